@@ -155,19 +155,61 @@ impl GoDuration {
 
 /// A text is not a duration in Go syntax.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "`{text}` is not a duration{why}; write a number and a unit (ns, us, ms, s, m, h), such as 300ms, 90s or 1h30m"
-)]
+#[error("`{text}` is not a duration{why}; write a number and a unit ({units}), such as {example}")]
 pub struct ParseDurationError {
     text: String,
     why: &'static str,
+    units: &'static str,
+    example: &'static str,
+}
+
+/// A duration as people type it: [`GoDuration`] with days, such as `2d` or `1d12h`.
+///
+/// ```
+/// use orlop_core::time::HumanDuration;
+/// let d: HumanDuration = "1d12h".parse().unwrap();
+/// assert_eq!(d.get().as_secs(), 36 * 3600);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HumanDuration(GoDuration);
+
+impl HumanDuration {
+    /// The duration.
+    #[must_use]
+    pub const fn get(self) -> Duration {
+        self.0.get()
+    }
+}
+
+impl FromStr for HumanDuration {
+    type Err = ParseDurationError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        GoDuration::read(text, true).map(Self)
+    }
+}
+
+impl fmt::Display for HumanDuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
 }
 
 impl FromStr for GoDuration {
     type Err = ParseDurationError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let fail = |why| ParseDurationError { text: text.chars().take(64).collect(), why };
+        Self::read(text, false)
+    }
+}
+
+impl GoDuration {
+    fn read(text: &str, days: bool) -> Result<Self, ParseDurationError> {
+        let (units, example) = match days {
+            true => ("ns, us, ms, s, m, h, d", "90s, 1h30m or 2d"),
+            false => ("ns, us, ms, s, m, h", "300ms, 90s or 1h30m"),
+        };
+        let fail = |why| ParseDurationError { text: text.chars().take(64).collect(), why, units, example };
         if text.starts_with('-') {
             return Err(fail(" (it is negative)"));
         }
@@ -180,7 +222,7 @@ impl FromStr for GoDuration {
         }
         let mut total: u128 = 0;
         while !rest.is_empty() {
-            let (nanos, after) = component(rest).ok_or_else(|| fail(""))?;
+            let (nanos, after) = component(rest, days).ok_or_else(|| fail(""))?;
             total = total.saturating_add(nanos);
             rest = after;
         }
@@ -192,7 +234,7 @@ impl FromStr for GoDuration {
 }
 
 /// Reads one `<number><unit>` and returns its nanoseconds, saturating, and what follows.
-fn component(text: &str) -> Option<(u128, &str)> {
+fn component(text: &str, days: bool) -> Option<(u128, &str)> {
     let number_end = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
     let (number, rest) = text.split_at(number_end);
     let unit_end = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
@@ -204,6 +246,7 @@ fn component(text: &str) -> Option<(u128, &str)> {
         "s" => 1_000_000_000,
         "m" => 60_000_000_000,
         "h" => 3_600_000_000_000,
+        "d" if days => 86_400_000_000_000,
         _ => return None,
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
@@ -295,6 +338,18 @@ mod tests {
         assert_eq!(nanos("2us"), 2_000);
         assert_eq!(nanos("2\u{b5}s3ns"), 2_003);
         assert_eq!(nanos("0"), 0);
+    }
+
+    #[test]
+    fn people_may_write_days_and_manifests_may_not() {
+        let seconds = |text: &str| text.parse::<HumanDuration>().unwrap().get().as_secs();
+        assert_eq!(
+            (seconds("1d"), seconds("1d12h"), seconds("0.5d"), seconds("90m")),
+            (86_400, 129_600, 43_200, 5_400)
+        );
+        assert!("1d".parse::<GoDuration>().is_err());
+        let wrong = "5".parse::<HumanDuration>().unwrap_err().to_string();
+        insta::assert_snapshot!(wrong, @"`5` is not a duration; write a number and a unit (ns, us, ms, s, m, h, d), such as 90s, 1h30m or 2d");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::http::HeaderMap;
 use orlop_core::id::TenantName;
-use orlop_core::time::GoDuration;
+use orlop_core::time::HumanDuration;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -148,7 +148,7 @@ impl Call {
 
     /// A duration of the query, such as `30s`.
     pub(super) fn duration(&self, name: &str) -> Result<Option<Duration>, Error> {
-        Ok(self.read::<GoDuration>(name)?.map(GoDuration::get))
+        Ok(self.read::<HumanDuration>(name)?.map(HumanDuration::get))
     }
 
     /// A switch of the query: `?name`, `?name=true` or `?name=false`.

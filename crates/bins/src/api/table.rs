@@ -15,7 +15,7 @@ use super::view::flow_order::{
     CancelFlow, DecisionOrder, FlowOrder, NoOrder, PipelineOrder, PipelineRun, PipelineVersion, RetryFlow,
 };
 use super::view::job::{
-    AttemptList, CancelAnswer, CancelFilter, CancelOrder, ElementList, JobList, JobView, Submitted,
+    AttemptList, CancelAnswer, CancelFilter, CancelOrder, ElementList, JobList, JobView, RetryOrder, Submitted,
 };
 use super::view::join_token::{JoinTokenList, JoinTokenView, NewJoinToken};
 use super::view::secret::{NewSecret, SecretList};
@@ -38,6 +38,7 @@ const fn param(name: &'static str, help: &'static str) -> Param {
 
 const LIMIT: Param = param("limit", "At most as many items: 1 to 1000, else 100");
 const CURSOR: Param = param("cursor", "`next_cursor` of the page before");
+const INDICES: Param = param("index", "Only of this element, or of several, such as 0-99,200");
 const STATE: Param = param("state", "Only in these states (repeatable, or separated by commas)");
 const TENANT: &[Param] = &[param("tenant", "Of this tenant; else the caller's only one")];
 /// A secret in JSON, where each of its bytes may take six.
@@ -45,7 +46,6 @@ const SECRET: usize = 6 * (64 << 10) + 1024;
 const OF_TENANT: Param = param("tenant", "Only of this tenant");
 const PAGES: &[Param] = &[LIMIT, CURSOR];
 const OF_LABEL: Param = param("label", "Only with this label, KEY=VALUE (repeatable)");
-const STATES: &[Param] = &[STATE, LIMIT, CURSOR];
 
 macro_rules! by {
     ($handler:path) => {
@@ -69,6 +69,7 @@ pub(super) const ROUTES: &[Route] = &[
             param("since", "Only those submitted at this time or later, RFC 3339"),
             param("flow", "Only of this flow"),
             param("order", "newest or oldest first"),
+            param("details", "Also how far the elements of arrays are, and what each job runs"),
             LIMIT,
             CURSOR,
         ])
@@ -87,7 +88,7 @@ pub(super) const ROUTES: &[Route] = &[
         .gives(200, shape::<AttemptList>),
     Route::new(Method::Get, "/jobs/{id}/elements", VIEWER, by!(parts::elements))
         .named("jobs.elements", "Lists the elements of an array")
-        .query(STATES)
+        .query(&[STATE, INDICES, LIMIT, CURSOR])
         .gives(200, shape::<ElementList>),
     Route::new(Method::Get, "/jobs/{id}/logs", VIEWER, by!(logs::logs))
         .named(
@@ -98,14 +99,19 @@ pub(super) const ROUTES: &[Route] = &[
             param("follow", "Goes on as more is written, until the job has ended"),
             param("stream", "Only stdout, stderr or system"),
             param("attempt", "Only of this attempt; else the latest, and where it is followed those after it"),
-            param("index", "Of this element of an array or member of a gang; else 0"),
-            param("since_seq", "From this position on"),
+            param(
+                "index",
+                "Of this element of an array or member of a gang, else 0; of several, such as 0-99,200, or of `all`: as text one \
+                 after the other, as events with `index` in each and `event: part` at the end of each, and without ids: what a \
+                 client has it knows by index, attempt and seq",
+            ),
+            param("since_seq", "From this position on, of one log"),
             param("since", "Only what was written at this time or later, RFC 3339"),
         ])
         .gives_text("text/plain; charset=utf-8"),
     Route::new(Method::Get, "/jobs/{id}/artifacts", VIEWER, by!(artifacts::of_job))
         .named("jobs.artifacts", "Lists what a job left")
-        .query(&[param("index", "Only of this element")])
+        .query(&[INDICES, param("limit", "What at most as many attempts left: 1 to 1000, else 100"), CURSOR])
         .gives(200, shape::<ArtifactList>),
     Route::new(Method::Get, "/artifacts/{sha256}", VIEWER, by!(artifacts::content))
         .named("artifacts.get", "Gives the content of an artifact, or the `Range` of it that is asked for (206)")
@@ -129,9 +135,14 @@ pub(super) const ROUTES: &[Route] = &[
         .gives(201, shape::<ArtifactView>),
     Route::new(Method::Get, "/jobs/{id}/explain", VIEWER, by!(again::explain))
         .named("jobs.explain", "Tells why a job is where it is, worker by worker")
+        .query(&[param("index", "Of this element of an array")])
         .gives(200, shape::<ExplainShape>),
     Route::new(Method::Post, "/jobs/{id}/retry", SUBMITTER, by!(again::retry))
-        .named("jobs.retry", "Submits a job that has ended again; of an array its unsuccessful elements")
+        .named(
+            "jobs.retry",
+            "Submits a job that has ended again; of an array its unsuccessful elements, or those that are named",
+        )
+        .takes(BODY, shape::<RetryOrder>)
         .gives(202, shape::<Submitted>)
         .repeats(Repeat::Loop),
     Route::new(Method::Post, "/jobs/{id}/cancel", SUBMITTER, by!(cancel::one))

@@ -15,6 +15,8 @@ const VERBS: [(&str, bool, &[&str]); 2] = [
             "up",
             "submit",
             "jobs",
+            "elements",
+            "wait",
             "job",
             "logs",
             "cancel",

@@ -7,7 +7,7 @@ use orlop_cloud::runtime::local::{LocalOptions, remove_memory};
 use orlop_cloud::store::sqlite::{Access, SqliteJournal};
 use orlop_core::error::PortError;
 use orlop_core::spec::flow::StopMode;
-use orlop_core::time::GoDuration;
+use orlop_core::time::HumanDuration;
 
 use super::failure::{Exit, Failure};
 use super::list::{Filter, runs};
@@ -35,7 +35,7 @@ pub(super) struct DeleteArgs {
     pub completed: bool,
     /// All runs that have ended and were accepted at least this long ago, such as `72h`
     #[arg(long, value_name = "DURATION", conflicts_with = "names")]
-    pub older_than: Option<GoDuration>,
+    pub older_than: Option<HumanDuration>,
 }
 
 /// Deletes runs.
@@ -50,7 +50,7 @@ pub(super) async fn delete(args: DeleteArgs) -> Result<Exit, Failure> {
     }
     if args.completed || args.older_than.is_some() {
         let namespace = Some(args.place.namespace().to_owned());
-        let filter = Filter { namespace, older_than: args.older_than.map(GoDuration::get), ..Filter::default() };
+        let filter = Filter { namespace, older_than: args.older_than.map(HumanDuration::get), ..Filter::default() };
         let ended = runs(&args.place, &filter).await?.into_iter().filter(|run| run.flow.summary.phase.is_terminal());
         chosen.extend(ended.map(|listed| (listed.flow.name, listed.run)));
     }

@@ -1,5 +1,7 @@
 //! A command that could not do what was asked: its exit code and a message for people.
 
+use std::time::Duration;
+
 pub use orlop_cloud::exit::Exit;
 use orlop_core::error::PortError;
 
@@ -13,13 +15,15 @@ pub struct Failure {
     pub exit: Exit,
     /// What is wrong, where, and what to do.
     pub message: String,
+    /// The same may be asked again after this time: requests came too fast.
+    pub retry_after: Option<Duration>,
 }
 
 impl Failure {
     /// A failure with a message.
     #[must_use]
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into() }
+        Self { exit, message: message.into(), retry_after: None }
     }
 
     /// A failure of usage.

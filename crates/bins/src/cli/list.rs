@@ -7,7 +7,7 @@ use clap::Args;
 use orlop_cloud::store::sqlite::{Access, SqliteJournal};
 use orlop_core::machine::flow::FlowPhase;
 use orlop_core::ports::journal::{FlowJournal as _, FlowRecordSummary};
-use orlop_core::time::GoDuration;
+use orlop_core::time::HumanDuration;
 use serde_json::json;
 
 use super::failure::{Exit, Failure};
@@ -35,7 +35,7 @@ pub(super) struct ListArgs {
     pub label: Vec<(String, String)>,
     /// Only runs accepted at least this long ago, such as `36h`
     #[arg(long, value_name = "DURATION")]
-    pub older_than: Option<GoDuration>,
+    pub older_than: Option<HumanDuration>,
     /// Form of the list
     #[arg(short, long, value_enum, ignore_case = true, default_value_t)]
     pub output: Format,
@@ -126,7 +126,7 @@ pub(super) async fn list(args: ListArgs) -> Result<Exit, Failure> {
         namespace: (!args.all_namespaces).then(|| args.place.namespace().to_owned()),
         phase: args.phase.as_deref().map(phase).transpose()?,
         labels: args.label.clone(),
-        older_than: args.older_than.map(GoDuration::get),
+        older_than: args.older_than.map(HumanDuration::get),
         with_labels: matches!(args.output, Format::Json | Format::Yaml),
     };
     let runs = runs(&args.place, &filter).await?;

@@ -10,7 +10,7 @@ use orlop_cloud::runtime::logs::read::Entry;
 use orlop_core::attempt::Address;
 use orlop_core::machine::step::StepPhase;
 use orlop_core::spec::status::{FlowStatus, StepStatus};
-use orlop_core::time::{GoDuration, Time};
+use orlop_core::time::{HumanDuration, Time};
 use tokio::task::JoinSet;
 
 use super::failure::{Exit, Failure};
@@ -46,7 +46,7 @@ pub(super) struct LogsArgs {
     pub failed: bool,
     /// Only what was written in the last while, such as `10m`
     #[arg(long, value_name = "DURATION")]
-    pub since: Option<GoDuration>,
+    pub since: Option<HumanDuration>,
     /// Begin every line with its time
     #[arg(long)]
     pub timestamps: bool,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use orlop_core::time::GoDuration;
+use orlop_core::time::HumanDuration;
 
 use super::output::Format;
 use super::place::Place;
@@ -44,7 +44,7 @@ pub(super) struct SubmitArgs {
     pub logs: bool,
     /// Give up waiting after this long, with exit code 8
     #[arg(long, value_name = "DURATION")]
-    pub timeout: Option<GoDuration>,
+    pub timeout: Option<HumanDuration>,
     /// Form of the output
     #[arg(short, long, value_enum, ignore_case = true, default_value_t)]
     pub output: Format,

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use orlop_core::spec::status::FlowStatus;
-use orlop_core::time::GoDuration;
+use orlop_core::time::HumanDuration;
 
 use super::drive::exit_of;
 use super::failure::{Exit, Failure};
@@ -25,7 +25,7 @@ pub(super) struct WatchArgs {
     pub place: Place,
     /// Leave after this long, with exit code 8
     #[arg(long, value_name = "DURATION")]
-    pub timeout: Option<GoDuration>,
+    pub timeout: Option<HumanDuration>,
     /// Form of the output; JSON gives one status a line
     #[arg(short, long, value_enum, ignore_case = true, default_value_t)]
     pub output: Format,

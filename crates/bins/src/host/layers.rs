@@ -1,7 +1,7 @@
 //! Configuration in layers: defaults, file, environment, flags, in rising precedence. Owns how keys are named in each layer
 //! and that a key nobody knows is an error; what the keys mean is the configuration's.
 
-use orlop_core::time::GoDuration;
+use orlop_core::time::HumanDuration;
 use serde_json::{Map, Value};
 
 /// What every variable begins with.
@@ -198,7 +198,7 @@ fn number(text: &str) -> Option<Value> {
     if let Ok(Value::Number(number)) = serde_json::from_str(text) {
         return Some(Value::Number(number));
     }
-    let duration = text.parse::<GoDuration>().ok()?.get();
+    let duration = text.parse::<HumanDuration>().ok()?.get();
     u64::try_from(duration.as_millis()).ok().map(Value::from)
 }
 

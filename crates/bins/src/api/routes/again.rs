@@ -2,19 +2,28 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
+use orlop_core::machine::job::JobState;
+use orlop_core::ports::fleet_store::{ElementFilter, JobKind, JobRow, Page};
+use serde_json::{Value, json};
 
 use super::super::BASE;
 use super::super::auth::{Access, Scope};
-use super::super::call::Call;
+use super::super::call::{Call, not_found, wrong};
 use super::super::reply::{Answer, Reply};
-use super::super::state::Api;
-use super::super::view::job::Submitted;
+use super::super::state::{Api, store};
+use super::super::view::job::{RetryOrder, Submitted};
+use super::jobs::indices;
+use crate::host::scheduler::Error;
 use crate::wire::problem::Code;
 
 /// GET /jobs/{id}/explain
 pub(in super::super) async fn explain(api: Arc<Api>, call: Call) -> Answer {
     let row = api.job(&call).await?;
+    if let Some(index) = call.read::<u32>("index")?
+        && let Some(shown) = element(&api, &row, index).await?
+    {
+        return Reply::json(200, &shown);
+    }
     match api.handle.explain(row.job.id).await {
         Ok(explained) => {
             let snapshot = api.handle.picture()?;
@@ -35,11 +44,32 @@ pub(in super::super) async fn explain(api: Arc<Api>, call: Call) -> Answer {
     }
 }
 
+/// Why an element is where it is; none while it waits, for that it does with all others of its array.
+async fn element(api: &Api, row: &JobRow, index: u32) -> Result<Option<Value>, Error> {
+    if row.job.kind != JobKind::Array {
+        return Err(wrong("index", "this job is no array"));
+    }
+    let filter = ElementFilter { indices: index.to_string().parse().ok(), ..ElementFilter::default() };
+    let found = api.handle.store().elements(row.job.id, &filter, &Page::first(1)).await;
+    let found = found.map_err(|error| store(&error))?.items.into_iter().next();
+    let unit = found.ok_or_else(|| not_found(format_args!("element {index} of job {}", row.job.id)))?.unit;
+    if matches!(unit.state, JobState::Pending | JobState::Queued) && !row.unit.state.is_terminal() {
+        return Ok(None);
+    }
+    let reason = unit.reason.as_deref();
+    let mut parts = vec![unit.state.to_string()];
+    parts.extend(reason.map(str::to_owned));
+    parts.extend(unit.worker.iter().filter(|_| !unit.state.is_terminal()).map(|worker| format!("on {worker}")));
+    Ok(Some(json!({ "state": unit.state, "reason": reason, "summary": parts.join("; ") })))
+}
+
 /// POST /jobs/{id}/retry
 pub(in super::super) async fn retry(api: Arc<Api>, call: Call) -> Answer {
+    let order: RetryOrder = call.json_or_default()?;
     let row = api.job(&call).await?;
+    let elements = indices(&row, "elements", order.elements.as_deref())?;
     let key = call.key()?.map(str::to_owned);
-    let id = api.handle.retry(row.job.id, key).await?.to_string();
+    let id = api.handle.retry(row.job.id, elements, key).await?.to_string();
     let place = format!("{BASE}/jobs/{id}");
     let made = Submitted { ids: vec![id.clone()], id: Some(id), warnings: Vec::new() };
     Ok(Reply::json(202, &made)?.at(&place))

@@ -6,13 +6,17 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, RANGE};
 use futures::TryStreamExt as _;
-use orlop_core::ports::fleet_store::{AttemptFilter, MAX_PAGE, Page};
+use orlop_core::id::Epoch;
+use orlop_core::ports::fleet_store::{AttemptFilter, AttemptId, MAX_PAGE, Page};
+use orlop_core::spec::job::Indices;
 
 use super::super::BASE;
 use super::super::call::{Call, wrong};
+use super::super::cursor;
 use super::super::reply::{Answer, Reply};
 use super::super::state::{Api, store};
 use super::super::view::artifact::{ArtifactList, ArtifactView, FinishUpload, NewUpload, UploadView};
+use crate::host::scheduler::Error;
 use crate::wire::artifact::Beginning;
 
 /// Bytes that are read at once.
@@ -48,26 +52,78 @@ fn part(range: Option<&str>, total: u64) -> Part {
 /// GET /jobs/{id}/artifacts
 pub(in super::super) async fn of_job(api: Arc<Api>, call: Call) -> Answer {
     let row = api.job(&call).await?;
-    let filter = AttemptFilter { index: call.read("index")? };
-    let (mut items, mut page) = (Vec::new(), Page::first(MAX_PAGE));
+    let indices: Option<Indices> = call.read("index")?;
+    let mut room = call.limit()?;
+    let after = call.cursor::<String>("artifacts")?;
+    let after: Option<AttemptId> = match after {
+        Some(text) => Some(serde_json::from_str(&text).map_err(|_| wrong("cursor", "is none of this list"))?),
+        None => None,
+    };
+    let job = row.job.id;
+    // Attempts begin with 1: this comes before all of an element.
+    let before = |index| AttemptId { job, index, member: 0, attempt: 0, epoch: Epoch(0) };
+    let mut after = after.filter(|after| after.job == job).unwrap_or_else(|| before(0));
+    let mut items = Vec::new();
     loop {
-        let reads = api.handle.store();
-        let found = reads.attempts(row.job.id, &filter, &page).await.map_err(|error| store(&error))?;
-        for attempt in found.items {
-            // Others are not what the job left.
-            if !attempt.end.as_ref().is_some_and(|end| end.accepted_final) {
-                continue;
+        let range = match &indices {
+            Some(indices) => indices.from(after.index),
+            None => Some((after.index, u32::MAX)),
+        };
+        let Some((first, last)) = range else { break };
+        if first > after.index {
+            after = before(first);
+        }
+        let part = left(&api, after, last, &mut room, &mut items).await?;
+        match (part, last.checked_add(1)) {
+            (Left::Full(last), _) => {
+                let next = serde_json::to_string(&last).ok().map(|id| cursor::write("artifacts", &id));
+                return Reply::json(200, &ArtifactList { items, next_cursor: next });
             }
+            (Left::All, Some(next)) => after = before(next),
+            (Left::All, None) => break,
+        }
+    }
+    Reply::json(200, &ArtifactList { items, next_cursor: None })
+}
+
+/// How far a part of the list was read.
+enum Left {
+    All,
+    /// The page is full with this attempt.
+    Full(AttemptId),
+}
+
+/// Adds what attempts behind one left, up to the last of an element, as long as there is room for attempts.
+async fn left(
+    api: &Api,
+    mut after: AttemptId,
+    last: u32,
+    room: &mut u32,
+    items: &mut Vec<ArtifactView>,
+) -> Result<Left, Error> {
+    let reads = api.handle.store();
+    let filter = AttemptFilter { index: (after.index == last).then_some(last) };
+    loop {
+        let page = Page::after(after, MAX_PAGE.min((last - after.index).saturating_add(16)));
+        let found = reads.attempts(after.job, &filter, &page).await.map_err(|error| store(&error))?;
+        let within = found.items.iter().take_while(|attempt| attempt.attempt.id.index <= last);
+        // Others are not what the job left.
+        for attempt in within.filter(|attempt| attempt.end.as_ref().is_some_and(|end| end.accepted_final)) {
             let id = attempt.attempt.id;
             let detail = reads.detail(&id).await.map_err(|error| store(&error))?;
             let body: serde_json::Value =
                 detail.and_then(|detail| serde_json::from_str(&detail.body).ok()).unwrap_or_default();
+            let before = items.len();
             let left = body["artifacts"].as_array().into_iter().flatten();
             items.extend(left.map(|artifact| ArtifactView::of(id.index, artifact)));
+            *room -= u32::from(items.len() > before);
+            if *room == 0 {
+                return Ok(Left::Full(id));
+            }
         }
-        match found.next {
-            Some(next) => page = Page::after(next, MAX_PAGE),
-            None => return Reply::json(200, &ArtifactList { items }),
+        match found.next.filter(|next| next.index <= last) {
+            Some(next) => after = next,
+            None => return Ok(Left::All),
         }
     }
 }

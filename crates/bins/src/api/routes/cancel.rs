@@ -7,13 +7,12 @@ use orlop_core::id::{JobId, TenantName};
 use orlop_core::machine::job::JobState;
 use orlop_core::named::Named as _;
 use orlop_core::ports::fleet_store::{JobFilter, Page};
-use orlop_core::spec::job::Indices;
 
 use super::super::call::{Call, wrong};
 use super::super::reply::{Answer, Reply};
 use super::super::state::{Api, store};
 use super::super::view::job::{CancelAnswer, CancelFilter, CancelOrder};
-use super::jobs::states;
+use super::jobs::{indices, states};
 use crate::host::scheduler::Cancelled;
 
 /// Jobs that are cancelled beside each other.
@@ -23,16 +22,13 @@ const TOGETHER: u32 = 512;
 pub(in super::super) async fn one(api: Arc<Api>, call: Call) -> Answer {
     let order: CancelOrder = call.json_or_default()?;
     let row = api.job(&call).await?;
-    let elements = match order.elements {
-        Some(text) => {
-            let indices: Indices = text.parse().map_err(|error| wrong("elements", format!("{error}")))?;
-            if row.job.indices.is_empty() {
-                return Err(wrong("elements", "this job is no array"));
-            }
-            indices.ranges().to_vec()
-        }
-        None => Vec::new(),
-    };
+    let elements = indices(&row, "elements", order.elements.as_deref())?;
+    if let Some(elements) = &elements
+        && !api.handle.is_any_live(&row, elements).await?
+    {
+        return Reply::json(200, &CancelAnswer { cancelled: 0, ended: 1 });
+    }
+    let elements = elements.map(|indices| indices.ranges().to_vec()).unwrap_or_default();
     match api.handle.cancel(row.job.id, elements).await? {
         Cancelled::Taken => Reply::json(202, &CancelAnswer { cancelled: 1, ended: 0 }),
         Cancelled::Ended => Reply::json(200, &CancelAnswer { cancelled: 0, ended: 1 }),

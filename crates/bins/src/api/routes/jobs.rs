@@ -1,22 +1,27 @@
 //! Jobs as they stand: lists, one job, waiting for its end. Owns what a caller may see of them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
 use orlop_core::named::Named as _;
-use orlop_core::ports::fleet_store::{JobFilter, JobRow, Order, Page};
+use orlop_core::ports::fleet_store::{JobFilter, JobKind, JobRow, Order, Page, SpecHash};
+use orlop_core::spec::job::Indices;
+use serde_json::Value;
 
 use super::super::call::{Call, not_found, wrong};
 use super::super::cursor;
 use super::super::reply::{Answer, Reply};
 use super::super::state::{Api, store};
-use super::super::view::job::{JobList, JobView};
+use super::super::view::job::{ElementsView, JobList, JobView};
 use crate::host::scheduler::Error;
 
 /// The longest wait of one request.
 const WAIT: Duration = Duration::from_secs(300);
+/// Characters of a program's name.
+const PROGRAM: usize = 256;
 
 impl Api {
     /// A job that the caller sees.
@@ -49,12 +54,64 @@ fn filter(call: &Call) -> Result<JobFilter, Error> {
     })
 }
 
+/// Indices of an array as a query or a body names them; they are of no other job.
+pub(in super::super) fn indices(row: &JobRow, field: &str, text: Option<&str>) -> Result<Option<Indices>, Error> {
+    let Some(text) = text else { return Ok(None) };
+    let indices = text.parse().map_err(|error| wrong(field, format!("{error}")))?;
+    if row.job.kind == JobKind::Array { Ok(Some(indices)) } else { Err(wrong(field, "this job is no array")) }
+}
+
+impl Api {
+    /// How many elements of arrays among these jobs are how far.
+    async fn elements(&self, rows: &[JobRow]) -> Result<BTreeMap<JobId, ElementsView>, Error> {
+        let arrays: BTreeSet<JobId> =
+            rows.iter().filter(|row| row.job.kind == JobKind::Array).map(|row| row.job.id).collect();
+        if arrays.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let counts = self.handle.store().element_counts(&arrays).await.map_err(|error| store(&error))?;
+        Ok(counts.iter().map(|(id, counts)| (*id, ElementsView::from(counts))).collect())
+    }
+
+    /// Jobs as they are listed, with what has to be looked up.
+    async fn detailed(&self, rows: Vec<JobRow>) -> Result<Vec<JobView>, Error> {
+        let elements = self.elements(&rows).await?;
+        let mut programs: BTreeMap<SpecHash, Option<String>> = BTreeMap::new();
+        let mut views = Vec::with_capacity(rows.len());
+        for row in rows {
+            let (id, hash) = (row.job.id, row.job.spec);
+            let program = match programs.get(&hash) {
+                Some(known) => known.clone(),
+                None => {
+                    let spec = self.handle.store().spec(&hash).await.map_err(|error| store(&error))?;
+                    let program = spec.and_then(|spec| program(&serde_json::from_str(&spec.body).ok()?));
+                    programs.insert(hash, program.clone());
+                    program
+                }
+            };
+            views.push(JobView { elements: elements.get(&id).copied(), program, ..JobView::from(row) });
+        }
+        Ok(views)
+    }
+}
+
+/// What a job runs, in a word.
+fn program(spec: &Value) -> Option<String> {
+    let word = spec["command"][0].as_str().or_else(|| spec["image"].as_str());
+    let script = || spec["script"].as_str().filter(|script| !script.is_empty()).map(|_| "script");
+    word.filter(|word| !word.is_empty()).or_else(script).map(|word| word.chars().take(PROGRAM).collect())
+}
+
 /// GET /jobs
 pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
     let page = Page { after: call.cursor::<JobId>("jobs")?, limit: call.limit()? };
     let found = api.handle.store().jobs(&filter(&call)?, &page).await.map_err(|error| store(&error))?;
     let next_cursor = found.next.map(|id| cursor::write("jobs", &id.to_string()));
-    Reply::json(200, &JobList { items: found.items.into_iter().map(JobView::from).collect(), next_cursor })
+    let items = match call.switch("details")? {
+        true => api.detailed(found.items).await?,
+        false => found.items.into_iter().map(JobView::from).collect(),
+    };
+    Reply::json(200, &JobList { items, next_cursor })
 }
 
 /// GET /jobs/{id}
@@ -70,6 +127,7 @@ pub(in super::super) async fn get(api: Arc<Api>, call: Call) -> Answer {
     }
     let spec = api.handle.store().spec(&row.job.spec).await.map_err(|error| store(&error))?;
     let revision = row.revision;
+    let elements = api.elements(std::slice::from_ref(&row)).await?.remove(&row.job.id);
     let spec = spec.and_then(|spec| serde_json::from_str(&spec.body).ok());
-    Ok(Reply::json(200, &JobView { spec, ..JobView::from(row) })?.revision(revision))
+    Ok(Reply::json(200, &JobView { spec, elements, ..JobView::from(row) })?.revision(revision))
 }

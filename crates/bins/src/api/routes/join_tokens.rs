@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use orlop_core::id::{TenantName, label_key, label_value};
 use orlop_core::ports::fleet_store::{Record, Token};
-use orlop_core::time::{GoDuration, Time};
+use orlop_core::time::{HumanDuration, Time};
 use ring::rand::SecureRandom as _;
 
 use super::super::BASE;
@@ -47,8 +47,8 @@ fn checked(new: &NewJoinToken) -> Result<Duration, Error> {
     if new.note.len() > 256 {
         return Err(wrong("note", "use at most 256 bytes"));
     }
-    let life = new.ttl.as_deref().map(str::parse::<GoDuration>).transpose();
-    let life = life.map_err(|error| wrong("ttl", error.to_string()))?.map_or(LIFE.0, GoDuration::get);
+    let life = new.ttl.as_deref().map(str::parse::<HumanDuration>).transpose();
+    let life = life.map_err(|error| wrong("ttl", error.to_string()))?.map_or(LIFE.0, HumanDuration::get);
     if life.is_zero() || life > LIFE.1 {
         return Err(wrong("ttl", "use more than 0 and at most 366 days"));
     }

@@ -10,7 +10,7 @@ use super::super::cursor;
 use super::super::reply::{Answer, Reply};
 use super::super::state::{Api, store};
 use super::super::view::job::{AttemptList, AttemptView, ElementList, ElementView, InUseView};
-use super::jobs::states;
+use super::jobs::{indices, states};
 
 /// GET /jobs/{id}/attempts
 pub(in super::super) async fn attempts(api: Arc<Api>, call: Call) -> Answer {
@@ -36,7 +36,8 @@ pub(in super::super) async fn attempts(api: Arc<Api>, call: Call) -> Answer {
 /// GET /jobs/{id}/elements
 pub(in super::super) async fn elements(api: Arc<Api>, call: Call) -> Answer {
     let row = api.job(&call).await?;
-    let filter = ElementFilter { states: states(call.all("state"))? };
+    let indices = indices(&row, "index", call.one("index")?)?;
+    let filter = ElementFilter { states: states(call.all("state"))?, indices, ..ElementFilter::default() };
     let page = Page { after: call.cursor::<u32>("elements")?, limit: call.limit()? };
     let found = api.handle.store().elements(row.job.id, &filter, &page).await.map_err(|error| store(&error))?;
     let next_cursor = found.next.map(|index| cursor::write("elements", &index.to_string()));

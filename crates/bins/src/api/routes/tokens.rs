@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use orlop_core::id::TenantName;
 use orlop_core::ports::fleet_store::{EntryFilter, Kind, MAX_PAGE, Page, Record, Token};
-use orlop_core::time::GoDuration;
+use orlop_core::time::HumanDuration;
 
 use super::super::BASE;
 use super::super::auth::{Access, Bearer, Role, Scope};
@@ -88,7 +88,7 @@ impl Api {
 pub(in super::super) async fn create(api: Arc<Api>, call: Call) -> Answer {
     let new: NewToken = call.json()?;
     let role = checked(&new)?;
-    let life = new.expires_in.as_deref().map(str::parse::<GoDuration>).transpose();
+    let life = new.expires_in.as_deref().map(str::parse::<HumanDuration>).transpose();
     let life = life.map_err(|error| wrong("expires_in", error.to_string()))?;
     if !call.may(Access::Change, &Scope::of(&new.tenants)) {
         let own = call.visible().unwrap_or_default().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");

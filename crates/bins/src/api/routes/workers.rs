@@ -6,7 +6,7 @@ use orlop_core::id::{TenantName, WorkerId};
 use orlop_core::machine::worker::WorkerState;
 use orlop_core::named::Named as _;
 use orlop_core::ports::fleet_store::{Kind, Record, Token};
-use orlop_core::time::{GoDuration, Time};
+use orlop_core::time::{HumanDuration, Time};
 use orlop_scheduler::event::DrainOrder;
 
 use super::super::auth::{Access, Role, Scope};
@@ -103,7 +103,7 @@ pub(in super::super) async fn drain(api: Arc<Api>, call: Call) -> Answer {
     let left = match request.deadline {
         None => None,
         Some(text) => {
-            let duration = text.parse::<GoDuration>().map(GoDuration::get);
+            let duration = text.parse::<HumanDuration>().map(HumanDuration::get);
             let until = text.parse::<Time>().map(|at| at.since(clock.wall()));
             let left = duration.or(until);
             Some(left.map_err(|_| wrong("deadline", "use a duration such as 10m, or a time in RFC 3339 form"))?)

@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use super::list::Listed;
+
 /// An artifact.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Artifact)]
@@ -28,11 +30,8 @@ impl ArtifactView {
     }
 }
 
-/// What a job left.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct ArtifactList {
-    pub(crate) items: Vec<ArtifactView>,
-}
+/// Some of what a job left.
+pub(crate) type ArtifactList = Listed<ArtifactView>;
 
 /// An upload to begin, or to go on with.
 #[derive(Debug, Deserialize, ToSchema)]

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use orlop_core::ports::fleet_store::{AttemptRow, ElementRow, JobRow};
+use orlop_core::machine::job::JobState;
+use orlop_core::ports::fleet_store::{AttemptRow, ElementCounts, ElementRow, JobRow};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -23,6 +24,12 @@ pub(crate) struct JobView {
     pub(crate) kind: String,
     /// Elements of an array, members of a gang, else 1
     pub(crate) count: u32,
+    /// Of an array, how many elements are how far; in a list only with `details`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) elements: Option<ElementsView>,
+    /// The first word of its command, or else its image; only in a list with `details`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) program: Option<String>,
     /// 0 is the most urgent, 9 the least
     pub(crate) priority: u8,
     /// Pending, Queued, Assigned, Running, Backoff, Cancelling, Completed, Failed, TimedOut or Cancelled
@@ -76,6 +83,8 @@ impl From<JobRow> for JobView {
             name: job.name.map(String::from),
             kind: job.kind.to_string(),
             count: job.count,
+            elements: None,
+            program: None,
             priority: job.priority,
             state: unit.state.to_string(),
             reason: unit.reason.map(String::from),
@@ -98,6 +107,38 @@ impl From<JobRow> for JobView {
             revision,
             spec: None,
         }
+    }
+}
+
+/// How many elements of an array are how far.
+#[derive(Clone, Copy, Debug, Default, Serialize, ToSchema)]
+#[schema(as = Elements)]
+pub(crate) struct ElementsView {
+    /// Pending, Queued or Backoff
+    pub(crate) waiting: u64,
+    /// Assigned, Running or Cancelling
+    pub(crate) running: u64,
+    pub(crate) completed: u64,
+    pub(crate) failed: u64,
+    pub(crate) timed_out: u64,
+    pub(crate) cancelled: u64,
+}
+
+impl From<&ElementCounts> for ElementsView {
+    fn from(counts: &ElementCounts) -> Self {
+        let mut view = Self::default();
+        for (state, count) in counts {
+            let of = match state {
+                JobState::Pending | JobState::Queued | JobState::Backoff => &mut view.waiting,
+                JobState::Assigned | JobState::Running | JobState::Cancelling => &mut view.running,
+                JobState::Completed => &mut view.completed,
+                JobState::Failed => &mut view.failed,
+                JobState::TimedOut => &mut view.timed_out,
+                JobState::Cancelled => &mut view.cancelled,
+            };
+            *of += count;
+        }
+        view
     }
 }
 
@@ -250,6 +291,15 @@ pub(crate) struct Submitted {
 #[serde(deny_unknown_fields)]
 pub(crate) struct CancelOrder {
     /// Indices such as `0-99,200`; absent = all of the job
+    #[serde(default)]
+    pub(crate) elements: Option<String>,
+}
+
+/// Which elements to submit again.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RetryOrder {
+    /// Indices such as `0-99,200`, all of which have ended; absent = those that did not succeed
     #[serde(default)]
     pub(crate) elements: Option<String>,
 }

@@ -9,10 +9,13 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use futures::StreamExt as _;
 use orlop_cloud::artifact::digest;
+use orlop_core::spec::job::Indices;
 use serde_json::{Value, json};
 
 use super::super::failure::{Exit, Failure};
 use super::super::output;
+use super::address::Address;
+use super::bulk;
 use super::client::{Asked, Client, escaped, query};
 use super::read::{items, number, text};
 use super::target::{Patience, Target};
@@ -20,6 +23,8 @@ use crate::view::table::columns;
 
 /// Bytes of one request of an upload.
 const PIECE: usize = 4 << 20;
+/// Candidates that a refusal names.
+const SHOWN: usize = 4;
 /// How often a request is tried, and the time between.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(500);
@@ -38,11 +43,11 @@ pub(in crate::cli) enum Verb {
 /// Options of `orlop artifacts list`.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct ListArgs {
-    /// Id of the job
-    job: String,
-    /// Only of this element of an array
-    #[arg(long, value_name = "N")]
-    index: Option<u32>,
+    /// Id of the job, or JOB.0-9,17 for elements of an array
+    job: Address,
+    /// Only of these elements of an array
+    #[arg(long, value_name = "INDICES")]
+    index: Option<Indices>,
     #[command(flatten)]
     target: Target,
     #[command(flatten)]
@@ -53,18 +58,26 @@ pub(in crate::cli) struct ListArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   orlop artifacts get j000040000000001 model -f model.bin
+  orlop artifacts get j000040000000002.17 model -f model.bin
+  orlop artifacts get j000040000000002 --all --dir results      results/NAME, of an array results/INDEX/NAME
   orlop artifacts get 2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824 > file")]
 pub(in crate::cli) struct GetArgs {
-    /// Id of the job, or SHA-256 of the content
-    from: String,
+    /// Id of the job, JOB.17 for an element of an array, or SHA-256 of the content
+    from: Address,
     /// Name or path of the artifact, where a job is given
     name: Option<String>,
-    /// Of this element of an array
-    #[arg(long, value_name = "N")]
-    index: Option<u32>,
+    /// Of these elements of an array
+    #[arg(long, value_name = "INDICES")]
+    index: Option<Indices>,
     /// File to write; else it goes to standard output
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
+    /// All that the job left, into --dir; what is there already and whole is not fetched again
+    #[arg(long, requires = "dir", conflicts_with_all = ["name", "file"])]
+    all: bool,
+    /// Directory for all of it
+    #[arg(long, value_name = "DIR", requires = "all")]
+    dir: Option<PathBuf>,
     #[command(flatten)]
     target: Target,
     #[command(flatten)]
@@ -103,13 +116,45 @@ pub(super) async fn run(verb: Verb) -> Result<Exit, Failure> {
     }
 }
 
-async fn left(client: &Client, job: &str, index: Option<u32>) -> Result<Value, Failure> {
-    let members: Vec<_> = index.iter().map(|index| ("index", index.to_string())).collect();
-    Ok(client.ask(Asked::get(format!("/jobs/{}/artifacts{}", escaped(job), query(&members)))).await?.body)
+/// What a job left, or elements of it.
+pub(super) async fn left(client: &Client, address: &Address) -> Result<Value, Failure> {
+    let mut all = Vec::new();
+    let mut cursor: Option<String> = None;
+    loop {
+        let mut members = address.members();
+        members.push(("limit", "1000".to_owned()));
+        members.extend(cursor.take().map(|cursor| ("cursor", cursor)));
+        let path = format!("{}/artifacts{}", address.path(), query(&members));
+        let found = client.ask(Asked::get(path)).await?.body;
+        all.extend_from_slice(items(&found));
+        match found["next_cursor"].as_str() {
+            Some(next) => cursor = Some(next.to_owned()),
+            None => return Ok(json!({ "items": all })),
+        }
+    }
+}
+
+/// The only artifact of a name or a path that a job left.
+pub(super) async fn named(client: &Client, address: &Address, name: &str) -> Result<Value, Failure> {
+    let list = left(client, address).await?;
+    let found: Vec<&Value> =
+        items(&list).iter().filter(|item| text(item, "name") == name || text(item, "path") == name).collect();
+    match found.as_slice() {
+        [one] => Ok((*one).clone()),
+        [] => Err(Failure::new(Exit::NotFound, format!("job {address} left no artifact `{name}`"))),
+        several => {
+            let one = |item: &&Value| format!("{}.{}/{}", address.job, text(item, "index"), text(item, "path"));
+            let mut shown: Vec<String> = several.iter().take(SHOWN).map(one).collect();
+            shown.extend((several.len() > SHOWN).then(|| "…".to_owned()));
+            let text =
+                format!("`{name}` is {} files; name one by its element and path: {}", several.len(), shown.join(", "));
+            Err(Failure::usage(text))
+        }
+    }
 }
 
 async fn list(args: &ListArgs) -> Result<Exit, Failure> {
-    let list = left(&args.target.client()?, &args.job, args.index).await?;
+    let list = left(&args.target.client()?, &args.job.with("--index", args.index.as_ref())?).await?;
     let names = |list: &Value| items(list).iter().map(|item| text(item, "name")).collect();
     if let Some(shown) = args.target.shown(&list, names)? {
         output::print(&shown)?;
@@ -129,21 +174,13 @@ async fn list(args: &ListArgs) -> Result<Exit, Failure> {
 
 async fn get(args: &GetArgs) -> Result<Exit, Failure> {
     let client = args.target.client()?;
+    let address = args.from.with("--index", args.index.as_ref())?;
+    if let Some(dir) = &args.dir {
+        return bulk::get(&client, &address, dir, &args.target).await;
+    }
     let sha256 = match &args.name {
-        None => args.from.clone(),
-        Some(name) => {
-            let list = left(&client, &args.from, args.index).await?;
-            let named = |item: &&Value| text(item, "name") == *name || text(item, "path") == *name;
-            let found: Vec<&Value> = items(&list).iter().filter(named).collect();
-            match found.as_slice() {
-                [one] => text(one, "sha256"),
-                [] => return Err(Failure::new(Exit::NotFound, format!("job {} left no artifact `{name}`", args.from))),
-                several => {
-                    let text = format!("`{name}` is {} files; name one by its path, or say --index", several.len());
-                    return Err(Failure::usage(text));
-                }
-            }
-        }
+        None => address.job.clone(),
+        Some(name) => text(&named(&client, &address, name).await?, "sha256"),
     };
     let failed =
         |place: &Path, error: std::io::Error| Failure::usage(format!("{} cannot be written: {error}", place.display()));
@@ -161,14 +198,23 @@ async fn get(args: &GetArgs) -> Result<Exit, Failure> {
             }
         }
         Some(path) => {
-            let half = path.with_extension("orlop-half");
-            let open = File::options().read(true).write(true).create(true).truncate(true).open(&half);
-            let mut place = open.map_err(|error| failed(&half, error))?;
-            fetch(&client, &sha256, &mut place).await?;
-            std::fs::rename(&half, path).map_err(|error| failed(path, error))?;
+            fetch_to(&client, &sha256, path).await?;
             Ok(Exit::Done)
         }
     }
+}
+
+/// Fetches content into a file of this name, which is whole from the moment it is there.
+pub(super) async fn fetch_to(client: &Client, sha256: &str, path: &Path) -> Result<(), Failure> {
+    let failed =
+        |place: &Path, error: std::io::Error| Failure::usage(format!("{} cannot be written: {error}", place.display()));
+    let mut half = path.as_os_str().to_owned();
+    half.push(".orlop-half");
+    let half = PathBuf::from(half);
+    let open = File::options().read(true).write(true).create(true).truncate(true).open(&half);
+    let mut place = open.map_err(|error| failed(&half, error))?;
+    fetch(client, sha256, &mut place).await?;
+    std::fs::rename(&half, path).map_err(|error| failed(path, error))
 }
 
 /// A file without a name: what goes to standard output is checked before.

@@ -2,12 +2,14 @@
 //! purpose.
 
 use clap::Args;
+use orlop_core::spec::job::Indices;
 use serde_json::{Value, json};
 
 use super::super::failure::{Exit, Failure};
 use super::super::output;
 use super::super::setup::pair;
-use super::client::{Asked, Client, escaped};
+use super::address::Address;
+use super::client::{Asked, Client};
 use super::read::number;
 use super::target::{Patience, Target};
 use super::wait;
@@ -16,16 +18,16 @@ use super::wait;
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   orlop cancel j000040000000001 j000040000000002
-  orlop cancel j000040000000003 --elements 100-199
+  orlop cancel j000040000000003.100-199       some elements of an array
   orlop cancel --label experiment=7 --yes --wait
   orlop cancel --all --yes                  every job that you may")]
 pub(in crate::cli) struct CancelArgs {
-    /// Ids of jobs
+    /// Ids of jobs, or JOB.0-9,17 for elements of arrays
     #[arg(required_unless_present_any = ["state", "label", "all"], conflicts_with_all = ["state", "label", "all"])]
-    ids: Vec<String>,
+    ids: Vec<Address>,
     /// Only these elements of an array, such as 0-99,200
     #[arg(long, value_name = "INDICES", requires = "ids")]
-    elements: Option<String>,
+    elements: Option<Indices>,
     /// Jobs in this state (repeatable)
     #[arg(long)]
     state: Vec<String>,
@@ -57,15 +59,17 @@ async fn run(args: &CancelArgs) -> Result<Exit, Failure> {
     if args.ids.is_empty() {
         return many(args, &client).await;
     }
-    let body = args.elements.as_ref().map(|elements| json!({ "elements": elements }));
-    for id in &args.ids {
-        let answer = client.ask(Asked::post(format!("/jobs/{}/cancel", escaped(id)), body.as_ref())).await?;
+    let ids = args.ids.iter().map(|id| id.with("--elements", args.elements.as_ref()));
+    let ids = ids.collect::<Result<Vec<Address>, _>>()?;
+    for id in &ids {
+        let body = id.indices.as_ref().map(|elements| json!({ "elements": elements.to_string() }));
+        let answer = client.ask(Asked::post(format!("{}/cancel", id.path()), body.as_ref())).await?;
         let ended = answer.status == 200;
         output::tell(&format!("{id} {}", if ended { "had ended before" } else { "is being cancelled" }));
     }
     if args.wait {
-        for id in &args.ids {
-            let job = wait::ended(&client, id).await?;
+        for id in &ids {
+            let job = wait::ended(&client, id, None).await?;
             output::print(&format!("{id} {}\n", super::read::text(&job, "state")))?;
         }
     }

@@ -16,6 +16,7 @@ use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
 use super::super::failure::{Exit, Failure};
+use super::again::as_allowed;
 use super::transport::Connector;
 use crate::api::{BASE, ProblemView, is_loopback};
 use crate::host::client_token;
@@ -50,6 +51,8 @@ pub(super) struct Client {
     /// The token that was given.
     token: Option<HeaderValue>,
     transport: Transport<Connector, Full<Bytes>>,
+    /// It was told that requests wait.
+    waits: AtomicBool,
 }
 
 /// Where a server is.
@@ -179,7 +182,7 @@ impl Client {
         let token = token.as_deref().map(header).transpose()?;
         let connector = if secure { Connector::secure(authority)? } else { Connector::plain() };
         let transport = Transport::builder(TokioExecutor::new()).build(connector);
-        Ok(Self { servers: read, token, transport })
+        Ok(Self { servers: read, token, transport, waits: AtomicBool::new(false) })
     }
 
     /// A key for a request that must take effect once though it may be sent to one server after the other.
@@ -188,14 +191,18 @@ impl Client {
         given.cloned().or_else(made)
     }
 
-    /// Asks, and gives the answer if it is a good one.
+    /// Asks, and gives the answer if it is a good one. Waits for a while where requests come too fast.
     ///
     /// # Errors
     /// No server can be reached, or the one that leads refuses.
     pub(super) async fn ask(&self, asked: Asked<'_>) -> Result<Answered, Failure> {
+        as_allowed(&self.waits, async || self.ask_any(&asked).await).await
+    }
+
+    async fn ask_any(&self, asked: &Asked<'_>) -> Result<Answered, Failure> {
         let mut last = Failure::usage("no server is named; use --server");
         for server in &self.servers {
-            match in_time(&server.url, asked.patience, self.ask_one(server, &asked)).await {
+            match in_time(&server.url, asked.patience, self.ask_one(server, asked)).await {
                 Err(failure) if failure.is_passing() => last = failure,
                 other => return other,
             }
@@ -208,9 +215,13 @@ impl Client {
     /// # Errors
     /// As of [`Client::ask`].
     pub(super) async fn open(&self, asked: Asked<'_>) -> Result<Body, Failure> {
+        as_allowed(&self.waits, async || self.open_any(&asked).await).await
+    }
+
+    async fn open_any(&self, asked: &Asked<'_>) -> Result<Body, Failure> {
         let mut last = Failure::usage("no server is named; use --server");
         for server in &self.servers {
-            match in_time(&server.url, asked.patience, self.open_one(server, &asked)).await {
+            match in_time(&server.url, asked.patience, self.open_one(server, asked)).await {
                 Err(failure) if failure.is_passing() => last = failure,
                 other => return other,
             }

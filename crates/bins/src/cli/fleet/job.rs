@@ -1,14 +1,24 @@
 //! `orlop job`: one job with its attempts. Owns the page people read.
 
 use clap::{Args, Subcommand};
-use serde_json::Value;
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
 
 use super::super::failure::{Exit, Failure};
 use super::super::output;
-use super::client::{Asked, Client, escaped};
+use super::address::Address;
+use super::client::{Asked, Client, query};
 use super::read::{ago, items, number, text};
 use super::target::{Patience, Target};
+use super::tasks::tasks;
+use super::{elements, wait};
 use crate::view::table::columns;
+use crate::view::text::one_line;
+
+/// Attempts that are shown.
+const ATTEMPTS: u32 = 100;
+/// Characters of a command that are shown.
+const COMMAND: usize = 2000;
 
 /// What is asked of one job.
 #[derive(Subcommand, Debug)]
@@ -21,9 +31,12 @@ pub(in crate::cli) enum Verb {
 
 /// Options of `orlop job retry`.
 #[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  orlop job retry j000040000000001           of an array what did not succeed
+  orlop job retry j000040000000001.0-9,17    elements of an array, whatever became of them")]
 pub(in crate::cli) struct RetryArgs {
-    /// Id of the job
-    id: String,
+    /// Id of the job, or JOB.0-9,17 for elements of an array
+    job: Address,
     /// Idempotency key: repeated within a day, the retry takes effect once
     #[arg(long)]
     key: Option<String>,
@@ -38,10 +51,11 @@ pub(in crate::cli) struct RetryArgs {
 #[command(after_help = "Examples:
   orlop job get j000040000000001
   orlop job get j000040000000001 --explain  why it waits, worker by worker
+  orlop job get j000040000000001.17         one element of an array with its attempts
   orlop job get j000040000000001 -o json")]
 pub(in crate::cli) struct GetArgs {
-    /// Id of the job
-    id: String,
+    /// Id of the job, or JOB.0-9,17 for elements of an array
+    job: Address,
     /// Tell why it is where it is
     #[arg(long)]
     explain: bool,
@@ -61,23 +75,53 @@ pub(super) async fn run(verb: Verb) -> Result<Exit, Failure> {
 
 async fn get(args: &GetArgs) -> Result<Exit, Failure> {
     let client = args.target.client()?;
-    let path = format!("/jobs/{}", escaped(&args.id));
+    let path = args.job.path();
     if args.explain {
         return explain(args, &client).await;
     }
-    let job = client.ask(Asked::get(&path)).await?.body;
-    if let Some(shown) = args.target.shown(&job, |job| vec![text(job, "id")])? {
+    let index = match &args.job.indices {
+        Some(indices) => match indices.single() {
+            Some(index) => Some(index),
+            None => return several(args, &client).await,
+        },
+        None => None,
+    };
+    let job = match index {
+        Some(_) => element(&client, &args.job).await?,
+        None => client.ask(Asked::get(&path)).await?.body,
+    };
+    if let Some(shown) = args.target.shown(&job, |_| vec![args.job.to_string()])? {
         output::print(&shown)?;
         return Ok(Exit::Done);
     }
-    let attempts = client.ask(Asked::get(format!("{path}/attempts?limit=100"))).await?.body;
+    let only = index.map(|index| format!("&index={index}")).unwrap_or_default();
+    let attempts = client.ask(Asked::get(format!("{path}/attempts?limit={ATTEMPTS}{only}"))).await?.body;
     output::print(&page(&job, &attempts))?;
+    Ok(Exit::Done)
+}
+
+/// An element of an array.
+async fn element(client: &Client, address: &Address) -> Result<Value, Failure> {
+    let found = elements::some(client, address, &[], 1).await?;
+    let none = || Failure::new(Exit::NotFound, format!("there is no element {address}"));
+    items(&found).first().cloned().ok_or_else(none)
+}
+
+/// Several elements of an array.
+async fn several(args: &GetArgs, client: &Client) -> Result<Exit, Failure> {
+    let found = elements::some(client, &args.job, &[], u32::MAX).await?;
+    let names = |found: &Value| {
+        items(found).iter().map(|element| format!("{}.{}", args.job.job, text(element, "index"))).collect()
+    };
+    let shown = args.target.shown(&found, names)?;
+    output::print(&shown.unwrap_or_else(|| elements::table(&found)))?;
     Ok(Exit::Done)
 }
 
 async fn retry(args: &RetryArgs) -> Result<Exit, Failure> {
     let client = args.target.client()?;
-    let asked = Asked::post(format!("/jobs/{}/retry", escaped(&args.id)), None);
+    let body = args.job.indices.as_ref().map(|elements| json!({ "elements": elements.to_string() }));
+    let asked = Asked::post(format!("{}/retry", args.job.path()), body.as_ref());
     let made = client.ask(asked.with("idempotency-key", client.key(args.key.as_ref()))).await?.body;
     let id = text(&made, "id");
     let shown = args.target.shown(&made, |_| vec![id.clone()])?;
@@ -86,8 +130,12 @@ async fn retry(args: &RetryArgs) -> Result<Exit, Failure> {
 }
 
 async fn explain(args: &GetArgs, client: &Client) -> Result<Exit, Failure> {
-    let why = client.ask(Asked::get(format!("/jobs/{}/explain", escaped(&args.id)))).await?.body;
-    if let Some(shown) = args.target.shown(&why, |_| vec![args.id.clone()])? {
+    if args.job.indices.as_ref().is_some_and(|indices| indices.single().is_none()) {
+        return Err(Failure::usage("--explain tells of one element at a time; name one as JOB.INDEX"));
+    }
+    let path = format!("{}/explain{}", args.job.path(), query(&args.job.members()));
+    let why = client.ask(Asked::get(path)).await?.body;
+    if let Some(shown) = args.target.shown(&why, |_| vec![args.job.to_string()])? {
         output::print(&shown)?;
         return Ok(Exit::Done);
     }
@@ -115,12 +163,18 @@ fn page(job: &Value, attempts: &Value) -> String {
             page.push_str(&format!("{name:<11}{value}\n"));
         }
     };
-    for field in ["id", "name", "tenant", "kind", "state", "reason", "exit_code", "worker", "priority"] {
+    for field in ["id", "index", "name", "tenant", "kind", "state", "reason", "exit_code"] {
         line(&field.replace('_', " "), text(job, field));
     }
-    if job["count"].as_u64() != Some(1) {
-        line("count", text(job, "count"));
+    if is_one(job) && job["exit_code"].is_null() {
+        line("signal", wait::signal_of(attempts).map(signal).unwrap_or_default());
     }
+    line("worker", text(job, "worker"));
+    line("priority", text(job, "priority"));
+    if !is_one(job) {
+        line("tasks", tasks(job));
+    }
+    line("command", command(&job["spec"]));
     for field in ["submitted_at", "not_before", "started_at", "finished_at"] {
         line(&field.trim_end_matches("_at").replace('_', " "), text(job, field));
     }
@@ -134,6 +188,11 @@ fn page(job: &Value, attempts: &Value) -> String {
     }
     let rows: Vec<Vec<String>> = items(attempts).iter().map(row).collect();
     if !rows.is_empty() {
+        if !attempts["next_cursor"].is_null() {
+            page.push_str(&format!(
+                "\nthe first {ATTEMPTS} attempts; `orlop elements JOB` lists elements, `orlop job get JOB.INDEX` the attempts of one\n"
+            ));
+        }
         page.push('\n');
         page.push_str(&columns(
             &["INDEX", "MEMBER", "ATTEMPT", "STATE", "WORKER", "CPU", "MEMORY", "CODE", "REASON", "AGE"],
@@ -143,11 +202,36 @@ fn page(job: &Value, attempts: &Value) -> String {
     page
 }
 
+/// Whether it is neither an array nor a gang.
+fn is_one(job: &Value) -> bool {
+    job["count"].is_null() || job["count"].as_u64() == Some(1)
+}
+
+/// A signal with its name.
+fn signal(number: u8) -> String {
+    let name = Signal::try_from(i32::from(number)).map(|signal| format!(" ({signal})"));
+    format!("{number}{}", name.unwrap_or_default())
+}
+
+/// What a job runs, as a shell would take it.
+fn command(spec: &Value) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "%+,-./:=@_{}".contains(c);
+    let quoted = |word: &str| match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    };
+    let words = spec["command"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let words: Vec<String> = words.map(quoted).collect();
+    one_line(&words.join(" "), COMMAND)
+}
+
 fn row(attempt: &Value) -> Vec<String> {
     let of = |fields: &[&str]| fields.iter().map(|field| text(attempt, field)).collect::<Vec<_>>();
     let mut row = of(&["index", "member", "attempt", "state", "worker"]);
     row.extend(used(attempt));
-    row.extend(of(&["exit_code", "reason"]));
+    let code = attempt["signal"].as_u64().map(|signal| format!("signal {signal}"));
+    row.push(code.unwrap_or_else(|| text(attempt, "exit_code")));
+    row.push(text(attempt, "reason"));
     row.push(ago(attempt, "assigned_at"));
     row
 }
@@ -190,5 +274,26 @@ mod tests {
         0      0       2        Running   w2      950m   1Mi
         0      0       3        Assigned  w3
         ");
+    }
+
+    #[test]
+    fn a_job_shows_its_command_its_tasks_the_signal_and_that_there_are_more_attempts() {
+        let spec = json!({"command": ["sh", "-c", "echo 'a b' {{index}}", "--x=1", ""]});
+        let attempts = json!({"items": [{"index": 0, "member": 0, "attempt": 1, "state": "Failed", "signal": 9,
+            "final": true}], "next_cursor": "more"});
+        let job = json!({"id": "7", "count": 1, "retries": 0, "infra": 0, "spec": spec});
+        insta::assert_snapshot!(page(&job, &attempts), @r"
+        id         7
+        signal     9 (SIGKILL)
+        command    sh -c 'echo '\''a b'\'' {{index}}' --x=1 ''
+
+        the first 100 attempts; `orlop elements JOB` lists elements, `orlop job get JOB.INDEX` the attempts of one
+
+        INDEX  MEMBER  ATTEMPT  STATE   WORKER  CPU  MEMORY  CODE      REASON  AGE
+        0      0       1        Failed                       signal 9
+        ");
+        let elements = json!({"completed": 3, "failed": 1, "timed_out": 1, "cancelled": 0});
+        let array = json!({"id": "7", "count": 9, "retries": 0, "infra": 0, "elements": elements});
+        assert!(page(&array, &json!({})).contains("tasks      3/9, 2 failed"));
     }
 }

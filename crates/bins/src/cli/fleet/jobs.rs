@@ -4,18 +4,20 @@ use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use clap::Args;
-use orlop_core::time::{GoDuration, Time};
+use orlop_core::time::{HumanDuration, Time};
 use serde_json::Value;
 
 use super::super::failure::{Exit, Failure};
 use super::super::output::{self, Format};
 use super::super::setup::pair;
-use super::client::{Asked, query};
-use super::read::{ago, each, items, text, time};
+use super::again::Looks;
+use super::client::{Answered, Asked, query};
+use super::read::{ago, each, items, text, took};
 use super::target::{Patience, Target};
+use super::tasks::tasks;
 use crate::host::flow::{Clock as _, SystemClock};
 use crate::view::table::columns;
-use crate::view::text::{age, one_line};
+use crate::view::text::one_line;
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_secs(2);
@@ -53,7 +55,7 @@ pub(super) fn since(text: &str) -> Result<Time, String> {
     if let Ok(time) = text.parse::<Time>() {
         return Ok(time);
     }
-    let duration: GoDuration = text.parse().map_err(|error| format!("{error}; or give a time in RFC 3339 form"))?;
+    let duration: HumanDuration = text.parse().map_err(|error| format!("{error}; or give a time in RFC 3339 form"))?;
     let millis = i64::try_from(duration.get().as_millis()).unwrap_or(i64::MAX);
     Ok(Time::from_millis(SystemClock.now().millis().saturating_sub(millis)))
 }
@@ -70,9 +72,16 @@ async fn list(args: &JobsArgs) -> Result<Exit, Failure> {
     members.extend(args.label.iter().map(|(key, value)| ("label", format!("{key}={value}"))));
     members.extend(args.since.map(|since| ("since", since.to_string())));
     members.extend(args.target.tenant.iter().map(|tenant| ("tenant", tenant.clone())));
+    members.push(("details", "true".to_owned()));
     let path = format!("/jobs{}", query(&members));
+    let mut looks = Looks::default();
     loop {
-        let found = client.ask(Asked::get(&path)).await?.body;
+        let look = client.ask(Asked::get(&path)).await;
+        let found = match args.watch {
+            true => looks.see(look).await?,
+            false => Some(look?),
+        };
+        let Some(Answered { body: found, .. }) = found else { continue };
         let shown = args.target.shown(&found, |found| each(found, "id"))?;
         let shown = shown.unwrap_or_else(|| table(&found));
         let page = args.watch && args.target.output == Format::Table && std::io::stdout().is_terminal();
@@ -89,24 +98,30 @@ fn table(found: &Value) -> String {
     if rows.is_empty() {
         return "no jobs\n".to_owned();
     }
-    columns(&["ID", "NAME", "STATE", "REASON", "TENANT", "COUNT", "PRIORITY", "WORKER", "TIME", "AGE"], &rows)
+    columns(&["ID", "NAME", "STATE", "REASON", "TENANT", "TASKS", "PRIORITY", "WORKER", "TIME", "AGE"], &rows)
+}
+
+/// What a job is called: where nobody gave it a name, after the program that it runs.
+fn name(job: &Value) -> String {
+    let name = text(job, "name");
+    if !name.is_empty() {
+        return name;
+    }
+    let program = text(job, "program");
+    program.rsplit('/').next().unwrap_or_default().to_owned()
 }
 
 fn row(job: &Value) -> Vec<String> {
-    let took = time(job, "started_at").map(|began| {
-        let end = time(job, "finished_at").unwrap_or_else(|| SystemClock.now());
-        age(end.since(began))
-    });
     vec![
         text(job, "id"),
-        one_line(&text(job, "name"), 32),
+        one_line(&name(job), 32),
         text(job, "state"),
         text(job, "reason"),
         text(job, "tenant"),
-        text(job, "count"),
+        tasks(job),
         text(job, "priority"),
         text(job, "worker"),
-        took.unwrap_or_default(),
+        took(job),
         ago(job, "submitted_at"),
     ]
 }

@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use orlop_core::time::GoDuration;
+use orlop_core::time::HumanDuration;
 use serde_json::{Value, json};
 
 use super::super::failure::{Exit, Failure};
@@ -40,7 +40,7 @@ pub(in crate::cli) struct CreateArgs {
     uses: u32,
     /// How long it is good
     #[arg(long, value_name = "DURATION", default_value = "1h")]
-    ttl: GoDuration,
+    ttl: HumanDuration,
     /// A label that its workers may bring, KEY or KEY=VALUE; repeat it for more; none = any
     #[arg(long = "label", value_name = "LABEL")]
     labels: Vec<String>,

@@ -4,19 +4,20 @@
 use std::time::Duration;
 
 use clap::Args;
-use orlop_core::time::{GoDuration, Time};
+use orlop_core::spec::job::Indices;
+use orlop_core::time::{HumanDuration, Time};
 use serde_json::Value;
 
 use super::super::failure::{Exit, Failure};
-use super::client::{Asked, Client, escaped, query};
-use super::page::Page;
-use super::read::{items, number, text};
+use super::address::Address;
+use super::again::patiently;
+use super::client::{Asked, Client, query};
+use super::page::{Page, Pages};
+use super::read::text;
 use super::sse::{Event, Events};
 use super::target::{Patience, Target};
 use crate::host::flow::{Clock as _, SystemClock};
 
-/// How long a server may be away before following ends.
-const AWAY: Duration = Duration::from_secs(60);
 /// Between two tries to reach it.
 const RETRY: Duration = Duration::from_millis(500);
 
@@ -25,13 +26,14 @@ const RETRY: Duration = Duration::from_millis(500);
 #[command(after_help = "Examples:
   orlop logs j000040000000001
   orlop logs j000040000000001 -f              goes on until the job has ended, also over restarts of the server
-  orlop logs j000040000000001 --index 17      of one element of an array; without it, of all of them in order
+  orlop logs j000040000000001.17              of one element of an array
+  orlop logs j000040000000001.0-9 --no-prefix of some of them in order, the lines as they were written
   orlop logs j000040000000001 --stderr --since 10m --timestamps
 
 Logs of flows that run on this machine: `orlop flow logs`")]
 pub(in crate::cli) struct LogsArgs {
-    /// Id of the job
-    id: String,
+    /// Id of the job, or JOB.0-9,17 for elements of an array
+    job: Address,
     /// Go on as more is written, until the job has ended
     #[arg(short, long)]
     follow: bool,
@@ -44,15 +46,18 @@ pub(in crate::cli) struct LogsArgs {
     /// Only this attempt; else the latest, and with --follow those after it
     #[arg(long, value_name = "N")]
     attempt: Option<u32>,
-    /// Only this element of an array, or this member of a gang
-    #[arg(long, value_name = "N")]
-    index: Option<u32>,
+    /// Only these elements of an array, or members of a gang
+    #[arg(long, value_name = "INDICES")]
+    index: Option<Indices>,
     /// Only what was written in the last while, such as 10m
     #[arg(long, value_name = "DURATION")]
-    since: Option<GoDuration>,
+    since: Option<HumanDuration>,
     /// Begin every line with its time
     #[arg(long)]
     timestamps: bool,
+    /// Do not begin the lines of several elements with their index
+    #[arg(long)]
+    no_prefix: bool,
     #[command(flatten)]
     target: Target,
     #[command(flatten)]
@@ -65,86 +70,91 @@ pub(super) struct Showing {
     pub(super) follow: bool,
     pub(super) stream: Option<&'static str>,
     pub(super) attempt: Option<u32>,
-    pub(super) index: Option<u32>,
     pub(super) since: Option<Time>,
     pub(super) timestamps: bool,
+    /// Lines of several elements begin with their index.
+    pub(super) prefix: bool,
 }
 
 /// Shows logs.
 pub(super) async fn logs(args: LogsArgs) -> Result<Exit, Failure> {
     let client = args.target.client()?;
-    let ago = |since: GoDuration| {
+    let ago = |since: HumanDuration| {
         Time::from_millis(SystemClock.now().millis() - i64::try_from(since.get().as_millis()).unwrap_or(i64::MAX))
     };
     let showing = Showing {
         follow: args.follow,
         stream: if args.stderr { Some("stderr") } else { args.stdout.then_some("stdout") },
         attempt: args.attempt,
-        index: args.index,
         since: args.since.map(ago),
         timestamps: args.timestamps,
+        prefix: !args.no_prefix,
     };
-    args.patience.bound(show(&client, &args.id, &showing)).await
+    let address = args.job.with("--index", args.index.as_ref())?;
+    args.patience.bound(show(&client, &address, &showing)).await
 }
 
-/// Shows the logs of a job: of one part of it, or of all of them in order.
+/// Shows the logs of a job: of one part of it, or of all of them: in order, or as they come where they are followed.
 ///
 /// # Errors
 /// There is no such job, or the server stays away.
-pub(super) async fn show(client: &Client, id: &str, showing: &Showing) -> Result<Exit, Failure> {
-    let path = format!("/jobs/{}", escaped(id));
-    let job = patiently(async || client.ask(Asked::get(&path)).await).await?.body;
-    let kind = text(&job, "kind");
-    if showing.index.is_some() || kind == "single" {
-        let page = Page::new(None, showing.timestamps);
-        part(client, &path, showing, page).await?;
-        return Ok(Exit::Done);
-    }
-    if kind == "gang" {
-        let size = u32::try_from(number(&job, "count")).unwrap_or_default();
-        for member in 0..size {
-            if !one_of(client, &path, showing, member).await? {
-                break;
-            }
+pub(super) async fn show(client: &Client, address: &Address, showing: &Showing) -> Result<Exit, Failure> {
+    let single = match &address.indices {
+        Some(indices) => indices.single(),
+        None => {
+            let job = patiently(async || client.ask(Asked::get(address.path())).await).await?.body;
+            (text(&job, "kind") == "single").then_some(0)
         }
-        return Ok(Exit::Done);
-    }
-    let mut cursor = None;
-    loop {
-        let mut members = vec![("limit", "1000".to_owned())];
-        members.extend(cursor.take().map(|cursor| ("cursor", cursor)));
-        let list = format!("{path}/elements{}", query(&members));
-        let list = patiently(async || client.ask(Asked::get(&list)).await).await?.body;
-        for element in items(&list) {
-            let index = u32::try_from(number(element, "index")).unwrap_or_default();
-            // What was never tried has written nothing.
-            let wanted = showing.follow || number(element, "attempt") > 0;
-            if wanted && !one_of(client, &path, showing, index).await? {
-                return Ok(Exit::Done);
-            }
-        }
-        match list["next_cursor"].as_str() {
-            Some(next) => cursor = Some(next.to_owned()),
-            None => return Ok(Exit::Done),
-        }
-    }
+    };
+    match single {
+        Some(index) => part(client, address, showing, index).await?,
+        None => several(client, address, showing).await?,
+    };
+    Ok(Exit::Done)
 }
 
-/// One of several parts, every line with its number. False when the reader has gone.
-async fn one_of(client: &Client, path: &str, showing: &Showing, index: u32) -> Result<bool, Failure> {
-    let showing = Showing { index: Some(index), ..showing.clone() };
-    part(client, path, &showing, Page::new(Some(index), showing.timestamps)).await
-}
-
-/// Shows one log to its end. False when the reader has gone.
-async fn part(client: &Client, path: &str, showing: &Showing, mut page: Page) -> Result<bool, Failure> {
+/// What is asked for.
+fn members(showing: &Showing) -> Vec<(&'static str, String)> {
     let mut members: Vec<(&str, String)> = Vec::new();
     members.extend(showing.follow.then(|| ("follow", "true".to_owned())));
     members.extend(showing.stream.map(|stream| ("stream", stream.to_owned())));
     members.extend(showing.attempt.map(|attempt| ("attempt", attempt.to_string())));
-    members.extend(showing.index.map(|index| ("index", index.to_string())));
     members.extend(showing.since.map(|since| ("since", since.to_string())));
-    let path = format!("{path}/logs{}", query(&members));
+    members
+}
+
+/// Shows several logs to their ends, all from one stream. Where it breaks off it is asked for anew, and what was shown is left
+/// out: positions in several logs are none of the stream.
+async fn several(client: &Client, address: &Address, showing: &Showing) -> Result<bool, Failure> {
+    let mut members = members(showing);
+    let index = address.indices.as_ref().map_or_else(|| "all".to_owned(), ToString::to_string);
+    members.push(("index", index));
+    let path = format!("{}/logs{}", address.path(), query(&members));
+    let mut pages = Pages::new(showing.prefix, showing.timestamps);
+    loop {
+        let opened = patiently(async || {
+            client.open(Asked::get(&path).with("accept", Some("text/event-stream".to_owned()))).await
+        });
+        let mut events = Events::new(opened.await?);
+        while let Some(Event { kind, data, .. }) = events.next().await {
+            let data: Value = serde_json::from_str(&data).unwrap_or_default();
+            if kind == "end" {
+                return pages.end();
+            }
+            if !pages.show(&kind, &data)? {
+                return Ok(false);
+            }
+        }
+        tokio::time::sleep(RETRY).await;
+    }
+}
+
+/// Shows one log to its end. False when the reader has gone.
+async fn part(client: &Client, address: &Address, showing: &Showing, index: u32) -> Result<bool, Failure> {
+    let mut members = members(showing);
+    members.push(("index", index.to_string()));
+    let path = format!("{}/logs{}", address.path(), query(&members));
+    let mut page = Page::new(None, showing.timestamps, false);
     let mut last: Option<String> = None;
     loop {
         let opened = patiently(async || {
@@ -164,18 +174,5 @@ async fn part(client: &Client, path: &str, showing: &Showing, mut page: Page) ->
         }
         // It broke off: the server ends, or the way to it.
         tokio::time::sleep(RETRY).await;
-    }
-}
-
-/// Asks again while the server is away or has no room, for a while.
-async fn patiently<T>(mut ask: impl AsyncFnMut() -> Result<T, Failure>) -> Result<T, Failure> {
-    let begun = tokio::time::Instant::now();
-    loop {
-        match ask().await {
-            Err(failure) if (failure.is_passing() || failure.exit == Exit::Quota) && begun.elapsed() < AWAY => {
-                tokio::time::sleep(RETRY).await;
-            }
-            other => return other,
-        }
     }
 }

@@ -1,10 +1,14 @@
 //! The verbs of the fleet: a server on this machine, and what is asked of one over
 //! REST. Owns their options and texts; decides nothing about jobs.
 
+mod address;
+mod again;
 mod artifacts;
+mod bulk;
 mod cancel;
 mod client;
 mod data;
+mod elements;
 pub(super) mod flow;
 mod health;
 mod hint;
@@ -20,6 +24,7 @@ mod secret;
 mod sse;
 mod submit;
 mod target;
+mod tasks;
 mod token;
 mod top;
 mod transport;
@@ -41,6 +46,10 @@ pub(super) enum Fleet {
     Submit(Box<submit::SubmitArgs>),
     /// List jobs
     Jobs(jobs::JobsArgs),
+    /// List the elements of an array
+    Elements(elements::ElementsArgs),
+    /// Wait until jobs or elements have ended
+    Wait(wait::WaitArgs),
     /// One job: show it, tell why it waits, submit it again
     #[command(subcommand, arg_required_else_help = true)]
     Job(job::Verb),
@@ -88,6 +97,8 @@ async fn asked(verb: Fleet) -> Result<Exit, Failure> {
         Fleet::Up(args) => up::up(args).await,
         Fleet::Submit(args) => submit::submit(*args).await,
         Fleet::Jobs(args) => jobs::jobs(args).await,
+        Fleet::Elements(args) => elements::elements(args).await,
+        Fleet::Wait(args) => wait::wait(args).await,
         Fleet::Job(verb) => job::run(verb).await,
         Fleet::Logs(args) => logs::logs(args).await,
         Fleet::Cancel(args) => cancel::cancel(args).await,

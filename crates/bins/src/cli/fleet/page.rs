@@ -19,15 +19,17 @@ const LONGEST: usize = 1 << 20;
 pub(super) struct Page {
     part: Option<u32>,
     timestamps: bool,
+    lines: bool,
     attempt: u64,
     /// Lines that are not whole yet, by stream, with their times.
     open: BTreeMap<String, (String, Vec<u8>)>,
 }
 
 impl Page {
-    /// A page of lines that begin with a part's number or a time; with neither, of bytes as they are.
-    pub(super) fn new(part: Option<u32>, timestamps: bool) -> Self {
-        Self { part, timestamps, attempt: 0, open: BTreeMap::new() }
+    /// A page of lines that begin with a part's number or a time; of bytes as they are with neither, unless whole lines are
+    /// asked for.
+    pub(super) fn new(part: Option<u32>, timestamps: bool, lines: bool) -> Self {
+        Self { part, timestamps, lines: lines || timestamps || part.is_some(), attempt: 0, open: BTreeMap::new() }
     }
 
     /// Shows an event. False when the reader has gone.
@@ -73,7 +75,7 @@ impl Page {
             Some(coded) => STANDARD.decode(coded).unwrap_or_default(),
             None => data["text"].as_str().unwrap_or_default().as_bytes().to_vec(),
         };
-        if self.part.is_none() && !self.timestamps {
+        if !self.lines {
             return bytes;
         }
         let (stream, time) = (text(data, "stream"), text(data, "time"));
@@ -101,6 +103,57 @@ impl Page {
     }
 }
 
+/// What is shown of several logs, in whole lines.
+#[derive(Debug)]
+pub(super) struct Pages {
+    prefix: bool,
+    timestamps: bool,
+    open: BTreeMap<u32, Page>,
+    /// The last attempt and position of each log that was shown.
+    shown: BTreeMap<u32, (u64, u64)>,
+}
+
+impl Pages {
+    /// Nothing yet. With a prefix lines begin with the number of their part.
+    pub(super) fn new(prefix: bool, timestamps: bool) -> Self {
+        Self { prefix, timestamps, open: BTreeMap::new(), shown: BTreeMap::new() }
+    }
+
+    /// Shows an event, once. False when the reader has gone.
+    ///
+    /// # Errors
+    /// The output cannot be written.
+    pub(super) fn show(&mut self, kind: &str, data: &Value) -> Result<bool, Failure> {
+        let index = u32::try_from(number(data, "index")).unwrap_or(u32::MAX);
+        if kind == "part" {
+            return self.open.remove(&index).map_or(Ok(true), |mut page| page.end());
+        }
+        let at = (number(data, "attempt"), number(data, "seq"));
+        if self.shown.get(&index).is_some_and(|shown| *shown >= at) {
+            return Ok(true);
+        }
+        if kind != "gap" {
+            self.shown.insert(index, at);
+        }
+        let part = self.prefix.then_some(index);
+        let new = || Page::new(part, self.timestamps, true);
+        self.open.entry(index).or_insert_with(new).show(kind, data)
+    }
+
+    /// Shows what is left. False when the reader has gone.
+    ///
+    /// # Errors
+    /// As of [`Pages::show`].
+    pub(super) fn end(&mut self) -> Result<bool, Failure> {
+        for mut page in std::mem::take(&mut self.open).into_values() {
+            if !page.end()? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -113,7 +166,7 @@ mod tests {
 
     #[test]
     fn s10_lines_are_joined_by_stream_and_begin_with_part_and_time() {
-        let mut page = Page::new(Some(7), true);
+        let mut page = Page::new(Some(7), true, false);
         let pieces = [
             chunk("stdout", "T1", "a\nb"),
             chunk("stderr", "T2", "oh"),
@@ -126,8 +179,26 @@ mod tests {
 
     #[test]
     fn without_either_bytes_are_what_they_were() {
-        let mut page = Page::new(None, false);
+        let mut page = Page::new(None, false, false);
         assert_eq!(page.take(&chunk("stdout", "T", "half")), b"half");
         assert_eq!(page.take(&json!({ "stream": "stdout", "base64": "/wAK" })), b"\xff\0\n");
+    }
+
+    #[test]
+    fn lines_without_a_prefix_are_whole_where_there_are_several_logs() {
+        let mut page = Page::new(None, false, true);
+        assert_eq!(page.take(&chunk("stdout", "T", "half")), b"");
+        assert_eq!(page.take(&chunk("stdout", "T", " and half\nx")), b"half and half\n");
+    }
+
+    #[test]
+    fn what_comes_again_after_a_break_is_not_shown_again() {
+        let mut pages = Pages::new(true, false);
+        let event = |seq: u64| json!({ "index": 3, "attempt": 1, "seq": seq, "stream": "stdout", "text": "" });
+        assert!(pages.show("chunk", &event(2)).unwrap());
+        assert_eq!(pages.shown, [(3, (1, 2))].into());
+        assert!(pages.show("chunk", &event(1)).unwrap());
+        assert_eq!(pages.shown, [(3, (1, 2))].into());
+        assert!(pages.show("part", &json!({ "index": 3 })).unwrap() && pages.open.is_empty());
     }
 }

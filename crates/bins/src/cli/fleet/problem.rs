@@ -1,7 +1,9 @@
 //! What a server answered in place of what was asked, as a failure of the command.
 
+use std::time::Duration;
+
 use super::super::failure::Failure;
-use crate::wire::problem::Problem;
+use crate::wire::problem::{Code, Problem};
 
 impl From<&Problem> for Failure {
     fn from(problem: &Problem) -> Self {
@@ -14,14 +16,14 @@ impl From<&Problem> for Failure {
         if let Some(hint) = super::hint::of_problem(problem.code) {
             message.push_str(&format!("; {hint}"));
         }
-        Self::new(problem.code.class().into(), message)
+        let wait = problem.retry_after_ms.filter(|_| problem.code == Code::RateLimited);
+        Self { retry_after: wait.map(Duration::from_millis), ..Self::new(problem.code.class().into(), message) }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::problem::Code;
 
     #[test]
     fn every_problem_of_a_server_has_its_exit_code() {

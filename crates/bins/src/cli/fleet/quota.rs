@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use orlop_core::quantity::{Quantity, Step};
-use orlop_core::time::GoDuration;
+use orlop_core::time::{GoDuration, HumanDuration};
 use serde_json::{Map, Value, json};
 
 use super::super::failure::{Exit, Failure};
@@ -193,7 +193,7 @@ fn time(value: &str) -> Result<Value, Failure> {
     if value.eq_ignore_ascii_case("none") {
         return Ok(Value::Null);
     }
-    let time: GoDuration =
+    let time: HumanDuration =
         value.parse().map_err(|_| Failure::usage("timeout: use a duration such as 30m or 12h, or none"))?;
     let millis = u64::try_from(time.get().as_millis()).ok().filter(|millis| *millis > 0);
     Ok(millis.ok_or_else(|| Failure::usage("timeout: use more than 0, or none"))?.into())

@@ -35,6 +35,15 @@ pub(super) fn ago(value: &Value, field: &str) -> String {
     time(value, field).map(|at| age(SystemClock.now().since(at))).unwrap_or_default()
 }
 
+/// How long something has run, or ran.
+pub(super) fn took(value: &Value) -> String {
+    let took = time(value, "started_at").map(|began| {
+        let end = time(value, "finished_at").unwrap_or_else(|| SystemClock.now());
+        age(end.since(began))
+    });
+    took.unwrap_or_default()
+}
+
 /// The items of a list.
 pub(super) fn items(value: &Value) -> &[Value] {
     value["items"].as_array().map_or(&[], Vec::as_slice)

@@ -26,24 +26,26 @@ pub(super) struct Event {
 pub(super) struct Events {
     body: BodyDataStream,
     text: Vec<u8>,
+    /// Where in it the next event begins: many come at once.
+    begin: usize,
 }
 
 impl Events {
     pub(super) fn new(body: Body) -> Self {
-        Self { body: body.into_data_stream(), text: Vec::new() }
+        Self { body: body.into_data_stream(), text: Vec::new(), begin: 0 }
     }
 
     /// The next event; none where the stream ends, breaks off or goes silent, which the stream itself tells apart by its
     /// last event.
     pub(super) async fn next(&mut self) -> Option<Event> {
         loop {
-            while let Some(block) = self.block() {
-                let event = parse(&block);
+            while let Some(event) = self.block().map(parse) {
                 // A comment is a sign of life.
                 if !event.kind.is_empty() || !event.data.is_empty() {
                     return Some(event);
                 }
             }
+            self.text.drain(..std::mem::take(&mut self.begin));
             if self.text.len() > EVENT {
                 return None;
             }
@@ -53,10 +55,11 @@ impl Events {
     }
 
     /// Takes the text up to the next blank line.
-    fn block(&mut self) -> Option<Vec<u8>> {
-        let end = self.text.windows(2).position(|pair| pair == b"\n\n")?;
-        let rest = self.text.split_off(end + 2);
-        Some(std::mem::replace(&mut self.text, rest))
+    fn block(&mut self) -> Option<&[u8]> {
+        let rest = self.text.get(self.begin..)?;
+        let end = rest.windows(2).position(|pair| pair == b"\n\n")? + 2;
+        self.begin += end;
+        rest.get(..end)
     }
 }
 

@@ -5,18 +5,21 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use orlop_cloud::exit;
-use orlop_core::time::{GoDuration, Time};
+use orlop_core::id::JobId;
+use orlop_core::time::{HumanDuration, Time};
 use serde_json::{Map, Value, json};
 
 use super::super::failure::{Exit, Failure};
 use super::super::manifest;
 use super::super::output::{self, Format};
 use super::super::setup::pair;
+use super::address::Address;
 use super::artifacts;
 use super::client::{Asked, Client};
 use super::logs::{self, Showing};
 use super::read::text;
 use super::target::Target;
+use super::tasks::Progress;
 use super::wait;
 use crate::telemetry::trace::Context;
 
@@ -53,7 +56,8 @@ pub(in crate::cli) struct SubmitArgs {
     /// Secret of the tenant: NAME or NAME=VARIABLE as a variable, NAME:FILE as a file below $ORLOP_SECRETS_DIR (repeatable)
     #[arg(long, value_name = "SECRET", value_parser = secret)]
     secret: Vec<Value>,
-    /// File the job gets: FILE of this machine, or @NAME of a stored artifact; with :PATH where it stands for the job
+    /// File the job gets: FILE of this machine, @JOB/NAME or @JOB.INDEX/NAME of what a job left, or @NAME of a stored artifact;
+    /// with :PATH where it stands for the job
     #[arg(long = "in", value_name = "FILE[:PATH]")]
     inputs: Vec<String>,
     /// Files the job leaves: PATTERN or NAME=PATTERN; it fails without them (repeatable)
@@ -64,11 +68,11 @@ pub(in crate::cli) struct SubmitArgs {
     priority: Option<u8>,
     /// Wall limit of one attempt, such as 30m
     #[arg(long, value_name = "DURATION")]
-    timeout: Option<GoDuration>,
+    timeout: Option<HumanDuration>,
     /// Repeats after its own failures
     #[arg(long, value_name = "N")]
     retries: Option<u32>,
-    /// Elements of an array: a count, or indices such as 0-99,200
+    /// Elements of an array: a count, or indices such as 0-99,200 or 0-10:2
     #[arg(long, value_name = "INDICES", conflicts_with = "gang")]
     array: Option<String>,
     /// The most elements at once
@@ -100,7 +104,7 @@ pub(in crate::cli) struct SubmitArgs {
     exit_code: bool,
     /// Wait, at most so long for all of it (exit code 8); a job that was taken goes on
     #[arg(long, value_name = "DURATION")]
-    wait_timeout: Option<GoDuration>,
+    wait_timeout: Option<HumanDuration>,
     #[command(flatten)]
     target: Target,
     /// What to run, after `--`
@@ -132,12 +136,28 @@ fn output_of(text: &str) -> Value {
 async fn input_of(client: &Client, text: &str, tenant: Option<&str>) -> Result<Value, Failure> {
     let (file, path) = text.split_once(':').map_or((text, None), |(file, path)| (file, Some(path)));
     if let Some(name) = file.strip_prefix('@') {
+        if let Some((address, name)) = of_job(name)? {
+            let found = artifacts::named(client, &address, name).await?;
+            let last = name.rsplit('/').next().unwrap_or(name);
+            return Ok(json!({ "name": found["name"], "path": path.unwrap_or(last), "sha256": found["sha256"] }));
+        }
         return Ok(json!({ "name": name, "path": path.unwrap_or(name) }));
     }
     let name = Path::new(file).file_name().and_then(|name| name.to_str());
     let name = name.ok_or_else(|| Failure::usage(format!("--in {text}: that is no file")))?;
     let made = artifacts::upload(client, name, Path::new(file), tenant).await?;
     Ok(json!({ "name": name, "path": path.unwrap_or(name), "sha256": made["sha256"] }))
+}
+
+/// A job or an element, and the name of what it left: `JOB/NAME`, `JOB.INDEX/NAME`. None for a name of the tenant.
+fn of_job(text: &str) -> Result<Option<(Address, &str)>, Failure> {
+    let Some((job, name)) = text.split_once('/') else { return Ok(None) };
+    let id = job.split_once('.').map_or(job, |(id, _)| id);
+    if id.parse::<JobId>().is_err() {
+        return Ok(None);
+    }
+    let address = job.parse().map_err(|error| Failure::usage(format!("--in @{text}: {error}")))?;
+    Ok(Some((address, name)))
 }
 
 /// GPUs, `vendor:count` or `vendor:model:count`.
@@ -161,7 +181,7 @@ fn later(text: &str) -> Result<Time, String> {
     if let Ok(time) = text.parse::<Time>() {
         return Ok(time);
     }
-    let duration: GoDuration = text.parse().map_err(|error| format!("{error}; or give a time in RFC 3339 form"))?;
+    let duration: HumanDuration = text.parse().map_err(|error| format!("{error}; or give a time in RFC 3339 form"))?;
     Ok(SystemClock.now().plus(duration.get()))
 }
 
@@ -305,10 +325,13 @@ async fn submitted(args: &SubmitArgs) -> Result<Exit, Failure> {
 async fn all_ended(args: &SubmitArgs, client: &Client, ids: &[String]) -> Result<Exit, Failure> {
     let mut exit = Exit::Done;
     for id in ids {
+        let address = Address { job: id.clone(), indices: None };
+        let mut progress = (!args.follow).then(Progress::new);
         if args.follow {
-            logs::show(client, id, &Showing { follow: true, ..Showing::default() }).await?;
+            logs::show(client, &address, &Showing { follow: true, prefix: true, ..Showing::default() }).await?;
         }
-        let job = wait::ended(client, id).await?;
+        let job = wait::ended(client, &address, progress.as_mut()).await?;
+        drop(progress);
         match args.target.output {
             Format::Json | Format::Yaml if !args.follow => {
                 output::print(&output::serialized(&job, args.target.output)?)?;

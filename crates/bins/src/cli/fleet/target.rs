@@ -5,7 +5,7 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use orlop_core::time::GoDuration;
+use orlop_core::time::HumanDuration;
 
 use super::super::failure::{Exit, Failure};
 use super::super::output::{self, Format};
@@ -108,7 +108,7 @@ pub(in crate::cli) struct Plain {
 pub(super) struct Patience {
     /// Give up after this time, such as 30s (exit code 8)
     #[arg(long, value_name = "DURATION")]
-    pub timeout: Option<GoDuration>,
+    pub timeout: Option<HumanDuration>,
 }
 
 impl Patience {

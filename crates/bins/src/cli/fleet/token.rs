@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use orlop_core::time::GoDuration;
+use orlop_core::time::HumanDuration;
 use serde_json::{Value, json};
 
 use super::super::failure::{Exit, Failure};
@@ -41,7 +41,7 @@ pub(in crate::cli) struct CreateArgs {
     tenants: Vec<String>,
     /// How long it is good; default: until it is revoked
     #[arg(long, value_name = "DURATION")]
-    ttl: Option<GoDuration>,
+    ttl: Option<HumanDuration>,
     /// What it is for
     #[arg(long, default_value = "")]
     note: String,

@@ -5,12 +5,13 @@ use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use orlop_core::time::GoDuration;
+use orlop_core::time::HumanDuration;
 use serde_json::Value;
 
 use super::super::failure::{Exit, Failure};
 use super::super::output::{self, Format};
-use super::client::{Asked, Client, escaped};
+use super::again::Looks;
+use super::client::{Answered, Asked, Client, escaped};
 use super::quota::tenants;
 use super::read::{ago, number, percent, text};
 use super::target::{Patience, Target};
@@ -31,7 +32,7 @@ const LEAST: Duration = Duration::from_millis(100);
 pub(in crate::cli) struct TopArgs {
     /// Between two looks
     #[arg(long, value_name = "DURATION", default_value = "1s")]
-    interval: GoDuration,
+    interval: HumanDuration,
     /// Show one page
     #[arg(long)]
     once: bool,
@@ -57,10 +58,17 @@ async fn look(args: &TopArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     let again = !args.once && args.target.output == Format::Table && std::io::stdout().is_terminal();
+    let mut looks = Looks::default();
+    looks.see(Ok(())).await?;
     loop {
         // Rates are what two looks differ in.
         tokio::time::sleep(args.interval.get().max(LEAST)).await;
-        let stats = client.ask(Asked::get("/stats")).await?.body;
+        let look = client.ask(Asked::get("/stats")).await;
+        let stats = match again {
+            true => looks.see(look).await?,
+            false => Some(look?),
+        };
+        let Some(Answered { body: stats, .. }) = stats else { continue };
         let rates = rates(&before, &stats, looked.elapsed());
         (before, looked) = (stats, Instant::now());
         let why = reasons(&client, &before).await;

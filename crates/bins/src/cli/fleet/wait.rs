@@ -1,37 +1,108 @@
-//! Waiting for jobs to end, over restarts of the server. Owns the patience; gives the last state.
+//! Waiting for jobs and elements to end, over restarts of the server: `orlop wait`, and verbs that wait. Owns the patience;
+//! gives the last state.
 
 use std::time::Duration;
 
+use clap::Args;
 use orlop_core::machine::job::JobState;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::super::failure::{Exit, Failure};
+use super::super::output::{self, Format};
+use super::address::Address;
+use super::again::patiently;
 use super::client::{Asked, Client};
-use super::read::text;
+use super::elements;
+use super::read::{items, number, text};
+use super::target::{Patience, Target};
+use super::tasks::Progress;
 
 /// How long a server may be away before waiting ends.
 const AWAY: Duration = Duration::from_secs(60);
 /// How long one request waits.
 const WAIT: Duration = Duration::from_secs(30);
+/// The same where somebody is shown how far an array is.
+const LOOK: Duration = Duration::from_secs(1);
+/// For so many elements of an array one more.
+const COUNTED: u64 = 100_000;
 /// Between two tries to reach it.
 const RETRY: Duration = Duration::from_millis(500);
 
+/// Options of `orlop wait`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  orlop wait j000040000000001                exits 0 if it has completed, else 1
+  orlop wait j000040000000001 j000040000000002 --timeout 1h
+  orlop wait j000040000000003.0-9            some elements of an array")]
+pub(in crate::cli) struct WaitArgs {
+    /// Ids of jobs, or JOB.0-9,17 for elements of arrays
+    #[arg(required = true)]
+    jobs: Vec<Address>,
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    patience: Patience,
+}
+
+/// Waits for jobs.
+pub(super) async fn wait(args: WaitArgs) -> Result<Exit, Failure> {
+    let waits = async {
+        let client = args.target.client()?;
+        let mut exit = Exit::Done;
+        for address in &args.jobs {
+            let job = ended(&client, address, Some(&mut Progress::new())).await?;
+            let shown = match args.target.output {
+                Format::Table => format!("{address} {}\n", text(&job, "state")),
+                Format::Name => format!("{address}\n"),
+                format => output::serialized(&job, format)?,
+            };
+            output::print(&shown)?;
+            if exit == Exit::Done {
+                exit = exit_of(&job);
+            }
+        }
+        Ok(exit)
+    };
+    args.patience.bound(waits).await
+}
+
 /// Whether a state is final.
-pub(super) fn is_final(state: &str) -> bool {
+fn is_final(state: &str) -> bool {
     state.parse().is_ok_and(JobState::is_terminal)
 }
 
-/// Waits until a job has ended, and gives it.
+/// Waits until a job has ended, or the elements that are named, and gives it. Shows how far an array is, if somebody looks.
 ///
 /// # Errors
 /// There is no such job, or the server stays away.
-pub(super) async fn ended(client: &Client, id: &str) -> Result<Value, Failure> {
+pub(super) async fn ended(
+    client: &Client,
+    address: &Address,
+    mut progress: Option<&mut Progress>,
+) -> Result<Value, Failure> {
+    if address.indices.is_some() {
+        return elements_ended(client, address).await;
+    }
     let mut away: Option<tokio::time::Instant> = None;
+    let mut wait = if progress.is_some() { LOOK } else { WAIT };
     loop {
-        let path = format!("/jobs/{}?wait={}s", super::client::escaped(id), WAIT.as_secs());
-        match client.ask(Asked::get(path).waiting(WAIT)).await {
-            Ok(answer) if is_final(&text(&answer.body, "state")) => return Ok(answer.body),
-            Ok(_) => away = None,
+        let path = format!("{}?wait={}s", address.path(), wait.as_secs());
+        match client.ask(Asked::get(path).waiting(wait)).await {
+            Ok(answer) => {
+                if is_final(&text(&answer.body, "state")) {
+                    return Ok(answer.body);
+                }
+                away = None;
+                match progress.as_mut().filter(|_| text(&answer.body, "kind") == "array") {
+                    Some(progress) => {
+                        progress.show(&answer.body);
+                        // To count the elements of a large array takes the server a while.
+                        let more = u32::try_from(number(&answer.body, "count") / COUNTED).unwrap_or(u32::MAX);
+                        wait = LOOK.saturating_mul(more.saturating_add(1)).min(WAIT);
+                    }
+                    None => wait = WAIT,
+                }
+            }
             Err(failure) if failure.is_passing() => {
                 let since = *away.get_or_insert_with(tokio::time::Instant::now);
                 if since.elapsed() > AWAY {
@@ -44,9 +115,38 @@ pub(super) async fn ended(client: &Client, id: &str) -> Result<Value, Failure> {
     }
 }
 
+/// Waits until elements have ended. Gives the only one, or the state of all: Completed if each of them is.
+async fn elements_ended(client: &Client, address: &Address) -> Result<Value, Failure> {
+    let states = |pick: &dyn Fn(JobState) -> bool| -> Vec<String> {
+        use orlop_core::named::Named as _;
+        JobState::ALL.iter().filter(|state| pick(**state)).map(ToString::to_string).collect()
+    };
+    let live = states(&|state| !state.is_terminal());
+    while !items(&patiently(async || elements::some(client, address, &live, 1).await).await?).is_empty() {
+        let path = format!("{}?wait={}s", address.path(), LOOK.as_secs());
+        patiently(async || client.ask(Asked::get(&path).waiting(LOOK)).await).await?;
+    }
+    let unsuccessful = states(&|state| state.is_terminal() && state != JobState::Completed);
+    let single = address.indices.as_ref().is_some_and(|indices| indices.single().is_some());
+    let wanted = if single { &[][..] } else { &unsuccessful };
+    let found = patiently(async || elements::some(client, address, wanted, 1).await).await?;
+    match items(&found) {
+        [one] if single => Ok(one.clone()),
+        [] if single => Err(Failure::new(Exit::NotFound, format!("there is no element {address}"))),
+        [] => Ok(json!({ "elements": address.to_string(), "state": JobState::Completed })),
+        _ => Ok(json!({ "elements": address.to_string(), "state": JobState::Failed })),
+    }
+}
+
 /// How a verb ends that waited for a job.
 pub(super) fn exit_of(job: &Value) -> Exit {
     if text(job, "state") == "Completed" { Exit::Done } else { Exit::Failed }
+}
+
+/// The signal that ended a job, of its final attempt.
+pub(super) fn signal_of(attempts: &Value) -> Option<u8> {
+    let ended = items(attempts).iter().filter(|attempt| attempt["final"] == true);
+    ended.filter_map(|attempt| attempt["signal"].as_u64()).find_map(|signal| u8::try_from(signal).ok())
 }
 
 /// The exit code of a job that has ended, as a shell gives it: of one that a signal ended 128 and its number.
@@ -59,7 +159,5 @@ pub(super) async fn own_exit_of(client: &Client, job: &Value) -> Result<Exit, Fa
     }
     let path = format!("/jobs/{}/attempts?limit=1000", super::client::escaped(&text(job, "id")));
     let attempts = client.ask(Asked::get(path)).await?.body;
-    let ended = attempts["items"].as_array().into_iter().flatten().filter(|attempt| attempt["final"] == true);
-    let signal = ended.filter_map(|attempt| attempt["signal"].as_u64()).find_map(|signal| u8::try_from(signal).ok());
-    Ok(signal.map_or_else(|| exit_of(job), |signal| Exit::Job(signal.saturating_add(128))))
+    Ok(signal_of(&attempts).map_or_else(|| exit_of(job), |signal| Exit::Job(signal.saturating_add(128))))
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use orlop_core::time::GoDuration;
+use orlop_core::time::HumanDuration;
 use serde_json::{Value, json};
 
 use super::super::failure::{Exit, Failure};
@@ -94,7 +94,7 @@ pub(in crate::cli) struct DrainArgs {
     worker: String,
     /// After this time what is left on it is cancelled and runs elsewhere
     #[arg(long, value_name = "DURATION", conflicts_with = "undo")]
-    deadline: Option<GoDuration>,
+    deadline: Option<HumanDuration>,
     /// Why: shown with the worker, and told to its agent
     #[arg(long, value_name = "TEXT", conflicts_with = "undo")]
     reason: Option<String>,

@@ -7,7 +7,7 @@ use std::pin::pin;
 use futures::{AsyncBufReadExt as _, StreamExt as _};
 use orlop_core::machine::step::StepPhase;
 use orlop_core::spec::flow::JobFlow;
-use orlop_core::time::GoDuration;
+use orlop_core::time::HumanDuration;
 use orlop_k8s::client::ClientError;
 use orlop_k8s::client::logs::{PodNews, Reading, Written, read, watched, written};
 use tokio::sync::mpsc;
@@ -35,7 +35,7 @@ struct Wanted {
 impl Wanted {
     fn of(args: &LogsArgs) -> Self {
         let item = args.item.map(|item| format!("-i{item}")).unwrap_or_default();
-        let seconds = |since: GoDuration| i64::try_from(since.get().as_secs().max(1)).unwrap_or(i64::MAX);
+        let seconds = |since: HumanDuration| i64::try_from(since.get().as_secs().max(1)).unwrap_or(i64::MAX);
         Self {
             step: args.step.as_ref().map(|step| format!("{step}{item}")),
             attempt: args.attempt,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use orlop_core::spec::flow::JobFlow;
 use orlop_core::spec::status::FlowStatus;
-use orlop_core::time::GoDuration;
+use orlop_core::time::HumanDuration;
 use orlop_k8s::client::watch::{Change, changes};
 use orlop_k8s::client::{ClientError, shown};
 use serde_json::Value;
@@ -31,7 +31,7 @@ pub(super) fn age_of(flow: &JobFlow) -> Duration {
 }
 
 /// Whether a flow is at least that old, where that is asked.
-pub(super) fn is_older(flow: &JobFlow, limit: Option<GoDuration>) -> bool {
+pub(super) fn is_older(flow: &JobFlow, limit: Option<HumanDuration>) -> bool {
     limit.is_none_or(|limit| age_of(flow) >= limit.get())
 }
 
@@ -127,7 +127,7 @@ pub(super) async fn watch(args: WatchArgs) -> Result<Exit, Failure> {
 
 /// Waits so long at most; none when that was not enough.
 pub(super) async fn within<T>(
-    limit: Option<GoDuration>,
+    limit: Option<HumanDuration>,
     what: impl Future<Output = Result<T, Failure>>,
 ) -> Result<Option<T>, Failure> {
     match limit {

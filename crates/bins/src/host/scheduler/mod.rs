@@ -59,7 +59,7 @@ pub use self::explain::Explained;
 pub use self::handle::{Handle, StreamError};
 use self::ingress::{LockFreePriorityQueue, Wake};
 pub use self::live::{ClientFields, Interned};
-pub use self::logs::{LogNews, LogOrder, LogReader};
+pub use self::logs::{LogNews, LogOrder, LogReader, PartNews, PartsReader};
 pub(crate) use self::logs::{reference, stored_stream, wire_stream};
 pub use self::prepare::Prepared;
 pub use self::room::Disks;

@@ -6,13 +6,16 @@ use std::sync::Arc;
 
 use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
-use orlop_core::ports::fleet_store::{ElementFilter, IdempotencyKey, JobKind, JobRow, Page, SpecHash};
+use orlop_core::named::Named as _;
+use orlop_core::ports::fleet_store::{ElementFilter, ElementRow, IdempotencyKey, JobKind, JobRow, Page, SpecHash};
+use orlop_core::spec::job::Indices;
 use orlop_scheduler::event::ArraySpec;
 
 use super::command::{Batch, Once, Submission};
 use super::error::{self, Error};
 use super::handle::Handle;
 use super::live::ClientFields;
+use super::logs::first_missing;
 use super::prepare::Prepared;
 use crate::wire::problem::Code;
 
@@ -37,21 +40,39 @@ impl Handle {
         self.store().some_jobs(jobs).await.map_err(|error| error::port(&error))
     }
 
-    /// Submits a job that has ended again, under a new id; of an array its unsuccessful elements. With a key it is done once.
+    /// Submits a job that has ended again, under a new id; of an array its unsuccessful elements, or those that are named.
+    /// With a key it is done once.
     ///
     /// # Errors
-    /// Conflict while it is live, or when nothing of it was unsuccessful; and as of [`Handle::submit`].
-    pub async fn retry(&self, job: JobId, key: Option<String>) -> Result<JobId, Error> {
+    /// Conflict while it or one of the named elements is live, or when nothing of it was unsuccessful; NotFound for elements
+    /// that it does not have; and as of [`Handle::submit`].
+    pub async fn retry(&self, job: JobId, elements: Option<Indices>, key: Option<String>) -> Result<JobId, Error> {
         let row = self.job(job).await?;
-        if !row.unit.state.is_terminal() {
+        if elements.is_none() && !row.unit.state.is_terminal() {
             let text = format!("job {job} is {}; it can be retried once it has ended", row.unit.state);
             return Err(error::problem(Code::Conflict, text));
         }
         let spec = self.store().spec(&row.job.spec).await.map_err(|error| error::port(&error))?;
         let spec = spec.ok_or_else(|| error::not_found(format_args!("the specification of job {job}")))?;
         let spec = Prepared::stored(&spec).map_err(|problem| error::problem(Code::Internal, problem.to_string()))?;
+        let asked = elements.as_ref().map(|elements| format!(" {elements}")).unwrap_or_default();
         let array = match row.job.kind {
-            JobKind::Array => Some(self.unsuccessful(job, &spec).await?),
+            JobKind::Array => {
+                let indices = match elements {
+                    Some(elements) => match self.first_live(&row, &elements).await? {
+                        None => elements.ranges().to_vec(),
+                        Some(ElementRow { index, unit }) => {
+                            let state = unit.state;
+                            let text =
+                                format!("element {index} of job {job} is {state}; it can be retried once it has ended");
+                            return Err(error::problem(Code::Conflict, text));
+                        }
+                    },
+                    None => self.unsuccessful(job).await?,
+                };
+                let (max_parallel, max_failures) = spec.array_limits();
+                Some(ArraySpec { indices, max_parallel, max_failures })
+            }
             JobKind::Single | JobKind::Gang => None,
         };
         let client = ClientFields { correlation_id: row.job.correlation_id, traceparent: row.job.traceparent };
@@ -68,15 +89,36 @@ impl Handle {
         };
         let once = key.map(|key| Once {
             key: IdempotencyKey { tenant: row.job.tenant, key },
-            body_hash: SpecHash::of(&format!("retry {job}")).0,
+            body_hash: SpecHash::of(&format!("retry {job}{asked}")).0,
         });
         let taken = self.submit(Batch { jobs: vec![submission], once }).await?;
         taken.jobs.first().copied().ok_or_else(|| error::problem(Code::Internal, "a submit of one job made none"))
     }
 
+    /// The first of some elements of an array that has not ended.
+    async fn first_live(&self, row: &JobRow, elements: &Indices) -> Result<Option<ElementRow>, Error> {
+        let job = row.job.id;
+        if let Some(missing) = first_missing(elements, &row.job) {
+            return Err(error::not_found(format_args!("element {missing} of job {job}")));
+        }
+        let states = JobState::ALL.iter().copied().filter(|state| !state.is_terminal()).collect();
+        let filter = ElementFilter { states, indices: Some(elements.clone()), ..ElementFilter::default() };
+        let found = self.store().elements(job, &filter, &Page::first(1)).await;
+        Ok(found.map_err(|error| error::port(&error))?.items.into_iter().next())
+    }
+
+    /// Whether any of some elements of an array has not ended.
+    ///
+    /// # Errors
+    /// NotFound for elements that it does not have; StoreUnavailable.
+    pub async fn is_any_live(&self, row: &JobRow, elements: &Indices) -> Result<bool, Error> {
+        Ok(self.first_live(row, elements).await?.is_some())
+    }
+
     /// The elements of an array that did not succeed.
-    async fn unsuccessful(&self, job: JobId, spec: &Prepared) -> Result<ArraySpec, Error> {
-        let filter = ElementFilter { states: vec![JobState::Failed, JobState::TimedOut, JobState::Cancelled] };
+    async fn unsuccessful(&self, job: JobId) -> Result<Vec<(u32, u32)>, Error> {
+        let states = vec![JobState::Failed, JobState::TimedOut, JobState::Cancelled];
+        let filter = ElementFilter { states, ..ElementFilter::default() };
         let (mut indices, mut page): (Vec<(u32, u32)>, _) = (Vec::new(), Page::first(PAGE));
         loop {
             let found = self.store().elements(job, &filter, &page).await.map_err(|error| error::port(&error))?;
@@ -92,7 +134,6 @@ impl Handle {
         if indices.is_empty() {
             return Err(error::problem(Code::Conflict, format!("every element of job {job} has succeeded")));
         }
-        let (max_parallel, max_failures) = spec.array_limits();
-        Ok(ArraySpec { indices, max_parallel, max_failures })
+        Ok(indices)
     }
 }

@@ -3,6 +3,8 @@
 
 #[cfg(all(feature = "run", target_os = "linux"))]
 mod agent;
+#[cfg(all(feature = "run", target_os = "linux"))]
+mod arrays;
 mod artifacts;
 mod bench;
 #[cfg(all(feature = "run", target_os = "linux"))]

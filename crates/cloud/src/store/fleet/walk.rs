@@ -14,6 +14,8 @@ pub(in crate::store) struct Walk {
     size: usize,
     /// The next index that is looked at.
     at: i64,
+    /// The last index that was asked for.
+    last: i64,
     found: Vec<ElementRow>,
 }
 
@@ -26,19 +28,25 @@ impl Walk {
     ) -> Self {
         let parts = Spans::never_assigned(&job.job.indices, changes);
         let at = page.after.map_or(0, |after| i64::from(after) + 1);
-        Self { parts, filter: filter.clone(), size: page.size(), at, found: Vec::new() }
+        Self { parts, filter: filter.clone(), size: page.size(), at, last: at, found: Vec::new() }
     }
 
-    /// The index from which on rows are wanted, in order, [`PART`] of them; none when the page is full.
-    pub(in crate::store) fn wants(&self) -> Option<i64> {
-        (self.found.len() <= self.size && self.at <= i64::from(u32::MAX)).then_some(self.at)
+    /// The first and the last index of which rows are wanted, in order, [`PART`] of them; none when the page is full.
+    pub(in crate::store) fn wants(&mut self) -> Option<(i64, i64)> {
+        let at = u32::try_from(self.at).ok().filter(|_| self.found.len() <= self.size)?;
+        let (first, last) = match &self.filter.indices {
+            Some(indices) => indices.from(at)?,
+            None => (at, u32::MAX),
+        };
+        (self.at, self.last) = (i64::from(first), i64::from(last));
+        Some((self.at, self.last))
     }
 
     /// Takes in the rows it wanted. Fewer than [`PART`] are the last ones.
     pub(in crate::store) fn feed(&mut self, rows: Vec<ElementRow>) {
         let end = match rows.last() {
             Some(last) if rows.len() >= PART => i64::from(last.index),
-            _ => i64::from(u32::MAX),
+            _ => self.last,
         };
         for row in rows {
             self.fill(i64::from(row.index));
@@ -51,7 +59,7 @@ impl Walk {
 
     /// Keeps what was never assigned below an index.
     fn fill(&mut self, below: i64) {
-        if !self.parts.is_empty() {
+        if !self.parts.is_empty() && !self.filter.assigned {
             let parts = std::mem::take(&mut self.parts);
             for (first, last, unit) in &parts {
                 let passes = self.filter.states.is_empty() || self.filter.states.contains(&unit.state);
@@ -70,7 +78,7 @@ impl Walk {
     }
 
     fn keep(&mut self, row: ElementRow) {
-        if self.filter.states.is_empty() || self.filter.states.contains(&row.unit.state) {
+        if self.filter.passes(row.index, row.unit.state) {
             self.found.push(row);
         }
     }

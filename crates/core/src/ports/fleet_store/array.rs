@@ -46,6 +46,9 @@ pub struct ElementRow {
     pub unit: Unit,
 }
 
+/// How many elements are in which state.
+pub type ElementCounts = BTreeMap<JobState, u64>;
+
 /// Neighbouring elements of which the same is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ElementSpan {
@@ -123,6 +126,36 @@ impl Spans {
         all.sort_unstable_by_key(|span| span.first);
         all.into_iter().for_each(|span| spans.finish(span));
         spans
+    }
+
+    /// How many elements are in which state, of an array whose elements with a record of their own are counted in `recorded`.
+    /// `recorded_in` counts those of them in a range.
+    ///
+    /// # Errors
+    /// Those of `recorded_in`.
+    pub fn counts<E>(
+        indices: &[(u32, u32)],
+        changes: &[RangeChange],
+        recorded: ElementCounts,
+        mut recorded_in: impl FnMut(u32, u32) -> Result<u64, E>,
+    ) -> Result<ElementCounts, E> {
+        let all: u64 = indices.iter().map(|(first, last)| u64::from(*last) - u64::from(*first) + 1).sum();
+        let mut queued = all.saturating_sub(recorded.values().sum());
+        let mut counts = recorded;
+        // Without changes all of them wait: nothing is looked up.
+        let changed = if changes.is_empty() { Vec::new() } else { Self::never_assigned(indices, changes) };
+        for (first, last, unit) in changed {
+            if unit.state != JobState::Queued {
+                let part = (u64::from(last) - u64::from(first) + 1).saturating_sub(recorded_in(first, last)?);
+                *counts.entry(unit.state).or_default() += part;
+                queued = queued.saturating_sub(part);
+            }
+        }
+        if queued > 0 {
+            *counts.entry(JobState::Queued).or_default() += queued;
+        }
+        counts.retain(|_, count| *count > 0);
+        Ok(counts)
     }
 
     /// Adds a final span behind the others, as part of the last one where the same is known of both.
@@ -227,7 +260,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn folding_equals_painting_one_element_at_a_time(
+        fn folding_and_counting_equal_painting_one_element_at_a_time(
             changes in proptest::collection::vec((0_u32..64, 0_u32..24, any::<bool>()), 0..12),
             rows in proptest::collection::btree_map(0_u32..64, any::<bool>(), 0..20),
         ) {
@@ -243,6 +276,13 @@ mod tests {
                 let own = rows.iter().find(|row| row.index == index);
                 one.insert(index, own.map(|row| row.unit.state).or(painted.map(|change| change.state)));
             }
+            let (mut counts, mut recorded) = (BTreeMap::new(), BTreeMap::new());
+            one.values().for_each(|state| *counts.entry(state.unwrap_or(JobState::Queued)).or_insert(0) += 1);
+            rows.iter().for_each(|row| *recorded.entry(row.unit.state).or_insert(0) += 1);
+            let within = |first, last| {
+                Ok::<_, ()>(rows.iter().filter(|row| (first..=last).contains(&row.index)).count() as u64)
+            };
+            prop_assert_eq!(Spans::counts(&indices, &changes, recorded, within), Ok(counts));
             let spans = Spans::fold(&indices, &changes, rows);
             let mut found = BTreeMap::new();
             for &(first, last) in &spans.waiting {

@@ -18,7 +18,7 @@ mod query;
 mod record;
 mod restore;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 
@@ -29,13 +29,13 @@ use crate::time::Time;
 pub use self::admin::{
     AuditEntry, Holder, IdempotencyKey, IdempotencyRecord, Leader, OutboxEvent, OutboxRow, Retained, Retention,
 };
-pub use self::array::{ElementChange, ElementRow, ElementSpan, RangeChange, Spans};
+pub use self::array::{ElementChange, ElementCounts, ElementRow, ElementSpan, RangeChange, Spans};
 pub use self::attempt::{
     AttemptChange, AttemptDetail, AttemptEnd, AttemptId, AttemptRow, NewAttempt, StartMode, Usage,
 };
 pub use self::document::{
-    Approval, Artifact, ArtifactLink, Document, Documents, Entry, FleetFlow, FlowStep, Kind, Pipeline, Secret, Tenant,
-    Token, Upload, Worker, part,
+    Approval, Artifact, ArtifactLink, Document, Documents, Entry, FleetFlow, FlowStep, Kind, LeftBy, Pipeline, Secret,
+    Tenant, Token, Upload, Worker, part,
 };
 pub use self::job::{JobChange, JobKind, JobRow, Json, NewJob, NewSpec, SpecHash, Text, Unit};
 pub use self::query::{
@@ -88,6 +88,13 @@ pub trait FleetReads: Send + Sync {
         filter: &ElementFilter,
         page: &Page<u32>,
     ) -> Result<Paged<ElementRow, u32>, PortError>;
+
+    /// How many elements of arrays are in which state, those never assigned among them. Jobs that are no arrays, or not
+    /// stored, are left out.
+    ///
+    /// # Errors
+    /// As of [`FleetReads::job`].
+    async fn element_counts(&self, jobs: &BTreeSet<JobId>) -> Result<BTreeMap<JobId, ElementCounts>, PortError>;
 
     /// Attempts of a job in order of (index, attempt, member, epoch). The cursor is the last attempt seen.
     ///

@@ -3,6 +3,7 @@
 use super::job::JobRow;
 use crate::id::TenantName;
 use crate::machine::job::JobState;
+use crate::spec::job::Indices;
 use crate::time::Time;
 
 /// The most items of one page.
@@ -110,6 +111,19 @@ fn has_labels(labels: Option<&str>, wanted: &[(String, String)]) -> bool {
 pub struct ElementFilter {
     /// In these states; none = in any. Elements that wait count as Queued, whatever the gate.
     pub states: Vec<JobState>,
+    /// With these indices; absent = with any.
+    pub indices: Option<Indices>,
+    /// Only those that were assigned at least once.
+    pub assigned: bool,
+}
+
+impl ElementFilter {
+    /// Whether an element in this state passes.
+    #[must_use]
+    pub fn passes(&self, index: u32, state: JobState) -> bool {
+        (self.states.is_empty() || self.states.contains(&state))
+            && self.indices.as_ref().is_none_or(|indices| indices.contains(index))
+    }
 }
 
 /// Which attempts of a job.

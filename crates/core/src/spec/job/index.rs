@@ -1,4 +1,4 @@
-//! Indices of an array as text: `0-99,200`. Owns reading, writing and counting them; knows nothing of jobs.
+//! Indices of an array as text: `0-99,200`, `0-10:2`. Owns reading, writing and counting them; knows nothing of jobs.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,10 +11,10 @@ const RANGES: usize = 10_000;
 #[non_exhaustive]
 pub enum IndexError {
     /// Nothing was given.
-    #[error("is empty; use indices and ranges such as `0-99,200`")]
+    #[error("is empty; use indices and ranges such as `0-99,200` or `0-10:2`")]
     Empty,
     /// A part is neither a number nor a range.
-    #[error("`{0}` is no index; use indices and ranges such as `0-99,200`, up to 4294967294")]
+    #[error("`{0}` is no index; use indices and ranges such as `0-99,200` or `0-10:2`, up to 4294967294")]
     Part(String),
     /// A range ends before it begins.
     #[error("`{0}-{1}` ends before it begins; use `{1}-{0}`")]
@@ -50,6 +50,22 @@ impl Indices {
         self.0.iter().map(|(first, last)| u64::from(*last) - u64::from(*first) + 1).sum()
     }
 
+    /// The first index from `from` on that is among them, with the last one of its range.
+    #[must_use]
+    pub fn from(&self, from: u32) -> Option<(u32, u32)> {
+        let at = self.0.partition_point(|(_, last)| *last < from);
+        self.0.get(at).map(|(first, last)| ((*first).max(from), *last))
+    }
+
+    /// The only index there is; none if there are several.
+    #[must_use]
+    pub fn single(&self) -> Option<u32> {
+        match self.0.as_slice() {
+            [(first, last)] if first == last => Some(*first),
+            _ => None,
+        }
+    }
+
     /// Whether an index is among them.
     #[must_use]
     pub fn contains(&self, index: u32) -> bool {
@@ -67,20 +83,31 @@ impl FromStr for Indices {
         }
         let mut ranges = Vec::new();
         for part in text.split(',').map(str::trim) {
-            if ranges.len() == RANGES {
-                return Err(IndexError::TooMany);
-            }
             let wrong = || IndexError::Part(super::read::shown(part));
             let number = |digits: &str| -> Option<u32> {
                 let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
                 digits.parse().ok().filter(|number| plain && *number < u32::MAX)
             };
-            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let (range, step) = match part.split_once(':') {
+                Some((range, step)) if range.contains('-') => (range, number(step).filter(|step| *step > 0)),
+                Some(_) => (part, None),
+                None => (part, Some(1)),
+            };
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
             let (first, last) = (number(first).ok_or_else(wrong)?, number(last).ok_or_else(wrong)?);
+            let step = step.ok_or_else(wrong)?;
             if last < first {
                 return Err(IndexError::Backwards(first, last));
             }
-            ranges.push((first, last));
+            let more = if step == 1 { 1 } else { (last - first) as usize / step as usize + 1 };
+            if ranges.len().saturating_add(more) > RANGES {
+                return Err(IndexError::TooMany);
+            }
+            if step == 1 {
+                ranges.push((first, last));
+            } else {
+                ranges.extend((first..=last).step_by(step as usize).map(|index| (index, index)));
+            }
         }
         ranges.sort_unstable();
         let mut joined: Vec<(u32, u32)> = Vec::with_capacity(ranges.len());
@@ -117,14 +144,28 @@ mod tests {
         assert_eq!((indices.to_string().as_str(), indices.count()), ("0-99,200", 101));
         assert!(indices.contains(0) && indices.contains(99) && indices.contains(200));
         assert!(!indices.contains(100) && !indices.contains(201));
+        assert_eq!((indices.from(50), indices.from(100), indices.from(201)), (Some((50, 99)), Some((200, 200)), None));
+        assert_eq!((indices.single(), "7".parse::<Indices>().unwrap().single()), (None, Some(7)));
         assert_eq!((Indices::first(3).to_string(), Indices::first(0).count()), ("0-2".into(), 0));
+    }
+
+    #[test]
+    fn ranges_may_have_a_step() {
+        let text = |text: &str| text.parse::<Indices>().map(|indices| indices.to_string());
+        assert_eq!(text("0-10:2"), Ok("0,2,4,6,8,10".into()));
+        assert_eq!(text("1-9:4,2"), Ok("1-2,5,9".into()));
+        assert_eq!((text("0-9:1"), text("3-5:100")), (Ok("0-9".into()), Ok("3".into())));
+        for bad in ["0-9:0", "5:2", "0-9:", "0-9:2:2", "0-9:-1", ":2"] {
+            assert!(text(bad).is_err(), "{bad}");
+        }
+        assert_eq!(text("0-4294967294:2"), Err(IndexError::TooMany));
     }
 
     #[test]
     fn s1_1_wrong_indices_say_what_is_wrong() {
         let error = |text: &str| text.parse::<Indices>().unwrap_err();
-        insta::assert_snapshot!(error(" "), @"is empty; use indices and ranges such as `0-99,200`");
-        insta::assert_snapshot!(error("0-99,x"), @"`x` is no index; use indices and ranges such as `0-99,200`, up to 4294967294");
+        insta::assert_snapshot!(error(" "), @"is empty; use indices and ranges such as `0-99,200` or `0-10:2`");
+        insta::assert_snapshot!(error("0-99,x"), @"`x` is no index; use indices and ranges such as `0-99,200` or `0-10:2`, up to 4294967294");
         insta::assert_snapshot!(error("9-1"), @"`9-1` ends before it begins; use `1-9`");
         insta::assert_snapshot!(error("0-9,5"), @"index 5 is given twice; give each once");
         for bad in ["-", "1-", "-1", "1--2", "+1", "1,", "4294967295", "1-2-3"] {

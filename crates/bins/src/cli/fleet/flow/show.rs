@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use orlop_core::spec::flow::JobFlow;
 use orlop_core::spec::status::FlowStatus;
-use orlop_core::time::{GoDuration, Time};
+use orlop_core::time::{HumanDuration, Time};
 use orlop_dag::plan::Plan;
 use serde_json::Value;
 
@@ -147,7 +147,7 @@ pub(super) async fn logs(args: LogsArgs) -> Result<Exit, Failure> {
         members.push(("step", format!("{step}{item}")));
     }
     members.extend(args.attempt.map(|attempt| ("attempt", attempt.to_string())));
-    let since = |since: GoDuration| {
+    let since = |since: HumanDuration| {
         let since = i64::try_from(since.get().as_millis()).unwrap_or(i64::MAX);
         Time::from_millis(SystemClock.now().millis().saturating_sub(since))
     };

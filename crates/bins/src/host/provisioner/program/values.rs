@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use jiff::SignedDuration;
 use orlop_cloud::analyze::Os;
 use orlop_cloud::catalog::window::read_time;
-use orlop_core::time::Time;
+use orlop_core::time::{HumanDuration, Time};
 
 /// A duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,22 +22,14 @@ impl DurationArg {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OsArg(pub(super) Os);
 
-/// Reads `90m`, `12h`, `2d`, `45s` or `0`; a year at most.
+/// Reads `90m`, `12h`, `2d`, `1d12h`, `45s` or `0`; a year at most.
 pub(super) fn duration(text: &str) -> Result<DurationArg, String> {
     let wrong = || "write a number and s, m, h or d, such as 90m; a year at most".to_owned();
-    let end = text.find(|ch: char| !ch.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at_checked(end).ok_or_else(wrong)?;
-    let number: i64 = number.parse().map_err(|_| wrong())?;
-    let seconds = match unit {
-        "" if number == 0 => 0,
-        "s" => 1,
-        "m" => 60,
-        "h" => 3600,
-        "d" => 86_400,
-        _ => return Err(wrong()),
-    };
-    let whole = number.checked_mul(seconds).filter(|whole| *whole <= 366 * 86_400).ok_or_else(wrong)?;
-    Ok(DurationArg(SignedDuration::from_secs(whole)))
+    let time = text.parse::<HumanDuration>().map_err(|_| wrong())?.get();
+    let whole = i64::try_from(time.as_secs()).ok().filter(|whole| *whole <= 366 * 86_400).ok_or_else(wrong)?;
+    // Clouds count in whole seconds.
+    let plain = time.subsec_nanos() == 0 && !text.contains(['.', '+']);
+    if plain { Ok(DurationArg(SignedDuration::from_secs(whole))) } else { Err(wrong()) }
 }
 
 /// Reads `ubuntu:22.04` or `centos:9`.
@@ -78,7 +70,7 @@ mod tests {
             [Some(0), Some(45), Some(5400), Some(43_200), Some(172_800)]
         );
         assert_eq!(["", "5", "h", "-1h", "1.5h", "1w", "99999999999d", "367d", "1h "].map(seconds), [None; 9]);
-        assert_eq!(duration("59m").unwrap().hours(), 0);
+        assert_eq!((duration("59m").unwrap().hours(), seconds("1d12h"), seconds("500ms")), (0, Some(129_600), None));
     }
 
     #[test]

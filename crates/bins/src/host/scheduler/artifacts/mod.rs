@@ -11,6 +11,7 @@ mod shelved;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use orlop_cloud::artifact::{ArtifactBackend, ShelfError};
 use orlop_core::error::PortError;
 use orlop_core::id::{JobId, TenantName};
 use orlop_core::ports::fleet_store::{
-    Artifact as Stored, ArtifactLink, Document as _, Documents as _, Kind, Record, Turn, Upload,
+    Artifact as Stored, ArtifactLink, Document as _, Documents as _, Kind, LeftBy, Record, Turn, Upload,
 };
 use orlop_core::spec::job::JobSpec;
 
@@ -38,13 +39,17 @@ const RESTED: Duration = Duration::from_secs(3600);
 /// that the artifact is there when that job is.
 const PINNED: Duration = Duration::from_secs(60);
 
+/// Of how many jobs and elements is known that they left something under one name, and how many of them a refusal names.
+const CANDIDATES: usize = 32;
+const SHOWN: usize = 4;
+
 /// No job: what a tenant calls an artifact by itself.
 const NAMED: JobId = JobId::from_u64(0);
 
 /// What a tenant calls an artifact, as a link.
 fn named(tenant: &TenantName, name: &str, sha256: &str) -> ArtifactLink {
     let (tenant, name, sha256) = (tenant.clone(), format!("{tenant}/{name}"), sha256.to_owned());
-    ArtifactLink { job: NAMED, name, sha256, tenant }
+    ArtifactLink { job: NAMED, name, sha256, tenant, left_by: Vec::new() }
 }
 
 /// The problem of a shelf.
@@ -122,6 +127,7 @@ impl Handle {
             total: asked.bytes,
             expires_at: self.clock().wall().plus(UPLOADING),
             name: asked.name,
+            left_by: asked.attempt.map(|attempt| (attempt.job, attempt.index)),
         };
         // The document comes first: a file without one is what a crash has left.
         self.put(vec![Record::put(&upload).map_err(|wrong| error::port(&wrong))?]).await?;
@@ -221,12 +227,44 @@ impl Handle {
         // Until a job refers to it, its time runs.
         let unreferenced_at = Some(self.clock().wall());
         let stored = Stored { sha256: sha256.to_owned(), bytes, refs: 0, unreferenced_at, tenants };
-        let link = named(&upload.tenant, &upload.name, sha256);
+        let link = self.renamed(upload, sha256).await?;
         let records = [Record::put(&stored), Record::put(&link)].into_iter().collect::<Result<Vec<_>, _>>();
         let mut records = records.map_err(port)?;
         records.push(Record::Delete(Kind::Upload, upload.key()));
         self.put(records).await?;
         Ok(new)
+    }
+
+    /// What a tenant calls by the name of an upload, once this artifact is there.
+    async fn renamed(&self, upload: &Upload, sha256: &str) -> Result<ArtifactLink, Error> {
+        let mut link = named(&upload.tenant, &upload.name, sha256);
+        let Some((job, index)) = upload.left_by else { return Ok(link) };
+        let before: Option<ArtifactLink> = self.store().get(&link.key()).await.map_err(|wrong| error::port(&wrong))?;
+        link.left_by = before.map(|link| link.left_by).unwrap_or_default();
+        link.left_by.retain(|known| (known.job, known.index) != (job, index));
+        link.left_by.push(LeftBy { job, index, sha256: sha256.to_owned() });
+        let above = link.left_by.len().saturating_sub(CANDIDATES);
+        link.left_by.drain(..above);
+        Ok(link)
+    }
+
+    /// Refuses a name under which several jobs or elements left different content; gives what else it stands for.
+    async fn by_name(&self, tenant: &TenantName, name: &str) -> Result<Result<Option<String>, String>, Error> {
+        let key = named(tenant, name, "").key();
+        let link: Option<ArtifactLink> = self.store().get(&key).await.map_err(|wrong| error::port(&wrong))?;
+        let Some(link) = link else { return Ok(Ok(None)) };
+        let stored: BTreeSet<JobId> = link.left_by.iter().map(|left| left.job).collect();
+        let stored: BTreeSet<JobId> = self.some_jobs(&stored).await?.iter().map(|row| row.job.id).collect();
+        let there: Vec<&LeftBy> = link.left_by.iter().filter(|left| stored.contains(&left.job)).collect();
+        let same = there.windows(2).all(|pair| matches!(pair, [a, b] if a.sha256 == b.sha256));
+        if same {
+            return Ok(Ok(Some(link.sha256)));
+        }
+        let one = |left: &&LeftBy| format!("{}.{}/{name}", left.job, left.index);
+        let mut shown: Vec<String> = there.iter().rev().take(SHOWN).map(one).collect();
+        shown.extend((there.len() > SHOWN).then(|| "…".to_owned()));
+        let text = format!("`{name}` was left by several jobs or elements; name one of them: {}", shown.join(", "));
+        Ok(Err(text))
     }
 
     /// What a tenant has stored and is still there.
@@ -255,10 +293,10 @@ impl Handle {
         content.map(Content::new).ok_or_else(none)
     }
 
-    /// Names the content of a job's inputs: those without a digest are the latest of their name.
+    /// Names the content of a job's inputs: those without a digest by their name.
     ///
     /// # Errors
-    /// InvalidSpec when there is no such artifact of the tenant.
+    /// InvalidSpec when there is no such artifact of the tenant, or several have the name.
     pub async fn pin_inputs(&self, tenant: &TenantName, spec: &mut JobSpec, place: &str) -> Result<(), Error> {
         for (number, input) in spec.artifacts_in.iter_mut().enumerate() {
             let problem = |text: String| {
@@ -267,9 +305,7 @@ impl Handle {
                 Box::new(Problem::invalid(vec![FieldError { path, message: text }]))
             };
             if input.sha256.is_none() {
-                let key = named(tenant, &input.name, "").key();
-                let link: Option<ArtifactLink> = self.store().get(&key).await.map_err(|wrong| error::port(&wrong))?;
-                input.sha256 = link.map(|link| link.sha256);
+                input.sha256 = self.by_name(tenant, &input.name).await?.map_err(problem)?;
             }
             let known = match &input.sha256 {
                 Some(sha256) => self.known(sha256, |owner| owner == tenant).await?,

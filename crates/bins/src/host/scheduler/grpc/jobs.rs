@@ -183,7 +183,7 @@ impl JobHost for Jobs {
 
     async fn retry(&self, caller: Caller, job: JobId, key: Option<String>) -> Result<JobId, Refusal> {
         self.seen(&caller, job).await?;
-        self.handle.retry(job, key).await
+        self.handle.retry(job, None, key).await
     }
 
     async fn explain(&self, caller: Caller, job: JobId, _: Option<u32>) -> Result<Explained, Refusal> {

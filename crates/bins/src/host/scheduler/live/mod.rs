@@ -17,7 +17,7 @@ pub(super) use keys::{Answered, Keys};
 pub(super) use numbers::ByNumber;
 pub use spec::Interned;
 pub(super) use spec::Specs;
-pub(super) use watchers::Watchers;
+pub(super) use watchers::{ANY, Watchers};
 pub(super) use worker::{LiveWorker, Syncing, Workers};
 
 /// What a client said about a job that is neither placement nor what is run.

@@ -8,6 +8,9 @@ use tokio::sync::oneshot;
 
 type Waiter = oneshot::Sender<()>;
 
+/// Whoever waits for a change of any element of an array, or of the whole: no element has this index.
+pub(in super::super) const ANY: u32 = u32::MAX;
+
 /// Those who wait, by job and element; of jobs that are no arrays the element is 0.
 #[derive(Debug, Default)]
 pub(in super::super) struct Watchers(BTreeMap<(JobId, u32), Vec<Waiter>>);
@@ -30,7 +33,8 @@ impl Watchers {
         if self.0.is_empty() || first > last {
             return Vec::new();
         }
-        let keys: Vec<_> = self.0.range((job, first)..=(job, last)).map(|(key, _)| *key).collect();
+        let mut keys: Vec<_> = self.0.range((job, first)..=(job, last)).map(|(key, _)| *key).collect();
+        keys.extend((last < ANY).then_some((job, ANY)));
         keys.iter().filter_map(|key| self.0.remove(key)).flatten().collect()
     }
 }
@@ -50,10 +54,12 @@ mod tests {
         };
         let _kept = [add(&mut watchers, one, 0), add(&mut watchers, one, 7), add(&mut watchers, two, 7)];
         assert_eq!(watchers.changed(one, Part::Elements(1, 6)).len(), 0);
+        let _any = [add(&mut watchers, one, ANY), add(&mut watchers, two, ANY)];
+        assert_eq!(watchers.changed(one, Part::Elements(1, 6)).len(), 1, "who waits for any");
         assert_eq!(watchers.changed(one, Part::Elements(5, 9)).len(), 1);
         assert_eq!(watchers.changed(one, Part::Whole).len(), 1);
         assert_eq!(watchers.changed(one, Part::Whole).len(), 0, "once each");
-        assert_eq!(watchers.changed(two, Part::Whole).len(), 1);
+        assert_eq!(watchers.changed(two, Part::Whole).len(), 2);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod keep;
 mod losses;
+mod parts;
 mod read;
 
 use orlop_cloud::logs::{LogKey, LogStream as Stored};
@@ -12,6 +13,8 @@ use crate::wire::result::LogStream;
 
 pub(super) use self::keep::{expect_ends, keep};
 pub(super) use self::losses::Losses;
+pub(super) use self::parts::first_missing;
+pub use self::parts::{PartNews, PartsReader};
 pub(crate) use self::read::reference;
 pub use self::read::{LogNews, LogOrder, LogReader};
 

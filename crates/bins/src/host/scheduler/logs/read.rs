@@ -7,9 +7,7 @@ use std::time::Duration;
 use orlop_cloud::logs::{Chunk, LogKey, LogStore};
 use orlop_core::id::{Epoch, JobId};
 use orlop_core::machine::job::JobState;
-use orlop_core::ports::fleet_store::{
-    AttemptFilter, AttemptId, AttemptRow, ElementFilter, JobKind, JobRow, Page, Unit,
-};
+use orlop_core::ports::fleet_store::{AttemptFilter, AttemptId, AttemptRow, ElementFilter, JobKind, Page, Unit};
 use orlop_core::time::Time;
 use orlop_scheduler::token::AttemptRef;
 use tokio::sync::{oneshot, watch};
@@ -22,6 +20,10 @@ use crate::wire::result::{LogChunk, LogGap, LogStream};
 
 /// About the bytes of one reading.
 const BYTES: usize = 1 << 20;
+/// Between two looks whether something came, where many logs are read beside each other.
+const OTHERS: Duration = Duration::from_millis(20);
+/// About the bytes of one reading there.
+const PIECE: usize = 64 << 10;
 /// How long the rest of a log may take that comes behind its result, without any of it coming.
 const REST: Duration = Duration::from_secs(5);
 
@@ -85,6 +87,8 @@ struct Current {
     tail: bool,
     /// Since when the rest of it is waited for.
     waiting: Option<Instant>,
+    /// The attempt, where it has ended and nothing is followed.
+    ended: Option<AttemptRow>,
 }
 
 /// A log that is read.
@@ -95,6 +99,17 @@ pub struct LogReader {
     store: Option<(LogStore, watch::Receiver<u64>)>,
     change: Option<oneshot::Receiver<()>>,
     current: Option<Current>,
+    /// Many logs are read beside this one.
+    beside: bool,
+    /// What is read where nothing is followed: as it was when reading began.
+    part: Option<Part>,
+}
+
+/// Where the job, element or member stands whose log is read.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub(super) kind: JobKind,
+    pub(super) unit: Unit,
 }
 
 impl std::fmt::Debug for LogReader {
@@ -110,17 +125,37 @@ impl LogReader {
     /// This server does not lead, so it has not seen the latest; or there is no such job, element or attempt.
     pub async fn open(handle: Handle, stop: Stop, order: LogOrder) -> Result<Self, Error> {
         handle.picture()?;
+        let mut reader = Self::new(handle, stop, order);
+        let part = reader.part().await?;
+        reader.begin_with(part)?;
+        Ok(reader)
+    }
+
+    /// Begins to read a part of a job that was looked up before. It reads in small pieces, for there are many beside it.
+    ///
+    /// # Errors
+    /// There is no such attempt.
+    pub(super) fn of_part(handle: Handle, stop: Stop, order: LogOrder, part: Part) -> Result<Self, Error> {
+        let mut reader = Self { beside: true, ..Self::new(handle, stop, order) };
+        reader.begin_with(part)?;
+        Ok(reader)
+    }
+
+    fn new(handle: Handle, stop: Stop, order: LogOrder) -> Self {
         let store = handle.options().logs.clone().map(|store| {
             let changes = store.changes();
             (store, changes)
         });
-        let reader = Self { handle, stop, order, store, change: None, current: None };
-        let (_, unit) = reader.unit().await?;
-        let named = order.attempt.or(order.from);
-        if !order.follow && named.is_some_and(|attempt| attempt == 0 || attempt > unit.attempt) {
-            return Err(reader.no_attempt());
+        Self { handle, stop, order, store, change: None, current: None, beside: false, part: None }
+    }
+
+    fn begin_with(&mut self, part: Part) -> Result<(), Error> {
+        let named = self.order.attempt.or(self.order.from);
+        if !self.order.follow && named.is_some_and(|attempt| attempt == 0 || attempt > part.unit.attempt) {
+            return Err(self.no_attempt());
         }
-        Ok(reader)
+        self.part = (!self.order.follow).then_some(part);
+        Ok(())
     }
 
     /// What comes next; none when the server ends.
@@ -149,9 +184,19 @@ impl LogReader {
     }
 
     async fn step(&mut self) -> Result<Step, Error> {
-        let (row, unit) = self.unit().await?;
-        let Some(current) = &self.current else { return self.first(&row, &unit).await };
-        let attempt = self.attempt(&row, current.id.attempt).await?.ok_or_else(|| self.no_attempt())?;
+        let part = match &self.part {
+            Some(part) => part.clone(),
+            None => self.part().await?,
+        };
+        let unit = &part.unit;
+        let Some(current) = &self.current else { return self.first(&part).await };
+        let attempt = match current.ended.clone() {
+            Some(ended) => ended,
+            None => self.attempt(part.kind, current.id.attempt).await?.ok_or_else(|| self.no_attempt())?,
+        };
+        if let Some(current) = self.current.as_mut().filter(|_| attempt.state.is_end() && !self.order.follow) {
+            current.ended = Some(attempt.clone());
+        }
         let chunks = self.kept().await?;
         if !chunks.is_empty() {
             return Ok(if chunks.iter().any(|chunk| self.wanted(chunk)) {
@@ -166,14 +211,14 @@ impl LogReader {
         if let Some(step) = self.rest(&attempt).await? {
             return Ok(step);
         }
-        self.after_end(&row, &unit, &attempt).await
+        self.after_end(&part, &attempt).await
     }
 
     /// Finds the attempt that reading begins with.
-    async fn first(&mut self, row: &JobRow, unit: &Unit) -> Result<Step, Error> {
+    async fn first(&mut self, Part { kind, unit }: &Part) -> Result<Step, Error> {
         let named = self.order.attempt.or(self.order.from);
         let number = named.unwrap_or(unit.attempt).max(1);
-        if let Some(found) = self.attempt(row, number).await? {
+        if let Some(found) = self.attempt(*kind, number).await? {
             self.begin(found.attempt.id, self.order.after);
             return Ok(Step::Again);
         }
@@ -185,7 +230,7 @@ impl LogReader {
     }
 
     fn begin(&mut self, id: AttemptId, after: u64) {
-        self.current = Some(Current { id, after, seen: after, tail: false, waiting: None });
+        self.current = Some(Current { id, after, seen: after, tail: false, waiting: None, ended: None });
     }
 
     /// What is still to come of an attempt that has ended: its tail, or chunks that come behind the result.
@@ -225,12 +270,12 @@ impl LogReader {
     }
 
     /// Goes on to the next attempt, if it is wanted and there is or may be one.
-    async fn after_end(&mut self, row: &JobRow, unit: &Unit, ended: &AttemptRow) -> Result<Step, Error> {
+    async fn after_end(&mut self, Part { kind, unit }: &Part, ended: &AttemptRow) -> Result<Step, Error> {
         let goes_on = self.order.attempt.is_none() && (self.order.follow || self.order.from.is_some());
         if !goes_on {
             return Ok(Step::News(LogNews::End(unit.state)));
         }
-        if let Some(next) = self.attempt(row, ended.attempt.id.attempt + 1).await? {
+        if let Some(next) = self.attempt(*kind, ended.attempt.id.attempt + 1).await? {
             self.begin(next.attempt.id, 0);
             return Ok(Step::Again);
         }
@@ -249,6 +294,10 @@ impl LogReader {
             while appended.changed().await.is_ok() {
                 if store.has_above(&key, seen) {
                     return;
+                }
+                // Others write all the time: not each of many readers looks each time.
+                if self.beside {
+                    tokio::time::sleep(OTHERS).await;
                 }
             }
         };
@@ -269,8 +318,8 @@ impl LogReader {
         }
     }
 
-    /// The job, and the state of the part that is read.
-    async fn unit(&self) -> Result<(JobRow, Unit), Error> {
+    /// Where the part stands that is read.
+    async fn part(&self) -> Result<Part, Error> {
         let LogOrder { job, index, .. } = self.order;
         let store = self.handle.store();
         let row = store.job(job).await.map_err(|wrong| error::port(&wrong))?;
@@ -287,13 +336,13 @@ impl LogReader {
             _ if index == 0 => row.unit.clone(),
             _ => return Err(none()),
         };
-        Ok((row, unit))
+        Ok(Part { kind: row.job.kind, unit })
     }
 
     /// The attempt with this number.
-    async fn attempt(&self, row: &JobRow, number: u32) -> Result<Option<AttemptRow>, Error> {
+    async fn attempt(&self, kind: JobKind, number: u32) -> Result<Option<AttemptRow>, Error> {
         let LogOrder { job, index, .. } = self.order;
-        let (index, member) = if row.job.kind == JobKind::Gang { (0, index) } else { (index, 0) };
+        let (index, member) = if kind == JobKind::Gang { (0, index) } else { (index, 0) };
         // Epochs begin with 1: this comes before all attempts of the number.
         let before = AttemptId { job, index, member, attempt: number, epoch: Epoch(0) };
         let page = Page::after(before, 1);
@@ -315,10 +364,10 @@ impl LogReader {
     async fn kept(&mut self) -> Result<Vec<LogChunk>, Error> {
         let (Some((store, _)), Some(current)) = (&self.store, &mut self.current) else { return Ok(Vec::new()) };
         let (store, key, after) = (store.clone(), key(&current.id), current.after);
-        let stream = self.order.stream;
+        let (stream, bytes) = (self.order.stream, if self.beside { PIECE } else { BYTES });
         let read = tokio::task::spawn_blocking(move || {
             let seen = store.summary(&key)?.last_seq;
-            Ok((seen, store.read(&key, stream.map(stored_stream), after, BYTES)?))
+            Ok((seen, store.read(&key, stream.map(stored_stream), after, bytes)?))
         });
         let read = read.await.map_err(|panic| error::problem(Code::Internal, panic.to_string()))?;
         let (seen, chunks) = read.map_err(|wrong| error::port(&wrong))?;

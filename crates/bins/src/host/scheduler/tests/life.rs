@@ -169,12 +169,12 @@ async fn s1_3_a_retry_is_a_new_job_of_what_was_unsuccessful() {
     let mut agent = Agent::join(&bed.handle(), "w1", 4).await;
     let job = bed.submit(&[json!({"name": "sweep", "array": {"count": 4, "max_parallel": 4}})]).await[0];
     let given = agent.given(4).await;
-    assert_eq!(bed.handle().retry(job, None).await.unwrap_err().code, Code::Conflict, "it is live");
+    assert_eq!(bed.handle().retry(job, None, None).await.unwrap_err().code, Code::Conflict, "it is live");
     agent.end(&given[1..3], Ending::Failed).await;
     agent.end(&[given[0], given[3]], Ending::Succeeded).await;
     bed.handle().ended(job).await.unwrap();
-    let again = bed.handle().retry(job, Some("k".to_owned())).await.unwrap();
-    assert_eq!(bed.handle().retry(job, Some("k".to_owned())).await.unwrap(), again, "once a key");
+    let again = bed.handle().retry(job, None, Some("k".to_owned())).await.unwrap();
+    assert_eq!(bed.handle().retry(job, None, Some("k".to_owned())).await.unwrap(), again, "once a key");
     let indices: Vec<u32> = agent.given(2).await.iter().map(|attempt| attempt.index).collect();
     assert_eq!(indices, [given[1].index, given[2].index]);
     let row = bed.row(again).await;

@@ -68,7 +68,7 @@ async fn run(slots: u32, array: bool) -> f64 {
 
 async fn check(store: &SqliteFleet, jobs: &[orlop_core::id::JobId], array: bool) {
     if array {
-        let filter = ElementFilter { states: vec![JobState::Completed] };
+        let filter = ElementFilter { states: vec![JobState::Completed], ..ElementFilter::default() };
         let some = store.elements(jobs[0], &filter, &Page::first(10_000)).await.unwrap();
         assert_eq!(some.items.len(), tasks().min(10_000));
     }

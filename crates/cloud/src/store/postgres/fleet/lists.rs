@@ -1,15 +1,16 @@
 //! Reads and lists: filters and cursors as conditions of statements. Owns those conditions.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use orlop_core::error::PortError;
 use orlop_core::id::{JobId, TenantName};
+use orlop_core::machine::job::JobState;
 use orlop_core::named::Named as _;
 use orlop_core::ports::fleet_store::{
-    AttemptDetail, AttemptFilter, AttemptId, AttemptRow, AuditEntry, AuditFilter, ElementFilter, ElementRow, Entry,
-    EntryFilter, FleetReads, IdempotencyKey, IdempotencyRecord, JobFilter, JobRow, Kind, Leader, NewSpec, Order,
-    OutboxEvent, OutboxRow, Page, Paged, SpecHash,
+    AttemptDetail, AttemptFilter, AttemptId, AttemptRow, AuditEntry, AuditFilter, ElementCounts, ElementFilter,
+    ElementRow, Entry, EntryFilter, FleetReads, IdempotencyKey, IdempotencyRecord, JobFilter, JobRow, Kind, Leader,
+    NewSpec, Order, OutboxEvent, OutboxRow, Page, Paged, Spans, SpecHash,
 };
 use orlop_core::time::Time;
 use tokio_postgres::Row;
@@ -175,13 +176,46 @@ impl FleetReads for PostgresFleet {
         let changes = restore::ranges(&session, vec![id]).await?;
         let changes = changes.get(&job.job.id).map_or(&[][..], Vec::as_slice);
         let mut walk = Walk::new(&job, changes, filter, page);
-        let select = format!("{} AND idx >= $2 ORDER BY idx LIMIT {PART}", read::select_elements());
-        while let Some(from) = walk.wants() {
-            let params: Vec<Param> = vec![Box::new(id), Box::new(from)];
+        let select = format!("{} AND idx BETWEEN $2 AND $3 ORDER BY idx LIMIT {PART}", read::select_elements());
+        while let Some((first, last)) = walk.wants() {
+            let params: Vec<Param> = vec![Box::new(id), Box::new(first), Box::new(last)];
             let rows = session.query(&select, &params).await?;
             walk.feed(rows.iter().map(read::element).collect::<Result<_, _>>()?);
         }
         Ok(walk.finish())
+    }
+
+    async fn element_counts(&self, jobs: &BTreeSet<JobId>) -> Result<BTreeMap<JobId, ElementCounts>, PortError> {
+        let arrays: Vec<JobRow> = self.some_jobs(jobs).await?;
+        let arrays: Vec<JobRow> = arrays.into_iter().filter(|row| !row.job.indices.is_empty()).collect();
+        let ids: Vec<i64> = arrays.iter().map(|row| integer(row.job.id.as_u64())).collect();
+        let session = self.reader().await?;
+        let changes = restore::ranges(&session, ids.clone()).await?;
+        let select = "SELECT job_id, state, count(*) FROM elements WHERE job_id = ANY($1) GROUP BY job_id, state";
+        let mut recorded: BTreeMap<i64, ElementCounts> = BTreeMap::new();
+        for row in session.query(select, &[Box::new(ids) as Param]).await? {
+            let counts = recorded.entry(read::get(&row, 0)?).or_default();
+            counts.insert(read::state(&row, 1)?, natural(read::get(&row, 2)?));
+        }
+        let mut all = BTreeMap::new();
+        for row in arrays {
+            let id = integer(row.job.id.as_u64());
+            let changes = changes.get(&row.job.id).map_or(&[][..], Vec::as_slice);
+            // What was never assigned and has another state is looked up first: there is little of it.
+            let parts = Spans::never_assigned(&row.job.indices, changes);
+            let mut within = BTreeMap::new();
+            for (first, last, _) in parts.iter().filter(|(_, _, unit)| unit.state != JobState::Queued) {
+                let select = "SELECT count(*) FROM elements WHERE job_id = $1 AND idx BETWEEN $2 AND $3";
+                let params: Vec<Param> = vec![Box::new(id), Box::new(i64::from(*first)), Box::new(i64::from(*last))];
+                let rows = session.query(select, &params).await?;
+                let count = rows.first().map_or(Ok(0), |row| read::get(row, 0).map(natural))?;
+                within.insert((*first, *last), count);
+            }
+            let recorded = recorded.remove(&id).unwrap_or_default();
+            let within = |first, last| Ok::<_, PortError>(within.get(&(first, last)).copied().unwrap_or_default());
+            all.insert(row.job.id, Spans::counts(&row.job.indices, changes, recorded, within)?);
+        }
+        Ok(all)
     }
 
     async fn attempts(

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use orlop_core::error::{Class, PortError};
 use orlop_core::id::{Epoch, JobId, TenantName, WorkerId};
+use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{
     AttemptEnd, AttemptId, AttemptRow, ElementRow, JobRow, Leader, NewAttempt, NewJob, RangeChange, SpecHash, Text,
     Unit, Usage,
@@ -58,6 +59,11 @@ pub(super) fn tenant(row: &Row, at: usize) -> Result<Option<TenantName>, PortErr
 /// The id of a job.
 pub(super) fn job_id(row: &Row, at: usize) -> Result<JobId, PortError> {
     Ok(JobId::from_u64(natural(get(row, at)?)))
+}
+
+/// A state of a job or an element.
+pub(super) fn state(row: &Row, at: usize) -> Result<JobState, PortError> {
+    named(text(row, at)?)
 }
 
 /// Columns of a unit.

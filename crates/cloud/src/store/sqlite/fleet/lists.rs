@@ -3,8 +3,9 @@
 use orlop_core::id::{JobId, TenantName};
 use orlop_core::named::Named as _;
 use orlop_core::ports::fleet_store::{
-    AttemptFilter, AttemptId, AttemptRow, AuditEntry, AuditFilter, ElementFilter, ElementRow, Entry, EntryFilter,
-    IdempotencyKey, IdempotencyRecord, JobFilter, JobRow, Kind, Order, OutboxEvent, OutboxRow, Page, Paged,
+    AttemptFilter, AttemptId, AttemptRow, AuditEntry, AuditFilter, ElementCounts, ElementFilter, ElementRow, Entry,
+    EntryFilter, IdempotencyKey, IdempotencyRecord, JobFilter, JobRow, Kind, Order, OutboxEvent, OutboxRow, Page,
+    Paged, RangeChange, Spans,
 };
 use orlop_core::time::Time;
 use rusqlite::types::Value;
@@ -110,6 +111,34 @@ pub(super) fn jobs(
     Ok(Paged::cut(found, page.size(), |row| row.job.id))
 }
 
+/// The later ranges of an array, in the order they were written.
+fn changes(connection: &Connection, id: i64) -> Result<Vec<RangeChange>, Trouble> {
+    let mut changes = Vec::new();
+    let mut statement = connection.prepare_cached(read::SELECT_RANGES)?;
+    let mut rows = statement.query([id])?;
+    while let Some(row) = rows.next()? {
+        changes.push(read::range(row)?);
+    }
+    Ok(changes)
+}
+
+/// How many elements of an array are in which state.
+pub(super) fn element_counts(connection: &Connection, job: &JobRow) -> Result<ElementCounts, Trouble> {
+    let id = integer(job.job.id.as_u64());
+    let mut recorded = ElementCounts::new();
+    let mut statement =
+        connection.prepare_cached("SELECT state, count(*) FROM elements WHERE job_id = ?1 GROUP BY state")?;
+    let mut rows = statement.query([id])?;
+    while let Some(row) = rows.next()? {
+        recorded.insert(read::state(row, 0)?, natural(row.get(1)?));
+    }
+    let mut within =
+        connection.prepare_cached("SELECT count(*) FROM elements WHERE job_id = ?1 AND idx BETWEEN ?2 AND ?3")?;
+    Spans::counts(&job.job.indices, &changes(connection, id)?, recorded, |first, last| {
+        Ok(natural(within.query_row([id, i64::from(first), i64::from(last)], |row| row.get(0))?))
+    })
+}
+
 /// Elements after a page's cursor: rows where there are some, else parts of ranges, in one order.
 pub(super) fn elements(
     connection: &Connection,
@@ -118,17 +147,12 @@ pub(super) fn elements(
     page: &Page<u32>,
 ) -> Result<Paged<ElementRow, u32>, Trouble> {
     let id = integer(job.job.id.as_u64());
-    let mut changes = Vec::new();
-    let mut statement = connection.prepare_cached(read::SELECT_RANGES)?;
-    let mut rows = statement.query([id])?;
-    while let Some(row) = rows.next()? {
-        changes.push(read::range(row)?);
-    }
+    let changes = changes(connection, id)?;
     let mut walk = Walk::new(job, &changes, filter, page);
-    let select = format!("{} AND idx >= ?2 ORDER BY idx LIMIT {PART}", read::select_elements());
+    let select = format!("{} AND idx BETWEEN ?2 AND ?3 ORDER BY idx LIMIT {PART}", read::select_elements());
     let mut statement = connection.prepare_cached(&select)?;
-    while let Some(from) = walk.wants() {
-        let mut rows = statement.query([id, from])?;
+    while let Some((first, last)) = walk.wants() {
+        let mut rows = statement.query([id, first, last])?;
         let mut part = Vec::new();
         while let Some(row) = rows.next()? {
             part.push(read::element(row)?);

@@ -2,6 +2,7 @@
 
 use orlop_core::error::PortError;
 use orlop_core::id::{Epoch, IdError, JobId, TenantName, WorkerId};
+use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{
     AttemptEnd, AttemptId, AttemptRow, ElementRow, JobRow, NewAttempt, NewJob, RangeChange, SpecHash, Text, Unit, Usage,
 };
@@ -58,6 +59,11 @@ fn job_id(row: &Row<'_>, at: usize) -> Result<JobId, Trouble> {
 pub(super) fn select_jobs() -> String {
     let job = JOB.replacen("id,", "jobs.id,", 1);
     format!("SELECT {job}, {UNIT}, specs.hash FROM jobs JOIN specs ON specs.id = jobs.spec_id")
+}
+
+/// A state of a job or an element.
+pub(super) fn state(row: &Row<'_>, at: usize) -> Result<JobState, Trouble> {
+    Ok(named(text(row, at)?)?)
 }
 
 /// A unit whose columns begin at `at`.

@@ -1,6 +1,6 @@
 //! Connections that only read, lent out one read at a time on threads that may block. Owns their number.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,9 +8,9 @@ use async_trait::async_trait;
 use orlop_core::error::{Class, PortError};
 use orlop_core::id::JobId;
 use orlop_core::ports::fleet_store::{
-    AttemptDetail, AttemptFilter, AttemptId, AttemptRow, AuditEntry, AuditFilter, ElementFilter, ElementRow, Entry,
-    EntryFilter, FleetReads, IdempotencyKey, IdempotencyRecord, JobFilter, JobRow, Kind, Leader, NewSpec, OutboxRow,
-    Page, Paged, SpecHash,
+    AttemptDetail, AttemptFilter, AttemptId, AttemptRow, AuditEntry, AuditFilter, ElementCounts, ElementFilter,
+    ElementRow, Entry, EntryFilter, FleetReads, IdempotencyKey, IdempotencyRecord, JobFilter, JobRow, Kind, Leader,
+    NewSpec, OutboxRow, Page, Paged, SpecHash,
 };
 use orlop_core::time::Time;
 use rusqlite::Connection;
@@ -87,6 +87,20 @@ impl FleetReads for SqliteFleet {
         let read = move |connection: &Connection| match restore::job(connection, job)? {
             Some(job) => lists::elements(connection, &job, &filter, &page),
             None => Ok(Paged { items: Vec::new(), next: None }),
+        };
+        self.readers.read(read).await
+    }
+
+    async fn element_counts(&self, jobs: &BTreeSet<JobId>) -> Result<BTreeMap<JobId, ElementCounts>, PortError> {
+        let jobs = jobs.clone();
+        let read = move |connection: &Connection| {
+            let mut counts = BTreeMap::new();
+            for id in jobs {
+                if let Some(job) = restore::job(connection, id)?.filter(|job| !job.job.indices.is_empty()) {
+                    counts.insert(id, lists::element_counts(connection, &job)?);
+                }
+            }
+            Ok(counts)
         };
         self.readers.read(read).await
     }

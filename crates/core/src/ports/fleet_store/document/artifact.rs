@@ -44,6 +44,20 @@ pub struct ArtifactLink {
     pub sha256: String,
     /// Whose job.
     pub tenant: TenantName,
+    /// Of a name of a tenant: which jobs left something under it since it was last uploaded by hand.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_by: Vec<LeftBy>,
+}
+
+/// An element of a job that left an artifact under a name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftBy {
+    /// The job.
+    pub job: JobId,
+    /// Its element; 0 of a job that is no array.
+    pub index: u32,
+    /// The artifact.
+    pub sha256: String,
 }
 
 impl Document for ArtifactLink {
@@ -74,6 +88,9 @@ pub struct Upload {
     /// What its tenant calls it.
     #[serde(default)]
     pub name: String,
+    /// The job and the element that leave it; absent = it is uploaded by hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_by: Option<(JobId, u32)>,
 }
 
 impl Document for Upload {

@@ -20,7 +20,7 @@ use crate::named::named_enum;
 use crate::time::Time;
 
 pub use self::access::{Secret, Token};
-pub use self::artifact::{Artifact, ArtifactLink, Upload};
+pub use self::artifact::{Artifact, ArtifactLink, LeftBy, Upload};
 pub use self::fleet::{Tenant, Worker};
 pub use self::flow::{Approval, FleetFlow, FlowStep, Pipeline};
 

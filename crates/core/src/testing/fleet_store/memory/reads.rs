@@ -1,6 +1,6 @@
 //! How the double answers reads.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use async_trait::async_trait;
@@ -9,9 +9,9 @@ use super::{Held, MemoryFleet};
 use crate::error::PortError;
 use crate::id::JobId;
 use crate::ports::fleet_store::{
-    AttemptDetail, AttemptFilter, AttemptId, AttemptRow, AuditEntry, AuditFilter, ElementFilter, ElementRow, Entry,
-    EntryFilter, FleetReads, IdempotencyKey, IdempotencyRecord, JobFilter, JobRow, Kind, Leader, NewSpec, Order,
-    OutboxRow, Page, Paged, Spans, SpecHash, tenant_passes,
+    AttemptDetail, AttemptFilter, AttemptId, AttemptRow, AuditEntry, AuditFilter, ElementCounts, ElementFilter,
+    ElementRow, Entry, EntryFilter, FleetReads, IdempotencyKey, IdempotencyRecord, JobFilter, JobRow, Kind, Leader,
+    NewSpec, Order, OutboxRow, Page, Paged, Spans, SpecHash, tenant_passes,
 };
 use crate::time::Time;
 
@@ -82,8 +82,21 @@ impl FleetReads for MemoryFleet {
             let all = state.jobs.get(&job).into_iter().flat_map(Held::all_elements);
             let found = all
                 .filter(|row| page.after.is_none_or(|after| row.index > after))
-                .filter(|row| filter.states.is_empty() || filter.states.contains(&row.unit.state));
+                .filter(|row| filter.passes(row.index, row.unit.state) && (row.unit.attempt > 0 || !filter.assigned));
             Paged::cut(found.take(page.size() + 1).collect(), page.size(), |row| row.index)
+        }))
+    }
+
+    async fn element_counts(&self, jobs: &BTreeSet<JobId>) -> Result<BTreeMap<JobId, ElementCounts>, PortError> {
+        Ok(self.read(|state| {
+            let arrays = jobs.iter().filter_map(|id| Some((*id, state.jobs.get(id)?)));
+            let arrays = arrays.filter(|(_, held)| !held.row.job.indices.is_empty());
+            let counts = |held: &Held| {
+                let mut counts = ElementCounts::new();
+                held.all_elements().for_each(|row| *counts.entry(row.unit.state).or_default() += 1);
+                counts
+            };
+            arrays.map(|(id, held)| (id, counts(held))).collect()
         }))
     }
 

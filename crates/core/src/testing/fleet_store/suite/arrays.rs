@@ -93,13 +93,46 @@ pub(super) async fn elements_are_listed_by_state_and_page<S: FleetStore>(store: 
     let ended =
         (0..100).map(|index| element(index * 3, if index % 2 == 0 { JobState::Failed } else { JobState::Completed }));
     write(store, epoch, ended.collect()).await?;
-    let filter = ElementFilter { states: vec![JobState::Failed] };
+    let filter = ElementFilter { states: vec![JobState::Failed], ..ElementFilter::default() };
     let page = store.elements(id(1), &filter, &Page::after(6, 2)).await?;
     same("failed ones", &page.items.iter().map(|row| row.index).collect(), &vec![12, 18])?;
     same("the cursor", &page.next, &Some(18))?;
-    let filter = ElementFilter { states: vec![JobState::Queued] };
+    let filter = ElementFilter { states: vec![JobState::Queued], ..ElementFilter::default() };
     let page = store.elements(id(1), &filter, &Page::after(295, 3)).await?;
     same("waiting ones", &page.items.iter().map(|row| row.index).collect(), &vec![296, 298, 299])
+}
+
+pub(super) async fn elements_are_listed_by_index<S: FleetStore>(store: &S) -> Verdict {
+    let epoch = with_array(store, &[(0, 99_999)]).await?;
+    write(store, epoch, (0..3000).map(|index| element(index, JobState::Completed)).collect()).await?;
+    write(store, epoch, vec![element(7, JobState::Failed), element(50_001, JobState::Failed)]).await?;
+    let indices = |text: &str| text.parse().map(Some).unwrap_or_default();
+    let filter = ElementFilter { indices: indices("5-8,2999-3001,50000-50001,200000"), ..ElementFilter::default() };
+    let page = store.elements(id(1), &filter, &Page::first(100)).await?;
+    let found: Vec<u32> = page.items.iter().map(|row| row.index).collect();
+    same("what was asked for", &found, &vec![5, 6, 7, 8, 2999, 3000, 3001, 50_000, 50_001])?;
+    same("the cursor", &page.next, &None)?;
+    let page = store.elements(id(1), &filter, &Page::after(7, 3)).await?;
+    same("a page of it", &page.items.iter().map(|row| row.index).collect(), &vec![8, 2999, 3000])?;
+    same("its cursor", &page.next, &Some(3000))?;
+    let assigned = ElementFilter { assigned: true, ..filter.clone() };
+    let page = store.elements(id(1), &assigned, &Page::first(100)).await?;
+    same("once assigned", &page.items.iter().map(|row| row.index).collect(), &vec![5, 6, 7, 8, 2999, 50_001])?;
+    let filter = ElementFilter { states: vec![JobState::Failed], ..filter };
+    let page = store.elements(id(1), &filter, &Page::first(100)).await?;
+    same("by state", &page.items.iter().map(|row| row.index).collect(), &vec![7, 50_001])
+}
+
+pub(super) async fn elements_are_counted_by_state<S: FleetStore>(store: &S) -> Verdict {
+    use JobState::{Cancelled, Completed, Failed, Queued, Running};
+    let epoch = with_array(store, &[(0, 99), (200, 209)]).await?;
+    let counts = async || store.element_counts(&[id(1), id(9)].into()).await;
+    same("a new array", &counts().await?, &[(id(1), [(Queued, 110)].into())].into())?;
+    write(store, epoch, (0..20).map(|index| element(index, Completed)).collect()).await?;
+    write(store, epoch, vec![element(3, Failed), element(30, Running), element(205, Completed)]).await?;
+    write(store, epoch, vec![range(25, 34, Cancelled), range(204, 250, Cancelled), range(34, 35, Failed)]).await?;
+    let wanted = [(Completed, 20), (Failed, 3), (Running, 1), (Cancelled, 13), (Queued, 73)].into();
+    same("each state", &counts().await?, &[(id(1), wanted)].into())
 }
 
 pub(super) async fn a_large_array_is_one_row<S: FleetStore>(store: &S) -> Verdict {

@@ -96,6 +96,8 @@ async fn of_jobs<S: FleetStore>(suite: &mut Suite, open: &impl AsyncFn(u32) -> S
             ranges_change_what_was_never_assigned_only,
             elements_are_listed_with_those_never_assigned,
             elements_are_listed_by_state_and_page,
+            elements_are_listed_by_index,
+            elements_are_counted_by_state,
             a_large_array_is_one_row,
         },
         attempts::{

@@ -131,9 +131,10 @@ async fn everything<S: FleetStore + ?Sized>(store: &S) -> String {
         let id = row.job.id;
         let attempts = store.attempts(id, &AttemptFilter::default(), &Page::first(100)).await.unwrap();
         let elements = store.elements(id, &ElementFilter::default(), &Page::first(100)).await.unwrap();
-        let queued = ElementFilter { states: vec![JobState::Queued, JobState::Failed] };
+        let queued = ElementFilter { states: vec![JobState::Queued, JobState::Failed], ..ElementFilter::default() };
         let queued = store.elements(id, &queued, &Page::after(1, 2)).await.unwrap();
-        all.push_str(&format!("\n{attempts:?}\n{elements:?}\n{queued:?}"));
+        let counts = store.element_counts(&[id].into()).await.unwrap();
+        all.push_str(&format!("\n{attempts:?}\n{elements:?}\n{queued:?}\n{counts:?}"));
     }
     let documents = store.entries(Kind::Worker, &EntryFilter::default(), &Page::first(9)).await.unwrap();
     format!("{all}\n{jobs:?}\n{documents:?}")
