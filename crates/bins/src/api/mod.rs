@@ -8,6 +8,7 @@ pub mod auth;
 mod body;
 mod call;
 mod cors;
+mod counts;
 mod cursor;
 mod guard;
 mod known;

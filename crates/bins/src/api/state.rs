@@ -13,6 +13,7 @@ use tokio::sync::Mutex;
 
 use super::auth::{Rates, SecretHash};
 use super::body::Bodies;
+use super::counts::EndedCounts;
 use super::guard::Guard;
 use super::refusals::Refusals;
 use super::replay::Replays;
@@ -79,6 +80,7 @@ pub struct Api {
     pub(super) flows: Flows,
     pub(super) streams: Streams,
     pub(super) bodies: Bodies,
+    pub(super) counts: EndedCounts,
     /// Ends the streams.
     pub(super) stop: Stop,
 }
@@ -102,6 +104,7 @@ impl Api {
             tokens: Mutex::default(),
             streams: Streams::default(),
             bodies: Bodies::default(),
+            counts: EndedCounts::default(),
             stop: Stop::default(),
         })
     }

@@ -1,6 +1,6 @@
 //! Jobs as they stand: lists, one job, waiting for its end. Owns what a caller may see of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::super::call::{Call, not_found, wrong};
 use super::super::cursor;
 use super::super::reply::{Answer, Reply};
 use super::super::state::{Api, store};
-use super::super::view::job::{ElementsView, JobList, JobView};
+use super::super::view::job::{JobList, JobView};
 use crate::host::scheduler::Error;
 
 /// The longest wait of one request.
@@ -62,17 +62,6 @@ pub(in super::super) fn indices(row: &JobRow, field: &str, text: Option<&str>) -
 }
 
 impl Api {
-    /// How many elements of arrays among these jobs are how far.
-    async fn elements(&self, rows: &[JobRow]) -> Result<BTreeMap<JobId, ElementsView>, Error> {
-        let arrays: BTreeSet<JobId> =
-            rows.iter().filter(|row| row.job.kind == JobKind::Array).map(|row| row.job.id).collect();
-        if arrays.is_empty() {
-            return Ok(BTreeMap::new());
-        }
-        let counts = self.handle.store().element_counts(&arrays).await.map_err(|error| store(&error))?;
-        Ok(counts.iter().map(|(id, counts)| (*id, ElementsView::from(counts))).collect())
-    }
-
     /// Jobs as they are listed, with what has to be looked up.
     async fn detailed(&self, rows: Vec<JobRow>) -> Result<Vec<JobView>, Error> {
         let elements = self.elements(&rows).await?;

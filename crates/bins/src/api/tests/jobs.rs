@@ -35,6 +35,43 @@ async fn s5_5_a_job_is_submitted_listed_shown_and_cancelled() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn arrays_tell_how_far_they_are_and_elements_are_named_by_their_indices() {
+    let bed = Bed::new().await;
+    let array = noop(&json!({ "array": { "indices": "0-9" } }));
+    let id = bed.ask(Ask::post("/jobs", &array)).await.body()["id"].as_str().unwrap().to_owned();
+    let named = noop(&json!({ "runtime": "process", "command": ["/usr/bin/env", "x"] }));
+    let single = bed.ask(Ask::post("/jobs", &named)).await.body()["id"].as_str().unwrap().to_owned();
+    assert_eq!(bed.get("/jobs").await["items"][1].get("elements"), None, "what costs a look is asked for");
+    let list = bed.get("/jobs?details").await;
+    assert_eq!(
+        (&list["items"][0]["program"], &list["items"][1]["elements"]["waiting"]),
+        (&json!("/usr/bin/env"), &json!(10))
+    );
+    let order = |elements: &str| json!({ "elements": elements });
+    let ask = async |verb: &str, elements: &str| {
+        bed.ask(Ask::post(&format!("/jobs/{id}/{verb}"), &order(elements))).await.status
+    };
+    assert_eq!((ask("cancel", "2-4").await, ask("cancel", "2,3").await, ask("cancel", "9-10").await), (202, 200, 404));
+    assert_eq!((ask("retry", "1").await, ask("retry", "x").await, ask("retry", "3").await), (409, 400, 202));
+    let counts = bed.get(&format!("/jobs/{id}")).await["elements"].clone();
+    assert_eq!((&counts["waiting"], &counts["cancelled"]), (&json!(7), &json!(3)));
+    let some = bed.get(&format!("/jobs/{id}/elements?index=4-5")).await;
+    let states: Vec<_> = some["items"].as_array().unwrap().iter().map(|item| item["state"].clone()).collect();
+    assert_eq!(states, ["Cancelled", "Queued"]);
+    assert_eq!(bed.get(&format!("/jobs/{id}/explain?index=4")).await["state"], "Cancelled");
+    assert_eq!(bed.get(&format!("/jobs/{id}/explain?index=5")).await["state"], "Queued");
+    bed.ask(Ask::new("POST", &format!("/jobs/{id}/cancel"))).await;
+    for _ in 0..2 {
+        let ended = bed.get(&format!("/jobs/{id}?wait=20s")).await;
+        assert_eq!((&ended["state"], &ended["elements"]["cancelled"]), (&json!("Cancelled"), &json!(10)));
+    }
+    for path in ["elements?index=0", "explain?index=0", "logs?index=0-"] {
+        assert_eq!(bed.ask(Ask::get(&format!("/jobs/{single}/{path}"))).await.status, 400, "{path}");
+    }
+    assert_eq!(bed.ask(Ask::get(&format!("/jobs/{single}/logs?index=0-1"))).await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s5_5_a_batch_is_taken_all_or_none() {
     let bed = Bed::new().await;
     let made = bed.ask(Ask::post("/jobs", &json!({ "jobs": [noop(&json!({})), noop(&json!({}))] }))).await;

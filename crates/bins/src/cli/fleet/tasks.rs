@@ -58,6 +58,7 @@ impl Progress {
             bar.set_length(all);
             bar.set_position(ended);
             bar.set_message(counts(job, " done"));
+            bar.force_draw();
             return;
         }
         let tenths = ended * LINES / all;

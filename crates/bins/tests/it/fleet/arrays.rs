@@ -121,13 +121,18 @@ fn a_followed_array_shows_what_runs_and_what_begins_later() {
     );
     let id = submit(&bench, &["--array", "0-4", "--max-parallel", "2"], &script);
     let mut follow = bench.begin(&["logs", "-f", &id]);
+    let mut wait = bench.begin(&["wait", &id]);
+    let mut progress = BufReader::new(wait.stderr.take().expect("its errors")).lines();
     let mut lines = BufReader::new(follow.stdout.take().expect("its output")).lines().map(|line| line.expect("a line"));
     let mut seen = Vec::new();
     while !["[0] begin 0", "[4] end 4"].iter().all(|line| seen.iter().any(|seen| seen == line)) {
         seen.push(lines.next().expect("it goes on"));
     }
     assert!(!seen.contains(&"[0] end 0".to_owned()), "{seen:?}");
+    assert!(progress.any(|line| line.expect("a line") == "4/5 done"), "whoever waits sees how far it is");
     std::fs::write(&gate, "").expect("a file");
+    let waited = wait.wait_with_output().expect("it ends");
+    assert!(waited.status.success() && waited.stdout.ends_with(b" Completed\n"), "{waited:?}");
     seen.extend(lines);
     assert!(follow.wait().expect("it ends").success());
     let mut wanted: Vec<String> = (0..5).flat_map(|n| [format!("[{n}] begin {n}"), format!("[{n}] end {n}")]).collect();

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_cloud::artifact::Shelf;
-use orlop_core::id::{JobId, TenantName};
+use orlop_core::id::{Epoch, JobId, TenantName};
 use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{
     ArtifactLink, Document as _, Documents as _, FleetStore as _, Kind, Record, Retention,
 };
 use orlop_core::testing::fleet_store::MemoryFleet;
 use orlop_scheduler::event::Quota;
+use orlop_scheduler::token::AttemptRef;
 use serde_json::json;
 
 use super::super::tests::bed::{Bed, spec, tenant, until};
@@ -254,6 +255,36 @@ async fn s1_2_the_log_of_a_job_is_no_longer_than_its_tenant_may_have_it() {
     spec.log.limit = 100;
     bed.handle().complete(&tenant(), &mut spec);
     assert_eq!(spec.log.limit, 100, "less is fine");
+}
+
+#[tokio::test]
+async fn a_name_under_which_several_jobs_left_different_files_is_refused_until_they_are_gone() {
+    const WORLD: &str = "486ea46224d1bb4fb680f34f7c9ad96a8f24ec88be73ea8e5a6c65260e9cb8a7";
+    let world = World::new().await;
+    let (handle, sees) = (world.bed.handle(), |_: &TenantName| true);
+    let leave = async |job: JobId, index: u32, content: &'static str, sha256: &str| {
+        let attempt = Some(AttemptRef { job, index, member: 0, attempt: 1, epoch: Epoch(1) });
+        let asked = Beginning { name: "out".to_owned(), bytes: 5, sha256: None, attempt, upload: None };
+        let id = handle.begin_upload(&tenant(), asked).await.unwrap().upload;
+        handle.add_to_upload(sees, &id, 0, content.into()).await.unwrap();
+        handle.end_upload(sees, &id, sha256).await.unwrap();
+    };
+    world.upload("greeting").await;
+    let (one, two) = (world.refer("greeting").await.unwrap(), world.refer("greeting").await.unwrap());
+    leave(one, 0, "hello", HELLO).await;
+    leave(two, 0, "hello", HELLO).await;
+    world.refer("out").await.unwrap();
+    leave(two, 3, "world", WORLD).await;
+    let refused = world.refer("out").await.unwrap_err();
+    let text = &refused.errors[0].message;
+    assert!(refused.code == Code::InvalidSpec && text.contains(&format!("{two}.3/out, {two}.0/out")), "{text}");
+    // What one attempt left in place of another is not two things.
+    leave(two, 3, "hello", HELLO).await;
+    world.refer("out").await.unwrap();
+    leave(one, 0, "world", WORLD).await;
+    assert!(world.refer("out").await.is_err());
+    world.forget(one).await;
+    world.refer("out").await.unwrap();
 }
 
 #[test]
