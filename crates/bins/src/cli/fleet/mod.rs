@@ -8,6 +8,7 @@ mod data;
 pub(super) mod flow;
 mod health;
 mod hint;
+mod inputs;
 mod job;
 mod jobs;
 mod join;

@@ -37,6 +37,7 @@ mod shared;
 mod snapshot;
 mod standing_by;
 mod stop;
+mod tenants;
 #[cfg(test)]
 mod tests;
 mod thread;

@@ -96,6 +96,7 @@ fn typos_of_one_user_take_no_worker_away_from_another() {
             .iter()
             .map(|typo| programs.good(&server.rest, &[&SMALL, &["--", typo][..]].concat()).trim().to_owned())
             .collect();
+        programs.good(&server.rest, &["quota", "set", "other", "weight=100"]);
         let other = submitted(&programs, &server, &["--tenant", "other", "--wait", "-o", "json", "--", "true"]);
         assert_eq!(other.code, 0, "{other:?}");
         let job: Value = serde_json::from_str(&other.out).expect("a job");

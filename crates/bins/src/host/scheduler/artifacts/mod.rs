@@ -41,7 +41,7 @@ const NAMED: JobId = JobId::from_u64(0);
 /// What a tenant calls an artifact, as a link.
 fn named(tenant: &TenantName, name: &str, sha256: &str) -> ArtifactLink {
     let (tenant, name, sha256) = (tenant.clone(), format!("{tenant}/{name}"), sha256.to_owned());
-    ArtifactLink { job: NAMED, name, sha256, tenant }
+    ArtifactLink { job: NAMED, name, sha256, tenant, executable: false }
 }
 
 /// The problem of a shelf.
@@ -119,6 +119,7 @@ impl Handle {
             total: asked.bytes,
             expires_at: self.clock().wall().plus(UPLOADING),
             name: asked.name,
+            executable: asked.executable,
         };
         // The document comes first: a file without one is what a crash has left.
         self.put(vec![Record::put(&upload).map_err(|wrong| error::port(&wrong))?]).await?;
@@ -218,7 +219,7 @@ impl Handle {
         // Until a job refers to it, its time runs.
         let unreferenced_at = Some(self.clock().wall());
         let stored = Stored { sha256: sha256.to_owned(), bytes, refs: 0, unreferenced_at, tenants };
-        let link = named(&upload.tenant, &upload.name, sha256);
+        let link = ArtifactLink { executable: upload.executable, ..named(&upload.tenant, &upload.name, sha256) };
         let records = [Record::put(&stored), Record::put(&link)].into_iter().collect::<Result<Vec<_>, _>>();
         let mut records = records.map_err(port)?;
         records.push(Record::Delete(Kind::Upload, upload.key()));
@@ -269,7 +270,10 @@ impl Handle {
             if input.sha256.is_none() {
                 let key = named(tenant, &input.name, "").key();
                 let link: Option<ArtifactLink> = self.store().get(&key).await.map_err(|wrong| error::port(&wrong))?;
-                input.sha256 = link.map(|link| link.sha256);
+                if let Some(link) = link {
+                    input.sha256 = Some(link.sha256);
+                    input.executable |= link.executable && !input.unpack;
+                }
             }
             let known = match &input.sha256 {
                 Some(sha256) => self.known(sha256, |owner| owner == tenant).await?,

@@ -36,7 +36,7 @@ impl World {
     }
 
     async fn begin(&self, name: &str, bytes: u64) -> Result<String, super::Error> {
-        let asked = Beginning { name: name.to_owned(), bytes, sha256: None, attempt: None, upload: None };
+        let asked = Beginning { name: name.to_owned(), bytes, ..Beginning::default() };
         Ok(self.bed.handle().begin_upload(&tenant(), asked).await?.upload)
     }
 
@@ -95,7 +95,7 @@ async fn s5_2_an_upload_is_given_up_when_it_rests_and_not_while_it_goes_on() {
     // Who asks how far it is goes on with it too.
     world.bed.pass(20 * HOUR);
     let name = "greeting".to_owned();
-    let asked = Beginning { name, bytes: 5, sha256: None, attempt: None, upload: Some(id.clone()) };
+    let asked = Beginning { name, bytes: 5, upload: Some(id.clone()), ..Beginning::default() };
     assert_eq!(handle.begin_upload(&tenant(), asked).await.unwrap().committed, 4);
     world.bed.pass(20 * HOUR);
     assert_eq!(world.walk().await, Swept::default());
@@ -230,7 +230,7 @@ async fn s1_2_chunks_beyond_max_artifact_bytes_are_refused() {
     assert_eq!(handle.add_to_upload(sees, &one, 0, "abcdef".into()).await.unwrap(), 6);
     assert_eq!(handle.add_to_upload(sees, &two, 0, "ab".into()).await.unwrap_err().code, Code::QuotaExceeded);
     // Of others nothing is taken.
-    let asked = Beginning { name: "x".into(), bytes: 100, sha256: None, attempt: None, upload: None };
+    let asked = Beginning { name: "x".into(), bytes: 100, ..Beginning::default() };
     handle.begin_upload(&"chemistry".parse().unwrap(), asked).await.unwrap();
     // The next server counts the same.
     world.bed.crash();

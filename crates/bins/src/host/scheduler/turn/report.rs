@@ -117,7 +117,8 @@ impl Core {
         let tenant = live.spec.asks().tenant.clone();
         for artifact in &result.artifacts {
             let name = format!("out/{index}/{member}/{attempt}/{}", artifact.name);
-            let link = ArtifactLink { job, name, sha256: artifact.sha256.clone(), tenant: tenant.clone() };
+            let link =
+                ArtifactLink { job, name, sha256: artifact.sha256.clone(), tenant: tenant.clone(), executable: false };
             // Writing a link as JSON does not fail: it holds texts and numbers only.
             self.draft.records.extend(Record::put(&link).ok());
         }

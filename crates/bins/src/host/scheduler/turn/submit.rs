@@ -143,7 +143,7 @@ impl Core {
         self.draft.records.push(Record::JobNew(Box::new(JobRow::submitted(job, state))));
         for (input, sha256) in &submission.spec.inputs {
             let (name, sha256) = (format!("in/{input}"), sha256.clone());
-            let link = ArtifactLink { job: id, name, sha256, tenant: spec.asks().tenant.clone() };
+            let link = ArtifactLink { job: id, name, sha256, tenant: spec.asks().tenant.clone(), executable: false };
             // As of results: this does not fail.
             self.draft.records.extend(Record::put(&link).ok());
         }

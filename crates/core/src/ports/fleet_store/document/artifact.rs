@@ -44,6 +44,9 @@ pub struct ArtifactLink {
     pub sha256: String,
     /// Whose job.
     pub tenant: TenantName,
+    /// Whether it is a file that can be run.
+    #[serde(default)]
+    pub executable: bool,
 }
 
 impl Document for ArtifactLink {
@@ -74,6 +77,9 @@ pub struct Upload {
     /// What its tenant calls it.
     #[serde(default)]
     pub name: String,
+    /// Whether it is a file that can be run.
+    #[serde(default)]
+    pub executable: bool,
 }
 
 impl Document for Upload {

@@ -141,6 +141,11 @@ pub(super) async fn every_typed_document_comes_back<S: FleetStore>(store: &S) ->
         &Artifact { sha256: sha256.clone(), bytes: 5, refs: 1, unreferenced_at: None, tenants: [t.clone()].into() },
     )
     .await?;
-    round(store, epoch, &ArtifactLink { job: super::id(4), name, sha256, tenant: t.clone() }).await?;
-    round(store, epoch, &Upload { id, tenant: t, received: 1, total: 2, expires_at: at(9), name: "n".to_owned() }).await
+    round(store, epoch, &ArtifactLink { job: super::id(4), name, sha256, tenant: t.clone(), executable: true }).await?;
+    round(
+        store,
+        epoch,
+        &Upload { id, tenant: t, received: 1, total: 2, expires_at: at(9), name: "n".to_owned(), executable: true },
+    )
+    .await
 }
