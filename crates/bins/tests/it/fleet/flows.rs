@@ -244,7 +244,7 @@ fn a_step_that_no_worker_can_take_says_so_and_the_first_interrupt_ends_its_flow(
     let lines = BufReader::new(run.stderr.take().expect("its errors")).lines();
     let mut lines = lines.map(|line| line.expect("a line"));
     let why = lines.find(|line| line.contains("large waits: ")).expect("why it waits");
-    assert!(why.contains("orlop job get j"), "{why}");
+    assert!(why.contains("orlop job get j") && why.contains("workers lack cpu: needs 4000000m"), "{why}");
     let pid = Pid::from_raw(i32::try_from(run.id()).expect("a process id"));
     kill(pid, Signal::SIGTERM).expect("the signal is sent");
     let rest: Vec<String> = lines.collect();

@@ -86,7 +86,7 @@ fn a_worker_without_the_program_fails_no_element_while_another_has_it() {
 #[test]
 fn typos_of_one_user_take_no_worker_away_from_another() {
     let programs = Programs::new();
-    let server = programs.leader("s1", &[]);
+    let server = programs.leader("s1", &["--tenants-create=true"]);
     let mut workers = Vec::new();
     for id in ["w1", "w2"] {
         workers.push(programs.worker(id, &[&server.grpc], &[]));
@@ -96,7 +96,6 @@ fn typos_of_one_user_take_no_worker_away_from_another() {
             .iter()
             .map(|typo| programs.good(&server.rest, &[&SMALL, &["--", typo][..]].concat()).trim().to_owned())
             .collect();
-        programs.good(&server.rest, &["quota", "set", "other", "weight=100"]);
         let other = submitted(&programs, &server, &["--tenant", "other", "--wait", "-o", "json", "--", "true"]);
         assert_eq!(other.code, 0, "{other:?}");
         let job: Value = serde_json::from_str(&other.out).expect("a job");

@@ -75,9 +75,10 @@ impl From<Errno> for NotSpawned {
     }
 }
 
-/// How often a program is tried whose file is open for writing, and the time between.
-const BUSY_TRIES: u32 = 20;
-const BUSY_PAUSE: Duration = Duration::from_millis(2);
+/// How often a program is tried whose file is open for writing: one that another thread is just starting may hold a file that was
+/// written a moment ago, such as an input. And the time between.
+pub(super) const BUSY_TRIES: u32 = 20;
+pub(super) const BUSY_PAUSE: Duration = Duration::from_millis(2);
 
 /// The standard shell.
 pub(super) const SHELL: &CStr = c"/bin/sh";
@@ -138,7 +139,6 @@ impl Spawner {
         let run =
             |program: &CStr, argv: &[CString]| posix_spawn(program, &actions, &self.attributes, argv, command.env);
         let mut made = run(&program, command.argv);
-        // A process that another thread is just making holds a file open which was written a moment ago, such as an input.
         for _ in 0..BUSY_TRIES {
             if made != Err(Errno::ETXTBSY) {
                 break;
