@@ -167,6 +167,7 @@ fn registration(number: u32, manner: Manner) -> Registration {
         agent_version: "simulated".to_owned(),
         boot_id: "1".to_owned(),
         state_id: format!("sim-{number}"),
+        state_place: String::new(),
     }
 }
 

@@ -12,7 +12,7 @@ use super::result::sha256;
 pub const UPLOAD_CHUNK: usize = 1 << 20;
 
 /// The beginning of an upload, or of its continuation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Beginning {
     /// Its name.
     pub name: String,
@@ -24,6 +24,8 @@ pub struct Beginning {
     pub attempt: Option<AttemptRef>,
     /// The upload to go on with.
     pub upload: Option<String>,
+    /// Whether it is a file that can be run.
+    pub executable: bool,
 }
 
 impl From<Beginning> for v1::BeginUploadRequest {
@@ -34,6 +36,7 @@ impl From<Beginning> for v1::BeginUploadRequest {
             sha256: beginning.sha256.unwrap_or_default(),
             r#ref: beginning.attempt.map(Into::into),
             upload_id: beginning.upload.unwrap_or_default(),
+            executable: beginning.executable,
         }
     }
 }
@@ -59,6 +62,7 @@ impl TryFrom<v1::BeginUploadRequest> for Beginning {
             sha256: digest(wire.sha256)?,
             attempt: wire.r#ref.map(TryInto::try_into).transpose()?,
             upload: (!wire.upload_id.is_empty()).then(|| upload(wire.upload_id)).transpose()?,
+            executable: wire.executable,
         })
     }
 }

@@ -131,6 +131,8 @@ impl From<&JobSpec> for v1::JobSpec {
             name: file.name.clone(),
             path: file.path.clone(),
             sha256: file.sha256.clone().unwrap_or_default(),
+            executable: file.executable,
+            unpack: file.unpack,
         };
         let left = |ArtifactOut { name, path, required }: &ArtifactOut| v1::ArtifactOut {
             name: name.clone(),
@@ -150,6 +152,7 @@ impl From<&JobSpec> for v1::JobSpec {
             shell: spec.shell.clone().unwrap_or_default(),
             env: spec.env.clone(),
             working_dir: spec.working_dir.clone().unwrap_or_default(),
+            placeholders: (!spec.placeholders).then_some(false),
             secret_refs: spec.secret_refs.iter().map(secret).collect(),
             resources: unless_default(&spec.resources).map(Into::into),
             requires: unless_default(&spec.requires).map(requires),
@@ -247,7 +250,13 @@ impl TryFrom<v1::JobSpec> for JobSpec {
         let runtime = if image.is_some() { Runtime::Docker } else { Runtime::Process };
         let tenant = some(wire.tenant).map(TenantName::new).transpose();
         let codes: BTreeSet<i32> = wire.success_codes.into_iter().collect();
-        let input = |file: v1::ArtifactIn| ArtifactIn { name: file.name, path: file.path, sha256: some(file.sha256) };
+        let input = |v1::ArtifactIn { name, path, sha256, executable, unpack }: v1::ArtifactIn| ArtifactIn {
+            name,
+            path,
+            sha256: some(sha256),
+            executable,
+            unpack,
+        };
         let output = |v1::ArtifactOut { name, path, required }| ArtifactOut { name, path, required };
         Ok(Self {
             name: wire.name,
@@ -262,6 +271,7 @@ impl TryFrom<v1::JobSpec> for JobSpec {
             shell: some(wire.shell),
             env: wire.env,
             working_dir: some(wire.working_dir),
+            placeholders: wire.placeholders.unwrap_or(true),
             secret_refs: wire.secret_refs.into_iter().map(secret).collect::<Result<_, _>>()?,
             resources: wire.resources.map_or(Ok(default.resources), TryInto::try_into)?,
             requires: wire.requires.map_or(Ok(default.requires), requires)?,

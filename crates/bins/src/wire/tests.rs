@@ -208,6 +208,7 @@ pub(super) fn registration() -> Registration {
         agent_version: "1".into(),
         boot_id: "b".into(),
         state_id: "s".into(),
+        state_place: "8:12".into(),
     }
 }
 

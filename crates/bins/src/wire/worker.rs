@@ -63,6 +63,8 @@ pub struct Registration {
     pub boot_id: String,
     /// Names its state directory.
     pub state_id: String,
+    /// Where that directory is on its host: another value for a copy of it. Empty = not said.
+    pub state_place: String,
 }
 
 impl fmt::Debug for Registration {
@@ -94,6 +96,7 @@ impl From<Registration> for v1::RegisterWorkerRequest {
             agent_version: registration.agent_version,
             boot_id: registration.boot_id,
             state_id: registration.state_id,
+            state_place: registration.state_place,
         }
     }
 }
@@ -128,6 +131,7 @@ impl TryFrom<v1::RegisterWorkerRequest> for Registration {
             agent_version: text("agent_version", wire.agent_version, NAME_MAX)?,
             boot_id: text("boot_id", wire.boot_id, NAME_MAX)?,
             state_id: text("state_id", wire.state_id, NAME_MAX)?,
+            state_place: text("state_place", wire.state_place, NAME_MAX)?,
         })
     }
 }

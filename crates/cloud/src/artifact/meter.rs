@@ -18,6 +18,8 @@ pub(super) struct Meter {
     bytes: u64,
     entries: u64,
     stop: Arc<AtomicBool>,
+    /// What can be done about the limit of bytes.
+    hint: &'static str,
 }
 
 /// What is copied where, and what to say when either side fails.
@@ -30,13 +32,18 @@ pub(super) struct Stream<'a> {
 
 impl Meter {
     pub(super) fn new(limits: Limits, stop: Arc<AtomicBool>) -> Self {
-        Self { limits, bytes: 0, entries: 0, stop }
+        Self { limits, bytes: 0, entries: 0, stop, hint: "; raise --artifact-max-bytes" }
+    }
+
+    /// One for a call that is waited for, with limits that nobody can set.
+    pub(super) fn of_one_call(limits: Limits) -> Self {
+        Self { hint: "", ..Self::new(limits, Arc::default()) }
     }
 
     /// One for bytes that do not count, that stops with this one.
     pub(super) fn unlimited(&self) -> Self {
         let limits = Limits { max_bytes: u64::MAX, max_entries: u64::MAX };
-        Self { limits, bytes: 0, entries: 0, stop: Arc::clone(&self.stop) }
+        Self::new(limits, Arc::clone(&self.stop))
     }
 
     /// Entries there may be.
@@ -63,8 +70,7 @@ impl Meter {
     /// Holds while this many more bytes are within the limit; counts nothing.
     pub(super) fn allows(&self, bytes: u64) -> Result<(), PortError> {
         if bytes > self.limits.max_bytes.saturating_sub(self.bytes) {
-            let message =
-                format!("the artifact has more than {} bytes; raise --artifact-max-bytes", self.limits.max_bytes);
+            let message = format!("the artifact has more than {} bytes{}", self.limits.max_bytes, self.hint);
             return Err(PortError::new(Class::Invalid, message));
         }
         Ok(())

@@ -9,6 +9,8 @@ mod backend;
 mod collect;
 mod digest;
 mod error;
+mod links;
+mod merge;
 mod meter;
 mod pack;
 mod reference;
@@ -35,7 +37,7 @@ pub use self::backend::{ArtifactBackend, ArtifactContent};
 pub use self::collect::{Found, collect};
 use self::meter::Meter;
 use self::reference::Reference;
-pub use self::shelf::{Shelf, ShelfError, digest, digest_of};
+pub use self::shelf::{FileMode, Shelf, ShelfError, digest, digest_of};
 #[cfg(feature = "postgres")]
 pub(crate) use self::shelf::{hex, is_digest};
 use self::store::Files;
@@ -101,6 +103,15 @@ impl CasStore {
         let done = tokio::task::spawn_blocking(move || work(&files, &mut meter)).await;
         done.map_err(|error| PortError::new(Class::Fatal, "work of the artifact store broke off").because(error))?
     }
+}
+
+/// Packs a folder with everything in it as a tar archive in a file without a name. Equal folders give equal bytes. Blocks.
+///
+/// # Errors
+/// Invalid when it is no folder, is larger than the limits, or a link in it leads out of it; as of the disk.
+pub fn pack_folder(folder: &Path, limits: Limits) -> Result<std::fs::File, PortError> {
+    let folder: PathBuf = folder.components().collect();
+    pack::folder(&folder, &mut Meter::of_one_call(limits))
 }
 
 /// Tells work that nobody waits for it any more.

@@ -14,7 +14,9 @@ use sha2::{Digest as _, Sha256};
 use tempfile::{NamedTempFile, TempPath};
 
 use super::error::{reading, writing};
+use super::meter::Meter;
 use super::store::Files;
+use super::{Limits, unpack};
 
 /// The fleet's artifacts below a folder. Clones share it.
 #[derive(Clone, Debug)]
@@ -86,6 +88,20 @@ fn names(folder: &Path) -> Result<Vec<String>, PortError> {
     };
     let names = entries.map(|entry| Ok(entry?.file_name().into_string().ok()));
     names.filter_map(Result::transpose).collect::<io::Result<_>>().map_err(failed)
+}
+
+/// What a delivered file may be used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileMode {
+    /// It is read.
+    ReadOnly,
+    /// It is read, and run.
+    Executable,
+}
+
+/// The least recently used goes first; a time that cannot be written spoils that order only.
+fn used(stored: &File) {
+    drop(stored.set_modified(SystemTime::now()));
 }
 
 /// Whether a text is a SHA-256 as this store names them.
@@ -221,12 +237,12 @@ impl Shelf {
         self.files.unfinished()
     }
 
-    /// Copies content to a place where nothing is, to be read only, if it is here and is what its digest says; what is damaged
-    /// is removed. False when it is not here.
+    /// Copies content to a place where nothing is, never to be written, if it is here and is what its digest says; what is
+    /// damaged is removed. False when it is not here.
     ///
     /// # Errors
     /// The disk.
-    pub fn deliver(&self, sha256: &str, target: &Path) -> Result<bool, PortError> {
+    pub fn deliver(&self, sha256: &str, target: &Path, mode: FileMode) -> Result<bool, PortError> {
         let Some((mut stored, _)) = self.read(sha256)? else { return Ok(false) };
         match fs::remove_file(target) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(writing(target, error)),
@@ -237,15 +253,39 @@ impl Shelf {
         let copy = copy.as_mut().map_err(|error| writing(target, io::Error::from(error.kind())))?;
         io::copy(&mut stored, copy).map_err(failed)?;
         if digest(copy).map_err(failed)?.0 != sha256 {
-            tracing::warn!(sha256, "a stored artifact is damaged; it is removed");
             fs::remove_file(target).map_err(failed)?;
-            self.remove(sha256)?;
-            return Ok(false);
+            return self.damaged(sha256);
         }
-        copy.set_permissions(fs::Permissions::from_mode(0o444)).map_err(failed)?;
-        // The least recently used goes first; a clock that is not written down spoils that order only.
-        drop(stored.set_modified(SystemTime::now()));
+        let mode = match mode {
+            FileMode::ReadOnly => 0o444,
+            FileMode::Executable => 0o555,
+        };
+        copy.set_permissions(fs::Permissions::from_mode(mode)).map_err(failed)?;
+        used(&stored);
         Ok(true)
+    }
+
+    /// Puts the content of a folder that was packed as tar into a folder, beside what is there, if it is here and is what its
+    /// digest says; what is damaged is removed. False when it is not here.
+    ///
+    /// # Errors
+    /// Invalid when it is no such archive, one of its links leads out of it, or something else is at a place that it needs;
+    /// the disk.
+    pub fn unpack(&self, sha256: &str, folder: &Path) -> Result<bool, PortError> {
+        let Some((mut stored, _)) = self.read(sha256)? else { return Ok(false) };
+        if digest(&mut stored).map_err(|error| reading(&self.files.place(sha256), error))?.0 != sha256 {
+            return self.damaged(sha256);
+        }
+        used(&stored);
+        unpack::into_folder(stored, folder, &mut Meter::of_one_call(Limits::default()))?;
+        Ok(true)
+    }
+
+    /// Removes content that is not what its digest says, as if it had not been here.
+    fn damaged(&self, sha256: &str) -> Result<bool, PortError> {
+        tracing::warn!(sha256, "a stored artifact is damaged; it is removed");
+        self.remove(sha256)?;
+        Ok(false)
     }
 
     /// Removes what was used least recently until the rest has at most so many bytes.
@@ -331,7 +371,11 @@ mod tests {
         };
         let (old, new) = (put("hello"), put("other"));
         let target = folder.path().join("here");
-        assert!(shelf.deliver(&old, &target).unwrap() && shelf.deliver(&old, &target).unwrap(), "again is fine");
+        assert!(
+            shelf.deliver(&old, &target, FileMode::ReadOnly).unwrap()
+                && shelf.deliver(&old, &target, FileMode::ReadOnly).unwrap(),
+            "again is fine"
+        );
         assert_eq!(fs::read_to_string(&target).unwrap(), "hello");
         assert!(fs::metadata(&target).unwrap().permissions().readonly());
         shelf.shrink(5).unwrap();
@@ -339,7 +383,7 @@ mod tests {
         let place = shelf.files.place(&old);
         fs::set_permissions(&place, fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(&place, "damaged").unwrap();
-        assert!(!shelf.deliver(&old, &target).unwrap() && shelf.read(&old).unwrap().is_none());
+        assert!(!shelf.deliver(&old, &target, FileMode::ReadOnly).unwrap() && shelf.read(&old).unwrap().is_none());
     }
 
     #[test]

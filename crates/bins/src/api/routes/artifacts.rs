@@ -152,8 +152,10 @@ pub(in super::super) async fn begin(api: Arc<Api>, call: Call) -> Answer {
         return Err(wrong("name", format!("use 1 to {NAME} bytes")));
     }
     let tenant = call.owner(asked.tenant.as_deref(), &api.options.default_tenant)?;
-    let NewUpload { name, bytes, sha256, upload, .. } = asked;
-    let begun = api.handle.begin_upload(&tenant, Beginning { name, bytes, sha256, attempt: None, upload }).await?;
+    api.handle.require_tenant(&tenant, "", |name| call.sees(name)).await?;
+    let NewUpload { name, bytes, sha256, upload, executable, .. } = asked;
+    let beginning = Beginning { name, bytes, sha256, attempt: None, upload, executable };
+    let begun = api.handle.begin_upload(&tenant, beginning).await?;
     let place = format!("{BASE}/uploads/{}", begun.upload);
     let view = UploadView { id: begun.upload, committed: begun.committed, stored: begun.stored };
     Ok(Reply::json(201, &view)?.at(&place))

@@ -46,9 +46,11 @@ pub(in super::super) async fn events(api: Arc<Api>, call: Call) -> Answer {
     let kind = call.one("type")?.unwrap_or(">").to_ascii_lowercase();
     let filter = SubjectFilter::new(&format!("{SUBJECT_ROOT}{kind}"));
     let filter = filter.map_err(|error| wrong("type", format!("{error}; such as `job.*` or `job.completed`")))?;
-    // Events are of the server that leads.
-    api.handle.picture()?;
     let status = api.handle.status_changes();
+    if matches!(*status.borrow(), Status::Standby { .. }) {
+        // Events are of the server that leads.
+        api.handle.picture()?;
+    }
     let permit = api.streams.permit(&call.caller)?;
     let events = api.streams.events(&api.handle)?;
     let first = stream::once(async { Ok::<_, Infallible>(Bytes::from_static(b": events from now on\n\n")) });

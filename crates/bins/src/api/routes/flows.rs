@@ -81,6 +81,7 @@ pub(in super::super) async fn submit(api: Arc<Api>, call: Call) -> Answer {
         None => FlowOrder { definition: body, ..FlowOrder::default() },
     };
     let tenant = call.owner(order.tenant.as_deref(), &api.options.default_tenant)?;
+    api.handle.require_tenant(&tenant, "", |name| call.sees(name)).await?;
     let definition = api.flows.definition(&order.definition, backend(order.backend.as_deref())?).await?;
     begin(&api, &call, &definition, (order, (tenant, None))).await
 }

@@ -30,6 +30,7 @@ fn order<T: DeserializeOwned>(call: &Call) -> Result<T, Error> {
 pub(in super::super) async fn create(api: Arc<Api>, call: Call) -> Answer {
     let order: PipelineOrder = order(&call)?;
     let tenant = call.owner(order.tenant.as_deref(), &api.options.default_tenant)?;
+    api.handle.require_tenant(&tenant, "", |name| call.sees(name)).await?;
     let pipeline = api.flows.create_pipeline(tenant, order.definition).await?;
     let place = format!("{BASE}/pipelines/{}", pipeline.id);
     let version = u64::from(pipeline.version);

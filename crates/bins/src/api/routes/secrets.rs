@@ -47,6 +47,7 @@ pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
 /// PUT /secrets/{name}
 pub(in super::super) async fn put(api: Arc<Api>, call: Call) -> Answer {
     let (tenant, name) = (owner(&api, &call)?, call.part("name").to_owned());
+    api.handle.require_tenant(&tenant, "", |name| call.sees(name)).await?;
     let new: NewSecret = call.json().map_err(|_| wrong("", "use {\"value\": TEXT} and nothing else"))?;
     let value = SecretValue::new(new.value.into_bytes());
     let sealed = sealed(&api)?;

@@ -81,6 +81,7 @@ pub(in super::super) async fn submit(api: Arc<Api>, call: Call) -> Answer {
         spec.tenant.iter().for_each(|asked| call.concern.is(asked));
         let tenant = owner(&call.caller, &api.options.default_tenant, &place, &spec)?;
         call.concern.is(&tenant);
+        api.handle.require_tenant(&tenant, &place, |name| call.sees(name)).await?;
         match &spec.correlation_id {
             Some(own) if correlation.len() < AUDITED => drop(correlation.insert(own.clone())),
             Some(_) => {}

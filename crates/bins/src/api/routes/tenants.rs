@@ -14,7 +14,7 @@ use super::super::cursor;
 use super::super::reply::{Answer, Reply};
 use super::super::state::{Api, store};
 use super::super::view::tenant::{NewTenant, QuotaView, TenantList, TenantPatch, TenantView, UsageView, state};
-use crate::host::scheduler::Error;
+use crate::host::scheduler::{Error, Snapshot};
 use crate::wire::problem::{Code, Problem};
 
 fn limits(tenant: &Tenant) -> Quota {
@@ -32,11 +32,20 @@ fn shown(tenant: &Tenant) -> TenantView {
     }
 }
 
+/// Whether a tenant is closed and has no jobs left.
+fn is_gone(tenant: &Tenant, fleet: &Snapshot) -> bool {
+    tenant.state == TenantState::Closing && fleet.tenants.get(&tenant.name).is_none_or(|known| known.active == 0)
+}
+
 impl Api {
-    /// A tenant as it is stored, or as it is by default once it has jobs.
+    /// A tenant as it is stored, or as it is by default once it has jobs. One that is closed and has no jobs left is gone.
     async fn stored_tenant(&self, name: &TenantName) -> Result<Option<Tenant>, Error> {
         let entry = self.handle.store().entry(Kind::Tenant, name.as_str()).await.map_err(|error| store(&error))?;
-        let stored = entry.and_then(|entry| serde_json::from_str(&entry.body).ok());
+        let stored: Option<Tenant> = entry.and_then(|entry| serde_json::from_str(&entry.body).ok());
+        if let Some(tenant) = stored.as_ref().filter(|tenant| tenant.state == TenantState::Closing) {
+            let gone = is_gone(tenant, &*self.handle.picture()?);
+            return Ok(stored.filter(|_| !gone));
+        }
         if stored.is_some() || *name == self.options.default_tenant {
             return Ok(Some(stored.unwrap_or_else(|| Tenant::new(name.clone()))));
         }
@@ -109,6 +118,7 @@ pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
     for name in snapshot.tenants.keys().chain([&api.options.default_tenant]) {
         all.entry(name.clone()).or_insert_with(|| Tenant::new(name.clone()));
     }
+    all.retain(|_, tenant| !is_gone(tenant, &snapshot));
     let after: Option<TenantName> = call.cursor("tenants")?;
     let limit = call.limit()? as usize;
     let mut found = all
@@ -131,7 +141,8 @@ pub(in super::super) async fn create(api: Arc<Api>, call: Call) -> Answer {
     let _turn = api.tenants.lock().await;
     call.concern.is(&name);
     let stored = api.handle.store().entry(Kind::Tenant, name.as_str()).await.map_err(|error| store(&error))?;
-    if stored.is_some() {
+    // One that was closed may come back.
+    if stored.is_some() && api.stored_tenant(&name).await?.is_some() {
         return Err(Box::new(Problem::new(Code::Conflict, format!("there is a tenant `{name}` already"))));
     }
     api.handle.set_tenant(name.clone(), Some(settings), Some(quota)).await?;

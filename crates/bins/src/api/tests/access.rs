@@ -145,6 +145,7 @@ async fn s9_objects_of_others_are_as_if_they_were_not_there() {
     let a = bed.token(Some(&admin), "submitter", &["a"]).await;
     let b = bed.token(Some(&admin), "submitter", &["b"]).await;
     let both = bed.token(Some(&admin), "submitter", &["a", "b"]).await;
+    bed.tenants(Some(&admin), &["a", "b"]).await;
     let made = bed.ask(Ask::post("/jobs", &noop(&json!({}))).token(&a)).await;
     let id = made.body()["id"].as_str().unwrap().to_owned();
     assert_eq!(bed.ask(Ask::get(&format!("/jobs/{id}")).token(&a)).await.body()["tenant"], "a");
@@ -238,6 +239,8 @@ async fn s9_the_audit_trail_names_the_tenant_a_request_was_about() {
     let admin = bed.token(None, "admin", &["*"]).await;
     let theirs = bed.token(Some(&admin), "submitter", &["chemistry"]).await;
     let mut expected = vec![("tokens.create", None, "ok"), ("tokens.create", None, "ok")];
+    bed.tenants(Some(&admin), &["physics"]).await;
+    expected.push(("tenants.create", Some("physics"), "ok"));
     let job = bed.ask(Ask::post("/jobs", &noop(&json!({ "tenant": "physics" }))).token(&admin)).await.body();
     let job = job["id"].as_str().unwrap().to_owned();
     expected.push(("jobs.submit", Some("physics"), "ok"));
@@ -408,6 +411,7 @@ async fn every_stream_has_the_events_that_it_may_see() {
         let ask = Ask::get(path);
         bodies.push(bed.stream(if token.is_empty() { ask } else { ask.token(token) }).await);
     }
+    bed.tenants(None, &["a", "b"]).await;
     for tenant in ["a", "b"] {
         bed.submit(&json!({ "tenant": tenant })).await;
     }

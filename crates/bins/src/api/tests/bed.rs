@@ -138,9 +138,31 @@ impl Bed {
         Self::start(Arc::new(store), ServerOptions::default(), |options| options).await
     }
 
+    /// The same, and every tenant that work names is one.
+    pub(super) async fn open_on(store: MemoryFleet) -> Self {
+        let options = ServerOptions { create_tenants: true, ..ServerOptions::default() };
+        Self::start(Arc::new(store), options, |options| options).await
+    }
+
+    /// Ends the server.
+    pub(super) async fn end(self) {
+        let Self { router, api, server } = self;
+        drop((router, api));
+        server.stop().await;
+    }
+
     pub(super) async fn with(change: impl FnOnce(Options) -> Options) -> Self {
         let store: Arc<dyn FleetStore> = Arc::new(MemoryFleet::new());
         Self::start(store, ServerOptions::default(), change).await
+    }
+
+    /// Makes tenants.
+    pub(super) async fn tenants(&self, by: Option<&str>, names: &[&str]) {
+        for name in names {
+            let ask = Ask::post("/tenants", &json!({ "name": name }));
+            let made = self.ask(by.map_or(ask.clone(), |token| ask.token(token))).await;
+            assert_eq!(made.status, 201, "{}", made.text);
+        }
     }
 
     /// A server that has everything: logs, artifacts and secrets, in a folder.

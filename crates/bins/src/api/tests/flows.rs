@@ -117,6 +117,7 @@ async fn s5_5_pipelines_are_kept_by_version() {
 async fn s5_5_decisions_are_for_operators_and_who_is_named() {
     let bed = Bed::new().await;
     let admin = bed.token(None, "admin", &["*"]).await;
+    bed.tenants(Some(&admin), &["physics"]).await;
     let operator = bed.token(Some(&admin), "operator", &["physics"]).await;
     let submitter = bed.token(Some(&admin), "submitter", &["physics"]).await;
     let stranger = bed.token(Some(&admin), "operator", &["chemistry"]).await;

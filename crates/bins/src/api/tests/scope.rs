@@ -133,6 +133,7 @@ impl World {
         let bed = Bed::full_with(folder.path(), |options| Options { authority: Some(Arc::new(authority)), ..options });
         let bed = bed.await;
         let admin = bed.token(None, "admin", &["*"]).await;
+        bed.tenants(Some(&admin), &["own", "foreign"]).await;
         let mut callers = Vec::new();
         for role in [Role::Viewer, Role::Submitter, Role::Operator, Role::Admin] {
             callers.push((role, bed.token(Some(&admin), role.as_str(), &["own"]).await));
@@ -197,6 +198,7 @@ impl World {
         let registration = Registration {
             worker: id.parse::<WorkerId>().unwrap(),
             state_id: id.to_owned(),
+            place: String::new(),
             capabilities: Arc::new(capabilities),
             agent_version: "1".to_owned(),
             session: SessionId::from_bytes(uuid::Uuid::new_v4().into_bytes()),

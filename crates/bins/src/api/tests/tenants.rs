@@ -30,6 +30,11 @@ async fn s5_5_a_tenant_is_made_changed_and_closed() {
     assert_eq!(bed.ask(Ask::new("DELETE", "/tenants/physics")).await.status, 204);
     let late = bed.ask(Ask::post("/jobs", &noop(&json!({ "tenant": "physics" })))).await;
     assert_eq!(late.status, 409, "{}", late.text);
+    // It has no jobs left, so it is gone; it may come back.
+    assert_eq!(bed.ask(Ask::get("/tenants/physics")).await.status, 404);
+    assert_eq!(bed.get("/tenants").await["items"].as_array().unwrap().len(), 1);
+    assert_eq!(bed.ask(Ask::post("/tenants", &json!({ "name": "physics" }))).await.status, 201);
+    bed.submit(&json!({ "tenant": "physics" })).await;
     assert_eq!(bed.ask(Ask::get("/tenants/nobody")).await.status, 404);
 }
 
@@ -70,4 +75,53 @@ async fn s5_5_health_version_stats_and_metrics_answer() {
         metrics.contains("orlop_leader 1") && metrics.contains("route=\"jobs.submit\",code=\"202\"} 1"),
         "{metrics}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn work_for_a_tenant_that_is_not_there_is_refused_with_those_that_the_caller_sees() {
+    let folder = tempfile::tempdir().unwrap();
+    let bed = Bed::full(folder.path()).await;
+    let admin = bed.token(None, "admin", &["*"]).await;
+    bed.tenants(Some(&admin), &["maths", "physics"]).await;
+    let bound = bed.token(Some(&admin), "operator", &["maths", "physisc"]).await;
+    let of = |tenant: &str, more: &serde_json::Value| {
+        let mut body = more.clone();
+        body["tenant"] = tenant.into();
+        body
+    };
+    let asks = |tenant: &str| {
+        [
+            Ask::post("/jobs", &of(tenant, &noop(&json!({})))),
+            Ask::post("/uploads", &of(tenant, &json!({ "name": "x", "bytes": 1 }))),
+            Ask::new("PUT", &format!("/secrets/db?tenant={tenant}")).json(&json!({ "value": "long enough" })),
+            Ask::post("/jobs", &json!({ "jobs": [of("maths", &noop(&json!({}))), of(tenant, &noop(&json!({})))] })),
+        ]
+    };
+    for (number, ask) in asks("physisc").into_iter().enumerate() {
+        let refused = bed.ask(ask.clone().token(&bound)).await;
+        assert_eq!(refused.status, 404, "{}", refused.text);
+        let place = if number == 3 { "jobs[1].tenant" } else { "tenant" };
+        assert_eq!(refused.body()["errors"][0]["path"], place, "{}", refused.text);
+        let detail = refused.body()["detail"].as_str().unwrap().to_owned();
+        assert!(detail.contains("there is no tenant `physisc` (there are maths);"), "{detail}");
+        let all = bed.ask(ask.token(&admin)).await.body()["detail"].as_str().unwrap().to_owned();
+        assert!(all.contains("(there are default, maths, physics);"), "{all}");
+    }
+    assert_eq!(bed.ask(Ask::get("/tenants/physisc").token(&admin)).await.status, 404, "nothing was made");
+    for ask in asks("maths") {
+        let taken = bed.ask(ask.token(&admin)).await;
+        assert!(taken.status < 300, "{}", taken.text);
+    }
+}
+
+/// A server that takes every name, as before; one that does not goes on with the tenants that have jobs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tenants_come_into_being_by_their_jobs_where_that_is_configured_and_stay_afterwards() {
+    let store = orlop_core::testing::fleet_store::MemoryFleet::new();
+    let open = Bed::open_on(store.clone()).await;
+    open.submit(&json!({ "tenant": "chemistry", "runtime": "noop" })).await;
+    open.end().await;
+    let bed = Bed::on(store).await;
+    bed.submit(&json!({ "tenant": "chemistry" })).await;
+    assert_eq!(bed.ask(Ask::post("/jobs", &noop(&json!({ "tenant": "other" })))).await.status, 404);
 }

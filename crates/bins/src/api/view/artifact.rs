@@ -51,6 +51,9 @@ pub(crate) struct NewUpload {
     /// The upload to go on with
     #[serde(default)]
     pub(crate) upload: Option<String>,
+    /// Whether it is a file that can be run; jobs that take it by its name get it so
+    #[serde(default)]
+    pub(crate) executable: bool,
 }
 
 /// An upload.

@@ -21,6 +21,7 @@ pub(crate) const FIELDS: &[(&str, &str, &str)] = &[
     ("shell", "string", "What runs the script; /bin/sh"),
     ("env", "object", "Variables of its environment"),
     ("working_dir", "string", "Where it starts, below the attempt's directory"),
+    ("placeholders", "boolean", "Whether {{index}}, {{job}} and {{attempt}} are replaced; true"),
     ("secret_refs", "array", "Secrets it needs: name, as, target"),
     ("resources", "object", "cpu_m, memory_bytes, gpus, extras; numbers or quantities"),
     ("requires", "object", "Where it may run: labels, features"),
@@ -40,7 +41,7 @@ pub(crate) const FIELDS: &[(&str, &str, &str)] = &[
     ("urgent", "boolean", "It may enter a draining worker; needs the role operator"),
     ("overlap", "string", "allow or forbid"),
     ("survive_agent", "string", "auto, yes or no"),
-    ("artifacts_in", "array", "Files it gets"),
+    ("artifacts_in", "array", "Files and folders it gets: name, path, sha256, executable, unpack"),
     ("artifacts_out", "array", "Files it leaves"),
     ("log", "object", "How much of its log is kept: limit, on_full"),
 ];

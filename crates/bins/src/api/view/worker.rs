@@ -1,5 +1,6 @@
 //! Workers as they are shown. Owns their shapes.
 
+use orlop_scheduler::engine::Held;
 use orlop_scheduler::event::Capabilities;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -33,6 +34,9 @@ pub(crate) struct WorkerView {
     pub(crate) cpu_allocated: f64,
     /// Allocated share of its memory, 0 to 1
     pub(crate) memory_allocated: f64,
+    /// Devices by kind and extras by name, with what attempts hold of them
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) further: Vec<FurtherView>,
     /// below, in or above 60 to 85 percent of allocation
     pub(crate) band: &'static str,
     pub(crate) agent_version: String,
@@ -44,6 +48,24 @@ pub(crate) struct WorkerView {
     /// What it last said of itself
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) report: Option<ReportView>,
+}
+
+/// What a worker has beside processors and memory.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = WorkerResource)]
+pub(crate) struct FurtherView {
+    /// `gpu:<vendor>/<model>` or `extra:<name>`
+    pub(crate) name: String,
+    /// What attempts hold
+    pub(crate) allocated: u64,
+    /// What there is
+    pub(crate) total: u64,
+}
+
+impl From<&Held> for FurtherView {
+    fn from(held: &Held) -> Self {
+        Self { name: held.what.clone(), allocated: held.allocated, total: held.total }
+    }
 }
 
 /// What a worker says of itself every few seconds.
@@ -157,6 +179,7 @@ impl From<&WorkerPicture> for WorkerView {
             attempts: view.attempts,
             cpu_allocated: view.cpu,
             memory_allocated: view.memory,
+            further: view.further.iter().map(FurtherView::from).collect(),
             band: band(view.cpu, view.memory),
             agent_version: picture.agent_version.clone(),
             registered_at: times(picture.registered_at),

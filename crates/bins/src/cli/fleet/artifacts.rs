@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -36,7 +37,7 @@ pub(in crate::cli) enum Verb {
     List(ListArgs),
     /// Fetch an artifact of a job, or by its SHA-256
     Get(GetArgs),
-    /// Upload a file under a name, for `orlop submit --in NAME`
+    /// Upload a file under a name, for `orlop submit --in @NAME`
     Put(PutArgs),
 }
 
@@ -105,7 +106,9 @@ pub(super) async fn run(verb: Verb) -> Result<Exit, Failure> {
         Verb::Put(args) => {
             let upload = async {
                 let client = args.target.client()?;
-                let made = upload(&client, &args.name, &args.file, args.target.tenant.as_deref()).await?;
+                let unreadable = |error| Failure::usage(format!("{} cannot be read: {error}", args.file.display()));
+                let source = Source::open(&args.name, &args.file).map_err(unreadable)?;
+                let made = upload(&client, source, args.target.tenant.as_deref()).await?;
                 let sha256 = text(&made, "sha256");
                 let shown = args.target.shown(&made, |_| vec![sha256.clone()])?;
                 output::print(&shown.unwrap_or(sha256))?;
@@ -262,15 +265,39 @@ async fn fetch(client: &Client, sha256: &str, place: &mut File) -> Result<(), Fa
     }
 }
 
+/// What is uploaded.
+pub(super) struct Source {
+    /// Its name in the tenant.
+    pub(super) name: String,
+    /// Its content.
+    pub(super) file: File,
+    /// Whether it can be run.
+    pub(super) executable: bool,
+    /// Where it is, for messages.
+    pub(super) shown: PathBuf,
+}
+
+impl Source {
+    /// A file of this machine under a name.
+    fn open(name: &str, path: &Path) -> std::io::Result<Self> {
+        let file = File::open(path)?;
+        let executable = file.metadata()?.mode() & 0o111 != 0;
+        Ok(Self { name: name.to_owned(), file, executable, shown: path.to_owned() })
+    }
+}
+
 /// Uploads a file; gives the artifact.
 ///
 /// # Errors
 /// The file cannot be read; the server refuses it, or stays away.
-pub(super) async fn upload(client: &Client, name: &str, path: &Path, tenant: Option<&str>) -> Result<Value, Failure> {
-    let failed = |error: std::io::Error| Failure::usage(format!("{} cannot be read: {error}", path.display()));
-    let mut file = File::open(path).map_err(failed)?;
+pub(super) async fn upload(client: &Client, source: Source, tenant: Option<&str>) -> Result<Value, Failure> {
+    let Source { name, mut file, executable, shown } = source;
+    let failed = |error: std::io::Error| Failure::usage(format!("{} cannot be read: {error}", shown.display()));
     let (sha256, bytes) = digest(&mut file).map_err(failed)?;
     let mut asked = json!({ "name": name, "bytes": bytes, "sha256": sha256 });
+    if executable {
+        asked["executable"] = true.into();
+    }
     if let Some(tenant) = tenant {
         asked["tenant"] = tenant.into();
     }

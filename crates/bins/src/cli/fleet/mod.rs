@@ -12,6 +12,7 @@ mod elements;
 pub(super) mod flow;
 mod health;
 mod hint;
+mod inputs;
 mod job;
 mod jobs;
 mod join;

@@ -34,6 +34,7 @@ mod tests {
         unauthenticated 6
         forbidden 6
         not-found 4
+        method-not-allowed 4
         conflict 5
         precondition 5
         too-large 3

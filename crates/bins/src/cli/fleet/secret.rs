@@ -5,6 +5,7 @@ use std::io::{IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use orlop_cloud::runtime::worker::SECRET_MIN;
 use serde_json::json;
 
 use super::super::failure::{Exit, Failure};
@@ -110,6 +111,12 @@ async fn set(args: &SetArgs, value: &str) -> Result<Exit, Failure> {
     let body = json!({ "value": value });
     let path = format!("/secrets/{}{}", escaped(&args.name), whose(&args.target));
     args.target.client()?.ask(Asked::put(path, &body)).await?;
+    if value.trim().len() < SECRET_MIN {
+        output::tell(&format!(
+            "warning: secret `{}` has fewer than {SECRET_MIN} bytes; logs show it, for values so short are not masked",
+            args.name
+        ));
+    }
     Ok(Exit::Done)
 }
 

@@ -1,11 +1,11 @@
 //! `orlop submit`: a job from options, from a file, or from a file with options on top. Owns how options become a
 //! specification; what is wrong with one the server tells.
 
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::Args;
 use orlop_cloud::exit;
-use orlop_core::id::JobId;
 use orlop_core::time::{HumanDuration, Time};
 use serde_json::{Map, Value, json};
 
@@ -14,8 +14,8 @@ use super::super::manifest;
 use super::super::output::{self, Format};
 use super::super::setup::pair;
 use super::address::Address;
-use super::artifacts;
 use super::client::{Asked, Client};
+use super::inputs::InputArgs;
 use super::logs::{self, Showing};
 use super::read::text;
 use super::target::Target;
@@ -28,7 +28,8 @@ use crate::telemetry::trace::Context;
 #[command(after_help = exit::help("Examples:
   orlop submit -- echo hello
   orlop submit --cpu 4 --memory 8Gi --timeout 1h --wait -- make test
-  orlop submit --array 0-999 --max-parallel 50 -- ./step.sh '{{index}}'
+  orlop submit --array 0-999 --max-parallel 50 --in step.sh -- ./step.sh '{{index}}'
+  orlop submit --with-cwd --out 'results/*' -- ./simulate
   orlop submit --image python:3 --gpus nvidia:1 -- python train.py
   orlop submit -f job.yaml --priority 2 --key nightly-2026-11-21"))]
 pub(in crate::cli) struct SubmitArgs {
@@ -47,6 +48,10 @@ pub(in crate::cli) struct SubmitArgs {
     /// Whole GPUs of one kind: VENDOR:COUNT or VENDOR:MODEL:COUNT
     #[arg(long, value_name = "KIND", value_parser = gpus)]
     gpus: Option<Value>,
+    /// Units of a counter of the worker, such as a licence; the job finds them in ORLOP_EXTRA_NAME and ORLOP_EXTRA_NAME_UNITS
+    /// (repeatable)
+    #[arg(long, value_name = "NAME=N", value_parser = extra)]
+    extra: Vec<(String, u64)>,
     /// Image of its container; without one the job is a process
     #[arg(long)]
     image: Option<String>,
@@ -56,13 +61,15 @@ pub(in crate::cli) struct SubmitArgs {
     /// Secret of the tenant: NAME or NAME=VARIABLE as a variable, NAME:FILE as a file below $ORLOP_SECRETS_DIR (repeatable)
     #[arg(long, value_name = "SECRET", value_parser = secret)]
     secret: Vec<Value>,
-    /// File the job gets: FILE of this machine, @JOB/NAME or @JOB.INDEX/NAME of what a job left, or @NAME of a stored artifact;
-    /// with :PATH where it stands for the job
-    #[arg(long = "in", value_name = "FILE[:PATH]")]
-    inputs: Vec<String>,
+    #[command(flatten)]
+    inputs: InputArgs,
     /// Files the job leaves: PATTERN or NAME=PATTERN; it fails without them (repeatable)
     #[arg(long = "out", value_name = "PATTERN")]
     outputs: Vec<String>,
+    /// Pass {{index}}, {{job}} and {{attempt}} as they are, like all other text; the job finds them in ORLOP_INDEX,
+    /// ORLOP_JOB_ID and ORLOP_ATTEMPT
+    #[arg(long)]
+    no_placeholders: bool,
     /// 0 is the most urgent, 9 the least
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=9))]
     priority: Option<u8>,
@@ -108,8 +115,8 @@ pub(in crate::cli) struct SubmitArgs {
     #[command(flatten)]
     target: Target,
     /// What to run, after `--`
-    #[arg(last = true, value_name = "CMD")]
-    command: Vec<String>,
+    #[arg(last = true, value_name = "CMD", value_parser = clap::value_parser!(OsString))]
+    command: Vec<OsString>,
 }
 
 /// A secret as a variable, `name` or `name=VARIABLE`, or as a file, `name:path`.
@@ -132,32 +139,10 @@ fn output_of(text: &str) -> Value {
     json!({ "name": name, "path": path, "required": true })
 }
 
-/// A file the job gets, once it is stored.
-async fn input_of(client: &Client, text: &str, tenant: Option<&str>) -> Result<Value, Failure> {
-    let (file, path) = text.split_once(':').map_or((text, None), |(file, path)| (file, Some(path)));
-    if let Some(name) = file.strip_prefix('@') {
-        if let Some((address, name)) = of_job(name)? {
-            let found = artifacts::named(client, &address, name).await?;
-            let last = name.rsplit('/').next().unwrap_or(name);
-            return Ok(json!({ "name": found["name"], "path": path.unwrap_or(last), "sha256": found["sha256"] }));
-        }
-        return Ok(json!({ "name": name, "path": path.unwrap_or(name) }));
-    }
-    let name = Path::new(file).file_name().and_then(|name| name.to_str());
-    let name = name.ok_or_else(|| Failure::usage(format!("--in {text}: that is no file")))?;
-    let made = artifacts::upload(client, name, Path::new(file), tenant).await?;
-    Ok(json!({ "name": name, "path": path.unwrap_or(name), "sha256": made["sha256"] }))
-}
-
-/// A job or an element, and the name of what it left: `JOB/NAME`, `JOB.INDEX/NAME`. None for a name of the tenant.
-fn of_job(text: &str) -> Result<Option<(Address, &str)>, Failure> {
-    let Some((job, name)) = text.split_once('/') else { return Ok(None) };
-    let id = job.split_once('.').map_or(job, |(id, _)| id);
-    if id.parse::<JobId>().is_err() {
-        return Ok(None);
-    }
-    let address = job.parse().map_err(|error| Failure::usage(format!("--in @{text}: {error}")))?;
-    Ok(Some((address, name)))
+/// Units of a counter, `name=count`.
+fn extra(text: &str) -> Result<(String, u64), String> {
+    let (name, count) = text.split_once('=').ok_or("write NAME=N")?;
+    Ok((name.to_owned(), count.parse().map_err(|_| "write NAME=N, with a whole number")?))
 }
 
 /// GPUs, `vendor:count` or `vendor:model:count`.
@@ -173,6 +158,17 @@ fn gpus(text: &str) -> Result<Value, String> {
         ),
         _ => Err("write VENDOR:COUNT or VENDOR:MODEL:COUNT".to_owned()),
     }
+}
+
+/// An argument of the command as text.
+fn argument((number, argument): (usize, &OsString)) -> Result<&str, Failure> {
+    argument.to_str().ok_or_else(|| {
+        let shown = argument.to_string_lossy();
+        Failure::usage(format!(
+            "argument {number} of the command (`{shown}`) is not UTF-8; a job is JSON, which holds no other bytes: write them into \
+             a file and give it with --in"
+        ))
+    })
 }
 
 /// A time, or how far ahead it is.
@@ -203,7 +199,7 @@ impl SubmitArgs {
         let Value::Object(mut job) = base else {
             return Err(Failure::new(Exit::Refused, "a job is an object with fields such as `command`"));
         };
-        let over = self.over();
+        let over = self.over()?;
         if job.contains_key("jobs") {
             if over.is_empty() {
                 return Ok(Value::Object(job));
@@ -217,8 +213,8 @@ impl SubmitArgs {
     }
 
     /// The fields that options give.
-    fn over(&self) -> Map<String, Value> {
-        let mut job = Map::new();
+    fn over(&self) -> Result<Map<String, Value>, Failure> {
+        let mut job = self.inputs.fields();
         let texts = [("name", &self.name), ("image", &self.image), ("tenant", &self.target.tenant)];
         for (field, value) in texts {
             job.extend(value.as_ref().map(|value| (field.to_owned(), json!(value))));
@@ -229,7 +225,11 @@ impl SubmitArgs {
             job.extend(value.map(|value| (field.to_owned(), json!(value))));
         }
         if !self.command.is_empty() {
-            job.insert("command".to_owned(), json!(self.command));
+            let texts: Result<Vec<&str>, Failure> = (0..).zip(&self.command).map(argument).collect();
+            job.insert("command".to_owned(), json!(texts?));
+        }
+        if self.no_placeholders {
+            job.insert("placeholders".to_owned(), json!(false));
         }
         if !self.secret.is_empty() {
             job.insert("secret_refs".to_owned(), json!(self.secret));
@@ -241,6 +241,11 @@ impl SubmitArgs {
         resources.extend(self.cpu.as_ref().map(|cpu| ("cpu_m".to_owned(), json!(cpu))));
         resources.extend(self.memory.as_ref().map(|memory| ("memory_bytes".to_owned(), json!(memory))));
         resources.extend(self.gpus.as_ref().map(|gpus| ("gpus".to_owned(), gpus.clone())));
+        if !self.extra.is_empty() {
+            let extras: Map<String, Value> =
+                self.extra.iter().map(|(name, count)| (name.clone(), json!(count))).collect();
+            resources.insert("extras".to_owned(), extras.into());
+        }
         if !resources.is_empty() {
             job.insert("resources".to_owned(), resources.into());
         }
@@ -267,7 +272,7 @@ impl SubmitArgs {
         }
         job.extend(self.gang.map(|size| ("gang".to_owned(), json!({ "size": size }))));
         job.extend(self.not_before.map(|at| ("not_before".to_owned(), json!(at.to_string()))));
-        job
+        Ok(job)
     }
 }
 
@@ -291,11 +296,7 @@ pub(super) async fn submit(args: SubmitArgs) -> Result<Exit, Failure> {
 async fn submitted(args: &SubmitArgs) -> Result<Exit, Failure> {
     let client = args.target.client()?;
     let mut body = args.body()?;
-    if !args.inputs.is_empty() {
-        let mut inputs = Vec::with_capacity(args.inputs.len());
-        for text in &args.inputs {
-            inputs.push(input_of(&client, text, args.target.tenant.as_deref()).await?);
-        }
+    if let Some(inputs) = args.inputs.upload(&client, args.target.tenant.as_deref()).await? {
         body["artifacts_in"] = inputs.into();
     }
     // As programs that trace hand their context to those they start.
@@ -370,7 +371,7 @@ mod tests {
     #[test]
     fn s10_options_become_a_specification_that_the_server_takes() {
         let json = body(
-            "--name n --cpu 500m --memory 1Gi --gpus nvidia:a100:2 --env A=b --priority 2 --timeout 1m --retries 3 \
+            "--name n --cpu 500m --memory 1Gi --gpus nvidia:a100:2 --extra fpga=2 --env A=b --priority 2 --timeout 1m --retries 3 \
              --array 0-9 --max-parallel 2 --require zone=b --label x=y --not-before 2026-11-21T09:00:00Z \
              --tenant physics --secret db-key --secret db-key=PASS --secret tls:keys/tls -- echo {{index}}",
         );
@@ -382,12 +383,21 @@ mod tests {
         assert_eq!((spec.resources.cpu_m, spec.resources.memory_bytes), (500, 1 << 30));
         assert_eq!((spec.priority, spec.timeout_ms, spec.retries), (2, 60_000, 3));
         assert_eq!(spec.command, ["echo", "{{index}}"]);
-        assert_eq!(spec.resources.gpus.count, 2);
+        assert_eq!((spec.resources.gpus.count, spec.resources.extras["fpga"]), (2, 2));
         assert_eq!(spec.array.unwrap().max_parallel, Some(2));
         assert_eq!(spec.tenant.unwrap().as_str(), "physics");
         let gang = JobSpec::from_json(&body("--gang 4 --image busybox")).unwrap();
         assert_eq!(gang.gang.unwrap().size, 4);
         assert_eq!(body("--array 5 -- true")["array"], json!({ "count": 5 }));
+    }
+
+    #[test]
+    fn arguments_that_are_no_text_are_refused_with_what_to_do() {
+        use std::os::unix::ffi::OsStringExt as _;
+        let words = ["submit", "--", "cat"].map(OsString::from).into_iter();
+        let words = words.chain([OsString::from_vec(b"caf\xe9.txt".to_vec())]);
+        let refused = Line::try_parse_from(words).unwrap().args.body().unwrap_err().to_string();
+        assert!(refused.contains("argument 1 of the command") && refused.contains("give it with --in"), "{refused}");
     }
 
     #[test]

@@ -219,6 +219,11 @@ fn page(worker: &Value) -> String {
     for gpu in offer["gpus"].as_array().into_iter().flatten() {
         line("gpu", format!("{} x {} {}", text(gpu, "count"), text(gpu, "vendor"), text(gpu, "model")));
     }
+    for extra in worker["further"].as_array().into_iter().flatten() {
+        if let Some(name) = extra["name"].as_str().and_then(|name| name.strip_prefix("extra:")) {
+            line("extra", format!("{name} {} of {}", text(extra, "allocated"), text(extra, "total")));
+        }
+    }
     for list in ["runtimes", "features", "tenants"] {
         let words = offer[list].as_array().into_iter().flatten().filter_map(Value::as_str);
         line(list, words.collect::<Vec<_>>().join(" "));
@@ -306,7 +311,12 @@ mod tests {
     fn s6_a_worker_that_is_not_well_says_why_in_the_list_and_on_its_page() {
         let worker = json!({
             "id": "w1", "state": "Unhealthy", "reason": "report_bad", "attempts": 0, "band": "below",
-            "cpu_allocated": 0.5, "memory_allocated": 0.0, "capabilities": {"cpu_m": 2000, "max_jobs": 8},
+            "cpu_allocated": 0.5, "memory_allocated": 0.0,
+            "further": [
+                {"name": "gpu:nvidia/a100", "allocated": 0, "total": 1},
+                {"name": "extra:fpga", "allocated": 2, "total": 4}
+            ],
+            "capabilities": {"cpu_m": 2000, "max_jobs": 8},
             "report": {
                 "cpu_percent": 51.4, "memory_bytes": 700_000_000, "disk_free": 12_000_000_000_u64, "disk_io": 5000,
                 "net_io": 0, "load": 2.678, "gpu_percent": [37.0, 0.0], "spool_bytes": 91, "spool_results": 1,
@@ -328,6 +338,7 @@ mod tests {
         jobs        0 of 8
         cpu         50% of 2000m
         memory      0% of 0Mi
+        extra       fpga 2 of 4
         host cpu    51%, load 2.68
         host memory 667Mi in use
         host disk   11444Mi free, 4Ki/s

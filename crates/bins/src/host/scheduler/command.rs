@@ -121,6 +121,8 @@ pub struct Registration {
     pub worker: WorkerId,
     /// Names its state directory.
     pub state_id: String,
+    /// The boot of its host and where the directory is there, by which a copy is known; empty = not said.
+    pub place: String,
     /// What it offers, labels and tenants included.
     pub capabilities: Arc<Capabilities>,
     /// Its version.

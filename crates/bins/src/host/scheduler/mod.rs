@@ -36,6 +36,7 @@ mod session;
 mod shared;
 mod snapshot;
 mod stop;
+mod tenants;
 #[cfg(test)]
 mod tests;
 mod thread;

@@ -9,7 +9,7 @@ use arc_swap::ArcSwap;
 use orlop_cloud::artifact::ArtifactBackend;
 use orlop_cloud::bus::local::LocalBus;
 use orlop_cloud::logs::LogStore;
-use orlop_core::id::Epoch;
+use orlop_core::id::{Epoch, TenantName};
 use orlop_core::ports::fleet_store::{FleetStore, Holder};
 use orlop_scheduler::config::Config as CoreConfig;
 use tokio::sync::watch;
@@ -35,6 +35,10 @@ pub struct Options {
     pub seed: u64,
     /// Who this server is to others.
     pub holder: Holder,
+    /// The tenant of jobs that name none; absent = `default`.
+    pub default_tenant: Option<TenantName>,
+    /// Every tenant that work names is one; else it must have been made.
+    pub create_tenants: bool,
     /// How many inputs each queue holds.
     pub queue: usize,
     /// Where logs are kept; absent = they are given up.
@@ -74,6 +78,8 @@ impl Default for Options {
             core: CoreConfig::default(),
             seed: 1,
             holder: Holder { name: "orlop-scheduler".to_owned(), url: String::new() },
+            default_tenant: None,
+            create_tenants: false,
             queue: 8192,
             logs: None,
             artifacts: None,
@@ -90,6 +96,11 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The name of the tenant that is always there.
+    pub(crate) fn always_there(&self) -> &str {
+        self.default_tenant.as_ref().map_or("default", TenantName::as_str)
+    }
+
     /// The lease of attempts as agents are told it, in milliseconds: the one that the core counts with.
     pub(crate) fn lease_ms(&self) -> u32 {
         u32::try_from(self.core.lease).unwrap_or(u32::MAX)

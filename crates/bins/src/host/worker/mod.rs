@@ -3,7 +3,7 @@
 //!
 //! | part | owns |
 //! |---|---|
-//! | `core`, `gpus`, `specs`, `work`, `clock` | what every event leads to; pure but for the spool |
+//! | `core`, `gpus`, `extras`, `specs`, `work`, `clock` | what every event leads to; pure but for the spool |
 //! | `shared` | the one lock around it, and carrying out |
 //! | `outbox`, `inbox` | frames: what goes out, what comes in |
 //! | `session`, `link`, `backoff` | registering, streams, heartbeats, connecting again |
@@ -17,6 +17,7 @@ mod artifacts;
 mod backoff;
 mod clock;
 mod core;
+mod extras;
 mod gauges;
 mod gpu_use;
 mod gpus;
@@ -104,7 +105,7 @@ impl Agent {
         let mut kinds = vec![Runtime::Noop];
         kinds.extend(options.processes.then_some(Runtime::Process));
         kinds.extend(options.containers.as_ref().map(|_| Runtime::Docker));
-        let mut core = core::Core::new(spool, gpus.clone(), kinds);
+        let mut core = core::Core::new(spool, gpus.clone(), &options.offer.extras, kinds);
         if !options.users.is_empty() {
             state.admit_users().map_err(|error| StateError::Io(options.state.clone(), error))?;
             core.run_as(options.users.clone());

@@ -250,6 +250,8 @@ fn why(refusal: &Refusal) -> LinkError {
         Code::RateLimited | Code::QuotaExceeded | Code::NotLeader | Code::StoreUnavailable => {
             LinkError::Later(text, wait)
         }
+        // What is in the way may go by itself.
+        Code::Conflict if refusal.retry_after_ms.is_some() => LinkError::Later(text, wait),
         Code::NotFound => LinkError::SessionOver(text),
         Code::Unauthenticated | Code::Forbidden | Code::Precondition | Code::Conflict | Code::InvalidSpec => {
             LinkError::Refused(text)
@@ -388,6 +390,8 @@ mod tests {
         assert!(matches!(of(Code::NotLeader, Some(1000)), LinkError::Later(_, wait) if wait.as_millis() == 1000));
         assert!(matches!(of(Code::RateLimited, None), LinkError::Later(..)));
         assert!(matches!(of(Code::Precondition, None), LinkError::Refused(_)));
+        assert!(matches!(of(Code::Conflict, None), LinkError::Refused(_)));
+        assert!(matches!(of(Code::Conflict, Some(10_000)), LinkError::Later(_, wait) if wait.as_secs() == 10));
         assert!(matches!(of(Code::Internal, None), LinkError::Unreachable(_)));
     }
 

@@ -3,7 +3,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
@@ -43,6 +43,8 @@ pub(super) struct State {
     pub(super) worker: WorkerId,
     /// Names this directory, so that the same agent is known when it comes back.
     pub(super) id: String,
+    /// Where it is on this host: device and inode, which a copy does not share.
+    pub(super) place: String,
     /// The highest epoch seen.
     pub(super) epoch: Epoch,
     _lock: Flock<File>,
@@ -56,6 +58,8 @@ impl State {
         let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(dir.join("lock"));
         let lock = Flock::lock(file.map_err(io)?, FlockArg::LockExclusiveNonblock)
             .map_err(|_| StateError::Taken(dir.to_owned()))?;
+        let found = fs::metadata(dir).map_err(io)?;
+        let place = format!("{}:{}", found.dev(), found.ino());
         let fresh = uuid::Uuid::new_v4().simple().to_string();
         let id = keep(dir, "state-id", || fresh.clone())?;
         let name = keep(dir, "worker-id", || match asked {
@@ -73,7 +77,7 @@ impl State {
             Err(error) if error.kind() == ErrorKind::NotFound => Epoch(0),
             Err(error) => return Err(io(error)),
         };
-        Ok(Self { dir: dir.to_owned(), worker, id, epoch, _lock: lock })
+        Ok(Self { dir: dir.to_owned(), worker, id, place, epoch, _lock: lock })
     }
 
     /// Lets other users pass through to their attempts. They cannot list what is there.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_cloud::runtime::worker::{
-    AttemptId, AttemptPlan, GpuDevice, LogPolicy, OnFull, Pull, Secret, SecretForm, User, WorkSpec,
+    AttemptId, AttemptPlan, ExtraUnits, GpuDevice, LogPolicy, OnFull, Pull, Secret, SecretForm, User, WorkSpec,
 };
 use orlop_core::id::TenantName;
 use orlop_core::spec::job::{self, JobSpec, Overlap, Resources, Runtime};
@@ -40,10 +40,27 @@ pub(super) struct Work {
     pub(super) kind: Kind,
     pub(super) spec: Arc<WorkSpec>,
     pub(super) gpus: Ask,
+    pub(super) extras: BTreeMap<String, u64>,
     pub(super) cpu_m: u64,
     pub(super) memory_bytes: u64,
     pub(super) needs: Option<Arc<Needs>>,
     pub(super) user: Option<User>,
+}
+
+/// What an attempt holds of this machine that no other may use meanwhile.
+#[derive(Debug, Default)]
+pub(super) struct Devices {
+    pub(super) gpus: Vec<GpuDevice>,
+    pub(super) extras: Vec<ExtraUnits>,
+}
+
+impl Devices {
+    /// Those of an attempt that gets them with the slot of another one.
+    pub(super) fn to_come(work: &Work) -> Self {
+        let amount =
+            |(name, count): (&String, &u64)| ExtraUnits { name: name.clone(), count: *count, units: Vec::new() };
+        Self { gpus: Vec::new(), extras: work.extras.iter().map(amount).collect() }
+    }
 }
 
 /// What the server charges and places alike: tenant, runtime, resources, conditions, gang.
@@ -97,6 +114,7 @@ pub(super) fn work(spec: &JobSpec, kinds: &mut Kinds) -> Work {
         argv: kinds.program(spec),
         env: spec.env.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
         working_dir: spec.working_dir.clone(),
+        literal: !spec.placeholders,
         cpu_m: resources.cpu_m,
         memory_bytes: resources.memory_bytes,
         success_codes: spec.success_codes.iter().copied().collect(),
@@ -116,6 +134,12 @@ pub(super) fn work(spec: &JobSpec, kinds: &mut Kinds) -> Work {
         runtime: spec.runtime,
         kind: kinds.of(spec),
         gpus: Ask { count: resources.gpus.count as usize, any_of: kinds_of_gpu.collect() },
+        extras: resources
+            .extras
+            .iter()
+            .filter(|(_, count)| **count > 0)
+            .map(|(n, count)| (n.clone(), *count))
+            .collect(),
         cpu_m: resources.cpu_m,
         memory_bytes: resources.memory_bytes,
         needs: if spec.runtime == Runtime::Noop { None } else { Needs::of(spec) },
@@ -125,7 +149,7 @@ pub(super) fn work(spec: &JobSpec, kinds: &mut Kinds) -> Work {
 }
 
 /// The plan of an attempt; or why it has a secret that it cannot get, as the reason of a rejection.
-pub(super) fn plan(assign: AssignJob, work: &Work, gpus: Vec<GpuDevice>) -> Result<AttemptPlan, String> {
+pub(super) fn plan(assign: AssignJob, work: &Work, devices: Devices) -> Result<AttemptPlan, String> {
     let secret = |secret: crate::wire::attempt::SecretValue| {
         if !secret.problem.is_empty() {
             return Err(secret.problem);
@@ -141,7 +165,7 @@ pub(super) fn plan(assign: AssignJob, work: &Work, gpus: Vec<GpuDevice>) -> Resu
     plan.timeout = (assign.timeout_ms > 0).then(|| Duration::from_millis(assign.timeout_ms));
     plan.grace = Duration::from_millis(assign.grace_ms);
     plan.secrets = assign.secrets.into_iter().map(secret).collect::<Result<_, String>>()?;
-    (plan.gpus, plan.user) = (gpus, work.user);
+    (plan.gpus, plan.extras, plan.user) = (devices.gpus, devices.extras, work.user);
     plan.correlation_id = assign.correlation_id;
     Ok(plan)
 }
@@ -190,8 +214,8 @@ mod tests {
         let (job, epoch) = (orlop_core::id::JobId::from_u64(1), orlop_core::id::Epoch(1));
         let attempt = AttemptRef { job, index: 0, member: 0, attempt: 1, epoch };
         let assign = || AssignJob::new(attempt, 1, crate::wire::attempt::Mode::Now);
-        assert_eq!(plan(assign(), &of("t"), Vec::new()).unwrap().user, Some(user));
-        assert_eq!(plan(assign(), &of("u"), Vec::new()).unwrap().user, None);
+        assert_eq!(plan(assign(), &of("t"), Devices::default()).unwrap().user, Some(user));
+        assert_eq!(plan(assign(), &of("u"), Devices::default()).unwrap().user, None);
     }
 
     #[test]

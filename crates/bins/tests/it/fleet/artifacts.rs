@@ -66,6 +66,11 @@ fn s9_artifacts_of_other_tenants_are_as_if_they_were_not_there() {
     let mut bench = Bench::up(&["--memory-store", "--no-worker"]);
     let file = bench.place("file");
     std::fs::write(&file, "hello").expect("a file");
+    let unknown = bench.orlop(&["artifacts", "put", "greeting", file.to_str().expect("a path"), "--tenant", "a"]);
+    assert!(unknown.code == 4 && unknown.err.contains("orlop quota set a weight=100"), "{unknown:?}");
+    for tenant in ["a", "b"] {
+        bench.good(&["quota", "set", tenant, "weight=100"]);
+    }
     let put = ["artifacts", "put", "greeting", file.to_str().expect("a path"), "--tenant", "a"];
     assert_eq!(bench.good(&put).trim(), HELLO);
     assert_eq!(bench.good(&put).trim(), HELLO, "again is fine");

@@ -162,6 +162,13 @@ impl Bench {
         self.orlop_at(address, args)
     }
 
+    /// Runs a verb in a directory.
+    pub(super) fn orlop_in(&self, dir: &Path, args: &[&str]) -> Gave {
+        let mut command = self.program();
+        command.current_dir(dir).args(args).env("ORLOP_SERVER", self.address());
+        Gave::of(command.output().expect("the program runs"))
+    }
+
     pub(super) fn orlop_at(&self, address: &str, args: &[&str]) -> Gave {
         let mut command = self.program();
         command.args(args).env("ORLOP_SERVER", address);

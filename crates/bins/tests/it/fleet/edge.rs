@@ -210,6 +210,12 @@ fn s10_several_workers_share_the_machine() {
 fn s10_top_tells_what_waits_and_why() {
     let bench = Bench::up(&["--memory-store"]);
     until("the worker", || bench.good(&["workers"]).contains("Available").then_some(()));
+    let mistyped = bench.orlop(&["submit", "--tenant", "physisc", "--", "true"]);
+    assert!(
+        mistyped.code == 4 && mistyped.err.contains("there is no tenant `physisc` (there are default)"),
+        "{mistyped:?}"
+    );
+    bench.good(&["quota", "set", "physics", "weight=100"]);
     let id = bench.good(&["submit", "--cpu", "1000000", "--memory", "1Mi", "--tenant", "physics", "--", "true"]);
     let top = until("what is blocked", || {
         let top = bench.good(&["top", "--interval", "100ms"]);

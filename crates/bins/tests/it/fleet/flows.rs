@@ -1,8 +1,10 @@
 //! Flows of a server by its program and the command line: submitted, decided about, read, killed in the middle.
 
+use std::io::{BufRead as _, BufReader};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use super::bench::{Bench, Gave, PATIENCE};
@@ -229,4 +231,23 @@ fn s7_every_verb_works_on_flows_of_a_server() {
     ] {
         assert!(metrics.contains(line), "{line} is not in {metrics}");
     }
+}
+
+/// As a step whose containers need an engine that no worker has.
+#[test]
+fn a_step_that_no_worker_can_take_says_so_and_the_first_interrupt_ends_its_flow() {
+    let bench = Bench::up(&["--memory-store"]);
+    let mut large = step("large", "true", &[]);
+    large["template"]["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("4000");
+    let file = write(&bench, "stuck", &[large]);
+    let mut run = bench.begin(&["run", &file, "--target", "fleet"]);
+    let lines = BufReader::new(run.stderr.take().expect("its errors")).lines();
+    let mut lines = lines.map(|line| line.expect("a line"));
+    let why = lines.find(|line| line.contains("large waits: ")).expect("why it waits");
+    assert!(why.contains("orlop job get j") && why.contains("workers lack cpu: needs 4000000m"), "{why}");
+    let pid = Pid::from_raw(i32::try_from(run.id()).expect("a process id"));
+    kill(pid, Signal::SIGTERM).expect("the signal is sent");
+    let rest: Vec<String> = lines.collect();
+    assert_eq!(run.wait().expect("it ends").code(), Some(9), "{rest:?}");
+    assert_eq!(phase(&bench, "stuck", "large"), "Failed");
 }

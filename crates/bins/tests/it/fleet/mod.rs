@@ -8,13 +8,18 @@ mod arrays;
 mod artifacts;
 mod bench;
 #[cfg(all(feature = "run", target_os = "linux"))]
+mod copies;
+#[cfg(all(feature = "run", target_os = "linux"))]
 mod edge;
+#[cfg(all(feature = "run", target_os = "linux"))]
+mod extras;
 #[cfg(all(feature = "run", target_os = "linux"))]
 mod failures;
 #[cfg(all(feature = "run", target_os = "linux"))]
 mod flows;
 #[cfg(all(feature = "run", target_os = "linux"))]
 mod hostile;
+mod inputs;
 #[cfg(all(feature = "run", feature = "postgres", target_os = "linux"))]
 mod lead;
 #[cfg(all(feature = "run", target_os = "linux"))]

@@ -135,12 +135,15 @@ fn s5_5_secrets_are_named_replaced_and_deleted_and_never_shown() {
     let set = |name: &str, value: &[u8]| bench.orlop_with(&["secret", "set", name], value);
     assert_eq!((set("b", b"one").code, set("a", b"two").code, set("b", b"three").code), (0, 0, 0));
     assert_eq!(bench.good(&["secret", "list"]), "a\nb\n");
+    let (short, enough) = (set("b", b"abc\n"), set("b", b"four"));
+    assert!(short.code == 0 && short.err.contains("has fewer than 4 bytes; logs show it"), "{short:?}");
+    assert_eq!((enough.code, enough.err.as_str()), (0, ""));
     assert_eq!(bench.good(&["secret", "list", "--tenant", "other"]), "");
     assert_eq!(bench.good(&["secret", "delete", "a"]), "");
     assert_eq!(bench.good(&["secret", "list", "-o", "name"]), "b\n");
     assert_eq!((bench.orlop(&["secret", "delete", "a"]).code, set("a/b", b"x").code), (4, 3));
     assert_eq!((set("long", &[b'x'; 70_000]).code, set("bytes", &[0xff, 0xfe]).code), (2, 2));
-    assert!(bench.get("/secrets/b", "").starts_with("HTTP/1.1 404"), "there is no way to read one");
+    assert!(bench.get("/secrets/b", "").starts_with("HTTP/1.1 405"), "there is no way to read one");
 }
 
 #[test]

@@ -314,6 +314,7 @@ async fn a_worker_fetches_artifacts_of_its_own_attempts_only() {
     let programs = Programs::new();
     let scheduler = programs.leader("s1", &[]);
     let _worker = programs.worker("w1", &[&scheduler.grpc], &[]);
+    programs.good(&scheduler.rest, &["quota", "set", "blue", "weight=100"]);
     let small = ["submit", "--cpu", "10m", "--memory", "1Mi", "--tenant", "blue"];
     let made = [&small[..], &["--wait", "--out", "x", "--", "sh", "-c", "echo secret > x"]].concat();
     let job = programs.good(&scheduler.rest, &made).trim().to_owned();
@@ -335,6 +336,7 @@ async fn a_worker_fetches_artifacts_of_its_own_attempts_only() {
         agent_version: "1".to_owned(),
         boot_id: "b".to_owned(),
         state_id: "rogue".to_owned(),
+        state_place: String::new(),
     };
     let stranger = WorkerClient::new(channel.clone(), None).expect("a client");
     let refused = stranger.register(registration.clone()).await.expect_err("anybody on this machine could be a worker");

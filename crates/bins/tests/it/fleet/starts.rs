@@ -86,7 +86,7 @@ fn a_worker_without_the_program_fails_no_element_while_another_has_it() {
 #[test]
 fn typos_of_one_user_take_no_worker_away_from_another() {
     let programs = Programs::new();
-    let server = programs.leader("s1", &[]);
+    let server = programs.leader("s1", &["--tenants-create=true"]);
     let mut workers = Vec::new();
     for id in ["w1", "w2"] {
         workers.push(programs.worker(id, &[&server.grpc], &[]));

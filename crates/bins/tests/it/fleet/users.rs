@@ -20,6 +20,9 @@ fn s6_tenants_run_as_their_users_under_limits_and_see_nothing_of_each_other() {
     let limits = ["--rlimit=nofile=99", "--rlimit=fsize=4096"];
     let mut worker = programs.worker("w1", &[&scheduler.grpc], &[&USERS[..], &limits].concat());
     let rest = scheduler.rest.as_str();
+    for tenant in ["maths", "physics", "chemistry"] {
+        programs.good(rest, &["quota", "set", tenant, "weight=100"]);
+    }
     let submit = |tenant: &str, more: &[&str], script: &str| {
         let shape = ["submit", "--tenant", tenant, "--cpu", "10m", "--memory", "1Mi"];
         programs.orlop(rest, &[&shape, more, &["--", "sh", "-c", script]].concat())

@@ -100,7 +100,7 @@ fn s10_a_cordoned_worker_gets_nothing_new_until_it_is_uncordoned() {
     assert_eq!(state(&before), "Running", "what runs goes on");
     bench.good(&["workers", "uncordon", &worker]);
     super::programs::until("it runs by itself", || (state(later) == "Completed").then_some(()));
-    assert!(!bench.good(&["workers"]).contains("cordoned"));
+    super::programs::until("the flag to go", || (!bench.good(&["workers"]).contains("cordoned")).then_some(()));
     // It would go on without the server.
     bench.good(&["cancel", &before, "--wait"]);
 }

@@ -5,7 +5,7 @@ mod tar;
 mod zip;
 
 use std::fs::File;
-use std::io::{BufWriter, Read, Write};
+use std::io::{BufWriter, Read, Seek as _, Write};
 use std::path::Path;
 
 use flate2::{Compression, GzBuilder};
@@ -15,6 +15,7 @@ use orlop_core::spec::status::ArtifactLocation;
 
 use super::digest::Hashing;
 use super::error::{reading, writing};
+use super::links::{self, Links};
 use super::meter::{Meter, Stream};
 use super::reference::{Packing, Reference};
 use super::store::Files;
@@ -101,6 +102,28 @@ pub(super) fn put(
     Ok(ArtifactLocation { kind: "cas".to_owned(), reference, size_bytes, sha256 })
 }
 
+/// Packs a folder, which no link in it may leave, into a file without a name.
+pub(super) fn folder(source: &Path, meter: &mut Meter) -> Result<File, PortError> {
+    meter.entry()?;
+    let kind = look(source)?;
+    if !matches!(kind, Kind::Folder) {
+        return Err(PortError::new(Class::Invalid, format!("{} is no folder", source.display())));
+    }
+    let target = std::env::temp_dir();
+    let mut file = tempfile::tempfile_in(&target).map_err(|error| writing(&target, error))?;
+    let mut job = Job { source, target: &target, meter };
+    let mut tar = tar::Writer::new(BufWriter::new(&file));
+    let links = pack(&mut tar, kind, &mut job)?;
+    tar.finish(&job)?;
+    if let Some(link) = links.keys().find(|link| links::leaves(link, &links)) {
+        let link = source.join(link);
+        let message = format!("link {} leads out of the folder; remove it, or put a copy in its place", link.display());
+        return Err(PortError::new(Class::Invalid, message));
+    }
+    file.rewind().map_err(|error| writing(&target, error))?;
+    Ok(file)
+}
+
 type Out<'a> = Hashing<BufWriter<&'a File>>;
 
 fn write(out: &mut Out<'_>, packing: Packing, kind: Kind, job: &mut Job<'_>) -> Result<(), PortError> {
@@ -124,17 +147,19 @@ fn write(out: &mut Out<'_>, packing: Packing, kind: Kind, job: &mut Job<'_>) -> 
         }
         Packing::Zip => {
             let mut zip = zip::Writer::new(out);
-            let packed = pack(&mut zip, kind, job);
+            let packed = pack(&mut zip, kind, job).map(drop);
             zip.finish(packed, job)
         }
     }
 }
 
-/// Writes a file under its name, or a tree with its root first.
-fn pack(packer: &mut dyn Packer, kind: Kind, job: &mut Job<'_>) -> Result<(), PortError> {
+/// Writes a file under its name, or a tree with its root first. Gives the links of the tree.
+fn pack(packer: &mut dyn Packer, kind: Kind, job: &mut Job<'_>) -> Result<Links, PortError> {
+    let mut links = Links::new();
     if let Kind::File { mut file, size, executable } = kind {
         let name = job.source.file_name().map_or(Path::new("file"), Path::new);
-        return packer.add(name, Content::File { reader: &mut file, size, executable }, job);
+        packer.add(name, Content::File { reader: &mut file, size, executable }, job)?;
+        return Ok(links);
     }
     packer.add(Path::new(""), Content::Folder, job)?;
     let mut walk = Walk::new(job.source, job.meter)?;
@@ -145,8 +170,11 @@ fn pack(packer: &mut dyn Packer, kind: Kind, job: &mut Job<'_>) -> Result<(), Po
                 packer.add(&member.name, Content::File { reader: &mut file, size, executable }, &mut job)?;
             }
             Kind::Folder => packer.add(&member.name, Content::Folder, &mut job)?,
-            Kind::Link(target) => packer.add(&member.name, Content::Link(&target), &mut job)?,
+            Kind::Link(target) => {
+                packer.add(&member.name, Content::Link(&target), &mut job)?;
+                links.insert(member.name, target);
+            }
         }
     }
-    Ok(())
+    Ok(links)
 }

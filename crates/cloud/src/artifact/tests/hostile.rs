@@ -169,6 +169,55 @@ async fn r33_nothing_is_written_through_a_link() {
     ");
 }
 
+#[test]
+fn a_folder_that_is_unpacked_beside_others_stays_in_its_place() {
+    let trap = Trap::new();
+    let shelf = Shelf::open(trap.folder.path()).unwrap();
+    let target = trap.folder.path().join("inside");
+    let unpack = |bytes: &[u8]| shelf.unpack(&trap.smuggle(bytes, Packing::Tar).sha256, &target);
+    let folder = EntryType::Directory;
+    assert!(unpack(&tar(&[(folder, "a/", "", b""), (FILE, "a/x", "", b"1"), (LINK, "l", "a", b"")])).unwrap());
+    // By way of the link of another one.
+    let through = unpack(&tar(&[(folder, "l/", "", b""), (FILE, "l/x", "", b"2")])).unwrap_err();
+    assert_eq!(through.message, "the artifact cannot be unpacked: another input stands at `l`");
+    for hostile in [
+        tar(&[(FILE, "../evil", "", b"evil")]),
+        tar(&[(FILE, "/evil", "", b"evil")]),
+        tar(&[(LINK, "out", "../..", b"")]),
+        tar(&[(LINK, "b", "/etc", b""), (FILE, "b/evil", "", b"evil")]),
+        b"no archive".to_vec(),
+    ] {
+        assert_eq!(unpack(&hostile).unwrap_err().class, Class::Invalid);
+    }
+    assert!(!shelf.unpack(&"0".repeat(64), &target).unwrap(), "it is not here");
+    let mut names: Vec<_> = std::fs::read_dir(&target).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["a", "l"]);
+    assert_eq!(std::fs::read_to_string(target.join("a/x")).unwrap(), "1");
+}
+
+#[test]
+fn a_folder_is_packed_as_it_is_and_links_that_leave_it_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    let tree = Node::folder([
+        ("run", Node::program("x")),
+        ("link", Node::link("run")),
+        ("empty", Node::folder([] as [(&str, Node); 0])),
+    ]);
+    plant(&from, &tree);
+    std::fs::create_dir(&to).unwrap();
+    let packed = pack_folder(&from, LIMITS).unwrap();
+    super::super::unpack::into_folder(packed, &to, &mut Meter::of_one_call(LIMITS)).unwrap();
+    assert_eq!(harvest(&to), Some(tree));
+    let small = pack_folder(&from, Limits { max_entries: 3, ..LIMITS }).unwrap_err();
+    assert_eq!(small.message, "the artifact has more than 3 files, folders and links");
+    std::os::unix::fs::symlink("../from/run", from.join("out")).unwrap();
+    let refused = pack_folder(&from, LIMITS).unwrap_err();
+    assert!(refused.message.contains("from/out leads out of the folder"), "{}", refused.message);
+    assert!(pack_folder(&from.join("run"), LIMITS).unwrap_err().message.ends_with("is no folder"));
+}
+
 #[tokio::test]
 async fn archives_of_another_shape_are_refused() {
     let trap = Trap::new();

@@ -1,7 +1,6 @@
 //! Delivering: stored bytes as they are, or the file or tree they are an archive of. Owns what arrives: all of it,
 //! checked against its digest, or nothing.
 
-mod links;
 mod place;
 mod tar;
 mod zip;
@@ -13,11 +12,12 @@ use std::path::{Path, PathBuf};
 
 use flate2::bufread::GzDecoder;
 use orlop_core::error::{Class, PortError};
-use tempfile::TempPath;
+use tempfile::{TempDir, TempPath};
 
 use self::place::Place;
 use super::digest;
-use super::error::{occupied, reading, writing};
+use super::error::{occupied, reading, unfit, writing};
+use super::merge::merge;
 use super::meter::Meter;
 use super::reference::{Packing, Reference};
 use super::store::Files;
@@ -68,16 +68,9 @@ fn unpack(mut file: File, packing: Packing, folder: &Path, order: &Order, meter:
     verify(&mut file, order, meter)?;
     file.rewind().map_err(super::error::broken)?;
     let failed = |error| writing(&order.target, error);
-    let staging = tempfile::Builder::new().prefix(".orlop-").tempdir_in(folder).map_err(failed)?;
-    let staged = staging.path().join("artifact");
-    let mut place = Place::new(staged.clone(), meter);
-    match packing {
-        Packing::Tar => tar::read(BufReader::new(file), &mut place)?,
-        Packing::TarGz => tar::read(GzDecoder::new(BufReader::new(file)), &mut place)?,
-        Packing::Zip => zip::read(file, &mut place)?,
-        Packing::Raw { .. } => return Err(PortError::new(Class::Fatal, "a raw file has nothing to unpack")),
-    }
-    if place.finish()? == place::Shape::File {
+    let (staging, shape) = staged(file, packing, folder, meter)?;
+    let staged = staging.path().join(STAGED);
+    if shape == place::Shape::File {
         let staged = TempPath::try_from_path(staged).map_err(failed)?;
         return arrive(staged, &order.target);
     }
@@ -88,6 +81,37 @@ fn unpack(mut file: File, packing: Packing, folder: &Path, order: &Order, meter:
         | std::io::ErrorKind::NotADirectory => occupied(&order.target),
         _ => failed(error),
     })
+}
+
+/// Name of what was unpacked in its staging folder.
+const STAGED: &str = "artifact";
+
+/// Unpacks an archive into a new folder in `folder`, which is removed when it is dropped.
+fn staged(
+    file: File,
+    packing: Packing,
+    folder: &Path,
+    meter: &mut Meter,
+) -> Result<(TempDir, place::Shape), PortError> {
+    let failed = |error| writing(folder, error);
+    let staging = tempfile::Builder::new().prefix(".orlop-").tempdir_in(folder).map_err(failed)?;
+    let mut place = Place::new(staging.path().join(STAGED), meter);
+    match packing {
+        Packing::Tar => tar::read(BufReader::new(file), &mut place)?,
+        Packing::TarGz => tar::read(GzDecoder::new(BufReader::new(file)), &mut place)?,
+        Packing::Zip => zip::read(file, &mut place)?,
+        Packing::Raw { .. } => return Err(PortError::new(Class::Fatal, "a raw file has nothing to unpack")),
+    }
+    Ok((staging, place.finish()?))
+}
+
+/// Puts the content of a folder that was packed as tar into `folder`, beside what is there.
+pub(super) fn into_folder(mut file: File, folder: &Path, meter: &mut Meter) -> Result<(), PortError> {
+    file.rewind().map_err(super::error::broken)?;
+    match staged(file, Packing::Tar, folder, meter)? {
+        (staging, place::Shape::Tree) => merge(&staging.path().join(STAGED), folder),
+        (_, place::Shape::File) => Err(unfit("it is no archive of a folder")),
+    }
 }
 
 /// Lets a finished file appear at the target, never in place of another.

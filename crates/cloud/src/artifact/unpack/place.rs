@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use orlop_core::error::PortError;
 
 use super::super::error::{broken, unfit, writing};
+use super::super::links::{self, Links};
 use super::super::meter::{Meter, Stream};
-use super::links::{self, Links};
 
 /// The longest path a system takes, in bytes.
 const PATH_MAX: usize = 4096;

@@ -1,9 +1,9 @@
 //! The directory of a run in memory, for its secrets. Owns that it is this user's alone: others share the place it lies
 //! in, and may have made something of its name before.
 
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::geteuid;
@@ -12,9 +12,7 @@ use orlop_core::name::sha256_hex;
 
 use super::load::removed;
 use super::options::LocalOptions;
-
-/// Bits of a mode that let others read or write.
-const OPEN_TO_OTHERS: u32 = 0o066;
+use crate::runtime::confidential;
 
 /// The directory of a run below a place in memory: two runs on one machine share the place but not the directory there.
 pub(super) fn top(memory: &Path, run_dir: &Path) -> PathBuf {
@@ -26,19 +24,8 @@ pub(super) fn top(memory: &Path, run_dir: &Path) -> PathBuf {
 /// # Errors
 /// PermissionDenied when it is somebody else's, a link, or open to others; what the file system says otherwise.
 pub(super) fn secure(top: &Path) -> io::Result<()> {
-    top.parent().map_or(Ok(()), fs::create_dir_all)?;
     // Pods that root runs as other users pass through to what is theirs.
-    let mode = if geteuid().is_root() { 0o711 } else { 0o700 };
-    match DirBuilder::new().mode(mode).create(top) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        _ => {}
-    }
-    let found = fs::symlink_metadata(top)?;
-    if found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & OPEN_TO_OTHERS == 0 {
-        return Ok(());
-    }
-    let message = format!("{} is not a directory of this user's alone", top.display());
-    Err(io::Error::new(io::ErrorKind::PermissionDenied, message))
+    confidential::own_directory(top, if geteuid().is_root() { 0o711 } else { 0o700 })
 }
 
 /// Deletes what a run has in memory, for one whose directory is about to be deleted. Nothing of the run may be alive. None

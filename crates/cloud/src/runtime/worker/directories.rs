@@ -19,6 +19,7 @@ use rustix::io::Errno;
 use super::attempt::AttemptId;
 use super::event::Outcome;
 use super::plan::{Secret, SecretForm, User, beneath};
+use crate::runtime::confidential;
 
 /// Where directories wait to be cleared away.
 const TRASH: &str = ".trash";
@@ -318,12 +319,8 @@ pub(super) fn memory_dir(name: &str, work: &Path) -> Option<PathBuf> {
     places.into_iter().flatten().find_map(|place| {
         let in_memory = rustix::fs::statfs(&place).is_ok_and(|found| found.f_type as u64 == 0x0102_1994);
         let dir = place.join(format!("orlop-{user}-{name}-{own}"));
-        let made = in_memory && DirBuilder::new().recursive(true).mode(0o700).create(&dir).is_ok();
-        let found =
-            made.then(|| rustix::fs::stat(&dir).ok()).flatten().filter(|found| found.st_uid == user.as_raw())?;
-        // Passing through may have been allowed by the agent that is served now.
-        let closed = found.st_mode & 0o066 == 0 || fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)).is_ok();
-        closed.then_some(dir)
+        // Others may have made something of this name.
+        (in_memory && confidential::own_directory(&dir, 0o700).is_ok()).then_some(dir)
     })
 }
 
@@ -396,6 +393,24 @@ mod tests {
         one.make(&dir("c")).unwrap_err();
         // What was refused is still there for somebody else.
         one.make(&dir("d")).unwrap();
+    }
+
+    /// Its name can be foretold, and others may make things beside it.
+    #[test]
+    fn a_directory_for_secrets_is_not_found_through_a_link() {
+        let dirs = tempfile::tempdir().unwrap();
+        let Some(dir) = memory_dir("directories-link-test", dirs.path()) else {
+            return println!("skipped: a_directory_for_secrets_is_not_found_through_a_link: no file system in memory");
+        };
+        fs::remove_dir(&dir).unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        fs::set_permissions(elsewhere.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), &dir).unwrap();
+        let found = memory_dir("directories-link-test", dirs.path());
+        fs::remove_file(&dir).unwrap();
+        assert_ne!(found, Some(dir));
+        assert_eq!(fs::metadata(elsewhere.path()).unwrap().mode() & 0o777, 0o755, "it is as it was");
+        found.map(fs::remove_dir).transpose().unwrap();
     }
 
     #[test]

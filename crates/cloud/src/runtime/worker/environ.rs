@@ -4,7 +4,7 @@
 use std::ffi::CString;
 use std::path::Path;
 
-use crate::runtime::worker::plan::{AttemptPlan, GpuDevice, SecretForm, expand};
+use crate::runtime::worker::plan::{AttemptPlan, GpuDevice, SecretForm};
 
 /// Where commands are looked for when the spec does not say.
 pub(super) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -41,7 +41,7 @@ pub(super) fn environment(plan: &AttemptPlan, places: Places<'_>) -> Vec<(String
     }
     for (name, value) in &spec.env {
         if !name.starts_with("ORLOP_") {
-            add(name, expand(value, id));
+            add(name, plan.text(value).into_owned());
         }
     }
     for (name, value) in places.devices {
@@ -58,6 +58,14 @@ pub(super) fn environment(plan: &AttemptPlan, places: Places<'_>) -> Vec<(String
     add("ORLOP_WORKER", places.worker.to_owned());
     add("ORLOP_CPUS", spec.cpu_m.div_ceil(1000).max(1).to_string());
     add("ORLOP_MEMORY_BYTES", spec.memory_bytes.to_string());
+    for extra in &plan.extras {
+        let name = extra.variable();
+        if !extra.units.is_empty() {
+            let units: Vec<String> = extra.units.iter().map(u32::to_string).collect();
+            add(&format!("{name}_UNITS"), units.join(","));
+        }
+        add(&name, extra.count.to_string());
+    }
     add("ORLOP_OUTPUT", places.output.display().to_string());
     if let Some(dir) = places.secrets {
         add("ORLOP_SECRETS_DIR", dir.display().to_string());
@@ -112,7 +120,7 @@ mod tests {
 
     use super::*;
     use crate::runtime::worker::AttemptId;
-    use crate::runtime::worker::plan::{Secret, WorkSpec};
+    use crate::runtime::worker::plan::{ExtraUnits, Secret, WorkSpec};
 
     #[test]
     fn s6_every_promised_variable_is_there_and_none_of_the_agents() {
@@ -122,6 +130,9 @@ mod tests {
         let mut plan = AttemptPlan::new(id, Arc::new(spec));
         plan.correlation_id = "c-1".to_owned();
         plan.gpus = vec![GpuDevice { vendor: "nvidia".to_owned(), index: 3 }];
+        plan.extras = [("fpga", 2, vec![0, 3]), ("example.com/disk", 1 << 40, Vec::new())]
+            .map(|(name, count, units)| ExtraUnits { name: name.to_owned(), count, units })
+            .into();
         plan.artifacts = Some("/in".into());
         let form = SecretForm::Env;
         plan.secrets = vec![Secret { name: "s".to_owned(), value: "v".to_owned(), form, target: "TOKEN".to_owned() }];
@@ -154,6 +165,9 @@ mod tests {
         ORLOP_WORKER=w1
         ORLOP_CPUS=2
         ORLOP_MEMORY_BYTES=1073741824
+        ORLOP_EXTRA_FPGA_UNITS=0,3
+        ORLOP_EXTRA_FPGA=2
+        ORLOP_EXTRA_EXAMPLE_COM_DISK=1099511627776
         ORLOP_OUTPUT=/w/.orlop-output
         ORLOP_SECRETS_DIR=/s
         ORLOP_ARTIFACTS_DIR=/in

@@ -34,7 +34,10 @@ pub use attempt::{AttemptId, NoAttempt};
 pub use event::{
     AttemptEnd, AttemptEvents, Cause, Kept, LogChunk, LogStream, LogTotals, Outcome, Room, Started, Usage,
 };
-pub use plan::{AttemptPlan, GpuDevice, LogPolicy, OnFull, Pull, Secret, SecretForm, User, WorkSpec, beneath, expand};
+pub use logs::SECRET_MIN;
+pub use plan::{
+    AttemptPlan, ExtraUnits, GpuDevice, LogPolicy, OnFull, Pull, Secret, SecretForm, User, WorkSpec, beneath,
+};
 
 /// What an earlier agent left behind of an attempt.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,12 +1,13 @@
 //! What a worker is to run: a plain value with every decision taken. Owns the values, the rules of placeholders and which
 //! paths stay beneath an attempt's directory; never looks at a machine.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use orlop_core::spec::job::placeholder::{Filling, fill};
 use serde::{Deserialize, Serialize};
 
 use super::attempt::AttemptId;
@@ -28,6 +29,9 @@ pub struct WorkSpec {
     pub success_codes: Vec<i32>,
     /// What happens to output.
     pub log: LogPolicy,
+    /// Whether its texts are taken as they are, without placeholders.
+    #[serde(default)]
+    pub literal: bool,
     /// Container image; none for a process.
     pub image: Option<String>,
     /// When the image is pulled.
@@ -119,6 +123,27 @@ pub struct GpuDevice {
     pub index: u32,
 }
 
+/// What an attempt holds of a counter of its worker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExtraUnits {
+    /// Name of the counter.
+    pub name: String,
+    /// How much it holds.
+    pub count: u64,
+    /// Which units, from 0; empty where the counter is too large for numbers.
+    pub units: Vec<u32>,
+}
+
+impl ExtraUnits {
+    /// The variable that says how much an attempt holds: `ORLOP_EXTRA_` and the name in upper case, with `_` for whatever is no
+    /// letter or digit. The one that says which units ends with `_UNITS`.
+    #[must_use]
+    pub fn variable(&self) -> String {
+        let plain = |ch: char| if ch.is_ascii_alphanumeric() { ch.to_ascii_uppercase() } else { '_' };
+        format!("ORLOP_EXTRA_{}", self.name.chars().map(plain).collect::<String>())
+    }
+}
+
 /// A user of this machine, and the only group it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct User {
@@ -143,6 +168,9 @@ pub struct AttemptPlan {
     pub secrets: Vec<Secret>,
     /// Its GPUs.
     pub gpus: Vec<GpuDevice>,
+    /// What it holds of the worker's counters.
+    #[serde(default)]
+    pub extras: Vec<ExtraUnits>,
     /// What the client calls the work.
     pub correlation_id: String,
     /// Where its input artifacts are; none when it has none.
@@ -163,10 +191,18 @@ impl AttemptPlan {
             grace: Duration::from_secs(10),
             secrets: Vec::new(),
             gpus: Vec::new(),
+            extras: Vec::new(),
             correlation_id: String::new(),
             artifacts: None,
             user: None,
         }
+    }
+
+    /// A text of its spec with placeholders filled.
+    #[must_use]
+    pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let AttemptId { index, job, attempt, .. } = self.id;
+        if self.spec.literal { Cow::Borrowed(text) } else { fill(text, &Filling { index, job, attempt }) }
     }
 
     /// Whether it needs a supervisor of its own: it goes on without the agent, or must end without it.
@@ -174,33 +210,6 @@ impl AttemptPlan {
     pub fn supervised(&self) -> bool {
         self.spec.survive || self.spec.forbid_overlap
     }
-}
-
-/// Replaces `{{index}}`, `{{job}}` and `{{attempt}}` in a text. Others stay: whoever took the spec refused them.
-#[must_use]
-pub fn expand(text: &str, id: &AttemptId) -> String {
-    if !text.contains("{{") {
-        return text.to_owned();
-    }
-    let known: BTreeMap<&str, String> = BTreeMap::from([
-        ("index", id.index.to_string()),
-        ("job", id.job.to_string()),
-        ("attempt", id.attempt.to_string()),
-    ]);
-    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
-    while let Some((before, after)) = rest.split_once("{{") {
-        out.push_str(before);
-        let value = after.split_once("}}").and_then(|(name, tail)| Some((known.get(name.trim())?, tail)));
-        if let Some((value, tail)) = value {
-            out.push_str(value);
-            rest = tail;
-        } else {
-            out.push_str("{{");
-            rest = after;
-        }
-    }
-    out.push_str(rest);
-    out
 }
 
 /// The path as one that stays beneath the directory it is joined to; none when it leaves it.
@@ -226,11 +235,11 @@ mod tests {
     const ID: AttemptId = AttemptId { job: JobId::from_u64(7), index: 12, member: 0, attempt: 2, epoch: Epoch(3) };
 
     #[test]
-    fn the_three_placeholders_are_replaced_and_no_others() {
-        assert_eq!(expand("a{{index}}b{{ attempt }}", &ID), "a12b2");
-        assert_eq!(expand("{{job}}", &ID), "j0000000000007");
-        assert_eq!(expand("{{other}} {{ {{index}}", &ID), "{{other}} {{ 12");
-        assert_eq!(expand("{{", &ID), "{{");
+    fn placeholders_are_filled_unless_texts_are_taken_as_they_are() {
+        let mut plan = AttemptPlan::new(ID, Arc::default());
+        assert_eq!(plan.text("a{{index}}b{{ attempt }} {{job}} {{other}} {{"), "a12b2 j0000000000007 {{other}} {{");
+        plan.spec = Arc::new(WorkSpec { literal: true, ..WorkSpec::default() });
+        assert_eq!(plan.text("{{index}}"), "{{index}}");
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub(crate) fn program() -> PathBuf {
         let built = std::fs::metadata(&path).and_then(|found| found.modified());
         if !built.is_ok_and(|built| newest(&package.join("src")) <= built) {
             let mut build = Command::new(env!("CARGO"));
-            let features = if cfg!(feature = "docker") { "process,docker" } else { "process" };
+            let features = if cfg!(feature = "docker") { "process,docker,worker" } else { "process,worker" };
             build.args(["build", "--quiet", "--example", "pod", "--features", features, "--target-dir"]);
             build.arg(profile.parent().unwrap()).args(profile.ends_with("release").then_some("--release"));
             assert!(build.current_dir(package).status().unwrap().success());

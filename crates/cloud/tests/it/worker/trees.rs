@@ -98,6 +98,37 @@ fn s6_who_hides_its_marks_is_found_when_nobody_else_runs() {
     assert!(!lives(&marker));
 }
 
+/// No environment, session or parent tells whose they are; where they work and what they write to does.
+#[test]
+fn who_hides_its_marks_goes_with_its_attempt_while_others_run() {
+    let _shared = PROGRAM.read().unwrap_or_else(PoisonError::into_inner);
+    let machine = Machine::new();
+    let stays = marker(50);
+    let other = script(&format!("(env -i setsid sleep {stays} &); echo up; sleep 600"));
+    let other_id = other.id;
+    machine.runtime.start(other);
+    machine.told.until(other_id, |story| story.text().contains("up"));
+    for (which, way) in [
+        "(env -i setsid sh -c 'sleep M &' &) ; sleep 0.2",
+        "(env -i setsid sleep M >/dev/null 2>&1 &) ; sleep 0.2",
+        "(cd / && env -i setsid sleep M &) ; sleep 0.2",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let marker = marker(51 + which as u32);
+        let job = script(&way.replace('M', &marker));
+        let id = job.id;
+        machine.runtime.start(job);
+        machine.told.ended(id);
+        assert!(!lives(&marker), "{way}");
+    }
+    assert!(lives(&stays), "that of another goes on");
+    machine.runtime.end(other_id, Cause::Cancel, Duration::ZERO);
+    machine.told.ended(other_id);
+    assert!(!lives(&stays));
+}
+
 #[test]
 fn s6_one_attempt_leaves_the_processes_of_another_alone() {
     let _shared = PROGRAM.read().unwrap_or_else(PoisonError::into_inner);

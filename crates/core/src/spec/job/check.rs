@@ -30,7 +30,7 @@ impl JobSpec {
     /// # Errors
     /// Everything that is wrong, sorted by place.
     pub fn check(&self) -> Result<(), SpecErrors> {
-        let mut found = Found(SpecErrors::default());
+        let mut found = Found { errors: SpecErrors::default(), placeholders: self.placeholders };
         found.identity(self);
         found.run(self);
         found.inputs(self);
@@ -46,16 +46,20 @@ impl JobSpec {
         }
         let size = self.encode().len();
         found.most("", size as u64, SPEC_MAX as u64, "bytes");
-        found.0.or(())
+        found.errors.or(())
     }
 }
 
 /// The faults found so far.
-struct Found(SpecErrors);
+struct Found {
+    errors: SpecErrors,
+    /// Whether texts may hold placeholders.
+    placeholders: bool,
+}
 
 impl Found {
     fn say(&mut self, path: impl Into<String>, message: impl Into<String>) {
-        self.0.add(path, message);
+        self.errors.add(path, message);
     }
 
     fn range(&mut self, path: &str, given: u64, least: u64, most: u64) {
@@ -87,12 +91,10 @@ impl Found {
         if text.contains('\0') {
             self.say(path, "holds a NUL, which no program can be given");
         }
-        if let Some(word) = placeholder::unknown(text) {
+        if let Some(word) = placeholder::unknown(text).filter(|_| self.placeholders) {
             let word = shown(word);
-            self.say(
-                path,
-                format!("`{{{{{word}}}}}` is no placeholder; use {{{{index}}}}, {{{{job}}}} or {{{{attempt}}}}"),
-            );
+            let known = "use {{index}}, {{job}} or {{attempt}}, or `placeholders: false` (`--no-placeholders`) to pass every text as it is";
+            self.say(path, format!("`{{{{{word}}}}}` is no placeholder; {known}"));
         }
     }
 
@@ -226,6 +228,12 @@ impl Found {
             if file.sha256.as_ref().is_some_and(wrong) {
                 self.say(format!("{path}.sha256"), "is no SHA-256; use 64 hexadecimal digits in lower case");
             }
+            if file.unpack && file.executable {
+                self.say(format!("{path}.executable"), "is for a file; an archive says which of its files can be run");
+            }
+            if !file.unpack && file.path.split('/').all(|part| matches!(part, "" | ".")) {
+                self.say(format!("{path}.path"), "is the work directory itself; name the file");
+            }
         }
         self.most("artifacts_out", spec.artifacts_out.len() as u64, 256, "artifacts");
         let mut names = BTreeMap::new();
@@ -253,7 +261,16 @@ impl Found {
             }
         }
         self.most("resources.extras", resources.extras.len() as u64, 8, "counters");
+        let mut variables = BTreeMap::new();
         for name in resources.extras.keys() {
+            let plain = |ch: char| if ch.is_ascii_alphanumeric() { ch.to_ascii_uppercase() } else { '_' };
+            if let Some(other) = variables.insert(name.chars().map(plain).collect::<String>(), name) {
+                let other = shown(other);
+                self.say(
+                    format!("resources.extras.{}", shown(name)),
+                    format!("has the same variable in the job as `{other}`; they differ in case or punctuation only"),
+                );
+            }
             if let Err(error) = label_key(name) {
                 let error = error.about("name of a counter");
                 self.say(format!("resources.extras.{}", shown(name)), error.to_string());

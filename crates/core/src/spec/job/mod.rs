@@ -89,6 +89,10 @@ pub struct JobSpec {
     /// Where it starts, below the directory of the attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub working_dir: Option<String>,
+    /// Whether `{{index}}`, `{{job}}` and `{{attempt}}` are replaced in its command, environment and paths; else every text is
+    /// taken as it is.
+    #[serde(skip_serializing_if = "is_true")]
+    pub placeholders: bool,
     /// Secrets it needs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub secret_refs: Vec<SecretRef>,
@@ -159,6 +163,11 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_true(value: &bool) -> bool {
+    *value
+}
+
 fn only_zero(codes: &BTreeSet<i32>) -> bool {
     codes.len() == 1 && codes.contains(&0)
 }
@@ -186,6 +195,7 @@ impl Default for JobSpec {
             shell: None,
             env: BTreeMap::new(),
             working_dir: None,
+            placeholders: true,
             secret_refs: Vec::new(),
             resources: Resources::default(),
             requires: Requires::default(),
@@ -238,6 +248,7 @@ impl Read for JobSpec {
             shell: object.or("shell", default.shell, errors),
             env: object.by("env", default.env, errors, place::texts),
             working_dir: object.or("working_dir", default.working_dir, errors),
+            placeholders: object.or("placeholders", default.placeholders, errors),
             secret_refs: object.or("secret_refs", default.secret_refs, errors),
             resources: object.or("resources", default.resources, errors),
             requires: object.or("requires", default.requires, errors),

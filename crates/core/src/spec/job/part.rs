@@ -235,8 +235,8 @@ impl Read for Gang {
     }
 }
 
-/// A file the job gets before it starts.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+/// A file or folder the job gets before it starts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct ArtifactIn {
     /// Its name in the tenant.
     pub name: String,
@@ -245,6 +245,12 @@ pub struct ArtifactIn {
     /// SHA-256 of its content; absent = the latest of that name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
+    /// Whether the file can be run; also where it was stored as one that can.
+    #[serde(skip_serializing_if = "super::is_default")]
+    pub executable: bool,
+    /// Whether it is a tar archive of a folder, whose content is put at the path; `.` is the work directory itself.
+    #[serde(skip_serializing_if = "super::is_default")]
+    pub unpack: bool,
 }
 
 impl Read for ArtifactIn {
@@ -252,8 +258,9 @@ impl Read for ArtifactIn {
         let mut object = Object::new(value, path, errors)?;
         let (name, file) = (object.need("name", errors), object.need("path", errors));
         let sha256 = object.or("sha256", None, errors);
+        let (executable, unpack) = (object.or("executable", false, errors), object.or("unpack", false, errors));
         object.end(errors);
-        Some(Self { name, path: file, sha256 })
+        Some(Self { name, path: file, sha256, executable, unpack })
     }
 }
 

@@ -121,6 +121,11 @@ fn wrong() -> Vec<Value> {
         with(json!({"gang": {}})),
         with(json!({"preemptible": "yes", "urgent": 1, "overlap": "never", "survive_agent": "always"})),
         with(json!({"artifacts_in": [{"name": "a", "path": "/a", "sha256": "AB"}, {"path": "a"}]})),
+        with(json!({"artifacts_in": [
+            {"name": "a", "path": "./"}, {"name": "a", "path": ".", "unpack": true, "executable": true},
+            {"name": "a", "path": "x", "unpack": "tar"},
+        ]})),
+        with(json!({"resources": {"extras": {"a.b": 1, "A-b": 1, "c": 1}}})),
         with(json!({"artifacts_out": [{"name": "a", "path": "a/*"}, {"name": "a", "path": "../b", "required": 1}]})),
         with(json!({"artifacts_out": [{"name": "a", "path": "a/*"}, {"name": "a", "path": "b"}]})),
         with(json!({"log": {"limit": "2Ti", "on_full": "stop"}})),
@@ -142,6 +147,19 @@ fn s1_1_every_rule_has_its_words() {
         listing.push_str(&format!("{shown}\n    {}\n", list.join("\n    ")));
     }
     insta::assert_snapshot!(listing);
+}
+
+#[test]
+fn every_text_is_taken_as_it_is_where_placeholders_are_off() {
+    let texts = json!({"command": ["{{name}}", "{{index}}"], "env": {"A": "{{ x }}"}, "working_dir": "{{w}}"});
+    assert!(JobSpec::from_json(&texts).is_err());
+    let mut off = texts;
+    off["placeholders"] = json!(false);
+    let spec = read(&off);
+    assert!(!spec.placeholders && spec.command == ["{{name}}", "{{index}}"]);
+    assert_eq!(serde_json::from_slice::<JobSpec>(&spec.encode()).unwrap(), spec);
+    off["command"] = json!(["a\0b"]);
+    assert!(JobSpec::from_json(&off).is_err(), "other rules hold");
 }
 
 #[test]

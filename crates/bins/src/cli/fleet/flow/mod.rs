@@ -3,6 +3,7 @@
 mod order;
 mod show;
 mod submit;
+mod waiting;
 
 use orlop_core::spec::flow::JobFlow;
 use orlop_core::spec::status::FlowStatus;

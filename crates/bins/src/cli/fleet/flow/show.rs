@@ -22,6 +22,7 @@ use super::super::super::progress::approval_hint;
 use super::super::super::watch::WatchArgs;
 use super::super::read::text;
 use super::submit::copy_logs;
+use super::waiting::Waiting;
 use super::{Remote, status};
 use crate::host::flow::{Clock as _, SystemClock};
 use crate::view::graph::Graph;
@@ -175,7 +176,7 @@ impl Watcher<'_> {
 
     /// The flow once it has ended, or once something else holds.
     pub(super) async fn until(&self, enough: impl Fn(&FlowStatus) -> bool) -> Result<JobFlow, Failure> {
-        let mut told = Told::default();
+        let (mut told, mut waiting) = (Told::default(), Waiting::new());
         let mut away = None::<tokio::time::Instant>;
         loop {
             let object = match self.remote.object(self.flow, Some(if self.shows { PACE } else { WAIT })).await {
@@ -197,6 +198,9 @@ impl Watcher<'_> {
             }
             if status.phase.is_terminal() || enough(&status) {
                 return Ok(object);
+            }
+            if self.shows {
+                waiting.tell(self.remote, self.flow).await;
             }
         }
     }

@@ -86,7 +86,7 @@ fn inputs(attempt: &AttemptSpec) -> Vec<ArtifactIn> {
     let file = |sha256: &str| {
         let (shard, rest) = sha256.split_at_checked(2).unwrap_or((sha256, "_"));
         let path = format!("{GIVEN}/cas/sha256/{shard}/{rest}");
-        ArtifactIn { name: sha256.to_owned(), path, sha256: Some(sha256.to_owned()) }
+        ArtifactIn { name: sha256.to_owned(), path, sha256: Some(sha256.to_owned()), ..ArtifactIn::default() }
     };
     digests.into_iter().map(file).collect()
 }

@@ -49,7 +49,7 @@ const NAMED: JobId = JobId::from_u64(0);
 /// What a tenant calls an artifact, as a link.
 fn named(tenant: &TenantName, name: &str, sha256: &str) -> ArtifactLink {
     let (tenant, name, sha256) = (tenant.clone(), format!("{tenant}/{name}"), sha256.to_owned());
-    ArtifactLink { job: NAMED, name, sha256, tenant, left_by: Vec::new() }
+    ArtifactLink { job: NAMED, name, sha256, tenant, left_by: Vec::new(), executable: false }
 }
 
 /// The problem of a shelf.
@@ -128,6 +128,7 @@ impl Handle {
             expires_at: self.clock().wall().plus(UPLOADING),
             name: asked.name,
             left_by: asked.attempt.map(|attempt| (attempt.job, attempt.index)),
+            executable: asked.executable,
         };
         // The document comes first: a file without one is what a crash has left.
         self.put(vec![Record::put(&upload).map_err(|wrong| error::port(&wrong))?]).await?;
@@ -227,7 +228,7 @@ impl Handle {
         // Until a job refers to it, its time runs.
         let unreferenced_at = Some(self.clock().wall());
         let stored = Stored { sha256: sha256.to_owned(), bytes, refs: 0, unreferenced_at, tenants };
-        let link = self.renamed(upload, sha256).await?;
+        let link = ArtifactLink { executable: upload.executable, ..self.renamed(upload, sha256).await? };
         let records = [Record::put(&stored), Record::put(&link)].into_iter().collect::<Result<Vec<_>, _>>();
         let mut records = records.map_err(port)?;
         records.push(Record::Delete(Kind::Upload, upload.key()));
@@ -249,7 +250,7 @@ impl Handle {
     }
 
     /// Refuses a name under which several jobs or elements left different content; gives what else it stands for.
-    async fn by_name(&self, tenant: &TenantName, name: &str) -> Result<Result<Option<String>, String>, Error> {
+    async fn by_name(&self, tenant: &TenantName, name: &str) -> Result<Result<Option<ArtifactLink>, String>, Error> {
         let key = named(tenant, name, "").key();
         let link: Option<ArtifactLink> = self.store().get(&key).await.map_err(|wrong| error::port(&wrong))?;
         let Some(link) = link else { return Ok(Ok(None)) };
@@ -258,7 +259,7 @@ impl Handle {
         let there: Vec<&LeftBy> = link.left_by.iter().filter(|left| stored.contains(&left.job)).collect();
         let same = there.windows(2).all(|pair| matches!(pair, [a, b] if a.sha256 == b.sha256));
         if same {
-            return Ok(Ok(Some(link.sha256)));
+            return Ok(Ok(Some(link)));
         }
         let one = |left: &&LeftBy| format!("{}.{}/{name}", left.job, left.index);
         let mut shown: Vec<String> = there.iter().rev().take(SHOWN).map(one).collect();
@@ -304,8 +305,11 @@ impl Handle {
                 let path = format!("{path}artifacts_in[{number}]");
                 Box::new(Problem::invalid(vec![FieldError { path, message: text }]))
             };
-            if input.sha256.is_none() {
-                input.sha256 = self.by_name(tenant, &input.name).await?.map_err(problem)?;
+            if input.sha256.is_none()
+                && let Some(link) = self.by_name(tenant, &input.name).await?.map_err(problem)?
+            {
+                input.sha256 = Some(link.sha256);
+                input.executable |= link.executable && !input.unpack;
             }
             let known = match &input.sha256 {
                 Some(sha256) => self.known(sha256, |owner| owner == tenant).await?,

@@ -38,7 +38,7 @@ impl World {
     }
 
     async fn begin(&self, name: &str, bytes: u64) -> Result<String, super::Error> {
-        let asked = Beginning { name: name.to_owned(), bytes, sha256: None, attempt: None, upload: None };
+        let asked = Beginning { name: name.to_owned(), bytes, ..Beginning::default() };
         Ok(self.bed.handle().begin_upload(&tenant(), asked).await?.upload)
     }
 
@@ -97,7 +97,7 @@ async fn s5_2_an_upload_is_given_up_when_it_rests_and_not_while_it_goes_on() {
     // Who asks how far it is goes on with it too.
     world.bed.pass(20 * HOUR);
     let name = "greeting".to_owned();
-    let asked = Beginning { name, bytes: 5, sha256: None, attempt: None, upload: Some(id.clone()) };
+    let asked = Beginning { name, bytes: 5, upload: Some(id.clone()), ..Beginning::default() };
     assert_eq!(handle.begin_upload(&tenant(), asked).await.unwrap().committed, 4);
     world.bed.pass(20 * HOUR);
     assert_eq!(world.walk().await, Swept::default());
@@ -232,7 +232,7 @@ async fn s1_2_chunks_beyond_max_artifact_bytes_are_refused() {
     assert_eq!(handle.add_to_upload(sees, &one, 0, "abcdef".into()).await.unwrap(), 6);
     assert_eq!(handle.add_to_upload(sees, &two, 0, "ab".into()).await.unwrap_err().code, Code::QuotaExceeded);
     // Of others nothing is taken.
-    let asked = Beginning { name: "x".into(), bytes: 100, sha256: None, attempt: None, upload: None };
+    let asked = Beginning { name: "x".into(), bytes: 100, ..Beginning::default() };
     handle.begin_upload(&"chemistry".parse().unwrap(), asked).await.unwrap();
     // The next server counts the same.
     world.bed.crash();
@@ -264,7 +264,8 @@ async fn a_name_under_which_several_jobs_left_different_files_is_refused_until_t
     let (handle, sees) = (world.bed.handle(), |_: &TenantName| true);
     let leave = async |job: JobId, index: u32, content: &'static str, sha256: &str| {
         let attempt = Some(AttemptRef { job, index, member: 0, attempt: 1, epoch: Epoch(1) });
-        let asked = Beginning { name: "out".to_owned(), bytes: 5, sha256: None, attempt, upload: None };
+        let asked =
+            Beginning { name: "out".to_owned(), bytes: 5, sha256: None, attempt, upload: None, executable: false };
         let id = handle.begin_upload(&tenant(), asked).await.unwrap().upload;
         handle.add_to_upload(sees, &id, 0, content.into()).await.unwrap();
         handle.end_upload(sees, &id, sha256).await.unwrap();

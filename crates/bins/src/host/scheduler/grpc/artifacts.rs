@@ -91,6 +91,9 @@ fn unknown(attempt: AttemptRef) -> Error {
 impl ArtifactHost for Artifacts {
     async fn begin(&self, caller: Caller, beginning: Beginning) -> Result<Begun, Refusal> {
         let tenant = self.owner(&caller, beginning.attempt).await?;
+        if beginning.attempt.is_none() {
+            self.handle.require_tenant(&tenant, "", |name| sees(&caller, name)).await?;
+        }
         self.handle.begin_upload(&tenant, beginning).await
     }
 

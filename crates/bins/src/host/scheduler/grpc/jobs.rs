@@ -56,6 +56,7 @@ async fn batch(
         spec.tenant.iter().for_each(|asked| caller.concern.is(asked));
         let owner = owner(who, default, &place, &spec)?;
         caller.concern.is(&owner);
+        handle.require_tenant(&owner, &place, |name| who.sees(name)).await?;
         if submission.key.is_some() {
             body.push_str(&spec.content_hash().to_string());
         }

@@ -56,9 +56,14 @@ impl Workers {
         };
         let admission = self.entrance.admit(caller, &request).await?;
         let (certificate, ca) = self.entrance.sign(&request.csr, &request.worker)?;
+        let place = match request.state_place.as_str() {
+            "" => String::new(),
+            directory => format!("{} {directory}", request.boot_id),
+        };
         let registration = Registration {
             worker: request.worker,
             state_id: request.state_id,
+            place,
             capabilities: Arc::new(request.capabilities),
             agent_version: request.agent_version,
             session: self.session_id()?,

@@ -29,6 +29,8 @@ pub(crate) struct LiveWorker {
     pub(crate) incarnation: u32,
     /// Names the state directory of its agent.
     pub(crate) state_id: String,
+    /// Where that is, as its agent said when it registered; empty = unknown.
+    pub(crate) place: String,
     /// Version of its agent.
     pub(crate) agent_version: String,
     /// When it registered.

@@ -4,13 +4,14 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use orlop_cloud::store::sqlite::fleet::Durability;
+use orlop_core::id::TenantName;
 use orlop_core::ports::fleet_store::Holder;
 use orlop_scheduler::config::Config as CoreConfig;
 use serde::{Deserialize, Serialize};
 
 use super::super::{Disks, Frequent, Options, SecretPlace};
 use super::logging;
-use super::security::{AuthConfig, DefaultsConfig, RateConfig, TlsConfig, TlsMode};
+use super::security::{AuthConfig, DefaultsConfig, RateConfig, TenantsConfig, TlsConfig, TlsMode};
 use super::store::StorePlace;
 use super::trace::TraceConfig;
 use super::upkeep::{BusConfig, RetainConfig};
@@ -29,6 +30,7 @@ pub(super) struct Config {
     pub(super) auth: AuthConfig,
     pub(super) rate: RateConfig,
     pub(super) defaults: DefaultsConfig,
+    pub(super) tenants: TenantsConfig,
     pub(super) scheduler: CoreConfig,
     pub(super) log: LogConfig,
     pub(super) trace: TraceConfig,
@@ -326,11 +328,11 @@ impl Config {
         let server = &self.server;
         let (rest, grpc) =
             (address("server.listen", &server.listen)?, address("server.grpc_listen", &server.grpc_listen)?);
-        let tenant = server.tenant.parse().map_err(|error| format!("server.tenant: {error}"))?;
+        let tenant: TenantName = server.tenant.parse().map_err(|error| format!("server.tenant: {error}"))?;
         let first = &self.auth.first_token_file;
         let store = if self.store.url.is_empty() { self.store.path.as_path() } else { Path::new("") };
         Ok(Plan {
-            options: self.options(),
+            options: Options { default_tenant: Some(TenantName::clone(&tenant)), ..self.options() },
             rest,
             grpc,
             tenant,
@@ -360,6 +362,7 @@ impl Config {
             holder: Holder { name, url: String::new() },
             queue: server.queue,
             disks: Some(self.store.disks()),
+            create_tenants: self.tenants.create,
             timeout_ms: self.defaults.timeout,
             heartbeat_ms: server.heartbeat,
             frequent: Frequent { heartbeats: self.bus.heartbeats, chunks: self.bus.chunks },

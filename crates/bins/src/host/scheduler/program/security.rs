@@ -146,6 +146,14 @@ pub(super) struct DefaultsConfig {
     pub(super) timeout: u64,
 }
 
+/// Which tenants there are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct TenantsConfig {
+    /// Whether every tenant that work names is one; else an administrator makes them.
+    pub(super) create: bool,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

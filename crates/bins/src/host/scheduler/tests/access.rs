@@ -76,6 +76,12 @@ impl Guarded {
         bearer.reveal()
     }
 
+    /// Makes a tenant.
+    async fn tenant(&self, name: &str) {
+        let quota = Some(orlop_scheduler::event::Quota::default());
+        self.bed.handle().set_tenant(name.parse().unwrap(), None, quota).await.unwrap();
+    }
+
     fn client(&self, token: &str) -> JobClient {
         JobClient::new(self.channel.clone(), Some(token)).unwrap()
     }
@@ -156,6 +162,7 @@ async fn s9_without_a_token_and_with_one_of_too_low_a_role_nobody_is_let_in() {
 async fn s5_5_jobs_of_other_tenants_are_not_there() {
     let guarded = Guarded::new().await;
     let admin = guarded.client(&guarded.token(Role::Admin, &["*"]).await);
+    guarded.tenant("physics").await;
     let submit = |tenant: Option<&str>| {
         let spec = JobSpec { tenant: tenant.map(|name| name.parse().unwrap()), ..spec(&json!({})) };
         Submission { jobs: vec![spec], key: None }
@@ -206,6 +213,7 @@ async fn s9_workers_of_other_tenants_are_not_there() {
         agent.beat().await;
     }
     let token = guarded.token(Role::Operator, &["physics"]).await;
+    guarded.tenant("physics").await;
     let jobs = guarded.client(&token);
     let job = jobs.submit(Submission { jobs: vec![spec(&json!({ "resources": { "cpu_m": 1_000_000 } }))], key: None });
     let job = job.await.unwrap().jobs[0];
@@ -236,6 +244,7 @@ async fn s9_workers_of_other_tenants_are_not_there() {
 async fn s9_the_audit_trail_names_the_tenant_a_call_was_about() {
     let guarded = Guarded::new().await;
     let admin = guarded.client(&guarded.token(Role::Admin, &["*"]).await);
+    guarded.tenant("physics").await;
     let job = JobSpec { tenant: Some("physics".parse().unwrap()), ..spec(&json!({})) };
     let job = admin.submit(Submission { jobs: vec![job], key: None }).await.unwrap().jobs[0];
     admin.cancel(Cancellation::Jobs(vec![job])).await.unwrap();

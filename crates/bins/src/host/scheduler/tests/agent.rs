@@ -54,6 +54,17 @@ fn fresh_session() -> SessionId {
     SessionId::from_bytes(*uuid::Uuid::new_v4().as_bytes())
 }
 
+fn asking(id: &str, state_id: &str, capabilities: Capabilities) -> Registration {
+    Registration {
+        worker: id.parse().unwrap(),
+        state_id: state_id.to_owned(),
+        place: String::new(),
+        capabilities: Arc::new(capabilities),
+        agent_version: "test".to_owned(),
+        session: fresh_session(),
+    }
+}
+
 impl Agent {
     /// An agent that has registered and opened its stream.
     pub(super) async fn join(handle: &Handle, id: &str, slots: u32) -> Self {
@@ -64,6 +75,11 @@ impl Agent {
         Self::offering(handle, id, state_id, offer(slots)).await
     }
 
+    /// An agent whose state directory is at a place of its host.
+    pub(super) async fn join_at(handle: &Handle, id: &str, place: &str) -> Result<Self, Error> {
+        Self::begin(handle, Registration { place: place.to_owned(), ..asking(id, "state-1", offer(1)) }).await
+    }
+
     /// An agent of a machine that is as `capabilities` say.
     pub(super) async fn offering(
         handle: &Handle,
@@ -71,13 +87,10 @@ impl Agent {
         state_id: &str,
         capabilities: Capabilities,
     ) -> Result<Self, Error> {
-        let registration = Registration {
-            worker: id.parse().unwrap(),
-            state_id: state_id.to_owned(),
-            capabilities: Arc::new(capabilities),
-            agent_version: "test".to_owned(),
-            session: fresh_session(),
-        };
+        Self::begin(handle, asking(id, state_id, capabilities)).await
+    }
+
+    async fn begin(handle: &Handle, registration: Registration) -> Result<Self, Error> {
         let session = handle.register(registration.clone()).await?;
         let mut agent = Self {
             handle: handle.clone(),

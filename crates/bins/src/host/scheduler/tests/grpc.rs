@@ -62,6 +62,7 @@ impl Wire {
             agent_version: "test".to_owned(),
             boot_id: "boot".to_owned(),
             state_id: "state".to_owned(),
+            state_place: String::new(),
         };
         self.workers.register(request).await
     }
@@ -142,6 +143,11 @@ fn logged(seq: u64, ack: u64, attempt: AttemptRef) -> WorkerFrame {
 async fn s9_each_batch_of_a_stream_of_submits_is_in_the_audit_trail_with_its_tenant() {
     let wire = Wire::new().await;
     let of = |tenant: &str| Submission { jobs: vec![spec(&json!({ "tenant": tenant }))], key: None };
+    let handle = wire.bed.handle();
+    for tenant in ["physics", "chemistry"] {
+        let quota = Some(orlop_scheduler::event::Quota::default());
+        handle.set_tenant(tenant.parse().unwrap(), None, quota).await.unwrap();
+    }
     let none = Submission { jobs: Vec::new(), key: None };
     let batches = futures::stream::iter([of("physics"), of("chemistry"), none]).boxed();
     let acks: Vec<_> = wire.jobs.submit_stream(batches).await.unwrap().collect().await;

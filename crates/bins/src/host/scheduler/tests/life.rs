@@ -210,3 +210,24 @@ async fn s2_9_a_waiting_job_says_why() {
     insta::assert_snapshot!(told.summary(), @"Queued; 0 of its class before it; it fits nowhere now; never fits: 1 workers");
     assert_eq!(told.json()["workers"][0]["worker"], "w1");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_of_a_state_directory_comes_in_only_once_the_first_agent_is_gone() {
+    let mut bed = Bed::new().await;
+    let handle = bed.handle();
+    let first = Agent::join_at(&handle, "w1", "boot-a 8:1").await.unwrap();
+    let again = Agent::join_at(&handle, "w1", "boot-a 8:1").await.unwrap();
+    drop(first);
+    for copy in ["boot-a 8:2", "boot-b 8:1"] {
+        let refused = Agent::join_at(&handle, "w1", copy).await.map(drop).unwrap_err();
+        assert_eq!((refused.code, refused.retry_after_ms), (Code::Conflict, Some(10_000)));
+        assert!(refused.detail.contains("of which this one is a copy"), "{refused}");
+    }
+    // Agents of an earlier release do not say where they are.
+    let unknown = Agent::join_at(&handle, "w1", "").await.unwrap();
+    let moved = Agent::join_at(&handle, "w1", "boot-b 8:2").await.unwrap();
+    drop((again, unknown));
+    moved.hang_up().await;
+    Agent::join_at(&handle, "w1", "boot-a 8:1").await.unwrap();
+    bed.stop().await;
+}

@@ -25,7 +25,10 @@ use super::effects::attempt_id;
 use crate::host::flow::fleet::WORKER;
 use crate::wire::frame::Welcome;
 use crate::wire::identity::PeerCertificate;
-use crate::wire::problem::Code;
+use crate::wire::problem::{Code, Problem};
+
+/// When an agent may ask again that has a copy of the state directory of a connected one.
+const COPY_AGAIN_MS: u64 = 10_000;
 
 impl Core {
     pub(super) fn register(&mut self, registration: Registration, reply: Reply<Arc<Session>>) {
@@ -52,6 +55,16 @@ impl Core {
                 let live = self.registry.workers.get(key);
                 let same = live.is_some_and(|live| live.state_id == registration.state_id);
                 let connected = live.is_some_and(|live| live.stream.is_some());
+                let there = live.map_or("", |live| live.place.as_str());
+                let copied = !there.is_empty() && !registration.place.is_empty() && there != registration.place;
+                if same && copied && connected {
+                    // One whose stream is dead is taken for silent soon; then this one may come.
+                    let text = format!(
+                        "worker `{id}` is connected from another state directory of which this one is a copy; start this agent \
+                         with an empty directory (`--state DIR`) and another id (`--id NAME`)"
+                    );
+                    return Err(Box::new(Problem::new(Code::Conflict, text).after(COPY_AGAIN_MS)));
+                }
                 if same {
                     self.disconnect(key);
                     self.call_or(Event::Updated { worker: key, capabilities: Arc::clone(&capabilities) })?;
@@ -96,6 +109,7 @@ impl Core {
         let session = Arc::new(Session::new(facts, self.lease_ms));
         if let Some(live) = self.registry.workers.get_mut(key) {
             live.state_id.clone_from(&registration.state_id);
+            live.place.clone_from(&registration.place);
             live.agent_version.clone_from(&registration.agent_version);
             live.labels.clone_from(&registration.capabilities.labels);
             live.registered_at = Some(self.wall);
@@ -374,6 +388,7 @@ impl LiveWorker {
             id,
             incarnation,
             state_id: String::new(),
+            place: String::new(),
             agent_version: String::new(),
             registered_at: None,
             since,

@@ -123,6 +123,7 @@ impl Core {
                 sha256: artifact.sha256.clone(),
                 tenant: tenant.clone(),
                 left_by: Vec::new(),
+                executable: false,
             };
             // Writing a link as JSON does not fail: it holds texts and numbers only.
             self.draft.records.extend(Record::put(&link).ok());

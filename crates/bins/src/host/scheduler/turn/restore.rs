@@ -147,6 +147,7 @@ impl Core {
             }
             let live = LiveWorker {
                 state_id: worker.state_id,
+                place: String::new(),
                 agent_version: worker.agent_version,
                 registered_at: worker.registered_at,
                 reason: worker.reason,

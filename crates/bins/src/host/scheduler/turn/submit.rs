@@ -144,7 +144,7 @@ impl Core {
         for (input, sha256) in &submission.spec.inputs {
             let (name, sha256) = (format!("in/{input}"), sha256.clone());
             let tenant = spec.asks().tenant.clone();
-            let link = ArtifactLink { job: id, name, sha256, tenant, left_by: Vec::new() };
+            let link = ArtifactLink { job: id, name, sha256, tenant, left_by: Vec::new(), executable: false };
             // As of results: this does not fail.
             self.draft.records.extend(Record::put(&link).ok());
         }

@@ -5,6 +5,7 @@ mod tries;
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,8 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use orlop_cloud::artifact::{Found, Shelf, collect, digest_of};
+use orlop_cloud::artifact::{FileMode, Found, Shelf, collect, digest_of};
 use orlop_cloud::runtime::worker::{AttemptEnd, AttemptId, Kept, Outcome, beneath};
+use orlop_core::error::Class;
 use orlop_core::spec::job::{JobSpec, Runtime};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -49,6 +51,20 @@ struct Input {
     name: String,
     path: String,
     sha256: String,
+    #[serde(default)]
+    form: InputForm,
+}
+
+/// What becomes of the content of an input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+enum InputForm {
+    /// A file that can be read.
+    #[default]
+    File,
+    /// A file that can be run too.
+    Program,
+    /// It is an archive, whose files are put there.
+    Folder,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,6 +74,16 @@ struct Output {
     required: bool,
 }
 
+impl Input {
+    /// Where it stands below a folder.
+    fn below(&self, folder: &Path) -> Result<PathBuf, Trouble> {
+        let path = beneath(&self.path);
+        let path = path.filter(|path| self.form == InputForm::Folder || !path.as_os_str().is_empty());
+        let path = path.ok_or_else(|| Trouble::Final("its path leads elsewhere".to_owned()))?;
+        Ok(folder.join(path))
+    }
+}
+
 impl Needs {
     /// What a specification asks for; none when that is nothing.
     pub(super) fn of(spec: &JobSpec) -> Option<Arc<Self>> {
@@ -65,6 +91,11 @@ impl Needs {
             name: file.name.clone(),
             path: file.path.clone(),
             sha256: file.sha256.clone().unwrap_or_default(),
+            form: match (file.unpack, file.executable) {
+                (true, _) => InputForm::Folder,
+                (false, true) => InputForm::Program,
+                (false, false) => InputForm::File,
+            },
         });
         let outputs = spec.artifacts_out.iter().map(|file| Output {
             name: file.name.clone(),
@@ -130,7 +161,11 @@ impl Files {
     /// Fetches what an attempt needs. Gives the folder with its inputs, or the reason of its failure.
     pub(super) async fn fetch(&self, id: AttemptId, needs: &Needs) -> Result<PathBuf, String> {
         let folder = self.inputs.join(id.to_string());
-        for input in &needs.inputs {
+        self.folders(&folder, needs).await.map_err(|trouble| format!("artifact_fetch: {}", trouble.why()))?;
+        // Links come with folders only, so nothing that follows is written through one.
+        let (folders, files): (Vec<&Input>, Vec<&Input>) =
+            needs.inputs.iter().partition(|input| input.form == InputForm::Folder);
+        for input in files.into_iter().chain(folders) {
             let mut tries = Tries::new(self.leaving.subscribe());
             while let Err(trouble) = self.input(id, &folder, input).await {
                 tries.again(trouble).await.map_err(|trouble| match trouble {
@@ -142,17 +177,36 @@ impl Files {
         Ok(folder)
     }
 
+    /// Makes the folders that inputs stand in, which nothing that comes later replaces.
+    async fn folders(&self, folder: &Path, needs: &Needs) -> Result<(), Trouble> {
+        let (folder, inputs) = (folder.to_owned(), needs.inputs.clone());
+        blocking(move || {
+            remove(&folder);
+            fs::create_dir_all(&folder)?;
+            for input in &inputs {
+                let target = input.below(&folder)?;
+                let made = if input.form == InputForm::Folder { Some(target.as_path()) } else { target.parent() };
+                made.map_or(Ok(()), fs::create_dir_all)?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
     async fn input(&self, id: AttemptId, folder: &Path, input: &Input) -> Result<(), Trouble> {
-        let relative = beneath(&input.path).filter(|path| !path.as_os_str().is_empty());
-        let relative = relative.ok_or_else(|| Trouble::Final("its path leads elsewhere".to_owned()))?;
-        let target = folder.join(relative);
+        let target = input.below(folder)?;
         for last in [false, true] {
-            let (cache, sha256, target) = (self.cache.clone(), input.sha256.clone(), target.clone());
+            let (cache, sha256, target, form) = (self.cache.clone(), input.sha256.clone(), target.clone(), input.form);
             let there = blocking(move || {
-                if let Some(parent) = target.parent() {
-                    fs::create_dir_all(parent)?;
-                }
-                cache.deliver(&sha256, &target).map_err(|error| Trouble::Passing(error.chain()))
+                let delivered = match form {
+                    InputForm::File => cache.deliver(&sha256, &target, FileMode::ReadOnly),
+                    InputForm::Program => cache.deliver(&sha256, &target, FileMode::Executable),
+                    InputForm::Folder => cache.unpack(&sha256, &target),
+                };
+                delivered.map_err(|error| match error.class {
+                    Class::Invalid => Trouble::Final(error.chain()),
+                    _ => Trouble::Passing(error.chain()),
+                })
             });
             if there.await? {
                 return Ok(());
@@ -296,23 +350,22 @@ impl Files {
     ) -> Result<(String, u64), Trouble> {
         let client = self.link.artifacts().await?;
         let opened = fs::File::open(&file.path)?;
-        let claimed = opened.metadata()?.len();
-        if upload.is_none() && claimed > LARGE {
-            let (name, attempt) = (name.to_owned(), Some(remote(id)));
-            let begun = client.begin(Beginning { name, bytes: claimed, sha256: None, attempt, upload: None }).await?;
-            *upload = Some(begun.upload);
+        let metadata = opened.metadata()?;
+        let beginning = Beginning {
+            name: name.to_owned(),
+            bytes: metadata.len(),
+            attempt: Some(remote(id)),
+            executable: metadata.mode() & 0o100 != 0,
+            ..Beginning::default()
+        };
+        if upload.is_none() && beginning.bytes > LARGE {
+            *upload = Some(client.begin(beginning.clone()).await?.upload);
         }
         let wanted = CancelOnDrop::default();
         let mut reading = CancellableFile { file: opened, wanted: Arc::clone(&wanted.0) };
         let (sha256, bytes) = blocking(move || Ok(digest_of(&mut reading)?)).await?;
         drop(wanted);
-        let beginning = Beginning {
-            name: name.to_owned(),
-            bytes,
-            sha256: Some(sha256.clone()),
-            attempt: Some(remote(id)),
-            upload: upload.clone(),
-        };
+        let beginning = Beginning { bytes, sha256: Some(sha256.clone()), upload: upload.clone(), ..beginning };
         let begun = match client.begin(beginning).await {
             // It rested too long, or its server has forgotten it: all of it is sent again.
             Err(refusal) if refusal.code == Code::NotFound && upload.take().is_some() => {

@@ -89,7 +89,7 @@ impl Core {
             let next = self.pass_slot(Some(kind), id)?;
             self.held.extend(next);
         }
-        self.ledger.give_back(&id);
+        self.give_devices_back(&id);
         Ok(true)
     }
 

@@ -18,9 +18,10 @@ use orlop_core::time::Time;
 
 use crate::host::worker::artifacts::Needs;
 use crate::host::worker::clock::{Clock, micros};
+use crate::host::worker::extras::ExtrasLedger;
 use crate::host::worker::gpus::{Charged, Gpu, Ledger};
 use crate::host::worker::specs::Specs;
-use crate::host::worker::work::{Kind, Work, local, plan, remote};
+use crate::host::worker::work::{Devices, Kind, Work, local, plan, remote};
 use crate::telemetry::trace::Tracer;
 use crate::wire::attempt::{AssignJob, Mode};
 use crate::wire::session::{Lease, Slots};
@@ -93,6 +94,7 @@ pub(in crate::host::worker) struct Core {
     lease: Lease,
     clock: Clock,
     ledger: Ledger,
+    extras: ExtrasLedger,
     runtimes: Vec<Runtime>,
     attempts: BTreeMap<AttemptId, Attempt>,
     /// Attempts that may start when the lease is renewed.
@@ -105,7 +107,12 @@ pub(in crate::host::worker) struct Core {
 }
 
 impl Core {
-    pub(in crate::host::worker) fn new(spool: Spool, gpus: Vec<Gpu>, runtimes: Vec<Runtime>) -> Self {
+    pub(in crate::host::worker) fn new(
+        spool: Spool,
+        gpus: Vec<Gpu>,
+        extras: &BTreeMap<String, u64>,
+        runtimes: Vec<Runtime>,
+    ) -> Self {
         Self {
             spool,
             slots: Slots::default(),
@@ -113,6 +120,7 @@ impl Core {
             lease: Lease::default(),
             clock: Clock::new(Instant::now()),
             ledger: Ledger::new(gpus),
+            extras: ExtrasLedger::new(extras),
             runtimes,
             attempts: BTreeMap::new(),
             held: VecDeque::new(),
@@ -160,30 +168,31 @@ impl Core {
         }
         // Who inherits a slot gets its devices with it.
         let inherits = assign.mode == Mode::Inherit && !self.slots.is_vacant(&work.kind);
-        let charged = Charged { hint: &assign.device_hint, kind: assign.gpu.as_deref() };
-        let gpus = if inherits { Some(Vec::new()) } else { self.ledger.take(id, &work.gpus, charged) };
-        let Some(gpus) = gpus else {
-            return self.spool.rejected(id, "gpu");
+        let devices = if inherits { Ok(Devices::to_come(&work)) } else { self.take_devices(id, &work, &assign) };
+        let devices = match devices {
+            Ok(devices) => devices,
+            Err(lacking) => return self.spool.rejected(id, lacking),
         };
         let mode = assign.mode;
         let traced = self.traced.take_on(id, &assign.traceparent, &assign.correlation_id);
         let trace =
             if traced { (assign.traceparent.clone(), assign.correlation_id.clone()) } else { Default::default() };
-        let plan = match plan(assign, &work, gpus) {
+        let plan = match plan(assign, &work, devices) {
             Ok(plan) => plan,
             Err(reason) => {
                 self.traced.forget(id);
-                self.ledger.give_back(&id);
+                self.give_devices_back(&id);
                 return self.spool.rejected(id, &reason);
             }
         };
         let keep = work.spec.log.on_full == orlop_cloud::runtime::worker::OnFull::Block;
         let (runtime, cpu_m, memory_bytes) = (work.runtime, work.cpu_m, work.memory_bytes);
         let needs = work.needs.as_deref().cloned();
-        let ((traceparent, correlation_id), gpus) = (trace, plan.gpus.clone());
-        let taken = Taken { runtime, cpu_m, memory_bytes, gpus, needs, traceparent, correlation_id };
+        let ((traceparent, correlation_id), gpus, extras) = (trace, plan.gpus.clone(), plan.extras.clone());
+        let taken = Taken { runtime, cpu_m, memory_bytes, gpus, extras, needs, traceparent, correlation_id };
         self.spool.accepted(id, &taken.encode(), keep)?;
-        let taken = (inherits && work.gpus.count > 0).then(|| Box::new(taken));
+        let has_devices = work.gpus.count > 0 || !work.extras.is_empty();
+        let taken = (inherits && has_devices).then(|| Box::new(taken));
         self.take_on(id, &work, (plan, taken));
         let starts = match mode {
             Mode::Now => {
@@ -218,11 +227,31 @@ impl Core {
             && let Some(mut taken) = taken.take()
         {
             plan.gpus = self.ledger.pass(&id, next);
+            self.extras.pass(&id, next, &mut plan.extras);
             taken.gpus.clone_from(&plan.gpus);
+            taken.extras.clone_from(&plan.extras);
             self.spool.amended(next, &taken.encode())?;
         }
-        self.ledger.give_back(&id);
+        self.give_devices_back(&id);
         Ok(next)
+    }
+
+    /// Picks the devices and units of an attempt; else what is lacking.
+    fn take_devices(&mut self, id: AttemptId, work: &Work, assign: &AssignJob) -> Result<Devices, &'static str> {
+        let charged = Charged { hint: &assign.device_hint, kind: assign.gpu.as_deref() };
+        let gpus = self.ledger.take(id, &work.gpus, charged).ok_or("gpu")?;
+        match self.extras.take(id, &work.extras) {
+            Some(extras) => Ok(Devices { gpus, extras }),
+            None => {
+                self.ledger.give_back(&id);
+                Err("extra")
+            }
+        }
+    }
+
+    fn give_devices_back(&mut self, id: &AttemptId) {
+        self.ledger.give_back(id);
+        self.extras.give_back(id);
     }
 
     /// Starts an attempt that has a slot, or holds it until there is a lease.
@@ -335,10 +364,11 @@ impl Core {
 
     /// An attempt of an earlier agent that goes on.
     pub(in crate::host::worker) fn adopt(&mut self, recovered: &Recovered) {
-        let Taken { runtime, cpu_m, memory_bytes, gpus, needs, traceparent, correlation_id } =
+        let Taken { runtime, cpu_m, memory_bytes, gpus, extras, needs, traceparent, correlation_id } =
             Taken::decode(&recovered.body);
         self.traced.take_on(recovered.id, &traceparent, &correlation_id);
         self.ledger.hold(recovered.id, &gpus);
+        self.extras.hold(recovered.id, &extras);
         let started_at = recovered.started.as_ref().map(|started| started.at);
         let (needs, state) = (needs.map(Arc::new), State::Running(started_at));
         let attempt = Attempt { runtime, kind: None, cpu_m, memory_bytes, needs, state };

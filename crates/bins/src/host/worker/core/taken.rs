@@ -1,6 +1,6 @@
 //! What an agent that starts later needs to know of an attempt. Owns its form in the spool.
 
-use orlop_cloud::runtime::worker::GpuDevice;
+use orlop_cloud::runtime::worker::{ExtraUnits, GpuDevice};
 use orlop_core::spec::job::Runtime;
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +17,8 @@ pub(in crate::host::worker) struct Taken {
     pub(super) memory_bytes: u64,
     #[serde(rename = "g", default, skip_serializing_if = "Vec::is_empty")]
     pub(super) gpus: Vec<GpuDevice>,
+    #[serde(rename = "x", default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) extras: Vec<ExtraUnits>,
     #[serde(rename = "a", default, skip_serializing_if = "Option::is_none")]
     pub(super) needs: Option<Needs>,
     /// The context of its trace, where that is kept.

@@ -36,6 +36,9 @@ use crate::wire::worker::{ProtocolRange, Registration};
 /// How long the server may take for its first frame.
 const FIRST_FRAME: Duration = Duration::from_secs(10);
 
+/// A session that is over sooner was none: the next one is asked for after a pause.
+const SETTLED: Duration = Duration::from_secs(10);
+
 /// What the agent is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Wish {
@@ -123,6 +126,8 @@ impl Session {
     /// Works until the agent is to end and has ended.
     pub(super) async fn run(mut self) {
         let mut backoff = Backoff::new(self.options.backoff);
+        // Whether the session before was over at once too: then a new one is not asked for without a pause.
+        let mut again = false;
         loop {
             let begun = Instant::now();
             let left = self.once().await;
@@ -148,7 +153,9 @@ impl Session {
                 }
             }
             backoff.ended(begun.elapsed());
-            let fresh = matches!(error, LinkError::SessionOver(_));
+            let over = matches!(error, LinkError::SessionOver(_));
+            let fresh = over && !again;
+            again = over && begun.elapsed() < SETTLED;
             let wait = if fresh { asked } else { backoff.next(random(), asked) };
             let asked_to = matches!(error, LinkError::Later(..));
             if self.rest(wait, asked_to).await {
@@ -217,6 +224,7 @@ impl Session {
             agent_version: env!("CARGO_PKG_VERSION").to_owned(),
             boot_id: boot_id(),
             state_id: self.state.id.clone(),
+            state_place: self.state.place.clone(),
         };
         let registered = self.link.register(registration).await?;
         if !self.state.see(registered.epoch).map_err(spool_failed)? {

@@ -220,6 +220,20 @@ async fn s6_a_refused_worker_tries_again_and_says_so() {
     assert_eq!(bed.server.registrations.lock().unwrap().len(), 2);
 }
 
+/// As when another agent of the same name takes every session over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_whose_sessions_end_at_once_asks_for_new_ones_after_pauses() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bed = Bed::with(dir.path(), |options| options.backoff = Duration::from_secs(60)).await;
+    *bed.server.busy.lock().unwrap() = Some(LinkError::SessionOver("taken over".to_owned()));
+    bed.stream.to.send(Err(LinkError::SessionOver("taken over".to_owned()))).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let registrations = bed.server.registrations.lock().unwrap().len();
+    assert!((2..10).contains(&registrations), "the first one at once, further ones seldom: {registrations}");
+    *bed.server.busy.lock().unwrap() = None;
+    bed.next_stream().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s4_a_certificate_is_renewed_by_registering_again_while_work_goes_on() {
     let dir = tempfile::tempdir().unwrap();

@@ -49,7 +49,7 @@ impl ArtifactHost for Shelf {
 async fn s4_uploads_answer_with_the_stored_offset_and_downloads_begin_anywhere() {
     let served = Served::start(None).await;
     let client = ArtifactClient::new(served_channel(&served).await, None).unwrap();
-    let beginning = Beginning { name: "a".into(), bytes: 6, sha256: None, attempt: None, upload: None };
+    let beginning = Beginning { name: "a".into(), bytes: 6, ..Beginning::default() };
     let begun = client.begin(beginning.clone()).await.unwrap();
     assert_eq!(begun, Begun { upload: "u-a".into(), committed: 0, stored: false });
     let of_a_worker = Beginning {

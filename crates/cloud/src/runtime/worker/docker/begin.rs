@@ -3,7 +3,7 @@
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -193,8 +193,12 @@ fn open_to_all(dir: &Path, secrets: Option<&Path>) -> io::Result<()> {
         fs::set_permissions(&dir, Permissions::from_mode(0o777))?;
         for entry in fs::read_dir(&dir)? {
             let entry = entry?;
-            if entry.file_type()?.is_dir() {
+            let found = entry.metadata()?;
+            if found.is_dir() {
                 below.push(entry.path());
+            } else if found.is_file() && inputs::is_writable(&found) {
+                let mode = if found.mode() & 0o100 == 0 { 0o666 } else { 0o777 };
+                fs::set_permissions(entry.path(), Permissions::from_mode(mode))?;
             }
         }
     }

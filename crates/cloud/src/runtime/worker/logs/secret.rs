@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use base64::Engine as _;
+use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
 
 use crate::runtime::logs::Masker;
@@ -25,7 +25,19 @@ fn forms(value: &str) -> Vec<String> {
     for text in [value, value.trim()] {
         all.extend([STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD].iter().map(|code| code.encode(text)));
     }
+    for code in [STANDARD_NO_PAD, URL_SAFE_NO_PAD] {
+        all.extend((0..3).filter_map(|before| within(value.trim(), before, &code)));
+    }
     all
+}
+
+/// What base64 of a longer text shows of a value which begins `before` bytes after a multiple of three: all characters that
+/// stand for nothing but the value. None where these are too few to tell.
+fn within(value: &str, before: usize, code: &impl Engine) -> Option<String> {
+    let mut bytes = vec![0; before];
+    bytes.extend_from_slice(value.as_bytes());
+    let (first, end) = ((before * 8).div_ceil(6), bytes.len() * 8 / 6);
+    code.encode(&bytes).get(first..end).filter(|text| text.len() >= SECRET_MIN).map(str::to_owned)
 }
 
 /// As in a URL, everything but unreserved characters escaped.
@@ -51,6 +63,31 @@ fn json(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As in the header of a request: the name of a user stands before the value.
+    #[test]
+    fn a_value_in_base64_of_a_longer_text_is_masked_wherever_it_begins() {
+        for value in ["hunter22", "wörd", "a?b>c~d", "0123456789abcdef0"] {
+            let masker = masker([value]);
+            let shown = |text: &str| masker.mask_text(&STANDARD.encode(text));
+            for before in ["u:", "me:", "you:", "user:", ""] {
+                for after in ["", "!", "!!", "!!!", "\n"] {
+                    let shown = shown(&format!("{before}{value}{after}"));
+                    assert!(shown.contains("***"), "{before}{value}{after}: {shown}");
+                    // At most the characters at the borders are left, which stand for parts of a byte.
+                    let around = STANDARD.encode(before).len() + STANDARD.encode(after).len() + 4 + "***".len();
+                    assert!(shown.len() <= around, "{before}{value}{after}: {shown}");
+                }
+            }
+        }
+        let basic = STANDARD.encode("user:hunter22");
+        assert_eq!(
+            masker(["hunter22"]).mask_text(&format!("authorization: Basic {basic}")),
+            "authorization: Basic dXNlcjp***g=="
+        );
+        let url = URL_SAFE.encode("x?>?>?>?>y");
+        assert!(masker(["?>?>?>?>"]).mask_text(&url).contains("***"));
+    }
 
     #[test]
     fn s6_values_and_their_encodings_are_masked() {

@@ -2,7 +2,7 @@
 //! leaves nothing behind; never keeps what it started.
 
 use std::ffi::{CString, OsStr};
-use std::fs::DirBuilder;
+use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::DirBuilderExt;
@@ -25,7 +25,7 @@ use crate::runtime::worker::event::Started;
 use crate::runtime::worker::inputs;
 use crate::runtime::worker::logs::masker;
 use crate::runtime::worker::outputs;
-use crate::runtime::worker::plan::{AttemptPlan, beneath, expand};
+use crate::runtime::worker::plan::{AttemptPlan, beneath};
 
 /// Why an attempt could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -222,26 +222,36 @@ fn launch(
 /// The directory the command runs in, where it is not the attempt's own.
 fn working_dir(plan: &AttemptPlan, dir: &Path) -> Result<Option<PathBuf>, Refused> {
     let Some(wanted) = &plan.spec.working_dir else { return Ok(None) };
-    let wanted = expand(wanted, &plan.id);
+    let wanted = plan.text(wanted).into_owned();
     let Some(below) = beneath(&wanted) else {
         return Err(Refused::WorkingDir(wanted, "is not below the attempt's own".to_owned()));
     };
-    let place = dir.join(below);
-    match DirBuilder::new().recursive(true).mode(0o700).create(&place) {
-        Ok(()) => Ok(Some(place)),
-        // A file of the job's inputs is in its place.
-        Err(error) if matches!(error.kind(), ErrorKind::NotADirectory | ErrorKind::AlreadyExists) => {
-            Err(Refused::WorkingDir(wanted, format!("cannot be made: {error}")))
+    let mut place = dir.to_owned();
+    for name in below.components() {
+        place.push(name);
+        match DirBuilder::new().mode(0o700).create(&place) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                // It came with the job's inputs; a link could lead anywhere.
+                if !fs::symlink_metadata(&place).map_err(Refused::Directory)?.is_dir() {
+                    return Err(Refused::WorkingDir(
+                        wanted,
+                        "is no directory: an input stands in its place".to_owned(),
+                    ));
+                }
+            }
+            Err(error) => return Err(Refused::Directory(error)),
         }
-        Err(error) => Err(Refused::Directory(error)),
     }
+    Ok(Some(place))
 }
 
 fn argv(plan: &AttemptPlan) -> Result<Vec<CString>, Refused> {
     if plan.spec.argv.is_empty() {
         return Err(Refused::Empty);
     }
-    let encode =
-        |text: &String| CString::new(expand(text, &plan.id)).map_err(|_| Refused::Bytes("an argument".to_owned()));
+    let encode = |text: &String| {
+        CString::new(plan.text(text).into_owned()).map_err(|_| Refused::Bytes("an argument".to_owned()))
+    };
     plan.spec.argv.iter().map(encode).collect()
 }

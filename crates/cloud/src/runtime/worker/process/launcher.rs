@@ -16,7 +16,7 @@ use orlop_core::error::{Class, PortError};
 use orlop_core::named::Named;
 use serde::{Deserialize, Serialize};
 
-use super::spawn::SHELL;
+use super::spawn::{BUSY_PAUSE, BUSY_TRIES, SHELL};
 use super::unstartable::{self, is_shell_script};
 use crate::runtime::confidential;
 use crate::runtime::process::ShimProgram;
@@ -174,6 +174,13 @@ pub fn launch(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let complaint = match prepared(arguments.into_iter()) {
         Ok((program, mut command)) => {
             let mut error = command.exec();
+            for _ in 0..BUSY_TRIES {
+                if error.kind() != io::ErrorKind::ExecutableFileBusy {
+                    break;
+                }
+                std::thread::sleep(BUSY_PAUSE);
+                error = command.exec();
+            }
             if error.raw_os_error() == Some(nix::libc::ENOEXEC) && is_shell_script(&program) {
                 // A script that names no interpreter is for the standard shell.
                 let shell = OsStr::from_bytes(SHELL.to_bytes());

@@ -12,6 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::fchown;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -74,6 +75,11 @@ impl From<Errno> for NotSpawned {
     }
 }
 
+/// How often a program is tried whose file is open for writing: one that another thread is just starting may hold a file that was
+/// written a moment ago, such as an input. And the time between.
+pub(super) const BUSY_TRIES: u32 = 20;
+pub(super) const BUSY_PAUSE: Duration = Duration::from_millis(2);
+
 /// The standard shell.
 pub(super) const SHELL: &CStr = c"/bin/sh";
 
@@ -130,14 +136,20 @@ impl Spawner {
             actions.add_close(*fd)?;
         }
         chdir(command.dir)?;
-        let made = match posix_spawn(program.as_c_str(), &actions, &self.attributes, command.argv, command.env) {
-            // A script that names no interpreter is for the standard shell.
-            Err(Errno::ENOEXEC) if is_shell_script(&at) => {
-                let argv = shell_argv(&program, command.argv);
-                posix_spawn(SHELL, &actions, &self.attributes, &argv, command.env)
+        let run =
+            |program: &CStr, argv: &[CString]| posix_spawn(program, &actions, &self.attributes, argv, command.env);
+        let mut made = run(&program, command.argv);
+        for _ in 0..BUSY_TRIES {
+            if made != Err(Errno::ETXTBSY) {
+                break;
             }
-            made => made,
-        };
+            std::thread::sleep(BUSY_PAUSE);
+            made = run(&program, command.argv);
+        }
+        // A script that names no interpreter is for the standard shell.
+        if made == Err(Errno::ENOEXEC) && is_shell_script(&at) {
+            made = run(SHELL, &shell_argv(&program, command.argv));
+        }
         fchdir(&self.home)?;
         let pid = made.map_err(|error| NotSpawned::Command(error.into(), Some(at)))?.as_raw();
         drop((out_end, err_end));

@@ -4,12 +4,14 @@
 //! This program is the reaper of all it starts: whoever loses its parent becomes a child of its first thread, which
 //! starts nothing itself. So when an attempt's process is dead and that thread has no children, nothing of it is left,
 //! which is one read to find out. Otherwise a process is the attempt's when it is in its control group or session,
-//! carries its mark in its environment, or descends from one that does.
+//! carries its mark in its environment, works in its directory, holds the pipes of its output, or descends from one that
+//! does.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use nix::sys::signal::Signal;
 use rustix::process::{Pid, WaitOptions, waitpid};
@@ -18,6 +20,9 @@ use crate::runtime::process::cgroup::Cgroup;
 use crate::runtime::process::identity::{Identity, Stat, processes, stat};
 use crate::runtime::process::tree::below;
 use crate::runtime::worker::environ::MARK;
+
+/// Descriptors of a process that are looked at: those of its output come first.
+const MAX_FDS: usize = 1024;
 
 /// How the processes of an attempt are recognised.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +33,10 @@ pub(super) struct Kin<'a> {
     pub(super) mark: &'a str,
     /// Its control group.
     pub(super) group: Option<&'a Cgroup>,
+    /// Its directory.
+    pub(super) dir: &'a Path,
+    /// Inodes of the pipes that it writes to.
+    pub(super) pipes: &'a [u64],
     /// Whether orphans that nothing tells apart are its too: no other attempt runs and this program runs nothing else.
     pub(super) alone: bool,
 }
@@ -96,8 +105,24 @@ impl Orphans {
 impl Kin<'_> {
     /// Whether a process is recognised by itself.
     fn has(&self, found: &Stat) -> bool {
-        found.session == self.leader || marked(found.identity.pid, self.mark)
+        let pid = found.identity.pid;
+        found.session == self.leader || marked(pid, self.mark) || works_in(pid, self.dir) || self.writes(pid)
     }
+
+    /// Whether a process holds one of its pipes: whoever empties the environment and leaves the session keeps its output.
+    fn writes(&self, pid: i32) -> bool {
+        let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        entries.take(MAX_FDS).any(|entry| {
+            let target = fs::read_link(entry.path()).unwrap_or_default();
+            let inode = target.to_str().and_then(|text| text.strip_prefix("pipe:[")?.strip_suffix(']')?.parse().ok());
+            inode.is_some_and(|inode: u64| self.pipes.contains(&inode))
+        })
+    }
+}
+
+/// Whether a process has its working directory in a directory.
+pub(super) fn works_in(pid: i32, dir: &Path) -> bool {
+    fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd.starts_with(dir))
 }
 
 /// Whether a process was started with this mark in its environment.

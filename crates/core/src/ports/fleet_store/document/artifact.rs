@@ -47,6 +47,9 @@ pub struct ArtifactLink {
     /// Of a name of a tenant: which jobs left something under it since it was last uploaded by hand.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_by: Vec<LeftBy>,
+    /// Whether it is a file that can be run.
+    #[serde(default)]
+    pub executable: bool,
 }
 
 /// An element of a job that left an artifact under a name.
@@ -91,6 +94,9 @@ pub struct Upload {
     /// The job and the element that leave it; absent = it is uploaded by hand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_by: Option<(JobId, u32)>,
+    /// Whether it is a file that can be run.
+    #[serde(default)]
+    pub executable: bool,
 }
 
 impl Document for Upload {

@@ -141,8 +141,9 @@ pub(super) async fn every_typed_document_comes_back<S: FleetStore>(store: &S) ->
         &Artifact { sha256: sha256.clone(), bytes: 5, refs: 1, unreferenced_at: None, tenants: [t.clone()].into() },
     )
     .await?;
-    round(store, epoch, &ArtifactLink { job: super::id(4), name, sha256, tenant: t.clone(), left_by: Vec::new() })
-        .await?;
+    let (job, left_by) = (super::id(4), Vec::new());
+    round(store, epoch, &ArtifactLink { job, name, sha256, tenant: t.clone(), left_by, executable: true }).await?;
     let (expires_at, name, left_by) = (at(9), "n".to_owned(), Some((super::id(4), 7)));
-    round(store, epoch, &Upload { id, tenant: t, received: 1, total: 2, expires_at, name, left_by }).await
+    round(store, epoch, &Upload { id, tenant: t, received: 1, total: 2, expires_at, name, left_by, executable: true })
+        .await
 }

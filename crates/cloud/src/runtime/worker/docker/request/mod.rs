@@ -17,7 +17,7 @@ use crate::runtime::docker::image::Found;
 use crate::runtime::worker::attempt::AttemptId;
 use crate::runtime::worker::environ::{self, Places};
 use crate::runtime::worker::outputs;
-use crate::runtime::worker::plan::{AttemptPlan, GpuDevice, beneath, expand};
+use crate::runtime::worker::plan::{AttemptPlan, GpuDevice, beneath};
 
 /// The attempt, and of which worker and agent it is.
 const REF: &str = "orlop.ref";
@@ -111,7 +111,7 @@ pub(super) fn body(
     ground: Ground<'_>,
 ) -> Result<ContainerCreateBody, String> {
     let spec = &plan.spec;
-    let argv: Vec<String> = spec.argv.iter().map(|text| expand(text, &plan.id)).collect();
+    let argv: Vec<String> = spec.argv.iter().map(|text| plan.text(text).into_owned()).collect();
     let labels = [(REF, plan.id.to_string()), (WORKER, options.worker.clone()), (AGENT, options.mark.clone())];
     Ok(ContainerCreateBody {
         image: spec.image.clone(),
@@ -149,7 +149,7 @@ fn working_dir(plan: &AttemptPlan, image: &Found) -> Result<Option<String>, Stri
         let own = image.working_dir.is_empty() || image.working_dir == "/";
         return Ok(own.then(|| WORK.to_owned()));
     };
-    let wanted = expand(wanted, &plan.id);
+    let wanted = plan.text(wanted);
     match beneath(&wanted) {
         Some(path) => Ok(Some(Path::new(WORK).join(path).display().to_string())),
         None => Err(format!("the working directory `{wanted}` is not below the attempt's own")),
