@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -103,10 +102,6 @@ pub(super) struct BodyParts {
     pub(super) pid: i32,
     pub(super) end: OwnedFd,
     dir: PathBuf,
-    /// The same without links on the way, as the kernel names it.
-    real_dir: PathBuf,
-    /// Inodes of its pipes.
-    pipes: Vec<u64>,
     secrets: Option<PathBuf>,
     mark: String,
     masker: Option<Arc<Masker>>,
@@ -128,11 +123,8 @@ impl Life {
     pub(super) fn new(body: Body) -> Self {
         let Body { plan, pid, end, out, err, dir, secrets, mark, masker, group, started, started_at } = body;
         let cutter = Cutter::new(plan.spec.log, masker.clone());
-        // What cannot be looked at recognises nobody.
-        let pipes = [&out, &err].into_iter().filter_map(|pipe| Some(pipe.metadata().ok()?.ino())).collect();
-        let real_dir = dir.canonicalize().unwrap_or_else(|_| dir.clone());
         Self {
-            body: BodyParts { plan, pid, end, dir, real_dir, pipes, secrets, mark, masker, group, started, started_at },
+            body: BodyParts { plan, pid, end, dir, secrets, mark, masker, group, started, started_at },
             pipes: [Some(out), Some(err)],
             paused: false,
             fresh: Vec::new(),
@@ -215,17 +207,17 @@ impl Life {
         }
     }
 
-    fn kin<'a>(body: &'a BodyParts, shared: &Shared) -> Kin<'a> {
+    fn kin<'a>(body: &'a BodyParts, pipes: &'a [Option<File>], shared: &'a Shared) -> Kin<'a> {
         let alone = shared.options.exclusive && shared.live.load(Ordering::Relaxed) == 1;
-        let (mark, group, dir) = (&body.mark, body.group.as_ref(), body.real_dir.as_path());
-        Kin { leader: body.pid, mark, group, dir, pipes: &body.pipes, alone }
+        let (mark, group) = (&body.mark, body.group.as_ref());
+        Kin { leader: body.pid, mark, group, work: &shared.real_work, id: body.plan.id, pipes, alone }
     }
 
     fn kill(&mut self, at: Instant, shared: &Shared, pass: u32) {
         if let Some(group) = &self.body.group {
             group.kill();
         }
-        let kin = Self::kin(&self.body, shared);
+        let kin = Self::kin(&self.body, &self.pipes, shared);
         // What cannot be looked at now is looked at again.
         let whole = shared.orphans.whole(&kin).unwrap_or_default();
         self.immune = sweep::kill(&whole);
@@ -241,7 +233,7 @@ impl Life {
     }
 
     fn sweep(&mut self, at: Instant, shared: &Shared, starters: &BTreeSet<i32>, pass: u32) {
-        let kin = Self::kin(&self.body, shared);
+        let kin = Self::kin(&self.body, &self.pipes, shared);
         match shared.orphans.left(&kin, starters) {
             Ok(left) if left.is_empty() => self.phase = Phase::Over,
             Ok(left) => {

@@ -24,6 +24,8 @@ pub(super) struct Shared {
     /// Attempts that run.
     pub(super) live: AtomicUsize,
     pub(super) directories: Directories,
+    /// Where the directories of attempts are, as the kernel names it.
+    pub(super) real_work: PathBuf,
 }
 
 impl Shared {
@@ -37,8 +39,8 @@ impl Shared {
         if !options.users {
             directories = directories.using_again()?;
         }
-        let orphans = Orphans::new()?;
-        Ok(Arc::new(Self { events, options, orphans, groups, live: AtomicUsize::new(0), directories }))
+        let (orphans, live, real_work) = (Orphans::new()?, AtomicUsize::new(0), options.work.canonicalize()?);
+        Ok(Arc::new(Self { events, options, orphans, groups, live, directories, real_work }))
     }
 
     /// The directory of an attempt.

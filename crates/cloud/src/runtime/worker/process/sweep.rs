@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt as _};
 use std::path::Path;
 
 use nix::sys::signal::Signal;
@@ -19,6 +19,7 @@ use rustix::process::{Pid, WaitOptions, waitpid};
 use crate::runtime::process::cgroup::Cgroup;
 use crate::runtime::process::identity::{Identity, Stat, processes, stat};
 use crate::runtime::process::tree::below;
+use crate::runtime::worker::attempt::AttemptId;
 use crate::runtime::worker::environ::MARK;
 
 /// Descriptors of a process that are looked at: those of its output come first.
@@ -33,10 +34,12 @@ pub(super) struct Kin<'a> {
     pub(super) mark: &'a str,
     /// Its control group.
     pub(super) group: Option<&'a Cgroup>,
-    /// Its directory.
-    pub(super) dir: &'a Path,
-    /// Inodes of the pipes that it writes to.
-    pub(super) pipes: &'a [u64],
+    /// The directory of all attempts, as the kernel names it.
+    pub(super) work: &'a Path,
+    /// Which attempt it is.
+    pub(super) id: AttemptId,
+    /// The pipes that it writes to; none where nobody does any more.
+    pub(super) pipes: &'a [Option<File>],
     /// Whether orphans that nothing tells apart are its too: no other attempt runs and this program runs nothing else.
     pub(super) alone: bool,
 }
@@ -106,22 +109,30 @@ impl Kin<'_> {
     /// Whether a process is recognised by itself.
     fn has(&self, found: &Stat) -> bool {
         let pid = found.identity.pid;
-        found.session == self.leader || marked(pid, self.mark) || works_in(pid, self.dir) || self.writes(pid)
+        found.session == self.leader
+            || marked(pid, self.mark)
+            || works_in(pid, &self.work.join(self.id.to_string()))
+            || self.writes(pid)
     }
 
     /// Whether a process holds one of its pipes: whoever empties the environment and leaves the session keeps its output.
     fn writes(&self, pid: i32) -> bool {
+        let inode_of = |pipe: &File| pipe.metadata().ok().map(|found| found.ino());
+        let pipes: Vec<u64> = self.pipes.iter().flatten().filter_map(inode_of).collect();
+        if pipes.is_empty() {
+            return false;
+        }
         let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
         entries.take(MAX_FDS).any(|entry| {
             let target = fs::read_link(entry.path()).unwrap_or_default();
             let inode = target.to_str().and_then(|text| text.strip_prefix("pipe:[")?.strip_suffix(']')?.parse().ok());
-            inode.is_some_and(|inode: u64| self.pipes.contains(&inode))
+            inode.is_some_and(|inode: u64| pipes.contains(&inode))
         })
     }
 }
 
 /// Whether a process has its working directory in a directory.
-pub(super) fn works_in(pid: i32, dir: &Path) -> bool {
+fn works_in(pid: i32, dir: &Path) -> bool {
     fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd.starts_with(dir))
 }
 
