@@ -115,7 +115,8 @@ impl Kin<'_> {
             || self.writes(pid)
     }
 
-    /// Whether a process holds one of its pipes: whoever empties the environment and leaves the session keeps its output.
+    /// Whether a process writes to one of its pipes: whoever empties the environment and leaves the session keeps its output. The
+    /// ends that are read are this program's, and for a moment those of whatever it is about to start.
     fn writes(&self, pid: i32) -> bool {
         let inode_of = |pipe: &File| pipe.metadata().ok().map(|found| found.ino());
         let pipes: Vec<u64> = self.pipes.iter().flatten().filter_map(inode_of).collect();
@@ -124,6 +125,10 @@ impl Kin<'_> {
         }
         let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
         entries.take(MAX_FDS).any(|entry| {
+            let writes = |link: fs::Metadata| link.mode() & 0o600 == 0o200;
+            if !entry.metadata().is_ok_and(writes) {
+                return false;
+            }
             let target = fs::read_link(entry.path()).unwrap_or_default();
             let inode = target.to_str().and_then(|text| text.strip_prefix("pipe:[")?.strip_suffix(']')?.parse().ok());
             inode.is_some_and(|inode: u64| pipes.contains(&inode))
