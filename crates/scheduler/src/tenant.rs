@@ -132,6 +132,13 @@ impl Tenant {
         self.settings.status != TenantStatus::Paused
     }
 
+    /// Whether its placements have any limit.
+    pub(crate) fn is_limited(&self) -> bool {
+        let quota = &self.quota;
+        let limits = quota.max_running_jobs.or(quota.max_cpu_m).or(quota.max_memory_bytes).or(quota.max_gpus);
+        limits.is_some() || !quota.max_gpus_by_kind.is_empty()
+    }
+
     /// Greatest share of the fleet that it holds, per weight: the key of fair division.
     pub(crate) fn weighted_share(&self, table: &Table) -> f64 {
         self.dominant_share(table) / f64::from(self.settings.weight.max(1))
@@ -222,9 +229,7 @@ impl Tenant {
     /// Tells every limit of placements with what is used of it and what one attempt of a request would add.
     pub(crate) fn limits<'a>(&'a self, request: &Request, dims: &Dims, mut tell: impl FnMut(PlacementLimit<'a>)) {
         let quota = &self.quota;
-        if quota.max_running_jobs.or(quota.max_cpu_m).or(quota.max_memory_bytes).or(quota.max_gpus).is_none()
-            && quota.max_gpus_by_kind.is_empty()
-        {
+        if !self.is_limited() {
             return;
         }
         let amount = |dim: usize| u64::try_from(request.amount(dim)).unwrap_or(0);

@@ -133,6 +133,7 @@ impl Scheduler {
         if held.is_empty() {
             self.held_back.remove(&key);
         }
+        self.note_queue(key.0);
     }
 
     /// Brings tasks back into their queues: as many as other workers have room for now, and the first where no worker has, so

@@ -76,6 +76,9 @@ impl Scheduler {
         }
         (worker.state, worker.since) = (to, now);
         self.revision = revision;
+        if from.is_schedulable() != to.is_schedulable() {
+            self.note_fleet();
+        }
         effects.push(Effect::WorkerChanged { worker: key, from: Some(from), to, reason, revision });
         self.refresh_open(number);
         if to.is_terminal() {
@@ -95,6 +98,7 @@ impl Scheduler {
             && !worker.reserved
             && self.table.is_whole(place);
         self.fleet_moved |= worker.reserved;
+        self.note_worker(number);
         if open != self.table.is_open(place) {
             self.fleet_moved = true;
             self.table.set_open(place, open);
@@ -107,6 +111,7 @@ impl Scheduler {
     /// A worker has left for good: its attempts are lost, its row goes.
     fn depart(&mut self, number: u32, effects: &mut Vec<Effect>) {
         self.leaving.remove(&number);
+        self.note_fleet();
         for slot in self.attempts_on(number) {
             if !self.must_wait(slot) {
                 self.abandon(slot, effects);
@@ -216,6 +221,7 @@ impl Scheduler {
         let place = self.table.enter(number, kind, &total);
         self.worker_mut(number)?.place = place;
         self.fleet_changed = true;
+        self.note_fleet();
         Ok(())
     }
 
@@ -228,6 +234,7 @@ impl Scheduler {
         if self.dims.len() != known || self.table_dims != known {
             self.classes.widen(&self.dims, &mut self.requests);
             self.table_dims = self.dims.len();
+            self.forget_heads();
             // Limits may allow a kind of device that is new, and did not allow those before.
             for tenant in (0..self.tenants.len()).filter_map(|tenant| u32::try_from(tenant).ok()) {
                 self.limits_changed(tenant);
@@ -258,6 +265,7 @@ impl Scheduler {
             let (kind, total) = self.shape(number, &capabilities)?;
             self.table.resize(place, kind, &total);
             self.fleet_changed = true;
+            self.note_fleet();
             self.refresh_open(number);
             self.note_growth(number);
             if !self.table.is_whole(place) {
@@ -277,6 +285,7 @@ impl Scheduler {
             return Err(EventError::UnknownWorker(key));
         }
         worker.cordoned = cordoned;
+        self.note_fleet();
         self.refresh_open(number);
         Ok(())
     }
@@ -297,6 +306,7 @@ impl Scheduler {
         let shutdown = order.host_shutdown || worker.drain.is_some_and(|known| known.host_shutdown);
         worker.drain = Some(DrainOrder { host_shutdown: shutdown, ..order });
         self.leaving.insert(number);
+        self.note_fleet();
         if !pending {
             let to = self.worker_step(number, worker::Event::DrainRequested, &[])?;
             self.move_worker(number, to, WorkerReason::Drained, effects);
@@ -328,6 +338,7 @@ impl Scheduler {
             let to = self.worker_step(number, worker::Event::DrainWithdrawn, held)?;
             self.worker_mut(number)?.drain = None;
             self.leaving.remove(&number);
+            self.note_fleet();
             self.move_worker(number, to, WorkerReason::Plain, effects);
             return Ok(());
         }
@@ -336,6 +347,7 @@ impl Scheduler {
         }
         self.worker_mut(number)?.drain = None;
         self.leaving.remove(&number);
+        self.note_fleet();
         self.refresh_open(number);
         Ok(())
     }

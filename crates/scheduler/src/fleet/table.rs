@@ -245,6 +245,19 @@ impl Table {
         self.blocks.get(block).is_some_and(|known| known.open >> lane & 1 == 1)
     }
 
+    /// Places that are open, of blocks with one of these kinds modulo 64.
+    pub(crate) fn open_places(&self, kinds: u64) -> impl Iterator<Item = u32> {
+        let blocks = (0_u32..).zip(&self.blocks).filter(move |(_, block)| block.kinds & kinds != 0);
+        blocks.flat_map(|(number, block)| {
+            let mut open = block.open;
+            std::iter::from_fn(move || {
+                let lane = open.trailing_zeros();
+                open &= open.wrapping_sub(1);
+                (lane < 64).then_some(number * 64 + lane)
+            })
+        })
+    }
+
     /// Whether no dimension of a worker is overdrawn.
     pub(crate) fn is_whole(&self, place: u32) -> bool {
         self.free.iter().all(|column| cell(column, place).unwrap_or(0) >= 0)
