@@ -33,9 +33,7 @@ impl Scheduler {
                 kept.seen.tried = true;
                 kept.seen.touched.clear();
             }
-            for old in &mut self.heads.oldest {
-                old.fresh = std::mem::take(&mut old.again);
-            }
+            self.heads.note_tried();
             self.changes.grown.clear();
         }
         self.heads.trying = false;
@@ -43,8 +41,8 @@ impl Scheduler {
 
     /// Tries whom something has changed for; returns whether the limit of the round left time for all of them.
     fn try_all(&mut self, limit: u32, stats: &mut RoundStats, effects: &mut Vec<Effect>) -> bool {
-        let changed = |kept: &Reservation| !kept.seen.tried || !kept.seen.touched.is_empty();
-        let (workers, heads) = (self.reservations.iter().any(changed), self.heads.oldest.iter().any(|old| old.fresh));
+        let workers = self.reservations.iter().any(|kept| !kept.seen.tried || !kept.seen.touched.is_empty());
+        let heads = self.heads.bits(|old| old.fresh) != 0;
         if workers || heads {
             self.measure_left();
             if !self.let_in(limit, stats, effects) {
@@ -73,33 +71,35 @@ impl Scheduler {
     /// Lets single jobs in; returns whether all that may enter were looked at.
     fn let_in(&mut self, limit: u32, stats: &mut RoundStats, effects: &mut Vec<Effect>) -> bool {
         let mut from = Pair::default();
-        while let Some((pair, request)) = self.next_pair(from) {
-            if stats.placed >= limit {
-                return false;
-            }
+        loop {
+            // Who leaves may let others of its tenant have more.
+            let single = self.heads.bits(|old| !old.gang);
+            let fresh = single & self.heads.bits(|old| old.fresh);
+            let Some((pair, request)) = self.next_pair(from, (single, fresh)) else { return true };
             let (Some(kept), Some(old)) = (self.reservations.get(pair.kept), self.heads.oldest.get(pair.head)) else {
                 return false;
             };
-            let Some(seat) = kept.seats.get(pair.seat) else { return false };
+            let Some(seat) = kept.seats.get(pair.seat).filter(|_| stats.placed < limit) else { return false };
             let (queue, seat) = (old.head.turn.entry.queue, Seat { worker: seat.worker, request, times: 1 });
             stats.placed += self.take_seats(queue, &[seat], effects);
             from = Pair { head: pair.head + 1, ..pair };
         }
-        true
     }
 
     /// The next worker that changed and the next head that may enter it, or the other way round, in the order of reservations,
-    /// their workers and the age of heads.
-    fn next_pair(&self, from: Pair) -> Option<(Pair, u32)> {
+    /// their workers and the age of heads. Of the heads those are given by position that are no gangs, and of these the fresh ones.
+    fn next_pair(&self, from: Pair, (single, fresh): (u64, u64)) -> Option<(Pair, u32)> {
         for (number, kept) in self.reservations.iter().enumerate().skip(from.kept) {
             let first = if number == from.kept { from.seat } else { 0 };
             for (place, seat) in kept.seats.iter().enumerate().skip(first) {
-                let whole = !kept.seen.tried || kept.seen.touched.contains(&place);
+                let changed = !kept.seen.tried || kept.seen.touched.contains(&place);
                 let begin = if (number, place) == (from.kept, from.seat) { from.head } else { 0 };
-                for (at, old) in self.heads.oldest.iter().enumerate().skip(begin).filter(|(_, old)| whole || old.fresh)
-                {
-                    if !old.gang
-                        && self.might_pass(kept, place, &old.head)
+                let mut left = if changed { single } else { fresh };
+                while left != 0 {
+                    let at = left.trailing_zeros() as usize;
+                    left &= left - 1;
+                    let Some(old) = self.heads.oldest.get(at).filter(|_| at >= begin) else { continue };
+                    if self.might_pass(kept, place, &old.head)
                         && let Some(request) = self.may_pass(kept, seat, &old.head)
                     {
                         return Some((Pair { kept: number, seat: place, head: at }, request));
@@ -139,8 +139,11 @@ impl Scheduler {
     /// Lets gangs in that may have members on reserved workers; returns whether all that may enter were looked at. `workers` says
     /// whether reserved ones changed.
     fn let_gangs_in(&mut self, workers: bool, limit: u32, stats: &mut RoundStats, effects: &mut Vec<Effect>) -> bool {
-        for at in 0..self.heads.oldest.len() {
-            let Some(old) = self.heads.oldest.get(at).copied().filter(|old| old.gang) else { continue };
+        let mut gangs = self.heads.bits(|old| old.gang);
+        while gangs != 0 {
+            let at = gangs.trailing_zeros() as usize;
+            gangs &= gangs - 1;
+            let Some(old) = self.heads.oldest.get(at).copied() else { continue };
             if !workers && !old.fresh && !self.changes.grown.iter().any(|worker| self.takes_member(worker, &old.head)) {
                 continue;
             }

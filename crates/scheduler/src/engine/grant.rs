@@ -1,7 +1,8 @@
 //! Who gets a reservation next, and who moves to a worker that is free earlier (section 2.7). Owns the order in which heads
 //! that wait are asked; where they could start first is forecast.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
 
 use super::Scheduler;
 use super::forecast::Wanted;
@@ -250,10 +251,19 @@ impl Scheduler {
         let mut tenants: Vec<(f64, u32)> = tenants.map(|(number, tenant)| (tenant.share, number)).collect();
         tenants.sort_by(|(one, _), (other, _)| one.total_cmp(other));
         for group in tenants.chunk_by(|(one, _), (other, _)| one.total_cmp(other).is_eq()) {
-            let mut lines = self.lines_of(band, group.iter().map(|(_, number)| *number));
-            lines.sort_by_key(|(key, ..)| *key);
-            for (_, queue, held) in lines {
-                let head = held.or_else(|| self.crowded_head(queue));
+            let tenants: BTreeSet<u32> = group.iter().map(|(_, number)| *number).collect();
+            let of_them = |head: &Head| head.turn.band == band && tenants.contains(&head.turn.tenant);
+            let held: Vec<Head> = self.held_heads().into_iter().filter(of_them).collect();
+            let mut lines = self.lines_of(band, &tenants);
+            lines.extend(
+                (0..).zip(&held).map(|(at, head)| Reverse((head.turn.entry.key, head.turn.entry.queue, Some(at)))),
+            );
+            // Most often the first one does.
+            while let Some(Reverse((_, queue, at))) = lines.pop() {
+                let head = match at {
+                    Some(at) => held.get::<usize>(at).copied(),
+                    None => self.crowded_head(queue),
+                };
                 let head = head.filter(|head| self.is_old(head) && self.affords(head));
                 if let Some(head) = head
                     && self.has_or_could(&head)
@@ -265,16 +275,10 @@ impl Scheduler {
         None
     }
 
-    /// What waits in a band of some tenants: by what it is compared, its queue, and the head itself if that is held back.
-    fn lines_of(&self, band: usize, tenants: impl Iterator<Item = u32>) -> Vec<(Key, u32, Option<Head>)> {
-        let tenants: BTreeSet<u32> = tenants.collect();
+    /// Queues with jobs in a band of some tenants, by what they are compared, the first one at hand.
+    fn lines_of(&self, band: usize, tenants: &BTreeSet<u32>) -> BinaryHeap<Reverse<(Key, u32, Option<usize>)>> {
         let lanes = tenants.iter().filter_map(|number| self.tenants.get(*number as usize)?.lanes.get(band));
-        let entries = lanes.flat_map(|lane| &lane.entries);
-        let mut lines: Vec<_> = entries.map(|entry| (entry.key, entry.queue, None)).collect();
-        let of_them = |head: &Head| head.turn.band == band && tenants.contains(&head.turn.tenant);
-        let held = self.held_heads().into_iter().filter(of_them);
-        lines.extend(held.map(|head| (head.turn.entry.key, head.turn.entry.queue, Some(head))));
-        lines
+        lanes.flat_map(|lane| &lane.entries).map(|entry| Reverse((entry.key, entry.queue, None))).collect()
     }
 
     /// Heads of blocked classes may be stopped by limits as well. Cost: none of tenants without limits, else linear in their

@@ -47,6 +47,8 @@ pub(super) struct Old {
 pub(super) struct Heads {
     /// Queues of which that may be another by now.
     pub(super) changed: Marks,
+    /// Those of them that are younger than the oldest ones, before and after: they wait for the next walk.
+    later: Marks,
     by_age: BTreeSet<Age>,
     /// Where each queue stands there.
     ages: Vec<Option<Age>>,
@@ -68,11 +70,32 @@ impl Heads {
         (self.oldest, self.whole) = (Vec::new(), false);
     }
 
+    /// Which of the oldest ones are of some sort, one bit each.
+    pub(super) fn bits(&self, sort: impl Fn(&Old) -> bool) -> u64 {
+        self.oldest.iter().rev().fold(0, |bits, old| bits << 1 | u64::from(sort(old)))
+    }
+
+    /// The oldest ones were tried, save those that became fresh meanwhile.
+    pub(super) fn note_tried(&mut self) {
+        for old in self.oldest.iter_mut().filter(|old| old.fresh) {
+            old.fresh = std::mem::take(&mut old.again);
+        }
+    }
+
     /// A tenant may use more than before.
     pub(super) fn note_tenant(&mut self, number: u32) {
         for old in self.oldest.iter_mut().filter(|old| old.head.turn.tenant == number) {
             (old.fresh, old.again) = (true, self.trying);
         }
+    }
+
+    fn age(&self, queue: u32) -> Option<Age> {
+        self.ages.get(queue as usize).copied().flatten()
+    }
+
+    /// Whether a queue of such an age does not belong to the oldest ones, whatever changes elsewhere among the others.
+    fn is_young(&self, age: Option<Age>) -> bool {
+        self.until.is_some_and(|until| age.is_none_or(|age| age > until))
     }
 
     /// Puts a queue where it belongs.
@@ -163,7 +186,7 @@ impl Scheduler {
 
     /// Makes the order of queues agree with what changed. Cost: logarithmic in queues for each that changed.
     fn order_heads(&mut self) {
-        while let Some(queue) = self.heads.changed.pop() {
+        while let Some(queue) = self.heads.changed.pop().or_else(|| self.heads.later.pop()) {
             let age = self.age_of(queue);
             self.heads.set(queue, age);
         }
@@ -212,17 +235,25 @@ impl Scheduler {
     /// Makes the oldest heads agree with what changed. Cost: logarithmic in queues for each that changed, unless something as
     /// old as these does not wait for room.
     pub(super) fn refresh_oldest(&mut self) {
-        self.order_heads();
-        let known = std::mem::take(&mut self.heads.oldest);
-        if !self.heads.whole || !known.iter().all(|old| self.waits_for_room(&old.head)) {
+        while let Some(queue) = self.heads.changed.pop() {
+            let age = self.age_of(queue);
+            if self.heads.is_young(age) && self.heads.is_young(self.heads.age(queue)) {
+                self.heads.later.insert(queue);
+            } else {
+                self.heads.set(queue, age);
+            }
+        }
+        if !self.heads.whole || !self.heads.oldest.iter().all(|old| self.waits_for_room(&old.head)) {
+            self.order_heads();
+            let known = std::mem::take(&mut self.heads.oldest);
             self.look_for_oldest(&known);
             return;
         }
-        self.heads.oldest = known;
         while let Some(queue) = self.heads.moved.pop() {
             self.move_old(queue);
         }
-        if let Some(until) = self.heads.until {
+        if let Some(until) = self.heads.until.filter(|_| self.heads.oldest.len() < HEADS) {
+            self.order_heads();
             self.fill_oldest(Bound::Excluded(until), &[]);
         }
     }
@@ -233,13 +264,13 @@ impl Scheduler {
         if entry.stopped {
             return self.is_crowded_out(head.turn.tenant, entry);
         }
-        // Without an open class every class is blocked.
+        // While no class is open, all are blocked.
         self.open_classes.mask() == 0 || self.classes.get(entry.class).is_some_and(crate::class::Class::is_blocked)
     }
 
     /// A queue among the oldest has another first job, or one that is not among them may be by now.
     fn move_old(&mut self, queue: u32) {
-        let age = self.heads.ages.get(queue as usize).copied().flatten();
+        let age = self.heads.age(queue);
         let oldest = &mut self.heads.oldest;
         let known = oldest.iter().position(|old| old.age.2 == queue).map(|at| oldest.remove(at));
         let Some(age) = age.filter(|age| self.heads.until.is_none_or(|until| *age <= until)) else { return };
@@ -287,9 +318,11 @@ impl Scheduler {
     /// Whether a queue stands where its first job says, unless it is noted as changed; for `sanity_check`.
     pub(super) fn heads_hold(&self) -> bool {
         (0..self.queues.len()).filter_map(|queue| u32::try_from(queue).ok()).all(|queue| {
-            let known = self.heads.ages.get(queue as usize).copied().flatten();
+            let known = self.heads.age(queue);
             let first = self.first_entry(queue).filter(|_| self.may_wait(queue));
-            self.heads.changed.has(queue) || known == first.and_then(|first| self.age_by(queue, first))
+            self.heads.changed.has(queue)
+                || self.heads.later.has(queue)
+                || known == first.and_then(|first| self.age_by(queue, first))
         })
     }
 
