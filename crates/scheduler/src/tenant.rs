@@ -146,15 +146,7 @@ impl Tenant {
 
     /// Greatest share of the fleet that it holds; without bound where the fleet has nothing of it.
     pub(crate) fn dominant_share(&self, table: &Table) -> f64 {
-        let mut share = 0.0_f64;
-        for (dim, held) in self.held.iter().enumerate() {
-            if *held > 0 {
-                let total = table.sum(dim);
-                let part = if total == 0 { f64::MAX } else { *held as f64 / total as f64 };
-                share = if part > share { part } else { share };
-            }
-        }
-        share
+        table.greatest_part(|dim| self.held.get(dim).copied().unwrap_or(0)).unwrap_or(0.0)
     }
 
     /// Takes or gives back what attempts hold.

@@ -1,5 +1,6 @@
 //! Workers come, change and go (section 1.5). Owns the worker table's rows and flags; silence and probation are in `health`.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use orlop_core::id::WorkerId;
@@ -12,6 +13,8 @@ use crate::effect::{CancelReason, Effect, WorkerReason};
 use crate::error::EventError;
 use crate::event::{Capabilities, Departure, DrainOrder, Kept};
 use crate::fault::{Fault, fault};
+use crate::fleet::Amounts;
+use crate::fleet::dims::SLOTS;
 use crate::table::NONE;
 use crate::token::WorkerKey;
 
@@ -153,7 +156,7 @@ impl Scheduler {
     ) -> Result<(), EventError> {
         let number = self.worker_at(key)?;
         let to = self.worker_step(number, worker::Event::Registered, &[worker::Guard::Valid])?;
-        self.dims.capacity(&capabilities).map_err(|name| EventError::Dimensions { worker: key, name })?;
+        self.know_dims(number, &capabilities)?;
         let now = self.now;
         let worker = self.worker_mut(number)?;
         worker.capabilities = capabilities;
@@ -225,15 +228,18 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Kind and capacity by what a worker offers; makes new kinds and dimensions known.
-    fn shape(&mut self, number: u32, offer: &Capabilities) -> Result<(u32, crate::fleet::Amounts), EventError> {
-        let known = self.dims.len();
+    /// Capacity by what a worker offers; makes new dimensions known, in place of those that nobody needs any more if they are many.
+    fn know_dims(&mut self, number: u32, offer: &Capabilities) -> Result<Amounts, EventError> {
         let worker = self.key_of(number);
-        let total = self.dims.capacity(offer).map_err(|name| EventError::Dimensions { worker, name })?;
+        let spare = if self.dims.is_short(offer) { self.spare_dims(number) } else { Vec::new() };
+        let total = self.dims.capacity(offer, &spare);
+        let (total, new) = total.map_err(|name| EventError::Dimensions { worker, name })?;
         self.table.widen(self.dims.len());
-        if self.dims.len() != known || self.table_dims != known {
+        self.table.set_units(self.dims.units());
+        if new || self.table_dims != self.dims.len() {
             self.classes.widen(&self.dims, &mut self.requests);
             self.table_dims = self.dims.len();
+            self.note_fleet();
             self.forget_heads();
             // Limits may allow a kind of device that is new, and did not allow those before.
             for tenant in (0..self.tenants.len()).filter_map(|tenant| u32::try_from(tenant).ok()) {
@@ -241,6 +247,28 @@ impl Scheduler {
                 self.note_relief(tenant);
             }
         }
+        Ok(total)
+    }
+
+    /// Dimensions that no worker but one that changes offers, nor any attempt holds. Cost: linear in workers and attempts.
+    fn spare_dims(&self, but: u32) -> Vec<usize> {
+        let mut used: BTreeSet<usize> = BTreeSet::new();
+        for (_, worker) in self.workers.iter().filter(|(number, worker)| *number != but && !worker.state.is_terminal())
+        {
+            used.extend(self.dims.known(&worker.capabilities));
+        }
+        let held = self.attempts.iter().map(|(_, attempt)| attempt.request);
+        let kept = self.reservations.iter().flat_map(|kept| &kept.seats).map(|seat| seat.request);
+        for request in held.chain(kept).collect::<BTreeSet<u32>>() {
+            let need = self.requests.get(request).map_or(&[][..], |request| &request.need);
+            used.extend(need.iter().map(|(dim, _)| usize::from(*dim)));
+        }
+        (SLOTS + 1..self.dims.len()).filter(|dim| !used.contains(dim)).collect()
+    }
+
+    /// Kind and capacity by what a worker offers; makes new kinds and dimensions known.
+    fn shape(&mut self, number: u32, offer: &Capabilities) -> Result<(u32, Amounts), EventError> {
+        let total = self.know_dims(number, offer)?;
         self.name_tenants(&offer.tenants);
         let (kind, new) = self.kinds.intern(offer);
         if new && let Some(shape) = self.kinds.get(kind) {
