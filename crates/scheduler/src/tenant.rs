@@ -132,6 +132,13 @@ impl Tenant {
         self.settings.status != TenantStatus::Paused
     }
 
+    /// Whether its placements have any limit.
+    pub(crate) fn is_limited(&self) -> bool {
+        let quota = &self.quota;
+        let limits = quota.max_running_jobs.or(quota.max_cpu_m).or(quota.max_memory_bytes).or(quota.max_gpus);
+        limits.is_some() || !quota.max_gpus_by_kind.is_empty()
+    }
+
     /// Greatest share of the fleet that it holds, per weight: the key of fair division.
     pub(crate) fn weighted_share(&self, table: &Table) -> f64 {
         self.dominant_share(table) / f64::from(self.settings.weight.max(1))
@@ -139,15 +146,7 @@ impl Tenant {
 
     /// Greatest share of the fleet that it holds; without bound where the fleet has nothing of it.
     pub(crate) fn dominant_share(&self, table: &Table) -> f64 {
-        let mut share = 0.0_f64;
-        for (dim, held) in self.held.iter().enumerate() {
-            if *held > 0 {
-                let total = table.sum(dim);
-                let part = if total == 0 { f64::MAX } else { *held as f64 / total as f64 };
-                share = if part > share { part } else { share };
-            }
-        }
-        share
+        table.greatest_part(|dim| self.held.get(dim).copied().unwrap_or(0)).unwrap_or(0.0)
     }
 
     /// Takes or gives back what attempts hold.
@@ -222,9 +221,7 @@ impl Tenant {
     /// Tells every limit of placements with what is used of it and what one attempt of a request would add.
     pub(crate) fn limits<'a>(&'a self, request: &Request, dims: &Dims, mut tell: impl FnMut(PlacementLimit<'a>)) {
         let quota = &self.quota;
-        if quota.max_running_jobs.or(quota.max_cpu_m).or(quota.max_memory_bytes).or(quota.max_gpus).is_none()
-            && quota.max_gpus_by_kind.is_empty()
-        {
+        if !self.is_limited() {
             return;
         }
         let amount = |dim: usize| u64::try_from(request.amount(dim)).unwrap_or(0);

@@ -56,9 +56,19 @@ impl Report {
         Self { words, brief: !options.iter().any(|option| option == "--bench") }
     }
 
+    /// Whether a title is wanted.
+    pub(crate) fn wants(&self, title: &str) -> bool {
+        self.words.is_empty() || self.words.iter().any(|word| title.contains(word.as_str()))
+    }
+
+    /// Whether it is only asked that everything runs.
+    pub(crate) const fn is_brief(&self) -> bool {
+        self.brief
+    }
+
     /// Measures a curve, if it is wanted, and prints it. `start` makes ready for a size and returns what is run.
     pub(crate) fn draw<F: FnMut() -> Sample>(&self, curve: &Curve<'_>, mut start: impl FnMut(u32) -> F) {
-        if !self.words.is_empty() && !self.words.iter().any(|word| curve.title.contains(word.as_str())) {
+        if !self.wants(curve.title) {
             return;
         }
         println!("\n{} ({})", curve.title, curve.target);

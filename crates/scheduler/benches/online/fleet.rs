@@ -123,6 +123,13 @@ impl Bench {
         self.effects.reserve(20_000);
     }
 
+    /// Changes the configuration.
+    pub(crate) fn configure(&mut self, change: impl FnOnce(&mut Config)) {
+        let mut config = self.scheduler.config().clone();
+        change(&mut config);
+        must(self.scheduler.apply(0, Event::ConfigChanged { config: Box::new(config) }, &mut self.effects));
+    }
+
     /// Cancels jobs that were not sent, the oldest first, until this many are left.
     pub(crate) fn leave(&mut self, jobs: u64, sent: &[(AttemptRef, WorkerKey)]) {
         let gone: BTreeSet<JobId> = sent.iter().map(|(attempt, _)| attempt.job).collect();

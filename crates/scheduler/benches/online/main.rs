@@ -5,6 +5,7 @@
 // A benchmark reads the clock and prints, which the crate itself never does.
 #![allow(missing_docs, clippy::disallowed_methods, clippy::disallowed_types, clippy::print_stdout)]
 
+mod busy;
 mod curve;
 mod fleet;
 mod growth;
@@ -28,4 +29,6 @@ fn main() {
     steady::pairs(&report);
     steady::cancels(&report);
     steady::heartbeats(&report);
+    busy::reserved(&report);
+    busy::states(&report);
 }

@@ -39,10 +39,7 @@ impl Request {
 
     /// Its dominant share of the fleet, at least 10⁻⁹ (section 2.6): the greatest of amount ÷ fleet total.
     pub(crate) fn share(&self, table: &Table) -> f64 {
-        let share = |(dim, amount): &(u8, i32)| {
-            let total = table.sum(usize::from(*dim));
-            if total == 0 { 1.0 } else { f64::from(*amount) / total as f64 }
-        };
+        let share = |(dim, amount): &(u8, i32)| table.part(usize::from(*dim), *amount).unwrap_or(1.0);
         self.need.iter().map(share).fold(1e-9, f64::max)
     }
 }
@@ -56,21 +53,28 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// The vectors of a request: one per kind of GPU that would do, in order of preference; none if the fleet never had
-    /// what it asks for.
+    /// The vectors of a request: one per kind of GPU that would do, in order of preference, and per unit in which workers have its
+    /// counters; none if no worker has what it asks for.
     pub(crate) fn of(&mut self, resources: &Resources, dims: &Dims) -> Vec<u32> {
-        let mut need = vec![(CPU, requested(resources.cpu_m)), (MEMORY, requested(mebi_up(resources.memory_bytes)))];
+        let base = vec![(CPU, requested(resources.cpu_m)), (MEMORY, requested(mebi_up(resources.memory_bytes)))];
+        let mut needs = vec![base];
         for (name, amount) in resources.extras.iter().filter(|(_, amount)| **amount > 0) {
-            match dims.extra(name) {
-                Some(dim) => need.push((dim, requested(*amount))),
-                None => return Vec::new(),
-            }
+            // Workers have a counter in different units: which one that is decides what is asked of it.
+            let ways = |need: &Vec<(usize, i32)>| {
+                let way = |(dim, shift): (usize, u32)| {
+                    let mut way = need.clone();
+                    way.push((dim, requested(amount.div_ceil(1 << shift))));
+                    way
+                };
+                dims.extras(name).map(way).collect::<Vec<_>>()
+            };
+            needs = needs.iter().flat_map(ways).collect();
         }
         let count = resources.gpus.count;
         let alternatives =
             if count == 0 { vec![None] } else { dims.gpus_for(&resources.gpus).into_iter().map(Some).collect() };
-        let build = |gpu: Option<usize>| {
-            let mut ranked = need.clone();
+        let build = |need: &[(usize, i32)], gpu: Option<usize>| {
+            let mut ranked = need.to_vec();
             ranked.extend(gpu.map(|dim| (dim, requested(u64::from(count)))));
             ranked.sort_unstable();
             let mut need: Vec<_> =
@@ -80,7 +84,9 @@ impl Requests {
             let foreign = dims.gpus().filter(|dim| Some(*dim) != gpu).map(|dim| dim as u8).collect();
             Request { need: narrow(need), ranked: narrow(ranked), foreign }
         };
-        alternatives.into_iter().map(|gpu| self.intern(build(gpu))).collect()
+        let vectors = alternatives.iter().flat_map(|gpu| needs.iter().map(move |need| (need, *gpu)));
+        let vectors: Vec<Request> = vectors.map(|(need, gpu)| build(need, gpu)).collect();
+        vectors.into_iter().map(|request| self.intern(request)).collect()
     }
 
     fn intern(&mut self, request: Request) -> u32 {

@@ -177,7 +177,12 @@ impl Scheduler {
     /// Puts a job that may start into its queue: a single job, or an array with elements to place.
     pub(super) fn line_up(&mut self, slot: u32) {
         let Some(job) = self.jobs.get(slot) else { return };
-        if job.queued || job.life.state != JobState::Queued {
+        if job.queued {
+            // Another of its elements may be the first by now.
+            self.note_queue_of(slot);
+            return;
+        }
+        if job.life.state != JobState::Queued {
             return;
         }
         if let Some(array) = self.array_of(job)

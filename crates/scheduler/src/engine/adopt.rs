@@ -19,8 +19,10 @@ impl Scheduler {
     /// An attempt that was given up runs on: its tenant is charged for it again, unless it still waits for a slot.
     pub(super) fn revive(&mut self, slot: u32, effects: &mut Vec<Effect>) -> bool {
         let now = self.now;
+        let Some(known) = self.attempts.get(slot).copied() else { return false };
+        let Some(state) = machine::attempt(known.state, attempt::Event::Started, |_| true) else { return false };
+        self.drop_end_time(&known);
         let Some(attempt) = self.attempts.get_mut(slot) else { return false };
-        let Some(state) = machine::attempt(attempt.state, attempt::Event::Started, |_| true) else { return false };
         attempt.state = state;
         (attempt.accepted, attempt.started) = (true, true);
         (attempt.revoking, attempt.ending) = (false, None);
@@ -29,6 +31,7 @@ impl Scheduler {
         }
         let (request, tenant, waiting, job) = (attempt.request, attempt.tenant, attempt.waiting, attempt.unit.job);
         attempt.charged = true;
+        self.add_end_time(slot);
         self.note_settled(job);
         if waiting {
             self.take_slot(slot, effects);

@@ -130,6 +130,7 @@ impl Scheduler {
             next.before = slot;
         }
         self.preemptibles.insert(slot, &attempt);
+        self.add_end_time(slot);
         if attempt.state == AttemptState::Lost {
             self.note_given_up(attempt.unit.job);
         }

@@ -133,6 +133,7 @@ impl Scheduler {
         if held.is_empty() {
             self.held_back.remove(&key);
         }
+        self.note_queue(key.0);
     }
 
     /// Brings tasks back into their queues: as many as other workers have room for now, and the first where no worker has, so
@@ -156,6 +157,12 @@ impl Scheduler {
     fn releasable(&self, (queue, avoided): Avoiding) -> usize {
         let Some(number) = self.queues.get(queue as usize).map(|queue| queue.class) else { return usize::MAX };
         let Some(class) = self.classes.get(number) else { return usize::MAX };
+        // Whom limits stop waits for these in its line: else nobody would save for it.
+        let members = class.shape.gang.as_ref().map_or(1, |gang| gang.size);
+        let tenant = self.queues.get(queue as usize).map_or(NONE, |queue| queue.tenant);
+        if self.room((tenant, queue), (&class.requests, members), &mut Vec::new()) == 0 {
+            return MOST_RETURNED;
+        }
         let avoided = self.worker_at(avoided).unwrap_or(NONE);
         if avoided == NONE || !self.could_hold_elsewhere(number, avoided) {
             return usize::MAX;

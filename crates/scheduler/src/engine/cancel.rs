@@ -65,6 +65,8 @@ impl Scheduler {
         // A revoke for want of acceptance is said again: from now on it has a reason that must be stored.
         let new = record.ending.is_none();
         record.ending = record.ending.or(Some(why));
+        self.note_worker(attempt.worker);
+        let Some(record) = self.attempts.get_mut(slot) else { return };
         if attempt.started {
             effects.push(Effect::Cancel { attempt: reference, worker, why, grace_ms });
         } else if new || !record.revoking {
@@ -120,6 +122,7 @@ impl Scheduler {
         if empty {
             self.dequeue(slot);
         }
+        self.note_queue_of(slot);
         self.less_demand(slot, tenant, units);
         if let Some(tenant) = self.tenant_mut(tenant) {
             tenant.pending = tenant.pending.saturating_sub(units);

@@ -7,8 +7,8 @@ use orlop_core::machine::worker::{self, WorkerState};
 
 use super::assign::Target;
 use super::explanation::Misfit;
+use super::heads::Head;
 use super::record::Unit;
-use super::reserve::Head;
 use super::round::RoundStats;
 use super::{Scheduler, machine};
 use crate::effect::{Effect, WorkerReason};
@@ -46,6 +46,7 @@ impl Scheduler {
         if over {
             self.dequeue(slot);
         }
+        self.note_queue_of(slot);
         self.put(unit, Target { worker: number, request, tenant: self.tenant_of(slot) }, effects);
         Ok(())
     }

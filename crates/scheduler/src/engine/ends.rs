@@ -39,6 +39,8 @@ impl Scheduler {
     pub(super) fn close(&mut self, slot: u32, effects: &mut Vec<Effect>) {
         let Some(attempt) = self.attempts.remove(slot) else { return };
         self.preemptibles.remove(slot, &attempt);
+        self.drop_end_time(&attempt);
+        self.note_worker(attempt.worker);
         if let Some(before) = self.attempts.get_mut(attempt.before) {
             before.after = attempt.after;
         } else if let Some(worker) = self.workers.get_mut(attempt.worker) {
@@ -57,11 +59,13 @@ impl Scheduler {
             && worker.place != NONE
             && let Some(request) = self.requests.get(attempt.request)
         {
+            let whole = self.changes.hopeless.is_empty() || self.table.is_whole(worker.place);
             if !fault(Fault::KeepCapacity) {
                 self.table.release(worker.place, &request.need);
             }
             self.note_growth(attempt.worker);
             self.refresh_open(attempt.worker);
+            self.note_whole(whole);
         }
         self.worker_lost_one(attempt.worker, effects);
         if attempt.state == AttemptState::Lost {

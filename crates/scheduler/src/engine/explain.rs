@@ -198,12 +198,16 @@ impl Scheduler {
 
     pub(super) fn fit_of(&self, number: u32, worker: &Worker, class: &Class) -> WorkerFit {
         let place = worker.place;
-        let requests = || class.requests.iter().filter_map(|number| self.requests.get(*number));
-        let possible = |request: &&Request| self.lacking(request, place, |_, total, amount| total < amount).is_empty();
+        let requests = || {
+            let vectors = class.requests.iter().filter_map(|number| self.requests.get(*number));
+            vectors.filter(|request| self.counts_as(place, request))
+        };
+        let possible =
+            |request: &&Request| self.lacking((class, request), place, |_, total, amount| total < amount).is_empty();
         let never = place != NONE && !requests().any(|request| possible(&request));
         // Of several alternatives that one speaks which lacks the least here, of those that could ever fit.
         let candidates = requests().filter(|request| never || possible(request));
-        let lists = candidates.map(|request| self.lacking(request, place, |free, _, amount| free < amount));
+        let lists = candidates.map(|request| self.lacking((class, request), place, |free, _, amount| free < amount));
         let lacking = match place {
             NONE => Vec::new(),
             _ => lists.min_by(|a, b| shortage(a).total_cmp(&shortage(b))).unwrap_or_default(),
@@ -247,17 +251,19 @@ impl Scheduler {
         let resources = &class.shape.resources;
         let total = |dim: Option<usize>| dim.map_or(0, |dim| i64::from(self.table.total(dim, place)));
         let free = |dim: Option<usize>| dim.map_or(0, |dim| i64::from(self.table.free(dim, place)));
-        let row = |dimension: String, unit, needs: u64, dim: Option<usize>| {
+        let lack = |dimension: String, unit, needs: u64, (free, total): (i64, i64)| {
             let needs = i64::try_from(needs).unwrap_or(i64::MAX);
-            Some(Lacking { dimension, unit, needs, free: free(dim), total: total(dim) })
-                .filter(|lack| lack.total < lack.needs)
+            Some(Lacking { dimension, unit, needs, free, total }).filter(|lack| lack.total < lack.needs)
+        };
+        let row = |dimension: String, unit, needs: u64, dim: Option<usize>| {
+            lack(dimension, unit, needs, (free(dim), total(dim)))
         };
         let mebi = u64::try_from(requested(mebi_up(resources.memory_bytes))).unwrap_or(0);
         let mut list: Vec<Lacking> = Vec::new();
         list.extend(row("cpu".to_owned(), "m", resources.cpu_m, Some(CPU)));
         list.extend(row("memory".to_owned(), "Mi", mebi, Some(MEMORY)));
         for (name, amount) in &resources.extras {
-            list.extend(row(name.clone(), "", *amount, self.dims.extra(name)));
+            list.extend(lack(name.clone(), "", *amount, self.counted(name, place)));
         }
         let gpus = &resources.gpus;
         if gpus.count > 0 && self.dims.gpus_for(gpus).is_empty() {
@@ -301,23 +307,52 @@ impl Scheduler {
     }
 
     /// The dimensions of which a place has too little, as `short` judges free, total and needed amounts.
-    fn lacking(&self, request: &Request, place: u32, short: impl Fn(i32, i32, i32) -> bool) -> Vec<Lacking> {
+    fn lacking(
+        &self,
+        (class, request): (&Class, &Request),
+        place: u32,
+        short: impl Fn(i32, i32, i32) -> bool,
+    ) -> Vec<Lacking> {
+        let resources = &class.shape.resources;
         let mut list = Vec::new();
         for (dim, amount) in &request.need {
             let dim = usize::from(*dim);
             let (free, total) = (self.table.free(dim, place), self.table.total(dim, place));
             if short(free, total, *amount) {
                 let (dimension, unit) = self.dimension(dim);
-                list.push(Lacking {
-                    dimension,
-                    unit,
-                    needs: i64::from(*amount),
-                    free: i64::from(free),
-                    total: i64::from(total),
-                });
+                let (needs, (free, total)) = match self.dims.get(dim) {
+                    // As they were given, not as they are counted.
+                    Some(Dim::Extra(name) | Dim::LargeExtra { name, .. }) => {
+                        let asked = resources.extras.get(name).copied().unwrap_or(0);
+                        (i64::try_from(asked).unwrap_or(i64::MAX), self.counted(name, place))
+                    }
+                    _ => (i64::from(*amount), (i64::from(free), i64::from(total))),
+                };
+                list.push(Lacking { dimension, unit, needs, free, total });
             }
         }
         list
+    }
+
+    /// Whether a request asks for counters in the units in which a worker has them, if it has them at all.
+    fn counts_as(&self, place: u32, request: &Request) -> bool {
+        request.need.iter().all(|(dim, _)| match self.dims.get(usize::from(*dim)) {
+            Some(Dim::Extra(name) | Dim::LargeExtra { name, .. }) => {
+                let has = |dim: usize| self.table.total(dim, place) > 0;
+                has(usize::from(*dim)) || !self.dims.extras(name).any(|(other, _)| has(other))
+            }
+            _ => true,
+        })
+    }
+
+    /// What is free of a counter of a worker, and how much it has.
+    fn counted(&self, name: &str, place: u32) -> (i64, i64) {
+        let taken = |(dim, shift): (usize, u32)| {
+            i64::from(self.table.total(dim, place)).saturating_sub(i64::from(self.table.free(dim, place))) << shift
+        };
+        let (taken, total): (i64, u64) = (self.dims.extras(name).map(taken).sum(), self.offers_of(place, name));
+        let total = i64::try_from(total).unwrap_or(i64::MAX);
+        (total.saturating_sub(taken), total)
     }
 
     fn dimension(&self, dim: usize) -> (String, &'static str) {
@@ -325,7 +360,7 @@ impl Scheduler {
             Some(Dim::Cpu) => ("cpu".to_owned(), "m"),
             Some(Dim::Memory) => ("memory".to_owned(), "Mi"),
             Some(Dim::Gpu { vendor, model, .. }) => (format!("gpu {vendor}/{model}"), ""),
-            Some(Dim::Extra(name)) => (name.clone(), ""),
+            Some(Dim::Extra(name) | Dim::LargeExtra { name, .. }) => (name.clone(), ""),
             Some(Dim::Slots) | None => ("slots".to_owned(), ""),
         }
     }

@@ -5,11 +5,15 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use super::Scheduler;
+use super::avoid::group_of;
 use super::gang::Room;
+use super::heads::Head;
 use super::record::{Attempt, Worker};
-use super::reserve::{Head, Seat, gather};
+use super::reserve::{Seat, gather};
+use crate::class::Class;
 use crate::class::request::Request;
 use crate::fleet::Amounts;
+use crate::job::Gang;
 use crate::score::scan::tie;
 use crate::table::NONE;
 
@@ -19,6 +23,26 @@ pub(super) struct Forecast {
     pub(super) seats: Vec<Seat>,
     pub(super) shadow: Option<u64>,
 }
+
+/// What is found for a head.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Look {
+    /// None if it fits no such workers at all, or its tenant's limits allow nothing of it.
+    pub(super) forecast: Option<Forecast>,
+    /// When the first worker that is not its own has room for an attempt of it: exact where that is before the forecast's time,
+    /// or before the one that was asked for.
+    pub(super) earlier: u64,
+}
+
+/// What is looked for: request vectors of a class that the limits allow, and the worker that the job avoids.
+pub(super) struct Wanted<'a> {
+    pub(super) class: &'a Class,
+    pub(super) allowed: &'a [u32],
+    pub(super) shunned: u32,
+}
+
+/// By what workers are compared: when there is room, what is missing for it now, and a tie.
+type Rank = (u64, i64, u64);
 
 /// A worker that could hold some members of a job, one after the other.
 struct Site {
@@ -37,45 +61,139 @@ type Next = Reverse<(u64, i64, u64, usize, usize)>;
 
 impl Scheduler {
     /// The workers that fit a head earliest by the declared limits of what runs there; without limits those that lack
-    /// least. Workers that are reserved count only where `counts` says so. None if the head fits no such workers at all.
+    /// least. Workers that others reserved do not count. `own` says which the head has reserved itself, and `before` when all of
+    /// these are free.
     ///
-    /// Cost: linear in workers and their attempts, times the logarithm of the members.
-    pub(super) fn earliest(&self, head: &Head, counts: &dyn Fn(u32) -> bool) -> Option<Forecast> {
-        let class = self.classes.get(head.turn.entry.class)?;
-        let gang = class.shape.gang.as_ref();
-        let size = gang.map_or(1, |gang| gang.size) as usize;
-        let most = gang.map_or(1, |gang| gang.max_per_worker.unwrap_or(gang.size).min(gang.size)) as usize;
+    /// Cost: linear in workers, and in the attempts with limits of those that may be among the earliest; of a gang times the
+    /// logarithm of the members.
+    pub(super) fn earliest(&self, head: &Head, (own, before): (&[Seat], u64)) -> Look {
+        let Some(class) = self.classes.get(head.turn.entry.class) else { return Look::default() };
         let mut allowed = Vec::new();
-        if self.room(head.turn.line(), (&class.requests, gang.map_or(1, |gang| gang.size)), &mut allowed) == 0 {
-            return None;
+        let members = class.shape.gang.as_ref().map_or(1, |gang| gang.size);
+        if self.room(head.turn.line(), (&class.requests, members), &mut allowed) == 0 {
+            return Look::default();
         }
-        let shunned = self.shunned(head.unit);
-        let mut groups: BTreeMap<&str, Vec<Site>> = BTreeMap::new();
-        for (number, worker) in self.workers.iter().filter(|(_, worker)| worker.place != NONE) {
-            let kind = self.table.kind(worker.place);
-            if number == shunned
-                || (worker.reserved && !counts(number))
-                || !self.could_open(worker)
-                || !class.sees(kind)
+        let wanted = Wanted { class, allowed: &allowed, shunned: self.shunned(head.unit) };
+        match &class.shape.gang {
+            None => self.earliest_worker(&wanted, (own, before)),
+            Some(gang) => self.earliest_set(head, (&wanted, gang), own),
+        }
+    }
+
+    /// The worker for a job that is no gang.
+    fn earliest_worker(&self, wanted: &Wanted<'_>, (own, before): (&[Seat], u64)) -> Look {
+        let mut best: Option<(Rank, Seat)> = None;
+        let mut earlier = u64::MAX;
+        let own_places = own.iter().filter_map(|seat| Some(self.workers.get(seat.worker)?.place));
+        for place in self.table.open_places(wanted.class.kinds).chain(own_places) {
+            let worker = self.table.owner(place);
+            let is_own = own.iter().any(|seat| seat.worker == worker);
+            if worker == wanted.shunned
+                || !wanted.class.sees(self.table.kind(place))
+                || is_own && !self.workers.get(worker).is_some_and(|own| self.could_open(own))
             {
                 continue;
             }
-            let label = gang.and_then(|gang| gang.same_label.as_deref());
-            let group = label.map_or(Some(""), |label| self.kinds.get(kind)?.labels.get(label).map(String::as_str));
-            let sites = allowed.iter().filter_map(|request| self.site(number, worker, *request, most));
+            for number in wanted.allowed {
+                let Some(request) = self.requests.get(*number).filter(|request| self.could(place, request)) else {
+                    continue;
+                };
+                // What cannot be the earliest need not be known exactly.
+                let (known, soonest) = (best.map_or(u64::MAX, |(rank, _)| rank.0), self.soonest(worker, request));
+                if soonest > known && soonest >= before {
+                    continue;
+                }
+                let opening = if soonest == u64::MAX { soonest } else { self.opening(worker, request) };
+                earlier = if is_own { earlier } else { earlier.min(opening) };
+                let rank = (opening, self.lack(place, request, 1), tie(self.seed, place));
+                if best.is_none_or(|(known, _)| rank < known) {
+                    best = Some((rank, Seat { worker, request: *number, times: 1 }));
+                }
+            }
+        }
+        let Some(((at, ..), seat)) = best else { return Look::default() };
+        let forecast = Forecast { seats: vec![seat], shadow: (at != u64::MAX).then_some(at) };
+        Look { forecast: Some(forecast), earlier }
+    }
+
+    /// The workers for a gang.
+    fn earliest_set(&self, head: &Head, (wanted, gang): (&Wanted<'_>, &Gang), own: &[Seat]) -> Look {
+        let size = gang.size as usize;
+        let most = gang.max_per_worker.unwrap_or(gang.size).min(gang.size) as usize;
+        let mut groups: BTreeMap<&str, Vec<Site>> = BTreeMap::new();
+        let mut earlier = u64::MAX;
+        for (number, worker) in self.workers.iter().filter(|(_, worker)| worker.place != NONE) {
+            let kind = self.table.kind(worker.place);
+            let is_own = own.iter().any(|seat| seat.worker == number);
+            if number == wanted.shunned
+                || (worker.reserved && !is_own)
+                || !self.could_open(worker)
+                || !wanted.class.sees(kind)
+            {
+                continue;
+            }
+            let sites = wanted.allowed.iter().filter_map(|request| self.site(number, worker, *request, most));
             let first = |site: &Site| {
                 (Reverse(site.openings.len()), site.openings.first().copied(), site.lacks.first().copied())
             };
-            if let (Some(group), Some(site)) = (group, sites.min_by_key(first)) {
+            if let (Some(group), Some(site)) = (group_of(Some(gang), self.kinds.get(kind)), sites.min_by_key(first)) {
+                earlier = if is_own { earlier } else { earlier.min(*site.openings.first().unwrap_or(&u64::MAX)) };
                 groups.entry(group).or_default().push(site);
             }
         }
         let best = groups.values().filter_map(|sites| earliest_of(sites, size).map(|(key, seats)| (key, seats, sites)));
-        let ((at, _), seats, sites) = best.min_by_key(|(key, ..)| *key)?;
+        let Some(((at, _), seats, sites)) = best.min_by_key(|(key, ..)| *key) else { return Look::default() };
         let shadow = (at != u64::MAX).then_some(at);
         // Once it is known when, a gang takes the fewest workers that will do by then.
         let seats = if shadow.is_some() && size > 1 { self.seats_at(head, size, sites, at) } else { seats };
-        Some(Forecast { seats, shadow })
+        Look { forecast: Some(Forecast { seats, shadow }), earlier }
+    }
+
+    /// Whether a worker that nobody reserved could take the first attempt of a head before some time. Whatever limits allow of it
+    /// is in `allowed`.
+    pub(super) fn opens_before(&self, worker: u32, wanted: &Wanted<'_>, before: u64) -> bool {
+        let Some(record) = self.workers.get(worker).filter(|record| !record.reserved && self.could_open(record)) else {
+            return false;
+        };
+        let place = record.place;
+        if worker == wanted.shunned || !wanted.class.sees(self.table.kind(place)) {
+            return false;
+        }
+        wanted.allowed.iter().filter_map(|number| self.requests.get(*number)).any(|request| {
+            self.could(place, request)
+                && self.soonest(worker, request) < before
+                && self.opening(worker, request) < before
+        })
+    }
+
+    /// A time before which a request does not fit a worker.
+    fn soonest(&self, worker: u32, request: &Request) -> u64 {
+        let place = self.workers.get(worker).map_or(NONE, |worker| worker.place);
+        if request.need.iter().all(|(dim, amount)| self.table.free(usize::from(*dim), place) >= *amount) {
+            return self.now;
+        }
+        self.changes.end_times.of(worker).soonest(self.now).max(self.now)
+    }
+
+    /// Whether a request fits into the whole capacity of a place.
+    fn could(&self, place: u32, request: &Request) -> bool {
+        request.need.iter().all(|(dim, amount)| self.table.total(usize::from(*dim), place) >= *amount)
+    }
+
+    /// When the first attempt of a request fits a worker that could hold it.
+    fn opening(&self, worker: u32, request: &Request) -> u64 {
+        self.openings(worker, request, 1).first().copied().unwrap_or(u64::MAX)
+    }
+
+    /// What is missing for so many attempts of a request on a place now, in millionths of the worker.
+    fn lack(&self, place: u32, request: &Request, times: usize) -> i64 {
+        let lack = |(dim, amount): &(u8, i32)| {
+            let dim = usize::from(*dim);
+            let asked = i64::from(*amount).saturating_mul(i64::try_from(times).unwrap_or(i64::MAX));
+            let lacks = asked.saturating_sub(i64::from(self.table.free(dim, place))).max(0);
+            lacks.saturating_mul(1_000_000) / i64::from(self.table.total(dim, place).max(1))
+        };
+        request.need.iter().map(lack).max().unwrap_or(0)
     }
 
     /// Whether jobs could be placed on a worker if nobody had reserved it.
@@ -90,15 +208,8 @@ impl Scheduler {
     fn site(&self, number: u32, worker: &Worker, request: u32, most: usize) -> Option<Site> {
         let (place, vector) = (worker.place, self.requests.get(request)?);
         let openings = self.openings(number, vector, most);
-        let lack = |(dim, amount): &(u8, i32), times: usize| {
-            let dim = usize::from(*dim);
-            let asked = i64::from(*amount).saturating_mul(i64::try_from(times).unwrap_or(i64::MAX));
-            let lacks = asked.saturating_sub(i64::from(self.table.free(dim, place))).max(0);
-            lacks.saturating_mul(1_000_000) / i64::from(self.table.total(dim, place).max(1))
-        };
-        let lacks =
-            (1..=openings.len()).map(|times| vector.need.iter().map(|need| lack(need, times)).max().unwrap_or(0));
-        let (lacks, tie) = (lacks.collect(), tie(self.seed, place));
+        let lacks = (1..=openings.len()).map(|times| self.lack(place, vector, times)).collect();
+        let tie = tie(self.seed, place);
         (!openings.is_empty()).then_some(Site { worker: number, place, request, tie, openings, lacks })
     }
 
@@ -113,20 +224,17 @@ impl Scheduler {
         let could = times(&|dim| self.table.total(dim, place));
         let mut free: Amounts = std::array::from_fn(|dim| self.table.free(dim, place));
         let mut openings = vec![self.now; times(&|dim| free.get(dim).copied().unwrap_or(0)).min(could)];
-        if openings.len() < could {
-            let attempts = self.attempts_on(worker).into_iter().filter_map(|slot| self.attempts.get(slot));
-            let attempts = attempts.filter(|attempt| !attempt.waiting);
-            let mut ends: Vec<(u64, u32)> = attempts.map(|attempt| (self.ends_by(attempt), attempt.request)).collect();
-            ends.sort_unstable();
-            for (end, ended) in ends.into_iter().take_while(|(end, _)| *end != u64::MAX) {
-                for (dim, amount) in self.requests.get(ended).map_or(&[][..], |request| &request.need) {
-                    if let Some(free) = free.get_mut(usize::from(*dim)) {
-                        *free = free.saturating_add(*amount);
-                    }
-                }
-                let now = times(&|dim| free.get(dim).copied().unwrap_or(0)).min(could);
-                openings.resize(openings.len().max(now), end.max(self.now));
+        for (end, ended) in self.changes.end_times.of(worker).in_order(self.now) {
+            if openings.len() >= could {
+                break;
             }
+            for (dim, amount) in self.requests.get(ended).map_or(&[][..], |request| &request.need) {
+                if let Some(free) = free.get_mut(usize::from(*dim)) {
+                    *free = free.saturating_add(*amount);
+                }
+            }
+            let now = times(&|dim| free.get(dim).copied().unwrap_or(0)).min(could);
+            openings.resize(openings.len().max(now), end.max(self.now));
         }
         openings.resize(could, u64::MAX);
         openings

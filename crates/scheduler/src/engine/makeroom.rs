@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use super::Scheduler;
 use super::gang::Room;
+use super::heads::Head;
 use super::preempt::{Choice, Offers};
 use super::record::Worker;
-use super::reserve::{Head, Seat, gather};
+use super::reserve::{Seat, gather};
 use super::sites::{Holder, Site, cheapest_set, hosts};
 use super::victims::{Cost, Victim, cheapest};
 use crate::class::Class;

@@ -189,6 +189,8 @@ impl Scheduler {
     fn start(&mut self, judged: &Judged, effects: &mut Vec<Effect>) {
         let now = self.now;
         self.take_slot(judged.slot, effects);
+        let Some(attempt) = self.attempts.get(judged.slot).copied() else { return };
+        self.drop_end_time(&attempt);
         let Some(attempt) = self.attempts.get_mut(judged.slot) else { return };
         if let Some(state) = machine::attempt(attempt.state, attempt::Event::Started, |_| false) {
             attempt.state = state;
@@ -199,6 +201,7 @@ impl Scheduler {
         }
         let ending = attempt.ending;
         let on = attempt.worker;
+        self.add_end_time(judged.slot);
         let mut life = judged.life;
         life.started = true;
         self.blame_first(judged.unit, &mut life, on, effects);

@@ -8,14 +8,18 @@ mod assign;
 mod avoid;
 mod backfill;
 mod cancel;
+mod changes;
 mod direct;
 mod dot;
+mod end_times;
 mod ends;
 mod epoch;
 mod explain;
 mod explanation;
 mod forecast;
 mod gang;
+mod grant;
+mod heads;
 mod health;
 mod lookup;
 mod machine;
@@ -68,10 +72,12 @@ use crate::score::rank::Scale;
 use crate::score::scan::Shortlist;
 use crate::table::{Ids, LeastTree, Slab};
 use crate::tenant::Tenant;
+use changes::Changes;
 pub use explanation::{
     Demand, Explanation, GangRoom, Lacking, LimitReached, Misfit, Obstacle, ReservedWorkers, Unmet, WorkerFit,
 };
 use gang::Members;
+use heads::Heads;
 use preemptible::Preemptibles;
 use prefill::Feeds;
 use record::{Array, Attempt, Job, Past, Spec, Unit, Worker};
@@ -212,6 +218,11 @@ pub struct Scheduler {
     #[serde(default, with = "crate::table::stored::pairs")]
     held_back: BTreeMap<avoid::Avoiding, avoid::HeldBack>,
     reservations: Vec<Reservation>,
+    #[serde(skip)]
+    heads: Heads,
+    /// What reservations need not look at again.
+    #[serde(skip)]
+    changes: Changes,
     /// Reservations made since whoever waits longest had one.
     #[serde(default)]
     passed_over: u32,
@@ -310,6 +321,8 @@ impl Scheduler {
             feeds: Feeds::default(),
             held_back: BTreeMap::new(),
             reservations: Vec::new(),
+            heads: Heads::default(),
+            changes: Changes::default(),
             passed_over: 0,
             reserve_due: false,
             reserve_timer: false,
@@ -393,6 +406,7 @@ impl Scheduler {
     fn config_changed(&mut self, config: Config) -> Result<(), EventError> {
         config.check()?;
         self.config = config;
+        self.note_fleet();
         Ok(())
     }
 

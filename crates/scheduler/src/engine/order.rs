@@ -29,6 +29,7 @@ impl Scheduler {
         let key: Key = (u8::try_from(step).unwrap_or(0), id);
         let (number, tenant, band, class) = (spec.queue, queue.tenant, queue.band, queue.class);
         let lined = std::mem::replace(&mut queue.lined, true);
+        self.note_queue(number);
         self.pass_savings(tenant, number, (band, key));
         let Some(lane) = self.tenants.get_mut(tenant as usize).and_then(|tenant| tenant.lanes.get_mut(band)) else {
             return;
@@ -77,6 +78,7 @@ impl Scheduler {
     /// Makes lane and turn agree with a queue whose head may have changed.
     pub(super) fn refresh_head(&mut self, number: u32) {
         let head = self.head(number);
+        self.note_queue(number);
         let Some(queue) = self.queues.get_mut(number as usize) else { return };
         let (tenant, class) = (queue.tenant, queue.class);
         let lane = self.tenants.get_mut(tenant as usize).and_then(|tenant| tenant.lanes.get_mut(queue.band));
@@ -108,6 +110,7 @@ impl Scheduler {
         if let Some(tenant) = self.tenants.get_mut(number as usize) {
             tenant.share = tenant.weighted_share(&self.table);
             self.turn(number);
+            self.note_tenant(number);
         }
     }
 

@@ -10,7 +10,8 @@ use orlop_core::machine::job::JobState;
 
 use super::Scheduler;
 use super::forecast::Forecast;
-use super::reserve::{Head, Reservation, Seat};
+use super::heads::Head;
+use super::reserve::{Reservation, Seat};
 use super::timer::Timer;
 use crate::effect::{CancelReason, Effect};
 use crate::fault::{Fault, fault};

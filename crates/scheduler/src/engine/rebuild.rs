@@ -146,13 +146,14 @@ impl Scheduler {
         }
         let extras: BTreeMap<JobId, _> = jobs.iter().map(|row| (row.job, &row.spec.resources.extras)).collect();
         for row in attempts {
-            let names = extras.get(&row.attempt.job).into_iter().flat_map(|extras| extras.keys().cloned());
-            held.extras.extend(names.map(|name| (name, 1)));
+            let counters = extras.get(&row.attempt.job).into_iter().flat_map(|extras| extras.iter());
+            held.extras.extend(counters.map(|(name, amount)| (name.clone(), *amount)));
         }
-        if let Err(name) = self.dims.capacity(&held) {
+        if let Err(name) = self.dims.capacity(&held, &[]) {
             return wrong(format!("an attempt that holds `{name}`"), "needs more dimensions than there are");
         }
         self.table.widen(self.dims.len());
+        self.table.set_units(self.dims.units());
         self.table_dims = self.dims.len();
         Ok(())
     }
@@ -346,7 +347,8 @@ impl Scheduler {
             return wrong(name, "is on a worker that is not there");
         }
         let unit = Unit { job: slot, index: row.attempt.index };
-        let (Some(mut life), Some(request)) = (self.life(unit), self.request_of(slot, row.gpu.as_ref())) else {
+        let (Some(mut life), Some(request)) = (self.life(unit), self.request_of(slot, (row.gpu.as_ref(), place)))
+        else {
             return wrong(name, "belongs to no element, or holds what its job does not ask for");
         };
         if row.attempt.member >= self.spec_of(slot).map_or(1, JobSpec::members) {
@@ -404,8 +406,8 @@ impl Scheduler {
         }
     }
 
-    /// The request vector of a job that holds this kind of GPU, if it asks for any.
-    fn request_of(&self, job: u32, gpu: Option<&GpuShape>) -> Option<u32> {
+    /// The request vector of a job that holds this kind of GPU, if it asks for any; of several the one whose counters a place has.
+    fn request_of(&self, job: u32, (gpu, place): (Option<&GpuShape>, u32)) -> Option<u32> {
         let spec = self.specs.get(self.jobs.get(job)?.spec as usize)?;
         let holds = |number: &u32| {
             self.requests.get(*number).is_some_and(|request| {
@@ -419,7 +421,14 @@ impl Scheduler {
                 request.need.iter().all(of_kind)
             })
         };
-        self.classes.get(spec.class)?.requests.iter().copied().find(holds)
+        let there = |number: &u32| {
+            let request = self.requests.get(*number);
+            request.is_some_and(|request| {
+                request.need.iter().all(|(dim, _)| self.table.total(usize::from(*dim), place) > 0)
+            })
+        };
+        let vectors = || self.classes.get(spec.class).into_iter().flat_map(|class| class.requests.iter().copied());
+        vectors().filter(holds).find(there).or_else(|| vectors().find(holds))
     }
 
     /// The key of a worker by its name.

@@ -93,6 +93,8 @@ impl Scheduler {
                 self.place(limit.saturating_sub(stats.prefilled), &mut stats, effects);
             }
         }
+        // Those whom limits stop by now may be the first that are to be saved for.
+        self.release_fitting();
         if !stats.limited {
             self.begin_savings();
         }

@@ -56,6 +56,7 @@ impl Scheduler {
         }
         self.check_attempts(&mut counts)?;
         self.check_reservations(&mut counts)?;
+        self.check_seen()?;
         for (tenant, count) in self.tenants.iter().zip(&counts) {
             must(tenant.pending == count.pending, "a tenant's waiting jobs are miscounted")?;
             must(tenant.active == count.active, "a tenant's active jobs are miscounted")?;

@@ -9,7 +9,6 @@
 use orlop_core::id::{JobId, TenantName};
 
 use super::Scheduler;
-use super::reserve::Head;
 use super::round::Turn;
 use super::timer::Timer;
 use crate::class::Class;
@@ -17,6 +16,7 @@ use crate::class::request::Request;
 use crate::fault::{Fault, fault};
 use crate::queue::{Key, LaneEntry};
 use crate::saving::{Goal, Watched};
+use crate::table::NONE;
 
 impl Scheduler {
     /// Tenants that save their limits for a job, and the job. Cost: linear in tenants.
@@ -136,15 +136,6 @@ impl Scheduler {
         }
     }
 
-    /// Heads of blocked classes may be stopped by limits as well.
-    pub(super) fn watch_blocked(&mut self, heads: &[Head]) {
-        for head in heads {
-            if !self.affords(head) {
-                self.watch(head.turn.tenant, head.turn.band);
-            }
-        }
-    }
-
     /// Whether its tenant's limits are in the way of the first job of a queue, by any of its request vectors that they could
     /// ever allow.
     fn lacks(&self, tenant: u32, line: &LaneEntry) -> bool {
@@ -159,7 +150,7 @@ impl Scheduler {
     /// Notes whether the limits stop the first job of a tenant and band, and since when. Who was stopped once stays noted until
     /// it leaves, also while only room is missing: else jobs that come and go would stop it now by the limits and now by what
     /// they hold, and it would never have waited long for either.
-    fn watch(&mut self, number: u32, band: usize) {
+    pub(super) fn watch(&mut self, number: u32, band: usize) {
         let line = self.first_possible(number, band);
         let lacks = line.is_some_and(|line| self.lacks(number, &line));
         let head = line.and_then(|line| self.head(line.queue));
@@ -284,15 +275,17 @@ impl Scheduler {
     fn could_ever(&self, tenant: u32, queue: u32) -> bool {
         let class = self.queues.get(queue as usize).and_then(|queue| self.classes.get(queue.class));
         let numbers: Vec<u32> = self.ever(tenant, queue).into_iter().map(|(number, _)| number).collect();
-        class.is_some_and(|class| self.could_hold(class, &numbers))
+        class.is_some_and(|class| self.could_hold((class, &numbers), NONE))
     }
 
-    fn could_hold(&self, class: &Class, numbers: &[u32]) -> bool {
+    /// Whether the workers that are there now, but for one, could hold a job of a class by some of its request vectors if they
+    /// were empty. Cost: for a single job constant where the first one could, else linear in workers.
+    pub(super) fn could_hold(&self, (class, numbers): (&Class, &[u32]), but: u32) -> bool {
         let gang = class.shape.gang.as_ref();
         let (size, label) = gang.map_or((1, None), |gang| (gang.size, gang.same_label.as_deref()));
         let most = gang.and_then(|gang| gang.max_per_worker).unwrap_or(size);
         let mut groups: std::collections::BTreeMap<&str, u64> = std::collections::BTreeMap::new();
-        for (_, worker) in self.workers.iter() {
+        for (_, worker) in self.workers.iter().filter(|(number, _)| *number != but) {
             let kind = self.table.kind(worker.place);
             if !self.could_open(worker) || !class.sees(kind) {
                 continue;
@@ -305,10 +298,12 @@ impl Scheduler {
                 |(dim, amount): &(u8, i32)| self.table.total(usize::from(*dim), worker.place) / (*amount).max(1);
             let times = |number: &u32| self.requests.get(*number)?.need.iter().map(total).min();
             let times = numbers.iter().filter_map(times).max().and_then(|times| u32::try_from(times).ok()).unwrap_or(0);
-            if let Some(group) = group {
-                *groups.entry(group).or_default() += u64::from(times.min(most));
+            let Some(sum) = group.map(|group| groups.entry(group).or_default()) else { continue };
+            *sum += u64::from(times.min(most));
+            if *sum >= u64::from(size) {
+                return true;
             }
         }
-        groups.into_values().any(|sum| sum >= u64::from(size))
+        false
     }
 }

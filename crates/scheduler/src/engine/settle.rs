@@ -95,6 +95,7 @@ impl Scheduler {
                 if array.ready.len() == 0 {
                     self.dequeue(unit.job);
                 }
+                self.note_queue_of(unit.job);
             }
             None => self.dequeue(unit.job),
         }

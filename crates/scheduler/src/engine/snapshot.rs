@@ -56,6 +56,7 @@ impl Scheduler {
         for (slot, attempt) in self.attempts.iter() {
             self.preemptibles.insert(slot, attempt);
         }
+        self.forget_seen();
         self.count_given_up();
         self.open_classes = OpenClasses::default();
         for (number, class) in self.classes.iter() {

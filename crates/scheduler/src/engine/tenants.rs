@@ -22,6 +22,7 @@ impl Scheduler {
             tenant.settings = settings;
         }
         self.weigh_tenant(number);
+        self.note_fleet();
         Ok(())
     }
 
@@ -30,6 +31,7 @@ impl Scheduler {
         if let Some(tenant) = self.tenant_mut(number) {
             tenant.quota = quota;
         }
+        self.note_fleet();
         self.limits_changed(number);
         self.note_relief(number);
         Ok(())

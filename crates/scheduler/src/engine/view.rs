@@ -234,15 +234,27 @@ impl Scheduler {
     fn further(&self, place: u32) -> Vec<Held> {
         let amount = |amount: i32| u64::try_from(amount).unwrap_or(0);
         let known = (SLOTS + 1..self.dims.len()).filter_map(|dim| {
-            let what = match self.dims.get(dim)? {
-                Dim::Gpu { vendor, model, .. } => format!("gpu:{vendor}/{model}"),
-                Dim::Extra(name) => format!("extra:{name}"),
-                Dim::Cpu | Dim::Memory | Dim::Slots => return None,
-            };
             let (free, total) = (self.table.free(dim, place), self.table.total(dim, place));
-            (total > 0).then(|| Held { what, allocated: amount(total.saturating_sub(free)), total: amount(total) })
+            let taken = amount(total.saturating_sub(free));
+            let (what, allocated, total) = match self.dims.get(dim)? {
+                Dim::Gpu { vendor, model, .. } => (format!("gpu:{vendor}/{model}"), taken, amount(total)),
+                Dim::Extra(name) => (format!("extra:{name}"), taken, amount(total)),
+                // In a coarse unit a request takes a little more than it asks for.
+                Dim::LargeExtra { name, shift } if total > 0 => {
+                    let total = self.offers_of(place, name);
+                    (format!("extra:{name}"), (taken << shift).min(total), total)
+                }
+                Dim::LargeExtra { .. } | Dim::Cpu | Dim::Memory | Dim::Slots => return None,
+            };
+            (total > 0).then_some(Held { what, allocated, total })
         });
         known.collect()
+    }
+
+    /// How much of a counter a worker offers.
+    pub(super) fn offers_of(&self, place: u32, counter: &str) -> u64 {
+        let worker = self.workers.get(self.table.owner(place));
+        worker.and_then(|worker| worker.capabilities.extras.get(counter)).copied().unwrap_or(0)
     }
 
     fn gpus_of(&self, held: &[u64]) -> BTreeMap<ModelKey, u64> {

@@ -25,6 +25,7 @@ fn need(class: &Class) -> (i32, i32) {
 impl Scheduler {
     /// Notes that a worker has more to give than before.
     pub(super) fn note_growth(&mut self, worker: u32) {
+        self.note_worker(worker);
         if let Some(worker) = self.workers.get_mut(worker)
             && worker.place != NONE
             && !worker.grew
@@ -174,12 +175,16 @@ impl Scheduler {
             }
             lane.refresh();
         }
+        self.note_queue(turn.entry.queue);
         self.watch_stopped(&turn);
         self.turn(turn.tenant);
     }
 
     /// A tenant uses less or may use more: its stopped queues are judged again in the next round.
     pub(super) fn note_relief(&mut self, number: u32) {
+        if self.tenants.get(number as usize).is_some_and(crate::tenant::Tenant::is_limited) {
+            self.heads.note_tenant(number);
+        }
         if self.tenants.get(number as usize).is_some_and(|tenant| tenant.stopped)
             && self.relieved.last() != Some(&number)
         {
@@ -190,7 +195,7 @@ impl Scheduler {
     fn relieve(&mut self, number: u32, effects: &mut Vec<Effect>) {
         let Some(tenant) = self.tenants.get_mut(number as usize).filter(|tenant| tenant.stopped) else { return };
         let mut lanes = std::mem::take(&mut tenant.lanes);
-        let mut stopped = false;
+        let (mut stopped, mut freed) = (false, Vec::new());
         for lane in &mut lanes {
             for entry in lane.entries.iter_mut().filter(|entry| entry.stopped) {
                 let class = self.classes.get(entry.class);
@@ -198,6 +203,7 @@ impl Scheduler {
                 let members = class.and_then(|class| class.shape.gang.as_ref()).map_or(1, |gang| gang.size);
                 entry.stopped = self.room((number, entry.queue), (numbers, members), &mut Vec::new()) == 0;
                 stopped |= entry.stopped;
+                freed.extend((!entry.stopped).then_some(entry.queue));
             }
             lane.refresh();
         }
@@ -210,6 +216,7 @@ impl Scheduler {
                 effects.push(Effect::Quota { tenant: tenant.name.clone(), stopped, revision });
             }
         }
+        freed.into_iter().for_each(|queue| self.note_queue(queue));
         self.turn(number);
     }
 

@@ -1,5 +1,6 @@
 //! Workers come, change and go (section 1.5). Owns the worker table's rows and flags; silence and probation are in `health`.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use orlop_core::id::WorkerId;
@@ -12,6 +13,8 @@ use crate::effect::{CancelReason, Effect, WorkerReason};
 use crate::error::EventError;
 use crate::event::{Capabilities, Departure, DrainOrder, Kept};
 use crate::fault::{Fault, fault};
+use crate::fleet::Amounts;
+use crate::fleet::dims::SLOTS;
 use crate::table::NONE;
 use crate::token::WorkerKey;
 
@@ -76,6 +79,9 @@ impl Scheduler {
         }
         (worker.state, worker.since) = (to, now);
         self.revision = revision;
+        if from.is_schedulable() != to.is_schedulable() {
+            self.note_fleet();
+        }
         effects.push(Effect::WorkerChanged { worker: key, from: Some(from), to, reason, revision });
         self.refresh_open(number);
         if to.is_terminal() {
@@ -95,6 +101,7 @@ impl Scheduler {
             && !worker.reserved
             && self.table.is_whole(place);
         self.fleet_moved |= worker.reserved;
+        self.note_worker(number);
         if open != self.table.is_open(place) {
             self.fleet_moved = true;
             self.table.set_open(place, open);
@@ -107,6 +114,7 @@ impl Scheduler {
     /// A worker has left for good: its attempts are lost, its row goes.
     fn depart(&mut self, number: u32, effects: &mut Vec<Effect>) {
         self.leaving.remove(&number);
+        self.note_fleet();
         for slot in self.attempts_on(number) {
             if !self.must_wait(slot) {
                 self.abandon(slot, effects);
@@ -148,7 +156,7 @@ impl Scheduler {
     ) -> Result<(), EventError> {
         let number = self.worker_at(key)?;
         let to = self.worker_step(number, worker::Event::Registered, &[worker::Guard::Valid])?;
-        self.dims.capacity(&capabilities).map_err(|name| EventError::Dimensions { worker: key, name })?;
+        self.know_dims(number, &capabilities)?;
         let now = self.now;
         let worker = self.worker_mut(number)?;
         worker.capabilities = capabilities;
@@ -216,24 +224,51 @@ impl Scheduler {
         let place = self.table.enter(number, kind, &total);
         self.worker_mut(number)?.place = place;
         self.fleet_changed = true;
+        self.note_fleet();
         Ok(())
     }
 
-    /// Kind and capacity by what a worker offers; makes new kinds and dimensions known.
-    fn shape(&mut self, number: u32, offer: &Capabilities) -> Result<(u32, crate::fleet::Amounts), EventError> {
-        let known = self.dims.len();
+    /// Capacity by what a worker offers; makes new dimensions known, in place of those that nobody needs any more if they are many.
+    fn know_dims(&mut self, number: u32, offer: &Capabilities) -> Result<Amounts, EventError> {
         let worker = self.key_of(number);
-        let total = self.dims.capacity(offer).map_err(|name| EventError::Dimensions { worker, name })?;
+        let spare = if self.dims.is_short(offer) { self.spare_dims(number) } else { Vec::new() };
+        let total = self.dims.capacity(offer, &spare);
+        let (total, new) = total.map_err(|name| EventError::Dimensions { worker, name })?;
         self.table.widen(self.dims.len());
-        if self.dims.len() != known || self.table_dims != known {
+        self.table.set_units(self.dims.units());
+        if new || self.table_dims != self.dims.len() {
             self.classes.widen(&self.dims, &mut self.requests);
             self.table_dims = self.dims.len();
+            self.note_fleet();
+            self.forget_heads();
             // Limits may allow a kind of device that is new, and did not allow those before.
             for tenant in (0..self.tenants.len()).filter_map(|tenant| u32::try_from(tenant).ok()) {
                 self.limits_changed(tenant);
                 self.note_relief(tenant);
             }
         }
+        Ok(total)
+    }
+
+    /// Dimensions that no worker but one that changes offers, nor any attempt holds. Cost: linear in workers and attempts.
+    fn spare_dims(&self, but: u32) -> Vec<usize> {
+        let mut used: BTreeSet<usize> = BTreeSet::new();
+        for (_, worker) in self.workers.iter().filter(|(number, worker)| *number != but && !worker.state.is_terminal())
+        {
+            used.extend(self.dims.known(&worker.capabilities));
+        }
+        let held = self.attempts.iter().map(|(_, attempt)| attempt.request);
+        let kept = self.reservations.iter().flat_map(|kept| &kept.seats).map(|seat| seat.request);
+        for request in held.chain(kept).collect::<BTreeSet<u32>>() {
+            let need = self.requests.get(request).map_or(&[][..], |request| &request.need);
+            used.extend(need.iter().map(|(dim, _)| usize::from(*dim)));
+        }
+        (SLOTS + 1..self.dims.len()).filter(|dim| !used.contains(dim)).collect()
+    }
+
+    /// Kind and capacity by what a worker offers; makes new kinds and dimensions known.
+    fn shape(&mut self, number: u32, offer: &Capabilities) -> Result<(u32, Amounts), EventError> {
+        let total = self.know_dims(number, offer)?;
         self.name_tenants(&offer.tenants);
         let (kind, new) = self.kinds.intern(offer);
         if new && let Some(shape) = self.kinds.get(kind) {
@@ -258,6 +293,7 @@ impl Scheduler {
             let (kind, total) = self.shape(number, &capabilities)?;
             self.table.resize(place, kind, &total);
             self.fleet_changed = true;
+            self.note_fleet();
             self.refresh_open(number);
             self.note_growth(number);
             if !self.table.is_whole(place) {
@@ -277,6 +313,7 @@ impl Scheduler {
             return Err(EventError::UnknownWorker(key));
         }
         worker.cordoned = cordoned;
+        self.note_fleet();
         self.refresh_open(number);
         Ok(())
     }
@@ -297,6 +334,7 @@ impl Scheduler {
         let shutdown = order.host_shutdown || worker.drain.is_some_and(|known| known.host_shutdown);
         worker.drain = Some(DrainOrder { host_shutdown: shutdown, ..order });
         self.leaving.insert(number);
+        self.note_fleet();
         if !pending {
             let to = self.worker_step(number, worker::Event::DrainRequested, &[])?;
             self.move_worker(number, to, WorkerReason::Drained, effects);
@@ -328,6 +366,7 @@ impl Scheduler {
             let to = self.worker_step(number, worker::Event::DrainWithdrawn, held)?;
             self.worker_mut(number)?.drain = None;
             self.leaving.remove(&number);
+            self.note_fleet();
             self.move_worker(number, to, WorkerReason::Plain, effects);
             return Ok(());
         }
@@ -336,6 +375,7 @@ impl Scheduler {
         }
         self.worker_mut(number)?.drain = None;
         self.leaving.remove(&number);
+        self.note_fleet();
         self.refresh_open(number);
         Ok(())
     }

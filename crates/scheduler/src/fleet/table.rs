@@ -36,6 +36,9 @@ pub(crate) struct Table {
     #[serde(with = "crate::table::stored::pairs")]
     vacant: BTreeMap<(u32, u32), Vec<u32>>,
     sum: [u64; MAX_DIMS],
+    /// By dimension, the first one of the same counter and the shift of its unit; empty while every counter has one column.
+    #[serde(default)]
+    units: Vec<(usize, u32)>,
     workers: u64,
 }
 
@@ -63,6 +66,7 @@ impl Default for Table {
             least: Vec::new(),
             vacant: BTreeMap::new(),
             sum: [0; MAX_DIMS],
+            units: Vec::new(),
             workers: 0,
         }
     }
@@ -245,6 +249,19 @@ impl Table {
         self.blocks.get(block).is_some_and(|known| known.open >> lane & 1 == 1)
     }
 
+    /// Places that are open, of blocks with one of these kinds modulo 64.
+    pub(crate) fn open_places(&self, kinds: u64) -> impl Iterator<Item = u32> {
+        let blocks = (0_u32..).zip(&self.blocks).filter(move |(_, block)| block.kinds & kinds != 0);
+        blocks.flat_map(|(number, block)| {
+            let mut open = block.open;
+            std::iter::from_fn(move || {
+                let lane = open.trailing_zeros();
+                open &= open.wrapping_sub(1);
+                (lane < 64).then_some(number * 64 + lane)
+            })
+        })
+    }
+
     /// Whether no dimension of a worker is overdrawn.
     pub(crate) fn is_whole(&self, place: u32) -> bool {
         self.free.iter().all(|column| cell(column, place).unwrap_or(0) >= 0)
@@ -348,6 +365,43 @@ impl Table {
     /// Capacity of the whole fleet in a dimension.
     pub(crate) fn sum(&self, dim: usize) -> u64 {
         self.sum.get(dim).copied().unwrap_or(0)
+    }
+
+    /// Says which columns count the same in other units.
+    pub(crate) fn set_units(&mut self, units: Vec<(usize, u32)>) {
+        self.units = units;
+    }
+
+    /// Which part of the whole fleet an amount of a dimension is, the columns of one counter together; absent if the fleet has
+    /// nothing of it.
+    pub(crate) fn part(&self, dim: usize, amount: i32) -> Option<f64> {
+        let alone = || (u128::from(amount.unsigned_abs()), u128::from(self.sum(dim)));
+        let together = |(first, shift): &(usize, u32)| {
+            let same = self.units.iter().enumerate().filter(|(_, (other, _))| other == first);
+            let total = same.map(|(other, (_, shift))| u128::from(self.sum(other)) << shift).sum::<u128>();
+            (u128::from(amount.unsigned_abs()) << shift, total)
+        };
+        let (amount, total) = self.units.get(dim).map_or_else(alone, together);
+        (total > 0).then(|| amount as f64 / total as f64)
+    }
+
+    /// The greatest part of the whole fleet among these amounts, columns of one counter counting together; absent where none of
+    /// them is above 0, and without bound where the fleet has nothing of one.
+    pub(crate) fn greatest_part(&self, amount: impl Fn(usize) -> u64) -> Option<f64> {
+        let part = |held: f64, total: f64| if total > 0.0 { held / total } else { f64::MAX };
+        if self.units.is_empty() {
+            let parts = (0..self.free.len()).map(|dim| (amount(dim), dim)).filter(|(held, _)| *held > 0);
+            return parts.map(|(held, dim)| part(held as f64, self.sum(dim) as f64)).reduce(f64::max);
+        }
+        let mut wholes = [(0_u128, 0_u128); MAX_DIMS];
+        for (dim, (first, shift)) in self.units.iter().enumerate() {
+            if let Some((held, total)) = wholes.get_mut(*first) {
+                *held += u128::from(amount(dim)) << shift;
+                *total += u128::from(self.sum(dim)) << shift;
+            }
+        }
+        let parts = wholes.into_iter().filter(|(held, _)| *held > 0);
+        parts.map(|(held, total)| part(held as f64, total as f64)).reduce(f64::max)
     }
 
     /// Workers in the table.

@@ -87,7 +87,7 @@ fn build(case: &Case) -> Fleet {
             extras: (0..COUNTERS).filter(|_| wide).map(|n| (format!("x{n}"), u64::from(at % 5) + size)).collect(),
             ..Capabilities::default()
         };
-        let total = dims.capacity(&offer).unwrap();
+        let total = dims.capacity(&offer, &[]).unwrap().0;
         let (kind, _) = kinds.intern(&offer);
         let place = table.enter(at, kind, &total);
         table.set_open(place, true);

@@ -143,6 +143,11 @@ impl Model {
         self.lines_of(&|id| self.in_window(id))
     }
 
+    /// Lines of those that surely stand in them, whatever limits allow.
+    pub(super) fn lines_beside(&self) -> Vec<Line> {
+        self.lines_of(&|id| self.in_window(id) && !self.may_step_aside(id))
+    }
+
     fn lines_of(&self, stands: &dyn Fn(UnitId) -> bool) -> Vec<Line> {
         let mut lines: BTreeMap<(&str, usize, usize), Key> = BTreeMap::new();
         for id in self.waiting.iter().filter(|id| stands(**id)) {

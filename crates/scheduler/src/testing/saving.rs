@@ -10,7 +10,7 @@ use orlop_core::machine::job::JobState;
 use super::amounts::{Amounts, alternatives, needs, times, totals};
 use super::law::{Broken, Law};
 use super::model::{Model, UnitId};
-use super::room::admits;
+use super::room::{Line, admits};
 use crate::effect::Effect;
 use crate::engine::Scheduler;
 use crate::event::Quota;
@@ -125,11 +125,19 @@ impl Model {
                 admits(quota, &need, &need)
             })
         };
-        let lines = self.lines();
-        let own: Vec<_> = lines.iter().filter(|line| line.tenant == tenant && line.band == band).collect();
-        let key = own.iter().map(|line| line.first).find(|(_, (first, _))| *first == job);
-        key.is_some_and(|key| {
-            own.iter().all(|line| line.first >= key || self.hopeless.contains(&line.class) || !could(line.first.1.0))
+        let own = |lines: Vec<Line>| {
+            let own = lines.into_iter().filter(|line| line.tenant == tenant && line.band == band);
+            own.collect::<Vec<_>>()
+        };
+        let key_in = |lines: &[Line]| lines.iter().map(|line| line.first).find(|(_, (first, _))| *first == job);
+        // Whoever limits stop waits in its line for these, or beside it until the next round: it is the first, or others are.
+        let whole = own(self.whole_lines());
+        [self.lines(), self.lines_beside()].into_iter().map(own).any(|own| {
+            let key = key_in(&own).or_else(|| key_in(&whole));
+            key.is_some_and(|key| {
+                own.iter()
+                    .all(|line| line.first >= key || self.hopeless.contains(&line.class) || !could(line.first.1.0))
+            })
         })
     }
 

@@ -26,6 +26,9 @@ const CONDITIONS: [(&str, Operator, &[&str]); 8] = [
     ("rack", Operator::In, &["9"]),
 ];
 
+/// The most of a counter that is counted one by one; beyond it, requests round up as the model does not.
+const MOST: u64 = i32::MAX as u64 - 1;
+
 impl World<'_> {
     fn condition(&mut self) -> LabelExpr {
         let (key, op, values) = CONDITIONS[self.choices.below(8) as usize];
@@ -257,7 +260,7 @@ impl World<'_> {
         let most = if many { EXTRAS.len() - 1 } else { COUNTERS } as u64;
         for _ in 0..self.choices.below(4) {
             let name = EXTRAS[self.choices.below(most) as usize];
-            offer.extras.insert(name.to_owned(), [1, 3, 100, u64::MAX][self.choices.below(4) as usize]);
+            offer.extras.insert(name.to_owned(), [1, 3, 100, MOST][self.choices.below(4) as usize]);
         }
         if self.choices.once_in(2) {
             offer.features.insert("cgroup2".to_owned());

@@ -181,6 +181,7 @@ impl Scheduler {
         let Some(attempt) = self.attempts.get_mut(slot) else { return };
         (attempt.waiting, attempt.charged, attempt.request) = (false, true, request);
         let (known, number) = (*attempt, attempt.feed);
+        self.add_end_time(slot);
         if let Some(feed) = self.feeds.list.get_mut(number) {
             feed.holding += 1;
         }

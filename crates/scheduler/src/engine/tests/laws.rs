@@ -120,6 +120,12 @@ fn s2_11_nobody_starves_in_random_worlds() {
     assert!(heads >= 6 || worlds().count() < 100, "only {heads} heads were there to starve");
 }
 
+/// Of a tenant whose limits are used up, the first job avoids the only worker with room: it is to be saved for all the same.
+#[test]
+fn s2_11_nobody_starves_who_avoids_a_worker_and_is_stopped_by_limits() {
+    lived(shape(2490), 2490, 150).besiege().unwrap();
+}
+
 /// The laws about order and shares are asked where they could be broken, not only where nobody else waits.
 #[test]
 fn s2_11_order_and_shares_are_at_stake_in_random_worlds() {

@@ -4,6 +4,7 @@ mod attempts;
 mod avoiding;
 mod balancing;
 mod bed;
+mod counters;
 mod crowding;
 mod devices;
 mod directing;
