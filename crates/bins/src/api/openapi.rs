@@ -111,7 +111,7 @@ fn values(name: &str, place: &ParameterIn) -> Schema {
     };
     let found = match (name, place) {
         ("limit", _) => number(1, Some(1000)),
-        ("index" | "attempt", ParameterIn::Query) => number(0, Some(u32::MAX)),
+        ("attempt", ParameterIn::Query) => number(0, Some(u32::MAX)),
         ("since_seq" | "offset", _) => number(0, None),
         ("follow" | "failed" | "object" | "force", _) => ObjectBuilder::new().schema_type(Type::Boolean),
         ("stream", _) => text().enum_values(Some(["stdout", "stderr", "system"])),

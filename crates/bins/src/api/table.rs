@@ -142,7 +142,7 @@ pub(super) const ROUTES: &[Route] = &[
             "jobs.retry",
             "Submits a job that has ended again; of an array its unsuccessful elements, or those that are named",
         )
-        .takes(BODY, shape::<RetryOrder>)
+        .may_take(BODY, shape::<RetryOrder>)
         .gives(202, shape::<Submitted>)
         .repeats(Repeat::Loop),
     Route::new(Method::Post, "/jobs/{id}/cancel", SUBMITTER, by!(cancel::one))

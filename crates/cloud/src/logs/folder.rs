@@ -4,6 +4,7 @@
 //! Servers may share the folder. Each term of leadership writes files of its own, and nobody changes those of another: what a
 //! server that was stopped writes behind the back of the next is in nobody's index. A torn end, as a crash leaves it, is not read.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -51,10 +52,16 @@ impl Folder {
     }
 
     fn scan(&self) -> io::Result<BTreeMap<SegmentName, Segment>> {
-        let mut segments = BTreeMap::new();
+        let mut names = Vec::new();
         for entry in fs::read_dir(&self.path)? {
-            let name = entry?.file_name();
-            if let Some(name) = name.to_str().and_then(SegmentName::of_file) {
+            names.extend(entry?.file_name().to_str().and_then(SegmentName::of_file));
+        }
+        names.sort_by_key(|name: &SegmentName| (name.number, Reverse(name.epoch)));
+        let (mut segments, mut newest) = (BTreeMap::new(), Epoch(0));
+        for name in names {
+            // One that began beside or behind those of a later term was begun by a server that led no more.
+            if name.epoch >= newest {
+                newest = name.epoch;
                 segments.insert(name, Segment::open(&self.path, name)?);
             }
         }

@@ -123,8 +123,10 @@ impl Segment {
         self.buffer.clear();
         if let Err(error) = written {
             let end = self.index.len - gathered;
-            // Half a record is cut off now, or when the store is opened.
-            drop(file.set_len(end));
+            // Half a record is cut off; where that fails too nothing is written behind it.
+            if file.set_len(end).is_err() {
+                self.file = None;
+            }
             self.index = walk(&self.path)?;
             return Err(error);
         }
@@ -142,7 +144,11 @@ impl Segment {
             return Ok(());
         }
         self.sync()?;
-        self.index.store(&self.path.with_extension("idx"))?;
+        let beside = self.path.with_extension("idx");
+        // Whoever led next has said by then up to where this file counts.
+        if !beside.exists() {
+            self.index.store(&beside)?;
+        }
         self.file = None;
         Ok(())
     }

@@ -116,8 +116,18 @@ fn servers_that_share_a_folder_lose_nothing_to_one_that_was_stopped_while_it_led
         assert_eq!(seqs(&logs.read(&key(1, 1), None, 0, usize::MAX).unwrap()), [1, 2, 3, 4]);
         assert_eq!(seqs(&logs.read(&key(2, 1), None, 0, usize::MAX).unwrap()), [1]);
     }
+    // A third does not take what it wrote late in a file of its own for more.
+    let small = LogOptions { segment_bytes: 1 };
+    let [stopped, next] = [(); 2].map(|()| LogStore::folder(folder.path(), small).unwrap());
+    stopped.lead(Epoch(5)).unwrap();
+    stopped.append(&[chunk(3, 1, "one")]).unwrap();
+    next.lead(Epoch(6)).unwrap();
+    next.append(&[chunk(3, 2, "two")]).unwrap();
+    stopped.append(&[chunk(3, 2, "two")]).unwrap();
+    next.lead(Epoch(7)).unwrap();
+    assert_eq!(seqs(&next.read(&key(3, 1), None, 0, usize::MAX).unwrap()), [1, 2]);
     // One that led before leads again.
-    stopped.lead(Epoch(3)).unwrap();
+    stopped.lead(Epoch(8)).unwrap();
     assert_eq!(seqs(&stopped.read(&key(1, 1), None, 0, usize::MAX).unwrap()), [1, 2, 3, 4]);
 }
 

@@ -48,14 +48,35 @@ pub(super) async fn as_allowed<T>(
 /// # Errors
 /// Those of the request, where asking again does not help or the while is over.
 pub(super) async fn patiently<T>(mut ask: impl AsyncFnMut() -> Result<T, Failure>) -> Result<T, Failure> {
-    let begun = Instant::now();
+    let mut away = Away::default();
     loop {
         match ask().await {
-            Err(failure) if (failure.is_passing() || failure.exit == Exit::Quota) && begun.elapsed() < AWAY => {
-                tokio::time::sleep(PAUSES.0).await;
-            }
+            Err(failure) if failure.is_passing() || failure.exit == Exit::Quota => away.wait(failure).await?,
             other => return other,
         }
+    }
+}
+
+/// A server that is away for a while.
+#[derive(Debug, Default)]
+pub(super) struct Away(Option<Instant>);
+
+impl Away {
+    /// Some time passes before it is asked again; what is wrong is said at first.
+    ///
+    /// # Errors
+    /// The failure, once it is away for too long.
+    pub(super) async fn wait(&mut self, failure: Failure) -> Result<(), Failure> {
+        match self.0 {
+            None => {
+                output::tell(&format!("{failure}; trying again for {} s", AWAY.as_secs()));
+                self.0 = Some(Instant::now());
+            }
+            Some(since) if since.elapsed() > AWAY => return Err(failure),
+            Some(_) => {}
+        }
+        tokio::time::sleep(PAUSES.0).await;
+        Ok(())
     }
 }
 

@@ -137,8 +137,26 @@ pub(super) async fn left(client: &Client, address: &Address) -> Result<Value, Fa
     }
 }
 
+/// How an artifact is named where it is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Form {
+    /// As arguments: the element, then the path.
+    Arguments,
+    /// As a source of an input.
+    Input,
+}
+
+impl Form {
+    fn of(self, element: &str, path: &str) -> String {
+        match self {
+            Self::Arguments => format!("`{element} {path}`"),
+            Self::Input => format!("`@{element}/{path}`"),
+        }
+    }
+}
+
 /// The only artifact of a name or a path that a job left.
-pub(super) async fn named(client: &Client, address: &Address, name: &str) -> Result<Value, Failure> {
+pub(super) async fn named(client: &Client, address: &Address, name: &str, form: Form) -> Result<Value, Failure> {
     let list = left(client, address).await?;
     let found: Vec<&Value> =
         items(&list).iter().filter(|item| text(item, "name") == name || text(item, "path") == name).collect();
@@ -146,11 +164,13 @@ pub(super) async fn named(client: &Client, address: &Address, name: &str) -> Res
         [one] => Ok((*one).clone()),
         [] => Err(Failure::new(Exit::NotFound, format!("job {address} left no artifact `{name}`"))),
         several => {
-            let one = |item: &&Value| format!("{}.{}/{}", address.job, text(item, "index"), text(item, "path"));
+            let one = |item: &&Value| {
+                let element = format!("{}.{}", address.job, text(item, "index"));
+                form.of(&element, &text(item, "path"))
+            };
             let mut shown: Vec<String> = several.iter().take(SHOWN).map(one).collect();
             shown.extend((several.len() > SHOWN).then(|| "…".to_owned()));
-            let text =
-                format!("`{name}` is {} files; name one by its element and path: {}", several.len(), shown.join(", "));
+            let text = format!("`{name}` is {} files; name one: {}", several.len(), shown.join(", "));
             Err(Failure::usage(text))
         }
     }
@@ -183,7 +203,7 @@ async fn get(args: &GetArgs) -> Result<Exit, Failure> {
     }
     let sha256 = match &args.name {
         None => address.job.clone(),
-        Some(name) => text(&named(&client, &address, name).await?, "sha256"),
+        Some(name) => text(&named(&client, &address, name, Form::Arguments).await?, "sha256"),
     };
     let failed =
         |place: &Path, error: std::io::Error| Failure::usage(format!("{} cannot be written: {error}", place.display()));

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::failure::{Exit, Failure};
 use super::address::Address;
-use super::artifacts::{self, Source, upload};
+use super::artifacts::{self, Form, Source, upload};
 use super::client::Client;
 
 /// How large a folder may be that is sent with a job.
@@ -67,7 +67,7 @@ async fn stored(client: &Client, name: &str, path: Option<&str>) -> Result<Value
     let Some((address, name)) = of_job(name)? else {
         return Ok(json!({ "name": name, "path": path.unwrap_or(name) }));
     };
-    let found = artifacts::named(client, &address, name).await?;
+    let found = artifacts::named(client, &address, name, Form::Input).await?;
     let last = name.rsplit('/').next().unwrap_or(name);
     Ok(json!({ "name": found["name"], "path": path.unwrap_or(last), "sha256": found["sha256"] }))
 }

@@ -85,12 +85,18 @@ pub(super) fn client(
     let token = match token_file {
         Some(file) => {
             let read = std::fs::read_to_string(file);
-            let shown = file.display();
-            Some(read.map_err(|error| Failure::usage(format!("the token in {shown} cannot be read: {error}")))?)
+            let shown = file.display().to_string();
+            let read = read.map_err(|error| Failure::usage(format!("the token in {shown} cannot be read: {error}")))?;
+            Some((read, shown))
         }
-        None => std::env::var("ORLOP_TOKEN").ok(),
+        None => std::env::var("ORLOP_TOKEN").ok().map(|token| (token, "ORLOP_TOKEN".to_owned())),
     };
-    let token = token.map(|token| token.trim().to_owned()).filter(|token| !token.is_empty());
+    let token = token.map(|(token, source)| match token.trim() {
+        // Whoever names a token does not mean to be somebody else, such as the administrator of this machine.
+        "" => Err(Failure::usage(format!("{source} holds no token; name another, or none"))),
+        token => Ok(token.to_owned()),
+    });
+    let token = token.transpose()?;
     Client::new(servers, token, ca_file, insecure)
 }
 

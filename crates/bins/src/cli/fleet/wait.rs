@@ -10,23 +10,19 @@ use serde_json::{Value, json};
 use super::super::failure::{Exit, Failure};
 use super::super::output::{self, Format};
 use super::address::Address;
-use super::again::patiently;
+use super::again::{Away, patiently};
 use super::client::{Asked, Client};
 use super::elements;
 use super::read::{items, number, text};
 use super::target::{Patience, Target};
 use super::tasks::Progress;
 
-/// How long a server may be away before waiting ends.
-const AWAY: Duration = Duration::from_secs(60);
 /// How long one request waits.
 const WAIT: Duration = Duration::from_secs(30);
 /// The same where somebody is shown how far an array is.
 const LOOK: Duration = Duration::from_secs(1);
 /// For so many elements of an array one more.
 const COUNTED: u64 = 100_000;
-/// Between two tries to reach it.
-const RETRY: Duration = Duration::from_millis(500);
 
 /// Options of `orlop wait`.
 #[derive(Args, Debug)]
@@ -83,7 +79,7 @@ pub(super) async fn ended(
     if address.indices.is_some() {
         return elements_ended(client, address).await;
     }
-    let mut away: Option<tokio::time::Instant> = None;
+    let mut away = Away::default();
     let mut wait = if progress.is_some() { LOOK } else { WAIT };
     loop {
         let path = format!("{}?wait={}s", address.path(), wait.as_secs());
@@ -92,7 +88,7 @@ pub(super) async fn ended(
                 if is_final(&text(&answer.body, "state")) {
                     return Ok(answer.body);
                 }
-                away = None;
+                away = Away::default();
                 match progress.as_mut().filter(|_| text(&answer.body, "kind") == "array") {
                     Some(progress) => {
                         progress.show(&answer.body);
@@ -103,19 +99,13 @@ pub(super) async fn ended(
                     None => wait = WAIT,
                 }
             }
-            Err(failure) if failure.is_passing() => {
-                let since = *away.get_or_insert_with(tokio::time::Instant::now);
-                if since.elapsed() > AWAY {
-                    return Err(failure);
-                }
-                tokio::time::sleep(RETRY).await;
-            }
+            Err(failure) if failure.is_passing() => away.wait(failure).await?,
             Err(failure) => return Err(failure),
         }
     }
 }
 
-/// Waits until elements have ended. Gives the only one, or the state of all: Completed if each of them is.
+/// Waits until elements have ended. Gives the only one, or the state of all.
 async fn elements_ended(client: &Client, address: &Address) -> Result<Value, Failure> {
     let states = |pick: &dyn Fn(JobState) -> bool| -> Vec<String> {
         use orlop_core::named::Named as _;
@@ -126,16 +116,21 @@ async fn elements_ended(client: &Client, address: &Address) -> Result<Value, Fai
         let path = format!("{}?wait={}s", address.path(), LOOK.as_secs());
         patiently(async || client.ask(Asked::get(&path).waiting(LOOK)).await).await?;
     }
-    let unsuccessful = states(&|state| state.is_terminal() && state != JobState::Completed);
-    let single = address.indices.as_ref().is_some_and(|indices| indices.single().is_some());
-    let wanted = if single { &[][..] } else { &unsuccessful };
-    let found = patiently(async || elements::some(client, address, wanted, 1).await).await?;
-    match items(&found) {
-        [one] if single => Ok(one.clone()),
-        [] if single => Err(Failure::new(Exit::NotFound, format!("there is no element {address}"))),
-        [] => Ok(json!({ "elements": address.to_string(), "state": JobState::Completed })),
-        _ => Ok(json!({ "elements": address.to_string(), "state": JobState::Failed })),
+    let one_of = async |states: &[String]| {
+        let found = patiently(async || elements::some(client, address, states, 1).await).await?;
+        Ok::<_, Failure>(items(&found).first().cloned())
+    };
+    if address.indices.as_ref().is_some_and(|indices| indices.single().is_some()) {
+        let none = || Failure::new(Exit::NotFound, format!("there is no element {address}"));
+        return one_of(&[]).await?.ok_or_else(none);
     }
+    // As the state of an array follows from its elements.
+    for state in [JobState::Failed, JobState::TimedOut, JobState::Cancelled] {
+        if one_of(&[state.to_string()]).await?.is_some() {
+            return Ok(json!({ "elements": address.to_string(), "state": state }));
+        }
+    }
+    Ok(json!({ "elements": address.to_string(), "state": JobState::Completed }))
 }
 
 /// How a verb ends that waited for a job.

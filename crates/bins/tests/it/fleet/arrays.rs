@@ -67,7 +67,7 @@ fn elements_that_wait_are_cancelled_explained_and_retried_by_their_index() {
     assert_eq!((&job["count"], &job["elements"]["waiting"]), (&json!(50), &json!(50)));
     let some = format!("{id}.10,12,14");
     let cancelled = bench.orlop(&["cancel", &some, "--wait"]);
-    assert_eq!((cancelled.code, cancelled.out.as_str()), (0, format!("{some} Failed\n").as_str()), "{cancelled:?}");
+    assert_eq!((cancelled.code, cancelled.out.as_str()), (0, format!("{some} Cancelled\n").as_str()), "{cancelled:?}");
     assert_eq!(bench.good(&["cancel", &format!("{id}.16"), "--wait"]), format!("{id}.16 Cancelled\n"));
     assert!(bench.orlop(&["cancel", &format!("{id}.10,12")]).err.contains("had ended before"));
     assert_eq!(bench.orlop(&["cancel", &format!("{id}.11")]).code, 4, "there is no such element");

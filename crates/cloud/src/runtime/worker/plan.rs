@@ -7,6 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use orlop_core::spec::job::extra_variable;
 use orlop_core::spec::job::placeholder::{Filling, fill};
 use serde::{Deserialize, Serialize};
 
@@ -135,12 +136,10 @@ pub struct ExtraUnits {
 }
 
 impl ExtraUnits {
-    /// The variable that says how much an attempt holds: `ORLOP_EXTRA_` and the name in upper case, with `_` for whatever is no
-    /// letter or digit. The one that says which units ends with `_UNITS`.
+    /// The variable that says how much an attempt holds. The one that says which units ends with `_UNITS`.
     #[must_use]
     pub fn variable(&self) -> String {
-        let plain = |ch: char| if ch.is_ascii_alphanumeric() { ch.to_ascii_uppercase() } else { '_' };
-        format!("ORLOP_EXTRA_{}", self.name.chars().map(plain).collect::<String>())
+        extra_variable(&self.name)
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::SpecErrors;
 use super::part::{Array, Gang, Retry, Runtime, SecretAs};
-use super::place::{Comparison, LabelNeed, Resources};
+use super::place::{Comparison, LabelNeed, Resources, extra_variable};
 use super::read::shown;
 use super::{JobSpec, placeholder};
 use crate::hardware::gpu::{GpuNeed, ModelKey};
@@ -263,12 +263,13 @@ impl Found {
         self.most("resources.extras", resources.extras.len() as u64, 8, "counters");
         let mut variables = BTreeMap::new();
         for name in resources.extras.keys() {
-            let plain = |ch: char| if ch.is_ascii_alphanumeric() { ch.to_ascii_uppercase() } else { '_' };
-            if let Some(other) = variables.insert(name.chars().map(plain).collect::<String>(), name) {
+            let count = extra_variable(name);
+            let taken = [format!("{count}_UNITS"), count].map(|variable| variables.insert(variable, name));
+            if let Some(other) = taken.into_iter().flatten().next() {
                 let other = shown(other);
                 self.say(
                     format!("resources.extras.{}", shown(name)),
-                    format!("has the same variable in the job as `{other}`; they differ in case or punctuation only"),
+                    format!("has the same variable in the job as `{other}`; rename one of them"),
                 );
             }
             if let Err(error) = label_key(name) {

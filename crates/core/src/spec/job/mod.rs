@@ -26,7 +26,7 @@ pub use part::{
     Array, ArtifactIn, ArtifactOut, Gang, LogPolicy, OnFull, Overlap, Pull, Retry, RetryOn, Runtime, SecretAs,
     SecretRef, SurviveAgent,
 };
-pub use place::{Comparison, GpuKind, Gpus, LabelNeed, Prefer, Requires, Resources};
+pub use place::{Comparison, GpuKind, Gpus, LabelNeed, Prefer, Requires, Resources, extra_variable};
 use read::{Object, Read};
 
 use crate::id::TenantName;

@@ -231,3 +231,11 @@ impl Read for Prefer {
         Some(Self { label: label?, weight })
     }
 }
+
+/// The variable that says how many units of a counter an attempt holds: `ORLOP_EXTRA_` and the counter's name in upper case, with `_`
+/// for whatever is no letter or digit. The one that says which units ends with `_UNITS` behind it.
+#[must_use]
+pub fn extra_variable(name: &str) -> String {
+    let plain = |ch: char| if ch.is_ascii_alphanumeric() { ch.to_ascii_uppercase() } else { '_' };
+    format!("ORLOP_EXTRA_{}", name.chars().map(plain).collect::<String>())
+}

@@ -125,7 +125,7 @@ impl ArtifactBackend for PostgresArtifacts {
             let session = self.0.reader.session().await?;
             let (mut hash, mut at) = (Sha256::new(), 0);
             while at < total {
-                let pieces = Place::pieces(&session, upload, at).await?;
+                let (before, pieces) = (at, Place::pieces(&session, upload, at).await?);
                 for (begins, data) in &pieces {
                     if *begins != at {
                         break;
@@ -133,7 +133,7 @@ impl ArtifactBackend for PostgresArtifacts {
                     hash.update(data);
                     at += data.len() as u64;
                 }
-                if pieces.is_empty() {
+                if at == before {
                     break;
                 }
             }
@@ -171,8 +171,10 @@ impl ArtifactBackend for PostgresArtifacts {
     }
 
     fn shard(&self, first: u8) -> Result<Vec<String>, PortError> {
-        let select = "SELECT sha256 FROM artifact_contents WHERE starts_with(sha256, $1)";
-        let digests = self.0.names(select, &[name(&format!("{first:02x}"))])?;
+        // What follows the last digit of a digest ends the last shard.
+        let end = first.checked_add(1).map_or_else(|| "g".to_owned(), |next| format!("{next:02x}"));
+        let select = "SELECT sha256 FROM artifact_contents WHERE sha256 >= $1 AND sha256 < $2";
+        let digests = self.0.names(select, &[name(&format!("{first:02x}")), name(&end)])?;
         Ok(digests.into_iter().filter(|digest| is_digest(digest)).collect())
     }
 

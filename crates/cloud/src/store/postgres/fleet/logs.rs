@@ -93,11 +93,13 @@ const SUMMARY: &str = "
 
 /// Deletes the oldest logs that end before a time; gives how many, and their bytes.
 const DELETE: &str = "
-    WITH old AS (
+    WITH fence AS (SELECT 1 FROM leader WHERE id = 1 AND epoch = $3 AND holder <> '' FOR SHARE),
+    old AS (
         DELETE FROM logs USING (
             SELECT job_id, idx, member, attempt FROM logs WHERE newest < $1 ORDER BY newest LIMIT $2
         ) AS o
         WHERE (logs.job_id, logs.idx, logs.member, logs.attempt) = (o.job_id, o.idx, o.member, o.attempt)
+            AND EXISTS (SELECT 1 FROM fence)
         RETURNING logs.*
     ),
     chunks AS (
@@ -125,7 +127,8 @@ impl PostgresLogs {
     }
 
     async fn delete(&self, before: Time, most: i64) -> Result<(u64, u64), PortError> {
-        let params: Vec<Param> = vec![Box::new(before.millis()), Box::new(most)];
+        let Some(epoch) = self.term().epoch else { return Ok((0, 0)) };
+        let params: Vec<Param> = vec![Box::new(before.millis()), Box::new(most), Box::new(integer(epoch.0))];
         let rows = self.writer.session().await?.query(DELETE, &params).await?;
         let Some(row) = rows.first() else { return Ok((0, 0)) };
         Ok((natural(get(row, 0)?), natural(get(row, 1)?)))

@@ -1,12 +1,12 @@
 //! Where the logs and artifacts of the fleet are, as all its servers are to see it: in the database, or in one folder that all
 //! of them have. Owns the agreement about it; without it a server that takes over would find nothing of what was before.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use orlop_core::error::{Class, PortError};
+use orlop_core::ports::fleet_store::Kind;
 
 use super::PostgresFleet;
 use super::connection::Param;
@@ -39,19 +39,19 @@ impl Contents {
 fn name_of(folder: &Path) -> io::Result<String> {
     fs::create_dir_all(folder)?;
     let path = folder.join(NAME);
-    let new = format!("{:016x}{:016x}", random()?, random()?);
-    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
-        Ok(mut file) => {
-            file.write_all(new.as_bytes())?;
-            file.sync_all()?;
-            return Ok(new);
-        }
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(error),
+    let mut new = tempfile::NamedTempFile::new_in(folder)?;
+    write!(new, "{:016x}{:016x}", random()?, random()?)?;
+    new.as_file().sync_all()?;
+    match new.persist_noclobber(&path) {
+        Err(there) if there.error.kind() != io::ErrorKind::AlreadyExists => return Err(there.error),
+        _ => {}
     }
     let mut name = String::new();
     File::open(&path)?.take(64).read_to_string(&mut name)?;
-    Ok(name.trim().to_owned())
+    match name.trim() {
+        "" => Err(io::Error::new(io::ErrorKind::InvalidData, format!("{} is empty; remove it", path.display()))),
+        name => Ok(name.to_owned()),
+    }
 }
 
 fn random() -> io::Result<u64> {
@@ -62,6 +62,16 @@ fn random() -> io::Result<u64> {
 }
 
 impl PostgresFleet {
+    /// Whether artifacts were kept before servers agreed on a place: in a folder, for there was nothing else.
+    async fn has_artifacts_elsewhere(&self) -> Result<bool, PortError> {
+        let known = format!(
+            "SELECT EXISTS (SELECT 1 FROM {}) AND NOT EXISTS (SELECT 1 FROM meta WHERE key = 'place.artifacts')",
+            Kind::Artifact
+        );
+        let rows = self.reader().await?.query(&known, &[]).await?;
+        rows.first().map_or(Ok(false), |row| get(row, 0))
+    }
+
     /// Makes sure that this server keeps something where the others of the fleet do: in the database, or in this folder. The first
     /// server settles it; `accept` settles it anew.
     ///
@@ -77,6 +87,11 @@ impl PostgresFleet {
                 PortError::new(class, message).because(error)
             })?,
         };
+        if contents == Contents::Artifacts && folder.is_none() && !accept && self.has_artifacts_elsewhere().await? {
+            let message = "this fleet has artifacts, and they are not in its database: name their folder in `store.artifacts`, \
+                           on all servers; to begin anew without them, start one server with --store-accept=true";
+            return Err(PortError::new(Class::Conflict, message));
+        }
         let settle = if accept {
             "INSERT INTO meta VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value RETURNING value"
         } else {
