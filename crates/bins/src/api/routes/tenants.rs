@@ -141,9 +141,13 @@ pub(in super::super) async fn create(api: Arc<Api>, call: Call) -> Answer {
     let _turn = api.tenants.lock().await;
     call.concern.is(&name);
     let stored = api.handle.store().entry(Kind::Tenant, name.as_str()).await.map_err(|error| store(&error))?;
-    // One that was closed may come back.
-    if stored.is_some() && api.stored_tenant(&name).await?.is_some() {
-        return Err(Box::new(Problem::new(Code::Conflict, format!("there is a tenant `{name}` already"))));
+    if stored.is_some() {
+        let text = match api.stored_tenant(&name).await? {
+            Some(_) => format!("there is a tenant `{name}` already"),
+            // Its tokens, secrets and jobs are not for whoever has the name next.
+            None => format!("tenant `{name}` was closed, and its name is not given again; use another"),
+        };
+        return Err(Box::new(Problem::new(Code::Conflict, text)));
     }
     api.handle.set_tenant(name.clone(), Some(settings), Some(quota)).await?;
     let made = api.stored_tenant(&name).await?.unwrap_or(fresh);
@@ -175,6 +179,10 @@ pub(in super::super) async fn close(api: Arc<Api>, call: Call) -> Answer {
     let tenant = api.tenant(&call).await?;
     call.of_the_fleet("changing what a tenant may hold")?;
     call.check_revision(tenant.revision)?;
+    if tenant.name == api.options.default_tenant {
+        let text = format!("tenant `{}` is that of jobs that name none; it stays", tenant.name);
+        return Err(Box::new(Problem::new(Code::Conflict, text)));
+    }
     let live = api.handle.picture()?.tenants.get(&tenant.name).map_or(0, |known| known.active);
     if live > 0 {
         let text = format!("tenant `{}` has {live} jobs that have not ended; cancel them first", tenant.name);

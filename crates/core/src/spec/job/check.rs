@@ -235,14 +235,39 @@ impl Found {
                 self.say(format!("{path}.path"), "is the work directory itself; name the file");
             }
         }
+        self.input_paths(spec);
         self.most("artifacts_out", spec.artifacts_out.len() as u64, 256, "artifacts");
         let mut names = BTreeMap::new();
         for (at, file) in spec.artifacts_out.iter().enumerate() {
             let path = format!("artifacts_out[{at}]");
             self.text(&format!("{path}.name"), &file.name, 128);
             self.path(&format!("{path}.path"), &file.path);
+            if file.name.starts_with('/') || file.name.split('/').any(|part| part == "..") {
+                self.say(
+                    format!("{path}.name"),
+                    "leads out of the folder that artifacts are fetched into; name it otherwise",
+                );
+            }
             if let Some(other) = names.insert(&file.name, at) {
                 self.say(format!("{path}.name"), format!("is the name of artifacts_out[{other}] too"));
+            }
+        }
+    }
+
+    /// No input stands where another does, or below one that is a file.
+    fn input_paths(&mut self, spec: &JobSpec) {
+        let mut places: BTreeMap<Vec<&str>, usize> = BTreeMap::new();
+        for (at, file) in spec.artifacts_in.iter().enumerate() {
+            let place: Vec<&str> = file.path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+            if let Some(other) = places.insert(place, at) {
+                self.say(format!("artifacts_in[{at}].path"), format!("is the path of artifacts_in[{other}] too"));
+            }
+        }
+        for (place, at) in &places {
+            let above = (1..place.len()).filter_map(|parts| places.get(place.get(..parts)?));
+            let file = above.copied().find(|above| spec.artifacts_in.get(*above).is_some_and(|file| !file.unpack));
+            if let Some(file) = file {
+                self.say(format!("artifacts_in[{at}].path"), format!("is below artifacts_in[{file}], which is a file"));
             }
         }
     }

@@ -249,3 +249,26 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn inputs_have_places_of_their_own_and_outputs_have_names_that_lead_nowhere_else() {
+    let wrong = |spec: serde_json::Value| {
+        let errors = JobSpec::from_json(&spec).err().map(|errors| errors.to_string());
+        errors.unwrap_or_default()
+    };
+    let inputs = |paths: &[(&str, bool)]| {
+        let file = |(path, unpack): &(&str, bool)| json!({ "name": "n", "path": path, "unpack": unpack });
+        let files: Vec<_> = paths.iter().map(file).collect();
+        json!({ "command": ["true"], "artifacts_in": files })
+    };
+    let twice = wrong(inputs(&[("d/x", false), ("./d//x", true)]));
+    assert!(twice.contains("artifacts_in[1].path: is the path of artifacts_in[0] too"), "{twice}");
+    let below = wrong(inputs(&[("d/x/y", false), ("d", false)]));
+    assert!(below.contains("artifacts_in[0].path: is below artifacts_in[1], which is a file"), "{below}");
+    assert_eq!(wrong(inputs(&[(".", true), ("d", true), ("d/x", false), ("dx", false)])), "");
+    for name in ["../x", "/x", "..", "d/../x"] {
+        let out = wrong(json!({ "command": ["true"], "artifacts_out": [{ "name": name, "path": "r" }] }));
+        assert!(out.contains("artifacts_out[0].name: leads out of the folder"), "{name}: {out}");
+    }
+    assert_eq!(wrong(json!({ "command": ["true"], "artifacts_out": [{ "name": "d/..x", "path": "r" }] })), "");
+}

@@ -6,7 +6,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
 use orlop_core::error::{Class, PortError};
-use orlop_core::ports::fleet_store::Kind;
+use orlop_core::ports::fleet_store::{FleetReads as _, Kind};
 
 use super::PostgresFleet;
 use super::connection::Param;
@@ -72,6 +72,13 @@ impl PostgresFleet {
         rows.first().map_or(Ok(false), |row| get(row, 0))
     }
 
+    async fn is_settled(&self, contents: Contents, here: &str) -> Result<bool, PortError> {
+        let params: Vec<Param> = vec![Box::new(format!("place.{}", contents.word())), Box::new(here.to_owned())];
+        let known = "SELECT EXISTS (SELECT 1 FROM meta WHERE key = $1 AND value = $2)";
+        let rows = self.reader().await?.query(known, &params).await?;
+        rows.first().map_or(Ok(false), |row| get(row, 0))
+    }
+
     /// Makes sure that this server keeps something where the others of the fleet do: in the database, or in this folder. The first
     /// server settles it; `accept` settles it anew.
     ///
@@ -92,6 +99,22 @@ impl PostgresFleet {
                            on all servers; to begin anew without them, start one server with --store-accept=true";
             return Err(PortError::new(Class::Conflict, message));
         }
+        let accept = accept
+            && {
+                // Where a server leads it goes on where it is, and the next one would find nothing of that.
+                let leader = self.leader().await?.filter(|leader| !leader.holder.is_empty());
+                match leader.filter(|leader| leader.remaining.is_some_and(|left| !left.is_zero())) {
+                    None => true,
+                    Some(_) if self.is_settled(contents, &here).await? => false,
+                    Some(leader) => {
+                        let message = format!(
+                            "server `{}` at {} leads; {what} move where no server does: end all of them, wait for 10 s, and start one",
+                            leader.holder, leader.url
+                        );
+                        return Err(PortError::new(Class::Conflict, message));
+                    }
+                }
+            };
         let settle = if accept {
             "INSERT INTO meta VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value RETURNING value"
         } else {

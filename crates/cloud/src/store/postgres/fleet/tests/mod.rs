@@ -248,7 +248,12 @@ async fn servers_that_would_keep_logs_in_different_places_are_refused() {
     store.settle(Contents::Artifacts, None, false).await.unwrap();
     let refused = store.settle(Contents::Artifacts, one, false).await.unwrap_err();
     assert!(refused.message.contains("leave `store.artifacts` out"), "{refused}");
-    // The advice works.
+    // The advice works, where nobody leads.
+    let epoch = store.acquire(&holder("a")).await.unwrap();
+    let refused = store.settle(Contents::Logs, other, true).await.unwrap_err();
+    assert!(refused.message.contains("`a` at http://a:7070 leads"), "{refused}");
+    store.settle(Contents::Logs, one, true).await.unwrap();
+    store.release(epoch).await.unwrap();
     store.settle(Contents::Logs, other, true).await.unwrap();
     assert!(store.settle(Contents::Logs, one, false).await.is_err());
 }
