@@ -1,4 +1,4 @@
-//! Logs of the fleet's attempts, written by the server that leads: in files of a folder ([`folder`]) or in the database that
+//! Logs of the fleet's attempts, written by the server that leads: in files of a folder or in the database that
 //! servers share. Owns what a log is, and who is woken when one grows; never decides what is dropped before it gets here.
 //!
 //! A position in a log is the sequence number of a chunk, which counts over all streams of an attempt. What a chunk says was
