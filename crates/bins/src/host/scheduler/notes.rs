@@ -18,6 +18,9 @@ const MANY: usize = 512;
 /// How long a line waits for a turn.
 const PATIENCE: Duration = Duration::from_millis(50);
 
+/// What a server answers that does not lead, over either interface. Nothing was done; who leads writes down what is asked there.
+const ELSEWHERE: [&str; 2] = ["not-leader", "Unavailable"];
+
 /// A line that is not written yet. Dropped, it is told in the log.
 #[derive(Debug)]
 pub(super) struct Note {
@@ -102,6 +105,9 @@ impl Handle {
     pub async fn note(&self, entry: AuditEntry) {
         let shared = &self.shared;
         let leads = || matches!(self.status(), Status::Leading { .. });
+        if ELSEWHERE.contains(&entry.outcome.as_ref()) {
+            return;
+        }
         let mut note = Note { entry: Some(Box::new(entry)), place: None };
         if !leads() {
             return;
