@@ -75,7 +75,7 @@ impl Scheduler {
             // Who leaves may let others of its tenant have more.
             let single = self.heads.bits(|old| !old.gang);
             let fresh = single & self.heads.bits(|old| old.fresh);
-            let Some((pair, request)) = self.next_pair(from, (single, fresh)) else { return true };
+            let Some((pair, request)) = self.next_pair(from, single, fresh) else { return true };
             let (Some(kept), Some(old)) = (self.reservations.get(pair.kept), self.heads.oldest.get(pair.head)) else {
                 return false;
             };
@@ -88,7 +88,7 @@ impl Scheduler {
 
     /// The next worker that changed and the next head that may enter it, or the other way round, in the order of reservations,
     /// their workers and the age of heads. Of the heads those are given by position that are no gangs, and of these the fresh ones.
-    fn next_pair(&self, from: Pair, (single, fresh): (u64, u64)) -> Option<(Pair, u32)> {
+    fn next_pair(&self, from: Pair, single: u64, fresh: u64) -> Option<(Pair, u32)> {
         for (number, kept) in self.reservations.iter().enumerate().skip(from.kept) {
             let first = if number == from.kept { from.seat } else { 0 };
             for (place, seat) in kept.seats.iter().enumerate().skip(first) {

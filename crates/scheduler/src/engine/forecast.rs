@@ -66,7 +66,7 @@ impl Scheduler {
     ///
     /// Cost: linear in workers, and in the attempts with limits of those that may be among the earliest; of a gang times the
     /// logarithm of the members.
-    pub(super) fn earliest(&self, head: &Head, (own, before): (&[Seat], u64)) -> Look {
+    pub(super) fn earliest(&self, head: &Head, own: &[Seat], before: u64) -> Look {
         let Some(class) = self.classes.get(head.turn.entry.class) else { return Look::default() };
         let mut allowed = Vec::new();
         let members = class.shape.gang.as_ref().map_or(1, |gang| gang.size);
@@ -75,13 +75,13 @@ impl Scheduler {
         }
         let wanted = Wanted { class, allowed: &allowed, shunned: self.shunned(head.unit) };
         match &class.shape.gang {
-            None => self.earliest_worker(&wanted, (own, before)),
-            Some(gang) => self.earliest_set(head, (&wanted, gang), own),
+            None => self.earliest_worker(&wanted, own, before),
+            Some(gang) => self.earliest_set(head, &wanted, gang, own),
         }
     }
 
     /// The worker for a job that is no gang.
-    fn earliest_worker(&self, wanted: &Wanted<'_>, (own, before): (&[Seat], u64)) -> Look {
+    fn earliest_worker(&self, wanted: &Wanted<'_>, own: &[Seat], before: u64) -> Look {
         let mut best: Option<(Rank, Seat)> = None;
         let mut earlier = u64::MAX;
         let own_places = own.iter().filter_map(|seat| Some(self.workers.get(seat.worker)?.place));
@@ -117,7 +117,7 @@ impl Scheduler {
     }
 
     /// The workers for a gang.
-    fn earliest_set(&self, head: &Head, (wanted, gang): (&Wanted<'_>, &Gang), own: &[Seat]) -> Look {
+    fn earliest_set(&self, head: &Head, wanted: &Wanted<'_>, gang: &Gang, own: &[Seat]) -> Look {
         let size = gang.size as usize;
         let most = gang.max_per_worker.unwrap_or(gang.size).min(gang.size) as usize;
         let mut groups: BTreeMap<&str, Vec<Site>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Who gets a reservation next, and who moves to a worker that is free earlier (section 2.7). Owns the order in which heads
+//! Who gets a reservation next, and who moves to a worker that is free earlier. Owns the order in which heads
 //! that wait are asked; where they could start first is forecast.
 
 use std::cmp::Reverse;
@@ -61,7 +61,7 @@ impl Scheduler {
                 continue;
             }
             let before = kept.shadow.unwrap_or(u64::MAX);
-            let look = self.earliest(&head, (&kept.seats, before));
+            let look = self.earliest(&head, &kept.seats, before);
             let elsewhere = look.forecast.filter(|forecast| {
                 let other = forecast.seats.iter().any(|seat| kept.seat(seat.worker).is_none());
                 other && forecast.shadow.unwrap_or(u64::MAX) < before
@@ -162,7 +162,7 @@ impl Scheduler {
 
     /// Reserves for a head the workers that it could have first; returns whether there are any.
     fn grant(&mut self, head: &Head, eldest: Option<u32>, effects: &mut Vec<Effect>) -> bool {
-        let look = self.earliest(head, (&[], 0));
+        let look = self.earliest(head, &[], 0);
         let Some(forecast) = look.forecast else { return false };
         self.passed_over = if eldest == Some(head.job) { 0 } else { self.passed_over.saturating_add(1) };
         let mut kept = Reservation::new(head, forecast, self.now, NONE);
@@ -231,7 +231,7 @@ impl Scheduler {
         let mut allowed = Vec::new();
         let members = class.shape.gang.as_ref().map_or(1, |gang| gang.size);
         let could = self.room(head.turn.line(), (&class.requests, members), &mut allowed) > 0
-            && self.could_hold((class, &allowed), self.shunned(head.unit));
+            && self.could_hold(class, &allowed, self.shunned(head.unit));
         if plain && !could {
             self.changes.hopeless.insert(number);
         }

@@ -347,8 +347,7 @@ impl Scheduler {
             return wrong(name, "is on a worker that is not there");
         }
         let unit = Unit { job: slot, index: row.attempt.index };
-        let (Some(mut life), Some(request)) = (self.life(unit), self.request_of(slot, (row.gpu.as_ref(), place)))
-        else {
+        let (Some(mut life), Some(request)) = (self.life(unit), self.request_of(slot, row.gpu.as_ref(), place)) else {
             return wrong(name, "belongs to no element, or holds what its job does not ask for");
         };
         if row.attempt.member >= self.spec_of(slot).map_or(1, JobSpec::members) {
@@ -407,7 +406,7 @@ impl Scheduler {
     }
 
     /// The request vector of a job that holds this kind of GPU, if it asks for any; of several the one whose counters a place has.
-    fn request_of(&self, job: u32, (gpu, place): (Option<&GpuShape>, u32)) -> Option<u32> {
+    fn request_of(&self, job: u32, gpu: Option<&GpuShape>, place: u32) -> Option<u32> {
         let spec = self.specs.get(self.jobs.get(job)?.spec as usize)?;
         let holds = |number: &u32| {
             self.requests.get(*number).is_some_and(|request| {

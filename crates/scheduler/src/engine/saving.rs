@@ -275,12 +275,12 @@ impl Scheduler {
     fn could_ever(&self, tenant: u32, queue: u32) -> bool {
         let class = self.queues.get(queue as usize).and_then(|queue| self.classes.get(queue.class));
         let numbers: Vec<u32> = self.ever(tenant, queue).into_iter().map(|(number, _)| number).collect();
-        class.is_some_and(|class| self.could_hold((class, &numbers), NONE))
+        class.is_some_and(|class| self.could_hold(class, &numbers, NONE))
     }
 
     /// Whether the workers that are there now, but for one, could hold a job of a class by some of its request vectors if they
     /// were empty. Cost: for a single job constant where the first one could, else linear in workers.
-    pub(super) fn could_hold(&self, (class, numbers): (&Class, &[u32]), but: u32) -> bool {
+    pub(super) fn could_hold(&self, class: &Class, numbers: &[u32], but: u32) -> bool {
         let gang = class.shape.gang.as_ref();
         let (size, label) = gang.map_or((1, None), |gang| (gang.size, gang.same_label.as_deref()));
         let most = gang.and_then(|gang| gang.max_per_worker).unwrap_or(size);

@@ -161,7 +161,7 @@ fn gpus(text: &str) -> Result<Value, String> {
 }
 
 /// An argument of the command as text.
-fn argument((number, argument): (usize, &OsString)) -> Result<&str, Failure> {
+fn argument(number: usize, argument: &OsString) -> Result<&str, Failure> {
     argument.to_str().ok_or_else(|| {
         let shown = argument.to_string_lossy();
         Failure::usage(format!(
@@ -225,7 +225,8 @@ impl SubmitArgs {
             job.extend(value.map(|value| (field.to_owned(), json!(value))));
         }
         if !self.command.is_empty() {
-            let texts: Result<Vec<&str>, Failure> = (0..).zip(&self.command).map(argument).collect();
+            let texts: Result<Vec<&str>, Failure> =
+                (0..).zip(&self.command).map(|(number, text)| argument(number, text)).collect();
             job.insert("command".to_owned(), json!(texts?));
         }
         if self.no_placeholders {

@@ -122,7 +122,7 @@ fn s2_11_nobody_starves_in_random_worlds() {
 
 /// Of a tenant whose limits are used up, the first job avoids the only worker with room: it is to be saved for all the same.
 #[test]
-fn s2_11_nobody_starves_who_avoids_a_worker_and_is_stopped_by_limits() {
+fn nobody_starves_who_avoids_a_worker_and_is_stopped_by_limits() {
     lived(shape(2490), 2490, 150).besiege().unwrap();
 }
 
