@@ -369,47 +369,6 @@ impl Config {
             ..Options::default()
         }
     }
-
-    /// The same as it may be shown: without secrets.
-    pub(super) fn masked(mut self) -> Self {
-        if !self.store.url.is_empty() {
-            self.store.url = masked_url(&self.store.url);
-        }
-        if !self.secrets.key.is_empty() {
-            self.secrets.key = "***".to_owned();
-        }
-        if !self.bus.url.is_empty() {
-            self.bus.url = self.bus.url.split(',').map(masked_url).collect::<Vec<_>>().join(",");
-        }
-        if !self.bus.token.is_empty() {
-            self.bus.token = "***".to_owned();
-        }
-        self
-    }
-}
-
-/// An address, or words as PostgreSQL takes them, without their password.
-fn masked_url(url: &str) -> String {
-    const MASK: &str = "***";
-    if let Some((scheme, rest)) = url.split_once("://") {
-        let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
-        let shown = match authority.rsplit_once('@') {
-            Some((user, host)) => match user.split_once(':') {
-                Some((user, _)) => format!("{user}:{MASK}@{host}"),
-                None => authority.to_owned(),
-            },
-            None => authority.to_owned(),
-        };
-        // A query can hold a password too, under more names than one.
-        let path = path.split_once('?').map_or(path.to_owned(), |(path, _)| format!("{path}?{MASK}"));
-        return format!("{scheme}://{shown}{path}");
-    }
-    let word = |word: &str| match word.split_once('=') {
-        Some((name, _)) if name.trim().eq_ignore_ascii_case("password") => format!("{name}={MASK}"),
-        _ => word.to_owned(),
-    };
-    // A quoted password can hold blanks: of such words nothing is shown.
-    if url.contains('\'') { MASK.to_owned() } else { url.split(' ').map(word).collect::<Vec<_>>().join(" ") }
 }
 
 #[cfg(test)]
@@ -453,21 +412,6 @@ mod tests {
         assert_eq!(config.secrets.place(&config.store), SecretPlace::Key("hush".to_owned()));
         assert!(!format!("{config:?}").contains("hush"));
         assert_eq!(config.masked().secrets.key, "***");
-    }
-
-    #[test]
-    fn s10_secrets_are_masked() {
-        for (url, shown) in [
-            ("postgres://orlop:hush@db:5432/orlop", "postgres://orlop:***@db:5432/orlop"),
-            ("postgres://orlop@db/orlop", "postgres://orlop@db/orlop"),
-            ("postgres://a:hu@sh@db", "postgres://a:***@db"),
-            ("postgres://db/orlop?password=hush", "postgres://db/orlop?***"),
-            ("host=db password=hush user=orlop", "host=db password=*** user=orlop"),
-            ("host=db password='hu sh'", "***"),
-        ] {
-            let store = StoreConfig { url: url.to_owned(), ..StoreConfig::default() };
-            assert_eq!(Config { store, ..Config::default() }.masked().store.url, shown);
-        }
     }
 
     #[test]

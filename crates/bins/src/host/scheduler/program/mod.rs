@@ -3,6 +3,7 @@
 mod config;
 mod first;
 mod logging;
+mod masked;
 mod security;
 mod store;
 mod tls;
@@ -110,7 +111,19 @@ fn asked(
         }
     }
     let defaults = serde_json::to_value(Config::default()).map_err(|error| error.to_string())?;
+    let config = |layers: Layers| -> Result<Config, String> {
+        serde_json::from_value(layers.value()).map_err(|error| format!("configuration: {error}"))
+    };
     let mut layers = Layers::new(defaults);
+    let mut given = layers.clone();
+    given.flags(flags.iter().cloned()).map_err(|error| error.to_string())?;
+    if let Some(key) = config(given)?.secret_key() {
+        let (flag, variable) = (key.replace('.', "-"), key.replace('.', "_").to_uppercase());
+        return Err(format!(
+            "flag `--{flag}` holds a secret, and everybody on this machine can read the arguments of a process; write it into a \
+             file of your own and name that in the variable ORLOP_{variable}_FILE, or set `{key}` in the configuration file"
+        ));
+    }
     if let Some(path) = file {
         let text = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
         layers.file(&path, &text).map_err(|error| error.to_string())?;
@@ -118,7 +131,7 @@ fn asked(
     layers.environment(variables).map_err(|error| error.to_string())?;
     // A flag's value may come as the next argument.
     layers.flags(flags.into_iter()).map_err(|error| error.to_string())?;
-    let config: Config = serde_json::from_value(layers.value()).map_err(|error| format!("configuration: {error}"))?;
+    let config = config(layers)?;
     config.check()?;
     Ok(if print { Asked::Print(Box::new(config)) } else { Asked::Serve(Box::new(config)) })
 }
@@ -290,5 +303,24 @@ mod tests {
         assert!(matches!(asked_with(&["--print-config"]), Ok(Asked::Print(_))));
         insta::assert_snapshot!(asked_with(&["--scheduler-lease=40s"]).err().unwrap(), @"scheduler.reassign_after is 30000 ms; use at least 49500, which is 1.1 × (scheduler.lease + 5 s)");
         assert!(asked_with(&["serve"]).is_err());
+    }
+
+    #[test]
+    fn no_secret_is_taken_from_the_arguments_of_the_process() {
+        let refused = [
+            ("--secrets-key=00ff", "ORLOP_SECRETS_KEY_FILE"),
+            ("--bus-token=hush", "ORLOP_BUS_TOKEN_FILE"),
+            ("--bus-url=nats://a:hush@b,nats://c", "ORLOP_BUS_URL_FILE"),
+            ("--store-url=postgres://orlop:hush@db/orlop", "ORLOP_STORE_URL_FILE"),
+            ("--store-url=host=db password=hush", "ORLOP_STORE_URL_FILE"),
+        ];
+        for (flag, variable) in refused {
+            let message = asked_with(&[flag]).err().unwrap();
+            assert!(message.contains(variable) && !message.contains("hush"), "{message}");
+        }
+        let variables = [("ORLOP_BUS_URL".to_owned(), "nats://c".to_owned())];
+        let flags = ["--bus-token-file=t", "--store-path=a.db"].map(str::to_owned);
+        let unknown = asked(flags.into_iter(), variables.into_iter()).err().unwrap();
+        assert!(unknown.contains("bus.token_file"), "{unknown}");
     }
 }
