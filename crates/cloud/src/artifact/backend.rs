@@ -30,10 +30,16 @@ pub trait ArtifactBackend: fmt::Debug + Send + Sync {
     /// Offset, when it does not begin where the stored bytes end; Unknown; the disk or the database.
     fn append(&self, upload: &str, offset: u64, bytes: &[u8]) -> Result<u64, ShelfError>;
 
-    /// Ends an upload: from then on its content is there by its digest. Gives its length.
+    /// Reads a whole upload and compares its digest. That takes as long as it is large; others may go on meanwhile.
     ///
     /// # Errors
     /// Checksum, after which the upload is gone; Unknown; the disk or the database.
+    fn check(&self, upload: &str, sha256: &str) -> Result<(), ShelfError>;
+
+    /// Ends an upload that was checked and did not grow since: from then on its content is there by its digest. Gives its length.
+    ///
+    /// # Errors
+    /// Unknown; the disk or the database.
     fn finish(&self, upload: &str, sha256: &str) -> Result<u64, ShelfError>;
 
     /// Gives an upload up. One that is not there is fine.
@@ -90,6 +96,10 @@ impl ArtifactBackend for Shelf {
 
     fn append(&self, upload: &str, offset: u64, bytes: &[u8]) -> Result<u64, ShelfError> {
         Self::append(self, upload, offset, bytes)
+    }
+
+    fn check(&self, upload: &str, sha256: &str) -> Result<(), ShelfError> {
+        Self::check(self, upload, sha256)
     }
 
     fn finish(&self, upload: &str, sha256: &str) -> Result<u64, ShelfError> {

@@ -169,19 +169,33 @@ impl Shelf {
         Ok(stored + bytes.len() as u64)
     }
 
-    /// Ends an upload: from then on its content is there by its digest. Gives its length.
+    /// Reads a whole upload and compares its digest.
     ///
     /// # Errors
     /// Checksum, after which the upload is gone; Unknown; the disk.
-    pub fn finish(&self, upload: &str, sha256: &str) -> Result<u64, ShelfError> {
+    pub fn check(&self, upload: &str, sha256: &str) -> Result<(), ShelfError> {
         self.received(upload)?;
         let place = self.place(upload)?;
-        let mut file = File::open(&place).map_err(|error| reading(&place, error))?;
-        let (found, bytes) = digest(&mut file).map_err(|error| reading(&place, error))?;
-        let half = TempPath::try_from_path(&place).map_err(|error| reading(&place, error))?;
-        if found != sha256 {
-            return Err(ShelfError::Checksum { announced: sha256.to_owned(), found });
+        let failed = |error| reading(&place, error);
+        let mut file = File::open(&place).map_err(failed)?;
+        let (found, _) = digest(&mut file).map_err(failed)?;
+        if found == sha256 {
+            // What is on disk already need not be waited for when it is kept.
+            return Ok(file.sync_all().map_err(|error| writing(&place, error))?);
         }
+        self.discard(upload)?;
+        Err(ShelfError::Checksum { announced: sha256.to_owned(), found })
+    }
+
+    /// Ends an upload that was checked and did not grow since: from then on its content is there by its digest. Gives its length.
+    ///
+    /// # Errors
+    /// Unknown, or the disk.
+    pub fn finish(&self, upload: &str, sha256: &str) -> Result<u64, ShelfError> {
+        let bytes = self.received(upload)?;
+        let place = self.place(upload)?;
+        let failed = |error| reading(&place, error);
+        let (file, half) = (File::open(&place).map_err(failed)?, TempPath::try_from_path(&place).map_err(failed)?);
         self.files.keep(NamedTempFile::from_parts(file, half), sha256)?;
         Ok(bytes)
     }

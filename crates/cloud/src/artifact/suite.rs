@@ -26,6 +26,7 @@ fn an_upload_goes_on_at_its_offset_and_is_there_when_it_is_whole(open: &mut dyn 
     assert_eq!(second.received("u1").unwrap(), 3);
     assert_eq!(second.append("u1", 3, b"lo").unwrap(), 5);
     assert!(second.content(HELLO).unwrap().is_none());
+    second.check("u1", HELLO).unwrap();
     assert_eq!(second.finish("u1", HELLO).unwrap(), 5);
     assert!(matches!(second.received("u1"), Err(ShelfError::Unknown)));
     assert!(second.uploads().unwrap().is_empty());
@@ -43,7 +44,7 @@ fn an_upload_goes_on_at_its_offset_and_is_there_when_it_is_whole(open: &mut dyn 
 fn what_is_not_what_was_announced_is_refused_and_gone(place: &dyn ArtifactBackend) {
     place.begin("u3").unwrap();
     place.append("u3", 0, b"hullo").unwrap();
-    let wrong = place.finish("u3", HELLO).unwrap_err();
+    let wrong = place.check("u3", HELLO).unwrap_err();
     assert!(matches!(&wrong, ShelfError::Checksum { announced, .. } if announced == HELLO), "{wrong}");
     assert!(matches!(place.append("u3", 5, b"x"), Err(ShelfError::Unknown)));
     assert!(place.uploads().unwrap().is_empty());
@@ -58,6 +59,7 @@ fn content_is_read_from_any_offset(place: &dyn ArtifactBackend) {
     for piece in all.chunks(1_000_001) {
         at = place.append("u4", at, piece).unwrap();
     }
+    place.check("u4", &sha256).unwrap();
     assert_eq!(place.finish("u4", &sha256).unwrap(), 3_000_000);
     let content = place.content(&sha256).unwrap().unwrap();
     for (offset, most) in [(0, 3_000_000), (0, 1), (262_143, 2), (262_144, 300_000), (1_000_000, 7), (2_999_999, 9)] {
@@ -72,6 +74,7 @@ fn equal_content_is_kept_once(place: &dyn ArtifactBackend) {
     for upload in ["u5", "u6"] {
         place.begin(upload).unwrap();
         place.append(upload, 0, b"hello").unwrap();
+        place.check(upload, HELLO).unwrap();
         assert_eq!(place.finish(upload, HELLO).unwrap(), 5);
     }
     assert_eq!(place.shard(0x2c).unwrap(), [HELLO]);

@@ -107,7 +107,7 @@ impl Handle {
                 None => false,
             };
             let upload = id.clone();
-            let committed = self.on_shelf(move |shelf| shelf.received(&id)).await?;
+            let committed = self.received(&id).await?;
             return Ok(Begun { upload, committed, stored: stored && committed == 0 });
         }
         // Content that this tenant has already need not be sent again; of others' it learns nothing.
@@ -186,27 +186,29 @@ impl Handle {
         sha256: &str,
     ) -> Result<Artifact, Error> {
         let upload = self.upload(id, sees).await?;
+        // To read all of it takes a while, in which others go on: nothing is added to an upload that is whole.
+        let is_whole = self.received(id).await? == upload.total;
+        let checked = if is_whole { self.check(&upload, sha256).await } else { Ok(()) };
         let mut shelved = self.counted().await?;
-        let key = id.to_owned();
-        let received = self.on_shelf(move |shelf| shelf.received(&key)).await?;
+        if checked.as_ref().is_err_and(|problem| problem.code == Code::Checksum) {
+            // The file is gone, and with it the upload.
+            self.put(vec![Record::Delete(Kind::Upload, upload.key())]).await?;
+            shelved.left(&upload.id);
+        }
+        checked?;
+        let received = self.received(id).await?;
         let known = self.held(sha256, &upload.tenant).await?;
+        let key = id.to_owned();
         let bytes = match known {
             // All of it is here already.
             Some(known) if received == 0 && known.bytes == upload.total => {
-                let key = id.to_owned();
                 self.on_shelf(move |shelf| shelf.discard(&key)).await?;
                 known.bytes
             }
-            _ if received != upload.total => return Err(wrong(ShelfError::Offset(received))),
+            _ if !is_whole || received != upload.total => return Err(wrong(ShelfError::Offset(received))),
             _ => {
-                let (key, sha256) = (id.to_owned(), sha256.to_owned());
-                let finished = self.on_shelf(move |shelf| shelf.finish(&key, &sha256)).await;
-                if finished.as_ref().is_err_and(|problem| problem.code == Code::Checksum) {
-                    // The file is gone, and with it the upload.
-                    self.put(vec![Record::Delete(Kind::Upload, upload.key())]).await?;
-                    shelved.left(&upload.id);
-                }
-                finished?
+                let sha256 = sha256.to_owned();
+                self.on_shelf(move |shelf| shelf.finish(&key, &sha256)).await?
             }
         };
         let new = self.keep(&upload, sha256, bytes).await?;
@@ -216,7 +218,19 @@ impl Handle {
             self.options().metrics.transport.artifact_bytes.inc_by(bytes);
         }
         let (name, sha256) = (upload.name, sha256.to_owned());
-        Ok(Artifact { name, sha256, bytes, path: String::new() })
+        Ok(Artifact { name, sha256, bytes, executable: upload.executable, path: String::new() })
+    }
+
+    /// How many bytes of an upload are stored.
+    async fn received(&self, id: &str) -> Result<u64, Error> {
+        let id = id.to_owned();
+        self.on_shelf(move |shelf| shelf.received(&id)).await
+    }
+
+    /// Whether the content of a whole upload is what was announced.
+    async fn check(&self, upload: &Upload, sha256: &str) -> Result<(), Error> {
+        let (id, sha256) = (upload.id.clone(), sha256.to_owned());
+        self.on_shelf(move |shelf| shelf.check(&id, &sha256)).await
     }
 
     /// Writes down that an artifact is there, and whose. Whether its tenant did not have it before.

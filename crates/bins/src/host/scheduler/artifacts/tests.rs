@@ -26,7 +26,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 struct World {
     bed: Bed,
     shelf: Shelf,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl World {
@@ -34,7 +34,7 @@ impl World {
         let folder = tempfile::tempdir().unwrap();
         let shelf = Shelf::open(folder.path()).unwrap();
         let options = Options { artifacts: Some(Arc::new(shelf.clone())), ..Options::default() };
-        Self { bed: Bed::with(MemoryFleet::new(), options).await, shelf, _folder: folder }
+        Self { bed: Bed::with(MemoryFleet::new(), options).await, shelf, folder }
     }
 
     async fn begin(&self, name: &str, bytes: u64) -> Result<String, super::Error> {
@@ -294,4 +294,21 @@ fn digests_are_compared_by_their_numbers() {
     assert_ne!(stored(HELLO), stored(&HELLO.replace('2', "3")));
     assert_eq!(stored("short"), None);
     assert_eq!(stored(&"x".repeat(64)), None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_upload_whose_content_is_compared_holds_up_no_other() {
+    let world = World::new().await;
+    let slow = world.begin("slow", 0).await.unwrap();
+    // A pipe without a writer is a file that takes for ever to read.
+    let file = world.folder.path().join("uploads").join(&slow);
+    std::fs::remove_file(&file).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+    let handle = world.bed.handle();
+    let ending = tokio::spawn(async move { handle.end_upload(|_| true, &slow, HELLO).await });
+    let others = async { world.upload("other").await };
+    tokio::time::timeout(Duration::from_secs(30), others).await.expect("nobody waits for the slow one");
+    let writer = tokio::task::spawn_blocking(move || std::fs::OpenOptions::new().write(true).open(file).unwrap());
+    assert!(ending.await.unwrap().is_err(), "a pipe is no upload");
+    drop(writer.await.unwrap());
 }

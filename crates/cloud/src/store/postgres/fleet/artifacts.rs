@@ -119,7 +119,7 @@ impl ArtifactBackend for PostgresArtifacts {
         }
     }
 
-    fn finish(&self, upload: &str, sha256: &str) -> Result<u64, ShelfError> {
+    fn check(&self, upload: &str, sha256: &str) -> Result<(), ShelfError> {
         let total = self.received(upload)?;
         let (found, bytes) = self.0.run(async {
             let session = self.0.reader.session().await?;
@@ -139,10 +139,15 @@ impl ArtifactBackend for PostgresArtifacts {
             }
             Ok::<_, PortError>((hex(&hash.finalize()), at))
         })?;
-        if found != sha256 || bytes != total {
-            self.discard(upload)?;
-            return Err(ShelfError::Checksum { announced: sha256.to_owned(), found });
+        if found == sha256 && bytes == total {
+            return Ok(());
         }
+        self.discard(upload)?;
+        Err(ShelfError::Checksum { announced: sha256.to_owned(), found })
+    }
+
+    fn finish(&self, upload: &str, sha256: &str) -> Result<u64, ShelfError> {
+        let bytes = self.received(upload)?;
         let keep = "UPDATE artifact_contents SET sha256 = $2 WHERE upload = $1
                     AND NOT EXISTS (SELECT 1 FROM artifact_contents WHERE sha256 = $2)";
         if self.0.write(keep, &[name(upload), name(sha256)])? == 0 {
