@@ -14,7 +14,7 @@ use super::super::cursor;
 use super::super::reply::{Answer, Reply};
 use super::super::state::{Api, store};
 use super::super::view::tenant::{NewTenant, QuotaView, TenantList, TenantPatch, TenantView, UsageView, state};
-use crate::host::scheduler::{Error, Snapshot};
+use crate::host::scheduler::{Error, is_gone};
 use crate::wire::problem::{Code, Problem};
 
 fn limits(tenant: &Tenant) -> Quota {
@@ -32,27 +32,7 @@ fn shown(tenant: &Tenant) -> TenantView {
     }
 }
 
-/// Whether a tenant is closed and has no jobs left.
-fn is_gone(tenant: &Tenant, fleet: &Snapshot) -> bool {
-    tenant.state == TenantState::Closing && fleet.tenants.get(&tenant.name).is_none_or(|known| known.active == 0)
-}
-
 impl Api {
-    /// A tenant as it is stored, or as it is by default once it has jobs. One that is closed and has no jobs left is gone.
-    async fn stored_tenant(&self, name: &TenantName) -> Result<Option<Tenant>, Error> {
-        let entry = self.handle.store().entry(Kind::Tenant, name.as_str()).await.map_err(|error| store(&error))?;
-        let stored: Option<Tenant> = entry.and_then(|entry| serde_json::from_str(&entry.body).ok());
-        if let Some(tenant) = stored.as_ref().filter(|tenant| tenant.state == TenantState::Closing) {
-            let gone = is_gone(tenant, &*self.handle.picture()?);
-            return Ok(stored.filter(|_| !gone));
-        }
-        if stored.is_some() || *name == self.options.default_tenant {
-            return Ok(Some(stored.unwrap_or_else(|| Tenant::new(name.clone()))));
-        }
-        let used = self.handle.picture()?.tenants.contains_key(name);
-        Ok(used.then(|| Tenant::new(name.clone())))
-    }
-
     /// The tenant of a path, if the caller sees it.
     async fn tenant(&self, call: &Call) -> Result<Tenant, Error> {
         let name: TenantName = call.id("name", "tenant")?;
@@ -60,7 +40,7 @@ impl Api {
         if !call.sees(&name) {
             return Err(unknown());
         }
-        self.stored_tenant(&name).await?.ok_or_else(unknown)
+        self.handle.tenant(&name).await?.ok_or_else(unknown)
     }
 }
 
@@ -142,7 +122,7 @@ pub(in super::super) async fn create(api: Arc<Api>, call: Call) -> Answer {
     call.concern.is(&name);
     let stored = api.handle.store().entry(Kind::Tenant, name.as_str()).await.map_err(|error| store(&error))?;
     if stored.is_some() {
-        let text = match api.stored_tenant(&name).await? {
+        let text = match api.handle.tenant(&name).await? {
             Some(_) => format!("there is a tenant `{name}` already"),
             // Its tokens, secrets and jobs are not for whoever has the name next.
             None => format!("tenant `{name}` was closed, and its name is not given again; use another"),
@@ -150,7 +130,7 @@ pub(in super::super) async fn create(api: Arc<Api>, call: Call) -> Answer {
         return Err(Box::new(Problem::new(Code::Conflict, text)));
     }
     api.handle.set_tenant(name.clone(), Some(settings), Some(quota)).await?;
-    let made = api.stored_tenant(&name).await?.unwrap_or(fresh);
+    let made = api.handle.tenant(&name).await?.unwrap_or(fresh);
     Ok(Reply::json(201, &shown(&made))?.at(&format!("{BASE}/tenants/{name}")).revision(made.revision))
 }
 

@@ -71,6 +71,7 @@ use self::shared::Shared;
 pub use self::shared::{Frequent, Options, Status};
 pub use self::snapshot::{DrainPicture, Snapshot, Totals, WorkerPicture};
 pub use self::stop::Stop;
+pub use self::tenants::is_gone;
 
 /// A running server. Dropping it without [`Server::stop`] ends it as a crash would: nothing more is committed or released
 /// once its thread notices.

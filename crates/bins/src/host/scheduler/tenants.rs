@@ -3,33 +3,48 @@
 use std::collections::BTreeSet;
 
 use orlop_core::id::TenantName;
+use orlop_core::machine::tenant::TenantState;
 use orlop_core::ports::fleet_store::{EntryFilter, JobFilter, Kind, Page, Tenant};
 
-use super::{Error, Handle, error};
+use super::{Error, Handle, Snapshot, error};
 use crate::wire::problem::{Code, FieldError, Problem};
 
 /// The most names that a refusal lists.
 const LISTED: usize = 10;
 
+/// Whether a tenant is closed and has no jobs left.
+pub fn is_gone(tenant: &Tenant, fleet: &Snapshot) -> bool {
+    let active = fleet.tenants.get(&tenant.name).map_or(0, |status| status.active);
+    tenant.state == TenantState::Closing && active == 0
+}
+
 impl Handle {
-    /// Whether there is a tenant: the default one, one that was made, or one that has jobs.
-    async fn has_tenant(&self, name: &TenantName) -> Result<bool, Error> {
-        let options = self.options();
-        let known = options.create_tenants || name.as_str() == options.always_there();
-        if known || self.snapshot().tenants.contains_key(name) {
-            return Ok(true);
-        }
-        // It may be newer than the snapshot, or have nothing but jobs that have ended.
-        let made = self.store().entry(Kind::Tenant, name.as_str()).await.map_err(|wrong| error::port(&wrong))?;
-        if made.is_some() {
-            return Ok(true);
-        }
-        let filter = JobFilter { tenants: Some(vec![name.clone()]), ..JobFilter::default() };
-        let jobs = self.store().jobs(&filter, &Page::first(1)).await.map_err(|wrong| error::port(&wrong))?;
-        Ok(!jobs.items.is_empty())
+    /// A tenant: the default one, one that was made, or one that has jobs. A closed one is there until its last job has ended.
+    ///
+    /// # Errors
+    /// As of the store; NotLeader for a closed one where another server leads, which knows its jobs.
+    pub async fn tenant(&self, name: &TenantName) -> Result<Option<Tenant>, Error> {
+        let Some(tenant) = self.open_or_closed(name).await? else { return Ok(None) };
+        let gone = tenant.state == TenantState::Closing && is_gone(&tenant, &*self.picture()?);
+        Ok(Some(tenant).filter(|_| !gone))
     }
 
-    /// Refuses work for a tenant that is not there. `place` is where the request names it, `sees` which tenants the caller may
+    async fn open_or_closed(&self, name: &TenantName) -> Result<Option<Tenant>, Error> {
+        let entry = self.store().entry(Kind::Tenant, name.as_str()).await.map_err(|wrong| error::port(&wrong))?;
+        if let Some(tenant) = entry.and_then(|entry| serde_json::from_str(&entry.body).ok()) {
+            return Ok(Some(tenant));
+        }
+        let by_default = || Ok(Some(Tenant::new(name.clone())));
+        if name.as_str() == self.options().always_there() || self.snapshot().tenants.contains_key(name) {
+            return by_default();
+        }
+        // It may have nothing but jobs that have ended.
+        let filter = JobFilter { tenants: Some(vec![name.clone()]), ..JobFilter::default() };
+        let jobs = self.store().jobs(&filter, &Page::first(1)).await.map_err(|wrong| error::port(&wrong))?;
+        if jobs.items.is_empty() { Ok(None) } else { by_default() }
+    }
+
+    /// Refuses what names a tenant that is not there. `place` is where the request names it, `sees` which tenants the caller may
     /// know of.
     ///
     /// # Errors
@@ -40,7 +55,8 @@ impl Handle {
         place: &str,
         sees: impl Fn(&TenantName) -> bool,
     ) -> Result<(), Error> {
-        if self.has_tenant(name).await? {
+        // A closed one is refused as such where jobs are taken.
+        if self.options().create_tenants || self.open_or_closed(name).await?.is_some() {
             return Ok(());
         }
         let page = Page::first(1000);
