@@ -100,12 +100,14 @@ pub struct Artifact {
     pub bytes: u64,
     /// Where it lay, below the work directory.
     pub path: String,
+    /// Whether it is a file that can be run.
+    pub executable: bool,
 }
 
 impl From<Artifact> for v1::Artifact {
     fn from(artifact: Artifact) -> Self {
-        let Artifact { name, sha256, bytes, path } = artifact;
-        Self { name, sha256, bytes, path }
+        let Artifact { name, sha256, bytes, path, executable } = artifact;
+        Self { name, sha256, bytes, path, executable }
     }
 }
 
@@ -126,6 +128,7 @@ impl TryFrom<v1::Artifact> for Artifact {
             sha256: sha256("artifact.sha256", wire.sha256)?,
             bytes: wire.bytes,
             path: text("artifact.path", wire.path, TEXT_MAX)?,
+            executable: wire.executable,
         })
     }
 }

@@ -42,7 +42,13 @@ fn result() -> JobResult {
         finished_at: time(),
         usage: Usage { cpu_ms: 1, max_rss: 2, io_read: 3, io_write: 4 },
         outputs: BTreeMap::from([("a".into(), "b".into())]),
-        artifacts: vec![Artifact { name: "a".into(), sha256: "0f".repeat(32), bytes: 5, path: "out/a".into() }],
+        artifacts: vec![Artifact {
+            name: "a".into(),
+            sha256: "0f".repeat(32),
+            bytes: 5,
+            path: "out/a".into(),
+            executable: true,
+        }],
         log: LogSummary { bytes: 1, dropped_bytes: 2, dropped_chunks: 3, last_seq: 4 },
         tail: Bytes::from_static(b"tail"),
         ..JobResult::new(attempt(1), Ending::Failed)

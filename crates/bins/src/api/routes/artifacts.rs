@@ -18,6 +18,7 @@ use super::super::state::{Api, store};
 use super::super::view::artifact::{ArtifactList, ArtifactView, FinishUpload, NewUpload, UploadView};
 use crate::host::scheduler::Error;
 use crate::wire::artifact::Beginning;
+use crate::wire::result::Artifact;
 
 /// Bytes that are read at once.
 const PIECE: usize = 256 << 10;
@@ -178,7 +179,8 @@ pub(in super::super) async fn finish(api: Arc<Api>, call: Call) -> Answer {
     }
     let made = api.handle.end_upload(|tenant| call.sees(tenant), call.part("id"), &asked.sha256).await?;
     let place = format!("{BASE}/artifacts/{}", made.sha256);
-    let view = ArtifactView { index: None, name: made.name, path: None, sha256: made.sha256, bytes: made.bytes };
+    let Artifact { name, sha256, bytes, executable, .. } = made;
+    let view = ArtifactView { index: None, name, path: None, sha256, bytes, executable };
     Ok(Reply::json(201, &view)?.at(&place))
 }
 

@@ -19,6 +19,8 @@ pub(crate) struct ArtifactView {
     pub(crate) path: Option<String>,
     pub(crate) sha256: String,
     pub(crate) bytes: u64,
+    /// Whether it is a file that can be run
+    pub(crate) executable: bool,
 }
 
 impl ArtifactView {
@@ -26,7 +28,9 @@ impl ArtifactView {
     pub(crate) fn of(index: u32, kept: &Value) -> Self {
         let text = |field: &str| kept[field].as_str().unwrap_or_default().to_owned();
         let bytes = kept["bytes"].as_u64().unwrap_or_default();
-        Self { index: Some(index), name: text("name"), path: Some(text("path")), sha256: text("sha256"), bytes }
+        let executable = kept["executable"].as_bool().unwrap_or_default();
+        let (name, path, sha256) = (text("name"), Some(text("path")), text("sha256"));
+        Self { index: Some(index), name, path, sha256, bytes, executable }
     }
 }
 

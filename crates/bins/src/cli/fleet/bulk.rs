@@ -16,6 +16,7 @@ use super::artifacts::{fetch_to, left};
 use super::client::Client;
 use super::read::{items, number, text};
 use super::target::Target;
+use crate::view::text::one_line;
 
 /// Files that are fetched at once.
 const AT_ONCE: usize = 4;
@@ -38,7 +39,7 @@ pub(super) async fn get(client: &Client, address: &Address, dir: &Path, target: 
         return Err(Failure::new(Exit::NotFound, format!("job {address} left no artifacts")));
     }
     let array = is_array(client, address).await?;
-    let places = places(items(&list), dir, array)?;
+    let (places, refused) = places(items(&list), dir, array);
     let all = places.len();
     let fetches = stream::iter(&places).map(|place| fetched(client, place)).buffer_unordered(AT_ONCE);
     let mut fetches = std::pin::pin!(fetches);
@@ -50,7 +51,15 @@ pub(super) async fn get(client: &Client, address: &Address, dir: &Path, target: 
     let names = |_: &Value| places.iter().map(|place| place.path.display().to_string()).collect();
     let shown = target.shown(&done, names)?;
     output::print(&shown.unwrap_or_else(|| format!("{all} files in {}, {new} of them fetched now\n", dir.display())))?;
-    Ok(Exit::Done)
+    // What cannot be a file here keeps nothing else away.
+    for name in &refused {
+        let text = format!(
+            "`{}` cannot be the name of a file in a directory; get it by itself with -f FILE",
+            one_line(name, 200)
+        );
+        output::tell(&text);
+    }
+    Ok(if refused.is_empty() { Exit::Done } else { Exit::Failed })
 }
 
 async fn is_array(client: &Client, address: &Address) -> Result<bool, Failure> {
@@ -58,40 +67,46 @@ async fn is_array(client: &Client, address: &Address) -> Result<bool, Failure> {
     Ok(text(&job, "kind") == "array")
 }
 
-/// Where each artifact goes: by its name, several files of one name below it by their paths, of arrays below their indices.
-fn places(artifacts: &[Value], dir: &Path, array: bool) -> Result<Vec<Place>, Failure> {
+/// Where each artifact goes: by its name, several files of one name below it by their paths, one of a folder of its name as it
+/// stood there, of arrays below their indices. And the names that lead elsewhere.
+fn places(artifacts: &[Value], dir: &Path, array: bool) -> (Vec<Place>, Vec<String>) {
     let mut named: BTreeMap<(u64, String), Vec<&Value>> = BTreeMap::new();
     for artifact in artifacts {
         named.entry((number(artifact, "index"), raw(artifact, "name"))).or_default().push(artifact);
     }
-    let mut places = Vec::with_capacity(artifacts.len());
+    let (mut places, mut refused) = (Vec::with_capacity(artifacts.len()), Vec::new());
     for ((index, name), files) in named {
-        let mut base = dir.to_owned();
-        if array {
-            base.push(index.to_string());
-        }
-        base.push(inside(&name)?);
+        let base = if array { dir.join(index.to_string()) } else { dir.to_owned() };
         let several = files.len() > 1;
         for file in files {
-            let path = if several { base.join(inside(&raw(file, "path"))?) } else { base.clone() };
-            places.push(Place { path, sha256: raw(file, "sha256"), bytes: number(file, "bytes") });
+            let path = raw(file, "path");
+            let is_inside = !name.is_empty() && path != name && Path::new(&path).starts_with(&name);
+            let below = match is_inside {
+                true => path,
+                false if several => format!("{name}/{path}"),
+                false => name.clone(),
+            };
+            match inside(&below) {
+                Some(below) => {
+                    let (path, sha256) = (base.join(below), raw(file, "sha256"));
+                    places.push(Place { path, sha256, bytes: number(file, "bytes") });
+                }
+                None => refused.push(below),
+            }
         }
     }
-    Ok(places)
+    (places, refused)
 }
 
 fn raw(artifact: &Value, field: &str) -> String {
     artifact[field].as_str().unwrap_or_default().to_owned()
 }
 
-/// A name that jobs choose, as a path that stays where it is put.
-fn inside(name: &str) -> Result<&Path, Failure> {
+/// A name that jobs choose, as a path that stays where it is put; none when it leads elsewhere.
+fn inside(name: &str) -> Option<&Path> {
     let path = Path::new(name);
     let normal = path.components().all(|part| matches!(part, Component::Normal(_)));
-    if normal && !name.is_empty() && !name.contains('\0') {
-        return Ok(path);
-    }
-    Err(Failure::usage(format!("`{name}` cannot be the name of a file in a directory; get it by itself with -f FILE")))
+    Some(path).filter(|_| normal && !name.is_empty() && !name.contains('\0'))
 }
 
 /// Fetches a file that is not there. Whether it was not.
@@ -127,19 +142,26 @@ mod tests {
 
     #[test]
     fn files_stand_by_element_and_name_and_by_path_where_a_name_has_several() {
-        let left = [artifact(3, "out", "x/a"), artifact(3, "out", "x/b"), artifact(7, "model", "m.bin")];
+        let left = [
+            artifact(3, "out", "x/a"),
+            artifact(3, "out", "x/b"),
+            artifact(7, "model", "m.bin"),
+            artifact(7, "results", "results/a.csv"),
+        ];
         let paths = |array| -> Vec<String> {
-            let places = places(&left, Path::new("d"), array).unwrap();
+            let (places, refused) = places(&left, Path::new("d"), array);
+            assert!(refused.is_empty(), "{refused:?}");
             places.iter().map(|place| place.path.display().to_string()).collect()
         };
-        assert_eq!(paths(true), ["d/3/out/x/a", "d/3/out/x/b", "d/7/model"]);
-        assert_eq!(paths(false), ["d/out/x/a", "d/out/x/b", "d/model"]);
+        assert_eq!(paths(true), ["d/3/out/x/a", "d/3/out/x/b", "d/7/model", "d/7/results/a.csv"]);
+        assert_eq!(paths(false), ["d/out/x/a", "d/out/x/b", "d/model", "d/results/a.csv"]);
     }
 
     #[test]
     fn names_of_jobs_do_not_lead_out_of_the_directory() {
         for name in ["", "/etc/passwd", "../x", "a/../../x", ".", "a/./..", "x\0y"] {
-            assert!(places(&[artifact(0, name, "p")], Path::new("d"), false).is_err(), "{name:?}");
+            let (places, refused) = places(&[artifact(0, name, "p"), artifact(0, "good", "p")], Path::new("d"), false);
+            assert_eq!((places.len(), refused.as_slice()), (1, &[name.to_owned()][..]), "and others are fetched");
         }
     }
 }

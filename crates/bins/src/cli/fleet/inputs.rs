@@ -69,7 +69,11 @@ async fn stored(client: &Client, name: &str, path: Option<&str>) -> Result<Value
     };
     let found = artifacts::named(client, &address, name, Form::Input).await?;
     let last = name.rsplit('/').next().unwrap_or(name);
-    Ok(json!({ "name": found["name"], "path": path.unwrap_or(last), "sha256": found["sha256"] }))
+    let mut entry = json!({ "name": found["name"], "path": path.unwrap_or(last), "sha256": found["sha256"] });
+    if found["executable"] == true {
+        entry["executable"] = true.into();
+    }
+    Ok(entry)
 }
 
 /// A job or an element, and the name of what it left: `JOB/NAME`, `JOB.INDEX/NAME`. None for a name of the tenant.

@@ -134,8 +134,12 @@ fn secret(text: &str) -> Result<Value, String> {
 
 /// Files the job leaves, `pattern` or `name=pattern`; without a name they are called by the last part of the pattern.
 fn output_of(text: &str) -> Value {
-    let last = |path: &str| path.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_owned();
-    let (name, path) = text.split_once('=').map_or((last(text), text), |(name, path)| (name.to_owned(), path));
+    // Of a pattern the folder in front of it names what is found.
+    let plain = text.split(['*', '?', '[']).next().unwrap_or_default();
+    let named =
+        if plain.len() < text.len() { plain.rsplit_once('/').map_or("out", |(folder, _)| folder) } else { text };
+    let last = named.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    let (name, path) = text.split_once('=').unwrap_or((last, text));
     json!({ "name": name, "path": path, "required": true })
 }
 
@@ -290,7 +294,7 @@ fn merge(job: &mut Map<String, Value>, key: String, value: Value) {
 /// Submits a job.
 pub(super) async fn submit(args: SubmitArgs) -> Result<Exit, Failure> {
     let Some(limit) = args.wait_timeout else { return submitted(&args).await };
-    let over = || Failure::new(Exit::TimedOut, format!("not ended within {limit}; what was taken goes on"));
+    let over = || Failure::new(Exit::TimedOut, format!("not ended within {limit}"));
     tokio::time::timeout(limit.get(), submitted(&args)).await.unwrap_or_else(|_| Err(over()))
 }
 
@@ -321,7 +325,7 @@ async fn submitted(args: &SubmitArgs) -> Result<Exit, Failure> {
     if !waits {
         return Ok(Exit::Done);
     }
-    all_ended(args, &client, &ids).await
+    wait::unless_given_up(&ids, all_ended(args, &client, &ids)).await
 }
 
 async fn all_ended(args: &SubmitArgs, client: &Client, ids: &[String]) -> Result<Exit, Failure> {

@@ -15,7 +15,7 @@ use super::client::{Asked, Client};
 use super::elements;
 use super::read::{items, number, text};
 use super::target::{Patience, Target};
-use super::tasks::Progress;
+use super::tasks::{Progress, tasks};
 
 /// How long one request waits.
 const WAIT: Duration = Duration::from_secs(30);
@@ -40,6 +40,31 @@ pub(in crate::cli) struct WaitArgs {
     patience: Patience,
 }
 
+/// Says which jobs go on where waiting for them is given up: by a signal, or because it took too long.
+#[derive(Debug)]
+struct GoesOn(Option<String>);
+
+impl Drop for GoesOn {
+    fn drop(&mut self) {
+        if let Some(jobs) = &self.0 {
+            output::tell(&format!("{jobs} not cancelled: `orlop wait` waits again, `orlop cancel` ends it"));
+        }
+    }
+}
+
+/// Waits for jobs to end, and says that they go on where that is given up.
+pub(super) async fn unless_given_up<T>(jobs: &[String], waits: impl Future<Output = T>) -> T {
+    let named = match jobs {
+        [] => None,
+        [job] => Some(format!("{job} is")),
+        [job, others @ ..] => Some(format!("{job} and {} more are", others.len())),
+    };
+    let mut goes_on = GoesOn(named);
+    let done = waits.await;
+    goes_on.0 = None;
+    done
+}
+
 /// Waits for jobs.
 pub(super) async fn wait(args: WaitArgs) -> Result<Exit, Failure> {
     let waits = async {
@@ -48,6 +73,9 @@ pub(super) async fn wait(args: WaitArgs) -> Result<Exit, Failure> {
         for address in &args.jobs {
             let job = ended(&client, address, Some(&mut Progress::new())).await?;
             let shown = match args.target.output {
+                Format::Table if job["elements"].is_object() => {
+                    format!("{address} {}: {}\n", text(&job, "state"), tasks(&job))
+                }
                 Format::Table => format!("{address} {}\n", text(&job, "state")),
                 Format::Name => format!("{address}\n"),
                 format => output::serialized(&job, format)?,
@@ -59,7 +87,8 @@ pub(super) async fn wait(args: WaitArgs) -> Result<Exit, Failure> {
         }
         Ok(exit)
     };
-    args.patience.bound(waits).await
+    let jobs: Vec<String> = args.jobs.iter().map(ToString::to_string).collect();
+    args.patience.bound(unless_given_up(&jobs, waits)).await
 }
 
 /// Whether a state is final.

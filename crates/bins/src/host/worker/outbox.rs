@@ -190,8 +190,8 @@ fn result_of(id: AttemptId, end: &AttemptEnd) -> JobResult {
 }
 
 fn artifact_of(kept: &Kept) -> Artifact {
-    let Kept { name, sha256, bytes, path } = kept.clone();
-    Artifact { name, sha256, bytes, path }
+    let Kept { name, sha256, bytes, path, executable } = kept.clone();
+    Artifact { name, sha256, bytes, path, executable }
 }
 
 fn chunk_of(id: AttemptId, chunk: LogChunk) -> result::LogChunk {

@@ -3,6 +3,8 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use super::bench::Bench;
@@ -130,9 +132,16 @@ fn a_followed_array_shows_what_runs_and_what_begins_later() {
     }
     assert!(!seen.contains(&"[0] end 0".to_owned()), "{seen:?}");
     assert!(progress.any(|line| line.expect("a line") == "4/5 done"), "whoever waits sees how far it is");
+    let mut given_up = bench.begin(&["wait", &id]);
+    let mut said =
+        BufReader::new(given_up.stderr.take().expect("its errors")).lines().map(|line| line.expect("a line"));
+    assert_eq!(said.next().as_deref(), Some("4/5 done"));
+    kill(Pid::from_raw(given_up.id().try_into().expect("a process")), Signal::SIGINT).expect("it runs");
+    assert!(said.any(|line| line.starts_with(&format!("{id} is not cancelled"))), "it goes on, and that is said");
+    assert_eq!(given_up.wait().expect("it ends").code(), Some(130));
     std::fs::write(&gate, "").expect("a file");
     let waited = wait.wait_with_output().expect("it ends");
-    assert!(waited.status.success() && waited.stdout.ends_with(b" Completed\n"), "{waited:?}");
+    assert!(waited.status.success() && waited.stdout.ends_with(b" Completed: 5/5\n"), "{waited:?}");
     seen.extend(lines);
     assert!(follow.wait().expect("it ends").success());
     let mut wanted: Vec<String> = (0..5).flat_map(|n| [format!("[{n}] begin {n}"), format!("[{n}] end {n}")]).collect();
@@ -196,6 +205,12 @@ fn what_an_array_left_is_fetched_at_once_and_named_by_job_and_element() {
     assert!(several.code == 2 && several.err.contains(&format!("{id}.0/who.txt")), "{several:?}");
     let ambiguous = cat("@who:in");
     assert!(ambiguous.code == 3 && ambiguous.err.contains(&format!("{id}.1/who")), "{ambiguous:?}");
+    // Of a pattern the folder names what is found, which is fetched as it stood there.
+    let script = "mkdir results; for name in a b; do echo {{index}} > results/$name.csv; done";
+    let found = submit(&bench, &["--array", "0-1", "--out", "results/*.csv", "--wait"], script);
+    let dir = bench.place("found");
+    bench.good(&["artifacts", "get", &found, "--all", "--dir", dir.to_str().expect("a path")]);
+    assert_eq!(std::fs::read_to_string(dir.join("1/results/b.csv")).expect("a file"), "1\n");
     let single = submit(&bench, &["--out", "only=who.txt", "--wait"], "echo one > who.txt");
     assert_eq!((cat("@only:in").out, cat(&format!("@{single}/only:in")).out), ("one\n".to_owned(), "one\n".to_owned()));
     // What is uploaded by hand is what the name stands for from then on.

@@ -54,8 +54,11 @@ fn a_program_that_is_sent_can_be_run_and_other_files_cannot() {
     bench.good(&["artifacts", "put", "tool", &path(&program)]);
     assert_eq!(wrote(&bench, &run(&["--in", "@tool", "--", "./tool", "b"])), "ran b\n555\n");
     let make = "printf '#!/bin/sh\\necho made\\n' > made; chmod 755 made";
-    wrote(&bench, &run(&["--out", "made", "--", "sh", "-c", make]));
+    let maker = run(&["--out", "made", "--", "sh", "-c", make]);
+    wrote(&bench, &maker);
     assert_eq!(wrote(&bench, &run(&["--in", "@made:bin/made", "--", "bin/made"])), "made\n");
+    let of_job = format!("@{}/made", maker.out.trim());
+    assert_eq!(wrote(&bench, &run(&["--in", &of_job, "--", "./made"])), "made\n");
     let plain = run(&["--no-placeholders", "--", "printf", "%s ", "{{name}}", "{{index}}", "$HOME"]);
     assert_eq!(wrote(&bench, &plain), "{{name}} {{index}} $HOME ");
 }

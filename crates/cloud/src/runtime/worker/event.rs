@@ -159,6 +159,9 @@ pub struct Kept {
     pub bytes: u64,
     /// Where it was, below the attempt's directory.
     pub path: String,
+    /// Whether it is a file that can be run.
+    #[serde(default)]
+    pub executable: bool,
 }
 
 impl AttemptEnd {

@@ -141,9 +141,10 @@ fn ended(end: &AttemptEnd, out: &mut Vec<u8>) {
     }
     bytes(&end.tail, out);
     number(end.artifacts.len() as u64, out);
-    for Kept { name, sha256, bytes: length, path } in &end.artifacts {
+    for Kept { name, sha256, bytes: length, path, executable } in &end.artifacts {
         [name, sha256, path].into_iter().for_each(|text| bytes(text.as_bytes(), out));
         number(*length, out);
+        out.push(u8::from(*executable));
     }
 }
 
@@ -331,7 +332,7 @@ impl<'a> Reader<'a> {
         let mut artifacts = Vec::new();
         for _ in 0..self.number()? {
             let (name, sha256, path) = (self.text()?, self.text()?, self.text()?);
-            artifacts.push(Kept { name, sha256, path, bytes: self.number()? });
+            artifacts.push(Kept { name, sha256, path, bytes: self.number()?, executable: self.flag()? });
         }
         Some(AttemptEnd {
             outcome,

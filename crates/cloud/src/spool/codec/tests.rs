@@ -20,7 +20,13 @@ fn end() -> AttemptEnd {
         outputs: BTreeMap::from([("a".to_owned(), "b".to_owned())]),
         log: LogTotals { bytes: 9, dropped_bytes: 8, dropped_chunks: 7, last_seq: 6 },
         tail: vec![0xff, 0],
-        artifacts: vec![Kept { name: "n".into(), sha256: "0".repeat(64), bytes: 5, path: "a/b".into() }],
+        artifacts: vec![Kept {
+            name: "n".into(),
+            sha256: "0".repeat(64),
+            bytes: 5,
+            path: "a/b".into(),
+            executable: true,
+        }],
     }
 }
 

@@ -123,7 +123,7 @@ impl Core {
                 sha256: artifact.sha256.clone(),
                 tenant: tenant.clone(),
                 left_by: Vec::new(),
-                executable: false,
+                executable: artifact.executable,
             };
             // Writing a link as JSON does not fail: it holds texts and numbers only.
             self.draft.records.extend(Record::put(&link).ok());
@@ -281,8 +281,8 @@ fn ended(result: JobResult, accepted_final: bool, wall: orlop_core::time::Time) 
 /// What else came with a result: the body is a JSON object of `outputs`, `artifacts` and `log`.
 fn detail(result: &JobResult) -> AttemptDetail {
     let artifact = |artifact: &crate::wire::result::Artifact| {
-        let crate::wire::result::Artifact { name, sha256, bytes, path } = artifact;
-        serde_json::json!({ "name": name, "sha256": sha256, "bytes": bytes, "path": path })
+        let crate::wire::result::Artifact { name, sha256, bytes, path, executable } = artifact;
+        serde_json::json!({ "name": name, "sha256": sha256, "bytes": bytes, "path": path, "executable": executable })
     };
     let log = &result.log;
     let body = serde_json::json!({

@@ -309,14 +309,17 @@ impl Files {
         let several = found.len() > 1;
         let mut kept = Vec::with_capacity(found.len());
         for (number, file) in found.into_iter().enumerate() {
-            let longer = format!("{}/{}", output.name, file.relative);
+            // Below a folder of its name it is called as it stands there.
+            let inside = Path::new(&file.relative).strip_prefix(&output.name);
+            let longer =
+                Path::new(&output.name).join(inside.unwrap_or(Path::new(&file.relative))).display().to_string();
             let name = match several {
                 false => output.name.clone(),
                 true if longer.len() <= NAME_MAX => longer,
                 true => format!("{}/{number}", output.name),
             };
             let (mut upload, mut tries) = (None, Tries::new(self.leaving.subscribe()));
-            let (sha256, bytes) = loop {
+            let stored = loop {
                 match self.upload(id, &name, &file, &mut upload).await {
                     Ok(stored) => break stored,
                     Err(trouble) => {
@@ -325,7 +328,7 @@ impl Files {
                     }
                 }
             };
-            kept.push(Kept { name, sha256, bytes, path: file.relative });
+            kept.push(stored);
         }
         Ok(kept)
     }
@@ -337,7 +340,7 @@ impl Files {
         name: &'a str,
         file: &'a Found,
         upload: &'a mut Option<String>,
-    ) -> BoxFuture<'a, Result<(String, u64), Trouble>> {
+    ) -> BoxFuture<'a, Result<Kept, Trouble>> {
         Box::pin(self.sent(id, name, file, upload))
     }
 
@@ -347,15 +350,16 @@ impl Files {
         name: &str,
         file: &Found,
         upload: &mut Option<String>,
-    ) -> Result<(String, u64), Trouble> {
+    ) -> Result<Kept, Trouble> {
         let client = self.link.artifacts().await?;
         let opened = fs::File::open(&file.path)?;
         let metadata = opened.metadata()?;
+        let executable = metadata.mode() & 0o100 != 0;
         let beginning = Beginning {
             name: name.to_owned(),
             bytes: metadata.len(),
             attempt: Some(remote(id)),
-            executable: metadata.mode() & 0o100 != 0,
+            executable,
             ..Beginning::default()
         };
         if upload.is_none() && beginning.bytes > LARGE {
@@ -388,7 +392,7 @@ impl Files {
             }
             return Err(refusal.into());
         }
-        Ok((sha256, bytes))
+        Ok(Kept { name: name.to_owned(), sha256, bytes, path: file.relative.clone(), executable })
     }
 
     /// Removes the inputs of an attempt that has ended.

@@ -34,7 +34,7 @@ impl ArtifactHost for Shelf {
 
     async fn finalize(&self, _: Caller, end: Finalization) -> Result<Artifact, Refusal> {
         let bytes = self.0.lock().unwrap().len() as u64;
-        Ok(Artifact { name: end.upload, sha256: end.sha256, bytes, path: String::new() })
+        Ok(Artifact { name: end.upload, sha256: end.sha256, bytes, ..Artifact::default() })
     }
 
     async fn download(&self, _: Caller, download: Download) -> Result<Answers<DownloadChunk>, Refusal> {
