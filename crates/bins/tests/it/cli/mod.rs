@@ -3,6 +3,7 @@
 mod bench;
 mod codes;
 mod control;
+mod data;
 mod docker;
 mod explain;
 mod hardware;
