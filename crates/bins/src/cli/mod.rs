@@ -38,6 +38,7 @@ mod watch;
 
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use orlop_cloud::exit;
@@ -163,7 +164,7 @@ pub fn main() -> ExitCode {
 
 /// The command line of this process. A run is told which options stood there: others come from the environment.
 fn parse() -> Result<Cli, clap::Error> {
-    let matches = commands().try_get_matches()?;
+    let matches = commands().try_get_matches().map_err(usage_of)?;
     let mut cli = Cli::from_arg_matches(&matches)?;
     if let Command::Run(args) | Command::Flow(Flow::Run(args)) = &mut cli.command {
         let mut leaf = &matches;
@@ -174,6 +175,20 @@ fn parse() -> Result<Cli, clap::Error> {
         args.given = leaf.ids().filter(stood).map(ToString::to_string).collect();
     }
     Ok(cli)
+}
+
+/// The same error with a usage line as if the environment said nothing: what it says is not required.
+fn usage_of(error: clap::Error) -> clap::Error {
+    fn bare(command: clap::Command) -> clap::Command {
+        command.mut_args(|arg| arg.env(None::<&'static str>)).mut_subcommands(bare)
+    }
+    // Pages of help tell of the environment.
+    let is_help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand || !error.use_stderr();
+    match bare(commands()).try_get_matches() {
+        _ if is_help => error,
+        Err(again) if again.kind() == error.kind() => again,
+        _ => error,
+    }
 }
 
 /// Ends because of what the arguments ask for.
@@ -189,9 +204,11 @@ fn commands() -> clap::Command {
 
 fn telemetry() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("ORLOP_LOG")
-        // What a client of Kubernetes could not do is told by the verb.
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,kube_client=off"));
-    crate::telemetry::lines().with_env_filter(filter).with_ansi(false).with_writer(std::io::stderr).init();
+        // What a client of Kubernetes could not do is told by the verb; who waits for an image is told so.
+        .unwrap_or_else(|_| {
+            tracing_subscriber::EnvFilter::new("warn,kube_client=off,orlop_cloud::runtime::docker::image=info")
+        });
+    crate::telemetry::lines().with_env_filter(filter).with_ansi(false).with_writer(|| output::Lines).init();
 }
 
 /// Runs a command.
