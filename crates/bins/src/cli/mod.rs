@@ -1,6 +1,7 @@
 //! The command line `orlop`. Owns verbs, options, exit codes and texts for people; every verb is a call of the library.
 
 mod absent;
+mod artifacts;
 #[cfg(any(feature = "fleet", feature = "kube"))]
 mod changes;
 mod control;
@@ -104,6 +105,8 @@ enum Flow {
     Watch(watch::WatchArgs),
     /// Show logs of a run's attempts
     Logs(logs::LogsArgs),
+    /// List what steps left, or write it to files
+    Artifacts(artifacts::ArtifactsArgs),
     /// Let a Manual step go on
     Approve(control::DecideArgs),
     /// Let a Manual step fail
@@ -292,6 +295,7 @@ impl Flow {
             Self::Explain(args) => &args.place,
             Self::Watch(args) => &args.place,
             Self::Logs(args) => &args.place,
+            Self::Artifacts(args) => &args.place,
             Self::Approve(args) | Self::Reject(args) => &args.place,
             Self::Suspend(args) => &args.place,
             Self::Resume(args) | Self::Stop(args) | Self::Terminate(args) => &args.place,
@@ -320,6 +324,7 @@ async fn of_flow(flow: Flow) -> Result<Exit, Failure> {
         Flow::Explain(args) => explain::explain(args).await,
         Flow::Watch(args) => watch::watch(args).await,
         Flow::Logs(args) => logs::logs(args).await,
+        Flow::Artifacts(args) => artifacts::artifacts(args).await,
         Flow::Approve(args) => control::decide(args, orlop_core::spec::status::Decision::Approved).await,
         Flow::Reject(args) => control::decide(args, orlop_core::spec::status::Decision::Rejected).await,
         Flow::Suspend(args) => control::suspend(args).await,

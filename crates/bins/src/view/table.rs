@@ -147,6 +147,9 @@ pub fn summary(name: &RunName, status: &FlowStatus, now: Time, colour: Colour) -
             );
         }
     }
+    if status.steps.iter().filter_map(|step| step.outputs.as_ref()).any(|outputs| !outputs.artifacts.is_empty()) {
+        let _ = writeln!(text, "  get the artifacts: orlop flow artifacts {} --to DIR", name.call());
+    }
     let failed = status
         .steps
         .iter()

@@ -1,5 +1,6 @@
 //! The real program `orlop`, from outside: runs, orders, pages, exit codes.
 
+mod artifacts;
 mod bench;
 mod codes;
 mod control;
