@@ -76,6 +76,7 @@ fn plan(directory: PathBuf, command: &[String]) -> PodPlan {
         pull_secrets: Vec::new(),
         stdout: directory.join("out.log"),
         stderr: directory.join("err.log"),
+        delivered: Vec::new(),
         outputs: Vec::new(),
         directory,
     }

@@ -15,7 +15,8 @@ pub(crate) fn error_of(kind: &str, name: &str, path: &str, error: PortError) -> 
     // What does not fit is too large; what cannot be read now counts as missing.
     let reason = if error.class == Class::Invalid { "OutputTooLarge" } else { "OutputMissing" };
     let (class, reason) = (error.class, error.reason.unwrap_or(reason));
-    PortError::new(class, format!("output {kind} {name} at {path} cannot be taken: {}", error.chain()))
+    // What is wrong first: the rest may be cut off where it is shown.
+    PortError::new(class, format!("{}; so output {kind} {name} at {path} cannot be taken", error.chain()))
         .with_reason(reason)
 }
 

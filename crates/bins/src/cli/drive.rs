@@ -1,7 +1,5 @@
 //! A host in the foreground: progress, signals, control socket, result. Owns the exit code of a run.
 
-use std::io::IsTerminal as _;
-
 use orlop_core::machine::flow::FlowPhase;
 use orlop_core::machine::step::StepPhase;
 use orlop_core::spec::flow::JobFlow;
@@ -12,12 +10,16 @@ use super::logs;
 use super::output::{self, Format};
 use super::progress::{self, Progress};
 use super::signals::Signals;
+use super::stored::Stored;
 use crate::host::control::Server;
 use crate::host::flow::{Clock as _, FlowHost, Left, SystemClock};
 use crate::host::gate::KeyClaim;
 use crate::host::home::{Door, RunDir, RunLock};
 use crate::view::name::RunName;
 use crate::view::table;
+
+/// The most steps that are shown at the end of a run.
+const ROWS: usize = 20;
 
 /// How a run is shown.
 #[derive(Clone, Copy, Debug)]
@@ -95,7 +97,7 @@ impl Drive {
             }
             Ok(Err(error)) => Err(error.into()),
             Ok(Ok(Left::Paused)) => {
-                self.result(&name, &object, &run)?;
+                self.result(&name, &object, &run).await?;
                 let first = status.steps.iter().find(|step| step.phase == StepPhase::PendingApproval);
                 let step = first.map_or("STEP", |step| step.name.as_str());
                 output::tell(&format!(
@@ -106,18 +108,20 @@ impl Drive {
                 Ok(Exit::Paused)
             }
             Ok(Ok(_)) => {
-                self.result(&name, &object, &run)?;
+                self.result(&name, &object, &run).await?;
                 Ok(exit_of(&status))
             }
         }
     }
 
-    fn result(&self, name: &RunName, object: &JobFlow, run: &RunDir) -> Result<(), Failure> {
+    async fn result(&self, name: &RunName, object: &JobFlow, run: &RunDir) -> Result<(), Failure> {
         match self.output {
             Format::Table => {
                 let Some(status) = &object.status else { return Ok(()) };
                 let now = SystemClock.now();
-                let mut text = table::steps(status, now, output::colour());
+                let items = Stored::read(run).await.map(|stored| stored.items()).unwrap_or_default();
+                let showing = table::Showing { now, colour: output::colour(), items: &items };
+                let mut text = table::some_steps(name, status, ROWS, showing);
                 text.push('\n');
                 text.push_str(&table::summary(name, status, now, output::colour()));
                 text.push_str(&logs::tail_of_failure(run, status));
@@ -161,10 +165,4 @@ pub(super) fn goes_on(status: &FlowStatus) -> bool {
     use orlop_core::spec::status::StepStatus;
     let waits = |step: &StepStatus| step.phase == StepPhase::Pending && !step.reason.is_empty();
     status.steps.iter().any(|step| step.phase == StepPhase::Running || waits(step) || step.next_retry_time.is_some())
-}
-
-/// Whether a person sees what is written to standard error.
-#[must_use]
-pub(super) fn is_terminal() -> bool {
-    std::io::stderr().is_terminal()
 }

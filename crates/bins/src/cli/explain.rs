@@ -8,7 +8,7 @@ use orlop_dag::engine::{Explainer, Explanation, explain as why};
 use super::failure::{Exit, Failure};
 use super::output::{self, Format};
 use super::place::Place;
-use super::stored::Stored;
+use super::stored::{Stored, interrupted, is_left};
 
 /// Options of `orlop flow explain`.
 #[derive(Args, Debug)]
@@ -34,7 +34,9 @@ pub(super) struct ExplainArgs {
 /// When there is no such run or step, or it cannot be read.
 pub(super) async fn explain(args: ExplainArgs) -> Result<Exit, Failure> {
     let run = args.place.existing(&args.name)?;
+    let left = is_left(&run).await;
     let stored = Stored::read(&run).await?;
+    let left = left && !stored.state.phase().is_terminal();
     let explanations = match &args.step {
         Some(name) => vec![one(&stored, &args.name, name)?],
         None => unfinished(&stored),
@@ -46,6 +48,9 @@ pub(super) async fn explain(args: ExplainArgs) -> Result<Exit, Failure> {
         format => output::serialized(&explanations, format)?,
     };
     output::print(&text)?;
+    if left && args.output == Format::Table {
+        output::print(&interrupted(&args.place.named(&args.name)))?;
+    }
     Ok(Exit::Done)
 }
 

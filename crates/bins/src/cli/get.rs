@@ -1,12 +1,13 @@
 //! `orlop flow get`: a run with its steps. Owns the page people read.
 
 use clap::Args;
+use serde_json::json;
 
 use super::failure::{Exit, Failure};
 use super::output::{self, Format};
 use super::place::Place;
 use super::progress::approval_hint;
-use super::stored::Stored;
+use super::stored::{Stored, interrupted, is_left, last_time};
 use crate::host::flow::{Clock as _, SystemClock};
 use crate::view::table;
 
@@ -28,16 +29,27 @@ pub(super) struct GetArgs {
 /// When there is none, or it cannot be read.
 pub(super) async fn get(args: GetArgs) -> Result<Exit, Failure> {
     let run = args.place.existing(&args.name)?;
+    // Asked before: a host that ends meanwhile has recorded the end.
+    let left = is_left(&run).await;
     let stored = Stored::read(&run).await?;
+    let (status, items) = (stored.status(), stored.items());
+    let left = left && !status.phase.is_terminal();
     let name = &args.place.named(&stored.record.flow.metadata.name);
     let text = match args.output {
         Format::Name => name.name.clone(),
         Format::Table => {
-            let (status, now) = (stored.status(), SystemClock.now());
-            let mut text = format!("{}\n", table::steps(&status, now, output::colour()));
+            let now = if left { last_time(&status) } else { SystemClock.now() };
+            let showing = table::Showing { now, colour: output::colour(), items: &items };
+            let mut text = format!("{}\n", table::steps(&status, showing));
             text.push_str(&table::summary(name, &status, now, output::colour()));
             text.extend(approval_hint(name, &status).map(|hint| format!("  {hint}\n")));
+            text.extend(left.then(|| format!("  {}\n", interrupted(name))));
             text
+        }
+        format if left => {
+            let mut object = json!(stored.object());
+            object["status"]["interrupted"] = json!(true);
+            output::serialized(&object, format)?
         }
         format => output::serialized(&stored.object(), format)?,
     };

@@ -14,6 +14,7 @@ use super::failure::{Exit, Failure};
 use super::output::{self, Format};
 use super::place::Place;
 use super::setup::pair;
+use super::stored::is_left;
 use crate::host::flow::{Clock as _, SystemClock};
 use crate::host::home::RunDir;
 use crate::view::table::columns;
@@ -49,6 +50,39 @@ pub(super) struct Listed {
     pub flow: FlowRecordSummary,
     /// Its labels, where they were asked for.
     pub labels: BTreeMap<String, String>,
+    /// Whether it has not ended and no host drives it, where that was asked for.
+    pub interrupted: bool,
+}
+
+impl Listed {
+    /// Finds out whether a host drives it; one that ended meanwhile has recorded the end.
+    async fn look(&mut self) -> Result<(), Failure> {
+        if self.flow.summary.phase.is_terminal() || !is_left(&self.run).await {
+            return Ok(());
+        }
+        if let Some(again) = listed(&self.run, false).await? {
+            self.flow = again.flow;
+        }
+        self.interrupted = !self.flow.summary.phase.is_terminal();
+        Ok(())
+    }
+
+    /// Its phase, as people see it: one that goes on by itself is interrupted where nobody drives it.
+    fn phase(&self) -> String {
+        match self.flow.summary.phase {
+            FlowPhase::Pending | FlowPhase::Running if self.interrupted => "Interrupted".to_owned(),
+            phase => phase.to_string(),
+        }
+    }
+
+    /// Its message, or what to do about it.
+    fn message(&self, place: &Place) -> String {
+        if !self.interrupted {
+            return one_line(&self.flow.summary.message, 60);
+        }
+        let place = Place { namespace: Some(self.flow.namespace.clone()), ..place.clone() };
+        format!("go on: orlop run --resume --name {}", place.named(&self.flow.name).call())
+    }
 }
 
 /// Which runs of a home are meant.
@@ -105,7 +139,7 @@ async fn listed(run: &RunDir, with_labels: bool) -> Result<Option<Listed>, Failu
     let Some(flow) = journal.list().await?.into_iter().next() else { return Ok(None) };
     let labels = if with_labels { journal.load(&flow.uid).await?.record.flow.metadata.labels } else { BTreeMap::new() };
     journal.close().await;
-    Ok(Some(Listed { run: run.clone(), flow, labels }))
+    Ok(Some(Listed { run: run.clone(), flow, labels, interrupted: false }))
 }
 
 /// A phase as written, in any case.
@@ -129,10 +163,13 @@ pub(super) async fn list(args: ListArgs) -> Result<Exit, Failure> {
         older_than: args.older_than.map(HumanDuration::get),
         with_labels: matches!(args.output, Format::Json | Format::Yaml),
     };
-    let runs = runs(&args.place, &filter).await?;
+    let mut runs = runs(&args.place, &filter).await?;
+    for listed in &mut runs {
+        listed.look().await?;
+    }
     let text = match args.output {
         Format::Name => runs.iter().map(|run| format!("{}\n", run.flow.name)).collect(),
-        Format::Table => table(&runs, args.all_namespaces),
+        Format::Table => table(&runs, &args),
         format => {
             let items: Vec<_> = runs.iter().map(item).collect();
             output::serialized(&json!({"items": items}), format)?
@@ -148,26 +185,26 @@ fn item(listed: &Listed) -> serde_json::Value {
         "namespace": flow.namespace, "name": flow.name, "uid": flow.uid, "created": flow.created_at.to_string(),
         "phase": flow.summary.phase, "progress": flow.summary.progress, "message": flow.summary.message,
         "started": flow.summary.started_at.map(|at| at.to_string()), "ended": flow.summary.ended_at.map(|at| at.to_string()),
-        "labels": listed.labels, "directory": listed.run.path(),
+        "interrupted": listed.interrupted, "labels": listed.labels, "directory": listed.run.path(),
     })
 }
 
-fn table(runs: &[Listed], namespaces: bool) -> String {
+fn table(runs: &[Listed], args: &ListArgs) -> String {
     let now = SystemClock.now();
     let mut header = vec!["NAME", "PHASE", "PROGRESS", "AGE", "MESSAGE"];
-    if namespaces {
+    if args.all_namespaces {
         header.insert(0, "NAMESPACE");
     }
     let row = |listed: &Listed| {
         let summary = &listed.flow.summary;
         let mut row = vec![
             listed.flow.name.clone(),
-            summary.phase.to_string(),
+            listed.phase(),
             summary.progress.clone(),
             age(now.since(listed.flow.created_at)),
-            one_line(&summary.message, 60),
+            listed.message(&args.place),
         ];
-        if namespaces {
+        if args.all_namespaces {
             row.insert(0, listed.flow.namespace.clone());
         }
         row

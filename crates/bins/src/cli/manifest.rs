@@ -21,6 +21,7 @@ pub(super) fn limits(setup: &LocalSetup, strict: bool) -> Limits {
     let mut target = Target::local(setup.runtime);
     target.privileged = setup.allow_privileged;
     target.host_paths = setup.allow_host_path.iter().map(|path| path.display().to_string()).collect();
+    target.folder = setup.folder.as_ref().map(|folder| folder.display().to_string());
     let limits = Limits::at(target).images_optional();
     if strict { limits.strict() } else { limits }
 }

@@ -1,6 +1,7 @@
 //! The command line `orlop`. Owns verbs, options, exit codes and texts for people; every verb is a call of the library.
 
 mod absent;
+mod artifacts;
 #[cfg(any(feature = "fleet", feature = "kube"))]
 mod changes;
 mod control;
@@ -38,6 +39,7 @@ mod watch;
 
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use orlop_cloud::exit;
@@ -103,6 +105,8 @@ enum Flow {
     Watch(watch::WatchArgs),
     /// Show logs of a run's attempts
     Logs(logs::LogsArgs),
+    /// List what steps left, or write it to files
+    Artifacts(artifacts::ArtifactsArgs),
     /// Let a Manual step go on
     Approve(control::DecideArgs),
     /// Let a Manual step fail
@@ -163,7 +167,7 @@ pub fn main() -> ExitCode {
 
 /// The command line of this process. A run is told which options stood there: others come from the environment.
 fn parse() -> Result<Cli, clap::Error> {
-    let matches = commands().try_get_matches()?;
+    let matches = commands().try_get_matches().map_err(usage_of)?;
     let mut cli = Cli::from_arg_matches(&matches)?;
     if let Command::Run(args) | Command::Flow(Flow::Run(args)) = &mut cli.command {
         let mut leaf = &matches;
@@ -174,6 +178,20 @@ fn parse() -> Result<Cli, clap::Error> {
         args.given = leaf.ids().filter(stood).map(ToString::to_string).collect();
     }
     Ok(cli)
+}
+
+/// The same error with a usage line as if the environment said nothing: what it says is not required.
+fn usage_of(error: clap::Error) -> clap::Error {
+    fn bare(command: clap::Command) -> clap::Command {
+        command.mut_args(|arg| arg.env(None::<&'static str>)).mut_subcommands(bare)
+    }
+    // Pages of help tell of the environment.
+    let is_help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand || !error.use_stderr();
+    match bare(commands()).try_get_matches() {
+        _ if is_help => error,
+        Err(again) if again.kind() == error.kind() => again,
+        _ => error,
+    }
 }
 
 /// Ends because of what the arguments ask for.
@@ -189,9 +207,11 @@ fn commands() -> clap::Command {
 
 fn telemetry() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("ORLOP_LOG")
-        // What a client of Kubernetes could not do is told by the verb.
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,kube_client=off"));
-    crate::telemetry::lines().with_env_filter(filter).with_ansi(false).with_writer(std::io::stderr).init();
+        // What a client of Kubernetes could not do is told by the verb; who waits for an image is told so.
+        .unwrap_or_else(|_| {
+            tracing_subscriber::EnvFilter::new("warn,kube_client=off,orlop_cloud::runtime::docker::image=info")
+        });
+    crate::telemetry::lines().with_env_filter(filter).with_ansi(false).with_writer(|| output::Lines).init();
 }
 
 /// Runs a command.
@@ -275,6 +295,7 @@ impl Flow {
             Self::Explain(args) => &args.place,
             Self::Watch(args) => &args.place,
             Self::Logs(args) => &args.place,
+            Self::Artifacts(args) => &args.place,
             Self::Approve(args) | Self::Reject(args) => &args.place,
             Self::Suspend(args) => &args.place,
             Self::Resume(args) | Self::Stop(args) | Self::Terminate(args) => &args.place,
@@ -303,6 +324,7 @@ async fn of_flow(flow: Flow) -> Result<Exit, Failure> {
         Flow::Explain(args) => explain::explain(args).await,
         Flow::Watch(args) => watch::watch(args).await,
         Flow::Logs(args) => logs::logs(args).await,
+        Flow::Artifacts(args) => artifacts::artifacts(args).await,
         Flow::Approve(args) => control::decide(args, orlop_core::spec::status::Decision::Approved).await,
         Flow::Reject(args) => control::decide(args, orlop_core::spec::status::Decision::Rejected).await,
         Flow::Suspend(args) => control::suspend(args).await,

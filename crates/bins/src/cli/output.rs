@@ -1,7 +1,9 @@
 //! Standard output and standard error of commands. Owns what happens when nobody reads them any more: nothing.
 
 use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::{Mutex, PoisonError};
 
+use indicatif::MultiProgress;
 use serde::Serialize;
 
 use super::failure::{Exit, Failure};
@@ -38,9 +40,53 @@ pub(super) fn screen(text: &str) -> Result<(), Failure> {
     if raw(b"\x1b[2J\x1b[H")? { print(text) } else { Ok(()) }
 }
 
-/// The same for standard error, where trouble has nowhere to be told.
+/// The same for standard error, above what is drawn there. Trouble with it has nowhere to be told.
 pub(super) fn tell(text: &str) {
-    drop(put(&mut io::stderr().lock(), text));
+    drop(above(|| put(&mut io::stderr().lock(), text)));
+}
+
+/// What is drawn on standard error and redrawn.
+static DRAWN: Mutex<Option<MultiProgress>> = Mutex::new(None);
+
+/// Makes room on standard error for as long as something is written there.
+fn above<T>(write: impl FnOnce() -> T) -> T {
+    let drawn = DRAWN.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    match drawn {
+        Some(drawn) => drawn.suspend(write),
+        None => write(),
+    }
+}
+
+/// Something that is drawn on standard error, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Drawing(());
+
+impl Drawing {
+    /// Has everything that is written to standard error by [`tell`] and [`Lines`] stand above it.
+    pub(super) fn of(screen: &MultiProgress) -> Self {
+        *DRAWN.lock().unwrap_or_else(PoisonError::into_inner) = Some(screen.clone());
+        Self(())
+    }
+}
+
+impl Drop for Drawing {
+    fn drop(&mut self) {
+        *DRAWN.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+/// Standard error for the lines of a log, above what is drawn there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lines;
+
+impl io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        above(|| io::stderr().write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
 }
 
 fn put(to: &mut dyn io::Write, text: &str) -> io::Result<()> {
@@ -85,7 +131,18 @@ pub(super) fn serialized(value: &impl Serialize, format: Format) -> Result<Strin
     serde_json::to_string_pretty(value).map_err(|error| failed(error.to_string()))
 }
 
-/// Whether standard output shows colours: a terminal, and nobody has said NO_COLOR.
+/// Whether standard error is a terminal on which something can be redrawn.
+#[must_use]
+pub(super) fn can_draw() -> bool {
+    io::stderr().is_terminal() && !is_dumb()
+}
+
+/// Whether the terminal knows no more than lines of text.
+fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|name| name == "dumb")
+}
+
+/// Whether standard output shows colours: a terminal that can, and nobody has said NO_COLOR.
 #[must_use]
 pub(super) fn colour() -> Colour {
     colour_of(io::stdout().is_terminal())
@@ -99,5 +156,5 @@ pub(super) fn error_colour() -> Colour {
 
 fn colour_of(terminal: bool) -> Colour {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    if terminal && !refused { Colour::Always } else { Colour::Never }
+    if terminal && !refused && !is_dumb() { Colour::Always } else { Colour::Never }
 }

@@ -48,7 +48,7 @@ pub(super) struct PlanArgs {
 /// # Errors
 /// When it is refused, or a parameter has no value.
 pub(super) async fn plan(args: PlanArgs) -> Result<Exit, Failure> {
-    let (target, setup) = (args.place.target, args.setup.setup(args.place.target)?);
+    let (target, setup) = (args.place.target, args.setup.setup(args.place.target, Some(&args.file))?);
     let limits = match target {
         Target::Local | Target::Process | Target::Docker => manifest::limits(&setup, args.strict),
         Target::Fleet | Target::Kube => target.limits(args.strict),

@@ -7,17 +7,17 @@ use orlop_dag::engine::StatusView;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 
-use super::{drive, output, tree};
+use super::{output, tree};
 use crate::host::flow::{HostHandle, Notice};
 use crate::view::name::RunName;
 
 /// How progress is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Progress {
-    /// A tree on a terminal, else lines
+    /// A tree on a terminal that can draw one, else lines
     #[default]
     Auto,
-    /// A tree of steps that moves
+    /// The same, said aloud
     Tree,
     /// A line per event
     Plain,
@@ -31,9 +31,8 @@ pub(super) async fn show(progress: Progress, handle: HostHandle, name: RunName) 
     drop(handle);
     match progress {
         Progress::None => {}
-        Progress::Tree => tree::show(status, &name).await,
-        Progress::Auto if drive::is_terminal() => tree::show(status, &name).await,
-        Progress::Plain | Progress::Auto => lines(status, notices, &name).await,
+        Progress::Tree | Progress::Auto if output::can_draw() => tree::show(status, &name).await,
+        Progress::Tree | Progress::Plain | Progress::Auto => lines(status, notices, &name).await,
     }
 }
 
@@ -74,7 +73,7 @@ pub(super) fn line(notice: &Notice, name: &RunName) -> Option<String> {
     let subject = if notice.step.is_empty() { &name.name } else { &notice.step };
     let attempt =
         if notice.notice.attempt > 1 { format!(" (attempt {})", notice.notice.attempt) } else { String::new() };
-    let message = crate::view::text::one_line(&notice.notice.message, 200);
+    let message = crate::view::text::one_line(&notice.notice.message, 400);
     let hint = match notice.notice.reason.as_str() {
         "StepPendingApproval" => format!("; go on with: orlop flow approve {} {subject}", name.call()),
         _ => String::new(),

@@ -38,7 +38,7 @@ pub(super) fn check(args: &RunArgs, stored: &Stored, name: &RunName, spec: Optio
 /// Options of the command line that differ from those the run was begun with. What the environment says is no more than a
 /// wish for new runs.
 fn differing(args: &RunArgs, stored: &Stored) -> Result<Vec<String>, Failure> {
-    let (new, old) = (args.setup.setup(args.place.target)?, stored.setup()?);
+    let (new, old) = (args.setup.setup(args.place.target, args.file.as_deref())?, stored.setup()?);
     let meta = stored.options()?.meta;
     let parameter = |(name, value): &(String, String)| meta.parameters.get(name) != Some(value);
     let all = [
@@ -47,6 +47,8 @@ fn differing(args: &RunArgs, stored: &Stored) -> Result<Vec<String>, Failure> {
         ("configs_dir", new.configs_dir != old.configs_dir),
         ("volumes_dir", new.volumes_dir != old.volumes_dir),
         ("allow_host_path", new.allow_host_path != old.allow_host_path),
+        ("workdir", new.workdir != old.workdir),
+        ("pull", new.pull != old.pull),
         ("allow_privileged", new.allow_privileged != old.allow_privileged),
         ("job_backoff_default", new.job_backoff_default != old.job_backoff_default),
         ("artifact_max_bytes", new.artifact_max_bytes != old.artifact_max_bytes),

@@ -93,7 +93,7 @@ pub(super) struct RunArgs {
 /// When one cannot be begun or gone on with.
 pub(super) async fn run(args: RunArgs) -> Result<Exit, Failure> {
     let Some(file) = &args.file else { return resume_named(&args).await };
-    let setup = args.setup.setup(args.place.target)?;
+    let setup = args.setup.setup(args.place.target, args.file.as_deref())?;
     let mut flows = manifest::chosen(file, manifest::limits(&setup, args.strict), args.name.as_deref())?;
     if flows.len() > 1 {
         return several::run(&args, flows).await;
@@ -129,7 +129,7 @@ pub(super) async fn one(args: &RunArgs, loaded: Loaded) -> Result<Exit, Failure>
 }
 
 async fn begin(args: &RunArgs, Loaded { manifest, plan }: Loaded) -> Result<Exit, Failure> {
-    let setup = args.setup.setup(args.place.target)?;
+    let setup = args.setup.setup(args.place.target, args.file.as_deref())?;
     let uid = uuid::Uuid::new_v4().to_string();
     let mut flow = manifest.flow.clone();
     flow.metadata.name = manifest::flow_name(&manifest, args.name.as_deref(), &uid);

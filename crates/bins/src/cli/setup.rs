@@ -1,8 +1,10 @@
 //! Options of what a run on this machine may use. Owns their names and where they come from.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use clap::builder::TypedValueParser as _;
+use orlop_cloud::runtime::pod::Pull;
 
 use super::failure::Failure;
 use super::place::Target;
@@ -23,6 +25,13 @@ pub(super) struct SetupArgs {
     /// Let steps mount this directory of the machine (repeatable)
     #[arg(long, value_name = "DIR")]
     pub allow_host_path: Vec<PathBuf>,
+    /// Directory that steps begin in that run as processes and name no `workingDir` [default: a private one]
+    #[arg(long, value_name = "DIR")]
+    pub workdir: Option<PathBuf>,
+    /// Which images are pulled, whatever steps say [default: by `imagePullPolicy`; without one those that are missing, and
+    /// those without a tag or with `latest` once, if the registry can be asked]
+    #[arg(long, value_name = "WHICH", value_parser = pulls())]
+    pub pull: Option<Pull>,
     /// Let containers be privileged, add capabilities and share namespaces of the host
     #[arg(long)]
     pub allow_privileged: bool,
@@ -35,28 +44,62 @@ pub(super) struct SetupArgs {
 }
 
 impl SetupArgs {
-    /// The setup for steps that run there, its directories as absolute paths.
+    /// Directories that steps may mount, as they are written and without links.
+    fn host_paths(&self) -> Result<Vec<PathBuf>, Failure> {
+        let mut paths = Vec::new();
+        for path in &self.allow_host_path {
+            paths.extend([directory(path)?, absolute(path)?]);
+        }
+        paths.dedup();
+        Ok(paths)
+    }
+
+    /// The setup for steps of a manifest that run there, its directories as absolute paths.
     ///
     /// # Errors
     /// When a directory is not there.
-    pub(super) fn setup(&self, target: Target) -> Result<LocalSetup, Failure> {
-        let directory = |path: &PathBuf| {
-            std::fs::canonicalize(path)
-                .map_err(|error| Failure::usage(format!("{} cannot be used as a directory: {error}", path.display())))
-        };
-        let optional = |path: &Option<PathBuf>| path.as_ref().map(directory).transpose();
+    pub(super) fn setup(&self, target: Target, manifest: Option<&Path>) -> Result<LocalSetup, Failure> {
+        let optional = |path: &Option<PathBuf>| path.as_deref().map(directory).transpose();
         Ok(LocalSetup {
             runtime: target.runtime(),
             secrets_dir: optional(&self.secrets_dir)?,
             configs_dir: optional(&self.configs_dir)?,
             volumes_dir: optional(&self.volumes_dir)?,
-            allow_host_path: self.allow_host_path.iter().map(directory).collect::<Result<_, _>>()?,
+            allow_host_path: self.host_paths()?,
+            workdir: optional(&self.workdir)?,
+            folder: manifest.map(folder).transpose()?,
+            pull: self.pull,
             allow_privileged: self.allow_privileged,
             job_backoff_default: self.job_backoff_default,
             artifact_max_bytes: self.artifact_max_bytes,
             ..LocalSetup::default()
         })
     }
+}
+
+/// Values of `--pull`.
+fn pulls() -> impl clap::builder::TypedValueParser<Value = Pull> {
+    let all = [("missing", Pull::Missing), ("always", Pull::Always), ("never", Pull::Never)];
+    let known = clap::builder::PossibleValuesParser::new(all.map(|(word, _)| word));
+    known.map(move |text| all.iter().find(|(word, _)| *word == text).map_or(Pull::Missing, |(_, pull)| *pull))
+}
+
+/// A directory that is there, as an absolute path without links.
+fn directory(path: &Path) -> Result<PathBuf, Failure> {
+    std::fs::canonicalize(path)
+        .map_err(|error| Failure::usage(format!("{} cannot be used as a directory: {error}", path.display())))
+}
+
+/// The directory that relative paths of a manifest begin in; that of standard input is the current one.
+fn folder(manifest: &Path) -> Result<PathBuf, Failure> {
+    let parent = manifest.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let written = absolute(parent)?;
+    // One that is not there is told when the manifest is read.
+    Ok(std::fs::canonicalize(&written).unwrap_or(written))
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(path).map_err(|error| Failure::io("the current directory cannot be used", &error))
 }
 
 /// A value of a parameter, `name=value`.

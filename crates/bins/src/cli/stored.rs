@@ -4,6 +4,7 @@ use orlop_cloud::store::sqlite::{Access, SqliteJournal};
 use orlop_core::ports::journal::{FlowJournal as _, FlowRecord, StoredFlow};
 use orlop_core::spec::flow::JobFlow;
 use orlop_core::spec::status::FlowStatus;
+use orlop_core::time::Time;
 use orlop_dag::engine::{State, view};
 use orlop_dag::plan::Plan;
 
@@ -12,6 +13,8 @@ use crate::host::control::Client;
 use crate::host::flow::{Clock as _, Order, OrderError, RecordOptions, SystemClock, leave, plan_of, replay};
 use crate::host::home::RunDir;
 use crate::host::local::LocalSetup;
+use crate::view::items::Items;
+use crate::view::name::RunName;
 
 /// A run, read.
 pub(super) struct Stored {
@@ -82,6 +85,12 @@ impl Stored {
         view(&self.plan, &self.state, 0..usize::MAX).status
     }
 
+    /// Items of its instances.
+    #[must_use]
+    pub(super) fn items(&self) -> Items {
+        Items::of_run(&self.plan, &self.state, &self.status().steps)
+    }
+
     /// The object with its status.
     #[must_use]
     pub(super) fn object(&self) -> JobFlow {
@@ -127,6 +136,23 @@ pub(super) async fn reach(run: &RunDir) -> Result<Option<Client>, Failure> {
     // Who may not write here can still look.
     let _door = run.door().await.ok();
     connect(run).await
+}
+
+/// Whether no host drives a run that has not ended, at this moment.
+pub(super) async fn is_left(run: &RunDir) -> bool {
+    // A host that cannot be asked is one.
+    matches!(reach(run).await, Ok(None))
+}
+
+/// Since when nothing has happened in a run: its last recorded time.
+pub(super) fn last_time(status: &FlowStatus) -> Time {
+    let of_steps = status.steps.iter().flat_map(|step| [step.start_time, step.completion_time]);
+    of_steps.chain([status.start_time, status.completion_time]).flatten().max().unwrap_or(Time::EPOCH)
+}
+
+/// What to do about a run that has not ended and that no host drives.
+pub(super) fn interrupted(name: &RunName) -> String {
+    format!("interrupted: no host runs it now; go on with it: orlop run --resume --name {}", name.call())
 }
 
 async fn connect(run: &RunDir) -> Result<Option<Client>, Failure> {

@@ -13,7 +13,7 @@ use tokio::time::MissedTickBehavior;
 use super::{output, progress};
 use crate::host::flow::{Clock as _, SystemClock};
 use crate::view::name::RunName;
-use crate::view::text::{Colour, Mark, age, one_line};
+use crate::view::text::{Colour, Mark, age, counted, done, one_line};
 
 /// The most steps shown at once; of larger flows those that are under way or went wrong.
 const ROWS: usize = 20;
@@ -23,6 +23,7 @@ const REDRAW: Duration = Duration::from_millis(500);
 /// Draws the tree until the host has gone.
 pub(super) async fn show(mut status: watch::Receiver<Arc<StatusView>>, name: &RunName) {
     let screen = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
+    let drawing = output::Drawing::of(&screen);
     let style = ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
     let mut rows: Vec<ProgressBar> = Vec::new();
     let colour = output::error_colour();
@@ -47,6 +48,7 @@ pub(super) async fn show(mut status: watch::Receiver<Arc<StatusView>>, name: &Ru
         }
     }
     drop(screen.clear());
+    drop(drawing);
 }
 
 /// The lines of the tree.
@@ -55,7 +57,7 @@ pub(super) fn lines(name: &RunName, status: &FlowStatus, colour: Colour) -> Vec<
     let mark = Mark::of_flow(status.phase);
     let now = SystemClock.now();
     let since = status.start_time.map(|start| age(status.completion_time.unwrap_or(now).since(start)));
-    let title = format!("{} {name} {} {}", mark.glyph, status.phase, status.progress.summary);
+    let title = format!("{} {name} {} {}", mark.glyph, status.phase, done(&status.progress));
     let mut lines = vec![format!("{} {}", mark.paint(&title, colour), since.unwrap_or_default())];
     let all: Vec<&StepStatus> = status.steps.iter().collect();
     let shown: Vec<&StepStatus> = if all.len() <= ROWS {
@@ -83,7 +85,7 @@ fn row(step: &StepStatus, colour: Colour) -> String {
     if step.attempt > 1 {
         notes.push(format!("attempt {}", step.attempt));
     }
-    notes.extend(step.instances.map(|all| format!("{}/{}", all.succeeded + all.failed + all.skipped, all.total)));
+    notes.extend(step.instances.map(|all| counted(all.succeeded + all.failed, all.total, all.skipped)));
     if !step.reason.is_empty() {
         notes.push(step.reason.clone());
     }

@@ -7,6 +7,7 @@ use orlop_core::machine::step::StepPhase;
 use orlop_core::spec::status::{FlowStatus, StepStatus};
 use orlop_core::time::Time;
 
+use super::items::Items;
 use super::name::RunName;
 use super::text::{Colour, Mark, age, one_line};
 
@@ -50,14 +51,49 @@ fn visible(text: &str) -> usize {
     count
 }
 
+/// How steps are shown in a table.
+#[derive(Clone, Copy, Debug)]
+pub struct Showing<'a> {
+    /// The time now; that of the last event, where nothing goes on.
+    pub now: Time,
+    /// Whether the reader sees colours.
+    pub colour: Colour,
+    /// Items of instances.
+    pub items: &'a Items,
+}
+
 /// One row per step and instance.
 #[must_use]
-pub fn steps(status: &FlowStatus, now: Time, colour: Colour) -> String {
-    let rows: Vec<Vec<String>> = status.steps.iter().map(|step| row(step, now, colour)).collect();
+pub fn steps(status: &FlowStatus, showing: Showing<'_>) -> String {
+    table(status.steps.iter(), showing)
+}
+
+/// At most so many rows: those of steps that failed, run or wait first, each in its place, with the number of the others.
+#[must_use]
+pub fn some_steps(name: &RunName, status: &FlowStatus, most: usize, showing: Showing<'_>) -> String {
+    let hidden = status.steps.len().saturating_sub(most);
+    if hidden == 0 {
+        return steps(status, showing);
+    }
+    let rank = |step: &StepStatus| match step.phase {
+        StepPhase::Failed => 0,
+        StepPhase::Running | StepPhase::PendingApproval => 1,
+        _ => 2,
+    };
+    let mut chosen: Vec<(usize, &StepStatus)> = status.steps.iter().enumerate().collect();
+    chosen.sort_by_key(|(_, step)| rank(step));
+    chosen.truncate(most);
+    chosen.sort_by_key(|(number, _)| *number);
+    let text = table(chosen.into_iter().map(|(_, step)| step), showing);
+    format!("{text}   \u{2026} and {hidden} more steps: orlop flow get {}\n", name.call())
+}
+
+fn table<'s>(steps: impl Iterator<Item = &'s StepStatus>, showing: Showing<'_>) -> String {
+    let rows: Vec<Vec<String>> = steps.map(|step| row(step, showing)).collect();
     columns(&["", "STEP", "PHASE", "REASON", "ATTEMPT", "TIME", "MESSAGE"], &rows)
 }
 
-fn row(step: &StepStatus, now: Time, colour: Colour) -> Vec<String> {
+fn row(step: &StepStatus, Showing { now, colour, items }: Showing<'_>) -> Vec<String> {
     let mark = Mark::of_step(step.phase);
     let time = step.start_time.map(|start| age(step.completion_time.unwrap_or(now).since(start))).unwrap_or_default();
     let attempt = if step.attempt == 0 { String::new() } else { step.attempt.to_string() };
@@ -65,7 +101,7 @@ fn row(step: &StepStatus, now: Time, colour: Colour) -> Vec<String> {
     let message = if step.message.is_empty() { instances.unwrap_or_default() } else { step.message.clone() };
     vec![
         mark.paint(&mark.glyph.to_string(), colour),
-        step.name.clone(),
+        items.name(&step.name),
         step.phase.to_string(),
         step.reason.clone(),
         attempt,
@@ -110,6 +146,9 @@ pub fn summary(name: &RunName, status: &FlowStatus, now: Time, colour: Colour) -
                 step.name, artifact.0, artifact.1.size_bytes, artifact.1.sha256
             );
         }
+    }
+    if status.steps.iter().filter_map(|step| step.outputs.as_ref()).any(|outputs| !outputs.artifacts.is_empty()) {
+        let _ = writeln!(text, "  get the artifacts: orlop flow artifacts {} --to DIR", name.call());
     }
     let failed = status
         .steps
@@ -172,9 +211,32 @@ mod tests {
         }
     }
 
+    fn shown(status: &FlowStatus, colour: Colour) -> String {
+        steps(status, Showing { now: Time::EPOCH, colour, items: &Items::default() })
+    }
+
+    #[test]
+    fn of_many_steps_those_that_failed_or_run_are_shown_and_the_others_counted() {
+        let step = |number: usize| StepStatus {
+            name: format!("s{number}"),
+            phase: if number == 7 { StepPhase::Failed } else { StepPhase::Succeeded },
+            ..StepStatus::default()
+        };
+        let status = FlowStatus { steps: (0..9).map(step).collect(), ..FlowStatus::default() };
+        let showing = Showing { now: Time::EPOCH, colour: Colour::Never, items: &Items::default() };
+        let some = |most| some_steps(&RunName::plain("demo"), &status, most, showing);
+        insta::assert_snapshot!(some(2), @"
+           STEP  PHASE      REASON  ATTEMPT  TIME  MESSAGE
+        ✔  s0    Succeeded
+        ✖  s7    Failed
+           … and 7 more steps: orlop flow get demo
+        ");
+        assert_eq!(some(9), steps(&status, showing));
+    }
+
     #[test]
     fn step_tables_align() {
-        insta::assert_snapshot!(steps(&status(), Time::EPOCH, Colour::Never), @"
+        insta::assert_snapshot!(shown(&status(), Colour::Never), @"
            STEP  PHASE      REASON       ATTEMPT  TIME   MESSAGE
         ✔  a     Succeeded               1        2.0s
         ✖  b     Failed     NonZeroExit  2        1m13s  exit code 3
@@ -183,8 +245,8 @@ mod tests {
 
     #[test]
     fn colours_do_not_move_columns() {
-        let plain = steps(&status(), Time::EPOCH, Colour::Never);
-        let painted = steps(&status(), Time::EPOCH, Colour::Always);
+        let plain = shown(&status(), Colour::Never);
+        let painted = shown(&status(), Colour::Always);
         let widths = |text: &str| text.lines().map(visible).collect::<Vec<_>>();
         assert_eq!(widths(&plain), widths(&painted));
     }

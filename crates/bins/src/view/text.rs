@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use orlop_core::machine::flow::FlowPhase;
 use orlop_core::machine::step::StepPhase;
+use orlop_core::spec::status::Progress;
 
 /// Whether the reader sees colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,6 +75,20 @@ pub fn age(duration: Duration) -> String {
     }
 }
 
+/// How far a flow is: steps that ran to an end of all of them, and those that were skipped.
+#[must_use]
+pub fn done(progress: &Progress) -> String {
+    let ran = progress.successful_steps + progress.failed_steps;
+    counted(ran, progress.total_steps, progress.skipped_steps)
+}
+
+/// So many of all, and those that were skipped.
+#[must_use]
+pub fn counted(ran: u32, total: u32, skipped: u32) -> String {
+    let skipped = if skipped > 0 { format!(", {skipped} skipped") } else { String::new() };
+    format!("{ran}/{total}{skipped}")
+}
+
 /// A text on one line of at most `width` characters, the end cut off with an ellipsis. Control characters become blanks,
 /// so that a value cannot move the cursor.
 #[must_use]
@@ -130,6 +145,13 @@ mod tests {
         assert_eq!(harmless("\u{202e}gpj.exe"), "\u{fffd}gpj.exe");
         let painted = Mark::of_step(StepPhase::Failed).paint("x", Colour::Always);
         assert_eq!(harmless(&format!("{painted}\u{1b}[8m")), format!("{painted}\u{fffd}[8m"));
+    }
+
+    #[test]
+    fn what_was_skipped_is_not_counted_as_done() {
+        let progress = Progress { total_steps: 9, successful_steps: 2, failed_steps: 1, ..Progress::default() };
+        assert_eq!(done(&progress), "3/9");
+        assert_eq!(done(&Progress { skipped_steps: 4, ..progress }), "3/9, 4 skipped");
     }
 
     #[test]

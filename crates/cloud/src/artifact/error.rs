@@ -5,6 +5,9 @@ use std::path::Path;
 
 use orlop_core::error::{Class, PortError};
 
+/// The reason of errors about what a store does not take: links that lead out, pipes, devices.
+pub(super) const UNSTORABLE: &str = "OutputInvalid";
+
 /// A file or folder could not be read.
 pub(super) fn reading(path: &Path, error: io::Error) -> PortError {
     told(format!("{} cannot be read", path.display()), error)

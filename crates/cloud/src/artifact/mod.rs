@@ -12,6 +12,7 @@ mod error;
 mod links;
 mod merge;
 mod meter;
+mod mode;
 mod pack;
 mod reference;
 mod shelf;
@@ -93,6 +94,29 @@ impl CasStore {
         self.run(move |files, _| files.take_over(&other, &reference)).await
     }
 
+    /// Where the stored bytes of a location are, or are put by whoever fetches them; the folder around them is made.
+    ///
+    /// # Errors
+    /// Invalid when the location is none of a store; as of the disk.
+    pub fn place(&self, location: &ArtifactLocation) -> Result<PathBuf, PortError> {
+        self.files.prepared(&Reference::of(location, None)?.sha256)
+    }
+
+    /// Delivers a stored artifact as [`ArtifactStore::get`] does, in the place of what is at `target`.
+    ///
+    /// # Errors
+    /// As of [`ArtifactStore::get`], but for what is at `target`.
+    pub async fn replace(
+        &self,
+        location: &ArtifactLocation,
+        archive: Option<Archive>,
+        unpack: bool,
+        target: &Path,
+    ) -> Result<(), PortError> {
+        let order = unpack::Order { unpack, replace: true, ..unpack::Order::of(location, archive, target)? };
+        self.run(move |files, meter| unpack::get(files, meter, &order)).await
+    }
+
     /// Runs blocking work that stops when this future is dropped.
     async fn run<T: Send + 'static>(
         &self,
@@ -138,9 +162,8 @@ impl ArtifactStore for CasStore {
         unpack: bool,
         target: &Path,
     ) -> Result<(), PortError> {
-        let reference = Reference::of(location, archive)?;
-        let target: PathBuf = target.components().collect();
-        self.run(move |files, meter| unpack::get(files, meter, &unpack::Order { reference, unpack, target })).await
+        let order = unpack::Order { unpack, ..unpack::Order::of(location, archive, target)? };
+        self.run(move |files, meter| unpack::get(files, meter, &order)).await
     }
 
     async fn contains(&self, location: &ArtifactLocation) -> Result<bool, PortError> {

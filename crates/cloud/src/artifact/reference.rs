@@ -6,13 +6,15 @@ use orlop_core::error::{Class, PortError};
 use orlop_core::spec::artifact::{Archive, ArchiveFormat, Compression};
 use orlop_core::spec::status::ArtifactLocation;
 
+use super::mode::Mode;
+
 /// How the bytes of an artifact are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Packing {
     /// A file as it is.
     Raw {
-        /// Whether it can be run.
-        executable: bool,
+        /// What is kept of its mode.
+        mode: Mode,
     },
     Tar,
     TarGz,
@@ -20,13 +22,28 @@ pub(super) enum Packing {
 }
 
 impl Packing {
-    const ALL: [Self; 5] =
-        [Self::Raw { executable: false }, Self::Raw { executable: true }, Self::Tar, Self::TarGz, Self::Zip];
+    const ALL: [Self; 7] = [
+        Self::raw(false, false),
+        Self::raw(true, false),
+        Self::raw(false, true),
+        Self::raw(true, true),
+        Self::Tar,
+        Self::TarGz,
+        Self::Zip,
+    ];
+
+    const fn raw(executable: bool, private: bool) -> Self {
+        Self::Raw { mode: Mode { executable, private } }
+    }
 
     fn suffix(self) -> &'static str {
         match self {
-            Self::Raw { executable: false } => "",
-            Self::Raw { executable: true } => "+x",
+            Self::Raw { mode } => match (mode.executable, mode.private) {
+                (false, false) => "",
+                (true, false) => "+x",
+                (false, true) => "+p",
+                (true, true) => "+xp",
+            },
             Self::Tar => ".tar",
             Self::TarGz => ".tar.gz",
             Self::Zip => ".zip",
@@ -64,7 +81,7 @@ impl Reference {
             );
             return Err(PortError::new(Class::Invalid, message));
         };
-        if let (Packing::Raw { executable: false }, Some(archive)) = (reference.packing, archive) {
+        if let (true, Some(archive)) = (reference.packing.suffix().is_empty(), archive) {
             reference.packing = archive.into();
         }
         Ok(reference)

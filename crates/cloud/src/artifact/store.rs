@@ -62,6 +62,13 @@ impl Files {
         self.digests.join(shard).join(rest)
     }
 
+    /// The same, in a folder that is there.
+    pub(super) fn prepared(&self, sha256: &str) -> Result<PathBuf, PortError> {
+        let place = self.place(sha256);
+        create_folder(place.parent().unwrap_or(&self.digests), &self.digests)?;
+        Ok(place)
+    }
+
     /// Where digests are that begin with these two digits.
     pub(super) fn shard(&self, digits: &str) -> PathBuf {
         self.digests.join(digits)
@@ -91,14 +98,13 @@ impl Files {
 
     /// Takes a stored file over from another store; false when it is not there.
     pub(super) fn take_over(&self, other: &Self, reference: &Reference) -> Result<bool, PortError> {
-        let (from, to) = (other.place(&reference.sha256), self.place(&reference.sha256));
-        let folder = to.parent().unwrap_or(&self.digests);
+        let from = other.place(&reference.sha256);
         if !fs::symlink_metadata(&from).is_ok_and(|found| found.is_file()) {
             return Ok(false);
         }
-        create_folder(folder, &self.digests)?;
+        let to = self.prepared(&reference.sha256)?;
         match fs::hard_link(&from, &to) {
-            Ok(()) => return sync(folder).map(|()| true),
+            Ok(()) => return sync(to.parent().unwrap_or(&self.digests)).map(|()| true),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(true),
             // Another file system, or one without links.
             Err(_) => {}
@@ -132,14 +138,12 @@ impl Files {
     ///
     /// Replacing an equal file mends one that was damaged; whoever reads the old one goes on reading it.
     pub(super) fn keep(&self, file: NamedTempFile, sha256: &str) -> Result<(), PortError> {
-        let place = self.place(sha256);
-        let folder = place.parent().unwrap_or(&self.digests);
-        create_folder(folder, &self.digests)?;
+        let place = self.prepared(sha256)?;
         let failed = |error| writing(&place, error);
         file.as_file().set_permissions(Permissions::from_mode(0o444)).map_err(failed)?;
         file.as_file().sync_all().map_err(failed)?;
         file.persist(&place).map_err(|error| failed(error.error))?;
-        sync(folder)
+        sync(place.parent().unwrap_or(&self.digests))
     }
 }
 

@@ -9,27 +9,28 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::OFlag;
 use orlop_core::error::{Class, PortError};
 
-use super::error::reading;
+use super::error::{UNSTORABLE, reading};
 use super::meter::Meter;
+use super::mode::Mode;
 
 /// What is at a path.
 #[derive(Debug)]
 pub(super) enum Kind {
     /// A file, open.
-    File { file: File, size: u64, executable: bool },
+    File { file: File, size: u64, mode: Mode },
     /// A folder.
-    Folder,
+    Folder(Mode),
     /// A symbolic link and what it points to.
     Link(PathBuf),
 }
 
-/// Looks at a path. A file is opened, so that it stays what it was found to be.
-pub(super) fn look(path: &Path) -> Result<Kind, PortError> {
+/// Looks at a path, which is shown as `name`. A file is opened, so that it stays what it was found to be.
+pub(super) fn look(path: &Path, name: &Path) -> Result<Kind, PortError> {
     let failed = |error| reading(path, error);
     let found = fs::symlink_metadata(path).map_err(failed)?;
     let kind = found.file_type();
     if kind.is_dir() {
-        return Ok(Kind::Folder);
+        return Ok(Kind::Folder(Mode::of(found.mode())));
     }
     if kind.is_symlink() {
         return Ok(Kind::Link(fs::read_link(path).map_err(failed)?));
@@ -40,17 +41,17 @@ pub(super) fn look(path: &Path) -> Result<Kind, PortError> {
         let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path).map_err(failed)?;
         let found = file.metadata().map_err(failed)?;
         if found.is_file() {
-            return Ok(Kind::File { file, size: found.len(), executable: found.mode() & 0o111 != 0 });
+            return Ok(Kind::File { file, size: found.len(), mode: Mode::of(found.mode()) });
         }
     }
-    let name = match kind {
+    let what = match kind {
         kind if kind.is_fifo() => "a named pipe",
         kind if kind.is_socket() => "a socket",
         kind if kind.is_block_device() || kind.is_char_device() => "a device",
         _ => "no file, folder or link",
     };
-    let message = format!("{} is {name}, which cannot be stored; remove it", path.display());
-    Err(PortError::new(Class::Invalid, message))
+    let message = format!("{} is {what}, which cannot be stored; remove it", name.display());
+    Err(PortError::new(Class::Invalid, message).with_reason(UNSTORABLE))
 }
 
 /// The members of a tree. Holds the names of one folder a level.
@@ -87,8 +88,8 @@ impl Walk {
             meter.entry()?;
             let name = folder.join(member);
             let path = self.root.join(&name);
-            let kind = look(&path)?;
-            if matches!(kind, Kind::Folder) {
+            let kind = look(&path, &name)?;
+            if matches!(kind, Kind::Folder(_)) {
                 self.folders.push((name.clone(), self::members(&path, meter)?));
             }
             return Ok(Some(Member { path, name, kind }));

@@ -12,6 +12,21 @@ use orlop_core::error::PortError;
 use orlop_core::time::Time;
 use serde::{Deserialize, Serialize};
 
+/// [`PodRuntime::kind`] of plain processes.
+pub const PROCESS: &str = "Process";
+
+/// Which images are pulled, whatever pods say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pull {
+    /// Those that are not on the machine.
+    Missing,
+    /// All, each time.
+    Always,
+    /// None.
+    Never,
+}
+
 /// A pod of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PodKey {
@@ -67,6 +82,8 @@ pub struct PodPlan {
     pub stdout: PathBuf,
     /// Where standard error of all containers goes, likewise.
     pub stderr: PathBuf,
+    /// Files and directories of this machine that were delivered for the main container, whose user is to own them.
+    pub delivered: Vec<PathBuf>,
     /// Absolute paths inside the main container that outputs are read from at the end. A runtime whose pods share the
     /// machine's file system gives those outside of mounts a private place, so that two pods never write to one file.
     pub outputs: Vec<String>,

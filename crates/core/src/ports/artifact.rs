@@ -15,8 +15,8 @@ pub trait ArtifactStore: Send + Sync {
     /// gives the equal location; storing twice equals once.
     ///
     /// # Errors
-    /// NotFound when there is nothing at `source`; Invalid when it is larger than the store's limit, or a symbolic link,
-    /// which may lead anywhere; Capacity when the disk is full.
+    /// NotFound when there is nothing at `source`; Invalid when it is larger than the store's limit, a symbolic link, which
+    /// may lead anywhere, or without `archive` a tree with a link that leads out of it; Capacity when the disk is full.
     async fn put(&self, source: &Path, archive: Option<Archive>) -> Result<ArtifactLocation, PortError>;
 
     /// Delivers a stored artifact at `target`, whose parent exists and which does not: as the original file or tree when

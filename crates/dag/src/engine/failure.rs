@@ -59,6 +59,7 @@ pub(super) fn is_retryable(why: &str) -> bool {
             | "Unschedulable"
             | "ConditionError"
             | "OutputTooLarge"
+            | "OutputInvalid"
             | "Rejected"
             | "ApprovalTimedOut"
     )

@@ -42,7 +42,8 @@ impl fmt::Display for Report {
         for warning in list.iter().filter(|violation| violation.severity == Severity::Warning) {
             said.entry((warning.rule, &warning.message)).or_default().push(warning);
         }
-        for violation in list {
+        let of = |severity| list.iter().filter(move |violation| violation.severity == severity);
+        for violation in of(Severity::Error).chain(of(Severity::Warning)) {
             let same = match violation.severity {
                 Severity::Error => None,
                 Severity::Warning => said.remove(&(violation.rule, violation.message.as_str())),
@@ -111,8 +112,12 @@ fn repeated(f: &mut fmt::Formatter<'_>, others: &[&Violation]) -> fmt::Result {
         Some(at) => format!("line {}", at.line),
         None => violation.path.to_string(),
     };
-    let places: Vec<String> = others.iter().take(SHOWN).map(place).collect();
-    let more = if others.len() > SHOWN { format!(" and {} more", others.len() - SHOWN) } else { String::new() };
+    // Those of one line, as in JSON, are named once.
+    let mut places: Vec<String> = others.iter().map(place).collect();
+    places.dedup();
+    let more = places.len().saturating_sub(SHOWN);
+    places.truncate(SHOWN);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     writeln!(f, "  = also: {}{more}", places.join(", "))
 }
 
@@ -133,11 +138,11 @@ mod tests {
     fn sample() -> Report {
         let mut list = Violations::new();
         let spec = Path::ROOT.field("spec");
+        list.warning("V2", &Path::ROOT, || "a document of kind ConfigMap is ignored");
         list.error("V6", &spec.field("parameters").index(0).field("name"), || {
             ("`a_b` is no parameter name", "write `a-b`")
         });
-        list.warning("V2", &Path::ROOT, || "a document of kind ConfigMap is ignored");
-        for violation in list.iter_mut().take(1) {
+        for violation in list.iter_mut().filter(|violation| violation.rule == "V6") {
             let excerpt = Excerpt { text: "    - name: a_b".into(), before: 12, width: 3 };
             violation.at = Some(Location { file: Arc::from("flow.yaml"), line: 12, column: 13, excerpt });
         }
@@ -145,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_show_source_line_caret_field_and_help() {
+    fn reports_show_source_line_caret_field_and_help_errors_first() {
         insta::assert_snapshot!(sample(), @"
         error[V6]: `a_b` is no parameter name
           --> flow.yaml:12:13
@@ -178,7 +183,7 @@ mod tests {
 
     #[test]
     fn json_reports_carry_rule_field_and_place() {
-        insta::assert_snapshot!(sample().json(), @r#"{"violations":[{"severity":"error","rule":"V6","path":"spec.parameters[0].name","message":"`a_b` is no parameter name","help":"write `a-b`","at":{"file":"flow.yaml","line":12,"column":13}},{"severity":"warning","rule":"V2","path":"","message":"a document of kind ConfigMap is ignored"}],"omitted":{"errors":0,"warnings":0}}"#);
+        insta::assert_snapshot!(sample().json(), @r#"{"violations":[{"severity":"warning","rule":"V2","path":"","message":"a document of kind ConfigMap is ignored"},{"severity":"error","rule":"V6","path":"spec.parameters[0].name","message":"`a_b` is no parameter name","help":"write `a-b`","at":{"file":"flow.yaml","line":12,"column":13}}],"omitted":{"errors":0,"warnings":0}}"#);
     }
 
     #[test]

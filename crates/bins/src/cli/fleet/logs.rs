@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use orlop_core::id::JobId;
 use orlop_core::spec::job::Indices;
 use orlop_core::time::{HumanDuration, Time};
 use serde_json::Value;
@@ -91,7 +92,23 @@ pub(super) async fn logs(args: LogsArgs) -> Result<Exit, Failure> {
         prefix: !args.no_prefix,
     };
     let address = args.job.with("--index", args.index.as_ref())?;
-    args.patience.bound(show(&client, &address, &showing)).await
+    let asked = async {
+        // What is no id of a job is the name of a flow, most likely: nobody waits for a server to say so.
+        if address.job.parse::<JobId>().is_err() {
+            client.ask(Asked::get(address.path())).await.map_err(|failure| of_flow(&address.job, failure))?;
+        }
+        show(&client, &address, &showing).await
+    };
+    args.patience.bound(asked).await
+}
+
+/// What a failure has to say to one who may mean a flow.
+fn of_flow(name: &str, failure: Failure) -> Failure {
+    if !failure.is_passing() && failure.exit != Exit::NotFound {
+        return failure;
+    }
+    let message = format!("{failure}; the logs of a flow are shown by `orlop flow logs {name}`");
+    Failure { message, ..failure }
 }
 
 /// Shows the logs of a job: of one part of it, or of all of them: in order, or as they come where they are followed.

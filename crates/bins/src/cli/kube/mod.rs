@@ -1,6 +1,7 @@
 //! `orlop flow … --target kube`: flows of a cluster that its operator drives. Owns what each verb asks;
 //! pages are those of flows on this machine.
 
+mod artifacts;
 mod logs;
 mod order;
 mod show;
@@ -77,6 +78,7 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
         Flow::Get(args) => show::get(args).await,
         Flow::Watch(args) => watch::watch(args).await,
         Flow::Logs(args) => logs::logs(args).await,
+        Flow::Artifacts(args) => artifacts::artifacts(args).await,
         Flow::Approve(args) => order::decide(args, true).await,
         Flow::Reject(args) => order::decide(args, false).await,
         Flow::Suspend(args) => order::suspend(args).await,

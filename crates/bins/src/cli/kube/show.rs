@@ -20,6 +20,7 @@ use super::watch::{age_of, is_older};
 use super::{Cluster, named, status};
 use crate::host::flow::{Clock as _, SystemClock};
 use crate::view::graph::Graph;
+use crate::view::items::Items;
 use crate::view::table::{self, columns};
 use crate::view::text::{age, one_line};
 
@@ -70,7 +71,9 @@ pub(super) async fn get(args: GetArgs) -> Result<Exit, Failure> {
     let shown = match args.output {
         Format::Table => {
             let (name, status, now) = (named(&args.place, &args.name), status(&flow), SystemClock.now());
-            let mut text = format!("{}\n", table::steps(&status, now, output::colour()));
+            let items = Items::of_spec(&flow.spec);
+            let showing = table::Showing { now, colour: output::colour(), items: &items };
+            let mut text = format!("{}\n", table::steps(&status, showing));
             text.push_str(&table::summary(&name, &status, now, output::colour()));
             text.extend(approval_hint(&name, &status).map(|hint| format!("  {hint}\n")));
             text

@@ -12,7 +12,7 @@ use orlop_cloud::artifact::{CasStore, Limits};
 use orlop_cloud::download::Download;
 use orlop_cloud::runtime::local::{LocalOptions, LocalPorts, LocalSubstrate};
 use orlop_cloud::runtime::plan::TemplatePolicy;
-use orlop_cloud::runtime::pod::PodRuntime;
+use orlop_cloud::runtime::pod::{PodRuntime, Pull};
 use orlop_cloud::runtime::process::{ProcessRuntime, ShimProgram};
 use orlop_core::error::{Class, PortError};
 use orlop_core::ports::substrate::Substrate;
@@ -69,6 +69,15 @@ pub struct LocalSetup {
     pub job_backoff_default: u32,
     /// The most bytes an artifact may have.
     pub artifact_max_bytes: Option<u64>,
+    /// Directory that steps begin in that run as plain processes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workdir: Option<PathBuf>,
+    /// Directory of the manifest: relative paths of the machine begin there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub folder: Option<PathBuf>,
+    /// Which images are pulled, whatever steps say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pull: Option<Pull>,
     /// Labels of containers, beside those by which they are found.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
@@ -102,7 +111,9 @@ impl LocalSetup {
             backoff_default: self.job_backoff_default,
             allow_privileged: self.allow_privileged,
             allow_host_path: self.allow_host_path.clone(),
+            folder: self.folder.clone(),
         };
+        options.workdir.clone_from(&self.workdir);
         let runtime = self.pods(shim, images).await?;
         let ports = LocalPorts { download: download(limits)?, ..LocalPorts::new(Arc::new(store)) };
         Ok(Arc::new(LocalSubstrate::open(runtime, options, ports)?))
@@ -153,6 +164,7 @@ async fn engine(setup: &LocalSetup) -> Result<Arc<dyn PodRuntime>, SetupError> {
     (options.copies, options.labels) = (setup.limits(), setup.labels.clone());
     options.prefix.clone_from(&setup.prefix);
     options.address.clone_from(&setup.engine);
+    options.pull = setup.pull;
     Ok(Arc::new(DockerRuntime::connect(options).await.map_err(SetupError::Engine)?))
 }
 

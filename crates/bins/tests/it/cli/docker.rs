@@ -171,3 +171,65 @@ fn a_private_registry_is_shown_the_login_of_the_pull_secret() {
     assert!(registry.seen().iter().any(|login| login == "Basic YW5uOmh1bnRlcjIy"), "{:?}", registry.seen());
     assert!(!format!("{gave:?}").contains("hunter22"), "{gave:?}");
 }
+
+/// Gives the engine's image another name.
+fn tag(image: &Image, name: &str) -> Image {
+    run("docker", &["tag", &image.0, name]).unwrap();
+    Image(name.to_owned())
+}
+
+#[test]
+fn an_image_of_this_machine_is_used_where_its_registry_cannot_be_asked() {
+    let Some(engine) = Engine::found("an_image_of_this_machine_is_used_where_its_registry_cannot_be_asked") else {
+        return;
+    };
+    // Nothing listens there. Without a tag it may have moved, so it is asked for first.
+    let local = tag(&engine.image, &format!("127.0.0.1:9/orlop-{}", std::process::id()));
+    let mut first = engine.step("first", "echo ran");
+    first["template"]["spec"]["template"]["spec"]["containers"][0]["image"] = json!(local.0);
+    let mut second = after(first.clone(), &["first"]);
+    second["name"] = json!("second");
+    let file = engine.flow("local", &json!([first, second]));
+    let gave = engine.orlop(&file, &["--progress", "plain"]);
+    assert_eq!(gave.code, 0, "{gave:?}");
+    assert_eq!(engine.bench.orlop(&["flow", "logs", "local"]).out, "first/1 ran\nsecond/1 ran\n");
+    assert_eq!(gave.err.matches("pulling an image").count(), 1, "told at once, and asked once: {}", gave.err);
+    assert_eq!(gave.err.matches("the image of this machine is used as it is").count(), 1, "{}", gave.err);
+    let gave = engine.orlop(&file, &["--name", "missing", "--pull", "missing"]);
+    assert!(gave.code == 0 && !gave.err.contains("pulling"), "{gave:?}");
+    remove_containers(&local.0);
+    let mut none = engine.step("none", "true");
+    none["template"]["spec"]["template"]["spec"]["containers"][0]["image"] = json!("127.0.0.1:9/none:1");
+    let gave = engine.orlop(&engine.flow("never", &json!([none])), &["--pull", "never"]);
+    assert_eq!(phases(&engine.bench.status("never").unwrap()), "none=Failed/ErrImageNeverPull", "{gave:?}");
+}
+
+#[test]
+fn what_is_delivered_belongs_to_the_user_of_the_image() {
+    let Some(engine) = Engine::found("what_is_delivered_belongs_to_the_user_of_the_image") else { return };
+    let users = engine.bench.file("users", "root:x:0:0::/:/bin/sh\nworker:x:1001:1001::/:/bin/sh\n");
+    let mut make = engine.step("make", "mkdir -m 700 /tmp/d; echo k > /tmp/d/key; chmod 600 /tmp/d/key");
+    make["outputs"] = json!({"artifacts": [{"name": "d", "path": "/tmp/d"}]});
+    let mut steps = vec![make];
+    let mut images = Vec::new();
+    for (name, user) in [("number", "1000"), ("named", "worker")] {
+        let image = format!("{}-{name}", engine.image.0);
+        let container = run("docker", &["create", &engine.image.0, "true"]).unwrap().trim().to_owned();
+        run("docker", &["cp", users.to_str().unwrap(), &format!("{container}:/etc/passwd")]).unwrap();
+        run("docker", &["commit", "--change", &format!("USER {user}"), &container, &image]).unwrap();
+        run("docker", &["rm", &container]).unwrap();
+        let mut take = engine.step(name, "cat /in/key && echo more > /in/own && id -u");
+        take["template"]["spec"]["template"]["spec"]["containers"][0]["image"] = json!(image);
+        take["inputs"] = json!({"artifacts": [{"name": "d", "from": "make/d", "path": "/in"}]});
+        steps.push(take);
+        images.push(Image(image));
+    }
+    let gave = engine.orlop(&engine.flow("users", &json!(steps)), &[]);
+    assert_eq!(gave.code, 0, "{gave:?}");
+    let bench = &engine.bench;
+    assert_eq!(bench.orlop(&["flow", "logs", "users", "number"]).out, "number/1 k\nnumber/1 1000\n");
+    assert_eq!(bench.orlop(&["flow", "logs", "users", "named"]).out, "named/1 k\nnamed/1 1001\n");
+    for image in &images {
+        remove_containers(&image.0);
+    }
+}

@@ -1,8 +1,10 @@
 //! The real program `orlop`, from outside: runs, orders, pages, exit codes.
 
+mod artifacts;
 mod bench;
 mod codes;
 mod control;
+mod data;
 mod docker;
 mod explain;
 mod hardware;

@@ -1,7 +1,7 @@
 //! `orlop run`.
 
 use nix::sys::signal::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::bench::{Bench, Gate, after, end, phases, signal, step};
 
@@ -106,10 +106,25 @@ fn a_killed_host_is_followed_by_one_that_goes_on() {
     let file = bench.flow("crash", &json!({"steps": steps}));
     let child = bench.begin(&file, &[]);
     bench.until("crash", |status| status["progress"]["runningSteps"] == 1);
+    let alive: Value = serde_json::from_str(&bench.orlop(&["flow", "list", "-o", "json"]).out).unwrap();
+    assert_eq!(alive["items"][0]["interrupted"], false);
     signal(&child, Signal::SIGKILL);
     end(child);
+    // Whoever looks sees that nobody drives it, and what to do.
+    let resume = "orlop run --resume --name crash";
+    let list = bench.orlop(&["flow", "list"]).out;
+    assert!(list.contains("Interrupted") && list.contains(resume), "{list}");
+    let left: Value = serde_json::from_str(&bench.orlop(&["flow", "list", "-o", "json"]).out).unwrap();
+    assert_eq!(left["items"][0]["interrupted"], true);
+    assert_eq!(bench.status("crash").unwrap()["interrupted"], true);
+    let hint = format!("interrupted: no host runs it now; go on with it: {resume}");
+    for verb in ["get", "explain"] {
+        let page = bench.orlop(&["flow", verb, "crash"]).out;
+        assert!(page.contains(&hint), "{verb}: {page}");
+    }
     let gave = bench.orlop(&["run", "--resume", "--name", "crash"]);
     assert_eq!(gave.code, 0, "{gave:?}");
+    assert_eq!(bench.status("crash").unwrap()["interrupted"], Value::Null);
     assert_eq!(bench.orlop(&["flow", "logs", "crash"]).out, "slow/1 once\nnext/1 after\n");
     assert_eq!(bench.status("crash").unwrap()["steps"][0]["attempt"], 1);
 }

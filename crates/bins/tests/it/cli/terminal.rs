@@ -5,9 +5,13 @@ use std::io::Read as _;
 use std::process::{Child, Stdio};
 
 use nix::pty::{Winsize, openpty};
+use nix::sys::signal::Signal;
 use serde_json::json;
 
-use super::bench::Bench;
+use super::bench::{Bench, Gate, signal, step};
+
+/// Columns of the terminal.
+const WIDTH: usize = 100;
 
 /// A program whose standard error is a terminal, and the other side of that terminal.
 struct Shown {
@@ -75,6 +79,85 @@ fn a_tree_on_a_terminal_shows_states_and_is_redrawn_in_place() {
     assert!(codes.matches('A').count() > 3, "the cursor goes back up: {screen:?}");
     assert!(codes.contains('K'), "lines are wiped: {screen:?}");
     assert!(codes.contains('m'), "states have colours: {screen:?}");
+}
+
+#[test]
+fn what_is_said_while_a_tree_is_shown_stands_above_it() {
+    let (bench, gate) = (Bench::new(), Gate::new());
+    let file = bench.flow("held", &json!({"steps": [step("slow", &gate.then("true")), step("other", "sleep 100")]}));
+    let file = file.display().to_string();
+    let shown = Shown::start(&bench, &["run", &file, "--target", "process"], &[]);
+    bench.until("held", |status| status["progress"]["runningSteps"] == 2);
+    signal(&shown.child, Signal::SIGINT);
+    bench.until("held", |status| status["conditions"].to_string().contains("Stop") || status["phase"] != "Pending");
+    gate.open();
+    bench.until("held", |status| status["steps"][0]["phase"] == "Succeeded");
+    signal(&shown.child, Signal::SIGINT);
+    let (code, screen) = shown.until_end();
+    assert_eq!(code, 9, "{screen}");
+    // What a terminal has in the end: nothing was drawn over.
+    let seen = last_screen(&screen);
+    for line in ["stopping: live attempts finish", "terminating: live attempts are cancelled"] {
+        assert!(seen.contains(line), "{line}: {seen}\n{screen:?}");
+    }
+}
+
+/// The lines that a terminal shows in the end: with the few codes that move the cursor or wipe, as far as they are used here.
+fn last_screen(text: &str) -> String {
+    let (mut lines, mut row, mut column) = (vec![Vec::<char>::new()], 0_usize, 0_usize);
+    let mut rest = text.chars().peekable();
+    while let Some(next) = rest.next() {
+        match next {
+            '\u{1b}' if rest.next_if_eq(&'[').is_some() => {
+                let mut number = String::new();
+                let code = loop {
+                    match rest.next() {
+                        Some(digit) if digit.is_ascii_digit() => number.push(digit),
+                        Some(other) if other.is_ascii_alphabetic() => break other,
+                        Some(_) => {}
+                        None => break ' ',
+                    }
+                };
+                let count = number.parse().unwrap_or(1);
+                match code {
+                    'A' => row = row.saturating_sub(count),
+                    'B' => row += count,
+                    'K' if number == "2" => lines[row].clear(),
+                    'K' => lines[row].truncate(column),
+                    'J' => {
+                        lines.truncate(row + 1);
+                        lines[row].truncate(column);
+                    }
+                    _ => {}
+                }
+            }
+            '\r' => column = 0,
+            '\n' => (row, column) = (row + 1, 0),
+            other => {
+                if column == WIDTH {
+                    (row, column) = (row + 1, 0);
+                    lines.resize(lines.len().max(row + 1), Vec::new());
+                }
+                let line = &mut lines[row];
+                line.resize(line.len().max(column + 1), ' ');
+                line[column] = other;
+                column += 1;
+            }
+        }
+        lines.resize(lines.len().max(row + 1), Vec::new());
+    }
+    lines.iter().map(|line| line.iter().collect::<String>() + "\n").collect()
+}
+
+#[test]
+fn a_terminal_that_cannot_draw_is_shown_lines_without_colours() {
+    let bench = Bench::new();
+    let file = flow(&bench);
+    let args = ["run", &file, "--target", "process", "--name", "tree"];
+    let (code, screen) = Shown::start(&bench, &args, &[("TERM", "dumb")]).until_end();
+    assert_eq!(code, 1, "{screen}");
+    assert!(screen.contains("first started") && screen.contains("second failed"), "{screen}");
+    assert!(!screen.contains('\u{1b}'), "{screen:?}");
 }
 
 #[test]

@@ -270,3 +270,44 @@ fn s4_1_requests_beyond_the_machine_are_unschedulable() {
     assert_eq!(phases(&bench.status("greedy").unwrap()), "a=Failed/Unschedulable");
     assert!(gave.out.contains("ask for less"), "{}", gave.out);
 }
+
+#[test]
+fn logs_of_a_flow_asked_of_a_fleet_that_is_not_there_are_told_at_once_where_they_are() {
+    let bench = Bench::new();
+    let since = std::time::Instant::now();
+    let gave = bench.orlop(&["logs", "etl", "--server", "http://127.0.0.1:9"]);
+    assert_eq!(gave.code, 7, "{gave:?}");
+    assert!(gave.err.contains("`orlop flow logs etl`"), "{}", gave.err);
+    assert!(since.elapsed() < std::time::Duration::from_secs(20), "{:?}", since.elapsed());
+}
+
+#[test]
+fn what_the_environment_says_is_not_required_in_usage_lines() {
+    let bench = Bench::new();
+    let gave = bench.orlop(&["flow", "get"]);
+    assert_eq!(gave.code, 2, "{gave:?}");
+    assert!(gave.err.contains("Usage: orlop flow get <NAME>") && !gave.err.contains("--home"), "{}", gave.err);
+}
+
+#[test]
+fn of_many_steps_few_are_shown_at_the_end_and_instances_with_their_items() {
+    let bench = Bench::new();
+    let mut many = step("many", "test $ITEM != gut");
+    many["template"]["spec"]["template"]["spec"]["containers"][0]["env"] =
+        json!([{"name": "ITEM", "value": "${parameters.item.name}"}]);
+    let items: Vec<Value> =
+        (0..24).map(|n| json!({"name": if n == 23 { "gut".into() } else { format!("s{n}") }})).collect();
+    many["withParam"] = json!("${parameters.samples}");
+    let spec = json!({"parameters": [{"name": "samples"}], "steps": [many]});
+    let file = bench.flow("fan", &spec);
+    let samples = format!("samples={}", Value::from(items));
+    let gave = bench.run(&file, &["-p", &samples]);
+    assert_eq!(gave.code, 1, "{gave:?}");
+    assert!(
+        gave.out.contains("many-i23 (gut)") && gave.out.contains("and 5 more steps: orlop flow get fan"),
+        "{}",
+        gave.out
+    );
+    assert!(gave.out.lines().count() < 45, "{}", gave.out);
+    assert!(bench.orlop(&["flow", "get", "fan"]).out.contains("many-i0 (s0)"));
+}

@@ -51,8 +51,9 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
 #[test]
 fn s10_a_flow_is_handed_over_watched_and_read() {
     let bench = Bench::up(&["--memory-store"]);
-    let file =
-        write(&bench, "good", &[step("one", "echo first", &[]), step("two", "echo second; echo more >&2", &["one"])]);
+    let mut one = step("one", "echo first; mkdir /tmp/d; echo x > /tmp/d/f; echo y > /tmp/y", &[]);
+    one["outputs"] = json!({ "artifacts": [{ "name": "d", "path": "/tmp/d" }, { "name": "y", "path": "/tmp/y" }] });
+    let file = write(&bench, "good", &[one, step("two", "echo second; echo more >&2", &["one"])]);
     let options = ["--target", "fleet"];
     let done = bench.orlop(&[&["flow", "submit", &file, "--watch"][..], &options].concat());
     assert_eq!(done.code, 0, "{done:?}");
@@ -66,6 +67,12 @@ fn s10_a_flow_is_handed_over_watched_and_read() {
     assert!(list.contains("good") && list.contains("2/2"), "{list}");
     let jobs = bench.good(&["jobs", "-o", "name"]);
     assert_eq!(jobs.lines().count(), 2, "each attempt is one job");
+    let results = bench.place("results");
+    let artifacts = ["flow", "artifacts", "good", "--target", "fleet", "--to", &results.display().to_string()];
+    assert!(bench.good(&artifacts).contains("results/one/d"));
+    let text = |name: &str| std::fs::read_to_string(results.join("one").join(name)).expect("it is written");
+    assert_eq!([text("d/f"), text("y")], ["x\n", "y\n"]);
+    assert_eq!(std::fs::read_dir(&results).expect("a folder").count(), 1, "nothing else is left");
 
     let file = write(&bench, "bad", &[step("one", "exit 7", &[]), step("two", "true", &["one"])]);
     let run = bench.orlop(&["run", &file, "--target", "fleet", "-o", "json"]);

@@ -90,6 +90,8 @@ async fn ch7_a_flow_of_a_cluster_is_submitted_watched_approved_and_deleted() {
     assert_eq!(bench.good("logs etl b --follow").await, "b/1 one\nb/1 two of another");
     assert_eq!(bench.orlop("logs etl nothing").await.0, 4);
     assert!(bench.good("graph etl -o dot").await.starts_with("digraph"));
+    assert_eq!(bench.good("artifacts etl a").await, "no artifacts");
+    assert_eq!(bench.orlop("artifacts etl nothing").await.0, 4);
     assert_eq!(bench.orlop("stop etl").await.0, 5, "it has ended");
     assert_eq!(bench.good("delete etl").await, "etl deleted");
     assert_eq!(bench.orlop("get etl").await.0, 4);

@@ -1,5 +1,5 @@
 //! Storing: a file as it is, a tree or a file as an archive that is equal for equal content. Owns what goes into an
-//! archive: names, contents, whether a file can be run, what a link points to; nothing else of the source.
+//! archive: names, contents, whether a file can be run and is private, what a link points to; nothing else of the source.
 
 mod tar;
 mod zip;
@@ -14,9 +14,10 @@ use orlop_core::spec::artifact::Archive;
 use orlop_core::spec::status::ArtifactLocation;
 
 use super::digest::Hashing;
-use super::error::{reading, writing};
+use super::error::{UNSTORABLE, reading, writing};
 use super::links::{self, Links};
 use super::meter::{Meter, Stream};
+use super::mode::Mode;
 use super::reference::{Packing, Reference};
 use super::store::Files;
 use super::walk::{Kind, Walk, look};
@@ -27,9 +28,9 @@ pub(super) enum Content<'a> {
     File {
         reader: &'a mut dyn Read,
         size: u64,
-        executable: bool,
+        mode: Mode,
     },
-    Folder,
+    Folder(Mode),
     Link(&'a Path),
 }
 
@@ -79,22 +80,27 @@ pub(super) fn put(
     archive: Option<Archive>,
 ) -> Result<ArtifactLocation, PortError> {
     meter.entry()?;
-    let kind = look(source)?;
+    let name = source.file_name().map_or(source, Path::new);
+    let kind = look(source, name)?;
     let packing = match (&kind, archive) {
         (Kind::Link(_), _) => {
             let message =
-                format!("{} is a symbolic link, which may lead anywhere; give what it points to", source.display());
-            return Err(PortError::new(Class::Invalid, message));
+                format!("{} is a symbolic link, which may lead anywhere; give what it points to", name.display());
+            return Err(PortError::new(Class::Invalid, message).with_reason(UNSTORABLE));
         }
-        (Kind::File { executable, .. }, None) => Packing::Raw { executable: *executable },
-        (Kind::Folder, archive) => archive.unwrap_or_default().into(),
+        (Kind::File { mode, .. }, None) => Packing::Raw { mode: *mode },
+        (Kind::Folder(_), archive) => archive.unwrap_or_default().into(),
         (Kind::File { .. }, Some(archive)) => archive.into(),
     };
     let unfinished = files.unfinished()?;
     let target = unfinished.path().to_owned();
     let mut out = Hashing::new(BufWriter::new(unfinished.as_file()));
     let mut job = Job { source, target: &target, meter };
-    write(&mut out, packing, kind, &mut job)?;
+    let links = write(&mut out, packing, kind, &mut job)?;
+    // What is asked for as an archive may be taken as one, and then leads nowhere.
+    if archive.is_none() {
+        stay(&links, Path::new(""), ", or pack the folder by `archive` and take it with `unpack: false`")?;
+    }
     job.wrote(out.flush())?;
     let (_, sha256, size_bytes) = out.finish();
     files.keep(unfinished, &sha256)?;
@@ -105,8 +111,8 @@ pub(super) fn put(
 /// Packs a folder, which no link in it may leave, into a file without a name.
 pub(super) fn folder(source: &Path, meter: &mut Meter) -> Result<File, PortError> {
     meter.entry()?;
-    let kind = look(source)?;
-    if !matches!(kind, Kind::Folder) {
+    let kind = look(source, source)?;
+    if !matches!(kind, Kind::Folder(_)) {
         return Err(PortError::new(Class::Invalid, format!("{} is no folder", source.display())));
     }
     let target = std::env::temp_dir();
@@ -115,39 +121,47 @@ pub(super) fn folder(source: &Path, meter: &mut Meter) -> Result<File, PortError
     let mut tar = tar::Writer::new(BufWriter::new(&file));
     let links = pack(&mut tar, kind, &mut job)?;
     tar.finish(&job)?;
-    if let Some(link) = links.keys().find(|link| links::leaves(link, &links)) {
-        let link = source.join(link);
-        let message = format!("link {} leads out of the folder; remove it, or put a copy in its place", link.display());
-        return Err(PortError::new(Class::Invalid, message));
-    }
+    stay(&links, source, "")?;
     file.rewind().map_err(|error| writing(&target, error))?;
     Ok(file)
 }
 
+/// Holds when no link of a tree leads out of it; `root` is the tree as it is shown, `way` what else can be done.
+fn stay(links: &Links, root: &Path, way: &str) -> Result<(), PortError> {
+    let Some((link, target)) = links.iter().find(|(link, _)| links::leaves(link, links)) else { return Ok(()) };
+    let message = format!(
+        "link {} leads out of the folder, to {}; put a copy in its place{way}",
+        root.join(link).display(),
+        target.display()
+    );
+    Err(PortError::new(Class::Invalid, message).with_reason(UNSTORABLE))
+}
+
 type Out<'a> = Hashing<BufWriter<&'a File>>;
 
-fn write(out: &mut Out<'_>, packing: Packing, kind: Kind, job: &mut Job<'_>) -> Result<(), PortError> {
+/// Writes what is stored. Gives the links of a tree.
+fn write(out: &mut Out<'_>, packing: Packing, kind: Kind, job: &mut Job<'_>) -> Result<Links, PortError> {
     match packing {
         Packing::Raw { .. } => match kind {
-            Kind::File { mut file, size, .. } => job.copy(&mut file, size, out),
-            Kind::Folder | Kind::Link(_) => Err(PortError::new(Class::Fatal, "only a file can be stored raw")),
+            Kind::File { mut file, size, .. } => job.copy(&mut file, size, out).map(|()| Links::new()),
+            Kind::Folder(_) | Kind::Link(_) => Err(PortError::new(Class::Fatal, "only a file can be stored raw")),
         },
         Packing::Tar => {
             let mut tar = tar::Writer::new(out);
-            pack(&mut tar, kind, job)?;
-            tar.finish(job)
+            let links = pack(&mut tar, kind, job)?;
+            tar.finish(job).map(|()| links)
         }
         Packing::TarGz => {
             // Neither name nor time, so that equal trees give equal bytes.
             let mut gzip = GzBuilder::new().mtime(0).write(out, Compression::default());
             let mut tar = tar::Writer::new(&mut gzip);
-            pack(&mut tar, kind, job)?;
+            let links = pack(&mut tar, kind, job)?;
             tar.finish(job)?;
-            job.wrote(gzip.finish()).map(drop)
+            job.wrote(gzip.finish()).map(|_| links)
         }
         Packing::Zip => {
             let mut zip = zip::Writer::new(out);
-            let packed = pack(&mut zip, kind, job).map(drop);
+            let packed = pack(&mut zip, kind, job);
             zip.finish(packed, job)
         }
     }
@@ -156,20 +170,24 @@ fn write(out: &mut Out<'_>, packing: Packing, kind: Kind, job: &mut Job<'_>) -> 
 /// Writes a file under its name, or a tree with its root first. Gives the links of the tree.
 fn pack(packer: &mut dyn Packer, kind: Kind, job: &mut Job<'_>) -> Result<Links, PortError> {
     let mut links = Links::new();
-    if let Kind::File { mut file, size, executable } = kind {
-        let name = job.source.file_name().map_or(Path::new("file"), Path::new);
-        packer.add(name, Content::File { reader: &mut file, size, executable }, job)?;
-        return Ok(links);
-    }
-    packer.add(Path::new(""), Content::Folder, job)?;
+    let folder = match kind {
+        Kind::File { mut file, size, mode } => {
+            let name = job.source.file_name().map_or(Path::new("file"), Path::new);
+            packer.add(name, Content::File { reader: &mut file, size, mode }, job)?;
+            return Ok(links);
+        }
+        Kind::Folder(mode) => mode,
+        Kind::Link(_) => return Err(PortError::new(Class::Fatal, "a link is never the root of an archive")),
+    };
+    packer.add(Path::new(""), Content::Folder(folder), job)?;
     let mut walk = Walk::new(job.source, job.meter)?;
     while let Some(member) = walk.next(job.meter)? {
         let mut job = Job { source: &member.path, target: job.target, meter: job.meter };
         match member.kind {
-            Kind::File { mut file, size, executable } => {
-                packer.add(&member.name, Content::File { reader: &mut file, size, executable }, &mut job)?;
+            Kind::File { mut file, size, mode } => {
+                packer.add(&member.name, Content::File { reader: &mut file, size, mode }, &mut job)?;
             }
-            Kind::Folder => packer.add(&member.name, Content::Folder, &mut job)?,
+            Kind::Folder(mode) => packer.add(&member.name, Content::Folder(mode), &mut job)?,
             Kind::Link(target) => {
                 packer.add(&member.name, Content::Link(&target), &mut job)?;
                 links.insert(member.name, target);

@@ -70,12 +70,10 @@ impl<W: Write> Packer for Writer<W> {
     fn add(&mut self, name: &Path, content: Content<'_>, job: &mut Job<'_>) -> Result<(), PortError> {
         let mut name = name.as_os_str().as_bytes().to_vec();
         let mut header = match &content {
-            Content::File { size, executable, .. } => {
-                header(EntryType::Regular, *size, if *executable { 0o755 } else { 0o644 })
-            }
-            Content::Folder => {
+            Content::File { size, mode, .. } => header(EntryType::Regular, *size, mode.of_file()),
+            Content::Folder(mode) => {
                 name.extend(if name.is_empty() { "./".as_bytes() } else { b"/" });
-                header(EntryType::Directory, 0, 0o755)
+                header(EntryType::Directory, 0, mode.of_folder())
             }
             Content::Link(_) => header(EntryType::Symlink, 0, 0o777),
         };

@@ -25,10 +25,10 @@ impl<W: Write> Writer<W> {
     }
 
     /// Ends the archive, unless packing failed.
-    pub(super) fn finish(self, packed: Result<(), PortError>, job: &Job<'_>) -> Result<(), PortError> {
+    pub(super) fn finish<T>(self, packed: Result<T, PortError>, job: &Job<'_>) -> Result<T, PortError> {
         let ended = self.out.finish();
-        packed?;
-        ended.map(drop).map_err(|error| failed(job, error))
+        let packed = packed?;
+        ended.map(|_| packed).map_err(|error| failed(job, error))
     }
 }
 
@@ -57,15 +57,14 @@ impl<W: Write> Packer for Writer<W> {
             .compression_method(CompressionMethod::Deflated)
             .last_modified_time(DateTime::default());
         match content {
-            Content::File { reader, size, executable } => {
-                let mode = if executable { 0o755 } else { 0o644 };
-                let options = options.unix_permissions(mode).large_file(size >= LARGE);
+            Content::File { reader, size, mode } => {
+                let options = options.unix_permissions(mode.of_file()).large_file(size >= LARGE);
                 self.out.start_file(name, options).map_err(|error| failed(job, error))?;
                 job.copy(reader, size, &mut self.out)
             }
-            Content::Folder => {
+            Content::Folder(mode) => {
                 let name = if name.is_empty() { "./".to_owned() } else { format!("{name}/") };
-                let options = options.unix_permissions(0o755);
+                let options = options.unix_permissions(mode.of_folder());
                 self.out.add_directory(name, options).map_err(|error| failed(job, error))
             }
             Content::Link(target) => {

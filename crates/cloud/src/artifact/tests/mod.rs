@@ -2,6 +2,7 @@
 
 mod behaviour;
 mod hostile;
+mod modes;
 
 use std::os::unix::fs::PermissionsExt as _;
 

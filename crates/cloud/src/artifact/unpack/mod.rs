@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 use flate2::bufread::GzDecoder;
 use orlop_core::error::{Class, PortError};
+use orlop_core::spec::artifact::Archive;
+use orlop_core::spec::status::ArtifactLocation;
 use tempfile::{TempDir, TempPath};
 
 use self::place::Place;
@@ -19,6 +21,7 @@ use super::digest;
 use super::error::{occupied, reading, unfit, writing};
 use super::merge::merge;
 use super::meter::Meter;
+use super::mode::Mode;
 use super::reference::{Packing, Reference};
 use super::store::Files;
 
@@ -29,15 +32,26 @@ pub(super) struct Order {
     /// Whether an archive is delivered as the original file or tree.
     pub(super) unpack: bool,
     pub(super) target: PathBuf,
+    /// Whether it takes the place of what is at the target.
+    pub(super) replace: bool,
+}
+
+impl Order {
+    /// The original file or tree of a location, where nothing is.
+    pub(super) fn of(location: &ArtifactLocation, archive: Option<Archive>, target: &Path) -> Result<Self, PortError> {
+        let reference = Reference::of(location, archive)?;
+        Ok(Self { reference, unpack: true, target: target.components().collect(), replace: false })
+    }
 }
 
 /// Delivers an artifact.
 pub(super) fn get(files: &Files, meter: &mut Meter, order: &Order) -> Result<(), PortError> {
     let target = &order.target;
     match fs::symlink_metadata(target) {
-        Ok(_) => return Err(occupied(target)),
+        Ok(_) if !order.replace => return Err(occupied(target)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         Err(error) => return Err(reading(target, error)),
+        Ok(_) => {}
     }
     let (place, file) = files.open_stored(&order.reference)?;
     let folder = match target.parent() {
@@ -45,22 +59,43 @@ pub(super) fn get(files: &Files, meter: &mut Meter, order: &Order) -> Result<(),
         _ => Path::new("."),
     };
     match order.reference.packing {
-        Packing::Raw { executable } => copy(&place, executable, folder, order, meter),
-        _ if !order.unpack => copy(&place, false, folder, order, meter),
+        Packing::Raw { mode } => copy(&place, mode, folder, order, meter),
+        _ if !order.unpack => copy(&place, Mode::default(), folder, order, meter),
         packing => unpack(file, packing, folder, order, meter),
     }
 }
 
 /// Delivers a copy of the stored file. Where the file system can, it shares the file's blocks until one is written.
-fn copy(stored: &Path, executable: bool, folder: &Path, order: &Order, meter: &Meter) -> Result<(), PortError> {
+fn copy(stored: &Path, mode: Mode, folder: &Path, order: &Order, meter: &Meter) -> Result<(), PortError> {
     let failed = |error| writing(&order.target, error);
     let copy = tempfile::Builder::new().prefix(".orlop-").tempfile_in(folder).map_err(failed)?;
     fs::copy(stored, copy.path()).map_err(failed)?;
     let mut copied = File::open(copy.path()).map_err(failed)?;
     verify(&mut copied, order, meter)?;
-    let mode = if executable { 0o755 } else { 0o644 };
-    copied.set_permissions(Permissions::from_mode(mode)).map_err(failed)?;
-    arrive(copy.into_temp_path(), &order.target)
+    copied.set_permissions(Permissions::from_mode(mode.of_file())).map_err(failed)?;
+    in_place(order, folder, || arrive(copy.into_temp_path(), &order.target))
+}
+
+/// Lets something arrive at the target. What it replaces is moved aside before, and comes back should that fail.
+fn in_place(order: &Order, folder: &Path, arrive: impl FnOnce() -> Result<(), PortError>) -> Result<(), PortError> {
+    if !order.replace {
+        return arrive();
+    }
+    let failed = |error| writing(&order.target, error);
+    let aside = tempfile::Builder::new().prefix(".orlop-").tempdir_in(folder).map_err(failed)?;
+    let old = aside.path().join(STAGED);
+    match fs::rename(&order.target, &old) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    let arrived = arrive();
+    if arrived.is_err() && old.symlink_metadata().is_ok() {
+        fs::rename(&old, &order.target).map_err(|error| {
+            let kept = aside.keep();
+            writing(&kept, error)
+        })?;
+    }
+    arrived
 }
 
 /// Delivers the file or tree an archive was made of.
@@ -70,16 +105,18 @@ fn unpack(mut file: File, packing: Packing, folder: &Path, order: &Order, meter:
     let failed = |error| writing(&order.target, error);
     let (staging, shape) = staged(file, packing, folder, meter)?;
     let staged = staging.path().join(STAGED);
-    if shape == place::Shape::File {
-        let staged = TempPath::try_from_path(staged).map_err(failed)?;
-        return arrive(staged, &order.target);
-    }
-    // Nothing was at the target when the work began, and a folder that is not empty is never replaced.
-    fs::rename(&staged, &order.target).map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists
-        | std::io::ErrorKind::DirectoryNotEmpty
-        | std::io::ErrorKind::NotADirectory => occupied(&order.target),
-        _ => failed(error),
+    in_place(order, folder, || {
+        if shape == place::Shape::File {
+            let staged = TempPath::try_from_path(staged).map_err(failed)?;
+            return arrive(staged, &order.target);
+        }
+        // Nothing was at the target when the work began, and a folder that is not empty is never replaced.
+        fs::rename(&staged, &order.target).map_err(|error| match error.kind() {
+            std::io::ErrorKind::AlreadyExists
+            | std::io::ErrorKind::DirectoryNotEmpty
+            | std::io::ErrorKind::NotADirectory => occupied(&order.target),
+            _ => failed(error),
+        })
     })
 }
 

@@ -12,6 +12,7 @@ use orlop_core::error::PortError;
 use super::super::error::{broken, unfit, writing};
 use super::super::links::{self, Links};
 use super::super::meter::{Meter, Stream};
+use super::super::mode::Mode;
 
 /// The longest path a system takes, in bytes.
 const PATH_MAX: usize = 4096;
@@ -27,8 +28,8 @@ pub(super) enum Shape {
 
 /// An entry of an archive.
 pub(super) enum Entry<'a> {
-    File { reader: &'a mut dyn Read, executable: bool },
-    Folder,
+    File { reader: &'a mut dyn Read, mode: Mode },
+    Folder(Mode),
     Link { target: &'a [u8] },
 }
 
@@ -66,37 +67,36 @@ impl<'a> Place<'a> {
         self.meter.entry()?;
         let inside = inside(name)?;
         match (self.shape, entry) {
-            (None, Entry::Folder) if inside.as_os_str().is_empty() => {
+            (None, Entry::Folder(mode)) if inside.as_os_str().is_empty() => {
                 self.shape = Some(Shape::Tree);
-                self.folder(Path::new(""))
+                self.folder(Path::new(""), mode)
             }
-            (None, Entry::File { reader, executable }) if inside.components().count() == 1 => {
+            (None, Entry::File { reader, mode }) if inside.components().count() == 1 => {
                 self.shape = Some(Shape::File);
-                self.file(Path::new(""), reader, executable)
+                self.file(Path::new(""), reader, mode)
             }
             (None, _) => Err(unfit("it does not begin with the root of a tree")),
             (Some(Shape::File), _) => Err(unfit("something follows its only file")),
             (Some(Shape::Tree), _) if inside.as_os_str().is_empty() => Err(unfit("it has two roots")),
-            (Some(Shape::Tree), Entry::Folder) => self.folder(&inside),
-            (Some(Shape::Tree), Entry::File { reader, executable }) => self.file(&inside, reader, executable),
+            (Some(Shape::Tree), Entry::Folder(mode)) => self.folder(&inside, mode),
+            (Some(Shape::Tree), Entry::File { reader, mode }) => self.file(&inside, reader, mode),
             (Some(Shape::Tree), Entry::Link { target }) => self.link(inside, target),
         }
     }
 
-    fn folder(&self, inside: &Path) -> Result<(), PortError> {
+    fn folder(&self, inside: &Path, mode: Mode) -> Result<(), PortError> {
         let path = self.path(inside);
-        DirBuilder::new().mode(0o755).create(&path).map_err(|error| misfit(inside, &path, error))?;
-        fs::set_permissions(&path, Permissions::from_mode(0o755)).map_err(|error| writing(&path, error))
+        DirBuilder::new().mode(0o700).create(&path).map_err(|error| misfit(inside, &path, error))?;
+        fs::set_permissions(&path, Permissions::from_mode(mode.of_folder())).map_err(|error| writing(&path, error))
     }
 
-    fn file(&mut self, inside: &Path, reader: &mut dyn Read, executable: bool) -> Result<(), PortError> {
+    fn file(&mut self, inside: &Path, reader: &mut dyn Read, mode: Mode) -> Result<(), PortError> {
         let path = self.path(inside);
         let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         let mut file = opened.map_err(|error| misfit(inside, &path, error))?;
         let write_failed = |error| writing(&path, error);
         self.meter.copy(Stream { reader, read_failed: &broken, writer: &mut file, write_failed: &write_failed })?;
-        let mode = if executable { 0o755 } else { 0o644 };
-        file.set_permissions(Permissions::from_mode(mode)).map_err(write_failed)
+        file.set_permissions(Permissions::from_mode(mode.of_file())).map_err(write_failed)
     }
 
     fn link(&mut self, inside: PathBuf, target: &[u8]) -> Result<(), PortError> {

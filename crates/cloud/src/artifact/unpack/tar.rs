@@ -8,6 +8,7 @@ use orlop_core::error::PortError;
 use tar::{Archive, EntryType};
 
 use super::super::error::{broken, unfit};
+use super::super::mode::Mode;
 use super::place::{Entry, Place};
 
 /// The longest name that is read into memory.
@@ -37,12 +38,15 @@ pub(super) fn read(archive: impl Read, place: &mut Place<'_>) -> Result<(), Port
         match kind {
             EntryType::Regular => {
                 place.allows(entry.size())?;
-                let executable = entry.header().mode().map_err(broken)? & 0o111 != 0;
+                let mode = Mode::of(entry.header().mode().map_err(broken)?);
                 let size = entry.size();
                 let mut counted = Counted { inner: &mut entry, left: size };
-                place.add(&name, Entry::File { reader: &mut counted, executable })?;
+                place.add(&name, Entry::File { reader: &mut counted, mode })?;
             }
-            EntryType::Directory => place.add(&name, Entry::Folder)?,
+            EntryType::Directory => {
+                let mode = Mode::of(entry.header().mode().map_err(broken)?);
+                place.add(&name, Entry::Folder(mode))?;
+            }
             EntryType::Symlink => place.add(&name, Entry::Link { target: &link.unwrap_or_default() })?,
             kind => {
                 let name = String::from_utf8_lossy(&name).chars().take(200).collect::<String>();

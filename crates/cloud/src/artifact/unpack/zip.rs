@@ -10,6 +10,7 @@ use zip::ZipArchive;
 use zip::result::ZipError;
 
 use super::super::error::{broken, unfit};
+use super::super::mode::Mode;
 use super::place::{Entry, Place};
 
 /// The longest link target that is read into memory.
@@ -28,7 +29,7 @@ pub(super) fn read(mut file: File, place: &mut Place<'_>) -> Result<(), PortErro
         let mode = entry.unix_mode().unwrap_or(0o100_644);
         // What a system stores in the mode beside the permissions.
         match SFlag::from_bits_truncate(mode & SFlag::S_IFMT.bits()) {
-            SFlag::S_IFDIR => place.add(&name, Entry::Folder)?,
+            SFlag::S_IFDIR => place.add(&name, Entry::Folder(Mode::of(mode)))?,
             SFlag::S_IFLNK => {
                 let mut target = Vec::new();
                 (&mut entry).take(LINK + 1).read_to_end(&mut target).map_err(broken)?;
@@ -36,7 +37,7 @@ pub(super) fn read(mut file: File, place: &mut Place<'_>) -> Result<(), PortErro
             }
             SFlag::S_IFREG => {
                 place.allows(entry.size())?;
-                place.add(&name, Entry::File { reader: &mut entry, executable: mode & 0o111 != 0 })?;
+                place.add(&name, Entry::File { reader: &mut entry, mode: Mode::of(mode) })?;
             }
             _ => {
                 let name = String::from_utf8_lossy(&name).chars().take(200).collect::<String>();

@@ -1,6 +1,7 @@
-//! Images. Owns when one is pulled, with which login, and what a failure means; never builds or deletes one.
+//! References of images, and pulling one. Owns when one is pulled and what a failure means; never builds or deletes one.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use bollard::auth::DockerCredentials;
 use bollard::errors::Error;
@@ -11,8 +12,9 @@ use orlop_core::error::{Class, PortError};
 
 use super::engine::Engine;
 use super::error;
-use super::login::{self, Logins};
-use crate::runtime::pod::{ContainerPlan, PullSecret};
+#[cfg(feature = "worker")]
+use super::login::Logins;
+use crate::runtime::pod::{ContainerPlan, Pull};
 
 /// What the reference of an image says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,11 +71,26 @@ impl<'a> Reference<'a> {
 pub(in crate::runtime) enum Policy {
     /// Each time.
     Always,
+    /// Once, for it may have changed; what the engine has is used where that fails.
+    Newest,
     /// When the engine does not have it.
     IfNotPresent,
     /// Never.
     Never,
 }
+
+impl From<Pull> for Policy {
+    fn from(pull: Pull) -> Self {
+        match pull {
+            Pull::Missing => Self::IfNotPresent,
+            Pull::Always => Self::Always,
+            Pull::Never => Self::Never,
+        }
+    }
+}
+
+/// How long a registry may be silent before a pull is given up: more than unpacking a large layer takes.
+pub(super) const SILENCE: Duration = Duration::from_secs(300);
 
 /// What an image says about containers of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -86,12 +103,12 @@ pub(in crate::runtime) struct Found {
     pub(in crate::runtime) stop_signal: String,
 }
 
-fn policy(container: &ContainerPlan, reference: Reference<'_>) -> Result<Policy, PortError> {
+pub(super) fn policy(container: &ContainerPlan, reference: Reference<'_>) -> Result<Policy, PortError> {
     match container.image_pull_policy.as_deref() {
         Some("Always") => Ok(Policy::Always),
         Some("IfNotPresent") => Ok(Policy::IfNotPresent),
         Some("Never") => Ok(Policy::Never),
-        None | Some("") if reference.moves() => Ok(Policy::Always),
+        None | Some("") if reference.moves() => Ok(Policy::Newest),
         None | Some("") => Ok(Policy::IfNotPresent),
         Some(other) => {
             let message = format!(
@@ -101,36 +118,6 @@ fn policy(container: &ContainerPlan, reference: Reference<'_>) -> Result<Policy,
             Err(PortError::new(Class::Invalid, message))
         }
     }
-}
-
-/// Makes sure that the image of a container is there, and says which user it names.
-pub(in crate::runtime) async fn ensure(
-    engine: &Engine,
-    logins: &Logins,
-    secrets: &[PullSecret],
-    container: &ContainerPlan,
-) -> Result<String, PortError> {
-    let Some(image) = container.image.as_deref().filter(|image| !image.is_empty()) else {
-        let message = format!("container `{}` names no image; a container engine needs one", container.name);
-        return Err(PortError::new(Class::Invalid, message));
-    };
-    let reference = reference(image);
-    let policy = policy(container, reference)?;
-    if policy != Policy::Always
-        && let Some(found) = find(engine, image).await?
-    {
-        return Ok(found.user);
-    }
-    if policy == Policy::Never {
-        let message = format!("image `{image}` is not on this machine, and imagePullPolicy Never forbids to pull it");
-        return Err(PortError::new(Class::Invalid, message).with_reason("ErrImageNeverPull"));
-    }
-    let mut own = login::of_secrets(secrets, reference)?.into_iter().map(Some).collect::<Vec<_>>();
-    if own.is_empty() {
-        own.push(logins.of(reference.registry()).await?);
-    }
-    pull(engine, own, image, reference, &mut |_| {}).await?;
-    find(engine, image).await?.map(|found| found.user).ok_or_else(|| vanished(image))
 }
 
 /// Makes sure that an image is there, with the logins of this machine. What a pull tells of itself is passed on.
@@ -155,17 +142,17 @@ pub(in crate::runtime) async fn obtain(
     }
     let reference = reference(image);
     let login = logins.of(reference.registry()).await?;
-    pull(engine, vec![login], image, reference, told).await?;
+    pull(engine, vec![login], image, reference, SILENCE, told).await?;
     find(engine, image).await?.ok_or_else(|| vanished(image))
 }
 
-fn vanished(image: &str) -> PortError {
+pub(super) fn vanished(image: &str) -> PortError {
     let message = format!("image `{image}` was pulled and deleted again by somebody else");
     PortError::new(Class::Transient, message).with_reason("ErrImagePull")
 }
 
 /// What an image says; none when there is no such image.
-async fn find(engine: &Engine, image: &str) -> Result<Option<Found>, PortError> {
+pub(super) async fn find(engine: &Engine, image: &str) -> Result<Option<Found>, PortError> {
     match engine.docker().inspect_image(image).await {
         Ok(found) => {
             let config = found.config.unwrap_or_default();
@@ -185,17 +172,19 @@ async fn find(engine: &Engine, image: &str) -> Result<Option<Found>, PortError> 
     }
 }
 
-/// Pulls an image with the first login that is let in.
-async fn pull(
+/// Pulls an image with the first login that is let in; gives up when nothing is heard for `patience`, after the first word for
+/// [`SILENCE`].
+pub(super) async fn pull(
     engine: &Engine,
     logins: Vec<Option<DockerCredentials>>,
     image: &str,
     reference: Reference<'_>,
+    patience: Duration,
     told: &mut (dyn FnMut(&CreateImageInfo) + Send),
 ) -> Result<(), PortError> {
     let mut denied = Ok(());
     for login in logins {
-        match pull_as(engine, login, image, reference, told).await {
+        match pull_as(engine, login, image, reference, patience, told).await {
             Err(error) if error.class == Class::Denied => denied = Err(error),
             result => return result,
         }
@@ -208,6 +197,7 @@ async fn pull_as(
     login: Option<DockerCredentials>,
     image: &str,
     reference: Reference<'_>,
+    mut patience: Duration,
     told: &mut (dyn FnMut(&CreateImageInfo) + Send),
 ) -> Result<(), PortError> {
     let options = CreateImageOptions {
@@ -216,13 +206,19 @@ async fn pull_as(
         ..Default::default()
     };
     // A registry may take its time before the first layer arrives; a pod that is stopped meanwhile drops this future.
-    let patient = engine.docker().clone().with_timeout(std::time::Duration::from_secs(3600));
+    let patient = engine.docker().clone().with_timeout(Duration::from_secs(3600));
     tracing::info!(image, "pulling an image");
     let mut steps = patient.create_image(Some(options), None, login).boxed();
-    while let Some(step) = steps.next().await {
+    loop {
+        let step = tokio::time::timeout(patience, steps.next()).await.map_err(|_| {
+            let message =
+                format!("pulling image `{image}` failed: the registry was silent for {} s", patience.as_secs());
+            PortError::new(Class::Transient, message).with_reason("ErrImagePull")
+        })?;
+        let Some(step) = step else { return Ok(()) };
         told(&step.map_err(|error| pull_failed(error, image))?);
+        patience = SILENCE;
     }
-    Ok(())
 }
 
 fn pull_failed(error: Error, image: &str) -> PortError {
@@ -275,8 +271,8 @@ mod tests {
             let container = ContainerPlan { image_pull_policy: policy.map(str::to_owned), ..Default::default() };
             super::policy(&container, reference(image)).unwrap()
         };
-        assert_eq!(policy("a", None), Policy::Always);
-        assert_eq!(policy("a:latest", None), Policy::Always);
+        assert_eq!(policy("a", None), Policy::Newest);
+        assert_eq!(policy("a:latest", None), Policy::Newest);
         assert_eq!(policy("a:1", None), Policy::IfNotPresent);
         assert_eq!(policy("a@sha256:ab", None), Policy::IfNotPresent);
         assert_eq!(policy("a", Some("IfNotPresent")), Policy::IfNotPresent);

@@ -14,6 +14,7 @@ pub(super) mod engine;
 pub(super) mod error;
 pub mod hardware;
 pub(super) mod image;
+mod images;
 #[cfg(feature = "worker")]
 pub(super) mod jobs;
 mod label;
@@ -37,10 +38,11 @@ use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
 use self::engine::Engine;
+use self::images::Images;
 use self::login::Logins;
 use self::pod::{Pod, now};
 use self::record::{Record, Why};
-use super::pod::{PodExit, PodHandle, PodKey, PodPlan, PodResult, PodRuntime};
+use super::pod::{PodExit, PodHandle, PodKey, PodPlan, PodResult, PodRuntime, Pull};
 use crate::artifact::Limits;
 
 /// How to reach an engine and how its containers are connected.
@@ -60,6 +62,8 @@ pub struct DockerOptions {
     pub labels: BTreeMap<String, String>,
     /// What the names of all containers begin with, where others use the same engine for pods of the same names.
     pub prefix: String,
+    /// Which images are pulled, whatever pods say.
+    pub pull: Option<Pull>,
     /// File with logins to registries, in the form of `~/.docker/config.json`. None means that of the `docker` command.
     pub logins: Option<PathBuf>,
 }
@@ -77,7 +81,7 @@ pub struct DockerOptions {
 #[derive(Debug)]
 pub struct DockerRuntime {
     engine: Engine,
-    logins: Logins,
+    images: Images,
     copies: Limits,
     labels: BTreeMap<String, String>,
     prefix: String,
@@ -111,8 +115,9 @@ impl DockerRuntime {
     pub async fn connect(options: DockerOptions) -> Result<Self, PortError> {
         let engine = connect::connect(options.address.as_deref(), options.network.as_deref()).await?;
         let logins = Logins::new(options.logins.or_else(Logins::default_config));
+        let images = Images::new(logins, options.pull);
         let DockerOptions { copies, labels, prefix, .. } = options;
-        Ok(Self { engine, logins, copies, labels, prefix, pods: Mutex::default() })
+        Ok(Self { engine, images, copies, labels, prefix, pods: Mutex::default() })
     }
 
     /// What this process knows of a pod.
@@ -134,7 +139,7 @@ impl DockerRuntime {
         tokio::select! {
             biased;
             _ = stopped => {}
-            prepared = prepare::pod(&self.engine, &self.logins, &pod.files, plan) => return prepared.map(Some),
+            prepared = prepare::pod(&self.engine, &self.images, &pod.files, plan) => return prepared.map(Some),
         }
         prepare::discard(&self.engine, &plan.key).await?;
         Ok(None)

@@ -9,12 +9,14 @@ use orlop_core::error::{Class, PortError};
 
 use super::create::{self, Surroundings};
 use super::engine::{Created, Engine};
-use super::login::Logins;
+use super::images::Images;
 use super::pod::now;
 use super::record::{Container, Files, Record, Words};
-use super::{image, label, words};
+use super::{archive, label, words};
+use crate::artifact::Limits;
 use crate::runtime::blocking::blocking;
 use crate::runtime::pod::{ContainerPlan, PodKey, PodPlan};
+use crate::runtime::volume::give::give;
 
 /// How often a name that is taken by nothing is asked for again, and how long the first wait is; about 13 seconds in all.
 const TRIES: u32 = 8;
@@ -23,8 +25,8 @@ const AGAIN: Duration = Duration::from_millis(50);
 /// Creates the containers of a pod and records it; nothing of it has run before, and nothing runs after.
 ///
 /// Dropping the future leaves containers that a second call adopts.
-pub(super) async fn pod(engine: &Engine, logins: &Logins, files: &Files, plan: &PodPlan) -> Result<Record, PortError> {
-    match containers(engine, logins, files, plan).await {
+pub(super) async fn pod(engine: &Engine, images: &Images, files: &Files, plan: &PodPlan) -> Result<Record, PortError> {
+    match containers(engine, images, files, plan).await {
         Ok(containers) => {
             let record = Record::new(plan, containers, now());
             let files = files.clone();
@@ -51,14 +53,14 @@ pub(super) async fn discard(engine: &Engine, key: &PodKey) -> Result<(), PortErr
 
 async fn containers(
     engine: &Engine,
-    logins: &Logins,
+    images: &Images,
     files: &Files,
     plan: &PodPlan,
 ) -> Result<Vec<Container>, PortError> {
     let all: Vec<&ContainerPlan> = plan.init.iter().chain([&plan.main]).collect();
     let mut users = Vec::with_capacity(all.len());
     for container in &all {
-        users.push(image::ensure(engine, logins, &plan.pull_secrets, container).await?);
+        users.push(images.ensure(engine, &plan.pull_secrets, container).await?);
     }
     let mut created = Vec::with_capacity(all.len());
     // The main container first: its name is the one that may be taken.
@@ -83,7 +85,50 @@ async fn containers(
         });
     }
     created.reverse();
+    if let (Some(main), Some(user), None) = (created.last(), users.last(), plan.main.user) {
+        give_inputs(engine, plan, &main.id, user).await?;
+    }
     Ok(created)
+}
+
+/// Gives what was delivered to the user that the image names: root's files would be closed to it.
+async fn give_inputs(engine: &Engine, plan: &PodPlan, id: &str, image_user: &str) -> Result<(), PortError> {
+    let (user, group) = image_user.split_once(':').unwrap_or((image_user, ""));
+    if plan.delivered.is_empty() || matches!(user, "" | "0" | "root") {
+        return Ok(());
+    }
+    let user = match user.parse() {
+        Ok(user) => Some(user),
+        // A name means what the image's own list of users says.
+        Err(_) => user_of(engine, plan, id, user).await?,
+    };
+    let Some(user) = user else {
+        let (image, name) = (plan.main.image.as_deref().unwrap_or_default(), image_user);
+        tracing::warn!(image, user = name, "the image does not list its user, so its input artifacts stay root's");
+        return Ok(());
+    };
+    let (paths, group) = (plan.delivered.clone(), group.parse().ok());
+    blocking(move || Ok(paths.iter().try_for_each(|path| give(path, user, group))?)).await
+}
+
+/// The number of a user by the list of users in a container.
+async fn user_of(engine: &Engine, plan: &PodPlan, id: &str, name: &str) -> Result<Option<u32>, PortError> {
+    let limits = Limits { max_bytes: 1 << 20, max_entries: 1 };
+    let copied = match archive::copy(engine, id, "/etc/passwd", &plan.directory, limits).await {
+        Err(error) if error.class == Class::NotFound => return Ok(None),
+        copied => copied?,
+    };
+    let name = name.to_owned();
+    blocking(move || {
+        let text = std::fs::read_to_string(&copied)?;
+        std::fs::remove_dir_all(copied.parent().unwrap_or(&copied))?;
+        let number = |line: &str| {
+            let mut fields = line.split(':');
+            (fields.next() == Some(&name)).then(|| fields.nth(1)?.parse().ok()).flatten()
+        };
+        Ok(text.lines().find_map(number))
+    })
+    .await
 }
 
 /// The main container has the pod's name; the others have one that no pod can have, for Job names know no underscore.

@@ -12,7 +12,7 @@ use orlop_core::time::Time;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
-use super::deliver::own_mounts;
+use super::deliver::{delivered, own_mounts};
 use super::layout::{AttemptDir, Layout, PodDir};
 use super::ledger::Ledger;
 use super::memory;
@@ -24,7 +24,7 @@ use crate::runtime::plan::container::ContainerTemplate;
 use crate::runtime::plan::env::Missing;
 use crate::runtime::plan::resolve::{PodIdentity, PodPlace, pod_plan};
 use crate::runtime::plan::source::Sources;
-use crate::runtime::pod::{PodKey, PodPlan, PodRuntime};
+use crate::runtime::pod::{ContainerPlan, Mount, PROCESS, PodKey, PodPlan, PodRuntime};
 use crate::runtime::volume::mount::in_order;
 use crate::runtime::volume::prepare::{VolumeOwner, VolumePlaces, prepare, roots};
 
@@ -156,7 +156,9 @@ impl<R: PodRuntime + ?Sized> Attempt<R> {
     /// The plan of a pod whose volumes are made, with the mounts of its artifacts. Blocks.
     pub(super) fn plan(&self, intent: &PodIntent, missing: Missing) -> Result<PodPlan, PortError> {
         let mut plan = self.bare_plan(intent, missing)?;
-        let own = own_mounts(&self.spec.inputs, &plan.main.mounts, &self.dir.pod(intent.record.number));
+        let pod = self.dir.pod(intent.record.number);
+        plan.delivered = delivered(&self.spec.inputs, &plan.main.mounts, &pod);
+        let own = own_mounts(&self.spec.inputs, &plan.main.mounts, &pod);
         plan.main.mounts.extend(own);
         in_order(&mut plan.main.mounts);
         Ok(plan)
@@ -182,6 +184,24 @@ impl<R: PodRuntime + ?Sized> Attempt<R> {
             outputs: files.chain(artifacts).cloned().collect(),
             directory: pod.runtime.clone(),
         };
-        pod_plan(&self.template, &place)
+        let mut plan = pod_plan(&self.template, &place)?;
+        for container in plan.init.iter_mut().chain([&mut plan.main]) {
+            self.place_in_workdir(container);
+        }
+        Ok(plan)
+    }
+
+    /// Has a plain process begin in the directory that is chosen for all of them.
+    fn place_in_workdir(&self, container: &mut ContainerPlan) {
+        let Some(workdir) = &self.inner.options.workdir else { return };
+        if container.working_dir.is_some() || self.inner.runtime.kind(container.image.as_deref()) != PROCESS {
+            return;
+        }
+        let target = workdir.display().to_string();
+        container.working_dir = Some(target.clone());
+        if container.mounts.iter().all(|mount| mount.target != target) {
+            container.mounts.push(Mount { source: workdir.clone(), target, read_only: false });
+            in_order(&mut container.mounts);
+        }
     }
 }

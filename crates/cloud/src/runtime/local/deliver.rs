@@ -14,8 +14,9 @@ use super::layout::PodDir;
 use crate::retry::attempt;
 use crate::runtime::blocking::blocking;
 use crate::runtime::plan::volume::normal;
-use crate::runtime::pod::{Mount, PodRuntime};
+use crate::runtime::pod::{ContainerPlan, Mount, PodRuntime};
 use crate::runtime::volume::beneath::{make_directories, walk};
+use crate::runtime::volume::give::give;
 use crate::runtime::volume::locate::mount_above;
 
 /// Tries of one artifact, about four minutes with their delays.
@@ -58,6 +59,16 @@ pub(super) fn own_mounts(inputs: &[ArtifactDelivery], mounts: &[Mount], pod: &Po
     inputs.iter().enumerate().filter_map(own).collect()
 }
 
+/// Where artifacts lie that no other pod can reach: beside the pod, and in volumes of its own.
+pub(super) fn delivered(inputs: &[ArtifactDelivery], mounts: &[Mount], pod: &PodDir) -> Vec<PathBuf> {
+    let lies = |(number, input): (usize, &ArtifactDelivery)| match place(input, mounts, pod.artifact(number)) {
+        Place::Own(path) => Some(path),
+        Place::Below(root, rest) if root.starts_with(pod.volumes()) => Some(root.join(rest)),
+        Place::Below(..) | Place::Over(_) | Place::Blocked(_) => None,
+    };
+    inputs.iter().enumerate().filter_map(lies).collect()
+}
+
 /// Checks that what is to come from the store is there.
 ///
 /// # Errors
@@ -70,25 +81,29 @@ pub(super) async fn check<R: PodRuntime + ?Sized>(
         if let ArtifactSource::Stored { location, .. } = &input.source
             && !inner.ports.store.contains(location).await?
         {
-            let what = format!("{} is not in the store", location.reference);
+            let what = format!(
+                "{} is not in the store of this run; run the step that makes it again, with `orlop flow retry RUN --step STEP`",
+                location.reference
+            );
             return Err(unavailable(input, PortError::new(Class::NotFound, what)));
         }
     }
     Ok(())
 }
 
-/// Delivers all artifacts into a pod that has not started; what an earlier try left is replaced.
+/// Delivers all artifacts into a pod that has not started; what an earlier try left is replaced. The user of its main
+/// container gets them, where one is named.
 ///
 /// # Errors
 /// Reason ArtifactUnavailable when one cannot be had; Invalid when there is no place for it.
 pub(super) async fn deliver<R: PodRuntime + ?Sized>(
     inner: &Inner<R>,
     inputs: &[ArtifactDelivery],
-    mounts: &[Mount],
+    main: &ContainerPlan,
     pod: &PodDir,
 ) -> Result<(), PortError> {
     for (number, input) in inputs.iter().enumerate() {
-        match place(input, mounts, pod.artifact(number)) {
+        match place(input, &main.mounts, pod.artifact(number)) {
             Place::Own(target) => put(inner, input, target).await?,
             Place::Below(root, rest) => {
                 let target = blocking(move || below(&root, &rest)).await?;
@@ -105,6 +120,10 @@ pub(super) async fn deliver<R: PodRuntime + ?Sized>(
                 return Err(PortError::new(Class::Invalid, message).with_reason("TemplateInvalid"));
             }
         }
+    }
+    if let Some(user) = main.user {
+        let (group, paths) = (main.group, delivered(inputs, &main.mounts, pod));
+        blocking(move || Ok(paths.iter().try_for_each(|path| give(path, user, group))?)).await?;
     }
     Ok(())
 }

@@ -204,8 +204,8 @@ impl<R: PodRuntime + ?Sized> Life<R> {
         })
         .await?;
         if let Some(plan) = plan {
-            let (attempt, mounts) = (&self.attempt, &plan.main.mounts);
-            deliver(&attempt.inner, &attempt.spec.inputs, mounts, &self.dir).await?;
+            let attempt = &self.attempt;
+            deliver(&attempt.inner, &attempt.spec.inputs, &plan.main, &self.dir).await?;
             let path = self.dir.prepared();
             blocking(move || write(&path, &true)).await?;
         }

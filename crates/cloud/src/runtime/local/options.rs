@@ -30,6 +30,8 @@ pub struct LocalOptions {
     pub machine: Machine,
     /// What templates may ask for.
     pub policy: TemplatePolicy,
+    /// Directory that containers begin in that run as plain processes and name none themselves; shown to them as it is.
+    pub workdir: Option<PathBuf>,
 }
 
 impl LocalOptions {
@@ -45,6 +47,7 @@ impl LocalOptions {
             memory_dir: memory.is_dir().then(|| memory.to_owned()),
             machine: Machine::detect(),
             policy: TemplatePolicy::default(),
+            workdir: None,
         }
     }
 }

@@ -236,7 +236,7 @@ async fn take_up<R: PodRuntime + ?Sized>(
             (record?, *template)
         }
         (_, Some(record)) => {
-            let template = adopted(&record)?;
+            let template = adopted(&record, &inner.options)?;
             (record, template)
         }
         (_, None) => return Ok(Found::Nothing),
@@ -259,11 +259,12 @@ async fn begin<R: PodRuntime + ?Sized>(
 }
 
 /// The template of an attempt that exists. What was allowed when it was created is not asked again.
-fn adopted(record: &AttemptRecord) -> Result<JobTemplate, PortError> {
+fn adopted(record: &AttemptRecord, options: &LocalOptions) -> Result<JobTemplate, PortError> {
     let everything = TemplatePolicy {
         allow_privileged: true,
         allow_host_path: vec!["/".into()],
         backoff_default: record.backoff_default,
+        folder: options.policy.folder.clone(),
     };
     JobTemplate::read(&record.spec.template, &everything)
 }

@@ -39,6 +39,8 @@ pub struct TemplatePolicy {
     pub allow_privileged: bool,
     /// Directories of the host below which `hostPath` volumes may lie.
     pub allow_host_path: Vec<PathBuf>,
+    /// Directory that relative paths of `hostPath` volumes begin in; without one they are refused.
+    pub folder: Option<PathBuf>,
 }
 
 /// The Job of an attempt, read.

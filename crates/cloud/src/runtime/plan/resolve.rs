@@ -157,6 +157,7 @@ pub fn pod_plan(template: &JobTemplate, place: &PodPlace<'_>) -> Result<PodPlan,
         secret_files: secret_files(&pod.volumes, place.volumes, place.sources)?,
         stdout: place.stdout.clone(),
         stderr: place.stderr.clone(),
+        delivered: Vec::new(),
         outputs: place.outputs.clone(),
         directory: place.directory.clone(),
     })

@@ -240,7 +240,11 @@ fn projected(field: &Field<'_>) -> Result<VolumeKind, PortError> {
 fn host(field: &Field<'_>, policy: &TemplatePolicy) -> Result<VolumeKind, PortError> {
     let path = field.get("path");
     let text = path.required()?;
-    let plain = normal(text).ok_or_else(|| path.invalid("must be absolute and without `..`"))?;
+    let whole = match &policy.folder {
+        Some(folder) if !text.starts_with('/') => format!("{}/{text}", folder.display()),
+        _ => text.to_owned(),
+    };
+    let plain = normal(&whole).ok_or_else(|| path.invalid("must be absolute and without `..`"))?;
     let plain = PathBuf::from(plain);
     if !policy.allow_host_path.iter().any(|allowed| plain.starts_with(allowed)) {
         let why = "lies outside of what this machine allows; name a directory above it with --allow-host-path";

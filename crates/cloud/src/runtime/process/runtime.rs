@@ -23,7 +23,7 @@ use super::wire::{Container, KeepOrder, KeepReply};
 use super::{start, watch};
 use crate::runtime::blocking::blocking;
 use crate::runtime::job::backoff::restart_delay;
-use crate::runtime::pod::{ContainerPlan, PodExit, PodHandle, PodKey, PodPlan, PodRuntime};
+use crate::runtime::pod::{ContainerPlan, PROCESS, PodExit, PodHandle, PodKey, PodPlan, PodRuntime};
 
 /// How to start a shim: a program that calls [`shim::main`](super::shim::main) when it is run with these arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -198,7 +198,7 @@ fn check(plan: &ContainerPlan, paths: Paths) -> Result<(), PortError> {
 #[async_trait]
 impl PodRuntime for ProcessRuntime {
     fn kind(&self, _image: Option<&str>) -> &'static str {
-        "Process"
+        PROCESS
     }
 
     async fn start(&self, plan: &PodPlan) -> Result<PodHandle, PortError> {

@@ -2,6 +2,7 @@
 //! or a job writes leads out of them.
 
 pub mod beneath;
+pub(in crate::runtime) mod give;
 pub mod locate;
 pub mod mount;
 pub mod prepare;

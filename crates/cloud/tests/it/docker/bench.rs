@@ -187,6 +187,7 @@ impl Bench {
             pull_secrets: Vec::new(),
             stdout: directory.join("stdout.log"),
             stderr: directory.join("stderr.log"),
+            delivered: Vec::new(),
             outputs: Vec::new(),
             directory,
         }

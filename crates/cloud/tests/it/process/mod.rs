@@ -173,6 +173,7 @@ pub(crate) fn plan(dir: &Path, script: &str) -> PodPlan {
         pull_secrets: Vec::new(),
         stdout: dir.join("1.out"),
         stderr: dir.join("1.err"),
+        delivered: Vec::new(),
         outputs: Vec::new(),
         directory: dir.join("pod"),
     }

@@ -92,6 +92,10 @@ fn pack(source: &Path, node: Node, archive: Option<Archive>) -> Result<(Stored, 
             let suffix = if *executable { "+x" } else { "" };
             return Ok((Stored { bytes: bytes.clone(), packed: None }, suffix));
         }
+        (Node::Folder(_), None) if !node.links_stay_inside() => {
+            let message = format!("a link of {} leads out of it", source.display());
+            return Err(PortError::new(Class::Invalid, message));
+        }
         (Node::Folder(_), archive) => (suffix(archive.unwrap_or_default()), ""),
         (Node::File { .. }, Some(archive)) => {
             (suffix(archive), source.file_name().and_then(|name| name.to_str()).unwrap_or_default())

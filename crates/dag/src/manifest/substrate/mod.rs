@@ -44,6 +44,8 @@ pub struct Target {
     pub privileged: bool,
     /// Folders of the machine steps may mount (`--allow-host-path`).
     pub host_paths: Vec<String>,
+    /// Folder that relative paths of the machine begin in: that of the manifest; without one they are refused.
+    pub folder: Option<String>,
     /// User and group processes run as; absent when that is root, who can become anybody.
     pub user: Option<(u32, u32)>,
     /// Claims that exist besides those of the flow's templates; not checked when absent.
@@ -54,7 +56,15 @@ impl Target {
     /// Steps on one machine.
     #[must_use]
     pub const fn local(runtime: Runtime) -> Self {
-        Self { runtime, fleet: false, privileged: false, host_paths: Vec::new(), user: None, claims: None }
+        Self {
+            runtime,
+            fleet: false,
+            privileged: false,
+            host_paths: Vec::new(),
+            folder: None,
+            user: None,
+            claims: None,
+        }
     }
 
     /// Steps on workers of a scheduler.

@@ -3,9 +3,10 @@
 
 use serde_json::Value;
 
-use super::Check;
 use super::table::Verdict;
+use super::{Check, Target};
 use crate::manifest::path::Path;
+use crate::manifest::validate::has_placeholder;
 use crate::manifest::violation::{Violations, shown};
 
 /// Kinds of volumes that every target can give.
@@ -98,7 +99,8 @@ impl Check<'_> {
     fn claim(&self, source: &Value, path: &Path<'_>, found: &mut Violations) {
         let Some(name) = source.get("claimName").and_then(Value::as_str) else { return };
         let known = self.target.claims.as_ref().is_none_or(|claims| claims.iter().any(|claim| claim == name));
-        if !known && !(self.fields.own_claim)(name) {
+        // What a parameter makes of a name is seen when it is put in.
+        if !known && !has_placeholder(name) && !(self.fields.own_claim)(name) {
             found.error("V22", &path.field("claimName"), || {
                 let help =
                     "add it to resourceTemplates.volumeClaimTemplates, or give a folder of that name in --volumes-dir";
@@ -122,7 +124,16 @@ impl Check<'_> {
 
     fn host_path(&self, source: &Value, path: &Path<'_>, found: &mut Violations) {
         let Some(folder) = source.get("path").and_then(Value::as_str) else { return };
-        if !self.target.host_paths.iter().any(|allowed| is_under(folder, allowed)) {
+        let Target { host_paths, folder: base, .. } = self.target;
+        // The path that a parameter gives is checked when it is put in; where nothing is allowed, no path is.
+        if has_placeholder(folder) && !host_paths.is_empty() {
+            return;
+        }
+        let whole = match base {
+            Some(base) if !folder.starts_with('/') => format!("{base}/{folder}"),
+            _ => folder.to_owned(),
+        };
+        if !host_paths.iter().any(|allowed| is_under(&whole, allowed)) {
             found.error("V22", &path.field("path"), || {
                 (
                     format!("the folder {} of the machine may not be mounted", shown(folder)),

@@ -128,6 +128,22 @@ fn v22_volumes_are_those_every_target_can_give() {
     for (folder, allowed) in [("/database", "/data"), ("/data/../etc", "/data"), ("data", "/"), ("/", "/data")] {
         assert_ne!(host(folder, allowed), "", "{folder} in {allowed}");
     }
+    // What a parameter gives is checked when it is put in; relative paths begin in the folder of the manifest.
+    for folder in ["{{parameters.dir}}", "${parameters.dir}/x", "/etc/{{.parameters.dir}}"] {
+        assert_eq!(host(folder, "/data"), "", "{folder}");
+    }
+    let none = json!([{"name": "c", "hostPath": {"path": "{{parameters.dir}}"}}]);
+    assert_ne!(pod(&docker, "volumes", none), "", "nothing is allowed");
+    let relative = |folder: &str, base: &str| {
+        let (host_paths, base) = (vec!["/data".to_owned()], Some(base.to_owned()));
+        let target = Target { host_paths, folder: base, ..docker.clone() };
+        pod(&target, "volumes", json!([{"name": "c", "hostPath": {"path": folder}}]))
+    };
+    assert_eq!(relative("in/x", "/data/flows"), "");
+    assert_eq!(relative("./data", "/"), "");
+    for (folder, base) in [("in", "/flows"), ("../x", "/data/flows"), ("/etc", "/data")] {
+        assert_ne!(relative(folder, base), "", "{folder} in {base}");
+    }
     let fine = json!([{"name": "a", "emptyDir": {"medium": "Memory"}}, {"name": "b", "configMap": {"name": "m"}}, {"name": "c", "downwardAPI": {}}, {"name": "d"}]);
     assert_eq!(pod(&docker, "volumes", fine), "");
 }
@@ -137,6 +153,8 @@ fn v22_claims_come_from_templates_or_folders() {
     let claim = json!([{"name": "a", "persistentVolumeClaim": {"claimName": "data"}}]);
     let template = json!([{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}]);
     let docker = Target { claims: Some(Vec::new()), ..Target::local(Runtime::Docker) };
+    let later = json!([{"name": "a", "persistentVolumeClaim": {"claimName": "data-${parameters.team}"}}]);
+    assert_eq!(pod(&docker, "volumes", later), "", "its name is not known yet");
     insta::assert_snapshot!(pod(&docker, "volumes", claim.clone()), @"error[V22] spec.steps[0].template.spec.template.spec.volumes[0].persistentVolumeClaim.claimName: there is no claim `data` here (add it to resourceTemplates.volumeClaimTemplates, or give a folder of that name in --volumes-dir)");
     assert_eq!(pod(&Target { claims: Some(vec!["data".to_owned()]), ..docker.clone() }, "volumes", claim.clone()), "");
     assert_eq!(pod(&Target::local(Runtime::Docker), "volumes", claim.clone()), "");

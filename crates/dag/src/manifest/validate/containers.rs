@@ -1,4 +1,5 @@
-//! Containers of step templates: names and images (V15), resources (V16), and the command artifacts need (V21).
+//! Containers of step templates: names and images (V15), resources (V16), the command artifacts need (V21), and values in
+//! programs of shells.
 
 use orlop_core::quantity::Quantity;
 use serde_json::Value;
@@ -7,6 +8,7 @@ use super::context::{At, Context};
 use super::template::{member, quantity};
 use crate::manifest::path::Path;
 use crate::manifest::violation::{Note, Violations, shown};
+use crate::params::{INDEX, names_in_text};
 
 pub(super) fn check(context: &Context<'_>, at: At<'_>, (pod, path): (&Value, &Path<'_>), found: &mut Violations) {
     let list = path.field("containers");
@@ -36,6 +38,36 @@ fn check_container(context: &Context<'_>, (container, path): (&Value, &Path<'_>)
         found.error("V15", &path.field("image"), || ("the container has no image", "name one, such as busybox:1.36"));
     }
     check_resources((container, &path.field("resources")), found);
+    check_shell((container, path), found);
+}
+
+/// Programs that run the text behind an option with `c` in it.
+const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ash", "ksh", "zsh"];
+
+/// Warns of values that become part of a shell's program: whoever gives the value says what is run. A value in the environment
+/// is no more than a text.
+fn check_shell((container, path): (&Value, &Path<'_>), found: &mut Violations) {
+    let mut words = ["command", "args"].into_iter().flat_map(|field| {
+        let list = member(container, field).and_then(Value::as_array).into_iter().flatten();
+        list.enumerate().map(move |(index, word)| (field, index, word.as_str().unwrap_or_default()))
+    });
+    let shell = words.next().map(|(_, _, word)| word.rsplit('/').next().unwrap_or(word)).unwrap_or_default();
+    if !SHELLS.contains(&shell) {
+        return;
+    }
+    let option = words.find(|(_, _, word)| word.starts_with('-') && !word.starts_with("--") && word.contains('c'));
+    let (Some(_), Some((field, index, program))) = (option, words.next()) else { return };
+    // The number of an instance is made here, and never a text.
+    if let Some(name) = names_in_text(program).into_iter().find(|name| *name != INDEX) {
+        found.warning("shell", &path.field(field).index(index), || {
+            (
+                format!("the value of parameter {} becomes part of the program that `{shell}` runs", shown(name)),
+                format!(
+                    "pass it by `env`, as {{name: VALUE, value: \"${{parameters.{name}}}\"}}, and write \"$VALUE\""
+                ),
+            )
+        });
+    }
 }
 
 /// Rule V16: amounts above 0, limits not below requests. Texts that are no amounts are reported by the walk.

@@ -28,7 +28,7 @@ use orlop_core::spec::flow::JobFlow;
 use super::path::Path;
 use super::violation::Violations;
 use context::{At, Context};
-pub(in crate::manifest) use template::pod;
+pub(in crate::manifest) use template::{has_placeholder, pod};
 
 /// All violations of a flow.
 pub fn validate(flow: &JobFlow, limits: &Limits) -> Violations {

@@ -141,6 +141,6 @@ pub(super) fn quantity(value: &Value) -> Option<Result<Quantity, QuantityError>>
 }
 
 /// Whether a text may change when parameters are put in.
-pub(super) fn has_placeholder(text: &str) -> bool {
+pub(in crate::manifest) fn has_placeholder(text: &str) -> bool {
     text.contains("{{") || text.contains("${")
 }

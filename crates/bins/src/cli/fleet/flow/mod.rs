@@ -1,5 +1,6 @@
 //! `orlop flow … --target fleet`: flows that a server drives, asked over REST. Owns what each verb asks; pages are those of flows on this machine.
 
+mod artifacts;
 mod order;
 mod show;
 mod submit;
@@ -96,6 +97,7 @@ pub(in crate::cli) async fn run(command: Command) -> Result<Exit, Failure> {
         Flow::Get(args) => show::get(args).await,
         Flow::Watch(args) => show::watch(args).await,
         Flow::Logs(args) => show::logs(args).await,
+        Flow::Artifacts(args) => artifacts::artifacts(args).await,
         Flow::Approve(args) => order::decide(args, "approve").await,
         Flow::Reject(args) => order::decide(args, "reject").await,
         Flow::Suspend(args) => order::suspend(args).await,

@@ -26,6 +26,7 @@ use super::waiting::Waiting;
 use super::{Remote, status};
 use crate::host::flow::{Clock as _, SystemClock};
 use crate::view::graph::Graph;
+use crate::view::items::Items;
 use crate::view::name::RunName;
 use crate::view::table::{self, columns};
 use crate::view::text::{age, one_line};
@@ -105,7 +106,9 @@ pub(super) async fn get(args: GetArgs) -> Result<Exit, Failure> {
         Format::Name => name.name.clone(),
         Format::Table => {
             let (status, now) = (status(&object), SystemClock.now());
-            let mut text = format!("{}\n", table::steps(&status, now, output::colour()));
+            let items = Items::of_spec(&object.spec);
+            let showing = table::Showing { now, colour: output::colour(), items: &items };
+            let mut text = format!("{}\n", table::steps(&status, showing));
             text.push_str(&table::summary(name, &status, now, output::colour()));
             text.extend(approval_hint(name, &status).map(|hint| format!("  {hint}\n")));
             text

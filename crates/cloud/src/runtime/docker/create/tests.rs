@@ -28,6 +28,7 @@ fn plan(main: ContainerPlan) -> PodPlan {
         pull_secrets: Vec::new(),
         stdout: "/run/out".into(),
         stderr: "/run/err".into(),
+        delivered: Vec::new(),
         outputs: Vec::new(),
         directory: "/run/pod".into(),
     }

@@ -61,7 +61,7 @@ async fn r31_what_is_not_in_the_store_is_refused_as_unavailable() {
     let substrate = bench.open();
     let error = substrate.start(spec).await.unwrap_err();
     assert_eq!((error.class, error.reason), (Class::NotFound, Some("ArtifactUnavailable")));
-    insta::assert_snapshot!(error.chain(), @"input artifact gone cannot be had: abc is not in the store");
+    insta::assert_snapshot!(error.chain(), @"input artifact gone cannot be had: abc is not in the store of this run; run the step that makes it again, with `orlop flow retry RUN --step STEP`");
     assert!(substrate.list("f").await.unwrap().is_empty() && bench.fake.plans().is_empty());
 }
 
@@ -192,7 +192,7 @@ async fn a_success_whose_artifact_cannot_be_stored_is_none() {
     substrate.start(spec).await.unwrap();
     let end = substrate.next().await.end;
     assert_eq!(failure(&end).0, "OutputTooLarge", "after the disk had room again");
-    insta::assert_snapshot!(failure(&end).1, @"output artifact o at /out cannot be taken: larger than --artifact-max-bytes");
+    insta::assert_snapshot!(failure(&end).1, @"larger than --artifact-max-bytes; so output artifact o at /out cannot be taken");
     assert_eq!(end.document["status"]["conditions"][0]["reason"], "OutputTooLarge");
 }
 

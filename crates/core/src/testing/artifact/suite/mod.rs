@@ -108,6 +108,7 @@ pub async fn artifact_suite<W: ArtifactWorlds>(worlds: &W) -> Result<Vec<&'stati
             what_is_at_the_target_stays,
             damaged_bytes_are_not_delivered,
             damaged_archives_are_not_unpacked,
+            links_that_leave_are_not_stored_unless_packed,
             links_that_leave_are_not_unpacked,
             links_that_leave_through_others_are_not_unpacked,
             what_is_refused_unpacked_is_delivered_packed,

@@ -125,9 +125,18 @@ pub(super) async fn links_that_leave_through_others_are_not_unpacked<W: Artifact
     Ok(())
 }
 
+pub(super) async fn links_that_leave_are_not_stored_unless_packed<W: ArtifactWorlds>(stage: &Stage<'_, W>) -> Verdict {
+    for (target, at) in ["/etc/hostname", "..", "a/../../b"].into_iter().zip(0..) {
+        let node = Node::folder([("a", Node::file("text")), ("leaves", Node::link(target))]);
+        fails("storing it", stage.put(&format!("source-{at}"), &node, None).await, Class::Invalid)?;
+        stage.put(&format!("packed-{at}"), &node, Some(TAR)).await?;
+    }
+    Ok(())
+}
+
 pub(super) async fn what_is_refused_unpacked_is_delivered_packed<W: ArtifactWorlds>(stage: &Stage<'_, W>) -> Verdict {
     let node = Node::folder([("leaves", Node::link("/etc/hostname"))]);
-    let location = stage.put("source", &node, None).await?;
-    stage.refuses(&location, None, true).await?;
-    same("the size", &stage.get(&location, None, false, "target").await?.size(), &location.size_bytes)
+    let location = stage.put("source", &node, Some(TAR)).await?;
+    stage.refuses(&location, Some(TAR), true).await?;
+    same("the size", &stage.get(&location, Some(TAR), false, "target").await?.size(), &location.size_bytes)
 }
