@@ -30,7 +30,7 @@ pub(super) struct SetupArgs {
     pub workdir: Option<PathBuf>,
     /// Which images are pulled, whatever steps say [default: by `imagePullPolicy`; without one those that are missing, and
     /// those without a tag or with `latest` once, if the registry can be asked]
-    #[arg(long, value_name = "WHICH", value_parser = pulls())]
+    #[arg(long, value_name = "WHICH", ignore_case = true, value_parser = pulls())]
     pub pull: Option<Pull>,
     /// Let containers be privileged, add capabilities and share namespaces of the host
     #[arg(long)]
@@ -81,7 +81,9 @@ impl SetupArgs {
 fn pulls() -> impl clap::builder::TypedValueParser<Value = Pull> {
     let all = [("missing", Pull::Missing), ("always", Pull::Always), ("never", Pull::Never)];
     let known = clap::builder::PossibleValuesParser::new(all.map(|(word, _)| word));
-    known.map(move |text| all.iter().find(|(word, _)| *word == text).map_or(Pull::Missing, |(_, pull)| *pull))
+    known.map(move |text| {
+        all.iter().find(|(word, _)| word.eq_ignore_ascii_case(&text)).map_or(Pull::Missing, |(_, pull)| *pull)
+    })
 }
 
 /// A directory that is there, as an absolute path without links.
