@@ -185,10 +185,14 @@ impl Scheduler {
         if job.life.state != JobState::Queued {
             return;
         }
-        if let Some(array) = self.array_of(job)
-            && (array.ready.len() == 0 || array.running >= array.max_parallel && !fault(Fault::NoWindow))
-        {
-            return;
+        if let Some(array) = self.array_of(job) {
+            if array.running >= array.max_parallel && !fault(Fault::NoWindow) {
+                return;
+            }
+            if array.ready.len() == 0 {
+                self.window_opens(slot);
+                return;
+            }
         }
         self.enqueue(slot);
     }

@@ -6,7 +6,7 @@ use super::assign::Target;
 use crate::config::Policy;
 use crate::effect::Effect;
 use crate::fault::{Fault, fault};
-use crate::queue::LaneEntry;
+use crate::queue::{Key, LaneEntry};
 use crate::score::rank;
 use crate::score::scan::{Candidate, Search, Shortlist};
 use crate::table::NONE;
@@ -36,9 +36,9 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// Its tenant and queue.
-    pub(super) const fn line(&self) -> (u32, u32) {
-        (self.tenant, self.entry.queue)
+    /// Its tenant, and where the first job of its queue stands in the band.
+    pub(super) const fn line(&self) -> (u32, Key) {
+        (self.tenant, self.entry.key)
     }
 }
 
@@ -228,16 +228,16 @@ impl Scheduler {
         }
     }
 
-    /// How many more attempts of a queue the tenant's limits allow beside what it saves for another, by the request vectors
+    /// How many more attempts the tenant's limits allow a job beside what it saves for another, by the request vectors
     /// that they allow `members` of at all: members of a gang may get different kinds of GPUs, but which is known only
     /// once their workers are, so each kind has to allow all of them, as at submit.
     pub(super) fn room(
         &self,
-        (tenant, queue): (u32, u32),
+        (tenant, key): (u32, Key),
         (numbers, members): (&[u32], u32),
         allowed: &mut Vec<u32>,
     ) -> u64 {
-        self.room_beside((tenant, &self.saved(tenant, queue)), (numbers, members), allowed)
+        self.room_beside((tenant, &self.saved(tenant, key)), (numbers, members), allowed)
     }
 
     /// How many more attempts the tenant's limits allow beside what is saved of each of them.
