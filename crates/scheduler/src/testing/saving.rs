@@ -27,7 +27,7 @@ pub(super) struct Saved {
 /// By tenant.
 pub(super) type Savings = BTreeMap<String, Saved>;
 
-fn told(scheduler: &Scheduler) -> BTreeMap<String, JobId> {
+fn saved_jobs(scheduler: &Scheduler) -> BTreeMap<String, JobId> {
     scheduler.savings().map(|(tenant, job)| (tenant.to_string(), job)).collect()
 }
 
@@ -38,7 +38,7 @@ impl Model {
         if self.savings.is_empty() {
             return;
         }
-        let after = told(scheduler);
+        let after = saved_jobs(scheduler);
         self.note_hopeless();
         let mut savings = std::mem::take(&mut self.savings);
         for (tenant, saved) in &mut savings {
@@ -119,7 +119,7 @@ impl Model {
                 admits(quota, &need, &need)
             })
         };
-        // Whoever lets others pass is the first as before.
+        // A job that lets others pass is still the first.
         let own = self.whole_lines().into_iter().filter(|line| line.tenant == tenant && line.band == band);
         let own: Vec<Line> = own.collect();
         let key = own.iter().map(|line| line.first).find(|(_, (first, _))| *first == job);
@@ -136,7 +136,7 @@ impl Model {
         scheduler: &Scheduler,
     ) -> Result<(), Broken> {
         let law = Law::NoStarvation;
-        let after = told(scheduler);
+        let after = saved_jobs(scheduler);
         if !after.is_empty() {
             self.note_hopeless();
         }
