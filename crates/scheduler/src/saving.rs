@@ -11,8 +11,6 @@ use crate::queue::Key;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Watched {
     pub(crate) job: u32,
-    /// That of its entry in its queue.
-    pub(crate) stamp: u32,
     /// When it was first seen to be stopped.
     pub(crate) since: u64,
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use crate::fleet::Amounts;
-use crate::fleet::dims::{CPU, Dims, MEMORY, SLOTS, mebi_up, requested};
+use crate::fleet::dims::{CPU, Dims, MEMORY, SLOTS, TOO_MUCH, mebi_up, requested};
 use crate::fleet::table::Table;
 use crate::job::Resources;
 
@@ -59,14 +59,18 @@ impl Requests {
         let base = vec![(CPU, requested(resources.cpu_m)), (MEMORY, requested(mebi_up(resources.memory_bytes)))];
         let mut needs = vec![base];
         for (name, amount) in resources.extras.iter().filter(|(_, amount)| **amount > 0) {
-            // Workers have a counter in different units: which one that is decides what is asked of it.
+            // Workers have a counter in different units: which one that is decides what is asked of it. Those whose
+            // columns cannot count so much come last: the first vector says what a job costs.
+            let asked = |shift: u32| requested(amount.div_ceil(1 << shift));
+            let mut columns: Vec<(usize, u32)> = dims.extras(name).collect();
+            columns.sort_by_key(|(_, shift)| asked(*shift) == TOO_MUCH);
             let ways = |need: &Vec<(usize, i32)>| {
-                let way = |(dim, shift): (usize, u32)| {
+                let way = |(dim, shift): &(usize, u32)| {
                     let mut way = need.clone();
-                    way.push((dim, requested(amount.div_ceil(1 << shift))));
+                    way.push((*dim, asked(*shift)));
                     way
                 };
-                dims.extras(name).map(way).collect::<Vec<_>>()
+                columns.iter().map(way).collect::<Vec<_>>()
             };
             needs = needs.iter().flat_map(ways).collect();
         }

@@ -135,20 +135,20 @@ impl Scheduler {
         let domain = named.then(|| spec.tenant.clone());
         let class = self.classes.intern(spec, domain, (&self.kinds, &self.dims, &mut self.requests));
         let queue = self.queue_number(tenant, spec.priority.band().index(), class);
-        let likes = if spec.prefers.is_empty() {
+        let preferences = if spec.prefers.is_empty() {
             0
         } else {
-            let known = self.likes.iter().position(|likes| *likes == spec.prefers);
+            let known = self.preferences.iter().position(|preferences| *preferences == spec.prefers);
             let at = known.unwrap_or_else(|| {
-                self.likes.push(spec.prefers.clone());
-                self.like_all(self.likes.len() - 1);
-                self.likes.len() - 1
+                self.preferences.push(spec.prefers.clone());
+                self.score_preferences(self.preferences.len() - 1);
+                self.preferences.len() - 1
             });
             u32::try_from(at).unwrap_or(0)
         };
         let preemptible = spec.preemptible.then_some(spec.priority.0);
         let (members, one) = (spec.members(), Demand::of(spec, 1));
-        self.specs.push(Spec { spec: Arc::clone(spec), tenant, class, queue, likes, preemptible, members, one });
+        self.specs.push(Spec { spec: Arc::clone(spec), tenant, class, queue, preferences, preemptible, members, one });
         self.spec_numbers.insert(Arc::clone(spec), number);
         number
     }
@@ -185,10 +185,14 @@ impl Scheduler {
         if job.life.state != JobState::Queued {
             return;
         }
-        if let Some(array) = self.array_of(job)
-            && (array.ready.len() == 0 || array.running >= array.max_parallel && !fault(Fault::NoWindow))
-        {
-            return;
+        if let Some(array) = self.array_of(job) {
+            if array.running >= array.max_parallel && !fault(Fault::NoWindow) {
+                return;
+            }
+            if array.ready.len() == 0 {
+                self.window_opens(slot);
+                return;
+            }
         }
         self.enqueue(slot);
     }

@@ -10,6 +10,7 @@ use crate::class::Class;
 use crate::fault::{Fault, fault};
 use crate::fleet::kind::Kind;
 use crate::job::Gang;
+use crate::queue::LaneEntry;
 use crate::table::NONE;
 use crate::token::WorkerKey;
 
@@ -92,25 +93,54 @@ impl Scheduler {
         counts
     }
 
+    /// All tasks of a tenant that are held back.
+    pub(super) fn held_units(&self, tenant: u32) -> Vec<Unit> {
+        let own = |queue: u32| self.queues.get(queue as usize).is_some_and(|queue| queue.tenant == tenant);
+        let held = self.held_back.iter().filter(|((queue, _), _)| own(*queue));
+        held.flat_map(|(_, held)| held.iter().map(|(.., unit)| *unit)).collect()
+    }
+
     /// The first task of a job that is held back.
     pub(super) fn held_unit(&self, job: u32) -> Option<Unit> {
         if self.held_back.is_empty() {
             return None;
         }
         let record = self.jobs.get(job)?;
-        let spec = self.specs.get(record.spec as usize)?;
-        let step = u8::try_from(spec.spec.priority.step()).unwrap_or(u8::MAX);
-        let place = |index: u32| (step, record.id.as_u64(), Unit { job, index });
-        let own = self.held_back.iter().filter(|((queue, _), _)| *queue == spec.queue);
+        let number = self.specs.get(record.spec as usize)?.queue;
+        let (step, id) = self.key_of_job(record);
+        let place = |index: u32| (step, id, Unit { job, index });
+        let own = self.held_back.iter().filter(|((queue, _), _)| *queue == number);
         own.filter_map(|(_, held)| held.range(place(0)..=place(u32::MAX)).next()).map(|(.., unit)| *unit).min()
+    }
+
+    /// Where the first of those that are held back stand in a band of a tenant, by queue and the worker that they avoid. Cost:
+    /// linear in these, and in elements of arrays whose window is full.
+    pub(super) fn held_lines(&self, tenant: u32, band: usize) -> impl Iterator<Item = LaneEntry> {
+        let full = |job: u32| {
+            let array = self.jobs.get(job).and_then(|job| self.array_of(job));
+            array.is_some_and(|array| array.running >= array.max_parallel)
+        };
+        self.held_back.iter().filter_map(move |((number, _), held)| {
+            let queue =
+                self.queues.get(*number as usize).filter(|queue| (queue.tenant, queue.band) == (tenant, band))?;
+            let (step, id, _) = held.iter().find(|(.., unit)| !full(unit.job))?;
+            Some(LaneEntry { class: queue.class, queue: *number, key: (*step, *id), stopped: false })
+        })
+    }
+
+    /// The window of an array has room of which no element waits in its queue: what is held back of it may come first.
+    pub(super) fn window_opens(&mut self, slot: u32) {
+        let Some(job) = self.jobs.get(slot).filter(|_| self.held_unit(slot).is_some()) else { return };
+        let (key, Some(spec)) = (self.key_of_job(job), self.specs.get(job.spec as usize)) else { return };
+        let Some(queue) = self.queues.get(spec.queue as usize) else { return };
+        self.pass_savings(queue.tenant, spec.queue, (queue.band, key));
     }
 
     /// Where a task stands among those that are held back.
     fn held_place(&self, unit: Unit, life: &Life) -> Option<(Avoiding, (u8, u64, Unit))> {
         let job = self.jobs.get(unit.job)?;
-        let spec = self.specs.get(job.spec as usize)?;
-        let step = u8::try_from(spec.spec.priority.step()).unwrap_or(u8::MAX);
-        Some(((spec.queue, life.avoid), (step, job.id.as_u64(), unit)))
+        let (queue, (step, id)) = (self.specs.get(job.spec as usize)?.queue, self.key_of_job(job));
+        Some(((queue, life.avoid), (step, id, unit)))
     }
 
     /// Whether a task is held back.
@@ -144,25 +174,32 @@ impl Scheduler {
         }
         let keys: Vec<Avoiding> = self.held_back.keys().copied().collect();
         for key in keys {
-            let most = self.releasable(key);
+            let stopped = self.is_stopped(key);
+            // Whom limits stop waits for these in its line, and is to be saved for.
+            if let Some(queue) = self.queues.get(key.0 as usize).filter(|_| stopped) {
+                self.watch(queue.tenant, queue.band);
+            }
+            let most = if stopped { MOST_RETURNED } else { self.releasable(key) };
             let units = self.held_back.get(&key).into_iter().flatten().take(most).map(|(.., unit)| *unit);
             for unit in units.collect::<Vec<_>>() {
-                self.release_held(unit);
-                self.line_up_unit(unit);
+                self.bring_back(unit);
             }
         }
+    }
+
+    /// Whether the limits of their tenant stop the first of the tasks of a queue that avoid a worker.
+    fn is_stopped(&self, key: Avoiding) -> bool {
+        let first = self.held_back.get(&key).and_then(HeldBack::first);
+        let (Some((step, id, _)), Some(queue)) = (first, self.queues.get(key.0 as usize)) else { return false };
+        let Some(class) = self.classes.get(queue.class) else { return false };
+        let members = class.shape.gang.as_ref().map_or(1, |gang| gang.size);
+        self.room((queue.tenant, (*step, *id)), (&class.requests, members), &mut Vec::new()) == 0
     }
 
     /// How many tasks of a queue that avoid a worker may return to it now.
     fn releasable(&self, (queue, avoided): Avoiding) -> usize {
         let Some(number) = self.queues.get(queue as usize).map(|queue| queue.class) else { return usize::MAX };
         let Some(class) = self.classes.get(number) else { return usize::MAX };
-        // Whom limits stop waits for these in its line: else nobody would save for it.
-        let members = class.shape.gang.as_ref().map_or(1, |gang| gang.size);
-        let tenant = self.queues.get(queue as usize).map_or(NONE, |queue| queue.tenant);
-        if self.room((tenant, queue), (&class.requests, members), &mut Vec::new()) == 0 {
-            return MOST_RETURNED;
-        }
         let avoided = self.worker_at(avoided).unwrap_or(NONE);
         if avoided == NONE || !self.could_hold_elsewhere(number, avoided) {
             return usize::MAX;
@@ -186,8 +223,9 @@ impl Scheduler {
         if room == 0 && shut { MOST_RETURNED } else { room }
     }
 
-    /// Puts a queued task into its queue.
-    pub(super) fn line_up_unit(&mut self, unit: Unit) {
+    /// Puts a task that is held back into its queue.
+    pub(super) fn bring_back(&mut self, unit: Unit) {
+        self.release_held(unit);
         if let Some(array) = self.array_mut(unit.job) {
             array.ready.insert(unit.index, unit.index, ());
         }

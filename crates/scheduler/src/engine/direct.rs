@@ -130,7 +130,7 @@ impl Scheduler {
             return false;
         }
         let Some(class) = self.classes.get(head.turn.entry.class) else { return false };
-        let saved = self.saved(tenant, head.turn.entry.queue);
+        let saved = self.saved(tenant, head.turn.entry.key);
         let shunned = self.shunned(head.unit);
         let found = self.leaving.iter().filter(|number| **number != shunned).find_map(|number| {
             let worker = self.workers.get(*number)?;

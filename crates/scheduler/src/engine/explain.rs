@@ -178,7 +178,7 @@ impl Scheduler {
         if !least.is_empty() {
             return Some(Obstacle::Quota(least));
         }
-        let line = (spec.tenant, spec.queue);
+        let line = (spec.tenant, self.key_of_job(job));
         let barred = self.room(line, (&class.requests, spec.members), &mut Vec::new()) == 0;
         self.goal_of(spec.tenant).filter(|_| barred).map(Obstacle::Saving)
     }

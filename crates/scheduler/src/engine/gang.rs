@@ -148,7 +148,7 @@ impl Scheduler {
                 Some((head, kept, seat)) => self.passing(kept, seat, head, request),
                 None => self.requests.get(request).map_or(0, |request| self.table.hosts(place, &request.need)),
             };
-            // Of its vectors the one by which most members fit, of equals the one that it likes best.
+            // Of its vectors the one by which most members fit, of equals the preferred one.
             let rooms = allowed.iter().map(|request| (hosts(*request).min(most), *request));
             let best = rooms.rev().max_by_key(|(times, _)| *times).filter(|(times, _)| *times > 0);
             if let (Some(group), Some((times, request))) = (group, best) {

@@ -9,6 +9,7 @@ use super::record::{Array, Attempt, Done, Job, Life, Unit, Worker};
 use crate::effect::Part;
 use crate::error::EventError;
 use crate::job::JobSpec;
+use crate::queue::Key;
 use crate::table::NONE;
 use crate::tenant::Tenant;
 use crate::token::{AttemptRef, WorkerKey};
@@ -16,6 +17,12 @@ use crate::token::{AttemptRef, WorkerKey};
 impl Scheduler {
     pub(super) fn job_slot(&self, id: JobId) -> Result<u32, EventError> {
         self.ids.get(id.as_u64()).ok_or(EventError::UnknownJob(id))
+    }
+
+    /// Where a job stands in its band.
+    pub(super) fn key_of_job(&self, job: &Job) -> Key {
+        let step = self.specs.get(job.spec as usize).map_or(0, |spec| spec.spec.priority.step());
+        (u8::try_from(step).unwrap_or(u8::MAX), job.id.as_u64())
     }
 
     pub(super) fn array_of(&self, job: &Job) -> Option<&Array> {

@@ -23,11 +23,11 @@ mod heads;
 mod health;
 mod lookup;
 mod machine;
-mod makeroom;
 mod message;
 mod order;
 mod preempt;
 mod preemptible;
+mod preemption_plan;
 mod prefill;
 mod rebuild;
 mod record;
@@ -168,7 +168,7 @@ pub struct Scheduler {
     #[serde(skip)]
     recent: Vec<(Arc<JobSpec>, u32)>,
     /// Preferences by number; the first is none.
-    likes: Vec<Vec<Prefer>>,
+    preferences: Vec<Vec<Prefer>>,
 
     dims: Dims,
     kinds: Kinds,
@@ -260,8 +260,8 @@ pub struct Scheduler {
     /// Other workers than before may be there for what is saved for.
     #[serde(default)]
     fleet_moved: bool,
-    /// How well each kind is liked, by preferences.
-    liked: Vec<Vec<u32>>,
+    /// What each kind scores, by preferences.
+    preference_scores: Vec<Vec<u32>>,
 }
 
 impl Scheduler {
@@ -292,7 +292,7 @@ impl Scheduler {
             specs: Vec::new(),
             spec_numbers: BTreeMap::new(),
             recent: Vec::new(),
-            likes: vec![Vec::new()],
+            preferences: vec![Vec::new()],
             dims: Dims::default(),
             kinds: Kinds::default(),
             table: Table::default(),
@@ -338,7 +338,7 @@ impl Scheduler {
             half_stopped: Vec::new(),
             thrifty: Vec::new(),
             fleet_moved: false,
-            liked: vec![Vec::new()],
+            preference_scores: vec![Vec::new()],
         })
     }
 

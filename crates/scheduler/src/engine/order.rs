@@ -47,9 +47,11 @@ impl Scheduler {
 
     /// Takes a job out of its queue from wherever it stands.
     pub(super) fn dequeue(&mut self, slot: u32) {
+        if self.held_unit(slot).is_none() {
+            self.leave_savings(slot);
+        }
         let Some(job) = self.jobs.get_mut(slot).filter(|job| job.queued) else { return };
         job.queued = false;
-        self.leave_savings(slot);
         let Some(spec) = self.jobs.get(slot).and_then(|job| self.specs.get(job.spec as usize)) else { return };
         let (number, step) = (spec.queue, spec.spec.priority.step());
         let jobs = &self.jobs;

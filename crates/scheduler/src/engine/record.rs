@@ -177,7 +177,7 @@ pub(super) struct Spec {
     pub(super) class: u32,
     pub(super) queue: u32,
     /// Number of its preferences; 0 = none.
-    pub(super) likes: u32,
+    pub(super) preferences: u32,
     /// Its priority number, if attempts of it may be ended for others.
     pub(super) preemptible: Option<u8>,
     /// How many members an attempt has; 1 unless it is a gang.

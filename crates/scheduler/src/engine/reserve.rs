@@ -134,8 +134,7 @@ impl Scheduler {
         self.settle(kept.job, !kept.is_held());
         let kept = match self.held_unit(kept.job) {
             Some(unit) if kept.seats.iter().all(|seat| self.is_free(seat)) => {
-                self.release_held(unit);
-                self.line_up_unit(unit);
+                self.bring_back(unit);
                 kept
             }
             Some(_) => return,

@@ -6,7 +6,7 @@ use super::assign::Target;
 use crate::config::Policy;
 use crate::effect::Effect;
 use crate::fault::{Fault, fault};
-use crate::queue::LaneEntry;
+use crate::queue::{Key, LaneEntry};
 use crate::score::rank;
 use crate::score::scan::{Candidate, Search, Shortlist};
 use crate::table::NONE;
@@ -36,9 +36,9 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// Its tenant and queue.
-    pub(super) const fn line(&self) -> (u32, u32) {
-        (self.tenant, self.entry.queue)
+    /// Its tenant, and where the first job of its queue stands in the band.
+    pub(super) const fn line(&self) -> (u32, Key) {
+        (self.tenant, self.entry.key)
     }
 }
 
@@ -228,16 +228,16 @@ impl Scheduler {
         }
     }
 
-    /// How many more attempts of a queue the tenant's limits allow beside what it saves for another, by the request vectors
+    /// How many more attempts the tenant's limits allow a job beside what it saves for another, by the request vectors
     /// that they allow `members` of at all: members of a gang may get different kinds of GPUs, but which is known only
     /// once their workers are, so each kind has to allow all of them, as at submit.
     pub(super) fn room(
         &self,
-        (tenant, queue): (u32, u32),
+        (tenant, key): (u32, Key),
         (numbers, members): (&[u32], u32),
         allowed: &mut Vec<u32>,
     ) -> u64 {
-        self.room_beside((tenant, &self.saved(tenant, queue)), (numbers, members), allowed)
+        self.room_beside((tenant, &self.saved(tenant, key)), (numbers, members), allowed)
     }
 
     /// How many more attempts the tenant's limits allow beside what is saved of each of them.
@@ -269,11 +269,11 @@ impl Scheduler {
         let unit = self.peek(entry.job);
         let avoid = self.shunned(unit);
         let most = if avoid == NONE { most } else { 1 };
-        let likes = self.likes_of(entry.job);
+        let preferences = self.preferences_of(entry.job);
         let mut found = std::mem::take(&mut self.shortlist);
-        self.search(turn.entry.class, allowed, (most, avoid, likes), &mut found);
+        self.search(turn.entry.class, allowed, (most, avoid, preferences), &mut found);
         if found.is_empty() && avoid != NONE {
-            self.search(turn.entry.class, allowed, (most, NONE, likes), &mut found);
+            self.search(turn.entry.class, allowed, (most, NONE, preferences), &mut found);
             let there = !found.is_empty();
             self.shortlist = found;
             return if there {
@@ -288,7 +288,7 @@ impl Scheduler {
             if placed >= most {
                 break;
             }
-            let taken = self.fill(turn, key.0, (candidate, most - placed, likes), effects);
+            let taken = self.fill(turn, key.0, (candidate, most - placed, preferences), effects);
             placed += taken;
             if taken == 0 {
                 break;
@@ -316,13 +316,19 @@ impl Scheduler {
     }
 
     /// Finds the best workers for a run of a class: among those it was woken for, else everywhere.
-    fn search(&mut self, number: u32, numbers: &[u32], (run, avoid, likes): (u32, u32, u32), found: &mut Shortlist) {
+    fn search(
+        &mut self,
+        number: u32,
+        numbers: &[u32],
+        (run, avoid, preferences): (u32, u32, u32),
+        found: &mut Shortlist,
+    ) {
         let mut loose = std::mem::take(&mut self.scratch);
         loose.clear();
         let Some(class) = self.classes.get(number) else { return };
         let avoid = self.workers.get(avoid).map_or(NONE, |worker| worker.place);
-        let liking = |kind: u32| self.liking(likes, kind);
-        let balance = |place: u32| self.balance(likes, class, place);
+        let score = |kind: u32| self.preference_score(preferences, kind);
+        let balance = |place: u32| self.balance(preferences, class, place);
         let search = Search {
             policy: self.config.policy,
             class,
@@ -332,7 +338,7 @@ impl Scheduler {
             seed: self.seed,
             run,
             avoid,
-            likes: (likes != 0).then_some(&liking),
+            preference: (preferences != 0).then_some(&score),
             balance: (self.config.policy == Policy::Balanced).then_some(&balance),
         };
         let mut look = |search: &Search<'_>, found: &mut Shortlist| {
@@ -347,12 +353,12 @@ impl Scheduler {
         self.scratch = loose;
     }
 
-    /// Fills one worker with jobs of the queue that have the same priority and likes; returns how many.
+    /// Fills one worker with jobs of the queue that have the same priority and preferences; returns how many.
     fn fill(
         &mut self,
         turn: Turn,
         step: u8,
-        (candidate, most, likes): (Candidate, u32, u32),
+        (candidate, most, preferences): (Candidate, u32, u32),
         effects: &mut Vec<Effect>,
     ) -> u32 {
         let worker = self.table.owner(candidate.place);
@@ -365,7 +371,7 @@ impl Scheduler {
             let Some((key, entry)) = self.head(turn.entry.queue) else { break };
             let unit = self.peek(entry.job);
             let avoids = placed > 0 && self.life(unit).is_some_and(|life| self.avoided(&life) != NONE);
-            if key.0 != step || avoids || self.likes_of(entry.job) != likes {
+            if key.0 != step || avoids || self.preferences_of(entry.job) != preferences {
                 break;
             }
             let Some(unit) = self.take(turn.entry.queue) else { break };

@@ -72,7 +72,8 @@ impl Scheduler {
     fn check_savings(&self) -> Result<(), Fault> {
         for (number, tenant) in (0_u32..).zip(&self.tenants) {
             let Some(goal) = tenant.saving.goal else { continue };
-            let job = self.jobs.get(goal.job).filter(|job| job.queued).ok_or("what is saved for does not wait")?;
+            let job = self.jobs.get(goal.job).filter(|job| job.queued || self.held_unit(goal.job).is_some());
+            let job = job.ok_or("what is saved for does not wait")?;
             let first = self.first_line(number, goal.band).ok_or("what is saved for stands nowhere")?;
             let right = (first.queue, first.key) == (goal.queue, goal.key) && job.id.as_u64() == goal.key.1;
             must(right, "what is saved for is not the first of its band")?;

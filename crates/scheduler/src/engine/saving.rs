@@ -3,8 +3,9 @@
 //! its jobs start only if they fit under the limits together with all that it needs. Owns for whom a tenant saves and until
 //! when; what is saved is taken off in `room`.
 //!
-//! Who waited longest is saved for, one at a time, until it starts, leaves, is not the first any more, or could never run.
-//! What was reserved before may still start, which is a bounded number of jobs.
+//! Who waited longest is saved for, one at a time, until it starts, leaves, is not the first any more, or could never run. A
+//! job that is held back because of a worker that it avoids is still the first, and still saved for. What was reserved before
+//! may still start, which is a bounded number of jobs.
 
 use orlop_core::id::{JobId, TenantName};
 
@@ -17,6 +18,9 @@ use crate::fault::{Fault, fault};
 use crate::queue::{Key, LaneEntry};
 use crate::saving::{Goal, Watched};
 use crate::table::NONE;
+
+/// Where no job stands.
+pub(super) const NOBODY: Key = (u8::MAX, u64::MAX);
 
 impl Scheduler {
     /// Tenants that save their limits for a job, and the job. Cost: linear in tenants.
@@ -33,11 +37,11 @@ impl Scheduler {
         self.jobs.get(goal.job).map(|job| job.id)
     }
 
-    /// What a tenant saves of each of its limits, as far as that concerns a queue; nothing if it saves for this one's first
-    /// job or for none. Cost: constant if it saves for none.
-    pub(super) fn saved(&self, tenant: u32, queue: u32) -> Vec<u64> {
+    /// What a tenant saves of each of its limits, as far as that concerns a job, by where this stands in its band; nothing if
+    /// it saves for this one or for none. Cost: constant if it saves for none.
+    pub(super) fn saved(&self, tenant: u32, key: Key) -> Vec<u64> {
         let goal = self.tenants.get(tenant as usize).and_then(|tenant| tenant.saving.goal);
-        match goal.filter(|goal| goal.queue != queue && !fault(Fault::SpendSavings)) {
+        match goal.filter(|goal| goal.key != key && !fault(Fault::SpendSavings)) {
             Some(goal) => self.needs(tenant, goal.queue),
             None => Vec::new(),
         }
@@ -66,26 +70,28 @@ impl Scheduler {
         class.requests.iter().filter_map(needs).collect()
     }
 
-    /// Whether a queue's jobs may not even take over the slots of others: what is saved is not there yet.
-    pub(super) fn is_barred(&self, (tenant, queue): (u32, u32), request: u32) -> bool {
-        let saved = self.saved(tenant, queue);
+    /// Whether a job may not even take over the slots of others: what is saved is not there yet.
+    pub(super) fn is_barred(&self, (tenant, key): (u32, Key), request: u32) -> bool {
+        let saved = self.saved(tenant, key);
         let (tenant, request) = (self.tenants.get(tenant as usize), self.requests.get(request));
         let spares = |(tenant, request): (&crate::tenant::Tenant, &Request)| tenant.spares(request, &self.dims, &saved);
         !saved.is_empty() && !tenant.zip(request).is_some_and(spares)
     }
 
     /// The first queue of a tenant and band that the limits could ever allow and the workers could ever hold, as far as that is
-    /// known: who waits for other limits or workers stands in nobody's way. Cost: linear in the queues of the lane.
+    /// known: who waits for other limits or workers stands in nobody's way. Cost: linear in the queues of the lane and in what is
+    /// held back.
     pub(super) fn first_line(&self, tenant: u32, band: usize) -> Option<LaneEntry> {
         let record = self.tenants.get(tenant as usize)?;
         let hopeless = |entry: &LaneEntry| record.saving.possible.get(&entry.queue) == Some(&false);
         let stands = |entry: &LaneEntry| !hopeless(entry) && self.could_allow(tenant, entry.queue);
         let lane = record.lanes.get(band)?;
-        let first = lane.entries.iter().min_by_key(|entry| entry.key)?;
-        if stands(first) {
-            return Some(*first);
+        let lines = || lane.entries.iter().copied().chain(self.held_lines(tenant, band));
+        let first = lines().min_by_key(|entry| entry.key)?;
+        if stands(&first) {
+            return Some(first);
         }
-        let mut lines = lane.entries.clone();
+        let mut lines: Vec<LaneEntry> = lines().collect();
         lines.sort_unstable_by_key(|entry| entry.key);
         lines.into_iter().find(stands)
     }
@@ -143,7 +149,7 @@ impl Scheduler {
         let numbers: Vec<u32> = ever.iter().map(|(number, _)| *number).collect();
         let members =
             self.classes.get(line.class).and_then(|class| class.shape.gang.as_ref()).map_or(1, |gang| gang.size);
-        self.room((tenant, line.queue), (&numbers, members), &mut allowed);
+        self.room((tenant, line.key), (&numbers, members), &mut allowed);
         allowed.len() < numbers.len() && (line.stopped || allowed.is_empty())
     }
 
@@ -153,14 +159,14 @@ impl Scheduler {
     pub(super) fn watch(&mut self, number: u32, band: usize) {
         let line = self.first_possible(number, band);
         let lacks = line.is_some_and(|line| self.lacks(number, &line));
-        let head = line.and_then(|line| self.head(line.queue));
+        let first = line.and_then(|line| self.ids.get(line.key.1));
         let (now, due) = (self.now, self.now.saturating_add(self.config.reserve_after));
         let Some(tenant) = self.tenants.get_mut(number as usize) else { return };
         let Some(watched) = tenant.saving.watched.get_mut(band) else { return };
         let known = watched.take();
-        *watched = head.and_then(|(_, entry)| {
-            let same = known.filter(|known| (known.job, known.stamp) == (entry.job, entry.stamp));
-            same.or_else(|| lacks.then_some(Watched { job: entry.job, stamp: entry.stamp, since: now }))
+        *watched = first.and_then(|job| {
+            let same = known.filter(|known| known.job == job);
+            same.or_else(|| lacks.then_some(Watched { job, since: now }))
         });
         if watched.is_some() && tenant.saving.goal.is_none() && !tenant.saving.timer {
             tenant.saving.timer = true;
@@ -183,7 +189,7 @@ impl Scheduler {
         }
     }
 
-    /// A job starts or leaves its queue: nobody saves for it any more, and it is watched no longer.
+    /// A job starts, or nothing of it waits any more: nobody saves for it any more, and it is watched no longer.
     pub(super) fn leave_savings(&mut self, job: u32) {
         let number = self.tenant_of(job);
         let Some(tenant) = self.tenants.get_mut(number as usize) else { return };
@@ -195,11 +201,14 @@ impl Scheduler {
         }
     }
 
-    /// A job stands in a queue: if it comes before the one that its tenant saves for, that is not the first any more.
+    /// A job waits in a queue, or may return to it: if it comes before the one that its tenant saves for, that is not the
+    /// first any more; if it is that one, nothing is saved of what others of its queue were stopped by.
     pub(super) fn pass_savings(&mut self, number: u32, queue: u32, (band, key): (usize, Key)) {
-        let goal = self.tenants.get(number as usize).and_then(|tenant| tenant.saving.goal);
-        let first = goal.is_some_and(|goal| goal.band == band && key < goal.key) && self.could_allow(number, queue);
-        if first && self.is_possible(number, queue) {
+        let Some(goal) = self.tenants.get(number as usize).and_then(|tenant| tenant.saving.goal) else { return };
+        if goal.key == key {
+            self.note_relief(number);
+        }
+        if goal.band == band && key < goal.key && self.could_allow(number, queue) && self.is_possible(number, queue) {
             self.end_saving(number);
         }
     }
@@ -257,9 +266,9 @@ impl Scheduler {
         let (due, early): (Vec<_>, Vec<_>) = watched.into_iter().partition(|(at, ..)| *at <= self.now);
         for (_, _, band) in due {
             let Some(line) = self.first_possible(number, band) else { continue };
-            let Some((key, entry)) = self.head(line.queue) else { continue };
+            let Some(job) = self.ids.get(line.key.1) else { continue };
             if let Some(tenant) = self.tenants.get_mut(number as usize) {
-                tenant.saving.goal = Some(Goal { job: entry.job, queue: line.queue, band, key });
+                tenant.saving.goal = Some(Goal { job, queue: line.queue, band, key: line.key });
             }
             return;
         }

@@ -61,6 +61,7 @@ impl Scheduler {
     fn step_aside(&mut self, slot: u32) {
         let full = self.array_mut(slot).is_some_and(|array| array.running >= array.max_parallel);
         if full {
+            self.leave_savings(slot);
             self.dequeue(slot);
         }
     }

@@ -1,4 +1,4 @@
-//! Tenants as operators change them, and what workers and jobs say about them. Owns settings, limits, visibility and likes.
+//! Tenants as operators change them, and what workers and jobs say about them. Owns settings, limits, visibility and preferences.
 
 use std::collections::BTreeSet;
 
@@ -51,6 +51,9 @@ impl Scheduler {
     fn reclass(&mut self, tenant: u32, name: &TenantName) {
         let mine: Vec<usize> =
             (0..self.specs.len()).filter(|at| self.specs.get(*at).is_some_and(|spec| spec.tenant == tenant)).collect();
+        for unit in self.held_units(tenant) {
+            self.bring_back(unit);
+        }
         let mut waiting = Vec::new();
         for (slot, job) in self.jobs.iter() {
             if job.queued && self.tenant_of(slot) == tenant {
@@ -79,39 +82,43 @@ impl Scheduler {
     }
 
     /// The number of a job's preferences; 0 = none.
-    pub(super) fn likes_of(&self, job: u32) -> u32 {
+    pub(super) fn preferences_of(&self, job: u32) -> u32 {
         let number = self.jobs.get(job).map_or(NONE, |job| job.spec);
-        self.specs.get(number as usize).map_or(0, |spec| spec.likes)
+        self.specs.get(number as usize).map_or(0, |spec| spec.preferences)
     }
 
-    /// How well a kind is liked: the sum of the weights of preferences that it meets.
-    pub(super) fn liking(&self, likes: u32, kind: u32) -> u32 {
-        self.liked.get(likes as usize).and_then(|kinds| kinds.get(kind as usize)).copied().unwrap_or(0)
+    /// What a kind scores: the sum of the weights of preferences that it meets.
+    pub(super) fn preference_score(&self, preferences: u32, kind: u32) -> u32 {
+        self.preference_scores
+            .get(preferences as usize)
+            .and_then(|kinds| kinds.get(kind as usize))
+            .copied()
+            .unwrap_or(0)
     }
 
     /// Judges a new kind by every set of preferences.
     pub(super) fn like_kind(&mut self, number: u32) {
         let Some(kind) = self.kinds.get(number) else { return };
-        for (prefers, kinds) in self.likes.iter().zip(&mut self.liked) {
+        for (prefers, kinds) in self.preferences.iter().zip(&mut self.preference_scores) {
             let met = prefers.iter().filter(|prefer| prefer.label.matches(&kind.labels));
             kinds.push(met.map(|prefer| u32::from(prefer.weight)).sum());
         }
     }
 
     /// Judges every kind by a new set of preferences.
-    pub(super) fn like_all(&mut self, likes: usize) {
-        let Some(prefers) = self.likes.get(likes) else { return };
+    pub(super) fn score_preferences(&mut self, preferences: usize) {
+        let Some(prefers) = self.preferences.get(preferences) else { return };
         let sum = |labels| {
             let met = prefers.iter().filter(|prefer| prefer.label.matches(labels));
             met.map(|prefer| u32::from(prefer.weight)).sum()
         };
         let kinds = self.kinds.iter().map(|(_, kind)| sum(&kind.labels)).collect();
-        self.liked.push(kinds);
+        self.preference_scores.push(kinds);
     }
 
     /// The score of a place under `balanced`, least is best, in 16-bit fixed point: 1 less the drawn score
     /// 0.40·(0.6·fit(cpu) + 0.4·fit(memory)) + 0.30·load + 0.20·health + 0.10·preference.
-    pub(super) fn balance(&self, likes: u32, class: &Class, place: u32) -> u32 {
+    pub(super) fn balance(&self, preferences: u32, class: &Class, place: u32) -> u32 {
         debug_assert!(self.config.policy == Policy::Balanced, "only `balanced` asks");
         let Some(worker) = self.workers.get(self.table.owner(place)) else { return u32::MAX };
         let request = class.requests.first().and_then(|number| self.requests.get(*number));
@@ -127,12 +134,15 @@ impl Scheduler {
         let age = self.now.saturating_sub(worker.seen) as f64 / self.config.heartbeat_timeout.max(1) as f64;
         let recent = worker.losses.iter().filter(|at| at.saturating_add(600_000) > self.now).count().min(5);
         let health = (1.0 - 0.5 * age.min(1.0)) * (1.0 - 0.1 * recent as f64);
-        let all: u32 =
-            self.likes.get(likes as usize).map_or(0, |likes| likes.iter().map(|prefer| u32::from(prefer.weight)).sum());
+        let all: u32 = self
+            .preferences
+            .get(preferences as usize)
+            .map_or(0, |preferences| preferences.iter().map(|prefer| u32::from(prefer.weight)).sum());
         let kind = self.table.kind(place);
-        let liked = if all == 0 { 1.0 } else { f64::from(self.liking(likes, kind)) / f64::from(all) };
+        let preferred =
+            if all == 0 { 1.0 } else { f64::from(self.preference_score(preferences, kind)) / f64::from(all) };
         let fit = 0.6 * fit(use_of(CPU)) + 0.4 * fit(use_of(MEMORY));
-        let score = 0.40 * fit + 0.30 * (1.0 - attempts / slots) + 0.20 * health + 0.10 * liked;
+        let score = 0.40 * fit + 0.30 * (1.0 - attempts / slots) + 0.20 * health + 0.10 * preferred;
         ((1.0 - score.clamp(0.0, 1.0)) * 65_536.0) as u32
     }
 }

@@ -23,8 +23,8 @@ pub(crate) struct Search<'a> {
     pub(crate) run: u32,
     /// A place that is not wanted.
     pub(crate) avoid: u32,
-    /// How well a kind is liked, if the jobs like any better than others.
-    pub(crate) likes: Option<&'a dyn Fn(u32) -> u32>,
+    /// What a kind scores by the preferences of the jobs, if they have any.
+    pub(crate) preference: Option<&'a dyn Fn(u32) -> u32>,
     /// The score of a place under `balanced`.
     pub(crate) balance: Option<&'a dyn Fn(u32) -> u32>,
 }
@@ -35,8 +35,8 @@ pub(crate) struct Candidate {
     score: u32,
     /// Attempts there, for `spread`.
     crowd: u32,
-    /// Greater is liked less.
-    dislike: u32,
+    /// Greater is preferred less.
+    unpreferred: u32,
     tie: u64,
     pub(crate) place: u32,
     /// Number of the request vector that fits.
@@ -141,8 +141,11 @@ impl Search<'_> {
         {
             let hosts = table.hosts(*place, &request.need);
             if hosts > 0 && table.is_open(*place) && *place != self.avoid && self.class.sees(table.kind(*place)) {
-                let (score, crowd, dislike, tie) = (0, 0, 0, 0);
-                found.offer(Candidate { score, crowd, dislike, tie, place: *place, request: *number, hosts }, self.run);
+                let (score, crowd, unpreferred, tie) = (0, 0, 0, 0);
+                found.offer(
+                    Candidate { score, crowd, unpreferred, tie, place: *place, request: *number, hosts },
+                    self.run,
+                );
             }
             return;
         }
@@ -185,7 +188,7 @@ impl Search<'_> {
             let bound = rank::fixed(rank::bound(self.policy, table, block, request, self.scale));
             let number = u32::try_from(block).unwrap_or(NONE);
             let equal_is_worse =
-                self.likes.is_none() && self.policy != Policy::Spread && self.tie_of(number * 64) & !63 > last.tie;
+                self.preference.is_none() && self.policy != Policy::Spread && self.tie_of(number * 64) & !63 > last.tie;
             if bound > last.score || (bound == last.score && equal_is_worse) {
                 return None;
             }
@@ -224,10 +227,10 @@ impl Search<'_> {
                 Policy::Spread => u32::try_from(table.total(2, place) - table.free(2, place)).unwrap_or(0),
                 _ => 0,
             };
-            let dislike = self.likes.map_or(0, |likes| u32::MAX - likes(table.kind(place)));
+            let unpreferred = self.preference.map_or(0, |score| u32::MAX - score(table.kind(place)));
             let hosts = table.hosts(place, &request.need);
             let tie = self.tie_of(place);
-            found.offer(Candidate { score, crowd, dislike, tie, place, request: number, hosts }, self.run);
+            found.offer(Candidate { score, crowd, unpreferred, tie, place, request: number, hosts }, self.run);
             worst = found.last(self.run).map_or(u32::MAX, |last| last.score);
         }
     }

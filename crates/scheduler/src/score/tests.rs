@@ -133,9 +133,9 @@ proptest! {
         let fleet = build(&case);
         let class = fleet.classes.get(0).unwrap();
         let scale = rank::scale(&fleet.table);
-        let likes = |kind: u32| fleet.kinds.get(kind).map_or(0, |kind| u32::from(kind.labels["zone"] == "2"));
+        let score = |kind: u32| fleet.kinds.get(kind).map_or(0, |kind| u32::from(kind.labels["zone"] == "2"));
         for policy in [Policy::BestFit, Policy::MostAllocated, Policy::FirstFit, Policy::Spread, Policy::DotProduct] {
-            for liked in [false, true] {
+            for preferred in [false, true] {
                 let search = Search {
                     policy,
                     class,
@@ -145,7 +145,7 @@ proptest! {
                     seed: case.seed,
                     run: if policy.fills() { case.run } else { 1 },
                     avoid: 70,
-                    likes: (liked && policy != Policy::FirstFit).then_some(&likes),
+                    preference: (preferred && policy != Policy::FirstFit).then_some(&score),
                     balance: None,
                 };
                 let (mut skipping, mut plain) = (Shortlist::default(), Shortlist::default());

@@ -35,10 +35,13 @@ pub(super) const GPUS: [(Vendor, &str, u64); 4] = [
 pub(super) const EXTRAS: [&str; 12] =
     ["disk", "licence", "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "nobody-has-it"];
 
+/// The counter of which workers have amounts of any magnitude.
+pub(super) const LARGE_COUNTER: &str = EXTRAS[0];
+
 /// How many of the counters are at hand in every world; the others use up the scheduler's columns.
 pub(super) const COUNTERS: usize = 2;
 
-/// What nobody has: amounts are counted up to here.
+/// What nobody has: amounts but for counters are counted up to here.
 const NOBODY: u64 = i32::MAX as u64;
 
 /// The dimension of a kind of device.
@@ -82,10 +85,11 @@ pub(super) fn needs(spec: &JobSpec, gpu: Option<usize>) -> Amounts {
     if let Some(need) = gpu.and_then(|dim| needs.get_mut(dim)) {
         *need = u64::from(spec.resources.gpus.count);
     }
+    needs = needs.map(|need| need.min(NOBODY));
     for (dim, name) in (FIRST_EXTRA..).zip(EXTRAS) {
         needs[dim] = spec.resources.extras.get(name).copied().unwrap_or(0);
     }
-    needs.map(|need| need.min(NOBODY))
+    needs
 }
 
 /// What a worker has: mebibytes rounded down.
@@ -101,10 +105,11 @@ pub(super) fn totals(offer: &Capabilities) -> Amounts {
             *total = total.saturating_add(u64::from(devices.count));
         }
     }
+    totals = totals.map(|total| total.min(NOBODY - 1));
     for (dim, name) in (FIRST_EXTRA..).zip(EXTRAS) {
         totals[dim] = offer.extras.get(name).copied().unwrap_or(0);
     }
-    totals.map(|total| total.min(NOBODY - 1))
+    totals
 }
 
 pub(super) fn plus(a: Amounts, b: &Amounts) -> Amounts {

@@ -6,14 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use orlop_core::machine::job::JobState;
 use orlop_core::machine::worker::WorkerState;
 
-use super::amounts::{Amounts, NOTHING, alternatives, needs, totals};
+use super::amounts::{NOTHING, alternatives, needs, totals};
 use super::law::{Broken, Law};
 use super::model::{Model, UnitId, span};
 use super::room::{Key, Open};
 use super::world::World;
 use crate::effect::{Effect, Reason, WorkerReason};
 use crate::event::Outcome;
-use crate::job::JobSpec;
 use crate::token::{AttemptRef, WorkerKey};
 
 /// Failed starts count for this long, in milliseconds.
@@ -120,31 +119,19 @@ impl Model {
         open: &[Open<'_>],
         held: &super::amounts::Amounts,
     ) -> Option<WorkerKey> {
-        let spec = self.spec(id.0)?;
         if self.avoids.failed_on.contains_key(&id) {
-            return self.could(spec, &self.open_for(id, open), held);
+            return self.could(id.0, &self.open_for(id, open), held);
         }
-        self.could(spec, open, held)
+        self.could(id.0, open, held)
     }
 
     /// Whether a unit lets others of its line go first: only the worker that it must not get has room for it.
     pub(super) fn lets_pass(&self, id: UnitId) -> bool {
-        let allowed = |spec: &JobSpec| self.allowed(spec, u64::from(spec.members()), &NOTHING);
-        self.only_shunned_has_room(id, allowed)
-    }
-
-    /// Whether it would if its tenant's limits let it start.
-    pub(super) fn may_step_aside(&self, id: UnitId) -> bool {
-        let any = |spec: &JobSpec| alternatives(spec).into_iter().map(|gpu| needs(spec, gpu)).collect();
-        self.only_shunned_has_room(id, any)
-    }
-
-    fn only_shunned_has_room(&self, id: UnitId, by: impl Fn(&JobSpec) -> Vec<Amounts>) -> bool {
         if self.shuns(id).is_none() {
             return false;
         }
         let Some(spec) = self.spec(id.0) else { return false };
-        let (open, vectors) = (self.open(), by(spec));
+        let (open, vectors) = (self.open(), self.allowed(id.0, &NOTHING));
         self.place_for(spec, &vectors, &self.open_for(id, &open)).is_none()
             && self.place_for(spec, &vectors, &open).is_some()
     }

@@ -8,7 +8,7 @@ use orlop_core::hardware::gpu::Vendor;
 use orlop_core::id::WorkerId;
 use orlop_core::machine::job::JobState;
 
-use super::amounts::{COUNTERS, EXTRAS, GPUS};
+use super::amounts::{COUNTERS, EXTRAS, GPUS, LARGE_COUNTER};
 use super::law::{Broken, Law};
 use super::model::UnitId;
 use super::world::World;
@@ -74,12 +74,13 @@ impl World<'_> {
             let (vendor, model, memory_bytes) = (*vendor, model.parse().ok()?, *gibi << 30);
             Some(GpuDevices { vendor, model, memory_bytes, count: 1_000_000 })
         };
+        let much = |name: &str| if name == LARGE_COUNTER { 1 << 62 } else { 1_000_000 };
         let offer = Arc::new(Capabilities {
             cpu_m: u64::MAX,
             memory_bytes: u64::MAX,
             max_jobs: 1_000_000,
             gpus: GPUS.iter().filter_map(devices).collect(),
-            extras: EXTRAS.iter().take(COUNTERS).map(|name| ((*name).to_owned(), 1_000_000)).collect(),
+            extras: EXTRAS.iter().take(COUNTERS).map(|name| ((*name).to_owned(), much(name))).collect(),
             features: ["cgroup2".to_owned()].into(),
             runtimes: [Runtime::Process, Runtime::Docker].into(),
             labels: BTreeMap::from([("zone".to_owned(), zone.to_owned()), ("cores".to_owned(), "5".to_owned())]),

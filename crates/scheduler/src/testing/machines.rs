@@ -55,7 +55,7 @@ impl World<'_> {
     }
 
     fn register(&mut self, worker: WorkerKey) -> Result<(), Broken> {
-        let capabilities = self.offer();
+        let capabilities = self.offer(worker);
         if self.apply(Event::Registered { worker, capabilities: Arc::clone(&capabilities) })? {
             if let Some(machine) = self.model.machines.get_mut(&worker) {
                 (machine.offer, machine.heard) = (capabilities, self.scheduler.now());
@@ -115,7 +115,7 @@ impl World<'_> {
             }
             6 => self.flag(Event::Undrain { worker }, worker, |machine| machine.draining = false),
             7 => {
-                let capabilities = self.offer();
+                let capabilities = self.offer(worker);
                 let (offer, now) = (Arc::clone(&capabilities), self.scheduler.now().max(self.now));
                 self.turns.anew();
                 self.flag(Event::Updated { worker, capabilities }, worker, |machine| {

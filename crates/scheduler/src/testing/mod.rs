@@ -28,5 +28,5 @@ mod world;
 pub use choices::Choices;
 pub use law::{Broken, Law};
 pub use model::Model;
-pub use turns::Asked;
+pub use turns::LawCounts;
 pub use world::{Shape, World};

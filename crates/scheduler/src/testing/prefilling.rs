@@ -136,7 +136,7 @@ impl Prefills {
         for (attempt, live) in model.live.iter().filter(|(_, live)| live.waiting && live.charged) {
             let Some(job) = model.jobs.get(&attempt.job) else { continue };
             let of_class = |(id, _): &super::model::UnitId| model.jobs.get(id).map(|job| job.class) == Some(job.class);
-            let idle = model.could(&job.spec, &open, &held(job.spec.tenant.as_str()));
+            let idle = model.could(attempt.job, &open, &held(job.spec.tenant.as_str()));
             let found = idle.filter(|_| !model.waiting.iter().any(of_class));
             Law::WorkConservation.demand(found.is_none(), || {
                 format!("{attempt} waits on {} for a slot, though {found:?} has room", live.worker)

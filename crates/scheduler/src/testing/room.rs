@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
 use orlop_core::machine::worker::WorkerState;
 
@@ -67,13 +68,13 @@ impl Model {
         open
     }
 
-    /// Dimensions of devices with which the tenant may have `members` more attempts, beside what is held for it and what it
-    /// saves for another job.
-    pub(super) fn allowed(&self, spec: &JobSpec, members: u64, held: &Amounts) -> Vec<Amounts> {
-        let tenant = spec.tenant.as_str();
+    /// What each attempt of a job may take of its worker, beside what is held for its tenant and what this saves for another job.
+    pub(super) fn allowed(&self, job: JobId, held: &Amounts) -> Vec<Amounts> {
+        let Some(spec) = self.spec(job) else { return Vec::new() };
+        let (tenant, members) = (spec.tenant.as_str(), u64::from(spec.members()));
         let quota = self.quotas.get(tenant).cloned().unwrap_or_default();
         let charged = plus(self.charged(tenant), held);
-        let mut saved = self.saved(spec, &quota);
+        let mut saved = self.saved(job, &quota);
         if saved.is_empty() {
             saved.push(NOTHING);
         }
@@ -86,11 +87,12 @@ impl Model {
 
     /// Where a job could be placed now; of a gang the place of some member. Nothing is found for what is paused, over its
     /// limits, or does not fit as a whole.
-    pub(super) fn could(&self, spec: &JobSpec, open: &[Open<'_>], held: &Amounts) -> Option<WorkerKey> {
+    pub(super) fn could(&self, job: JobId, open: &[Open<'_>], held: &Amounts) -> Option<WorkerKey> {
+        let spec = self.spec(job)?;
         if self.paused.contains(spec.tenant.as_str()) {
             return None;
         }
-        self.place_for(spec, &self.allowed(spec, u64::from(spec.members()), held), open)
+        self.place_for(spec, &self.allowed(job, held), open)
     }
 
     /// Where a job could be placed by one of its vectors.
@@ -141,11 +143,6 @@ impl Model {
     /// All lines, those included that let others pass.
     pub(super) fn whole_lines(&self) -> Vec<Line> {
         self.lines_of(&|id| self.in_window(id))
-    }
-
-    /// Lines of those that surely stand in them, whatever limits allow.
-    pub(super) fn lines_beside(&self) -> Vec<Line> {
-        self.lines_of(&|id| self.in_window(id) && !self.may_step_aside(id))
     }
 
     fn lines_of(&self, stands: &dyn Fn(UnitId) -> bool) -> Vec<Line> {

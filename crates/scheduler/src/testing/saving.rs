@@ -27,7 +27,7 @@ pub(super) struct Saved {
 /// By tenant.
 pub(super) type Savings = BTreeMap<String, Saved>;
 
-fn told(scheduler: &Scheduler) -> BTreeMap<String, JobId> {
+fn saved_jobs(scheduler: &Scheduler) -> BTreeMap<String, JobId> {
     scheduler.savings().map(|(tenant, job)| (tenant.to_string(), job)).collect()
 }
 
@@ -38,7 +38,7 @@ impl Model {
         if self.savings.is_empty() {
             return;
         }
-        let after = told(scheduler);
+        let after = saved_jobs(scheduler);
         self.note_hopeless();
         let mut savings = std::mem::take(&mut self.savings);
         for (tenant, saved) in &mut savings {
@@ -67,19 +67,13 @@ impl Model {
         alternatives(spec).into_iter().map(|gpu| needs(spec, gpu)).filter(ever).collect()
     }
 
-    /// What a tenant's limits have to leave for the job that it saves for, by each of its alternatives that they could ever
-    /// allow; nothing if `spec` stands in the same line.
-    pub(super) fn saved(&self, spec: &JobSpec, quota: &Quota) -> Vec<Amounts> {
-        let Some(goal) = self.savings.get(spec.tenant.as_str()).and_then(|saved| self.spec(saved.job)) else {
+    /// What limits have to leave for the job that the tenant of another one saves for, by each of its alternatives that they
+    /// could ever allow; nothing if it saves for none or for this one.
+    pub(super) fn saved(&self, job: JobId, quota: &Quota) -> Vec<Amounts> {
+        let saved = self.spec(job).and_then(|spec| self.savings.get(spec.tenant.as_str()));
+        let Some(goal) = saved.filter(|saved| saved.job != job).and_then(|saved| self.spec(saved.job)) else {
             return Vec::new();
         };
-        let shape = |spec: &JobSpec| {
-            let band = spec.priority.band().index();
-            (spec.resources.clone(), spec.requires.clone(), spec.runtime, spec.gang.clone(), band)
-        };
-        if shape(goal) == shape(spec) {
-            return Vec::new();
-        }
         let all = alternatives(goal).into_iter().map(|gpu| times(&needs(goal, gpu), u64::from(goal.members())));
         all.filter(|need| admits(quota, need, need)).collect()
     }
@@ -88,7 +82,7 @@ impl Model {
     pub(super) fn spends(&self, (job, index): UnitId, held: &Amounts) -> Result<(), Broken> {
         let Some(spec) = self.spec(job).filter(|_| !self.reserved.contains_key(&job)) else { return Ok(()) };
         let Some(saved) = self.savings.get(spec.tenant.as_str()).filter(|saved| saved.sure) else { return Ok(()) };
-        let leaves = !self.allowed(spec, u64::from(spec.members()), held).is_empty();
+        let leaves = !self.allowed(job, held).is_empty();
         Law::NoStarvation.demand(leaves, || format!("{job}.{index} takes what {} saves for {}", spec.tenant, saved.job))
     }
 
@@ -125,20 +119,12 @@ impl Model {
                 admits(quota, &need, &need)
             })
         };
-        let own = |lines: Vec<Line>| {
-            let own = lines.into_iter().filter(|line| line.tenant == tenant && line.band == band);
-            own.collect::<Vec<_>>()
-        };
-        let key_in = |lines: &[Line]| lines.iter().map(|line| line.first).find(|(_, (first, _))| *first == job);
-        // Whoever limits stop waits in its line for these, or beside it until the next round: it is the first, or others are.
-        let whole = own(self.whole_lines());
-        [self.lines(), self.lines_beside()].into_iter().map(own).any(|own| {
-            let key = key_in(&own).or_else(|| key_in(&whole));
-            key.is_some_and(|key| {
-                own.iter()
-                    .all(|line| line.first >= key || self.hopeless.contains(&line.class) || !could(line.first.1.0))
-            })
-        })
+        // A job that lets others pass is still the first.
+        let own = self.whole_lines().into_iter().filter(|line| line.tenant == tenant && line.band == band);
+        let own: Vec<Line> = own.collect();
+        let key = own.iter().map(|line| line.first).find(|(_, (first, _))| *first == job);
+        let stands = |line: &&Line| !self.hopeless.contains(&line.class) && could(line.first.1.0);
+        key.is_some_and(|key| own.iter().filter(stands).all(|line| line.first >= key))
     }
 
     /// After a call: what the scheduler saves for now. Nothing that an effect put an end to is among it, and what is new has
@@ -150,7 +136,7 @@ impl Model {
         scheduler: &Scheduler,
     ) -> Result<(), Broken> {
         let law = Law::NoStarvation;
-        let after = told(scheduler);
+        let after = saved_jobs(scheduler);
         if !after.is_empty() {
             self.note_hopeless();
         }

@@ -53,12 +53,12 @@ pub(super) struct Turns {
     /// no room (2.3), though here it is not while the fleet is full: what it got meanwhile it owes afterwards.
     unturned: f64,
     /// How often each law was asked in earnest: somebody else was ready.
-    pub(super) asked: Asked,
+    pub(super) law_counts: LawCounts,
 }
 
 /// How often laws were asked where they could have been broken.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Asked {
+pub struct LawCounts {
     /// Another line of the same tenant and band was there.
     pub order: u64,
     /// Another tenant of the band was ready.
@@ -131,7 +131,7 @@ impl Turns {
                 run.placed = 0;
             }
             let passed = |line: &&Line| line.band == band && line.class != class && placing.could(line, &open);
-            self.asked.runs += u64::from(lines.iter().filter(passed).count() > 0);
+            self.law_counts.runs += u64::from(lines.iter().filter(passed).count() > 0);
         }
         self.note_run((class, spec), goes_on, turned, cost);
         self.bands(placing, (&lines, &open), (band, cost, turned))?;
@@ -180,7 +180,7 @@ impl Turns {
             .iter()
             .filter(|line| job.spec.tenant == *line.tenant.as_str() && line.band == band && line.class != job.class);
         for line in others {
-            self.asked.order += 1;
+            self.law_counts.order += 1;
             if line.first > key || !placing.could(line, open) {
                 continue;
             }
@@ -210,7 +210,7 @@ impl Turns {
             if held(tenant) != none || held(&line.tenant) != none || !placing.could(line, open) {
                 continue;
             }
-            self.asked.fairness += 1;
+            self.law_counts.fairness += 1;
             let other = placing.share(&line.tenant, fleet);
             Law::Fairness.demand(own <= other * (1.0 + EXACT), || {
                 let next = line.first.1;
@@ -245,7 +245,7 @@ impl Turns {
             let ahead = stretch.service - share * stretch.total;
             let behind = stretch.ahead - ahead;
             let bound = 3.0 * self.largest + self.unturned;
-            self.asked.bands += u64::from(behind > self.largest);
+            self.law_counts.bands += u64::from(behind > self.largest);
             let Stretch { service, total, .. } = *stretch;
             Law::Bands.demand(behind <= bound * (1.0 + 1e-9), || {
                 format!("band {other} got {service} of {total} and fell {behind} behind its share of {share}, {bound} is allowed")
@@ -295,7 +295,7 @@ impl Turns {
 
     /// The scheduler starts again and remembers nothing of this.
     pub(super) fn restart(&mut self) {
-        *self = Self { asked: self.asked, ..Self::default() };
+        *self = Self { law_counts: self.law_counts, ..Self::default() };
     }
 
     /// Shares or sizes are others from now on.

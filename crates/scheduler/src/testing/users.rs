@@ -7,12 +7,13 @@ use orlop_core::hardware::placement::{LabelExpr, Operator};
 use orlop_core::id::{Epoch, JobId};
 use orlop_core::machine::job::JobState;
 
-use super::amounts::{COUNTERS, EXTRAS, GPUS};
+use super::amounts::{COUNTERS, EXTRAS, GPUS, LARGE_COUNTER};
 use super::law::{Broken, Law};
 use super::model::{Job, Unit, UnitId};
 use super::world::World;
 use crate::event::{ArraySpec, Capabilities, Event, Gate, GpuDevices};
 use crate::job::{Gang, GpuKind, JobSpec, Overlap, Prefer, Priority, Runtime};
+use crate::token::WorkerKey;
 
 /// Conditions on labels of workers, some of which never hold.
 const CONDITIONS: [(&str, Operator, &[&str]); 8] = [
@@ -26,8 +27,16 @@ const CONDITIONS: [(&str, Operator, &[&str]); 8] = [
     ("rack", Operator::In, &["9"]),
 ];
 
-/// The most of a counter that is counted one by one; beyond it, requests round up as the model does not.
+/// The most of a counter that is counted one by one.
 const MOST: u64 = i32::MAX as u64 - 1;
+
+/// What is asked of large counters comes in pieces of this size, which no unit rounds: the model counts exactly.
+const PIECE: u64 = 1 << 33;
+
+/// What workers have of large counters, by their magnitude: a worker that changes keeps its own, since what runs there is
+/// counted in the unit that goes with it.
+const LARGE: [[u64; 4]; 3] =
+    [[1, 3, 100, MOST], [PIECE, 3 * PIECE, 5 * PIECE, 1000 * PIECE], [1 << 49, 1 << 50, 3 << 50, 1 << 63]];
 
 impl World<'_> {
     fn condition(&mut self) -> LabelExpr {
@@ -103,7 +112,9 @@ impl World<'_> {
         }
         if self.choices.once_in(2) {
             let name = EXTRAS[self.choices.below(EXTRAS.len() as u64) as usize];
-            spec.resources.extras.insert(name.to_owned(), [1, 2, 0, u64::MAX][self.choices.below(4) as usize]);
+            let amounts =
+                if name == LARGE_COUNTER { [PIECE, 3 * PIECE, 1 << 49, u64::MAX] } else { [1, 2, 0, u64::MAX] };
+            spec.resources.extras.insert(name.to_owned(), amounts[self.choices.below(4) as usize]);
         }
         if self.choices.once_in(4) {
             spec.requires.features.insert("cgroup2".to_owned());
@@ -219,7 +230,8 @@ impl World<'_> {
         Law::Conservation.demand(!taken && self.scheduler.job(job, None).is_none(), || format!("{job} is nonsense"))
     }
 
-    pub(super) fn offer(&mut self) -> Arc<Capabilities> {
+    /// What a worker may have.
+    pub(super) fn offer(&mut self, worker: WorkerKey) -> Arc<Capabilities> {
         let cpu_m = [1000, 2000, 4000, 8000, 0, u64::MAX][self.choices.below(6) as usize];
         let memory_bytes = [1 << 30, 4 << 30, 8 << 30, 0, u64::MAX][self.choices.below(5) as usize];
         let zone = ("zone".to_owned(), self.choices.below(2).to_string());
@@ -238,7 +250,7 @@ impl World<'_> {
             offer.max_jobs = if self.shape.backlog { 4096 } else { offer.max_jobs.max(4) };
         }
         if self.choices.once_in(2) {
-            self.furnish(&mut offer);
+            self.furnish(&mut offer, worker);
         }
         if self.choices.once_in(6) {
             offer.tenants.extend(self.choices.pick(&self.tenants));
@@ -247,7 +259,7 @@ impl World<'_> {
     }
 
     /// Devices of some kinds, the same kind twice at times, counters, features and runtimes.
-    fn furnish(&mut self, offer: &mut Capabilities) {
+    fn furnish(&mut self, offer: &mut Capabilities, worker: WorkerKey) {
         for _ in 0..self.choices.below(4) {
             let (vendor, model, gibi) = GPUS[self.choices.below(4) as usize];
             let count = [1, 2, 4, 0, u32::MAX][self.choices.below(5) as usize];
@@ -260,7 +272,10 @@ impl World<'_> {
         let most = if many { EXTRAS.len() - 1 } else { COUNTERS } as u64;
         for _ in 0..self.choices.below(4) {
             let name = EXTRAS[self.choices.below(most) as usize];
-            offer.extras.insert(name.to_owned(), [1, 3, 100, MOST][self.choices.below(4) as usize]);
+            let id = self.model.machines.get(&worker).and_then(|machine| machine.id.as_ref());
+            let sum: usize = id.map_or(0, |id| id.as_str().bytes().map(usize::from).sum());
+            let amounts = LARGE[if name == LARGE_COUNTER { sum % LARGE.len() } else { 0 }];
+            offer.extras.insert(name.to_owned(), amounts[self.choices.below(4) as usize]);
         }
         if self.choices.once_in(2) {
             offer.features.insert("cgroup2".to_owned());

@@ -17,7 +17,7 @@ use super::model::{Model, UnitId};
 use super::preempting::Preemptions;
 use super::prefilling::{Prefills, ahead};
 use super::store::Store;
-use super::turns::{Asked, Placing, Turns};
+use super::turns::{LawCounts, Placing, Turns};
 use crate::config::{Config, Policy};
 use crate::effect::Effect;
 use crate::engine::Scheduler;
@@ -230,8 +230,8 @@ impl<'a> World<'a> {
 
     /// How often laws about order and shares were asked where they could have been broken.
     #[must_use]
-    pub const fn asked(&self) -> Asked {
-        self.turns.asked
+    pub const fn law_counts(&self) -> LawCounts {
+        self.turns.law_counts
     }
 
     pub(super) fn apply(&mut self, event: Event) -> Result<bool, Broken> {

@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::effect::{Effect, Reason};
 use crate::engine::{Misfit, Scheduler};
 use crate::error::EventError;
-use crate::event::{ArraySpec, Event, Gate, Outcome};
+use crate::event::{ArraySpec, Capabilities, Event, Gate, Outcome};
 use crate::job::Gang;
 use crate::stored::{Body, JobRow, Stored};
 use crate::token::{AttemptRef, WorkerKey};
@@ -165,6 +165,31 @@ pub(super) fn a_task_that_is_held_back_gets_a_reservation_like_others_that_wait(
         assert!(started.is_some(), "it waits for ever");
         let (_, on) = runs.iter().find(|(attempt, _)| attempt.job == id(1)).unwrap();
         assert_eq!(*on, good);
+    }
+}
+
+#[test]
+fn a_task_that_is_held_back_waits_on_where_its_tenant_gets_classes_of_its_own() {
+    for element in [false, true] {
+        let mut bed = Bed::new(Config::default());
+        let bad = bed.worker("bad", offer(1000));
+        if element {
+            array(&mut bed, 1, 1000, 1);
+        } else {
+            bed.submit(1, spec(1000));
+        }
+        let attempt = bed.round()[0].0;
+        let good = bed.worker("good", offer(1000));
+        bed.submit(2, spec(1000));
+        let (busy, _) = bed.round()[0];
+        bed.result(attempt, bad, NOT_FOUND);
+        assert!(bed.round().is_empty());
+        bed.worker("own", Capabilities { tenants: ["t".parse().unwrap()].into(), ..offer(500) });
+        assert_eq!(bed.scheduler.sanity_check(), Ok(()));
+        assert!(bed.round().is_empty());
+        bed.result(busy, good, Outcome::Succeeded);
+        let sent: Vec<u64> = (0..3).flat_map(|_| bed.round()).map(|(attempt, _)| attempt.job.counter()).collect();
+        assert_eq!((sent, bed.scheduler.sanity_check()), (vec![1], Ok(())), "once");
     }
 }
 

@@ -1,6 +1,6 @@
 //! The drawn score of `balanced`, term by term (section 2.4), and strict bands with floors (section 2.6).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use orlop_core::hardware::placement::{LabelExpr, Operator};
 
@@ -54,7 +54,7 @@ fn s2_4_balanced_is_the_drawn_sum() {
     let class = scheduler.classes.get(spec.class).unwrap();
     let uses = 0.6 * (0.70 + 0.30 * 0.375 / 0.60) + 0.4 * (0.70 + 0.30 * 0.25 / 0.60);
     let score = 0.40 * uses + 0.30 * 0.75 + 0.20 * (0.75 * 0.9) + 0.10 * 0.30;
-    let told = scheduler.balance(spec.likes, class, scheduler.workers.get(worker.index).unwrap().place);
+    let told = scheduler.balance(spec.preferences, class, scheduler.workers.get(worker.index).unwrap().place);
     assert!(told.abs_diff(points(score)) <= 1, "{told} is not {}", points(score));
 }
 
@@ -132,4 +132,39 @@ fn s2_9_the_place_in_its_queue_is_exact_to_a_thousand() {
     bed.submit(2000, JobSpec { priority: Priority(4), ..spec(100) });
     let place = |number| bed.scheduler.explain(id(number)).unwrap().position;
     assert_eq!([place(2000), place(1), place(500), place(1000), place(1100)], [0, 1, 500, 1000, 1000].map(Some));
+}
+
+#[test]
+fn packing_policies_put_equal_jobs_together_and_spread_puts_them_apart() {
+    for (policy, expected) in
+        [(Policy::BestFit, 1), (Policy::MostAllocated, 1), (Policy::FirstFit, 1), (Policy::Spread, 3)]
+    {
+        let mut bed = Bed::new(Config { policy, ..Config::default() });
+        for name in ["w1", "w2", "w3"] {
+            bed.worker(name, offer(4000));
+        }
+        (1..=3).for_each(|number| bed.submit(number, spec(1000)));
+        let on: BTreeSet<WorkerKey> = bed.round().into_iter().map(|(_, worker)| worker).collect();
+        assert_eq!(on.len(), expected, "{policy:?}");
+    }
+}
+
+#[test]
+fn spread_takes_the_worker_with_fewest_attempts_among_equals() {
+    for (more, fewer) in [("w1", "w2"), ("w2", "w1")] {
+        let mut bed = Bed::new(Config { policy: Policy::Spread, ..Config::default() });
+        for name in ["w1", "w2"] {
+            bed.worker(name, Capabilities { features: [name.to_owned()].into(), ..offer(5000) });
+        }
+        for (number, name, cpu_m) in [(1, more, 500), (2, more, 500), (3, fewer, 1000)] {
+            let mut job = spec(cpu_m);
+            job.resources.memory_bytes = cpu_m << 20;
+            job.requires.features.insert(name.to_owned());
+            bed.submit(number, job);
+        }
+        assert_eq!(bed.starts().len(), 3);
+        bed.submit(4, spec(1000));
+        let (_, on) = bed.round()[0];
+        assert_eq!(bed.scheduler.worker_view(on).unwrap().id.to_string(), fewer);
+    }
 }

@@ -5,7 +5,7 @@ use super::bed::{Bed, id, offer, spec};
 use crate::config::Config;
 use crate::engine::{Misfit, Scheduler};
 use crate::event::{Capabilities, Departure, Event, GpuDevices, Outcome};
-use crate::job::JobSpec;
+use crate::job::{JobSpec, Priority};
 
 const TERA: u64 = 1_000_000_000_000;
 const GIGA: u64 = 1_000_000_000;
@@ -134,4 +134,12 @@ fn shares_of_a_counter_count_small_and_large_workers_together() {
     assert_eq!(bed.starts(), [2]);
     let disks = ((1_u64 << 40) + (1 << 29)) as f64 / ((3_u64 << 40) + (1 << 30)) as f64;
     assert!((share(&bed) - disks).abs() < 1e-6, "{} {disks}", share(&bed));
+    // Its band is charged for all that it asks, and not only for what the columns of small workers can count.
+    bed.submit(3, JobSpec { priority: Priority(0), ..asking("disk", 1 << 40) });
+    bed.submit(4, spec(100));
+    bed.effects.clear();
+    let _ = bed.scheduler.round(bed.now, 1, &mut bed.effects);
+    let owed = bed.scheduler.band_credit()[0].0;
+    let cost = (1_u64 << 40) as f64 / ((3_u64 << 40) + (1 << 30)) as f64;
+    assert!((owed + cost / 3.0).abs() < 1e-6, "{owed} {cost}");
 }

@@ -120,18 +120,21 @@ fn s2_11_nobody_starves_in_random_worlds() {
     assert!(heads >= 6 || worlds().count() < 100, "only {heads} heads were there to starve");
 }
 
-/// Of a tenant whose limits are used up, the first job avoids the only worker with room: it is to be saved for all the same.
+/// Of a tenant whose limits are used up, the first job avoids the only worker with room: it is to be saved for all the same,
+/// and so it is while it lets others pass.
 #[test]
 fn nobody_starves_who_avoids_a_worker_and_is_stopped_by_limits() {
-    lived(shape(2490), 2490, 150).besiege().unwrap();
+    for seed in [2490, 2513, 4817] {
+        lived(shape(seed), seed, 150).besiege().unwrap();
+    }
 }
 
 /// The laws about order and shares are asked where they could be broken, not only where nobody else waits.
 #[test]
 fn s2_11_order_and_shares_are_at_stake_in_random_worlds() {
-    let asked = (12..24).map(|seed| lived(shape(seed), seed, 150).asked());
-    let all = asked.fold([0; 4], |sum, asked| {
-        [sum[0] + asked.order, sum[1] + asked.fairness, sum[2] + asked.bands, sum[3] + asked.runs]
+    let counts = (12..24).map(|seed| lived(shape(seed), seed, 150).law_counts());
+    let all = counts.fold([0; 4], |sum, counts| {
+        [sum[0] + counts.order, sum[1] + counts.fairness, sum[2] + counts.bands, sum[3] + counts.runs]
     });
     let [order, fairness, bands, runs] = all;
     assert!(order >= 300 && fairness >= 150 && bands >= 1 && runs >= 1, "hardly tested: {all:?}");

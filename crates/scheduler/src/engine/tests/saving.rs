@@ -131,6 +131,46 @@ pub(super) fn s2_11_the_longest_waiting_is_saved_for_first_and_then_the_next() {
     assert_eq!(bed.starts(), [5]);
 }
 
+/// Others of its tenant, alike or smaller, would use the limits up for ever on the worker that it avoids.
+#[test]
+fn a_tenant_saves_for_a_task_also_while_this_lets_others_pass() {
+    for fellow in [1000, 500] {
+        let (mut bed, bad) = limited(Quota { max_running_jobs: Some(1), ..Quota::default() });
+        bed.must(Event::Updated { worker: bad, capabilities: offer(1000).into() });
+        bed.submit(1, spec(1000));
+        let attempt = bed.round()[0].0;
+        let mut machine = offer(1000);
+        machine.features.insert("good".to_owned());
+        let good = bed.worker("good", machine);
+        let mut other = JobSpec { tenant: "u".parse().unwrap(), ..spec(100) };
+        other.resources.memory_bytes = 1 << 20;
+        other.requires.features.insert("good".to_owned());
+        (101..111).for_each(|number| bed.submit(2 * number, other.clone()));
+        let mut others = bed.round();
+        assert_eq!(others.len(), 10, "the good worker is full");
+        bed.result(attempt, bad, Outcome::CannotStart { exit_code: 127 });
+        bed.submit(3, spec(fellow));
+        let mut own = bed.round();
+        let started = (201..400).find(|number| {
+            bed.wait(1000);
+            [bad, good].iter().for_each(|worker| bed.must(Event::Heartbeat { worker: *worker }));
+            let (oldest, on) = others.remove(0);
+            for (attempt, worker) in own.drain(..).chain([(oldest, on)]) {
+                bed.result(attempt, worker, Outcome::Succeeded);
+            }
+            bed.submit(2 * number, other.clone());
+            bed.submit(2 * number + 1, spec(fellow));
+            for (attempt, worker) in bed.round() {
+                let list = if attempt.job.counter() % 2 == 1 { &mut own } else { &mut others };
+                list.push((attempt, worker));
+            }
+            own.iter().any(|(attempt, _)| attempt.job == id(1))
+        });
+        assert!(started.is_some(), "it waits for ever beside others of {fellow}m");
+        assert_eq!(own.iter().map(|(_, worker)| *worker).collect::<Vec<_>>(), [good]);
+    }
+}
+
 #[test]
 pub(super) fn s2_11_an_array_is_saved_for_element_by_element() {
     let (mut bed, worker) = limited(cpu(3000));
