@@ -174,7 +174,8 @@ pub enum FlowEvent {
         /// Changed or restored.
         on: bool,
     },
-    /// The step was settled in the flow this one repeats (rule R39).
+    /// The step or instance succeeded in the flow this one repeats (rule R39). Whoever tells it of an instance has found
+    /// that the list of its fan-out is the same.
     Import {
         /// The step, or one instance.
         at: Address,

@@ -1,16 +1,18 @@
-//! Retry from failed (rule R39): which steps of a finished flow run again, and what the others hand over. Owns the choice;
+//! Retry from failed (rule R39): which steps and instances of a finished flow run again, and what the others hand over. Owns the choice;
 //! the new flow is submitted like any other, with these events first.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use orlop_core::attempt::{Address, StepIndex};
 use orlop_core::event::FlowEvent;
-use orlop_core::machine::step::{StepOutcome, StepState};
+use orlop_core::machine::flow::FlowPhase;
+use orlop_core::machine::step::{StepOutcome, StepPhase, StepState};
 use orlop_core::spec::status::{ArtifactRecord, StepOutputs};
 use orlop_core::spec::step::Rerun;
 
 use crate::attempt::imported_name;
 use crate::engine::{State, step_status};
+use crate::params::{InputSource, ItemsSource, input_source};
 use crate::plan::Plan;
 
 /// The flow that is repeated.
@@ -27,54 +29,155 @@ impl Parent<'_> {
         let settled = self.state.attempt(Address { step, item: None });
         settled.is_some_and(|(state, _)| state == StepState::SUCCEEDED)
     }
+
+    /// Values of parameters that were given for it and that a changed spec still declares; values that stood in the old spec
+    /// are left to the new one.
+    #[must_use]
+    pub fn given_parameters(self, plan: &Plan) -> BTreeMap<String, String> {
+        let declared = |plan: &Plan, name: &str| plan.spec().parameters.iter().find(|one| one.name == name).cloned();
+        let given = self.state.meta().parameters.iter().filter(|(name, value)| {
+            let stood = declared(self.plan, name).is_some_and(|old| old.value.as_ref() == Some(value));
+            !stood && declared(plan, name).is_some_and(|new| new.value_from.is_none())
+        });
+        given.map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
+    /// Whether a step came out so that it need not run again.
+    fn keeps(self, name: &str) -> bool {
+        let Some(step) = self.plan.index_of(name) else { return false };
+        let at = Address { step, item: None };
+        match self.state.attempt(at).map(|(state, _)| state) {
+            Some(StepState::Done(StepOutcome::Succeeded)) => true,
+            Some(StepState::Done(StepOutcome::Skipped)) => {
+                step_status(self.plan, self.state, at).reason == "ConditionFalse"
+            }
+            _ => false,
+        }
+    }
 }
 
-/// Imports of everything that does not run again: steps that Succeeded, that nobody named in `again`, that are unchanged,
-/// do not always run, and come after no step that runs again. A step whose condition was false is not imported: it would
-/// count as Succeeded. It does not make its dependents run again either; its condition is asked again.
+/// What is asked of the new flow.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// Steps that run again, whatever became of them.
+    pub steps: &'a [String],
+    /// Values given for its parameters, in place of those in its spec.
+    pub parameters: &'a BTreeMap<String, String>,
+}
+
+/// Whether a flow may be repeated: it has ended, and where it Succeeded somebody names steps or insists.
+///
+/// # Errors
+/// A sentence for people, with what to do.
+pub fn may_repeat(name: &str, phase: FlowPhase, steps: &[String], force: bool) -> Result<(), String> {
+    if !phase.is_terminal() {
+        return Err(format!("`{name}` has not ended: it is {phase}; retry it when it has"));
+    }
+    if phase == FlowPhase::Succeeded && steps.is_empty() && !force {
+        return Err(format!(
+            "`{name}` Succeeded, so there is nothing to retry; name steps to run again with --step (`retryOf.steps`), \
+             or repeat it all the same, its `finally` included, with --force (`retryOf.force`)"
+        ));
+    }
+    Ok(())
+}
+
+/// Imports of everything that does not run again: steps that Succeeded, that nobody named, that are unchanged, do not always
+/// run, and come after no step that runs again; of a fan-out that runs again only because it failed or was skipped, the
+/// instances that Succeeded. A step whose condition was false is not imported: it would count as Succeeded. It does not make
+/// its dependents run again either; its condition is asked again.
 #[must_use]
-pub fn imports(plan: &Plan, parent: Parent<'_>, again: &[String]) -> Vec<FlowEvent> {
-    let rerun = rerun(plan, parent, again);
+pub fn imports(plan: &Plan, parent: Parent<'_>, wanted: Wanted<'_>) -> Vec<FlowEvent> {
+    let choice = Choice::new(plan, parent, wanted);
     let mut events = Vec::new();
     for step in 0..u32::try_from(plan.main_len()).unwrap_or(u32::MAX) {
-        let at = Address::step(step);
-        let source = parent.plan.index_of(plan.name(at.step)).filter(|_| !rerun.contains(&step));
-        if let Some(source) = source.filter(|source| parent.succeeded(*source)) {
-            events.push(FlowEvent::Import { at, outputs: Box::new(outputs(parent, source)) });
+        let Some(source) = parent.plan.index_of(plan.name(StepIndex(step))) else { continue };
+        if choice.unfinished.contains(&step) {
+            events.extend(succeeded_instances(parent, source).map(|(item, outputs)| FlowEvent::Import {
+                at: Address::instance(step, item),
+                outputs: Box::new(outputs),
+            }));
+        } else if !choice.rerun.contains(&step) && parent.succeeded(source) {
+            events.push(FlowEvent::Import { at: Address::step(step), outputs: Box::new(outputs(parent, source)) });
         }
     }
     events
 }
 
 /// Steps that run again, `finally` left aside.
-fn rerun(plan: &Plan, parent: Parent<'_>, again: &[String]) -> BTreeSet<u32> {
-    let main = u32::try_from(plan.main_len()).unwrap_or(u32::MAX);
-    let mut rerun: BTreeSet<u32> = (0..main).filter(|step| itself(plan, parent, again, StepIndex(*step))).collect();
-    // In topological order every step is seen after all it waits for.
-    for step in plan.order() {
-        if rerun.contains(step) {
-            rerun.extend(
-                plan.dependents(StepIndex(*step)).map(|(dependent, _)| dependent.0).filter(|step| *step < main),
-            );
-        }
-    }
-    rerun
+struct Choice {
+    rerun: BTreeSet<u32>,
+    /// Fan-outs among them that run again only because they failed or were skipped, over the same list.
+    unfinished: BTreeSet<u32>,
 }
 
-fn itself(plan: &Plan, parent: Parent<'_>, again: &[String], step: StepIndex) -> bool {
+impl Choice {
+    fn new(plan: &Plan, parent: Parent<'_>, wanted: Wanted<'_>) -> Self {
+        let main = u32::try_from(plan.main_len()).unwrap_or(u32::MAX);
+        let mut choice = Self { rerun: BTreeSet::new(), unfinished: BTreeSet::new() };
+        for step in 0..main {
+            let index = StepIndex(step);
+            let anew = runs_anew(plan, parent, wanted, index);
+            if anew || !parent.keeps(plan.name(index)) {
+                choice.rerun.insert(step);
+            }
+            if !anew && choice.rerun.contains(&step) && has_same_list(plan, parent, wanted, index) {
+                choice.unfinished.insert(step);
+            }
+        }
+        // In topological order every step is seen after all it waits for.
+        for step in plan.order().iter().filter(|step| **step < main) {
+            if choice.rerun.contains(step) {
+                for (StepIndex(dependent), _) in plan.dependents(StepIndex(*step)) {
+                    choice.unfinished.remove(&dependent);
+                    choice.rerun.insert(dependent);
+                }
+            }
+        }
+        choice
+    }
+}
+
+/// Whether a step runs again whatever became of it: it is new, changed, named, or always runs.
+fn runs_anew(plan: &Plan, parent: Parent<'_>, wanted: Wanted<'_>, step: StepIndex) -> bool {
     let name = plan.name(step);
     let Some(old) = parent.plan.index_of(name) else { return true };
     let (new_spec, old_spec) = (plan.step(step), parent.plan.step(old));
-    let at = Address { step: old, item: None };
-    let status = step_status(parent.plan, parent.state, at);
-    let settled = parent.state.attempt(at).map(|(state, _)| state);
-    let kept = match settled {
-        Some(StepState::Done(StepOutcome::Succeeded)) => true,
-        Some(StepState::Done(StepOutcome::Skipped)) => status.reason == "ConditionFalse",
-        _ => false,
-    };
     let always = new_spec.and_then(|step| step.rerun) == Some(Rerun::Always);
-    !kept || always || new_spec != old_spec || again.iter().any(|wanted| wanted == name)
+    always || new_spec != old_spec || wanted.steps.iter().any(|wanted| wanted == name)
+}
+
+/// Whether an unchanged step fans out over the list of the old flow: one of the spec, of a step that does not run again (else
+/// neither does this), or of a parameter that has the same value.
+fn has_same_list(plan: &Plan, parent: Parent<'_>, wanted: Wanted<'_>, step: StepIndex) -> bool {
+    let Some(spec) = plan.step(step).filter(|spec| spec.is_fan_out()) else { return false };
+    let Some(source) = &spec.with_param else { return true };
+    let name = match ItemsSource::parse(source) {
+        Ok(ItemsSource::Path(_)) => return true,
+        Ok(ItemsSource::Parameter(name)) => name,
+        Err(_) => return false,
+    };
+    if let Some(input) = spec.input_parameters().iter().find(|input| input.name == name) {
+        return matches!(input_source(input), Ok(InputSource::Value(_) | InputSource::Path(_)));
+    }
+    let value = value_of(plan, wanted.parameters, &name);
+    value.is_some() && value == value_of(parent.plan, &parent.state.meta().parameters, &name)
+}
+
+/// The value of a flow parameter, where it is given or stands in the spec.
+fn value_of<'a>(plan: &'a Plan, given: &'a BTreeMap<String, String>, name: &str) -> Option<&'a String> {
+    let declared = || plan.spec().parameters.iter().find(|parameter| parameter.name == name)?.value.as_ref();
+    given.get(name).or_else(declared)
+}
+
+/// What the instances of a fan-out hand over that Succeeded.
+fn succeeded_instances(parent: Parent<'_>, step: StepIndex) -> impl Iterator<Item = (u32, StepOutputs)> {
+    let total =
+        step_status(parent.plan, parent.state, Address { step, item: None }).instances.map_or(0, |all| all.total);
+    (0..total).filter_map(move |item| {
+        let status = step_status(parent.plan, parent.state, Address { step, item: Some(item) });
+        (status.phase == StepPhase::Succeeded).then(|| (item, status.outputs.unwrap_or_default()))
+    })
 }
 
 /// What a step hands over. The artifacts of a fan-out's instances go under names of their own.
@@ -113,17 +216,26 @@ mod tests {
         Plan::build(Arc::new(serde_json::from_value(spec).unwrap())).unwrap()
     }
 
-    /// Runs a flow to its end; steps named `bad…` fail.
+    /// Runs a flow to its end; steps named `bad…` and items `bad` fail, and every list that is read is `[1, "bad"]`.
     fn run(plan: &Plan) -> State {
         let mut effects = Vec::new();
         let mut state = init(plan, &FlowMeta::default(), NOW, &mut effects);
         apply(plan, &mut state, &FlowEvent::Admit, NOW, &mut effects);
         while let Some(effect) = effects.pop() {
-            let FlowEffect::StartAttempt { at, attempt, .. } = effect else { continue };
-            let event = if plan.name(at.step).starts_with("bad") {
-                FlowEvent::AttemptGone { at, attempt, ended_at: NOW }
-            } else {
-                FlowEvent::AttemptSucceeded { at, attempt, result: Box::default(), ended_at: NOW }
+            let event = match effect {
+                FlowEffect::StartAttempt { at, attempt, item } => {
+                    let bad = item.is_some_and(|item| *item == "bad");
+                    if bad || plan.name(at.step).starts_with("bad") {
+                        FlowEvent::AttemptGone { at, attempt, ended_at: NOW }
+                    } else {
+                        FlowEvent::AttemptSucceeded { at, attempt, result: Box::default(), ended_at: NOW }
+                    }
+                }
+                FlowEffect::ResolveItems { step } => {
+                    let items = Ok(vec![json!(1), json!("bad")]);
+                    FlowEvent::ItemsResolved { at: Address { step, item: None }, items }
+                }
+                _ => continue,
             };
             apply(plan, &mut state, &event, NOW, &mut effects);
         }
@@ -131,16 +243,71 @@ mod tests {
         state
     }
 
-    /// Names of the steps that are handed over.
+    /// Names of the steps and instances that are handed over.
     fn kept(new: &Plan, old: &Plan, again: &[&str]) -> Vec<String> {
+        handed_over(new, old, again, &[])
+    }
+
+    fn handed_over(new: &Plan, old: &Plan, again: &[&str], parameters: &[(&str, &str)]) -> Vec<String> {
         let state = run(old);
-        let again: Vec<String> = again.iter().map(ToString::to_string).collect();
-        let events = imports(new, Parent { plan: old, state: &state }, &again);
+        let steps: Vec<String> = again.iter().map(ToString::to_string).collect();
+        let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let wanted = Wanted { steps: &steps, parameters: &parameters };
+        let events = imports(new, Parent { plan: old, state: &state }, wanted);
         let step = |event: &FlowEvent| match event {
-            FlowEvent::Import { at, .. } => new.name(at.step).to_owned(),
+            FlowEvent::Import { at, .. } => new.instance_name(*at),
             other => panic!("not an import: {other:?}"),
         };
         events.iter().map(step).collect()
+    }
+
+    #[test]
+    fn of_a_fan_out_over_the_same_list_only_what_did_not_succeed_runs_again() {
+        let fan = |items: Value| json!([{"name": "fan", "withItems": items}, {"name": "sum", "dependencies": ["fan"]}]);
+        let old = plan(fan(json!(["a", "bad", "c"])));
+        assert_eq!(kept(&old, &old, &[]), ["fan-i0", "fan-i2"]);
+        assert_eq!(kept(&old, &old, &["fan"]), [""; 0], "a named step runs again as a whole");
+        assert_eq!(kept(&plan(fan(json!(["a", "bad", "c", "d"]))), &old, &[]), [""; 0], "another list");
+        let mut changed = fan(json!(["a", "bad", "c"]));
+        changed[0]["timeoutSeconds"] = json!(9);
+        assert_eq!(kept(&plan(changed), &old, &[]), [""; 0], "another step");
+        let below = plan(
+            json!([{"name": "bad"}, {"name": "list"}, {"name": "fan", "withItems": ["a", "bad"], "when": "steps.bad.phase == 'Failed'"},
+            {"name": "other", "withParam": "list:$.outputs.l"}]),
+        );
+        assert_eq!(kept(&below, &below, &[]), ["list", "other-i0"], "what comes after a step that runs again does too");
+        assert_eq!(kept(&below, &below, &["list"]), [""; 0]);
+    }
+
+    #[test]
+    fn a_list_of_a_parameter_is_the_same_where_its_value_is() {
+        let spec = |value: &str, steps: Value| {
+            let mut spec = json!({"steps": steps, "parameters": [{"name": "l", "value": value}], "executionPolicy": {"failurePolicy": "Continue"}});
+            for step in spec["steps"].as_array_mut().unwrap() {
+                step["template"] = json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {}});
+            }
+            Plan::build(Arc::new(serde_json::from_value(spec).unwrap())).unwrap()
+        };
+        let steps = json!([{"name": "fan", "withParam": "{{parameters.l}}"}]);
+        let old = spec("[1,2]", steps.clone());
+        assert_eq!(kept(&old, &old, &[]), ["fan-i0"]);
+        assert_eq!(handed_over(&old, &old, &[], &[("l", "[1,2]")]), ["fan-i0"]);
+        assert_eq!(handed_over(&old, &old, &[], &[("l", "[2,1]")]), [""; 0]);
+        assert_eq!(kept(&spec("[3]", steps), &old, &[]), [""; 0]);
+    }
+
+    #[test]
+    fn a_flow_that_succeeded_or_goes_on_is_not_repeated_by_mistake() {
+        insta::assert_snapshot!(may_repeat("f", FlowPhase::Running, &[], true).unwrap_err(), @"`f` has not ended: it is Running; retry it when it has");
+        insta::assert_snapshot!(may_repeat("f", FlowPhase::Succeeded, &[], false).unwrap_err(), @"`f` Succeeded, so there is nothing to retry; name steps to run again with --step (`retryOf.steps`), or repeat it all the same, its `finally` included, with --force (`retryOf.force`)");
+        let named = ["a".to_owned()];
+        for (phase, steps, force) in [
+            (FlowPhase::Failed, &[][..], false),
+            (FlowPhase::Succeeded, &named[..], false),
+            (FlowPhase::Succeeded, &[][..], true),
+        ] {
+            assert_eq!(may_repeat("f", phase, steps, force), Ok(()));
+        }
     }
 
     fn chain() -> Value {

@@ -1,7 +1,7 @@
 //! `orlop flow retry`: what failed runs again in a new flow (rule R39). Owns names and the way of artifacts from the old
 //! run to the new one.
 
-use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use clap::Args;
 use orlop_cloud::artifact::{CasStore, Limits};
@@ -10,7 +10,7 @@ use orlop_core::id::dns1123_subdomain;
 use orlop_core::name::repeated;
 use orlop_core::spec::flow::RetryOf;
 use orlop_core::spec::status::ArtifactLocation;
-use orlop_dag::repeat::{Parent, imports};
+use orlop_dag::repeat::{Parent, Wanted, imports, may_repeat};
 use serde_json::json;
 
 use super::drive::Drive;
@@ -30,11 +30,16 @@ use crate::host::home::RunDir;
 pub(super) struct RetryArgs {
     /// Name of the run that has ended
     pub name: String,
+    /// The changed file of the flow: what it changes runs again, with all that comes after it [default: as it ran]
+    pub file: Option<PathBuf>,
     #[command(flatten)]
     pub place: Place,
     /// Run this step again too, with all that comes after it (repeatable)
     #[arg(long, value_name = "STEP")]
     pub step: Vec<String>,
+    /// Repeat a run that Succeeded though no step is named: its `finally` steps run again
+    #[arg(long)]
+    pub force: bool,
     /// Another value of a parameter (repeatable)
     #[arg(short, long = "param", value_name = "NAME=VALUE", value_parser = pair)]
     pub param: Vec<(String, String)>,
@@ -43,7 +48,7 @@ pub(super) struct RetryArgs {
     pub new_name: Option<String>,
     /// Directory of the new run, in place of one below the home
     #[arg(long, value_name = "DIR")]
-    pub new_run_dir: Option<std::path::PathBuf>,
+    pub new_run_dir: Option<PathBuf>,
     /// Attempts that run at once [default: number of CPUs]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub jobs: Option<u32>,
@@ -63,31 +68,43 @@ pub(super) async fn retry(args: RetryArgs) -> Result<Exit, Failure> {
     let old = args.place.existing(&args.name)?;
     let stored = Stored::read(&old).await?;
     let name = stored.record.flow.metadata.name.clone();
-    if !stored.state.phase().is_terminal() {
-        let message = format!("`{name}` has not ended: it is {}; retry it when it has", stored.state.phase());
-        return Err(Failure::new(Exit::Conflict, message));
-    }
-    if let Some(step) = args.step.iter().find(|step| stored.plan.index_of(step).is_none()) {
-        return Err(Failure::new(Exit::NotFound, format!("flow `{name}` has no step `{step}`")));
-    }
+    may_repeat(&name, stored.state.phase(), &args.step, args.force)
+        .map_err(|message| Failure::new(Exit::Conflict, message))?;
     let mut setup = stored.setup()?;
     // Without a wish it runs as the old one did.
     if matches!(args.place.target, Target::Process | Target::Docker) {
         setup.runtime = args.place.target.runtime();
     }
     let place = Place { run_dir: args.new_run_dir.clone(), ..args.place.clone() };
-    let mut flow = stored.record.flow.clone();
+    let changed = match &args.file {
+        Some(file) => Some(manifest::one(file, manifest::limits(&setup, false), Some(&name))?),
+        None => None,
+    };
+    let plan = changed.as_ref().map_or(&stored.plan, |changed| &changed.plan);
+    if let Some(step) = args.step.iter().find(|step| plan.index_of(step).is_none()) {
+        return Err(Failure::new(Exit::NotFound, format!("flow `{name}` has no step `{step}`")));
+    }
+    let parent = Parent { plan: &stored.plan, state: &stored.state };
+    let (mut flow, mut parameters) = match &changed {
+        Some(changed) => (changed.manifest.flow.clone(), parent.given_parameters(plan)),
+        None => (stored.record.flow.clone(), stored.options()?.meta.parameters),
+    };
+    flow.metadata.namespace.clone_from(&stored.record.flow.metadata.namespace);
     flow.metadata.name = match &args.new_name {
         Some(name) => name.clone(),
         None => free_name(&place, &name)?,
     };
     dns1123_subdomain(&flow.metadata.name).map_err(|error| Failure::usage(error.to_string()))?;
-    flow.spec.retry_of = Some(RetryOf { name, uid: stored.record.uid.clone(), steps: args.step.clone() });
+    flow.spec.retry_of = Some(RetryOf {
+        name,
+        uid: stored.record.uid.clone(),
+        steps: args.step.clone(),
+        force: args.force.then_some(true),
+    });
     flow.spec.stop = None;
     flow.spec.suspend = None;
-    let mut parameters: BTreeMap<String, String> = stored.options()?.meta.parameters;
     parameters.extend(args.param.iter().cloned());
-    let first = imports(&stored.plan, Parent { plan: &stored.plan, state: &stored.state }, &args.step);
+    let first = imports(plan, parent, Wanted { steps: &args.step, parameters: &parameters });
     let new = New {
         submission: Submission {
             parameters,
@@ -97,7 +114,7 @@ pub(super) async fn retry(args: RetryArgs) -> Result<Exit, Failure> {
         },
         hand_over: Some(HandOver::of(old, &first)),
         first,
-        images: manifest::has_images(&stored.plan),
+        images: manifest::has_images(plan),
         setup,
     };
     let drive = Drive { progress: args.progress, output: args.output, leave_when_paused: false };

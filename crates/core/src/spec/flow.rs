@@ -152,6 +152,9 @@ pub struct RetryOf {
     /// Steps to run again besides those that failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<String>,
+    /// Whether a parent that Succeeded is repeated though no step is named; default false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub force: Option<bool>,
 }
 
 /// What suspension does to live attempts.

@@ -27,13 +27,14 @@ pub struct Step {
     /// Steps that must be satisfied first, all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dependencies: Vec<String>,
-    /// The same as a boolean expression (rule R35).
+    /// The same as a boolean expression over steps and what became of them (rule R35). Naming `<step>.Failed`, `.Completed`
+    /// or `.AllFailed` keeps that failure from halting the flow; `<step>` stays unsatisfied by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depends: Option<String>,
     /// Condition, evaluated once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
-    /// Whether its failure is tolerated; default false.
+    /// Whether its failure satisfies dependents and is tolerated; default false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continue_on_failure: Option<bool>,
     /// How often it is tried again; default never.
@@ -178,6 +179,33 @@ pub struct InputValueFrom {
     /// A key of a Secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_key_ref: Option<KeyRef>,
+    /// A fact of the flow itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<FlowFact>,
+}
+
+/// A fact of the flow that a step may read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FlowFact {
+    /// How the steps came out: Succeeded or Failed; known in `finally`.
+    Outcome,
+    /// What failed, as a JSON list of `{step, reason, message}`; known in `finally`.
+    Failures,
+    /// How long the flow has run, in Go's syntax; known in `finally`.
+    Duration,
+    /// Its name.
+    Name,
+    /// Its page; empty where there is none.
+    Url,
+}
+
+impl FlowFact {
+    /// Whether it is known only when all steps are settled.
+    #[must_use]
+    pub const fn is_final(self) -> bool {
+        matches!(self, Self::Outcome | Self::Failures | Self::Duration)
+    }
 }
 
 /// What a step gives.

@@ -6,7 +6,7 @@ use orlop_core::spec::meta::KeyRef;
 use serde_json::Value;
 
 use super::resource;
-use crate::engine::{State, read_path};
+use crate::engine::{State, flow_fact, read_path};
 use crate::params::{FlowSource, InputSource, Scope, flow_source, input_source};
 use crate::plan::Plan;
 
@@ -51,6 +51,7 @@ pub fn bind(plan: &Plan, state: &State, at: Address, item: Option<&Value>) -> Re
         let name = &input.name;
         match input_source(input).map_err(|fault| fixed(name, fault.to_string()))? {
             InputSource::Value(text) => binding.scope.bind(name, text),
+            InputSource::Flow(fact) => binding.scope.bind(name, flow_fact(plan, state, fact)),
             InputSource::Secret(secret) => binding.scope.bind_secret(name, secret.clone()),
             InputSource::ConfigMap(key_ref) => {
                 let mut key_ref = key_ref.clone();

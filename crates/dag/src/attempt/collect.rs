@@ -24,7 +24,7 @@ pub fn event(plan: &Plan, at: Address, attempt: u32, end: AttemptEnd, cancelling
         }
         EndResult::Failed { reason, message } => {
             let result = Box::new(result(plan, at, &end, StepPhase::Failed));
-            let (reason, message, pods) = (reason.clone(), message.clone(), end.failed_pods);
+            let (reason, message, pods) = (reason.clone(), with_hint(message), end.failed_pods);
             FlowEvent::AttemptFailed { at, attempt, reason, message, pods, result, ended_at }
         }
         EndResult::Cancelled if cancelling => FlowEvent::CancelConfirmed { at, attempt, ended_at },
@@ -34,6 +34,16 @@ pub fn event(plan: &Plan, at: Address, attempt: u32, end: AttemptEnd, cancelling
             FlowEvent::AttemptLost { at, attempt, message, ended_at }
         }
     }
+}
+
+/// The message of a failure, with what to do where the kernel refused the program its arguments or environment.
+fn with_hint(message: &str) -> String {
+    if message.to_ascii_lowercase().contains("argument list too long") {
+        return format!(
+            "{message}; one argument or variable may have 131071 bytes: give what is larger to the step as an artifact"
+        );
+    }
+    message.to_owned()
 }
 
 /// What an attempt gave.
@@ -146,7 +156,8 @@ mod tests {
         assert_eq!(pairs(&result.outputs), r#"{"code": "0", "count": "1", "file": "text"}"#);
         assert_eq!(
             pairs(&result.projections),
-            r#"{"$.outputs.file": "text", "$.status.startTime": "2026-01-01T00:00:00Z"}"#
+            r#"{"$.status.startTime": "2026-01-01T00:00:00Z"}"#,
+            "what is recorded by name is not recorded twice"
         );
         assert_eq!(result.trouble, None);
     }
@@ -166,6 +177,18 @@ mod tests {
     fn failures_give_what_is_there() {
         let failed = EndResult::Failed { reason: "NonZeroExit".into(), message: "exit code 1".into() };
         assert_eq!(given(end(failed, file(Ok("half".into())))).outputs.get("file").unwrap(), "half");
+    }
+
+    #[test]
+    fn arguments_that_the_kernel_refuses_come_with_what_to_do() {
+        let message = "container `main` cannot be started: Argument list too long (os error 7)".to_owned();
+        let failed = EndResult::Failed { reason: "NonZeroExit".into(), message };
+        match event(&plan(), Address::step(0), 1, end(failed, vec![]), false) {
+            FlowEvent::AttemptFailed { message, .. } => {
+                assert!(message.ends_with("give what is larger to the step as an artifact"), "{message}");
+            }
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]

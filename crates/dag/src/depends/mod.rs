@@ -1,5 +1,5 @@
 //! The boolean join language of `depends` (R35). [`compile`] checks a text against the declared steps; [`Depends::eval`]
-//! decides it once all named steps are settled. It never skips or tolerates anything itself: the engine does.
+//! decides it once all named steps are settled. It never skips anything itself: the engine does.
 
 mod parser;
 
@@ -38,8 +38,8 @@ impl Asked {
         ("AllFailed", Self::AllFailed),
     ];
 
-    /// Whether asking this tolerates the step's failure.
-    fn tolerates(self) -> bool {
+    /// Whether asking this names the step's failure (rule R2).
+    fn names_failure(self) -> bool {
         matches!(self, Self::Failed | Self::Completed | Self::AllFailed)
     }
 
@@ -95,7 +95,7 @@ enum Node {
 /// use orlop_dag::when::Steps;
 /// let steps: Steps<'_> = [("build", []), ("scan", [])].into_iter().collect();
 /// let join = compile("build && scan.Failed", &steps)?;
-/// assert_eq!(join.tolerates().collect::<Vec<_>>(), ["scan"]);
+/// assert_eq!(join.named_failures().collect::<Vec<_>>(), ["scan"]);
 /// let both = |_: &str| SettledView { satisfied: true, failed: true, ..SettledView::default() };
 /// assert!(join.eval(&both));
 /// # Ok::<(), orlop_dag::when::SourceError>(())
@@ -105,7 +105,7 @@ pub struct Depends {
     root: Node,
     /// Each named step once, in the order of first mention.
     steps: Vec<Box<str>>,
-    tolerated: BTreeSet<Box<str>>,
+    failures: BTreeSet<Box<str>>,
 }
 
 /// Checks the text of a `depends` field.
@@ -129,9 +129,9 @@ impl Depends {
         self.steps.iter().map(AsRef::as_ref)
     }
 
-    /// The steps whose failure this join tolerates, in name order: those asked for Failed, Completed or AllFailed.
-    pub fn tolerates(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.tolerated.iter().map(AsRef::as_ref)
+    /// The steps whose failure this join names, in name order: those asked for Failed, Completed or AllFailed.
+    pub fn named_failures(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.failures.iter().map(AsRef::as_ref)
     }
 
     /// Whether the step may run.

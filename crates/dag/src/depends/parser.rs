@@ -25,7 +25,7 @@ struct Parser<'s> {
     depth: usize,
     indices: BTreeMap<&'s str, usize>,
     names: Vec<Box<str>>,
-    tolerated: BTreeSet<Box<str>>,
+    failures: BTreeSet<Box<str>>,
 }
 
 /// Parses and checks a join.
@@ -38,12 +38,12 @@ pub(super) fn parse(source: &str, steps: &Steps<'_>) -> Result<Depends, SourceEr
         depth: 0,
         indices: BTreeMap::new(),
         names: Vec::new(),
-        tolerated: BTreeSet::new(),
+        failures: BTreeSet::new(),
     };
     parser.advance()?;
     let root = parser.any()?;
     match parser.token {
-        Token::End => Ok(Depends { root, steps: parser.names, tolerated: parser.tolerated }),
+        Token::End => Ok(Depends { root, steps: parser.names, failures: parser.failures }),
         Token::Close => Err(SourceError::new(parser.span, "`)` without `(`")),
         _ => Err(parser.unexpected("&& or || between steps")),
     }
@@ -157,8 +157,8 @@ impl<'s> Parser<'s> {
             },
         };
         self.advance()?;
-        if asked.tolerates() {
-            self.tolerated.insert(step.into());
+        if asked.names_failure() {
+            self.failures.insert(step.into());
         }
         let next = self.names.len();
         let index = *self.indices.entry(step).or_insert(next);

@@ -1,4 +1,4 @@
-//! Tests of R35: the grammar, what each suffix asks, tolerated failures, refusals and limits.
+//! Tests of R35: the grammar, what each suffix asks, named failures, refusals and limits.
 
 use super::{Depends, MAX_LEVELS, MAX_SOURCE, SettledView, compile};
 use crate::when::{SourceError, Steps};
@@ -56,7 +56,7 @@ fn r35_names_may_hold_dashes_and_dots_and_the_longest_is_read() {
     ] {
         assert_eq!(join(source).references().collect::<Vec<_>>(), [named], "{source}");
     }
-    assert_eq!(join("s.Failed").tolerates().count(), 0);
+    assert_eq!(join("s.Failed").named_failures().count(), 0);
 }
 
 #[test]
@@ -80,11 +80,11 @@ fn r35_each_suffix_asks_its_own_question() {
 }
 
 #[test]
-fn r35_failed_completed_and_all_failed_tolerate_the_failure() {
+fn failed_completed_and_all_failed_name_the_failure() {
     let all = join("a.Failed || !scan.Completed && build-image.AllFailed || b.Succeeded || s.Failed || b.AnySucceeded");
-    assert_eq!(all.tolerates().collect::<Vec<_>>(), ["a", "build-image", "scan"]);
+    assert_eq!(all.named_failures().collect::<Vec<_>>(), ["a", "build-image", "scan"]);
     assert_eq!(all.references().collect::<Vec<_>>(), ["a", "scan", "build-image", "b", "s.Failed"]);
-    assert_eq!(join("a && b.Skipped && scan.Omitted").tolerates().count(), 0);
+    assert_eq!(join("a && b.Skipped && scan.Omitted").named_failures().count(), 0);
 }
 
 const WRONG: &[&str] = &[

@@ -6,6 +6,8 @@ use orlop_core::attempt::Address;
 use orlop_core::machine::Named as _;
 use orlop_core::machine::step::{StepOutcome, StepState};
 use orlop_core::spec::status::StepOutputs;
+use orlop_core::spec::step::FlowFact;
+use orlop_core::time::GoDuration;
 
 use super::state::{Node, State};
 use crate::params::{Counters, Document, InputSource, JsonPathRef, Lookup, QueryError, Scope, gather, input_source};
@@ -138,6 +140,52 @@ fn halted_unit<'a>(state: &'a State, at: Address, cause: &'a str) -> Effective<'
     }
 }
 
+/// Failures that are told of.
+const FAILURES: usize = 20;
+
+/// A fact of the flow as a text. Those that are known in `finally` only are empty before.
+#[must_use]
+pub fn flow_fact(plan: &Plan, state: &State, fact: FlowFact) -> String {
+    let flow = &state.flow;
+    match fact {
+        FlowFact::Outcome => outcome(state).unwrap_or_default().to_owned(),
+        FlowFact::Failures if flow.outcome.is_none() => String::new(),
+        FlowFact::Failures => failures(plan, state).to_string(),
+        FlowFact::Duration => {
+            flow.started.map(|started| GoDuration::new(flow.now.since(started)).to_string()).unwrap_or_default()
+        }
+        FlowFact::Name => flow.meta.name.clone(),
+        // There is no page that could be named here.
+        FlowFact::Url => String::new(),
+    }
+}
+
+/// How the steps came out, once they have.
+fn outcome(state: &State) -> Option<&'static str> {
+    state.flow.outcome.as_ref().map(|outcome| if outcome.good { "Succeeded" } else { "Failed" })
+}
+
+/// The first steps and instances that failed, less those that a halt has cut off.
+fn failures(plan: &Plan, state: &State) -> serde_json::Value {
+    let main = u32::try_from(plan.main_len()).unwrap_or(u32::MAX);
+    let units = (0..main).flat_map(|step| match state.groups.get(&step) {
+        Some(group) if !group.nodes.is_empty() => {
+            (0_u32..).zip(&group.nodes).map(|(item, _)| Address::instance(step, item)).collect()
+        }
+        _ => vec![Address::step(step)],
+    });
+    let failed =
+        units.filter_map(|at| Some((at, state.node(at).filter(|node| node.failed() && !node.was_cancelled())?)));
+    let told = failed.take(FAILURES).map(|(at, node)| {
+        serde_json::json!({
+            "step": plan.instance_name(at),
+            "reason": node.reason.as_deref().unwrap_or_default(),
+            "message": node.message.as_deref().unwrap_or_default(),
+        })
+    });
+    told.collect()
+}
+
 /// A run as the condition of one unit sees it.
 pub(super) struct View<'a> {
     plan: &'a Plan,
@@ -183,6 +231,7 @@ impl<'a> View<'a> {
         let input = inputs.iter().find(|input| input.name == name)?;
         match input_source(input).ok()? {
             InputSource::Value(text) => Some(text.to_owned()),
+            InputSource::Flow(fact) => Some(flow_fact(self.plan, self.state, fact)),
             InputSource::Path(path) => read_path(self.plan, self.state, &path.to_string()).ok(),
             _ => None,
         }
@@ -250,7 +299,7 @@ impl Facts for View<'_> {
     }
 
     fn flow_outcome(&self) -> Option<&str> {
-        self.state.flow.outcome.as_ref().map(|outcome| if outcome.good { "Succeeded" } else { "Failed" })
+        outcome(self.state)
     }
 
     fn flow_label(&self, key: &str) -> Option<&str> {

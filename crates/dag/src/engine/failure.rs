@@ -156,7 +156,8 @@ impl Call<'_> {
     pub(super) fn fail_for_good(&mut self, at: Address, why: Text, message: String) {
         let text = format!("step {} failed: {why}: {message}", self.plan.instance_name(at));
         self.settle_failed(at, why, message);
-        if self.plan.tolerates(at.step) && !fault(Fault::TolerateNothing) {
+        let meaning = self.plan.failure(at.step);
+        if meaning.tolerated && !fault(Fault::TolerateNothing) {
             return;
         }
         if self.is_finally(at) {
@@ -168,6 +169,10 @@ impl Call<'_> {
         }
         if self.state.halted(false).is_none() || !fault(Fault::ForgetLateFailure) {
             self.add_cause(reason::FLOW_FAILED.into(), text);
+        }
+        // Who named the failure is to run.
+        if meaning.named && !fault(Fault::NamedHalts) {
+            return;
         }
         let cancels = match self.plan.policy().failure {
             FailurePolicy::Continue => return,

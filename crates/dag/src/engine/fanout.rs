@@ -53,7 +53,28 @@ impl Call<'_> {
         if count == 0 {
             self.settle_empty(at);
         } else {
+            self.settle_imported(step);
             self.decide_instances(step, 0..count);
+        }
+    }
+
+    /// An instance succeeded in the flow this one repeats: it is settled as soon as its fan-out begins.
+    pub(super) fn import_instance(&mut self, step: u32, item: u32, outputs: &StepOutputs) {
+        let waits = matches!(self.state.nodes.get(step as usize), Some(node) if !node.state.is_settled());
+        let listed = self.plan.get(step).and_then(|step| Some(step.fan_out.as_ref()?.listed));
+        let exists = listed.is_some_and(|listed| item < listed.unwrap_or(u32::MAX));
+        if waits && exists && !self.state.groups.contains_key(&step) {
+            self.state.flow.imports.entry(step).or_default().insert(item, outputs.clone());
+        }
+    }
+
+    fn settle_imported(&mut self, step: u32) {
+        for (item, outputs) in self.state.flow.imports.remove(&step).unwrap_or_default() {
+            let at = Address::instance(step, item);
+            let Some(node) = self.state.node_mut(at) else { continue };
+            node.outputs = (!outputs.is_empty()).then(|| Box::new(outputs));
+            self.settle(at, StepOutcome::Succeeded, Some(reason::REUSED.into()), None);
+            self.state.index.unqueue(self.plan, at);
         }
     }
 
@@ -70,7 +91,8 @@ impl Call<'_> {
         }
         for item in items {
             let at = Address::instance(step, item);
-            if self.halts.is_empty() && !self.condition_holds(at) {
+            let open = self.state.node(at).is_some_and(|node| !node.state.is_settled());
+            if open && self.halts.is_empty() && !self.condition_holds(at) {
                 self.state.index.unqueue(self.plan, at);
             }
         }

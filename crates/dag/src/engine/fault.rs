@@ -71,11 +71,15 @@ pub enum Fault {
     HastyDeletion,
     /// A fan-out with a skipped instance satisfies under the policy Strict.
     LenientGroups,
+    /// A failure that a join names halts the flow.
+    NamedHalts,
+    /// A failure that a join names satisfies every dependent.
+    NamedSatisfies,
 }
 
 impl Fault {
     /// All faults.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 35] = [
         Self::SettleTwice,
         Self::StartAfterHalt,
         Self::FailureSatisfies,
@@ -109,6 +113,8 @@ impl Fault {
         Self::ThawKeepsTimer,
         Self::HastyDeletion,
         Self::LenientGroups,
+        Self::NamedHalts,
+        Self::NamedSatisfies,
     ];
 
     /// Switches this fault on for the calling thread, and every other off; none switches all off.

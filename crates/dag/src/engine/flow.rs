@@ -71,6 +71,7 @@ pub(super) fn blank(plan: &Plan, meta: &FlowMeta, now: Time) -> State {
         attempts_ended: 0,
         fenced: 0,
         conditions: BTreeMap::new(),
+        imports: BTreeMap::new(),
     };
     let nodes = vec![Node::default(); plan.len()];
     let groups = BTreeMap::new();
@@ -142,10 +143,16 @@ impl Call<'_> {
     /// A step was settled in the flow this one repeats (rule R39). Steps that were skipped by their own condition are not
     /// imported: the condition is evaluated again, over the same values.
     pub(super) fn import(&mut self, at: Address, outputs: &StepOutputs) {
+        // `finally` always runs again.
+        if self.is_finally(at) || self.halted(at).is_some() {
+            return;
+        }
+        if let Some(item) = at.item {
+            return self.import_instance(at.step.0, item, outputs);
+        }
         let waiting = self.state.flow.started.is_none()
             && self.state.node(at).is_some_and(|node| node.state == StepState::Waiting);
-        // `finally` always runs again.
-        if !waiting || at.item.is_some() || self.is_finally(at) || self.halted(at).is_some() {
+        if !waiting {
             return;
         }
         if let Some(node) = self.state.node_mut(at) {

@@ -47,7 +47,7 @@ use crate::plan::Plan;
 
 pub use bare::{held, refused, terminated};
 pub use explain::{Because, Explainer, Explanation, Waited, explain};
-pub use facts::{ReadError, read_path};
+pub use facts::{ReadError, flow_fact, read_path};
 pub use fault::Fault;
 pub use flow::init;
 pub use phrase::last_word;

@@ -86,14 +86,23 @@ impl Call<'_> {
     fn check_size(&mut self, outputs: &StepOutputs) -> Result<(), (Text, String)> {
         let bytes = bytes_of(outputs);
         let total = self.state.flow.output_bytes.saturating_add(bytes);
+        let largest = || {
+            let largest = sizes(outputs).max_by_key(|(_, bytes)| *bytes);
+            largest.map(|(what, bytes)| format!("{what} takes {bytes}")).unwrap_or_default()
+        };
         if bytes > STEP_OUTPUTS_MAX {
-            let message =
-                format!("the outputs take {bytes} bytes, a step may record {STEP_OUTPUTS_MAX}; use an artifact");
+            let message = format!(
+                "{} bytes of {bytes}, and a step may record {STEP_OUTPUTS_MAX} in all; hand it on as an artifact",
+                largest()
+            );
             return Err((reason::OUTPUT_TOO_LARGE.into(), message));
         }
         if total > FLOW_OUTPUTS_MAX {
-            let message =
-                format!("all outputs together take {total} bytes, a flow may record {FLOW_OUTPUTS_MAX}; use artifacts");
+            let message = format!(
+                "all outputs of the flow together take {total} bytes, and it may record {FLOW_OUTPUTS_MAX}; here {} bytes: hand \
+                 it on as an artifact",
+                largest()
+            );
             return Err((reason::OUTPUT_TOO_LARGE.into(), message));
         }
         if self.state.flow.output_bytes < FLOW_OUTPUTS_NEAR && total >= FLOW_OUTPUTS_NEAR {
@@ -106,7 +115,15 @@ impl Call<'_> {
 
 /// Bytes of recorded values.
 fn bytes_of(outputs: &StepOutputs) -> u64 {
+    sizes(outputs).map(|(_, bytes)| bytes).sum()
+}
+
+/// Recorded values as people know them, with their bytes.
+fn sizes(outputs: &StepOutputs) -> impl Iterator<Item = (String, u64)> {
     let length = |text: &String| u64::try_from(text.len()).unwrap_or(u64::MAX);
-    let values = outputs.parameters.iter().map(|output| length(&output.value));
-    values.chain(outputs.projections.values().map(length)).sum()
+    let values =
+        outputs.parameters.iter().map(move |output| (format!("output `{}`", output.name), length(&output.value)));
+    let read =
+        outputs.projections.iter().map(move |(path, value)| (format!("what others read at `{path}`"), length(value)));
+    values.chain(read)
 }

@@ -198,7 +198,7 @@ impl Call<'_> {
     fn failed_untolerated(&self, name: &str) -> bool {
         self.plan.index_of(name).is_some_and(|step| {
             let at = Address { step, item: None };
-            let tolerated = self.plan.tolerates(step);
+            let tolerated = self.plan.failure(step).tolerated;
             self.state.node(at).is_some_and(|node| is_failure_rooted(node) && !(node.failed() && tolerated))
         })
     }
@@ -210,9 +210,11 @@ impl Call<'_> {
         let Some(node) = self.state.node(at) else { return SettledView::default() };
         let own = node.reason.as_deref() == Some(reason::CONDITION_FALSE);
         let skipped = node.state == StepState::SKIPPED;
-        let reused = node.reason.as_deref() == Some(reason::REUSED);
         let group = self.state.index.groups.get(&step.0);
-        let total = self.state.groups.get(&step.0).map_or(0, |group| group.nodes.len());
+        let instances = self.state.groups.get(&step.0).map_or(&[][..], |group| &group.nodes);
+        let total = instances.len();
+        let is_reused = |node: &Node| node.reason.as_deref() == Some(reason::REUSED);
+        let reused = is_reused(node) || instances.iter().any(is_reused);
         SettledView {
             satisfied: self.state.is_satisfied(self.plan, at),
             succeeded: node.state == StepState::SUCCEEDED,

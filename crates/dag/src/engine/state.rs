@@ -101,6 +101,9 @@ pub(super) struct Flow {
     pub(super) attempts_ended: u64,
     pub(super) fenced: u64,
     pub(super) conditions: BTreeMap<Text, (ConditionStatus, Time)>,
+    /// What instances hand over whose fan-out has not begun (rule R39), by step and index.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) imports: BTreeMap<u32, BTreeMap<u32, StepOutputs>>,
 }
 
 /// Which part of the flow is under way.
@@ -327,7 +330,10 @@ impl State {
                     || fault(Fault::LenientGroups)
                     || self.index.groups.get(&at.step.0).is_none_or(|group| group.skipped == 0)
             }
-            StepState::Done(StepOutcome::Failed) => plan.tolerates(at.step),
+            StepState::Done(StepOutcome::Failed) => {
+                let failure = plan.failure(at.step);
+                failure.satisfies || (failure.named && fault(Fault::NamedSatisfies))
+            }
             StepState::Done(StepOutcome::Skipped) => {
                 !strict && node.reason.as_deref() == Some(super::reason::CONDITION_FALSE)
             }

@@ -51,6 +51,11 @@ pub(crate) trait Data<'a>: Copy {
         0
     }
 
+    /// The text of a number or truth value as it is written in its file; none where there is no file.
+    fn written(self) -> Option<&'a str> {
+        None
+    }
+
     /// The value of a key of a mapping; null counts as absent, as in the Kubernetes API.
     fn member(self, key: &str) -> Option<Self> {
         self.entries().find(|(name, value)| *name == key && value.shape() != Shape::Null).map(|(_, value)| value)

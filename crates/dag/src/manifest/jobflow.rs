@@ -4,7 +4,7 @@
 use orlop_core::spec::flow::JobFlow;
 use serde_json::Value;
 
-use super::data::Data;
+use super::data::{Data, Shape};
 use super::decode::decode;
 use super::graph;
 use super::path::{FieldPath, Path, Segment};
@@ -39,13 +39,14 @@ const ABSENCES: [&str; 5] = ["V7", "V10", "V12", "V13", "2.4"];
 /// one.
 pub(super) fn read(root: Node<'_>, limits: &Limits) -> (Option<JobFlow>, Violations) {
     let mut found = Violations::new();
-    let mut misfits = walk(&mut found).check(root, "JobFlow", &Path::ROOT);
+    let document = Document { data: root, is_top: true };
+    let mut misfits = walk(&mut found).check(document, "JobFlow", &Path::ROOT);
     if misfits.fatal {
         return (None, found);
     }
     // What a manifest says about the state of a flow does not count.
     misfits.marks.extend(root.pair("status").map(|(_, status)| status.mark()));
-    match decode::<JobFlow>(root, &misfits.marks) {
+    match decode::<JobFlow>(document, &misfits.marks) {
         Ok(mut flow) => {
             check(&flow, (root, limits), &mut found);
             flow.spec = graph::check(flow.spec, &mut found);
@@ -65,6 +66,7 @@ pub(super) fn read(root: Node<'_>, limits: &Limits) -> (Option<JobFlow>, Violati
 /// Everything wrong with the object.
 pub fn read_object(object: &Value, limits: &Limits) -> Result<(JobFlow, Violations), Violations> {
     let mut found = Violations::new();
+    let object = Document { data: object, is_top: true };
     let misfits = walk(&mut found).check(object, "JobFlow", &Path::ROOT);
     if misfits.fatal || !misfits.marks.is_empty() {
         return Err(found);
@@ -79,6 +81,36 @@ pub fn read_object(object: &Value, limits: &Limits) -> Result<(JobFlow, Violatio
             found.error("1.2", &Path::ROOT, || format!("the object is no flow: {error}"));
             Err(found)
         }
+    }
+}
+
+/// A document without its members `x-…`, which are a place for anchors.
+#[derive(Clone, Copy)]
+struct Document<D> {
+    data: D,
+    is_top: bool,
+}
+
+impl<'d, D: Data<'d>> Data<'d> for Document<D> {
+    fn shape(self) -> Shape<'d> {
+        self.data.shape()
+    }
+
+    fn items(self) -> impl Iterator<Item = Self> {
+        self.data.items().map(|data| Self { data, is_top: false })
+    }
+
+    fn entries(self) -> impl Iterator<Item = (&'d str, Self)> {
+        let kept = move |(name, _): &(&str, D)| !(self.is_top && name.starts_with("x-"));
+        self.data.entries().filter(kept).map(|(name, data)| (name, Self { data, is_top: false }))
+    }
+
+    fn mark(self) -> u32 {
+        self.data.mark()
+    }
+
+    fn written(self) -> Option<&'d str> {
+        self.data.written()
     }
 }
 

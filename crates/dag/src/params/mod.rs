@@ -28,10 +28,12 @@ pub use self::path::{
     FUNCTIONS_MAX, JsonPathRef, NESTING_MAX, PATH_MAX, Path, PathError, QueryError, STEPS_MAX, TypeFault,
 };
 pub use self::placeholder::{Notation, Placeholder, scan, sole};
+pub(crate) use self::scope::member_of;
 pub use self::scope::{Lookup, Scope};
 pub use self::secret::{VARIABLE_PREFIX, misplaced_secrets};
 pub use self::source::{
     FlowSource, InputSource, NO_STEP_WARNING, OutputSource, SourceFault, flow_source, input_source, output_source,
 };
+pub(crate) use self::substitute::texts_with;
 pub use self::substitute::{Fault, INSERTED_MAX, SubstituteError, Use, names_in, names_in_text, uses_in};
 pub use self::text::{TEXT_MAX, TextTooLarge, text_of};

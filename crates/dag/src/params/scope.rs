@@ -97,7 +97,14 @@ impl Scope {
                 return plain(Some(item));
             }
             if let Some(field) = item_field(name) {
-                return plain(item.as_object().and_then(|members| members.get(field)));
+                return match member_of(item, field) {
+                    Some(Cow::Borrowed(value)) => plain(Some(value)),
+                    Some(Cow::Owned(value)) => match plain(Some(&value)) {
+                        Lookup::Plain(text) => Lookup::Plain(Cow::Owned(text.into_owned())),
+                        _ => Lookup::Unresolved,
+                    },
+                    None => Lookup::Unresolved,
+                };
             }
         }
         match self.bindings.get(name) {
@@ -105,6 +112,17 @@ impl Scope {
             Some(Binding::Secret(secret)) => Lookup::Secret(secret),
             None => Lookup::Unresolved,
         }
+    }
+}
+
+/// A field of an item: of an object, or of a text that holds one, as outputs of a step do.
+pub(crate) fn member_of<'v>(item: &'v Value, field: &str) -> Option<Cow<'v, Value>> {
+    match item {
+        Value::String(text) if text.trim_start().starts_with('{') => {
+            let mut members: serde_json::Map<String, Value> = serde_json::from_str(text).ok()?;
+            members.remove(field).map(Cow::Owned)
+        }
+        item => item.get(field).map(Cow::Borrowed),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use orlop_core::spec::flow::FlowParameter;
 use orlop_core::spec::meta::KeyRef;
-use orlop_core::spec::step::{InputParameter, OutputParameter};
+use orlop_core::spec::step::{FlowFact, InputParameter, OutputParameter};
 
 use super::path::{JsonPathRef, Path, PathError};
 
@@ -22,6 +22,8 @@ pub enum InputSource<'p> {
     ConfigMap(&'p KeyRef),
     /// A key of a Secret.
     Secret(&'p KeyRef),
+    /// A fact of the flow itself.
+    Flow(FlowFact),
 }
 
 /// The source of a parameter of the flow.
@@ -89,13 +91,17 @@ pub fn input_source(parameter: &InputParameter) -> Result<InputSource<'_>, Sourc
         (Some(_), Some(_)) => return Err(SourceFault::Both),
         (None, Some(from)) => from,
     };
-    match (&from.json_path, &from.config_map_key_ref, &from.secret_key_ref) {
-        (Some(path), None, None) => Ok(InputSource::Path(JsonPathRef::parse(path)?)),
-        (None, Some(key_ref), None) => complete(key_ref, "configMapKeyRef").map(InputSource::ConfigMap),
-        (None, None, Some(key_ref)) => complete(key_ref, "secretKeyRef").map(InputSource::Secret),
-        (path, config_map, secret) => Err(SourceFault::Sources {
-            found: usize::from(path.is_some()) + usize::from(config_map.is_some()) + usize::from(secret.is_some()),
-            allowed: "jsonPath, configMapKeyRef and secretKeyRef",
+    match (&from.json_path, &from.config_map_key_ref, &from.secret_key_ref, from.flow) {
+        (Some(path), None, None, None) => Ok(InputSource::Path(JsonPathRef::parse(path)?)),
+        (None, Some(key_ref), None, None) => complete(key_ref, "configMapKeyRef").map(InputSource::ConfigMap),
+        (None, None, Some(key_ref), None) => complete(key_ref, "secretKeyRef").map(InputSource::Secret),
+        (None, None, None, Some(fact)) => Ok(InputSource::Flow(fact)),
+        (path, config_map, secret, flow) => Err(SourceFault::Sources {
+            found: [path.is_some(), config_map.is_some(), secret.is_some(), flow.is_some()]
+                .into_iter()
+                .map(usize::from)
+                .sum(),
+            allowed: "jsonPath, configMapKeyRef, secretKeyRef and flow",
         }),
     }
 }
@@ -172,8 +178,8 @@ mod tests {
         );
         insta::assert_snapshot!(input_fault(json!({})), @"the parameter has no value; give `value` or `valueFrom`");
         insta::assert_snapshot!(input_fault(json!({"value": "", "valueFrom": {}})), @"the parameter has both `value` and `valueFrom`; keep one");
-        insta::assert_snapshot!(input_fault(json!({"valueFrom": {}})), @"`valueFrom` has 0 sources; give exactly one of jsonPath, configMapKeyRef and secretKeyRef");
-        insta::assert_snapshot!(input_fault(json!({"valueFrom": {"jsonPath": "$.a", "secretKeyRef": key_ref}})), @"`valueFrom` has 2 sources; give exactly one of jsonPath, configMapKeyRef and secretKeyRef");
+        insta::assert_snapshot!(input_fault(json!({"valueFrom": {}})), @"`valueFrom` has 0 sources; give exactly one of jsonPath, configMapKeyRef, secretKeyRef and flow");
+        insta::assert_snapshot!(input_fault(json!({"valueFrom": {"jsonPath": "$.a", "secretKeyRef": key_ref}})), @"`valueFrom` has 2 sources; give exactly one of jsonPath, configMapKeyRef, secretKeyRef and flow");
         insta::assert_snapshot!(input_fault(json!({"valueFrom": {"secretKeyRef": {"name": "", "key": "k"}}})), @"`valueFrom.secretKeyRef` lacks `name` or `key`; give both");
         insta::assert_snapshot!(input_fault(json!({"valueFrom": {"configMapKeyRef": {"name": "n", "key": ""}}})), @"`valueFrom.configMapKeyRef` lacks `name` or `key`; give both");
     }

@@ -155,6 +155,17 @@ pub fn uses_in(tree: &Value) -> Vec<Use<'_>> {
     uses
 }
 
+/// The texts of a tree that have a mark, with their fields, in document order.
+pub(crate) fn texts_with<'t>(tree: &'t Value, marks: &[char]) -> Vec<(String, &'t str)> {
+    let mut texts = Vec::new();
+    for_each_text(tree, |place, text| {
+        if text.contains(marks) {
+            texts.push((Place(place).to_string(), text));
+        }
+    });
+    texts
+}
+
 /// The names a tree uses.
 #[must_use]
 pub fn names_in(tree: &Value) -> BTreeSet<&str> {

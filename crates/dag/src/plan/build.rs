@@ -9,8 +9,9 @@ use orlop_core::spec::flow::{FlowParameter, FlowSpec};
 use orlop_core::spec::step::{InputParameter, Step};
 
 use super::graph::{Edge, EdgeList, Graph};
-use super::{FanOut, Plan, Policy, StepPlan};
+use super::{FailureMeaning, FanOut, Plan, Policy, StepPlan};
 use crate::depends::{self, Depends};
+use crate::params::Path;
 use crate::when::{self, Condition, Parameters, Scope, Secrecy, Steps};
 
 /// Default limit of a `finally` attempt (rule R36).
@@ -39,7 +40,8 @@ struct Builder<'a> {
     scope: Steps<'a>,
     parameters: Parameters<'a>,
     edges: EdgeList,
-    tolerated: Vec<u32>,
+    /// Steps, each with a step whose join names its failure.
+    named: BTreeSet<(u32, u32)>,
     projections: BTreeMap<u32, Vec<String>>,
     /// Those of `projections`, to find them.
     projected: BTreeSet<(u32, &'a str)>,
@@ -54,12 +56,8 @@ pub(super) fn build(spec: Arc<FlowSpec>) -> Result<Plan, Vec<PlanError>> {
         steps.push(builder.step(u32::try_from(number).unwrap_or(u32::MAX), step, number >= main));
     }
     builder.finish_edges();
-    let Builder { index, edges, tolerated, projections, mut errors, .. } = builder;
-    for step in tolerated {
-        if let Some(step) = steps.get_mut(step as usize) {
-            step.tolerated = true;
-        }
-    }
+    let Builder { index, edges, named, projections, mut errors, .. } = builder;
+    set_failures(&mut steps, &edges, &named);
     for (step, paths) in projections {
         if let Some(step) = steps.get_mut(step as usize) {
             step.projections = paths;
@@ -113,7 +111,7 @@ impl<'a> Builder<'a> {
             scope: Steps::new(),
             parameters: Parameters::new(),
             edges: Vec::new(),
-            tolerated: Vec::new(),
+            named: BTreeSet::new(),
             projections: BTreeMap::new(),
             projected: BTreeSet::new(),
             errors: Vec::new(),
@@ -146,15 +144,12 @@ impl<'a> Builder<'a> {
         let join = self.join(number, step, finally);
         let condition = self.condition(number, step, finally);
         self.references(number, step, finally);
-        if step.continue_on_failure == Some(true) {
-            self.tolerated.push(number);
-        }
         let given = step.timeout_millis.map(Duration::from_millis).or_else(|| seconds(step.timeout_seconds));
         StepPlan {
             name: Arc::from(step.name.as_str()),
             manual: step.is_manual(),
             finally,
-            tolerated: false,
+            failure: FailureMeaning { satisfies: step.continue_on_failure == Some(true), ..FailureMeaning::default() },
             retry: step.retry_policy.as_ref().map(|policy| Box::new((policy.retries(), policy.formula()))),
             timeout: given.or(finally.then_some(FINALLY_TIMEOUT)),
             join,
@@ -178,8 +173,8 @@ impl<'a> Builder<'a> {
                 for name in join.references() {
                     self.depend(number, name, finally, "depends");
                 }
-                let tolerated: Vec<u32> = join.tolerates().filter_map(|name| self.index.get(name).copied()).collect();
-                self.tolerated.extend(tolerated);
+                let named = join.named_failures().filter_map(|name| self.index.get(name).copied());
+                self.named.extend(named.map(|source| (source, number)));
                 Some(Box::new(join))
             }
             Err(error) => {
@@ -243,7 +238,7 @@ impl<'a> Builder<'a> {
         if finally {
             scope = scope.in_finally();
         }
-        match when::compile(source, &scope) {
+        match when::compile(source, &scope).and_then(Condition::decidable) {
             Ok(condition) => {
                 let steps: Vec<String> = condition.references().steps().map(str::to_owned).collect();
                 for name in steps {
@@ -278,6 +273,10 @@ impl<'a> Builder<'a> {
 
     fn project(&mut self, number: u32, source: &str, path: &'a str, finally: bool, member: &str) {
         self.refer(number, source, finally, member);
+        // What a step has recorded by name is read there, and not recorded twice.
+        if Path::parse(path).is_ok_and(|path| path.first_member() == Some("outputs")) {
+            return;
+        }
         if let Some(source) = self.index.get(source).copied()
             && self.projected.insert((source, path))
         {
@@ -289,6 +288,24 @@ impl<'a> Builder<'a> {
     fn finish_edges(&mut self) {
         self.edges.sort_unstable_by_key(|(source, edge)| (*source, edge.target(), edge.is_reference()));
         self.edges.dedup_by_key(|(source, edge)| (*source, edge.target()));
+    }
+}
+
+/// What the failure of each step means (rule R2): a dependent that does not name it leaves it untolerated.
+fn set_failures(steps: &mut [StepPlan], edges: &EdgeList, named: &BTreeSet<(u32, u32)>) {
+    let mut unnamed = vec![false; steps.len()];
+    for (source, edge) in edges.iter().filter(|(_, edge)| !edge.is_reference()) {
+        if let Some(unnamed) = unnamed.get_mut(*source as usize) {
+            *unnamed |= !named.contains(&(*source, edge.target()));
+        }
+    }
+    for (source, _) in named {
+        if let Some(step) = steps.get_mut(*source as usize) {
+            step.failure.named = true;
+        }
+    }
+    for (step, unnamed) in steps.iter_mut().zip(unnamed) {
+        step.failure.tolerated = step.failure.satisfies || (step.failure.named && !unnamed);
     }
 }
 

@@ -23,7 +23,7 @@ pub use build::PlanError;
 pub(crate) use build::input_secrecy;
 pub(crate) use graph::{Edge, Graph};
 pub use rank::Ranks;
-pub(crate) use step::{FanOut, StepPlan};
+pub(crate) use step::{FailureMeaning, FanOut, StepPlan};
 
 /// A planned flow.
 #[derive(Debug)]
@@ -181,10 +181,9 @@ impl Plan {
         self.get(step.0).map_or(&[], |step| &step.projections)
     }
 
-    /// Whether the failure of a step is tolerated (rule R2).
-    #[must_use]
-    pub fn tolerates(&self, step: StepIndex) -> bool {
-        self.get(step.0).is_some_and(|step| step.tolerated)
+    /// What the failure of a step means to its dependents and to the flow.
+    pub(crate) fn failure(&self, step: StepIndex) -> FailureMeaning {
+        self.get(step.0).map(|step| step.failure).unwrap_or_default()
     }
 
     pub(crate) fn get(&self, step: u32) -> Option<&StepPlan> {

@@ -17,8 +17,8 @@ pub(crate) struct StepPlan {
     pub(crate) manual: bool,
     /// Whether it belongs to `finally`.
     pub(crate) finally: bool,
-    /// Whether its failure is tolerated (rule R2).
-    pub(crate) tolerated: bool,
+    /// What its failure means to others (rule R2).
+    pub(crate) failure: FailureMeaning,
     /// Retries allowed and the delay formula.
     pub(crate) retry: Option<Box<(u32, Backoff)>>,
     /// Limit of one attempt or approval.
@@ -33,6 +33,17 @@ pub(crate) struct StepPlan {
     pub(crate) projections: Vec<String>,
     /// Time its settled Job is kept, where the template says.
     pub(crate) forget_after: Option<Duration>,
+}
+
+/// What the failure of a step means to its dependents and to the flow.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FailureMeaning {
+    /// It satisfies dependents: the step has `continueOnFailure`.
+    pub(crate) satisfies: bool,
+    /// The `depends` of a step names it, so that it halts nothing.
+    pub(crate) named: bool,
+    /// It leaves the flow's outcome alone: it satisfies, or the `depends` of every dependent names it.
+    pub(crate) tolerated: bool,
 }
 
 /// How a step fans out.

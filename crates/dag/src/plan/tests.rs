@@ -29,13 +29,13 @@ fn v12_twenty_thousand_wrong_references_are_all_told_and_the_first_with_a_sugges
 #[test]
 fn r28_twenty_thousand_paths_of_one_step_are_projected_once_each() {
     let reader = |number: usize| {
-        let path = |number: usize| json!({"name": "p", "valueFrom": {"jsonPath": format!("all:$.outputs.o{number}")}});
+        let path = |number: usize| json!({"name": "p", "valueFrom": {"jsonPath": format!("all:$.status.o{number}")}});
         json!({"name": format!("r{number}"), "inputs": {"parameters": [path(number), path(number / 2)]}})
     };
     let steps = std::iter::once(json!({"name": "all"})).chain((0..MANY).map(reader)).collect();
     let plan = Plan::build(spec(steps)).unwrap();
     let all = plan.index_of("all").unwrap();
     assert_eq!(plan.projections(all).len(), MANY);
-    assert_eq!(plan.projections(all)[..3], ["$.outputs.o0", "$.outputs.o1", "$.outputs.o2"]);
+    assert_eq!(plan.projections(all)[..3], ["$.status.o0", "$.status.o1", "$.status.o2"]);
     assert_eq!(plan.edges(), MANY);
 }

@@ -53,8 +53,8 @@ pub struct StepCase {
     pub when: Option<Condition>,
     /// Steps an input refers to.
     pub reads: Vec<usize>,
-    /// Whether its failure is tolerated by itself.
-    pub tolerated: bool,
+    /// Whether it has `continueOnFailure`.
+    pub continues: bool,
     /// How it is tried again.
     pub retry: Option<Retry>,
     /// Limit of an attempt or approval, in seconds.
@@ -174,16 +174,13 @@ impl Join {
         }
     }
 
-    /// Steps whose failure it tolerates.
-    pub fn tolerates(&self, into: &mut Vec<usize>) {
+    /// Whether it names the failure of a step.
+    #[must_use]
+    pub fn names_failure(&self, of: usize) -> bool {
         match self {
-            Self::Term(step, Ask::Failed | Ask::Completed | Ask::AllFailed) => into.push(*step),
-            Self::Term(..) => {}
-            Self::Not(inner) => inner.tolerates(into),
-            Self::And(a, b) | Self::Or(a, b) => {
-                a.tolerates(into);
-                b.tolerates(into);
-            }
+            Self::Term(step, ask) => *step == of && matches!(ask, Ask::Failed | Ask::Completed | Ask::AllFailed),
+            Self::Not(inner) => inner.names_failure(of),
+            Self::And(a, b) | Self::Or(a, b) => a.names_failure(of) || b.names_failure(of),
         }
     }
 
@@ -240,7 +237,7 @@ impl StepCase {
         if let Some(when) = &self.when {
             set("when", json!(when.text()));
         }
-        set("continueOnFailure", json!(self.tolerated));
+        set("continueOnFailure", json!(self.continues));
         if let Some(retry) = self.retry {
             let kind = if retry.doubles { "Exponential" } else { "Linear" };
             let jitter = if retry.jitter { 0.5 } else { 0.0 };
@@ -275,14 +272,29 @@ impl Case {
         self.steps.iter().filter(|step| !step.finally).count()
     }
 
-    /// Steps whose failure is tolerated.
+    /// For every dependent of a step, whether its join names the failure.
+    fn dependents(&self, of: usize) -> impl Iterator<Item = bool> {
+        self.steps.iter().filter_map(move |step| match &step.join {
+            Some(join) => {
+                let mut steps = Vec::new();
+                join.steps(&mut steps);
+                steps.contains(&of).then(|| join.names_failure(of))
+            }
+            None => step.needs.contains(&of).then_some(false),
+        })
+    }
+
+    /// Whether a join names the failure of a step.
     #[must_use]
-    pub fn tolerates(&self) -> Vec<bool> {
-        let mut named = Vec::new();
-        for join in self.steps.iter().filter_map(|step| step.join.as_ref()) {
-            join.tolerates(&mut named);
-        }
-        self.steps.iter().enumerate().map(|(at, step)| step.tolerated || named.contains(&at)).collect()
+    pub fn is_named(&self, step: usize) -> bool {
+        self.dependents(step).any(|names| names)
+    }
+
+    /// Whether the failure of a step is tolerated.
+    #[must_use]
+    pub fn tolerates(&self, step: usize) -> bool {
+        let continues = self.steps.get(step).is_some_and(|step| step.continues);
+        continues || (self.is_named(step) && self.dependents(step).all(|names| names))
     }
 
     /// The spec.

@@ -150,7 +150,7 @@ fn own(finally: bool, bytes: &mut Bytes<'_>) -> StepCase {
     StepCase {
         finally,
         manual,
-        tolerated: bytes.chance(60),
+        continues: bytes.chance(60),
         retry,
         timeout: bytes.chance(90).then(|| count(bytes.below(6)) + 1),
         parallelism: bytes.chance(60).then(|| count(bytes.below(2)) + 1),

@@ -169,12 +169,13 @@ impl<'a> Laws<'a> {
         law(again || next, || format!("R11: attempt {attempt} of {at:?} starts after attempt {last}"))?;
         self.started.insert(at, attempt);
         let Some(case) = self.case.steps.get(at.step.0 as usize) else { return Ok(()) };
-        let tolerates = self.case.tolerates();
         for need in &case.needs {
             let step = status.steps.iter().find(|step| step.name == name(*need));
             let satisfied = step.is_some_and(|step| match step.phase {
                 StepPhase::Succeeded => true,
-                StepPhase::Failed => step.reason != "RetryScheduled" && tolerates.get(*need) == Some(&true),
+                StepPhase::Failed => {
+                    step.reason != "RetryScheduled" && self.case.steps.get(*need).is_some_and(|need| need.continues)
+                }
                 StepPhase::Skipped => step.reason == "ConditionFalse" && self.case.skip == SkipPolicy::Lenient,
                 _ => false,
             });

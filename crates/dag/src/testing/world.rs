@@ -97,8 +97,12 @@ impl World {
                 Some(FlowEvent::ResourcesFailed { reason: "ResourceConflict".into(), message: "taken".into() })
             }
             What::Resources => Some(FlowEvent::ResourcesReady { refs: vec![reference("r")] }),
-            What::Import => pick(&steps, op.pick)
-                .map(|step| FlowEvent::Import { at: Address::step(step), outputs: Box::new(StepOutputs::default()) }),
+            What::Import => pick(&steps, op.pick).map(|step| {
+                let fans_out = case.steps.get(step as usize).is_some_and(|step| step.items.is_some());
+                let item = (fans_out && op.arg & 3 > 0).then_some(u32::from(op.arg >> 2 & 3));
+                let at = item.map_or(Address::step(step), |item| Address::instance(step, item));
+                FlowEvent::Import { at, outputs: Box::new(StepOutputs::default()) }
+            }),
             What::Written => Some(FlowEvent::FinalStatusWritten),
         }
     }

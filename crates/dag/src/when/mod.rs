@@ -107,6 +107,32 @@ impl Condition {
         &self.references
     }
 
+    /// The condition, refused where it can only come out one way by mistake: constant text of a template keeps it from
+    /// ever being true or false, or a phase is compared with a word that no phase is.
+    ///
+    /// # Errors
+    ///
+    /// The text or word, and what to write.
+    pub fn decidable(self) -> Result<Self, SourceError> {
+        match &self.kind {
+            Kind::Constant(_) => {}
+            Kind::Expression(expression) => expression.check_words()?,
+            Kind::Template(template) => template.check_words()?,
+        }
+        let stray = match &self.kind {
+            Kind::Template(template) => template.stray_text(),
+            _ => None,
+        };
+        match stray {
+            None => Ok(self),
+            Some((text, span)) => {
+                let message = format!("the text {} outside the braces is neither true nor false", error::excerpt(text));
+                let help = "write a comparison without braces, or {{if VALUE}}true{{else}}false{{end}}";
+                Err(SourceError::new(span, message).with_help(help))
+            }
+        }
+    }
+
     /// Decides the condition. The engine calls it once, when the dependencies are satisfied and every step of
     /// [`references`](Self::references) is settled.
     ///

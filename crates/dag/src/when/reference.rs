@@ -1,6 +1,9 @@
 //! What a condition reads: one [`Reference`] per mention, and [`References`], their summary for the engine, which
 //! adds ordering edges (R26) and decides about evaluation per instance (R34). Never reads a value itself.
 
+use super::error::{SourceError, Span};
+use super::names::shortened;
+use super::suggest::did_you_mean;
 use super::types::Type;
 use std::collections::BTreeSet;
 
@@ -54,6 +57,32 @@ impl Reference {
             Self::Step { field: StepField::RetryCount, .. } => Type::Int,
             _ => Type::String,
         }
+    }
+}
+
+impl Reference {
+    /// The words it can be, where these are few.
+    fn words(&self) -> &'static [&'static str] {
+        match self {
+            Self::Step { field: StepField::Phase, .. } => {
+                &["Succeeded", "Failed", "Skipped", "Pending", "Running", "PendingApproval"]
+            }
+            Self::Flow(FlowField::Outcome) => &["Succeeded", "Failed"],
+            _ => &[],
+        }
+    }
+
+    /// Refuses to compare it with a word that it can never be: the comparison would always come out the same.
+    pub(crate) fn check_word(&self, word: &str, span: Span) -> Result<(), SourceError> {
+        let words = self.words();
+        if words.is_empty() || words.contains(&word) {
+            return Ok(());
+        }
+        let what = if matches!(self, Self::Flow(_)) { "outcome" } else { "phase" };
+        let help = did_you_mean(word, words.iter().copied());
+        let message = format!("there is no {what} `{}`", shortened(word));
+        Err(SourceError::new(span, message)
+            .with_help(help.unwrap_or_else(|| format!("use one of {}", words.join(", ")))))
     }
 }
 

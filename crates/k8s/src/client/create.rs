@@ -8,6 +8,7 @@ use orlop_core::id::dns1123_subdomain;
 use orlop_core::name::repeated;
 use orlop_core::spec::flow::{FlowSpec, JobFlow, RetryOf};
 use orlop_dag::params::{FlowSource, flow_source};
+use orlop_dag::repeat::may_repeat;
 use serde_json::Value;
 
 use super::{ClientError, FlowClient, first, text};
@@ -84,19 +85,19 @@ impl<A: Api> FlowClient<A> {
         let old = self.find(old).await?;
         let name = old.metadata.name.clone();
         let phase = old.status.as_ref().map(|status| status.phase).unwrap_or_default();
-        if !phase.is_terminal() {
-            return Err(ClientError::Conflict(format!("`{name}` has not ended: it is {phase}; retry it when it has")));
-        }
-        let known = |step: &String| old.spec.steps.iter().chain(&old.spec.finally).any(|known| known.name == *step);
+        may_repeat(&name, phase, &repeat.steps, repeat.force).map_err(ClientError::Conflict)?;
+        let spec = repeat.spec.unwrap_or(old.spec);
+        let known = |step: &String| spec.steps.iter().chain(&spec.finally).any(|known| known.name == *step);
         if let Some(step) = repeat.steps.iter().find(|step| !known(step)) {
             return Err(ClientError::NoStep { flow: name, what: "step", step: step.clone() });
         }
         let uid = old.metadata.uid.clone().unwrap_or_default();
-        let mut flow = JobFlow::new(&name, old.spec);
+        let mut flow = JobFlow::new(&name, spec);
         flow.metadata.labels = old.metadata.labels;
         flow.metadata.annotations = old.metadata.annotations;
         flow.metadata.annotations.retain(|key, _| !OF_ONE_RUN.iter().any(|prefix| key.starts_with(prefix)));
-        flow.spec.retry_of = Some(RetryOf { name: name.clone(), uid, steps: repeat.steps });
+        flow.spec.retry_of =
+            Some(RetryOf { name: name.clone(), uid, steps: repeat.steps, force: repeat.force.then_some(true) });
         flow.spec.stop = None;
         flow.spec.suspend = None;
         let (parameters, key) = (repeat.parameters, repeat.key);
@@ -126,6 +127,10 @@ const MOST: u32 = 1000;
 pub struct Repeat {
     /// Steps that run again too, with all that comes after them.
     pub steps: Vec<String>,
+    /// Whether a flow that Succeeded is repeated though no step is named.
+    pub force: bool,
+    /// A changed spec, in place of the old one.
+    pub spec: Option<FlowSpec>,
     /// Other values of parameters.
     pub parameters: BTreeMap<String, String>,
     /// Name of the new flow.

@@ -114,7 +114,7 @@ impl<A: Api> Controller<A> {
                 self.monitor.note(Note::Opened { flow: key, status: &whole });
                 told = Notices::after(&whole.steps);
                 named.extend(whole.steps.iter().filter_map(|step| Some(step.job_ref.as_ref()?.uid.clone())));
-                self.rebuild(&plan, &meta, &whole, now)
+                self.rebuild_with_imports(&flow, &plan, &meta, &whole).await?
             }
         };
         let mut memory = self.remember((plan, meta), (state, stored));

@@ -1,12 +1,15 @@
 //! The flow that a flow repeats (rule R39): it is read where it stands, and what it hands over is imported before the new one
 //! begins. Owns the questions asked about it; which steps run again is chosen elsewhere.
 
+use std::collections::BTreeMap;
+
+use orlop_core::effect::FlowEffect;
 use orlop_core::event::FlowEvent;
 use orlop_core::spec::flow::{JobFlow, RetryOf};
 use orlop_core::spec::status::FlowStatus;
-use orlop_dag::engine::{FlowMeta, reconstruct};
+use orlop_dag::engine::{FlowMeta, State, apply, reconstruct};
 use orlop_dag::plan::Plan;
-use orlop_dag::repeat::{Parent, imports};
+use orlop_dag::repeat::{Parent, Wanted, imports, may_repeat};
 
 use super::Controller;
 use super::open::OpenError;
@@ -21,7 +24,7 @@ impl<A: Api> Controller<A> {
         flow: &JobFlow,
         plan: &Plan,
     ) -> Result<Result<Vec<FlowEvent>, String>, OpenError> {
-        let Some(RetryOf { name, uid, steps }) = &flow.spec.retry_of else { return Ok(Ok(Vec::new())) };
+        let Some(RetryOf { name, uid, steps, force }) = &flow.spec.retry_of else { return Ok(Ok(Vec::new())) };
         let namespace = flow.metadata.namespace.as_deref().unwrap_or_default();
         let object = match self.api.send(&Request::get(Kind::JobFlow, namespace, name)).await {
             Ok(object) => object,
@@ -46,21 +49,40 @@ impl<A: Api> Controller<A> {
             return Ok(Err(format!("retryOf: flow `{name}` is not the one of uid `{uid}`; name the uid it has now")));
         }
         let status = match convert::status(&object) {
-            Ok(Some(status)) if status.phase.is_terminal() => status,
-            Ok(status) => {
-                let phase = status.map(|status| status.phase).unwrap_or_default();
-                return Ok(Err(format!("retryOf: flow `{name}` has not ended: it is {phase}; repeat it when it has")));
-            }
+            Ok(status) => status.unwrap_or_default(),
             Err(why) => return Ok(Err(unreadable(why))),
         };
-        self.parent_state(&old, status, (plan, steps)).await.map(|found| found.map_err(unreadable))
+        if let Err(why) = may_repeat(name, status.phase, steps, *force == Some(true)) {
+            return Ok(Err(format!("retryOf: {why}")));
+        }
+        // All values stand in the spec.
+        let wanted = Wanted { steps, parameters: &BTreeMap::new() };
+        self.parent_state(&old, status, plan, wanted).await.map(|found| found.map_err(unreadable))
+    }
+
+    /// The state of a flow, from its status and what it takes over: instances that are imported are not in a status before
+    /// their fan-out begins. What is known changes nothing, and where the parent is gone they run again.
+    pub(super) async fn rebuild_with_imports(
+        &self,
+        flow: &JobFlow,
+        plan: &Plan,
+        meta: &FlowMeta,
+        status: &FlowStatus,
+    ) -> Result<(State, Vec<FlowEffect>), OpenError> {
+        let now = self.now();
+        let (mut state, mut effects) = self.rebuild(plan, meta, status, now);
+        for event in self.handed_over(flow, plan).await?.unwrap_or_default() {
+            apply(plan, &mut state, &event, now, &mut effects);
+        }
+        Ok((state, effects))
     }
 
     async fn parent_state(
         &self,
         old: &JobFlow,
         status: FlowStatus,
-        (plan, again): (&Plan, &[String]),
+        plan: &Plan,
+        wanted: Wanted<'_>,
     ) -> Result<Result<Vec<FlowEvent>, String>, OpenError> {
         let meta = FlowMeta {
             uid: old.metadata.uid.clone().unwrap_or_default(),
@@ -79,6 +101,6 @@ impl<A: Api> Controller<A> {
             whole => whole?,
         };
         let state = reconstruct(&old_plan, &meta, (&whole, &[]), self.now(), &mut Vec::new());
-        Ok(Ok(imports(plan, Parent { plan: &old_plan, state: &state }, again)))
+        Ok(Ok(imports(plan, Parent { plan: &old_plan, state: &state }, wanted)))
     }
 }

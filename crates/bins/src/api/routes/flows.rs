@@ -165,10 +165,11 @@ async fn set_suspended(api: &Api, call: &Call, on: bool) -> Answer {
 
 /// POST /flows/{id}/retry
 pub(in super::super) async fn retry(api: Arc<Api>, call: Call) -> Answer {
-    let RetryFlow { steps, parameters, name } = call.json_or_default()?;
+    let RetryFlow { steps, force, definition, parameters, name } = call.json_or_default()?;
     let flow = api.flow(&call).await?;
     let (by, correlation_id) = (call.caller.name().to_owned(), Some(call.request_id.clone()));
-    accepted(api.flows.retry(&flow, Again { steps, parameters, name, by, correlation_id }).await?)
+    let again = Again { steps, force, definition, parameters, name, by, correlation_id };
+    accepted(api.flows.retry(&flow, again).await?)
 }
 
 /// DELETE /flows/{id}

@@ -86,6 +86,11 @@ pub(crate) struct CancelFlow {
 pub(crate) struct RetryFlow {
     /// Steps that run again too, with all that come after them
     pub(crate) steps: Vec<String>,
+    /// Repeat a flow that Succeeded though no step is named
+    pub(crate) force: bool,
+    /// A changed definition, in place of the old one: what it changes runs again
+    #[schema(value_type = Option<Object>)]
+    pub(crate) definition: Option<Value>,
     /// Other values of parameters
     pub(crate) parameters: BTreeMap<String, String>,
     /// Name of the new flow

@@ -7,6 +7,7 @@ use orlop_k8s::client::{Decided, Repeat};
 use super::super::control::{DecideArgs, Mode, NameArgs, SuspendArgs};
 use super::super::delete::DeleteArgs;
 use super::super::failure::{Exit, Failure};
+use super::super::manifest;
 use super::super::output;
 use super::super::retry::RetryArgs;
 use super::watch::{Watcher, is_older};
@@ -53,9 +54,15 @@ pub(super) async fn stop(args: NameArgs, graceful: bool) -> Result<Exit, Failure
 
 /// `orlop flow retry`
 pub(super) async fn retry(args: RetryArgs) -> Result<Exit, Failure> {
+    let spec = match &args.file {
+        Some(file) => Some(manifest::one(file, super::submit::limits(false), Some(&args.name))?.manifest.flow.spec),
+        None => None,
+    };
     let cluster = Cluster::of(&args.place).await?;
     let repeat = Repeat {
         steps: args.step,
+        force: args.force,
+        spec,
         parameters: args.param.into_iter().collect(),
         name: args.new_name,
         key: uuid::Uuid::new_v4().to_string(),

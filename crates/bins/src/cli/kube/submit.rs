@@ -24,16 +24,21 @@ use super::watch::{Watcher, late, within};
 use super::{Cluster, logs, show, status};
 use crate::host::control::caller;
 
+/// What a flow must keep to run in a cluster.
+pub(super) fn limits(strict: bool) -> Limits {
+    let mut limits = if strict { Limits::kubernetes().strict() } else { Limits::kubernetes() };
+    // Whether secrets may be text is the operator's to say, and its webhook's.
+    limits.secrets_as_text = true;
+    limits
+}
+
 /// The flow of a file, as it is to be created. Without a name it has one that follows from the key.
 fn order(
     file: &Path,
     (name, param, key): (Option<&str>, &[(String, String)], Option<&str>),
     strict: bool,
 ) -> Result<NewFlow, Failure> {
-    let mut limits = if strict { Limits::kubernetes().strict() } else { Limits::kubernetes() };
-    // Whether secrets may be text is the operator's to say, and its webhook's.
-    limits.secrets_as_text = true;
-    let loaded = manifest::one(file, limits, name)?;
+    let loaded = manifest::one(file, limits(strict), name)?;
     let key = key.map_or_else(|| uuid::Uuid::new_v4().to_string(), str::to_owned);
     let mut flow: JobFlow = loaded.manifest.flow.clone();
     flow.metadata.name = flow_name(&loaded.manifest, name, &sha256_hex(key.as_bytes(), 8));

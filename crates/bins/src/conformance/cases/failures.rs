@@ -21,7 +21,7 @@ fn cannot_start() -> Value {
 
 /// The cases.
 pub(super) fn cases() -> Vec<Case> {
-    [policies(), starting(), retrying(), limits()].concat()
+    [policies(), joins(), starting(), retrying(), limits()].concat()
 }
 
 fn starting() -> Vec<Case> {
@@ -102,6 +102,33 @@ fn policies() -> Vec<Case> {
             .play(When::step("a"), Play::exit(42))
             .ends(&[("a", "Failed/NonZeroExit")])
             .retried("a", 0)
+            .fails("FlowFailed"),
+    ]
+}
+
+/// A join that names a failure lets who named it run, and changes nothing for other dependents.
+fn joins() -> Vec<Case> {
+    vec![
+        Case::new("failure-handler", "R2 R3 R35")
+            .step("deploy", "exit 1", json!({}))
+            .step("promote", "true", json!({"dependencies": ["deploy"]}))
+            .step("alert", "true", json!({"depends": "deploy.Failed"}))
+            .play(When::step("deploy"), Play::exit(1))
+            .ends(&[("deploy", "Failed/NonZeroExit"), ("promote", "Skipped/DependencyFailed"), ("alert", "Succeeded")])
+            .fails("FlowFailed"),
+        Case::new("failure-handled-by-all", "R2 R35")
+            .step("deploy", "exit 1", json!({}))
+            .step("promote", "true", json!({"depends": "deploy && !deploy.Failed"}))
+            .step("alert", "true", json!({"depends": "deploy.Failed"}))
+            .play(When::step("deploy"), Play::exit(1))
+            .ends(&[("promote", "Skipped/DependsFalse"), ("alert", "Succeeded")]),
+        Case::new("diamond-of-joins", "R2 R35")
+            .step("b", "exit 1", json!({}))
+            .step("c", "true", json!({}))
+            .step("either", "true", json!({"depends": "b.Succeeded || (c && (b.Failed || b.Skipped))"}))
+            .step("both", "true", json!({"depends": "b && c"}))
+            .play(When::step("b"), Play::exit(1))
+            .ends(&[("c", "Succeeded"), ("either", "Succeeded"), ("both", "Skipped/DependencyFailed")])
             .fails("FlowFailed"),
     ]
 }

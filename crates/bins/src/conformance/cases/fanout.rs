@@ -25,6 +25,12 @@ pub(super) fn cases() -> Vec<Case> {
             .play(When::step("list"), Play::success().file("l", r#"["p","q"]"#))
             .ends(&[("fan", "Succeeded"), ("fan-i1", "Succeeded"), ("sum", "Succeeded")])
             .gives("sum", "s", r#"["p","q"]"#),
+        Case::new("fan-out-of-objects", "R34 R28")
+            .step("first", r#"printf '{"name":"%s","size":%s}' n${parameters.index} ${parameters.item} > /tmp/o"#, json!({"withItems": [7, 8], "outputs": output("o", "/tmp/o")}))
+            .step("second", "printf '%s' '${parameters.item.name}/${parameters.item.size}' > /tmp/o", json!({"withParam": "first:$.outputs.o", "outputs": output("o", "/tmp/o")}))
+            .play(When::step("first"), Play::success().file("o", r#"{"name":"n0","size":7}"#))
+            .ends(&[("second", "Succeeded"), ("second-i1", "Succeeded")])
+            .gives("second", "o", r#"["n0/7","n1/8"]"#),
         Case::new("fan-out-of-nothing", "R34")
             .step("fan", "exit 1", json!({"withItems": []}))
             .step("b", "true", json!({"dependencies": ["fan"]}))

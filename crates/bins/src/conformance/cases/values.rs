@@ -11,6 +11,17 @@ const NASTY: &str = "a 'b' \"c\" \\d $(e) `f` {{.parameters.x}} ${parameters.y}\
 /// The cases.
 pub(super) fn cases() -> Vec<Case> {
     vec![
+        Case::new("facts-of-the-flow", "R36")
+            .step("bad", "exit 3", json!({}))
+            .finally("tell", "printf '%s' '${parameters.failures}' | grep -q '\"step\":\"bad\"' && printf '%s' '${parameters.name} ${parameters.outcome}' > /tmp/o", json!({
+                "inputs": {"parameters": [
+                    {"name": "name", "valueFrom": {"flow": "name"}}, {"name": "outcome", "valueFrom": {"flow": "outcome"}},
+                    {"name": "failures", "valueFrom": {"flow": "failures"}}]},
+                "outputs": output("o", "/tmp/o")}))
+            .play(When::step("bad"), Play::exit(3))
+            .ends(&[("tell", "Succeeded")])
+            .gives("tell", "o", "facts-of-the-flow Failed")
+            .fails("FlowFailed"),
         Case::new("output-to-input", "R28 R30")
             .step("a", "echo hello > /tmp/o", json!({"outputs": output("o", "/tmp/o")}))
             .reading("b", "printf '%s' \"$V!\" > /tmp/p", with_input(json!({"name": "v", "valueFrom": {"jsonPath": "a: $.outputs.o"}})))

@@ -218,7 +218,100 @@ fn r39_retry_takes_steps_and_a_name() {
     assert_eq!(gave.code, 0, "{gave:?}");
     assert_eq!(phases(&bench.status("anew").unwrap()), "a=Succeeded/Reused b=Succeeded c=Succeeded/Reused");
     assert_eq!(bench.orlop(&["flow", "retry", "once", "--step", "nix"]).code, 4);
-    assert_eq!(bench.orlop(&["flow", "retry", "once", "--name", "anew"]).code, 5);
+    assert_eq!(bench.orlop(&["flow", "retry", "once", "--step", "b", "--name", "anew"]).code, 5);
+}
+
+#[test]
+fn a_run_that_succeeded_is_repeated_only_where_somebody_insists() {
+    let bench = Bench::new();
+    let sent = bench.path("sent").display().to_string();
+    let spec = json!({"steps": [step("a", "true")], "finally": [step("mail", &format!("echo mail >> {sent}"))]});
+    assert_eq!(bench.run(&bench.flow("sent", &spec), &[]).code, 0);
+    let gave = bench.orlop(&["flow", "retry", "sent"]);
+    assert_eq!(gave.code, 5, "{gave:?}");
+    assert!(gave.err.contains("--step") && gave.err.contains("--force"), "{}", gave.err);
+    assert_eq!(std::fs::read_to_string(&sent).unwrap(), "mail\n");
+    assert_eq!(bench.orlop(&["flow", "retry", "sent", "--force"]).code, 0);
+    assert_eq!(phases(&bench.status("sent-r2").unwrap()), "a=Succeeded/Reused mail=Succeeded");
+    assert_eq!(std::fs::read_to_string(&sent).unwrap(), "mail\nmail\n");
+}
+
+/// Of a fan-out only the instance that failed runs again, over a list of the spec and over one that a step gave; the others
+/// hand over outputs and artifacts.
+#[test]
+fn a_retry_of_a_fan_out_runs_only_the_instances_that_failed() {
+    let bench = Bench::new();
+    let (ran, fixed) = (bench.path("ran").display().to_string(), bench.path("fixed").display().to_string());
+    let script = |name: &str| {
+        format!(
+            "echo {name}${{parameters.item}} >> {ran}; echo part ${{parameters.item}} > /tmp/part; \
+             printf %s ${{parameters.item}}{name} > /tmp/o; test ${{parameters.item}} != 2 || test -e {fixed}"
+        )
+    };
+    let outputs = json!({"parameters": [{"name": "o", "valueFrom": {"path": "/tmp/o"}}], "artifacts": [{"name": "part", "path": "/tmp/part"}]});
+    let mut list = step("list", "printf '[1,2,3]' > /tmp/l");
+    list["outputs"] = json!({"parameters": [{"name": "l", "valueFrom": {"path": "/tmp/l"}}]});
+    let mut listed = step("listed", &script("a"));
+    (listed["withItems"], listed["outputs"]) = (json!([1, 2, 3]), outputs.clone());
+    let mut read = step("read", &script("b"));
+    (read["withParam"], read["outputs"]) = (json!("list:$.outputs.l"), outputs);
+    let mut sum = after(step("sum", "cat /in/*; echo '${parameters.all}'"), &["listed", "read"]);
+    sum["inputs"] = json!({
+        "parameters": [{"name": "all", "valueFrom": {"jsonPath": "read:$.outputs.o"}}],
+        "artifacts": [{"name": "part", "from": "listed/part", "path": "/in"}]});
+    let spec = json!({"executionPolicy": {"failurePolicy": "Continue"}, "steps": [list, listed, read, sum]});
+    assert_eq!(bench.run(&bench.flow("fans", &spec), &[]).code, 1);
+    bench.file("fixed", "");
+    std::fs::remove_file(&ran).unwrap();
+    let gave = bench.orlop(&["flow", "retry", "fans"]);
+    assert_eq!(gave.code, 0, "{gave:?}");
+    let again = std::fs::read_to_string(&ran).unwrap();
+    let mut again: Vec<&str> = again.lines().collect();
+    again.sort_unstable();
+    assert_eq!(again, ["a2", "b2"], "the others ran again");
+    let status = bench.status("fans-r2").unwrap();
+    assert!(
+        phases(&status).contains("listed-i0=Succeeded/Reused listed-i1=Succeeded listed-i2=Succeeded/Reused"),
+        "{status}"
+    );
+    let logs = bench.orlop(&["flow", "logs", "fans-r2", "sum"]).out;
+    assert_eq!(logs, "sum/1 part 1\nsum/1 part 2\nsum/1 part 3\nsum/1 [\"1b\",\"2b\",\"3b\"]\n");
+}
+
+/// One value may have 256 KiB, also where another step reads it; a program gets less, and is told what to use.
+#[test]
+fn large_values_are_recorded_and_a_program_that_cannot_get_them_is_told_of_artifacts() {
+    let bench = Bench::new();
+    let mut big = step("big", "head -c 200000 /dev/zero | tr '\\0' x > /tmp/o");
+    big["outputs"] = json!({"parameters": [{"name": "o", "valueFrom": {"path": "/tmp/o"}}]});
+    let mut reads = step("reads", "true ${parameters.v}");
+    reads["inputs"] = json!({"parameters": [{"name": "v", "valueFrom": {"jsonPath": "big:$.outputs.o"}}]});
+    assert_eq!(bench.run(&bench.flow("large", &json!({"steps": [big, reads]})), &[]).code, 1);
+    let status = bench.status("large").unwrap();
+    assert!(phases(&status).starts_with("big=Succeeded reads=Failed"), "{}", phases(&status));
+    let message = status["steps"][1]["message"].as_str().unwrap();
+    assert!(message.contains("artifact"), "{message}");
+}
+
+/// A changed file: what it changes runs again with all that comes after it, and nothing else.
+#[test]
+fn a_retry_takes_a_changed_file() {
+    let bench = Bench::new();
+    let spec = |bad: &str, mode: &str| {
+        json!({"parameters": [{"name": "mode", "value": mode}, {"name": "who"}],
+            "steps": [step("a", "true"), after(step("bad", bad), &["a"]), after(step("last", "echo ${parameters.mode} ${parameters.who}"), &["bad"])]})
+    };
+    assert_eq!(bench.run(&bench.flow("mend", &spec("exit 1", "old")), &["-p", "who=me"]).code, 1);
+    let file = bench.flow("mend", &spec("exit 0", "new")).display().to_string();
+    let gave = bench.orlop(&["flow", "retry", "mend", &file]);
+    assert_eq!(gave.code, 0, "{gave:?}");
+    assert_eq!(phases(&bench.status("mend-r2").unwrap()), "a=Succeeded/Reused bad=Succeeded last=Succeeded");
+    assert_eq!(bench.orlop(&["flow", "logs", "mend-r2"]).out, "last/1 new me\n");
+    let file = bench.flow("mend", &spec("true", "new")).display().to_string();
+    assert_eq!(bench.orlop(&["flow", "retry", "mend-r2", &file]).code, 5, "it succeeded");
+    let gave = bench.orlop(&["flow", "retry", "mend-r2", &file, "--force"]);
+    assert_eq!(gave.code, 0, "{gave:?}");
+    assert_eq!(phases(&bench.status("mend-r3").unwrap()), "a=Succeeded/Reused bad=Succeeded last=Succeeded");
 }
 
 #[test]

@@ -84,6 +84,12 @@ fn s10_a_flow_is_handed_over_watched_and_read() {
     let again = bench.good(&["flow", "retry", "bad", "--target", "fleet"]);
     assert_eq!(again.trim(), "bad-r2");
     assert_eq!(bench.orlop(&["flow", "watch", "bad-r2", "--target", "fleet"]).code, 1);
+
+    let refused = bench.orlop(&["flow", "retry", "good", "--target", "fleet"]);
+    assert!(refused.code == 5 && refused.err.contains("--force"), "{refused:?}");
+    let file = write(&bench, "bad", &[step("one", "true", &[]), step("two", "echo ok", &["one"])]);
+    assert_eq!(bench.good(&["flow", "retry", "bad", &file, "--target", "fleet"]).trim(), "bad-r3");
+    assert_eq!(bench.orlop(&["flow", "watch", "bad-r3", "--target", "fleet"]).code, 0);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 mod sentence;
 
-use orlop_core::attempt::Address;
+use orlop_core::attempt::{Address, StepIndex};
 use orlop_core::machine::step::{StepPhase, StepState};
 use orlop_core::spec::status::StepStatus;
 use orlop_core::time::Time;
@@ -262,7 +262,8 @@ impl<'a> Explainer<'a> {
         let failure = skipped == reason::DEPENDENCY_FAILED;
         let by_failure = |step: u32| {
             let unit = effective(self.plan, self.state, Address::step(step));
-            unit.state.phase() == StepPhase::Failed || unit.reason == Some(reason::DEPENDENCY_FAILED)
+            let untolerated = !self.plan.failure(StepIndex(step)).tolerated;
+            (unit.state.phase() == StepPhase::Failed && untolerated) || unit.reason == Some(reason::DEPENDENCY_FAILED)
         };
         let needed = self.before(step).iter().filter(|(_, needed)| *needed).map(|(step, _)| *step);
         needed
@@ -336,9 +337,11 @@ impl Asked<'_> {
     fn steps(&self) -> Option<Because> {
         let open: Vec<(u32, bool)> =
             self.explainer.before(self.at.step.0).iter().copied().filter(|(step, _)| !self.is_settled(*step)).collect();
+        // A join is decided over settled steps, whatever became of them.
+        let joined = self.plan.get(self.at.step.0).is_some_and(|step| step.join.is_some());
         let name = |(step, needed): &(u32, bool)| {
             let status = step_status(self.plan, self.state, Address::step(*step));
-            Waited { name: status.name, phase: status.phase, satisfied: *needed }
+            Waited { name: status.name, phase: status.phase, satisfied: *needed && !joined }
         };
         let waits: Vec<_> = open.iter().take(NAMED).map(name).collect();
         (!waits.is_empty()).then(|| Because::Steps { more: open.len() - waits.len(), waits })

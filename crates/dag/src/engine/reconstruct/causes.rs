@@ -27,6 +27,8 @@ struct Traces {
     cut: Vec<Text>,
     /// The first untolerated failure of the main part and of `finally`.
     failures: [Option<String>; 2],
+    /// Whether the failure policy applies to one of the main part: no join names it.
+    halting: bool,
 }
 
 /// Restores halts and causes.
@@ -55,7 +57,7 @@ pub(super) fn infer(plan: &Plan, state: &mut State, status: &FlowStatus) {
     // Only failures that are counted can pass the limit; those of `finally` halt nothing.
     let over_budget = traces.over_budget || traces.spent > plan.policy().backoff_limit;
     let by_count = over_budget.then(|| Text::from(reason::BACKOFF_LIMIT));
-    let by_policy = by_policy.filter(|_| plan.policy().failure != FailurePolicy::Continue);
+    let by_policy = by_policy.filter(|_| traces.halting && plan.policy().failure != FailurePolicy::Continue);
     let told_halt = told.filter(|told| *told != reason::FINALLY_FAILED).map(Text::from);
     let hard = |cause: &Text| matches!(cause.as_ref(), reason::TERMINATED | reason::REPLACED);
     let halt = traces.skipped.or(told_halt).or(by_policy).or(traces.cancelled.clone()).or(by_count.clone());
@@ -71,7 +73,7 @@ pub(super) fn infer(plan: &Plan, state: &mut State, status: &FlowStatus) {
             || (!reason::is_order(cause) && plan.policy().failure == FailurePolicy::CancelRunning)
     };
     // A failure after an order to end still cancels what is live.
-    let by_failure = || main.as_ref().map(|_| Text::from(reason::FLOW_FAILED)).filter(cancels);
+    let by_failure = || traces.halting.then_some(Text::from(reason::FLOW_FAILED)).filter(cancels);
     flow.cancel =
         traces.cancelled.or_else(|| halt.clone().filter(cancels)).or_else(by_failure).or(by_count.filter(cancels));
     flow.cancel = flow.cancel.take().or_else(|| traces.finally.clone().filter(hard));
@@ -150,7 +152,8 @@ impl Traces {
             // A halt that ends the wait for a retry is not a failure of its own (row S18).
             StepState::FAILED if phrase::is_unmade(text) => {}
             StepState::FAILED if phrase::is_over_budget(text) => self.over_budget = true,
-            StepState::FAILED if !plan.tolerates(at.step) => {
+            StepState::FAILED if !plan.failure(at.step).tolerated => {
+                self.halting |= !finally && !plan.failure(at.step).named;
                 let text = format!("step {} failed: {why}: {text}", plan.instance_name(at));
                 let [main, last] = &mut self.failures;
                 let place = if finally { last } else { main };

@@ -91,9 +91,9 @@ fn r38_ready_steps_start_in_spec_order_within_parallelism() {
 }
 
 #[test]
-fn r35_depends_waits_for_all_named_steps_and_tolerates_what_it_names() {
+fn a_failure_that_every_dependent_names_is_tolerated_and_satisfies_nobody() {
     let mut flow = Bench::new(json!({"steps": [
-        {"name": "a"}, {"name": "b"}, {"name": "c", "depends": "a.Failed && b"}, {"name": "d", "depends": "a.Succeeded"}]}));
+        {"name": "a"}, {"name": "b"}, {"name": "c", "depends": "a.Failed && b"}, {"name": "d", "depends": "a.Completed && a"}]}));
     flow.fail("a");
     assert_eq!(flow.phase(), FlowPhase::Running);
     assert_eq!(flow.outcome("d"), "Skipped/DependsFalse");
@@ -104,6 +104,86 @@ fn r35_depends_waits_for_all_named_steps_and_tolerates_what_it_names() {
     let status = flow.status();
     let tolerated = status.conditions.iter().find(|condition| condition.kind == "FailuresTolerated").unwrap();
     assert_eq!(tolerated.message, "a");
+}
+
+/// R2, R3, R35: a handler changes nothing for anybody else, under every failure policy.
+#[test]
+fn a_handler_of_a_failure_runs_and_other_dependents_do_not() {
+    for policy in ["FailFast", "CancelRunning", "Continue"] {
+        let mut flow = Bench::new(json!({"executionPolicy": {"failurePolicy": policy}, "steps": [
+            {"name": "deploy"},
+            {"name": "promote", "dependencies": ["deploy"]},
+            {"name": "announce", "depends": "deploy"},
+            {"name": "audit", "depends": "deploy.Succeeded || deploy"},
+            {"name": "alert", "depends": "deploy.Failed"},
+            {"name": "after", "dependencies": ["alert"]}]}));
+        flow.fail("deploy");
+        assert_eq!(flow.started(), ["alert#1"], "{policy}");
+        for name in ["promote", "announce", "audit"] {
+            assert_eq!(flow.outcome(name), "Skipped/DependencyFailed", "{policy} {name}");
+        }
+        flow.succeed("alert");
+        flow.succeed("after");
+        assert_eq!((flow.phase(), flow.cause().as_str()), (FlowPhase::Failed, "FlowFailed"), "{policy}");
+        assert!(flow.status().conditions.iter().all(|condition| condition.kind != "FailuresTolerated"));
+    }
+}
+
+/// R2: what else is the failure of a step with dependents that name it, or with none.
+#[test]
+fn who_names_a_failure_decides_whether_the_flow_tolerates_it() {
+    for (dependents, outcome) in [
+        (json!([]), FlowPhase::Failed),
+        (json!([{"name": "b", "depends": "a.Failed"}]), FlowPhase::Succeeded),
+        (
+            json!([{"name": "b", "depends": "a.AllFailed"}, {"name": "c", "depends": "a || !a.Completed"}]),
+            FlowPhase::Succeeded,
+        ),
+        (json!([{"name": "b", "depends": "a.Failed"}, {"name": "c", "depends": "!a.Succeeded"}]), FlowPhase::Failed),
+        (json!([{"name": "b", "depends": "a.Skipped || a.Omitted || a.AnySucceeded"}]), FlowPhase::Failed),
+        // A reference only orders: who reads the step does not depend on it.
+        (
+            json!([{"name": "b", "depends": "a.Failed"}, {"name": "c", "when": "steps.a.phase == 'Failed'"}]),
+            FlowPhase::Succeeded,
+        ),
+    ] {
+        let mut steps = vec![json!({"name": "a"})];
+        steps.extend(dependents.as_array().unwrap().iter().cloned());
+        let mut flow = Bench::new(json!({"steps": steps}));
+        flow.fail("a");
+        while let Some(name) =
+            flow.status().steps.iter().find(|step| step.reason == "Starting").map(|step| step.name.clone())
+        {
+            flow.succeed(&name);
+        }
+        assert_eq!(flow.phase(), outcome, "{dependents}");
+    }
+}
+
+/// A diamond with a join on either outcome of one side: what needs both sides' success does not run after a failure.
+#[test]
+fn a_diamond_of_joins_runs_what_its_outcome_asks_for() {
+    for fails in [false, true] {
+        let mut flow = Bench::new(json!({"steps": [
+            {"name": "a"}, {"name": "b", "depends": "a"}, {"name": "c", "depends": "a"},
+            {"name": "either", "depends": "b.Succeeded || (c && (b.Failed || b.Skipped))"},
+            {"name": "both", "depends": "b && c"}]}));
+        flow.succeed("a");
+        flow.succeed("c");
+        let (outcome, started): (_, &[&str]) = match fails {
+            true => ("Skipped/DependencyFailed", &["either#1"]),
+            false => ("Pending/Starting", &["either#1", "both#1"]),
+        };
+        if fails {
+            flow.fail("b");
+        } else {
+            flow.succeed("b");
+        }
+        assert_eq!(
+            (flow.started(), flow.outcome("both").as_str()),
+            (started.iter().map(|s| (*s).to_owned()).collect(), outcome)
+        );
+    }
 }
 
 #[test]

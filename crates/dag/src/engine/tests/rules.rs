@@ -7,11 +7,12 @@ use orlop_core::event::{AttemptResult, FlowEvent};
 use orlop_core::machine::flow::FlowPhase;
 use orlop_core::spec::flow::{StopMode, SuspendMode};
 use orlop_core::spec::status::ArtifactRecord;
+use orlop_core::spec::step::FlowFact;
 use orlop_core::time::Time;
 use serde_json::{Value, json};
 
 use super::support::Bench;
-use crate::engine::{next_deadline, read_path};
+use crate::engine::{flow_fact, next_deadline, read_path};
 
 /// A failure by a Job's own reason, with what it gave.
 fn fail_as(flow: &mut Bench, name: &str, reason: &str, result: AttemptResult) {
@@ -269,6 +270,51 @@ fn r35_a_false_join_over_an_untolerated_failure_is_skipped_for_the_failure() {
     let outcomes = ["b", "c"].map(|name| flow.outcome(name));
     assert_eq!(outcomes, ["Skipped/DependencyFailed", "Skipped/DependencyFailed"]);
     assert_eq!(flow.started(), ["d#1"]);
+}
+
+/// V23: what steps of `finally` read of the flow.
+#[test]
+fn steps_of_finally_read_how_the_flow_came_out() {
+    let fact = |flow: &Bench, fact| flow_fact(&flow.plan, &flow.state, fact);
+    let mut flow = Bench::new(json!({"steps": [
+        {"name": "a"}, {"name": "fan", "withItems": [1, 2], "continueOnFailure": true}, {"name": "b", "dependencies": ["a"]}],
+        "finally": [{"name": "tell"}]}));
+    flow.fail("fan-i1");
+    assert_eq!((fact(&flow, FlowFact::Outcome), fact(&flow, FlowFact::Failures)), (String::new(), String::new()));
+    flow.succeed("fan-i0");
+    flow.wait(90);
+    flow.fail("a");
+    assert_eq!(flow.started(), ["tell#1"]);
+    assert_eq!(fact(&flow, FlowFact::Outcome), "Failed");
+    assert_eq!(fact(&flow, FlowFact::Duration), "1m30s");
+    assert_eq!((fact(&flow, FlowFact::Name), fact(&flow, FlowFact::Url)), ("flow".to_owned(), String::new()));
+    let failure = |step: &str| json!({"step": step, "reason": "NonZeroExit", "message": "exit code 1"});
+    assert_eq!(fact(&flow, FlowFact::Failures), json!([failure("a"), failure("fan-i1")]).to_string());
+}
+
+/// R30: a value that others read counts once, and one that is too large is named.
+#[test]
+fn a_value_may_have_a_quarter_of_a_mebibyte_also_where_others_read_it() {
+    for (bytes, outcome) in [(256 * 1024, "Succeeded"), (256 * 1024 + 1, "Failed/OutputTooLarge")] {
+        let outputs = json!({"parameters": [{"name": "small", "valueFrom": {"path": "/s"}}, {"name": "big", "valueFrom": {"path": "/b"}}]});
+        let mut flow = Bench::new(json!({"steps": [
+            {"name": "a", "outputs": outputs},
+            {"name": "b", "inputs": {"parameters": [{"name": "x", "valueFrom": {"jsonPath": "a:$.outputs.big"}}]}}]}));
+        assert!(flow.plan.projections(flow.at("a").step).is_empty());
+        let value = |name: &str, text: String| (name.to_owned(), text);
+        let result = AttemptResult {
+            outputs: [value("small", String::new()), value("big", "x".repeat(bytes))].into(),
+            ..AttemptResult::default()
+        };
+        flow.succeed_with("a", result);
+        assert_eq!(flow.outcome("a"), outcome);
+        if bytes > 256 * 1024 {
+            let message = flow.step("a").message;
+            assert!(message.contains("output `big` takes 262145 bytes") && message.contains("artifact"), "{message}");
+        } else {
+            assert_eq!(read_path(&flow.plan, &flow.state, "a:$.outputs.big").unwrap().len(), bytes);
+        }
+    }
 }
 
 #[test]

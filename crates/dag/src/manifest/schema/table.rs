@@ -20,6 +20,8 @@ pub(crate) enum Base {
     Quantity,
     IntOrString,
     Time,
+    /// A length of time in Go's syntax, with a unit.
+    Duration,
     Any,
     /// One of the texts between `|`.
     Choice(&'static str),
@@ -135,6 +137,7 @@ fn field(name: &'static str, word: &'static str, names: &[&str]) -> Field {
         "quantity" => Base::Quantity,
         "intorstring" => Base::IntOrString,
         "time" => Base::Time,
+        "duration" => Base::Duration,
         choice if choice.contains('|') => Base::Choice(choice),
         object => names.binary_search(&object).map_or(Base::Any, Base::Object),
     };

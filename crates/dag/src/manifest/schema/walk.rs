@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use orlop_core::quantity::Quantity;
+use orlop_core::time::GoDuration;
 
 use super::suggest::nearest;
 use super::table::{Base, Field, Kind, Outer, Table, Type, table};
@@ -123,7 +124,7 @@ impl<'v> Walk<'v> {
         let fits = match (base, value.shape()) {
             (Base::Quantity, Shape::Str(text)) => return self.amount(text, path),
             (Base::Any, _)
-            | (Base::String | Base::IntOrString, Shape::Str(_))
+            | (Base::String | Base::IntOrString | Base::Duration, Shape::Str(_))
             | (Base::Quantity | Base::Number, Shape::Int(_) | Shape::Float(_))
             | (Base::Bool, Shape::Bool(_)) => true,
             (Base::Int32 | Base::IntOrString, Shape::Int(number)) => i32::try_from(number).is_ok(),
@@ -157,9 +158,8 @@ impl<'v> Walk<'v> {
 
     /// Reports a value of the wrong type; always `false`.
     fn misfit<'d, D: Data<'d>>(&mut self, value: D, kind: Kind, path: &Path<'_>) -> bool {
-        let shape = value.shape();
         self.found.error(self.form.rule, path, || {
-            Note::new(format!("expected {}, found {}", wanted(kind), shape.described()), help(shape, kind))
+            Note::new(format!("expected {}, found {}", wanted(kind), described(value)), help(value, kind, path))
         });
         false
     }
@@ -176,6 +176,7 @@ fn wanted(kind: Kind) -> String {
         Base::Quantity => "a quantity such as 500m or 2Gi".to_owned(),
         Base::IntOrString => "a whole number or text".to_owned(),
         Base::Time => "a time such as 2024-05-01T12:00:00Z".to_owned(),
+        Base::Duration => "a duration such as 30s".to_owned(),
         Base::Any => "any value".to_owned(),
         Base::Choice(words) => format!("one of {}", words.replace('|', ", ")),
         Base::Object(_) => "a mapping".to_owned(),
@@ -191,21 +192,47 @@ fn wanted(kind: Kind) -> String {
     }
 }
 
+/// What people call a value, as it is written.
+fn described<'d, D: Data<'d>>(value: D) -> String {
+    match (value.written(), value.shape()) {
+        (Some(written), Shape::Bool(_)) => format!("the truth value {written}"),
+        (Some(written), _) => format!("the number {written}"),
+        (None, shape) => shape.described(),
+    }
+}
+
+/// A number or truth value as it is written.
+fn written<'d, D: Data<'d>>(value: D) -> String {
+    value.written().map_or_else(
+        || match value.shape() {
+            Shape::Bool(value) => value.to_string(),
+            Shape::Int(value) => value.to_string(),
+            Shape::Float(value) => value.to_string(),
+            _ => String::new(),
+        },
+        str::to_owned,
+    )
+}
+
 /// What to do about a value of the wrong type, where that is clear.
-fn help(shape: Shape<'_>, kind: Kind) -> Option<String> {
-    match (kind.outer, kind.base, shape) {
+fn help<'d, D: Data<'d>>(value: D, kind: Kind, path: &Path<'_>) -> Option<String> {
+    match (kind.outer, kind.base, value.shape()) {
         (Outer::One, Base::Choice(words), Shape::Str(text)) => {
             nearest(text, words.split('|')).map(|word| format!("did you mean `{word}`?"))
         }
-        (Outer::One, Base::String | Base::Time, Shape::Bool(value)) => Some(format!("put it in quotes: \"{value}\"")),
-        (Outer::One, Base::String | Base::Time, Shape::Int(value)) => Some(format!("put it in quotes: \"{value}\"")),
-        (Outer::One, Base::String | Base::Time, Shape::Float(value)) => Some(format!("put it in quotes: \"{value}\"")),
+        (Outer::One, Base::String | Base::Time, Shape::Bool(_) | Shape::Int(_) | Shape::Float(_)) => {
+            Some(format!("put it in quotes: \"{}\"", written(value)))
+        }
+        (Outer::One, Base::Duration, Shape::Int(_) | Shape::Float(_)) => {
+            Some(format!("write the unit too, such as {0}s for seconds or {0}m for minutes", written(value)))
+        }
         (Outer::One, Base::Int32 | Base::Int64 | Base::Number, Shape::Str(text)) => {
             if text.contains("{{") || text.contains("${") {
                 return Some("placeholders stand inside texts only; write the number itself".to_owned());
             }
             let text = text.trim();
-            text.parse::<f64>().ok().map(|_| format!("remove the quotes: {text}"))
+            let unquoted = text.parse::<f64>().ok().map(|_| format!("remove the quotes: {text}"));
+            unquoted.or_else(|| in_seconds(text, path))
         }
         (Outer::One, Base::Int32 | Base::Int64, Shape::Float(value)) if value.fract() == 0.0 && value.abs() < 1e15 => {
             Some(format!("write it without a fraction: {value:.0}"))
@@ -226,10 +253,73 @@ fn help(shape: Shape<'_>, kind: Kind) -> Option<String> {
     }
 }
 
+/// A duration as the whole seconds that a field of seconds takes.
+fn in_seconds(text: &str, path: &Path<'_>) -> Option<String> {
+    let path = path.to_string();
+    let duration = text.parse::<GoDuration>().ok().filter(|_| path.ends_with("Seconds"))?.get();
+    (duration.subsec_nanos() == 0).then(|| format!("write the seconds as a number: {}", duration.as_secs()))
+}
+
 fn known_fields(known: &Type) -> String {
     let names: Vec<&str> = known.fields.iter().map(|field| field.name).collect();
     match names.len() {
         0..=12 => format!("known fields are {}", names.join(", ")),
         _ => "remove it, or check where it belongs".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::manifest::testing::lines;
+    use crate::manifest::{Limits, Options, read};
+
+    const TEMPLATE: &str =
+        "{apiVersion: batch/v1, kind: Job, spec: {template: {spec: {containers: [{name: main, image: b}]}}}}";
+
+    fn says(text: &str) -> String {
+        let head = "apiVersion: workflow.kube-zen.io/v1alpha1\nkind: JobFlow\nmetadata: {name: f}\n";
+        match read(
+            "f.yaml",
+            format!("{head}{}", text.replace("TEMPLATE", TEMPLATE)),
+            &Options::new(Limits::elsewhere()),
+        ) {
+            Ok(reading) => lines(&reading.warnings.violations),
+            Err(report) => lines(&report.violations),
+        }
+    }
+
+    #[test]
+    fn help_quotes_what_is_written_and_fits_the_field() {
+        insta::assert_snapshot!(says("spec:
+  parameters: [{name: a, value: 1.10}, {name: b, value: 017}, {name: c, value: 0x1F}, {name: d, value: True}]
+  steps:
+  - name: s
+    timeoutSeconds: 10m
+    retryPolicy: {backoff: {duration: 5, maxDuration: 1.5}}
+    template: TEMPLATE
+"), @r#"
+        error[1.2] spec.parameters[0].value: expected text, found the number 1.10 (put it in quotes: "1.10")
+        error[1.2] spec.parameters[1].value: expected text, found the number 017 (put it in quotes: "017")
+        error[1.2] spec.parameters[2].value: expected text, found the number 0x1F (put it in quotes: "0x1F")
+        error[1.2] spec.parameters[3].value: expected text, found the truth value True (put it in quotes: "True")
+        error[1.2] spec.steps[0].timeoutSeconds: expected a whole number of 64 bits, found the text `10m` (write the seconds as a number: 600)
+        error[1.2] spec.steps[0].retryPolicy.backoff.duration: expected a duration such as 30s, found the number 5 (write the unit too, such as 5s for seconds or 5m for minutes)
+        error[1.2] spec.steps[0].retryPolicy.backoff.maxDuration: expected a duration such as 30s, found the number 1.5 (write the unit too, such as 1.5s for seconds or 1.5m for minutes)
+        "#);
+    }
+
+    #[test]
+    fn keys_for_anchors_may_stand_at_the_top_and_a_repeated_key_is_told_once() {
+        assert_eq!(says("x-job: &job TEMPLATE\nx-more: 5\nspec: {steps: [{name: s, template: *job}]}\n"), "");
+        insta::assert_snapshot!(says("spec:
+  suspend: true
+  steps: [{name: s, name: t, template: TEMPLATE}]
+  suspend: 5
+kind: JobFlow
+"), @"
+        error[syntax] : the key `name` is there twice, first in line 6 (remove one of them)
+        error[syntax] : the key `suspend` is there twice, first in line 5 (remove one of them)
+        error[syntax] : the key `kind` is there twice, first in line 2 (remove one of them)
+        ");
     }
 }

@@ -17,8 +17,15 @@ impl Builder<'_> {
         }
         let keys: Vec<(&str, u32)> = children.iter().step_by(2).map(|id| (self.key_text(*id), *id)).collect();
         let merges = keys.iter().any(|(text, id)| *text == "<<" && self.is_plain(*id));
-        for (first, second) in repeated(keys) {
-            self.repeated_key(first, second);
+        let repeats = repeated(keys);
+        for (first, second) in &repeats {
+            self.repeated_key(*first, *second);
+        }
+        if !repeats.is_empty() {
+            // The first one counts, so that nothing else is said about the other.
+            let pairs =
+                children.chunks_exact(2).filter(|pair| repeats.iter().all(|(_, second)| pair.first() != Some(second)));
+            children = pairs.flatten().copied().collect();
         }
         if merges { self.merged(&children) } else { children }
     }

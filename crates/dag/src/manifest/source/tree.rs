@@ -185,4 +185,11 @@ impl<'s> Data<'s> for Node<'s> {
     fn mark(self) -> u32 {
         self.id
     }
+
+    fn written(self) -> Option<&'s str> {
+        match self.raw().kind {
+            Kind::Bool(_) | Kind::Int(_) | Kind::UInt(_) | Kind::Float(_) => self.source.text.get(self.span()),
+            _ => None,
+        }
+    }
 }

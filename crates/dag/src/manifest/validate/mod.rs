@@ -5,6 +5,7 @@
 mod artifacts;
 mod containers;
 mod context;
+mod foreign;
 mod object;
 mod parameters;
 mod placeholders;

@@ -110,6 +110,15 @@ fn input(context: &Context<'_>, at: At<'_>, (parameter, path): (&InputParameter,
             let path = path.field("valueFrom");
             references::document(context, at, (&reference, &path.field("jsonPath")), found);
         }
+        Ok(InputSource::Flow(fact)) if fact.is_final() && !at.finally => {
+            let path = path.field("valueFrom");
+            found.error("V23", &path.field("flow"), || {
+                (
+                    "it is known only when all steps are settled",
+                    "read it in a step of `finally`; elsewhere there are name and url",
+                )
+            });
+        }
         Ok(_) => {}
         Err(fault) => source_fault(&fault, path, found),
     }

@@ -9,7 +9,7 @@ use super::context::{At, Context};
 use crate::manifest::path::{FieldPath, Path};
 use crate::manifest::schema::nearest;
 use crate::manifest::violation::{Note, Severity, Violations, shown};
-use crate::params::{INDEX, ITEM, is_reserved, misplaced_secrets, names_in_text, uses_in};
+use crate::params::{INDEX, ITEM, is_reserved, member_of, misplaced_secrets, names_in_text, uses_in};
 
 /// What a placeholder of a step may name.
 struct Names<'n> {
@@ -24,6 +24,7 @@ pub(super) fn check(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
     let inputs =
         step.input_parameters().iter().map(|parameter| (parameter.name.as_str(), is_secret(parameter))).collect();
     let names = Names { inputs, flow: &context.secrecy, fan_out: step.is_fan_out() };
+    super::foreign::check(context, at, found);
     if names.inputs.is_empty() && names.flow.is_empty() && !names.fan_out {
         return;
     }
@@ -111,7 +112,7 @@ impl Check<'_> {
             return *known;
         }
         let items = self.at.step.with_items.as_deref()?;
-        let missing = items.iter().position(|item| item.get(field).is_none());
+        let missing = items.iter().position(|item| member_of(item, field).is_none());
         self.fields.insert(field.to_owned(), missing);
         missing
     }
@@ -178,7 +179,7 @@ fn never_secret(field: &str) -> bool {
 }
 
 /// A field of a template as a field of the flow.
-fn inside(path: &Path<'_>, field: &str) -> FieldPath {
+pub(super) fn inside(path: &Path<'_>, field: &str) -> FieldPath {
     let mut segments = path.to_owned().segments().to_vec();
     if let Ok(field) = field.parse::<FieldPath>() {
         segments.extend(field.segments().iter().cloned());

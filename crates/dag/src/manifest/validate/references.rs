@@ -7,7 +7,7 @@ use crate::manifest::schema::nearest;
 use crate::manifest::violation::{Note, Violations, shown};
 use crate::params::{ItemsError, ItemsSource, JsonPathRef, NO_STEP_WARNING};
 use crate::plan::input_secrecy;
-use crate::when::{self, Parameters, Scope, Secrecy, SourceError};
+use crate::when::{self, Condition, Parameters, Scope, Secrecy, SourceError};
 
 use super::context::{At, Context};
 
@@ -21,7 +21,7 @@ pub(super) fn check(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
         if at.finally {
             scope = scope.in_finally();
         }
-        if let Err(error) = when::compile(text, &scope) {
+        if let Err(error) = when::compile(text, &scope).and_then(Condition::decidable) {
             found.error("2.4", &at.path.field("when"), || source_note(&error));
         }
     }

@@ -15,7 +15,7 @@ use std::fmt;
 use orlop_core::id::{IdError, StepName};
 use serde_json::Value;
 
-use self::ast::Segment;
+use self::ast::{Segment, Selector};
 use self::evaluate::{Evaluation, Root};
 use super::text::{TextTooLarge, array_of, text_of};
 
@@ -186,6 +186,15 @@ impl Path {
     /// When it takes too many steps.
     pub fn select<'v>(&'v self, value: &'v Value) -> Result<Vec<&'v Value>, QueryError> {
         Evaluation::new(Root::Value(value)).run(&self.segments)
+    }
+
+    /// The member of the root that the path begins with, where it names one.
+    pub(crate) fn first_member(&self) -> Option<&str> {
+        let first = self.segments.first().filter(|first| !first.descends)?;
+        match first.selectors.as_slice() {
+            [Selector::Name(name)] => Some(name),
+            _ => None,
+        }
     }
 
     /// As [`query`](Self::query), in the document of a step: the first member is looked up in `status` unless it is one

@@ -83,7 +83,7 @@ impl Model<'_> {
         let skips = |units: &Vec<super::Unit>| units.iter().any(|unit| unit.st == St::Skipped);
         match unit.st {
             St::Succeeded => !(strict && self.instances.get(step).and_then(Option::as_ref).is_some_and(skips)),
-            St::Failed => self.tolerates.get(step).copied().unwrap_or(false),
+            St::Failed => self.case.steps.get(step).is_some_and(|step| step.continues),
             St::Skipped => !strict && unit.reason == "ConditionFalse",
             _ => false,
         }
@@ -135,7 +135,7 @@ impl Model<'_> {
         }
         let untolerated = |step: &usize| {
             self.by_failure(*step)
-                && !(self.steps.get(*step).is_some_and(|u| u.st == St::Failed) && self.satisfied(*step))
+                && !(self.steps.get(*step).is_some_and(|u| u.st == St::Failed) && self.case.tolerates(*step))
         };
         Some(if named.iter().any(untolerated) { "DependencyFailed" } else { "DependsFalse" })
     }
@@ -160,7 +160,8 @@ impl Model<'_> {
             Ask::Omitted => unit.st == St::Skipped && unit.reason != "ConditionFalse",
             Ask::Completed => {
                 let asked = unit.asked || group.is_some_and(|group| group.iter().any(|unit| unit.asked));
-                unit.st != St::Skipped && (asked || unit.reason == "Reused")
+                let reused = |unit: &super::Unit| unit.reason == "Reused";
+                unit.st != St::Skipped && (asked || reused(unit) || group.is_some_and(|group| group.iter().any(reused)))
             }
             Ask::AnySucceeded => match group {
                 Some(group) => group.iter().any(|unit| unit.st == St::Succeeded),
@@ -265,10 +266,14 @@ impl Model<'_> {
         if count == 0 {
             return self.settle(Address::step(step), St::Succeeded, "EmptyFanOut");
         }
+        let instances = || (0..count).map(|item| Address::instance(step, item));
+        for at in instances().filter(|at| self.imports.contains(at)).collect::<Vec<_>>() {
+            self.settle(at, St::Succeeded, "Reused");
+        }
         let when = self.case.steps.get(step as usize).and_then(|step| step.when.as_ref());
         if matches!(when, Some(Condition::Index(_))) {
-            for item in 0..count {
-                self.condition(Address::instance(step, item));
+            for at in instances().filter(|at| !self.st(*at).settled()).collect::<Vec<_>>() {
+                self.condition(at);
             }
         }
     }
@@ -328,6 +333,7 @@ impl Model<'_> {
         }
         self.cause("FlowFailed");
         match self.case.failure {
+            _ if self.case.is_named(at.step.0 as usize) => {}
             FailurePolicy::Continue => {}
             FailurePolicy::FailFast => self.pending.push(("FlowFailed".to_owned(), false)),
             FailurePolicy::CancelRunning => self.pending.push(("FlowFailed".to_owned(), true)),

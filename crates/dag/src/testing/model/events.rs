@@ -44,6 +44,9 @@ impl Model<'_> {
                 self.pause_changed();
             }
             FlowEvent::Stop { mode, replaced } => self.stop(*mode, *replaced),
+            FlowEvent::Import { at, .. } if self.is_importable_instance(*at) => {
+                self.imports.insert(*at);
+            }
             FlowEvent::Import { at, .. } if self.is_importable(*at) => self.settle(*at, St::Succeeded, "Reused"),
             _ => {}
         }
@@ -91,6 +94,18 @@ impl Model<'_> {
     fn is_importable(&self, at: Address) -> bool {
         let waits = self.unit(at).is_some_and(|unit| unit.st == St::Waiting);
         self.admitted.is_none() && at.item.is_none() && waits && !self.is_finally(at)
+    }
+
+    /// Instances may be imported until their fan-out begins.
+    fn is_importable_instance(&self, at: Address) -> bool {
+        let items = self.case.steps.get(at.step.0 as usize).and_then(|step| step.items);
+        let exists = match items {
+            Some(super::super::Items::Listed(count)) => at.item.is_some_and(|item| item < count),
+            Some(super::super::Items::Read(_)) => at.item.is_some(),
+            None => false,
+        };
+        let step = Address::step(at.step.0);
+        exists && !self.st(step).settled() && self.instances_of(at.step.0).is_none() && !self.is_finally(at)
     }
 
     /// A decision takes effect (rows S4 and S6).

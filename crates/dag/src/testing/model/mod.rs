@@ -98,7 +98,6 @@ pub struct Told {
 #[derive(Clone, Debug)]
 pub struct Model<'a> {
     pub(super) case: &'a Case,
-    pub(super) tolerates: Vec<bool>,
     pub(super) uid: String,
     pub(super) now: Time,
     pub(super) steps: Vec<Unit>,
@@ -126,6 +125,8 @@ pub struct Model<'a> {
     pub(super) deleted: bool,
     pub(super) fenced: u64,
     pub(super) settled: u64,
+    /// Instances that are imported, whose fan-out has not begun.
+    pub(super) imports: BTreeSet<Address>,
     /// Halts that wait for the skips of the failure they come from.
     pub(super) pending: Vec<(String, bool)>,
     pub(super) told: Told,
@@ -137,7 +138,6 @@ impl<'a> Model<'a> {
     pub fn new(case: &'a Case, uid: &str, now: Time) -> Self {
         Self {
             case,
-            tolerates: case.tolerates(),
             uid: uid.to_owned(),
             now,
             steps: vec![Unit::default(); case.steps.len()],
@@ -164,6 +164,7 @@ impl<'a> Model<'a> {
             deleted: false,
             fenced: 0,
             settled: 0,
+            imports: BTreeSet::new(),
             pending: Vec::new(),
             told: Told::default(),
         }
@@ -228,7 +229,7 @@ impl<'a> Model<'a> {
     }
 
     pub(super) fn tolerated(&self, at: Address) -> bool {
-        self.tolerates.get(at.step.0 as usize).copied().unwrap_or(false)
+        self.case.tolerates(at.step.0 as usize)
     }
 
     pub(super) fn set(&mut self, at: Address, st: St) {

@@ -56,6 +56,64 @@ impl Template {
         eval::text(&self.items, facts)
     }
 
+    /// Refuses comparisons of a phase with a word that it can never be.
+    pub(super) fn check_words(&self) -> Result<(), SourceError> {
+        let (mut open, mut terms): (Vec<&[Item]>, Vec<&Term>) = (vec![&self.items], Vec::new());
+        while let Some(items) = open.pop() {
+            for item in items {
+                match item {
+                    Item::Text(_) => {}
+                    Item::Emit(term, _) => terms.push(term),
+                    Item::If(arms, otherwise) => {
+                        terms.extend(arms.iter().map(|(condition, _)| condition));
+                        open.extend(arms.iter().map(|(_, body)| body.as_slice()));
+                        open.push(otherwise);
+                    }
+                }
+            }
+        }
+        while let Some(term) = terms.pop() {
+            match term {
+                Term::Equal(values, _) | Term::NotEqual(values, _) => {
+                    for value in values {
+                        let Term::Read(reference, span) = value else { continue };
+                        for word in values.iter().filter_map(term::constant) {
+                            reference.check_word(word, *span)?;
+                        }
+                    }
+                    terms.extend(values);
+                }
+                Term::And(values) | Term::Or(values) => terms.extend(values),
+                Term::Not(value) => terms.push(value),
+                Term::Bool(_) | Term::Int(_) | Term::Text(_) | Term::Read(..) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A constant part of the text with which it can never spell a truth value, in any branch.
+    pub(super) fn stray_text(&self) -> Option<(&str, Span)> {
+        let mut open: Vec<&[Item]> = vec![&self.items];
+        while let Some(items) = open.pop() {
+            for item in items {
+                match item {
+                    Item::Text(text) => {
+                        let part = text.trim().to_lowercase();
+                        if !["true", "false", "1", "0"].iter().any(|word| word.contains(&part)) {
+                            return Some((text.trim(), self.span));
+                        }
+                    }
+                    Item::If(arms, otherwise) => {
+                        open.extend(arms.iter().map(|(_, body)| body.as_slice()));
+                        open.push(otherwise);
+                    }
+                    Item::Emit(..) => {}
+                }
+            }
+        }
+        None
+    }
+
     /// The truth value that the text spells: true, 1, false or 0, in any case, blanks around it ignored.
     pub(super) fn eval(&self, facts: &dyn Facts) -> Result<bool, EvalError> {
         let text = self.text(facts)?;

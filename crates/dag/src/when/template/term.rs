@@ -250,7 +250,7 @@ fn common_type(values: &[(Term, Option<Type>, Span)]) -> Result<Option<Type>, (S
 }
 
 /// The text of a literal without placeholders.
-fn constant(term: &Term) -> Option<&str> {
+pub(super) fn constant(term: &Term) -> Option<&str> {
     match term {
         Term::Text(pieces) => match pieces.as_slice() {
             [] => Some(""),

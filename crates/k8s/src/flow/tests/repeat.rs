@@ -57,6 +57,47 @@ fn r39_named_and_changed_steps_run_again_with_all_that_follows() {
     assert_eq!(jobs_of(&bed, "again"), ["a", "bad", "other", "tidy"]);
 }
 
+/// Of a fan-out only the instance that failed runs again.
+#[test]
+fn of_a_fan_out_only_the_instances_that_failed_run_again() {
+    let mut bed = Bed::new();
+    let mut fan = after("half", &["a"]);
+    fan["withItems"] = json!(["x", "y", "z"]);
+    let mut again =
+        json!({"steps": [job("a"), fan, after("sum", &["half"])], "executionPolicy": {"failurePolicy": "Continue"}});
+    bed.submit("etl", again.clone());
+    bed.run();
+    assert_eq!(bed.status("etl")["phase"], "Failed");
+    again["retryOf"] = json!({"name": "etl", "uid": &bed.server.get(Kind::JobFlow, "etl").unwrap()["metadata"]["uid"]});
+    bed.submit("again", again);
+    bed.run();
+    assert_eq!(jobs_of(&bed, "again"), ["half"]);
+    let outcome = bed.outcome("again");
+    assert!(outcome.contains("half-i0 Succeeded/Reused") && outcome.contains("half-i2 Succeeded/Reused"), "{outcome}");
+}
+
+#[test]
+fn a_flow_that_succeeded_is_repeated_only_where_its_object_insists() {
+    let mut bed = Bed::new();
+    let spec = json!({"steps": [job("a")], "finally": [job("tidy")]});
+    bed.submit("etl", spec.clone());
+    bed.run();
+    assert_eq!(bed.status("etl")["phase"], "Succeeded");
+    let mut again = spec;
+    again["retryOf"] = json!({"name": "etl", "uid": &bed.server.get(Kind::JobFlow, "etl").unwrap()["metadata"]["uid"]});
+    bed.submit("again", again.clone());
+    bed.settle();
+    let told = bed.status("again")["message"].as_str().unwrap().to_owned();
+    assert!(told.starts_with("retryOf: `etl` Succeeded") && told.contains("retryOf.force"), "{told}");
+    again["retryOf"]["force"] = json!(true);
+    bed.submit("forced", again);
+    bed.run();
+    assert_eq!(
+        (bed.status("forced")["phase"].as_str(), jobs_of(&bed, "forced")),
+        (Some("Succeeded"), vec!["tidy".to_owned()])
+    );
+}
+
 #[test]
 fn r39_a_flow_that_cannot_be_repeated_is_refused_and_says_why() {
     let refused = |bed: &mut Bed, spec: Value| {
@@ -82,7 +123,7 @@ fn r39_a_flow_that_cannot_be_repeated_is_refused_and_says_why() {
     let mut early = again;
     let uid = &bed.server.get(Kind::JobFlow, "slow").unwrap()["metadata"]["uid"];
     early["retryOf"] = json!({"name": "slow", "uid": uid});
-    insta::assert_snapshot!(refused(&mut bed, early), @"retryOf: flow `slow` has not ended: it is Running; repeat it when it has");
+    insta::assert_snapshot!(refused(&mut bed, early), @"retryOf: `slow` has not ended: it is Running; retry it when it has");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::super::super::control::{DecideArgs, Mode, NameArgs, SuspendArgs};
 use super::super::super::delete::DeleteArgs;
 use super::super::super::failure::{Exit, Failure};
+use super::super::super::manifest;
 use super::super::super::output;
 use super::super::super::retry::RetryArgs;
 use super::super::client::{Asked, escaped};
@@ -59,7 +60,10 @@ pub(super) async fn retry(args: RetryArgs) -> Result<Exit, Failure> {
     let remote = Remote::of(&args.place)?;
     let parameters: serde_json::Map<String, serde_json::Value> =
         args.param.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
-    let body = json!({ "steps": args.step, "parameters": parameters, "name": args.new_name });
+    let definition = args.file.as_deref().map(manifest::text).transpose()?;
+    let body = json!({
+        "steps": args.step, "force": args.force, "definition": definition, "parameters": parameters, "name": args.new_name,
+    });
     let made = remote.post(&format!("/flows/{}/retry", escaped(&args.name)), &body, None).await?;
     output::print(&text(&made, "name"))?;
     Ok(Exit::Done)

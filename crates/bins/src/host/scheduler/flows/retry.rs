@@ -3,11 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use orlop_core::name::repeated;
 use orlop_core::ports::fleet_store::FleetFlow;
 use orlop_core::ports::journal::FlowJournal as _;
 use orlop_core::spec::flow::RetryOf;
-use orlop_dag::repeat::{Parent, imports};
+use orlop_dag::repeat::{Parent, Wanted, imports, may_repeat};
 use serde::Deserialize as _;
+use serde_json::Value;
 
 use super::facts::{Driver, tenant};
 use super::submit::{NewFlow, host, port, wrong};
@@ -21,6 +23,10 @@ use crate::wire::problem::{Code, Problem};
 pub struct Again {
     /// Steps that run again too, with all that come after them.
     pub steps: Vec<String>,
+    /// Whether a flow that Succeeded is repeated though no step is named.
+    pub force: bool,
+    /// A changed definition, in place of the old one.
+    pub definition: Option<Value>,
     /// Other values of parameters.
     pub parameters: BTreeMap<String, String>,
     /// Name of the new flow; none: the old one with a number.
@@ -40,15 +46,10 @@ impl Flows {
         let mut stored = self.inner.journal.load(&flow.id).await.map_err(|error| port(&error))?;
         let plan = plan_of(&mut stored).map_err(host)?;
         let state = replay(&plan, &stored).map_err(host)?;
-        if !state.phase().is_terminal() {
-            let text = format!("flow `{}` has not ended: it is {}; retry it when it has", flow.name, state.phase());
-            return Err(Box::new(Problem::new(Code::Conflict, text)));
-        }
+        may_repeat(&flow.name, state.phase(), &again.steps, again.force)
+            .map_err(|text| Problem::new(Code::Conflict, text))?;
         let driver = Driver::of(&stored.record).map_err(|error| port(&error))?;
-        let steps: Vec<String> = again.steps.iter().map(|step| driver.internal(step).to_owned()).collect();
-        if let Some((at, step)) = steps.iter().enumerate().find(|(_, step)| plan.index_of(step).is_none()) {
-            return Err(wrong(&format!("steps[{at}]"), format!("flow `{}` has no step `{step}`", flow.name)));
-        }
+        let driver = Driver { by: again.by, correlation_id: again.correlation_id, ..driver };
         let options = RecordOptions::deserialize(&stored.record.options)
             .map_err(|error| Box::new(Problem::new(Code::Internal, error.to_string())))?;
         let tenant = tenant(&stored.record).map_err(|error| port(&error))?;
@@ -60,26 +61,44 @@ impl Flows {
                 free_name(&flow.name, &taken)
             }
         };
-        let mut new = stored.record.flow.clone();
-        new.metadata.name = name;
-        new.spec.retry_of = Some(RetryOf { name: flow.name.clone(), uid: flow.id.clone(), steps: steps.clone() });
-        new.spec.stop = None;
-        new.spec.suspend = None;
-        let mut parameters = options.meta.parameters;
-        parameters.extend(again.parameters);
-        let first = imports(&plan, Parent { plan: &plan, state: &state }, &steps);
-        let driver = Driver { by: again.by, correlation_id: again.correlation_id, ..driver };
-        let uid = uuid::Uuid::new_v4().to_string();
-        self.submit(NewFlow { flow: new, tenant, parameters, driver, first, uid }).await
+        let parent = Parent { plan: &plan, state: &state };
+        let changed = match &again.definition {
+            Some(definition) => Some(self.definition(definition, driver.backend).await?),
+            None => None,
+        };
+        let mut new = match &changed {
+            Some(definition) => NewFlow {
+                parameters: parent.given_parameters(&definition.plan),
+                ..NewFlow::of(definition, tenant, Some(&name), Driver { names: BTreeMap::new(), ..driver })?
+            },
+            None => NewFlow {
+                flow: stored.record.flow.clone(),
+                tenant,
+                parameters: options.meta.parameters,
+                driver,
+                first: Vec::new(),
+                uid: uuid::Uuid::new_v4().to_string(),
+            },
+        };
+        let new_plan = changed.as_ref().map_or(&plan, |definition| &definition.plan);
+        let steps: Vec<String> = again.steps.iter().map(|step| new.driver.internal(step).to_owned()).collect();
+        if let Some((at, step)) = steps.iter().enumerate().find(|(_, step)| new_plan.index_of(step).is_none()) {
+            return Err(wrong(&format!("steps[{at}]"), format!("flow `{}` has no step `{step}`", flow.name)));
+        }
+        new.parameters.extend(again.parameters);
+        new.first = imports(new_plan, parent, Wanted { steps: &steps, parameters: &new.parameters });
+        new.flow.metadata.name = name;
+        new.flow.spec.stop = None;
+        new.flow.spec.suspend = None;
+        let force = again.force.then_some(true);
+        new.flow.spec.retry_of = Some(RetryOf { name: flow.name.clone(), uid: flow.id.clone(), steps, force });
+        self.submit(new).await
     }
 }
 
 /// The old name with the first number behind it that nobody has.
 fn free_name(name: &str, taken: &BTreeSet<String>) -> String {
-    let stem = match name.rsplit_once("-r") {
-        Some((stem, number)) if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) => stem,
-        _ => name,
-    };
+    let stem = repeated(name);
     let numbered = (2_u64..).map(|number| format!("{stem}-r{number}"));
     numbered.into_iter().find(|name| !taken.contains(name)).unwrap_or_default()
 }

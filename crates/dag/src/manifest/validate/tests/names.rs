@@ -97,8 +97,8 @@ fn v7_inputs_have_exactly_one_source() {
     ])), @"
     error[V7] spec.steps[0].inputs.parameters[0]: the parameter has no value (give `value` or `valueFrom`)
     error[V7] spec.steps[0].inputs.parameters[1]: the parameter has both `value` and `valueFrom` (keep one)
-    error[V7] spec.steps[0].inputs.parameters[2].valueFrom: `valueFrom` has 0 sources (give exactly one of jsonPath, configMapKeyRef and secretKeyRef)
-    error[V7] spec.steps[0].inputs.parameters[3].valueFrom: `valueFrom` has 2 sources (give exactly one of jsonPath, configMapKeyRef and secretKeyRef)
+    error[V7] spec.steps[0].inputs.parameters[2].valueFrom: `valueFrom` has 0 sources (give exactly one of jsonPath, configMapKeyRef, secretKeyRef and flow)
+    error[V7] spec.steps[0].inputs.parameters[3].valueFrom: `valueFrom` has 2 sources (give exactly one of jsonPath, configMapKeyRef, secretKeyRef and flow)
     ");
     insta::assert_snapshot!(says([("spec.steps.0.outputs.parameters", json!([{"name": "a", "valueFrom": {}}, {"name": "b", "valueFrom": {"path": "/x", "jsonPath": "$.x"}}]))]), @"
     error[V7] spec.steps[0].outputs.parameters[0].valueFrom: `valueFrom` has 0 sources (give exactly one of jsonPath and path)

@@ -74,6 +74,47 @@ fn s24_conditions_are_compiled() {
 }
 
 #[test]
+fn conditions_compare_with_words_that_there_are_and_hold_no_stray_text() {
+    let when = |text: &str| says_of(json!({"when": text}));
+    insta::assert_snapshot!(when("steps.build-image.phase == 'Sucess'"), @"error[2.4] spec.steps[0].when: there is no phase `Sucess` (use one of Succeeded, Failed, Skipped, Pending, Running, PendingApproval)");
+    insta::assert_snapshot!(when("'Faild' != steps.build-image.phase"), @"error[2.4] spec.steps[0].when: there is no phase `Faild` (did you mean `Failed`?)");
+    insta::assert_snapshot!(when("steps.build-image.phase in ['Succeeded', 'skipped']"), @"error[2.4] spec.steps[0].when: there is no phase `skipped` (did you mean `Skipped`?)");
+    insta::assert_snapshot!(when(r#"{{eq .StepStatus.build-image.Phase "Failure"}}"#), @"error[2.4] spec.steps[0].when: there is no phase `Failure` (use one of Succeeded, Failed, Skipped, Pending, Running, PendingApproval)");
+    insta::assert_snapshot!(when(r#"steps.build-image.outputs.digest.contains("{{true}}")"#), @r#"error[2.4] spec.steps[0].when: the text "steps.build-image.outputs.digest.contain"… outside the braces is neither true nor false (write a comparison without braces, or {{if VALUE}}true{{else}}false{{end}})"#);
+    insta::assert_snapshot!(when("{{if true}}yes{{else}}no{{end}}"), @r#"error[2.4] spec.steps[0].when: the text "no" outside the braces is neither true nor false (write a comparison without braces, or {{if VALUE}}true{{else}}false{{end}})"#);
+    for good in [
+        "steps.build-image.phase != 'Skipped' && steps.build-image.reason == 'Sucess'",
+        "steps.build-image.phase in ['Succeeded', 'Failed']",
+        "  {{if eq .StepStatus.build-image.Phase \"Failed\"}} True {{else}} 0 {{end}}",
+    ] {
+        assert_eq!(when(good), "", "{good}");
+    }
+}
+
+#[test]
+fn v23_what_is_known_at_the_end_is_read_in_finally() {
+    let step =
+        |fact: &str| step_with("f", json!({"inputs": {"parameters": [{"name": "x", "valueFrom": {"flow": fact}}]}}));
+    insta::assert_snapshot!(says([("spec.steps", json!([step("outcome")]))]), @"error[V23] spec.steps[0].inputs.parameters[0].valueFrom.flow: it is known only when all steps are settled (read it in a step of `finally`; elsewhere there are name and url)");
+    insta::assert_snapshot!(says([("spec.steps", json!([step("outcom")]))]), @"error[1.2] spec.steps[0].inputs.parameters[0].valueFrom.flow: expected one of outcome, failures, duration, name, url, found the text `outcom` (did you mean `outcome`?)");
+    assert_eq!(says([("spec.steps", json!([step("name")]))]), "");
+    for fact in ["outcome", "failures", "duration", "name", "url"] {
+        assert_eq!(says([("spec.finally", json!([step(fact)]))]), "", "{fact}");
+    }
+}
+
+#[test]
+fn placeholders_of_other_products_are_warned_of_and_left_alone() {
+    let command = "spec.steps.0.template.spec.template.spec.containers.0.command";
+    insta::assert_snapshot!(says([(command, json!(["echo", "{{inputs.parameters.x}} $(params.x)", "{{item}}"]))]), @"
+    warning[R27] spec.steps[0].template.spec.template.spec.containers[0].command[1]: `{{inputs.parameters.x}}` is no placeholder here: the text stays as it is (a parameter is `{{parameters.NAME}}`, declared by the flow or as an input of the step)
+    warning[R27] spec.steps[0].template.spec.template.spec.containers[0].command[1]: `$(params.x)` is no placeholder here: the text stays as it is (a parameter is `{{parameters.NAME}}`, declared by the flow or as an input of the step)
+    warning[R27] spec.steps[0].template.spec.template.spec.containers[0].command[2]: `{{item}}` is no placeholder here: the text stays as it is (an item is `{{parameters.item}}`, a field of it `{{parameters.item.NAME}}`)
+    ");
+    assert_eq!(says([(command, json!(["sh", "-c", "echo $(date) ${HOME} '{{.Names}}'"]))]), "");
+}
+
+#[test]
 fn r35_joins_are_compiled() {
     let depends = |text: &str| says_of(json!({"depends": text}));
     insta::assert_snapshot!(depends("build-image.Succeded"), @"error[R35] spec.steps[0].depends: step `build-image` cannot be asked for `Succeded` (did you mean `Succeeded`?)");
