@@ -84,7 +84,8 @@ pub(super) fn given(
 fn failed(trouble: Trouble) -> EndResult {
     let message = cut_message(&trouble.message);
     // A word of whoever writes into a termination message is no reason that decides anything.
-    let known = ["ArtifactUnavailable", "OutputMissing", "OutputTooLarge", "ResourceConflict", "Forbidden"];
+    let known =
+        ["ArtifactUnavailable", "OutputInvalid", "OutputMissing", "OutputTooLarge", "ResourceConflict", "Forbidden"];
     let reason = known.into_iter().find(|known| *known == trouble.reason).unwrap_or("OutputMissing");
     EndResult::Failed { reason: reason.to_owned(), message }
 }
