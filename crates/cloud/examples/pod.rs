@@ -22,12 +22,15 @@ const SHIM: &str = "__shim";
 const SUPERVISOR: &str = "__supervisor";
 /// The hidden argument with which it joins a control group and becomes an attempt's command.
 const LAUNCHER: &str = "__launcher";
+/// The hidden argument with which it prints the state it was started in.
+const STATE: &str = "__state";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.split_first() {
         Some((first, _)) if first == SHIM => shim::main(),
         Some((first, _)) if first == SUPERVISOR => supervise::main(),
+        Some((first, _)) if first == STATE => state(),
         Some((first, _)) if first == LAUNCHER => launch(std::env::args_os().skip(2)),
         Some((directory, command)) if !command.is_empty() => match run(Path::new(directory), command) {
             Ok(()) => ExitCode::SUCCESS,
@@ -80,6 +83,42 @@ fn plan(directory: PathBuf, command: &[String]) -> PodPlan {
         outputs: Vec::new(),
         directory,
     }
+}
+
+/// Prints what a program gets from whoever starts it, as JSON.
+fn state() -> ExitCode {
+    let read = |name: &str| std::fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default();
+    let status = read("status");
+    let of = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+        line.trim_start_matches(':').trim().to_owned()
+    };
+    let signals = ["SigBlk", "SigIgn", "SigCgt", "SigPnd", "ShdPnd"].map(|name| (name, of(name)));
+    // The program's own look at the directory is the last one.
+    let mut open: Vec<i32> = std::fs::read_dir("/proc/self/fd")
+        .map(|entries| entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
+        .unwrap_or_default();
+    open.sort_unstable();
+    open.pop();
+    let stat = read("stat");
+    let fields: Vec<&str> = stat.rsplit_once(") ").map(|(_, rest)| rest.split(' ').collect()).unwrap_or_default();
+    let limits = read("limits");
+    let limits: Vec<Vec<&str>> =
+        limits.lines().map(|line| line.split("  ").filter(|part| !part.is_empty()).collect()).collect();
+    let mut environment: Vec<String> = std::env::vars().map(|(name, _)| name).collect();
+    environment.sort_unstable();
+    let state = serde_json::json!({
+        "signals": std::collections::BTreeMap::from(signals),
+        "open": open,
+        "limits": limits,
+        "umask": of("Umask"),
+        "nice": fields.get(16),
+        "oomScoreAdj": read("oom_score_adj").trim(),
+        "leadsGroup": fields.get(2) == Some(&std::process::id().to_string().as_str()),
+        "environment": environment,
+    });
+    say(&state.to_string());
+    ExitCode::SUCCESS
 }
 
 #[allow(clippy::print_stdout)]

@@ -12,12 +12,10 @@ use orlop_core::error::{Class, PortError};
 
 /// The error for an output that cannot be taken.
 pub(crate) fn error_of(kind: &str, name: &str, path: &str, error: PortError) -> PortError {
-    // What does not fit is too large; what cannot be read now counts as missing.
-    let reason = if error.class == Class::Invalid { "OutputTooLarge" } else { "OutputMissing" };
+    // What is there and never can be taken; what cannot be read now counts as missing.
+    let reason = if error.class == Class::Invalid { "OutputInvalid" } else { "OutputMissing" };
     let (class, reason) = (error.class, error.reason.unwrap_or(reason));
-    // What is wrong first: the rest may be cut off where it is shown.
-    PortError::new(class, format!("{}; so output {kind} {name} at {path} cannot be taken", error.chain()))
-        .with_reason(reason)
+    PortError::new(class, format!("{} (output {kind} `{name}` at {path})", error.chain())).with_reason(reason)
 }
 
 /// Opens a file others may be replacing: a link is not the container's file, and a pipe would wait for a writer.

@@ -130,7 +130,11 @@ impl From<std::io::Error> for PortError {
             ErrorKind::AlreadyExists => Class::Exists,
             ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Class::Denied,
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::OutOfMemory => Class::Capacity,
-            ErrorKind::InvalidInput | ErrorKind::InvalidData | ErrorKind::Unsupported => Class::Invalid,
+            ErrorKind::InvalidInput
+            | ErrorKind::InvalidData
+            | ErrorKind::InvalidFilename
+            | ErrorKind::ArgumentListTooLong
+            | ErrorKind::Unsupported => Class::Invalid,
             _ => Class::Transient,
         };
         Self::new(class, error.to_string())
@@ -147,6 +151,8 @@ mod tests {
         assert_eq!(class(std::io::ErrorKind::StorageFull), Class::Capacity);
         assert_eq!(class(std::io::ErrorKind::ReadOnlyFilesystem), Class::Denied);
         assert_eq!(class(std::io::ErrorKind::ConnectionReset), Class::Transient);
+        // A name that is too long stays so.
+        assert_eq!(class(std::io::ErrorKind::InvalidFilename), Class::Invalid);
     }
 
     #[test]

@@ -52,6 +52,7 @@ fn differing(args: &RunArgs, stored: &Stored) -> Result<Vec<String>, Failure> {
         ("allow_privileged", new.allow_privileged != old.allow_privileged),
         ("job_backoff_default", new.job_backoff_default != old.job_backoff_default),
         ("artifact_max_bytes", new.artifact_max_bytes != old.artifact_max_bytes),
+        ("keep", args.keep != old.keep),
         ("jobs", args.jobs != meta.max_live),
         ("param", args.param.iter().any(parameter)),
     ];

@@ -70,6 +70,9 @@ pub(super) struct RunArgs {
     /// Of several flows in a file, run the rest also when one Failed
     #[arg(long)]
     pub keep_going: bool,
+    /// Keep containers and private directories of steps that have ended
+    #[arg(long)]
+    pub keep: bool,
     /// Leave with exit code 10 when only a decision of a person can make the flow go on
     #[arg(long)]
     pub no_wait_approval: bool,
@@ -129,7 +132,7 @@ pub(super) async fn one(args: &RunArgs, loaded: Loaded) -> Result<Exit, Failure>
 }
 
 async fn begin(args: &RunArgs, Loaded { manifest, plan }: Loaded) -> Result<Exit, Failure> {
-    let setup = args.setup.setup(args.place.target, args.file.as_deref())?;
+    let setup = LocalSetup { keep: args.keep, ..args.setup.setup(args.place.target, args.file.as_deref())? };
     let uid = uuid::Uuid::new_v4().to_string();
     let mut flow = manifest.flow.clone();
     flow.metadata.name = manifest::flow_name(&manifest, args.name.as_deref(), &uid);
@@ -225,7 +228,7 @@ async fn submit(run: &RunDir, new: New, drive: &Drive) -> Result<FlowHost, Failu
     let substrate = setup.substrate(run.path(), own_shim()?, images).await.map_err(without_engine)?;
     let journal = Arc::new(SqliteJournal::open(run.journal(), Access::Host).await?);
     let parts = HostParts { configs: Arc::new(setup.configs()), ..HostParts::new(substrate, journal) };
-    let parts = HostParts { leave_when_paused: drive.leave_when_paused, ..parts };
+    let parts = HostParts { leave_when_paused: drive.leave_when_paused, keep: setup.kept(), ..parts };
     Ok(FlowHost::submit(parts, submission, first).await?)
 }
 
@@ -271,7 +274,7 @@ async fn go_on(
     let substrate = setup.substrate(run.path(), own_shim()?, images).await.map_err(without_engine)?;
     let journal = Arc::new(SqliteJournal::open(run.journal(), Access::Host).await?);
     let parts = HostParts { configs: Arc::new(setup.configs()), ..HostParts::new(substrate, journal) };
-    let parts = HostParts { leave_when_paused: args.no_wait_approval, ..parts };
+    let parts = HostParts { leave_when_paused: args.no_wait_approval, keep: setup.kept(), ..parts };
     let host = FlowHost::resume(parts, &uid).await?;
     let claim = claim(gate.as_ref(), &host, &run)?;
     args.drive().run(Driven { host, run, name, lock, door, claim }).await

@@ -64,14 +64,14 @@ impl Meter {
     /// The error of an artifact with too many entries.
     pub(super) fn too_many(&self) -> PortError {
         let message = format!("the artifact has more than {} files, folders and links", self.limits.max_entries);
-        PortError::new(Class::Invalid, message)
+        PortError::new(Class::Invalid, message).with_reason("OutputTooLarge")
     }
 
     /// Holds while this many more bytes are within the limit; counts nothing.
     pub(super) fn allows(&self, bytes: u64) -> Result<(), PortError> {
         if bytes > self.limits.max_bytes.saturating_sub(self.bytes) {
             let message = format!("the artifact has more than {} bytes{}", self.limits.max_bytes, self.hint);
-            return Err(PortError::new(Class::Invalid, message));
+            return Err(PortError::new(Class::Invalid, message).with_reason("OutputTooLarge"));
         }
         Ok(())
     }

@@ -365,6 +365,12 @@ impl State {
         &self.flow.meta
     }
 
+    /// The latest time that the engine was told.
+    #[must_use]
+    pub const fn now(&self) -> Time {
+        self.flow.now
+    }
+
     /// Attempts that are started and not known to have ended, in order.
     pub fn live(&self) -> impl Iterator<Item = (Address, u32)> {
         self.index.live.iter().filter_map(|at| Some((*at, self.node(*at)?.attempt())))

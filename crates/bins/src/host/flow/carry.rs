@@ -1,6 +1,7 @@
 //! From effects to work: what the engine asks for becomes calls of the substrate. Owns the retrying of calls that must
 //! succeed; an answer comes back as an event.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,9 +14,9 @@ use orlop_core::ports::substrate::{FlowOwner, Substrate};
 use orlop_dag::attempt::{self, Binding, Refusal, Subject, Unresolved, bind};
 use orlop_dag::params::Scope;
 
-use super::FlowHost;
 use super::configs::look_up;
 use super::work::{Done, Purpose, Start, Unit};
+use super::{FlowHost, Keep};
 
 impl FlowHost {
     /// Begins to carry effects out. Those that need no work are done on return.
@@ -39,7 +40,10 @@ impl FlowHost {
                 }
             }
             FlowEffect::ResolveItems { step } => self.resolve_items(Address { step, item: None }),
-            FlowEffect::ForgetAttempt { at, attempt, after } => self.forget((at, attempt), after),
+            FlowEffect::ForgetAttempt { at, attempt, after } if self.parts.keep == Keep::AsAsked => {
+                self.forget((at, attempt), after);
+            }
+            FlowEffect::ForgetAttempt { .. } => {}
             FlowEffect::RecordEvent(notice) => self.desk.notice(&self.plan, self.parts.clock.now(), notice),
             FlowEffect::StatusChanged { urgent, .. } => self.pace.changed(urgent),
             // The record of a run stays until somebody deletes it.
@@ -144,6 +148,32 @@ impl FlowHost {
             }
             Done::Forgotten
         });
+    }
+
+    /// Deletes what is left of attempts whose end is written down by now.
+    pub(super) fn forget_ended(&mut self) {
+        for unit in std::mem::take(&mut self.work.ended) {
+            if self.parts.keep == Keep::Nothing {
+                self.forget(unit, Duration::ZERO);
+            }
+        }
+    }
+
+    /// Deletes what an earlier host did not come to delete. Nothing may have been started yet.
+    pub(super) async fn forget_left(&mut self) {
+        if self.parts.keep != Keep::Nothing {
+            return;
+        }
+        let keys = match self.parts.substrate.list(&self.state.meta().uid).await {
+            Ok(keys) => keys,
+            Err(error) => {
+                return tracing::warn!(error = %error.chain(), "what is left of ended attempts cannot be listed");
+            }
+        };
+        let live: BTreeSet<Unit> = self.state.live().collect();
+        let unit = |key: &AttemptKey| Some((attempt::address(&self.plan, self.state.meta(), key)?, key.attempt));
+        self.work.ended = keys.iter().filter_map(unit).filter(|unit| !live.contains(unit)).collect();
+        self.forget_ended();
     }
 
     /// Lets starts begin as far as the bound allows.

@@ -1,22 +1,29 @@
 //! What time it is for a host. Owns the port and the machine's clock; waiting is the runtime's.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
+use orlop_cloud::runtime::clock;
 use orlop_core::time::Time;
 
 /// A clock.
 pub trait Clock: Send + Sync {
     /// The time now.
     fn now(&self) -> Time;
+
+    /// A flow that is gone on with has seen this time: it is not earlier now. The default suits a clock that never goes back.
+    fn no_earlier_than(&self, time: Time) {
+        let _ = time;
+    }
 }
 
-/// The clock of this machine.
+/// The time of this program: what has passed since it began, whatever the clock of the machine is set to.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Time {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Time::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+        clock::now()
+    }
+
+    fn no_earlier_than(&self, time: Time) {
+        clock::no_earlier_than(time);
     }
 }

@@ -68,6 +68,7 @@ impl FlowHost {
             }
             self.ledger.snapshot(&self.plan, &self.state, false).await;
         }
+        self.forget_ended();
         Ok(())
     }
 

@@ -75,6 +75,18 @@ use work::Work;
 /// Where the answer to an order goes.
 type Answer = tokio::sync::oneshot::Sender<Result<(), OrderError>>;
 
+/// What becomes of an attempt that has ended, on the substrate, once its end is written down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Keep {
+    /// It is deleted when the flow or its template says so.
+    #[default]
+    AsAsked,
+    /// It is deleted at once: nobody needs it any more.
+    Nothing,
+    /// It stays until the flow is deleted.
+    Everything,
+}
+
 /// What a host works with.
 #[derive(Clone)]
 pub struct HostParts {
@@ -90,11 +102,13 @@ pub struct HostParts {
     pub starts: usize,
     /// Whether the host leaves when nothing but a person can make the flow go on.
     pub leave_when_paused: bool,
+    /// What becomes of attempts that have ended.
+    pub keep: Keep,
 }
 
 impl HostParts {
     /// A substrate and a journal; the rest as most hosts have it: no further ConfigMaps, the clock of the machine, 16 starts
-    /// at once, waiting for people.
+    /// at once, waiting for people, what is left of attempts as the flow asks.
     #[must_use]
     pub fn new(substrate: Arc<dyn Substrate>, journal: Arc<dyn FlowJournal>) -> Self {
         Self {
@@ -104,6 +118,7 @@ impl HostParts {
             clock: Arc::new(SystemClock),
             starts: 16,
             leave_when_paused: false,
+            keep: Keep::default(),
         }
     }
 }
@@ -170,10 +185,12 @@ impl FlowHost {
         let mut stored = parts.journal.load(uid).await.map_err(HostError::Journal)?;
         let plan = plan_of(&mut stored)?;
         let state = replay(&plan, &stored)?;
+        parts.clock.no_earlier_than(state.now());
         let planned = (stored.record.flow, Arc::new(plan));
         let mut host = Self::assemble(parts, planned, state, (uid, stored.last));
         let mut effects = Vec::new();
         outstanding(&host.plan, &host.state, &mut effects);
+        host.forget_left().await;
         host.adopt();
         host.carry_out(effects);
         Ok(host)

@@ -82,6 +82,7 @@ impl FlowHost {
         let Some(report) = self.work.keep_back(unit, report) else { return };
         let cancelling = self.state.attempt(at) == Some((StepState::Cancelling, unit.1));
         self.pending.push(attempt::event(&self.plan, at, unit.1, report.end, cancelling));
+        self.work.ended.push(unit);
         self.offer_room();
     }
 

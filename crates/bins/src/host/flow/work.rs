@@ -84,6 +84,8 @@ pub(super) struct Work {
     abandoned: BTreeSet<Unit>,
     /// Ends of attempts whose start is not answered yet.
     early: Vec<(Unit, AttemptReport)>,
+    /// Attempts that the substrate has reported as ended, until that is written down.
+    pub(super) ended: Vec<Unit>,
     /// Deletions of what is left of attempts that are to be done before the host goes.
     pub(super) tidying: usize,
     /// Whether the host is about to go.
@@ -104,6 +106,7 @@ impl Work {
             adopting: BTreeMap::new(),
             abandoned: BTreeSet::new(),
             early: Vec::new(),
+            ended: Vec::new(),
             tidying: 0,
             leaving: tokio::sync::watch::Sender::new(false),
         }

@@ -23,6 +23,8 @@ pub use configs::DirectoryConfigMaps;
 
 use by_image::ByImage;
 
+use super::flow::Keep;
+
 /// Why a run cannot use this machine.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
@@ -78,6 +80,9 @@ pub struct LocalSetup {
     /// Which images are pulled, whatever steps say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pull: Option<Pull>,
+    /// Whether containers and private directories of ended steps stay until the run is deleted.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub keep: bool,
     /// Labels of containers, beside those by which they are found.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
@@ -134,6 +139,12 @@ impl LocalSetup {
             Runtime::Docker => engine(self).await?,
             Runtime::ByImage => Arc::new(ByImage::new(engine(self).await?, process)),
         })
+    }
+
+    /// What becomes of steps that have ended.
+    #[must_use]
+    pub const fn kept(&self) -> Keep {
+        if self.keep { Keep::Everything } else { Keep::Nothing }
     }
 
     /// ConfigMaps beside those of the flow.

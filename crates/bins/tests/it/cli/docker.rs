@@ -65,7 +65,7 @@ fn steps_with_an_image_run_as_containers_and_delete_takes_these_along() {
     build["outputs"] = json!({"parameters": [{"name": "digest", "valueFrom": {"path": "/tmp/out"}}]});
     let mut test = after(engine.step("test", "echo got ${parameters.digest}"), &["build"]);
     test["inputs"] = json!({"parameters": [{"name": "digest", "valueFrom": {"jsonPath": "build:$.outputs.digest"}}]});
-    let gave = engine.orlop(&engine.flow("boxes", &json!([build, test])), &[]);
+    let gave = engine.orlop(&engine.flow("boxes", &json!([build, test])), &["--keep"]);
     assert_eq!(gave.code, 0, "{gave:?}");
     assert_eq!(engine.bench.orlop(&["flow", "logs", "boxes", "test"]).out, "test/1 got abc\n");
     let status = engine.bench.status("boxes").unwrap();
@@ -74,7 +74,7 @@ fn steps_with_an_image_run_as_containers_and_delete_takes_these_along() {
     containers.sort();
     let names: Vec<&str> =
         status["steps"].as_array().unwrap().iter().map(|s| s["jobRef"]["name"].as_str().unwrap()).collect();
-    assert_eq!(containers, names, "settled executions are kept until the run goes");
+    assert_eq!(containers, names, "with --keep containers stay until the run goes");
     let gave = engine.bench.orlop(&["flow", "delete", "boxes"]);
     assert_eq!((gave.code, gave.out.as_str()), (0, "boxes deleted\n"), "{gave:?}");
     assert_eq!(engine.containers(), Vec::<String>::new());
@@ -96,8 +96,8 @@ fn containers_outlive_a_killed_host_and_the_next_one_takes_them_up() {
     assert_eq!(gave.code, 0, "{gave:?}");
     assert_eq!(bench.orlop(&["flow", "logs", "crash"]).out, "slow/1 once\nnext/1 after\n");
     assert_eq!(bench.status("crash").unwrap()["steps"][0]["attempt"], 1);
+    assert_eq!(engine.containers(), Vec::<String>::new(), "nobody needs them any more");
     assert_eq!(bench.orlop(&["flow", "delete", "crash"]).code, 0);
-    assert_eq!(engine.containers(), Vec::<String>::new());
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn delete_force_removes_a_running_container() {
 fn a_run_whose_engine_is_gone_is_deleted_by_force_only() {
     let Some(engine) = Engine::found("a_run_whose_engine_is_gone_is_deleted_by_force_only") else { return };
     let bench = &engine.bench;
-    assert_eq!(engine.orlop(&engine.flow("gone", &json!([engine.step("a", "true")])), &[]).code, 0);
+    assert_eq!(engine.orlop(&engine.flow("gone", &json!([engine.step("a", "true")])), &["--keep"]).code, 0);
     let gave = bench.without_engine(&["flow", "delete", "gone"]);
     assert_eq!(gave.code, 7, "{gave:?}");
     assert!(gave.err.contains("--force deletes the run and leaves its containers behind"), "{}", gave.err);

@@ -17,10 +17,14 @@ fn helper(folder: &Path, script: &str) -> Command {
 }
 
 fn helper_at(program: &Path, folder: &Path, script: &str) -> Command {
+    helper_over(program, folder, &["sh", "-c", script])
+}
+
+fn helper_over(program: &Path, folder: &Path, argv: &[&str]) -> Command {
     let order = json!({"v": 1, "scratch": folder.join("scratch"), "maxBytes": 1 << 20, "message": folder.join("message"),
         "files": [{"name": "value", "path": folder.join("value")}]});
     let mut command = Command::new(program);
-    command.args(["run", "--", "sh", "-c", script]).current_dir(folder);
+    command.args(["run", "--"]).args(argv).current_dir(folder);
     command.env("ORLOP_PORTER", order.to_string()).env("ORLOP_PORTER_TOKEN", "planted").stdin(Stdio::null());
     command
 }
@@ -75,6 +79,20 @@ fn r32_the_command_cannot_read_what_the_helper_was_given_as_the_same_user() {
     let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
     assert!(!read("own").is_empty(), "its own ones can be read");
     assert_eq!(read("seen"), "");
+}
+
+#[test]
+fn what_the_helper_sets_for_itself_does_not_reach_the_command() {
+    let dir = tempfile::tempdir().unwrap();
+    let look = ["grep", "-E", "^(Sig|Umask|CoreDumping)", "/proc/self/status"];
+    let bare = Command::new(look[0]).args(&look[1..]).output().unwrap().stdout;
+    let helped = helper_over(Path::new(env!("CARGO_BIN_EXE_orlop-helper")), dir.path(), &look).output().unwrap();
+    let [bare, helped] = [bare, helped.stdout].map(|bytes| String::from_utf8(bytes).unwrap());
+    assert!(bare.contains("SigBlk:\t0000000000000000\nSigIgn:"), "{bare}");
+    // Signals that wait are counted together for all processes of this user.
+    let lines =
+        |text: &str| text.lines().filter(|line| !line.starts_with("SigQ")).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(lines(&helped), lines(&bare));
 }
 
 /// A child that is killed where a test fails.

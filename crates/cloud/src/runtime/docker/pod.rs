@@ -10,6 +10,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
 use super::record::{Control, Files};
 use crate::runtime::blocking::blocking;
+use crate::runtime::clock;
 
 /// A pod, as this process knows it.
 #[derive(Debug)]
@@ -70,7 +71,7 @@ impl Turn<'_> {
     }
 }
 
-/// The time now, by the clock of this machine, which is the engine's too.
+/// The time now.
 pub(in crate::runtime) fn now() -> Time {
-    Time::from_millis(jiff::Timestamp::now().as_millisecond())
+    clock::now()
 }

@@ -1,8 +1,8 @@
-//! The clock of a substrate. Owns the only look at the time of this machine.
+//! The clock of a substrate. Owns the port.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use orlop_core::time::Time;
 
-use orlop_core::time::{Time, millis_ceil};
+use crate::runtime::clock;
 
 /// Tells the time.
 pub trait Clock: Send + Sync {
@@ -10,12 +10,12 @@ pub trait Clock: Send + Sync {
     fn now(&self) -> Time;
 }
 
-/// The clock of this machine.
+/// The time of this program, which a clock that is set does not change.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Time {
-        SystemTime::now().duration_since(UNIX_EPOCH).map_or(Time::EPOCH, |since| Time::from_millis(millis_ceil(since)))
+        clock::now()
     }
 }

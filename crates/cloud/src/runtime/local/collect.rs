@@ -2,7 +2,7 @@
 //! is left out, and what that means is the engine's.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use orlop_core::attempt::{ArtifactCollection, FileValue, OutputFile};
 use orlop_core::error::{Class, PortError};
@@ -18,7 +18,7 @@ use crate::runtime::plan::env::Missing;
 use crate::runtime::pod::{PodPlan, PodRuntime};
 use crate::runtime::volume::locate::{Located, locate};
 
-/// Tries of one output, about four minutes with their delays.
+/// Tries of one output, about two minutes with their delays.
 const TRIES: u32 = 8;
 
 /// What a pod gave, and the first thing that could not be taken.
@@ -123,6 +123,12 @@ async fn fetch<R: PodRuntime + ?Sized>(
     }
 }
 
+/// The error with the path that the container knows.
+fn as_seen_inside(mut error: PortError, outside: &Path, inside: &str) -> PortError {
+    error.message = error.message.replace(&*outside.to_string_lossy(), inside.trim_end_matches('/'));
+    error
+}
+
 async fn file_value<R: PodRuntime + ?Sized>(
     followed: &Attempt<R>,
     plan: &PodPlan,
@@ -153,7 +159,10 @@ async fn artifact_record<R: PodRuntime + ?Sized>(
 ) -> Result<Option<ArtifactRecord>, PortError> {
     let location = attempt(TRIES, || async {
         let Some(path) = find(followed, plan, number, &output.path).await? else { return Ok(None) };
-        let put = async |path: PathBuf| followed.inner.ports.store.put(&path, output.archive).await;
+        let put = async |path: PathBuf| {
+            let stored = followed.inner.ports.store.put(&path, output.archive).await;
+            stored.map_err(|error| as_seen_inside(error, &path, &output.path))
+        };
         let stored = match put(path).await {
             Err(error) if error.class == Class::Denied => match fetch(followed, plan, number, &output.path).await? {
                 Some(path) => put(path).await,

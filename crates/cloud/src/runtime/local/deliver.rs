@@ -19,7 +19,7 @@ use crate::runtime::volume::beneath::{make_directories, walk};
 use crate::runtime::volume::give::give;
 use crate::runtime::volume::locate::mount_above;
 
-/// Tries of one artifact, about four minutes with their delays.
+/// Tries of one artifact, about two minutes with their delays.
 const TRIES: u32 = 8;
 
 /// Where an artifact is put.
@@ -169,8 +169,9 @@ async fn put<R: PodRuntime + ?Sized>(
 }
 
 fn unavailable(input: &ArtifactDelivery, error: PortError) -> PortError {
-    let class = error.class;
-    PortError::new(class, format!("input artifact {} cannot be had: {}", input.name, error.chain()))
+    // What was worth more tries has had them.
+    let class = if error.class.is_retryable() { Class::NotFound } else { error.class };
+    PortError::new(class, format!("{} (input artifact `{}`)", error.chain(), input.name))
         .with_reason("ArtifactUnavailable")
 }
 

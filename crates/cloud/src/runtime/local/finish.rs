@@ -73,7 +73,9 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
         let pods: Vec<&PodRecord> = self.pods.values().map(|intent| &intent.record).collect();
         let cancelled_at = self.control.cancel.map(|cancel| cancel.at);
         let last = pods.iter().filter_map(|pod| Some(pod.exit.as_ref()?.ended_at)).max();
-        let ended_at = last.or(cancelled_at).unwrap_or_else(|| self.attempt.inner.now()).max(self.attempt.started_at);
+        // What runs pods may go by another clock.
+        let now = self.attempt.inner.now();
+        let ended_at = last.or(cancelled_at).unwrap_or(now).min(now).max(self.attempt.started_at);
         let verdict = match verdict {
             // Being cancelled explains that nothing is left of it.
             Some(Verdict::Lost | Verdict::Gone) if cancelled_at.is_some() => None,

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use orlop_core::attempt::AttemptKey;
 use orlop_core::error::{Class, PortError};
+use orlop_core::name::sha256_hex;
 
 use super::memory;
 use crate::runtime::plan::volume::is_component;
@@ -30,6 +31,23 @@ pub(super) struct PodDir {
     pub(super) memory: Option<PathBuf>,
     /// Directory of the runtime.
     pub(super) runtime: PathBuf,
+}
+
+/// The longest name of a file, in bytes.
+const FILE_NAME_MAX: usize = 255;
+
+/// The name of a file for a text: the text itself, or, where no file system takes so long a name, its beginning with 16 hexadecimal
+/// digits of its SHA-256.
+pub(super) fn file_name(text: &str) -> String {
+    if text.len() <= FILE_NAME_MAX {
+        return text.to_owned();
+    }
+    let mut end = FILE_NAME_MAX - 17;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let head = text.get(..end).unwrap_or_default();
+    format!("{head}-{}", sha256_hex(text.as_bytes(), 16))
 }
 
 impl Layout {
@@ -74,7 +92,7 @@ impl Layout {
 
     /// Standard output and error of an attempt.
     pub(super) fn logs(&self, key: &AttemptKey) -> (PathBuf, PathBuf) {
-        let directory = self.root.join("logs").join(key.instance());
+        let directory = self.root.join("logs").join(file_name(&key.instance()));
         (directory.join(format!("{}.out", key.attempt)), directory.join(format!("{}.err", key.attempt)))
     }
 
@@ -92,9 +110,9 @@ impl Layout {
         }
         let number = key.attempt.to_string();
         // In memory they lie side by side: no parent is left when the last one goes.
-        let flat = [&*key.flow, &instance, &number].join("+");
+        let flat = file_name(&[&*key.flow, &instance, &number].join("+"));
         Ok(AttemptDir {
-            path: self.attempts().join(&*key.flow).join(&instance).join(&number),
+            path: self.attempts().join(&*key.flow).join(file_name(&instance)).join(&number),
             memory: self.memory.as_ref().map(|memory| memory.join(flat)),
         })
     }
@@ -165,5 +183,31 @@ impl PodDir {
     /// What of an ended pod only itself needed, volumes excepted.
     pub(super) fn leftovers(&self) -> [PathBuf; 2] {
         [self.path.join("in"), self.scratch()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_of_a_step_gives_names_that_file_systems_take() {
+        let layout = Layout::new(Path::new("/run"), Some(Path::new("/memory")));
+        let key = |step: &str, item| AttemptKey {
+            flow: "0123abcd-0000-4000-8000-000000000000".into(),
+            step: step.into(),
+            item,
+            attempt: u32::MAX,
+        };
+        let longest = "s".repeat(253);
+        for item in [None, Some(99_999)] {
+            let dir = layout.attempt(&key(&longest, item)).unwrap();
+            let paths = [dir.path.clone(), dir.memory().unwrap().to_owned(), layout.logs(&key(&longest, item)).0];
+            let lengths = paths.iter().flat_map(|path| path.iter().map(std::ffi::OsStr::len));
+            assert!(lengths.max().unwrap() <= FILE_NAME_MAX, "{paths:?}");
+        }
+        let two = [key(&longest, Some(1)), key(&longest, Some(2))].map(|key| layout.attempt(&key).unwrap().path);
+        assert_ne!(two[0], two[1]);
+        assert!(layout.attempt(&key("plain", None)).unwrap().path.ends_with("plain/4294967295"));
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use orlop_core::error::{Class, PortError};
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 
 use super::attempt::Attempt;
 use super::deliver::deliver;
@@ -17,6 +18,11 @@ use crate::retry::delay;
 use crate::runtime::blocking::blocking;
 use crate::runtime::plan::env::Missing;
 use crate::runtime::pod::{PodExit, PodHandle, PodKey, PodResult, PodRuntime};
+
+/// How long the start of a pod is tried that may come to work.
+const START_BUDGET: Duration = Duration::from_secs(600);
+/// Tries of a suspension before the pod is left running.
+const SUSPEND_TRIES: u32 = 8;
 
 /// What all pods of an attempt are told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -129,6 +135,7 @@ impl<R: PodRuntime + ?Sized> Life<R> {
             () = told_to_stop(&mut orders) => return Ok(Begun::Stopped),
             gpus = inner.ledger.take(&self.key, request) => self.intent.gpus = gpus,
         }
+        let begun = Instant::now();
         let mut tries = 0;
         let mut asked = false;
         loop {
@@ -141,6 +148,9 @@ impl<R: PodRuntime + ?Sized> Life<R> {
             }
             if self.patience == Patience::Ask || !error.class.is_retryable() {
                 return Err(error);
+            }
+            if begun.elapsed() >= START_BUDGET {
+                return Err(gave_up(&error));
             }
             tracing::warn!(pod = %self.key, error = error.chain(), "a pod cannot be started yet");
             tokio::select! {
@@ -222,7 +232,7 @@ impl<R: PodRuntime + ?Sized> Life<R> {
             while self.orders.borrow().frozen {
                 let Err(error) = runtime.freeze(&self.key, &self.dir.runtime, true).await else { return };
                 tracing::warn!(pod = %self.key, error = error.chain(), tries, "suspending a pod failed");
-                if !error.class.is_retryable() {
+                if !error.class.is_retryable() || tries >= SUSPEND_TRIES {
                     return;
                 }
                 tokio::time::sleep(delay(tries, &error)).await;
@@ -288,6 +298,12 @@ async fn changed(orders: &mut watch::Receiver<Orders>) {
     if orders.changed().await.is_err() {
         std::future::pending::<()>().await;
     }
+}
+
+/// The error of a pod that could not be started for long, and why the last time.
+fn gave_up(error: &PortError) -> PortError {
+    let message = format!("{}; tried for {} minutes", error.chain(), START_BUDGET.as_secs() / 60);
+    PortError::new(Class::Fatal, message).with_reason(error.reason.unwrap_or("StartError"))
 }
 
 /// What an error makes of a pod that has not run.

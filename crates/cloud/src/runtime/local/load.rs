@@ -7,7 +7,7 @@ use orlop_core::attempt::AttemptEnd;
 use orlop_core::error::PortError;
 use orlop_core::spec::meta::ObjectReference;
 
-use super::layout::{AttemptDir, Layout};
+use super::layout::{AttemptDir, Layout, file_name};
 use super::records::{AttemptRecord, Control, PodIntent, read, write};
 use crate::runtime::pod::PodExit;
 use crate::runtime::volume::prepare::undeletable;
@@ -78,7 +78,7 @@ pub(super) fn discard(layout: &Layout, dir: &AttemptDir) -> Result<(), PortError
         removed(fs::remove_dir_all(memory)).map_err(|error| undeletable(memory, error))?;
     }
     let name = dir.path.strip_prefix(layout.attempts()).unwrap_or(&dir.path).to_string_lossy().replace('/', "+");
-    let grave = layout.trash().join(name);
+    let grave = layout.trash().join(file_name(&name));
     fs::create_dir_all(layout.trash())?;
     removed(fs::remove_dir_all(&grave)).map_err(|error| undeletable(&grave, error))?;
     match fs::rename(&dir.path, &grave) {

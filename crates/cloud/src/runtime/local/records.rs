@@ -70,7 +70,9 @@ pub(super) struct PodIntent {
     pub(super) restart_limit: u32,
 }
 
-/// Writes a record so that it is whole or absent, whatever happens.
+/// Writes a record so that it is whole or absent, whatever becomes of this process. After a loss of power it may be absent too: what
+/// ran has ended then, the runtime has its own durable records of what it ran and how that ended, and the host's journal holds the ends
+/// that were reported.
 ///
 /// # Errors
 /// Capacity, Denied or Transient as the file system says.
@@ -79,12 +81,12 @@ pub(super) fn write<T: Serialize>(path: &Path, record: &T) -> Result<(), PortErr
         let class = PortError::from(io::Error::from(error.kind())).class;
         // A directory that is gone comes back when the disk does; it is never a reason to give a record up.
         let class = if class == Class::NotFound { Class::Transient } else { class };
-        PortError::new(class, format!("writing {} failed", path.display())).because(error)
+        PortError::new(class, format!("{error}, while writing {}", path.display())).because(error)
     };
     let bytes = serde_json::to_vec(record).map_err(|error| {
         PortError::new(Class::Fatal, format!("{} cannot be written as JSON", path.display())).because(error)
     })?;
-    replace(path, &bytes, Durable::Yes).map_err(failed)
+    replace(path, &bytes, Durable::No).map_err(failed)
 }
 
 /// Reads a record; none where there is none.
@@ -99,9 +101,13 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, PortEr
         }
         Err(error) => {
             let class = PortError::from(io::Error::from(error.kind())).class;
-            return Err(PortError::new(class, format!("reading {} failed", path.display())).because(error));
+            return Err(PortError::new(class, format!("{error}, while reading {}", path.display())).because(error));
         }
     };
+    // The machine lost its power before the content was on the disk.
+    if bytes.is_empty() {
+        return Ok(None);
+    }
     serde_json::from_slice(&bytes).map(Some).map_err(|error| {
         let message = format!("{} is damaged; move its directory away to run the attempt anew", path.display());
         PortError::new(Class::Fatal, message).because(error)

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,12 +17,15 @@ pub const TAIL_LINES: usize = 80;
 /// Bytes that last words taken from a log have at most.
 pub const TAIL_BYTES: usize = 2048;
 
+/// Bytes that a note of what is missing has at most.
+const NOTE_ROOM: usize = 256;
+
 /// Opens a log file for appending and creates it, readable by its owner only.
 ///
 /// # Errors
 /// Those of the file system.
 pub fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+    OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)
 }
 
 /// One stream on its way into its log file.
@@ -63,10 +66,49 @@ impl<W: Write> Capture<W> {
         self.entries.clear();
     }
 
+    /// What could not be written, in words; none when all was.
+    #[must_use]
+    pub fn losses(&self) -> Option<String> {
+        let Lost { bytes, why, .. } = &self.sink.lost;
+        let why = why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+        (*bytes > 0).then(|| format!("{bytes} bytes of its log could not be written{why}"))
+    }
+
     /// What could not be written.
     #[must_use]
     pub const fn lost(&self) -> &Lost {
         &self.sink.lost
+    }
+}
+
+impl Capture<File> {
+    /// Nothing comes any more. A log that lacks its end says so, in the place of its last lines where the disk is still full.
+    pub fn close(&mut self, now: Time) {
+        if self.sink.say(now).is_ok() {
+            return;
+        }
+        if self.sink.shorten().is_ok() {
+            // Where others took the room at once the count in the record of the end has to do.
+            let _ = self.sink.say(now);
+        }
+    }
+}
+
+impl Sink<File> {
+    /// Takes away the last lines, at least so much as a note needs.
+    fn shorten(&mut self) -> io::Result<()> {
+        let len = self.file.metadata()?.len();
+        let from = len.saturating_sub(4 * NOTE_ROOM as u64);
+        let mut end = vec![0; usize::try_from(len - from).map_err(io::Error::other)?];
+        self.file.read_exact_at(&mut end, from)?;
+        let head = end.get(..end.len().saturating_sub(NOTE_ROOM)).unwrap_or_default();
+        let line = head.iter().rposition(|byte| *byte == b'\n').map(|at| at + 1);
+        // A line that is longer than all that was looked at is cut.
+        let kept = line.unwrap_or(if from == 0 { 0 } else { head.len() });
+        self.file.set_len(from + kept as u64)?;
+        self.torn = line.is_none() && from > 0;
+        self.lose(end.len() - kept);
+        Ok(())
     }
 }
 
@@ -91,17 +133,23 @@ struct Sink<W> {
 
 impl<W: Write> Sink<W> {
     fn append(&mut self, entries: &[u8], now: Time) {
-        let note = self.note(now);
-        if !note.is_empty() && self.write(&note).is_err() {
+        if self.say(now).is_err() {
             self.lose(entries.len());
             return;
-        }
-        if !note.is_empty() {
-            self.lost.unsaid = 0;
         }
         if let Err(unwritten) = self.write(entries) {
             self.lose(unwritten);
         }
+    }
+
+    /// Says in the log what it lacks.
+    fn say(&mut self, now: Time) -> Result<(), usize> {
+        let note = self.note(now);
+        if !note.is_empty() {
+            self.write(&note)?;
+            self.lost.unsaid = 0;
+        }
+        Ok(())
     }
 
     fn lose(&mut self, bytes: usize) {
@@ -227,6 +275,33 @@ mod tests {
         1970-01-01T00:00:00.002Z fourth
         ");
         assert_eq!(tail.text(), "first\nsecond\nthird\nfourth\n");
+    }
+
+    #[test]
+    fn a_log_that_stays_too_short_says_so_in_the_place_of_its_last_lines() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut capture, mut tail) =
+            (Capture::new(Arc::default(), open(&dir.path().join("log")).unwrap()), Tail::default());
+        for n in 0..20 {
+            capture.push(format!("line {n}\n").as_bytes(), at(n), &mut tail);
+        }
+        capture.sink.lost.why = Some(io::ErrorKind::StorageFull.into());
+        capture.sink.lose(1000);
+        capture.sink.shorten().unwrap();
+        let lost = capture.lost().bytes;
+        capture.close(at(99));
+        let text = std::fs::read_to_string(dir.path().join("log")).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines.len() < 21 && lost >= 1000 + NOTE_ROOM as u64, "{text}");
+        assert!(lines[lines.len() - 2].contains("Z line "), "{text}");
+        let note =
+            format!("1970-01-01T00:00:00.099Z [{lost} bytes of this log could not be written: no storage space]");
+        assert_eq!(lines.last(), Some(&note.as_str()));
+        assert!(note.len() < NOTE_ROOM);
+        assert_eq!(
+            capture.losses().unwrap(),
+            format!("{lost} bytes of its log could not be written: no storage space")
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What went wrong inside the runtime: what it was doing and what the system said. Owns the way to errors of ports.
+//! What went wrong inside the runtime: what the system said, and what it was doing. Owns the way to errors of ports.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use orlop_core::error::PortError;
 
 /// An operation of the system that failed.
 #[derive(Debug, thiserror::Error)]
-#[error("{doing}: {source}")]
+#[error("{source}, while {doing}")]
 pub(crate) struct Failure {
     /// What was tried, on what.
     pub(crate) doing: String,
@@ -18,7 +18,7 @@ pub(crate) struct Failure {
 impl From<Failure> for PortError {
     fn from(failure: Failure) -> Self {
         let mut error = Self::from(failure.source);
-        error.message = format!("{}: {}", failure.doing, error.message);
+        error.message = format!("{}, while {}", error.message, failure.doing);
         error
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::fs;
 use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -134,7 +135,12 @@ impl Layout {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
         }
         let outside = self.outside(&at).ok_or(io::ErrorKind::NotFound)?;
-        fs::symlink_metadata(&outside).map(|_| outside)
+        let found = fs::symlink_metadata(&outside)?;
+        // What layers leave of an entry that was removed.
+        if found.file_type().is_char_device() && found.rdev() == 0 {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(outside)
     }
 }
 

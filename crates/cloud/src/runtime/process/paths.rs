@@ -110,11 +110,12 @@ pub(crate) fn rewrite(
     for output in outputs.iter().map(|output| clean(output)).filter(|output| !is_device(output)) {
         let (parent, _) = output.rsplit_once('/').unwrap_or_default();
         if layout.area(&output).is_none_or(|area| area.kind == Kind::Machine) {
-            make(&below(&root, parent))?;
-            let place = if parent.is_empty() || Path::new(parent).exists() { output.as_str() } else { parent };
+            // A directory that is missing is the container's to make; what it makes there is the pod's.
+            let above = Path::new(if parent.is_empty() { "/" } else { parent });
+            let missing = above.ancestors().take_while(|path| !path.exists()).last();
+            let place = missing.and_then(Path::to_str).unwrap_or(&output);
+            make(&below(&root, place.rsplit_once('/').map_or("", |(above, _)| above)))?;
             layout.put(place, Some(below(&root, place)), Kind::Private);
-        } else if let Some(outside) = layout.outside(parent) {
-            make(&outside)?;
         }
     }
     let mut changed = container.clone();
@@ -198,8 +199,11 @@ mod tests {
         assert_eq!(Path::new(changed.working_dir.as_ref().unwrap()), dir.path().join("top/nowhere-else"));
         assert_eq!(layout.outside("/etc/made").unwrap(), dir.path().join("top/etc/made"));
         assert_eq!(layout.outside("/etc/hosts").unwrap(), Path::new("/etc/hosts"));
-        for made in ["top/out-of-nowhere", "top/nowhere-else", "top/etc", "tmp/a"] {
+        for made in ["top/nowhere-else", "top/etc"] {
             assert!(dir.path().join(made).is_dir(), "{made}");
+        }
+        for unmade in ["top/out-of-nowhere", "tmp/a"] {
+            assert!(!dir.path().join(unmade).exists(), "{unmade} is the container's to make");
         }
     }
 

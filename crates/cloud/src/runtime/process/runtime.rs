@@ -22,6 +22,7 @@ use super::request::{self, Request};
 use super::wire::{Container, KeepOrder, KeepReply};
 use super::{start, watch};
 use crate::runtime::blocking::blocking;
+use crate::runtime::clock;
 use crate::runtime::job::backoff::restart_delay;
 use crate::runtime::pod::{ContainerPlan, PROCESS, PodExit, PodHandle, PodKey, PodPlan, PodRuntime};
 
@@ -144,6 +145,7 @@ impl ProcessRuntime {
         };
         let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         Ok(KeepOrder {
+            now: clock::now(),
             key: plan.key.clone(),
             directory: here(&plan.directory)?,
             stdout: here(&plan.stdout)?,
@@ -219,7 +221,7 @@ impl PodRuntime for ProcessRuntime {
                 let class = number.map_or(Class::Transient, |number| {
                     PortError::from(std::io::Error::from_raw_os_error(number)).class
                 });
-                Err(PortError::new(class, format!("pod {} cannot be started: {message}", plan.key)))
+                Err(PortError::new(class, message))
             }
         }
     }

@@ -13,7 +13,7 @@ use super::identity::{self, Identity};
 use super::orphans;
 use super::record::{Claim, Directory, ExitRecord, Found, Part};
 use super::request;
-use crate::runtime::logs::now;
+use crate::runtime::clock::now;
 use crate::runtime::pod::{PodExit, PodKey, PodResult};
 
 /// Waits for the end of a pod.

@@ -5,6 +5,7 @@ use std::fmt;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
+use orlop_core::time::Time;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +31,8 @@ pub(crate) enum Order {
 /// A pod to keep.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct KeepOrder {
+    /// The time by which the runtime goes: the shim's from then on.
+    pub(crate) now: Time,
     pub(crate) key: PodKey,
     pub(crate) directory: PathBuf,
     pub(crate) stdout: PathBuf,

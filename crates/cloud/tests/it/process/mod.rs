@@ -2,6 +2,7 @@
 
 mod ends;
 mod paths;
+mod state;
 mod substrate;
 mod survival;
 mod trouble;

@@ -36,7 +36,7 @@ async fn mounts_and_outputs_are_at_their_absolute_paths() {
     let before = (names("/"), names("/opt"), names("/dev"));
     for paths in ALL {
         let mut bed = Bed::with(
-            "cat /orlop-in/deep/file > /orlop-out/x; echo $A >> /orlop-out/x; echo tmp > /tmp/o; echo opt > /opt/orlop-o/y; \
+            "mkdir /orlop-out /opt/orlop-o; cat /orlop-in/deep/file > /orlop-out/x; echo $A >> /orlop-out/x; echo tmp > /tmp/o; echo opt > /opt/orlop-o/y; \
              echo v > /orlop-in/written; pwd > /orlop-out/pwd",
             Some(paths),
         )

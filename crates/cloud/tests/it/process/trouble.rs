@@ -53,6 +53,12 @@ async fn a_full_disk_stops_neither_the_job_nor_its_record_nor_a_stop() {
     assert_eq!(exit.result, PodResult::Cancelled);
     let record = ProcessRuntime::exit_record(&bed.plan.directory).unwrap().unwrap();
     assert!(record.lost_stdout > 2_000_000 && record.lost_stderr == 0, "{record:?}");
+    let said = bed.out().pop().unwrap();
+    let note = format!(
+        "[{} bytes of this log could not be written: No space left on device (os error 28)]",
+        record.lost_stdout
+    );
+    assert_eq!(said, note);
 }
 
 #[tokio::test]
@@ -65,7 +71,7 @@ async fn a_disk_without_room_or_read_only_refuses_the_start() {
     let error = in_time(runtime.start(&plan)).await.unwrap_err();
     assert_eq!(error.class, Class::Capacity, "{error}");
     let text = error.to_string().replace(disk.path().to_str().unwrap(), "<disk>");
-    insta::assert_snapshot!(text, @"pod f/s/1#0 cannot be started: keeping room for the record of the pod's end in `<disk>/pod/exit.pending`: No space left on device (os error 28)");
+    insta::assert_snapshot!(text, @"No space left on device (os error 28), while keeping room for the record of the pod's end in `<disk>/pod/exit.pending`");
     // Nothing was claimed: with room it runs.
     std::fs::remove_file(disk.path().join("fill")).unwrap();
     disk.remount("remount,size=4m");
@@ -79,7 +85,7 @@ async fn a_disk_without_room_or_read_only_refuses_the_start() {
     let error = in_time(runtime.start(&plan)).await.unwrap_err();
     assert_eq!(error.class, Class::Denied, "{error}");
     let text = error.to_string().replace(disk.path().to_str().unwrap(), "<disk>");
-    insta::assert_snapshot!(text, @"pod f/s/1#0 cannot be started: opening `<disk>/other/lock`: Read-only file system (os error 30)");
+    insta::assert_snapshot!(text, @"Read-only file system (os error 30), while opening `<disk>/other/lock`");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ mod confined;
 mod docker;
 mod groups;
 mod process;
-mod recorder;
+pub(crate) mod recorder;
 mod suite;
 mod supervised;
 mod trees;
@@ -32,23 +32,23 @@ fn script(text: &str) -> AttemptPlan {
     plan(WorkSpec { argv: ["/bin/sh", "-c", text].map(str::to_owned).to_vec(), ..WorkSpec::default() })
 }
 
-fn plan(spec: WorkSpec) -> AttemptPlan {
+pub(crate) fn plan(spec: WorkSpec) -> AttemptPlan {
     AttemptPlan::new(fresh(), Arc::new(spec))
 }
 
 /// A process runtime in a directory of its own.
-struct Machine {
-    runtime: ProcessRuntime,
-    told: Arc<Recorder>,
+pub(crate) struct Machine {
+    pub(crate) runtime: ProcessRuntime,
+    pub(crate) told: Arc<Recorder>,
     dir: tempfile::TempDir,
 }
 
 impl Machine {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(|_| {})
     }
 
-    fn with(change: impl FnOnce(&mut ProcessOptions)) -> Self {
+    pub(crate) fn with(change: impl FnOnce(&mut ProcessOptions)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let told = Arc::new(Recorder::default());
         // Processes are known by the mark of their worker, and other test programs run beside this one.

@@ -7,8 +7,8 @@ use orlop_core::spec::status::Decision;
 use orlop_core::testing::substrate::{Play, When};
 use serde_json::json;
 
-use super::bench::{Bench, outcome};
-use crate::host::flow::{Left, Order, OrderError};
+use super::bench::{Bench, UID, flow, outcome};
+use crate::host::flow::{FlowHost, HostParts, Keep, Left, Order, OrderError, Submission};
 
 #[tokio::test(start_paused = true)]
 async fn a_chain_runs_in_order() {
@@ -157,7 +157,7 @@ async fn r20_of_two_orders_given_at_once_the_second_is_checked_against_the_first
 #[tokio::test(start_paused = true)]
 async fn r20_a_host_told_not_to_wait_for_people_leaves() {
     let bench = Bench::new();
-    let parts = crate::host::flow::HostParts { leave_when_paused: true, ..bench.parts() };
+    let parts = HostParts { leave_when_paused: true, ..bench.parts() };
     let flow = super::bench::flow(json!({"steps": [{"name": "ok", "type": "Manual"}, {"name": "a"}]}));
     let submission = crate::host::flow::Submission::new(flow, super::bench::UID);
     let mut host = crate::host::flow::FlowHost::submit(parts, submission, Vec::new()).await.unwrap();
@@ -279,10 +279,43 @@ async fn the_ttl_of_a_template_is_kept_while_a_host_is_there_and_ends_with_it() 
 async fn starts_are_bounded() {
     let bench = Bench::new();
     let steps: Vec<_> = (0..50).map(|n| json!({"name": format!("s{n}")})).collect();
-    let parts = crate::host::flow::HostParts { starts: 3, ..bench.parts() };
+    let parts = HostParts { starts: 3, ..bench.parts() };
     let submission = crate::host::flow::Submission::new(super::bench::flow(json!({"steps": steps})), super::bench::UID);
     let mut host = crate::host::flow::FlowHost::submit(parts, submission, Vec::new()).await.unwrap();
     host.run().await.unwrap();
     assert_eq!(host.status().progress.summary, "50/50");
     assert!(bench.substrate.repeated().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_left_of_an_attempt_goes_once_its_end_is_written_down_also_under_the_next_host() {
+    let bench = Bench::new();
+    let spec = json!({"steps": [{"name": "a"}, {"name": "m", "type": "Manual", "dependencies": ["a"]}]});
+    let parts = HostParts { leave_when_paused: true, keep: Keep::Everything, ..bench.parts() };
+    let mut host = FlowHost::submit(parts, Submission::new(flow(spec), UID), Vec::new()).await.unwrap();
+    assert_eq!(host.run().await.unwrap(), Left::Paused);
+    drop(host);
+    insta::assert_snapshot!(bench.calls(), @"start a/1");
+    // The host died before it came to it.
+    let parts = HostParts { leave_when_paused: true, keep: Keep::Nothing, ..bench.next_parts() };
+    let mut host = FlowHost::resume(parts, UID).await.unwrap();
+    assert_eq!(host.run().await.unwrap(), Left::Paused);
+    insta::assert_snapshot!(bench.calls(), @"
+    list 0123abcd-0000-4000-8000-000000000000
+    forget a/1
+    ");
+    // Whatever the flow says of its Jobs.
+    let bench = Bench::new();
+    let spec =
+        json!({"steps": [{"name": "a", "retryPolicy": {"limit": 1}}], "executionPolicy": {"jobRetention": "All"}});
+    bench.substrate.script(When::step("a").attempt(1), Play::exit(3));
+    let parts = HostParts { keep: Keep::Nothing, ..bench.parts() };
+    let mut host = FlowHost::submit(parts, Submission::new(flow(spec), UID), Vec::new()).await.unwrap();
+    assert_eq!(host.run().await.unwrap(), Left::Ended);
+    insta::assert_snapshot!(bench.calls(), @"
+    start a/1
+    forget a/1
+    start a/2
+    forget a/2
+    ");
 }

@@ -1,14 +1,17 @@
 //! Substrates and journals that fail.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use orlop_core::error::{Class, PortError};
 use orlop_core::testing::substrate::{Call, Operation, Play, When};
+use orlop_core::time::Time;
 use serde_json::json;
 
-use super::bench::{Bench, outcome};
-use crate::host::flow::{Admission, HostError, Verdict};
+use super::bench::{Bench, TestClock, UID, outcome};
+use crate::host::flow::{Admission, Clock, FlowHost, HostError, HostParts, Left, Verdict};
 
 #[tokio::test(start_paused = true)]
 async fn lost_answers_of_the_substrate_start_nothing_twice() {
@@ -193,4 +196,44 @@ async fn r18_a_gate_that_does_not_answer_for_a_moment_is_asked_again() {
     Succeeded
     a Succeeded 1
     ");
+}
+
+/// A clock of a machine that was set back by an hour before this host began.
+struct SetBack {
+    clock: Arc<TestClock>,
+    ahead: AtomicI64,
+}
+
+impl Clock for SetBack {
+    fn now(&self) -> Time {
+        Time::from_millis(self.clock.now().millis() + self.ahead.load(Ordering::Relaxed))
+    }
+
+    fn no_earlier_than(&self, time: Time) {
+        self.ahead.fetch_max(time.millis() - self.clock.now().millis(), Ordering::Relaxed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn timers_go_on_under_the_next_host_where_the_clock_was_set_back_between() {
+    let bench = Bench::new();
+    bench.substrate.script(When::step("a"), Play::forever());
+    let mut host = bench.submit(json!({"steps": [{"name": "a", "timeoutSeconds": 5}]})).await;
+    let handle = host.handle();
+    let leave = async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        handle.detach().await;
+    };
+    assert_eq!(tokio::join!(host.run(), leave).0.unwrap(), Left::Detached);
+    drop(host);
+    let clock = SetBack { clock: Arc::clone(&bench.clock), ahead: AtomicI64::new(-3_600_000) };
+    let parts = HostParts { clock: Arc::new(clock), ..bench.next_parts() };
+    let begun = tokio::time::Instant::now();
+    let mut host = FlowHost::resume(parts, UID).await.unwrap();
+    host.run().await.unwrap();
+    insta::assert_snapshot!(outcome(&host.status()), @"
+    Failed
+    a Failed/Timeout 1
+    ");
+    assert!(begun.elapsed() <= Duration::from_secs(5), "{:?}", begun.elapsed());
 }

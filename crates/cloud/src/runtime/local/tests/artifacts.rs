@@ -61,7 +61,7 @@ async fn r31_what_is_not_in_the_store_is_refused_as_unavailable() {
     let substrate = bench.open();
     let error = substrate.start(spec).await.unwrap_err();
     assert_eq!((error.class, error.reason), (Class::NotFound, Some("ArtifactUnavailable")));
-    insta::assert_snapshot!(error.chain(), @"input artifact gone cannot be had: abc is not in the store of this run; run the step that makes it again, with `orlop flow retry RUN --step STEP`");
+    insta::assert_snapshot!(error.chain(), @"abc is not in the store of this run; run the step that makes it again, with `orlop flow retry RUN --step STEP` (input artifact `gone`)");
     assert!(substrate.list("f").await.unwrap().is_empty() && bench.fake.plans().is_empty());
 }
 
@@ -74,7 +74,7 @@ async fn r31_a_download_that_fails_fails_the_attempt() {
     substrate.start(spec).await.unwrap();
     let end = substrate.next().await.end;
     assert_eq!(failure(&end).0, "ArtifactUnavailable");
-    insta::assert_snapshot!(failure(&end).1, @"input artifact page cannot be had: https://a.example/missing answers 404");
+    insta::assert_snapshot!(failure(&end).1, @"https://a.example/missing answers 404 (input artifact `page`)");
     assert!(bench.fake.plans().is_empty(), "the command never ran");
 }
 
@@ -185,14 +185,14 @@ async fn a_success_whose_artifact_cannot_be_stored_is_none() {
     let bench = Bench::new();
     let mut spec = spec("s", json!({"command": ["write", "/out", "x"]}));
     spec.output_artifacts = vec![output("o", "/out")];
-    let too_large = || PortError::new(Class::Invalid, "larger than --artifact-max-bytes");
+    let too_large = || PortError::new(Class::Invalid, "larger than --artifact-max-bytes").with_reason("OutputTooLarge");
     let full = || PortError::new(Class::Capacity, "the disk is full");
     bench.store.faults.lock().unwrap().extend([too_large(), full(), full()]);
     let substrate = bench.open();
     substrate.start(spec).await.unwrap();
     let end = substrate.next().await.end;
     assert_eq!(failure(&end).0, "OutputTooLarge", "after the disk had room again");
-    insta::assert_snapshot!(failure(&end).1, @"larger than --artifact-max-bytes; so output artifact o at /out cannot be taken");
+    insta::assert_snapshot!(failure(&end).1, @"larger than --artifact-max-bytes (output artifact `o` at /out)");
     assert_eq!(end.document["status"]["conditions"][0]["reason"], "OutputTooLarge");
 }
 

@@ -7,12 +7,6 @@ use std::time::Duration;
 
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
-use nix::time::{ClockId as Clock, clock_gettime};
-
-/// Time since the machine started, its sleep included.
-pub(super) fn uptime() -> io::Result<Duration> {
-    Ok(clock_gettime(Clock::CLOCK_BOOTTIME)?.into())
-}
 
 /// How long a pod has run.
 #[derive(Clone, Copy, Debug)]

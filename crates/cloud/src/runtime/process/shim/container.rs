@@ -2,24 +2,26 @@
 //! is left of it killed. Owns the pipes to the process; what the end means for the pod is decided in [`pod`](super::pod).
 
 use std::collections::BTreeMap;
+use std::ffi::{CString, OsString};
 use std::fs;
-use std::io::{self, PipeReader, Read, Write};
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::net::Shutdown;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::spawn::{PosixSpawnFileActions, posix_spawn};
 use nix::unistd::{Uid, User};
 use orlop_core::time::Time;
 
 use super::pod::{Attempt, Pod};
 use super::verdict;
+use super::view::WORK;
+use crate::runtime::child;
+use crate::runtime::clock::now;
 use crate::runtime::logs::capture::Tail;
-use crate::runtime::logs::now;
 use crate::runtime::pod::{ContainerExit, Mount};
 use crate::runtime::process::MARKER;
 use crate::runtime::process::cgroup::{Bounds, Cgroup};
@@ -130,14 +132,8 @@ impl Pod {
         let (stdout, out) = io::pipe().during(|| "making a pipe".to_owned())?;
         let (stderr, err) = io::pipe().during(|| "making a pipe".to_owned())?;
         let (mut launcher, theirs) = UnixStream::pair().during(|| "making a socket".to_owned())?;
-        // The shim's own program, as it is in memory: an upgrade of the file meanwhile changes nothing.
-        let mut arguments = std::env::args_os();
-        let mut command = Command::new("/proc/self/exe");
-        command.arg0(arguments.next().unwrap_or_default()).args(arguments);
-        command.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(out).stderr(err).process_group(0);
-        let child = command.spawn().during(|| "starting a process".to_owned())?;
-        drop(command);
-        let pid = i32::try_from(child.id()).map_err(io::Error::other).during(|| "starting a process".to_owned())?;
+        let pid = spawn(&theirs, &out, &err).during(|| "starting a process".to_owned())?;
+        drop((theirs, out, err));
         self.family.watch(pid);
         let pipes = [&stdout, &stderr].map(|pipe| fcntl(pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)));
         for pipe in pipes {
@@ -198,6 +194,14 @@ impl Pod {
             mounts.push(Mount { source: words.to_owned(), target, read_only: false });
         }
         let user_namespace = self.order.paths == Paths::UserNamespace;
+        if !user_namespace {
+            let work = self.view.join(WORK);
+            let made = match fs::remove_dir_all(&work) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => fs::create_dir(&work),
+            };
+            made.during(|| format!("making `{}`", work.display()))?;
+        }
         order.view = Some(View { user_namespace, directory: self.view.clone(), mounts, outputs: outputs.to_vec() });
         Ok(order)
     }
@@ -289,6 +293,24 @@ impl Pod {
         }
         words
     }
+}
+
+/// Starts a launcher: the shim's own program, as it is in memory, so that an upgrade of the file meanwhile changes nothing.
+fn spawn(stdin: &UnixStream, stdout: &PipeWriter, stderr: &PipeWriter) -> io::Result<i32> {
+    let text = |text: OsString| CString::new(text.into_encoded_bytes()).map_err(io::Error::from);
+    let argv: Vec<CString> = std::env::args_os().map(text).collect::<io::Result<_>>()?;
+    let variable = |(mut name, value): (OsString, OsString)| {
+        name.push("=");
+        name.push(value);
+        text(name)
+    };
+    let env: Vec<CString> = std::env::vars_os().map(variable).collect::<io::Result<_>>()?;
+    let mut actions = PosixSpawnFileActions::init()?;
+    for (number, end) in (0..).zip([stdin.as_raw_fd(), stdout.as_raw_fd(), stderr.as_raw_fd()]) {
+        actions.add_dup2(end, number)?;
+    }
+    let attributes = child::attributes(child::Leads::Group)?;
+    Ok(posix_spawn(c"/proc/self/exe", &actions, &attributes, &argv, &env)?.as_raw())
 }
 
 /// What a launcher said.

@@ -12,11 +12,13 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use sha2::{Digest, Sha256};
 
-use super::clock::{Alarm, PodClock, uptime};
+use super::clock::{Alarm, PodClock};
 use super::container::READ;
 use super::pod::Pod;
+use crate::runtime::child;
+use crate::runtime::clock::{self, now, uptime};
 use crate::runtime::logs::capture::{self, Capture, Tail};
-use crate::runtime::logs::{Masker, now, read_secrets};
+use crate::runtime::logs::{Masker, read_secrets};
 use crate::runtime::process::cgroup::Cgroup;
 use crate::runtime::process::failure::{During, Failure};
 use crate::runtime::process::identity::{self, Identity};
@@ -27,9 +29,14 @@ use crate::runtime::process::wire::{KeepOrder, KeepReply, Variable};
 
 /// Keeps a pod until its end.
 pub(super) fn keep(order: KeepOrder) -> ExitCode {
+    clock::begin(order.now);
     // Away from the terminal and the group of whoever started this; fails only where that is so already.
     let _ = nix::unistd::setsid();
     drop(std::env::set_current_dir("/"));
+    // What whoever started this had open is not the pod's: a pipe, for one, would never end.
+    for fd in child::foreign().unwrap_or_default() {
+        let _ = nix::unistd::close(fd);
+    }
     match take(order) {
         Ok(Some((mut pod, shim))) => {
             answer(&KeepReply::Claimed(shim));
@@ -73,7 +80,7 @@ fn take(order: KeepOrder) -> Result<Option<(Pod, Identity)>, Failure> {
     locks.take(Part::Life)?;
     let shim = Identity::own().during(|| "reading `/proc/self/stat`".to_owned())?;
     let boot = identity::boot().during(|| "reading the boot of this machine".to_owned())?;
-    let started = uptime().during(|| "reading the clock".to_owned())?;
+    let started = uptime();
     let token = token(&order, shim, &boot);
     let reserved = directory.reserve_exit()?;
     request::prepare(&directory)?;

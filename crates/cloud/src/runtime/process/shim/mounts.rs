@@ -82,15 +82,39 @@ pub(super) fn protect(target: &Path) -> io::Result<()> {
 /// Lets an entry of a directory be seen at `target`, where nothing or a mount point is: a link as a link, all else by a
 /// mount.
 pub(super) fn show(source: &Path, target: &Path) -> io::Result<()> {
-    let kind = fs::symlink_metadata(source)?.file_type();
-    if kind.is_symlink() {
-        return match std::os::unix::fs::symlink(fs::read_link(source)?, target) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            made => made,
-        };
+    match stand_in(source, target)? {
+        StandIn::Link => Ok(()),
+        StandIn::MountPoint => bind(source, target),
     }
-    mount_point(target, kind.is_dir())?;
-    bind(source, target)
+}
+
+/// What stands for an entry of a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StandIn {
+    /// The same link.
+    Link,
+    /// A place for a mount.
+    MountPoint,
+}
+
+/// Makes what stands for an entry of a directory, unless it is there.
+pub(super) fn stand_in(source: &Path, target: &Path) -> io::Result<StandIn> {
+    let kind = fs::symlink_metadata(source)?.file_type();
+    if !kind.is_symlink() {
+        return mount_point(target, kind.is_dir()).map(|()| StandIn::MountPoint);
+    }
+    match std::os::unix::fs::symlink(fs::read_link(source)?, target) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(StandIn::Link),
+    }
+}
+
+/// Lets two directories be seen as one: what is made in it is in `upper`, which `work` serves. Nothing of it is written through to the
+/// disk.
+pub(super) fn layer(lower: &Path, upper: &Path, work: &Path, target: &Path) -> io::Result<()> {
+    let options =
+        format!("volatile,lowerdir={},upperdir={},workdir={}", lower.display(), upper.display(), work.display());
+    Ok(mount(Some("overlay"), target, Some("overlay"), MsFlags::empty(), Some(options.as_str()))?)
 }
 
 /// Makes a mount point, unless there is one.

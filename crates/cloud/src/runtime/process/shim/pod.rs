@@ -15,12 +15,13 @@ use nix::sys::signal::{Signal, killpg};
 use nix::sys::signalfd::SignalFd;
 use nix::unistd::Pid;
 
-use super::clock::{Alarm, PodClock, uptime};
+use super::clock::{Alarm, PodClock};
 use super::container::Running;
 use super::verdict::{self, Cause};
+use crate::runtime::clock::{now, uptime};
 use crate::runtime::failure;
+use crate::runtime::logs::Masker;
 use crate::runtime::logs::capture::{Capture, Tail};
-use crate::runtime::logs::{Masker, now};
 use crate::runtime::pod::{ContainerExit, PodExit, PodResult};
 use crate::runtime::process::cgroup::Cgroup;
 use crate::runtime::process::record::{Directory, ExitRecord, Locks, Reserved};
@@ -98,6 +99,15 @@ impl Pod {
             }
             (result, _) => result,
         };
+        self.stdout.close(now());
+        self.stderr.close(now());
+        let losses: Vec<String> = [&self.stdout, &self.stderr].into_iter().filter_map(Capture::losses).collect();
+        let result = match result {
+            PodResult::Failed { reason, message } if !losses.is_empty() => {
+                PodResult::Failed { reason, message: format!("{message}; {}", losses.join("; ")) }
+            }
+            result => result,
+        };
         let exit = PodExit {
             result,
             started_at: self.done.first().map(|exit| exit.started_at),
@@ -147,7 +157,7 @@ impl Pod {
                 if self.ending.is_some() {
                     return Ok(false);
                 }
-                let begun = self.elapsed()?;
+                let begun = self.elapsed();
                 let mut attempt = self.run_container(index, container)?;
                 attempt.exit.restarts = restarts;
                 let succeeded = attempt.exit.exit_code == 0;
@@ -163,7 +173,7 @@ impl Pod {
                     self.failed = true;
                     return Ok(attempt.cannot_start);
                 }
-                failures = if self.elapsed()?.saturating_sub(begun) >= SETTLED { 1 } else { failures + 1 };
+                failures = if self.elapsed().saturating_sub(begun) >= SETTLED { 1 } else { failures + 1 };
                 self.pause(failures)?;
                 left -= 1;
                 restarts += 1;
@@ -176,8 +186,8 @@ impl Pod {
     fn pause(&mut self, failures: usize) -> io::Result<()> {
         let delays = &self.order.restart_delays_ms;
         let delay = delays.get(failures.saturating_sub(1)).or(delays.last()).copied().unwrap_or(0);
-        let due = self.elapsed()?.saturating_add(Duration::from_millis(delay));
-        while self.ending.is_none() && self.elapsed()? < due {
+        let due = self.elapsed().saturating_add(Duration::from_millis(delay));
+        while self.ending.is_none() && self.elapsed() < due {
             self.turn(Some(due))?;
         }
         Ok(())
@@ -190,8 +200,8 @@ impl Pod {
         Ok(())
     }
 
-    fn elapsed(&self) -> io::Result<Duration> {
-        Ok(self.clock.elapsed(uptime()?))
+    fn elapsed(&self) -> Duration {
+        self.clock.elapsed(uptime())
     }
 
     /// Waits for something to happen and deals with it; `due` on the pod's clock is something, too.
@@ -217,7 +227,7 @@ impl Pod {
         }
         self.read_pipes();
         self.read_signals()?;
-        let time = uptime()?;
+        let time = uptime();
         if deadline.and_then(|deadline| self.clock.when(deadline)).is_some_and(|at| at <= time) {
             self.cut_off(Cause::Deadline, Duration::from_millis(self.order.grace_ms))?;
         }
@@ -254,7 +264,7 @@ impl Pod {
     }
 
     fn freeze(&mut self, on: bool) -> io::Result<()> {
-        let time = uptime()?;
+        let time = uptime();
         if on {
             self.clock.freeze(time);
             self.family.signal_all(Signal::SIGSTOP)
@@ -266,7 +276,7 @@ impl Pod {
 
     /// Asks the running container to end and sets the time it is killed. The first cause counts, and the shortest time.
     fn cut_off(&mut self, cause: Cause, grace: Duration) -> io::Result<()> {
-        let kill_at = uptime()?.saturating_add(grace);
+        let kill_at = uptime().saturating_add(grace);
         if let Some(ending) = &mut self.ending {
             ending.kill_at = ending.kill_at.min(kill_at);
             return Ok(());

@@ -8,8 +8,8 @@
 //!   mount of the plan around it (as container runtimes do), and never in the machine's own directories: such a
 //!   directory is first *replaced* by one of the pod in which all its entries appear. What the container then adds to
 //!   it is the pod's.
-//! * A file for output outside of mounts gets a directory of the pod's in the same way, and an entry of that name on
-//!   the machine does not appear.
+//! * A file for output outside of mounts lies in a directory of the pod's in the same way, and an entry of that name on
+//!   the machine does not appear. A directory that is missing for it is the container's to make.
 //! * A working directory that is missing is made likewise.
 
 use std::fs;
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use nix::unistd::pivot_root;
 use sha2::{Digest, Sha256};
 
-use super::mounts::{Held, bind, cover, mount_point, protect, separate, show, uncover};
+use super::mounts::{Held, bind, cover, layer, mount_point, protect, separate, show, stand_in, uncover};
 use crate::runtime::process::failure::{During, Failure};
 use crate::runtime::process::layout::{Kind, Layout, clean, is_within};
 use crate::runtime::process::paths::{below, is_device};
@@ -31,14 +31,19 @@ const ENTRIES_MAX: usize = 4096;
 /// Where the pod's root stands while it is made; the machine's own is not seen by containers.
 const SCAFFOLD: &str = "/tmp";
 
+/// Directory that the kernel works in where the pod's root has layers; a new one for every container.
+pub(super) const WORK: &str = "work";
+
 /// Enters the view; this process sees nothing else from then on.
 pub(super) fn enter(view: &View, working_dir: &str) -> Result<Layout, Failure> {
     separate(view.user_namespace)?;
     let hold = |name: &str| Held::open(&view.directory.join(name));
     let (root, tmp, places) = (hold("top")?, hold("tmp")?, hold("places")?);
+    // Others than root could not remove what the kernel leaves in it.
+    let work = if view.user_namespace { None } else { Some(hold(WORK)?) };
     let sources: Vec<Held> = view.mounts.iter().map(|mount| Held::open(&mount.source)).collect::<Result<_, _>>()?;
     let mut builder = Builder { layout: Layout::default(), places, directory: view.directory.clone() };
-    builder.root(&root)?;
+    builder.root(&root, work.as_ref())?;
     // The old root stands above the new one until it is let go: paths below `/proc/self/fd` lead there as before.
     std::env::set_current_dir(SCAFFOLD).during(|| format!("entering `{SCAFFOLD}`"))?;
     pivot_root(".", ".").during(|| "changing the root directory".to_owned())?;
@@ -58,6 +63,29 @@ pub(super) fn enter(view: &View, working_dir: &str) -> Result<Layout, Failure> {
     Ok(builder.layout)
 }
 
+/// Makes the pod's root of two layers at the scaffold: below, in memory, the places where the machine's directories are to appear, and
+/// above the pod's own directory. So none of these places is made on the disk, and removed again, for every pod. Says whether the kernel
+/// can do that.
+fn is_layered(root: &Held, work: &Held, names: &[PathBuf]) -> bool {
+    let scaffold = Path::new(SCAFFOLD);
+    let make = || -> io::Result<()> {
+        // What cannot be made here is tried again, and reported, where it is mounted.
+        for name in names {
+            drop(stand_in(&Path::new("/").join(name), &scaffold.join(name)));
+        }
+        let below = Held::open(scaffold).map_err(|failure| failure.source)?;
+        layer(&below.path(), &root.path(), &work.path(), scaffold)
+    };
+    if cover(scaffold).is_err() {
+        return false;
+    }
+    if make().is_ok() {
+        return true;
+    }
+    drop(uncover(scaffold));
+    false
+}
+
 struct Builder {
     layout: Layout,
     /// Directory of the pod for what replaces directories of the machine.
@@ -67,11 +95,14 @@ struct Builder {
 
 impl Builder {
     /// Makes the pod's root at the scaffold.
-    fn root(&mut self, root: &Held) -> Result<(), Failure> {
+    fn root(&mut self, root: &Held, work: Option<&Held>) -> Result<(), Failure> {
         let scaffold = Path::new(SCAFFOLD);
-        bind(&root.path(), scaffold).during(|| format!("mounting the pod's root at `{SCAFFOLD}`"))?;
+        let names = entries(Path::new("/"), "/")?;
+        if !work.is_some_and(|work| is_layered(root, work, &names)) {
+            bind(&root.path(), scaffold).during(|| format!("mounting the pod's root at `{SCAFFOLD}`"))?;
+        }
         self.layout.add("/", Some(self.directory.join("top")), Kind::Private);
-        for name in entries(Path::new("/"), "/")? {
+        for name in names {
             let source = Path::new("/").join(&name);
             if source != scaffold {
                 self.appear(&source, &scaffold.join(&name), &source.to_string_lossy(), &source)?;
@@ -130,7 +161,11 @@ impl Builder {
             return Ok(());
         }
         let (parent, name) = output.rsplit_once('/').unwrap_or(("", output));
-        let parent = self.place(parent, true)?;
+        let (parent, missing) = nearest(parent).during(|| format!("looking for `{parent}`"))?;
+        if !missing.is_empty() {
+            // The container makes it, as in an image that lacks it; what it makes is the pod's.
+            return if self.kind(&parent) == Kind::Machine { self.replace(&parent, None) } else { Ok(()) };
+        }
         let path = format!("{parent}/{name}");
         match (self.kind(&parent), self.kind(&path)) {
             (Kind::Machine, _) => self.replace(&parent, Some(name)),

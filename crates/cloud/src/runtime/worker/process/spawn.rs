@@ -6,7 +6,7 @@
 //! shares none with the rest of the program.
 
 use std::ffi::{CStr, CString, OsStr};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
@@ -16,14 +16,13 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::libc;
 use nix::sched::{CloneFlags, unshare};
-use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawn};
-use nix::sys::signal::{SigSet, Signal};
+use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, posix_spawn};
 use nix::unistd::{AccessFlags, access, chdir, fchdir, pipe2};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::unstartable::is_shell_script;
+use crate::runtime::child;
 use crate::runtime::worker::plan::User;
 
 /// A process that was made.
@@ -104,17 +103,8 @@ impl Spawner {
     /// For the calling thread, which gets a working directory of its own.
     pub(super) fn new() -> io::Result<Self> {
         unshare(CloneFlags::CLONE_FS)?;
-        let mut attributes = PosixSpawnAttr::init()?;
-        let session = PosixSpawnFlags::from_bits_retain(i32::from(libc::POSIX_SPAWN_SETSID));
-        let signals = PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF | PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK;
-        attributes.set_flags(session | signals)?;
-        attributes.set_sigmask(&SigSet::empty())?;
-        // Those that programs come to ignore; handlers of this program do not pass on in any case.
-        let mut defaults = SigSet::empty();
-        defaults.extend([Signal::SIGPIPE, Signal::SIGCHLD, Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT]);
-        defaults.extend([Signal::SIGTERM, Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGTSTP, Signal::SIGTTOU]);
-        attributes.set_sigdefault(&defaults)?;
-        Ok(Self { null: File::open("/dev/null")?, home: File::open("/")?, attributes, foreign: foreign()? })
+        let (attributes, foreign) = (child::attributes(child::Leads::Session)?, child::foreign()?);
+        Ok(Self { null: File::open("/dev/null")?, home: File::open("/")?, attributes, foreign })
     }
 
     /// Makes a process.
@@ -162,23 +152,6 @@ impl Spawner {
     }
 }
 
-/// Descriptors above standard error that a new program would get.
-fn foreign() -> io::Result<Vec<RawFd>> {
-    let mut all = Vec::new();
-    for entry in fs::read_dir("/proc/self/fdinfo")? {
-        let entry = entry?;
-        let Some(fd) = entry.file_name().to_str().and_then(|name| name.parse::<RawFd>().ok()) else { continue };
-        // One that is closed meanwhile passes to nobody.
-        let text = fs::read_to_string(entry.path()).unwrap_or_default();
-        let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
-        let flags = flags.and_then(|flags| i32::from_str_radix(flags.trim(), 8).ok());
-        if fd > 2 && flags.is_some_and(|flags| flags & libc::O_CLOEXEC == 0) {
-            all.push(fd);
-        }
-    }
-    Ok(all)
-}
-
 /// The program of that name, as `execvp` would find it in the job's own `PATH`.
 pub(super) fn find(name: &CStr, path: &str, dir: &Path) -> io::Result<CString> {
     let bytes = name.to_bytes();
@@ -204,6 +177,7 @@ pub(super) fn find(name: &CStr, path: &str, dir: &Path) -> io::Result<CString> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::io::Read;
     use std::os::unix::fs::PermissionsExt;
 

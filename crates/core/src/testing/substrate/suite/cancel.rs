@@ -66,6 +66,7 @@ pub(super) async fn the_next_host_can_cancel<W: SubstrateWorlds>(stage: &Stage<'
     let key = stage.key("running");
     let substrate = stage.open().await;
     stage.start(&substrate, &key, &Behaviour::Run).await?;
+    stage.begun(&key).await;
     drop(substrate);
     let substrate = stage.open().await;
     substrate.cancel(&key, GRACE).await?;

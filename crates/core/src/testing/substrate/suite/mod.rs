@@ -16,6 +16,9 @@ use crate::testing::suite::{Broken, Check, Suite, SuiteFailure};
 
 pub use worlds::{Behaviour, ScriptedWorlds, SubstrateWorlds, shell_job};
 
+/// How often it is looked whether an execution has begun.
+const BEGIN_LOOKS: u32 = 12;
+
 /// Named checks, each with a world of its own.
 macro_rules! checks {
     ($worlds:ident: $($module:ident::{$($check:ident),+ $(,)?}),+ $(,)?) => {{
@@ -160,6 +163,16 @@ impl<W: SubstrateWorlds> Stage<'_, W> {
             Some(report) => {
                 Err(Broken::new(format!("a report came that nobody waits for: {} {:?}", report.key, report.end.result)))
             }
+        }
+    }
+
+    /// Waits until an execution has begun, where that can be seen: one that is cancelled at once need not have come to anything.
+    async fn begun(&self, key: &AttemptKey) {
+        for _ in 0..BEGIN_LOOKS {
+            if self.worlds.executions(self.number, key).await != Some(0) {
+                return;
+            }
+            self.worlds.within(std::future::pending::<()>()).await;
         }
     }
 

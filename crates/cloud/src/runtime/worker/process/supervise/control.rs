@@ -19,11 +19,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::fcntl::{Flock, FlockArg};
-use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use super::spares::Spares;
 use crate::durable::{Durable, replace};
+use crate::runtime::clock::uptime;
 use crate::runtime::process::identity::Identity;
 use crate::runtime::worker::attempt::AttemptId;
 use crate::runtime::worker::event::Cause;
@@ -187,11 +187,6 @@ pub(in crate::runtime::worker) fn all(work: &Path) -> io::Result<Vec<AttemptId>>
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(error),
     }
-}
-
-/// Time since boot, sleep included.
-pub(in crate::runtime::worker) fn uptime() -> Duration {
-    clock_gettime(ClockId::CLOCK_BOOTTIME).map(Duration::from).unwrap_or_default()
 }
 
 /// Writes down until when attempts may run that must not overlap.

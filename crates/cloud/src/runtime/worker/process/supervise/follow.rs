@@ -17,10 +17,11 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
 use nix::sys::signal::Signal;
 use orlop_core::error::PortError;
 
-use super::control::{Control, Request, Standing, read_lease, uptime};
+use super::control::{Control, Request, Standing, read_lease};
 use super::order::{Start, Tools, put};
 use super::spares::Spares;
 use crate::runtime::blocking::blocking;
+use crate::runtime::clock::uptime;
 use crate::runtime::logs::now;
 use crate::runtime::process::ShimProgram;
 use crate::runtime::process::identity::{Identity, stat};

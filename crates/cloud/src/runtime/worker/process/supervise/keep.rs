@@ -18,9 +18,10 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
-use super::control::{Control, read_lease, uptime};
+use super::control::{Control, read_lease};
 use super::order::{self, Start, Tools};
 use super::sink::Sink;
+use crate::runtime::clock::uptime;
 use crate::runtime::confidential;
 use crate::runtime::process::identity::Identity;
 use crate::runtime::worker::JobRuntime;

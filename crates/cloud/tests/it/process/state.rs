@@ -1,0 +1,86 @@
+//! The state in which programs start: what a runtime, a shim or a supervisor sets for itself reaches none of them.
+
+use std::process::{Command, Stdio};
+
+use nix::sys::signal::{SigSet, Signal};
+use orlop_cloud::runtime::process::ShimProgram;
+use orlop_cloud::runtime::worker::process::{Limit, Limits, ProcessOptions};
+use orlop_cloud::runtime::worker::{JobRuntime, WorkSpec};
+use serde_json::Value;
+
+use super::{Bed, program};
+use crate::worker::{Machine, plan};
+
+const STATE: &str = "__state";
+
+/// The state of the example program as a process of a worker.
+fn of_worker(machine: &Machine, survive: bool) -> Value {
+    let argv = vec![program().display().to_string(), STATE.to_owned()];
+    let job = plan(WorkSpec { argv, survive, ..WorkSpec::default() });
+    let id = job.id;
+    machine.runtime.start(job);
+    serde_json::from_str(&machine.told.ended(id).0.text()).unwrap()
+}
+
+/// What a state shows that is nobody's to choose.
+fn common(mut state: Value) -> Value {
+    for chosen in ["environment", "umask", "oomScoreAdj", "leadsGroup", "open"] {
+        state.as_object_mut().unwrap().remove(chosen);
+    }
+    state
+}
+
+#[tokio::test]
+async fn what_a_supervisor_sets_for_itself_reaches_no_program() {
+    // A worker limits its own process, and with it all that this test starts.
+    let supervisor = |options: &mut ProcessOptions| {
+        options.supervisor = Some(ShimProgram { path: program(), args: vec!["__supervisor".into()] });
+    };
+    let machines = [
+        ("a worker", Machine::new(), false),
+        ("a supervisor", Machine::with(supervisor), true),
+        (
+            "a launcher",
+            Machine::with(|options| {
+                supervisor(options);
+                options.launcher = Some(ShimProgram { path: program(), args: vec!["__launcher".into()] });
+                options.limits = Limits::from([(Limit::Core, 0)]);
+            }),
+            true,
+        ),
+    ];
+    let bare = Command::new(program()).arg(STATE).stdin(Stdio::null()).output().unwrap();
+    let bare: Value = serde_json::from_slice(&bare.stdout).unwrap();
+    // Whoever embeds a runtime may have set much, too.
+    let blocked = SigSet::from_iter([Signal::SIGUSR2, Signal::SIGWINCH]);
+    blocked.thread_block().unwrap();
+    let open = std::fs::File::open("/dev/null").unwrap();
+    nix::fcntl::fcntl(&open, nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::empty())).unwrap();
+    let mut bed = Bed::new("");
+    bed.plan.main.command = vec![program().display().to_string(), STATE.to_owned()];
+    bed.run().await;
+    let pod: Value = serde_json::from_str(&bed.out().concat()).unwrap();
+    let jobs = machines.map(|(whose, machine, survive)| (whose, of_worker(&machine, survive)));
+    drop(open);
+    blocked.thread_unblock().unwrap();
+
+    assert_eq!(pod["open"], serde_json::json!([0, 1, 2]));
+    assert_eq!(common(pod.clone()), common(bare.clone()), "a shim");
+    assert_eq!((&pod["umask"], &pod["leadsGroup"]), (&bare["umask"], &true.into()));
+    // The shim is to be the last of the pod that is killed for memory.
+    assert_eq!(pod["oomScoreAdj"], "100");
+    for (whose, job) in jobs {
+        assert_eq!(common(job.clone()), common(bare.clone()), "{whose}");
+        assert_eq!(job["open"], serde_json::json!([0, 1, 2]), "{whose}");
+        let umask = if whose == "a worker" { &bare["umask"] } else { &Value::from("0022") };
+        assert_eq!((&job["umask"], &job["oomScoreAdj"]), (umask, &bare["oomScoreAdj"]), "{whose}");
+        let names: Vec<&str> = job["environment"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        assert!(
+            names.iter().all(|name| ["HOME", "LANG", "PATH"].contains(name) || name.starts_with("ORLOP_")),
+            "{names:?}"
+        );
+    }
+    let names: Vec<&str> = pod["environment"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let known = ["HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "ORLOP_POD", "PATH", "SHELL", "TZ", "USER"];
+    assert!(names.iter().all(|name| known.contains(name)), "{names:?}");
+}
