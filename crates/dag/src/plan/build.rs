@@ -157,6 +157,7 @@ impl<'a> Builder<'a> {
             tolerated: false,
             retry: step.retry_policy.as_ref().map(|policy| Box::new((policy.retries(), policy.formula()))),
             timeout: given.or(finally.then_some(FINALLY_TIMEOUT)),
+            pending: seconds(step.pending_timeout_seconds),
             join,
             condition,
             fan_out: fan_out(step),
