@@ -100,6 +100,9 @@ pub struct FlowNotice {
     pub attempt: u32,
 }
 
+/// Reason of the notice that an attempt waits.
+const WAITING: &str = "StepWaiting";
+
 impl FlowEffect {
     /// The idempotency key within the flow: the uid of the flow stands before it.
     #[must_use]
@@ -114,6 +117,11 @@ impl FlowEffect {
             Self::ResolveItems { step } => format!("{}/items", step.0),
             Self::ForgetAttempt { at, attempt, .. } => format!("{}/{attempt}/forget", address(at)),
             Self::RecordEvent(notice) => match &notice.at {
+                // What an attempt waits for may change.
+                Some(at) if notice.reason == WAITING => {
+                    let message = crate::name::sha256_hex(notice.message.as_bytes(), 8);
+                    format!("{}/{}/{WAITING}/{message}", address(at), notice.attempt)
+                }
                 Some(at) => format!("{}/{}/{}", address(at), notice.attempt, notice.reason),
                 None => notice.reason.clone(),
             },
@@ -143,6 +151,11 @@ mod tests {
         let notice = |at| FlowNotice { warning: false, reason: "R".into(), message: "m".into(), at, attempt: 4 };
         assert_eq!(FlowEffect::RecordEvent(notice(Some(at))).key(), "1/4/R");
         assert_eq!(FlowEffect::RecordEvent(notice(None)).key(), "R");
+        let waiting = |message: &str| {
+            let (reason, message) = ("StepWaiting".to_owned(), message.to_owned());
+            FlowEffect::RecordEvent(FlowNotice { reason, message, ..notice(Some(at)) }).key()
+        };
+        assert_ne!(waiting("no image"), waiting("no node"));
         assert_eq!(FlowEffect::StatusChanged { urgent: true, revision: 8 }.key(), "8");
         assert_eq!(
             (FlowEffect::EnsureResources.key(), FlowEffect::DeleteFlow.key()),

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::attempt::{Address, PodEnd};
 use crate::spec::flow::{StopMode, SuspendMode};
 use crate::spec::meta::ObjectReference;
-use crate::spec::status::{ArtifactRecord, Decision, StepOutputs};
+use crate::spec::status::{ArtifactRecord, Decision, StepOutputs, WaitsOn};
 use crate::time::Time;
 
 /// Something that has happened to a flow.
@@ -73,6 +73,23 @@ pub enum FlowEvent {
         /// Whether the step's retry policy applies.
         retryable: bool,
     },
+    /// What keeps an accepted attempt from running, or that nothing does any more (rule R13).
+    AttemptWaiting {
+        /// Whose attempt.
+        at: Address,
+        /// Its number.
+        attempt: u32,
+        /// What it waits for; none: nothing.
+        on: Option<WaitsOn>,
+        /// Why, one word of the substrate; empty where it says nothing.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        reason: String,
+        /// Why, a sentence of the substrate.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        message: String,
+        /// Since when.
+        since: Time,
+    },
     /// An attempt succeeded.
     AttemptSucceeded {
         /// Whose attempt.
@@ -130,6 +147,28 @@ pub enum FlowEvent {
         /// Its number.
         attempt: u32,
         /// When it ended.
+        ended_at: Time,
+    },
+    /// A cancelled attempt should be gone by now, and is not.
+    CancelBlocked {
+        /// Whose attempt.
+        at: Address,
+        /// Its number.
+        attempt: u32,
+        /// What is left of it, and where: a pod and its node, a process, a container.
+        left: String,
+    },
+    /// A person confirms that nothing of an attempt runs any more whose cancellation is blocked.
+    GoneConfirmed {
+        /// Whose attempt.
+        at: Address,
+        /// Its number.
+        attempt: u32,
+        /// Who, where known.
+        by: Option<String>,
+        /// Why.
+        reason: Option<String>,
+        /// When.
         ended_at: Time,
     },
     /// The items of a fan-out are known, or cannot be.
@@ -214,6 +253,9 @@ impl FlowEvent {
             Self::AttemptAccepted { at, attempt, .. }
             | Self::AttemptDelayed { at, attempt, .. }
             | Self::AttemptRefused { at, attempt, .. }
+            | Self::AttemptWaiting { at, attempt, .. }
+            | Self::CancelBlocked { at, attempt, .. }
+            | Self::GoneConfirmed { at, attempt, .. }
             | Self::AttemptSucceeded { at, attempt, .. }
             | Self::AttemptFailed { at, attempt, .. }
             | Self::AttemptGone { at, attempt, .. }
@@ -242,6 +284,22 @@ mod tests {
             ),
             (FlowEvent::Hold { on: true }, json!({"event": "hold", "on": true})),
             (FlowEvent::FinalStatusWritten, json!({"event": "finalStatusWritten"})),
+            (
+                FlowEvent::CancelBlocked { at, attempt: 2, left: "pod p on node n".to_owned() },
+                json!({"event": "cancelBlocked", "at": at, "attempt": 2, "left": "pod p on node n"}),
+            ),
+            (
+                FlowEvent::AttemptWaiting {
+                    at,
+                    attempt: 2,
+                    on: Some(WaitsOn::FirstPod),
+                    reason: "Unschedulable".to_owned(),
+                    message: String::new(),
+                    since: Time::from_millis(7),
+                },
+                json!({"event": "attemptWaiting", "at": at, "attempt": 2, "on": "FirstPod", "reason": "Unschedulable",
+                    "since": Time::from_millis(7)}),
+            ),
             (
                 FlowEvent::ItemsResolved { at, items },
                 json!({"event": "itemsResolved", "at": at, "items": {"Err": "no list"}}),

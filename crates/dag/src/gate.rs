@@ -172,6 +172,13 @@ impl Gate {
         answers
     }
 
+    /// Whether a flow holds a key.
+    #[must_use]
+    pub fn is_holder(&self, uid: &str) -> bool {
+        let key = self.places.get(uid).and_then(|place| self.keys.get(place));
+        key.is_some_and(|key| key.holders.iter().any(|holder| holder == uid))
+    }
+
     /// Uids of the flows that hold a key, in the order they began.
     #[must_use]
     pub fn holders(&self, namespace: &str, key: &str) -> &[String] {
@@ -324,6 +331,7 @@ mod tests {
         let mut gate = Gate::default();
         gate.hold(&forbid("b", 2));
         assert_eq!(gate.ask(forbid("a", 1)), behind(&["b"]));
+        assert_eq!((gate.is_holder("b"), gate.is_holder("a"), gate.is_holder("c")), (true, false, false));
         gate.hold(&forbid("b", 2));
         assert_eq!(begins(&gate.release("b")), ["a"]);
     }

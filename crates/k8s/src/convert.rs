@@ -40,19 +40,32 @@ pub struct Reading {
 /// # Errors
 /// Everything wrong with the flow.
 pub fn read(object: &Value, limits: &Limits) -> Result<Reading, Violations> {
-    let mut bare = object.clone();
     let mut unknown = Vec::new();
+    let bare = bare(object, &mut unknown);
+    let (flow, warnings) = read_object(&bare, limits)?;
+    Ok(Reading { flow, warnings, unknown })
+}
+
+/// Reads the flow of an object without asking whether it keeps the rules of this version: one that has begun is not judged
+/// again (rule R23). None where it has not the form of a flow.
+#[must_use]
+pub fn read_unjudged(object: &Value) -> Option<JobFlow> {
+    JobFlow::deserialize(bare(object, &mut Vec::new())).ok()
+}
+
+/// An object without status, and without members that nobody knows.
+fn bare(object: &Value, unknown: &mut Vec<String>) -> Value {
+    let mut bare = object.clone();
     if let Some(members) = bare.as_object_mut() {
         members.shift_remove("status");
         if let Some(metadata) = members.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.shift_remove("managedFields");
         }
         if let (Some(spec), Ok(schema)) = (members.get_mut("spec"), crd::spec_schema()) {
-            prune(spec, schema, "spec", &mut unknown);
+            prune(spec, schema, "spec", unknown);
         }
     }
-    let (flow, warnings) = read_object(&bare, limits)?;
-    Ok(Reading { flow, warnings, unknown })
+    bare
 }
 
 /// Takes out members that a structural schema does not declare. As deep as the schema, never as deep as the value.

@@ -7,7 +7,7 @@ use orlop_core::spec::status::Decision;
 use super::failure::{Exit, Failure};
 use super::output;
 use super::place::Place;
-use super::stored::order;
+use super::stored::{Stored, order};
 use crate::host::control::caller;
 use crate::host::flow::Order;
 
@@ -32,6 +32,55 @@ pub(super) struct DecideArgs {
     pub reason: Option<String>,
     #[command(flatten)]
     pub place: Place,
+}
+
+/// A confirmation that an attempt is gone.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Refused unless the flow shows the condition CancelBlocked for the step: its attempt was told to end
+longer ago than it may take, and what is left of it cannot be reached. Make sure that it cannot run any
+more; a retry, `finally` and whoever waits for the flow's concurrency key go on then.
+
+Examples:
+  orlop flow confirm-gone etl load --target kube --reason \"node n7 was powered off\"
+  orlop flow confirm-gone etl load --item 3 --target kube    one instance of a fan-out"
+)]
+pub(super) struct ConfirmGoneArgs {
+    /// Name of the run
+    pub name: String,
+    /// The step
+    pub step: String,
+    /// Number of an instance of a fan-out
+    #[arg(long)]
+    pub item: Option<u32>,
+    /// Why
+    #[arg(long)]
+    pub reason: Option<String>,
+    #[command(flatten)]
+    pub place: Place,
+}
+
+impl ConfirmGoneArgs {
+    /// The name of the record that is meant.
+    pub fn record(&self) -> String {
+        self.item.map_or_else(|| self.step.clone(), |item| orlop_core::name::instance(&self.step, item))
+    }
+}
+
+/// Confirms that an attempt is gone. Runs on this machine end their attempts themselves: nothing of them is ever blocked.
+///
+/// # Errors
+/// Always: there is no such run or step, or its cancellation is not blocked.
+pub(super) async fn confirm_gone(args: ConfirmGoneArgs) -> Result<Exit, Failure> {
+    let run = args.place.existing(&args.name)?;
+    let stored = Stored::read(&run).await?;
+    let (name, step) = (&args.name, args.record());
+    if stored.plan.address_of(&step).is_none() {
+        return Err(Failure::new(Exit::NotFound, format!("the flow {name} has no step or instance {step}")));
+    }
+    let message =
+        format!("the cancellation of step {step} of {name} is not blocked; see `orlop flow explain {name} {step}`");
+    Err(Failure::new(Exit::Conflict, message))
 }
 
 /// A suspension.

@@ -3,7 +3,8 @@
 use clap::Args;
 use orlop_core::attempt::Address;
 use orlop_core::machine::step::StepPhase;
-use orlop_dag::engine::{Explainer, Explanation, explain as why};
+use orlop_dag::engine::{Explainer, Explanation, State, explain as why};
+use orlop_dag::plan::Plan;
 
 use super::failure::{Exit, Failure};
 use super::output::{self, Format};
@@ -36,10 +37,21 @@ pub(super) async fn explain(args: ExplainArgs) -> Result<Exit, Failure> {
     let run = args.place.existing(&args.name)?;
     let left = is_left(&run).await;
     let stored = Stored::read(&run).await?;
-    let left = left && !stored.state.phase().is_terminal();
+    let exit = answer(&stored.plan, &stored.state, &args)?;
+    if left && !stored.state.phase().is_terminal() && args.output == Format::Table {
+        output::print(&interrupted(&args.place.named(&args.name)))?;
+    }
+    Ok(exit)
+}
+
+/// Prints why the steps of a state stand where they stand.
+///
+/// # Errors
+/// When there is no such step.
+pub(super) fn answer(plan: &Plan, state: &State, args: &ExplainArgs) -> Result<Exit, Failure> {
     let explanations = match &args.step {
-        Some(name) => vec![one(&stored, &args.name, name)?],
-        None => unfinished(&stored),
+        Some(name) => vec![one(plan, state, (&args.name, name))?],
+        None => unfinished(plan, state),
     };
     let text = match args.output {
         Format::Name => explanations.iter().map(|told| format!("{}\n", told.name)).collect(),
@@ -48,23 +60,20 @@ pub(super) async fn explain(args: ExplainArgs) -> Result<Exit, Failure> {
         format => output::serialized(&explanations, format)?,
     };
     output::print(&text)?;
-    if left && args.output == Format::Table {
-        output::print(&interrupted(&args.place.named(&args.name)))?;
-    }
     Ok(Exit::Done)
 }
 
-fn one(stored: &Stored, run: &str, name: &str) -> Result<Explanation, Failure> {
-    let told = stored.plan.address_of(name).and_then(|at| why(&stored.plan, &stored.state, at));
+fn one(plan: &Plan, state: &State, (run, name): (&str, &str)) -> Result<Explanation, Failure> {
+    let told = plan.address_of(name).and_then(|at| why(plan, state, at));
     told.ok_or_else(|| {
         let message = format!("the flow {run} has no step or instance {name}; see `orlop flow get {run}`");
         Failure::new(Exit::NotFound, message)
     })
 }
 
-fn unfinished(stored: &Stored) -> Vec<Explanation> {
-    let steps = u32::try_from(stored.plan.len()).unwrap_or(u32::MAX);
-    let mut explainer = Explainer::new(&stored.plan, &stored.state);
+fn unfinished(plan: &Plan, state: &State) -> Vec<Explanation> {
+    let steps = u32::try_from(plan.len()).unwrap_or(u32::MAX);
+    let mut explainer = Explainer::new(plan, state);
     let told = (0..steps).filter_map(|step| explainer.explain(Address::step(step)));
     told.filter(|told| told.phase != StepPhase::Succeeded).collect()
 }

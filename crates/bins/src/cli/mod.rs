@@ -111,6 +111,8 @@ enum Flow {
     Approve(control::DecideArgs),
     /// Let a Manual step fail
     Reject(control::DecideArgs),
+    /// Confirm that an attempt whose cancellation is blocked is gone
+    ConfirmGone(control::ConfirmGoneArgs),
     /// Start nothing more
     Suspend(control::SuspendArgs),
     /// Let a suspended run go on
@@ -297,6 +299,7 @@ impl Flow {
             Self::Logs(args) => &args.place,
             Self::Artifacts(args) => &args.place,
             Self::Approve(args) | Self::Reject(args) => &args.place,
+            Self::ConfirmGone(args) => &args.place,
             Self::Suspend(args) => &args.place,
             Self::Resume(args) | Self::Stop(args) | Self::Terminate(args) => &args.place,
             Self::Retry(args) => &args.place,
@@ -327,6 +330,7 @@ async fn of_flow(flow: Flow) -> Result<Exit, Failure> {
         Flow::Artifacts(args) => artifacts::artifacts(args).await,
         Flow::Approve(args) => control::decide(args, orlop_core::spec::status::Decision::Approved).await,
         Flow::Reject(args) => control::decide(args, orlop_core::spec::status::Decision::Rejected).await,
+        Flow::ConfirmGone(args) => control::confirm_gone(args).await,
         Flow::Suspend(args) => control::suspend(args).await,
         Flow::Resume(args) => control::simple(args, Verb::Resume).await,
         Flow::Stop(args) => control::simple(args, Verb::Stop).await,

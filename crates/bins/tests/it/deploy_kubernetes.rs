@@ -43,7 +43,7 @@ pub(crate) fn rules(name: &str) -> Vec<Value> {
 }
 
 /// Flow contract, section 5.3, row "RBAC, complete": what each resource may be asked for at most.
-const MOST_OF_FLOWS: [(&str, &str); 8] = [
+const MOST_OF_FLOWS: [(&str, &str); 9] = [
     ("workflow.kube-zen.io/jobflows", "get list watch delete"),
     ("workflow.kube-zen.io/jobflows/status", "get patch"),
     ("workflow.kube-zen.io/jobflows/finalizers", "update"),
@@ -51,7 +51,8 @@ const MOST_OF_FLOWS: [(&str, &str); 8] = [
     ("/pods", "get list"),
     ("/configmaps", "get create update delete"),
     ("/persistentvolumeclaims", "get create"),
-    ("events.k8s.io/events", "create patch"),
+    ("/nodes", "get"),
+    ("events.k8s.io/events", "list create patch"),
 ];
 
 /// Operator contract, chapter 6: what each resource may be asked for at most, by group and name.
@@ -98,9 +99,13 @@ fn at_most(name: &str, most: &[(&str, &str)]) {
 #[test]
 fn s5_3_rights_are_within_the_contract_and_the_same_in_chart_and_base() {
     at_most("jobflow", &MOST_OF_FLOWS);
-    let all: Vec<Value> = ["jobflow", "performer", "executor"].into_iter().flat_map(rules).collect();
-    assert_eq!(base("cluster-role.yaml")[0]["rules"], json!(all), "what the chart renders by default");
-    assert_eq!(documents(&text("kustomize/namespaced/role.yaml"))[0]["rules"], json!(all), "the same as a Role");
+    at_most("nodes", &MOST_OF_FLOWS);
+    let all = |parts: &[&str]| -> Vec<Value> { parts.iter().flat_map(|part| rules(part)).collect() };
+    let everywhere = all(&["jobflow", "nodes", "performer", "executor"]);
+    assert_eq!(base("cluster-role.yaml")[0]["rules"], json!(everywhere), "what the chart renders by default");
+    // A Role gives no right on nodes.
+    let within = all(&["jobflow", "performer", "executor"]);
+    assert_eq!(documents(&text("kustomize/namespaced/role.yaml"))[0]["rules"], json!(within));
     assert_eq!(base("cluster-role.yaml")[2]["rules"], json!(rules("hardware")));
     let leases =
         json!([{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]}]);

@@ -72,7 +72,7 @@ fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// Ready, Completed, Failed, FailuresTolerated, Blocked or SpecChanged.
+    /// Ready, Completed, Failed, FailuresTolerated, Blocked, CancelBlocked, SpecChanged or NotUnderstood.
     #[serde(rename = "type")]
     pub kind: String,
     /// Whether it holds.
@@ -147,6 +147,38 @@ pub struct StepStatus {
     /// Summary of a fan-out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instances: Option<InstanceCounts>,
+    /// What keeps the accepted attempt from running.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<Waiting>,
+    /// Seconds of the current attempt that its timeout does not count.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub waited_seconds: u64,
+}
+
+/// What an accepted attempt waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WaitsOn {
+    /// Somebody else, such as a queue, has suspended it.
+    Suspended,
+    /// No pod of it runs yet.
+    FirstPod,
+}
+
+/// What keeps an accepted attempt from running.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Waiting {
+    /// What it waits for.
+    pub on: WaitsOn,
+    /// Why, one word of the substrate.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// Why, a sentence of the substrate.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// Since when.
+    #[serde(default, with = "rfc3339", skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
 }
 
 /// Recorded outputs of a step.

@@ -43,6 +43,9 @@ pub struct Step {
     /// Limit of one attempt, or of the approval of a Manual step, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<i64>,
+    /// Limit in seconds until a first pod of an attempt runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pending_timeout_seconds: Option<i64>,
     /// Limit of one attempt in milliseconds, where a pipeline asked for less than whole seconds. Never part of an
     /// object.
     #[serde(skip)]

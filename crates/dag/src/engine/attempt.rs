@@ -32,6 +32,7 @@ impl Call<'_> {
                 self.refused(at, reason, message, *retryable);
             }
             (StepState::Cancelling, _) => self.cancelling(event, at),
+            (StepState::Active, FlowEvent::AttemptWaiting { .. }) => self.waiting(at, event),
             (_, FlowEvent::AttemptSucceeded { result, ended_at, .. }) => {
                 self.ran(at, *ended_at);
                 self.succeeded(at, result);
@@ -56,7 +57,6 @@ impl Call<'_> {
 
     fn accepted(&mut self, at: Address, reference: &ObjectReference) {
         let now = self.now;
-        let timeout = self.plan.get(at.step.0).and_then(|step| step.timeout);
         let Some(node) = self.state.node_mut(at) else { return };
         node.started = Some(now);
         node.job = Some(Box::new(reference.clone()));
@@ -67,11 +67,7 @@ impl Call<'_> {
         self.set_state(at, StepState::Active);
         self.note_group_start(at, now);
         self.notice_created(at, reference);
-        if let Some(timeout) = timeout
-            && !fault(Fault::NoTimeout)
-        {
-            self.arm(at, now.plus(timeout));
-        }
+        self.set_clock(at, |_| {});
         if let Some(cause) = self.state.cancels(self.is_finally(at)).cloned() {
             self.begin_cancel(at, cause);
         } else if self.freezes() {
@@ -133,6 +129,7 @@ impl Call<'_> {
         node.ended = Some(ended);
         node.due = None;
         node.frozen = None;
+        (node.waits, node.left) = (None, None);
         if node.ran {
             let flow = &mut self.state.flow;
             flow.attempts_ended = flow.attempts_ended.saturating_add(1);
@@ -200,7 +197,13 @@ impl Call<'_> {
     fn cancelling(&mut self, event: &FlowEvent, at: Address) {
         let cause = self.state.node(at).and_then(|node| node.reason.clone()).unwrap_or(reason::TERMINATED.into());
         let timed_out = cause == reason::TIMEOUT;
+        let message = self.too_long(at, &cause);
         match event {
+            FlowEvent::CancelBlocked { left, .. } => self.cancel_blocked(at, left),
+            FlowEvent::GoneConfirmed { ended_at, .. } if self.gone_confirmed(event, at) => {
+                self.ended(at, *ended_at);
+                self.cancelled(at, cause, message);
+            }
             FlowEvent::AttemptSucceeded { result, ended_at, .. } if !timed_out => {
                 self.ended(at, *ended_at);
                 self.succeeded(at, result);
@@ -211,17 +214,15 @@ impl Call<'_> {
             | FlowEvent::AttemptLost { ended_at, .. }
             | FlowEvent::CancelConfirmed { ended_at, .. } => {
                 self.ended(at, *ended_at);
-                self.cancelled(at, cause, timed_out);
+                self.cancelled(at, cause, message);
             }
             _ => self.fence(),
         }
     }
 
-    fn cancelled(&mut self, at: Address, cause: Text, timed_out: bool) {
-        if timed_out {
-            let limit = self.plan.get(at.step.0).and_then(|step| step.timeout).unwrap_or_default();
-            let message = format!("the attempt took longer than {}", orlop_core::time::GoDuration::new(limit));
-            self.fail(at, cause, message, true);
+    fn cancelled(&mut self, at: Address, cause: Text, too_long: String) {
+        if cause == reason::TIMEOUT || cause == reason::PENDING_TIMEOUT {
+            self.fail(at, cause, too_long, true);
             return;
         }
         self.note_cut_by(cause.clone());
@@ -265,8 +266,9 @@ impl Call<'_> {
         self.set_state(at, StepState::Cancelling);
         self.out.push(FlowEffect::CancelAttempt { at, attempt, cause: cause.clone().into_owned(), grace: None });
         if fault(Fault::HastyCancel) {
+            let message = self.too_long(at, &cause);
             self.ended(at, self.now);
-            self.cancelled(at, cause.clone(), cause == reason::TIMEOUT);
+            self.cancelled(at, cause.clone(), message);
         }
     }
 

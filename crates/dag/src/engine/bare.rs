@@ -30,18 +30,32 @@ pub fn refused(steps: usize, cause: &str, message: &str, now: Time) -> FlowStatu
     }
 }
 
-/// The status of a flow that has begun and whose stored spec is another one now, for a host that does not know the one it
-/// began with (rule R23): the same, held. Rebuilt once the spec is restored, it goes on from there.
+/// Why a flow that has begun is held by a host that has no plan of it (rule R23).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held<'a> {
+    /// Its stored spec is another one now; it goes on once that is restored.
+    SpecChanged,
+    /// This program cannot plan it, for this violation; it goes on under one that can.
+    NotUnderstood(&'a str),
+}
+
+/// The status of a flow that has begun and of which a host has no plan: the same, held. Rebuilt later, it goes on from there.
 #[must_use]
-pub fn held(mut status: FlowStatus, now: Time) -> FlowStatus {
+pub fn held(mut status: FlowStatus, why: Held<'_>, now: Time) -> FlowStatus {
     let since = |status: &FlowStatus, kind: &str| {
         let known = status.conditions.iter().find(|condition| condition.kind == kind);
         known.filter(|condition| condition.status == ConditionStatus::True).and_then(|known| known.last_transition_time)
     };
-    let since = since(&status, "SpecChanged").unwrap_or(now);
-    let message = phrase::held(since);
-    for (kind, holds, why) in
-        [("Ready", ConditionStatus::False, "FlowSuspended"), ("SpecChanged", ConditionStatus::True, "SpecChanged")]
+    let kind = match why {
+        Held::SpecChanged => "SpecChanged",
+        Held::NotUnderstood(_) => "NotUnderstood",
+    };
+    let since = since(&status, kind).unwrap_or(now);
+    let message = cut_message(&match why {
+        Held::SpecChanged => phrase::held(since),
+        Held::NotUnderstood(violation) => phrase::not_understood(since, violation),
+    });
+    for (kind, holds, why) in [("Ready", ConditionStatus::False, "FlowSuspended"), (kind, ConditionStatus::True, kind)]
     {
         put(&mut status, kind, (holds, why, &message), now);
     }

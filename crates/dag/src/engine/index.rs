@@ -32,6 +32,8 @@ pub(super) struct Index {
     pub(super) backoff: BTreeSet<Address>,
     /// Attempts that the substrate does not accept now, for want of room or of an answer: they wait and are asked for again.
     pub(super) short: BTreeSet<Address>,
+    /// Cancelled attempts that should be gone.
+    pub(super) blocked: BTreeSet<Address>,
     /// Steps that have failed and are tolerated.
     pub(super) tolerated: BTreeSet<u32>,
     /// Timers that act at any time.
@@ -183,6 +185,9 @@ impl Index {
         }
         if node.is_short() {
             self.short.insert(at);
+        }
+        if node.left.is_some() {
+            self.blocked.insert(at);
         }
         self.note_failure(plan, at, node);
         if let (None, Some(due)) = (node.frozen, node.due) {

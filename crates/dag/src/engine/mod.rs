@@ -34,6 +34,7 @@ mod state;
 mod suspend;
 mod timer;
 mod view;
+mod waits;
 
 use std::collections::VecDeque;
 
@@ -45,12 +46,12 @@ use orlop_core::time::Time;
 
 use crate::plan::Plan;
 
-pub use bare::{held, refused, terminated};
+pub use bare::{Held, held, refused, terminated};
 pub use explain::{Because, Explainer, Explanation, Waited, explain};
 pub use facts::{ReadError, flow_fact, read_path};
 pub use fault::Fault;
 pub use flow::init;
-pub use phrase::last_word;
+pub use phrase::{last_word, left_of};
 pub use reconstruct::{ObservedAttempt, reconstruct};
 pub use snapshot::{RestoreError, restore, snapshot};
 pub use start::outstanding;
@@ -165,6 +166,9 @@ impl<'a> Call<'a> {
             }
             StepState::Starting => {
                 index.short.remove(&at);
+            }
+            StepState::Cancelling => {
+                index.blocked.remove(&at);
             }
             _ => {}
         }

@@ -67,6 +67,22 @@ impl Call<'_> {
         self.notice(true, "StepTimeout", message.to_owned(), Some(at));
     }
 
+    pub(super) fn notice_waiting(&mut self, at: Address, message: String) {
+        self.notice(true, "StepWaiting", message, Some(at));
+    }
+
+    pub(super) fn notice_cancel_blocked(&mut self, at: Address, left: &str) {
+        let message = format!(
+            "{left} is not gone though it was told to end; nothing that comes after it starts. If it cannot run any more: \
+             orlop flow confirm-gone"
+        );
+        self.notice(true, "CancelBlocked", message, Some(at));
+    }
+
+    pub(super) fn notice_gone(&mut self, at: Address, message: String) {
+        self.notice(false, "GoneConfirmed", message, Some(at));
+    }
+
     pub(super) fn notice_awaiting(&mut self, at: Address, message: String) {
         self.notice(false, "StepPendingApproval", message, Some(at));
     }
@@ -162,8 +178,16 @@ impl Call<'_> {
         if blocked || flow.conditions.contains_key("Blocked") {
             facts.push(("Blocked", blocked));
         }
+        let stuck = !self.state.index.blocked.is_empty();
+        if stuck || flow.conditions.contains_key("CancelBlocked") {
+            facts.push(("CancelBlocked", stuck));
+        }
         if flow.held || flow.conditions.contains_key("SpecChanged") {
             facts.push(("SpecChanged", flow.held));
+        }
+        // Whoever reports here has planned the spec.
+        if flow.conditions.contains_key("NotUnderstood") {
+            facts.push(("NotUnderstood", false));
         }
         let now = self.now;
         for (kind, holds) in facts {

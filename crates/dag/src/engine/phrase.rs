@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use orlop_core::machine::step::StepPhase;
+use orlop_core::spec::status::StepStatus;
 use orlop_core::time::{GoDuration, Time};
 
 /// A sentence with the word it is about in front: `NonZeroExit: exit code 1`.
@@ -33,6 +35,8 @@ pub fn last_word(message: &str) -> &str {
 const SINCE: &str = "suspended since ";
 /// Since when a changed spec holds a flow.
 const HELD: &str = "the spec was changed after the start and holds the flow since ";
+/// Since when a flow is held whose spec this program cannot plan.
+const NOT_UNDERSTOOD: &str = "this version cannot plan the spec and holds the flow since ";
 /// How long the clock of an attempt stood still in all.
 const STOOD: &str = "its clock stood still for ";
 /// Between two such facts.
@@ -48,9 +52,14 @@ pub(super) fn held(since: Time) -> String {
     format!("{HELD}{since}{AND}restore it to go on")
 }
 
-/// Since when a flow is paused, from the sentence of [`suspended`] or [`held`].
+/// What a flow waits for whose spec this program cannot plan.
+pub(super) fn not_understood(since: Time, violation: &str) -> String {
+    format!("{NOT_UNDERSTOOD}{since}{AND}{violation}{AND}it goes on under a version that can")
+}
+
+/// Since when a flow is paused, from the sentence of [`suspended`], [`held`] or [`not_understood`].
 pub(super) fn paused_since(text: &str) -> Option<Time> {
-    let rest = text.strip_prefix(SINCE).or_else(|| text.strip_prefix(HELD))?;
+    let rest = [SINCE, HELD, NOT_UNDERSTOOD].into_iter().find_map(|prefix| text.strip_prefix(prefix))?;
     rest.split_once(AND)?.0.parse().ok()
 }
 
@@ -72,6 +81,28 @@ pub(super) fn read_again(text: &str) -> (Option<Time>, &str) {
 /// What is said of a step whose live attempt a halt has ended. A Job may fail by itself for a reason that is also the word
 /// of a halt (`BackoffLimitExceeded`), so the reason alone does not tell.
 pub(super) const CANCELLED: &str = "its attempt was cancelled";
+
+/// What is said of an attempt that was told to end.
+const ENDS: &str = "the attempt was told to end";
+/// The same where it should be gone by now, before what is left of it.
+const LEFT: &str = "the attempt was told to end and is not gone: ";
+
+/// What is to be said about an attempt that was told to end.
+pub(super) fn ends(left: Option<&str>) -> String {
+    left.map_or_else(|| ENDS.to_owned(), |left| format!("{LEFT}{left}"))
+}
+
+/// What is left of it, from the sentence of [`ends`].
+pub(super) fn read_left(text: &str) -> Option<&str> {
+    text.strip_prefix(LEFT)
+}
+
+/// What is left of a step's attempt that was told to end and should be gone; none of any other step.
+#[must_use]
+pub fn left_of(step: &StepStatus) -> Option<&str> {
+    let cancelling = step.phase == StepPhase::Running && step.reason == super::reason::CANCELLING;
+    read_left(split_word(&step.message).1).filter(|_| cancelling)
+}
 
 /// A retry that was scheduled and is not made any more, before what had failed.
 const UNMADE: &str = "the retry was not made: ";
@@ -114,10 +145,16 @@ pub(super) fn clock(clock: Clock) -> String {
     [since, stood].into_iter().flatten().collect::<Vec<_>>().join(AND)
 }
 
+/// Two sentences, of which either may be absent.
+pub(super) fn both(first: String, second: String) -> String {
+    [first, second].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(AND)
+}
+
 /// Reads the sentence of [`clock`]; any other text means a clock that has always run.
 pub(super) fn read_clock(text: &str) -> Clock {
     let mut clock = Clock::default();
-    for part in text.split(AND) {
+    // What the attempt waits for may follow.
+    for part in text.split(AND).take(2) {
         if let Some(since) = part.strip_prefix(SINCE) {
             clock.since = since.parse().ok();
         } else if let Some(stood) = part.strip_prefix(STOOD).and_then(|stood| stood.parse::<GoDuration>().ok()) {
@@ -161,9 +198,12 @@ mod tests {
             let since = Time::from_millis(millis);
             prop_assert_eq!(paused_since(&suspended(since)), Some(since));
             prop_assert_eq!(paused_since(&held(since)), Some(since));
+            prop_assert_eq!(paused_since(&not_understood(since, &text)), Some(since));
             let delayed = again(since, &text);
             prop_assert_eq!(read_again(&delayed), (Some(since), text.as_str()));
             prop_assert!(is_unmade(&unmade(&text)) && !is_unmade(&delayed));
+            let (blocked, plain) = (ends(Some(&text)), ends(None));
+            prop_assert_eq!((read_left(&blocked), read_left(&plain)), (Some(text.as_str()), None));
             prop_assert!(is_over_budget(&over_budget(&text)) && !is_over_budget(&delayed));
             for since in [None, Some(since)] {
                 prop_assert_eq!(read_clock(&clock(Clock { since, stood })), Clock { since, stood });

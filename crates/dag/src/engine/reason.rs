@@ -12,6 +12,7 @@ pub(crate) const REUSED: &str = "Reused";
 pub(crate) const REJECTED: &str = "Rejected";
 pub(crate) const APPROVAL_TIMED_OUT: &str = "ApprovalTimedOut";
 pub(crate) const TIMEOUT: &str = "Timeout";
+pub(crate) const PENDING_TIMEOUT: &str = "PendingTimeout";
 pub(crate) const NAME_CONFLICT: &str = "NameConflict";
 pub(crate) const JOB_MISSING: &str = "JobMissing";
 pub(crate) const LOST: &str = "Lost";

@@ -22,6 +22,7 @@ impl Call<'_> {
         node.message = message.map(|text| orlop_core::spec::status::cut_message(&text).into_boxed_str());
         node.due = None;
         node.frozen = None;
+        (node.waits, node.left) = (None, None);
         if outcome == StepOutcome::Skipped {
             // No attempt of it counts.
             (node.started, node.ended) = (None, None);

@@ -3,6 +3,7 @@
 use orlop_core::attempt::Address;
 use orlop_core::effect::FlowEffect;
 use orlop_core::machine::step::StepState;
+use orlop_core::spec::status::WaitsOn;
 
 use super::Call;
 use super::fault::{Fault, fault};
@@ -110,8 +111,10 @@ fn outstanding_of(plan: &Plan, state: &State, at: Address) -> Option<FlowEffect>
         StepState::Starting if at.item.is_some() && !state.knows_items(at) => None,
         StepState::Starting if node.due.is_none() => start_effect(plan, state, at),
         StepState::Active if node.frozen.is_some() => Some(FlowEffect::SuspendAttempt { at, attempt, epoch }),
-        // Its resumption may have been lost. One that was never suspended takes no harm.
-        StepState::Active if epoch > 0 => Some(FlowEffect::ResumeAttempt { at, attempt, epoch }),
+        // Its resumption may have been lost. One that was never suspended takes no harm; one that somebody else has is his.
+        StepState::Active if epoch > 0 && !node.waits_on(WaitsOn::Suspended) => {
+            Some(FlowEffect::ResumeAttempt { at, attempt, epoch })
+        }
         StepState::Cancelling => {
             let cause = node.reason.clone().unwrap_or_default().into_owned();
             Some(FlowEffect::CancelAttempt { at, attempt, cause, grace: None })

@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use super::fault::{Fault, fault};
 use super::index::Index;
+use super::waits::Waits;
 use crate::plan::Plan;
 
 /// A word or sentence, mostly one of ours.
@@ -179,6 +180,12 @@ pub(super) struct Node {
     /// How long the attempt was suspended before, in milliseconds.
     #[serde(rename = "w", default, skip_serializing_if = "is_zero")]
     pub(super) stood: u64,
+    /// What an accepted attempt waits for.
+    #[serde(rename = "wt", default, skip_serializing_if = "Option::is_none")]
+    pub(super) waits: Option<Box<Waits>>,
+    /// What is left of a cancelled attempt that should be gone.
+    #[serde(rename = "lf", default, skip_serializing_if = "Option::is_none")]
+    pub(super) left: Option<Box<str>>,
     #[serde(rename = "j", default, skip_serializing_if = "Option::is_none")]
     pub(super) job: Option<Box<ObjectReference>>,
     #[serde(rename = "o", default, skip_serializing_if = "Option::is_none")]

@@ -5,6 +5,7 @@ use orlop_core::attempt::Address;
 use orlop_core::effect::FlowEffect;
 use orlop_core::machine::step::StepState;
 use orlop_core::spec::flow::SuspendMode;
+use orlop_core::spec::status::WaitsOn;
 
 use super::Call;
 use super::fault::{Fault, fault};
@@ -88,8 +89,8 @@ impl Call<'_> {
         if node.state != StepState::Active || node.frozen.is_some() {
             return;
         }
-        node.frozen = Some(now);
         let attempt = node.attempt();
+        self.set_clock(at, |node| node.frozen = Some(now));
         self.changed = true;
         self.out.push(FlowEffect::SuspendAttempt { at, attempt, epoch });
     }
@@ -98,14 +99,17 @@ impl Call<'_> {
     fn thaw(&mut self, at: Address) {
         let (now, epoch) = (self.now, self.state.flow.suspensions);
         let Some(node) = self.state.node_mut(at) else { return };
-        let Some(since) = node.frozen.take() else { return };
-        let pause = now.since(since);
-        node.stood = node.stood.saturating_add(u64::try_from(pause.as_millis()).unwrap_or(u64::MAX));
-        let attempt = node.attempt();
-        let due = node.due.map(|due| if fault(Fault::ThawKeepsTimer) { due } else { due.plus(pause) });
-        self.out.push(FlowEffect::ResumeAttempt { at, attempt, epoch });
-        if let Some(due) = due {
-            self.arm(at, due);
+        if node.frozen.is_none() {
+            return;
         }
+        let attempt = node.attempt();
+        self.out.push(FlowEffect::ResumeAttempt { at, attempt, epoch });
+        self.set_clock(at, |node| {
+            node.frozen = None;
+            // The wait for a first pod begins anew.
+            if let Some(waits) = node.waits.as_deref_mut().filter(|waits| waits.on == WaitsOn::FirstPod) {
+                waits.since = now;
+            }
+        });
     }
 }

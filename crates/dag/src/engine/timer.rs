@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use orlop_core::attempt::Address;
 use orlop_core::effect::FlowEffect;
 use orlop_core::machine::step::StepState;
-use orlop_core::time::{GoDuration, Time};
+use orlop_core::time::Time;
 
 use super::fault::{Fault, fault};
 use super::halt::Halt;
@@ -140,12 +140,6 @@ impl Call<'_> {
             Some(StepState::Starting) => self.start_again(at),
             _ => {}
         }
-    }
-
-    fn time_out(&mut self, at: Address) {
-        let limit = self.plan.get(at.step.0).and_then(|step| step.timeout).unwrap_or_default();
-        self.notice_timeout(at, &format!("the attempt took longer than {}", GoDuration::new(limit)));
-        self.begin_cancel(at, reason::TIMEOUT.into());
     }
 
     fn fire_ttl(&mut self) {

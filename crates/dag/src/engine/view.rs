@@ -15,6 +15,7 @@ use super::index::{GroupIndex, Part};
 use super::phrase::{self, Clock};
 use super::reason;
 use super::state::{Node, Resources, Stage, State};
+use super::waits::Waits;
 use crate::plan::Plan;
 
 /// A flow's status with one page of step records.
@@ -102,6 +103,8 @@ pub fn step_status(plan: &Plan, state: &State, at: Address) -> StepStatus {
         outputs: node.outputs.as_deref().cloned(),
         approval: node.approval.as_deref().cloned(),
         instances,
+        waiting: node.waits.as_deref().map(Waits::shown),
+        waited_seconds: node.stood / 1000,
     }
 }
 
@@ -143,8 +146,11 @@ fn words(node: &Node, counts: Option<&GroupIndex>) -> (String, String) {
         StepState::Queued => (reason::QUEUED, text.to_owned()),
         StepState::Starting if own.is_empty() => (reason::STARTING, text.to_owned()),
         StepState::Starting => (own, node.due.map_or_else(|| text.to_owned(), |due| phrase::again(due, text))),
-        StepState::Active => ("", phrase::clock(Clock { since: node.frozen, stood: node.stood })),
-        StepState::Cancelling => (reason::CANCELLING, phrase::with_word(own, "the attempt was told to end")),
+        StepState::Active => {
+            let clock = phrase::clock(Clock { since: node.frozen, stood: node.stood });
+            ("", phrase::both(clock, node.waits_for()))
+        }
+        StepState::Cancelling => (reason::CANCELLING, phrase::with_word(own, &phrase::ends(node.left.as_deref()))),
         StepState::Backoff => (reason::RETRY_SCHEDULED, phrase::with_word(own, text)),
         _ => (own, text.to_owned()),
     };
@@ -217,8 +223,13 @@ fn conditions(plan: &Plan, state: &State) -> Vec<Condition> {
                 Some((why, message)) => (why.to_owned(), message.to_owned()),
                 None => ("Admitted".to_owned(), String::new()),
             },
+            "CancelBlocked" => match blocked_cancellations(plan, state) {
+                text if text.is_empty() => ("AttemptsGone".to_owned(), text),
+                text => ("CancelBlocked".to_owned(), text),
+            },
             "SpecChanged" if flow.held => ("SpecChanged".to_owned(), waits_for(plan, state)),
             "SpecChanged" => ("SpecRestored".to_owned(), String::new()),
+            "NotUnderstood" => ("Understood".to_owned(), String::new()),
             _ => {
                 let waits = waits_for(plan, state);
                 let text = if waits.is_empty() { message(plan, state) } else { waits };
@@ -232,6 +243,15 @@ fn conditions(plan: &Plan, state: &State) -> Vec<Condition> {
         Condition { kind: kind.to_string(), status: *status, last_transition_time: Some(*since), reason, message }
     };
     flow.conditions.iter().map(condition).collect()
+}
+
+/// Cancelled attempts that should be gone, with what is left of them: the first of them.
+fn blocked_cancellations(plan: &Plan, state: &State) -> String {
+    let text = |at: &Address| {
+        let left = state.node(*at).and_then(|node| node.left.as_deref()).unwrap_or_default();
+        format!("step {}: {left}", plan.instance_name(*at))
+    };
+    state.index.blocked.iter().take(5).map(text).collect::<Vec<_>>().join("; ")
 }
 
 /// Names of steps whose failure was tolerated, at most 20.

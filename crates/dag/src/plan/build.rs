@@ -152,6 +152,7 @@ impl<'a> Builder<'a> {
             failure: FailureMeaning { satisfies: step.continue_on_failure == Some(true), ..FailureMeaning::default() },
             retry: step.retry_policy.as_ref().map(|policy| Box::new((policy.retries(), policy.formula()))),
             timeout: given.or(finally.then_some(FINALLY_TIMEOUT)),
+            pending: seconds(step.pending_timeout_seconds),
             join,
             condition,
             fan_out: fan_out(step),

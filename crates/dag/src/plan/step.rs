@@ -23,6 +23,8 @@ pub(crate) struct StepPlan {
     pub(crate) retry: Option<Box<(u32, Backoff)>>,
     /// Limit of one attempt or approval.
     pub(crate) timeout: Option<Duration>,
+    /// Limit until a first pod of an attempt runs.
+    pub(crate) pending: Option<Duration>,
     /// Boolean join; absent: all dependencies must be satisfied.
     pub(crate) join: Option<Box<Depends>>,
     /// Condition; absent: true.

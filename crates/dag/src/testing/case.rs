@@ -59,6 +59,8 @@ pub struct StepCase {
     pub retry: Option<Retry>,
     /// Limit of an attempt or approval, in seconds.
     pub timeout: Option<u32>,
+    /// Limit until a first pod of an attempt runs, in seconds.
+    pub pending: Option<u32>,
     /// How it fans out.
     pub items: Option<Items>,
     /// Live instances.
@@ -246,6 +248,9 @@ impl StepCase {
         }
         if let Some(timeout) = self.timeout {
             set("timeoutSeconds", json!(timeout));
+        }
+        if let Some(pending) = self.pending {
+            set("pendingTimeoutSeconds", json!(pending));
         }
         match self.items {
             Some(Items::Listed(count)) => set("withItems", (0..count).collect()),

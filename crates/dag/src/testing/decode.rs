@@ -147,12 +147,16 @@ fn own(finally: bool, bytes: &mut Bytes<'_>) -> StepCase {
         doubles: kind & 8 == 8,
         jitter: kind & 48 == 48,
     });
+    let continues = bytes.chance(60);
+    let timeout = bytes.chance(90).then(|| count(bytes.below(6)) + 1);
     StepCase {
         finally,
         manual,
-        continues: bytes.chance(60),
+        continues,
         retry,
-        timeout: bytes.chance(90).then(|| count(bytes.below(6)) + 1),
+        timeout,
+        // Without a byte of its own, so that older inputs keep their meaning.
+        pending: timeout.filter(|limit| limit % 3 == 0 && !manual).map(|limit| limit - 1),
         parallelism: bytes.chance(60).then(|| count(bytes.below(2)) + 1),
         output: !manual && bytes.chance(100),
         ..StepCase::default()

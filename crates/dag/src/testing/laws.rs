@@ -242,7 +242,10 @@ fn revision(effect: &FlowEffect) -> Option<u64> {
 /// The attempt whose end an event tells.
 fn ending(event: &FlowEvent) -> Option<(Address, u32)> {
     match event {
-        FlowEvent::AttemptAccepted { .. } | FlowEvent::AttemptDelayed { .. } => None,
+        FlowEvent::AttemptAccepted { .. }
+        | FlowEvent::AttemptDelayed { .. }
+        | FlowEvent::AttemptWaiting { .. }
+        | FlowEvent::CancelBlocked { .. } => None,
         event => event.attempt(),
     }
 }

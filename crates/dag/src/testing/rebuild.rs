@@ -253,7 +253,15 @@ fn outcome(status: &FlowStatus) -> Vec<String> {
 fn note_job(jobs: &mut Jobs, event: &FlowEvent) {
     let Some(key) = event.attempt() else { return };
     match event {
-        FlowEvent::AttemptDelayed { .. } | FlowEvent::AttemptRefused { .. } => {}
+        FlowEvent::AttemptDelayed { .. }
+        | FlowEvent::AttemptRefused { .. }
+        | FlowEvent::AttemptWaiting { .. }
+        | FlowEvent::CancelBlocked { .. } => {}
+        // Whoever takes over may not know yet that the cancellation is blocked.
+        FlowEvent::GoneConfirmed { at, attempt, ended_at, .. } => {
+            let (at, attempt, ended_at) = (*at, *attempt, *ended_at);
+            jobs.insert(key, Some(FlowEvent::CancelConfirmed { at, attempt, ended_at }));
+        }
         FlowEvent::AttemptAccepted { .. } => {
             jobs.entry(key).or_default();
         }

@@ -7,7 +7,7 @@ use orlop_core::event::{AttemptResult, FlowEvent};
 use orlop_core::machine::step::{StepPhase, StepState};
 use orlop_core::spec::flow::{StopMode, SuspendMode};
 use orlop_core::spec::meta::ObjectReference;
-use orlop_core::spec::status::{Decision, StepOutputs};
+use orlop_core::spec::status::{Decision, StepOutputs, WaitsOn};
 use orlop_core::time::Time;
 use serde_json::json;
 
@@ -194,7 +194,24 @@ fn end(at: Address, attempt: u32, arg: u8, now: Time) -> FlowEvent {
         }
         12 => FlowEvent::AttemptGone { at, attempt, ended_at },
         13 => FlowEvent::AttemptLost { at, attempt, message, ended_at },
+        14 => trouble(at, attempt, arg >> 4, ended_at),
         _ => FlowEvent::CancelConfirmed { at, attempt, ended_at },
+    }
+}
+
+/// What is told of an attempt that does not get on.
+fn trouble(at: Address, attempt: u32, kind: u8, since: Time) -> FlowEvent {
+    let waits = |on, reason: &str| {
+        let (reason, message) = (reason.to_owned(), String::new());
+        FlowEvent::AttemptWaiting { at, attempt, on, reason, message, since }
+    };
+    match kind {
+        0..=2 => FlowEvent::CancelBlocked { at, attempt, left: format!("pod p{}", kind % 2) },
+        3..=5 => FlowEvent::GoneConfirmed { at, attempt, by: None, reason: None, ended_at: since },
+        6 | 7 => waits(None, ""),
+        8..=10 => waits(Some(WaitsOn::Suspended), "Queued"),
+        11 | 12 => waits(Some(WaitsOn::FirstPod), ""),
+        _ => waits(Some(WaitsOn::FirstPod), "Unschedulable"),
     }
 }
 

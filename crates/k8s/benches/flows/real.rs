@@ -89,7 +89,7 @@ impl Real {
         let asked = Arc::new(Mutex::new(BTreeMap::new()));
         let api = Counted { client: Client::new(self.kube.clone()), asked: Arc::clone(&asked) };
         let (user, operator) = (self.kube.clone(), self.kube.clone());
-        let ground = Ground { user, operator, api, clock: Arc::new(Machine), namespace };
+        let ground = Ground { user, operator, api, events: None, clock: Arc::new(Machine), namespace };
         let mut figures = drive(ground, specs, options).await;
         ending.abort();
         figures.writes = std::mem::take(&mut *asked.lock().unwrap_or_else(PoisonError::into_inner));

@@ -1,22 +1,30 @@
-//! Who has decided about a Manual step: the annotations of a decision and of who took it (rule R20). Owns their names and
-//! which of them an update adds or changes; decides nothing.
+//! Who has decided: the annotations by which people approve Manual steps (rule R20) or confirm that an attempt is gone, and
+//! those that say who it was. Owns their names and which of them an update adds or changes; decides nothing.
 
 use orlop_core::spec::flow::GROUP;
 use serde_json::{Map, Value};
 
-/// Whether the key of an annotation is that of a decision; gives the short name of its step.
-pub(super) fn decided(key: &str) -> Option<&str> {
-    key.strip_prefix("approved.")?.strip_prefix(GROUP)?.strip_prefix('/')
+/// Prefixes of decisions, each with that of the annotation which says who has taken it.
+const PAIRS: [(&str, &str); 2] = [("approved.", "approval."), ("gone.", "gone-by.")];
+
+/// What stands after a prefix and the group.
+fn after<'k>(key: &'k str, prefix: &str) -> Option<&'k str> {
+    key.strip_prefix(prefix)?.strip_prefix(GROUP)?.strip_prefix('/')
 }
 
-/// Whether the key of an annotation says who has decided; gives the short name of the step.
-pub(super) fn identified(key: &str) -> Option<&str> {
-    key.strip_prefix("approval.")?.strip_prefix(GROUP)?.strip_prefix('/')
+/// For the key of a decision that of the annotation which says who has taken it.
+pub(super) fn identity_of(key: &str) -> Option<String> {
+    PAIRS.iter().find_map(|(decision, identity)| Some(format!("{identity}{GROUP}/{}", after(key, decision)?)))
 }
 
-/// The annotation that says who has decided about a step.
-pub(super) fn key(step: &str) -> String {
-    format!("approval.{GROUP}/{step}")
+/// For the key of an annotation that says who has decided that of the decision.
+pub(super) fn decision_of(key: &str) -> Option<String> {
+    PAIRS.iter().find_map(|(decision, identity)| Some(format!("{decision}{GROUP}/{}", after(key, identity)?)))
+}
+
+/// Whether the key of an annotation confirms that an attempt is gone; gives the short name of its step or instance.
+pub(super) fn gone(key: &str) -> Option<&str> {
+    after(key, "gone.")
 }
 
 /// A member of the note of who has decided.

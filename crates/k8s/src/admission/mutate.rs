@@ -5,7 +5,7 @@ use orlop_core::time::Time;
 use serde_json::{Map, Value, json};
 
 use super::Settings;
-use super::identity::{annotation, decided, key, member, news};
+use super::identity::{annotation, identity_of, member, news};
 use super::review::{Ask, Verdict};
 
 /// The patch of a request.
@@ -46,11 +46,10 @@ fn defaults(object: &Value, settings: &Settings) -> Vec<Value> {
     }
 }
 
-/// Rule R20: beside each decision that is added or changed stands who has taken it. A reason that comes with it is kept.
+/// Beside each decision that is added or changed stands who has taken it. A reason that comes with it is kept.
 fn stamps(ask: &Ask, now: Time) -> serde_json::Result<Vec<Value>> {
     let mut patch = Vec::new();
-    for step in news(&ask.object, &ask.old_object).filter_map(|(key, _)| decided(key)) {
-        let key = key(step);
+    for key in news(&ask.object, &ask.old_object).filter_map(|(key, _)| identity_of(key)) {
         let told = annotation(&ask.object, &key).filter(|told| annotation(&ask.old_object, &key) != Some(told));
         let told: Option<Value> = told.and_then(|told| serde_json::from_str(told).ok());
         let mut note = json!({"by": ask.user(), "at": now.whole_seconds().to_string()});

@@ -1,11 +1,13 @@
 //! Whether a flow may be stored: every rule of manifests at creation, and at an update what may change as well (rules R20
 //! and R23). Owns which rules are asked; the rules themselves stand with the manifest.
 
+use orlop_core::name::short63;
+use orlop_dag::engine::left_of;
 use orlop_dag::manifest::{FieldPath, Path, Severity, Violation, Violations, validate_update};
 use serde_json::Value;
 
 use super::Settings;
-use super::identity::{annotation, annotations, decided, identified, member, news};
+use super::identity::{annotation, annotations, decision_of, gone, member, news};
 use super::review::{Ask, Verdict};
 use crate::convert;
 
@@ -45,7 +47,31 @@ pub(super) fn verdict(ask: &Ask, settings: &Settings) -> Verdict {
         Err(wrong) => found.append(wrong),
     }
     identities(ask, &mut found);
+    confirmations(ask, &mut found);
     Verdict::of(&found)
+}
+
+/// That an attempt is gone is only confirmed where its cancellation is blocked.
+fn confirmations(ask: &Ask, found: &mut Violations) {
+    let status = convert::status(&ask.old_object).ok().flatten().unwrap_or_default();
+    let metadata = Path::ROOT.field("metadata");
+    let path = metadata.field("annotations");
+    for (key, value) in news(&ask.object, &ask.old_object) {
+        let Some(short) = gone(key) else { continue };
+        let step = status.steps.iter().find(|step| short63(&step.name) == short);
+        let blocked = step.filter(|step| left_of(step).is_some());
+        if blocked.is_none_or(|step| step.attempt.to_string() != value) {
+            found.error("4.1", &path.field(key), || {
+                let help = match blocked {
+                    Some(step) => format!("its attempt {} is: write that number", step.attempt),
+                    None => {
+                        "wait for the condition CancelBlocked: until then the cluster tells when it is gone".to_owned()
+                    }
+                };
+                (format!("attempt {value} of `{short}` is not CancelBlocked"), help)
+            });
+        }
+    }
 }
 
 /// Whether nothing but metadata changes of a flow that is over.
@@ -75,7 +101,7 @@ fn changed(ask: &Ask, found: &mut Violations) {
 fn identities(ask: &Ask, found: &mut Violations) {
     let metadata = Path::ROOT.field("metadata");
     let path = metadata.field("annotations");
-    for (key, value) in news(&ask.object, &ask.old_object).filter(|(key, _)| identified(key).is_some()) {
+    for (key, value) in news(&ask.object, &ask.old_object).filter(|(key, _)| decision_of(key).is_some()) {
         let note: Option<Value> = serde_json::from_str(value).ok();
         let by = note.as_ref().and_then(|note| member(note, "by"));
         if by != Some(ask.user()) {
@@ -86,8 +112,8 @@ fn identities(ask: &Ask, found: &mut Violations) {
         }
     }
     for (key, _) in annotations(&ask.old_object).into_iter().flatten() {
-        let Some(step) = identified(key) else { continue };
-        let stands = annotations(&ask.object).into_iter().flatten().any(|(key, _)| decided(key) == Some(step));
+        let Some(decision) = decision_of(key) else { continue };
+        let stands = annotation(&ask.object, &decision).is_some();
         if stands && annotation(&ask.object, key).is_none() {
             found.error("R20", &path.field(key), || {
                 ("who has decided is taken out", "leave it while the decision stands")

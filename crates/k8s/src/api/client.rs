@@ -52,9 +52,12 @@ fn http_request(request: &Request) -> Result<http::Request<Vec<u8>>, http::Error
         Verb::Delete { .. } => (Method::DELETE, Some("application/json")),
     };
     let mut uri = request.path();
-    if let Verb::List { labels, page } = &request.verb {
+    if let Verb::List { labels, fields, page } = &request.verb {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         query.append_pair("labelSelector", labels);
+        if !fields.is_empty() {
+            query.append_pair("fieldSelector", fields);
+        }
         if let Some(Page { limit, token }) = page {
             query.append_pair("limit", &limit.to_string());
             if !token.is_empty() {
@@ -98,6 +101,7 @@ mod tests {
     fn requests_become_http() {
         let requests = [
             Request::list(Kind::Pod, "n", "batch.kubernetes.io/job-name=a".into()),
+            Request::list(Kind::Event, "n", String::new()).fields("regarding.uid=u".into()),
             Request::list(Kind::Node, "", String::new()).page(Page { limit: 2, token: String::new() }),
             Request::list(Kind::Node, "", String::new()).page(Page { limit: 2, token: "a+/=".into() }),
             Request::patch_status("n", "f", json!({"status": {}})),
@@ -119,6 +123,7 @@ mod tests {
             .collect();
         insta::assert_snapshot!(told.join("\n"), @r#"
         GET /api/v1/namespaces/n/pods?labelSelector=batch.kubernetes.io%2Fjob-name%3Da
+        GET /apis/events.k8s.io/v1/namespaces/n/events?labelSelector=&fieldSelector=regarding.uid%3Du
         GET /api/v1/nodes?labelSelector=&limit=2
         GET /api/v1/nodes?labelSelector=&limit=2&continue=a%2B%2F%3D
         PATCH /apis/workflow.kube-zen.io/v1alpha1/namespaces/n/jobflows/f/status application/merge-patch+json {"status":{}}

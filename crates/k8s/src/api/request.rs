@@ -170,6 +170,8 @@ pub enum Verb {
     List {
         /// A label selector.
         labels: String,
+        /// A field selector; empty for none.
+        fields: String,
         /// The part of them that is wanted; all where none is named.
         page: Option<Page>,
     },
@@ -249,7 +251,17 @@ impl Request {
     /// Reads the objects with these labels.
     #[must_use]
     pub fn list(kind: Kind, namespace: &str, labels: String) -> Self {
-        Self::new(Verb::List { labels, page: None }, kind, (namespace, ""), Value::Null)
+        let verb = Verb::List { labels, fields: String::new(), page: None };
+        Self::new(verb, kind, (namespace, ""), Value::Null)
+    }
+
+    /// The same for objects with these fields, where it is a list.
+    #[must_use]
+    pub fn fields(mut self, wanted: String) -> Self {
+        if let Verb::List { fields, .. } = &mut self.verb {
+            *fields = wanted;
+        }
+        self
     }
 
     /// The same for a part of the list, where it is one.

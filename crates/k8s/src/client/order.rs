@@ -6,6 +6,7 @@ use orlop_core::machine::step::StepPhase;
 use orlop_core::name::short63;
 use orlop_core::spec::flow::{GROUP, JobFlow, StopMode, SuspendMode};
 use orlop_core::spec::status::Decision;
+use orlop_dag::engine::left_of;
 use serde_json::{Map, Value, json};
 
 use super::{ClientError, FlowClient, TRIES, text};
@@ -52,6 +53,42 @@ impl<A: Api> FlowClient<A> {
             }
         }
         Err(last.unwrap_or_else(|| self.missing(name)))
+    }
+
+    /// Confirms that nothing of a cancelled attempt runs any more whose cancellation is blocked.
+    ///
+    /// # Errors
+    /// When there is no such flow or step, its cancellation is not blocked, or the server refuses.
+    pub async fn confirm_gone(
+        &self,
+        name: &str,
+        step: &str,
+        (by, reason): (&str, Option<&str>),
+    ) -> Result<(), ClientError> {
+        let object = self.object(name).await?;
+        let flow = self.read(&object).await?;
+        let steps = flow.status.as_ref().map(|status| status.steps.as_slice()).unwrap_or_default();
+        let Some(record) = steps.iter().find(|known| known.name == step) else {
+            return Err(ClientError::NoStep { flow: name.to_owned(), what: "step or instance", step: step.to_owned() });
+        };
+        if left_of(record).is_none() {
+            return Err(ClientError::Conflict(format!(
+                "the cancellation of step `{step}` of flow `{name}` is not blocked: it is {}, and the cluster tells when its \
+                 attempt is gone",
+                record.phase
+            )));
+        }
+        let short = short63(step);
+        let mut note = Map::from_iter([("by".to_owned(), json!(by))]);
+        note.extend(reason.map(|reason| ("reason".to_owned(), json!(reason))));
+        let annotations = Map::from_iter([
+            (format!("gone.{GROUP}/{short}"), json!(record.attempt.to_string())),
+            (format!("gone-by.{GROUP}/{short}"), json!(Value::from(note).to_string())),
+        ]);
+        let version = text(&object, "/metadata/resourceVersion");
+        let patch = json!({"metadata": {"resourceVersion": version, "annotations": annotations}});
+        let request = Request::patch(Kind::JobFlow, &self.namespace, name, patch);
+        self.send(&request, || format!("confirming that step `{step}` of flow `{name}` is gone")).await.map(drop)
     }
 
     /// Suspends a flow.

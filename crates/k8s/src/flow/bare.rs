@@ -1,4 +1,5 @@
-//! Flows that have no plan: those that were refused, and those whose spec is another than that they began with. Owns what is
+//! Flows that have no plan: those that were refused, and those whose spec is another than that they began with or is not
+//! understood. Owns what is
 //! written of them, what people and metrics hear of it, and that such a flow ends where people tell it to.
 
 use std::collections::BTreeSet;
@@ -52,7 +53,8 @@ impl<A: Api> Controller<A> {
         let live = live.map(|job| (text(job, "/metadata/name"), text(job, "/metadata/uid")));
         let jobs: BTreeSet<(String, String)> = named.chain(live).filter(|(_, uid)| !uid.is_empty()).collect();
         for (name, uid) in jobs {
-            match self.api.send(&Request::delete(Kind::Job, &key.namespace, &name, Some(uid))).await {
+            let request = Request::delete(Kind::Job, &key.namespace, &name, Some(uid)).after_its_children();
+            match self.api.send(&request).await {
                 Err(error) if !matches!(error.code, Some(404 | 409)) => return Err(error),
                 _ => {}
             }
@@ -70,7 +72,7 @@ impl<A: Api> Controller<A> {
         match self.api.send(&request).await {
             Ok(written) => {
                 self.flow_seen(&written);
-                self.tell_bare(key, object, status).await;
+                self.tell_bare(key, object, status);
                 Wrote::Stored
             }
             Err(error) if error.code == Some(404) => Wrote::Gone,
@@ -80,7 +82,7 @@ impl<A: Api> Controller<A> {
     }
 
     /// Tells people and metrics of a status that was stored in the place of that of an object.
-    async fn tell_bare(&self, key: &Key, object: &Value, status: &FlowStatus) {
+    fn tell_bare(&self, key: &Key, object: &Value, status: &FlowStatus) {
         let before = convert::status(object).ok().flatten().unwrap_or_default();
         self.monitor.note(Note::Opened { flow: key, status: &before });
         self.monitor.note(Note::Shown { flow: key, status });
@@ -89,7 +91,7 @@ impl<A: Api> Controller<A> {
         for notice in notices(&before, status) {
             let key = FlowEffect::RecordEvent(notice.clone()).key();
             let event = render::event(&owner, (&notice, &key, 1), None, (now, &self.options.instance));
-            self.send_event(event).await;
+            self.post(event);
         }
     }
 }
@@ -117,10 +119,12 @@ fn notices(before: &FlowStatus, status: &FlowStatus) -> Vec<FlowNotice> {
             notice(false, "FlowStopped", format!("the flow was told to end: {cause}")),
             notice(true, "JobFlowFailed", message),
         ],
-        None if of(before, "SpecChanged").is_none() => {
-            let message = "the spec was changed after the start; restore it to go on".to_owned();
-            of(status, "SpecChanged").map(|_| notice(true, "SpecChanged", message)).into_iter().collect()
+        None => {
+            let changed = "the spec was changed after the start; restore it to go on".to_owned();
+            let new = |kind: &str| of(status, kind).filter(|_| of(before, kind).is_none());
+            let changed = new("SpecChanged").map(|_| notice(true, "SpecChanged", changed));
+            let unknown = new("NotUnderstood").map(|(_, message)| notice(true, "NotUnderstood", message));
+            changed.into_iter().chain(unknown).collect()
         }
-        None => Vec::new(),
     }
 }

@@ -110,10 +110,14 @@ impl Cache {
         self.jobs.get(flow).map(|jobs| jobs.values().cloned().collect()).unwrap_or_default()
     }
 
+    /// Jobs of all flows.
+    pub(super) fn all_jobs(&self) -> impl Iterator<Item = &Arc<Value>> {
+        self.jobs.values().flat_map(BTreeMap::values)
+    }
+
     /// Jobs with other uids than these.
     pub(super) fn jobs_but(&self, uids: &BTreeSet<String>) -> Vec<Arc<Value>> {
-        let all = self.jobs.values().flat_map(BTreeMap::values);
-        all.filter(|job| !uids.contains(&text(job, "/metadata/uid"))).cloned().collect()
+        self.all_jobs().filter(|job| !uids.contains(&text(job, "/metadata/uid"))).cloned().collect()
     }
 
     /// Jobs of all flows that are not known to have ended.
@@ -169,13 +173,18 @@ fn owner_uid(object: &Value) -> Option<String> {
     owner.get("uid")?.as_str().map(str::to_owned)
 }
 
-/// A Job without what fills memory and nobody reads here: of its pods' template the name of the first container is kept.
+/// A Job without what fills memory and nobody reads here: of its pods' template the name of the first container and the grace
+/// period are kept.
 fn stripped(job: &Value) -> Value {
     let mut job = job.clone();
     drop_member(&mut job, "/metadata", "managedFields");
     let first = text(&job, "/spec/template/spec/containers/0/name");
     if let Some(template) = job.pointer_mut("/spec/template") {
+        let grace = template.pointer_mut("/spec/terminationGracePeriodSeconds").map(Value::take);
         *template = json!({"spec": {"containers": [{"name": first}]}});
+        if let Some(grace) = grace {
+            template["spec"]["terminationGracePeriodSeconds"] = grace;
+        }
     }
     job
 }

@@ -1,11 +1,13 @@
 //! What people order through the object: stop, suspension, approvals, and that its spec was changed (rules R20 to R23).
 //! Owns where that stands in an object; the engine knows what is new.
 
+use orlop_core::attempt::Address;
 use orlop_core::event::FlowEvent;
 use orlop_core::name::short63;
 use orlop_core::spec::flow::{GROUP, StopMode, SuspendMode};
 use orlop_core::spec::status::Decision;
 use orlop_core::time::Time;
+use orlop_dag::engine::State;
 use orlop_dag::plan::Plan;
 use serde::Deserialize;
 use serde_json::Value;
@@ -40,6 +42,23 @@ pub(super) fn events(plan: &Plan, object: &Value, changed: bool, (now, options):
         approvals(plan, annotations, (now, options), &mut events);
     }
     events
+}
+
+/// Confirmations of people that nothing of an attempt runs any more whose cancellation is blocked.
+pub(super) fn confirmations(plan: &Plan, state: &State, object: &Value, now: Time) -> Vec<FlowEvent> {
+    let Some(annotations) = object.pointer("/metadata/annotations") else { return Vec::new() };
+    let text = |key: String| annotations.get(key).and_then(Value::as_str);
+    let confirmed = |(at, attempt): (Address, u32)| {
+        let short = short63(&plan.instance_name(at));
+        let is_ours = text(format!("gone.{GROUP}/{short}")) == Some(attempt.to_string().as_str());
+        if !is_ours || !state.is_cancel_blocked(at) {
+            return None;
+        }
+        let identity = text(format!("gone-by.{GROUP}/{short}")).and_then(|text| serde_json::from_str(text).ok());
+        let Identity { by, reason, .. } = identity.unwrap_or(Identity { by: None, at: None, reason: None });
+        Some(FlowEvent::GoneConfirmed { at, attempt, by, reason, ended_at: now })
+    };
+    state.live().filter_map(confirmed).collect()
 }
 
 fn approvals(plan: &Plan, annotations: &Value, (now, options): (Time, &Options), events: &mut Vec<FlowEvent>) {

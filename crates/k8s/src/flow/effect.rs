@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::memory::{Memory, Unit};
 use super::start::Outcome;
-use super::{Controller, Note, text};
+use super::{Controller, Note, removal, text};
 use crate::api::{Api, ApiError, Kind, Request};
 use crate::observe::{self, Ownership};
 use crate::render;
@@ -64,6 +64,12 @@ impl<A: Api> Controller<A> {
         match outcome {
             Outcome::NamespaceGone => return Carried::Off,
             Outcome::Done => memory.done(&key),
+            Outcome::Removing(since) => {
+                memory.done(&key);
+                if let FlowEffect::CancelAttempt { at, attempt, .. } = effect {
+                    memory.remove((at, attempt), since.min(now));
+                }
+            }
             Outcome::Looked(ended) => {
                 memory.done(&key);
                 // No watch tells again what was read.
@@ -99,7 +105,7 @@ impl<A: Api> Controller<A> {
                 memory.tell(&event, now);
                 if let FlowEvent::AttemptAccepted { at, attempt, .. } = event {
                     memory.unnamed.insert((at, attempt));
-                    memory.watch_pods((at, attempt), now);
+                    memory.watch_first_pod((at, attempt), &job, now);
                     memory.not_short((at, attempt));
                 }
                 // A Job that was adopted may have ended long ago, and no watch tells again what is known.
@@ -210,30 +216,29 @@ impl<A: Api> Controller<A> {
         }
         let Some(reference) = step_status(&memory.plan, &memory.state, at).job_ref else { return Outcome::Done };
         let uid = Some(reference.uid.clone()).filter(|uid| !uid.is_empty());
-        let request = Request::delete(Kind::Job, &memory.owner.namespace, &reference.name, uid);
-        let ended_at = self.now();
-        let confirmed = Outcome::Tell(FlowEvent::CancelConfirmed { at, attempt, ended_at });
+        let request = Request::delete(Kind::Job, &memory.owner.namespace, &reference.name, uid).after_its_children();
         match self.api.send(&request).await {
-            // What comes back may be the Job as it was last: a success that came first stands.
-            Ok(job) => {
-                let waits =
-                    job.pointer("/metadata/finalizers").and_then(Value::as_array).is_some_and(|all| !all.is_empty());
-                match observe::conclusion(&job).filter(|_| text(&job, "/kind") == "Job") {
-                    Some(conclusion) => match self.end(memory, unit, &job, conclusion).await {
+            Ok(job) if text(&job, "/kind") == "Job" => {
+                // What comes back may be the Job as it was last: a success that came first stands.
+                if let Some(conclusion) = removal::earlier_end(&job) {
+                    return match self.end(memory, unit, &job, conclusion).await {
                         Ok(end) => Outcome::Tell(attempt::event(&memory.plan, at, attempt, end, true)),
-                        Err(_) => confirmed,
-                    },
-                    None if waits => Outcome::Done,
-                    None => {
-                        self.known().cache.forget_job(&memory.owner.uid, &reference.name, &reference.uid);
-                        confirmed
-                    }
+                        Err(error) => self.again(memory, key, &error),
+                    };
+                }
+                if job.pointer("/metadata/finalizers").and_then(Value::as_array).is_some_and(|all| !all.is_empty()) {
+                    self.job_seen(&job);
+                    let since = text(&job, "/metadata/deletionTimestamp").parse().ok();
+                    return Outcome::Removing(since.unwrap_or_else(|| self.now()));
                 }
             }
             // Gone, or another Job has its name: ours does not exist any more.
-            Err(error) if matches!(error.code, Some(404 | 409)) => confirmed,
-            Err(error) => self.again(memory, key, &error),
+            Ok(_) => {}
+            Err(error) if matches!(error.code, Some(404 | 409)) => {}
+            Err(error) => return self.again(memory, key, &error),
         }
+        self.known().cache.forget_job(&memory.owner.uid, &reference.name, &reference.uid);
+        Outcome::Removing(self.now())
     }
 
     async fn set_suspended(&self, memory: &Memory, (at, attempt): Unit, (on, key): (bool, &str)) -> Outcome {

@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use super::memory::{Memory, Unit};
 use super::monitor::Note;
-use super::{Controller, text};
+use super::{Controller, removal, text};
 use crate::api::{Api, ApiError, Kind, Request};
 use crate::observe::{self, Conclusion, Left};
 
@@ -49,7 +49,7 @@ impl<A: Api> Controller<A> {
                 match self.live_job(memory, name).await? {
                     Some(job) => job,
                     None => {
-                        memory.tell_end(unit, gone(self.now()), self.now());
+                        memory.remove(unit, self.now());
                         return Ok(());
                     }
                 }
@@ -60,7 +60,10 @@ impl<A: Api> Controller<A> {
         let unit = (observed.at, observed.attempt);
         let current = memory.state.attempt(observed.at);
         let live = matches!(current, Some((StepState::Active | StepState::Cancelling, n)) if n == observed.attempt);
+        let removed = memory.is_cancelling(unit.0, unit.1) || memory.removals.contains_key(&unit);
         match observe::conclusion(&job) {
+            // It ends because it is deleted: what counts is that it is gone.
+            Some(_) if removed && removal::earlier_end(&job).is_none() => {}
             Some(conclusion) if live => {
                 let end = self.end(memory, unit, &job, conclusion).await?;
                 memory.tell_unstored(unit, &end, self.now());
@@ -73,7 +76,7 @@ impl<A: Api> Controller<A> {
             None if !live => self.end_stray(memory, unit, &job).await?,
             _ => {}
         }
-        memory.note_queued(unit, &job);
+        memory.note_waiting(unit, &job, self.now());
         Ok(())
     }
 
@@ -134,7 +137,7 @@ impl<A: Api> Controller<A> {
         }
         let (name, uid) = (text(job, "/metadata/name"), text(job, "/metadata/uid"));
         tracing::warn!(flow = %memory.owner.name, job = name, "a Job of a skipped step is ended");
-        let request = Request::delete(Kind::Job, &memory.owner.namespace, &name, Some(uid));
+        let request = Request::delete(Kind::Job, &memory.owner.namespace, &name, Some(uid)).after_its_children();
         match self.api.send(&request).await {
             Err(error) if error.code != Some(404) && error.code != Some(409) => Err(error),
             _ => Ok(()),
@@ -142,7 +145,8 @@ impl<A: Api> Controller<A> {
     }
 }
 
-fn gone(now: Time) -> AttemptEnd {
+/// The end of an attempt of which nothing is left.
+pub(super) fn gone(now: Time) -> AttemptEnd {
     AttemptEnd {
         result: EndResult::Gone,
         document: Value::Null,

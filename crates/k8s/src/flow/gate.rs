@@ -52,7 +52,7 @@ pub(super) fn ask(known: &mut Known, memory: &mut Memory, now: Time) -> Vec<Key>
     };
     let key = claim.key.clone();
     let blocked = |known: &Known, uids: &[String]| {
-        let names = uids.iter().map(|uid| known.cache.key(uid).map_or_else(|| uid.clone(), |key| key.name));
+        let names = uids.iter().map(|uid| known.name_of(uid));
         let message = format!("concurrency key `{key}` is held: waits for {}", names.collect::<Vec<_>>().join(", "));
         FlowEvent::Blocked { reason: "ConcurrencyBlocked".to_owned(), message }
     };
@@ -74,7 +74,8 @@ pub(super) fn ask(known: &mut Known, memory: &mut Memory, now: Time) -> Vec<Key>
 
 /// Flows that hold a key are to end for another.
 fn replace(known: &mut Known, holders: &[String]) -> Vec<Key> {
-    for uid in holders {
+    // Of one that is gone only pods are left, which are ended already.
+    for uid in holders.iter().filter(|uid| known.cache.key(uid).is_some()) {
         let order = FlowEvent::Stop { mode: StopMode::Terminate, replaced: true };
         let orders = known.orders.entry(uid.clone()).or_default();
         if !orders.contains(&order) {
@@ -84,7 +85,7 @@ fn replace(known: &mut Known, holders: &[String]) -> Vec<Key> {
     holders.iter().filter_map(|uid| known.cache.key(uid)).collect()
 }
 
-/// A flow is over or gone: who waited for it is to be looked at.
+/// A key is let go: who waited for it is to be looked at.
 pub(super) fn release(known: &mut Known, uid: &str) -> Vec<Key> {
     known.orders.remove(uid);
     let answers = known.gate.release(uid);

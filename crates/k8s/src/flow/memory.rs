@@ -17,6 +17,7 @@ use orlop_dag::plan::Plan;
 use serde_json::Value;
 
 use super::notices::Notices;
+use super::removal::Removal;
 use super::start::Start;
 use super::{Key, Monitor, Note, text};
 use crate::convert::spec_hash;
@@ -51,8 +52,8 @@ pub(super) struct Memory {
     pub(super) short: BTreeMap<Unit, String>,
     /// Whether quota refused resources.
     pub(super) resources_short: bool,
-    /// Attempts whose Job somebody else has suspended.
-    pub(super) queued: BTreeSet<Unit>,
+    /// Attempts whose Job was deleted.
+    pub(super) removals: BTreeMap<Unit, Removal>,
     /// When pods of attempts are looked at.
     pub(super) pods: BTreeMap<Unit, Time>,
     /// What is left of attempts and may go once the status says how they ended.
@@ -176,7 +177,7 @@ impl Memory {
             unstored: Vec::new(),
             short: BTreeMap::new(),
             resources_short: false,
-            queued: BTreeSet::new(),
+            removals: BTreeMap::new(),
             pods: BTreeMap::new(),
             forget: Vec::new(),
             forget_at: None,

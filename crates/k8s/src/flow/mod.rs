@@ -13,13 +13,16 @@ mod effect;
 mod feed;
 mod forget;
 mod gate;
+mod keys;
 mod memory;
 mod monitor;
 mod notices;
+mod obstacle;
 mod open;
+mod outbox;
 mod parent;
 mod pass;
-mod queued;
+mod removal;
 #[cfg(feature = "client")]
 mod run;
 mod secrets;
@@ -50,8 +53,10 @@ use crate::status::SizeLimits;
 use crate::value::text;
 use cache::Cache;
 pub use defaults::Defaults;
+use keys::Outlived;
 use memory::Memory;
 pub use monitor::{Monitor, Note};
+use outbox::Outbox;
 #[cfg(feature = "client")]
 pub use run::RunOptions;
 pub use secrets::SecretMode;
@@ -131,6 +136,9 @@ pub struct Controller<A> {
     options: Options,
     monitor: Arc<dyn Monitor>,
     known: Mutex<Known>,
+    /// What events go through, where that is not what everything else does.
+    events: Option<A>,
+    outbox: Outbox,
 }
 
 /// What a controller knows between passes.
@@ -141,6 +149,10 @@ struct Known {
     gate: Gate,
     slots: Slots,
     short: Short,
+    /// Flows that are over or gone and still hold their concurrency keys, by their keys among all flows.
+    outlived: BTreeMap<Key, Vec<Outlived>>,
+    /// Namespaces where holders that an earlier leader left were looked for.
+    searched: BTreeSet<String>,
     /// What is to be told to flows by uid: orders of flows that take their place.
     orders: BTreeMap<String, Vec<FlowEvent>>,
 }
@@ -153,7 +165,10 @@ impl Known {
             self.memories.remove(&key);
         }
         self.short.leave(&key);
-        gate::release(self, &uid)
+        let mut wake = self.leave(&key, &uid);
+        // Another flow of its name may wait to be read, and its own key to be let go.
+        wake.push(key);
+        wake
     }
 }
 
@@ -161,13 +176,29 @@ impl<A: Api> Controller<A> {
     /// A controller that knows nothing yet. Show it what exists, then call [`Controller::prime`], before the first pass.
     pub fn new(api: A, clock: Arc<dyn Clock>, options: Options) -> Self {
         let options = options.settled();
-        Self { api, clock, options, monitor: Arc::new(()), known: Mutex::default() }
+        let (known, outbox) = Default::default();
+        Self { api, clock, options, monitor: Arc::new(()), known, events: None, outbox }
+    }
+
+    /// The same, whose events go to the server by a way of their own, at its pace: they take nothing from what must be done.
+    #[must_use]
+    pub fn telling_through(self, api: A) -> Self {
+        Self { events: Some(api), ..self }
     }
 
     /// The same, measured.
     #[must_use]
     pub fn measured(self, monitor: Arc<dyn Monitor>) -> Self {
         Self { monitor, ..self }
+    }
+
+    /// Whether a flow has begun and is not over: its passes come before those over flows that begin nothing yet.
+    pub(super) fn is_under_way(&self, key: &Key) -> bool {
+        let started = |flow: &Value| {
+            let member = |name: &str| flow.pointer("/status")?.get(name).filter(|member| !member.is_null());
+            member("startTime").is_some() && member("completionTime").is_none()
+        };
+        self.known().cache.flow(key).is_some_and(|flow| started(&flow))
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {

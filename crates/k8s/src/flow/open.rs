@@ -12,7 +12,7 @@ use orlop_core::spec::meta::ObjectReference;
 use orlop_core::spec::status::FlowStatus;
 use orlop_core::time::Time;
 use orlop_dag::attempt::rewrite_config_map;
-use orlop_dag::engine::{FlowMeta, ObservedAttempt, State, apply, held, init, reconstruct, refused};
+use orlop_dag::engine::{FlowMeta, Held, ObservedAttempt, State, apply, held, init, reconstruct, refused};
 use orlop_dag::manifest::{Severity, Violations};
 use orlop_dag::params::{FlowSource, config_map_value, flow_source};
 use orlop_dag::plan::Plan;
@@ -78,13 +78,9 @@ impl<A: Api> Controller<A> {
         let now = self.now();
         let begun = status.as_ref().filter(|status| status.start_time.is_some());
         let hash = convert::spec_hash(&object);
-        if let Some(status) = begun.filter(|status| status.spec_hash.as_ref().is_some_and(|known| *known != hash)) {
-            return Ok(Opened::Status(object, Box::new(held(status.clone(), now))));
-        }
-        let (flow, plan) = match (self.planned(&object, begun.is_some()), begun) {
-            (Ok(planned), _) => planned,
-            (Err(_), Some(status)) => return Ok(Opened::Status(object, Box::new(held(status.clone(), now)))),
-            (Err(found), None) => return Ok(Opened::Status(object.clone(), Box::new(refusal(&object, &found, now)))),
+        let (flow, plan) = match self.planned_or_shown(&object, (begun, &hash), now) {
+            Ok(planned) => planned,
+            Err(status) => return Ok(Opened::Status(object, status)),
         };
         let parameters = match self.parameters(&flow).await? {
             Ok(parameters) => parameters,
@@ -133,13 +129,33 @@ impl<A: Api> Controller<A> {
         Ok(Opened::Memory(Box::new(memory)))
     }
 
-    /// The plan of a flow. One that has begun is not refused for a helper that the operator had and has no more: steps say so.
+    /// The plan of a flow; else the status that says why it has none.
+    fn planned_or_shown(
+        &self,
+        object: &Value,
+        (begun, hash): (Option<&FlowStatus>, &str),
+        now: Time,
+    ) -> Result<(JobFlow, Plan), Box<FlowStatus>> {
+        if let Some(status) = begun.filter(|status| status.spec_hash.as_ref().is_some_and(|known| known != hash)) {
+            return Err(Box::new(held(status.clone(), Held::SpecChanged, now)));
+        }
+        self.planned(object, begun.is_some()).map_err(|found| {
+            Box::new(match begun {
+                Some(status) => held(status.clone(), Held::NotUnderstood(&first_of(&found)), now),
+                None => refusal(object, &found, now),
+            })
+        })
+    }
+
+    /// The plan of a flow. One that has begun is not judged again by rules and flags that came later: steps say what they lack.
     pub(super) fn planned(&self, object: &Value, begun: bool) -> Result<(JobFlow, Plan), Violations> {
         let began = self.monitor.now();
-        let mut limits = self.options.limits.clone();
-        limits.artifacts |= begun;
-        let read = convert::read(object, &limits).and_then(|reading| {
-            let mut flow = reading.flow;
+        let read = convert::read(object, &self.options.limits).map(|reading| reading.flow);
+        let read = match read {
+            Err(found) if begun => convert::read_unjudged(object).ok_or(found),
+            read => read,
+        };
+        let read = read.and_then(|mut flow| {
             self.options.defaults.fill(&mut flow.spec);
             plan(flow)
         });
@@ -247,6 +263,12 @@ fn plan(flow: JobFlow) -> Result<(JobFlow, Plan), Violations> {
         found
     })?;
     Ok((flow, plan))
+}
+
+/// The first violation, in words.
+fn first_of(found: &Violations) -> String {
+    let first = found.iter().find(|violation| violation.severity == Severity::Error);
+    first.map(|violation| format!("{}: {}", violation.path, violation.message)).unwrap_or_default()
 }
 
 /// Transition T1: the status of a flow that can never run.

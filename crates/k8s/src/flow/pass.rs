@@ -16,6 +16,7 @@ use serde_json::Value;
 use super::effect::Carried;
 use super::memory::Memory;
 use super::open::{OpenError, Opened};
+use super::removal::Removal;
 use super::store::Wrote;
 use super::{Controller, Key, Next, Note, control, gate, text};
 use crate::api::{Api, Kind, Request};
@@ -29,6 +30,15 @@ const UNREADABLE: Duration = Duration::from_secs(60);
 impl<A: Api> Controller<A> {
     /// One pass over a flow.
     pub async fn reconcile(&self, key: &Key) -> Next {
+        let mut next = self.reconcile_flow(key).await;
+        let released = self.release_keys(key).await;
+        next.again_at = earlier(next.again_at, released.again_at);
+        next.wake.extend(released.wake);
+        next.failed |= released.failed;
+        next
+    }
+
+    async fn reconcile_flow(&self, key: &Key) -> Next {
         let object = self.known().cache.flow(key);
         let Some(object) = object.filter(|object| object.pointer("/metadata/deletionTimestamp").is_none()) else {
             return self.forget_flow(key);
@@ -56,7 +66,7 @@ impl<A: Api> Controller<A> {
         if known.cache.flow(key).is_some() {
             return Next { again_at: Some(self.clock.now()), ..Next::default() };
         }
-        Next { wake: gate::release(&mut known, &gate::uid(object)), ..Next::default() }
+        Next { wake: known.leave(key, &gate::uid(object)), ..Next::default() }
     }
 
     /// What is known of a flow, taken out for this pass. None where the object has changed meanwhile.
@@ -101,10 +111,21 @@ impl<A: Api> Controller<A> {
 
     async fn go_on(&self, key: &Key, mut memory: Memory) -> Next {
         let now = self.now();
-        let mut wake = self.tell_orders(key, &mut memory, now);
+        let mut wake = match self.find_holders(&memory).await {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::warn!(flow = %key, %error, "who holds the concurrency key of the flow cannot be read now");
+                self.failed(error.class());
+                let again_at = Some(now.plus(patience(&error.port_error("listing the pods of flows"), 1)));
+                self.known().memories.insert(key.clone(), memory);
+                return Next { again_at, failed: true, ..Next::default() };
+            }
+        };
+        wake.extend(self.tell_orders(key, &mut memory, now));
         let mut again = None;
         if !memory.is_new {
             again = self.feed(&mut memory).await;
+            self.look_at_removals(&mut memory).await;
             self.look_at_pods(&mut memory).await;
             self.use_room(&mut memory);
             memory.wake_later(self.now());
@@ -119,7 +140,7 @@ impl<A: Api> Controller<A> {
         match self.write_status(key, &mut memory).await {
             Wrote::Stored => {
                 self.forget(&mut memory).await;
-                self.publish(&mut memory).await;
+                self.publish(&mut memory);
             }
             Wrote::Later(at) => {
                 again = earlier(again, Some(at));
@@ -146,6 +167,7 @@ impl<A: Api> Controller<A> {
         let after_that = |due: Option<Time>| due.map(|due| stored_at.map_or(due, |at| due.max(at)));
         again = earlier(again, after_that(memory.notices.next_due()));
         again = earlier(again, memory.pods.values().min().copied());
+        again = earlier(again, memory.removals.values().map(Removal::due).min());
         again = earlier(again, next_deadline(&memory.state));
         again = earlier(again, after_that(memory.forget_at));
         again = memory.later.iter().fold(again, |again, (at, _)| earlier(again, Some(*at)));
@@ -161,6 +183,7 @@ impl<A: Api> Controller<A> {
         if let Some(object) = known.cache.flow(key) {
             let changed = memory.is_changed(&object) && memory.has_begun();
             memory.tell_all(&control::events(&memory.plan, &object, changed, (now, &self.options)), now);
+            memory.tell_all(&control::confirmations(&memory.plan, &memory.state, &object, now), now);
         }
         memory.tell_all(&orders, now);
         let suspended = memory.state.phase() == FlowPhase::Suspended;
@@ -203,7 +226,7 @@ impl<A: Api> Controller<A> {
             (None, None) => return Next::default(),
         };
         known.cache.forget_changes(&uid);
-        Next { wake: gate::release(&mut known, &uid), ..Next::default() }
+        Next { wake: known.leave(key, &uid), ..Next::default() }
     }
 
     /// What is left to do for a flow that is over: delete it when its time has come (rule R17).

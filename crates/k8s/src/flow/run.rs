@@ -1,8 +1,10 @@
 //! Running the controller of flows. Owns what its loop is told and what becomes of it; the loop is that of every controller.
 
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::time::Duration;
 
+use futures::future::select;
 use orlop_core::time::Time;
 use serde_json::Value;
 
@@ -12,11 +14,17 @@ use crate::api;
 pub use crate::shell::RunOptions;
 use crate::shell::run::{Pass, Passes, Told, run};
 
+/// How long events are published that wait when a controller ends.
+const LAST_EVENTS: Duration = Duration::from_secs(2);
+
 impl<A: api::Api> Controller<A> {
     /// Watches flows and Jobs and passes over flows until `stop` is ready; passes under way are finished first. `client`
     /// reads; writes go through the client this controller has.
     pub async fn run(&self, client: kube::Client, options: &RunOptions, stop: impl Future<Output = ()> + Send) {
-        run(self, (watched(options), || streams(&client, options)), options, stop).await;
+        let passes = pin!(run(self, (watched(options), || streams(&client, options)), options, stop));
+        select(passes, pin!(self.publish_events())).await;
+        // What people have not been told yet may be lost.
+        drop(tokio::time::timeout(LAST_EVENTS, self.publish_waiting()).await);
     }
 }
 
@@ -54,6 +62,10 @@ impl<A: api::Api> Passes for Controller<A> {
 
     fn begin(&self) -> Vec<Key> {
         self.prime()
+    }
+
+    fn comes_first(&self, key: &Key) -> bool {
+        self.is_under_way(key)
     }
 
     async fn pass(&self, key: &Key) -> Pass {

@@ -38,6 +38,8 @@ pub(super) enum Outcome {
     Again(Time),
     /// The same, and the engine is told why.
     Blocked(Time, FlowEvent),
+    /// The Job of an attempt is deleted, or was, since this time.
+    Removing(Time),
     /// There is nothing to tell.
     Done,
     /// The same, and a Job was looked at: whether it has ended.
@@ -102,7 +104,10 @@ impl<A: Api> Controller<A> {
         let (porter, shared) = (self.options.porter.as_ref(), Some(memory.shared()));
         let carriage = render::Carriage { porter, store: store.as_ref(), shared };
         match render::job(&spec, &memory.owner, carriage) {
-            Ok(job) => {
+            Ok(mut job) => {
+                if let Some(claim) = &memory.claim {
+                    render::hold(&mut job, &claim.key);
+                }
                 let outcome = self.create(memory, start, job).await;
                 if matches!(outcome, Outcome::Seen(..)) {
                     self.tell_inputs(&spec);

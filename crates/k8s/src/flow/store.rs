@@ -92,8 +92,7 @@ impl<A: Api> Controller<A> {
     }
 
     fn arranged(&self, key: &Key, memory: &Memory) -> Result<Arranged, String> {
-        let mut shown = view(&memory.plan, &memory.state, 0..usize::MAX);
-        memory.say_queued(&mut shown.status);
+        let shown = view(&memory.plan, &memory.state, 0..usize::MAX);
         self.monitor.note(Note::Shown { flow: key, status: &shown.status });
         let object = self.known().cache.flow(key);
         let whole = object.as_ref().map_or(0, |object| object.to_string().len());
@@ -200,11 +199,11 @@ impl<A: Api> Controller<A> {
             }
         }
         self.forget(memory).await;
-        self.publish(memory).await;
+        self.publish(memory);
     }
 
     /// Tells people what is due.
-    pub(super) async fn publish(&self, memory: &mut Memory) {
+    pub(super) fn publish(&self, memory: &mut Memory) {
         let over = memory.state.phase().is_terminal();
         for Telling { mut notice, key, count } in memory.notices.take(self.now(), over) {
             // People see events of all steps of a flow in one list.
@@ -215,17 +214,7 @@ impl<A: Api> Controller<A> {
             let job = notice.at.and_then(|at| step_status(&memory.plan, &memory.state, at).job_ref);
             let reporter = (self.now(), self.options.instance.as_str());
             let event = render::event(&memory.owner, (&notice, &key, count), job.as_ref(), reporter);
-            self.send_event(event).await;
-        }
-    }
-
-    /// Tells people something; it may be lost.
-    pub(super) async fn send_event(&self, event: Value) {
-        let reason = text(&event, "/reason");
-        if let Err(error) = self.api.send(&Request::create(Kind::Event, event)).await
-            && error.class() != Class::Exists
-        {
-            tracing::debug!(reason, %error, "an event is lost");
+            self.post(event);
         }
     }
 }

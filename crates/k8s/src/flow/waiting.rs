@@ -1,9 +1,12 @@
-//! Attempts whose pods wait for a Secret that is not there (rule R29). Owns when pods are looked at, since they are not
-//! watched: a minute after the Job was created, and only those of steps that read Secrets.
+//! Attempts whose Jobs run no pod yet (rules R13 and R29). Owns when pods and events are read, since they are not watched, and
+//! what the engine is told of them.
 
 use std::time::Duration;
 
 use orlop_core::attempt::{Address, AttemptEnd, EndResult};
+use orlop_core::event::FlowEvent;
+use orlop_core::machine::step::StepState;
+use orlop_core::spec::status::WaitsOn;
 use orlop_core::time::Time;
 use orlop_dag::attempt;
 use orlop_dag::engine::step_status;
@@ -12,16 +15,24 @@ use orlop_dag::plan::Plan;
 use serde_json::Value;
 
 use super::memory::{Memory, Unit};
+use super::obstacle::{Obstacle, has_run, of_events, of_pods, since};
 use super::{Controller, text};
 use crate::api::{Api, ApiError, Kind, Request};
 use crate::observe;
 
 /// How long a container may wait for what its variables come from.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// After what time without a pod that runs it is asked why.
+const FIRST: Duration = Duration::from_secs(15);
+/// Between two questions, once there was an answer or two questions had none.
+const LATER: Duration = Duration::from_secs(60);
 /// What a kubelet says of a container whose variables cannot be filled.
 const CONFIG_ERROR: &str = "CreateContainerConfigError";
+/// What is said of an attempt whose Job was suspended, by others than its flow.
+const QUEUED: (&str, &str) =
+    ("Suspended", "its Job is suspended by somebody else, such as a queue, and waits to be let run");
 
-/// What pods of an attempt show.
+/// What pods of an attempt show that is given values of Secrets.
 #[derive(Debug, PartialEq, Eq)]
 enum Sight {
     /// A container has waited too long, for this.
@@ -40,11 +51,9 @@ fn reads_secrets(plan: &Plan, at: Address) -> bool {
 }
 
 impl Memory {
-    /// An attempt runs: its pods are looked at when their patience is over.
-    pub(super) fn watch_pods(&mut self, unit: Unit, since: Time) {
-        if reads_secrets(&self.plan, unit.0) {
-            self.pods.insert(unit, since.plus(PATIENCE));
-        }
+    /// The Job of an attempt may make pods since then: they are looked at where none has run soon.
+    fn watch_pods(&mut self, unit: Unit, since: Time) {
+        self.pods.insert(unit, since.plus(FIRST));
     }
 
     /// The same for all that ran when the flow was read.
@@ -53,6 +62,53 @@ impl Memory {
         for unit in live {
             let since = step_status(&self.plan, &self.state, unit.0).start_time.unwrap_or(now);
             self.watch_pods(unit, since);
+        }
+    }
+
+    /// A Job was accepted. A limit for its first pod runs from now on.
+    pub(super) fn watch_first_pod(&mut self, unit: Unit, job: &Value, now: Time) {
+        self.watch_pods(unit, now);
+        if self.limits_first_pod(unit.0) {
+            self.tell_waiting_for(unit, (Some(WaitsOn::FirstPod), Obstacle::default(), since(job).unwrap_or(now)), now);
+        }
+    }
+
+    fn limits_first_pod(&self, at: Address) -> bool {
+        self.plan.step(at.step).is_some_and(|step| step.pending_timeout_seconds.is_some())
+    }
+
+    fn waits_on(&self, at: Address) -> Option<WaitsOn> {
+        step_status(&self.plan, &self.state, at).waiting.map(|waiting| waiting.on)
+    }
+
+    fn tell_waiting_for(&mut self, unit: Unit, waits: (Option<WaitsOn>, Obstacle, Time), now: Time) {
+        let ((at, attempt), (on, Obstacle { reason, message }, since)) = (unit, waits);
+        self.tell(&FlowEvent::AttemptWaiting { at, attempt, on, reason, message, since }, now);
+    }
+
+    /// A Job was seen: whether somebody else holds it back, or lets it run, or a pod of it runs.
+    pub(super) fn note_waiting(&mut self, unit: Unit, job: &Value, now: Time) {
+        let active = self.state.attempt(unit.0) == Some((StepState::Active, unit.1));
+        let suspended = job.pointer("/spec/suspend").and_then(Value::as_bool).unwrap_or(false);
+        // Where it was this flow, the engine knows.
+        if !active || suspended && self.state.is_frozen(unit.0) || observe::conclusion(job).is_some() {
+            return;
+        }
+        let (before, since) = (self.waits_on(unit.0), since(job).unwrap_or(now));
+        if suspended {
+            if before != Some(WaitsOn::Suspended) {
+                let obstacle = Obstacle { reason: QUEUED.0.to_owned(), message: QUEUED.1.to_owned() };
+                self.tell_waiting_for(unit, (Some(WaitsOn::Suspended), obstacle, since), now);
+            }
+        } else if has_run(job) {
+            self.pods.remove(&unit);
+            if before.is_some() {
+                self.tell_waiting_for(unit, (None, Obstacle::default(), now), now);
+            }
+        } else if before == Some(WaitsOn::Suspended) {
+            let on = self.limits_first_pod(unit.0).then_some(WaitsOn::FirstPod);
+            self.tell_waiting_for(unit, (on, Obstacle::default(), since), now);
+            self.watch_pods(unit, now);
         }
     }
 }
@@ -75,34 +131,72 @@ impl<A: Api> Controller<A> {
     async fn look_at_pods_of(&self, memory: &mut Memory, unit: Unit) -> Result<(), ApiError> {
         let now = self.now();
         let Some(reference) = step_status(&memory.plan, &memory.state, unit.0).job_ref else { return Ok(()) };
-        let live = memory.state.live().any(|live| live == unit);
-        let job = self.known().cache.job(&memory.owner.uid, &reference.name).filter(|_| live);
-        let Some(job) = job.filter(|job| observe::conclusion(job).is_none()) else { return Ok(()) };
-        if job.pointer("/status/ready").and_then(Value::as_u64).unwrap_or(0) > 0 {
+        let active = memory.state.attempt(unit.0) == Some((StepState::Active, unit.1));
+        let job = self.known().cache.job(&memory.owner.uid, &reference.name).filter(|_| active);
+        let Some(job) = job.filter(|job| observe::conclusion(job).is_none() && !has_run(job)) else { return Ok(()) };
+        if job.pointer("/spec/suspend").and_then(Value::as_bool) == Some(true) {
+            // Its resumption is seen.
             return Ok(());
         }
         let labels = format!("batch.kubernetes.io/job-name={}", reference.name);
         let list = self.api.send(&Request::list(Kind::Pod, &memory.owner.namespace, labels)).await?;
         let pods = list.get("items").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        let why = match sight(pods, now) {
-            Sight::Runs => return Ok(()),
-            Sight::Early(at) => {
-                memory.pods.insert(unit, at);
-                return Ok(());
+        let began = since(&job).unwrap_or(now);
+        let mut next = if now.since(began) < FIRST * 2 { began.plus(FIRST * 2) } else { now.plus(LATER) };
+        let mut latest = None;
+        if reads_secrets(&memory.plan, unit.0) {
+            match sight(pods, now) {
+                Sight::Stuck(why) => return self.give_up(memory, unit, (&job, why)).await,
+                Sight::Early(at) => latest = Some(at),
+                Sight::Runs => {}
             }
-            Sight::Stuck(why) => why,
-        };
-        let uid = Some(text(&job, "/metadata/uid"));
-        match self.api.send(&Request::delete(Kind::Job, &memory.owner.namespace, &reference.name, uid)).await {
+        }
+        let known = step_status(&memory.plan, &memory.state, unit.0).waiting;
+        let found = self.obstacle(&memory.owner.namespace, &job, pods).await?;
+        if found.is_some() || known.is_some() {
+            let found = found.unwrap_or_default();
+            if !found.reason.is_empty() {
+                next = next.max(now.plus(LATER));
+            }
+            let since = known.and_then(|known| known.since).unwrap_or(began);
+            memory.tell_waiting_for(unit, (Some(WaitsOn::FirstPod), found, since), now);
+        }
+        memory.pods.insert(unit, latest.map_or(next, |at| next.min(at)));
+        Ok(())
+    }
+
+    /// What keeps a Job from running a pod, as far as the cluster says so.
+    async fn obstacle(&self, namespace: &str, job: &Value, pods: &[Value]) -> Result<Option<Obstacle>, ApiError> {
+        if let Some(found) = of_pods(pods) {
+            return Ok(Some(found));
+        }
+        let about = pods.first().unwrap_or(job);
+        let fields = format!("regarding.uid={}", text(about, "/metadata/uid"));
+        match self.api.send(&Request::list(Kind::Event, namespace, String::new()).fields(fields)).await {
+            Ok(list) => Ok(list.get("items").and_then(Value::as_array).and_then(|events| of_events(events))),
+            // Nobody has to be allowed to read events.
+            Err(error) if matches!(error.code, Some(403 | 404)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Ends an attempt whose pods wait for a Secret that is not there.
+    async fn give_up(&self, memory: &mut Memory, unit: Unit, (job, why): (&Value, String)) -> Result<(), ApiError> {
+        let (now, name, uid) = (self.now(), text(job, "/metadata/name"), text(job, "/metadata/uid"));
+        let request = Request::delete(Kind::Job, &memory.owner.namespace, &name, Some(uid.clone()));
+        match self.api.send(&request.after_its_children()).await {
             // Another Job has its name, or none: whoever looks at Jobs tells so.
             Err(error) if matches!(error.code, Some(404 | 409)) => return Ok(()),
-            answer => drop(answer?),
+            Ok(job) if text(&job, "/kind") == "Job" => drop(self.job_seen(&job)),
+            answer => {
+                drop(answer?);
+                self.known().cache.forget_job(&memory.owner.uid, &name, &uid);
+            }
         }
-        self.known().cache.forget_job(&memory.owner.uid, &reference.name, &reference.uid);
         let result = EndResult::Failed { reason: "ParameterUnresolved".to_owned(), message: why };
         let (document, failed_pods, files, artifacts) = Default::default();
-        let end = AttemptEnd { result, document, failed_pods, files, artifacts, ended_at: now };
-        memory.tell_end(unit, end, now);
+        memory.remove(unit, now).end =
+            Some(AttemptEnd { result, document, failed_pods, files, artifacts, ended_at: now });
         Ok(())
     }
 }

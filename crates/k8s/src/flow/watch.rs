@@ -2,13 +2,13 @@
 
 use futures::stream::{SelectAll, Stream, StreamExt as _};
 use kube::api::Api;
-use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::runtime::watcher;
 
 use crate::api::Kind;
 use crate::object::JobFlowObject;
 use crate::render::MANAGED_BY;
 use crate::shell::run::{RunOptions, Source, Watched, Watches};
-use crate::shell::watch::{News, news, objects};
+use crate::shell::watch::{News, news, objects, patient};
 
 /// Of what is watched, that which is about flows.
 pub(super) const FLOWS: usize = 0;
@@ -39,6 +39,6 @@ fn flows(client: kube::Client, namespace: Option<&str>) -> impl Stream<Item = Ne
         Some(namespace) => Api::namespaced(client, namespace),
         None => Api::all(client),
     };
-    let events = watcher(api, watcher::Config::default()).default_backoff();
+    let events = patient(watcher(api, watcher::Config::default()));
     events.map(|event| news(event, JobFlowObject::to_value))
 }

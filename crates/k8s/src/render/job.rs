@@ -13,6 +13,9 @@ use super::{key, object, own};
 /// Annotation of a Job of a fan-out instance and of its pods: the name of the instance, from which its address follows.
 pub const INSTANCE: &str = "workflow.kube-zen.io/instance";
 
+/// Annotation of a Job and its pods: the concurrency keys that their flow holds, as a list. A key outlives flow and operator by it.
+pub const HOLDS_KEY: &str = "workflow.kube-zen.io/holds-key";
+
 /// Why an attempt has no Job on Kubernetes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RenderError {
@@ -116,6 +119,17 @@ pub fn job(spec: &AttemptSpec, owner: &FlowOwner, carriage: Carriage<'_>) -> Res
         (None, ..) => {}
     }
     Ok(job)
+}
+
+/// Notes on a Job and its pods the concurrency key that their flow holds.
+pub fn hold(job: &mut Value, concurrency_key: &str) {
+    let keys = json!([concurrency_key]).to_string();
+    for place in ["", "/spec/template"] {
+        let owner = job.pointer_mut(place).and_then(Value::as_object_mut).and_then(|owner| object(owner, "metadata"));
+        if let Some(annotations) = owner.and_then(|metadata| object(metadata, "annotations")) {
+            annotations.insert(HOLDS_KEY.to_owned(), json!(keys));
+        }
+    }
 }
 
 fn mark_instance(metadata: &mut Map<String, Value>, instance: &str) {

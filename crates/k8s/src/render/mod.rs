@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 pub use event::event;
 pub(crate) use event::{Subject, about, micros};
-pub use job::{Carriage, INSTANCE, RenderError, job};
+pub use job::{Carriage, HOLDS_KEY, INSTANCE, RenderError, hold, job};
 pub(crate) use resource::{artifact, keeps_artifacts};
 pub use resource::{claim, config_map, state};
 

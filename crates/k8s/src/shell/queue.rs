@@ -26,7 +26,14 @@ pub struct Queue<K> {
     running: BTreeSet<K>,
     later: BTreeSet<(Time, K)>,
     due: BTreeMap<K, Time>,
+    /// Keys that were taken.
+    taken: u64,
 }
+
+/// Of so many keys one is taken in its turn.
+const TURN: u64 = 8;
+/// Keys that are looked at for one that comes first.
+const LOOKED_AT: usize = 4096;
 
 impl<K> Default for Queue<K> {
     fn default() -> Self {
@@ -36,6 +43,7 @@ impl<K> Default for Queue<K> {
             running: BTreeSet::new(),
             later: BTreeSet::new(),
             due: BTreeMap::new(),
+            taken: 0,
         }
     }
 }
@@ -61,13 +69,21 @@ impl<K: Ord + Clone> Queue<K> {
 
     /// The next key, which then counts as being worked on.
     pub fn take(&mut self, now: Time) -> Option<K> {
+        self.take_first(now, |_| true)
+    }
+
+    /// The same of those that come first, where there is one; of every few keys the next one is taken, whatever it is.
+    pub fn take_first(&mut self, now: Time, comes_first: impl Fn(&K) -> bool) -> Option<K> {
         while self.later.first().is_some_and(|(at, _)| *at <= now) {
             if let Some((_, key)) = self.later.pop_first() {
                 self.due.remove(&key);
                 self.add(key);
             }
         }
-        let key = self.ready.pop_front()?;
+        self.taken = self.taken.wrapping_add(1);
+        let any = self.taken.is_multiple_of(TURN);
+        let at = self.ready.iter().take(LOOKED_AT).position(|key| any || comes_first(key)).unwrap_or(0);
+        let key = self.ready.remove(at)?;
         self.wanted.remove(&key);
         self.running.insert(key.clone());
         // Whoever works on it says when it is due again.
@@ -116,6 +132,16 @@ mod tests {
         assert_eq!(queue.depth(), 3);
         let order: Vec<_> = std::iter::from_fn(|| queue.take(at(0))).collect();
         assert_eq!(order, ["b", "a", "c"]);
+    }
+
+    #[test]
+    fn who_comes_first_is_taken_before_the_others_and_holds_nobody_up_for_ever() {
+        let mut queue = Queue::default();
+        (0..20).for_each(|key| queue.add(key));
+        (100..120).for_each(|key| queue.add(key));
+        let order: Vec<i32> = std::iter::from_fn(|| queue.take_first(at(0), |key| *key >= 100)).collect();
+        assert_eq!(order[..9], [100, 101, 102, 103, 104, 105, 106, 0, 107]);
+        assert_eq!((order.len(), order[22..].is_sorted()), (40, true));
     }
 
     #[test]

@@ -110,6 +110,10 @@ pub(crate) trait Passes: Sync {
     }
     /// Everything was seen once; gives who is to be looked at.
     fn begin(&self) -> Vec<Key>;
+    /// Whether passes over an object come before those over others.
+    fn comes_first(&self, _key: &Key) -> bool {
+        true
+    }
     /// One pass.
     fn pass(&self, key: &Key) -> impl Future<Output = Pass> + Send;
 }
@@ -132,7 +136,7 @@ pub(crate) async fn run(
     loop {
         if work.primed {
             while passes.len() < options.passes.max(1)
-                && let Some(key) = work.queue.take(controller.now())
+                && let Some(key) = work.queue.take_first(controller.now(), |key| controller.comes_first(key))
             {
                 passes.push(async move {
                     let began = controller.steady();
@@ -178,6 +182,8 @@ struct Listing {
     listed: BTreeSet<String>,
     under_way: bool,
     complete: bool,
+    /// How the last try was answered that failed.
+    refused: Option<u16>,
 }
 
 impl Work {
@@ -224,7 +230,7 @@ impl Work {
             }
             News::Gone(object) => controller.gone(of, &object),
             News::Complete => {
-                (listing.under_way, listing.complete) = (false, true);
+                (listing.under_way, listing.complete, listing.refused) = (false, true, None);
                 controller.told(Told::Listed(resource));
                 let listed = std::mem::take(&mut listing.listed);
                 controller.only(of, &listed, self.namespaces.get(place).map(String::as_str))
@@ -235,7 +241,12 @@ impl Work {
                 if code == 404 { controller.absent(of) } else { Vec::new() }
             }
             News::Broken(code, message) => {
-                controller.told(Told::Broken(resource, code, &message));
+                // What may not be seen, or is not there, is said once.
+                let known = matches!(code, Some(403 | 404)) && listing.refused == code;
+                listing.refused = code;
+                if !known {
+                    controller.told(Told::Broken(resource, code, &message));
+                }
                 Vec::new()
             }
         };

@@ -147,6 +147,10 @@ impl Store {
         metadata["uid"] = json!(format!("{:08x}-0000-4000-8000-000000000000", self.version + 1));
         metadata["creationTimestamp"] = json!(now.whole_seconds().to_string());
         metadata["generation"] = json!(1);
+        if kind == Kind::Job {
+            // Its pod runs at once.
+            object["status"] = json!({"ready": 1});
+        }
         Ok(self.save(place, object))
     }
 
@@ -197,10 +201,12 @@ impl Store {
         let known = self.objects.get(&place).cloned();
         match &request.verb {
             Verb::Create => self.create(request.kind, request.body.clone(), now),
-            Verb::List { labels, .. } => {
-                let labels: Vec<(&str, &str)> = labels.split(',').map(|label| label.split_once('=').unwrap()).collect();
+            Verb::List { labels, fields, .. } => {
+                let labels: Vec<(&str, &str)> = labels.split(',').filter_map(|label| label.split_once('=')).collect();
+                let about = fields.strip_prefix("regarding.uid=");
                 let items = self.objects.iter().filter(|((kind, namespace, _), object)| {
                     (*kind, namespace) == (request.kind, &request.namespace)
+                        && about.is_none_or(|uid| object["regarding"]["uid"] == *uid)
                         && labels.iter().all(|(key, value)| object["metadata"]["labels"][key] == *value)
                 });
                 Ok(json!({"items": items.map(|(_, object)| object.clone()).collect::<Vec<_>>()}))

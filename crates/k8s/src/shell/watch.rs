@@ -1,8 +1,10 @@
 //! Watches of objects of a kind. Owns the form in which they tell; each lists again and backs off by itself, and keeps nothing.
 
-use futures::stream::{Stream, StreamExt as _};
+use std::time::Duration;
+
+use futures::stream::{self, Stream, StreamExt as _};
 use kube::api::DynamicObject;
-use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::runtime::watcher;
 use serde_json::Value;
 
 use crate::api::{ApiError, Kind, dynamic};
@@ -30,9 +32,45 @@ pub(crate) fn objects(
 ) -> impl Stream<Item = News> + use<> {
     let config = watcher::Config::default();
     let config = if labels.is_empty() { config } else { config.labels(labels) };
-    watcher(dynamic(client, kind, namespace), config)
-        .default_backoff()
+    patient(watcher(dynamic(client, kind, namespace), config))
         .map(move |event| news(event, |object| whole(object, kind)))
+}
+
+/// The wait after a first failure; it doubles with each in a row.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+/// The longest wait.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// The longest wait for what may not be seen, or is not there.
+const REFUSED_WAIT: Duration = Duration::from_secs(300);
+
+/// How long a watch waits that has failed so often in a row, the last time with this answer.
+fn wait(failures: u32, code: Option<u16>) -> Duration {
+    let longest = if matches!(code, Some(403 | 404)) { REFUSED_WAIT } else { LONGEST_WAIT };
+    longest.min(FIRST_WAIT.saturating_mul(1 << failures.saturating_sub(1).min(16)))
+}
+
+/// A watcher that waits longer with each failure in a row. That it begins to list is no success: only what a list or a watch
+/// gives is.
+pub(crate) fn patient<K: Send + 'static>(
+    events: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static,
+) -> impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send {
+    let begin = (events.boxed(), 0_u32, None::<Duration>);
+    stream::unfold(begin, |(mut events, mut failures, pause)| async move {
+        if let Some(pause) = pause {
+            tokio::time::sleep(pause).await;
+        }
+        let event = events.next().await?;
+        let mut pause = None;
+        match &event {
+            Ok(watcher::Event::Init) => {}
+            Ok(_) => failures = 0,
+            Err(error) => {
+                failures = failures.saturating_add(1);
+                pause = Some(wait(failures, code(error)));
+            }
+        }
+        Some((event, (events, failures, pause)))
+    })
 }
 
 /// An object as it is on the server: lists leave out what it is.
@@ -120,6 +158,33 @@ mod tests {
             let code = want.split(' ').find_map(|word| word.parse().ok());
             assert_eq!(told(error), (code, want.to_owned()));
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_is_refused_is_tried_again_ever_more_seldom_though_each_try_begins_to_list() {
+        let refused = |code| {
+            let status = Status { code, reason: "Forbidden".to_owned(), ..Status::default() };
+            Err::<watcher::Event<DynamicObject>, _>(watcher::Error::InitialListFailed(kube::Error::Api(Box::new(
+                status,
+            ))))
+        };
+        let tries = |code| stream::iter((0..12).flat_map(move |_| [Ok(watcher::Event::Init), refused(code)]));
+        for (code, longest) in [(403, 300), (404, 300), (500, 30)] {
+            let (mut events, mut waits) = (patient(tries(code)).boxed(), Vec::new());
+            let mut before = tokio::time::Instant::now();
+            while let Some(event) = events.next().await {
+                if event.is_ok() {
+                    waits.push(before.elapsed().as_secs());
+                    before = tokio::time::Instant::now();
+                }
+            }
+            assert_eq!(waits[..5], [0, 1, 2, 4, 8], "{code}");
+            assert_eq!(waits.last(), Some(&longest), "{code}");
+        }
+        let back = [refused(403), refused(403), Ok(watcher::Event::InitDone), refused(403), Ok(watcher::Event::Init)];
+        let begun = tokio::time::Instant::now();
+        patient(stream::iter(back)).for_each(|_| async {}).await;
+        assert_eq!(begun.elapsed().as_secs(), 1 + 2 + 1, "a success counts");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use orlop_core::machine::step::StepPhase;
 use orlop_core::name;
 use orlop_core::spec::flow::FlowSpec;
 use orlop_core::spec::meta::ObjectReference;
-use orlop_core::spec::status::{ApprovalRecord, InstanceCounts, StepOutputs, StepStatus};
+use orlop_core::spec::status::{ApprovalRecord, InstanceCounts, StepOutputs, StepStatus, Waiting};
 use orlop_core::time::Time;
 use orlop_dag::attempt::indexed;
 use serde::{Deserialize, Serialize};
@@ -78,6 +78,8 @@ struct Columns {
     outputs: BTreeMap<u32, StepOutputs>,
     approval: BTreeMap<u32, ApprovalRecord>,
     instances: BTreeMap<u32, InstanceCounts>,
+    waiting: BTreeMap<u32, Waiting>,
+    waited: BTreeMap<u32, u64>,
 }
 
 const PHASES: [(StepPhase, char); 6] = [
@@ -198,6 +200,8 @@ fn columns(names: Names<'_>, records: &[StepStatus]) -> Result<Columns, UnpackEr
         columns.outputs.extend(record.outputs.clone().map(|outputs| (number, outputs)));
         columns.approval.extend(record.approval.clone().map(|approval| (number, approval)));
         columns.instances.extend(record.instances.map(|counts| (number, counts)));
+        columns.waiting.extend(record.waiting.clone().map(|waiting| (number, waiting)));
+        columns.waited.extend((record.waited_seconds > 0).then_some((number, record.waited_seconds)));
     }
     columns.texts = texts.list;
     Ok(columns)
@@ -293,6 +297,8 @@ fn records(names: Names<'_>, columns: &Columns) -> Result<Vec<StepStatus>, Unpac
             outputs: columns.outputs.get(&number).cloned(),
             approval: columns.approval.get(&number).cloned(),
             instances: columns.instances.get(&number).copied(),
+            waiting: columns.waiting.get(&number).cloned(),
+            waited_seconds: columns.waited.get(&number).copied().unwrap_or(0),
         });
     }
     Ok(records)

@@ -251,6 +251,13 @@ fn any_record() -> impl Strategy<Value = StepStatus> {
             outputs,
             approval: approval.then_some(record),
             instances: instances.then(|| InstanceCounts { total: 5, running: 1, ..InstanceCounts::default() }),
+            waiting: instances.then(|| orlop_core::spec::status::Waiting {
+                on: orlop_core::spec::status::WaitsOn::FirstPod,
+                reason: "Unschedulable".to_owned(),
+                message: "no node".to_owned(),
+                since: at(5),
+            }),
+            waited_seconds: u64::from(counts.3),
         }
     })
 }

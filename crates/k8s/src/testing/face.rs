@@ -183,6 +183,19 @@ impl ApiServer {
         self.shared.lock().record.clear();
     }
 
+    /// Stores an object as it stands, with its uid and its status, as a backup of a cluster brings it back. `resource` as in
+    /// `jobs.batch`.
+    ///
+    /// # Errors
+    /// When there is no such resource, or this is no object.
+    pub fn restore(&self, resource: &str, object: &Value) -> Result<(), String> {
+        let mut state = self.shared.lock();
+        let (plural, group) = parts(resource);
+        let table = state.table_named(group, plural).ok_or("there is no such resource")?;
+        let object = object.as_object().cloned().ok_or("this is no object")?;
+        state.put(table, object).map(drop).map_err(|_| "it cannot be stored".to_owned())
+    }
+
     /// An object, past all rights, faults and records. `resource` as in `jobs.batch`; the namespace of cluster-scoped
     /// objects is empty.
     #[must_use]

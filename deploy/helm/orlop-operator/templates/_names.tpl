@@ -41,7 +41,12 @@ helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
   verbs: [get, create]
 - apiGroups: [events.k8s.io]
   resources: [events]
-  verbs: [create]
+  verbs: [list, create]
+{{- end }}
+{{- define "orlop.rules.nodes" -}}
+- apiGroups: [""]
+  resources: [nodes]
+  verbs: [get]
 {{- end }}
 {{- define "orlop.rules.secrets" -}}
 - apiGroups: [""]

@@ -91,11 +91,7 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
         Flow::Graph(args) => super::graph::graph(args).await,
         Flow::Plan(args) => super::plan::plan(*args).await,
         Flow::Validate(args) => super::validate::validate(&args),
-        Flow::Explain(args) => Err(Failure::usage(format!(
-            "why a step stands where it stands is told by `orlop flow get {}` in its status, and by the events of the flow: \
-             `kubectl describe jobflow {}`",
-            named(&args.place, &args.name).call(),
-            args.name
-        ))),
+        Flow::ConfirmGone(args) => order::confirm_gone(args).await,
+        Flow::Explain(args) => show::explain(args).await,
     }
 }

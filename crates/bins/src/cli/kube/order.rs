@@ -4,7 +4,7 @@ use orlop_core::spec::flow::{JobFlow, StopMode, SuspendMode};
 use orlop_core::spec::status::Decision;
 use orlop_k8s::client::{Decided, Repeat};
 
-use super::super::control::{DecideArgs, Mode, NameArgs, SuspendArgs};
+use super::super::control::{ConfirmGoneArgs, DecideArgs, Mode, NameArgs, SuspendArgs};
 use super::super::delete::DeleteArgs;
 use super::super::failure::{Exit, Failure};
 use super::super::manifest;
@@ -27,6 +27,14 @@ pub(super) async fn decide(args: DecideArgs, approved: bool) -> Result<Exit, Fai
     let decided = Decided { step: &args.step, decision, by: Some(&by), reason: args.reason.as_deref() };
     cluster.flows.decide(&args.name, &decided).await?;
     told(&args.name, &format!("{} {}", if approved { "approved" } else { "rejected" }, args.step))
+}
+
+/// `orlop flow confirm-gone`
+pub(super) async fn confirm_gone(args: ConfirmGoneArgs) -> Result<Exit, Failure> {
+    let cluster = Cluster::of(&args.place).await?;
+    let step = args.record();
+    cluster.flows.confirm_gone(&args.name, &step, (&caller(), args.reason.as_deref())).await?;
+    told(&args.name, &format!("{step} is confirmed to be gone"))
 }
 
 /// `orlop flow suspend`

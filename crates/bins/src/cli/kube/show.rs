@@ -4,11 +4,13 @@
 use std::sync::Arc;
 
 use orlop_core::spec::flow::JobFlow;
+use orlop_dag::engine::{FlowMeta, init, reconstruct};
 use orlop_dag::plan::Plan;
 use orlop_k8s::api::Client;
 use orlop_k8s::client::FlowClient;
 use serde_json::json;
 
+use super::super::explain::{ExplainArgs, answer};
 use super::super::failure::{Exit, Failure};
 use super::super::get::GetArgs;
 use super::super::graph::{GraphArgs, drawn};
@@ -84,13 +86,36 @@ pub(super) async fn get(args: GetArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+fn planned(flow: &JobFlow) -> Result<Plan, Failure> {
+    Plan::build(Arc::new(flow.spec.clone())).map_err(|errors| {
+        let first = errors.into_iter().next().map(|error| error.to_string()).unwrap_or_default();
+        Failure::new(Exit::Refused, format!("flow `{}` cannot be planned: {first}", flow.metadata.name))
+    })
+}
+
+/// `orlop flow explain`
+pub(super) async fn explain(args: ExplainArgs) -> Result<Exit, Failure> {
+    let flow = Cluster::of(&args.place).await?.flows.get(&args.name).await?;
+    let plan = planned(&flow)?;
+    let metadata = &flow.metadata;
+    let meta = FlowMeta {
+        uid: metadata.uid.clone().unwrap_or_default(),
+        name: metadata.name.clone(),
+        namespace: metadata.namespace.clone().unwrap_or_default(),
+        ..FlowMeta::default()
+    };
+    let now = SystemClock.now();
+    let state = match &flow.status {
+        Some(status) => reconstruct(&plan, &meta, (status, &[]), now, &mut Vec::new()),
+        None => init(&plan, &meta, now, &mut Vec::new()),
+    };
+    answer(&plan, &state, &args)
+}
+
 /// `orlop flow graph`
 pub(super) async fn graph(args: GraphArgs) -> Result<Exit, Failure> {
     let flow = Cluster::of(&args.place).await?.flows.get(&args.subject).await?;
-    let plan = Plan::build(Arc::new(flow.spec.clone())).map_err(|errors| {
-        let first = errors.into_iter().next().map(|error| error.to_string()).unwrap_or_default();
-        Failure::new(Exit::Refused, format!("flow `{}` cannot be planned: {first}", args.subject))
-    })?;
+    let plan = planned(&flow)?;
     drawn(&Graph { plan: &plan, status: Some(&status(&flow)) }, args.output)
 }
 

@@ -12,6 +12,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 use tower::service_fn;
 
+use super::server_time::ServerTime;
 use super::{Standing, Which};
 use crate::telemetry::metrics::OperatorMetrics;
 
@@ -23,11 +24,12 @@ pub(super) fn measured(
     client: kube::Client,
     controller: Option<Which>,
     metrics: Arc<OperatorMetrics>,
-    standing: Standing,
+    (standing, time): (Standing, ServerTime),
 ) -> kube::Client {
     let namespace = client.default_namespace().to_owned();
     let service = service_fn(move |request: Request<Body>| {
-        let (client, metrics, standing) = (client.clone(), Arc::clone(&metrics), standing.clone());
+        let (client, metrics) = (client.clone(), Arc::clone(&metrics));
+        let (standing, time) = (standing.clone(), time.clone());
         async move {
             let asked = Asked::of(&request);
             let began = Instant::now();
@@ -38,6 +40,10 @@ pub(super) fn measured(
                     .await
                     .unwrap_or_else(|late| Err(kube::Error::Service(late.into())))
             };
+            let date = answer.as_ref().ok().and_then(|answer| answer.headers().get("date")?.to_str().ok());
+            if let Some(date) = date {
+                time.learn(date);
+            }
             let code = answer.as_ref().map_or(0, |answer| answer.status().as_u16());
             // Whoever is not let in has not reached anything.
             if (200..500).contains(&code) && code != 401 {

@@ -23,6 +23,7 @@ mod observe;
 #[cfg(feature = "cli")]
 pub mod program;
 mod serve;
+mod server_time;
 mod standing;
 mod webhook;
 
@@ -45,6 +46,7 @@ use tokio::sync::watch;
 pub use self::controller::Which;
 use self::hourglass::Hourglass;
 use self::observe::Monitors;
+use self::server_time::ServerTime;
 pub use self::standing::Standing;
 pub use self::webhook::{Admitting, Files, WebhookPlan};
 use crate::telemetry::metrics::{OperatorMetrics, Telling};
@@ -128,7 +130,7 @@ impl Stop {
 pub struct Operator {
     plan: Plan,
     client: kube::Client,
-    clock: Arc<dyn Clock>,
+    clock: ServerTime,
     metrics: Arc<OperatorMetrics>,
     standing: Standing,
     term: Term,
@@ -149,7 +151,7 @@ impl Operator {
             standing.webhook(Err("it has no certificate yet".to_owned()));
         }
         let monitors = Arc::new(Monitors::new(&metrics, &standing));
-        let pace = Limited::new((), plan.rate);
+        let (pace, clock) = (Limited::new((), plan.rate), ServerTime::new(clock));
         Self { plan, client, clock, metrics, standing, term, monitors, pace }
     }
 
@@ -198,7 +200,7 @@ impl Operator {
         // Leases are asked for without a pace: a renewal must not wait behind work.
         let client = self.asks(None);
         let api = asked::Elections::new(Client::new(client.clone()), options.namespace.clone());
-        let leading = lead((&api, self.clock.as_ref()), options, &self.term, stop.come(), works);
+        let leading = lead((&api, self.clock.own()), options, &self.term, stop.come(), works);
         let ended = tokio::select! {
             ended = leading => ended,
             () = self.standing.keep_asking(&client) => Ended::Stopped,
@@ -211,12 +213,22 @@ impl Operator {
 
     /// A client whose requests are counted, as those of a controller where one is named.
     fn asks(&self, which: Option<Which>) -> kube::Client {
-        asked::measured(self.client.clone(), which, Arc::clone(&self.metrics), self.standing.clone())
+        asked::measured(
+            self.client.clone(),
+            which,
+            Arc::clone(&self.metrics),
+            (self.standing.clone(), self.clock.clone()),
+        )
     }
 
     /// What a controller asks through: paced with the others, and only while this process leads.
     fn hands(&self, client: &kube::Client) -> Fenced<Limited<Client>> {
         Fenced::new(self.pace.over(Client::new(client.clone())), self.term.clone())
+    }
+
+    /// What a controller publishes events through: at a pace of their own, so that they hold nothing up.
+    fn voice(&self, client: &kube::Client) -> Fenced<Limited<Client>> {
+        Fenced::new(Limited::new(Client::new(client.clone()), EVENTS), self.term.clone())
     }
 
     fn controller(&self, which: Which) -> Box<dyn controller::Controls> {
@@ -227,6 +239,9 @@ impl Operator {
         }
     }
 }
+
+/// The pace of events, beside that of everything else.
+const EVENTS: Rate = Rate { per_second: 10, burst: 100 };
 
 /// Names of controllers, for people.
 fn names(controllers: &[Which]) -> String {

@@ -71,6 +71,10 @@ async fn ch7_a_flow_of_a_cluster_is_submitted_watched_approved_and_deleted() {
     assert_eq!(bench.orlop("delete etl").await.0, 5, "it has not ended");
     let (code, left) = bench.orlop("watch etl --timeout 1s").await;
     assert!(code == 8 && left.contains("`etl` has not ended; it goes on"), "{code} {left}");
+    let why = bench.good("explain etl gate").await;
+    assert!(why.starts_with("gate is PendingApproval"), "{why}");
+    assert_eq!(bench.orlop("confirm-gone etl a").await.0, 5, "nothing of it is left");
+    assert_eq!(bench.orlop("confirm-gone etl nothing").await.0, 4);
     assert_eq!(bench.good("approve etl gate --reason fine").await, "etl: approved gate");
     assert_eq!(bench.orlop("reject etl gate").await.0, 5);
     assert_eq!(bench.orlop("approve etl a").await.0, 4);

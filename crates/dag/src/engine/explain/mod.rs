@@ -104,10 +104,19 @@ pub enum Because {
         /// When its time is over.
         until: Option<Time>,
     },
+    /// It is accepted and does not run yet.
+    Waits {
+        /// Why, in the words of what runs it; empty where it says nothing.
+        message: String,
+        /// Since when.
+        since: Time,
+    },
     /// It was told to end.
     Ends {
         /// Why.
         cause: String,
+        /// What is left of it, where it should be gone.
+        left: Option<String>,
     },
     /// It is tried again.
     Retry {
@@ -299,10 +308,12 @@ impl Asked<'_> {
             }
             StepState::Active => {
                 because.extend(node.frozen.map(|_| Because::Paused { held: self.state.flow.held }));
+                because.extend(node.waits.as_deref().map(|w| Because::Waits { message: w.why(), since: w.since }));
                 because.push(Because::Runs { since: node.started, until: node.due });
             }
             StepState::Cancelling => {
-                because.push(Because::Ends { cause: node.reason.as_deref().unwrap_or_default().to_owned() });
+                let cause = node.reason.as_deref().unwrap_or_default().to_owned();
+                because.push(Because::Ends { cause, left: node.left.as_deref().map(str::to_owned) });
             }
             StepState::Backoff => {
                 let failed = node.reason.as_deref().unwrap_or_default().to_owned();

@@ -46,7 +46,12 @@ impl fmt::Display for Because {
                 since.map_or(Ok(()), |since| write!(f, " since {since}"))?;
                 until.map_or(Ok(()), |until| write!(f, " and is ended at {until}"))
             }
-            Self::Ends { cause } => write!(f, "it was told to end for {cause} and has not ended yet"),
+            Self::Waits { message, since } if message.is_empty() => write!(f, "no pod of it runs yet, since {since}"),
+            Self::Waits { message, since } => write!(f, "it has waited since {since}: {message}"),
+            Self::Ends { cause, left: None } => write!(f, "it was told to end for {cause} and has not ended yet"),
+            Self::Ends { cause, left: Some(left) } => {
+                write!(f, "it was told to end for {cause} and should be gone; {left} is left of it")
+            }
             Self::Retry { due, failed } => {
                 write!(f, "it failed ({failed}) and is tried again")?;
                 due.map_or(Ok(()), |due| write!(f, " at {due}"))

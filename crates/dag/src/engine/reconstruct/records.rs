@@ -7,6 +7,7 @@ use orlop_core::spec::status::StepStatus;
 use orlop_core::time::Time;
 
 use super::super::state::{Group, Node, State, Text};
+use super::super::waits::{Waits, limit};
 use super::super::{failure, phrase, reason};
 use super::ObservedAttempt;
 use crate::plan::{Plan, StepPlan};
@@ -20,7 +21,7 @@ fn queued() -> Node {
 pub(super) fn read_step(plan: &Plan, state: &mut State, record: &StepStatus, terminal: bool) {
     let Some(at) = plan.address_of(&record.name) else { return };
     let Some(planned) = plan.get(at.step.0) else { return };
-    let mut node = read_node(planned, at, record, terminal);
+    let mut node = read_node(planned, at, record, (terminal, state.flow.now));
     node.due = due(plan, state, at, &node, record);
     match (at.item, record.instances) {
         (Some(item), _) => open_group(planned, state, at.step.0, item as usize + 1),
@@ -46,7 +47,7 @@ pub(super) fn read_step(plan: &Plan, state: &mut State, record: &StepStatus, ter
     if node.frozen.is_some() {
         state.flow.mode = SuspendMode::Suspend;
         state.flow.suspensions = 1;
-    } else if node.state == StepState::Active && node.stood > 0 {
+    } else if node.state == StepState::Active && node.stood > 0 && state.flow.paused_millis > 0 {
         // Its resumption may never have arrived.
         state.flow.suspensions = 1;
     }
@@ -75,7 +76,7 @@ fn open_group(planned: &StepPlan, state: &mut State, step: u32, wanted: usize) {
     }
 }
 
-fn read_node(planned: &StepPlan, at: Address, record: &StepStatus, terminal: bool) -> Node {
+fn read_node(planned: &StepPlan, at: Address, record: &StepStatus, (terminal, now): (bool, Time)) -> Node {
     let state = read_state(planned, at, record, terminal);
     let (word, text) = phrase::split_word(&record.message);
     let own = |text: &str| (!text.is_empty()).then(|| Text::Owned(text.to_owned()));
@@ -89,6 +90,8 @@ fn read_node(planned: &StepPlan, at: Address, record: &StepStatus, terminal: boo
         _ if state.is_settled() => (own(&record.reason), record.message.as_str()),
         _ => (None, record.message.as_str()),
     };
+    let left = (state == StepState::Cancelling).then(|| phrase::read_left(text)).flatten();
+    let live = matches!(state, StepState::Active | StepState::Cancelling);
     let clock = if state == StepState::Active { phrase::read_clock(&record.message) } else { phrase::Clock::default() };
     Node {
         state,
@@ -103,7 +106,9 @@ fn read_node(planned: &StepPlan, at: Address, record: &StepStatus, terminal: boo
         ended: record.completion_time,
         due: None,
         frozen: clock.since,
-        stood: clock.stood,
+        stood: if state == StepState::Active { clock.stood } else { record.waited_seconds.saturating_mul(1000) },
+        waits: record.waiting.as_ref().filter(|_| live).map(|shown| Box::new(Waits::read(shown, now))),
+        left: left.map(Box::from),
         job: record.job_ref.clone().map(Box::new),
         outputs: record.outputs.clone().map(Box::new),
         approval: record.approval.clone().map(Box::new),
@@ -137,10 +142,10 @@ fn read_state(planned: &StepPlan, at: Address, record: &StepStatus, terminal: bo
 /// Timers follow from recorded times and the plan.
 fn due(plan: &Plan, state: &State, at: Address, node: &Node, record: &StepStatus) -> Option<Time> {
     match node.state {
-        StepState::Active | StepState::Awaiting => {
-            let stood = std::time::Duration::from_millis(node.stood);
+        StepState::Active => limit(plan.get(at.step.0)?, node),
+        StepState::Awaiting => {
             let timeout = plan.get(at.step.0)?.timeout;
-            timeout.zip(node.started).map(|(limit, started)| started.plus(limit).plus(stood))
+            timeout.zip(node.started).map(|(limit, started)| started.plus(limit))
         }
         StepState::Backoff => Some(record.next_retry_time.unwrap_or_else(|| {
             let delay = failure::delay(plan, &state.flow.meta.uid, at, node);

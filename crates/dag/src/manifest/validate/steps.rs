@@ -39,12 +39,20 @@ pub(super) fn check(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
             });
         }
     }
-    if let Some(seconds) = at.step.timeout_seconds.filter(|seconds| !(1..=TIMEOUT_MAX).contains(seconds)) {
-        found.error("1.2", &at.path.field("timeoutSeconds"), || {
-            (
-                format!("a timeout of {seconds} seconds"),
-                format!("use 1 to {TIMEOUT_MAX} (30 days), or leave it out for none"),
-            )
+    let (timeout, pending) = (at.step.timeout_seconds, at.step.pending_timeout_seconds);
+    for (field, given) in [("timeoutSeconds", timeout), ("pendingTimeoutSeconds", pending)] {
+        if let Some(seconds) = given.filter(|seconds| !(1..=TIMEOUT_MAX).contains(seconds)) {
+            found.error("1.2", &at.path.field(field), || {
+                (
+                    format!("a timeout of {seconds} seconds"),
+                    format!("use 1 to {TIMEOUT_MAX} (30 days), or leave it out for none"),
+                )
+            });
+        }
+    }
+    if pending.is_some() && at.step.is_manual() {
+        found.error("1.2", &at.path.field("pendingTimeoutSeconds"), || {
+            ("a Manual step has no pod to wait for".to_owned(), "use `timeoutSeconds` to limit the approval".to_owned())
         });
     }
 }

@@ -26,6 +26,7 @@ impl Model<'_> {
         unit.reason = reason.to_owned();
         unit.seq = seq;
         (unit.due, unit.frozen) = (None, None);
+        (unit.waits, unit.blocked) = (None, false);
         if st == St::Skipped {
             (unit.started, unit.ended) = (None, None);
         } else {

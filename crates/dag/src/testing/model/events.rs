@@ -3,7 +3,7 @@
 use orlop_core::attempt::{Address, PodEnd};
 use orlop_core::event::{AttemptResult, FlowEvent};
 use orlop_core::spec::flow::{StopMode, SuspendMode};
-use orlop_core::spec::status::Decision;
+use orlop_core::spec::status::{Decision, WaitsOn};
 use orlop_core::time::Time;
 
 use super::{Model, St, Told};
@@ -134,20 +134,24 @@ impl Model<'_> {
 
     fn freeze(&mut self, at: Address) {
         let now = self.now;
-        let Some(unit) = self.unit_mut(at).filter(|unit| unit.st == St::Active && unit.frozen.is_none()) else {
+        let Some(unit) = self.unit(at).filter(|unit| unit.st == St::Active && unit.frozen.is_none()) else {
             return;
         };
-        unit.frozen = Some(now);
         let attempt = unit.attempt();
+        self.set_clock(at, |unit| unit.frozen = Some(now));
         self.told.suspends.insert((at, attempt));
     }
 
     fn thaw(&mut self, at: Address) {
         let now = self.now;
-        let Some(unit) = self.unit_mut(at) else { return };
-        let Some(since) = unit.frozen.take() else { return };
-        unit.due = unit.due.map(|due| due.plus(now.since(since)));
+        let Some(unit) = self.unit(at).filter(|unit| unit.frozen.is_some()) else { return };
         let attempt = unit.attempt();
+        self.set_clock(at, |unit| {
+            unit.frozen = None;
+            if let Some((WaitsOn::FirstPod, since, _)) = &mut unit.waits {
+                *since = now;
+            }
+        });
         self.told.resumes.insert((at, attempt));
     }
 
@@ -207,6 +211,7 @@ impl Model<'_> {
                 }
             },
             (St::Cancelling, _) => self.cancelling(event, at),
+            (St::Active, FlowEvent::AttemptWaiting { on, reason, since, .. }) => self.waits(at, *on, (reason, *since)),
             (_, FlowEvent::AttemptSucceeded { result, ended_at, .. }) => self.succeeded(at, result, *ended_at),
             (_, FlowEvent::AttemptFailed { reason, pods, result, ended_at, .. }) => {
                 self.ran(at, *ended_at);
@@ -223,11 +228,10 @@ impl Model<'_> {
 
     fn accepted(&mut self, at: Address) {
         let (now, finally) = (self.now, self.is_finally(at));
-        let limit = self.timeout(at);
         let Some(unit) = self.unit_mut(at) else { return };
         unit.reason.clear();
         unit.started = Some(now);
-        unit.due = limit.map(|limit| now.plus(limit));
+        unit.due = None;
         self.set(at, St::Active);
         self.group_started(at, now);
         let cancel = if finally { self.final_halt.clone() } else { self.cancel.clone() };
@@ -236,11 +240,6 @@ impl Model<'_> {
             None if self.suspended && self.mode == SuspendMode::Suspend => self.freeze(at),
             None => {}
         }
-    }
-
-    pub(super) fn timeout(&self, at: Address) -> Option<std::time::Duration> {
-        let step = self.case.steps.get(at.step.0 as usize)?;
-        step.timeout.or(step.finally.then_some(3600)).map(seconds)
     }
 
     fn group_started(&mut self, at: Address, started: Time) {
@@ -266,6 +265,7 @@ impl Model<'_> {
         let started = *unit.started.get_or_insert(ended);
         unit.ended = Some(ended.max(started));
         (unit.due, unit.frozen) = (None, None);
+        (unit.waits, unit.blocked) = (None, false);
     }
 
     /// An attempt that existed has ended; the fan-out has begun with it, if nothing was heard of it before.
@@ -359,6 +359,7 @@ impl Model<'_> {
         }
         unit.reason.clear();
         (unit.started, unit.ended, unit.due, unit.frozen) = (None, None, None, None);
+        unit.stood = 0;
         self.set(at, St::Queued);
         if retry {
             self.retries += 1;
@@ -380,14 +381,21 @@ impl Model<'_> {
             FlowEvent::AttemptSucceeded { result, ended_at, .. } if cause != "Timeout" => {
                 self.succeeded(at, result, *ended_at);
             }
-            FlowEvent::AttemptSucceeded { ended_at, .. }
+            FlowEvent::CancelBlocked { .. } => {
+                if let Some(unit) = self.unit_mut(at) {
+                    unit.blocked = true;
+                }
+            }
+            FlowEvent::GoneConfirmed { .. } if !self.unit(at).is_some_and(|unit| unit.blocked) => self.fenced += 1,
+            FlowEvent::GoneConfirmed { ended_at, .. }
+            | FlowEvent::AttemptSucceeded { ended_at, .. }
             | FlowEvent::AttemptFailed { ended_at, .. }
             | FlowEvent::AttemptGone { ended_at, .. }
             | FlowEvent::AttemptLost { ended_at, .. }
             | FlowEvent::CancelConfirmed { ended_at, .. } => {
                 self.ended(at, *ended_at);
-                if cause == "Timeout" {
-                    self.fail(at, "Timeout", true);
+                if matches!(cause.as_str(), "Timeout" | "PendingTimeout") {
+                    self.fail(at, &cause, true);
                 } else {
                     self.cut.insert(cause.clone());
                     if let Some(unit) = self.unit_mut(at) {

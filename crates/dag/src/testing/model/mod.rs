@@ -6,12 +6,13 @@ mod end;
 mod events;
 mod show;
 mod time;
+mod waits;
 
 use std::collections::BTreeSet;
 
 use orlop_core::attempt::Address;
 use orlop_core::spec::flow::SuspendMode;
-use orlop_core::spec::status::Decision;
+use orlop_core::spec::status::{Decision, WaitsOn};
 use orlop_core::time::Time;
 
 use super::case::Case;
@@ -59,6 +60,12 @@ pub(super) struct Unit {
     pub(super) ended: Option<Time>,
     pub(super) due: Option<Time>,
     pub(super) frozen: Option<Time>,
+    /// What it waits for, since when, and the word that was told.
+    pub(super) waits: Option<(WaitsOn, Time, String)>,
+    /// How long its clock stood still, in milliseconds.
+    pub(super) stood: i64,
+    /// Whether it should be gone and is not.
+    pub(super) blocked: bool,
     pub(super) approval: Option<Decision>,
     pub(super) output: Option<String>,
     /// Whether a halt has ended its attempt.

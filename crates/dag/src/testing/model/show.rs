@@ -3,7 +3,7 @@
 use orlop_core::attempt::Address;
 use orlop_core::machine::flow::FlowPhase;
 use orlop_core::machine::step::StepPhase;
-use orlop_core::spec::status::{FlowStatus, Progress, StepStatus};
+use orlop_core::spec::status::{ConditionStatus, FlowStatus, Progress, StepStatus, WaitsOn};
 use orlop_core::time::Time;
 
 use super::{Model, St};
@@ -22,6 +22,8 @@ pub struct Row {
     attempt: u32,
     lost: u32,
     counted: u32,
+    waits: Option<(WaitsOn, Option<Time>, String)>,
+    waited: u64,
 }
 
 /// What a flow shows.
@@ -35,6 +37,7 @@ pub struct Shown {
     retries: u32,
     suspended_seconds: u64,
     progress: Progress,
+    blocked: bool,
     rows: Vec<Row>,
 }
 
@@ -50,6 +53,7 @@ impl From<&FlowStatus> for Shown {
             retries: status.retries,
             suspended_seconds: status.suspended_seconds,
             progress: status.progress.clone(),
+            blocked: condition("CancelBlocked").is_some_and(|blocked| blocked.status == ConditionStatus::True),
             rows: status.steps.iter().map(Row::from).collect(),
         }
     }
@@ -68,6 +72,8 @@ impl From<&StepStatus> for Row {
             attempt: step.attempt,
             lost: step.lost_count,
             counted: step.counted_failures,
+            waits: step.waiting.as_ref().map(|waiting| (waiting.on, waiting.since, waiting.reason.clone())),
+            waited: step.waited_seconds,
         }
     }
 }
@@ -86,6 +92,7 @@ impl Model<'_> {
             retries: self.retries,
             suspended_seconds: u64::try_from(self.paused / 1000).unwrap_or(0),
             progress: self.progress(),
+            blocked: self.all().into_iter().filter_map(|at| self.unit(at)).any(|unit| unit.blocked),
             rows: self.all().into_iter().map(|at| self.row(at)).collect(),
         }
     }
@@ -154,6 +161,8 @@ impl Model<'_> {
             attempt: if unit.asked { unit.attempt() } else { 0 },
             lost: unit.lost,
             counted: unit.counted,
+            waits: unit.waits.map(|(on, since, reason)| (on, Some(since), reason)),
+            waited: u64::try_from(unit.stood / 1000).unwrap_or(0),
         }
     }
 }

@@ -32,9 +32,11 @@ impl Model<'_> {
         let deadline = self.deadline.filter(|_| !paused && !self.finally);
         let mut timers: Vec<(Time, Option<Address>)> = deadline.map(|due| (due, None)).into_iter().collect();
         for at in self.units() {
-            let Some((unit, due)) = self.unit(at).and_then(|unit| Some((unit, unit.due?))) else { continue };
+            let Some(unit) = self.unit(at) else { continue };
+            let due = if unit.st == St::Active { self.limit(at) } else { unit.due };
+            let Some(due) = due else { continue };
             let runs = match unit.st {
-                St::Active => unit.frozen.is_none(),
+                St::Active => true,
                 St::Awaiting => true,
                 St::Backoff | St::Starting => !paused,
                 _ => false,
@@ -80,7 +82,11 @@ impl Model<'_> {
 
     fn due(&mut self, at: Address) {
         match self.st(at) {
-            St::Active => self.begin_cancel(at, "Timeout"),
+            St::Active => {
+                let pending = self.case.steps.get(at.step.0 as usize).is_some_and(|step| step.pending.is_some());
+                let waits = self.unit(at).is_some_and(|unit| unit.waits.is_some());
+                self.begin_cancel(at, if pending && waits { "PendingTimeout" } else { "Timeout" });
+            }
             St::Awaiting => {
                 if let Some(unit) = self.unit_mut(at) {
                     unit.approval = Some(Decision::TimedOut);

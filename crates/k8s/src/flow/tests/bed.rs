@@ -92,6 +92,7 @@ impl Bed {
         self.passes += 1;
         assert!(self.passes < 20_000, "the controller does not come to rest: {}, {:?}", self.told, self.writes());
         let next = self.controller.reconcile(&key).now_or_never().expect("nothing here waits");
+        self.controller.publish_waiting().now_or_never().expect("nothing here waits");
         match next.again_at {
             Some(at) if at <= self.clock.now() => drop(self.queue.insert(key)),
             Some(at) => drop(self.due.insert(key, at)),

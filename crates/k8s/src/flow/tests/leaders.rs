@@ -90,6 +90,7 @@ impl Leader {
             let controller = Arc::clone(&self.controller);
             self.pass = Some(Box::pin(async move {
                 let next = controller.reconcile(&key).await;
+                controller.publish_waiting().await;
                 (key, next)
             }));
         }

@@ -88,7 +88,8 @@ fn s5_1_a_status_is_written_once_a_second_and_once_in_five_where_there_are_many_
         bed.settle();
         bed.sleep(60);
         let end = |bed: &mut Bed| {
-            let live = bed.server.list(Kind::Job).into_iter().find(|job| job["status"].is_null()).unwrap();
+            let live =
+                bed.server.list(Kind::Job).into_iter().find(|job| job["status"]["conditions"].is_null()).unwrap();
             bed.end_job(live["metadata"]["name"].as_str().unwrap(), true);
             bed.settle();
         };

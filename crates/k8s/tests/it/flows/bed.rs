@@ -138,6 +138,12 @@ impl Bed {
         (self.flows, self.jobs) = (flows, jobs);
     }
 
+    /// A controller with other options takes over.
+    pub(super) async fn restart_with(&mut self, options: Options) {
+        self.options = options;
+        self.restart().await;
+    }
+
     /// Another controller takes over, which sees all there is.
     pub(super) async fn restart(&mut self) {
         self.server.faults().restart(self.client_name());
@@ -176,6 +182,7 @@ impl Bed {
         }
         let Some(key) = self.queue.pop_first() else { return false };
         let next = self.controller.reconcile(&key).await;
+        self.controller.publish_waiting().await;
         self.queue.extend(next.wake);
         let now = Time::from_millis(self.server.clock().now());
         match next.again_at {
@@ -200,6 +207,22 @@ impl Bed {
         panic!("the controller does not come to rest");
     }
 
+    /// Lets time go by, with all that happens meanwhile.
+    pub(super) async fn pass_time(&mut self, time: Duration) {
+        self.settle().await;
+        self.server.clock().advance(time);
+        self.wake_due();
+        self.settle().await;
+    }
+
+    /// Flows whose time has come are looked at.
+    fn wake_due(&mut self) {
+        let now = Time::from_millis(self.server.clock().now());
+        let woken: Vec<Key> = self.due.iter().filter(|(_, at)| **at <= now).map(|(key, _)| key.clone()).collect();
+        self.due.retain(|_, at| *at > now);
+        self.queue.extend(woken);
+    }
+
     /// Everything that happens until all flows are over or wait for people, or for longer than patience lasts, or the controller
     /// has died for good.
     pub(super) async fn run(&mut self) {
@@ -216,10 +239,7 @@ impl Bed {
                 return;
             }
             self.server.clock().advance(at.since(now).max(Duration::from_millis(1)));
-            let now = Time::from_millis(self.server.clock().now());
-            let woken: Vec<Key> = self.due.iter().filter(|(_, at)| **at <= now).map(|(key, _)| key.clone()).collect();
-            self.due.retain(|_, at| *at > now);
-            self.queue.extend(woken);
+            self.wake_due();
         }
     }
 

@@ -4,17 +4,20 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::StreamExt as _;
 use k8s_openapi::api::batch::v1::Job;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use orlop_core::event::FlowEvent;
+use orlop_core::rate::Rate;
 use orlop_core::time::Time;
 use orlop_k8s::api::{Api, Client, Kind, Request};
 use orlop_k8s::flow::{Clock, Controller, Monitor, Note, Options, RunOptions};
+use orlop_k8s::shell::limits::{self, Limited};
 use orlop_k8s::testing::ApiServer;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 /// Who works, in records.
 const OPERATOR: &str = "operator";
@@ -29,7 +32,7 @@ struct Counts {
 }
 
 struct Meter {
-    begun: Instant,
+    begun: std::time::Instant,
     counts: Counts,
 }
 
@@ -161,6 +164,8 @@ pub(crate) struct Ground<A> {
     pub(crate) operator: kube::Client,
     /// What the controller asks through.
     pub(crate) api: A,
+    /// What its events go through, where that is another way.
+    pub(crate) events: Option<A>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) namespace: String,
 }
@@ -170,15 +175,36 @@ pub(crate) struct Ground<A> {
 /// # Panics
 /// When they do not end within an hour of the runtime's clock.
 pub(crate) async fn run(specs: Vec<Value>, options: Options) -> Figures {
+    on_double(specs, options, |client| (client, None)).await
+}
+
+/// The same at the pace of an operator that nobody gave another: requests at theirs, events at theirs.
+///
+/// # Panics
+/// As of [`run`].
+#[allow(dead_code, reason = "benchmarks measure the controller alone")]
+pub(crate) async fn run_paced(specs: Vec<Value>, options: Options) -> Figures {
+    let events = Rate { per_second: 10, burst: 100 };
+    let paced = |client: Client| (Limited::new(client.clone(), limits::DEFAULT), Some(Limited::new(client, events)));
+    on_double(specs, options, paced).await
+}
+
+async fn on_double<A: Api>(
+    specs: Vec<Value>,
+    options: Options,
+    ways: impl FnOnce(Client) -> (A, Option<A>),
+) -> Figures {
     let server = ApiServer::new();
     server.install(&orlop_k8s::crd::job_flow().expect("a definition")).expect("the server takes it");
     server.clock().follow_tokio();
     let cluster = server.jobs();
     let cluster = tokio::spawn(async move { cluster.run().await });
     let operator = server.client_named(OPERATOR);
+    let (api, events) = ways(Client::new(operator.clone()));
     let ground = Ground {
         user: server.client_named("user"),
-        api: Client::new(operator.clone()),
+        api,
+        events,
         operator,
         clock: Arc::new(ServerClock(server.clone())),
         namespace: "default".to_owned(),
@@ -202,11 +228,15 @@ pub(crate) async fn run(specs: Vec<Value>, options: Options) -> Figures {
 /// # Panics
 /// When they do not end within an hour of the runtime's clock.
 pub(crate) async fn drive<A: Api>(ground: Ground<A>, specs: Vec<Value>, options: Options) -> Figures {
-    let Ground { user, operator, api, clock, namespace } = ground;
+    let Ground { user, operator, api, events, clock, namespace } = ground;
     let seen = Arc::new(Mutex::new(Seen::default()));
     let watching = tokio::spawn(watch(user.clone(), namespace.clone(), Arc::clone(&seen)));
-    let meter = Arc::new(Meter { begun: Instant::now(), counts: Counts::default() });
+    let meter = Arc::new(Meter { begun: std::time::Instant::now(), counts: Counts::default() });
     let controller = Controller::new(api, clock, options).measured(Arc::<Meter>::clone(&meter));
+    let controller = match events {
+        Some(events) => controller.telling_through(events),
+        None => controller,
+    };
     let user = Client::new(user);
     let begun = Instant::now();
     for (number, spec) in specs.iter().enumerate() {

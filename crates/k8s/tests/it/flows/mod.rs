@@ -1,6 +1,7 @@
 //! The controller of flows on the API server double, through the real client: its definition, its rights, its Jobs and pods.
 
 mod bed;
+mod cancel;
 mod crash;
 mod faults;
 mod life;
@@ -11,3 +12,5 @@ mod rights;
 mod run;
 mod scale;
 mod secrets;
+mod upgrade;
+mod waiting;

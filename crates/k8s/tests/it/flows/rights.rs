@@ -101,10 +101,41 @@ async fn handed_in(rules: &[Value]) -> Bed {
     bed
 }
 
+/// One whose pod does not start, whose key another waits for, and whose pod does not go from a node that is gone.
+async fn stuck(rules: &[Value]) -> Bed {
+    let mut bed = Bed::of(server(rules), Some(ACCOUNT));
+    let plays = json!({"fake/waiting-reason": "ErrImagePull", "fake/term-seconds": "inf"});
+    let mut a = step("a", &[], plays);
+    a["timeoutSeconds"] = json!(40);
+    let mut b = step("b", &[], json!({"fake/run-seconds": "inf", "fake/term-seconds": "inf"}));
+    b["timeoutSeconds"] = json!(40);
+    // There is no room for a third pod: of it only events tell.
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}, "spec": {"hard": {"pods": "2"}}});
+    bed.server.create("", "resourcequotas", "default", &quota).expect("a quota");
+    let policy = json!({"concurrencyKey": "k", "failurePolicy": "Continue"});
+    bed.submit("etl", json!({"steps": [a, b, step("c", &[], json!({}))], "executionPolicy": policy}));
+    for _ in 0..20 {
+        bed.pass_time(Duration::from_secs(10)).await;
+    }
+    bed
+}
+
+/// The rights of the controller of flows in a cluster.
+fn shipped() -> Vec<Value> {
+    [rules("jobflow"), rules("nodes")].concat()
+}
+
 #[tokio::test]
 async fn the_rights_that_ship_are_enough() {
-    let rules = rules("jobflow");
-    for bed in [to_the_end(&rules).await, in_pieces(&rules).await, disturbed(&rules).await, handed_in(&rules).await] {
+    let rules = shipped();
+    let all = [
+        to_the_end(&rules).await,
+        in_pieces(&rules).await,
+        disturbed(&rules).await,
+        handed_in(&rules).await,
+        stuck(&rules).await,
+    ];
+    for bed in all {
         assert_eq!(denied(&bed.server), BTreeSet::new());
     }
     let bed = to_the_end(&rules).await;
@@ -113,7 +144,7 @@ async fn the_rights_that_ship_are_enough() {
 
 #[tokio::test(start_paused = true)]
 async fn every_right_that_ships_is_used() {
-    let rules = rules("jobflow");
+    let rules = shipped();
     let mut bed = to_the_end(&rules).await;
     bed.server.clock().advance(Duration::from_secs(86_400));
     bed.restart().await;
@@ -122,6 +153,7 @@ async fn every_right_that_ships_is_used() {
     all.extend(uses(&in_pieces(&rules).await.server));
     all.extend(uses(&disturbed(&rules).await.server));
     all.extend(uses(&handed_in(&rules).await.server));
+    all.extend(uses(&stuck(&rules).await.server));
     let watched = server(&rules);
     run::watches(&watched, watched.client_as(ACCOUNT)).await;
     all.extend(uses(&watched));

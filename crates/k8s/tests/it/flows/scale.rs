@@ -3,7 +3,7 @@
 use orlop_k8s::flow::Options;
 use orlop_k8s::status::SizeLimits;
 
-use super::load::{Figures, chain, fan_out, run};
+use super::load::{Figures, chain, fan_out, run, run_paced};
 
 /// An object that is too small for 400 steps one by one, in bytes.
 const OBJECT: usize = 64 << 10;
@@ -54,4 +54,27 @@ async fn many_flows_take_their_turns_and_few_writes() {
     assert!(statuses <= 40 * (5 + 3), "{statuses} statuses for 200 steps");
     let others = figures.all_writes() - 200 - statuses - count("create events.events.k8s.io");
     assert_eq!(others, 0, "{:?}", figures.writes);
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_the_default_pace_flows_that_have_begun_come_first_and_events_hold_nothing_up() {
+    let (flows, steps) = (200, 4);
+    let figures = run_paced(vec![chain(steps); flows], Options::default()).await;
+    assert_eq!(figures.phases.get("Succeeded"), Some(&flows), "{figures:?}");
+    let events = figures.writes.get("create events.events.k8s.io").copied().unwrap_or_default();
+    let writes = figures.all_writes() - events;
+    let mut gaps = figures.gaps.clone();
+    gaps.sort_by(f64::total_cmp);
+    let at = |part: usize| gaps[(gaps.len() - 1) * part / 100] / 1e3;
+    println!(
+        "{flows} flows of {steps} steps: {:.0} s; {writes} writes and {events} events; step to step p50 {:.2} s, p99 {:.2} s",
+        figures.seconds,
+        at(50),
+        at(99)
+    );
+    assert!(writes * 2 <= flows * steps * 5, "{writes} writes: more than 2.5 a step");
+    // What the writes of all steps take at 50 a second.
+    let budget = f64::from(u32::try_from(writes).unwrap_or(u32::MAX)) / 50.0;
+    assert!(at(99) <= 2.0 * budget / 4.0, "p99 {:.1} s", at(99));
+    assert!(figures.seconds <= 2.0 * budget, "{:.0} s for {budget:.0} s of requests", figures.seconds);
 }

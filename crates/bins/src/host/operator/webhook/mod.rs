@@ -79,7 +79,7 @@ impl Operator {
         let Some(plan) = self.plan.webhook.clone() else { return Ok(None) };
         let address = socket.local_addr()?;
         let metrics = Arc::clone(&self.metrics.webhook);
-        let desk = Arc::new(Desk::new(plan.settings, Arc::clone(&self.clock), Arc::clone(&metrics)));
+        let desk = Arc::new(Desk::new(plan.settings, Arc::new(self.clock.clone()), Arc::clone(&metrics)));
         let tls = plan.files.map(|files| {
             let secured = Secured::new(ArcSwapOption::empty());
             let watch = Watch {
@@ -87,7 +87,7 @@ impl Operator {
                 known: Known::default(),
                 used: None,
                 secured: Arc::clone(&secured),
-                clock: Arc::clone(&self.clock),
+                clock: Arc::new(self.clock.clone()),
                 metrics,
                 standing: self.standing.clone(),
             };

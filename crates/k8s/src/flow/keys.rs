@@ -1,0 +1,150 @@
+//! Concurrency keys that outlive their flows: the key of a flow that is over or gone is held until no Job or pod of it is live.
+//! Owns who is looked at for that, and that a new leader finds what an earlier one has left.
+
+use std::time::Duration;
+
+use orlop_core::spec::flow::GROUP;
+use orlop_core::spec::policy::ConcurrencyPolicy;
+use orlop_core::time::Time;
+use orlop_dag::attempt::patience;
+use orlop_dag::gate::Claim;
+use serde_json::Value;
+
+use super::memory::Memory;
+use super::removal::interval;
+use super::{Controller, Key, Known, Next, gate, text};
+use crate::api::{Api, ApiError, Kind, Request};
+use crate::observe;
+use crate::render::{HOLDS_KEY, MANAGED_BY};
+
+/// A flow that is over or gone and still holds its key.
+pub(super) struct Outlived {
+    uid: String,
+    look_at: Time,
+    looks: u32,
+}
+
+impl Known {
+    /// A flow is over or gone. A key that it holds stays held until nothing of it runs; gives flows that may go on else.
+    pub(super) fn leave(&mut self, key: &Key, uid: &str) -> Vec<Key> {
+        if !self.gate.is_holder(uid) {
+            return gate::release(self, uid);
+        }
+        self.orders.remove(uid);
+        self.outlive(key, uid);
+        Vec::new()
+    }
+
+    fn outlive(&mut self, key: &Key, uid: &str) {
+        let all = self.outlived.entry(key.clone()).or_default();
+        if all.iter().all(|known| known.uid != uid) {
+            all.push(Outlived { uid: uid.to_owned(), look_at: Time::EPOCH, looks: 0 });
+        }
+    }
+
+    /// What people call the flow with a uid.
+    pub(super) fn name_of(&self, uid: &str) -> String {
+        let outlived = || {
+            let mut all = self.outlived.iter();
+            all.find(|(_, flows)| flows.iter().any(|flow| flow.uid == uid)).map(|(key, _)| key.clone())
+        };
+        self.cache.key(uid).or_else(outlived).map_or_else(|| uid.to_owned(), |key| key.name)
+    }
+
+    /// Whether a Job of a flow is under way, as far as watches have told.
+    fn has_live_job(&self, uid: &str) -> bool {
+        self.cache.jobs(uid).iter().any(|job| observe::conclusion(job).is_none())
+    }
+}
+
+impl<A: Api> Controller<A> {
+    /// Lets go of the keys that flows of this name hold which are over or gone, where nothing of them runs any more.
+    pub(super) async fn release_keys(&self, key: &Key) -> Next {
+        let mut next = Next::default();
+        let Some(all) = self.known().outlived.remove(key) else { return next };
+        let mut left = Vec::new();
+        for mut flow in all {
+            let now = self.now();
+            if flow.look_at <= now {
+                flow.looks = flow.looks.saturating_add(1);
+                flow.look_at = now.plus(match self.is_live(key, &flow.uid).await {
+                    Ok(false) => {
+                        next.wake.extend(gate::release(&mut self.known(), &flow.uid));
+                        continue;
+                    }
+                    Ok(true) => interval(flow.looks),
+                    Err(error) => {
+                        tracing::warn!(flow = %key, %error, "what is left of the flow cannot be read now; its key stays held");
+                        self.failed(error.class());
+                        next.failed = true;
+                        patience(&error.port_error("listing the pods of a flow"), flow.looks).max(Duration::from_secs(1))
+                    }
+                });
+            }
+            next.again_at = Some(next.again_at.map_or(flow.look_at, |at| at.min(flow.look_at)));
+            left.push(flow);
+        }
+        if !left.is_empty() {
+            self.known().outlived.entry(key.clone()).or_default().extend(left);
+        }
+        next
+    }
+
+    /// Whether a Job or a pod of a flow is live.
+    async fn is_live(&self, key: &Key, uid: &str) -> Result<bool, ApiError> {
+        if self.known().has_live_job(uid) {
+            return Ok(true);
+        }
+        let labels = format!("{GROUP}/flow-uid={uid}");
+        let list = self.api.send(&Request::list(Kind::Pod, &key.namespace, labels)).await?;
+        for pod in list.get("items").and_then(Value::as_array).into_iter().flatten() {
+            if self.runs(pod).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Before a flow asks for a key: who holds one by Jobs and pods that an earlier leader has left, once a namespace. Gives
+    /// flows that are to be looked at.
+    pub(super) async fn find_holders(&self, memory: &Memory) -> Result<Vec<Key>, ApiError> {
+        let namespace = &memory.owner.namespace;
+        if memory.claim.is_none() || memory.has_begun() || self.known().searched.contains(namespace) {
+            return Ok(Vec::new());
+        }
+        let labels = format!("{}={}", MANAGED_BY.0, MANAGED_BY.1);
+        let list = self.api.send(&Request::list(Kind::Pod, namespace, labels)).await?;
+        let pods = list.get("items").and_then(Value::as_array).into_iter().flatten();
+        let pods = pods.filter(|pod| !matches!(text(pod, "/status/phase").as_str(), "Succeeded" | "Failed"));
+        let mut known = self.known();
+        let jobs = known.cache.all_jobs().filter(|job| text(job, "/metadata/namespace") == *namespace);
+        let jobs = jobs.filter(|job| observe::conclusion(job).is_none()).map(AsRef::as_ref);
+        let held: Vec<(Key, String, Vec<String>)> =
+            jobs.chain(pods).filter_map(|object| holds(object, namespace)).collect();
+        known.searched.insert(namespace.clone());
+        let mut wake = Vec::new();
+        for (flow, uid, keys) in held {
+            // A flow that goes on holds its key by its status.
+            if known.gate.is_holder(&uid) {
+                continue;
+            }
+            for key in keys {
+                let (uid, namespace) = (uid.clone(), namespace.clone());
+                let policy = ConcurrencyPolicy::Forbid;
+                known.gate.hold(&Claim { uid, namespace, key, policy, created_at: Time::EPOCH });
+            }
+            known.outlive(&flow, &uid);
+            wake.push(flow);
+        }
+        Ok(wake)
+    }
+}
+
+/// The flow that an object belongs to, its uid, and the keys that the object says are held.
+fn holds(object: &Value, namespace: &str) -> Option<(Key, String, Vec<String>)> {
+    let annotation = |name: &str| object.pointer("/metadata/annotations")?.get(name)?.as_str();
+    let keys: Vec<String> = serde_json::from_str(annotation(HOLDS_KEY)?).ok()?;
+    let name = annotation(&format!("{GROUP}/flow-name"))?.to_owned();
+    let uid = object.pointer("/metadata/labels")?.get(format!("{GROUP}/flow-uid"))?.as_str()?.to_owned();
+    Some((Key { namespace: namespace.to_owned(), name }, uid, keys))
+}

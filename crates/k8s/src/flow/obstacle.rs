@@ -1,0 +1,121 @@
+//! Why an attempt does not run yet, in the words of the cluster: from its pods, or from events about them and its Job. Owns
+//! which of these words is told; reads nothing.
+
+use orlop_core::time::Time;
+use serde_json::Value;
+
+use super::text;
+
+/// Words of containers that start as they should.
+const STARTING: [&str; 3] = ["", "ContainerCreating", "PodInitializing"];
+
+/// What keeps an attempt from running.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Obstacle {
+    /// One word.
+    pub(super) reason: String,
+    /// A sentence.
+    pub(super) message: String,
+}
+
+/// What pods themselves say: a container that does not start, or that no node takes the pod.
+pub(super) fn of_pods(pods: &[Value]) -> Option<Obstacle> {
+    pods.iter().find_map(|pod| of_container(pod).or_else(|| of_scheduling(pod)))
+}
+
+fn of_container(pod: &Value) -> Option<Obstacle> {
+    let lists = ["/status/initContainerStatuses", "/status/containerStatuses"];
+    let statuses = lists.into_iter().filter_map(|list| pod.pointer(list)?.as_array()).flatten();
+    statuses.filter_map(|status| Some((status, status.pointer("/state/waiting")?))).find_map(|(status, waiting)| {
+        let reason = text(waiting, "/reason");
+        let message = format!("container `{}`: {}", text(status, "/name"), text(waiting, "/message"));
+        (!STARTING.contains(&reason.as_str())).then_some(Obstacle { reason, message })
+    })
+}
+
+fn of_scheduling(pod: &Value) -> Option<Obstacle> {
+    let conditions = pod.pointer("/status/conditions")?.as_array()?;
+    let refused = conditions
+        .iter()
+        .find(|condition| text(condition, "/type") == "PodScheduled" && text(condition, "/status") == "False")?;
+    Some(Obstacle { reason: text(refused, "/reason"), message: text(refused, "/message") })
+}
+
+/// What the newest warning among events says.
+pub(super) fn of_events(events: &[Value]) -> Option<Obstacle> {
+    let warnings = events.iter().filter(|event| text(event, "/type") == "Warning");
+    let newest = warnings.max_by_key(|event| told_at(event))?;
+    Some(Obstacle { reason: text(newest, "/reason"), message: text(newest, "/note") })
+}
+
+/// When an event was told last: of its series, else by the time that its reporter gives.
+fn told_at(event: &Value) -> Option<Time> {
+    ["/series/lastObservedTime", "/deprecatedLastTimestamp", "/eventTime", "/metadata/creationTimestamp"]
+        .into_iter()
+        .find_map(|path| text(event, path).parse().ok())
+}
+
+/// Whether a pod of a Job runs or has run.
+pub(super) fn has_run(job: &Value) -> bool {
+    ["/status/ready", "/status/succeeded", "/status/failed"]
+        .into_iter()
+        .any(|counter| job.pointer(counter).and_then(Value::as_u64).unwrap_or(0) > 0)
+}
+
+/// Since when a Job may make pods, or since when it may not: it was created, suspended or resumed then.
+pub(super) fn since(job: &Value) -> Option<Time> {
+    let conditions = job.pointer("/status/conditions").and_then(Value::as_array);
+    let suspended = conditions.and_then(|all| all.iter().find(|condition| text(condition, "/type") == "Suspended"));
+    let changed = suspended.and_then(|condition| text(condition, "/lastTransitionTime").parse().ok());
+    changed.or_else(|| text(job, "/metadata/creationTimestamp").parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn said(obstacle: Option<Obstacle>) -> String {
+        obstacle.map(|obstacle| format!("{}: {}", obstacle.reason, obstacle.message)).unwrap_or_default()
+    }
+
+    #[test]
+    fn pods_say_which_container_does_not_start_or_that_no_node_takes_them() {
+        let waits = |reason: &str| {
+            json!({"status": {"containerStatuses": [
+                {"name": "main", "state": {"waiting": {"reason": reason, "message": "pull access denied"}}}]}})
+        };
+        assert_eq!(
+            said(of_pods(&[waits("ContainerCreating"), waits("ErrImagePull")])),
+            "ErrImagePull: container `main`: pull access denied"
+        );
+        assert_eq!(of_pods(&[waits("PodInitializing")]), None);
+        let refused = json!({"status": {"conditions": [{"type": "PodScheduled", "status": "False",
+            "reason": "Unschedulable", "message": "0/3 nodes are available"}]}});
+        assert_eq!(said(of_pods(&[refused])), "Unschedulable: 0/3 nodes are available");
+    }
+
+    #[test]
+    fn of_events_the_newest_warning_counts() {
+        let event = |kind: &str, note: &str, at: &str| json!({"type": kind, "reason": "FailedCreate", "note": note, "eventTime": at});
+        let repeated = json!({"type": "Warning", "reason": "FailedCreate", "note": "quota", "eventTime": "2026-11-22T10:00:00.000000Z",
+            "series": {"count": 4, "lastObservedTime": "2026-11-22T10:09:00.000000Z"}});
+        let all = [
+            event("Warning", "old", "2026-11-22T10:01:00.000000Z"),
+            repeated,
+            event("Normal", "n", "2026-11-22T11:00:00.000000Z"),
+        ];
+        assert_eq!(said(of_events(&all)), "FailedCreate: quota");
+        assert_eq!(of_events(&all[2..]), None);
+    }
+
+    #[test]
+    fn the_wait_for_a_first_pod_counts_from_the_resumption() {
+        let mut job = json!({"metadata": {"creationTimestamp": "2026-11-22T10:00:00Z"}, "status": {"failed": 0}});
+        assert_eq!((since(&job), has_run(&job)), ("2026-11-22T10:00:00Z".parse().ok(), false));
+        job["status"] = json!({"ready": 1, "conditions": [
+            {"type": "Suspended", "status": "False", "lastTransitionTime": "2026-11-22T10:05:00Z"}]});
+        assert_eq!((since(&job), has_run(&job)), ("2026-11-22T10:05:00Z".parse().ok(), true));
+    }
+}

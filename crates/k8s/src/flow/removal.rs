@@ -1,0 +1,209 @@
+//! Attempts whose Job was deleted: one is gone when neither its Job nor a pod of it is left, and nothing that comes after it
+//! starts before. Owns what is read for that, how often, and which signs count for a pod on a node that does not answer.
+
+use std::time::Duration;
+
+use orlop_core::attempt::AttemptEnd;
+use orlop_core::event::FlowEvent;
+use orlop_core::spec::meta::ObjectReference;
+use orlop_core::spec::status::WaitsOn;
+use orlop_core::time::Time;
+use orlop_dag::attempt::patience;
+use orlop_dag::engine::step_status;
+use serde_json::Value;
+
+use super::feed::gone;
+use super::memory::{Memory, Unit};
+use super::{Controller, text};
+use crate::api::{Api, ApiError, Kind, Request};
+use crate::observe::{self, Conclusion};
+
+/// How long a pod may take beyond its grace period.
+const MARGIN: Duration = Duration::from_secs(60);
+/// Grace period of pods that name none, in seconds.
+const GRACE: u64 = 30;
+/// Between two looks at pods, at most.
+const INTERVAL: Duration = Duration::from_secs(30);
+/// Taint of a node that an administrator has declared dead.
+const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+/// Label of pods with the uid of their Job.
+const JOB_UID: &str = "batch.kubernetes.io/controller-uid";
+
+/// An attempt whose Job was deleted, by this controller or by somebody else.
+pub(super) struct Removal {
+    /// Since when it is being removed.
+    since: Time,
+    /// When to look again, and how often that was done.
+    look_at: Time,
+    looks: u32,
+    /// How it ended, where that is known; else it is gone.
+    pub(super) end: Option<AttemptEnd>,
+}
+
+impl Removal {
+    /// One that is looked at at once.
+    pub(super) fn new(since: Time) -> Self {
+        Self { since, look_at: since, looks: 0, end: None }
+    }
+
+    /// When it is looked at next.
+    pub(super) fn due(&self) -> Time {
+        self.look_at
+    }
+}
+
+/// What is left of an attempt.
+enum Left {
+    Nothing,
+    /// Its Job, which may be there until this time.
+    Job(Time),
+    /// Pods, which may be there still.
+    Pods,
+    /// What should be gone by now.
+    Overdue(String),
+}
+
+/// Between two looks, the first ones close to each other.
+pub(super) fn interval(looks: u32) -> Duration {
+    INTERVAL.min(Duration::from_secs(1 << looks.min(5)))
+}
+
+impl Memory {
+    /// The Job of an attempt is deleted or gone: the attempt is looked at until nothing is left of it.
+    pub(super) fn remove(&mut self, unit: Unit, now: Time) -> &mut Removal {
+        let removal = self.removals.entry(unit).or_insert_with(|| Removal::new(now));
+        removal.look_at = removal.look_at.min(now);
+        removal
+    }
+}
+
+impl Memory {
+    /// Something is left of an attempt that should be gone.
+    fn tell_left(&mut self, (at, attempt): Unit, left: String, now: Time) {
+        let event = if self.is_cancelling(at, attempt) {
+            FlowEvent::CancelBlocked { at, attempt, left }
+        } else {
+            let (on, reason) = (Some(WaitsOn::FirstPod), "JobDeleted".to_owned());
+            let message = format!("its Job was deleted and {left} is not gone");
+            FlowEvent::AttemptWaiting { at, attempt, on, reason, message, since: now }
+        };
+        self.tell(&event, now);
+    }
+}
+
+impl<A: Api> Controller<A> {
+    /// Looks at the attempts that are being removed, where it is time.
+    pub(super) async fn look_at_removals(&self, memory: &mut Memory) {
+        let now = self.now();
+        let live: Vec<Unit> = memory.state.live().collect();
+        memory.removals.retain(|unit, _| live.contains(unit));
+        let due: Vec<Unit> =
+            memory.removals.iter().filter(|(_, removal)| removal.look_at <= now).map(|(unit, _)| *unit).collect();
+        for unit in due {
+            let Some(mut removal) = memory.removals.remove(&unit) else { continue };
+            let Some(reference) = step_status(&memory.plan, &memory.state, unit.0).job_ref else { continue };
+            removal.looks = removal.looks.saturating_add(1);
+            removal.look_at = match self.left_of(&memory.owner.uid, &reference, &mut removal.since).await {
+                Ok(Left::Nothing) => {
+                    memory.tell_end(unit, removal.end.unwrap_or_else(|| gone(now)), now);
+                    continue;
+                }
+                Ok(Left::Job(due)) => due,
+                Ok(Left::Pods) => now.plus(interval(removal.looks)),
+                Ok(Left::Overdue(left)) => {
+                    memory.tell_left(unit, left, now);
+                    now.plus(INTERVAL)
+                }
+                Err(error) => {
+                    tracing::warn!(flow = %memory.owner.name, %error, "what is left of an attempt cannot be read now");
+                    self.failed(error.class());
+                    now.plus(patience(&error.port_error("listing the pods of a deleted Job"), removal.looks))
+                }
+            };
+            memory.removals.insert(unit, removal);
+        }
+    }
+
+    /// What is left of an attempt. While its Job is there, and as long as it may be, nothing is read: a watch tells when it goes.
+    async fn left_of(&self, flow: &str, reference: &ObjectReference, since: &mut Time) -> Result<Left, ApiError> {
+        let now = self.now();
+        let job = self.known().cache.job(flow, &reference.name);
+        let job = job.filter(|job| text(job, "/metadata/uid") == reference.uid);
+        if let Some(job) = &job {
+            let grace = job.pointer("/spec/template/spec/terminationGracePeriodSeconds").and_then(Value::as_u64);
+            let due = since.plus(Duration::from_secs(grace.unwrap_or(GRACE))).plus(MARGIN);
+            if now < due {
+                return Ok(Left::Job(due));
+            }
+        }
+        let labels = format!("{JOB_UID}={}", reference.uid);
+        let list = self.api.send(&Request::list(Kind::Pod, &reference.namespace, labels)).await?;
+        let pods = list.get("items").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let mut left = Left::Nothing;
+        for pod in pods {
+            *since = asked_to_go(pod).map_or(*since, |asked| asked.min(*since));
+            if now < since.plus(grace(pod)).plus(MARGIN) {
+                left = Left::Pods;
+            } else if !self.is_lost(pod).await? {
+                return Ok(Left::Overdue(described(pod)));
+            }
+        }
+        // Pods that count as gone keep their Job from going.
+        Ok(match job {
+            Some(_) if pods.is_empty() => Left::Overdue(format!("Job {}", reference.name)),
+            _ => left,
+        })
+    }
+
+    /// Whether a pod that does not go is on a node that is gone, or that an administrator has declared dead.
+    async fn is_lost(&self, pod: &Value) -> Result<bool, ApiError> {
+        let node = text(pod, "/spec/nodeName");
+        if node.is_empty() {
+            return Ok(false);
+        }
+        match self.api.send(&Request::get(Kind::Node, "", &node)).await {
+            Ok(node) => {
+                let taints = node.pointer("/spec/taints").and_then(Value::as_array);
+                let key = |taint: &Value| taint.get("key").and_then(Value::as_str) == Some(OUT_OF_SERVICE);
+                Ok(taints.is_some_and(|taints| taints.iter().any(key)))
+            }
+            Err(error) if error.code == Some(404) => Ok(true),
+            // Without rights on nodes only the pod or a person tells.
+            Err(error) if error.code == Some(403) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether a pod of any flow still runs, or may.
+    pub(super) async fn runs(&self, pod: &Value) -> Result<bool, ApiError> {
+        if matches!(text(pod, "/status/phase").as_str(), "Succeeded" | "Failed") {
+            return Ok(false);
+        }
+        let overdue = asked_to_go(pod).is_some_and(|asked| asked.plus(grace(pod)).plus(MARGIN) <= self.now());
+        Ok(!overdue || !self.is_lost(pod).await?)
+    }
+}
+
+/// The grace period of a pod.
+fn grace(pod: &Value) -> Duration {
+    let seconds = pod.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_u64);
+    Duration::from_secs(seconds.unwrap_or(GRACE))
+}
+
+/// When a pod was asked to go: its deletion time lies its grace period after that.
+fn asked_to_go(pod: &Value) -> Option<Time> {
+    let at: Time = text(pod, "/metadata/deletionTimestamp").parse().ok()?;
+    let grace = pod.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_u64).unwrap_or(0);
+    Some(Time::from_millis(at.millis().saturating_sub(orlop_core::time::millis_ceil(Duration::from_secs(grace)))))
+}
+
+/// How a Job came out before its deletion was asked for: what comes after that is an effect of it.
+pub(super) fn earlier_end(job: &Value) -> Option<Conclusion> {
+    let deleted: Option<Time> = text(job, "/metadata/deletionTimestamp").parse().ok();
+    observe::conclusion(job).filter(|end| deleted.is_none_or(|deleted| end.at.is_some_and(|at| at <= deleted)))
+}
+
+fn described(pod: &Value) -> String {
+    let (name, node) = (text(pod, "/metadata/name"), text(pod, "/spec/nodeName"));
+    if node.is_empty() { format!("pod {name}") } else { format!("pod {name} on node {node}") }
+}
