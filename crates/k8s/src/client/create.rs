@@ -86,7 +86,10 @@ impl<A: Api> FlowClient<A> {
         let name = old.metadata.name.clone();
         let phase = old.status.as_ref().map(|status| status.phase).unwrap_or_default();
         may_repeat(&name, phase, &repeat.steps, repeat.force).map_err(ClientError::Conflict)?;
-        let spec = repeat.spec.unwrap_or(old.spec);
+        let spec = match repeat.spec {
+            Some(changed) => with_values_of(changed, &old.spec),
+            None => old.spec,
+        };
         let known = |step: &String| spec.steps.iter().chain(&spec.finally).any(|known| known.name == *step);
         if let Some(step) = repeat.steps.iter().find(|step| !known(step)) {
             return Err(ClientError::NoStep { flow: name, what: "step", step: step.clone() });
@@ -117,6 +120,15 @@ impl<A: Api> FlowClient<A> {
         }
         Err(ClientError::Conflict(format!("`{stem}-r2` to `{stem}-r{MOST}` are all taken; give a name")))
     }
+}
+
+/// A changed spec, with the values that the old one has of parameters to which it gives none itself.
+fn with_values_of(mut changed: FlowSpec, old: &FlowSpec) -> FlowSpec {
+    for parameter in changed.parameters.iter_mut().filter(|one| one.value.is_none() && one.value_from.is_none()) {
+        let known = old.parameters.iter().find(|known| known.name == parameter.name);
+        parameter.value = known.and_then(|known| known.value.clone());
+    }
+    changed
 }
 
 /// The highest number that is tried.
@@ -169,4 +181,22 @@ fn set(spec: &mut FlowSpec, values: &BTreeMap<String, String>) -> Result<(), Cli
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_changed_spec_has_its_own_values_and_else_those_that_were_given() {
+        let spec = |parameters: Value| -> FlowSpec {
+            serde_json::from_value(json!({"steps": [], "parameters": parameters})).expect("a spec")
+        };
+        let old = spec(json!([{"name": "who", "value": "me"}, {"name": "mode", "value": "old"}]));
+        let changed = spec(json!([{"name": "mode", "value": "new"}, {"name": "who"}, {"name": "more"}]));
+        let values: Vec<_> = with_values_of(changed, &old).parameters.into_iter().map(|one| one.value).collect();
+        assert_eq!(values, [Some("new".to_owned()), Some("me".to_owned()), None]);
+    }
 }

@@ -60,7 +60,8 @@ pub(super) fn cases() -> Vec<Case> {
             .step("rescue", "true", json!({"depends": "a.Failed"}))
             .step("celebrate", "true", json!({"depends": "a.Succeeded"}))
             .play(When::step("a"), Play::exit(7))
-            .ends(&[("a", "Failed/NonZeroExit"), ("rescue", "Succeeded"), ("celebrate", "Skipped/DependsFalse")]),
+            .ends(&[("a", "Failed/NonZeroExit"), ("rescue", "Succeeded"), ("celebrate", "Skipped/DependencyFailed")])
+            .fails("FlowFailed"),
         Case::new("join-of-two", "R35")
             .step("a", "true", json!({"when": "false"}))
             .step("b", "true", json!({}))

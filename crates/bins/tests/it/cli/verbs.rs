@@ -224,16 +224,14 @@ fn r39_retry_takes_steps_and_a_name() {
 #[test]
 fn a_run_that_succeeded_is_repeated_only_where_somebody_insists() {
     let bench = Bench::new();
-    let sent = bench.path("sent").display().to_string();
-    let spec = json!({"steps": [step("a", "true")], "finally": [step("mail", &format!("echo mail >> {sent}"))]});
+    let spec = json!({"steps": [step("a", "true")], "finally": [step("mail", "echo mail")]});
     assert_eq!(bench.run(&bench.flow("sent", &spec), &[]).code, 0);
     let gave = bench.orlop(&["flow", "retry", "sent"]);
     assert_eq!(gave.code, 5, "{gave:?}");
     assert!(gave.err.contains("--step") && gave.err.contains("--force"), "{}", gave.err);
-    assert_eq!(std::fs::read_to_string(&sent).unwrap(), "mail\n");
+    assert_eq!(bench.orlop(&["flow", "get", "sent-r2"]).code, 4, "nothing was begun");
     assert_eq!(bench.orlop(&["flow", "retry", "sent", "--force"]).code, 0);
     assert_eq!(phases(&bench.status("sent-r2").unwrap()), "a=Succeeded/Reused mail=Succeeded");
-    assert_eq!(std::fs::read_to_string(&sent).unwrap(), "mail\nmail\n");
 }
 
 /// Of a fan-out only the instance that failed runs again, over a list of the spec and over one that a step gave; the others
@@ -241,11 +239,10 @@ fn a_run_that_succeeded_is_repeated_only_where_somebody_insists() {
 #[test]
 fn a_retry_of_a_fan_out_runs_only_the_instances_that_failed() {
     let bench = Bench::new();
-    let (ran, fixed) = (bench.path("ran").display().to_string(), bench.path("fixed").display().to_string());
     let script = |name: &str| {
         format!(
-            "echo {name}${{parameters.item}} >> {ran}; echo part ${{parameters.item}} > /tmp/part; \
-             printf %s ${{parameters.item}}{name} > /tmp/o; test ${{parameters.item}} != 2 || test -e {fixed}"
+            "echo {name}${{parameters.item}}; echo part ${{parameters.item}} > /tmp/part; \
+             printf %s ${{parameters.item}}{name} > /tmp/o; test ${{parameters.item}} != 2 || test ${{parameters.mode}} = good"
         )
     };
     let outputs = json!({"parameters": [{"name": "o", "valueFrom": {"path": "/tmp/o"}}], "artifacts": [{"name": "part", "path": "/tmp/part"}]});
@@ -259,16 +256,15 @@ fn a_retry_of_a_fan_out_runs_only_the_instances_that_failed() {
     sum["inputs"] = json!({
         "parameters": [{"name": "all", "valueFrom": {"jsonPath": "read:$.outputs.o"}}],
         "artifacts": [{"name": "part", "from": "listed/part", "path": "/in"}]});
-    let spec = json!({"executionPolicy": {"failurePolicy": "Continue"}, "steps": [list, listed, read, sum]});
-    assert_eq!(bench.run(&bench.flow("fans", &spec), &[]).code, 1);
-    bench.file("fixed", "");
-    std::fs::remove_file(&ran).unwrap();
-    let gave = bench.orlop(&["flow", "retry", "fans"]);
+    let spec = json!({
+        "parameters": [{"name": "mode"}], "executionPolicy": {"failurePolicy": "Continue"}, "steps": [list, listed, read, sum]});
+    assert_eq!(bench.run(&bench.flow("fans", &spec), &["-p", "mode=bad"]).code, 1);
+    let gave = bench.orlop(&["flow", "retry", "fans", "-p", "mode=good"]);
     assert_eq!(gave.code, 0, "{gave:?}");
-    let again = std::fs::read_to_string(&ran).unwrap();
-    let mut again: Vec<&str> = again.lines().collect();
-    again.sort_unstable();
-    assert_eq!(again, ["a2", "b2"], "the others ran again");
+    for (step, only) in [("listed", "a2"), ("read", "b2")] {
+        let logs = bench.orlop(&["flow", "logs", "fans-r2", step]).out;
+        assert!(logs.lines().count() == 1 && logs.trim_end().ends_with(only), "the others ran again: {logs}");
+    }
     let status = bench.status("fans-r2").unwrap();
     assert!(
         phases(&status).contains("listed-i0=Succeeded/Reused listed-i1=Succeeded listed-i2=Succeeded/Reused"),
