@@ -20,7 +20,7 @@ pub fn depends(bytes: &[u8]) {
     let named: BTreeSet<String> = join.references().map(str::to_owned).collect();
     assert_eq!(named.len(), join.references().len(), "a step is named twice in {source:?}");
     assert!(named.iter().all(|name| steps.contains(name)));
-    assert!(join.tolerates().all(|name| named.contains(name)));
+    assert!(join.named_failures().all(|name| named.contains(name)));
     for pattern in 0..=u8::MAX {
         let asked = RefCell::new(BTreeSet::new());
         let view = |name: &str| {

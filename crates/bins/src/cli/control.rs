@@ -62,7 +62,7 @@ pub(super) struct ConfirmGoneArgs {
 
 impl ConfirmGoneArgs {
     /// The name of the record that is meant.
-    pub fn record(&self) -> String {
+    pub(super) fn record(&self) -> String {
         self.item.map_or_else(|| self.step.clone(), |item| orlop_core::name::instance(&self.step, item))
     }
 }
