@@ -159,6 +159,9 @@ fn documents_of_other_kinds_are_ignored_with_a_warning() {
 #[test]
 fn files_without_flow_are_refused() {
     insta::assert_snapshot!(report("apiVersion: v1\nkind: Secret\n"), @"
+    error[1.1]: the file holds no flow
+     = help: write a document with apiVersion: workflow.kube-zen.io/v1alpha1 and kind: JobFlow, or a pipeline with `steps`
+
     warning[1.1]: a document of kind `Secret` is ignored
      --> flow.yaml:2:7
       |
@@ -166,9 +169,6 @@ fn files_without_flow_are_refused() {
       |       ^^^^^^
       = field: kind
       = help: apply it with its own tool
-
-    error[1.1]: the file holds no flow
-     = help: write a document with apiVersion: workflow.kube-zen.io/v1alpha1 and kind: JobFlow, or a pipeline with `steps`
 
     1 error, 1 warning
     ");

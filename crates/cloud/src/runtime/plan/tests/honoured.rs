@@ -246,8 +246,12 @@ fn last_words_have_a_place_and_a_policy() {
 
 #[test]
 fn allowed_privileges_and_host_paths_are_honoured() {
-    let policy =
-        TemplatePolicy { allow_privileged: true, allow_host_path: vec!["/srv/data".into()], backoff_default: 0 };
+    let policy = TemplatePolicy {
+        allow_privileged: true,
+        allow_host_path: vec!["/srv/data".into()],
+        backoff_default: 0,
+        folder: None,
+    };
     let mut job = pod(
         json!({"hostNetwork": true, "hostIPC": true, "volumes": [{"name": "h", "hostPath": {"path": "/srv/data/./x/", "type": "Directory"}}]}),
     );
