@@ -143,7 +143,10 @@ fn packing_policies_put_equal_jobs_together_and_spread_puts_them_apart() {
         for name in ["w1", "w2", "w3"] {
             bed.worker(name, offer(4000));
         }
-        (1..=3).for_each(|number| bed.submit(number, spec(1000)));
+        // As much memory for each core as workers have.
+        let mut job = spec(1000);
+        job.resources.memory_bytes = 4 << 30;
+        (1..=3).for_each(|number| bed.submit(number, job.clone()));
         let on: BTreeSet<WorkerKey> = bed.round().into_iter().map(|(_, worker)| worker).collect();
         assert_eq!(on.len(), expected, "{policy:?}");
     }
