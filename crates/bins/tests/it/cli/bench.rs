@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::fleet::programs::until;
 use crate::ongoing::Ongoing;
 
 /// How long anything may take before a test fails.
@@ -62,6 +63,20 @@ impl Gate {
         // It ends with the test too, whatever became of that.
         let (file, folder) = (self.file(), self.0.path().display());
         format!("until [ -e {} ] || [ ! -d {folder} ]; do sleep 0.05; done; {script}", file.display())
+    }
+
+    /// Waits until the script that waits for it stands still: the phase says that this was ordered, not that it is done.
+    pub(super) fn until_script_is_stopped(&self) {
+        let file = self.file().display().to_string();
+        until("the script's stop", || {
+            let processes = std::fs::read_dir("/proc").ok()?.flatten().map(|entry| entry.path());
+            processes.into_iter().find(|process| {
+                let read = |name: &str| std::fs::read(process.join(name)).unwrap_or_default();
+                let command = String::from_utf8_lossy(&read("cmdline")).into_owned();
+                let stat = String::from_utf8_lossy(&read("stat")).into_owned();
+                command.starts_with("sh\0") && command.contains(&file) && stat.contains(") T ")
+            })
+        });
     }
 
     pub(super) fn open(&self) {

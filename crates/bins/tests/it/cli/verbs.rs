@@ -185,6 +185,7 @@ fn r21_suspend_mode_suspend_stops_live_attempts_and_resume_lets_them_go_on() {
     bench.until("nap", |status| status["progress"]["runningSteps"] == 1);
     assert_eq!(bench.orlop(&["flow", "suspend", "nap", "--mode", "suspend"]).code, 0);
     bench.until("nap", |status| status["phase"] == "Suspended");
+    gate.until_script_is_stopped();
     // It would end now.
     gate.open();
     assert_eq!(bench.orlop(&["flow", "watch", "nap", "--timeout", "1500ms"]).code, 8);
