@@ -7,7 +7,7 @@ use super::bench::{plain, reason, secret, skip, texts, with};
 #[tokio::test]
 async fn environment_user_groups_directory_and_host_name_are_as_planned() {
     with("environment_user_groups_directory_and_host_name_are_as_planned", |bench| async move {
-        let script = "echo $A; id -u; id -g; id -G; pwd; hostname; tr '\\t' ' ' < /etc/hosts | grep ^10";
+        let script = "echo $A; id -u; id -g; id -G; pwd; hostname; tr '\\t' ' ' < /etc/hosts | grep ^10.1.2.3";
         let mut plan = bench.plan("env", script);
         plan.main.env = vec![("A".to_owned(), plain("a = b $HOME"))];
         (plan.main.user, plan.main.group, plan.further_groups) = (Some(7), Some(8), vec![9, 10]);
