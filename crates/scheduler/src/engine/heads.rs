@@ -115,10 +115,7 @@ impl Heads {
 
 /// A walk over all heads that wait.
 pub(super) struct Walk {
-    /// How many of the oldest ones are behind it, which need not be looked for.
-    passed: usize,
-    /// Where it is among the others, once these are behind it.
-    after: Option<Age>,
+    after: Bound<Age>,
     /// Those that are held back and still to come, the last one first.
     held: Vec<Head>,
 }
@@ -197,37 +194,30 @@ impl Scheduler {
 
     /// Begins a walk over the heads that wait.
     pub(super) fn walk_heads(&mut self) -> Walk {
-        self.refresh_oldest();
+        self.order_heads();
         let mut held = if self.held_back.is_empty() { Vec::new() } else { self.held_heads() };
         held.reverse();
-        Walk { passed: 0, after: None, held }
+        Walk { after: Bound::Unbounded, held }
     }
 
     /// The next head that waits because it fits nowhere or is held back, the longest waiting first.
     pub(super) fn next_head(&mut self, walk: &mut Walk) -> Option<Head> {
-        let first_held = walk.held.last().map(|head| (head.submitted, head.turn.entry.key.1));
-        let is_next = |(submitted, id, _): Age| first_held.is_none_or(|held| held >= (submitted, id));
-        if let Some(old) = self.heads.oldest.get(walk.passed) {
-            if !is_next(old.age) {
-                return walk.held.pop();
-            }
-            walk.passed += 1;
-            return Some(old.head);
-        }
-        if walk.after.is_none() && self.heads.until.is_some() {
-            self.order_heads();
-            walk.after = self.heads.until;
-        }
-        while let Some(after) = walk.after {
-            let next = self.heads.by_age.range((Bound::Excluded(after), Bound::Unbounded)).next().copied();
-            let Some(age) = next.filter(|age| is_next(*age)) else { break };
-            walk.after = Some(age);
-            let head = self.crowded_head(age.2);
-            if head.is_some() {
-                return head;
+        loop {
+            let next = self.heads.by_age.range((walk.after, Bound::Unbounded)).next().copied();
+            let first_held = walk.held.last().map(|head| (head.submitted, head.turn.entry.key.1));
+            match next {
+                Some((submitted, id, _)) if first_held.is_some_and(|held| held < (submitted, id)) => {
+                    return walk.held.pop();
+                }
+                None => return walk.held.pop(),
+                Some(age) => {
+                    walk.after = Bound::Excluded(age);
+                    if let Some(head) = self.crowded_head(age.2) {
+                        return Some(head);
+                    }
+                }
             }
         }
-        walk.held.pop()
     }
 
     /// Heads of queues that wait because they fit nowhere, and those that are held back, the longest waiting first.

@@ -200,7 +200,7 @@ fn broken(seed: u64) -> Option<Law> {
 }
 
 /// Faults by which somebody starves under siege, and in which world.
-const STARVES: &[(Fault, u64)] = &[(Fault::ForgetEldest, 134), (Fault::SpendSavings, 23)];
+const STARVES: &[(Fault, u64)] = &[(Fault::ForgetEldest, 185), (Fault::SpendSavings, 23)];
 
 /// Whether somebody starves in a random world.
 fn starves(seed: u64) -> bool {
