@@ -73,7 +73,7 @@ pub enum FlowEvent {
         /// Whether the step's retry policy applies.
         retryable: bool,
     },
-    /// What keeps an accepted attempt from running, or that nothing does any more (rule R13).
+    /// What keeps an accepted attempt from running, or that nothing does any more.
     AttemptWaiting {
         /// Whose attempt.
         at: Address,
@@ -213,7 +213,7 @@ pub enum FlowEvent {
         /// Changed or restored.
         on: bool,
     },
-    /// The step or instance succeeded in the flow this one repeats (rule R39). Whoever tells it of an instance has found
+    /// The step or instance succeeded in the flow this one repeats. Whoever tells it of an instance has found
     /// that the list of its fan-out is the same.
     Import {
         /// The step, or one instance.

@@ -1,4 +1,4 @@
-//! Retry from failed (rule R39): which steps and instances of a finished flow run again, and what the others hand over. Owns the choice;
+//! Retry from failed: which steps and instances of a finished flow run again, and what the others hand over. Owns the choice;
 //! the new flow is submitted like any other, with these events first.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -47,7 +47,7 @@ pub fn read(object: &Value, limits: &Limits) -> Result<Reading, Violations> {
 }
 
 /// Reads the flow of an object without asking whether it keeps the rules of this version: one that has begun is not judged
-/// again (rule R23). None where it has not the form of a flow.
+/// again. None where it has not the form of a flow.
 #[must_use]
 pub fn read_unjudged(object: &Value) -> Option<JobFlow> {
     JobFlow::deserialize(bare(object, &mut Vec::new())).ok()

@@ -38,7 +38,7 @@ impl Asked {
         ("AllFailed", Self::AllFailed),
     ];
 
-    /// Whether asking this names the step's failure (rule R2).
+    /// Whether asking this names the step's failure.
     fn names_failure(self) -> bool {
         matches!(self, Self::Failed | Self::Completed | Self::AllFailed)
     }

@@ -30,7 +30,7 @@ pub fn refused(steps: usize, cause: &str, message: &str, now: Time) -> FlowStatu
     }
 }
 
-/// Why a flow that has begun is held by a host that has no plan of it (rule R23).
+/// Why a flow that has begun is held by a host that has no plan of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held<'a> {
     /// Its stored spec is another one now; it goes on once that is restored.

@@ -102,7 +102,7 @@ pub(super) struct Flow {
     pub(super) attempts_ended: u64,
     pub(super) fenced: u64,
     pub(super) conditions: BTreeMap<Text, (ConditionStatus, Time)>,
-    /// What instances hand over whose fan-out has not begun (rule R39), by step and index.
+    /// What instances hand over whose fan-out has not begun, by step and index.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) imports: BTreeMap<u32, BTreeMap<u32, StepOutputs>>,
 }

@@ -1,4 +1,4 @@
-//! What an accepted attempt waits for (rule R13), and what is left of one that was told to end. Owns the clock of attempts:
+//! What an accepted attempt waits for, and what is left of one that was told to end. Owns the clock of attempts:
 //! when their timeouts stand still, and when their timers are due.
 
 use std::time::Duration;

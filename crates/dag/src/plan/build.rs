@@ -292,7 +292,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// What the failure of each step means (rule R2): a dependent that does not name it leaves it untolerated.
+/// What the failure of each step means: a dependent that does not name it leaves it untolerated.
 fn set_failures(steps: &mut [StepPlan], edges: &EdgeList, named: &BTreeSet<(u32, u32)>) {
     let mut unnamed = vec![false; steps.len()];
     for (source, edge) in edges.iter().filter(|(_, edge)| !edge.is_reference()) {

@@ -17,7 +17,7 @@ pub(crate) struct StepPlan {
     pub(crate) manual: bool,
     /// Whether it belongs to `finally`.
     pub(crate) finally: bool,
-    /// What its failure means to others (rule R2).
+    /// What its failure means to others.
     pub(crate) failure: FailureMeaning,
     /// Retries allowed and the delay formula.
     pub(crate) retry: Option<Box<(u32, Backoff)>>,

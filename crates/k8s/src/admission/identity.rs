@@ -1,4 +1,4 @@
-//! Who has decided: the annotations by which people approve Manual steps (rule R20) or confirm that an attempt is gone, and
+//! Who has decided: the annotations by which people approve Manual steps or confirm that an attempt is gone, and
 //! those that say who it was. Owns their names and which of them an update adds or changes; decides nothing.
 
 use orlop_core::spec::flow::GROUP;

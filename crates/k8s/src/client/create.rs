@@ -19,7 +19,7 @@ use crate::convert;
 pub const KEY: &str = "workflow.kube-zen.io/submission-key";
 
 /// Beginnings of annotations that belong to one run and are not handed to the next.
-const OF_ONE_RUN: [&str; 3] = ["approved.", "approval.", "kubectl.kubernetes.io/"];
+const OF_ONE_RUN: [&str; 5] = ["approved.", "approval.", "gone.", "gone-by.", "kubectl.kubernetes.io/"];
 
 /// A flow that is to be created.
 #[derive(Clone, Debug)]

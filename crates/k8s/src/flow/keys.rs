@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use orlop_core::name::short63;
 use orlop_core::spec::flow::GROUP;
 use orlop_core::spec::policy::ConcurrencyPolicy;
 use orlop_core::time::Time;
@@ -52,8 +53,8 @@ impl Known {
     }
 
     /// Whether a Job of a flow is under way, as far as watches have told.
-    fn has_live_job(&self, uid: &str) -> bool {
-        self.cache.jobs(uid).iter().any(|job| observe::conclusion(job).is_none())
+    fn has_live_job(&self, uid: &str, flow: Option<&Value>) -> bool {
+        self.cache.jobs(uid).iter().any(|job| observe::conclusion(job).is_none() && !is_confirmed_gone(job, flow))
     }
 }
 
@@ -92,13 +93,14 @@ impl<A: Api> Controller<A> {
 
     /// Whether a Job or a pod of a flow is live.
     async fn is_live(&self, key: &Key, uid: &str) -> Result<bool, ApiError> {
-        if self.known().has_live_job(uid) {
+        let flow = self.known().cache.flow(key).filter(|flow| gate::uid(flow) == uid);
+        if self.known().has_live_job(uid, flow.as_deref()) {
             return Ok(true);
         }
         let labels = format!("{GROUP}/flow-uid={uid}");
         let list = self.api.send(&Request::list(Kind::Pod, &key.namespace, labels)).await?;
         for pod in list.get("items").and_then(Value::as_array).into_iter().flatten() {
-            if self.runs(pod).await? {
+            if !is_confirmed_gone(pod, flow.as_deref()) && self.runs(pod).await? {
                 return Ok(true);
             }
         }
@@ -128,7 +130,8 @@ impl<A: Api> Controller<A> {
             if known.gate.is_holder(&uid) {
                 continue;
             }
-            for key in keys {
+            // A flow holds one; more are what a later version or a person has written.
+            for key in keys.into_iter().take(1) {
                 let (uid, namespace) = (uid.clone(), namespace.clone());
                 let policy = ConcurrencyPolicy::Forbid;
                 known.gate.hold(&Claim { uid, namespace, key, policy, created_at: Time::EPOCH });
@@ -138,6 +141,14 @@ impl<A: Api> Controller<A> {
         }
         Ok(wake)
     }
+}
+
+/// Whether a person has said of the attempt of a Job or pod that it is gone, as the flow still tells.
+fn is_confirmed_gone(object: &Value, flow: Option<&Value>) -> bool {
+    let Some((step, attempt)) = observe::step_and_attempt(object) else { return false };
+    let annotations = flow.and_then(|flow| flow.pointer("/metadata/annotations"));
+    let gone = annotations.and_then(|all| all.get(format!("gone.{GROUP}/{}", short63(step))));
+    gone.and_then(Value::as_str).and_then(|gone| gone.parse().ok()) == Some(attempt)
 }
 
 /// The flow that an object belongs to, its uid, and the keys that the object says are held.

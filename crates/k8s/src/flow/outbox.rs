@@ -42,7 +42,7 @@ impl<A: Api> Controller<A> {
         }
     }
 
-    /// Events that were lost for want of room.
+    /// Events that were lost: there was no room for them, or the server refused them.
     pub fn lost_events(&self) -> u64 {
         self.outbox.lost.load(Ordering::Relaxed)
     }

@@ -132,7 +132,7 @@ impl<A: Api> Controller<A> {
             memory.tell(&FlowEvent::Tick, self.now());
             let until = now.plus(PASS);
             if self.carry_out(&mut memory, until).await == Carried::Off {
-                return self.forget_flow(key);
+                return self.forget_flow_and_wake(key, wake);
             }
         }
         let was_new = memory.is_new;
@@ -150,13 +150,10 @@ impl<A: Api> Controller<A> {
                 tracing::warn!(flow = %key, "somebody else has written the status; the flow is read again");
                 return Next { again_at: Some(self.now()), wake, failed: true };
             }
-            Wrote::Gone => return self.forget_flow(key),
+            Wrote::Gone => return self.forget_flow_and_wake(key, wake),
         }
         if memory.state.phase().is_terminal() && !memory.dirty {
-            let mut next = self.forget_flow(key);
-            next.wake.append(&mut wake);
-            next.again_at = Some(self.now());
-            return next;
+            return Next { again_at: Some(self.now()), ..self.forget_flow_and_wake(key, wake) };
         }
         let unread = std::mem::take(&mut memory.adopted_an_end) | std::mem::take(&mut memory.read_newer);
         let unread = unread || memory.has_unmade_starts();
@@ -214,7 +211,13 @@ impl<A: Api> Controller<A> {
         self.monitor.note(Note::Failed { class });
     }
 
-    /// A flow is over or gone: nothing is kept of it, and its key is free.
+    fn forget_flow_and_wake(&self, key: &Key, mut wake: Vec<Key>) -> Next {
+        let mut next = self.forget_flow(key);
+        next.wake.append(&mut wake);
+        next
+    }
+
+    /// A flow is over or gone: nothing is kept of it but its concurrency key, while something of it runs.
     fn forget_flow(&self, key: &Key) -> Next {
         self.monitor.note(Note::Forgotten { flow: key });
         let mut known = self.known();

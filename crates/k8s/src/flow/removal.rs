@@ -103,7 +103,7 @@ impl<A: Api> Controller<A> {
             let Some(mut removal) = memory.removals.remove(&unit) else { continue };
             let Some(reference) = step_status(&memory.plan, &memory.state, unit.0).job_ref else { continue };
             removal.looks = removal.looks.saturating_add(1);
-            removal.look_at = match self.left_of(&memory.owner.uid, &reference, &mut removal.since).await {
+            removal.look_at = match self.left_of(&memory.owner.uid, &reference, removal.since).await {
                 Ok(Left::Nothing) => {
                     memory.tell_end(unit, removal.end.unwrap_or_else(|| gone(now)), now);
                     continue;
@@ -125,7 +125,7 @@ impl<A: Api> Controller<A> {
     }
 
     /// What is left of an attempt. While its Job is there, and as long as it may be, nothing is read: a watch tells when it goes.
-    async fn left_of(&self, flow: &str, reference: &ObjectReference, since: &mut Time) -> Result<Left, ApiError> {
+    async fn left_of(&self, flow: &str, reference: &ObjectReference, since: Time) -> Result<Left, ApiError> {
         let now = self.now();
         let job = self.known().cache.job(flow, &reference.name);
         let job = job.filter(|job| text(job, "/metadata/uid") == reference.uid);
@@ -141,8 +141,9 @@ impl<A: Api> Controller<A> {
         let pods = list.get("items").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let mut left = Left::Nothing;
         for pod in pods {
-            *since = asked_to_go(pod).map_or(*since, |asked| asked.min(*since));
-            if now < since.plus(grace(pod)).plus(MARGIN) {
+            // One that was asked to go long ago says nothing of the others.
+            let asked = asked_to_go(pod).map_or(since, |asked| asked.min(since));
+            if now < asked.plus(grace(pod)).plus(MARGIN) {
                 left = Left::Pods;
             } else if !self.is_lost(pod).await? {
                 return Ok(Left::Overdue(described(pod)));

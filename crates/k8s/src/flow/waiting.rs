@@ -1,4 +1,4 @@
-//! Attempts whose Jobs run no pod yet (rules R13 and R29). Owns when pods and events are read, since they are not watched, and
+//! Attempts whose Jobs run no pod yet. Owns when pods and events are read, since they are not watched, and
 //! what the engine is told of them.
 
 use std::time::Duration;
@@ -132,8 +132,17 @@ impl<A: Api> Controller<A> {
         let now = self.now();
         let Some(reference) = step_status(&memory.plan, &memory.state, unit.0).job_ref else { return Ok(()) };
         let active = memory.state.attempt(unit.0) == Some((StepState::Active, unit.1));
-        let job = self.known().cache.job(&memory.owner.uid, &reference.name).filter(|_| active);
-        let Some(job) = job.filter(|job| observe::conclusion(job).is_none() && !has_run(job)) else { return Ok(()) };
+        if !active {
+            return Ok(());
+        }
+        let Some(job) = self.known().cache.job(&memory.owner.uid, &reference.name) else {
+            // The watch has not shown it yet.
+            memory.pods.insert(unit, now.plus(LATER));
+            return Ok(());
+        };
+        if observe::conclusion(&job).is_some() || has_run(&job) {
+            return Ok(());
+        }
         if job.pointer("/spec/suspend").and_then(Value::as_bool) == Some(true) {
             // Its resumption is seen.
             return Ok(());

@@ -155,14 +155,22 @@ pub fn reference(object: &Value) -> ObjectReference {
     }
 }
 
+/// The step or instance, and the attempt, that a Job or a pod says it is of.
+pub(crate) fn step_and_attempt(object: &Value) -> Option<(&str, u32)> {
+    let annotations = object.pointer("/metadata/annotations")?;
+    let annotation = |key: &str| annotations.get(key).and_then(Value::as_str);
+    let step = annotation(INSTANCE).or_else(|| annotation(STEP_NAME))?;
+    let number =
+        object.pointer("/metadata/labels")?.get(ATTEMPT)?.as_str()?.parse().ok().filter(|number| *number > 0)?;
+    Some((step, number))
+}
+
 /// The attempt a Job of a flow is. None for Jobs of no step the plan knows, and for those whose name is not that of what
 /// they say they are.
 #[must_use]
 pub fn attempt(plan: &Plan, meta: &FlowMeta, job: &Value) -> Option<ObservedAttempt> {
-    let annotations = job.pointer("/metadata/annotations");
-    let annotation = |key: &str| annotations.and_then(|all| all.get(key)).and_then(Value::as_str);
-    let at = plan.address_of(annotation(INSTANCE).or_else(|| annotation(STEP_NAME))?)?;
-    let number = job.pointer("/metadata/labels")?.get(ATTEMPT)?.as_str()?.parse().ok().filter(|number| *number > 0)?;
+    let (step, number) = step_and_attempt(job)?;
+    let at = plan.address_of(step)?;
     let subject = orlop_dag::attempt::Subject { plan, meta, at, attempt: number };
     let reference = ObjectReference { api_version: "batch/v1".to_owned(), kind: "Job".to_owned(), ..reference(job) };
     (reference.name == subject.job_name(job)).then_some(ObservedAttempt { at, attempt: number, reference })

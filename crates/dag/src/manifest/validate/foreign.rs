@@ -1,4 +1,4 @@
-//! Placeholders of other products, which stay as they are here (rule R27): a warning where a text holds one, because who brings
+//! Placeholders of other products, which stay as they are here: a warning where a text holds one, because who brings
 //! a workflow along means it to be filled. Owns what they look like; changes no text.
 
 use super::context::{At, Context};

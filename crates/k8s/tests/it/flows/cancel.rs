@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use orlop_core::time::Time;
 use orlop_k8s::api::Client;
-use orlop_k8s::client::FlowClient;
+use orlop_k8s::client::{FlowClient, Repeat};
 use serde_json::{Value, json};
 
 use super::bed::{Bed, step};
@@ -130,6 +130,29 @@ async fn an_attempt_whose_job_somebody_deletes_is_over_when_its_last_pod_is_gone
     edit(&mut bed, "etl", json!({"spec": {"stop": "Terminate"}})).await;
     wait(&mut bed, 20).await;
     assert_eq!(bed.status("etl")["phase"], "Failed");
+}
+
+#[tokio::test]
+async fn a_key_is_free_once_a_person_says_that_the_last_attempt_of_its_flow_is_gone() {
+    let mut bed = Bed::new();
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}});
+    bed.server.create("", "nodes", "", &node).expect("a node");
+    let mut a = step("a", &[], json!({"fake/run-seconds": "inf", "fake/term-seconds": "inf"}));
+    a["timeoutSeconds"] = json!(5);
+    let policy = json!({"concurrencyKey": "nightly", "concurrencyPolicy": "Forbid"});
+    bed.submit("old", json!({"steps": [a], "executionPolicy": policy}));
+    wait(&mut bed, 3).await;
+    bed.submit("new", keyed("Forbid"));
+    wait(&mut bed, 130).await;
+    assert_eq!(bed.status("new")["phase"], "Pending", "the pod of the other may still write");
+    let flows = FlowClient::new(Client::new(bed.server.client_named("ann")), "default");
+    flows.confirm_gone("old", "a", ("ann", None)).await.expect("it is blocked");
+    wait(&mut bed, 90).await;
+    assert_eq!(bed.status("old")["phase"], "Failed", "{}", bed.status("old"));
+    assert_eq!(bed.status("new")["phase"], "Running", "{}", bed.status("new"));
+    // What is said of one run is not handed to the next.
+    let again = flows.repeat("old", Repeat { key: "k".to_owned(), ..Repeat::default() }).await.expect("it is taken");
+    assert!(again.metadata.annotations.keys().all(|key| !key.starts_with("gone")), "{again:?}");
 }
 
 /// A request of an administrator about a node.

@@ -260,7 +260,7 @@ async fn a_crash_at_any_write_to_a_real_server_changes_nothing_and_creates_nothi
     let mut plans = Vec::new();
     for at in 0..writes {
         plans.push((at, What::LoseAnswer, 0));
-        for behind in [0, 1, 4, 1_000] {
+        for behind in [0, 1, 2, 4, 16, 64, 1_000] {
             plans.extend([(at, What::DieBefore, behind), (at, What::DieAfter, behind)]);
         }
     }
