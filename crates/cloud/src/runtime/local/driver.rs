@@ -34,6 +34,8 @@ pub(super) struct Driver<R: ?Sized> {
     pub(super) commands: mpsc::UnboundedReceiver<Command>,
     orders: watch::Sender<Orders>,
     running: BTreeSet<u32>,
+    /// Pods that an earlier host started and that were not seen to run yet.
+    adopted: BTreeSet<u32>,
     lives: JoinSet<Ended>,
     started: (mpsc::UnboundedSender<Started>, mpsc::UnboundedReceiver<Started>),
 }
@@ -68,6 +70,7 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
         }
         let frozen = known.control.pauses.is_paused();
         Self {
+            adopted: known.pods.iter().map(|intent| intent.record.number).collect(),
             attempt,
             control: known.control,
             pods: known.pods.into_iter().map(|intent| (intent.record.number, intent)).collect(),
@@ -223,11 +226,13 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
 
     async fn has_started(&mut self, number: u32, handle: PodHandle) {
         self.running.insert(number);
-        if self.orders.borrow().frozen {
-            // The pod's own task does the same and insists; this is for an order that came between its two looks.
-            if let Err(error) = self.set_frozen(number, true).await {
-                tracing::warn!(pod = %self.attempt.pod_key(number), error = error.chain(), "suspending a pod failed");
-            }
+        let frozen = self.orders.borrow().frozen;
+        // The pod's own task does the same and insists; this is for an order that came between its two looks. A pod of an
+        // earlier host may stand still, and the order to let it go may have come before it was seen to run.
+        let orders = frozen | self.adopted.remove(&number);
+        if orders && let Err(error) = self.set_frozen(number, frozen).await {
+            let pod = self.attempt.pod_key(number);
+            tracing::warn!(%pod, frozen, error = error.chain(), "suspending a pod, or letting it go on, failed");
         }
         if !self.accepted {
             self.accept(Some(handle)).await;

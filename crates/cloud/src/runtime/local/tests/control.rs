@@ -149,6 +149,21 @@ async fn r21_the_deadline_stands_still_while_suspended_also_across_hosts() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_suspended_pod_goes_on_where_the_next_host_is_told_so_before_it_has_seen_it() {
+    let bench = Bench::new();
+    let wanted = spec("s", json!({"command": ["run"]}));
+    let first = bench.open();
+    first.start(wanted.clone()).await.unwrap();
+    first.suspend(&key("s")).await.unwrap();
+    drop(first);
+    let next = bench.open();
+    next.adopt(wanted).await.unwrap();
+    next.resume(&key("s")).await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    assert!(!bench.fake.world().pods[&pod(0)].frozen);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_attempt_that_cannot_be_suspended_keeps_its_clock_and_its_pods() {
     let bench = Bench::new();
     let substrate = bench.open();
