@@ -124,8 +124,8 @@ async fn main() -> Result<()> {
         ("fetch", (|_| Ok("2026".to_owned())) as Work),
         ("clean", |_| Ok(String::new())),
         ("load", |spec| {
-            let told = &spec.template["spec"]["template"]["spec"]["containers"][0]["command"][2];
-            println!("load is told: {}", told.as_str().unwrap_or_default().trim());
+            let year = &spec.template["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"];
+            println!("load gets the year {}", year.as_str().unwrap_or_default());
             Ok(String::new())
         }),
     ]);

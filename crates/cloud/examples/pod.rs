@@ -85,7 +85,7 @@ fn plan(directory: PathBuf, command: &[String]) -> PodPlan {
     }
 }
 
-/// Prints what a program gets from whoever starts it, as JSON.
+/// Prints what a program gets from its parent, as JSON.
 fn state() -> ExitCode {
     let read = |name: &str| std::fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default();
     let status = read("status");

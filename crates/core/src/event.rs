@@ -213,7 +213,7 @@ pub enum FlowEvent {
         /// Changed or restored.
         on: bool,
     },
-    /// The step or instance succeeded in the flow this one repeats. Whoever tells it of an instance has found
+    /// The step or instance succeeded in the flow this one repeats. Of an instance, the caller has found
     /// that the list of its fan-out is the same.
     Import {
         /// The step, or one instance.

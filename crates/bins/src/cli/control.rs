@@ -36,15 +36,13 @@ pub(super) struct DecideArgs {
 
 /// A confirmation that an attempt is gone.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Refused unless the flow shows the condition CancelBlocked for the step: its attempt was told to end
-longer ago than it may take, and what is left of it cannot be reached. Make sure that it cannot run any
-more; a retry, `finally` and whoever waits for the flow's concurrency key go on then.
+#[command(after_help = "Refused unless the flow shows the condition CancelBlocked for the step: its attempt was
+cancelled longer ago than its grace period, and its pod cannot be reached. Make sure that it cannot run any
+more; a retry, `finally` and the next flow with the same concurrency key start then.
 
 Examples:
   orlop flow confirm-gone etl load --target kube --reason \"node n7 was powered off\"
-  orlop flow confirm-gone etl load --item 3 --target kube    one instance of a fan-out"
-)]
+  orlop flow confirm-gone etl load --item 3 --target kube    one instance of a fan-out")]
 pub(super) struct ConfirmGoneArgs {
     /// Name of the run
     pub name: String,

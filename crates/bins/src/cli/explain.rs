@@ -1,4 +1,4 @@
-//! `orlop flow explain`: why steps stand where they stand. Owns which steps are told of; the engine knows the reasons.
+//! `orlop flow explain`: why steps stand where they stand. Owns which steps are explained; the engine knows the reasons.
 
 use clap::Args;
 use orlop_core::attempt::Address;
@@ -50,22 +50,22 @@ pub(super) async fn explain(args: ExplainArgs) -> Result<Exit, Failure> {
 /// When there is no such step.
 pub(super) fn answer(plan: &Plan, state: &State, args: &ExplainArgs) -> Result<Exit, Failure> {
     let explanations = match &args.step {
-        Some(name) => vec![one(plan, state, (&args.name, name))?],
+        Some(name) => vec![one(plan, state, &args.name, name)?],
         None => unfinished(plan, state),
     };
     let text = match args.output {
-        Format::Name => explanations.iter().map(|told| format!("{}\n", told.name)).collect(),
+        Format::Name => explanations.iter().map(|explanation| format!("{}\n", explanation.name)).collect(),
         Format::Table if explanations.is_empty() => "every step has succeeded\n".to_owned(),
-        Format::Table => explanations.iter().map(|told| format!("{told}\n")).collect(),
+        Format::Table => explanations.iter().map(|explanation| format!("{explanation}\n")).collect(),
         format => output::serialized(&explanations, format)?,
     };
     output::print(&text)?;
     Ok(Exit::Done)
 }
 
-fn one(plan: &Plan, state: &State, (run, name): (&str, &str)) -> Result<Explanation, Failure> {
-    let told = plan.address_of(name).and_then(|at| why(plan, state, at));
-    told.ok_or_else(|| {
+fn one(plan: &Plan, state: &State, run: &str, name: &str) -> Result<Explanation, Failure> {
+    let explanation = plan.address_of(name).and_then(|at| why(plan, state, at));
+    explanation.ok_or_else(|| {
         let message = format!("the flow {run} has no step or instance {name}; see `orlop flow get {run}`");
         Failure::new(Exit::NotFound, message)
     })
@@ -74,6 +74,6 @@ fn one(plan: &Plan, state: &State, (run, name): (&str, &str)) -> Result<Explanat
 fn unfinished(plan: &Plan, state: &State) -> Vec<Explanation> {
     let steps = u32::try_from(plan.len()).unwrap_or(u32::MAX);
     let mut explainer = Explainer::new(plan, state);
-    let told = (0..steps).filter_map(|step| explainer.explain(Address::step(step)));
-    told.filter(|told| told.phase != StepPhase::Succeeded).collect()
+    let explanations = (0..steps).filter_map(|step| explainer.explain(Address::step(step)));
+    explanations.filter(|explanation| explanation.phase != StepPhase::Succeeded).collect()
 }

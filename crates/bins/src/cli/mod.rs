@@ -187,7 +187,7 @@ fn usage_of(error: clap::Error) -> clap::Error {
     fn bare(command: clap::Command) -> clap::Command {
         command.mut_args(|arg| arg.env(None::<&'static str>)).mut_subcommands(bare)
     }
-    // Pages of help tell of the environment.
+    // Help shows the values of the environment.
     let is_help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand || !error.use_stderr();
     match bare(commands()).try_get_matches() {
         _ if is_help => error,
@@ -209,7 +209,7 @@ fn commands() -> clap::Command {
 
 fn telemetry() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("ORLOP_LOG")
-        // What a client of Kubernetes could not do is told by the verb; who waits for an image is told so.
+        // A verb reports what the client of Kubernetes could not do; that an image is pulled is shown.
         .unwrap_or_else(|_| {
             tracing_subscriber::EnvFilter::new("warn,kube_client=off,orlop_cloud::runtime::docker::image=info")
         });

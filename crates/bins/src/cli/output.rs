@@ -40,7 +40,7 @@ pub(super) fn screen(text: &str) -> Result<(), Failure> {
     if raw(b"\x1b[2J\x1b[H")? { print(text) } else { Ok(()) }
 }
 
-/// The same for standard error, above what is drawn there. Trouble with it has nowhere to be told.
+/// The same for standard error, above what is drawn there. An error of it has nowhere to be shown.
 pub(super) fn tell(text: &str) {
     drop(above(|| put(&mut io::stderr().lock(), text)));
 }

@@ -96,7 +96,7 @@ fn directory(path: &Path) -> Result<PathBuf, Failure> {
 fn folder(manifest: &Path) -> Result<PathBuf, Failure> {
     let parent = manifest.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let written = absolute(parent)?;
-    // One that is not there is told when the manifest is read.
+    // A missing file is reported when the manifest is read.
     Ok(std::fs::canonicalize(&written).unwrap_or(written))
 }
 

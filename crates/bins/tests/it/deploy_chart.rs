@@ -151,6 +151,7 @@ fn s6_rules_of_controllers_are_made_in_no_other_way_than_by_the_list_of_them() {
                 by_list += 1;
                 above.ends_with("Values.controllers }}") && above.starts_with("{{- range")
             }
+            line if line.contains("orlop.rules.nodes") => above == "{{- if eq . \"jobflow\" }}",
             line if line.contains("orlop.rules.secrets") => above.contains("(has \"jobflow\" "),
             line if line.contains("orlop.rules.hardware") => {
                 above.contains("hardware.nodeAccess") && above.contains("(has \"performer\" .Values.controllers)")

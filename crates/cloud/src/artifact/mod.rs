@@ -94,7 +94,7 @@ impl CasStore {
         self.run(move |files, _| files.take_over(&other, &reference)).await
     }
 
-    /// Where the stored bytes of a location are, or are put by whoever fetches them; the folder around them is made.
+    /// Where the stored bytes of a location are, or where a download puts them; the folder around them is made.
     ///
     /// # Errors
     /// Invalid when the location is none of a store; as of the disk.

@@ -1,5 +1,5 @@
 //! The state in which a program starts: what a supervisor sets for itself reaches nothing that it starts. Owns the signals, the group
-//! or session, and the descriptors of a child; limits, user and environment are given on purpose, by whoever starts it.
+//! or session, and the descriptors of a child; limits, user and environment are given on purpose, by the caller.
 
 use std::fs;
 use std::io;

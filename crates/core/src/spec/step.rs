@@ -27,7 +27,7 @@ pub struct Step {
     /// Steps that must be satisfied first, all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dependencies: Vec<String>,
-    /// The same as a boolean expression over steps and what became of them (rule R35). Naming `<step>.Failed`, `.Completed`
+    /// The same as a boolean expression over steps and what became of them. Naming `<step>.Failed`, `.Completed`
     /// or `.AllFailed` keeps that failure from halting the flow; `<step>` stays unsatisfied by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depends: Option<String>,

@@ -9,8 +9,10 @@ use orlop_core::spec::step::Step;
 use crate::params::{Document, OutputSource, Path, QueryError, output_source};
 use crate::plan::Plan;
 
-/// The reason of outputs that cannot be recorded.
+/// The reason of outputs that are too long.
 const TOO_LARGE: &str = "OutputTooLarge";
+/// The reason of outputs that are no text.
+const INVALID: &str = "OutputInvalid";
 
 /// The event of an attempt's end. `cancelling` says that the engine has asked for it: only then a cancelled attempt is
 /// what was asked for, else somebody else ended it.
@@ -69,18 +71,19 @@ fn outputs(step: &Step, end: &AttemptEnd, document: &Document, result: &mut Atte
         let name = &output.name;
         let value = match output_source(output) {
             Ok(OutputSource::Path(path)) => match document.query(&path) {
-                Ok(text) if text.len() > OUTPUT_VALUE_MAX => Err(too_large(name)),
+                Ok(text) if text.len() > OUTPUT_VALUE_MAX => Err((TOO_LARGE, too_large(name))),
                 Ok(text) => Ok(Some(text)),
                 Err(QueryError::Missing) => Ok(None),
-                Err(error) => Err(format!("output `{name}` cannot be recorded: {error}")),
+                Err(error) => Err((INVALID, format!("output `{name}` cannot be recorded: {error}"))),
             },
             Ok(OutputSource::File(_)) => match end.files.iter().find(|file| file.name == *name) {
                 None => Ok(None),
                 Some(file) => match &file.content {
                     Ok(text) => Ok(Some(text.clone())),
-                    Err(FileTrouble::TooLarge) => Err(too_large(name)),
+                    Err(FileTrouble::TooLarge) => Err((TOO_LARGE, too_large(name))),
                     Err(FileTrouble::NotText) => {
-                        Err(format!("the file of output `{name}` is not UTF-8 text; give it as an artifact"))
+                        let message = format!("the file of output `{name}` is not UTF-8 text; give it as an artifact");
+                        Err((INVALID, message))
                     }
                 },
             },
@@ -92,8 +95,8 @@ fn outputs(step: &Step, end: &AttemptEnd, document: &Document, result: &mut Atte
                 result.outputs.insert(name.clone(), text);
             }
             Ok(None) => {}
-            Err(message) => {
-                result.trouble.get_or_insert((TOO_LARGE.to_owned(), message));
+            Err((reason, message)) => {
+                result.trouble.get_or_insert((reason.to_owned(), message));
             }
         }
     }
@@ -166,9 +169,10 @@ mod tests {
     fn r30_a_missing_file_is_absent_and_a_bad_one_is_trouble() {
         let result = given(end(EndResult::Succeeded, vec![]));
         assert!(!result.outputs.contains_key("file") && result.trouble.is_none());
-        for trouble in [FileTrouble::TooLarge, FileTrouble::NotText] {
+        for (trouble, expected) in [(FileTrouble::TooLarge, "OutputTooLarge"), (FileTrouble::NotText, "OutputInvalid")]
+        {
             let (reason, message) = given(end(EndResult::Succeeded, file(Err(trouble)))).trouble.unwrap();
-            assert_eq!(reason, "OutputTooLarge");
+            assert_eq!(reason, expected);
             assert!(message.contains("`file`"), "{message}");
         }
     }

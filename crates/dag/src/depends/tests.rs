@@ -1,4 +1,4 @@
-//! Tests of R35: the grammar, what each suffix asks, named failures, refusals and limits.
+//! Tests of joins: the grammar, what each suffix asks, named failures, refusals and limits.
 
 use super::{Depends, MAX_LEVELS, MAX_SOURCE, SettledView, compile};
 use crate::when::{SourceError, Steps};

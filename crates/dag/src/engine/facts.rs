@@ -140,7 +140,7 @@ fn halted_unit<'a>(state: &'a State, at: Address, cause: &'a str) -> Effective<'
     }
 }
 
-/// Failures that are told of.
+/// The most failures that are listed.
 const FAILURES: usize = 20;
 
 /// A fact of the flow as a text. Those that are known in `finally` only are empty before.
@@ -176,14 +176,14 @@ fn failures(plan: &Plan, state: &State) -> serde_json::Value {
     });
     let failed =
         units.filter_map(|at| Some((at, state.node(at).filter(|node| node.failed() && !node.was_cancelled())?)));
-    let told = failed.take(FAILURES).map(|(at, node)| {
+    let listed = failed.take(FAILURES).map(|(at, node)| {
         serde_json::json!({
             "step": plan.instance_name(at),
             "reason": node.reason.as_deref().unwrap_or_default(),
             "message": node.message.as_deref().unwrap_or_default(),
         })
     });
-    told.collect()
+    listed.collect()
 }
 
 /// A run as the condition of one unit sees it.

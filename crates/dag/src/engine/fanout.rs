@@ -71,8 +71,7 @@ impl Call<'_> {
     fn settle_imported(&mut self, step: u32) {
         for (item, outputs) in self.state.flow.imports.remove(&step).unwrap_or_default() {
             let at = Address::instance(step, item);
-            let Some(node) = self.state.node_mut(at) else { continue };
-            node.outputs = (!outputs.is_empty()).then(|| Box::new(outputs));
+            self.import_outputs(at, outputs);
             self.settle(at, StepOutcome::Succeeded, Some(reason::REUSED.into()), None);
             self.state.index.unqueue(self.plan, at);
         }

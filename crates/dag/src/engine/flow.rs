@@ -155,9 +155,7 @@ impl Call<'_> {
         if !waiting {
             return;
         }
-        if let Some(node) = self.state.node_mut(at) {
-            node.outputs = (!outputs.is_empty()).then(|| Box::new(outputs.clone()));
-        }
+        self.import_outputs(at, outputs.clone());
         self.settle(at, StepOutcome::Succeeded, Some(reason::REUSED.into()), None);
     }
 

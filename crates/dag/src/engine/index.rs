@@ -197,8 +197,8 @@ impl Index {
 
     /// Notes a failure that is tolerated (rule R2); what a halt cut off is none, and of a fan-out its instances tell.
     pub(super) fn note_failure(&mut self, plan: &Plan, at: Address, node: &Node) {
-        let told = at.item.is_none() && self.groups.contains_key(&at.step.0);
-        if node.failed() && !told && !node.was_cancelled() && plan.failure(at.step).tolerated {
+        let by_instances = at.item.is_none() && self.groups.contains_key(&at.step.0);
+        if node.failed() && !by_instances && !node.was_cancelled() && plan.failure(at.step).tolerated {
             self.tolerated.insert(at.step.0);
         }
     }

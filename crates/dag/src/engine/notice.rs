@@ -73,7 +73,7 @@ impl Call<'_> {
 
     pub(super) fn notice_cancel_blocked(&mut self, at: Address, left: &str) {
         let message = format!(
-            "{left} is not gone though it was told to end; nothing that comes after it starts. If it cannot run any more: \
+            "{left} is still there after the cancellation; nothing that comes after it starts. If it cannot run any more: \
              orlop flow confirm-gone"
         );
         self.notice(true, "CancelBlocked", message, Some(at));

@@ -77,6 +77,16 @@ impl Call<'_> {
         }
     }
 
+    /// Takes over what a step or instance gave in the flow that this one repeats. The arrays of a whole fan-out repeat what its
+    /// instances gave, and do not count.
+    pub(super) fn import_outputs(&mut self, at: Address, outputs: StepOutputs) {
+        let is_fan_out = at.item.is_none() && self.plan.get(at.step.0).is_some_and(|step| step.fan_out.is_some());
+        let bytes = if is_fan_out { 0 } else { bytes_of(&outputs) };
+        let Some(node) = self.state.node_mut(at) else { return };
+        node.outputs = (!outputs.is_empty()).then(|| Box::new(outputs));
+        self.state.flow.output_bytes = self.state.flow.output_bytes.saturating_add(bytes);
+    }
+
     /// What a failed attempt gave does not count once the step is tried again.
     pub(super) fn forget_outputs(&mut self, outputs: Option<&StepOutputs>) {
         let bytes = outputs.map_or(0, bytes_of);
@@ -114,7 +124,7 @@ impl Call<'_> {
 }
 
 /// Bytes of recorded values.
-fn bytes_of(outputs: &StepOutputs) -> u64 {
+pub(super) fn bytes_of(outputs: &StepOutputs) -> u64 {
     sizes(outputs).map(|(_, bytes)| bytes).sum()
 }
 

@@ -82,12 +82,12 @@ pub(super) fn read_again(text: &str) -> (Option<Time>, &str) {
 /// of a halt (`BackoffLimitExceeded`), so the reason alone does not tell.
 pub(super) const CANCELLED: &str = "its attempt was cancelled";
 
-/// What is said of an attempt that was told to end.
-const ENDS: &str = "the attempt was told to end";
+/// The message of an attempt that is being cancelled.
+const ENDS: &str = "the attempt is being cancelled";
 /// The same where it should be gone by now, before what is left of it.
-const LEFT: &str = "the attempt was told to end and is not gone: ";
+const LEFT: &str = "the attempt was cancelled but is not gone: ";
 
-/// What is to be said about an attempt that was told to end.
+/// The message of an attempt that is being cancelled, with what is left of it once it should be gone.
 pub(super) fn ends(left: Option<&str>) -> String {
     left.map_or_else(|| ENDS.to_owned(), |left| format!("{LEFT}{left}"))
 }
@@ -97,7 +97,7 @@ pub(super) fn read_left(text: &str) -> Option<&str> {
     text.strip_prefix(LEFT)
 }
 
-/// What is left of a step's attempt that was told to end and should be gone; none of any other step.
+/// What is left of a step's cancelled attempt that should be gone; none of any other step.
 #[must_use]
 pub fn left_of(step: &StepStatus) -> Option<&str> {
     let cancelling = step.phase == StepPhase::Running && step.reason == super::reason::CANCELLING;

@@ -372,7 +372,7 @@ impl State {
         &self.flow.meta
     }
 
-    /// The latest time that the engine was told.
+    /// The latest time that the engine was given.
     #[must_use]
     pub const fn now(&self) -> Time {
         self.flow.now

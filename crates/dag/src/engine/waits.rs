@@ -1,4 +1,4 @@
-//! What an accepted attempt waits for, and what is left of one that was told to end. Owns the clock of attempts:
+//! What an accepted attempt waits for, and what is left of a cancelled one. Owns the clock of attempts:
 //! when their timeouts stand still, and when their timers are due.
 
 use std::time::Duration;
@@ -65,7 +65,7 @@ impl Node {
 }
 
 impl State {
-    /// Whether an attempt that was told to end should be gone by now, and is not.
+    /// Whether a cancelled attempt should be gone by now, and is not.
     #[must_use]
     pub fn is_cancel_blocked(&self, at: Address) -> bool {
         self.index.blocked.contains(&at)
@@ -107,13 +107,14 @@ impl Call<'_> {
         }
     }
 
-    /// The substrate tells what keeps an attempt from running (row S21).
+    /// The substrate reports what keeps an attempt from running.
     pub(super) fn waiting(&mut self, at: Address, event: &FlowEvent) {
         let FlowEvent::AttemptWaiting { on, reason, message, since, .. } = event else { return };
         let Some(node) = self.state.node(at) else { return };
         let since = (*since).max(node.started.unwrap_or(self.now)).min(self.now);
-        let told = |on: &WaitsOn| Waits { on: *on, reason: reason.clone(), message: cut_message(message), since };
-        let waits = on.as_ref().map(told);
+        let with_reason =
+            |on: &WaitsOn| Waits { on: *on, reason: reason.clone(), message: cut_message(message), since };
+        let waits = on.as_ref().map(with_reason);
         if node.waits.as_deref() == waits.as_ref() {
             return;
         }
@@ -147,7 +148,7 @@ impl Call<'_> {
         self.begin_cancel(at, cause.into());
     }
 
-    /// An attempt that was told to end should be gone by now.
+    /// A cancelled attempt should be gone by now.
     pub(super) fn cancel_blocked(&mut self, at: Address, left: &str) {
         let Some(node) = self.state.node_mut(at).filter(|node| node.left.as_deref() != Some(left)) else { return };
         let first = node.left.is_none();

@@ -194,13 +194,13 @@ fn end(at: Address, attempt: u32, arg: u8, now: Time) -> FlowEvent {
         }
         12 => FlowEvent::AttemptGone { at, attempt, ended_at },
         13 => FlowEvent::AttemptLost { at, attempt, message, ended_at },
-        14 => trouble(at, attempt, arg >> 4, ended_at),
+        14 => waiting(at, attempt, arg >> 4, ended_at),
         _ => FlowEvent::CancelConfirmed { at, attempt, ended_at },
     }
 }
 
-/// What is told of an attempt that does not get on.
-fn trouble(at: Address, attempt: u32, kind: u8, since: Time) -> FlowEvent {
+/// Why an attempt does not run.
+fn waiting(at: Address, attempt: u32, kind: u8, since: Time) -> FlowEvent {
     let waits = |on, reason: &str| {
         let (reason, message) = (reason.to_owned(), String::new());
         FlowEvent::AttemptWaiting { at, attempt, on, reason, message, since }

@@ -63,7 +63,8 @@ impl<A: Api> FlowClient<A> {
         &self,
         name: &str,
         step: &str,
-        (by, reason): (&str, Option<&str>),
+        by: &str,
+        reason: Option<&str>,
     ) -> Result<(), ClientError> {
         let object = self.object(name).await?;
         let flow = self.read(&object).await?;
@@ -73,7 +74,7 @@ impl<A: Api> FlowClient<A> {
         };
         if left_of(record).is_none() {
             return Err(ClientError::Conflict(format!(
-                "the cancellation of step `{step}` of flow `{name}` is not blocked: it is {}, and the cluster tells when its \
+                "the cancellation of step `{step}` of flow `{name}` is not blocked: it is {}, and the cluster reports when its \
                  attempt is gone",
                 record.phase
             )));

@@ -172,6 +172,7 @@ fn every_enum_lists_all_values() {
     .spec.steps[].retryPolicy.backoff.type ["Exponential","Linear","Fixed",""]
     .spec.steps[].template.apiVersion ["batch/v1"]
     .spec.steps[].template.kind ["Job"]
+    .spec.steps[].inputs.parameters[].valueFrom.flow ["outcome","failures","duration","name","url"]
     .spec.steps[].outputs.artifacts[].archive.format ["tar","zip"]
     .spec.steps[].outputs.artifacts[].archive.compression ["none","gzip"]
     .spec.steps[].rerun ["IfNeeded","Always"]

@@ -13,6 +13,7 @@ use orlop_dag::engine::step_status;
 use serde_json::{Value, json};
 
 use super::memory::{Memory, Unit};
+use super::obstacle::since;
 use super::start::Outcome;
 use super::{Controller, Note, removal, text};
 use crate::api::{Api, ApiError, Kind, Request};
@@ -75,6 +76,12 @@ impl<A: Api> Controller<A> {
                 // No watch tells again what was read.
                 memory.adopted_an_end |= ended;
             }
+            Outcome::Resumed => {
+                memory.done(&key);
+                if let FlowEffect::ResumeAttempt { at, attempt, .. } = effect {
+                    memory.watch_first_pod((at, attempt), now, now);
+                }
+            }
             Outcome::Again(at) => {
                 memory.put_off(&key);
                 memory.later.push((at, effect));
@@ -105,7 +112,7 @@ impl<A: Api> Controller<A> {
                 memory.tell(&event, now);
                 if let FlowEvent::AttemptAccepted { at, attempt, .. } = event {
                     memory.unnamed.insert((at, attempt));
-                    memory.watch_first_pod((at, attempt), &job, now);
+                    memory.watch_first_pod((at, attempt), since(&job).unwrap_or(now), now);
                     memory.not_short((at, attempt));
                 }
                 // A Job that was adopted may have ended long ago, and no watch tells again what is known.
@@ -258,7 +265,8 @@ impl<A: Api> Controller<A> {
         match self.api.send(&Request::patch(Kind::Job, &memory.owner.namespace, &reference.name, patch)).await {
             Ok(job) => {
                 self.job_seen(&job);
-                Outcome::Looked(observe::conclusion(&job).is_some())
+                let ended = observe::conclusion(&job).is_some();
+                if on || ended { Outcome::Looked(ended) } else { Outcome::Resumed }
             }
             Err(error) if error.class().is_retryable() => self.again(memory, key, &error),
             Err(error) => {

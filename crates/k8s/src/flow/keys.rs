@@ -52,7 +52,7 @@ impl Known {
         self.cache.key(uid).or_else(outlived).map_or_else(|| uid.to_owned(), |key| key.name)
     }
 
-    /// Whether a Job of a flow is under way, as far as watches have told.
+    /// Whether a Job of a flow is under way, as far as the watches show.
     fn has_live_job(&self, uid: &str, flow: Option<&Value>) -> bool {
         self.cache.jobs(uid).iter().any(|job| observe::conclusion(job).is_none() && !is_confirmed_gone(job, flow))
     }
@@ -143,7 +143,7 @@ impl<A: Api> Controller<A> {
     }
 }
 
-/// Whether a person has said of the attempt of a Job or pod that it is gone, as the flow still tells.
+/// Whether a person has confirmed that the attempt of a Job or pod is gone, by an annotation of the flow.
 fn is_confirmed_gone(object: &Value, flow: Option<&Value>) -> bool {
     let Some((step, attempt)) = observe::step_and_attempt(object) else { return false };
     let annotations = flow.and_then(|flow| flow.pointer("/metadata/annotations"));

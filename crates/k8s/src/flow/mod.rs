@@ -182,7 +182,7 @@ impl<A: Api> Controller<A> {
 
     /// The same, whose events go to the server by a way of their own, at its pace: they take nothing from what must be done.
     #[must_use]
-    pub fn telling_through(self, api: A) -> Self {
+    pub fn with_event_api(self, api: A) -> Self {
         Self { events: Some(api), ..self }
     }
 

@@ -1,5 +1,5 @@
 //! Why an attempt does not run yet, in the words of the cluster: from its pods, or from events about them and its Job. Owns
-//! which of these words is told; reads nothing.
+//! which of these words is shown; reads nothing.
 
 use orlop_core::time::Time;
 use serde_json::Value;
@@ -44,12 +44,12 @@ fn of_scheduling(pod: &Value) -> Option<Obstacle> {
 /// What the newest warning among events says.
 pub(super) fn of_events(events: &[Value]) -> Option<Obstacle> {
     let warnings = events.iter().filter(|event| text(event, "/type") == "Warning");
-    let newest = warnings.max_by_key(|event| told_at(event))?;
+    let newest = warnings.max_by_key(|event| last_seen(event))?;
     Some(Obstacle { reason: text(newest, "/reason"), message: text(newest, "/note") })
 }
 
-/// When an event was told last: of its series, else by the time that its reporter gives.
-fn told_at(event: &Value) -> Option<Time> {
+/// When an event was reported last: of its series, else by the time that its reporter gives.
+fn last_seen(event: &Value) -> Option<Time> {
     ["/series/lastObservedTime", "/deprecatedLastTimestamp", "/eventTime", "/metadata/creationTimestamp"]
         .into_iter()
         .find_map(|path| text(event, path).parse().ok())

@@ -78,7 +78,7 @@ impl<A: Api> Controller<A> {
         let now = self.now();
         let begun = status.as_ref().filter(|status| status.start_time.is_some());
         let hash = convert::spec_hash(&object);
-        let (flow, plan) = match self.planned_or_shown(&object, (begun, &hash), now) {
+        let (flow, plan) = match self.planned_or_shown(&object, begun, &hash, now) {
             Ok(planned) => planned,
             Err(status) => return Ok(Opened::Status(object, status)),
         };
@@ -133,7 +133,8 @@ impl<A: Api> Controller<A> {
     fn planned_or_shown(
         &self,
         object: &Value,
-        (begun, hash): (Option<&FlowStatus>, &str),
+        begun: Option<&FlowStatus>,
+        hash: &str,
         now: Time,
     ) -> Result<(JobFlow, Plan), Box<FlowStatus>> {
         if let Some(status) = begun.filter(|status| status.spec_hash.as_ref().is_some_and(|known| known != hash)) {

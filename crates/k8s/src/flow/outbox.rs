@@ -1,4 +1,4 @@
-//! Events on their way to the server. Owns their queue, which holds no pass back: what does not fit is lost, and counted.
+//! Events on their way to the server. Owns their queue, which holds no pass back: what does not fit is lost, and the log says so.
 
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,7 +30,7 @@ impl Default for Outbox {
 }
 
 impl<A: Api> Controller<A> {
-    /// People are told something when its turn comes; it may be lost.
+    /// Queues an event; it may be lost.
     pub(super) fn post(&self, event: Value) {
         let mut into = self.outbox.into.lock().unwrap_or_else(PoisonError::into_inner);
         if into.try_send(event).is_err() {
@@ -40,11 +40,6 @@ impl<A: Api> Controller<A> {
                 tracing::warn!(lost, "more events wait than may; the newest are lost");
             }
         }
-    }
-
-    /// Events that were lost: there was no room for them, or the server refused them.
-    pub fn lost_events(&self) -> u64 {
-        self.outbox.lost.load(Ordering::Relaxed)
     }
 
     /// Publishes events as they come, for ever.
@@ -68,7 +63,6 @@ impl<A: Api> Controller<A> {
         if let Err(error) = self.events.as_ref().unwrap_or(&self.api).send(&Request::create(Kind::Event, event)).await
             && error.class() != Class::Exists
         {
-            self.outbox.lost.fetch_add(1, Ordering::Relaxed);
             tracing::debug!(reason, %error, "an event is lost");
         }
     }

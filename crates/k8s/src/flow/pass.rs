@@ -184,7 +184,9 @@ impl<A: Api> Controller<A> {
         }
         memory.tell_all(&orders, now);
         let suspended = memory.state.phase() == FlowPhase::Suspended;
-        if memory.has_begun() || suspended || memory.state.phase().is_terminal() {
+        // One that was deleted meanwhile would hold the key for ever: nobody is left to let go of it.
+        let deleted = known.cache.flow(key).is_none_or(|object| gate::uid(&object) != memory.owner.uid);
+        if memory.has_begun() || suspended || deleted || memory.state.phase().is_terminal() {
             return Vec::new();
         }
         gate::ask(&mut known, memory, now)

@@ -124,7 +124,7 @@ impl<A: Api> Controller<A> {
         }
     }
 
-    /// What is left of an attempt. While its Job is there, and as long as it may be, nothing is read: a watch tells when it goes.
+    /// What is left of an attempt. While its Job is there, and as long as it may be, nothing is read: the watch shows when it goes.
     async fn left_of(&self, flow: &str, reference: &ObjectReference, since: Time) -> Result<Left, ApiError> {
         let now = self.now();
         let job = self.known().cache.job(flow, &reference.name);
@@ -169,7 +169,7 @@ impl<A: Api> Controller<A> {
                 Ok(taints.is_some_and(|taints| taints.iter().any(key)))
             }
             Err(error) if error.code == Some(404) => Ok(true),
-            // Without rights on nodes only the pod or a person tells.
+            // Without rights on nodes only the pod or a person decides.
             Err(error) if error.code == Some(403) => Ok(false),
             Err(error) => Err(error),
         }

@@ -23,7 +23,7 @@ impl<A: api::Api> Controller<A> {
     pub async fn run(&self, client: kube::Client, options: &RunOptions, stop: impl Future<Output = ()> + Send) {
         let passes = pin!(run(self, (watched(options), || streams(&client, options)), options, stop));
         select(passes, pin!(self.publish_events())).await;
-        // What people have not been told yet may be lost.
+        // Events that are not published yet may be lost.
         drop(tokio::time::timeout(LAST_EVENTS, self.publish_waiting()).await);
     }
 }

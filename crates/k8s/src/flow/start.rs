@@ -44,6 +44,8 @@ pub(super) enum Outcome {
     Done,
     /// The same, and a Job was looked at: whether it has ended.
     Looked(bool),
+    /// A suspended Job was let go on: it makes new pods.
+    Resumed,
     /// The namespace is going, and the flow with it.
     NamespaceGone,
 }

@@ -1,9 +1,10 @@
 //! Attempts whose Jobs run no pod yet. Owns when pods and events are read, since they are not watched, and
-//! what the engine is told of them.
+//! what the engine learns of them.
 
 use std::time::Duration;
 
 use orlop_core::attempt::{Address, AttemptEnd, EndResult};
+use orlop_core::effect::FlowEffect;
 use orlop_core::event::FlowEvent;
 use orlop_core::machine::step::StepState;
 use orlop_core::spec::status::WaitsOn;
@@ -65,11 +66,11 @@ impl Memory {
         }
     }
 
-    /// A Job was accepted. A limit for its first pod runs from now on.
-    pub(super) fn watch_first_pod(&mut self, unit: Unit, job: &Value, now: Time) {
+    /// A Job was accepted, or resumed. A limit for its first pod runs from then on.
+    pub(super) fn watch_first_pod(&mut self, unit: Unit, since: Time, now: Time) {
         self.watch_pods(unit, now);
         if self.limits_first_pod(unit.0) {
-            self.tell_waiting_for(unit, (Some(WaitsOn::FirstPod), Obstacle::default(), since(job).unwrap_or(now)), now);
+            self.note_obstacle(unit, Some(WaitsOn::FirstPod), Obstacle::default(), since, now);
         }
     }
 
@@ -81,9 +82,17 @@ impl Memory {
         step_status(&self.plan, &self.state, at).waiting.map(|waiting| waiting.on)
     }
 
-    fn tell_waiting_for(&mut self, unit: Unit, waits: (Option<WaitsOn>, Obstacle, Time), now: Time) {
-        let ((at, attempt), (on, Obstacle { reason, message }, since)) = (unit, waits);
+    fn note_obstacle(&mut self, unit: Unit, on: Option<WaitsOn>, obstacle: Obstacle, since: Time, now: Time) {
+        let ((at, attempt), Obstacle { reason, message }) = (unit, obstacle);
         self.tell(&FlowEvent::AttemptWaiting { at, attempt, on, reason, message, since }, now);
+    }
+
+    /// Whether an attempt is still to be resumed.
+    fn resumes(&self, unit: Unit) -> bool {
+        let effects = self.queue.iter().chain(&self.unstored).chain(self.later.iter().map(|(_, effect)| effect));
+        effects
+            .into_iter()
+            .any(|effect| matches!(effect, FlowEffect::ResumeAttempt { at, attempt, .. } if (*at, *attempt) == unit))
     }
 
     /// A Job was seen: whether somebody else holds it back, or lets it run, or a pod of it runs.
@@ -96,18 +105,19 @@ impl Memory {
         }
         let (before, since) = (self.waits_on(unit.0), since(job).unwrap_or(now));
         if suspended {
-            if before != Some(WaitsOn::Suspended) {
+            // Where this flow is still to resume it, nobody else holds it back.
+            if before != Some(WaitsOn::Suspended) && !self.resumes(unit) {
                 let obstacle = Obstacle { reason: QUEUED.0.to_owned(), message: QUEUED.1.to_owned() };
-                self.tell_waiting_for(unit, (Some(WaitsOn::Suspended), obstacle, since), now);
+                self.note_obstacle(unit, Some(WaitsOn::Suspended), obstacle, since, now);
             }
         } else if has_run(job) {
             self.pods.remove(&unit);
             if before.is_some() {
-                self.tell_waiting_for(unit, (None, Obstacle::default(), now), now);
+                self.note_obstacle(unit, None, Obstacle::default(), now, now);
             }
         } else if before == Some(WaitsOn::Suspended) {
             let on = self.limits_first_pod(unit.0).then_some(WaitsOn::FirstPod);
-            self.tell_waiting_for(unit, (on, Obstacle::default(), since), now);
+            self.note_obstacle(unit, on, Obstacle::default(), since, now);
             self.watch_pods(unit, now);
         }
     }
@@ -155,7 +165,7 @@ impl<A: Api> Controller<A> {
         let mut latest = None;
         if reads_secrets(&memory.plan, unit.0) {
             match sight(pods, now) {
-                Sight::Stuck(why) => return self.give_up(memory, unit, (&job, why)).await,
+                Sight::Stuck(why) => return self.give_up(memory, unit, &job, why).await,
                 Sight::Early(at) => latest = Some(at),
                 Sight::Runs => {}
             }
@@ -168,7 +178,7 @@ impl<A: Api> Controller<A> {
                 next = next.max(now.plus(LATER));
             }
             let since = known.and_then(|known| known.since).unwrap_or(began);
-            memory.tell_waiting_for(unit, (Some(WaitsOn::FirstPod), found, since), now);
+            memory.note_obstacle(unit, Some(WaitsOn::FirstPod), found, since, now);
         }
         memory.pods.insert(unit, latest.map_or(next, |at| next.min(at)));
         Ok(())
@@ -190,7 +200,7 @@ impl<A: Api> Controller<A> {
     }
 
     /// Ends an attempt whose pods wait for a Secret that is not there.
-    async fn give_up(&self, memory: &mut Memory, unit: Unit, (job, why): (&Value, String)) -> Result<(), ApiError> {
+    async fn give_up(&self, memory: &mut Memory, unit: Unit, job: &Value, why: String) -> Result<(), ApiError> {
         let (now, name, uid) = (self.now(), text(job, "/metadata/name"), text(job, "/metadata/uid"));
         let request = Request::delete(Kind::Job, &memory.owner.namespace, &name, Some(uid.clone()));
         match self.api.send(&request.after_its_children()).await {

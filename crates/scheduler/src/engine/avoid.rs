@@ -193,7 +193,7 @@ impl Scheduler {
         let (Some((step, id, _)), Some(queue)) = (first, self.queues.get(key.0 as usize)) else { return false };
         let Some(class) = self.classes.get(queue.class) else { return false };
         let members = class.shape.gang.as_ref().map_or(1, |gang| gang.size);
-        self.room((queue.tenant, (*step, *id)), (&class.requests, members), &mut Vec::new()) == 0
+        self.room(queue.tenant, (*step, *id), &class.requests, members, &mut Vec::new()) == 0
     }
 
     /// How many tasks of a queue that avoid a worker may return to it now.

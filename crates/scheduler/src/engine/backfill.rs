@@ -174,7 +174,7 @@ impl Scheduler {
         let first = class.requests.first().and_then(|number| self.requests.get(*number));
         let share = first.map_or(0.0, |first| first.share(&self.table));
         let mut allowed = Vec::new();
-        let room = self.room(head.turn.line(), (&class.requests, size), &mut allowed);
+        let room = self.room(head.turn.tenant, head.turn.entry.key, &class.requests, size, &mut allowed);
         if room == 0 || self.tenants.get(head.turn.tenant as usize).is_none_or(|tenant| !tenant.runs()) {
             return 0;
         }
@@ -193,7 +193,7 @@ impl Scheduler {
             return None;
         }
         let mut allowed = Vec::new();
-        self.room(head.turn.line(), (&class.requests, 1), &mut allowed);
+        self.room(head.turn.tenant, head.turn.entry.key, &class.requests, 1, &mut allowed);
         allowed.into_iter().find(|number| self.passing(kept, seat, head, *number) > 0)
     }
 

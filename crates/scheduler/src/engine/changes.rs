@@ -179,7 +179,7 @@ impl Scheduler {
         let Some(class) = self.classes.get(record.class) else { return true };
         let (mut allowed, gang) = (Vec::new(), class.shape.gang.as_ref().map_or(1, |gang| gang.size));
         let key = self.jobs.get(kept.job).map(|job| self.key_of_job(job)).unwrap_or_default();
-        self.room((record.tenant, key), (&class.requests, gang), &mut allowed);
+        self.room(record.tenant, key, &class.requests, gang, &mut allowed);
         let unit = self.held_unit(kept.job).unwrap_or_else(|| self.peek(kept.job));
         let wanted = Wanted { class, allowed: &allowed, shunned: self.shunned(unit) };
         let before = kept.shadow.unwrap_or(u64::MAX);

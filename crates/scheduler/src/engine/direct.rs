@@ -78,13 +78,13 @@ impl Scheduler {
             return Err(NotAssigned::Worker { misfit, lacking: fit.lacking });
         }
         // Whom the tenant saves for is a matter of order, which operators may pass.
-        self.hosted((tenant, &[]), &class.requests, worker.place).ok_or(NotAssigned::Limits)
+        self.hosted(tenant, &[], &class.requests, worker.place).ok_or(NotAssigned::Limits)
     }
 
     /// The first request vector that the tenant's limits allow beside what is saved of them and a place has room for.
-    fn hosted(&self, limits: (u32, &[u64]), requests: &[u32], place: u32) -> Option<u32> {
+    fn hosted(&self, tenant: u32, saved: &[u64], requests: &[u32], place: u32) -> Option<u32> {
         let mut allowed = Vec::new();
-        self.room_beside(limits, (requests, 1), &mut allowed);
+        self.room_beside(tenant, saved, requests, 1, &mut allowed);
         let hosts =
             |number: &u32| self.requests.get(*number).is_some_and(|request| self.table.hosts(place, &request.need) > 0);
         allowed.into_iter().find(hosts)
@@ -138,7 +138,7 @@ impl Scheduler {
             let there = matches!(worker.state, WorkerState::Draining | WorkerState::Running);
             let takes = stays && there && !worker.cordoned && !worker.reserved && self.table.is_whole(worker.place);
             let sees = takes && class.sees(self.table.kind(worker.place));
-            let request = self.hosted((tenant, &saved), &class.requests, worker.place).filter(|_| sees)?;
+            let request = self.hosted(tenant, &saved, &class.requests, worker.place).filter(|_| sees)?;
             Some((*number, request))
         });
         let Some((worker, request)) = found else { return false };

@@ -178,8 +178,8 @@ impl Scheduler {
         if !least.is_empty() {
             return Some(Obstacle::Quota(least));
         }
-        let line = (spec.tenant, self.key_of_job(job));
-        let barred = self.room(line, (&class.requests, spec.members), &mut Vec::new()) == 0;
+        let key = self.key_of_job(job);
+        let barred = self.room(spec.tenant, key, &class.requests, spec.members, &mut Vec::new()) == 0;
         self.goal_of(spec.tenant).filter(|_| barred).map(Obstacle::Saving)
     }
 

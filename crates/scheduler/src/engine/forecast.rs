@@ -70,7 +70,7 @@ impl Scheduler {
         let Some(class) = self.classes.get(head.turn.entry.class) else { return Look::default() };
         let mut allowed = Vec::new();
         let members = class.shape.gang.as_ref().map_or(1, |gang| gang.size);
-        if self.room(head.turn.line(), (&class.requests, members), &mut allowed) == 0 {
+        if self.room(head.turn.tenant, head.turn.entry.key, &class.requests, members, &mut allowed) == 0 {
             return Look::default();
         }
         let wanted = Wanted { class, allowed: &allowed, shunned: self.shunned(head.unit) };

@@ -106,7 +106,7 @@ impl Scheduler {
         let Some(class) = self.classes.get(head.turn.entry.class) else { return true };
         let mut allowed = Vec::new();
         let members = class.shape.gang.as_ref().map_or(1, |gang| gang.size);
-        if self.room(head.turn.line(), (&class.requests, members), &mut allowed) == 0 {
+        if self.room(head.turn.tenant, head.turn.entry.key, &class.requests, members, &mut allowed) == 0 {
             return true;
         }
         let wanted = Wanted { class, allowed: &allowed, shunned: self.shunned(head.unit) };
@@ -230,7 +230,7 @@ impl Scheduler {
         let Some(class) = self.classes.get(number) else { return false };
         let mut allowed = Vec::new();
         let members = class.shape.gang.as_ref().map_or(1, |gang| gang.size);
-        let could = self.room(head.turn.line(), (&class.requests, members), &mut allowed) > 0
+        let could = self.room(head.turn.tenant, head.turn.entry.key, &class.requests, members, &mut allowed) > 0
             && self.could_hold(class, &allowed, self.shunned(head.unit));
         if plain && !could {
             self.changes.hopeless.insert(number);

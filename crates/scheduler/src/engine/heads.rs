@@ -132,7 +132,7 @@ impl Scheduler {
     fn is_crowded_out(&self, tenant: u32, entry: &LaneEntry) -> bool {
         let Some(class) = self.classes.get(entry.class) else { return false };
         let members = class.shape.gang.as_ref().map_or(1, |gang| gang.size);
-        let allowed = || self.room((tenant, entry.key), (&class.requests, members), &mut Vec::new()) > 0;
+        let allowed = || self.room(tenant, entry.key, &class.requests, members, &mut Vec::new()) > 0;
         if entry.stopped { class.requests.len() > 1 && allowed() } else { class.is_blocked() }
     }
 

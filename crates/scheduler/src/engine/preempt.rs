@@ -159,7 +159,7 @@ impl Scheduler {
         let tenant = self.tenants.get(head.turn.tenant as usize);
         let members = self.spec_of(head.job).map_or(1, crate::job::JobSpec::members);
         tenant.is_some_and(crate::tenant::Tenant::runs)
-            && self.room(head.turn.line(), (numbers, members), &mut Vec::new()) > 0
+            && self.room(head.turn.tenant, head.turn.entry.key, numbers, members, &mut Vec::new()) > 0
     }
 
     /// Keeps the workers for the head, charges its tenant, and tells the victims to end. Returns whether the head gave another

@@ -31,7 +31,7 @@ impl Scheduler {
         let class = self.classes.get(head.turn.entry.class).filter(|_| self.affords(head))?;
         let mut allowed = Vec::new();
         let members = class.shape.gang.as_ref().map_or(1, |gang| gang.size);
-        self.room(head.turn.line(), (&class.requests, members), &mut allowed);
+        self.room(head.turn.tenant, head.turn.entry.key, &class.requests, members, &mut allowed);
         match &class.shape.gang {
             None => self.choose_worker(head, (class, &allowed), (least, most), offers),
             Some(_) => self.choose_set(head, (class, &allowed), (least, most), offers),

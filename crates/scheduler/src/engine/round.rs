@@ -35,13 +35,6 @@ pub(super) struct Turn {
     pub(super) entry: LaneEntry,
 }
 
-impl Turn {
-    /// Its tenant, and where the first job of its queue stands in the band.
-    pub(super) const fn line(&self) -> (u32, Key) {
-        (self.tenant, self.entry.key)
-    }
-}
-
 impl Scheduler {
     /// Fires due timers and places or sends ahead at most `limit` attempts, the members of a gang counting one by one but never parted.
     ///
@@ -196,7 +189,7 @@ impl Scheduler {
         let mut allowed = std::mem::take(&mut self.allowed);
         let gang =
             self.classes.get(turn.entry.class).and_then(|class| class.shape.gang.as_ref()).map_or(0, |gang| gang.size);
-        let room = self.room(turn.line(), (&numbers, gang), &mut allowed);
+        let room = self.room(turn.tenant, turn.entry.key, &numbers, gang, &mut allowed);
         let partly = allowed.len() < numbers.len();
         self.numbers = numbers;
         let fill = (1.0 / (256.0 * share)) as u32;
@@ -231,20 +224,17 @@ impl Scheduler {
     /// How many more attempts the tenant's limits allow a job beside what it saves for another, by the request vectors
     /// that they allow `members` of at all: members of a gang may get different kinds of GPUs, but which is known only
     /// once their workers are, so each kind has to allow all of them, as at submit.
-    pub(super) fn room(
-        &self,
-        (tenant, key): (u32, Key),
-        (numbers, members): (&[u32], u32),
-        allowed: &mut Vec<u32>,
-    ) -> u64 {
-        self.room_beside((tenant, &self.saved(tenant, key)), (numbers, members), allowed)
+    pub(super) fn room(&self, tenant: u32, key: Key, numbers: &[u32], members: u32, allowed: &mut Vec<u32>) -> u64 {
+        self.room_beside(tenant, &self.saved(tenant, key), numbers, members, allowed)
     }
 
     /// How many more attempts the tenant's limits allow beside what is saved of each of them.
     pub(super) fn room_beside(
         &self,
-        (tenant, saved): (u32, &[u64]),
-        (numbers, members): (&[u32], u32),
+        tenant: u32,
+        saved: &[u64],
+        numbers: &[u32],
+        members: u32,
         allowed: &mut Vec<u32>,
     ) -> u64 {
         allowed.clear();
@@ -271,9 +261,9 @@ impl Scheduler {
         let most = if avoid == NONE { most } else { 1 };
         let preferences = self.preferences_of(entry.job);
         let mut found = std::mem::take(&mut self.shortlist);
-        self.search(turn.entry.class, allowed, (most, avoid, preferences), &mut found);
+        self.search(turn.entry.class, allowed, most, avoid, preferences, &mut found);
         if found.is_empty() && avoid != NONE {
-            self.search(turn.entry.class, allowed, (most, NONE, preferences), &mut found);
+            self.search(turn.entry.class, allowed, most, NONE, preferences, &mut found);
             let there = !found.is_empty();
             self.shortlist = found;
             return if there {
@@ -288,7 +278,7 @@ impl Scheduler {
             if placed >= most {
                 break;
             }
-            let taken = self.fill(turn, key.0, (candidate, most - placed, preferences), effects);
+            let taken = self.fill(turn, key.0, candidate, most - placed, preferences, effects);
             placed += taken;
             if taken == 0 {
                 break;
@@ -316,13 +306,7 @@ impl Scheduler {
     }
 
     /// Finds the best workers for a run of a class: among those it was woken for, else everywhere.
-    fn search(
-        &mut self,
-        number: u32,
-        numbers: &[u32],
-        (run, avoid, preferences): (u32, u32, u32),
-        found: &mut Shortlist,
-    ) {
+    fn search(&mut self, number: u32, numbers: &[u32], run: u32, avoid: u32, preferences: u32, found: &mut Shortlist) {
         let mut loose = std::mem::take(&mut self.scratch);
         loose.clear();
         let Some(class) = self.classes.get(number) else { return };
@@ -358,7 +342,9 @@ impl Scheduler {
         &mut self,
         turn: Turn,
         step: u8,
-        (candidate, most, preferences): (Candidate, u32, u32),
+        candidate: Candidate,
+        most: u32,
+        preferences: u32,
         effects: &mut Vec<Effect>,
     ) -> u32 {
         let worker = self.table.owner(candidate.place);

@@ -71,7 +71,7 @@ impl Scheduler {
     }
 
     /// Whether a job may not even take over the slots of others: what is saved is not there yet.
-    pub(super) fn is_barred(&self, (tenant, key): (u32, Key), request: u32) -> bool {
+    pub(super) fn is_barred(&self, tenant: u32, key: Key, request: u32) -> bool {
         let saved = self.saved(tenant, key);
         let (tenant, request) = (self.tenants.get(tenant as usize), self.requests.get(request));
         let spares = |(tenant, request): (&crate::tenant::Tenant, &Request)| tenant.spares(request, &self.dims, &saved);
@@ -149,7 +149,7 @@ impl Scheduler {
         let numbers: Vec<u32> = ever.iter().map(|(number, _)| *number).collect();
         let members =
             self.classes.get(line.class).and_then(|class| class.shape.gang.as_ref()).map_or(1, |gang| gang.size);
-        self.room((tenant, line.key), (&numbers, members), &mut allowed);
+        self.room(tenant, line.key, &numbers, members, &mut allowed);
         allowed.len() < numbers.len() && (line.stopped || allowed.is_empty())
     }
 

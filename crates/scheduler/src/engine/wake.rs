@@ -201,7 +201,7 @@ impl Scheduler {
                 let class = self.classes.get(entry.class);
                 let numbers = class.map_or(&[][..], |class| &class.requests);
                 let members = class.and_then(|class| class.shape.gang.as_ref()).map_or(1, |gang| gang.size);
-                entry.stopped = self.room((number, entry.key), (numbers, members), &mut Vec::new()) == 0;
+                entry.stopped = self.room(number, entry.key, numbers, members, &mut Vec::new()) == 0;
                 stopped |= entry.stopped;
                 freed.extend((!entry.stopped).then_some(entry.queue));
             }

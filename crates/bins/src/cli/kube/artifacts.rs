@@ -45,7 +45,7 @@ mod tests {
             way(&ArtifactLocation { kind, reference, ..ArtifactLocation::default() }, "team")
         };
         insta::assert_snapshot!(way("configmap", "etl-a-tree/tree#.tar"), @r#"get it with `kubectl get configmap etl-a-tree -n team -o go-template='{{index .binaryData "tree"}}' | base64 -d > tree.tar`"#);
-        insta::assert_snapshot!(way("pvc", "shelf/artifacts/uid/make/1/tree#.tar"), @"get it from claim `shelf` in namespace `team`, path `artifacts/uid/make/1/tree`: start a pod that mounts the claim, then `kubectl cp`");
+        insta::assert_snapshot!(way("pvc", "results/artifacts/uid/make/1/tree#.tar"), @"get it from claim `results` in namespace `team`, path `artifacts/uid/make/1/tree`: start a pod that mounts the claim, then `kubectl cp`");
         insta::assert_snapshot!(way("s3", r#"{"key":"a/b"}#.tar"#), @r#"get it from its S3 store with a client of that: {"key":"a/b"}"#);
     }
 }

@@ -1,4 +1,4 @@
-//! What is ordered about flows of a cluster: decisions, suspension, ends, repeats, deletion. Owns what is told back.
+//! What is ordered about flows of a cluster: decisions, suspension, ends, repeats, deletion. Owns what is done back.
 
 use orlop_core::spec::flow::{JobFlow, StopMode, SuspendMode};
 use orlop_core::spec::status::Decision;
@@ -14,7 +14,7 @@ use super::watch::{Watcher, is_older};
 use super::{Cluster, status};
 use crate::host::control::caller;
 
-fn told(name: &str, what: &str) -> Result<Exit, Failure> {
+fn done(name: &str, what: &str) -> Result<Exit, Failure> {
     output::print(&format!("{name}: {what}"))?;
     Ok(Exit::Done)
 }
@@ -26,15 +26,15 @@ pub(super) async fn decide(args: DecideArgs, approved: bool) -> Result<Exit, Fai
     let decision = if approved { Decision::Approved } else { Decision::Rejected };
     let decided = Decided { step: &args.step, decision, by: Some(&by), reason: args.reason.as_deref() };
     cluster.flows.decide(&args.name, &decided).await?;
-    told(&args.name, &format!("{} {}", if approved { "approved" } else { "rejected" }, args.step))
+    done(&args.name, &format!("{} {}", if approved { "approved" } else { "rejected" }, args.step))
 }
 
 /// `orlop flow confirm-gone`
 pub(super) async fn confirm_gone(args: ConfirmGoneArgs) -> Result<Exit, Failure> {
     let cluster = Cluster::of(&args.place).await?;
     let step = args.record();
-    cluster.flows.confirm_gone(&args.name, &step, (&caller(), args.reason.as_deref())).await?;
-    told(&args.name, &format!("{step} is confirmed to be gone"))
+    cluster.flows.confirm_gone(&args.name, &step, &caller(), args.reason.as_deref()).await?;
+    done(&args.name, &format!("{step} is confirmed to be gone"))
 }
 
 /// `orlop flow suspend`
@@ -44,20 +44,20 @@ pub(super) async fn suspend(args: SuspendArgs) -> Result<Exit, Failure> {
         Mode::Suspend => SuspendMode::Suspend,
     };
     Cluster::of(&args.place).await?.flows.suspend(&args.name, mode).await?;
-    told(&args.name, "suspended")
+    done(&args.name, "suspended")
 }
 
 /// `orlop flow resume`
 pub(super) async fn resume(args: NameArgs) -> Result<Exit, Failure> {
     Cluster::of(&args.place).await?.flows.resume(&args.name).await?;
-    told(&args.name, "resumed")
+    done(&args.name, "resumed")
 }
 
 /// `orlop flow stop` and `terminate`
 pub(super) async fn stop(args: NameArgs, graceful: bool) -> Result<Exit, Failure> {
     let mode = if graceful { StopMode::Graceful } else { StopMode::Terminate };
     Cluster::of(&args.place).await?.flows.stop(&args.name, mode).await?;
-    told(&args.name, if graceful { "stopping" } else { "terminating" })
+    done(&args.name, if graceful { "stopping" } else { "terminating" })
 }
 
 /// `orlop flow retry`

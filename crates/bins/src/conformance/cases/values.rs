@@ -13,14 +13,14 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("facts-of-the-flow", "R36")
             .step("bad", "exit 3", json!({}))
-            .finally("tell", "printf '%s' '${parameters.failures}' | grep -q '\"step\":\"bad\"' && printf '%s' '${parameters.name} ${parameters.outcome}' > /tmp/o", json!({
+            .finally("notify", "printf '%s' '${parameters.failures}' | grep -q '\"step\":\"bad\"' && printf '%s' '${parameters.name} ${parameters.outcome}' > /tmp/o", json!({
                 "inputs": {"parameters": [
                     {"name": "name", "valueFrom": {"flow": "name"}}, {"name": "outcome", "valueFrom": {"flow": "outcome"}},
                     {"name": "failures", "valueFrom": {"flow": "failures"}}]},
                 "outputs": output("o", "/tmp/o")}))
             .play(When::step("bad"), Play::exit(3))
-            .ends(&[("tell", "Succeeded")])
-            .gives("tell", "o", "facts-of-the-flow Failed")
+            .ends(&[("notify", "Succeeded")])
+            .gives("notify", "o", "facts-of-the-flow Failed")
             .fails("FlowFailed"),
         Case::new("output-to-input", "R28 R30")
             .step("a", "echo hello > /tmp/o", json!({"outputs": output("o", "/tmp/o")}))

@@ -24,7 +24,8 @@ pub(super) fn measured(
     client: kube::Client,
     controller: Option<Which>,
     metrics: Arc<OperatorMetrics>,
-    (standing, time): (Standing, ServerTime),
+    standing: Standing,
+    time: ServerTime,
 ) -> kube::Client {
     let namespace = client.default_namespace().to_owned();
     let service = service_fn(move |request: Request<Body>| {

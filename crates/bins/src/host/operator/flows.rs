@@ -23,9 +23,9 @@ impl Flows {
     pub(super) fn new(operator: &Operator) -> Self {
         let Operator { plan, clock, monitors, .. } = operator;
         let client = operator.asks(Some(Which::JobFlow));
-        let controller = Controller::new(operator.hands(&client), Arc::new(clock.clone()), plan.flows.clone());
+        let controller = Controller::new(operator.controller_api(&client), Arc::new(clock.clone()), plan.flows.clone());
         let controller = controller.measured(Arc::<FlowMonitor>::clone(&monitors.flows));
-        let controller = controller.telling_through(operator.voice(&client));
+        let controller = controller.with_event_api(operator.event_api(&client));
         let mut options = RunOptions::default();
         options.namespaces.clone_from(&plan.namespaces);
         (options.passes, options.resync) = (plan.passes, plan.resync);

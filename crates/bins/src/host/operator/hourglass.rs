@@ -26,7 +26,8 @@ impl<R: Reconciler> Hourglass<R> {
         let Operator { plan, clock, .. } = operator;
         let client = operator.asks(Some(which));
         let config = Arc::clone(&plan.hourglass);
-        let controller = Controller::new(operator.hands(&client), Arc::new(clock.clone()), config, plan.resync);
+        let controller =
+            Controller::new(operator.controller_api(&client), Arc::new(clock.clone()), config, plan.resync);
         let controller = controller.measured(Arc::<ObjectMonitor>::clone(monitor));
         let mut options = RunOptions::default();
         options.namespaces.clone_from(&plan.namespaces);

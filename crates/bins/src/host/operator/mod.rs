@@ -217,17 +217,18 @@ impl Operator {
             self.client.clone(),
             which,
             Arc::clone(&self.metrics),
-            (self.standing.clone(), self.clock.clone()),
+            self.standing.clone(),
+            self.clock.clone(),
         )
     }
 
     /// What a controller asks through: paced with the others, and only while this process leads.
-    fn hands(&self, client: &kube::Client) -> Fenced<Limited<Client>> {
+    fn controller_api(&self, client: &kube::Client) -> Fenced<Limited<Client>> {
         Fenced::new(self.pace.over(Client::new(client.clone())), self.term.clone())
     }
 
     /// What a controller publishes events through: at a pace of their own, so that they hold nothing up.
-    fn voice(&self, client: &kube::Client) -> Fenced<Limited<Client>> {
+    fn event_api(&self, client: &kube::Client) -> Fenced<Limited<Client>> {
         Fenced::new(Limited::new(Client::new(client.clone()), EVENTS), self.term.clone())
     }
 

@@ -14,7 +14,7 @@ use orlop_core::ports::fleet_store::{FleetStore, Holder};
 use orlop_scheduler::config::Config as CoreConfig;
 use tokio::sync::watch;
 
-use super::artifacts::Shelved;
+use super::artifacts::StoredBytes;
 use super::clock::Clock;
 use super::command::Command;
 use super::ingress::{LockFreePriorityQueue, Wake};
@@ -143,7 +143,7 @@ pub(super) struct Shared {
     /// The server is to end.
     pub(super) stopping: AtomicBool,
     /// Held while artifacts come and go.
-    pub(super) uploads: tokio::sync::Mutex<Shelved>,
+    pub(super) uploads: tokio::sync::Mutex<StoredBytes>,
     /// Room on the disks.
     pub(super) room: Room,
     /// What workers dropped of logs.

@@ -193,7 +193,7 @@ fn an_image_of_this_machine_is_used_where_its_registry_cannot_be_asked() {
     let gave = engine.orlop(&file, &["--progress", "plain"]);
     assert_eq!(gave.code, 0, "{gave:?}");
     assert_eq!(engine.bench.orlop(&["flow", "logs", "local"]).out, "first/1 ran\nsecond/1 ran\n");
-    assert_eq!(gave.err.matches("pulling an image").count(), 1, "told at once, and asked once: {}", gave.err);
+    assert_eq!(gave.err.matches("pulling an image").count(), 1, "shown at once, and pulled once: {}", gave.err);
     assert_eq!(gave.err.matches("the image of this machine is used as it is").count(), 1, "{}", gave.err);
     let gave = engine.orlop(&file, &["--name", "missing", "--pull", "missing"]);
     assert!(gave.code == 0 && !gave.err.contains("pulling"), "{gave:?}");

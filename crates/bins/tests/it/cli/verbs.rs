@@ -275,7 +275,7 @@ fn a_retry_of_a_fan_out_runs_only_the_instances_that_failed() {
     assert_eq!(logs, "sum/1 part 1\nsum/1 part 2\nsum/1 part 3\nsum/1 [\"1b\",\"2b\",\"3b\"]\n");
 }
 
-/// One value may have 256 KiB, also where another step reads it; a program gets less, and is told what to use.
+/// One value may have 256 KiB, also where another step reads it; a program gets less, and the error says what to use.
 #[test]
 fn large_values_are_recorded_and_a_program_that_cannot_get_them_is_told_of_artifacts() {
     let bench = Bench::new();

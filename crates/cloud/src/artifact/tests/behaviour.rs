@@ -34,7 +34,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn r33_times_of_the_source_and_its_umask_do_not_count() {
+async fn times_of_the_source_and_its_umask_do_not_count() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(&folder);
     let node = Node::folder([("a", Node::file("x")), ("b", Node::folder([("c", Node::program("y"))]))]);

@@ -1,4 +1,4 @@
-//! Files and trees given to the user of a pod. Owns that no link is followed on the way; whoever calls knows that nobody
+//! Files and trees given to the user of a pod. Owns that no link is followed on the way; the caller knows that nobody
 //! else can reach what is given.
 
 use std::fs;

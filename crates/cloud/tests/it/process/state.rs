@@ -32,6 +32,9 @@ fn common(mut state: Value) -> Value {
 
 #[tokio::test]
 async fn what_a_supervisor_sets_for_itself_reaches_no_program() {
+    // This program was started with one descriptor more.
+    let open = std::fs::File::open("/dev/null").unwrap();
+    nix::fcntl::fcntl(&open, nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::empty())).unwrap();
     // A worker limits its own process, and with it all that this test starts.
     let supervisor = |options: &mut ProcessOptions| {
         options.supervisor = Some(ShimProgram { path: program(), args: vec!["__supervisor".into()] });
@@ -54,8 +57,6 @@ async fn what_a_supervisor_sets_for_itself_reaches_no_program() {
     // Whoever embeds a runtime may have set much, too.
     let blocked = SigSet::from_iter([Signal::SIGUSR2, Signal::SIGWINCH]);
     blocked.thread_block().unwrap();
-    let open = std::fs::File::open("/dev/null").unwrap();
-    nix::fcntl::fcntl(&open, nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::empty())).unwrap();
     let mut bed = Bed::new("");
     bed.plan.main.command = vec![program().display().to_string(), STATE.to_owned()];
     bed.run().await;

@@ -111,7 +111,7 @@ pub enum Because {
         /// Since when.
         since: Time,
     },
-    /// It was told to end.
+    /// It is being cancelled.
     Ends {
         /// Why.
         cause: String,

@@ -48,9 +48,9 @@ impl fmt::Display for Because {
             }
             Self::Waits { message, since } if message.is_empty() => write!(f, "no pod of it runs yet, since {since}"),
             Self::Waits { message, since } => write!(f, "it has waited since {since}: {message}"),
-            Self::Ends { cause, left: None } => write!(f, "it was told to end for {cause} and has not ended yet"),
+            Self::Ends { cause, left: None } => write!(f, "it is being cancelled ({cause}) and has not ended yet"),
             Self::Ends { cause, left: Some(left) } => {
-                write!(f, "it was told to end for {cause} and should be gone; {left} is left of it")
+                write!(f, "it was cancelled ({cause}) but is not gone: {left}")
             }
             Self::Retry { due, failed } => {
                 write!(f, "it failed ({failed}) and is tried again")?;

@@ -6,6 +6,7 @@ use orlop_core::spec::flow::SuspendMode;
 use orlop_core::spec::status::StepStatus;
 use orlop_core::time::Time;
 
+use super::super::output::bytes_of;
 use super::super::state::{Group, Node, State, Text};
 use super::super::waits::{Waits, limit};
 use super::super::{failure, phrase, reason};
@@ -21,7 +22,7 @@ fn queued() -> Node {
 pub(super) fn read_step(plan: &Plan, state: &mut State, record: &StepStatus, terminal: bool) {
     let Some(at) = plan.address_of(&record.name) else { return };
     let Some(planned) = plan.get(at.step.0) else { return };
-    let mut node = read_node(planned, at, record, (terminal, state.flow.now));
+    let mut node = read_node(planned, at, record, terminal, state.flow.now);
     node.due = due(plan, state, at, &node, record);
     match (at.item, record.instances) {
         (Some(item), _) => open_group(planned, state, at.step.0, item as usize + 1),
@@ -30,13 +31,10 @@ pub(super) fn read_step(plan: &Plan, state: &mut State, record: &StepStatus, ter
         }
         _ => {}
     }
-    let bytes = node.outputs.as_deref().map_or(0, |outputs| {
-        let values = outputs.parameters.iter().map(|output| output.value.len());
-        values.chain(outputs.projections.values().map(String::len)).sum()
-    });
+    let bytes = node.outputs.as_deref().map_or(0, bytes_of);
     // The arrays of a fan-out repeat what its instances recorded.
     if at.item.is_some() || planned.fan_out.is_none() {
-        state.flow.output_bytes = state.flow.output_bytes.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
+        state.flow.output_bytes = state.flow.output_bytes.saturating_add(bytes);
     }
     if let (true, Some(started), Some(ended)) = (node.ran, node.started, node.ended) {
         let flow = &mut state.flow;
@@ -76,7 +74,7 @@ fn open_group(planned: &StepPlan, state: &mut State, step: u32, wanted: usize) {
     }
 }
 
-fn read_node(planned: &StepPlan, at: Address, record: &StepStatus, (terminal, now): (bool, Time)) -> Node {
+fn read_node(planned: &StepPlan, at: Address, record: &StepStatus, terminal: bool, now: Time) -> Node {
     let state = read_state(planned, at, record, terminal);
     let (word, text) = phrase::split_word(&record.message);
     let own = |text: &str| (!text.is_empty()).then(|| Text::Owned(text.to_owned()));

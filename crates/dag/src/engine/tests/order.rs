@@ -106,7 +106,7 @@ fn a_failure_that_every_dependent_names_is_tolerated_and_satisfies_nobody() {
     assert_eq!(tolerated.message, "a");
 }
 
-/// R2, R3, R35: a handler changes nothing for anybody else, under every failure policy.
+/// A handler changes nothing for anybody else, under every failure policy.
 #[test]
 fn a_handler_of_a_failure_runs_and_other_dependents_do_not() {
     for policy in ["FailFast", "CancelRunning", "Continue"] {
@@ -129,7 +129,7 @@ fn a_handler_of_a_failure_runs_and_other_dependents_do_not() {
     }
 }
 
-/// R2: what else is the failure of a step with dependents that name it, or with none.
+/// What else is the failure of a step with dependents that name it, or with none.
 #[test]
 fn who_names_a_failure_decides_whether_the_flow_tolerates_it() {
     for (dependents, outcome) in [

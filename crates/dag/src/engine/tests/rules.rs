@@ -272,19 +272,19 @@ fn r35_a_false_join_over_an_untolerated_failure_is_skipped_for_the_failure() {
     assert_eq!(flow.started(), ["d#1"]);
 }
 
-/// V23: what steps of `finally` read of the flow.
+/// Steps of `finally` read the outcome, the failures and the name of the flow.
 #[test]
 fn steps_of_finally_read_how_the_flow_came_out() {
     let fact = |flow: &Bench, fact| flow_fact(&flow.plan, &flow.state, fact);
     let mut flow = Bench::new(json!({"steps": [
         {"name": "a"}, {"name": "fan", "withItems": [1, 2], "continueOnFailure": true}, {"name": "b", "dependencies": ["a"]}],
-        "finally": [{"name": "tell"}]}));
+        "finally": [{"name": "notify"}]}));
     flow.fail("fan-i1");
     assert_eq!((fact(&flow, FlowFact::Outcome), fact(&flow, FlowFact::Failures)), (String::new(), String::new()));
     flow.succeed("fan-i0");
     flow.wait(90);
     flow.fail("a");
-    assert_eq!(flow.started(), ["tell#1"]);
+    assert_eq!(flow.started(), ["notify#1"]);
     assert_eq!(fact(&flow, FlowFact::Outcome), "Failed");
     assert_eq!(fact(&flow, FlowFact::Duration), "1m30s");
     assert_eq!((fact(&flow, FlowFact::Name), fact(&flow, FlowFact::Url)), ("flow".to_owned(), String::new()));
@@ -292,7 +292,7 @@ fn steps_of_finally_read_how_the_flow_came_out() {
     assert_eq!(fact(&flow, FlowFact::Failures), json!([failure("a"), failure("fan-i1")]).to_string());
 }
 
-/// R30: a value that others read counts once, and one that is too large is named.
+/// A value that others read counts once, and one that is too large is named.
 #[test]
 fn a_value_may_have_a_quarter_of_a_mebibyte_also_where_others_read_it() {
     for (bytes, outcome) in [(256 * 1024, "Succeeded"), (256 * 1024 + 1, "Failed/OutputTooLarge")] {

@@ -1,4 +1,4 @@
-//! Containers of step templates: names and images (V15), resources (V16), the command artifacts need (V21), and values in
+//! Containers of step templates: names and images, resources, the command that artifacts need, and values in
 //! programs of shells.
 
 use orlop_core::quantity::Quantity;
@@ -38,15 +38,15 @@ fn check_container(context: &Context<'_>, (container, path): (&Value, &Path<'_>)
         found.error("V15", &path.field("image"), || ("the container has no image", "name one, such as busybox:1.36"));
     }
     check_resources((container, &path.field("resources")), found);
-    check_shell((container, path), found);
+    check_shell(container, path, found);
 }
 
 /// Programs that run the text behind an option with `c` in it.
 const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ash", "ksh", "zsh"];
 
-/// Warns of values that become part of a shell's program: whoever gives the value says what is run. A value in the environment
+/// Warns of values that become part of a shell's program: who gives the value decides what is run. A value in the environment
 /// is no more than a text.
-fn check_shell((container, path): (&Value, &Path<'_>), found: &mut Violations) {
+fn check_shell(container: &Value, path: &Path<'_>, found: &mut Violations) {
     let mut words = ["command", "args"].into_iter().flat_map(|field| {
         let list = member(container, field).and_then(Value::as_array).into_iter().flatten();
         list.enumerate().map(move |(index, word)| (field, index, word.as_str().unwrap_or_default()))

@@ -211,7 +211,7 @@ impl Model<'_> {
                 }
             },
             (St::Cancelling, _) => self.cancelling(event, at),
-            (St::Active, FlowEvent::AttemptWaiting { on, reason, since, .. }) => self.waits(at, *on, (reason, *since)),
+            (St::Active, FlowEvent::AttemptWaiting { on, reason, since, .. }) => self.waits(at, *on, reason, *since),
             (_, FlowEvent::AttemptSucceeded { result, ended_at, .. }) => self.succeeded(at, result, *ended_at),
             (_, FlowEvent::AttemptFailed { reason, pods, result, ended_at, .. }) => {
                 self.ran(at, *ended_at);

@@ -60,7 +60,7 @@ pub(super) struct Unit {
     pub(super) ended: Option<Time>,
     pub(super) due: Option<Time>,
     pub(super) frozen: Option<Time>,
-    /// What it waits for, since when, and the word that was told.
+    /// What it waits for, since when, and the reason.
     pub(super) waits: Option<(WaitsOn, Time, String)>,
     /// How long its clock stood still, in milliseconds.
     pub(super) stood: i64,

@@ -1,4 +1,4 @@
-//! What accepted attempts wait for (row S21), and when their timers are due.
+//! What accepted attempts wait for, and when their timers are due.
 
 use orlop_core::attempt::Address;
 use orlop_core::spec::status::WaitsOn;
@@ -21,7 +21,7 @@ impl Model<'_> {
         unit.frozen.into_iter().chain(waits.map(|(_, since, _)| *since)).min()
     }
 
-    /// Rule R13: while the clock stands, the time is added up.
+    /// While the clock stands, the time is added up.
     pub(super) fn set_clock(&mut self, at: Address, change: impl FnOnce(&mut Unit)) {
         let before = self.stands(at);
         if let Some(unit) = self.unit_mut(at) {
@@ -45,8 +45,8 @@ impl Model<'_> {
         }
     }
 
-    /// Row S21.
-    pub(super) fn waits(&mut self, at: Address, on: Option<WaitsOn>, (reason, since): (&str, Time)) {
+    /// What keeps an accepted attempt from running has changed.
+    pub(super) fn waits(&mut self, at: Address, on: Option<WaitsOn>, reason: &str, since: Time) {
         let started = self.unit(at).and_then(|unit| unit.started).unwrap_or(self.now);
         let since = since.max(started).min(self.now);
         let waits = on.map(|on| (on, since, reason.to_owned()));

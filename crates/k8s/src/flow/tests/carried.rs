@@ -55,7 +55,7 @@ fn r32_what_a_step_reports_is_handed_to_the_next_one() {
     bed.run();
     insta::assert_snapshot!(bed.outcome("etl"), @r#"
     Succeeded 2/2
-    make Succeeded/- 1 {"parameters":[{"name":"rows","value":"42"}],"artifacts":[{"name":"model","path":"/model","location":{"kind":"configmap","ref":"etl-make-model/model#.tar","sizeBytes":5,"sha256":"ab"}}],"projections":{"$.outputs.rows":"42"}}
+    make Succeeded/- 1 {"parameters":[{"name":"rows","value":"42"}],"artifacts":[{"name":"model","path":"/model","location":{"kind":"configmap","ref":"etl-make-model/model#.tar","sizeBytes":5,"sha256":"ab"}}]}
     take Succeeded/- 1
     "#);
     let jobs = bed.server.list(Kind::Job);
@@ -75,7 +75,7 @@ fn r32_an_artifact_too_large_for_its_store_is_told_of_and_misses_only_whoever_ta
     bed.run();
     insta::assert_snapshot!(bed.outcome("etl"), @r#"
     Failed 2/2
-    make Succeeded/- 1 {"parameters":[{"name":"rows","value":"42"}],"artifacts":[{"name":"model","path":"/model"}],"projections":{"$.outputs.rows":"42"}}
+    make Succeeded/- 1 {"parameters":[{"name":"rows","value":"42"}],"artifacts":[{"name":"model","path":"/model"}]}
     take Failed/ArtifactUnavailable 1
     "#);
     let events = bed.server.list(Kind::Event);

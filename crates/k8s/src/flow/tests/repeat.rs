@@ -87,8 +87,8 @@ fn a_flow_that_succeeded_is_repeated_only_where_its_object_insists() {
     again["retryOf"] = json!({"name": "etl", "uid": &bed.server.get(Kind::JobFlow, "etl").unwrap()["metadata"]["uid"]});
     bed.submit("again", again.clone());
     bed.settle();
-    let told = bed.status("again")["message"].as_str().unwrap().to_owned();
-    assert!(told.starts_with("retryOf: `etl` Succeeded") && told.contains("retryOf.force"), "{told}");
+    let message = bed.status("again")["message"].as_str().unwrap().to_owned();
+    assert!(message.starts_with("retryOf: `etl` Succeeded") && message.contains("retryOf.force"), "{message}");
     again["retryOf"]["force"] = json!(true);
     bed.submit("forced", again);
     bed.run();

@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use super::bed::{Bed, step};
 
 const FLOWS: &str = "jobflows.workflow.kube-zen.io";
-/// Seconds that pods take to end once they are told to.
+/// Seconds that pods take to end once they are deleted.
 const TERM: u64 = 12;
 
-/// A step that runs until it is told to end, and then takes a while.
+/// A step that runs until its pod is deleted, and then takes a while.
 fn slow(name: &str, after: &[&str]) -> Value {
     step(name, after, json!({"fake/run-seconds": "inf", "fake/term-seconds": TERM.to_string()}))
 }
@@ -146,7 +146,7 @@ async fn a_key_is_free_once_a_person_says_that_the_last_attempt_of_its_flow_is_g
     wait(&mut bed, 130).await;
     assert_eq!(bed.status("new")["phase"], "Pending", "the pod of the other may still write");
     let flows = FlowClient::new(Client::new(bed.server.client_named("ann")), "default");
-    flows.confirm_gone("old", "a", ("ann", None)).await.expect("it is blocked");
+    flows.confirm_gone("old", "a", "ann", None).await.expect("it is blocked");
     wait(&mut bed, 90).await;
     assert_eq!(bed.status("old")["phase"], "Failed", "{}", bed.status("old"));
     assert_eq!(bed.status("new")["phase"], "Running", "{}", bed.status("new"));
@@ -174,7 +174,7 @@ async fn a_pod_that_does_not_go_blocks_the_cancellation_until_its_node_or_a_pers
         bed.submit("etl", json!({"steps": [a]}));
         wait(&mut bed, 90).await;
         let flows = FlowClient::new(Client::new(bed.server.client_named("ann")), "default");
-        let confirm = || flows.confirm_gone("etl", "a", ("ann", Some("powered off")));
+        let confirm = || flows.confirm_gone("etl", "a", "ann", Some("powered off"));
         let early = confirm().await.expect_err("it may end yet").to_string();
         assert!(early.contains("is not blocked"), "{early}");
         let forced = json!({"metadata": {"annotations": {"gone.workflow.kube-zen.io/a": "1"}}});
@@ -203,8 +203,12 @@ async fn a_pod_that_does_not_go_blocks_the_cancellation_until_its_node_or_a_pers
         }
         wait(&mut bed, 40).await;
         assert_eq!(bed.status("etl")["steps"][0]["attempt"], 2, "{sign}: {}", bed.status("etl"));
-        let told =
+        let count_of =
             |reason: &str| bed.server.look_all("events.events.k8s.io").iter().filter(|e| e["reason"] == reason).count();
-        assert_eq!((told("CancelBlocked"), told("GoneConfirmed")), (1, usize::from(sign == "person")), "{sign}");
+        assert_eq!(
+            (count_of("CancelBlocked"), count_of("GoneConfirmed")),
+            (1, usize::from(sign == "person")),
+            "{sign}"
+        );
     }
 }

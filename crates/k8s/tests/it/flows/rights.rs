@@ -109,7 +109,7 @@ async fn stuck(rules: &[Value]) -> Bed {
     a["timeoutSeconds"] = json!(40);
     let mut b = step("b", &[], json!({"fake/run-seconds": "inf", "fake/term-seconds": "inf"}));
     b["timeoutSeconds"] = json!(40);
-    // There is no room for a third pod: of it only events tell.
+    // There is no room for a third pod: only events show it.
     let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}, "spec": {"hard": {"pods": "2"}}});
     bed.server.create("", "resourcequotas", "default", &quota).expect("a quota");
     let policy = json!({"concurrencyKey": "k", "failurePolicy": "Continue"});

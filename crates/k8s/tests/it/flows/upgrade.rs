@@ -77,9 +77,9 @@ async fn a_flow_that_this_version_cannot_plan_is_held_until_one_can() {
     assert!(message.contains("spec.steps[1].when: "), "{message}");
     assert!(conditions(&bed, "etl").contains(&"NotUnderstood=True".to_owned()), "{status}");
     assert!(!status.to_string().contains("SpecChanged"), "nobody has changed it: {status}");
-    let told =
+    let events =
         bed.server.look_all("events.events.k8s.io").into_iter().filter(|event| event["reason"] == "NotUnderstood");
-    assert_eq!(told.count(), 1);
+    assert_eq!(events.count(), 1);
     // The newer version takes over again: here the one that reads the spec as it was.
     let mut back = bed.server.look(FLOWS, "default", "etl").expect("the flow");
     (back["spec"], back["status"]["specHash"]) = (stored["spec"].clone(), stored["status"]["specHash"].clone());

@@ -1,4 +1,4 @@
-//! Attempts that are accepted and do not run: people are told why in the words of the cluster, and queues take no time from them.
+//! Attempts that are accepted and do not run: the reason is shown in the words of the cluster, and queues take no time from them.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn stuck(reason: &str) -> Value {
 }
 
 /// Somebody reports about an object.
-fn report(bed: &Bed, about: &Value, (reason, note): (&str, &str)) {
+fn report(bed: &Bed, about: &Value, reason: &str, note: &str) {
     let name = format!("{}.{}", about["metadata"]["name"].as_str().expect("a name"), reason.to_lowercase());
     let event = json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": name}, "type": "Warning",
         "reason": reason, "note": note, "action": "Create", "eventTime": "2026-01-01T00:00:05.000000Z",
@@ -29,8 +29,8 @@ fn report(bed: &Bed, about: &Value, (reason, note): (&str, &str)) {
 
 fn events(bed: &Bed, reason: &str) -> Vec<String> {
     let all = bed.server.look_all("events.events.k8s.io");
-    let told = all.into_iter().filter(|event| event["reason"] == reason);
-    told.map(|event| event["note"].as_str().unwrap_or_default().to_owned()).collect()
+    let events = all.into_iter().filter(|event| event["reason"] == reason);
+    events.map(|event| event["note"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
 #[tokio::test]
@@ -42,14 +42,18 @@ async fn what_keeps_a_pod_from_running_is_told_within_half_a_minute() {
         assert!(bed.status("etl")["steps"][0]["waiting"].is_null(), "{}", bed.status("etl"));
         wait(&mut bed, 16).await;
         let status = bed.status("etl");
-        let told = &status["steps"][0];
-        assert_eq!((&told["phase"], &told["waiting"]["on"]), (&json!("Running"), &json!("FirstPod")), "{status}");
-        assert_eq!(told["waiting"]["reason"], reason);
-        assert_eq!(told["message"], format!("{reason}: container `main`: fake {reason}"));
+        let step_status = &status["steps"][0];
+        assert_eq!(
+            (&step_status["phase"], &step_status["waiting"]["on"]),
+            (&json!("Running"), &json!("FirstPod")),
+            "{status}"
+        );
+        assert_eq!(step_status["waiting"]["reason"], reason);
+        assert_eq!(step_status["message"], format!("{reason}: container `main`: fake {reason}"));
         assert_eq!(events(&bed, "StepWaiting"), [format!("a: {reason}: container `main`: fake {reason}")]);
         let before = bed.writes().len();
         wait(&mut bed, 120).await;
-        assert_eq!(bed.writes().len(), before, "what stays as it is is told once");
+        assert_eq!(bed.writes().len(), before, "what does not change is written once");
         bed.restart().await;
         wait(&mut bed, 90).await;
         assert_eq!(bed.writes().len(), before, "also to another leader");
@@ -66,19 +70,22 @@ async fn pods_that_no_node_takes_and_pods_that_cannot_be_made_are_told_of() {
     large["template"]["spec"]["template"]["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "64"}});
     bed.submit("etl", json!({"steps": [large]}));
     wait(&mut bed, 30).await;
-    let told = &bed.status("etl")["steps"][0];
-    assert_eq!(told["waiting"]["reason"], "Unschedulable", "{told}");
-    assert_eq!(told["message"], "Unschedulable: 0/1 nodes are available");
+    let step_status = &bed.status("etl")["steps"][0];
+    assert_eq!(step_status["waiting"]["reason"], "Unschedulable", "{step_status}");
+    assert_eq!(step_status["message"], "Unschedulable: 0/1 nodes are available");
 
     let mut bed = Bed::new();
     let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}, "spec": {"hard": {"pods": "0"}}});
     bed.server.create("", "resourcequotas", "default", &quota).expect("a quota");
     bed.submit("etl", json!({"steps": [step("a", &[], json!({}))]}));
     bed.settle().await;
-    report(&bed, &bed.jobs()[0], ("FailedCreate", "Error creating: pods \"x\" is forbidden: exceeded quota: few"));
+    report(&bed, &bed.jobs()[0], "FailedCreate", "Error creating: pods \"x\" is forbidden: exceeded quota: few");
     wait(&mut bed, 30).await;
-    let told = &bed.status("etl")["steps"][0];
-    assert_eq!(told["message"], "FailedCreate: Error creating: pods \"x\" is forbidden: exceeded quota: few", "{told}");
+    let step_status = &bed.status("etl")["steps"][0];
+    assert_eq!(
+        step_status["message"], "FailedCreate: Error creating: pods \"x\" is forbidden: exceeded quota: few",
+        "{step_status}"
+    );
 }
 
 #[tokio::test]
@@ -88,9 +95,9 @@ async fn a_timeout_says_what_the_attempt_waited_for() {
     a["timeoutSeconds"] = json!(40);
     bed.submit("etl", json!({"steps": [a]}));
     wait(&mut bed, 60).await;
-    let told = &bed.status("etl")["steps"][0];
-    assert_eq!((&told["phase"], &told["reason"]), (&json!("Failed"), &json!("Timeout")), "{told}");
-    insta::assert_snapshot!(told["message"].as_str().unwrap_or_default(), @"the attempt took longer than 40s; it waited for its first pod: ImagePullBackOff: container `main`: fake ImagePullBackOff");
+    let step_status = &bed.status("etl")["steps"][0];
+    assert_eq!((&step_status["phase"], &step_status["reason"]), (&json!("Failed"), &json!("Timeout")), "{step_status}");
+    insta::assert_snapshot!(step_status["message"].as_str().unwrap_or_default(), @"the attempt took longer than 40s; it waited for its first pod: ImagePullBackOff: container `main`: fake ImagePullBackOff");
 }
 
 #[tokio::test]
@@ -105,16 +112,40 @@ async fn the_wait_for_a_first_pod_has_a_limit_of_its_own() {
     wait(&mut bed, 4).await;
     assert_eq!(bed.status("etl")["steps"][0]["attempt"], 2, "{}", bed.status("etl"));
     wait(&mut bed, 40).await;
-    let told = &bed.status("etl")["steps"][0];
-    assert_eq!((&told["phase"], &told["reason"]), (&json!("Failed"), &json!("PendingTimeout")), "{told}");
+    let step_status = &bed.status("etl")["steps"][0];
+    assert_eq!(
+        (&step_status["phase"], &step_status["reason"]),
+        (&json!("Failed"), &json!("PendingTimeout")),
+        "{step_status}"
+    );
     // Where a pod runs, only its own time counts.
     let mut bed = Bed::new();
     let mut b = step("b", &[], json!({"fake/start-seconds": "10", "fake/run-seconds": "4"}));
     (b["timeoutSeconds"], b["pendingTimeoutSeconds"]) = (json!(6), json!(20));
     bed.submit("etl", json!({"steps": [b]}));
     wait(&mut bed, 20).await;
-    let told = &bed.status("etl")["steps"][0];
-    assert_eq!((&told["phase"], &told["waitedSeconds"]), (&json!("Succeeded"), &json!(10)), "{told}");
+    let step_status = &bed.status("etl")["steps"][0];
+    assert_eq!(
+        (&step_status["phase"], &step_status["waitedSeconds"]),
+        (&json!("Succeeded"), &json!(10)),
+        "{step_status}"
+    );
+}
+
+#[tokio::test]
+async fn the_limit_for_a_first_pod_begins_anew_when_the_flow_is_resumed() {
+    let mut bed = Bed::new();
+    let mut a = step("a", &[], json!({"fake/start-seconds": "15", "fake/run-seconds": "4"}));
+    (a["timeoutSeconds"], a["pendingTimeoutSeconds"]) = (json!(6), json!(20));
+    bed.submit("etl", json!({"steps": [a]}));
+    wait(&mut bed, 12).await;
+    for suspended in [true, false] {
+        let change = json!({"spec": {"suspend": suspended, "suspendMode": "Suspend"}});
+        bed.ask_of_flows("PATCH", "etl", &change).await.expect("the server takes the change");
+        wait(&mut bed, 5).await;
+    }
+    wait(&mut bed, 25).await;
+    assert_eq!(bed.status("etl")["steps"][0]["phase"], "Succeeded", "{}", bed.status("etl"));
 }
 
 #[tokio::test]
@@ -126,9 +157,13 @@ async fn time_in_a_queue_does_not_count_against_the_timeout() {
         a["template"]["spec"]["suspend"] = json!(true);
         bed.submit("etl", json!({"steps": [a]}));
         wait(&mut bed, 30).await;
-        let told = &bed.status("etl")["steps"][0];
-        assert_eq!((&told["phase"], &told["waiting"]["on"]), (&json!("Running"), &json!("Suspended")), "{told}");
-        assert!(told["message"].as_str().unwrap_or_default().contains("such as a queue"), "{told}");
+        let step_status = &bed.status("etl")["steps"][0];
+        assert_eq!(
+            (&step_status["phase"], &step_status["waiting"]["on"]),
+            (&json!("Running"), &json!("Suspended")),
+            "{step_status}"
+        );
+        assert!(step_status["message"].as_str().unwrap_or_default().contains("such as a queue"), "{step_status}");
         if restarts {
             bed.restart().await;
         }
@@ -136,8 +171,8 @@ async fn time_in_a_queue_does_not_count_against_the_timeout() {
         let path = format!("jobs/{name}");
         bed.ask("PATCH", ("apis/batch/v1", &path), &json!({"spec": {"suspend": false}})).await.expect("it is let run");
         wait(&mut bed, 8).await;
-        let told = &bed.status("etl")["steps"][0];
-        assert_eq!(told["phase"], "Succeeded", "{told}");
-        assert!(told["waitedSeconds"].as_u64().unwrap_or(0) >= 29, "{told}");
+        let step_status = &bed.status("etl")["steps"][0];
+        assert_eq!(step_status["phase"], "Succeeded", "{step_status}");
+        assert!(step_status["waitedSeconds"].as_u64().unwrap_or(0) >= 29, "{step_status}");
     }
 }

@@ -230,7 +230,7 @@ impl Scheduler {
         effects: &mut Vec<Effect>,
     ) -> u32 {
         let request = self.classes.get(claim.class).and_then(|class| class.requests.first().copied());
-        let barred = |request: &u32| self.is_barred((claim.tenant, claim.key), *request);
+        let barred = |request: &u32| self.is_barred(claim.tenant, claim.key, *request);
         let Some(request) = request.filter(|request| !barred(request)) else { return 0 };
         let target = Target { worker, request, tenant: claim.tenant };
         let mut sent = 0;

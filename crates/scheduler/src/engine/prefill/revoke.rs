@@ -83,7 +83,7 @@ impl Scheduler {
     /// How many attempts of a class could start at once, up to `most`, on workers that nobody else was promised.
     fn idle_room(&self, class: u32, tenant: u32, most: usize, given: &mut BTreeSet<u32>) -> usize {
         let Some(class) = self.classes.get(class) else { return 0 };
-        let quota = self.room((tenant, NOBODY), (&class.requests, 1), &mut Vec::new());
+        let quota = self.room(tenant, NOBODY, &class.requests, 1, &mut Vec::new());
         let most = most.min(usize::try_from(quota).unwrap_or(usize::MAX));
         let (mut found, mut promised) = (0, Vec::new());
         for (_, worker) in self.workers.iter().filter(|(_, worker)| worker.place != NONE) {

@@ -54,8 +54,8 @@ fn s2_4_balanced_is_the_drawn_sum() {
     let class = scheduler.classes.get(spec.class).unwrap();
     let uses = 0.6 * (0.70 + 0.30 * 0.375 / 0.60) + 0.4 * (0.70 + 0.30 * 0.25 / 0.60);
     let score = 0.40 * uses + 0.30 * 0.75 + 0.20 * (0.75 * 0.9) + 0.10 * 0.30;
-    let told = scheduler.balance(spec.preferences, class, scheduler.workers.get(worker.index).unwrap().place);
-    assert!(told.abs_diff(points(score)) <= 1, "{told} is not {}", points(score));
+    let measured = scheduler.balance(spec.preferences, class, scheduler.workers.get(worker.index).unwrap().place);
+    assert!(measured.abs_diff(points(score)) <= 1, "{measured} is not {}", points(score));
 }
 
 #[test]

@@ -1,15 +1,15 @@
 //! The fleet's artifacts as a server keeps them (scheduler contract, section 6): uploads, what is whole, and whose it is. Owns
 //! the documents beside the bytes; callers are checked by the services. How long it stays is [`retain`]'s, how much of it a
-//! tenant may have [`shelved`]'s.
+//! tenant may have [`usage`]'s.
 //!
 //! Whatever makes an artifact or takes one away holds the same lock and reads the document anew, so that neither of them acts
 //! on what the other has changed meanwhile.
 
 mod content;
 mod retain;
-mod shelved;
 #[cfg(test)]
 mod tests;
+mod usage;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use orlop_core::spec::job::JobSpec;
 
 use self::content::Content;
 pub use self::retain::Swept;
-pub(super) use self::shelved::Shelved;
+pub(super) use self::usage::StoredBytes;
 use super::{Error, Handle, Status, error};
 use crate::wire::artifact::{Beginning, Begun};
 use crate::wire::problem::{Code, FieldError, Problem};
@@ -52,7 +52,7 @@ fn named(tenant: &TenantName, name: &str, sha256: &str) -> ArtifactLink {
     ArtifactLink { job: NAMED, name, sha256, tenant, left_by: Vec::new(), executable: false }
 }
 
-/// The problem of a shelf.
+/// The problem of a store of artifacts.
 fn wrong(problem: ShelfError) -> Error {
     let text = problem.to_string();
     match problem {
@@ -67,18 +67,18 @@ fn wrong(problem: ShelfError) -> Error {
 }
 
 impl Handle {
-    fn shelf(&self) -> Result<Arc<dyn ArtifactBackend>, Error> {
+    fn backend(&self) -> Result<Arc<dyn ArtifactBackend>, Error> {
         let none = || error::problem(Code::Precondition, "this server keeps no artifacts; configure `store.artifacts`");
         self.options().artifacts.clone().ok_or_else(none)
     }
 
     /// Does something with the files, on a thread that may block.
-    async fn on_shelf<T: Send + 'static>(
+    async fn on_backend<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn ArtifactBackend) -> Result<T, ShelfError> + Send + 'static,
     ) -> Result<T, Error> {
-        let shelf = self.shelf()?;
-        let done = tokio::task::spawn_blocking(move || work(&*shelf)).await;
+        let backend = self.backend()?;
+        let done = tokio::task::spawn_blocking(move || work(&*backend)).await;
         done.map_err(|panic| error::problem(Code::Internal, panic.to_string()))?.map_err(wrong)
     }
 
@@ -133,7 +133,7 @@ impl Handle {
         // The document comes first: a file without one is what a crash has left.
         self.put(vec![Record::put(&upload).map_err(|wrong| error::port(&wrong))?]).await?;
         let begun = id.clone();
-        self.on_shelf(move |shelf| shelf.begin(&begun)).await?;
+        self.on_backend(move |backend| backend.begin(&begun)).await?;
         Ok(Begun { upload: id, committed: 0, stored: known.is_some() })
     }
 
@@ -156,11 +156,11 @@ impl Handle {
         }
         let (key, count) = (id.to_owned(), bytes.len() as u64);
         self.shared.room.check_upload(count)?;
-        let mut shelved = self.counted().await?;
-        shelved.admit(&upload.tenant, count, self.artifact_limit(&upload.tenant))?;
-        let committed = self.on_shelf(move |shelf| shelf.append(&key, offset, &bytes)).await?;
-        shelved.grown(&upload, committed);
-        drop(shelved);
+        let mut stored_bytes = self.counted().await?;
+        stored_bytes.admit(&upload.tenant, count, self.artifact_limit(&upload.tenant))?;
+        let committed = self.on_backend(move |backend| backend.append(&key, offset, &bytes)).await?;
+        stored_bytes.grown(&upload, committed);
+        drop(stored_bytes);
         self.goes_on(upload).await?;
         Ok(committed)
     }
@@ -189,11 +189,11 @@ impl Handle {
         // To read all of it takes a while, in which others go on: nothing is added to an upload that is whole.
         let is_whole = self.received(id).await? == upload.total;
         let checked = if is_whole { self.check(&upload, sha256).await } else { Ok(()) };
-        let mut shelved = self.counted().await?;
+        let mut stored_bytes = self.counted().await?;
         if checked.as_ref().is_err_and(|problem| problem.code == Code::Checksum) {
             // The file is gone, and with it the upload.
             self.put(vec![Record::Delete(Kind::Upload, upload.key())]).await?;
-            shelved.left(&upload.id);
+            stored_bytes.left(&upload.id);
         }
         checked?;
         let received = self.received(id).await?;
@@ -202,19 +202,19 @@ impl Handle {
         let bytes = match known {
             // All of it is here already.
             Some(known) if received == 0 && known.bytes == upload.total => {
-                self.on_shelf(move |shelf| shelf.discard(&key)).await?;
+                self.on_backend(move |backend| backend.discard(&key)).await?;
                 known.bytes
             }
             _ if !is_whole || received != upload.total => return Err(wrong(ShelfError::Offset(received))),
             _ => {
                 let sha256 = sha256.to_owned();
-                self.on_shelf(move |shelf| shelf.finish(&key, &sha256)).await?
+                self.on_backend(move |backend| backend.finish(&key, &sha256)).await?
             }
         };
         let new = self.keep(&upload, sha256, bytes).await?;
-        shelved.left(&upload.id);
+        stored_bytes.left(&upload.id);
         if new {
-            shelved.kept(&upload.tenant, bytes);
+            stored_bytes.kept(&upload.tenant, bytes);
             self.options().metrics.transport.artifact_bytes.inc_by(bytes);
         }
         let (name, sha256) = (upload.name, sha256.to_owned());
@@ -224,13 +224,13 @@ impl Handle {
     /// How many bytes of an upload are stored.
     async fn received(&self, id: &str) -> Result<u64, Error> {
         let id = id.to_owned();
-        self.on_shelf(move |shelf| shelf.received(&id)).await
+        self.on_backend(move |backend| backend.received(&id)).await
     }
 
     /// Whether the content of a whole upload is what was announced.
     async fn check(&self, upload: &Upload, sha256: &str) -> Result<(), Error> {
         let (id, sha256) = (upload.id.clone(), sha256.to_owned());
-        self.on_shelf(move |shelf| shelf.check(&id, &sha256)).await
+        self.on_backend(move |backend| backend.check(&id, &sha256)).await
     }
 
     /// Writes down that an artifact is there, and whose. Whether its tenant did not have it before.
@@ -286,7 +286,7 @@ impl Handle {
     async fn held(&self, sha256: &str, tenant: &TenantName) -> Result<Option<Stored>, Error> {
         let Some(stored) = self.known(sha256, |owner| owner == tenant).await? else { return Ok(None) };
         let key = sha256.to_owned();
-        let there = self.on_shelf(move |shelf| Ok(shelf.content(&key)?)).await?;
+        let there = self.on_backend(move |backend| Ok(backend.content(&key)?)).await?;
         Ok(there.map(|_| stored))
     }
 
@@ -304,7 +304,7 @@ impl Handle {
         let none = || error::not_found(format_args!("artifact {shown}"));
         self.known(sha256, sees).await?.ok_or_else(none)?;
         let sha256 = sha256.to_owned();
-        let content = self.on_shelf(move |shelf| Ok(shelf.content(&sha256)?)).await?;
+        let content = self.on_backend(move |backend| Ok(backend.content(&sha256)?)).await?;
         content.map(Content::new).ok_or_else(none)
     }
 

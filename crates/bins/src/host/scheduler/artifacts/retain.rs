@@ -103,17 +103,17 @@ impl Handle {
     /// Gives uploads up, and removes files of uploads that are not known.
     async fn retain_uploads(&self, now: Time, swept: &mut Swept) -> Result<(), Error> {
         // Read first: an upload that begins meanwhile has a document before it has a file.
-        let files = self.on_shelf(|shelf| Ok(shelf.uploads()?)).await?;
+        let files = self.on_backend(|backend| Ok(backend.uploads()?)).await?;
         let mut known = BTreeSet::new();
         let mut uploads = self.pages::<Upload>("");
         while let Some(page) = uploads.next().await? {
             for upload in page {
                 if upload.expires_at <= now {
-                    let mut shelved = self.counted().await?;
+                    let mut stored_bytes = self.counted().await?;
                     self.put(vec![Record::Delete(Kind::Upload, upload.key())]).await?;
                     let id = upload.id.clone();
-                    self.on_shelf(move |shelf| shelf.discard(&id)).await?;
-                    shelved.left(&upload.id);
+                    self.on_backend(move |backend| backend.discard(&id)).await?;
+                    stored_bytes.left(&upload.id);
                     swept.uploads += 1;
                 }
                 known.insert(upload.id);
@@ -123,7 +123,7 @@ impl Handle {
             let _alone = self.shared.uploads.lock().await;
             let there: Option<Upload> = self.store().get(&id).await.map_err(|wrong| error::port(&wrong))?;
             if there.is_none() {
-                self.on_shelf(move |shelf| shelf.discard(&id)).await?;
+                self.on_backend(move |backend| backend.discard(&id)).await?;
                 swept.orphans += 1;
             }
         }
@@ -172,7 +172,7 @@ impl Handle {
         links: &Links,
         swept: &mut Swept,
     ) -> Result<(), Error> {
-        let files = self.on_shelf(move |shelf| Ok(shelf.shard(shard)?)).await?;
+        let files = self.on_backend(move |backend| Ok(backend.shard(shard)?)).await?;
         let mut files: BTreeSet<String> = files.into_iter().collect();
         let mut pages = self.pages::<Stored>(&format!("{shard:02x}"));
         while let Some(page) = pages.next().await? {
@@ -189,7 +189,7 @@ impl Handle {
             let _alone = self.shared.uploads.lock().await;
             let known: Option<Stored> = self.store().get(&sha256).await.map_err(|wrong| error::port(&wrong))?;
             if known.is_none() {
-                self.on_shelf(move |shelf| Ok(shelf.remove(&sha256)?)).await?;
+                self.on_backend(move |backend| Ok(backend.remove(&sha256)?)).await?;
                 swept.orphans += 1;
             }
         }
@@ -205,11 +205,11 @@ impl Handle {
         links: &Links,
         swept: &mut Swept,
     ) -> Result<(), Error> {
-        let mut shelved = self.counted().await?;
+        let mut stored_bytes = self.counted().await?;
         let found: Option<Stored> = self.store().get(sha256).await.map_err(|wrong| error::port(&wrong))?;
         let Some(stored) = found else { return Ok(()) };
         let key = sha256.to_owned();
-        let there = self.on_shelf(move |shelf| Ok(shelf.content(&key)?)).await?.is_some();
+        let there = self.on_backend(move |backend| Ok(backend.content(&key)?)).await?.is_some();
         let old = stored.unreferenced_at.is_some_and(|since| since.plus(unreferenced) <= now);
         if there && (referred || !old) {
             if referred == stored.unreferenced_at.is_some() {
@@ -228,10 +228,10 @@ impl Handle {
             }
         }
         self.put(records).await?;
-        shelved.removed(&stored);
+        stored_bytes.removed(&stored);
         if there {
             let key = sha256.to_owned();
-            self.on_shelf(move |shelf| Ok(shelf.remove(&key)?)).await?;
+            self.on_backend(move |backend| Ok(backend.remove(&key)?)).await?;
             (swept.artifacts, swept.bytes) = (swept.artifacts + 1, swept.bytes + stored.bytes);
         } else {
             swept.orphans += 1;

@@ -25,16 +25,16 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 struct World {
     bed: Bed,
-    shelf: Shelf,
+    backend: Shelf,
     folder: tempfile::TempDir,
 }
 
 impl World {
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let shelf = Shelf::open(folder.path()).unwrap();
-        let options = Options { artifacts: Some(Arc::new(shelf.clone())), ..Options::default() };
-        Self { bed: Bed::with(MemoryFleet::new(), options).await, shelf, folder }
+        let backend = Shelf::open(folder.path()).unwrap();
+        let options = Options { artifacts: Some(Arc::new(backend.clone())), ..Options::default() };
+        Self { bed: Bed::with(MemoryFleet::new(), options).await, backend, folder }
     }
 
     async fn begin(&self, name: &str, bytes: u64) -> Result<String, super::Error> {
@@ -76,7 +76,7 @@ impl World {
     }
 
     fn there(&self) -> bool {
-        self.shelf.read(HELLO).unwrap().is_some()
+        self.backend.read(HELLO).unwrap().is_some()
     }
 
     async fn name(&self) -> Option<ArtifactLink> {
@@ -169,16 +169,16 @@ async fn s5_2_what_a_crash_has_left_goes() {
     let world = World::new().await;
     world.upload("greeting").await;
     // The file went, its document did not: it does not keep others from sending it.
-    world.shelf.remove(HELLO).unwrap();
+    world.backend.remove(HELLO).unwrap();
     assert_eq!(world.walk().await, Swept { orphans: 1, ..Swept::default() });
     assert!(world.stored().await.is_none());
     world.upload("greeting").await;
     // The document went, its file did not; and the file of an upload without a document.
     let handle = world.bed.handle();
     handle.put(vec![Record::Delete(Kind::Artifact, HELLO.to_owned())]).await.unwrap();
-    world.shelf.begin("lost").unwrap();
+    world.backend.begin("lost").unwrap();
     assert_eq!(world.walk().await, Swept { orphans: 2, ..Swept::default() });
-    assert!(!world.there() && world.shelf.uploads().unwrap().is_empty());
+    assert!(!world.there() && world.backend.uploads().unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -190,7 +190,7 @@ async fn s5_2_an_upload_that_rests_is_given_up() {
     world.bed.pass(DAY);
     assert_eq!(world.walk().await, Swept { uploads: 1, ..Swept::default() });
     assert_eq!(handle.add_to_upload(sees, &id, 3, "lo".into()).await.unwrap_err().code, Code::NotFound);
-    assert!(world.shelf.uploads().unwrap().is_empty());
+    assert!(world.backend.uploads().unwrap().is_empty());
     assert_eq!(handle.artifact_bytes().await.unwrap().get(&tenant()), Some(&0));
 }
 

@@ -33,7 +33,7 @@ pub(super) fn keep(order: KeepOrder) -> ExitCode {
     // Away from the terminal and the group of whoever started this; fails only where that is so already.
     let _ = nix::unistd::setsid();
     drop(std::env::set_current_dir("/"));
-    // What whoever started this had open is not the pod's: a pipe, for one, would never end.
+    // Descriptors of the parent are not the pod's: a pipe, for one, would never end.
     for fd in child::foreign().unwrap_or_default() {
         let _ = nix::unistd::close(fd);
     }

@@ -92,7 +92,7 @@ fn conditions_compare_with_words_that_there_are_and_hold_no_stray_text() {
 }
 
 #[test]
-fn v23_what_is_known_at_the_end_is_read_in_finally() {
+fn what_is_known_at_the_end_is_read_in_finally() {
     let step =
         |fact: &str| step_with("f", json!({"inputs": {"parameters": [{"name": "x", "valueFrom": {"flow": fact}}]}}));
     insta::assert_snapshot!(says([("spec.steps", json!([step("outcome")]))]), @"error[V23] spec.steps[0].inputs.parameters[0].valueFrom.flow: it is known only when all steps are settled (read it in a step of `finally`; elsewhere there are name and url)");

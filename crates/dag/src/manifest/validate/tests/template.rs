@@ -23,12 +23,12 @@ fn v2_unknown_template_fields_pass_with_a_warning_and_not_under_strict() {
 
 #[test]
 fn a_value_that_becomes_part_of_a_shells_program_is_warned_of() {
-    let told = |command: Value, args: Value| {
+    let warnings = |command: Value, args: Value| {
         let container = json!([{"name": "main", "image": "busybox", "command": command, "args": args}]);
         says([("spec.parameters", json!([{"name": "who"}])), (&format!("{POD}.containers"), container)])
     };
-    insta::assert_snapshot!(told(json!(["/bin/bash", "-euc", "echo ${parameters.who}"]), json!([])), @r#"warning[shell] spec.steps[0].template.spec.template.spec.containers[0].command[2]: the value of parameter `who` becomes part of the program that `bash` runs (pass it by `env`, as {name: VALUE, value: "${parameters.who}"}, and write "$VALUE")"#);
-    let by_args = told(json!(["sh"]), json!(["-c", "echo {{parameters.who}}"]));
+    insta::assert_snapshot!(warnings(json!(["/bin/bash", "-euc", "echo ${parameters.who}"]), json!([])), @r#"warning[shell] spec.steps[0].template.spec.template.spec.containers[0].command[2]: the value of parameter `who` becomes part of the program that `bash` runs (pass it by `env`, as {name: VALUE, value: "${parameters.who}"}, and write "$VALUE")"#);
+    let by_args = warnings(json!(["sh"]), json!(["-c", "echo {{parameters.who}}"]));
     assert!(
         by_args.starts_with("warning[shell] spec.steps[0].template.spec.template.spec.containers[0].args[1]:"),
         "{by_args}"
@@ -39,7 +39,7 @@ fn a_value_that_becomes_part_of_a_shells_program_is_warned_of() {
         (json!(["echo", "-c", "${parameters.who}"]), json!([])),
         (json!(["sh", "/script", "${parameters.who}"]), json!([])),
     ] {
-        assert_eq!(told(command.clone(), args), "", "{command}");
+        assert_eq!(warnings(command.clone(), args), "", "{command}");
     }
 }
 

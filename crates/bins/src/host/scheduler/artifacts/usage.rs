@@ -15,7 +15,7 @@ const LIMIT: &str = "max_artifact_bytes";
 
 /// What is stored of whom. Whoever holds it is alone with the artifacts.
 #[derive(Debug, Default)]
-pub(in super::super) struct Shelved {
+pub(in super::super) struct StoredBytes {
     /// In which term it was worked out: in others another server may have written.
     epoch: Option<Epoch>,
     bytes: BTreeMap<TenantName, u64>,
@@ -23,7 +23,7 @@ pub(in super::super) struct Shelved {
     growing: BTreeMap<String, (TenantName, u64)>,
 }
 
-impl Shelved {
+impl StoredBytes {
     fn of(&self, tenant: &TenantName) -> u64 {
         self.bytes.get(tenant).copied().unwrap_or(0)
     }
@@ -82,17 +82,17 @@ impl Handle {
     }
 
     /// What is stored of whom, up to date; nobody else changes it meanwhile.
-    pub(super) async fn counted(&self) -> Result<MutexGuard<'_, Shelved>, Error> {
+    pub(super) async fn counted(&self) -> Result<MutexGuard<'_, StoredBytes>, Error> {
         let Status::Leading { epoch } = self.status() else { return Err(error::not_leader(None)) };
-        let mut shelved = self.shared.uploads.lock().await;
-        if shelved.epoch != Some(epoch) {
-            *shelved = Shelved { epoch: Some(epoch), ..self.count().await? };
+        let mut stored_bytes = self.shared.uploads.lock().await;
+        if stored_bytes.epoch != Some(epoch) {
+            *stored_bytes = StoredBytes { epoch: Some(epoch), ..self.count().await? };
         }
-        Ok(shelved)
+        Ok(stored_bytes)
     }
 
-    async fn count(&self) -> Result<Shelved, Error> {
-        let mut counted = Shelved::default();
+    async fn count(&self) -> Result<StoredBytes, Error> {
+        let mut counted = StoredBytes::default();
         let mut stored = self.pages::<Stored>("");
         while let Some(page) = stored.next().await? {
             for artifact in page {
@@ -104,7 +104,7 @@ impl Handle {
             for upload in page {
                 let key = upload.id.clone();
                 // One whose file has not been made has none.
-                let bytes = self.on_shelf(move |shelf| Ok(shelf.received(&key).unwrap_or(0))).await?;
+                let bytes = self.on_backend(move |backend| Ok(backend.received(&key).unwrap_or(0))).await?;
                 counted.grown(&upload, bytes);
             }
         }
