@@ -10,30 +10,15 @@ use nix::spawn::{PosixSpawnAttr, PosixSpawnFlags};
 use nix::sys::signal::SigSet;
 use nix::unistd::Pid;
 
-/// What a child leads from its start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Leads {
-    /// A process group, in the session of its parent.
-    Group,
-    /// A session, and so a process group.
-    Session,
-}
-
-/// How a child starts: no signal is blocked, and none ignored.
+/// How a child starts: no signal is blocked, and none ignored. It leads a process group or a session, by the flag for that.
 ///
 /// # Errors
 /// When the system has no memory.
-pub(crate) fn attributes(leads: Leads) -> nix::Result<PosixSpawnAttr> {
+pub(crate) fn attributes(leads: PosixSpawnFlags) -> nix::Result<PosixSpawnAttr> {
     let mut attributes = PosixSpawnAttr::init()?;
-    let leads = match leads {
-        Leads::Group => {
-            attributes.set_pgroup(Pid::from_raw(0))?;
-            PosixSpawnFlags::POSIX_SPAWN_SETPGROUP
-        }
-        Leads::Session => PosixSpawnFlags::from_bits_retain(i32::from(libc::POSIX_SPAWN_SETSID)),
-    };
     let signals = PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF | PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK;
     attributes.set_flags(leads | signals)?;
+    attributes.set_pgroup(Pid::from_raw(0))?;
     attributes.set_sigmask(&SigSet::empty())?;
     attributes.set_sigdefault(&SigSet::all())?;
     Ok(attributes)

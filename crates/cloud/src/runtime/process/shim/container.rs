@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::spawn::{PosixSpawnFileActions, posix_spawn};
+use nix::spawn::{PosixSpawnFileActions, PosixSpawnFlags, posix_spawn};
 use nix::unistd::{Uid, User};
 use orlop_core::time::Time;
 
@@ -309,7 +309,7 @@ fn spawn(stdin: &UnixStream, stdout: &PipeWriter, stderr: &PipeWriter) -> io::Re
     for (number, end) in (0..).zip([stdin.as_raw_fd(), stdout.as_raw_fd(), stderr.as_raw_fd()]) {
         actions.add_dup2(end, number)?;
     }
-    let attributes = child::attributes(child::Leads::Group)?;
+    let attributes = child::attributes(PosixSpawnFlags::POSIX_SPAWN_SETPGROUP)?;
     Ok(posix_spawn(c"/proc/self/exe", &actions, &attributes, &argv, &env)?.as_raw())
 }
 
