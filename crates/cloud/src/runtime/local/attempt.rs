@@ -145,6 +145,9 @@ impl<R: PodRuntime + ?Sized> Attempt<R> {
     pub(super) fn prepare(&self, intent: &PodIntent) -> Result<(), PortError> {
         self.inner.layout.memory().map_or(Ok(()), memory::secure)?;
         let pod = &self.template.pod;
+        if pod.volumes.is_empty() {
+            return Ok(());
+        }
         let owner = VolumeOwner { user: pod.main.security.user, group: pod.fs_group };
         let identity = self.identity(intent);
         let containers: Vec<&ContainerTemplate> = pod.containers().collect();

@@ -8,7 +8,7 @@
 //! A pod is run by the shim that makes the claim on the pod's directory, and a claim is made once (`record`). It is
 //! written before anything runs and its maker holds a lock for life. So whoever comes later finds a record of the end;
 //! or a held lock: the pod lives, and its end is awaited through the kernel; or a claim without either: the shim died
-//! with what it knew, the pod is Lost and what it left behind is ended. The order to a shim comes over a pipe; a shim
+//! with what it knew, the pod is Lost and what it left behind is ended. The order to a shim comes over a socket; a shim
 //! that gets only a part of it, because its parent was killed, claims nothing.
 //!
 //! # Ends
@@ -17,7 +17,7 @@
 //! for its deadline; limits are kept by the shim and need no parent.
 //!
 //! # Secrets
-//! Values marked as secret reach the shim over its pipe and the container in its environment. They are written to no
+//! Values marked as secret reach the shim over its socket and the container in its environment. They are written to no
 //! file and no argument list of the runtime's, and masked in logs, last words and errors.
 //!
 //! # Privacy of paths

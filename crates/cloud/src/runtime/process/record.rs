@@ -12,6 +12,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -253,6 +254,12 @@ impl Locks {
                 outcome => return outcome.map(drop).during(|| locking(part)),
             }
         }
+    }
+
+    /// Closes the file in a process that was forked from the holder of its locks, which keeps them. For one that ends or runs
+    /// another program.
+    pub(crate) fn close(&self) -> io::Result<()> {
+        Ok(nix::unistd::close(self.0.as_raw_fd())?)
     }
 
     /// Lets a lock go.

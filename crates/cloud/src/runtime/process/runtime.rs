@@ -19,14 +19,15 @@ use super::paths::Paths;
 use super::probe::Capabilities;
 use super::record::{Directory, ExitRecord, Found};
 use super::request::{self, Request};
+use super::start::Shims;
+use super::watch;
 use super::wire::{Container, KeepOrder, KeepReply};
-use super::{start, watch};
 use crate::runtime::blocking::blocking;
 use crate::runtime::clock;
 use crate::runtime::job::backoff::restart_delay;
 use crate::runtime::pod::{ContainerPlan, PROCESS, PodExit, PodHandle, PodKey, PodPlan, PodRuntime};
 
-/// How to start a shim: a program that calls [`shim::main`](super::shim::main) when it is run with these arguments.
+/// How to start shims: a program that calls [`shim::main`](super::shim::main) when it is run with these arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShimProgram {
     /// The program.
@@ -65,7 +66,7 @@ impl Default for ProcessOptions {
 /// Runs pods as processes.
 #[derive(Debug)]
 pub struct ProcessRuntime {
-    shim: ShimProgram,
+    shims: Shims,
     options: ProcessOptions,
     capabilities: OnceCell<Capabilities>,
     /// What was said about them.
@@ -82,7 +83,7 @@ impl ProcessRuntime {
     /// A runtime with choices.
     #[must_use]
     pub fn with_options(shim: ShimProgram, options: ProcessOptions) -> Self {
-        Self { shim, options, capabilities: OnceCell::new(), told: Mutex::default() }
+        Self { shims: Shims::new(shim), options, capabilities: OnceCell::new(), told: Mutex::default() }
     }
 
     /// What the runtime can do on this machine. Found out once, by trying.
@@ -94,7 +95,7 @@ impl ProcessRuntime {
             let limits = cgroup::probe(self.options.cgroup.as_deref());
             let (paths, why) = match self.options.paths {
                 Some(paths) => (paths, None),
-                None => start::probe(&self.shim).await?,
+                None => self.shims.probe().await?,
             };
             Ok(Capabilities { paths, why, limits })
         };
@@ -211,7 +212,7 @@ impl PodRuntime for ProcessRuntime {
         let capabilities = self.capabilities().await?;
         self.warn(plan, capabilities);
         let order = self.order(plan, capabilities)?;
-        match start::shim(&self.shim, order).await? {
+        match self.shims.keep(order).await? {
             KeepReply::Claimed(shim) => Ok(PodHandle { name: plan.name.clone(), id: shim.to_string() }),
             KeepReply::Taken => Self::started(&directory, plan)?.ok_or_else(|| {
                 let message = format!("the directory of pod {} changes hands", plan.key);

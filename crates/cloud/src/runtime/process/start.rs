@@ -1,106 +1,184 @@
-//! Starting shims. Owns the pipes between parent and shim until the shim has answered; after that the shim is on its
-//! own, and only the kernel knows that it had a parent.
+//! Starting shims. Owns the server of shims, a process of its own that forks one for every pod, and the connection to each shim
+//! until it has answered; after that the shim is on its own, and only the kernel knows where it came from.
 
-use std::process::Stdio;
+use std::ffi::{CString, OsString};
+use std::fs::OpenOptions;
+use std::io::{self, IoSlice, PipeReader, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::net::UnixStream as Socket;
 use std::time::Duration;
 
+use nix::libc;
+use nix::spawn::{PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp};
+use nix::sys::wait::waitpid;
 use orlop_core::error::{Class, PortError};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::process::Command;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Interest};
+use tokio::net::UnixStream;
+use tokio::sync::{Mutex, watch};
 
 use super::paths::Paths;
 use super::probe;
 use super::runtime::ShimProgram;
 use super::wire::{self, KeepOrder, KeepReply, Order};
+use crate::runtime::child;
 
 /// How long a shim may take to answer. One that answers later is found by the next start.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes of a program's complaint that are shown.
 const COMPLAINT: usize = 500;
 
-/// Starts a shim for a pod.
-pub(super) async fn shim(program: &ShimProgram, order: KeepOrder) -> Result<KeepReply, PortError> {
-    let said = ask(program, &Order::Keep(Box::new(order))).await?;
-    serde_json::from_slice(&said.out).map_err(|_| said.complaint(program))
+/// What starts shims.
+#[derive(Debug)]
+pub(super) struct Shims {
+    program: ShimProgram,
+    /// Started with the first shim, and again where it is gone.
+    server: Mutex<Option<Server>>,
 }
 
-/// Finds out how absolute paths become real, and why not better.
-pub(super) async fn probe(program: &ShimProgram) -> Result<(Paths, Option<String>), PortError> {
-    let said = ask(program, &Order::Probe).await?;
-    let found = probe::parse(&said.out).map_err(|_| said.complaint(program))?;
-    Ok((found.paths, found.why))
+/// A running server of shims. It ends when this is dropped.
+#[derive(Debug)]
+struct Server {
+    control: UnixStream,
+    complaint: Complaint,
 }
 
-/// What a program said.
-struct Said {
-    out: Vec<u8>,
-    err: Vec<u8>,
-}
+/// What a program says in place of serving, once it has ended or serves.
+type Complaint = watch::Receiver<Option<String>>;
 
-impl Said {
+impl Shims {
+    pub(super) fn new(program: ShimProgram) -> Self {
+        Self { program, server: Mutex::default() }
+    }
+
+    /// Starts a shim for a pod.
+    pub(super) async fn keep(&self, order: KeepOrder) -> Result<KeepReply, PortError> {
+        let answer = self.ask(&Order::Keep(Box::new(order))).await?;
+        serde_json::from_slice(&answer).map_err(|_| self.complaint(""))
+    }
+
+    /// Finds out how absolute paths become real, and why not better.
+    pub(super) async fn probe(&self) -> Result<(Paths, Option<String>), PortError> {
+        let answer = self.ask(&Order::Probe).await?;
+        let found = probe::parse(&answer).map_err(|_| self.complaint(""))?;
+        Ok((found.paths, found.why))
+    }
+
+    /// The answer of a new shim: one line.
+    async fn ask(&self, order: &Order) -> Result<Vec<u8>, PortError> {
+        let bytes = wire::encode(order)?;
+        let talk = async {
+            let (mut connection, mut complaint) = self.connect().await?;
+            // A program that does not listen is dealt with by what it says instead.
+            drop(connection.write_all(&bytes).await);
+            let mut answer = Vec::new();
+            let heard = BufReader::new(connection).read_until(b'\n', &mut answer).await;
+            if heard.is_ok() && !answer.is_empty() {
+                return Ok(answer);
+            }
+            let said = complaint.wait_for(Option::is_some).await.ok().and_then(|said| said.clone());
+            Err(self.complaint(&said.unwrap_or_default()))
+        };
+        tokio::time::timeout(PATIENCE, talk).await.unwrap_or_else(|_| {
+            let message = format!("the shim program `{}` did not answer in time", self.program.path.display());
+            Err(PortError::new(Class::Transient, message))
+        })
+    }
+
     /// The error for a program that does not answer as a shim does.
-    fn complaint(&self, program: &ShimProgram) -> PortError {
-        let text = String::from_utf8_lossy(&self.err);
-        let text: String = text.trim().chars().take(COMPLAINT).collect();
+    fn complaint(&self, said: &str) -> PortError {
+        let text: String = said.trim().chars().take(COMPLAINT).collect();
         // A shim that was killed says nothing; the next one may live.
         let (class, text) = if text.is_empty() {
             (Class::Transient, "it ended without an answer".to_owned())
         } else {
             (Class::Invalid, text)
         };
-        PortError::new(class, format!("`{}` does not work as a shim: {text}", program.path.display()))
+        PortError::new(class, format!("`{}` does not work as a shim: {text}", self.program.path.display()))
+    }
+
+    /// A connection to a new shim.
+    async fn connect(&self) -> Result<(UnixStream, Complaint), PortError> {
+        let mut server = self.server.lock().await;
+        let (ours, theirs) = Socket::pair()?;
+        ours.set_nonblocking(true)?;
+        if let Some(known) = &*server
+            && known.hand_over(&theirs).await.is_ok()
+        {
+            return Ok((UnixStream::from_std(ours)?, known.complaint.clone()));
+        }
+        // It is gone, or there was none.
+        let new = server.insert(serve(&self.program)?);
+        // One that does not take it says why.
+        drop(new.hand_over(&theirs).await);
+        Ok((UnixStream::from_std(ours)?, new.complaint.clone()))
     }
 }
 
-async fn ask(program: &ShimProgram, order: &Order) -> Result<Said, PortError> {
-    let bytes = wire::encode(order)?;
-    heed_children()?;
-    let mut command = Command::new(&program.path);
-    command.args(&program.args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| {
+impl Server {
+    /// Hands the other end of a connection to the server, which has a shim answer there.
+    async fn hand_over(&self, connection: &Socket) -> io::Result<()> {
+        let send = || {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            let connection = [connection.as_fd()];
+            if !control.push(SendAncillaryMessage::ScmRights(&connection)) {
+                return Err(io::Error::other("a message has no room for a connection"));
+            }
+            let sent = sendmsg(&self.control, &[IoSlice::new(b"\n")], &mut control, SendFlags::NOSIGNAL);
+            sent.map(drop).map_err(io::Error::from)
+        };
+        self.control.async_io(Interest::WRITABLE, send).await
+    }
+}
+
+/// Starts a server of shims, in a session of its own: an interrupt from a terminal is not for it.
+fn serve(program: &ShimProgram) -> Result<Server, PortError> {
+    let (ours, theirs) = Socket::pair()?;
+    ours.set_nonblocking(true)?;
+    let (said, complaint) = io::pipe()?;
+    let null = OpenOptions::new().write(true).open("/dev/null")?;
+    let spawn = || -> io::Result<_> {
+        let text = |text: OsString| CString::new(text.into_encoded_bytes()).map_err(io::Error::from);
+        let path = text(program.path.clone().into_os_string())?;
+        let args = program.args.iter().cloned().map(text);
+        let argv: Vec<CString> = [Ok(path.clone())].into_iter().chain(args).collect::<io::Result<_>>()?;
+        let variable = |(mut name, value): (OsString, OsString)| {
+            name.push("=");
+            name.push(value);
+            text(name)
+        };
+        let env: Vec<CString> = std::env::vars_os().map(variable).collect::<io::Result<_>>()?;
+        let mut actions = PosixSpawnFileActions::init()?;
+        for (number, end) in (0..).zip([theirs.as_raw_fd(), null.as_raw_fd(), complaint.as_raw_fd()]) {
+            actions.add_dup2(end, number)?;
+        }
+        // Shims heed the ends of their children, whatever this program ignores.
+        let attributes = child::attributes(PosixSpawnFlags::from_bits_retain(i32::from(libc::POSIX_SPAWN_SETSID)))?;
+        Ok(posix_spawnp(&path, &actions, &attributes, &argv, &env)?)
+    };
+    let pid = spawn().map_err(|error| {
         let message = format!("the shim program `{}` cannot be run", program.path.display());
         // A program that is being replaced is not there for a moment.
-        let class = PortError::from(std::io::Error::from(error.kind())).class;
+        let class = PortError::from(io::Error::from(error.kind())).class;
         let class = if class == Class::NotFound { Class::Transient } else { class };
         PortError::new(class, message).because(error)
     })?;
-    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    // Dead shims are buried whenever they die; nothing waits for that.
-    tokio::spawn(async move { child.wait().await });
-    let send = async {
-        if let Some(mut stdin) = stdin {
-            // A program that does not listen is dealt with by what it says instead.
-            drop(stdin.write_all(&bytes).await);
-        }
-    };
-    // An answer is one line; without one, what the program complains of is all it said.
-    let hear = async {
-        let (mut out, mut err) = (Vec::new(), Vec::new());
-        if let Some(stdout) = stdout {
-            BufReader::new(stdout).read_until(b'\n', &mut out).await?;
-        }
-        if let Some(mut stderr) = stderr.filter(|_| out.is_empty()) {
-            stderr.read_to_end(&mut err).await?;
-        }
-        Ok::<Said, std::io::Error>(Said { out, err })
-    };
-    let talk = async { tokio::join!(send, hear) };
-    let ((), said) = tokio::time::timeout(PATIENCE, talk).await.map_err(|_| {
-        let message = format!("the shim program `{}` did not answer in time", program.path.display());
-        PortError::new(Class::Transient, message)
+    let (tell, complaint) = watch::channel(None);
+    // Nothing waits for its end.
+    std::thread::Builder::new().name("orlop-shims".to_owned()).spawn(move || {
+        tell.send_replace(Some(complaint_of(said)));
+        let _ = waitpid(pid, None);
     })?;
-    Ok(said?)
+    Ok(Server { control: UnixStream::from_std(ours)?, complaint })
 }
 
-/// A program that was told to ignore the ends of children would have shims that ignore them too: a handler of its own is
-/// not inherited.
-fn heed_children() -> std::io::Result<()> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    if ignored & (1 << (nix::libc::SIGCHLD - 1)) != 0 {
-        // The handler stays when the stream of its signals goes.
-        drop(tokio::signal::unix::signal(tokio::signal::unix::SignalKind::child())?);
-    }
-    Ok(())
+/// What a program says until it ends or serves.
+fn complaint_of(said: PipeReader) -> String {
+    let mut bytes = Vec::new();
+    let limit = u64::try_from(4 * COMPLAINT).unwrap_or(u64::MAX);
+    // What was read until then counts.
+    drop(said.take(limit).read_to_end(&mut bytes));
+    String::from_utf8_lossy(&bytes).into_owned()
 }

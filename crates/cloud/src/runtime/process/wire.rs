@@ -1,4 +1,4 @@
-//! What travels over pipes between runtime, shim and launcher. Owns the messages and their framing: a message is taken
+//! What travels over sockets between runtime, shim and launcher. Owns the messages and their framing: a message is taken
 //! whole or not at all. Secrets travel here and nowhere else.
 
 use std::fmt;
@@ -17,13 +17,11 @@ use crate::runtime::pod::{ContainerPlan, EnvText, Mount, PodKey};
 /// The longest message: 256 MiB.
 const MESSAGE_MAX: u64 = 256 * 1024 * 1024;
 
-/// What a shim program is started for.
+/// What a shim is for.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
     /// Keep a pod.
     Keep(Box<KeepOrder>),
-    /// Become a container's process.
-    Launch(Box<LaunchOrder>),
     /// Try what this machine allows.
     Probe,
 }
@@ -127,7 +125,7 @@ pub(crate) enum KeepReply {
 }
 
 /// A container's process to become.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug)]
 pub(crate) struct LaunchOrder {
     /// Process id of the shim.
     pub(crate) shim: i32,
@@ -142,7 +140,7 @@ pub(crate) struct LaunchOrder {
 }
 
 /// A view of the file system of a container's own.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug)]
 pub(crate) struct View {
     /// Whether a user namespace is needed for it.
     pub(crate) user_namespace: bool,

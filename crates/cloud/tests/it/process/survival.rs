@@ -13,7 +13,7 @@ use orlop_cloud::runtime::pod::{PodPlan, PodResult, PodRuntime};
 use orlop_cloud::runtime::process::{Paths, ProcessRuntime};
 use orlop_core::error::Class;
 
-use super::{Bed, in_time, is_alive, plan, program, reason, runtime, until, with_text};
+use super::{Bed, Gate, in_time, is_alive, plan, program, reason, runtime, until, with_text};
 
 /// Moments of a life that are tried in the long mode, evenly spread over it.
 const ROUNDS: u32 = 40;
@@ -272,4 +272,25 @@ async fn a_parent_that_ignores_its_children_has_shims_that_do_not() {
     command.arg("--ignore-signal=CHLD").arg(program()).arg(&bed.plan.directory);
     assert!(command.args(["sh", "-c", "exit 9"]).stdout(Stdio::null()).status().unwrap().success());
     assert_eq!(bed.wait().await.containers[0].exit_code, 9);
+}
+
+#[tokio::test]
+async fn pods_outlive_the_server_of_their_shims_and_another_one_starts_the_next() {
+    let mut bed = Bed::new("echo ready; while [ ! -e /orlop-go/go ]; do sleep 0.01; done; exit 4");
+    let gate = Gate::of(&mut bed);
+    bed.start().await;
+    bed.line("ready").await;
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", bed.shim())).unwrap();
+    let parent = stat.rsplit_once(") ").unwrap().1.split(' ').nth(1).unwrap();
+    let server = parent.parse().unwrap();
+    kill_hard(server);
+    until(|| !is_alive(server)).await;
+    let mut other = plan(bed.dir.path(), "exit 5");
+    (other.directory, other.key.pod) = (bed.dir.path().join("other"), 1);
+    std::fs::create_dir(&other.directory).unwrap();
+    in_time(bed.runtime.start(&other)).await.unwrap();
+    let exit = in_time(bed.runtime.wait(&other.key, &other.directory)).await.unwrap();
+    assert_eq!(exit.containers[0].exit_code, 5);
+    gate.open();
+    assert_eq!(bed.wait().await.containers[0].exit_code, 4);
 }

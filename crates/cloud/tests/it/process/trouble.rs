@@ -115,7 +115,7 @@ async fn a_shim_started_by_hand_says_so() {
     assert_eq!(run("").status.code(), Some(2));
     let output = run("hello shim, do something\n");
     assert_eq!(output.status.code(), Some(2));
-    insta::assert_snapshot!(String::from_utf8_lossy(&output.stderr), @"a shim takes its order from the runtime over a pipe: this is no order for a shim");
+    insta::assert_snapshot!(String::from_utf8_lossy(&output.stderr), @"a shim takes its orders from the runtime over a socket: Socket operation on non-socket (os error 88)");
 }
 
 #[tokio::test]

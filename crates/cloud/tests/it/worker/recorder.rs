@@ -54,8 +54,15 @@ impl Recorder {
         *self.full.lock().unwrap() = full;
     }
 
-    pub(crate) fn flushed(&self) -> u64 {
-        *self.flushed.lock().unwrap()
+    /// Waits until it was told that a round is over.
+    pub(crate) fn flushed(&self) {
+        let limit = Instant::now() + PATIENCE;
+        let mut flushed = self.flushed.lock().unwrap();
+        while *flushed == 0 {
+            let left = limit.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "waited too long for the end of a round");
+            flushed = self.bell.wait_timeout(flushed, left).unwrap().0;
+        }
     }
 
     /// What was told so far.
@@ -103,5 +110,6 @@ impl AttemptEvents for Recorder {
 
     fn flush(&self) {
         *self.flushed.lock().unwrap() += 1;
+        self.bell.notify_all();
     }
 }

@@ -2,24 +2,24 @@
 //! is left of it killed. Owns the pipes to the process; what the end means for the pod is decided in [`pod`](super::pod).
 
 use std::collections::BTreeMap;
-use std::ffi::{CString, OsString};
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
-use std::net::Shutdown;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
+use fork::{Fork, fork};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::spawn::{PosixSpawnFileActions, PosixSpawnFlags, posix_spawn};
-use nix::unistd::{Uid, User};
+use nix::sys::signal::SigSet;
+use nix::unistd::{Pid, Uid, User, dup2_stderr, dup2_stdin, dup2_stdout, setpgid};
 use orlop_core::time::Time;
 
+use super::launch::launch;
 use super::pod::{Attempt, Pod};
 use super::verdict;
 use super::view::WORK;
-use crate::runtime::child;
 use crate::runtime::clock::now;
 use crate::runtime::logs::capture::Tail;
 use crate::runtime::pod::{ContainerExit, Mount};
@@ -30,7 +30,7 @@ use crate::runtime::process::layout::Layout;
 use crate::runtime::process::paths::{self, Paths};
 use crate::runtime::process::record::read_some;
 use crate::runtime::process::tree::Ended;
-use crate::runtime::process::wire::{self, Container, LaunchOrder, LaunchReply, Order, Variable, View};
+use crate::runtime::process::wire::{self, Container, LaunchOrder, LaunchReply, Variable, View};
 
 /// Where commands are looked for when nobody says.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -132,8 +132,13 @@ impl Pod {
         let (stdout, out) = io::pipe().during(|| "making a pipe".to_owned())?;
         let (stderr, err) = io::pipe().during(|| "making a pipe".to_owned())?;
         let (mut launcher, theirs) = UnixStream::pair().during(|| "making a socket".to_owned())?;
-        let pid = spawn(&theirs, &out, &err).during(|| "starting a process".to_owned())?;
+        let pid = match fork().during(|| "starting a process".to_owned())? {
+            Fork::Parent(pid) => pid,
+            Fork::Child => self.child(order, &theirs, (&out, &err)),
+        };
         drop((theirs, out, err));
+        // Here as well as in the child, so that nobody signals a group that is not there yet.
+        let _ = setpgid(Pid::from_raw(pid), Pid::from_raw(pid));
         self.family.watch(pid);
         let pipes = [&stdout, &stderr].map(|pipe| fcntl(pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)));
         for pipe in pipes {
@@ -142,14 +147,30 @@ impl Pod {
         if let Some(group) = &self.cgroup {
             group.add(pid)?;
         }
-        // Until it has its order the launcher does nothing, so nothing runs outside of the group.
-        let order = wire::encode(&Order::Launch(Box::new(order))).during(|| "encoding an order".to_owned())?;
-        let sent = launcher.write_all(&order).and_then(|()| launcher.shutdown(Shutdown::Write));
-        let sent = sent.and_then(|()| launcher.set_nonblocking(true));
-        sent.during(|| "giving its order to a process".to_owned())?;
+        // Until it hears this the launcher does nothing, so nothing runs outside of the group.
+        let sent = launcher.write_all(b"\n").and_then(|()| launcher.set_nonblocking(true));
+        sent.during(|| "letting a process begin".to_owned())?;
         let (stdout, stderr, launcher) = (Some(stdout), Some(stderr), Some(launcher));
         self.running = Some(Running { pid, is_main, stdout, stderr, launcher, said: Vec::new() });
         Ok(())
+    }
+
+    /// The process of a container, forked from the shim, until its program takes over.
+    fn child(&self, order: LaunchOrder, mut shim: &UnixStream, (out, err): (&PipeWriter, &PipeWriter)) -> ! {
+        let become_it = || -> io::Result<i32> {
+            setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
+            SigSet::empty().thread_set_mask()?;
+            // The pod is the shim's alone: its locks go with it.
+            self.locks.close()?;
+            dup2_stdin(File::open("/dev/null")?)?;
+            dup2_stdout(out)?;
+            dup2_stderr(err)?;
+            shim.read_exact(&mut [0])?;
+            Ok(launch(order, shim))
+        };
+        // What goes wrong here must not go on as the shim.
+        let code = catch_unwind(AssertUnwindSafe(become_it));
+        std::process::exit(code.ok().and_then(Result::ok).unwrap_or(verdict::CANNOT_START))
     }
 
     /// An empty file for last words that any user may write to.
@@ -293,24 +314,6 @@ impl Pod {
         }
         words
     }
-}
-
-/// Starts a launcher: the shim's own program, as it is in memory, so that an upgrade of the file meanwhile changes nothing.
-fn spawn(stdin: &UnixStream, stdout: &PipeWriter, stderr: &PipeWriter) -> io::Result<i32> {
-    let text = |text: OsString| CString::new(text.into_encoded_bytes()).map_err(io::Error::from);
-    let argv: Vec<CString> = std::env::args_os().map(text).collect::<io::Result<_>>()?;
-    let variable = |(mut name, value): (OsString, OsString)| {
-        name.push("=");
-        name.push(value);
-        text(name)
-    };
-    let env: Vec<CString> = std::env::vars_os().map(variable).collect::<io::Result<_>>()?;
-    let mut actions = PosixSpawnFileActions::init()?;
-    for (number, end) in (0..).zip([stdin.as_raw_fd(), stdout.as_raw_fd(), stderr.as_raw_fd()]) {
-        actions.add_dup2(end, number)?;
-    }
-    let attributes = child::attributes(PosixSpawnFlags::POSIX_SPAWN_SETPGROUP)?;
-    Ok(posix_spawn(c"/proc/self/exe", &actions, &attributes, &argv, &env)?.as_raw())
 }
 
 /// What a launcher said.

@@ -15,7 +15,6 @@ use sha2::{Digest, Sha256};
 use super::clock::{Alarm, PodClock};
 use super::container::READ;
 use super::pod::Pod;
-use crate::runtime::child;
 use crate::runtime::clock::{self, now, uptime};
 use crate::runtime::logs::capture::{self, Capture, Tail};
 use crate::runtime::logs::{Masker, read_secrets};
@@ -33,10 +32,6 @@ pub(super) fn keep(order: KeepOrder) -> ExitCode {
     // Away from the terminal and the group of whoever started this; fails only where that is so already.
     let _ = nix::unistd::setsid();
     drop(std::env::set_current_dir("/"));
-    // Descriptors of the parent are not the pod's: a pipe, for one, would never end.
-    for fd in child::foreign().unwrap_or_default() {
-        let _ = nix::unistd::close(fd);
-    }
     match take(order) {
         Ok(Some((mut pod, shim))) => {
             answer(&KeepReply::Claimed(shim));
@@ -101,7 +96,7 @@ fn take(order: KeepOrder) -> Result<Option<(Pod, Identity)>, Failure> {
     let pod = Pod {
         order,
         directory,
-        _locks: locks,
+        locks,
         reserved: Some(reserved),
         signals,
         alarm,
@@ -144,7 +139,7 @@ fn token(order: &KeepOrder, shim: Identity, boot: &str) -> String {
 fn make_view(directory: &Directory, token: &str) -> Result<PathBuf, Failure> {
     let view = directory.join(&format!("view-{token}"));
     let make = || -> io::Result<()> {
-        for name in ["top", "places", "tmp"] {
+        for name in ["top", "tmp"] {
             fs::create_dir_all(view.join(name))?;
         }
         fs::set_permissions(view.join("tmp"), fs::Permissions::from_mode(0o1777))

@@ -1,13 +1,12 @@
 //! Becoming a container's process: the last steps in it before its program takes over. Owns view of the file system,
 //! user, groups and the promise to die with the shim; never returns once the program runs.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, Write};
-use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
@@ -24,25 +23,14 @@ const CANNOT_RUN: i32 = 126;
 /// Exit code of shells for a command that is not there.
 const NOT_FOUND: i32 = 127;
 
-/// Becomes the process of a container, or tells the shim why not.
-pub(super) fn launch(order: LaunchOrder) -> ExitCode {
-    let shim = match socket() {
-        Ok(shim) => shim,
-        Err(error) => return super::complain(&format!("a launcher talks to its shim over a socket: {error}")),
-    };
-    let (code, message) = match prepare(&order, &shim) {
+/// Becomes the process of a container, or tells the shim why not: the exit code.
+pub(super) fn launch(order: LaunchOrder, shim: &UnixStream) -> i32 {
+    let (code, message) = match prepare(&order, shim) {
         Ok(()) => run(order),
         Err(failure) => (verdict::CANNOT_START, failure.to_string()),
     };
-    tell(&shim, &LaunchReply::Failed(code, message));
-    u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from)
-}
-
-/// The socket to the shim, away from standard input, which is empty from now on.
-fn socket() -> io::Result<UnixStream> {
-    let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    nix::unistd::dup2_stdin(OpenOptions::new().read(true).open("/dev/null")?)?;
-    Ok(socket)
+    tell(shim, &LaunchReply::Failed(code, message));
+    code
 }
 
 fn tell(mut shim: &UnixStream, reply: &LaunchReply) {

@@ -1,5 +1,6 @@
-//! The program around every pod: it outlives whoever started it, runs the pod's containers and writes down how they
-//! ended. Owns the entry point; the pod is kept in `keep` and `pod`, a container's process is made in `launch`.
+//! The program around every pod. One process of it serves the runtime and forks a shim for every pod: it outlives whoever started it, runs the pod's containers and writes down how they
+//! ended. Owns the entry point; shims are forked in `serve`, the pod is kept in `keep` and `pod`, a
+//! container's process is made in `launch`.
 
 mod clock;
 mod container;
@@ -7,6 +8,7 @@ mod keep;
 mod launch;
 mod mounts;
 mod pod;
+mod serve;
 mod verdict;
 mod view;
 
@@ -20,18 +22,22 @@ use super::wire::{self, Order};
 /// What a program does that embeds the runtime and is started with the arguments of its
 /// [`ShimProgram`](super::ShimProgram).
 ///
-/// It takes its order from standard input and returns when the pod has ended. Call it first thing in `main`: it must be
-/// the only thread of the process, for only then may user namespaces be entered and the kernel end the containers when
-/// the shim is killed.
+/// It takes connections to the runtime from the socket that is its standard input, and forks a shim for each. It returns when the
+/// runtime is gone, and in every shim when its pod has ended. Call it first thing in `main`: it must be the only thread of the
+/// process, for only then may it fork, may user namespaces be entered, and does the kernel end the containers when the shim is killed.
 #[must_use]
 pub fn main() -> ExitCode {
+    serve::serve(shim)
+}
+
+/// A shim, from its order to its end.
+fn shim() -> ExitCode {
     match wire::decode(&mut io::stdin()) {
         Ok(Some(Order::Keep(order))) => keep::keep(*order),
-        Ok(Some(Order::Launch(order))) => launch::launch(*order),
         Ok(Some(Order::Probe)) => probe::answer(),
         // Whoever was about to send an order is gone: nothing was claimed, nothing runs.
         Ok(None) => ExitCode::from(2),
-        Err(error) => complain(&format!("a shim takes its order from the runtime over a pipe: {error}")),
+        Err(error) => complain(&format!("a shim takes its order from the runtime over a connection: {error}")),
     }
 }
 

@@ -49,7 +49,7 @@ pub(super) struct Pod {
     pub(super) order: KeepOrder,
     pub(super) directory: Directory,
     /// Held until the process ends.
-    pub(super) _locks: Locks,
+    pub(super) locks: Locks,
     pub(super) reserved: Option<Reserved>,
     pub(super) signals: SignalFd,
     pub(super) alarm: Alarm,

@@ -31,6 +31,9 @@ const ENTRIES_MAX: usize = 4096;
 /// Where the pod's root stands while it is made; the machine's own is not seen by containers.
 const SCAFFOLD: &str = "/tmp";
 
+/// Directory of the pod for what replaces directories of the machine, made where one is replaced.
+const PLACES: &str = "places";
+
 /// Directory that the kernel works in where the pod's root has layers; a new one for every container.
 pub(super) const WORK: &str = "work";
 
@@ -38,11 +41,12 @@ pub(super) const WORK: &str = "work";
 pub(super) fn enter(view: &View, working_dir: &str) -> Result<Layout, Failure> {
     separate(view.user_namespace)?;
     let hold = |name: &str| Held::open(&view.directory.join(name));
-    let (root, tmp, places) = (hold("top")?, hold("tmp")?, hold("places")?);
+    let (root, tmp) = (hold("top")?, hold("tmp")?);
     // Others than root could not remove what the kernel leaves in it.
     let work = if view.user_namespace { None } else { Some(hold(WORK)?) };
     let sources: Vec<Held> = view.mounts.iter().map(|mount| Held::open(&mount.source)).collect::<Result<_, _>>()?;
-    let mut builder = Builder { layout: Layout::default(), places, directory: view.directory.clone() };
+    let own = Held::open(&view.directory)?;
+    let mut builder = Builder { layout: Layout::default(), own, directory: view.directory.clone() };
     builder.root(&root, work.as_ref())?;
     // The old root stands above the new one until it is let go: paths below `/proc/self/fd` lead there as before.
     std::env::set_current_dir(SCAFFOLD).during(|| format!("entering `{SCAFFOLD}`"))?;
@@ -88,8 +92,8 @@ fn is_layered(root: &Held, work: &Held, names: &[PathBuf]) -> bool {
 
 struct Builder {
     layout: Layout,
-    /// Directory of the pod for what replaces directories of the machine.
-    places: Held,
+    /// The pod's directory for the view, held and by its path on the machine.
+    own: Held,
     directory: PathBuf,
 }
 
@@ -204,11 +208,14 @@ impl Builder {
         } else {
             let digest = Sha256::digest(path.as_bytes());
             let name: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-            let place = self.places.path().join(&name);
-            mount_point(&place, true).during(|| format!("making a place for `{path}`"))?;
+            let places = self.own.path().join(PLACES);
+            let place = places.join(&name);
+            mount_point(&places, true)
+                .and_then(|()| mount_point(&place, true))
+                .during(|| format!("making a place for `{path}`"))?;
             like(&original.path(), &place).during(|| format!("making a place for `{path}`"))?;
             bind(&place, here).during(|| format!("replacing `{path}`"))?;
-            Some(below(&self.directory.join("places"), &name))
+            Some(below(&self.directory.join(PLACES), &name))
         };
         self.layout.add(path, outside, Kind::Private);
         for name in names.iter().filter(|name| name.as_os_str().as_bytes() != without.unwrap_or_default().as_bytes()) {
