@@ -20,7 +20,7 @@ use super::output::Format;
 use super::place::{Place, Target};
 use super::progress::Progress;
 use super::run::{New, cpus, start};
-use super::setup::pair;
+use super::setup::{host_paths, pair};
 use super::stored::Stored;
 use crate::host::flow::Submission;
 use crate::host::home::RunDir;
@@ -43,6 +43,9 @@ pub(super) struct RetryArgs {
     /// Another value of a parameter (repeatable)
     #[arg(short, long = "param", value_name = "NAME=VALUE", value_parser = pair)]
     pub param: Vec<(String, String)>,
+    /// Let steps mount this directory of the machine too, beside those of the old run (repeatable)
+    #[arg(long, value_name = "DIR")]
+    pub allow_host_path: Vec<PathBuf>,
     /// Name of the new run [default: the old name with -r2, -r3, …]
     #[arg(long = "name", value_name = "NEW")]
     pub new_name: Option<String>,
@@ -75,6 +78,7 @@ pub(super) async fn retry(args: RetryArgs) -> Result<Exit, Failure> {
     if matches!(args.place.target, Target::Process | Target::Docker) {
         setup.runtime = args.place.target.runtime();
     }
+    setup.allow_host_path.extend(host_paths(&args.allow_host_path)?);
     let place = Place { run_dir: args.new_run_dir.clone(), ..args.place.clone() };
     let changed = match &args.file {
         Some(file) => Some(manifest::one(file, manifest::limits(&setup, false), Some(&name))?),

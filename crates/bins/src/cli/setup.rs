@@ -43,17 +43,20 @@ pub(super) struct SetupArgs {
     pub artifact_max_bytes: Option<u64>,
 }
 
-impl SetupArgs {
-    /// Directories that steps may mount, as they are written and without links.
-    fn host_paths(&self) -> Result<Vec<PathBuf>, Failure> {
-        let mut paths = Vec::new();
-        for path in &self.allow_host_path {
-            paths.extend([directory(path)?, absolute(path)?]);
-        }
-        paths.dedup();
-        Ok(paths)
+/// Directories that steps may mount, as they are written and without links.
+///
+/// # Errors
+/// When one is not there.
+pub(super) fn host_paths(allowed: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut paths = Vec::new();
+    for path in allowed {
+        paths.extend([directory(path)?, absolute(path)?]);
     }
+    paths.dedup();
+    Ok(paths)
+}
 
+impl SetupArgs {
     /// The setup for steps of a manifest that run there, its directories as absolute paths.
     ///
     /// # Errors
@@ -65,7 +68,7 @@ impl SetupArgs {
             secrets_dir: optional(&self.secrets_dir)?,
             configs_dir: optional(&self.configs_dir)?,
             volumes_dir: optional(&self.volumes_dir)?,
-            allow_host_path: self.host_paths()?,
+            allow_host_path: host_paths(&self.allow_host_path)?,
             workdir: optional(&self.workdir)?,
             folder: manifest.map(folder).transpose()?,
             pull: self.pull,

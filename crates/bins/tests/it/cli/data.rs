@@ -43,6 +43,14 @@ fn a_parameter_says_where_data_is_and_is_held_to_what_is_allowed() {
     let outside = run(&bench, "flows/d.json", &by_parameter, &["-p", "dir=/etc", "--allow-host-path", "flows/in"]);
     assert_eq!(outside.code, 1, "{outside:?}");
     assert!(outside.out.contains("TemplateInvalid"), "{}", outside.out);
+    // A retry may allow more.
+    std::fs::create_dir(bench.path("more")).unwrap();
+    bench.file("more/text", "seen");
+    let more = format!("dir={}", std::fs::canonicalize(bench.path("more")).unwrap().display());
+    let less = ["-p", &more, "--allow-host-path", "flows/in", "--name", "less"];
+    assert_eq!(run(&bench, "flows/d.json", &by_parameter, &less).code, 1);
+    let gave = bench.orlop(&["flow", "retry", "less", "--allow-host-path", "more", "--progress", "none"]);
+    assert_eq!(gave.code, 0, "{gave:?}");
     let nothing = run(&bench, "flows/e.json", &by_parameter, &["-p", &whole]);
     assert!(nothing.code == 3 && nothing.err.contains("allow it with --allow-host-path"), "{nothing:?}");
     let other = run(&bench, "flows/f.json", &spec("../home"), &["--allow-host-path", "flows/in"]);

@@ -155,11 +155,14 @@ fn following_an_array_survives_a_server_that_is_killed() {
     let mut bench = Bench::up(&[]);
     let (go, end) = (bench.place("go"), bench.place("end"));
     let wait = |file: &std::path::Path| format!("until [ -e {} ]; do sleep 0.02; done", file.display());
-    let script = format!("printf before{{{{index}}}}; {}; echo between; {}; echo after", wait(&go), wait(&end));
+    let script =
+        format!("echo begun; printf before{{{{index}}}}; {}; echo between; {}; echo after", wait(&go), wait(&end));
     let id = submit(&bench, &["--array", "5-6"], &script);
-    let shown = || bench.good(&["logs", &id]).lines().count() == 2;
+    let shown = || bench.good(&["logs", &id]).lines().count() == 4;
     until("both write", || shown().then_some(()));
-    let follow = bench.begin(&["logs", &id, "--follow"]);
+    let mut follow = bench.begin(&["logs", &id, "--follow"]);
+    let mut shown = BufReader::new(follow.stdout.take().expect("its output")).lines();
+    let mut lines: Vec<String> = shown.by_ref().take(2).map(|line| line.expect("a line")).collect();
     let address = bench.address();
     bench.signal(nix::sys::signal::Signal::SIGKILL);
     bench.end();
@@ -167,11 +170,10 @@ fn following_an_array_survives_a_server_that_is_killed() {
     bench.start_at(&address, &[]);
     std::fs::write(&end, "").expect("a file");
     let ended = follow.wait_with_output().expect("it ends");
-    let out = String::from_utf8_lossy(&ended.stdout).into_owned();
-    let mut lines: Vec<&str> = out.lines().collect();
+    lines.extend(shown.map(|line| line.expect("a line")));
     lines.sort_unstable();
-    let wanted = ["[5] after", "[5] before5between", "[6] after", "[6] before6between"];
-    assert!(ended.status.success() && lines == wanted, "{out}{}", String::from_utf8_lossy(&ended.stderr));
+    let wanted = ["[5] after", "[5] before5between", "[5] begun", "[6] after", "[6] before6between", "[6] begun"];
+    assert!(ended.status.success() && lines == wanted, "{lines:?} {}", String::from_utf8_lossy(&ended.stderr));
 }
 
 #[test]
