@@ -1,7 +1,8 @@
 //! Makes runnable flows of recorded workflows: `wfcommons FOLDER OUT [SPEED]`.
 //!
 //! Reads every `*.json` of FOLDER, each `{"name", "tasks": [{"category", "parents": [index], "runtime_s", …}]}`, and writes
-//! a JobFlow to OUT in which every task sleeps for its recorded run time divided by SPEED (1000 unless given).
+//! a JobFlow to OUT in which every task sleeps for its recorded run time divided by SPEED (1000 unless given), and the same as rules
+//! for make, to compare with.
 
 #![allow(clippy::print_stdout, reason = "a program for people")]
 
@@ -42,11 +43,14 @@ fn convert(file: &Path, out: &Path, speed: f64) -> Result<()> {
         .map(|(n, task)| format!("{}-{n}", dns(task["category"].as_str().unwrap_or("task"))))
         .collect();
     let mut steps = Vec::new();
+    let mut rules = format!(".PHONY: all {0}\nall: {0}\n", names.join(" "));
     for (task, name) in tasks.iter().zip(&names) {
         let parents = task["parents"].as_array().map(Vec::as_slice).unwrap_or_default();
         let parents = parents.iter().map(|parent| names.get(usize::try_from(parent.as_u64()?).ok()?));
         let parents: Vec<&String> = parents.collect::<Option<_>>().context("a parent that is no task")?;
         let seconds = task["runtime_s"].as_f64().context("a task without run time")? / speed;
+        let words: Vec<&str> = parents.iter().map(|parent| parent.as_str()).collect();
+        rules.push_str(&format!("{name}: {}\n\t@sleep {seconds:.3}\n", words.join(" ")));
         let container = json!({"name": "main", "image": "busybox", "command": ["sleep", format!("{seconds:.3}")]});
         let template = json!({"apiVersion": "batch/v1", "kind": "Job",
             "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}});
@@ -62,6 +66,7 @@ fn convert(file: &Path, out: &Path, speed: f64) -> Result<()> {
     let text = serde_saphyr::to_string(&flow)?;
     read(&target.display().to_string(), text.clone(), &Options::new(Limits::elsewhere()))?;
     fs::write(&target, text)?;
+    fs::write(target.with_extension("mk"), rules)?;
     println!("{}: {} steps", target.display(), tasks.len());
     Ok(())
 }

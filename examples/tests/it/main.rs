@@ -97,6 +97,11 @@ fn recorded_workflows_become_flows() {
     let spec = &reading.manifests[0].flow.spec;
     assert_eq!(spec.steps[1].name, "sumup-1");
     assert_eq!(spec.steps[1].dependencies, ["fetch-0"]);
+    let rules = fs::read_to_string(out.path().join("tiny-01.mk")).unwrap();
+    assert_eq!(
+        rules,
+        ".PHONY: all fetch-0 sumup-1\nall: fetch-0 sumup-1\nfetch-0: \n\t@sleep 0.002\nsumup-1: fetch-0\n\t@sleep 0.001\n"
+    );
 }
 
 #[test]
