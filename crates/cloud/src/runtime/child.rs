@@ -1,5 +1,5 @@
-//! The state in which a program starts: what a supervisor sets for itself reaches nothing that it starts. Owns the signals, the group
-//! or session, and the descriptors of a child; limits, user and environment are given on purpose, by the caller.
+//! The state in which a program starts: what a supervisor sets for itself reaches nothing that it starts. Owns the signals, the
+//! session and the descriptors of a child; limits, user and environment are given on purpose, by the caller.
 
 use std::fs;
 use std::io;
@@ -8,17 +8,16 @@ use std::os::fd::RawFd;
 use nix::libc;
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFlags};
 use nix::sys::signal::SigSet;
-use nix::unistd::Pid;
 
-/// How a child starts: no signal is blocked, and none ignored. It leads a process group or a session, by the flag for that.
+/// How a child starts: it leads a session, and so a process group, and no signal is blocked or ignored.
 ///
 /// # Errors
 /// When the system has no memory.
-pub(crate) fn attributes(leads: PosixSpawnFlags) -> nix::Result<PosixSpawnAttr> {
+pub(crate) fn attributes() -> nix::Result<PosixSpawnAttr> {
     let mut attributes = PosixSpawnAttr::init()?;
+    let session = PosixSpawnFlags::from_bits_retain(i32::from(libc::POSIX_SPAWN_SETSID));
     let signals = PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF | PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK;
-    attributes.set_flags(leads | signals)?;
-    attributes.set_pgroup(Pid::from_raw(0))?;
+    attributes.set_flags(session | signals)?;
     attributes.set_sigmask(&SigSet::empty())?;
     attributes.set_sigdefault(&SigSet::all())?;
     Ok(attributes)

@@ -1,12 +1,12 @@
 //! Pods as processes of this machine (chapter 4 of the flow contract, column "local process").
 //!
-//! Every pod has a *shim*: a process that outlives whoever started it, runs the pod's containers one after the other,
+//! Every pod has a *shim*: a process that outlives the host that started it, runs the pod's containers one after the other,
 //! enforces its limits, captures its output and writes down how it ended. The shim is a hidden part of the program that
 //! embeds the runtime: [`ShimProgram`] says how to start it, and that program calls [`shim::main`].
 //!
 //! # At most one execution
 //! A pod is run by the shim that makes the claim on the pod's directory, and a claim is made once (`record`). It is
-//! written before anything runs and its maker holds a lock for life. So whoever comes later finds a record of the end;
+//! written before anything runs and its maker holds a lock for life. So a later host finds a record of the end;
 //! or a held lock: the pod lives, and its end is awaited through the kernel; or a claim without either: the shim died
 //! with what it knew, the pod is Lost and what it left behind is ended. The order to a shim comes over a socket; a shim
 //! that gets only a part of it, because its parent was killed, claims nothing.

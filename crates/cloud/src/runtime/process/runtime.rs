@@ -69,8 +69,8 @@ pub struct ProcessRuntime {
     shims: Shims,
     options: ProcessOptions,
     capabilities: OnceCell<Capabilities>,
-    /// What was said about them.
-    told: Mutex<BTreeSet<String>>,
+    /// Warnings about them that were logged.
+    warned: Mutex<BTreeSet<String>>,
 }
 
 impl ProcessRuntime {
@@ -83,7 +83,7 @@ impl ProcessRuntime {
     /// A runtime with choices.
     #[must_use]
     pub fn with_options(shim: ShimProgram, options: ProcessOptions) -> Self {
-        Self { shims: Shims::new(shim), options, capabilities: OnceCell::new(), told: Mutex::default() }
+        Self { shims: Shims::new(shim), options, capabilities: OnceCell::new(), warned: Mutex::default() }
     }
 
     /// What the runtime can do on this machine. Found out once, by trying.
@@ -128,7 +128,7 @@ impl ProcessRuntime {
         let limited = all.clone().any(|plan| plan.cpu_limit_milli.is_some() || plan.memory_limit_bytes.is_some());
         let placed = !plan.outputs.is_empty() || all.any(|plan| !plan.mounts.is_empty());
         for warning in capabilities.warnings(limited, placed) {
-            if self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(warning.clone()) {
+            if self.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(warning.clone()) {
                 tracing::warn!("{warning}");
             }
         }

@@ -9,8 +9,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream as Socket;
 use std::time::Duration;
 
-use nix::libc;
-use nix::spawn::{PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp};
+use nix::spawn::{PosixSpawnFileActions, posix_spawnp};
 use nix::sys::wait::waitpid;
 use orlop_core::error::{Class, PortError};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -80,10 +79,13 @@ impl Shims {
             let said = complaint.wait_for(Option::is_some).await.ok().and_then(|said| said.clone());
             Err(self.complaint(&said.unwrap_or_default()))
         };
-        tokio::time::timeout(PATIENCE, talk).await.unwrap_or_else(|_| {
-            let message = format!("the shim program `{}` did not answer in time", self.program.path.display());
-            Err(PortError::new(Class::Transient, message))
-        })
+        if let Ok(answer) = tokio::time::timeout(PATIENCE, talk).await {
+            return answer;
+        }
+        // The server may hang. The next start makes another one; shims of this one live on.
+        *self.server.lock().await = None;
+        let message = format!("the shim program `{}` did not answer in time", self.program.path.display());
+        Err(PortError::new(Class::Transient, message))
     }
 
     /// The error for a program that does not answer as a shim does.
@@ -155,8 +157,7 @@ fn serve(program: &ShimProgram) -> Result<Server, PortError> {
             actions.add_dup2(end, number)?;
         }
         // Shims heed the ends of their children, whatever this program ignores.
-        let attributes = child::attributes(PosixSpawnFlags::from_bits_retain(i32::from(libc::POSIX_SPAWN_SETSID)))?;
-        Ok(posix_spawnp(&path, &actions, &attributes, &argv, &env)?)
+        Ok(posix_spawnp(&path, &actions, &child::attributes()?, &argv, &env)?)
     };
     let pid = spawn().map_err(|error| {
         let message = format!("the shim program `{}` cannot be run", program.path.display());

@@ -2,7 +2,7 @@
 //! is left of it killed. Owns the pipes to the process; what the end means for the pod is decided in [`pod`](super::pod).
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::PermissionsExt;
@@ -12,8 +12,7 @@ use std::path::Path;
 
 use fork::{Fork, fork};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::sys::signal::SigSet;
-use nix::unistd::{Pid, Uid, User, dup2_stderr, dup2_stdin, dup2_stdout, setpgid};
+use nix::unistd::{Pid, Uid, User, setpgid};
 use orlop_core::time::Time;
 
 use super::launch::launch;
@@ -134,7 +133,7 @@ impl Pod {
         let (mut launcher, theirs) = UnixStream::pair().during(|| "making a socket".to_owned())?;
         let pid = match fork().during(|| "starting a process".to_owned())? {
             Fork::Parent(pid) => pid,
-            Fork::Child => self.child(order, &theirs, (&out, &err)),
+            Fork::Child => self.launch(order, &theirs, &out, &err),
         };
         drop((theirs, out, err));
         // Here as well as in the child, so that nobody signals a group that is not there yet.
@@ -155,22 +154,14 @@ impl Pod {
         Ok(())
     }
 
-    /// The process of a container, forked from the shim, until its program takes over.
-    fn child(&self, order: LaunchOrder, mut shim: &UnixStream, (out, err): (&PipeWriter, &PipeWriter)) -> ! {
-        let become_it = || -> io::Result<i32> {
-            setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
-            SigSet::empty().thread_set_mask()?;
-            // The pod is the shim's alone: its locks go with it.
-            self.locks.close()?;
-            dup2_stdin(File::open("/dev/null")?)?;
-            dup2_stdout(out)?;
-            dup2_stderr(err)?;
-            shim.read_exact(&mut [0])?;
-            Ok(launch(order, shim))
-        };
-        // What goes wrong here must not go on as the shim.
-        let code = catch_unwind(AssertUnwindSafe(become_it));
-        std::process::exit(code.ok().and_then(Result::ok).unwrap_or(verdict::CANNOT_START))
+    /// Goes on in the process that was forked for a container, until its program takes over.
+    fn launch(&self, order: LaunchOrder, shim: &UnixStream, out: &PipeWriter, err: &PipeWriter) -> ! {
+        // The locks are the shim's alone. Nothing may unwind into what the shim does.
+        let launched = catch_unwind(AssertUnwindSafe(|| {
+            drop(self.locks.close());
+            launch(order, shim, out, err)
+        }));
+        std::process::exit(launched.unwrap_or(verdict::CANNOT_START))
     }
 
     /// An empty file for last words that any user may write to.

@@ -1,16 +1,16 @@
 //! Becoming a container's process: the last steps in it before its program takes over. Owns view of the file system,
 //! user, groups and the promise to die with the shim; never returns once the program runs.
 
-use std::fs;
-use std::io::{self, Write};
+use std::fs::{self, File};
+use std::io::{self, PipeWriter, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
 use nix::sys::prctl::set_pdeathsig;
-use nix::sys::signal::Signal;
-use nix::unistd::{Gid, Uid, getppid, setgid, setgroups, setuid};
+use nix::sys::signal::{SigSet, Signal};
+use nix::unistd::{Gid, Pid, Uid, dup2_stderr, dup2_stdin, dup2_stdout, getppid, setgid, setgroups, setpgid, setuid};
 
 use super::{verdict, view};
 use crate::runtime::process::failure::{During, Failure};
@@ -24,13 +24,24 @@ const CANNOT_RUN: i32 = 126;
 const NOT_FOUND: i32 = 127;
 
 /// Becomes the process of a container, or tells the shim why not: the exit code.
-pub(super) fn launch(order: LaunchOrder, shim: &UnixStream) -> i32 {
-    let (code, message) = match prepare(&order, shim) {
+pub(super) fn launch(order: LaunchOrder, shim: &UnixStream, out: &PipeWriter, err: &PipeWriter) -> i32 {
+    let begun = begin(shim, out, err).during(|| "beginning in a new process".to_owned());
+    let (code, message) = match begun.and_then(|()| prepare(&order, shim)) {
         Ok(()) => run(order),
         Err(failure) => (verdict::CANNOT_START, failure.to_string()),
     };
     tell(shim, &LaunchReply::Failed(code, message));
     code
+}
+
+/// Leaves the shim's group, signals and streams, and waits until the process is in the pod's control group.
+fn begin(mut shim: &UnixStream, out: &PipeWriter, err: &PipeWriter) -> io::Result<()> {
+    setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
+    SigSet::empty().thread_set_mask()?;
+    dup2_stdin(File::open("/dev/null")?)?;
+    dup2_stdout(out)?;
+    dup2_stderr(err)?;
+    shim.read_exact(&mut [0])
 }
 
 fn tell(mut shim: &UnixStream, reply: &LaunchReply) {

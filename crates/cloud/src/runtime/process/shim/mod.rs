@@ -1,6 +1,6 @@
-//! The program around every pod. One process of it serves the runtime and forks a shim for every pod: it outlives whoever started it, runs the pod's containers and writes down how they
-//! ended. Owns the entry point; shims are forked in `serve`, the pod is kept in `keep` and `pod`, a
-//! container's process is made in `launch`.
+//! The program around every pod. One process of it serves the runtime and forks a shim for each pod. A shim outlives its host, runs
+//! the pod's containers and records how they ended. This module is the entry point: shims are forked in `serve`, the pod is kept in
+//! `keep` and `pod`, a container's process is made in `launch`.
 
 mod clock;
 mod container;

@@ -1,8 +1,8 @@
 //! The server of shims: one process that forks a shim for every connection it is handed. Owns the connections and what a fork leaves
 //! behind; what a shim does with its order is decided in [`super`]. A fork costs a fraction of what it takes to load a program.
 
-use std::fs::OpenOptions;
-use std::io::{self, IoSliceMut};
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSliceMut, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
@@ -17,6 +17,7 @@ use nix::unistd::Pid;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
 use crate::runtime::child;
+use crate::runtime::process::wire::KeepReply;
 
 /// Serves until nobody is left who could ask. Returns in every shim as well, with what its order came to.
 pub(super) fn serve(shim: fn() -> ExitCode) -> ExitCode {
@@ -42,8 +43,8 @@ pub(super) fn serve(shim: fn() -> ExitCode) -> ExitCode {
                     Err(_) => ExitCode::FAILURE,
                 };
             }
-            // Its end is seen by the next turn. Where there is no process to be had, the connection ends without an answer.
-            Ok(Fork::Parent(_)) | Err(_) => {}
+            Ok(Fork::Parent(_)) => {}
+            Err(error) => refuse(connection, &error),
         }
     }
 }
@@ -97,6 +98,13 @@ fn next(control: &OwnedFd, signals: &SignalFd) -> io::Result<Option<OwnedFd>> {
             }
         }
     }
+}
+
+/// Answers in place of a shim that cannot be forked. A runtime that is gone needs no answer.
+fn refuse(connection: OwnedFd, error: &io::Error) {
+    let reply = KeepReply::Refused(error.raw_os_error(), format!("a shim cannot be forked: {error}"));
+    let answer = serde_json::to_vec(&reply).map_err(io::Error::from);
+    drop(answer.and_then(|line| File::from(connection).write_all(&[&line[..], b"\n"].concat())));
 }
 
 /// A shim has its order from standard input and answers to standard output.

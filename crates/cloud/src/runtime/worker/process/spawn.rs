@@ -16,9 +16,8 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::libc;
 use nix::sched::{CloneFlags, unshare};
-use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawn};
+use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, posix_spawn};
 use nix::unistd::{AccessFlags, access, chdir, fchdir, pipe2};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -104,10 +103,7 @@ impl Spawner {
     /// For the calling thread, which gets a working directory of its own.
     pub(super) fn new() -> io::Result<Self> {
         unshare(CloneFlags::CLONE_FS)?;
-        let (attributes, foreign) = (
-            child::attributes(PosixSpawnFlags::from_bits_retain(i32::from(libc::POSIX_SPAWN_SETSID)))?,
-            child::foreign()?,
-        );
+        let (attributes, foreign) = (child::attributes()?, child::foreign()?);
         Ok(Self { null: File::open("/dev/null")?, home: File::open("/")?, attributes, foreign })
     }
 
