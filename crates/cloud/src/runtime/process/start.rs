@@ -112,7 +112,7 @@ impl Shims {
         }
         // It is gone, or there was none.
         let new = server.insert(serve(&self.program)?);
-        // One that does not take it says why.
+        // A program that does not serve says why on standard error.
         drop(new.hand_over(&theirs).await);
         Ok((UnixStream::from_std(ours)?, new.complaint.clone()))
     }
@@ -156,7 +156,6 @@ fn serve(program: &ShimProgram) -> Result<Server, PortError> {
         for (number, end) in (0..).zip([theirs.as_raw_fd(), null.as_raw_fd(), complaint.as_raw_fd()]) {
             actions.add_dup2(end, number)?;
         }
-        // Shims heed the ends of their children, whatever this program ignores.
         Ok(posix_spawnp(&path, &actions, &child::attributes()?, &argv, &env)?)
     };
     let pid = spawn().map_err(|error| {
@@ -167,7 +166,7 @@ fn serve(program: &ShimProgram) -> Result<Server, PortError> {
         PortError::new(class, message).because(error)
     })?;
     let (tell, complaint) = watch::channel(None);
-    // Nothing waits for its end.
+    // The thread reaps it whenever it ends.
     std::thread::Builder::new().name("orlop-shims".to_owned()).spawn(move || {
         tell.send_replace(Some(complaint_of(said)));
         let _ = waitpid(pid, None);

@@ -134,18 +134,21 @@ async fn the_wait_for_a_first_pod_has_a_limit_of_its_own() {
 
 #[tokio::test]
 async fn the_limit_for_a_first_pod_begins_anew_when_the_flow_is_resumed() {
-    let mut bed = Bed::new();
-    let mut a = step("a", &[], json!({"fake/start-seconds": "15", "fake/run-seconds": "4"}));
-    (a["timeoutSeconds"], a["pendingTimeoutSeconds"]) = (json!(6), json!(20));
-    bed.submit("etl", json!({"steps": [a]}));
-    wait(&mut bed, 12).await;
-    for suspended in [true, false] {
-        let change = json!({"spec": {"suspend": suspended, "suspendMode": "Suspend"}});
-        bed.ask_of_flows("PATCH", "etl", &change).await.expect("the server takes the change");
-        wait(&mut bed, 5).await;
+    // Suspended while the first pod starts, and while it runs.
+    for (start, run, timeout) in [("15", "4", 6), ("10", "8", 12)] {
+        let mut bed = Bed::new();
+        let mut a = step("a", &[], json!({"fake/start-seconds": start, "fake/run-seconds": run}));
+        (a["timeoutSeconds"], a["pendingTimeoutSeconds"]) = (json!(timeout), json!(20));
+        bed.submit("etl", json!({"steps": [a]}));
+        wait(&mut bed, 12).await;
+        for suspended in [true, false] {
+            let change = json!({"spec": {"suspend": suspended, "suspendMode": "Suspend"}});
+            bed.ask_of_flows("PATCH", "etl", &change).await.expect("the server takes the change");
+            wait(&mut bed, 5).await;
+        }
+        wait(&mut bed, 25).await;
+        assert_eq!(bed.status("etl")["steps"][0]["phase"], "Succeeded", "{}", bed.status("etl"));
     }
-    wait(&mut bed, 25).await;
-    assert_eq!(bed.status("etl")["steps"][0]["phase"], "Succeeded", "{}", bed.status("etl"));
 }
 
 #[tokio::test]

@@ -23,7 +23,7 @@ const CANNOT_RUN: i32 = 126;
 /// Exit code of shells for a command that is not there.
 const NOT_FOUND: i32 = 127;
 
-/// Becomes the process of a container, or tells the shim why not: the exit code.
+/// Becomes the process of a container. Where it cannot, it reports why to the shim and returns the exit code.
 pub(super) fn launch(order: LaunchOrder, shim: &UnixStream, out: &PipeWriter, err: &PipeWriter) -> i32 {
     let begun = begin(shim, out, err).during(|| "beginning in a new process".to_owned());
     let (code, message) = match begun.and_then(|()| prepare(&order, shim)) {
