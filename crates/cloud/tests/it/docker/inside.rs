@@ -147,9 +147,20 @@ async fn running_out_of_memory_is_its_own_reason() {
             skip("running_out_of_memory_is_its_own_reason", "the engine cannot limit memory");
             return;
         }
-        let mut plan = bench.plan("oom", "exec tail /dev/zero");
+        // The engine watches the memory of a container only once it runs: an end before that is a signal to it.
+        let script = "echo runs; while [ ! -e /go/go ]; do sleep 0.02; done; exec tail /dev/zero";
+        let mut plan = bench.plan("oom", script);
         plan.main.memory_limit_bytes = Some(16 << 20);
-        let exit = bench.run(&plan).await;
+        let source = plan.directory.join("go");
+        std::fs::create_dir(&source).unwrap();
+        plan.main.mounts = vec![Mount { source: source.clone(), target: "/go".to_owned(), read_only: true }];
+        let runtime = bench.runtime().await;
+        runtime.start(&plan).await.unwrap();
+        let (exit, ()) = tokio::join!(runtime.wait(&plan.key, &plan.directory), async {
+            bench.until_logged(&plan.stdout, "runs").await;
+            std::fs::write(source.join("go"), "").unwrap();
+        });
+        let exit = exit.unwrap();
         assert_eq!(reason(&exit), "OOMKilled", "{exit:?}");
         assert_eq!((exit.containers[0].exit_code, exit.containers[0].oom_killed), (137, true));
     })
