@@ -8,6 +8,7 @@ use std::time::Duration;
 use orlop_core::error::PortError;
 use orlop_core::id::JobId;
 use orlop_core::machine::flow::FlowPhase;
+use orlop_core::machine::step::StepPhase;
 use orlop_core::ports::bus::EventBody;
 use orlop_core::ports::fleet_store::{Documents as _, EntryFilter, FlowStep, MAX_PAGE, Page, Record, Turn};
 use orlop_core::ports::journal::{FlowJournal as _, FlowRecord};
@@ -81,6 +82,7 @@ pub(super) struct Told {
     driver: Driver,
     started: bool,
     phase: FlowPhase,
+    asked: BTreeSet<String>,
     steps: BTreeMap<String, FlowStep>,
     meter: Meter,
 }
@@ -95,6 +97,7 @@ impl Told {
             driver,
             started: status.start_time.is_some(),
             phase: status.phase,
+            asked: asks(status).map(|step| step.name.clone()).collect(),
             steps: BTreeMap::new(),
             meter: Meter::with_waits(&record.flow.spec, status),
         }
@@ -131,16 +134,20 @@ impl Told {
         let mut verbs = Vec::new();
         if !self.started && status.start_time.is_some() {
             self.started = true;
-            verbs.push("flow.started");
+            verbs.push(("flow.started", None));
+        }
+        for step in asks(status) {
+            if self.asked.insert(step.name.clone()) {
+                verbs.push(("flow.waiting_approval", Some(&step.name)));
+            }
         }
         if self.phase != status.phase {
             self.phase = status.phase;
             match status.phase {
-                FlowPhase::Paused => verbs.push("flow.waiting_approval"),
-                FlowPhase::Succeeded => verbs.push("flow.completed"),
-                FlowPhase::Failed if is_cancelled(status) => verbs.push("flow.cancelled"),
-                FlowPhase::Failed => verbs.push("flow.failed"),
-                FlowPhase::Pending | FlowPhase::Running | FlowPhase::Suspended => {}
+                FlowPhase::Succeeded => verbs.push(("flow.completed", None)),
+                FlowPhase::Failed if is_cancelled(status) => verbs.push(("flow.cancelled", None)),
+                FlowPhase::Failed => verbs.push(("flow.failed", None)),
+                FlowPhase::Pending | FlowPhase::Running | FlowPhase::Suspended | FlowPhase::Paused => {}
             }
         }
         let data = json!({
@@ -150,15 +157,21 @@ impl Told {
             "version": self.driver.pipeline.as_ref().map(|(_, version)| version),
             "progress": status.progress.summary,
         });
-        let body = |verb: &str| EventBody {
-            kind: verb.to_owned(),
-            time: time.clone(),
-            tenant: Some(self.tenant.clone()),
-            correlation_id: self.driver.correlation_id.clone(),
-            data: data.clone(),
-            ..EventBody::default()
+        let event = |(verb, step): (&str, Option<&String>)| {
+            let mut data = data.clone();
+            if let Some(step) = step {
+                data["step"] = json!(step);
+            }
+            EventBody {
+                kind: verb.to_owned(),
+                time: time.clone(),
+                tenant: Some(self.tenant.clone()),
+                correlation_id: self.driver.correlation_id.clone(),
+                data,
+                ..EventBody::default()
+            }
         };
-        verbs.into_iter().map(body).collect()
+        verbs.into_iter().map(event).collect()
     }
 
     /// Writes the documents of steps that have changed. They say nothing that the journal does not, so what cannot be
@@ -187,6 +200,11 @@ impl Told {
             }
         }
     }
+}
+
+/// Steps that wait for a decision, or have got one: what was decided quickly may never have been seen waiting.
+fn asks(status: &FlowStatus) -> impl Iterator<Item = &StepStatus> {
+    status.steps.iter().filter(|step| step.phase == StepPhase::PendingApproval || step.approval.is_some())
 }
 
 fn document(flow: &str, step: &StepStatus, ended_at: Option<orlop_core::time::Time>) -> FlowStep {
