@@ -18,23 +18,28 @@ pub(crate) fn error_of(kind: &str, name: &str, path: &str, error: PortError) -> 
     PortError::new(class, format!("{} (output {kind} `{name}` at {path})", error.chain())).with_reason(reason)
 }
 
-/// Opens a file others may be replacing: a link is not the container's file, and a pipe would wait for a writer.
-fn open_file(path: &Path) -> io::Result<Option<File>> {
+/// Opens a file others may be replacing: a link is not the container's file, and a pipe would wait for a writer. None when
+/// nothing is there.
+fn open_file(path: &Path) -> io::Result<Option<Result<File, FileTrouble>>> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
     match OpenOptions::new().read(true).custom_flags(flags.bits()).open(path) {
-        Ok(file) => Ok(file.metadata()?.is_file().then_some(file)),
+        Ok(file) => Ok(Some(if file.metadata()?.is_file() { Ok(file) } else { Err(FileTrouble::NotFile) })),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         // Links and sockets cannot be opened so.
         Err(error) => match fs::symlink_metadata(path) {
-            Ok(found) if !found.is_file() => Ok(None),
+            Ok(found) if !found.is_file() => Ok(Some(Err(FileTrouble::NotFile))),
             _ => Err(error),
         },
     }
 }
 
-/// The text of a file without one newline at its end; none when it is no file.
+/// The text of a file without one newline at its end; none when nothing is there.
 pub(crate) fn read_value(path: &Path) -> io::Result<Option<Result<String, FileTrouble>>> {
-    let Some(file) = open_file(path)? else { return Ok(None) };
+    let file = match open_file(path)? {
+        Some(Ok(file)) => file,
+        Some(Err(trouble)) => return Ok(Some(Err(trouble))),
+        None => return Ok(None),
+    };
     let mut bytes = Vec::new();
     // The newline at the end does not count.
     file.take(OUTPUT_VALUE_MAX as u64 + 2).read_to_end(&mut bytes)?;
@@ -75,17 +80,14 @@ mod tests {
     #[test]
     fn what_is_no_file_is_no_value() {
         let directory = tempfile::tempdir().unwrap();
-        assert_eq!(read_value(directory.path()).unwrap(), None);
+        let no_file = Some(Err(FileTrouble::NotFile));
+        assert_eq!(read_value(directory.path()).unwrap(), no_file);
         assert_eq!(read_value(&directory.path().join("none")).unwrap(), None);
         let link = directory.path().join("link");
         std::os::unix::fs::symlink("/etc/hostname", &link).unwrap();
-        assert_eq!(read_value(&link).unwrap(), None, "links were followed as the container sees them");
+        assert_eq!(read_value(&link).unwrap(), no_file, "links were followed as the container sees them");
         let pipe = directory.path().join("pipe");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        assert_eq!(read_value(&pipe).unwrap(), None, "and does not wait for a writer");
-        assert!(
-            open_file(&pipe).unwrap().is_none() && open_file(&link).unwrap().is_none(),
-            "also without a look before"
-        );
+        assert_eq!(read_value(&pipe).unwrap(), no_file, "and does not wait for a writer");
     }
 }

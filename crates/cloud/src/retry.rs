@@ -18,12 +18,25 @@ pub(crate) fn delay(n: u32, error: &PortError) -> Duration {
 /// The last one.
 pub(crate) async fn attempt<T, F: Future<Output = Result<T, PortError>>>(
     limit: u32,
+    work: impl FnMut() -> F,
+) -> Result<T, PortError> {
+    attempt_watched(limit, work, |_| ()).await
+}
+
+/// The same; `failed` is called with every error after which it is done again.
+///
+/// # Errors
+/// The last one.
+pub(crate) async fn attempt_watched<T, F: Future<Output = Result<T, PortError>>>(
+    limit: u32,
     mut work: impl FnMut() -> F,
+    failed: impl Fn(&PortError),
 ) -> Result<T, PortError> {
     let mut tries = 1;
     loop {
         match work().await {
             Err(error) if error.class.is_retryable() && tries < limit => {
+                failed(&error);
                 tokio::time::sleep(delay(tries - 1, &error)).await;
                 tries += 1;
             }

@@ -219,6 +219,8 @@ pub enum FileTrouble {
     TooLarge,
     /// It is not UTF-8 text.
     NotText,
+    /// It is there and is no regular file: a directory, a pipe, a socket, a link.
+    NotFile,
 }
 
 /// The longest output value, in bytes.

@@ -158,7 +158,12 @@ pub(super) fn chosen(flow: &JobFlow, args: &ArtifactsArgs) -> Result<Vec<Artifac
         Some(Ok((step, name))) => (Some(step), Some(name)),
         Some(Err(step)) => (Some(step), None),
     };
-    if let Some(step) = wanted.filter(|step| plan.address_of(step).is_none()) {
+    let status = flow.status.clone().unwrap_or_default();
+    let exists = |name: &str| match plan.address_of(name) {
+        Some(at) if at.item.is_some() => status.steps.iter().any(|step| step.name == name),
+        at => at.is_some(),
+    };
+    if let Some(step) = wanted.filter(|step| !exists(step)) {
         let message = format!("flow `{}` has no step `{step}`; see `orlop flow get {}`", args.name, args.name);
         return Err(Failure::new(Exit::NotFound, message));
     }
@@ -168,7 +173,6 @@ pub(super) fn chosen(flow: &JobFlow, args: &ArtifactsArgs) -> Result<Vec<Artifac
             wanted == step.name || plan.address_of(&step.name).map(step_of).as_deref() == Some(wanted)
         })
     };
-    let status = flow.status.clone().unwrap_or_default();
     let mut found = Vec::new();
     for step in status.steps.iter().filter(of_step) {
         let records = step.outputs.iter().flat_map(|outputs| &outputs.artifacts);

@@ -29,6 +29,16 @@ struct Node<'a> {
     status: Option<&'a StepStatus>,
 }
 
+/// What one step waits for of another.
+struct Edge {
+    from: u32,
+    to: u32,
+    /// Whether `to` needs `from` satisfied and not only settled.
+    needs: bool,
+    /// The outcomes that the `depends` of `to` asks for; nothing where satisfied is what it asks for.
+    outcomes: String,
+}
+
 impl<'a> Graph<'a> {
     fn nodes(&self) -> Vec<Node<'a>> {
         let records: BTreeMap<&str, &StepStatus> =
@@ -49,11 +59,19 @@ impl<'a> Graph<'a> {
         (0..count).map(node).collect()
     }
 
-    /// Edges as (from, to, whether `to` needs `from` satisfied and not only settled).
-    fn edges(&self) -> Vec<(u32, u32, bool)> {
+    fn edges(&self) -> Vec<Edge> {
         let count = u32::try_from(self.plan.len()).unwrap_or(u32::MAX);
-        let out = |from: u32| self.plan.dependents(StepIndex(from)).map(move |(to, needs)| (from, to.0, needs));
-        (0..count).flat_map(out).collect()
+        let edge = |from: u32, to: StepIndex, needs: bool| {
+            let asked = if needs { self.plan.asked(to, StepIndex(from)) } else { Vec::new() };
+            let outcomes = match asked.as_slice() {
+                [alone] if alone.is_empty() => String::new(),
+                _ => asked.iter().map(|word| word.replacen("!", "not ", 1)).collect::<Vec<_>>().join(", "),
+            };
+            Edge { from, to: to.0, needs, outcomes }
+        };
+        (0..count)
+            .flat_map(|from| self.plan.dependents(StepIndex(from)).map(move |(to, needs)| edge(from, to, needs)))
+            .collect()
     }
 
     /// Waves from top to bottom: one line per step, with what it waits for.
@@ -62,9 +80,10 @@ impl<'a> Graph<'a> {
         let nodes = self.nodes();
         let name = |index: u32| nodes.get(index as usize).map_or("", |node| node.name);
         let mut before: BTreeMap<u32, Vec<String>> = BTreeMap::new();
-        for (from, to, needs) in self.edges() {
-            let mark = if needs { "" } else { "~" };
-            before.entry(to).or_default().push(format!("{mark}{}", name(from)));
+        for edge in self.edges() {
+            let mark = if edge.needs { "" } else { "~" };
+            let outcomes = if edge.outcomes.is_empty() { String::new() } else { format!(" ({})", edge.outcomes) };
+            before.entry(edge.to).or_default().push(format!("{mark}{}{outcomes}", name(edge.from)));
         }
         let width = nodes.iter().map(|node| node.name.chars().count()).max().unwrap_or(0);
         let mut text = String::new();
@@ -108,8 +127,12 @@ impl<'a> Graph<'a> {
             let fill = node.status.map_or("white", |step| fill(step.phase));
             let _ = writeln!(text, "  n{} [label={}, fillcolor=\"{fill}\"{shape}];", node.index, quoted(node.name));
         }
-        for (from, to, needs) in self.edges() {
-            let style = if needs { "" } else { " [style=dashed]" };
+        for Edge { from, to, needs, outcomes } in self.edges() {
+            let style = match (needs, outcomes.is_empty()) {
+                (false, _) => " [style=dashed]".to_owned(),
+                (true, true) => String::new(),
+                (true, false) => format!(" [label={}]", quoted(&outcomes)),
+            };
             let _ = writeln!(text, "  n{from} -> n{to}{style};");
         }
         text.push_str("}\n");
@@ -129,8 +152,12 @@ impl<'a> Graph<'a> {
             };
             let _ = writeln!(text, "  n{}{open}\"{}\"{close}", node.index, node.name);
         }
-        for (from, to, needs) in self.edges() {
-            let arrow = if needs { "-->" } else { "-.->" };
+        for Edge { from, to, needs, outcomes } in self.edges() {
+            let arrow = match (needs, outcomes.is_empty()) {
+                (false, _) => "-.->".to_owned(),
+                (true, true) => "-->".to_owned(),
+                (true, false) => format!("-->|{outcomes}|"),
+            };
             let _ = writeln!(text, "  n{from} {arrow} n{to}");
         }
         for node in &nodes {
@@ -161,7 +188,14 @@ impl<'a> Graph<'a> {
         let edges: Vec<Value> = self
             .edges()
             .into_iter()
-            .map(|(from, to, needs)| json!({"from": name(from), "to": name(to), "kind": if needs { "dependency" } else { "reference" }}))
+            .map(|Edge { from, to, needs, outcomes }| {
+                let kind = if needs { "dependency" } else { "reference" };
+                let mut edge = json!({"from": name(from), "to": name(to), "kind": kind});
+                if !outcomes.is_empty() {
+                    edge["outcomes"] = json!(outcomes);
+                }
+                edge
+            })
             .collect();
         json!({"nodes": nodes, "edges": edges})
     }
@@ -281,6 +315,31 @@ mod tests {
           style n0 fill:#d3f2d3
           style n1 fill:#f8d0d0
         "##);
+    }
+
+    #[test]
+    fn edges_of_joins_say_which_outcome_they_wait_for() {
+        let template = json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {}});
+        let spec = json!({"steps": [
+            {"name": "deploy", "template": template},
+            {"name": "scan", "template": template},
+            {"name": "promote", "template": template, "depends": "deploy && !scan.Failed"},
+            {"name": "alert", "template": template, "depends": "deploy.Failed || deploy.Omitted"}]});
+        let plan = Plan::build(Arc::new(serde_json::from_value(spec).unwrap())).unwrap();
+        let graph = Graph { plan: &plan, status: None };
+        insta::assert_snapshot!(graph.text(Colour::Never), @"
+        wave 1
+          • deploy
+          • scan
+        wave 2
+          • promote  ← deploy, scan (not Failed)
+          • alert    ← deploy (Failed, Omitted)
+        ");
+        assert!(graph.dot().contains("n0 -> n3 [label=\"Failed, Omitted\"];"), "{}", graph.dot());
+        assert!(graph.mermaid().contains("n1 -->|not Failed| n2"), "{}", graph.mermaid());
+        let edges = &graph.json()["edges"];
+        assert_eq!(edges[0], json!({"from": "deploy", "to": "promote", "kind": "dependency"}));
+        assert_eq!(edges[1]["outcomes"], "Failed, Omitted");
     }
 
     #[test]

@@ -250,6 +250,7 @@ fn s5_6_alerts_query_only_metrics_that_exist_and_say_what_to_do() {
     for name in [
         "OrlopNoLeader",
         "OrlopReconcileErrors",
+        "OrlopCancelBlocked",
         "OrlopWriteLoop",
         "OrlopPerformerFailed",
         "OrlopUpgradeRolledBack",

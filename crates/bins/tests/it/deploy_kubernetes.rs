@@ -358,6 +358,33 @@ fn s7_the_overlay_for_some_namespaces_leaves_no_right_in_others() {
 }
 
 #[test]
+fn the_overlay_for_flows_alone_has_the_rights_of_flows_and_no_others() {
+    let overlay = documents(&text("kustomize/flows/kustomization.yaml")).remove(0);
+    let patches = overlay["patches"].as_array().unwrap();
+    let said = |patch: &Value| -> Value { serde_saphyr::from_str(patch["patch"].as_str().unwrap()).unwrap() };
+    let of = |kind: &str, name: &str| {
+        let target = json!({"kind": kind, "name": name});
+        patches.iter().find(|patch| patch["target"] == target).map(said).unwrap_or_else(|| panic!("{kind} {name}"))
+    };
+    let rules: Vec<Value> = ["jobflow", "nodes"].iter().flat_map(|part| rules(part)).collect();
+    let replaced = json!([{"op": "replace", "path": "/rules", "value": rules}]);
+    assert_eq!(of("ClusterRole", "orlop-operator"), replaced);
+    assert!(!replaced.to_string().contains("secrets"));
+    let (args, roles) = (of("Deployment", "orlop-operator"), of("ClusterRole", "orlop-operator-(view|edit)"));
+    assert_eq!(args[0]["value"], "--controllers=jobflow");
+    assert_eq!(roles, json!([{"op": "remove", "path": "/rules/1"}]));
+    for role in base("user-roles.yaml") {
+        assert_eq!(role["rules"][1]["apiGroups"], json!(["hourglass.eigenlayer.io"]), "what is removed");
+    }
+    let gone: Vec<String> = patches
+        .iter()
+        .filter(|patch| patch["target"].is_null())
+        .map(|patch| said(patch)["metadata"]["name"].as_str().unwrap().to_owned())
+        .collect();
+    insta::assert_snapshot!(gone.join(" "), @"orlop-operator-hardware orlop-operator-hardware performers.hourglass.eigenlayer.io hourglassexecutors.hourglass.eigenlayer.io");
+}
+
+#[test]
 fn charts_and_bases_can_be_rendered() {
     let run = |program: &str, arguments: &[&str]| {
         let Ok(done) = Command::new(program).args(arguments).output() else {
@@ -388,6 +415,10 @@ fn charts_and_bases_can_be_rendered() {
     }
     if let Some(rendered) = render("kubectl", &["kustomize", &path("kustomize/namespaced")]) {
         assert!(!kinds(&rendered).contains("ClusterRole"), "{:?}", kinds(&rendered));
+    }
+    if let Some(rendered) = render("kubectl", &["kustomize", &path("kustomize/flows")]) {
+        let definitions = rendered.iter().filter(|document| document["kind"] == "CustomResourceDefinition");
+        assert_eq!(definitions.count(), 1, "of flows");
     }
     let chart = path("helm/orlop-operator");
     drop(run("helm", &["lint", "--strict", &chart]));

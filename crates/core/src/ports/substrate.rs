@@ -9,6 +9,7 @@ use crate::attempt::{AttemptEnd, AttemptKey, AttemptSpec};
 use crate::error::PortError;
 use crate::spec::flow::ResourceTemplates;
 use crate::spec::meta::ObjectReference;
+use crate::time::Time;
 
 /// A place where attempts run: local processes, Docker, a fleet, Kubernetes.
 ///
@@ -75,6 +76,13 @@ pub trait Substrate: Send + Sync {
     /// The next report; waits until there is one. Dropping the future loses nothing. An end may be reported again after
     /// an adoption, never before [`Substrate::start`] or [`Substrate::adopt`] returned.
     async fn next(&self) -> AttemptReport;
+
+    /// The next change of what keeps an accepted attempt from running; waits until there is one. Dropping the future
+    /// loses nothing. Like an end, nothing is said of an attempt before [`Substrate::start`] or [`Substrate::adopt`]
+    /// returned. A substrate whose attempts run as soon as they are accepted has nothing to say.
+    async fn next_delay(&self) -> AttemptDelay {
+        std::future::pending().await
+    }
 }
 
 /// The flow on whose behalf a substrate creates something.
@@ -86,6 +94,26 @@ pub struct FlowOwner {
     pub name: String,
     /// Namespace.
     pub namespace: String,
+}
+
+/// What keeps an accepted attempt from running, or that nothing does any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttemptDelay {
+    /// Which execution.
+    pub key: AttemptKey,
+    /// Why it does not run; none: it does.
+    pub cause: Option<DelayCause>,
+    /// Since when.
+    pub since: Time,
+}
+
+/// Why an accepted attempt does not run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DelayCause {
+    /// One word.
+    pub reason: String,
+    /// A sentence.
+    pub message: String,
 }
 
 /// What a substrate reports of an execution.

@@ -85,6 +85,12 @@ fn outputs(step: &Step, end: &AttemptEnd, document: &Document, result: &mut Atte
                         let message = format!("the file of output `{name}` is not UTF-8 text; give it as an artifact");
                         Err((INVALID, message))
                     }
+                    Err(FileTrouble::NotFile) => {
+                        let message = format!(
+                            "the file of output `{name}` is a directory, a pipe or another thing that is no regular file"
+                        );
+                        Err((INVALID, message))
+                    }
                 },
             },
             // Validation refuses such an output; without a source it has no value.
@@ -169,8 +175,11 @@ mod tests {
     fn r30_a_missing_file_is_absent_and_a_bad_one_is_trouble() {
         let result = given(end(EndResult::Succeeded, vec![]));
         assert!(!result.outputs.contains_key("file") && result.trouble.is_none());
-        for (trouble, expected) in [(FileTrouble::TooLarge, "OutputTooLarge"), (FileTrouble::NotText, "OutputInvalid")]
-        {
+        for (trouble, expected) in [
+            (FileTrouble::TooLarge, "OutputTooLarge"),
+            (FileTrouble::NotText, "OutputInvalid"),
+            (FileTrouble::NotFile, "OutputInvalid"),
+        ] {
             let (reason, message) = given(end(EndResult::Succeeded, file(Err(trouble)))).trouble.unwrap();
             assert_eq!(reason, expected);
             assert!(message.contains("`file`"), "{message}");

@@ -38,6 +38,11 @@ impl Asked {
         ("AllFailed", Self::AllFailed),
     ];
 
+    /// As it is written behind the step; nothing where the step stands alone.
+    fn suffix(self) -> &'static str {
+        Self::SUFFIXES.iter().find(|(_, asked)| *asked == self).map_or("", |(suffix, _)| suffix)
+    }
+
     /// Whether asking this names the step's failure.
     fn names_failure(self) -> bool {
         matches!(self, Self::Failed | Self::Completed | Self::AllFailed)
@@ -134,6 +139,25 @@ impl Depends {
         self.failures.iter().map(AsRef::as_ref)
     }
 
+    /// What is asked of a step, in the order of the text: `Failed`, `!Succeeded`, or nothing of one that stands alone.
+    ///
+    /// ```
+    /// # use orlop_dag::depends::compile;
+    /// # let steps: orlop_dag::when::Steps<'_> = [("build", []), ("scan", [])].into_iter().collect();
+    /// let join = compile("build && (scan.Failed || !scan.Succeeded)", &steps)?;
+    /// assert_eq!(join.asked("scan"), ["Failed", "!Succeeded"]);
+    /// assert_eq!(join.asked("build"), [""]);
+    /// # Ok::<(), orlop_dag::when::SourceError>(())
+    /// ```
+    #[must_use]
+    pub fn asked(&self, step: &str) -> Vec<String> {
+        let mut asked = Vec::new();
+        if let Some(step) = self.steps.iter().position(|known| **known == *step) {
+            terms(&self.root, step, false, &mut asked);
+        }
+        asked
+    }
+
     /// Whether the step may run.
     pub fn eval(&self, settled: &dyn Fn(&str) -> SettledView) -> bool {
         self.holds(&self.root, settled)
@@ -146,5 +170,20 @@ impl Depends {
             Node::All(nodes) => nodes.iter().all(|node| self.holds(node, settled)),
             Node::Any(nodes) => nodes.iter().any(|node| self.holds(node, settled)),
         }
+    }
+}
+
+/// What a part of a join asks of a step, each once.
+fn terms(node: &Node, step: usize, negated: bool, found: &mut Vec<String>) {
+    match node {
+        Node::Term(of, asked) if *of == step => {
+            let term = format!("{}{}", if negated { "!" } else { "" }, asked.suffix());
+            if !found.contains(&term) {
+                found.push(term);
+            }
+        }
+        Node::Term(..) => {}
+        Node::Not(inner) => terms(inner, step, !negated, found),
+        Node::All(nodes) | Node::Any(nodes) => nodes.iter().for_each(|node| terms(node, step, negated, found)),
     }
 }

@@ -155,6 +155,14 @@ impl Plan {
         self.graph.successors(step.0).iter().map(|edge| (StepIndex(edge.target()), !edge.is_reference()))
     }
 
+    /// What the join of `step` asks of a step that it waits for, in the words of [`Depends::asked`]; nothing where it has
+    /// `dependencies`.
+    #[must_use]
+    pub fn asked(&self, step: StepIndex, of: StepIndex) -> Vec<String> {
+        let join = self.get(step.0).and_then(|plan| plan.join.as_deref());
+        join.map(|join| join.asked(self.name(of))).unwrap_or_default()
+    }
+
     /// The steps that a step waits for: its dependencies, or those its expression names.
     pub fn awaited(&self, step: StepIndex) -> Vec<StepIndex> {
         let Some(plan) = self.get(step.0) else { return Vec::new() };

@@ -265,8 +265,7 @@ impl<A: Api> Controller<A> {
         match self.api.send(&Request::patch(Kind::Job, &memory.owner.namespace, &reference.name, patch)).await {
             Ok(job) => {
                 self.job_seen(&job);
-                let ended = observe::conclusion(&job).is_some();
-                if on || ended { Outcome::Looked(ended) } else { Outcome::Resumed }
+                done_so(&job, on)
             }
             Err(error) if error.class().is_retryable() => self.again(memory, key, &error),
             Err(error) => {
@@ -289,7 +288,7 @@ impl<A: Api> Controller<A> {
         }
         Ok(match self.live_job(memory, job).await? {
             None => Some(Outcome::Done),
-            Some(found) => (is(&found) || ended(&found)).then(|| Outcome::Looked(ended(&found))),
+            Some(found) => (is(&found) || ended(&found)).then(|| done_so(&found, on)),
         })
     }
 
@@ -305,6 +304,12 @@ impl<A: Api> Controller<A> {
             Ok(Ok(scope)) => resolved(attempt::items(&memory.plan, &memory.state, at, &scope)),
         }
     }
+}
+
+/// A Job is suspended or resumed as was wanted, maybe by an earlier controller that did not live to see it.
+fn done_so(job: &Value, suspended: bool) -> Outcome {
+    let ended = observe::conclusion(job).is_some();
+    if suspended || ended { Outcome::Looked(ended) } else { Outcome::Resumed }
 }
 
 /// A reference to an object whose kind is known.

@@ -75,6 +75,8 @@ pub enum Note<'a> {
         /// Its size.
         bytes: u64,
     },
+    /// An event about a flow was not published.
+    EventLost,
     /// A flow was planned.
     Planned {
         /// Where the flow is.

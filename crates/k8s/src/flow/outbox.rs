@@ -9,7 +9,7 @@ use futures::lock::Mutex;
 use orlop_core::error::Class;
 use serde_json::Value;
 
-use super::{Controller, text};
+use super::{Controller, Note, text};
 use crate::api::{Api, Kind, Request};
 
 /// Events that may wait.
@@ -34,6 +34,7 @@ impl<A: Api> Controller<A> {
     pub(super) fn post(&self, event: Value) {
         let mut into = self.outbox.into.lock().unwrap_or_else(PoisonError::into_inner);
         if into.try_send(event).is_err() {
+            self.monitor.note(Note::EventLost);
             let lost = self.outbox.lost.fetch_add(1, Ordering::Relaxed) + 1;
             // As often as to be seen, and not more.
             if lost.is_power_of_two() {
@@ -63,6 +64,7 @@ impl<A: Api> Controller<A> {
         if let Err(error) = self.events.as_ref().unwrap_or(&self.api).send(&Request::create(Kind::Event, event)).await
             && error.class() != Class::Exists
         {
+            self.monitor.note(Note::EventLost);
             tracing::debug!(reason, %error, "an event is lost");
         }
     }

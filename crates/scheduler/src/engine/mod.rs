@@ -85,7 +85,7 @@ use reserve::Reservation;
 pub use round::RoundStats;
 pub use rows::MemberEnd;
 pub use snapshot::Snapshot;
-use timer::Timers;
+use timer::{Timer, Timers};
 pub use view::{FleetUse, Held, JobView, TenantView, WorkerView};
 pub use waiting::{BlockedQueue, TenantQueue, Waiting};
 
@@ -406,6 +406,11 @@ impl Scheduler {
     fn config_changed(&mut self, config: Config) -> Result<(), EventError> {
         config.check()?;
         self.config = config;
+        if self.reserve_timer {
+            // Who waits by now may have waited long enough, or will sooner than was set.
+            let soonest = self.now.saturating_add(self.config.reserve_after);
+            [self.now, soonest].into_iter().for_each(|at| self.timers.set(at, Timer::Reserve));
+        }
         self.note_fleet();
         Ok(())
     }

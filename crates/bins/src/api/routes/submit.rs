@@ -76,12 +76,14 @@ pub(in super::super) async fn submit(api: Arc<Api>, call: Call) -> Answer {
     let traceparent = call.headers.get("traceparent").and_then(|value| value.to_str().ok());
     let request = api.handle.traced(traceparent.filter(|text| text.len() <= 256));
     let (mut jobs, mut first) = (Vec::with_capacity(specs.len()), None);
-    let mut correlation = BTreeSet::new();
+    let (mut correlation, mut tenants) = (BTreeSet::new(), BTreeSet::new());
     for (place, mut spec) in specs {
         spec.tenant.iter().for_each(|asked| call.concern.is(asked));
         let tenant = owner(&call.caller, &api.options.default_tenant, &place, &spec)?;
         call.concern.is(&tenant);
-        api.handle.require_tenant(&tenant, &place, |name| call.sees(name)).await?;
+        if tenants.insert(tenant.clone()) {
+            api.handle.require_tenant(&tenant, &place, |name| call.sees(name)).await?;
+        }
         match &spec.correlation_id {
             Some(own) if correlation.len() < AUDITED => drop(correlation.insert(own.clone())),
             Some(_) => {}

@@ -4,8 +4,9 @@
 use orlop_core::error::{Class, PortError};
 use orlop_core::event::FlowEvent;
 use orlop_core::machine::step::StepState;
-use orlop_core::ports::substrate::AttemptReport;
+use orlop_core::ports::substrate::{AttemptDelay, AttemptReport, DelayCause};
 use orlop_core::spec::meta::ObjectReference;
+use orlop_core::spec::status::WaitsOn;
 use orlop_dag::attempt;
 
 use super::admission::Verdict;
@@ -67,6 +68,15 @@ impl FlowHost {
         for report in self.work.take_kept_back(unit) {
             self.report(report);
         }
+    }
+
+    /// Takes in what keeps an attempt from running, or that nothing does any more.
+    pub(super) fn delayed(&mut self, delay: AttemptDelay) {
+        let Some(at) = attempt::address(&self.plan, self.state.meta(), &delay.key) else { return };
+        let (attempt, since) = (delay.key.attempt, delay.since);
+        let on = delay.cause.is_some().then_some(WaitsOn::FirstPod);
+        let (reason, message) = delay.cause.map(|DelayCause { reason, message }| (reason, message)).unwrap_or_default();
+        self.pending.push(FlowEvent::AttemptWaiting { at, attempt, on, reason, message, since });
     }
 
     /// Takes in the end of an attempt.

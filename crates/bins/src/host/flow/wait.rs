@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use futures::{FutureExt as _, StreamExt as _};
-use orlop_core::ports::substrate::AttemptReport;
+use orlop_core::ports::substrate::{AttemptDelay, AttemptReport};
 use orlop_dag::engine::next_deadline;
 use tokio::time::Instant;
 
@@ -30,6 +30,7 @@ enum Woken {
     Request(Option<Request>),
     Done(Done),
     Report(Box<AttemptReport>),
+    Delay(AttemptDelay),
     Time,
 }
 
@@ -43,6 +44,7 @@ impl FlowHost {
             request = self.desk.requests.recv() => Woken::Request(request),
             Some(done) = self.work.under_way.next() => Woken::Done(done),
             report = substrate.next() => Woken::Report(Box::new(report)),
+            delay = substrate.next_delay() => Woken::Delay(delay),
             () = tokio::time::sleep_until(until) => Woken::Time,
         };
         let mut next = Some(woken);
@@ -53,6 +55,7 @@ impl FlowHost {
                 Woken::Request(None) | Woken::Time => {}
                 Woken::Done(done) => self.settle(done)?,
                 Woken::Report(report) => self.report(*report),
+                Woken::Delay(delay) => self.delayed(delay),
             }
             // An order is checked against what all before it have changed, so it is in force before the next one is taken.
             let room = self.orders.is_empty() && self.pending.len() < GATHERED;
@@ -70,8 +73,10 @@ impl FlowHost {
         if let Some(Some(done)) = self.work.under_way.next().now_or_never() {
             return Some(Woken::Done(done));
         }
-        let report = self.parts.substrate.next().now_or_never()?;
-        Some(Woken::Report(Box::new(report)))
+        if let Some(report) = self.parts.substrate.next().now_or_never() {
+            return Some(Woken::Report(Box::new(report)));
+        }
+        self.parts.substrate.next_delay().now_or_never().map(Woken::Delay)
     }
 
     /// When to wake if nothing happens: a timer of the engine is due, or watchers are to be shown something.

@@ -29,13 +29,17 @@ impl Handle {
         Ok(Some(tenant).filter(|_| !gone))
     }
 
+    fn is_known(&self, name: &TenantName) -> bool {
+        name.as_str() == self.options().always_there() || self.snapshot().tenants.contains_key(name)
+    }
+
     async fn open_or_closed(&self, name: &TenantName) -> Result<Option<Tenant>, Error> {
         let entry = self.store().entry(Kind::Tenant, name.as_str()).await.map_err(|wrong| error::port(&wrong))?;
         if let Some(tenant) = entry.and_then(|entry| serde_json::from_str(&entry.body).ok()) {
             return Ok(Some(tenant));
         }
         let by_default = || Ok(Some(Tenant::new(name.clone())));
-        if name.as_str() == self.options().always_there() || self.snapshot().tenants.contains_key(name) {
+        if self.is_known(name) {
             return by_default();
         }
         // It may have nothing but jobs that have ended.
@@ -55,8 +59,9 @@ impl Handle {
         place: &str,
         sees: impl Fn(&TenantName) -> bool,
     ) -> Result<(), Error> {
-        // A closed one is refused as such where jobs are taken.
-        if self.options().create_tenants || self.open_or_closed(name).await?.is_some() {
+        // A closed one is refused as such where jobs are taken. Most are known without a question to the store.
+        let known = self.options().create_tenants || self.is_known(name) || self.open_or_closed(name).await?.is_some();
+        if known {
             return Ok(());
         }
         let page = Page::first(1000);

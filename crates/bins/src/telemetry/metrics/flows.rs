@@ -45,6 +45,10 @@ pub struct FlowMetrics {
     pub ready: Single<Gauge>,
     /// Attempts that are under way.
     pub live_attempts: Single<Gauge>,
+    /// Attempts that were accepted and do not run yet, by what they wait `on`.
+    pub waiting: Series<Gauge, 1>,
+    /// Flows with a cancelled attempt that is not gone.
+    pub cancels_blocked: Single<Gauge>,
     /// Steps that wait for a decision.
     pub approvals_pending: Single<Gauge>,
     /// Changes of flows, `from` a phase `to` another.
@@ -69,11 +73,13 @@ pub struct FlowMetrics {
     pub retry_backoff: Single<Histogram>,
     /// Seconds from the question to the decision.
     pub approval_latency: Single<Histogram>,
-    /// What took too long, by `type`: step, flow or approval.
+    /// What took too long, by `type`: step, pending (of the first pod), flow or approval.
     pub timeouts: Series<Counter, 1>,
 }
 
 const UNDER_WAY: &str = "Attempts of steps that are under way";
+const WAITING: &str = "Attempts of steps that were accepted and do not run yet, by what they wait on";
+const BLOCKED: &str = "Flows with a cancelled attempt that is not gone";
 
 /// How long steps that may run wait, and planning takes.
 fn latencies(group: &mut Group) -> (Single<Histogram>, Single<Histogram>) {
@@ -96,6 +102,8 @@ impl FlowMetrics {
             ),
             ready: group.placed("orlop_ready_steps", "Steps that wait for a slot or a worker", Gauge::default),
             live_attempts: group.placed("orlop_live_attempts", UNDER_WAY, Gauge::default),
+            waiting: group.series("orlop_attempts_waiting", WAITING, (["on"], OWN), Gauge::default),
+            cancels_blocked: group.placed("orlop_cancels_blocked", BLOCKED, Gauge::default),
             approvals_pending: group.placed(
                 "orlop_approvals_pending",
                 "Steps that wait for a decision",
@@ -157,6 +165,8 @@ impl FlowMetrics {
             steps: self.steps.within(place),
             ready: self.ready.within(place),
             live_attempts: self.live_attempts.within(place),
+            waiting: self.waiting.within(place),
+            cancels_blocked: self.cancels_blocked.within(place),
             approvals_pending: self.approvals_pending.within(place),
             transitions: self.transitions.within(place),
             step_transitions: self.step_transitions.within(place),

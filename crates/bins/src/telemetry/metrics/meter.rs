@@ -133,7 +133,7 @@ impl Meter {
         let reason = why(step);
         let result = match (step.phase, reason) {
             (StepPhase::Succeeded, _) => "success",
-            (StepPhase::Failed, "Timeout") => "timeout",
+            (StepPhase::Failed, "Timeout" | "PendingTimeout") => "timeout",
             (StepPhase::Failed, _) => "failure",
             _ => return,
         };
@@ -142,8 +142,10 @@ impl Meter {
         }
         if step.phase == StepPhase::Failed {
             metrics.step_errors.of([reason]).inc();
-            if reason == "Timeout" {
-                metrics.timeouts.of(["step"]).inc();
+            match reason {
+                "Timeout" => drop(metrics.timeouts.of(["step"]).inc()),
+                "PendingTimeout" => drop(metrics.timeouts.of(["pending"]).inc()),
+                _ => {}
             }
             if let Some(wait) = seconds(step.completion_time, step.next_retry_time) {
                 metrics.retry_backoff.observe(wait);

@@ -58,6 +58,8 @@ pub struct ControllerMetrics {
     pub status_duration: Histogram,
     /// Sizes of statuses.
     pub status_bytes: Histogram,
+    /// Events about objects that were not published.
+    pub events_lost: Counter,
     /// Bytes of artifacts of steps, by `direction` and `store`.
     pub artifact_bytes: Series<Counter, 2>,
 }
@@ -106,6 +108,11 @@ impl ControllerMetrics {
                 short(),
             ),
             status_bytes: group.single("orlop_status_bytes", "Sizes of statuses", sizes()),
+            events_lost: group.single(
+                "orlop_events_lost",
+                "Events about flows that were not published",
+                Counter::default(),
+            ),
             artifact_bytes: group.series(
                 "orlop_artifact_bytes",
                 "Bytes of artifacts that went in to stores and out to steps",

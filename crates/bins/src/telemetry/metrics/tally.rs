@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use orlop_core::machine::flow::FlowPhase;
 use orlop_core::machine::step::StepPhase;
 use orlop_core::named::Named as _;
-use orlop_core::spec::status::FlowStatus;
+use orlop_core::spec::status::{ConditionStatus, FlowStatus, WaitsOn};
 
 use super::{FlowMetrics, is_group};
 
@@ -17,6 +17,10 @@ pub struct Tally {
     steps: BTreeMap<StepPhase, i64>,
     /// Steps that wait for a worker, or for a slot of their flow.
     ready: i64,
+    /// Attempts that were accepted and do not run yet, by what they wait for.
+    waiting: BTreeMap<&'static str, i64>,
+    /// Flows with a cancelled attempt that is not gone.
+    blocked: i64,
 }
 
 impl Tally {
@@ -28,7 +32,13 @@ impl Tally {
         for (_, step) in each.filter(|(at, _)| !is_group(&status.steps, *at)) {
             *tally.steps.entry(step.phase).or_default() += 1;
             tally.ready += i64::from(step.phase == StepPhase::Pending && step.reason == "Queued");
+            if let Some(waiting) = &step.waiting {
+                *tally.waiting.entry(name(waiting.on)).or_default() += 1;
+            }
         }
+        let mut conditions = status.conditions.iter();
+        let blocked = conditions.any(|known| known.kind == "CancelBlocked" && known.status == ConditionStatus::True);
+        tally.blocked = i64::from(blocked);
         tally
     }
 
@@ -41,6 +51,10 @@ impl Tally {
             *self.steps.entry(*phase).or_default() += count;
         }
         self.ready += other.ready;
+        for (on, count) in &other.waiting {
+            *self.waiting.entry(on).or_default() += count;
+        }
+        self.blocked += other.blocked;
     }
 
     /// Flows in a phase.
@@ -61,12 +75,23 @@ impl Tally {
         metrics.live_attempts.set(steps(StepPhase::Running));
         metrics.approvals_pending.set(steps(StepPhase::PendingApproval));
         metrics.ready.set(self.ready);
+        for on in [WaitsOn::Suspended, WaitsOn::FirstPod].map(name) {
+            metrics.waiting.of([on]).set(self.waiting.get(on).copied().unwrap_or_default());
+        }
+        metrics.cancels_blocked.set(self.blocked);
+    }
+}
+
+const fn name(on: WaitsOn) -> &'static str {
+    match on {
+        WaitsOn::Suspended => "Suspended",
+        WaitsOn::FirstPod => "FirstPod",
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use orlop_core::spec::status::{InstanceCounts, StepStatus};
+    use orlop_core::spec::status::{Condition, InstanceCounts, StepStatus, Waiting};
 
     use super::*;
 
@@ -84,5 +109,34 @@ mod tests {
         assert_eq!(tally.steps, BTreeMap::from([(StepPhase::Running, 2)]));
         tally.add(&tally.clone());
         assert_eq!((tally.in_phase(FlowPhase::Pending), &tally.steps[&StepPhase::Running]), (2, &4));
+    }
+
+    #[test]
+    fn what_waits_and_what_is_not_gone_is_counted() {
+        let waiting = |on| StepStatus {
+            phase: StepPhase::Running,
+            waiting: Some(Waiting { on, reason: String::new(), message: String::new(), since: None }),
+            ..StepStatus::default()
+        };
+        let steps = vec![waiting(WaitsOn::FirstPod), waiting(WaitsOn::FirstPod), waiting(WaitsOn::Suspended)];
+        let blocked = Condition {
+            kind: "CancelBlocked".to_owned(),
+            status: ConditionStatus::True,
+            last_transition_time: None,
+            reason: String::new(),
+            message: String::new(),
+        };
+        let mut tally = Tally::of(&FlowStatus { steps, conditions: vec![blocked], ..FlowStatus::default() });
+        tally.add(&Tally::of(&FlowStatus::default()));
+        let metrics = crate::telemetry::metrics::Metrics::new();
+        tally.show(&metrics.flows);
+        let text = metrics.text().unwrap();
+        for line in [
+            "orlop_attempts_waiting{on=\"FirstPod\"} 2",
+            "orlop_attempts_waiting{on=\"Suspended\"} 1",
+            "orlop_cancels_blocked 1",
+        ] {
+            assert!(text.contains(line), "{line} is not in {text}");
+        }
     }
 }

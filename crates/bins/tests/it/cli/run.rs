@@ -195,6 +195,27 @@ fn r31_http_inputs_are_downloaded_by_the_local_runner() {
 }
 
 #[test]
+fn a_step_whose_input_cannot_be_fetched_now_says_why_it_waits_and_runs_once_it_can() {
+    let bench = Bench::new();
+    let mended = std::sync::Arc::default();
+    let server = super::web::Server::broken(std::sync::Arc::clone(&mended));
+    let mut read = step("read", "cat /in/page");
+    let http = json!({"url": server.url("/page")});
+    read["inputs"] = json!({"artifacts": [{"name": "page", "path": "/in/page", "http": http}]});
+    let child = bench.begin(&bench.flow("late", &json!({"steps": [read]})), &[]);
+    let status =
+        bench.until("late", |status| status["steps"][0]["message"].as_str().is_some_and(|why| !why.is_empty()));
+    let why = status["steps"][0]["message"].as_str().unwrap();
+    assert!(why.contains("ArtifactUnavailable") && why.contains("500") && why.contains("`page`"), "{why}");
+    assert_eq!(phases(&status), "read=Running");
+    let explained = bench.orlop(&["flow", "explain", "late", "read"]);
+    assert!(explained.out.contains("500"), "{explained:?}");
+    mended.store(true, std::sync::atomic::Ordering::SeqCst);
+    assert_eq!(end(child).code, 0);
+    assert_eq!(bench.orlop(&["flow", "logs", "late"]).out, "read/1 page\n");
+}
+
+#[test]
 fn several_flows_of_a_file_run_one_after_the_other_until_one_fails() {
     let bench = Bench::new();
     let text = |name: &str, script: &str| {

@@ -3,6 +3,7 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Serves until the test ends.
@@ -38,7 +39,18 @@ impl Server {
         })
     }
 
-    fn serve(header: &'static str, answer: fn(&Asked) -> (&'static str, &'static str, String)) -> Self {
+    /// Serves `/page`, and answers that it cannot until it is mended.
+    pub(super) fn broken(mended: Arc<AtomicBool>) -> Self {
+        Self::serve("x-token", move |_| match mended.load(Ordering::SeqCst) {
+            true => ("200 OK", "", "page\n".to_owned()),
+            false => ("500 Internal Server Error", "", String::new()),
+        })
+    }
+
+    fn serve(
+        header: &'static str,
+        answer: impl Fn(&Asked) -> (&'static str, &'static str, String) + Send + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("its address");
         let seen = Arc::<Mutex<Vec<String>>>::default();

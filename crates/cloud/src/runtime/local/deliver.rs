@@ -11,7 +11,7 @@ use orlop_core::name::sha256_hex;
 
 use super::attempt::Inner;
 use super::layout::PodDir;
-use crate::retry::attempt;
+use crate::retry::attempt_watched;
 use crate::runtime::blocking::blocking;
 use crate::runtime::plan::volume::normal;
 use crate::runtime::pod::{ContainerPlan, Mount, PodRuntime};
@@ -64,6 +64,8 @@ pub(super) fn delivered(inputs: &[ArtifactDelivery], mounts: &[Mount], pod: &Pod
     let lies = |(number, input): (usize, &ArtifactDelivery)| match place(input, mounts, pod.artifact(number)) {
         Place::Own(path) => Some(path),
         Place::Below(root, rest) if root.starts_with(pod.volumes()) => Some(root.join(rest)),
+        // Nothing else is in it before its containers run.
+        Place::Over(root) if root.starts_with(pod.volumes()) => Some(root),
         Place::Below(..) | Place::Over(_) | Place::Blocked(_) => None,
     };
     inputs.iter().enumerate().filter_map(lies).collect()
@@ -85,14 +87,14 @@ pub(super) async fn check<R: PodRuntime + ?Sized>(
                 "{} is not in the store of this run; run the step that makes it again, with `orlop flow retry RUN --step STEP`",
                 location.reference
             );
-            return Err(unavailable(input, PortError::new(Class::NotFound, what)));
+            return Err(unavailable(input, &PortError::new(Class::NotFound, what)));
         }
     }
     Ok(())
 }
 
 /// Delivers all artifacts into a pod that has not started; what an earlier try left is replaced. The user of its main
-/// container gets them, where one is named.
+/// container gets them, where one is named. `failed` is called with every error after which an artifact is fetched again.
 ///
 /// # Errors
 /// Reason ArtifactUnavailable when one cannot be had; Invalid when there is no place for it.
@@ -101,18 +103,19 @@ pub(super) async fn deliver<R: PodRuntime + ?Sized>(
     inputs: &[ArtifactDelivery],
     main: &ContainerPlan,
     pod: &PodDir,
+    failed: &(impl Fn(&PortError) + Sync),
 ) -> Result<(), PortError> {
     for (number, input) in inputs.iter().enumerate() {
         match place(input, &main.mounts, pod.artifact(number)) {
-            Place::Own(target) => put(inner, input, target).await?,
+            Place::Own(target) => put(inner, input, target, failed).await?,
             Place::Below(root, rest) => {
                 let target = blocking(move || below(&root, &rest)).await?;
-                put(inner, input, target).await?;
+                put(inner, input, target, failed).await?;
             }
             Place::Over(root) => {
                 let pod = sha256_hex(pod.path.as_os_str().as_encoded_bytes(), 16);
                 let half = root.join(format!(".orlop-{pod}-{number}"));
-                put(inner, input, half.clone()).await?;
+                put(inner, input, half.clone(), failed).await?;
                 blocking(move || spread(&half, &root)).await?;
             }
             Place::Blocked(why) => {
@@ -142,8 +145,9 @@ async fn put<R: PodRuntime + ?Sized>(
     inner: &Inner<R>,
     input: &ArtifactDelivery,
     target: PathBuf,
+    failed: &(impl Fn(&PortError) + Sync),
 ) -> Result<(), PortError> {
-    attempt(TRIES, || async {
+    let fetch = || async {
         let clear = target.clone();
         blocking(move || {
             remove(&clear)?;
@@ -163,14 +167,18 @@ async fn put<R: PodRuntime + ?Sized>(
                 )),
             },
         }
-    })
-    .await
-    .map_err(|error| unavailable(input, error))
+    };
+    let failed = |error: &PortError| failed(&named(input, error, error.class));
+    // What was worth more tries has had them.
+    attempt_watched(TRIES, fetch, failed).await.map_err(|error| unavailable(input, &error))
 }
 
-fn unavailable(input: &ArtifactDelivery, error: PortError) -> PortError {
-    // What was worth more tries has had them.
+fn unavailable(input: &ArtifactDelivery, error: &PortError) -> PortError {
     let class = if error.class.is_retryable() { Class::NotFound } else { error.class };
+    named(input, error, class)
+}
+
+fn named(input: &ArtifactDelivery, error: &PortError, class: Class) -> PortError {
     PortError::new(class, format!("{} (input artifact `{}`)", error.chain(), input.name))
         .with_reason("ArtifactUnavailable")
 }

@@ -6,16 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_core::error::{Class, PortError};
+use orlop_core::ports::substrate::{AttemptDelay, DelayCause};
 use orlop_core::spec::meta::ObjectReference;
 use orlop_core::time::Time;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 
 use super::attempt::{Answer, Attempt, Command};
-use super::life::{Ended, Life, Orders, Patience, Started};
+use super::life::{Ended, Life, News, Orders, Patience, PodNews};
 use super::load::{Known, discard};
 use super::records::{CancelOrder, Control, PodIntent, write};
-use super::retry::insist;
+use super::retry::keep;
 use crate::runtime::blocking::blocking;
 use crate::runtime::job::decide::{Decision, JobState, PodStart, decide};
 use crate::runtime::job::rules::PodRecord;
@@ -37,7 +38,11 @@ pub(super) struct Driver<R: ?Sized> {
     /// Pods that an earlier host started and that were not seen to run yet.
     adopted: BTreeSet<u32>,
     lives: JoinSet<Ended>,
-    started: (mpsc::UnboundedSender<Started>, mpsc::UnboundedReceiver<Started>),
+    news: (mpsc::UnboundedSender<PodNews>, mpsc::UnboundedReceiver<PodNews>),
+    /// Why no pod of it runs yet, and since when.
+    delay: Option<(DelayCause, Time)>,
+    /// Whether an earlier host may have been told that it waits.
+    told_before: bool,
 }
 
 /// What becomes of the records of a refused attempt.
@@ -52,7 +57,7 @@ enum Trace {
 /// What a driver hears next.
 enum Heard {
     Command(Command),
-    Started(Started),
+    News(u32, News),
     Ended(Result<Ended, JoinError>),
     Time,
 }
@@ -80,7 +85,9 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
             orders: watch::Sender::new(Orders { stop: None, frozen }),
             running: BTreeSet::new(),
             lives: JoinSet::new(),
-            started: mpsc::unbounded_channel(),
+            news: mpsc::unbounded_channel(),
+            delay: None,
+            told_before: accepted,
         }
     }
 
@@ -130,7 +137,7 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
     fn live(&mut self, intent: PodIntent) {
         let patience = if self.accepted { Patience::Persist } else { Patience::Ask };
         let orders = self.orders.subscribe();
-        let life = Life::new(self.attempt.clone(), intent, orders, self.started.0.clone(), patience);
+        let life = Life::new(self.attempt.clone(), intent, orders, self.news.0.clone(), patience);
         self.lives.spawn(life.run());
     }
 
@@ -181,7 +188,7 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
             biased;
             Some(command) = self.commands.recv() => Heard::Command(command),
             // Before its end: a pod says that it runs before it says that it ended.
-            Some(started) = self.started.1.recv() => Heard::Started(started),
+            Some((number, news)) = self.news.1.recv() => Heard::News(number, news),
             Some(ended) = self.lives.join_next(), if !self.lives.is_empty() => Heard::Ended(ended),
             () = due, if wake.is_some() => Heard::Time,
         }
@@ -192,7 +199,8 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
         match heard {
             Heard::Time => {}
             Heard::Command(command) => self.obey(command).await,
-            Heard::Started((number, handle)) => self.has_started(number, handle).await,
+            Heard::News(number, News::Started(handle)) => self.has_started(number, handle).await,
+            Heard::News(_, News::Delayed(cause)) => self.is_delayed(Some(cause)),
             Heard::Ended(Ok((number, Ok(exit)))) => self.has_ended(number, exit),
             Heard::Ended(Ok((number, Err(error)))) => {
                 self.pods.remove(&number);
@@ -226,6 +234,7 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
 
     async fn has_started(&mut self, number: u32, handle: PodHandle) {
         self.running.insert(number);
+        self.is_delayed(None);
         let frozen = self.orders.borrow().frozen;
         // The pod's own task does the same and insists; this is for an order that came between its two looks. A pod of an
         // earlier host may stand still, and the order to let it go may have come before it was seen to run.
@@ -237,6 +246,21 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
         if !self.accepted {
             self.accept(Some(handle)).await;
         }
+    }
+
+    /// A pod cannot be started yet, or one runs. Told where no pod runs and that is new.
+    fn is_delayed(&mut self, cause: Option<DelayCause>) {
+        let known = self.delay.as_ref().map(|(cause, _)| cause);
+        let new = known != cause.as_ref() || self.told_before;
+        if !new || cause.is_some() && !self.running.is_empty() {
+            return;
+        }
+        self.told_before = false;
+        let now = self.attempt.inner.now();
+        let since = self.delay.take().map_or(now, |(_, since)| since);
+        self.delay = cause.clone().map(|cause| (cause, since));
+        let since = if cause.is_some() { since } else { now };
+        self.attempt.inner.reports.delay(AttemptDelay { key: self.attempt.spec.key.clone(), cause, since });
     }
 
     fn has_ended(&mut self, number: u32, exit: PodExit) {
@@ -321,11 +345,7 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
             uid: handle.id,
         };
         let path = self.attempt.dir.accepted();
-        insist("writing that an attempt exists", || {
-            let (path, reference) = (path.clone(), reference.clone());
-            blocking(move || write(&path, &reference))
-        })
-        .await;
+        keep("that an attempt exists", path, reference.clone()).await;
         self.accepted = true;
         self.answer.send_replace(Some(Ok(reference)));
     }

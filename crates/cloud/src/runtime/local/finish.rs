@@ -13,8 +13,8 @@ use super::attempt::{Attempt, Command, Inner};
 use super::collect::{Collected, collect};
 use super::driver::Driver;
 use super::load::removed;
-use super::records::{PodIntent, write};
-use super::retry::insist;
+use super::records::PodIntent;
+use super::retry::keep;
 use crate::runtime::blocking::blocking;
 use crate::runtime::job::decide::Verdict;
 use crate::runtime::job::document::{EndedJob, document, speaker};
@@ -30,11 +30,7 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
         let (verdict, collected) = self.gather(verdict).await;
         let end = self.end(verdict, collected);
         let path = self.attempt.dir.end();
-        insist("writing the end of an attempt", || {
-            let (path, end) = (path.clone(), end.clone());
-            blocking(move || write(&path, &end))
-        })
-        .await;
+        keep("the end of an attempt", path, end.clone()).await;
         let (attempt, numbers) = (self.attempt.clone(), self.pods.keys().copied().collect::<Vec<_>>());
         if let Err(error) = blocking(move || clean(&attempt, &numbers)).await {
             tracing::warn!(attempt = %self.attempt.spec.key, error = error.chain(), "volumes of a pod stay behind");

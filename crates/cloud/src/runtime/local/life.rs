@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_core::error::{Class, PortError};
+use orlop_core::ports::substrate::DelayCause;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
@@ -13,7 +14,7 @@ use super::attempt::Attempt;
 use super::deliver::deliver;
 use super::layout::PodDir;
 use super::records::{PodIntent, read, write};
-use super::retry::insist;
+use super::retry::{insist, keep};
 use crate::retry::delay;
 use crate::runtime::blocking::blocking;
 use crate::runtime::plan::env::Missing;
@@ -42,8 +43,16 @@ pub(super) enum Patience {
     Persist,
 }
 
-/// A pod that began to run: its number and what runs it.
-pub(super) type Started = (u32, PodHandle);
+/// What is heard of a pod before it ends.
+pub(super) enum News {
+    /// It began to run.
+    Started(PodHandle),
+    /// It cannot be started yet.
+    Delayed(DelayCause),
+}
+
+/// The same with the number of the pod.
+pub(super) type PodNews = (u32, News);
 
 /// The end of a pod's task: its number and how the pod ended, or why it could not be created.
 pub(super) type Ended = (u32, Result<PodExit, PortError>);
@@ -55,7 +64,7 @@ pub(super) struct Life<R: ?Sized> {
     key: PodKey,
     dir: PodDir,
     orders: watch::Receiver<Orders>,
-    started: mpsc::UnboundedSender<Started>,
+    news: mpsc::UnboundedSender<PodNews>,
     patience: Patience,
 }
 
@@ -73,11 +82,11 @@ impl<R: PodRuntime + ?Sized> Life<R> {
         attempt: Arc<Attempt<R>>,
         intent: PodIntent,
         orders: watch::Receiver<Orders>,
-        started: mpsc::UnboundedSender<Started>,
+        news: mpsc::UnboundedSender<PodNews>,
         patience: Patience,
     ) -> Self {
         let number = intent.record.number;
-        Self { key: attempt.pod_key(number), dir: attempt.dir.pod(number), attempt, intent, orders, started, patience }
+        Self { key: attempt.pod_key(number), dir: attempt.dir.pod(number), attempt, intent, orders, news, patience }
     }
 
     /// Follows the pod to its end, which is written down when this returns.
@@ -91,8 +100,7 @@ impl<R: PodRuntime + ?Sized> Life<R> {
     async fn follow(&mut self) -> Result<PodExit, PortError> {
         let exit = match self.begin().await {
             Ok(Begun::Running(handle)) => {
-                // The driver lives as long as its pods' tasks.
-                let _ = self.started.send((self.intent.record.number, handle));
+                self.tell(News::Started(handle));
                 self.suspend().await;
                 self.wait().await
             }
@@ -104,13 +112,20 @@ impl<R: PodRuntime + ?Sized> Life<R> {
             Err(error) if self.patience == Patience::Ask => return Err(error),
             Err(error) => self.ended(failure(&error)),
         };
-        let (path, record) = (self.dir.exit(), exit.clone());
-        insist("writing the end of a pod", || {
-            let (path, record) = (path.clone(), record.clone());
-            blocking(move || write(&path, &record))
-        })
-        .await;
+        keep("the end of a pod", self.dir.exit(), exit.clone()).await;
         Ok(exit)
+    }
+
+    fn tell(&self, news: News) {
+        // The driver lives as long as its pods' tasks.
+        let _ = self.news.send((self.intent.record.number, news));
+    }
+
+    /// What keeps the pod from starting will be tried again.
+    fn delayed(&self, error: &PortError) {
+        tracing::warn!(pod = %self.key, error = error.chain(), "a pod cannot be started yet");
+        let reason = error.reason.unwrap_or("StartError").to_owned();
+        self.tell(News::Delayed(DelayCause { reason, message: error.chain() }));
     }
 
     fn ended(&self, result: PodResult) -> PodExit {
@@ -152,7 +167,7 @@ impl<R: PodRuntime + ?Sized> Life<R> {
             if begun.elapsed() >= START_BUDGET {
                 return Err(gave_up(&error));
             }
-            tracing::warn!(pod = %self.key, error = error.chain(), "a pod cannot be started yet");
+            self.delayed(&error);
             tokio::select! {
                 () = tokio::time::sleep(delay(tries, &error)) => tries = tries.saturating_add(1),
                 () = told_to_stop(&mut orders) => {}
@@ -215,7 +230,7 @@ impl<R: PodRuntime + ?Sized> Life<R> {
         .await?;
         if let Some(plan) = plan {
             let attempt = &self.attempt;
-            deliver(&attempt.inner, &attempt.spec.inputs, &plan.main, &self.dir).await?;
+            deliver(&attempt.inner, &attempt.spec.inputs, &plan.main, &self.dir, &|error| self.delayed(error)).await?;
             let path = self.dir.prepared();
             blocking(move || write(&path, &true)).await?;
         }

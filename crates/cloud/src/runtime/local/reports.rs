@@ -1,14 +1,15 @@
-//! Ends on their way to the host. Owns the gate that keeps an end back until the call that asked for it has its answer.
+//! Ends of attempts, and why some do not run yet, on their way to the host. Owns the gate that keeps both back until the call
+//! that asked for the attempt has its answer.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use orlop_core::attempt::{AttemptEnd, AttemptKey};
-use orlop_core::ports::substrate::AttemptReport;
+use orlop_core::ports::substrate::{AttemptDelay, AttemptReport};
 use tokio::sync::Notify;
 
-/// Ends that wait to be read.
+/// Ends and delays that wait to be read.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
     state: Mutex<State>,
@@ -20,6 +21,15 @@ struct State {
     open: BTreeSet<AttemptKey>,
     held: BTreeMap<AttemptKey, AttemptEnd>,
     ready: VecDeque<AttemptReport>,
+    /// The last of each attempt.
+    delays: BTreeMap<AttemptKey, AttemptDelay>,
+}
+
+impl State {
+    fn take_delay(&mut self) -> Option<AttemptDelay> {
+        let key = self.delays.keys().find(|key| self.open.contains(key))?.clone();
+        self.delays.remove(&key)
+    }
 }
 
 impl Reports {
@@ -46,6 +56,7 @@ impl Reports {
     /// An attempt has ended; its gate closes behind it.
     pub(super) fn deliver(&self, key: &AttemptKey, end: AttemptEnd) {
         let mut state = self.state();
+        state.delays.remove(key);
         if state.open.remove(key) {
             state.ready.push_back(AttemptReport { key: key.clone(), end });
         } else {
@@ -53,6 +64,24 @@ impl Reports {
         }
         drop(state);
         self.arrived.notify_waiters();
+    }
+
+    /// Something keeps an attempt from running, or nothing does any more.
+    pub(super) fn delay(&self, delay: AttemptDelay) {
+        self.state().delays.insert(delay.key.clone(), delay);
+        self.arrived.notify_waiters();
+    }
+
+    /// The next delay. Dropping the future loses nothing.
+    pub(super) async fn next_delay(&self) -> AttemptDelay {
+        loop {
+            let mut arrived = pin!(self.arrived.notified());
+            arrived.as_mut().enable();
+            if let Some(delay) = self.state().take_delay() {
+                return delay;
+            }
+            arrived.await;
+        }
     }
 
     /// The next end. Dropping the future loses nothing.

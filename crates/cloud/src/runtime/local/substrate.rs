@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use orlop_core::attempt::{AttemptKey, AttemptSpec, EndResult};
 use orlop_core::error::{Class, PortError};
-use orlop_core::ports::substrate::{AttemptReport, FlowOwner, Substrate};
+use orlop_core::ports::substrate::{AttemptDelay, AttemptReport, FlowOwner, Substrate};
 use orlop_core::spec::flow::ResourceTemplates;
 use orlop_core::spec::meta::ObjectReference;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -348,6 +348,10 @@ impl<R: PodRuntime + ?Sized> Substrate for LocalSubstrate<R> {
 
     async fn next(&self) -> AttemptReport {
         self.inner.reports.next().await
+    }
+
+    async fn next_delay(&self) -> AttemptDelay {
+        self.inner.reports.next_delay().await
     }
 }
 

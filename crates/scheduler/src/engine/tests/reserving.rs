@@ -85,6 +85,35 @@ fn s2_7_who_fits_beside_the_reserved_request_may_pass() {
     assert_eq!(bed.starts(), [10]);
 }
 
+/// Whether an event that changes the configuration is taken.
+fn change(bed: &mut Bed, config: Config) -> bool {
+    bed.effects.clear();
+    bed.scheduler.apply(bed.now, Event::ConfigChanged { config: config.into() }, &mut bed.effects).is_ok()
+}
+
+#[test]
+fn a_changed_configuration_counts_from_the_next_round_and_an_invalid_one_changes_nothing() {
+    let mut bed = Bed::new(Config { reserve_after: 3_600_000, ..Config::default() });
+    let worker = bed.worker("w1", offer(4000));
+    bed.submit(1, spec(2000));
+    let (attempt, _) = bed.round()[0];
+    bed.start(attempt, worker);
+    bed.submit(10, spec(3000));
+    for now in [10_000, 20_000] {
+        bed.now = now;
+        bed.must(Event::Heartbeat { worker });
+        bed.round();
+    }
+    assert_eq!(bed.scheduler.reservations().count(), 0);
+    assert!(!change(&mut bed, Config { run_max: 0, reserve_after: 10_000, ..Config::default() }));
+    bed.round();
+    assert_eq!((bed.scheduler.reservations().count(), bed.effects.len()), (0, 0), "nothing of it counts");
+    assert!(change(&mut bed, Config { reserve_after: 10_000, ..Config::default() }));
+    bed.now = 20_001;
+    bed.round();
+    assert_eq!(bed.scheduler.reservations().count(), 1);
+}
+
 #[test]
 fn s2_7_a_reservation_goes_with_its_job() {
     let (mut bed, worker, sent) = crowded(0);

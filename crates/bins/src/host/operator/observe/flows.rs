@@ -105,6 +105,7 @@ impl Monitor for FlowMonitor {
                 let direction = if stored { "in" } else { "out" };
                 metrics.artifact_bytes.of([direction, store]).inc_by(bytes);
             }
+            Note::EventLost => drop(metrics.events_lost.inc()),
             Note::Started { namespace, waited } => {
                 self.metrics().flows_of(namespace).step_start_latency.observe(waited.as_secs_f64());
             }

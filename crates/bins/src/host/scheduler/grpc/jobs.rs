@@ -1,5 +1,6 @@
 //! The service of clients: submits, reads, orders. Owns what each call asks of the handle and the store.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,12 +52,15 @@ async fn batch(
         Arc::new(ClientFields { correlation_id: Some(request.into()), traceparent: traceparent.map(Into::into) });
     let alone = submission.jobs.len() == 1;
     let (mut jobs, mut body, mut tenant) = (Vec::with_capacity(submission.jobs.len()), String::new(), None);
+    let mut tenants = BTreeSet::new();
     for (number, mut spec) in submission.jobs.into_iter().enumerate() {
         let place = if alone { String::new() } else { format!("jobs[{number}]") };
         spec.tenant.iter().for_each(|asked| caller.concern.is(asked));
         let owner = owner(who, default, &place, &spec)?;
         caller.concern.is(&owner);
-        handle.require_tenant(&owner, &place, |name| who.sees(name)).await?;
+        if tenants.insert(owner.clone()) {
+            handle.require_tenant(&owner, &place, |name| who.sees(name)).await?;
+        }
         if submission.key.is_some() {
             body.push_str(&spec.content_hash().to_string());
         }

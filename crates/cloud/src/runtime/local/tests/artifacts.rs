@@ -54,6 +54,48 @@ async fn r31_inputs_lie_at_their_paths_before_the_command_starts() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn why_an_accepted_attempt_does_not_run_is_told_at_once_and_that_it_runs_afterwards() {
+    let bench = Bench::new();
+    let mut spec = spec("s", json!({"command": ["run"]}));
+    spec.inputs = vec![stored("model", "/m", bench.store.hold(&[("", "weights")]))];
+    let busy = || PortError::new(Class::Transient, "the server answers 500").with_reason("ArtifactUnavailable");
+    bench.store.faults.lock().unwrap().extend([busy(), busy(), busy()]);
+    let substrate = bench.open();
+    let began = Instant::now();
+    substrate.start(spec).await.unwrap();
+    let first = substrate.next_delay().await;
+    assert_eq!(first.key, key("s"));
+    let cause = first.cause.unwrap();
+    assert_eq!(cause.reason, "ArtifactUnavailable");
+    assert!(cause.message.contains("the server answers 500"), "{}", cause.message);
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    bench.running("s").await;
+    // The same cause is told once, however often it is tried.
+    assert_eq!(substrate.next_delay().await.cause, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_delivered_belongs_to_the_user_of_the_container_also_all_over_a_volume() {
+    let bench = Bench::new();
+    let mounts = json!([{"name": "work", "mountPath": "/data"}]);
+    let mut spec =
+        spec("s", json!({"command": ["run"], "volumeMounts": mounts, "securityContext": {"runAsUser": 1234}}));
+    bench.set_volumes(&mut spec, json!([{"name": "work"}]));
+    spec.inputs = vec![
+        stored("all", "/data", bench.store.hold(&[("top", "3")])),
+        stored("one", "/model", bench.store.hold(&[("", "weights")])),
+    ];
+    let substrate = bench.open();
+    substrate.start(spec).await.unwrap();
+    let plan = bench.running("s").await;
+    let source = |target: &str| plan.main.mounts.iter().find(|mount| mount.target == target).unwrap().source.clone();
+    let user = if nix::unistd::geteuid().is_root() { 1234 } else { nix::unistd::geteuid().as_raw() };
+    for path in [source("/data").join("top"), source("/model")] {
+        assert_eq!(std::os::unix::fs::MetadataExt::uid(&fs::metadata(&path).unwrap()), user, "{}", path.display());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn r31_what_is_not_in_the_store_is_refused_as_unavailable() {
     let bench = Bench::new();
     let mut spec = spec("s", json!({"command": ["exit", "0"]}));
