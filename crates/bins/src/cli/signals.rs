@@ -32,6 +32,8 @@ impl Signals {
     /// When the system does not let them be taken.
     pub(super) fn take() -> Result<Self, Failure> {
         let take = |kind| signal(kind).map_err(|error| Failure::io("signals cannot be taken", &error));
+        // A file at the limit of its size is an error of that write; else the program would end without a word.
+        drop(take(SignalKind::from_raw(nix::sys::signal::Signal::SIGXFSZ as i32))?);
         Ok(Self { interrupt: take(SignalKind::interrupt())?, terminate: take(SignalKind::terminate())? })
     }
 

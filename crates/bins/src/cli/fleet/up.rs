@@ -297,6 +297,9 @@ fn greeting(running: &Running) -> String {
              one, start with --name HOST.\n"
         );
     }
+    // What a job asks for by default may be more than a part of a small machine.
+    let small = Offer::part(0, running.workers.len()).cpu_m.filter(|cpu_m| *cpu_m < 1000);
+    let cpu = small.map(|cpu_m| format!(" --cpu {cpu_m}m")).unwrap_or_default();
     let workers: Vec<String> = running.workers.iter().map(|agent| agent.worker().to_string()).collect();
     let workers = match workers.is_empty() {
         true => format!("none; start one with `orlop worker --server {grpc} --state DIR`"),
@@ -304,7 +307,7 @@ fn greeting(running: &Running) -> String {
     };
     format!(
         "orlop {} is up\n  REST    {rest}{BASE}\n  gRPC    {grpc}\n  data    {}\n  worker  {workers}\n\n\
-         try:  orlop submit{access} --wait -- echo hello\n      orlop jobs{access}\n{elsewhere}",
+         try:  orlop submit{access}{cpu} --wait -- echo hello\n      orlop jobs{access}\n{elsewhere}",
         env!("CARGO_PKG_VERSION"),
         running.data.path().display(),
     )

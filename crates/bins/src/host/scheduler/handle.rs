@@ -263,7 +263,7 @@ impl Handle {
 
     /// A stream of a session has ended.
     pub async fn stream_closed(&self, session: &Arc<Session>, stream: u64) {
-        session.disconnected(stream);
+        session.hang_up(stream);
         let command = Command::Closed { session: Arc::clone(session), stream };
         self.shared.ingress.push_when_room(Lane::Control, command).await;
     }

@@ -336,14 +336,6 @@ impl Session {
         self.ready.notify_one();
     }
 
-    /// A stream broke.
-    pub(super) fn disconnected(&self, stream: u64) {
-        let mut inner = self.inner();
-        if inner.stream == stream {
-            inner.machine.disconnected();
-        }
-    }
-
     /// What a stream is to send at `now`, in microseconds of a monotonic clock.
     #[must_use]
     pub fn poll(&self, stream: u64, now: u64) -> Poll {

@@ -116,6 +116,20 @@ fn typos_of_one_user_take_no_worker_away_from_another() {
     }
 }
 
+/// Its name is repeated in the log of its attempt.
+#[test]
+fn a_command_of_a_hundred_thousand_bytes_fails_and_keeps_no_worker_from_the_server() {
+    let programs = Programs::new();
+    let server = programs.leader("s1", &[]);
+    let _worker = programs.worker("w1", &[&server.grpc], &[]);
+    available(&server, "w1");
+    let long = "x".repeat(100_000);
+    let gave = submitted(&programs, &server, &["--wait", "--", &long]);
+    assert!(gave.code == 1 && gave.err.len() < 2000 && gave.err.contains("was not found"), "{}", gave.err);
+    let next = submitted(&programs, &server, &["--wait", "--", "true"]);
+    assert_eq!(next.code, 0, "{next:?}");
+}
+
 #[test]
 fn what_is_wrong_with_a_command_is_said_with_the_code_of_a_shell() {
     let programs = Programs::new();

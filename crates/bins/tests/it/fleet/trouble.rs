@@ -169,7 +169,13 @@ fn a_store_that_was_emptied_or_damaged_is_never_taken_for_a_new_one() {
     std::fs::write(&store, damaged).expect("it is damaged");
     let told = bench.orlop_at("", &up);
     assert!(told.code != 0 && told.err.contains("move it away"), "{told:?}");
-    std::fs::rename(&store, bench.place("damaged.db")).expect("it is moved away");
+    // As `mv fleet.db* elsewhere` does.
+    for entry in std::fs::read_dir(bench.data()).expect("its data").map(|entry| entry.expect("an entry")) {
+        let name = entry.file_name().into_string().expect("a name");
+        if name.starts_with("fleet.db") {
+            std::fs::rename(entry.path(), bench.place(&format!("damaged-{name}"))).expect("it is moved away");
+        }
+    }
     let gone = bench.orlop_at("", &up);
     assert!(gone.code == 3 && gone.err.contains("--accept-store"), "{gone:?}");
     bench.start(&["--accept-store"]);

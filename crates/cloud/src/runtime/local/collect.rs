@@ -48,7 +48,7 @@ pub(super) async fn collect<R: PodRuntime + ?Sized>(
         Err(error) => return Collected { trouble: Some(error), ..collected },
     };
     let mut trouble = |error: PortError| {
-        tracing::warn!(attempt = %attempt.spec.key, error = error.chain(), "an output cannot be collected");
+        tracing::debug!(attempt = %attempt.spec.key, error = error.chain(), "an output cannot be collected");
         collected.trouble.get_or_insert(error);
     };
     let (mut files, mut artifacts) = (Vec::new(), Vec::new());

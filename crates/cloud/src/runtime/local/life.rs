@@ -22,6 +22,8 @@ use crate::runtime::pod::{PodExit, PodHandle, PodKey, PodResult, PodRuntime};
 
 /// How long the start of a pod is tried that may come to work.
 const START_BUDGET: Duration = Duration::from_secs(600);
+/// After its grace, how long a pod that is to end may go on before it is told again.
+const TOLD_AGAIN: Duration = Duration::from_secs(10);
 /// Tries of a suspension before the pod is left running.
 const SUSPEND_TRIES: u32 = 8;
 
@@ -261,7 +263,7 @@ impl<R: PodRuntime + ?Sized> Life<R> {
         }
     }
 
-    /// Waits for the end, passing on the order to stop.
+    /// Waits for the end, passing on the order to stop, again where the pod does not end by it.
     async fn wait(&mut self) -> PodExit {
         let runtime = self.attempt.inner.runtime.clone();
         let (mut told, mut tries) = (None, 0);
@@ -277,10 +279,21 @@ impl<R: PodRuntime + ?Sized> Life<R> {
                     None => std::future::pending().await,
                 }
             };
+            let lingering = async {
+                match told {
+                    Some(grace) => tokio::time::sleep(TOLD_AGAIN.saturating_add(grace)).await,
+                    None => std::future::pending().await,
+                }
+            };
             let error = tokio::select! {
                 biased;
                 () = stopping => {
                     told = order;
+                    continue;
+                }
+                () = lingering => {
+                    tracing::warn!(pod = %self.key, "a pod that is to end has not ended; it is told again");
+                    told = None;
                     continue;
                 }
                 exit = &mut wait => match exit {

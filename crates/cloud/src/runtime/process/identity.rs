@@ -94,6 +94,11 @@ impl Identity {
         stat(pid).map(|stat| stat.identity).ok_or_else(|| io::Error::other("/proc/self/stat cannot be read"))
     }
 
+    /// Whether this very process is stopped by a signal.
+    pub(crate) fn is_stopped(self) -> bool {
+        stat(self.pid).is_some_and(|stat| stat.identity == self && stat.state == 'T')
+    }
+
     /// Whether this very process is alive.
     pub(crate) fn is_alive(self) -> bool {
         stat(self.pid).is_some_and(|stat| stat.identity == self && !stat.is_dead())

@@ -54,19 +54,23 @@ pub(crate) fn read(directory: &Directory) -> Result<Request, Failure> {
     read().during(|| format!("reading `{}`", path.display()))
 }
 
-/// Changes what is asked.
-pub(crate) fn update(directory: &Directory, change: impl FnOnce(Request) -> Request) -> Result<Request, Failure> {
+/// Changes what is asked. Gives what was asked before, and what is now.
+pub(crate) fn update(
+    directory: &Directory,
+    change: impl FnOnce(Request) -> Request,
+) -> Result<(Request, Request), Failure> {
     let path = directory.join("request");
     let update = || {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path)?;
         let file = lock(file, FlockArg::LockExclusive)?;
-        let request = change(decode(&file)?);
+        let before = decode(&file)?;
+        let request = change(before);
         let mut bytes = serde_json::to_vec(&request)?;
         bytes.resize(SIZE, b' ');
         file.write_all_at(&bytes, 0)?;
-        Ok(request)
+        Ok((before, request))
     };
-    let updated: io::Result<Request> = update();
+    let updated: io::Result<(Request, Request)> = update();
     updated.during(|| format!("writing `{}`", path.display()))
 }
 

@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use nix::sys::signal::Signal;
 use nix::unistd::Uid;
 use orlop_core::error::{Class, PortError};
 use tokio::sync::OnceCell;
@@ -166,16 +167,24 @@ impl ProcessRuntime {
         })
     }
 
-    /// Writes a request and tells the shim, if there is one.
+    /// Writes a request and tells the shim, if there is one. A shim that a program of its pod has stopped goes on to read it;
+    /// one that is stopped again when the pod is to end, and was told before, is killed, and its pod with it.
     fn ask(directory: &Path, change: impl FnOnce(Request) -> Request) -> Result<(), PortError> {
         let directory = Directory::new(directory);
         if !directory.path().exists() || directory.exit()?.is_some() {
             return Ok(());
         }
         // First the request, then the look for a shim: one that claims in between sees the request.
-        request::update(&directory, change)?;
+        let (before, now) = request::update(&directory, change)?;
         if let Found::Alive(shim) = directory.find()? {
-            shim.signal(request::LOOK).during(|| format!("telling shim {shim} of a request"))?;
+            let told_before = before == now && now.stop.is_some();
+            let signals: &[Signal] = match told_before && shim.is_stopped() {
+                true => &[Signal::SIGKILL],
+                false => &[request::LOOK, Signal::SIGCONT],
+            };
+            for signal in signals {
+                shim.signal(*signal).during(|| format!("telling shim {shim} of a request"))?;
+            }
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use std::os::unix::net::UnixStream as Socket;
 use std::time::Duration;
 
 use nix::spawn::{PosixSpawnFileActions, posix_spawnp};
+use nix::sys::signal::Signal;
 use nix::sys::wait::waitpid;
 use orlop_core::error::{Class, PortError};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -17,6 +18,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Interest};
 use tokio::net::UnixStream;
 use tokio::sync::{Mutex, watch};
 
+use super::identity::{self, Identity};
 use super::paths::Paths;
 use super::probe;
 use super::runtime::ShimProgram;
@@ -24,7 +26,7 @@ use super::wire::{self, KeepOrder, KeepReply, Order};
 use crate::runtime::child;
 
 /// How long a shim may take to answer. One that answers later is found by the next start.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(15);
 /// Bytes of a program's complaint that are shown.
 const COMPLAINT: usize = 500;
 
@@ -39,6 +41,8 @@ pub(super) struct Shims {
 /// A running server of shims. It ends when this is dropped.
 #[derive(Debug)]
 struct Server {
+    /// None where `/proc` does not show it.
+    identity: Option<Identity>,
     control: UnixStream,
     complaint: Complaint,
 }
@@ -83,7 +87,11 @@ impl Shims {
             return answer;
         }
         // The server may hang. The next start makes another one; shims of this one live on.
-        *self.server.lock().await = None;
+        if let Some(hanging) = self.server.lock().await.take().and_then(|server| server.identity)
+            && let Err(error) = hanging.signal(Signal::SIGKILL)
+        {
+            tracing::warn!(server = %hanging, %error, "a server of shims hangs and cannot be killed");
+        }
         let message = format!("the shim program `{}` did not answer in time", self.program.path.display());
         Err(PortError::new(Class::Transient, message))
     }
@@ -165,13 +173,14 @@ fn serve(program: &ShimProgram) -> Result<Server, PortError> {
         let class = if class == Class::NotFound { Class::Transient } else { class };
         PortError::new(class, message).because(error)
     })?;
+    let identity = identity::stat(pid.as_raw()).map(|stat| stat.identity);
     let (tell, complaint) = watch::channel(None);
     // The thread reaps it whenever it ends.
     std::thread::Builder::new().name("orlop-shims".to_owned()).spawn(move || {
         tell.send_replace(Some(complaint_of(said)));
         let _ = waitpid(pid, None);
     })?;
-    Ok(Server { control: UnixStream::from_std(ours)?, complaint })
+    Ok(Server { identity, control: UnixStream::from_std(ours)?, complaint })
 }
 
 /// What a program says until it ends or serves.

@@ -1,6 +1,7 @@
 //! What becomes of attempts, as a runtime tells it. Owns the values and the port through which they are told; never
 //! decides what follows.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use orlop_core::time::Time;
@@ -193,7 +194,7 @@ impl AttemptEnd {
     /// The end of an attempt that could not be started: one word for programs, and for people what is said in its log.
     #[must_use]
     pub fn start_failed(word: &str, message: &str, at: Time) -> (Self, LogChunk) {
-        let data = format!("{message}\n").into_bytes();
+        let data = format!("{}\n", cut(message, SAID)).into_bytes();
         let end = Self::without_run(Outcome::StartFailed, word, at);
         let log = LogTotals { bytes: data.len() as u64, last_seq: 1, ..LogTotals::default() };
         (Self { log, ..end }, LogChunk { stream: LogStream::System, seq: 1, time: at, data, gap: None })
@@ -202,13 +203,20 @@ impl AttemptEnd {
 
 /// Why a command cannot be started: the word `command`, and what is wrong with it, cut where it is long.
 pub(super) fn command_reason(message: &str) -> String {
-    const LONGEST: usize = 500;
-    let message = message.strip_prefix("command ").unwrap_or(message);
-    let cut = message.char_indices().map(|(at, _)| at).find(|at| *at >= LONGEST);
-    match cut.and_then(|at| message.get(..at)) {
-        Some(start) => format!("command: {start} …"),
-        None => format!("command: {message}"),
+    format!("command: {}", cut(message.strip_prefix("command ").unwrap_or(message), 500))
+}
+
+/// The most bytes that are said in a log of why an attempt did not start: the message may repeat the command.
+const SAID: usize = 4096;
+
+/// A text of about so many bytes at most. What a long one begins and ends with stays: a name, and what is wrong with it.
+fn cut(text: &str, longest: usize) -> Cow<'_, str> {
+    if text.len() <= longest {
+        return Cow::Borrowed(text);
     }
+    let boundary = |at: usize| (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let (start, end) = (boundary(longest / 2), boundary(text.len() - longest / 2));
+    Cow::Owned(format!("{} … {}", text.get(..start).unwrap_or_default(), text.get(end..).unwrap_or_default()))
 }
 
 /// Whether there is room for more output.

@@ -294,3 +294,24 @@ async fn pods_outlive_the_server_of_their_shims_and_another_one_starts_the_next(
     gate.open();
     assert_eq!(bed.wait().await.containers[0].exit_code, 4);
 }
+
+/// A program may stop its shim, which then does not look at what is asked of it.
+#[tokio::test]
+async fn a_pod_whose_shim_is_stopped_ends_when_it_is_told_to() {
+    let bed = Bed::new("echo ready; trap '' TERM; while :; do sleep 0.1; done");
+    bed.start().await;
+    bed.line("ready").await;
+    let stop_shim = |bed: &Bed| kill(Pid::from_raw(bed.shim()), Signal::SIGSTOP).unwrap();
+    stop_shim(&bed);
+    bed.stop(Duration::from_millis(200)).await;
+    assert_eq!(bed.wait().await.result, PodResult::Cancelled);
+    // One that is stopped again although it was told is killed, and its pod with it.
+    let bed = Bed::new("echo ready; trap 'echo told' TERM; while :; do sleep 0.1; done");
+    bed.start().await;
+    bed.line("ready").await;
+    bed.stop(Duration::from_secs(1000)).await;
+    bed.line("told").await;
+    stop_shim(&bed);
+    bed.stop(Duration::from_secs(1000)).await;
+    assert_eq!(bed.wait().await.result, PodResult::Lost);
+}

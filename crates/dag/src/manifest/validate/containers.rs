@@ -38,7 +38,20 @@ fn check_container(context: &Context<'_>, (container, path): (&Value, &Path<'_>)
         found.error("V15", &path.field("image"), || ("the container has no image", "name one, such as busybox:1.36"));
     }
     check_resources((container, &path.field("resources")), found);
+    check_variables(container, &path.field("env"), found);
     check_shell(container, path, found);
+}
+
+/// Names that no environment can hold.
+fn check_variables(container: &Value, list: &Path<'_>, found: &mut Violations) {
+    for (index, variable) in member(container, "env").and_then(Value::as_array).into_iter().flatten().enumerate() {
+        let Some(name) = variable.get("name").and_then(Value::as_str) else { continue };
+        if name.is_empty() || name.contains(['=', '\0']) {
+            found.error("V15", &list.index(index).field("name"), || {
+                (format!("{} is no name of a variable", shown(name)), "use a name without `=`, such as LEVEL")
+            });
+        }
+    }
 }
 
 /// Programs that run the text behind an option with `c` in it.

@@ -163,7 +163,7 @@ async fn inward(handle: Handle, session: Arc<Session>, stream: u64, mut frames: 
         let frame = match frame {
             Ok(frame) => frame,
             Err(error) => {
-                tracing::debug!(target: "orlop::scheduler", %worker, %error, "a stream broke");
+                tracing::warn!(target: "orlop::scheduler", %worker, %error, "the stream of a worker broke");
                 break;
             }
         };

@@ -2,6 +2,7 @@
 //! recognises a file that is empty, another store, an older copy, or that lost the end of its log; a file that is removed or replaced
 //! while it is open is recognised by its device and inode. Owns the stamp and these comparisons.
 
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -15,6 +16,14 @@ use crate::store::sqlite::open::{beside, sync_folder};
 
 /// The reason of an error about a store that is not the one that was here.
 pub(super) const NOT_THE_SAME: &str = "NotTheSame";
+
+/// Where the stamp of a store is. Its name begins with a dot, so that whoever moves or copies `fleet.db*` leaves it where it is.
+fn place(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(suffix);
+    path.with_file_name(name)
+}
 
 /// What the stamp says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,7 +113,7 @@ impl Stamp {
     /// Invalid with [`NOT_THE_SAME`] where it is not the same or an older one; those of the file system.
     pub(super) fn open(path: &Path, connection: &mut Connection, accept: bool) -> Result<Self, PortError> {
         let sqlite = |error: rusqlite::Error| Trouble::from(error).told(path, "opening");
-        let at = beside(path, ".stamp");
+        let at = place(path, ".stamp");
         let system = |error: io::Error| {
             let class = PortError::from(io::Error::from(error.kind())).class;
             PortError::new(class, format!("{} cannot be used", at.display())).because(error)
@@ -162,7 +171,7 @@ impl Stamp {
             tracing::warn!(%path, "the store is taken as it is: {wrong}");
         }
         // Whole from the first moment on: a server that is killed here leaves the old one or the new one.
-        let half = beside(path, ".stamp.new");
+        let half = place(path, ".stamp.new");
         let mut options = OpenOptions::new();
         let file = options.write(true).create(true).truncate(true).mode(0o600).open(&half).map_err(system)?;
         let database = (path.to_owned(), file_id(path).map_err(system)?);

@@ -186,16 +186,16 @@ async fn commits_that_are_missing_at_the_end_of_the_log_are_counted() {
     let epoch = store.acquire(&holder()).await.unwrap();
     store.close().await;
     let store = open_in(folder.path()).await;
-    let stamp = || std::fs::read(folder.path().join("fleet.db.stamp")).unwrap();
+    let stamp = || std::fs::read(folder.path().join(".fleet.db.stamp")).unwrap();
     let before = stamp();
     store.commit(epoch, jobs(0..10)).await.unwrap();
     while stamp() == before {
         tokio::task::yield_now().await;
     }
     // The process dies, and its log with it.
-    let (copy, log) = (folder.path().join("copy.db"), folder.path().join("copy.db.stamp"));
+    let (copy, log) = (folder.path().join("copy.db"), folder.path().join(".copy.db.stamp"));
     std::fs::copy(&path, &copy).unwrap();
-    std::fs::copy(folder.path().join("fleet.db.stamp"), &log).unwrap();
+    std::fs::copy(folder.path().join(".fleet.db.stamp"), &log).unwrap();
     let lost = SqliteFleet::open(&copy, Durability::Full).await.unwrap();
     assert_eq!(lost.jobs(&Default::default(), &Page::first(100)).await.unwrap().items.len(), 0);
     assert!(lost.lost_commits() > 0);
