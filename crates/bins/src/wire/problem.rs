@@ -219,6 +219,7 @@ impl Problem {
     pub fn invalid(errors: Vec<FieldError>) -> Self {
         let count = errors.len();
         let detail = match errors.first() {
+            Some(only) if count == 1 && only.path.is_empty() => only.message.clone(),
             Some(only) if count == 1 => format!("{}: {}", only.path, only.message),
             _ => format!("{count} fields are not valid"),
         };
