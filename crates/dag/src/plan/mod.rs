@@ -155,7 +155,7 @@ impl Plan {
         self.graph.successors(step.0).iter().map(|edge| (StepIndex(edge.target()), !edge.is_reference()))
     }
 
-    /// What the join of `step` asks of a step that it waits for, in the words of [`Depends::asked`]; nothing where it has
+    /// What the join of `step` asks of a step that it waits for, in the words of [`Depends::asked`](crate::depends::Depends::asked); nothing where it has
     /// `dependencies`.
     #[must_use]
     pub fn asked(&self, step: StepIndex, of: StepIndex) -> Vec<String> {
