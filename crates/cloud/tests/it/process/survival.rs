@@ -13,7 +13,7 @@ use orlop_cloud::runtime::pod::{PodPlan, PodResult, PodRuntime};
 use orlop_cloud::runtime::process::{Paths, ProcessRuntime};
 use orlop_core::error::Class;
 
-use super::{Bed, Gate, in_time, is_alive, plan, program, reason, runtime, until, with_text};
+use super::{Bed, Gate, in_time, is_alive, plan, program, reason, runtime, state, until, with_text};
 
 /// Moments of a life that are tried in the long mode, evenly spread over it.
 const ROUNDS: u32 = 40;
@@ -27,6 +27,12 @@ fn moments() -> impl Iterator<Item = u32> {
 
 fn kill_hard(pid: i32) {
     kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+}
+
+/// Stops the shim of a bed, and waits until it stands still.
+async fn stop_shim(bed: &Bed) {
+    kill(Pid::from_raw(bed.shim()), Signal::SIGSTOP).unwrap();
+    until(|| state(bed.shim()) == Some('T')).await;
 }
 
 /// The example program as the parent of a pod in this directory.
@@ -301,8 +307,7 @@ async fn a_pod_whose_shim_is_stopped_ends_when_it_is_told_to() {
     let bed = Bed::new("echo ready; trap '' TERM; while :; do sleep 0.1; done");
     bed.start().await;
     bed.line("ready").await;
-    let stop_shim = |bed: &Bed| kill(Pid::from_raw(bed.shim()), Signal::SIGSTOP).unwrap();
-    stop_shim(&bed);
+    stop_shim(&bed).await;
     bed.stop(Duration::from_millis(200)).await;
     assert_eq!(bed.wait().await.result, PodResult::Cancelled);
     // One that is stopped again although it was told is killed, and its pod with it.
@@ -311,7 +316,7 @@ async fn a_pod_whose_shim_is_stopped_ends_when_it_is_told_to() {
     bed.line("ready").await;
     bed.stop(Duration::from_secs(1000)).await;
     bed.line("told").await;
-    stop_shim(&bed);
+    stop_shim(&bed).await;
     bed.stop(Duration::from_secs(1000)).await;
     assert_eq!(bed.wait().await.result, PodResult::Lost);
 }

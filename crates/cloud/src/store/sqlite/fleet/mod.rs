@@ -87,7 +87,10 @@ impl SqliteFleet {
     ) -> Result<Self, PortError> {
         let path: Arc<Path> = Arc::from(path);
         let counters = Arc::new(Counters::default());
-        let counted = Arc::clone(&counters);
+        let (found, counted) = (Arc::clone(&counters), Arc::clone(&counters));
+        // Known before anybody has the store.
+        let open =
+            move |path: &Path| open(path).inspect(|writer| found.lost.store(writer.stamp.lost, Ordering::Relaxed));
         let serve = move |writer, inbox| worker::run(writer, inbox, counted);
         let owner = Owner::start(Arc::clone(&path), (NAMES, QUEUE), open, serve).await?;
         Ok(Self { owner, readers: Readers::new(path), counters })

@@ -26,7 +26,6 @@ pub(super) struct Counters {
 
 /// Serves requests until nobody can send one any more, then closes the file.
 pub(super) fn run(writer: Writer, mut inbox: mpsc::Receiver<Request>, counters: Arc<Counters>) {
-    counters.lost.store(writer.stamp.lost, Ordering::Relaxed);
     let mut work = Work { writer, specs: SpecNumbers::default(), counters };
     let mut next = inbox.blocking_recv();
     while let Some(request) = next.take() {
