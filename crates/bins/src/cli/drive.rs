@@ -15,6 +15,7 @@ use crate::host::control::Server;
 use crate::host::flow::{Clock as _, FlowHost, Left, SystemClock};
 use crate::host::gate::KeyClaim;
 use crate::host::home::{Door, RunDir, RunLock};
+use crate::view::items::Items;
 use crate::view::name::RunName;
 use crate::view::table;
 
@@ -67,7 +68,8 @@ impl Drive {
             }
             host.set_admission(claim.admission());
         }
-        let shown = tokio::spawn(progress::show(self.progress, handle.clone(), name.clone()));
+        let items = Items::of_spec(&host.flow().spec);
+        let shown = tokio::spawn(progress::show(self.progress, handle.clone(), name.clone(), items));
         let left = tokio::select! {
             left = host.run() => Ok(left),
             exit = signals.order(&handle) => Err(exit),

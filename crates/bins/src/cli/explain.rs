@@ -10,6 +10,7 @@ use super::failure::{Exit, Failure};
 use super::output::{self, Format};
 use super::place::Place;
 use super::stored::{Stored, interrupted, is_left};
+use crate::view::items::Items;
 
 /// Options of `orlop flow explain`.
 #[derive(Args, Debug)]
@@ -49,10 +50,14 @@ pub(super) async fn explain(args: ExplainArgs) -> Result<Exit, Failure> {
 /// # Errors
 /// When there is no such step.
 pub(super) fn answer(plan: &Plan, state: &State, args: &ExplainArgs) -> Result<Exit, Failure> {
-    let explanations = match &args.step {
+    let mut explanations = match &args.step {
         Some(name) => vec![one(plan, state, &args.name, name)?],
         None => unfinished(plan, state),
     };
+    if args.output == Format::Table {
+        let items = Items::of_run(plan, state, explanations.iter().map(|explanation| explanation.name.as_str()));
+        explanations.iter_mut().for_each(|explanation| explanation.name = items.name(&explanation.name));
+    }
     let text = match args.output {
         Format::Name => explanations.iter().map(|explanation| format!("{}\n", explanation.name)).collect(),
         Format::Table if explanations.is_empty() => "every step has succeeded\n".to_owned(),

@@ -9,6 +9,7 @@ use tokio::sync::{broadcast, watch};
 
 use super::{output, tree};
 use crate::host::flow::{HostHandle, Notice};
+use crate::view::items::Items;
 use crate::view::name::RunName;
 
 /// How progress is shown.
@@ -26,12 +27,12 @@ pub(super) enum Progress {
 }
 
 /// Shows the progress of a flow until its host has gone.
-pub(super) async fn show(progress: Progress, handle: HostHandle, name: RunName) {
+pub(super) async fn show(progress: Progress, handle: HostHandle, name: RunName, items: Items) {
     let (status, notices) = (handle.status(), handle.notices());
     drop(handle);
     match progress {
         Progress::None => {}
-        Progress::Tree | Progress::Auto if output::can_draw() => tree::show(status, &name).await,
+        Progress::Tree | Progress::Auto if output::can_draw() => tree::show(status, &name, &items).await,
         Progress::Tree | Progress::Plain | Progress::Auto => lines(status, notices, &name).await,
     }
 }

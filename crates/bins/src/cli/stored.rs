@@ -88,7 +88,7 @@ impl Stored {
     /// Items of its instances.
     #[must_use]
     pub(super) fn items(&self) -> Items {
-        Items::of_run(&self.plan, &self.state, &self.status().steps)
+        Items::of_run(&self.plan, &self.state, self.status().steps.iter().map(|step| step.name.as_str()))
     }
 
     /// The object with its status.

@@ -12,6 +12,7 @@ use tokio::time::MissedTickBehavior;
 
 use super::{output, progress};
 use crate::host::flow::{Clock as _, SystemClock};
+use crate::view::items::Items;
 use crate::view::name::RunName;
 use crate::view::text::{Colour, Mark, age, counted, done, one_line};
 
@@ -21,7 +22,7 @@ const ROWS: usize = 20;
 const REDRAW: Duration = Duration::from_millis(500);
 
 /// Draws the tree until the host has gone.
-pub(super) async fn show(mut status: watch::Receiver<Arc<StatusView>>, name: &RunName) {
+pub(super) async fn show(mut status: watch::Receiver<Arc<StatusView>>, name: &RunName, items: &Items) {
     let screen = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
     let drawing = output::Drawing::of(&screen);
     let style = ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
@@ -32,7 +33,7 @@ pub(super) async fn show(mut status: watch::Receiver<Arc<StatusView>>, name: &Ru
     redraw.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let view = status.borrow_and_update().clone();
-        let lines = lines(name, &view.status, colour);
+        let lines = lines(name, &view.status, items, colour);
         while rows.len() < lines.len() {
             rows.push(screen.add(ProgressBar::new_spinner().with_style(style.clone())));
         }
@@ -53,7 +54,7 @@ pub(super) async fn show(mut status: watch::Receiver<Arc<StatusView>>, name: &Ru
 
 /// The lines of the tree.
 #[must_use]
-pub(super) fn lines(name: &RunName, status: &FlowStatus, colour: Colour) -> Vec<String> {
+pub(super) fn lines(name: &RunName, status: &FlowStatus, items: &Items, colour: Colour) -> Vec<String> {
     let mark = Mark::of_flow(status.phase);
     let now = SystemClock.now();
     let since = status.start_time.map(|start| age(status.completion_time.unwrap_or(now).since(start)));
@@ -69,7 +70,7 @@ pub(super) fn lines(name: &RunName, status: &FlowStatus, colour: Colour) -> Vec<
         status.steps.iter().filter(matters).take(ROWS).collect()
     };
     let hidden = status.steps.len() - shown.len();
-    lines.extend(shown.into_iter().map(|step| row(step, colour)));
+    lines.extend(shown.into_iter().map(|step| row(step, items, colour)));
     if hidden > 0 {
         lines.push(format!("  \u{2026} and {hidden} more steps"));
     }
@@ -77,7 +78,7 @@ pub(super) fn lines(name: &RunName, status: &FlowStatus, colour: Colour) -> Vec<
     lines
 }
 
-fn row(step: &StepStatus, colour: Colour) -> String {
+fn row(step: &StepStatus, items: &Items, colour: Colour) -> String {
     let mark = Mark::of_step(step.phase);
     let now = SystemClock.now();
     let time = step.start_time.map(|start| age(step.completion_time.unwrap_or(now).since(start)));
@@ -92,5 +93,5 @@ fn row(step: &StepStatus, colour: Colour) -> String {
     if step.phase == StepPhase::Failed {
         notes.push(one_line(&step.message, 60));
     }
-    format!("  {} {}  {}", mark.paint(&mark.glyph.to_string(), colour), step.name, notes.join("  "))
+    format!("  {} {}  {}", mark.paint(&mark.glyph.to_string(), colour), items.name(&step.name), notes.join("  "))
 }

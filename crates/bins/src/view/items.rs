@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use orlop_core::spec::flow::FlowSpec;
-use orlop_core::spec::status::StepStatus;
 use orlop_dag::engine::State;
 use orlop_dag::plan::Plan;
 use serde_json::Value;
@@ -34,13 +33,13 @@ impl Items {
 
     /// Those of a run, of the steps that are given.
     #[must_use]
-    pub fn of_run(plan: &Plan, state: &State, steps: &[StepStatus]) -> Self {
-        let named = |step: &StepStatus| {
-            let at = plan.address_of(&step.name)?;
+    pub fn of_run<'n>(plan: &Plan, state: &State, steps: impl IntoIterator<Item = &'n str>) -> Self {
+        let named = |step: &str| {
+            let at = plan.address_of(step)?;
             at.item?;
-            Some((step.name.clone(), short(state.item(plan, at)?)))
+            Some((step.to_owned(), short(state.item(plan, at)?)))
         };
-        Self(steps.iter().filter_map(named).collect())
+        Self(steps.into_iter().filter_map(named).collect())
     }
 
     /// The name of a step or instance, with its item.

@@ -9,6 +9,7 @@ use crate::attempt::{AttemptEnd, AttemptKey, AttemptSpec};
 use crate::error::PortError;
 use crate::spec::flow::ResourceTemplates;
 use crate::spec::meta::ObjectReference;
+use crate::spec::status::WaitsOn;
 use crate::time::Time;
 
 /// A place where attempts run: local processes, Docker, a fleet, Kubernetes.
@@ -110,6 +111,8 @@ pub struct AttemptDelay {
 /// Why an accepted attempt does not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DelayCause {
+    /// What it waits for: its timeout stands still while it waits for others.
+    pub on: WaitsOn,
     /// One word.
     pub reason: String,
     /// A sentence.

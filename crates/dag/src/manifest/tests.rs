@@ -320,8 +320,8 @@ fn v1_cycles_are_named_beside_other_violations() {
     error[1.2]: a timeout of 0 seconds
       --> flow.yaml:15:89
        |
-    15 | …ame: clean, type: Manual, when: "steps.load.phase == 'Failed'", timeoutSeconds: 0}
-       |                                                                                  ^
+    15 | …, type: Manual, when: "steps.load.phase == 'Failed'", timeoutSeconds: 0}
+       |                                                                        ^
        = field: spec.steps[1].timeoutSeconds
        = help: use 1 to 2592000 (30 days), or leave it out for none
 

@@ -6,7 +6,6 @@ use orlop_core::event::FlowEvent;
 use orlop_core::machine::step::StepState;
 use orlop_core::ports::substrate::{AttemptDelay, AttemptReport, DelayCause};
 use orlop_core::spec::meta::ObjectReference;
-use orlop_core::spec::status::WaitsOn;
 use orlop_dag::attempt;
 
 use super::admission::Verdict;
@@ -74,8 +73,10 @@ impl FlowHost {
     pub(super) fn delayed(&mut self, delay: AttemptDelay) {
         let Some(at) = attempt::address(&self.plan, self.state.meta(), &delay.key) else { return };
         let (attempt, since) = (delay.key.attempt, delay.since);
-        let on = delay.cause.is_some().then_some(WaitsOn::FirstPod);
-        let (reason, message) = delay.cause.map(|DelayCause { reason, message }| (reason, message)).unwrap_or_default();
+        let (on, reason, message) = match delay.cause {
+            Some(DelayCause { on, reason, message }) => (Some(on), reason, message),
+            None => Default::default(),
+        };
         self.pending.push(FlowEvent::AttemptWaiting { at, attempt, on, reason, message, since });
     }
 

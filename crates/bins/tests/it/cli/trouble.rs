@@ -114,8 +114,8 @@ fn files_that_are_no_flows_are_refused_with_place_and_help() {
         error[syntax]: lists and mappings are nested deeper than 64 levels
          --> DIR/deep.json:1:65
           |
-        1 | [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[…
-          |                                                                 ^
+        1 | …[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[…
+          |                                      ^
           = help: flatten the document; no field of a flow needs that
 
         1 error
@@ -125,7 +125,7 @@ fn files_that_are_no_flows_are_refused_with_place_and_help() {
         error[syntax]: the text is neither YAML nor JSON: block sequence entries are not allowed in this context
          --> DIR/deep.yaml:1:8
           |
-        1 | steps: - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - …
+        1 | steps: - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - -…
           |        ^
           = help: check the indentation of this line and the `:` after its key
 

@@ -400,4 +400,6 @@ fn of_many_steps_few_are_shown_at_the_end_and_instances_with_their_items() {
     );
     assert!(gave.out.lines().count() < 45, "{}", gave.out);
     assert!(bench.orlop(&["flow", "get", "fan"]).out.contains("many-i0 (s0)"));
+    let why = bench.orlop(&["flow", "explain", "fan", "many-i23"]).out;
+    assert!(why.starts_with("many-i23 (gut) is Failed"), "{why}");
 }

@@ -30,14 +30,18 @@ fn write(bench: &Bench, name: &str, steps: &[Value]) -> String {
     path.display().to_string()
 }
 
+/// One of the steps of a status; null where it is not there.
+fn of(steps: &Value, name: &str) -> Value {
+    let found = steps.as_array().and_then(|steps| steps.iter().find(|known| known["name"] == name));
+    found.cloned().unwrap_or_default()
+}
+
 fn phase(bench: &Bench, name: &str, step: &str) -> String {
     let flow = bench.orlop(&["flow", "get", name, "--target", "fleet", "-o", "json"]);
     if flow.code != 0 {
         return String::new();
     }
-    let steps = flow.json()["status"]["steps"].clone();
-    let found = steps.as_array().and_then(|steps| steps.iter().find(|known| known["name"] == step));
-    found.map(|step| step["phase"].as_str().unwrap_or_default().to_owned()).unwrap_or_default()
+    of(&flow.json()["status"]["steps"], step)["phase"].as_str().unwrap_or_default().to_owned()
 }
 
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -263,4 +267,25 @@ fn a_step_that_no_worker_can_take_says_so_and_the_first_interrupt_ends_its_flow(
     let rest: Vec<String> = lines.collect();
     assert_eq!(run.wait().expect("it ends").code(), Some(9), "{rest:?}");
     assert_eq!(phase(&bench, "stuck", "large"), "Failed");
+}
+
+/// Three steps that only run one after the other, each with less time than it has to wait.
+#[test]
+fn the_time_in_a_queue_is_not_that_of_the_step() {
+    let bench = Bench::up(&["--memory-store"]);
+    let most = std::thread::available_parallelism().expect("the machine has processors").get() * 600;
+    let alone = |name| {
+        let mut step = step(name, "sleep 1.2", &[]);
+        let pod = &mut step["template"]["spec"]["template"]["spec"];
+        pod["containers"][0]["resources"]["requests"]["cpu"] = json!(format!("{most}m"));
+        step["timeoutSeconds"] = json!(2);
+        step
+    };
+    let file = write(&bench, "queue", &["a", "b", "c"].map(alone));
+    let gave = bench.orlop(&["run", &file, "--target", "fleet"]);
+    assert_eq!(gave.code, 0, "{gave:?}");
+    let steps =
+        bench.orlop(&["flow", "get", "queue", "--target", "fleet", "-o", "json"]).json()["status"]["steps"].clone();
+    let waited: Vec<u64> = ["a", "b", "c"].map(|name| of(&steps, name)["waitedSeconds"].as_u64().unwrap_or(0)).into();
+    assert_eq!(waited.iter().filter(|seconds| **seconds >= 1).count(), 2, "{steps}");
 }

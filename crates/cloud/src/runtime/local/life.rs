@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use orlop_core::error::{Class, PortError};
 use orlop_core::ports::substrate::DelayCause;
+use orlop_core::spec::status::WaitsOn;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
@@ -127,7 +128,7 @@ impl<R: PodRuntime + ?Sized> Life<R> {
     fn delayed(&self, error: &PortError) {
         tracing::warn!(pod = %self.key, error = error.chain(), "a pod cannot be started yet");
         let reason = error.reason.unwrap_or("StartError").to_owned();
-        self.tell(News::Delayed(DelayCause { reason, message: error.chain() }));
+        self.tell(News::Delayed(DelayCause { on: WaitsOn::FirstPod, reason, message: error.chain() }));
     }
 
     fn ended(&self, result: PodResult) -> PodExit {

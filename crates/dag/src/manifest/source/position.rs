@@ -8,10 +8,9 @@ use crate::manifest::data::{Data, Shape};
 use crate::manifest::path::{FieldPath, Segment};
 use crate::manifest::violation::{Excerpt, Location, Part, is_bidi};
 
-/// Characters of a line a report shows before the place.
-const BEFORE: usize = 80;
-/// Characters of a line a report shows from the place on.
-const AFTER: usize = 80;
+/// Characters of a line that a report shows. With its margin it fits a terminal of 80 columns, so that no mark stands beside what it
+/// is about.
+const WIDTH: usize = 72;
 
 /// Where the lines of a text begin.
 #[derive(Clone, Debug)]
@@ -52,14 +51,16 @@ fn floor(text: &str, at: usize) -> usize {
 }
 
 fn excerpt(head: &str, tail: &str, width: usize) -> Excerpt {
-    let cut = head.char_indices().rev().nth(BEFORE - 1).map_or(0, |(at, _)| at);
-    let before = head.get(cut..).unwrap_or_default();
+    let (front, rest) = (head.chars().count(), tail.chars().take(WIDTH + 1).count());
+    // What is short leaves its room to the other side.
+    let before = (WIDTH / 2).max(WIDTH.saturating_sub(rest)).min(front);
+    let after = WIDTH - before.min(WIDTH);
     let visible = |c: char| if c.is_control() || is_bidi(c) { ' ' } else { c };
-    let mut text: String = if cut > 0 { "…".to_owned() } else { String::new() };
-    text.extend(before.chars().map(visible));
+    let mut text: String = if front > before { "…".to_owned() } else { String::new() };
+    text.extend(head.chars().skip(front - before).map(visible));
     let columns = text.chars().count();
-    text.extend(tail.chars().take(AFTER).map(visible));
-    if tail.chars().nth(AFTER).is_some() {
+    text.extend(tail.chars().take(after).map(visible));
+    if rest > after {
         text.push('…');
     }
     let shown = text.chars().count() - columns;

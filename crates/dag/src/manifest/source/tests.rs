@@ -292,7 +292,7 @@ fn limits_are_named() {
     error[limit]: the file has 101 bytes; at most 100 are read
      --> f.yaml:1:1
       |
-    1 | xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…
+    1 | xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…
       | ^
       = help: split it, or write many similar steps as one step with `withItems`
 
@@ -383,7 +383,7 @@ fn long_lines_are_shown_in_part() {
     error[syntax]: the key `a` is there twice, first in line 1
      --> f.yaml:1:26
       |
-    1 | {"k": [1, 2, 3], "a": 1, "a": 2, "x0": 0, "x1": 0, "x2": 0, "x3": 0, "x4": 0, "x5": 0, "x6": 0, "x7": 0, …
+    1 | {"k": [1, 2, 3], "a": 1, "a": 2, "x0": 0, "x1": 0, "x2": 0, "x3": 0, "x4…
       |                          ^^^
       = help: remove one of them
 

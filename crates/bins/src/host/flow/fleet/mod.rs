@@ -13,6 +13,7 @@ mod label;
 mod order;
 mod place;
 mod port;
+mod queue;
 #[cfg(test)]
 mod tests;
 
@@ -23,7 +24,7 @@ use async_trait::async_trait;
 use orlop_core::attempt::{AttemptKey, AttemptSpec, EndResult};
 use orlop_core::error::{Class, PortError};
 use orlop_core::id::JobId;
-use orlop_core::ports::substrate::{AttemptReport, FlowOwner, Substrate};
+use orlop_core::ports::substrate::{AttemptDelay, AttemptReport, FlowOwner, Substrate};
 use orlop_core::spec::flow::{ResourceTemplates, template_name};
 use orlop_core::spec::meta::ObjectReference;
 use orlop_dag::attempt::{patience, resource_name};
@@ -35,6 +36,7 @@ pub use self::job::FlowFacts;
 pub use self::label::{FLOW, WORKER, claims as claims_of, key as key_of};
 pub use self::order::{COMMAND, END, GIVEN, LEFT, StepBackend, StepOrder, VARIABLE};
 pub use self::port::{FlowJob, JobEnd, JobPlace, StepFleet};
+use self::queue::{Known, Queue};
 use super::clock::{Clock, SystemClock};
 
 /// Runs attempts as jobs of a fleet. Dropping it leaves its jobs running; the next one finds them.
@@ -48,16 +50,28 @@ pub struct FleetSubstrate {
     claiming: Mutex<()>,
     reports: mpsc::UnboundedSender<AttemptReport>,
     received: Mutex<mpsc::UnboundedReceiver<AttemptReport>>,
+    delays: mpsc::UnboundedSender<AttemptDelay>,
+    delayed: Mutex<mpsc::UnboundedReceiver<AttemptDelay>>,
 }
 
 impl FleetSubstrate {
     /// A substrate on a fleet, for flows that have these facts in common.
     #[must_use]
     pub fn new(fleet: Arc<dyn StepFleet>, facts: FlowFacts) -> Self {
-        // Bounded by the attempts that live, each of which reports once.
+        // Bounded by the attempts that live, each of which reports its end once, and moves of their jobs.
         let (reports, received) = mpsc::unbounded_channel();
-        let (attempts, lookup, claiming) = (Arc::default(), Mutex::default(), Mutex::default());
-        Self { fleet, facts, attempts, lookup, claiming, reports, received: Mutex::new(received) }
+        let (delays, delayed) = mpsc::unbounded_channel();
+        Self {
+            fleet,
+            facts,
+            attempts: Arc::default(),
+            lookup: Mutex::default(),
+            claiming: Mutex::default(),
+            reports,
+            received: Mutex::new(received),
+            delays,
+            delayed: Mutex::new(delayed),
+        }
     }
 
     /// The job of an attempt, if there is one.
@@ -73,27 +87,22 @@ impl FleetSubstrate {
         Ok(self.attempts.job(key))
     }
 
-    /// Has the end of a job reported, unless that is under way.
-    fn follow(&self, key: &AttemptKey, job: JobId) {
+    /// Has the end of a job reported, and meanwhile whether it waits for a worker, unless that is under way.
+    fn follow(&self, key: &AttemptKey, job: JobId, known: Known) {
         let Some(Followed) = self.attempts.follow(key) else { return };
         let (fleet, attempts, reports) = (Arc::clone(&self.fleet), Arc::clone(&self.attempts), self.reports.clone());
+        let queue = Queue { fleet: Arc::clone(&fleet), delays: self.delays.clone(), key: key.clone(), job };
         let followed = key.clone();
         let task = tokio::spawn(async move {
             let key = followed;
-            let mut tries = 0;
-            let end = loop {
-                match fleet.ended(job).await {
-                    Ok(end) => break attempt_end(&key, &end, attempts.is_cancelled(&key)),
-                    Err(error) if error.class.is_retryable() => {
-                        tracing::warn!(attempt = %key, %job, error = error.chain(), "the job of a step cannot be seen now");
-                        tokio::time::sleep(patience(&error, tries)).await;
-                        tries = tries.saturating_add(1);
-                    }
-                    Err(error) => {
-                        tracing::error!(attempt = %key, %job, error = error.chain(), "the job of a step is gone");
-                        break traceless(EndResult::Lost, SystemClock.now());
-                    }
-                }
+            let end = tokio::select! {
+                biased;
+                end = end_of(fleet.as_ref(), &key, job) => end,
+                never = queue.watch(known) => match never {},
+            };
+            let end = match end {
+                Some(end) => attempt_end(&key, &end, attempts.is_cancelled(&key)),
+                None => traceless(EndResult::Lost, SystemClock.now()),
             };
             attempts.leave(&key);
             // The substrate may be gone; then nobody waits for it.
@@ -169,13 +178,13 @@ impl Substrate for FleetSubstrate {
                 job
             }
         };
-        self.follow(&spec.key, job);
+        self.follow(&spec.key, job, Known::Nothing);
         Ok(self.reference(job))
     }
 
     async fn adopt(&self, spec: AttemptSpec) -> Result<(), PortError> {
         match self.find(&spec.key).await? {
-            Some(job) => self.follow(&spec.key, job),
+            Some(job) => self.follow(&spec.key, job, Known::Something),
             None => self.report(&spec.key, EndResult::Lost),
         }
         Ok(())
@@ -190,7 +199,7 @@ impl Substrate for FleetSubstrate {
         self.attempts.cancel(key);
         match self.fleet.cancel(job).await {
             Err(error) if error.class != Class::NotFound => return Err(error),
-            _ => self.follow(key, job),
+            _ => self.follow(key, job, Known::Nothing),
         }
         Ok(())
     }
@@ -222,6 +231,32 @@ impl Substrate for FleetSubstrate {
             Some(report) => report,
             // This end of the channel holds a sender, so it never closes.
             None => std::future::pending().await,
+        }
+    }
+
+    async fn next_delay(&self) -> AttemptDelay {
+        match self.delayed.lock().await.recv().await {
+            Some(delay) => delay,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Waits for the end of the job of an attempt; none: it is not there any more.
+async fn end_of(fleet: &dyn StepFleet, key: &AttemptKey, job: JobId) -> Option<JobEnd> {
+    let mut tries = 0;
+    loop {
+        match fleet.ended(job).await {
+            Ok(end) => return Some(end),
+            Err(error) if error.class.is_retryable() => {
+                tracing::warn!(attempt = %key, %job, error = error.chain(), "the job of a step cannot be seen now");
+                tokio::time::sleep(patience(&error, tries)).await;
+                tries = tries.saturating_add(1);
+            }
+            Err(error) => {
+                tracing::error!(attempt = %key, %job, error = error.chain(), "the job of a step is gone");
+                return None;
+            }
         }
     }
 }

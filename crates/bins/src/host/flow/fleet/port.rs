@@ -38,6 +38,12 @@ pub trait StepFleet: Send + Sync {
     /// Transient when that cannot be seen now.
     async fn place_of(&self, job: JobId) -> Result<JobPlace, PortError>;
 
+    /// The same, as soon as it is elsewhere than before; without a before at once. Does not poll.
+    ///
+    /// # Errors
+    /// Transient when it cannot be watched now.
+    async fn next_place(&self, job: JobId, before: Option<&JobPlace>) -> Result<JobPlace, PortError>;
+
     /// Has jobs be able to require a worker by its label [`super::WORKER`].
     ///
     /// # Errors

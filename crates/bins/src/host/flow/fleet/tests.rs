@@ -7,6 +7,7 @@ use orlop_core::attempt::{ArtifactCollection, ArtifactDelivery, ArtifactSource};
 use orlop_core::id::{Epoch, WorkerId};
 use orlop_core::machine::job::JobState;
 use orlop_core::spec::job::JobSpec;
+use orlop_core::spec::status::WaitsOn;
 use orlop_core::time::Time;
 use serde_json::json;
 
@@ -22,6 +23,7 @@ struct Told {
     asked: Mutex<Vec<JobSpec>>,
     places: Mutex<BTreeMap<JobId, JobPlace>>,
     named: Mutex<Vec<WorkerId>>,
+    moved: tokio::sync::Notify,
 }
 
 fn id(number: u64) -> JobId {
@@ -52,6 +54,17 @@ impl StepFleet for Told {
 
     async fn place_of(&self, job: JobId) -> Result<JobPlace, PortError> {
         Ok(self.places.lock().unwrap().get(&job).cloned().unwrap_or(JobPlace::Nowhere))
+    }
+
+    async fn next_place(&self, job: JobId, before: Option<&JobPlace>) -> Result<JobPlace, PortError> {
+        loop {
+            let moved = self.moved.notified();
+            let place = self.place_of(job).await?;
+            if before != Some(&place) {
+                return Ok(place);
+            }
+            moved.await;
+        }
     }
 
     async fn name_worker(&self, worker: &WorkerId) -> Result<(), PortError> {
@@ -208,4 +221,35 @@ async fn r32_artifacts_come_and_go_by_way_of_the_server() {
     assert_eq!(asked.artifacts_out[0].path, format!("{LEFT}/cas/sha256/*/*"));
     substrate.start(attempt(2)).await.unwrap();
     assert!(fleet.asked.lock().unwrap()[1].artifacts_out.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_a_worker_is_told_until_it_has_one_and_again_when_it_lost_it() {
+    let (fleet, substrate) = on(Told::default());
+    let go = |place| {
+        fleet.places.lock().unwrap().insert(id(1), place);
+        fleet.moved.notify_waiters();
+    };
+    let before = SystemClock.now();
+    substrate.start(attempt(1)).await.unwrap();
+    for worker in ["w1", "w2"] {
+        let AttemptDelay { key: of, cause: Some(cause), since } = substrate.next_delay().await else { panic!() };
+        assert_eq!((of, cause.on, cause.reason.as_str()), (key(1), WaitsOn::Suspended, "Queued"));
+        assert!(since >= before && cause.message.contains("`orlop job get j0000100000001 --explain`"), "{cause:?}");
+        go(JobPlace::On(worker.parse().unwrap()));
+        assert_eq!(substrate.next_delay().await.cause, None);
+        go(JobPlace::Nowhere);
+    }
+    // One that has a worker at once is not told of, but one that an earlier host may have told of.
+    let known = || Told { known: vec![FlowJob { key: key(1), job: id(1), claims: Vec::new() }], ..Told::default() };
+    for adopted in [false, true] {
+        let (fleet, substrate) = on(known());
+        fleet.places.lock().unwrap().insert(id(1), JobPlace::On("w1".parse().unwrap()));
+        match adopted {
+            false => drop(substrate.start(attempt(1)).await.unwrap()),
+            true => substrate.adopt(attempt(1)).await.unwrap(),
+        }
+        let delay = tokio::time::timeout(Duration::from_secs(9), substrate.next_delay()).await;
+        assert_eq!(delay.is_ok_and(|delay| delay.cause.is_none()), adopted);
+    }
 }

@@ -130,6 +130,20 @@ impl StepFleet for ServerFleet {
         Ok(last.map_or(JobPlace::Never, |row| JobPlace::On(row.attempt.worker)))
     }
 
+    async fn next_place(&self, job: JobId, before: Option<&JobPlace>) -> Result<JobPlace, PortError> {
+        loop {
+            // First the watch, then the look: what changes in between is seen by the next look.
+            let changed = self.handle.watch(job, 0).await.map_err(|problem| port_error(&problem))?;
+            let place = self.place_of(job).await?;
+            if before != Some(&place) {
+                return Ok(place);
+            }
+            if changed.await.is_err() {
+                return Err(PortError::new(Class::Transient, format!("job {job} cannot be watched now")));
+            }
+        }
+    }
+
     async fn name_worker(&self, worker: &WorkerId) -> Result<(), PortError> {
         let named = |picture: &WorkerPicture| picture.capabilities.labels.contains_key(WORKER);
         if self.handle.snapshot().workers.get(worker).is_some_and(named) {
