@@ -1,6 +1,7 @@
 //! `orlop flow delete`: removes runs with everything of theirs. Owns which may go.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use orlop_cloud::runtime::local::{LocalOptions, remove_memory};
@@ -18,6 +19,10 @@ use super::{manifest, output};
 use crate::host::flow::{FlowHost, HostParts, Order};
 use crate::host::home::RunDir;
 use crate::host::local::{SetupError, own_shim};
+use crate::view::text::one_line;
+
+/// How long after its end a run stays that was given no name.
+const UNNAMED: Duration = Duration::from_secs(30 * 86_400);
 
 /// Options of `orlop flow delete`.
 #[derive(Args, Debug)]
@@ -59,6 +64,40 @@ pub(super) async fn delete(args: DeleteArgs) -> Result<Exit, Failure> {
         output::print(&format!("{name} deleted"))?;
     }
     Ok(Exit::Done)
+}
+
+/// Deletes runs that nobody named and that have ended long ago, and tells so. What cannot be deleted is told and stays.
+///
+/// # Errors
+/// When the home cannot be read.
+pub(super) async fn expired(place: &Place) -> Result<(), Failure> {
+    let home = place.home()?;
+    let unreadable = |error| Failure::io(&format!("{} cannot be read", home.path().display()), &error);
+    let mut gone = Vec::new();
+    // Only those of which nothing was written for as long are opened.
+    for run in home.runs(Some(place.namespace())).map_err(unreadable)?.into_iter().filter(is_old) {
+        let Ok(stored) = Stored::read(&run).await else { continue };
+        if !stored.state.phase().is_terminal() || !stored.setup().is_ok_and(|setup| setup.expires) {
+            continue;
+        }
+        let name = &stored.record.flow.metadata.name;
+        match remove(place, (name, &run), false).await {
+            Ok(()) => gone.push(name.clone()),
+            Err(failure) => output::tell(&format!("warning: the old run `{name}` stays: {failure}")),
+        }
+    }
+    if !gone.is_empty() {
+        output::tell(&format!(
+            "deleted what ended more than 30 days ago and was given no --name: {}; --keep keeps such runs",
+            one_line(&gone.join(", "), 200)
+        ));
+    }
+    Ok(())
+}
+
+fn is_old(run: &RunDir) -> bool {
+    let written = std::fs::metadata(run.journal()).and_then(|found| found.modified());
+    written.is_ok_and(|at| at.elapsed().is_ok_and(|age| age >= UNNAMED))
 }
 
 async fn remove(place: &Place, (name, run): (&str, &RunDir), force: bool) -> Result<(), Failure> {

@@ -26,7 +26,7 @@ use super::progress::Progress;
 use super::retry::HandOver;
 use super::setup::{SetupArgs, pair};
 use super::stored::Stored;
-use super::{resume, several};
+use super::{delete, resume, several};
 use crate::host::control::caller;
 use crate::host::flow::{Clock as _, FlowHost, HostParts, Order, Submission, SystemClock};
 use crate::host::gate::KeyClaim;
@@ -70,7 +70,8 @@ pub(super) struct RunArgs {
     /// Of several flows in a file, run the rest also when one Failed
     #[arg(long)]
     pub keep_going: bool,
-    /// Keep containers and private directories of steps that have ended
+    /// Keep containers and private directories of steps that have ended, and the run itself: without a --name it is deleted 30 days
+    /// after its end
     #[arg(long)]
     pub keep: bool,
     /// Leave with exit code 10 when only a decision of a person can make the flow go on
@@ -132,7 +133,8 @@ pub(super) async fn one(args: &RunArgs, loaded: Loaded) -> Result<Exit, Failure>
 }
 
 async fn begin(args: &RunArgs, Loaded { manifest, plan }: Loaded) -> Result<Exit, Failure> {
-    let setup = LocalSetup { keep: args.keep, ..args.setup.setup(args.place.target, args.file.as_deref())? };
+    let expires = args.name.is_none() && args.place.run_dir.is_none() && !args.keep;
+    let setup = LocalSetup { keep: args.keep, expires, ..args.setup.setup(args.place.target, args.file.as_deref())? };
     let uid = uuid::Uuid::new_v4().to_string();
     let mut flow = manifest.flow.clone();
     flow.metadata.name = manifest::flow_name(&manifest, args.name.as_deref(), &uid);
@@ -187,10 +189,11 @@ pub(super) async fn start(place: &Place, new: New, drive: &Drive) -> Result<Exit
         .map_err(|error| Failure::usage(error.to_string()))?;
     let gate = gate(place, &new.submission.flow)?;
     let run = place.run(&name)?;
-    if place.run_dir.is_none()
-        && let Err(error) = place.home()?.sweep()
-    {
-        output::tell(&format!("warning: what is left of deleted runs cannot be removed: {error}"));
+    if place.run_dir.is_none() {
+        if let Err(error) = place.home()?.sweep() {
+            output::tell(&format!("warning: what is left of deleted runs cannot be removed: {error}"));
+        }
+        delete::expired(place).await?;
     }
     let is_new = !run.path().exists();
     run.create().map_err(|error| unusable(&run, &error))?;

@@ -83,6 +83,9 @@ pub struct LocalSetup {
     /// Whether containers and private directories of ended steps stay until the run is deleted.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub keep: bool,
+    /// Whether the run goes by itself a while after its end: nobody named it, nor asked to keep it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub expires: bool,
     /// Labels of containers, beside those by which they are found.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,

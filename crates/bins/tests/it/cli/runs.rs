@@ -73,6 +73,35 @@ fn delete_older_than_takes_ended_runs_of_that_age_only() {
 }
 
 #[test]
+fn runs_that_were_given_no_name_go_thirty_days_after_their_end_unless_they_are_kept() {
+    let bench = Bench::new();
+    let month = std::time::Duration::from_secs(30 * 86_400);
+    let begin = |name: &str, options: &[&str]| {
+        let file = bench.flow(name, &json!({"steps": [step("a", "true")]}));
+        let gave = bench.run(&file, options);
+        assert_eq!(gave.code, 0, "{gave:?}");
+        gave.err
+    };
+    let written = |name: &str, ago| {
+        let journal = std::fs::File::open(bench.path("home/runs/default").join(name).join("run.db")).unwrap();
+        journal.set_modified(std::time::SystemTime::now() - ago).unwrap();
+    };
+    for (name, options) in [("old", &[][..]), ("kept", &["--keep"]), ("file", &["--name", "named"]), ("young", &[])] {
+        begin(name, options);
+    }
+    let paused = bench.flow("paused", &json!({"steps": [{"name": "ok", "type": "Manual"}]}));
+    assert_eq!(bench.run(&paused, &["--no-wait-approval"]).code, 10);
+    ["old", "kept", "named", "paused"].iter().for_each(|name| written(name, month));
+    written("young", month - std::time::Duration::from_secs(60));
+    let told = begin("next", &[]);
+    assert!(told.contains("ended more than 30 days ago and was given no --name: old; --keep keeps"), "{told}");
+    let mut left: Vec<String> = bench.orlop(&["flow", "list", "-o", "name"]).out.lines().map(str::to_owned).collect();
+    left.sort();
+    assert_eq!(left, ["kept", "named", "next", "paused", "young"]);
+    assert!(!begin("last", &[]).contains("30 days"), "there is nothing more to tell");
+}
+
+#[test]
 fn logs_are_chosen_by_step_attempt_item_outcome_and_age() {
     let bench = Bench::new();
     let mut flaky = step("flaky", "echo try; test -e /data/tried || { touch /data/tried; exit 1; }");

@@ -15,8 +15,8 @@ use super::Inner;
 use super::journal::listed;
 use crate::host::flow::{Clock as _, SystemClock};
 
-/// Seconds after the end, where a flow does not say it.
-const DEFAULT_TTL: u32 = 86_400;
+/// Seconds after the end, where a flow does not say it: as long as its jobs are kept.
+const DEFAULT_TTL: u32 = 7 * 86_400;
 /// A flow stays at least so long, so that whoever waits for its end sees it.
 const SEEN: Duration = Duration::from_secs(5);
 /// The longest sleep: a wall clock that is set moves the times.
