@@ -36,8 +36,8 @@ impl ValidateArgs {
     fn limits(&self) -> Limits {
         match self.target {
             Some(target) => target.limits(self.strict),
-            None if self.strict => Limits::elsewhere().strict(),
-            None => Limits::elsewhere(),
+            None if self.strict => Limits::elsewhere().images_optional().strict(),
+            None => Limits::elsewhere().images_optional(),
         }
     }
 }

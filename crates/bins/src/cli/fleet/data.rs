@@ -13,6 +13,8 @@ use crate::host::{client_token, private};
 #[derive(Debug)]
 pub(super) struct Data {
     path: PathBuf,
+    /// Whether it was made or empty just now.
+    is_new: bool,
     /// Held locked where the directory is for the moment: who can take the lock knows that nobody lives there any more.
     passing: Option<File>,
 }
@@ -34,11 +36,12 @@ impl Data {
         // What is started from here runs elsewhere: it must find its files all the same.
         let absolute = std::path::absolute(&path);
         let path = absolute.map_err(|error| Failure::usage(format!("{} is no place: {error}", path.display())))?;
+        let is_new = std::fs::read_dir(&path).map_or(true, |mut found| found.next().is_none());
         let made = private::directory(&path, is_own).map_err(|error| unusable(&path, &error))?;
         if let Some(said) = made {
             output::tell(&said);
         }
-        Ok(Self { path, passing: None })
+        Ok(Self { path, is_new, passing: None })
     }
 
     /// One that is gone afterwards: in memory where the system has a place for that. What a server that was killed left of
@@ -57,7 +60,12 @@ impl Data {
         let path = base.join(format!("{PASSING}{}", uuid::Uuid::new_v4().simple()));
         DirBuilder::new().mode(0o700).create(&path).map_err(|error| unusable(&path, &error))?;
         let held = hold(&path).map_err(|error| unusable(&path, &error))?;
-        Ok(Self { path, passing: Some(held) })
+        Ok(Self { path, is_new: false, passing: Some(held) })
+    }
+
+    /// Whether nothing was there before.
+    pub(super) const fn is_new(&self) -> bool {
+        self.is_new
     }
 
     /// Where it is.
@@ -79,7 +87,7 @@ impl Drop for Data {
 /// What a server and its workers make in their directory.
 fn is_own(name: &str) -> bool {
     const OWN: [&str; 6] = ["logs", "artifacts", "tls", "secrets.key", ".orlop-reserve", client_token::FILE];
-    OWN.contains(&name) || ["fleet.db", "worker"].iter().any(|own| name.starts_with(own))
+    OWN.contains(&name) || ["fleet.db", ".fleet.db", "worker"].iter().any(|own| name.starts_with(own))
 }
 
 fn unusable(path: &Path, error: &io::Error) -> Failure {

@@ -119,14 +119,14 @@ pub(in crate::cli) async fn up(args: UpArgs) -> Result<Exit, Failure> {
     output::print(&greeting(&running))?;
     let _ = signals.next().await;
     let controls: Vec<Control> = running.workers.iter().map(Agent::control).collect();
-    output::tell("\nending: what runs may finish; interrupt again to cancel it");
+    output::tell("\nending: what runs may finish; interrupt again to end it now");
     let ended = end(running);
     tokio::pin!(ended);
     tokio::select! {
         () = &mut ended => return Ok(Exit::Done),
         _ = signals.next() => controls.iter().for_each(Control::cancel),
     }
-    output::tell("cancelling what runs; interrupt again to leave at once");
+    output::tell("ending what runs, which runs again at the next start; interrupt again to leave at once");
     tokio::select! {
         () = &mut ended => Ok(Exit::Done),
         exit = signals.next() => Ok(exit),
@@ -305,8 +305,9 @@ fn greeting(running: &Running) -> String {
         true => format!("none; start one with `orlop worker --server {grpc} --state DIR`"),
         false => workers.join(" "),
     };
+    let new = if running.data.is_new() { " (new: this fleet has no jobs yet)" } else { "" };
     format!(
-        "orlop {} is up\n  REST    {rest}{BASE}\n  gRPC    {grpc}\n  data    {}\n  worker  {workers}\n\n\
+        "orlop {} is up\n  REST    {rest}{BASE}\n  gRPC    {grpc}\n  data    {}{new}\n  worker  {workers}\n\n\
          try:  orlop submit{access}{cpu} --wait -- echo hello\n      orlop jobs{access}\n{elsewhere}",
         env!("CARGO_PKG_VERSION"),
         running.data.path().display(),

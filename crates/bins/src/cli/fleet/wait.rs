@@ -164,7 +164,11 @@ async fn elements_ended(client: &Client, address: &Address) -> Result<Value, Fai
 
 /// How a verb ends that waited for a job.
 pub(super) fn exit_of(job: &Value) -> Exit {
-    if text(job, "state") == "Completed" { Exit::Done } else { Exit::Failed }
+    match text(job, "state").as_str() {
+        "Completed" => Exit::Done,
+        "Cancelled" => Exit::Stopped,
+        _ => Exit::Failed,
+    }
 }
 
 /// The signal that ended a job, of its final attempt.

@@ -258,7 +258,15 @@ fn rate(value: &Value, field: &str) -> String {
 async fn order(target: &Target, id: &str, word: &str, body: Option<&Value>) -> Result<Exit, Failure> {
     let client = target.client()?;
     client.ask(Asked::post(format!("/workers/{}/{word}", escaped(id)), body)).await?;
-    output::tell(&format!("{id}: {word}"));
+    let done = match word {
+        "drain" => "takes no more jobs, and leaves when those that run have ended",
+        "undrain" => "is no longer drained",
+        "cordon" => "takes no more jobs",
+        "uncordon" => "takes jobs again",
+        "revoke" => "is shut out; a new join token lets it in again",
+        _ => word,
+    };
+    output::tell(&format!("{id} {done}"));
     Ok(Exit::Done)
 }
 
@@ -266,7 +274,7 @@ async fn remove(args: &RemoveArgs) -> Result<Exit, Failure> {
     let one = &args.one;
     let force = if args.force { "?force=true" } else { "" };
     one.target.client()?.ask(Asked::delete(format!("/workers/{}{force}", escaped(&one.id)))).await?;
-    output::tell(&format!("{}: remove", one.id));
+    output::tell(&format!("{} is removed; the list shows it as Terminated for a while", one.id));
     Ok(Exit::Done)
 }
 
@@ -298,7 +306,7 @@ async fn drained(args: &DrainArgs) -> Result<Exit, Failure> {
                 Err(failure) => return Err(failure),
             }
         }
-        output::tell(&format!("{}: has left", args.worker));
+        output::tell(&format!("{} has left", args.worker));
     }
     Ok(Exit::Done)
 }

@@ -46,7 +46,11 @@ impl Explained {
             parts.push("it fits nowhere now".to_owned());
         }
         parts.extend(told.gang.as_ref().map(ToString::to_string));
-        parts.extend(told.counts.iter().map(|(misfit, count)| format!("{misfit}: {count} workers")));
+        parts.extend(
+            told.counts
+                .iter()
+                .map(|(misfit, count)| format!("{misfit}: {count} worker{}", if *count == 1 { "" } else { "s" })),
+        );
         if let Some(nearest) = told.nearest {
             let fit = told.workers.iter().find(|fit| fit.worker == nearest);
             let lacking = fit.map(|fit| fit.lacks().collect::<Vec<_>>().join(", "));

@@ -26,6 +26,9 @@ pub enum LinkError {
     /// Token, certificate, version or id are refused: trying again helps only after somebody changed something.
     #[error("the server refuses this worker: {0}")]
     Refused(String),
+    /// The certificate of the worker is not good any more, as after `orlop workers revoke`: what it runs is not the fleet's any more.
+    #[error("this worker is shut out: {0}")]
+    ShutOut(String),
 }
 
 /// A stream of frames both ways.

@@ -277,12 +277,17 @@ impl Link for RemoteLink {
         let answer = client.register(Registration { csr: request, join_token, ..registration }).await;
         let registered = answer.map_err(|refusal| {
             let error = self.explained(why(&refusal));
-            if matches!(error, LinkError::Refused(_)) && self.unused().is_some() && self.badge().is_some() {
+            let known = self.badge().is_some();
+            let refused = matches!(error, LinkError::Refused(_));
+            if refused && known && self.unused().is_some() {
                 // The certificate has expired or was revoked; the token may still be good.
                 *self.badge.lock().unwrap_or_else(PoisonError::into_inner) = None;
             }
             self.forget();
-            error
+            match error {
+                LinkError::Refused(text) if known && refusal.code == Code::Unauthenticated => LinkError::ShutOut(text),
+                error => error,
+            }
         })?;
         if let Some(csr) = csr.filter(|_| !registered.certificate.is_empty()) {
             let known = self.badge().map(|badge| badge.authority).unwrap_or_default();

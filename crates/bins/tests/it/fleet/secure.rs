@@ -25,6 +25,15 @@ const SECURE: [&str; 6] = [
     "--server-seed=1",
 ];
 
+/// Whether a process of this machine sleeps so many seconds.
+fn is_running(seconds: &str) -> bool {
+    let wanted = format!("sleep\0{seconds}\0");
+    let processes = std::fs::read_dir("/proc").expect("processes").flatten();
+    processes
+        .map(|entry| entry.path().join("cmdline"))
+        .any(|path| std::fs::read(path).is_ok_and(|line| line == wanted.as_bytes()))
+}
+
 /// A token whose file goes once it was used: the same command starts the worker again without it.
 fn a_token_whose_file_goes(programs: &Programs, grpc: &str, orlop: impl Fn(&[&str]) -> Gave) {
     assert_eq!(orlop(&["workers", "token", "create", "--write", "third.token"]).code, 0);
@@ -218,16 +227,19 @@ fn a_worker_that_was_shut_out_comes_back_with_a_new_join_token_only() {
     fleet.join_token("first.token", &["--label", "on=w1", "--uses", "5"]);
     let worker = fleet.worker("w1", "one", &["--join-token-file", "first.token", "--label", "on=w1"]);
     assert_eq!(fleet.run("on=w1").code, 0, "{}", fleet.programs.log("one"));
+    // As no other test has it.
+    let seconds = format!("600.{}", std::process::id());
     let waits =
-        fleet.orlop(&["submit", "--cpu", "100m", "--memory", "1Mi", "--require", "on=w1", "--", "sleep", "600"]);
+        fleet.orlop(&["submit", "--cpu", "100m", "--memory", "1Mi", "--require", "on=w1", "--", "sleep", &seconds]);
     let job = waits.out.trim().to_owned();
     let state = || fleet.orlop(&["job", "get", &job, "-o", "json"]).json()["state"].clone();
-    until("the job to run", || (state() == "Running").then_some(()));
+    until("the job to run", || (state() == "Running" && is_running(&seconds)).then_some(()));
     assert_eq!(fleet.orlop(&["workers", "revoke", "w1"]).code, 0);
     let began = std::time::Instant::now();
     until("what it ran to be taken from it", || (state() != "Running").then_some(()));
     assert!(began.elapsed() < std::time::Duration::from_secs(20), "its stream ends at once");
     until("the refusal", || fleet.programs.log("one").contains("may not work here any more").then_some(()));
+    until("what it ran to end", || (!is_running(&seconds)).then_some(()));
     drop(worker);
     assert_eq!(fleet.orlop(&["cancel", &job]).code, 0);
     // Neither its certificate nor its used token lets it in, nor another certificate of its state directory.

@@ -207,7 +207,7 @@ async fn s2_9_a_waiting_job_says_why() {
     let _agent = Agent::join(&bed.handle(), "w1", 1).await;
     let job = bed.submit(&[json!({"resources": {"cpu_m": 4000, "memory_bytes": 0}})]).await[0];
     let told = bed.handle().explain(job).await.unwrap();
-    insta::assert_snapshot!(told.summary(), @"Queued; 0 of its class before it; it fits nowhere now; never fits: 1 workers");
+    insta::assert_snapshot!(told.summary(), @"Queued; 0 of its class before it; it fits nowhere now; never fits: 1 worker");
     assert_eq!(told.json()["workers"][0]["worker"], "w1");
 }
 

@@ -1,15 +1,19 @@
 //! Warnings at submit: that no worker there is could ever run a job. Owns how often that is worked out, for it costs a look at
 //! every worker; the job is taken all the same, since workers may join.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use orlop_core::id::JobId;
+use orlop_scheduler::engine::WorkerFit;
 
+use super::super::Explained;
 use super::super::live::ByNumber;
 use super::Core;
 
 /// A finding is good for so long, in milliseconds.
 const GOOD: u64 = 1000;
+/// The most things named that workers lack.
+const LACKS: usize = 3;
 /// At most so many are worked out in that time; beyond it jobs are taken without a word.
 const FINDINGS: u32 = 64;
 
@@ -19,6 +23,19 @@ pub(in super::super) struct Hopeless {
     since: u64,
     worked_out: u32,
     known: HashMap<u64, Option<String>, ByNumber>,
+}
+
+/// That no worker could ever run a job, and what the first of them lack.
+fn never(told: &Explained) -> String {
+    let lacks: BTreeSet<String> =
+        told.explanation.workers.iter().flat_map(WorkerFit::lacks).map(|lack| lack.to_string()).collect();
+    let some = lacks.iter().take(LACKS).cloned().collect::<Vec<_>>().join("; ");
+    let (why, more) = match lacks.len() {
+        0 => (told.summary(), ""),
+        1..=LACKS => (some, ""),
+        _ => (some, " and more"),
+    };
+    format!("no worker could ever run it: {why}{more}; `orlop job get ID --explain` shows it worker by worker")
 }
 
 impl Core {
@@ -43,7 +60,7 @@ impl Core {
                 let found = self.explained(*job).filter(|told| told.explanation.is_hopeless());
                 let text = found.map(|told| match told.explanation.workers.is_empty() {
                     true => "no worker is registered yet".to_owned(),
-                    false => format!("no worker could ever run it: {}", told.summary()),
+                    false => never(&told),
                 });
                 self.hopeless.known.insert(number, text);
             }

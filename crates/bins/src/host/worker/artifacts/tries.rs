@@ -48,7 +48,7 @@ impl From<LinkError> for Trouble {
             LinkError::Unreachable(_) | LinkError::Later(..) | LinkError::SessionOver(_) => {
                 Self::Away(error.to_string())
             }
-            LinkError::Refused(_) => Self::Passing(error.to_string()),
+            LinkError::Refused(_) | LinkError::ShutOut(_) => Self::Passing(error.to_string()),
         }
     }
 }

@@ -30,16 +30,31 @@ impl Session {
         }
         let ticked = {
             let mut core = self.shared.lock();
-            let mut ticked = core.tick(at, &mut acts);
-            if over && !self.cancelled {
-                self.cancelled = true;
-                for held in core.held() {
-                    ticked = ticked.and(core.end(held.id, Cause::Preempt, GRACE, now(), &mut acts));
-                }
-            }
+            let ticked = core.tick(at, &mut acts);
             ticked.and_then(|()| core.spool.flush())
         };
         if let Err(error) = ticked {
+            tracing::error!(%error, "the spool cannot be written");
+        }
+        self.shared.perform(acts);
+        if over && !self.cancelled {
+            self.cancelled = true;
+            self.end_all();
+        }
+    }
+
+    /// Ends every attempt.
+    pub(super) fn end_all(&self) {
+        let mut acts = Vec::new();
+        let ended = {
+            let mut core = self.shared.lock();
+            let mut ended = Ok(());
+            for held in core.held() {
+                ended = ended.and(core.end(held.id, Cause::Preempt, GRACE, now(), &mut acts));
+            }
+            ended.and_then(|()| core.spool.flush())
+        };
+        if let Err(error) = ended {
             tracing::error!(%error, "the spool cannot be written");
         }
         self.shared.perform(acts);

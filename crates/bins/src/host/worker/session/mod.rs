@@ -141,7 +141,10 @@ impl Session {
             };
             match &error {
                 LinkError::SessionOver(_) => self.session = None,
-                LinkError::Refused(_) => {
+                LinkError::Refused(_) | LinkError::ShutOut(_) => {
+                    if matches!(error, LinkError::ShutOut(_)) {
+                        self.end_all();
+                    }
                     tracing::error!(worker = %self.state.worker, %error, "trying again will help when this is changed");
                     backoff.refused();
                     self.session = None;
