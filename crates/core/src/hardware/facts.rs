@@ -88,9 +88,14 @@ pub fn satisfies(facts: &HardwareFacts, resolved: &Resolved) -> bool {
 /// How many of the devices asked for one device is.
 fn counts(gpu: &GpuFacts, need: &ResolvedGpu) -> u32 {
     let read = Catalogue::built_in().parse(&gpu.model);
+    let known = Catalogue::built_in().product_named(&gpu.model).map(|(_, product)| &product.forms);
     let model = need.kind.model.is_none() || read.ok().and_then(|read| read.model) == need.kind.model;
     let name = gpu.model.to_ascii_lowercase();
-    let form = need.kind.form.iter().all(|word: &Form| name.contains(word.as_str()));
+    let is_known = |word: &Form| {
+        let of_kind = |form: &Form| form == word || (*word == Form::Sxm && form.as_str().starts_with("sxm"));
+        known.is_some_and(|forms| forms.iter().any(of_kind))
+    };
+    let form = need.kind.form.iter().all(|word: &Form| name.contains(word.as_str()) || is_known(word));
     let memory = need.kind.memory_gib.is_none_or(|asked| gpu.memory_gib >= asked);
     if gpu.vendor != need.vendor || !model || !form {
         return 0;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::device::{DeviceClass, DeviceNeed, DeviceSource};
-use super::gpu::{Catalogue, MigProfile, ModelKey, Vendor, named_with};
+use super::gpu::{Catalogue, Form, MigProfile, ModelKey, Vendor, named_with};
 use super::placement::Taint;
 use super::verdict::DeviceLack;
 use crate::resource::ResourceVector;
@@ -46,6 +46,9 @@ pub struct Device {
     /// The group of devices it is connected with by NVLink or the vendor's equal.
     #[serde(default)]
     pub nvlink_group: Option<u32>,
+    /// What form it has besides what its name says.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub forms: BTreeSet<Form>,
     /// Free slices by profile; a device with slices is not whole.
     #[serde(default)]
     pub slices: BTreeMap<MigProfile, Vec<String>>,
@@ -66,6 +69,7 @@ impl Device {
     pub fn named(catalogue: &Catalogue, vendor: Vendor, name: &str) -> Self {
         let read = catalogue.parse(name).ok().filter(|read| read.vendor.is_none_or(|made_by| made_by == vendor));
         let (model, memory_gib) = read.map_or((None, None), |read| (read.model, read.memory_gib));
+        let product = catalogue.product_named(name).filter(|(model, _)| model.vendor == vendor);
         Self {
             id: String::new(),
             vendor,
@@ -73,6 +77,7 @@ impl Device {
             model,
             memory_gib,
             nvlink_group: None,
+            forms: product.map(|(_, product)| product.forms.clone()).unwrap_or_default(),
             slices: BTreeMap::new(),
             confidential: false,
             shared: false,
@@ -86,7 +91,7 @@ impl DeviceNeed {
     fn is_met_by(&self, device: &Device) -> bool {
         device.vendor == self.vendor
             && (self.model.is_none() || self.model == device.model)
-            && named_with(&device.name, &self.form)
+            && named_with(&device.name, &device.forms, &self.form)
             && (!self.nvlink || device.nvlink_group.is_some())
             && !(device.shared || device.taken)
             && match self.class {

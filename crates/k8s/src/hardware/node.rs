@@ -108,7 +108,11 @@ fn device(entry: &Value, vendor: Vendor, catalogue: &Catalogue) -> Option<Device
     // Older versions of the API keep what a device tells one level deeper.
     let told = entry.get("basic").unwrap_or(entry);
     let attribute = |name: &str| told.pointer(&format!("/attributes/{name}/string")).and_then(Value::as_str);
-    let name = attribute("productName").unwrap_or_default();
+    // A part of a device is none of what is asked for as a whole.
+    if vendor == Vendor::Amd && attribute("type").is_some_and(|kind| kind != "amdgpu") {
+        return None;
+    }
+    let name = attribute(if vendor == Vendor::Intel { "model" } else { "productName" }).unwrap_or_default();
     let mut device = Device { id: id.clone(), ..Device::named(catalogue, vendor, name) };
     if let Some((_, product)) = catalogue.product_named(name).filter(|(model, _)| model.vendor == vendor) {
         device.nvlink_group = product.nvlink.then_some(0);

@@ -1,7 +1,7 @@
 //! A node document of a site's catalogue, read as machines. Owns which keys count, and what the table of node types adds to
 //! them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use orlop_core::hardware::fleet::is_derived;
 use orlop_core::hardware::gpu::{Catalogue, MigProfile, Vendor, Wanted};
@@ -176,17 +176,35 @@ fn devices(entry: &Value, row: &NodeType, catalogue: &Catalogue) -> Vec<Device> 
     }
     let count = number(entry.get("gpu_count")).unwrap_or(0).min(DEVICES);
     let name = entry.get("gpu_model").and_then(Value::as_str).unwrap_or_default();
-    let told = entry.get("gpu_vendor").and_then(Value::as_str).map(str::to_ascii_lowercase);
-    let vendor = match told.as_deref() {
-        Some(text) => Vendor::from_name(text),
+    let vendor = match entry.get("gpu_vendor").and_then(Value::as_str) {
+        Some(text) => maker(text),
         None => catalogue.parse(name).ok().and_then(|read| read.vendor),
     };
     let Some(vendor) = vendor else { return Vec::new() };
     let mut device = Device::named(catalogue, vendor, name);
-    device.memory_gib = number(entry.get("gpu_memory")).and_then(gib).or(device.memory_gib).or(row.gpu_memory_gib);
+    let can_be = products(&device, catalogue);
+    // What the type says counts where the document names no device that cannot have it.
+    let of_type = row.gpu_memory_gib.filter(|gib| device.model.is_none() || can_be.contains(gib));
+    let least = of_type.or(can_be.first().copied());
+    device.memory_gib = number(entry.get("gpu_memory")).and_then(gib).or(device.memory_gib).or(least);
     let linked = truth(entry.get("gpu_nvlink")).unwrap_or(row.nvlink);
     device.nvlink_group = linked.then_some(0);
     (0..count).map(|at| Device { id: at.to_string(), ..device.clone() }).collect()
+}
+
+/// Who makes a device, as documents have it: `NVIDIA`, `NVIDIA Corporation`, `Advanced Micro Devices, Inc. [AMD/ATI]`.
+fn maker(text: &str) -> Option<Vendor> {
+    let text = text.to_ascii_lowercase();
+    let makers =
+        [("nvidia", Vendor::Nvidia), ("amd", Vendor::Amd), ("advanced micro", Vendor::Amd), ("intel", Vendor::Intel)];
+    makers.into_iter().find(|(word, _)| text.contains(word)).map(|(_, vendor)| vendor)
+}
+
+/// The sizes of memory that a device can have by its name, the least first; none where its model is not known.
+fn products(device: &Device, catalogue: &Catalogue) -> BTreeSet<u32> {
+    let (Some(model), Ok(read)) = (&device.model, catalogue.parse(&device.name)) else { return BTreeSet::new() };
+    let wanted = Wanted { model: Some(model), form: Some(&read.form), ..Wanted::default() };
+    catalogue.products(device.vendor, wanted).iter().map(|product| product.memory_gib).collect()
 }
 
 /// GiB of an amount that is in bytes, or in GiB where it is too small for that.

@@ -31,7 +31,6 @@ pub(super) fn gpus(machine: &mut Machine, vendor: Vendor, gpus: &[&GpuFacts], to
     let mut say = |key: &str, value: String| {
         machine.labels.insert(key.to_owned(), value);
     };
-    say(told.words.present.as_str(), "true".to_owned());
     let alike = gpus.windows(2).all(|pair| match pair {
         [one, other] => one.model == other.model && one.memory_gib == other.memory_gib && one.mig == other.mig,
         _ => true,

@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Serialize};
 
 use super::{Form, MigProfile, ModelKey, Vendor, legal, models};
+use crate::named::Named as _;
 
 /// A device model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +43,9 @@ pub struct Product {
     /// Whether several of them are connected by NVLink or the vendor's equal.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub nvlink: bool,
+    /// What form it has besides what its name says.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub forms: BTreeSet<Form>,
     /// Profiles its slices can have, those with media engines aside.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub mig: BTreeSet<MigProfile>,
@@ -60,10 +64,10 @@ pub struct FamilyValue {
 }
 
 impl Product {
-    /// Whether its name has every word.
+    /// Whether it has every word of a form: its name says so, or its maker.
     #[must_use]
     pub fn has_form(&self, form: &BTreeSet<Form>) -> bool {
-        named_with(&self.name, form)
+        named_with(&self.name, &self.forms, form)
     }
 
     /// Whether it can be cut into slices of a profile; media engines follow the plain profile.
@@ -86,10 +90,17 @@ impl Product {
     }
 }
 
-/// Whether a name has every form word, case aside.
-pub(crate) fn named_with(name: &str, form: &BTreeSet<Form>) -> bool {
+/// Whether a device of a name, of which these forms are known besides, has every form word, case aside. `sxm` is any of its kind.
+pub(crate) fn named_with(name: &str, known: &BTreeSet<Form>, form: &BTreeSet<Form>) -> bool {
     let name = name.to_ascii_lowercase();
-    form.iter().all(|word| name.contains(crate::named::Named::as_str(*word)))
+    form.iter().all(|word| {
+        let word = word.as_str();
+        let is_known = |known: &Form| match known.as_str() {
+            sxm if word == "sxm" => sxm.starts_with(word),
+            other => other == word,
+        };
+        name.contains(word) || known.iter().any(is_known)
+    })
 }
 
 /// The models known, in the order in which they are preferred in messages.

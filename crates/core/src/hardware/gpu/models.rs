@@ -1,8 +1,8 @@
 //! The built-in table of device models and their products (Hourglass contract, section 1.3). Owns the data in rows; what is
 //! made of them, and laid over them, stands in the catalogue.
 
-use super::Vendor;
 use super::catalogue::{Catalogue, FamilyValue, Model, Product};
+use super::{Form, Vendor};
 
 /// A model: key, alias, maker, products, labels of GKE with the memory they stand for, name Karpenter gives it.
 struct Row {
@@ -49,10 +49,12 @@ impl Row {
 
 /// All built-in models, NVIDIA's first, the newest first.
 static ROWS: &[Row] = &[
+    nvidia("gb200", &[("GB200", 186, LINKED)]),
     nvidia("b200", &[("B200", 180, LINKED)]).gke(&[("nvidia-b200", 180)]).karpenter("b200"),
     nvidia("h200", &[("H200", 141, LINKED), ("H200 NVL", 141, SINGLE)])
         .gke(&[("nvidia-h200-141gb", 141)])
         .karpenter("h200"),
+    nvidia("h20", &[("H20", 96, LINKED)]),
     nvidia("gh200", &[("GH200 480GB", 96, SINGLE)]),
     nvidia("h100", &[("H100 80GB HBM3", 80, LINKED), ("H100 PCIe", 80, SINGLE), ("H100 NVL", 94, SINGLE)])
         .gke(&[("nvidia-h100-80gb", 80), ("nvidia-h100-mega-80gb", 80)])
@@ -68,10 +70,12 @@ static ROWS: &[Row] = &[
     )
     .gke(&[("nvidia-tesla-a100", 40), ("nvidia-a100-80gb", 80)])
     .karpenter("a100"),
+    nvidia("a800", &[("A800-SXM4-80GB", 80, LINKED), ("A800 80GB PCIe", 80, SINGLE)]),
     nvidia("a30", &[("A30", 24, SINGLE)]),
     nvidia("a10", &[("A10", 24, SINGLE)]),
     nvidia("a10g", &[("A10G", 24, SINGLE)]).karpenter("a10g"),
     nvidia("l4", &[("L4", 24, SINGLE)]).gke(&[("nvidia-l4", 24)]).karpenter("l4"),
+    nvidia("l20", &[("L20", 48, SINGLE)]),
     nvidia("l40", &[("L40", 48, SINGLE)]),
     nvidia("l40s", &[("L40S", 48, SINGLE)]).karpenter("l40s"),
     nvidia("a40", &[("A40", 48, SINGLE)]),
@@ -90,19 +94,40 @@ static ROWS: &[Row] = &[
     )
     .gke(&[("nvidia-tesla-v100", 16)])
     .karpenter("v100"),
+    nvidia("v100s", &[("Tesla V100S-PCIE-32GB", 32, SINGLE)]),
+    nvidia("p4", &[("Tesla P4", 8, SINGLE)]),
+    nvidia("p40", &[("Tesla P40", 24, SINGLE)]),
     nvidia("p100", &[("Tesla P100-SXM2-16GB", 16, LINKED), ("Tesla P100-PCIE-16GB", 16, SINGLE)])
         .gke(&[("nvidia-tesla-p100", 16)]),
     nvidia("k80", &[("Tesla K80", 12, SINGLE)]),
     nvidia("m40", &[("Tesla M40", 12, SINGLE), ("Tesla M40 24GB", 24, SINGLE)]),
+    nvidia("rtxpro6000", &[("RTX PRO 6000 Blackwell Server Edition", 96, SINGLE)]),
     nvidia("rtx6000", &[("Quadro RTX 6000", 24, SINGLE)]),
     nvidia("rtx5000", &[("Quadro RTX 5000", 16, SINGLE)]),
     nvidia("rtxa6000", &[("RTX A6000", 48, SINGLE)]).alias("a6000"),
     nvidia("rtx6000ada", &[("RTX 6000 Ada Generation", 48, SINGLE)]),
+    nvidia("rtxa5000", &[("RTX A5000", 24, SINGLE)]).alias("a5000"),
+    nvidia("rtxa4000", &[("RTX A4000", 16, SINGLE)]).alias("a4000"),
+    nvidia("rtx5090", &[("GeForce RTX 5090", 32, SINGLE)]).alias("5090"),
     nvidia("rtx4090", &[("GeForce RTX 4090", 24, SINGLE)]).alias("4090"),
     nvidia("rtx3090", &[("GeForce RTX 3090", 24, SINGLE)]).alias("3090"),
-    amd("mi325x", &[("AMD Instinct MI325X OAM", 256, LINKED), ("AMD Instinct MI325X", 256, LINKED)]),
+    nvidia("rtx3080", &[("GeForce RTX 3080", 10, SINGLE)]).alias("3080"),
+    nvidia("rtx2080ti", &[("GeForce RTX 2080 Ti", 11, SINGLE)]).alias("2080ti"),
+    nvidia("gtx1080ti", &[("GeForce GTX 1080 Ti", 11, SINGLE)]).alias("1080ti"),
+    amd("mi355x", &[("AMD Instinct MI355X OAM", 288, LINKED), ("AMD Instinct MI355X", 288, LINKED)]),
+    amd(
+        "mi325x",
+        &[
+            ("AMD Instinct MI325X OAM", 256, LINKED),
+            ("AMD Instinct MI325X", 256, LINKED),
+            ("AMD Instinct MI325 OAM", 256, LINKED),
+        ],
+    )
+    .alias("mi325"),
+    amd("mi300a", &[("AMD Instinct MI300A", 128, LINKED)]),
     amd("mi300x", &[("AMD Instinct MI300X OAM", 192, LINKED), ("AMD Instinct MI300X", 192, LINKED)]),
     amd("mi250x", &[("AMD Instinct MI250X", 64, SINGLE)]),
+    amd("mi250", &[("AMD Instinct MI250", 64, SINGLE)]),
     amd("mi210", &[("AMD Instinct MI210", 64, SINGLE)]),
     amd("mi100", &[("AMD Instinct MI100", 32, SINGLE)]),
     intel("max1550", &[("Max_1550", 128, LINKED)]),
@@ -111,7 +136,7 @@ static ROWS: &[Row] = &[
     intel("flex140", &[("Flex_140", 6, SINGLE)]),
 ];
 
-/// Profiles by model and nominal memory.
+/// Profiles by model and nominal memory, by the default configuration of NVIDIA's mig-parted of November 2026.
 static PROFILES: &[(&str, u32, &[&str])] = &[
     ("a100", 40, &["1g.5gb", "1g.10gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb"]),
     ("a100", 80, &["1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"]),
@@ -119,6 +144,53 @@ static PROFILES: &[(&str, u32, &[&str])] = &[
     ("h100", 94, &["1g.12gb", "1g.24gb", "2g.24gb", "3g.47gb", "4g.47gb", "7g.94gb"]),
     ("h200", 141, &["1g.18gb", "1g.35gb", "2g.35gb", "3g.71gb", "4g.71gb", "7g.141gb"]),
     ("a30", 24, &["1g.6gb", "2g.12gb", "4g.24gb"]),
+    ("a800", 80, &["1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"]),
+    ("b200", 180, &["1g.23gb", "1g.45gb", "2g.45gb", "3g.90gb", "4g.90gb", "7g.180gb"]),
+    ("gb200", 186, &["1g.24gb", "1g.47gb", "2g.47gb", "3g.95gb", "4g.95gb", "7g.189gb"]),
+    ("gh200", 96, &["1g.12gb", "1g.24gb", "2g.24gb", "3g.48gb", "4g.48gb", "7g.96gb"]),
+    ("h20", 96, &["1g.12gb", "1g.24gb", "2g.24gb", "3g.48gb", "4g.48gb", "7g.96gb"]),
+    ("rtxpro6000", 96, &["1g.24gb", "2g.48gb", "4g.96gb"]),
+];
+
+/// What form products have besides what their names say: how they are built in, and their memory. By the data sheets of their makers,
+/// read in November 2026.
+static FORMS: &[(&str, &[Form])] = &[
+    ("B200", &[Form::Sxm6, Form::Hbm3e]),
+    ("GB200", &[Form::Hbm3e]),
+    ("H200", &[Form::Sxm5, Form::Hbm3e]),
+    ("H200 NVL", &[Form::Pcie, Form::Hbm3e]),
+    ("H20", &[Form::Sxm5, Form::Hbm3]),
+    ("H100 80GB HBM3", &[Form::Sxm5]),
+    ("H100 PCIe", &[Form::Hbm2e]),
+    ("H100 NVL", &[Form::Pcie, Form::Hbm3]),
+    ("A100-SXM4-40GB", &[Form::Hbm2]),
+    ("A100-PCIE-40GB", &[Form::Hbm2]),
+    ("A100-SXM4-80GB", &[Form::Hbm2e]),
+    ("A100 80GB PCIe", &[Form::Hbm2e]),
+    ("A800-SXM4-80GB", &[Form::Hbm2e]),
+    ("A800 80GB PCIe", &[Form::Hbm2e]),
+    ("A30", &[Form::Pcie, Form::Hbm2]),
+    ("A10", &[Form::Pcie]),
+    ("A16", &[Form::Pcie]),
+    ("A2", &[Form::Pcie]),
+    ("A40", &[Form::Pcie]),
+    ("L4", &[Form::Pcie]),
+    ("L20", &[Form::Pcie]),
+    ("L40", &[Form::Pcie]),
+    ("L40S", &[Form::Pcie]),
+    ("Tesla T4", &[Form::Pcie]),
+    ("Tesla P4", &[Form::Pcie]),
+    ("Tesla P40", &[Form::Pcie]),
+    ("Tesla K80", &[Form::Pcie]),
+    ("AMD Instinct MI355X", &[Form::Oam, Form::Hbm3e]),
+    ("AMD Instinct MI355X OAM", &[Form::Hbm3e]),
+    ("AMD Instinct MI325X", &[Form::Oam, Form::Hbm3e]),
+    ("AMD Instinct MI325X OAM", &[Form::Hbm3e]),
+    ("AMD Instinct MI325 OAM", &[Form::Hbm3e]),
+    ("AMD Instinct MI300X", &[Form::Oam, Form::Hbm3]),
+    ("AMD Instinct MI300X OAM", &[Form::Hbm3]),
+    ("AMD Instinct MI210", &[Form::Pcie, Form::Hbm2e]),
+    ("AMD Instinct MI100", &[Form::Pcie, Form::Hbm2]),
 ];
 
 /// The rows as a catalogue.
@@ -127,7 +199,9 @@ pub(super) fn built_in() -> Catalogue {
         let product = |&(name, memory_gib, nvlink): &(&str, u32, bool)| {
             let profiles = PROFILES.iter().filter(|(key, gib, _)| *key == row.key && *gib == memory_gib);
             let mig = profiles.flat_map(|(_, _, profiles)| profiles.iter()).filter_map(|text| text.parse().ok());
-            Product { name: name.to_owned(), memory_gib, nvlink, mig: mig.collect() }
+            let known =
+                FORMS.iter().filter(|(product, _)| *product == name).flat_map(|(_, forms)| forms.iter().copied());
+            Product { name: name.to_owned(), memory_gib, nvlink, forms: known.collect(), mig: mig.collect() }
         };
         let gke = |&(value, memory_gib): &(&str, u32)| FamilyValue { value: value.to_owned(), memory_gib };
         Some(Model {

@@ -33,6 +33,14 @@ pub(super) fn words(text: &str) -> Vec<String> {
     lower.split(['-', '_', ' ', '/', ':']).filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
+/// The name of a product in a name as lists of PCI ids have it: `GA100 [A100 PCIe 80GB]`. Products that share an id are told apart by
+/// nothing (`TU102GL [Quadro RTX 6000/8000]`): the first, which is the smallest, is what such a device is at least.
+fn listed(text: &str) -> &str {
+    let Some((chip, rest)) = text.split_once('[') else { return text };
+    let Some(name) = rest.trim_ascii_end().strip_suffix(']').filter(|_| !chip.is_empty()) else { return text };
+    name.split('/').next().unwrap_or(name)
+}
+
 /// Words without the brand and without those that say nothing, sorted and each once, to compare names.
 fn telling(words: &[String]) -> Vec<&str> {
     let mut telling: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -85,6 +93,7 @@ fn read(catalogue: &Catalogue, text: &str) -> Result<GpuType, HardwareError> {
     if let Some((ch, at)) = text.trim_ascii().chars().zip(blank + 1..).find(illegal) {
         return Err(HardwareError::IllegalCharacter { ch, at });
     }
+    let text = listed(text);
     let words = words(text);
     if words.is_empty() {
         return Err(HardwareError::EmptyGpuType);

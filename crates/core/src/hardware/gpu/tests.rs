@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{Catalogue, Form, GpuNeed, GpuType, MigProfile, Vendor, parse_gpu_type};
+use super::{Catalogue, Form, GpuNeed, GpuType, MigProfile, Vendor, Wanted, parse_gpu_type};
 use crate::hardware::HardwareError;
 use crate::named::Named;
 
@@ -68,12 +68,12 @@ fn s1_1_every_form_word_is_one_and_must_occur_in_the_products_name() {
         let names: Vec<&str> = all.filter(|one| one.has_form(&form)).map(|one| one.name.as_str()).collect();
         names.join(", ")
     };
-    insta::assert_snapshot!(having("sxm"), @"A100-SXM4-40GB, A100-SXM4-80GB, Tesla V100-SXM2-16GB, Tesla V100-SXM2-32GB, Tesla V100-SXM3-32GB, Tesla P100-SXM2-16GB");
+    insta::assert_snapshot!(having("sxm"), @"B200, H200, H20, H100 80GB HBM3, A100-SXM4-40GB, A100-SXM4-80GB, A800-SXM4-80GB, Tesla V100-SXM2-16GB, Tesla V100-SXM2-32GB, Tesla V100-SXM3-32GB, Tesla P100-SXM2-16GB");
     insta::assert_snapshot!(having("sxm2"), @"Tesla V100-SXM2-16GB, Tesla V100-SXM2-32GB, Tesla P100-SXM2-16GB");
-    insta::assert_snapshot!(having("pcie"), @"H100 PCIe, A100-PCIE-40GB, A100 80GB PCIe, Tesla V100-PCIE-16GB, Tesla V100-PCIE-32GB, Tesla P100-PCIE-16GB");
+    insta::assert_snapshot!(having("pcie"), @"H200 NVL, H100 PCIe, H100 NVL, A100-PCIE-40GB, A100 80GB PCIe, A800 80GB PCIe, A30, A10, L4, L20, L40, L40S, A40, A16, A2, Tesla T4, Tesla V100-PCIE-16GB, Tesla V100-PCIE-32GB, Tesla V100S-PCIE-32GB, Tesla P4, Tesla P40, Tesla P100-PCIE-16GB, Tesla K80, AMD Instinct MI210, AMD Instinct MI100");
     insta::assert_snapshot!(having("nvl"), @"H200 NVL, H100 NVL");
-    insta::assert_snapshot!(having("hbm3"), @"H100 80GB HBM3");
-    insta::assert_snapshot!(having("oam"), @"AMD Instinct MI325X OAM, AMD Instinct MI300X OAM");
+    insta::assert_snapshot!(having("hbm3"), @"H20, H100 80GB HBM3, H100 NVL, AMD Instinct MI300X OAM, AMD Instinct MI300X");
+    insta::assert_snapshot!(having("oam"), @"AMD Instinct MI355X OAM, AMD Instinct MI355X, AMD Instinct MI325X OAM, AMD Instinct MI325X, AMD Instinct MI325 OAM, AMD Instinct MI300X OAM, AMD Instinct MI300X");
     assert_eq!(having("sxm-pcie"), "");
 }
 
@@ -138,7 +138,7 @@ fn s1_1_errors_say_what_is_wrong_and_what_to_write() {
     insta::assert_snapshot!(error("mi300x-1g.5gb"), @"amd devices have no MIG profiles; ask for whole devices, or for slices of an NVIDIA device, for example `a100-mig-1g.5gb`");
     insta::assert_snapshot!(error("a100-40gb-80gb"), @"GPU type names two memory sizes, 40 GiB and 80 GiB; give the memory of one device once, for example `a100-80gb`");
     insta::assert_snapshot!(error("a100-5000gb"), @"GPU memory `5000gb` is out of range; give the memory of one device as 1gb to 4096gb");
-    insta::assert_snapshot!(error("a1000"), @"unknown GPU model `a1000`, did you mean a100, h100, a10?; use a known model, for example `h100`, `a100`, `l4`, `t4`, `mi300x`");
+    insta::assert_snapshot!(error("a1000"), @"unknown GPU model `a1000`, did you mean a100, h100, a800?; use a known model, for example `h100`, `a100`, `l4`, `t4`, `mi300x`");
     insta::assert_snapshot!(error("voodoo-banshee"), @"unknown GPU model `voodoobanshee`; use a known model, for example `h100`, `a100`, `l4`, `t4`, `mi300x`");
     insta::assert_snapshot!(error("amd-a100"), @"GPU model `a100` is made by nvidia, not by amd; leave the vendor out, or name a model it makes, for example `amd-mi300x`");
 }
@@ -168,13 +168,15 @@ fn s1_3_every_product_is_read_as_itself_with_and_without_its_brand() {
 
 #[test]
 fn s1_3_an_alias_names_its_model_with_and_without_the_vendor() {
-    for (alias, key) in [("a6000", "rtxa6000"), ("4090", "rtx4090"), ("3090", "rtx3090")] {
+    for (alias, key) in
+        [("a6000", "rtxa6000"), ("4090", "rtx4090"), ("3090", "rtx3090"), ("5090", "rtx5090"), ("a5000", "rtxa5000")]
+    {
         assert_eq!(canonical(alias), format!("nvidia-{key}"));
         assert_eq!(canonical(&format!("GeForce {alias} 24gb nvlink")), format!("nvidia-{key}-24gb-nvlink"));
         assert!(matches!(parse_gpu_type(&format!("amd-{alias}")), Err(HardwareError::VendorMismatch { .. })));
     }
     let aliases = Catalogue::built_in().models.iter().filter(|model| model.alias.is_some()).count();
-    assert_eq!(aliases, 3);
+    assert_eq!(aliases, 10);
 }
 
 #[test]
@@ -232,5 +234,55 @@ proptest! {
     #[test]
     fn h8_no_text_panics(text in "\\PC{0,140}|[\\x00-\\x7f]{0,140}") {
         let _ = parse_gpu_type(&text).map(|gpu| gpu.to_string());
+    }
+}
+
+#[test]
+fn forms_that_names_leave_out_are_known_of_their_products() {
+    let products = |text: &str| {
+        let gpu = parse_gpu_type(text).unwrap();
+        let (form, vendor) = (gpu.form.clone(), gpu.vendor.unwrap());
+        let wanted =
+            Wanted { model: gpu.model.as_ref(), form: Some(&form), memory_gib: gpu.memory_gib, ..Wanted::default() };
+        let found = Catalogue::built_in().products(vendor, wanted);
+        found.into_iter().map(|product| product.name).collect::<Vec<_>>().join(", ")
+    };
+    for (text, expected) in [
+        ("H100 SXM", "H100 80GB HBM3"),
+        ("H100 SXM5", "H100 80GB HBM3"),
+        ("H100-SXM5-80GB", "H100 80GB HBM3"),
+        ("H200-SXM", "H200"),
+        ("H200 SXM5 141GB", "H200"),
+        ("B200 SXM6", "B200"),
+        ("A30 PCIe", "A30"),
+        ("H100 PCIe", "H100 PCIe, H100 NVL"),
+        ("A100-SXM4-80GB HBM2e", "A100-SXM4-80GB"),
+        ("MI300X OAM HBM3", "AMD Instinct MI300X OAM, AMD Instinct MI300X"),
+        // No such card was ever built.
+        ("B200 PCIe", ""),
+        ("A100 SXM5", ""),
+    ] {
+        assert_eq!(products(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn names_of_lists_of_pci_ids_are_read_by_what_stands_in_brackets() {
+    for (text, expected) in [
+        ("GA100 [A100 PCIe 80GB]", "nvidia-a100-pcie-80gb"),
+        ("GA100 [A100 SXM4 40GB]", "nvidia-a100-sxm4-40gb"),
+        ("GA100GL [A30 PCIe]", "nvidia-a30-pcie"),
+        ("GH100 [H100 SXM5 94GB]", "nvidia-h100-sxm5-94gb"),
+        ("GV100GL [Tesla V100 SXM2 16GB]", "nvidia-v100-sxm2-16gb"),
+        ("TU102GL [Quadro RTX 6000/8000]", "nvidia-rtx6000-24gb"),
+        ("GK210GL [Tesla K80]", "nvidia-k80-12gb"),
+        ("Arcturus GL-XL [Instinct MI100]", "amd-mi100-32gb"),
+        ("Aldebaran/MI200 [Instinct MI210]", "amd-mi210-64gb"),
+        ("Ponte Vecchio XT (2 Tile) [Data Center GPU Max 1550]", "intel-max1550-128gb"),
+    ] {
+        assert_eq!(canonical(text), expected, "{text}");
+    }
+    for text in ["[A100]", "GA100 [", "GA100 [A100 PCIe", "GA100 []"] {
+        assert!(parse_gpu_type(text).is_err(), "{text}");
     }
 }

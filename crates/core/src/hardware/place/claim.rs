@@ -69,10 +69,19 @@ fn memory(domain: &str, threshold_mib: u64) -> String {
     format!("\"memory\" in {all} && {all}.memory.compareTo(quantity({least})) >= 0")
 }
 
+/// What the driver of a vendor calls a product.
+fn names(vendor: Vendor, product: &str) -> Vec<String> {
+    match vendor {
+        Vendor::Nvidia if !product.starts_with("NVIDIA") => vec![format!("NVIDIA {product}"), product.to_owned()],
+        Vendor::Nvidia => vec![product.to_owned()],
+        // As their labels have them.
+        Vendor::Amd => vec![product.replace(' ', "_")],
+        Vendor::Intel => vec![product.replace('_', " ")],
+    }
+}
+
 fn products(vendor: Vendor, words: &VendorWords, products: &[Product]) -> String {
-    let branded =
-        |name: &str| (vendor == Vendor::Nvidia && !name.starts_with("NVIDIA")).then(|| format!("NVIDIA {name}"));
-    let names = products.iter().flat_map(|product| branded(&product.name).into_iter().chain([product.name.clone()]));
+    let names = products.iter().flat_map(|product| names(vendor, &product.name));
     let names: std::collections::BTreeSet<String> = names.map(|name| quoted(&name)).collect();
     let names: Vec<String> = names.into_iter().collect();
     attribute(words.device_class.as_str(), words.product_attribute.as_str(), &format!("in [{}]", names.join(", ")))

@@ -29,7 +29,6 @@ fn amounts(pairs: &[(&str, &str)]) -> ResourceVector {
 fn vendors() -> BTreeMap<Vendor, VendorWords> {
     let nvidia = VendorWords {
         resource: "nvidia.com/gpu".parse().ok(),
-        present: key("nvidia.com/gpu.present"),
         product: key("nvidia.com/gpu.product"),
         runtime_class: None,
         device_class: class("gpu.nvidia.com"),
@@ -37,21 +36,20 @@ fn vendors() -> BTreeMap<Vendor, VendorWords> {
         product_attribute: attribute("productName"),
         whole_type: "gpu".parse().ok(),
     };
+    // Attributes of devices: AMD's driver 1.0.0 (docs/driver-attributes.md), Intel's drivers of 2026 (pkg/gpu/device/models.go).
     let amd = VendorWords {
         resource: "amd.com/gpu".parse().ok(),
-        present: key("feature.node.kubernetes.io/amd-gpu"),
         product: key("amd.com/gpu.product-name"),
         device_class: class("gpu.amd.com"),
         product_attribute: attribute("productName"),
-        whole_type: "full".parse().ok(),
+        whole_type: "amdgpu".parse().ok(),
         ..VendorWords::default()
     };
     let intel = VendorWords {
         resource: "gpu.intel.com/i915".parse().ok(),
-        present: key("intel.feature.node.kubernetes.io/gpu"),
         product: key("gpu.intel.com/product"),
         device_class: class("gpu.intel.com"),
-        product_attribute: attribute("productName"),
+        product_attribute: attribute("model"),
         ..VendorWords::default()
     };
     BTreeMap::from([(Vendor::Nvidia, nvidia), (Vendor::Amd, amd), (Vendor::Intel, intel)])
@@ -135,7 +133,6 @@ fn node_types() -> BTreeMap<String, NodeType> {
         ("gpu_k80", 12, false),
         ("gpu_m40", 12, false),
         ("gpu_mi100", 32, false),
-        ("compute_gigaio", 80, false),
     ];
     let row = |(name, gib, nvlink): (&str, u32, bool)| {
         (name.to_owned(), NodeType { gpu_memory_gib: Some(gib), nvlink, ..NodeType::default() })
@@ -253,14 +250,14 @@ mod tests {
         let of = |value: serde_json::Result<String>| value.unwrap();
         let vendors: Vec<String> = tables().vendors.values().map(|words| of(serde_json::to_string(words))).collect();
         insta::assert_snapshot!(vendors.join("\n"), @r#"
-        {"resource":"nvidia.com/gpu","present":"nvidia.com/gpu.present","product":"nvidia.com/gpu.product","runtimeClass":null,"deviceClass":"gpu.nvidia.com","sliceClass":"mig.nvidia.com","productAttribute":"productName","wholeType":"gpu"}
-        {"resource":"amd.com/gpu","present":"feature.node.kubernetes.io/amd-gpu","product":"amd.com/gpu.product-name","runtimeClass":null,"deviceClass":"gpu.amd.com","sliceClass":null,"productAttribute":"productName","wholeType":"full"}
-        {"resource":"gpu.intel.com/i915","present":"intel.feature.node.kubernetes.io/gpu","product":"gpu.intel.com/product","runtimeClass":null,"deviceClass":"gpu.intel.com","sliceClass":null,"productAttribute":"productName","wholeType":null}
+        {"resource":"nvidia.com/gpu","product":"nvidia.com/gpu.product","runtimeClass":null,"deviceClass":"gpu.nvidia.com","sliceClass":"mig.nvidia.com","productAttribute":"productName","wholeType":"gpu"}
+        {"resource":"amd.com/gpu","product":"amd.com/gpu.product-name","runtimeClass":null,"deviceClass":"gpu.amd.com","sliceClass":null,"productAttribute":"productName","wholeType":"amdgpu"}
+        {"resource":"gpu.intel.com/i915","product":"gpu.intel.com/product","runtimeClass":null,"deviceClass":"gpu.intel.com","sliceClass":null,"productAttribute":"model","wholeType":null}
         "#);
         insta::assert_snapshot!(of(serde_json::to_string(&tables().confidential)), @r#"{"maxDevices":1,"ready":"nvidia.com/cc.ready.state","resource":"nvidia.com/pgpu","resourceByModel":{},"overhead":{"cpu":"1","memory":"96Gi"}}"#);
         insta::assert_snapshot!(of(serde_json::to_string(&tables().docker)), @r#"{"cdi":false,"runtimes":{"tdx":"io.containerd.kata-qemu-tdx.v2","sev-snp":"io.containerd.kata-qemu-snp.v2","se":"io.containerd.kata-qemu-se.v2"},"sgxProvision":false}"#);
         let Families { gpu, tee, mig_strategy } = tables().families;
         insta::assert_snapshot!(format!("{gpu:?} {tee:?} {mig_strategy}"), @"{Native} {Rule, Nfd} mixed");
-        assert_eq!((tables().default_vendor, tables().node_types.len()), (Vendor::Nvidia, 11));
+        assert_eq!((tables().default_vendor, tables().node_types.len()), (Vendor::Nvidia, 10));
     }
 }

@@ -33,7 +33,6 @@ fn s1_3_a_file_is_laid_over_entry_by_entry() {
     .unwrap();
     assert_eq!(tables.catalogue.parse("b300").unwrap().to_string(), "nvidia-b300-288gb");
     assert_eq!(tables.vendors[&Vendor::Nvidia].runtime_class.as_ref().unwrap().as_str(), "nvidia");
-    assert_eq!(tables.vendors[&Vendor::Nvidia].present.as_str(), "nvidia.com/gpu.present");
     assert_eq!(tables.vendors[&Vendor::Intel].resource.as_ref().unwrap().as_str(), "gpu.intel.com/xe");
     assert_eq!((tables.families.gpu.len(), tables.confidential.max_devices, tables.docker.cdi), (2, 8, true));
     assert_eq!(tables.tees[&TeeKind::Sev].narrowed_to, None);
@@ -46,7 +45,7 @@ fn s1_3_a_file_is_laid_over_entry_by_entry() {
 fn s1_3_unknown_keys_and_illegal_names_are_refused() {
     let error = |file| overlaid(file).unwrap_err().to_string();
     insta::assert_snapshot!(error(json!({"gpus": {}})), @"unknown field `gpus`, expected one of `gpu`, `tee`, `confidentialGpu`, `docker`, `openstack`, `defaults`");
-    insta::assert_snapshot!(error(json!({"gpu": {"vendors": {"nvidia": {"present": "a/b/c"}}}})), @"label key `a/b/c` is not valid: it has more than one `/`; use `name` or `prefix/name`");
+    insta::assert_snapshot!(error(json!({"gpu": {"vendors": {"nvidia": {"product": "a/b/c"}}}})), @"label key `a/b/c` is not valid: it has more than one `/`; use `name` or `prefix/name`");
     insta::assert_snapshot!(error(json!({"tee": {"kinds": {"tdx": {"runtimeClass": "Kata_TDX"}}}})), @"class name `Kata_TDX` is not valid: character 'K' at position 1 is not allowed; use lower case letters, digits, `-` and `.`");
     insta::assert_snapshot!(error(json!({"tee": {"kinds": {"sgx": {"resources": {"sgx": "many"}}}}})), @"quantity `many` has no digits; write a number with an optional suffix, for example `500m` or `1.5Gi`");
     insta::assert_snapshot!(error(json!({"gpu": {"migStrategy": "none"}})), @"unknown MIG strategy `none`, allowed are mixed, single (case counts)");

@@ -80,8 +80,6 @@ rows! {
     pub struct VendorWords, VendorFile {
         /// The extended resource of whole devices.
         pub resource: Option<ResourceName>,
-        /// The label that is `true` where there are devices.
-        pub present: KeyName,
         /// The label with the product's name.
         pub product: KeyName,
         /// A runtime class for containers with devices; none by default.

@@ -47,7 +47,7 @@ fn h6_what_cannot_be_translated_is_refused_with_what_to_do() {
         );
         said(&answer)
     };
-    insta::assert_snapshot!(refused(&json!({"hardwareRequirements": {"gpuType": "nvidia-a1000"}})), @"422 spec: unknown GPU model `a1000`, did you mean a100, h100, a10?; use a known model, for example `h100`, `a100`, `l4`, `t4`, `mi300x` [InvalidSpec]");
+    insta::assert_snapshot!(refused(&json!({"hardwareRequirements": {"gpuType": "nvidia-a1000"}})), @"422 spec: unknown GPU model `a1000`, did you mean a100, h100, a800?; use a known model, for example `h100`, `a100`, `l4`, `t4`, `mi300x` [InvalidSpec]");
     insta::assert_snapshot!(refused(&json!({"hardwareRequirements": {"gpuType": "amd-mi300x", "gpuCount": 1}, "resources": {"limits": {"nvidia.com/gpu": "1"}}})), @"422 spec: resource nvidia.com/gpu is asked for, but the hardware asks for amd.com/gpu; remove the resource, hardwareRequirements asks for it [Conflict]");
     insta::assert_snapshot!(refused(&json!({"hardwareRequirements": {"teeType": "cca", "teeRequired": true}})), @"422 spec: cca cannot be had on kubernetes; drop the need, or run on another substrate: kubernetes, openstack, docker or fleet [InvalidSpec]");
     insta::assert_snapshot!(refused(&json!({"scheduling": {"nodeSelector": {"kubernetes.io/arch": "arm64"}}, "hardwareRequirements": {"teeType": "sgx", "teeRequired": true, "cpuArch": "amd64"}})), @"422 spec: label kubernetes.io/arch is asked to be arm64, but the hardware asks for amd64; remove the selector, or make it one of the values the hardware asks for [Conflict]");

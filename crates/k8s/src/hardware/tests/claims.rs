@@ -28,8 +28,8 @@ fn s1_4_every_need_is_one_guarded_condition() {
     insta::assert_snapshot!(template(json!({"gpuType": "h100-nvlink", "gpuCount": 4})), @r#"{"deviceClassName":"gpu.nvidia.com","allocationMode":"ExactCount","count":4,"selectors":[{"cel":{"expression":"\"type\" in device.attributes[\"gpu.nvidia.com\"] && device.attributes[\"gpu.nvidia.com\"].type == \"gpu\""}},{"cel":{"expression":"\"productName\" in device.attributes[\"gpu.nvidia.com\"] && device.attributes[\"gpu.nvidia.com\"].productName in [\"H100 80GB HBM3\", \"NVIDIA H100 80GB HBM3\"]"}}]}"#);
     insta::assert_snapshot!(template(json!({"gpuMemoryGiB": 24})), @r#"{"deviceClassName":"gpu.nvidia.com","allocationMode":"ExactCount","count":1,"selectors":[{"cel":{"expression":"\"type\" in device.attributes[\"gpu.nvidia.com\"] && device.attributes[\"gpu.nvidia.com\"].type == \"gpu\""}},{"cel":{"expression":"\"memory\" in device.capacity[\"gpu.nvidia.com\"] && device.capacity[\"gpu.nvidia.com\"].memory.compareTo(quantity(\"22119Mi\")) >= 0"}}]}"#);
     insta::assert_snapshot!(template(json!({"gpuType": "mig-1g.5gb", "gpuCount": 2})), @r#"{"deviceClassName":"mig.nvidia.com","allocationMode":"ExactCount","count":2,"selectors":[{"cel":{"expression":"\"profile\" in device.attributes[\"gpu.nvidia.com\"] && device.attributes[\"gpu.nvidia.com\"].profile == \"1g.5gb\""}}]}"#);
-    insta::assert_snapshot!(template(json!({"gpuType": "amd-mi300x"})), @r#"{"deviceClassName":"gpu.amd.com","allocationMode":"ExactCount","count":1,"selectors":[{"cel":{"expression":"\"type\" in device.attributes[\"gpu.amd.com\"] && device.attributes[\"gpu.amd.com\"].type == \"full\""}},{"cel":{"expression":"\"productName\" in device.attributes[\"gpu.amd.com\"] && device.attributes[\"gpu.amd.com\"].productName in [\"AMD Instinct MI300X OAM\", \"AMD Instinct MI300X\"]"}}]}"#);
-    insta::assert_snapshot!(template(json!({"gpuType": "intel", "gpuMemoryGiB": 48})), @r#"{"deviceClassName":"gpu.intel.com","allocationMode":"ExactCount","count":1,"selectors":[{"cel":{"expression":"\"productName\" in device.attributes[\"gpu.intel.com\"] && device.attributes[\"gpu.intel.com\"].productName in [\"Max_1100\", \"Max_1550\"]"}}]}"#);
+    insta::assert_snapshot!(template(json!({"gpuType": "amd-mi300x"})), @r#"{"deviceClassName":"gpu.amd.com","allocationMode":"ExactCount","count":1,"selectors":[{"cel":{"expression":"\"type\" in device.attributes[\"gpu.amd.com\"] && device.attributes[\"gpu.amd.com\"].type == \"amdgpu\""}},{"cel":{"expression":"\"productName\" in device.attributes[\"gpu.amd.com\"] && device.attributes[\"gpu.amd.com\"].productName in [\"AMD_Instinct_MI300X\", \"AMD_Instinct_MI300X_OAM\"]"}}]}"#);
+    insta::assert_snapshot!(template(json!({"gpuType": "intel", "gpuMemoryGiB": 48})), @r#"{"deviceClassName":"gpu.intel.com","allocationMode":"ExactCount","count":1,"selectors":[{"cel":{"expression":"\"model\" in device.attributes[\"gpu.intel.com\"] && device.attributes[\"gpu.intel.com\"].model in [\"Max 1100\", \"Max 1550\"]"}}]}"#);
 }
 
 #[test]
@@ -67,4 +67,29 @@ fn s1_4_auto_claims_only_where_all_is_there_and_nothing_is_advertised() {
     assert_eq!(choose(&DeviceFacts { classes: None, ..facts.clone() }, 0), Allocation::DevicePlugin);
     assert_eq!(choose(&DeviceFacts { drivers: Default::default(), ..facts.clone() }, 0), Allocation::DevicePlugin);
     assert_eq!((facts.version(), DeviceFacts::default().version()), (Some("v1"), None));
+}
+
+/// Slices as the drivers of AMD (1.0.0) and Intel (2026) publish them.
+#[test]
+fn devices_of_amd_and_intel_are_read_and_asked_for_as_their_drivers_name_them() {
+    let catalogue = tables(json!({})).catalogue;
+    let read = |driver: &str, devices: Value| {
+        let slice = json!({"spec": {"nodeName": "n", "driver": driver, "devices": devices}});
+        crate::hardware::slices(&slice, &catalogue).unwrap().1
+    };
+    let amd = |name: &str, kind: &str| {
+        json!({"name": name, "attributes": {"type": {"string": kind}, "productName": {"string": "AMD_Instinct_MI300X_OAM"}},
+            "capacity": {"memory": {"value": "196592Mi"}}})
+    };
+    let found = read("gpu.amd.com", json!([amd("gpu-0-128", "amdgpu"), amd("gpu-1-129", "amdgpu-partition")]));
+    assert_eq!(found.len(), 1, "a partition is no whole device");
+    assert_eq!((found[0].model.as_ref().unwrap().as_str(), found[0].memory_gib), ("mi300x", Some(192)));
+    let asked = template(json!({"gpuType": "amd-mi300x"}));
+    assert!(asked.contains(r#"type == \"amdgpu\""#) && asked.contains(r#"\"AMD_Instinct_MI300X_OAM\""#), "{asked}");
+    let flex = json!([{"name": "0000-00-02-0-0x56c0", "attributes": {
+        "model": {"string": "Flex 170"}, "family": {"string": "Data Center Flex"}}, "capacity": {"memory": {"value": "14248Mi"}}}]);
+    let found = read("gpu.intel.com", flex);
+    assert_eq!((found[0].model.as_ref().unwrap().as_str(), found[0].memory_gib), ("flex170", Some(16)));
+    let asked = template(json!({"gpuType": "intel-flex-170"}));
+    assert!(asked.contains(r#".model in [\"Flex 170\"]"#), "{asked}");
 }

@@ -27,7 +27,7 @@ fn s1_2_generated_clauses_hold_in_every_term() {
         {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b", "a"]}]},
         {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]},
     ]));
-    insta::assert_snapshot!(of(user, json!({"gpuType": "t4"})).unwrap(), @r#"{"containers":[{"name":"sidecar"},{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"affinity":{"podAntiAffinity":{"x":1},"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"zone","operator":"In","values":["b","a"]}]},{"matchFields":[{"key":"metadata.name","operator":"In","values":["n1"]}]}]}}},"nodeSelector":{"nvidia.com/gpu.present":"true","nvidia.com/gpu.product":"Tesla-T4"},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
+    insta::assert_snapshot!(of(user, json!({"gpuType": "t4"})).unwrap(), @r#"{"containers":[{"name":"sidecar"},{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"affinity":{"podAntiAffinity":{"x":1},"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"zone","operator":"In","values":["b","a"]}]},{"matchFields":[{"key":"metadata.name","operator":"In","values":["n1"]}]}]}}},"nodeSelector":{"nvidia.com/gpu.product":"Tesla-T4"},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn s1_2_alternatives_multiply_the_terms() {
 #[test]
 fn s1_2_an_empty_term_is_dropped_and_never_filled() {
     let zone = json!({"matchExpressions": [{"key": "zone", "operator": "Exists"}]});
-    insta::assert_snapshot!(of(terms(json!([{}, zone])), json!({"gpuType": "t4"})).unwrap(), @r#"{"containers":[{"name":"sidecar"},{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"affinity":{"podAntiAffinity":{"x":1},"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"zone","operator":"Exists"}]}]}}},"nodeSelector":{"nvidia.com/gpu.present":"true","nvidia.com/gpu.product":"Tesla-T4"},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
+    insta::assert_snapshot!(of(terms(json!([{}, zone])), json!({"gpuType": "t4"})).unwrap(), @r#"{"containers":[{"name":"sidecar"},{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"affinity":{"podAntiAffinity":{"x":1},"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"zone","operator":"Exists"}]}]}}},"nodeSelector":{"nvidia.com/gpu.product":"Tesla-T4"},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
     insta::assert_snapshot!(of(terms(json!([{}])), json!({"gpuType": "t4"})).unwrap_err(), @"the node affinity and the hardware contradict each other in every term");
 }
 
@@ -52,7 +52,7 @@ fn s1_2_what_is_not_concerned_stays_word_for_word() {
         "priorityClassName": "high",
         "hostAliases": [{"ip": "10.0.0.1"}],
     });
-    insta::assert_snapshot!(of(user.clone(), json!({"gpuCount": 1})).unwrap(), @r#"{"containers":[{"name":"sidecar"},{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"tolerations":[{"key":"busy","operator":"Exists","tolerationSeconds":7},{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}],"nodeSelector":{"nvidia.com/gpu.present":"true","zone":"a"},"affinity":{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":3,"preference":{"matchExpressions":[{"key":"disk","operator":"In","values":["z","a"]}]}}]}},"priorityClassName":"high","hostAliases":[{"ip":"10.0.0.1"}]}"#);
+    insta::assert_snapshot!(of(user.clone(), json!({"gpuCount": 1})).unwrap(), @r#"{"containers":[{"name":"sidecar"},{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"tolerations":[{"key":"busy","operator":"Exists","tolerationSeconds":7},{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}],"nodeSelector":{"zone":"a"},"affinity":{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":3,"preference":{"matchExpressions":[{"key":"disk","operator":"In","values":["z","a"]}]}}]}},"priorityClassName":"high","hostAliases":[{"ip":"10.0.0.1"}]}"#);
     let mut alone = user.clone();
     alone["containers"] = json!([{"name": "sidecar"}, {"name": "performer"}]);
     let untouched: Value = serde_json::from_str(&of(user, json!({})).unwrap()).unwrap();
@@ -79,7 +79,7 @@ fn s1_2_contradictions_name_both_sides() {
 #[test]
 fn s1_2_a_value_of_the_generated_set_is_kept_beside_it() {
     let user = json!({"nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB"}});
-    insta::assert_snapshot!(of(user, json!({"gpuType": "a100-40gb"})).unwrap(), @r#"{"containers":[{"name":"sidecar"},{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"nodeSelector":{"nvidia.com/gpu.present":"true","nvidia.com/gpu.product":"NVIDIA-A100-SXM4-40GB"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.product","operator":"In","values":["A100-80GB-PCIe","A100-PCIE-40GB","A100-SXM4-40GB","A100-SXM4-80GB","NVIDIA-A100-80GB-PCIe","NVIDIA-A100-PCIE-40GB","NVIDIA-A100-SXM4-40GB","NVIDIA-A100-SXM4-80GB"]}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
+    insta::assert_snapshot!(of(user, json!({"gpuType": "a100-40gb"})).unwrap(), @r#"{"containers":[{"name":"sidecar"},{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"nodeSelector":{"nvidia.com/gpu.product":"NVIDIA-A100-SXM4-40GB"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.product","operator":"In","values":["A100-80GB-PCIe","A100-PCIE-40GB","A100-SXM4-40GB","A100-SXM4-80GB","NVIDIA-A100-80GB-PCIe","NVIDIA-A100-PCIE-40GB","NVIDIA-A100-SXM4-40GB","NVIDIA-A100-SXM4-80GB"]}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn s1_2_of_resources_the_larger_counts() {
     let user = json!({"containers": [{"name": "performer", "resources": {
         "requests": {"cpu": "250m", "nvidia.com/gpu": 4}, "limits": {"memory": "1Gi", "example.com/fpga": "1"},
     }}]});
-    insta::assert_snapshot!(of(user, json!({"gpuCount": 2})).unwrap(), @r#"{"containers":[{"name":"performer","resources":{"requests":{"cpu":"250m","nvidia.com/gpu":4,"example.com/fpga":"1","memory":"1Gi"},"limits":{"memory":"1Gi","example.com/fpga":"1","nvidia.com/gpu":"4"}}}],"nodeSelector":{"nvidia.com/gpu.present":"true"},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
+    insta::assert_snapshot!(of(user, json!({"gpuCount": 2})).unwrap(), @r#"{"containers":[{"name":"performer","resources":{"requests":{"cpu":"250m","nvidia.com/gpu":4,"example.com/fpga":"1","memory":"1Gi"},"limits":{"memory":"1Gi","example.com/fpga":"1","nvidia.com/gpu":"4"}}}],"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::value::{item, texts, word};
 
 /// Another operator takes over, with other tables and flags.
 fn updated(bed: &mut Bed) {
-    let tables = "gpu:\n  migStrategy: single\n  vendors:\n    nvidia:\n      present: example.org/gpu\n";
+    let tables = "gpu:\n  migStrategy: single\n  vendors:\n    nvidia:\n      resource: example.org/gpu\n";
     let mut config = Config::with_tables(overlaid(tables).unwrap());
     config.security = SecurityProfile::Baseline;
     config.cluster_domain = "example.org".to_owned();
@@ -43,7 +43,7 @@ fn s5_1_neither_tables_nor_flags_of_the_operator_restart_a_performer() {
     bed.settle();
     let next =
         bed.server.list(Kind::Pod).into_iter().find(|pod| pod["metadata"]["labels"][INCARNATION] == "2").unwrap();
-    assert_eq!(next["spec"]["nodeSelector"], json!({"example.org/gpu": "true"}));
+    assert_eq!(next["spec"]["containers"][0]["resources"]["limits"]["example.org/gpu"], "1");
     assert_eq!(next["spec"]["securityContext"], json!({"seccompProfile": {"type": "RuntimeDefault"}}));
 }
 

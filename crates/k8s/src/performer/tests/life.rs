@@ -172,7 +172,7 @@ fn s5_2_a_node_that_appears_lets_a_waiting_pod_start() {
     bed.show(Kind::Node, host("small", json!({}), json!({})));
     bed.submit("avs", super::gpu("well"));
     bed.rest();
-    assert_eq!(bed.condition("avs", "HardwareAvailable"), "False/NoMatchingLabels");
+    assert_eq!(bed.condition("avs", "HardwareAvailable"), "False/InsufficientAllocatable");
     assert_eq!((place(&bed).as_str(), pods(&bed).len()), ("Creating/HardwareValidation False/AsExpected", 1));
     bed.wait(11);
     assert_eq!(place(&bed), "Failed/Failed True/HardwareUnavailable");

@@ -51,7 +51,7 @@ fn beginnings(said: &mut Said) {
     said.hear(&full);
     said.hear(&after(5, &[], gpus(1)));
     said.hear(&after(5, &[plain()], asks(json!({"hardwareRequirements": {"gpuType": "no-such-device"}}))));
-    let contradicts = json!({"hardwareRequirements": {"gpuType": "nvidia"}, "scheduling": {"nodeSelector": {"nvidia.com/gpu.present": "false"}}});
+    let contradicts = json!({"hardwareRequirements": {"gpuType": "t4"}, "scheduling": {"nodeSelector": {"nvidia.com/gpu.product": "another"}}});
     said.hear(&after(5, &[plain()], asks(contradicts)));
     let mut none = bed();
     none.list(Kind::RuntimeClass);

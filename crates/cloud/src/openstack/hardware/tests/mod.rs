@@ -104,7 +104,7 @@ fn s1_5_each_type_says_what_its_documents_leave_out() {
         ("gpu_k80", "NVIDIA", "nvidia Some(12) false"),
         ("gpu_m40", "NVIDIA", "nvidia Some(12) false"),
         ("gpu_mi100", "AMD", "amd Some(32) false"),
-        ("compute_gigaio", "NVIDIA", "nvidia Some(80) false"),
+        ("compute_gigaio", "NVIDIA", "nvidia None false"),
         ("compute_of_no_row", "NVIDIA", "nvidia None false"),
     ] {
         let mut silent = json!({"gpu": true, "gpu_count": 1, "gpu_vendor": vendor});
@@ -121,6 +121,9 @@ fn s1_5_each_type_says_what_its_documents_leave_out() {
     let named = |model: &str| told("gpu_k80", json!({"gpu": "True", "gpu_count": "2", "gpu_model": model}));
     assert_eq!(named("Tesla K80"), "nvidia Some(12) false, nvidia Some(12) false");
     assert_eq!(named("Tesla M40 24GB"), "nvidia Some(24) false, nvidia Some(24) false");
+    // What the document names is not what hosts of this type have as a rule.
+    assert_eq!(named("GA100GL [A30 PCIe]"), "nvidia Some(24) false, nvidia Some(24) false");
+    assert_eq!(named("GA100 [A100 PCIe]"), "nvidia Some(40) false, nvidia Some(40) false");
     // Nobody says who makes it.
     assert_eq!(named("voodoo"), "");
 }
