@@ -12,6 +12,8 @@ use crate::value::{canonical, word};
 const KEYS: [&str; 7] = ["name", "key", "containerPort", "port", "mountPath", "uid", "topologyKey"];
 /// Members that hold amounts.
 const AMOUNTS: [&str; 2] = ["requests", "limits"];
+/// Members that the API takes as one value: what others add to them changes what they mean.
+const WHOLE: [&str; 2] = ["selector", "matchLabels"];
 
 /// A rendered child with the hash of what was rendered, by which fields that are not rendered any more are missed.
 #[must_use]
@@ -38,6 +40,7 @@ fn covered(live: &Value, wanted: &Value, place: &str) -> bool {
     match (live, wanted) {
         (Value::Object(live), Value::Object(wanted)) => wanted.iter().all(|(name, wanted)| match live.get(name) {
             Some(live) if AMOUNTS.contains(&place) => same_amount(live, wanted),
+            Some(live) if WHOLE.contains(&name.as_str()) && is_flat(wanted) => live == wanted,
             Some(live) => covered(live, wanted, name),
             // The API leaves out what is empty.
             None => is_empty(wanted),
@@ -58,6 +61,11 @@ fn lists(live: &[Value], wanted: &[Value], place: &str) -> bool {
             live.len() == wanted.len() && live.iter().zip(wanted).all(|(live, wanted)| covered(live, wanted, place))
         }
     }
+}
+
+/// Whether an object has texts alone.
+fn is_flat(value: &Value) -> bool {
+    value.as_object().is_some_and(|members| members.values().all(Value::is_string))
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -116,6 +124,11 @@ mod tests {
         assert!(changed("/spec/template/spec/containers/0/resources/requests/cpu", json!("2")));
         assert!(changed("/spec/template/spec/args", json!(["a"])));
         assert!(changed("/metadata/labels", json!({})));
+        // A selector that asks for more selects less.
+        let service = marked(json!({"spec": {"selector": {"app": "x"}}}));
+        let mut narrowed = service.clone();
+        narrowed["spec"]["selector"]["team"] = json!("theirs");
+        assert!(differs(&narrowed, &service));
         // A field that is rendered no more is told by the hash alone.
         let mut less = deployment();
         less["spec"]["template"]["spec"].as_object_mut().unwrap().remove("args");

@@ -83,9 +83,24 @@ pub(super) fn decide(facts: &Facts<'_>) -> Decision {
     decision
 }
 
-/// R2: a pod without number is the first.
+/// R2: a pod without number is the one of its name, else the first. One that lost the label that its Service selects gets it back.
 fn label(facts: &Facts<'_>, decision: &mut Decision) -> bool {
+    let performer = names::label_value(&facts.obs.meta.name);
+    let own =
+        |owned: &&Owned<'_>| texts(owned.pod.object, "/metadata/labels").get(super::PERFORMER) != Some(&performer);
+    for owned in facts.pods.iter().filter(|owned| owned.pod.is_live()).filter(own) {
+        decision.actions.push(Effect::PatchMeta {
+            key: ObjectKey { kind: Kind::Pod, name: owned.pod.name.clone() },
+            metadata: json!({
+                "resourceVersion": text(owned.pod.object, "/metadata/resourceVersion"),
+                "labels": {"app": "hourglass-performer", super::PERFORMER: performer},
+            }),
+        });
+    }
     for pod in facts.unlabelled.iter().filter(|pod| pod.is_live()) {
+        let meta = &facts.obs.meta;
+        let serving = facts.known.incarnation.max(1);
+        let number = if pod.name == names::incarnation(&meta.name, &meta.uid, serving) { serving } else { 1 };
         let asked = facts.asked.as_ref().ok().filter(|asked| asked.spec.image == image(pod.object));
         let hash = asked.map_or(UNKNOWN, |asked| asked.hash.as_str());
         decision.actions.push(Effect::PatchMeta {
@@ -95,8 +110,8 @@ fn label(facts: &Facts<'_>, decision: &mut Decision) -> bool {
                 "labels": {
                     // Pods are watched by it.
                     "app": "hourglass-performer",
-                    INCARNATION: "1",
-                    super::PERFORMER: names::label_value(&facts.obs.meta.name),
+                    INCARNATION: number.to_string(),
+                    super::PERFORMER: performer,
                 },
                 "annotations": {SPEC_HASH: hash},
             }),

@@ -60,6 +60,8 @@ pub(super) async fn observe<A: Api>(look: Look<'_, A>) -> Result<Option<Observat
     let mut pods = list(api, Kind::Pod, place, &labels).await?;
     let service = names::service(CONTAINER, &meta.name);
     let mut others: BTreeSet<String> = [names::incarnation(&meta.name, &meta.uid, 1)].into();
+    // One that lost its labels is found by its name.
+    others.insert(names::incarnation(&meta.name, &meta.uid, status.incarnation.max(1)));
     others.extend(status.candidate.as_ref().map(|candidate| candidate.pod_name.clone()));
     for name in others {
         add(api, &mut pods, place, &name).await?;

@@ -285,6 +285,9 @@ fn merge(value: &mut Value, patch: &Value) {
     for (name, member) in members {
         if member.is_null() {
             value.as_object_mut().unwrap().remove(name);
+        } else if name == "selector" {
+            // One value, whatever it holds.
+            value[name.as_str()] = member.clone();
         } else {
             merge(&mut value[name.as_str()], member);
         }

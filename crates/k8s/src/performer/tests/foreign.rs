@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Bed, bed, place, pods, running, serves, spec};
+use super::super::PERFORMER;
+use super::{Bed, INCARNATION, another, bed, place, pods, running, serves, spec};
 use crate::api::Kind;
 use crate::hourglass::tests::host;
 use crate::value::text;
@@ -96,4 +97,37 @@ fn s3_1_a_foreign_service_beside_what_serves_ends_nothing_and_outlives_the_perfo
     bed.wait(60);
     assert!(bed.server.list(Kind::Performer).is_empty() && pods(&bed).is_empty());
     assert_eq!(bed.server.get(Kind::Service, "performer-avs"), Some(theirs));
+}
+
+/// Whether the Service selects the pod of a number and nothing else is asked of it.
+fn is_reached(bed: &Bed, number: &str) -> bool {
+    let service = bed.server.list(Kind::Service).remove(0);
+    let selector = service["spec"]["selector"].as_object().unwrap().clone();
+    let pods = bed.server.list(Kind::Pod);
+    let selected = |pod: &&Value| selector.iter().all(|(key, value)| &pod["metadata"]["labels"][key] == value);
+    let mut reached = pods.iter().filter(selected);
+    reached.next().is_some_and(|pod| pod["metadata"]["labels"][INCARNATION] == number)
+}
+
+#[test]
+fn what_the_service_selects_and_the_labels_by_which_it_does_are_put_back() {
+    let mut bed = running(spec("well"));
+    another(&bed, "well:2", json!({}));
+    bed.wait(400);
+    assert!(is_reached(&bed, "2"), "{:?}", pods(&bed));
+    bed.server.edit(Kind::Service, "performer-avs", |service| service["spec"]["selector"]["team"] = json!("x"));
+    assert!(!is_reached(&bed, "2"));
+    bed.settle();
+    assert!(is_reached(&bed, "2"), "{:?}", bed.server.list(Kind::Service));
+    let [serving] = <[String; 1]>::try_from(pods(&bed)).unwrap();
+    for label in [PERFORMER, INCARNATION] {
+        bed.server.edit(Kind::Pod, &serving, |pod| {
+            pod["metadata"]["labels"].as_object_mut().unwrap().remove(label).unwrap();
+        });
+        assert!(!is_reached(&bed, "2"), "{label}");
+        bed.settle();
+        assert!(is_reached(&bed, "2"), "{label}: {:?}", bed.server.list(Kind::Pod));
+    }
+    assert_eq!(place(&bed), "Running/Running False/AsExpected");
+    bed.writes_nothing_more();
 }
