@@ -2,6 +2,8 @@
 
 mod advice;
 #[cfg(feature = "testing")]
+mod again;
+#[cfg(feature = "testing")]
 mod agree;
 mod bench;
 mod catalog;

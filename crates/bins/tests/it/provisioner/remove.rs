@@ -6,7 +6,7 @@ use std::time::Duration;
 use orlop_cloud::testing::openstack::Fault;
 
 use super::cloud::{QUICK, Site};
-use crate::fleet::programs::until;
+use crate::ongoing::until;
 
 #[test]
 fn s7_what_nobody_knows_is_listed_and_removed() {

@@ -126,6 +126,15 @@ impl Job<'_> {
             }
             self.at_next(&steps, &begun, &mut trip, &mut survey, run).await
         };
+        if came.as_ref().is_ok_and(|tried| tried.is_past) {
+            if trip.goes_on(&came, pace.deadline) {
+                trip.leave(came, run);
+            } else {
+                self.boarding.check()?;
+                trip.way = Way::new(sites.clone(), self.args.window.max_attempts);
+            }
+            came = self.at_next(&steps, &begun, &mut trip, &mut survey, run).await;
+        }
         while trip.goes_on(&came, pace.deadline) {
             trip.leave(came, run);
             came = self.at_next(&steps, &begun, &mut trip, &mut survey, run).await;
