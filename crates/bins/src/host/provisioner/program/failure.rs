@@ -76,6 +76,11 @@ impl Failure {
         failure
     }
 
+    /// Whether the site cannot be reached, so that another one may do.
+    pub(super) fn is_away(&self) -> bool {
+        self.exit == Exit::Unreachable && self.code == "unavailable"
+    }
+
     pub(super) fn hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
         self.hint = Some(hint.into());
         self

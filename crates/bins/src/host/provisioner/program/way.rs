@@ -68,6 +68,13 @@ impl Way {
         self.at = self.sites.iter().position(|one| one == site).unwrap_or(self.sites.len());
     }
 
+    /// Goes to the next site without an attempt at the present one, which cannot be reached; whether there is one.
+    pub(super) fn pass(&mut self) -> bool {
+        let has_next = !self.left().is_empty();
+        self.at += usize::from(has_next);
+        has_next
+    }
+
     /// Goes to where a run before came to.
     pub(super) fn take_up(&mut self, record: &Record) {
         self.go_to(&record.at);
