@@ -14,6 +14,8 @@ mod deploy;
 #[cfg(all(feature = "testing", feature = "fleet", feature = "run"))]
 mod join;
 #[cfg(feature = "testing")]
+mod log;
+#[cfg(feature = "testing")]
 mod machines;
 #[cfg(feature = "testing")]
 mod openstack;

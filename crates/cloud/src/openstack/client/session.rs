@@ -16,6 +16,7 @@ use crate::openstack::classify::{Answer, Meaning, Service, classify, message};
 use crate::openstack::credentials::{Credentials, Method};
 use crate::openstack::port::{Account, Answered, Clock, CloudError, Reached};
 use crate::openstack::wire::{Lost, Request, Response, Sent, Token, Transport};
+use crate::scrub::scrubbed;
 
 /// Times that something is asked again after the first.
 const REPEATS: u32 = 5;
@@ -293,7 +294,7 @@ impl Session {
             return Ok(serde_json::from_str(&response.body).unwrap_or(Value::Null));
         }
         let is_success = (200..300).contains(&response.status);
-        let words = if is_success { "the answer is not JSON".to_owned() } else { message(&response.body) };
+        let words = if is_success { "the answer is not JSON".to_owned() } else { scrubbed(&message(&response.body)) };
         let reached = if is_success { Reached::Lost } else { Reached::Answered };
         let mut error = error(meaning, reached, Some(response.status), words);
         error.request_id = response.request_id;

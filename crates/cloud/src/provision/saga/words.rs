@@ -9,6 +9,7 @@ use crate::openstack::port::{Account, CloudError, Network};
 use crate::provision::journal::Kind;
 use crate::provision::mark::DeploymentId;
 use crate::provision::order::Choice;
+use crate::scrub::scrubbed;
 
 fn of(exit: Exit, code: &str, message: String, hint: &str, error: &CloudError) -> Failure {
     Failure { request_id: error.request_id.clone(), ..Failure::new(exit, code, message, hint) }
@@ -145,7 +146,7 @@ pub(super) fn lease_failed(what: &str) -> Failure {
 }
 
 pub(super) fn server_failed(fault: &str) -> Failure {
-    let message = format!("server failed: {fault}; undone");
+    let message = format!("server failed: {}; undone", scrubbed(fault));
     Failure::new(
         Exit::Failed,
         "server_failed",
