@@ -221,7 +221,10 @@ impl Session {
 
     async fn send(&self, sent: &Sent) -> Result<Response, Lost> {
         self.meter.calls.fetch_add(1, Ordering::Relaxed);
-        let response = self.transport.send(sent).await?;
+        let began = self.clock.now();
+        let outcome = self.transport.send(sent).await;
+        self.log(sent, &outcome, began);
+        let response = outcome?;
         if let Some(date) = response.date {
             let call = &sent.request;
             let answer = Answer {
@@ -235,6 +238,20 @@ impl Session {
             self.hear_date(date, response.status == 400 && classify(&answer) == Meaning::Clock);
         }
         Ok(response)
+    }
+
+    /// What was asked and what came of it, for the log: neither headers nor bodies, and of the address only its path. It reads as a
+    /// sentence, since what stands after a colon or an equals sign may be taken for a secret there.
+    fn log(&self, sent: &Sent, outcome: &Result<Response, Lost>, began: Time) {
+        let (service, asked) = (sent.request.service, sent.request.name());
+        let took = self.clock.now().since(began).as_millis();
+        match outcome {
+            Ok(response) => {
+                let id = response.request_id.as_ref().map_or_else(String::new, |id| format!(" as {id}"));
+                tracing::debug!("{service} {asked} answered {} in {took} ms{id}", response.status);
+            }
+            Err(lost) => tracing::debug!("{service} {asked} failed after {took} ms, {lost}"),
+        }
     }
 
     async fn address(&self, ticket: &Ticket, request: &Request) -> Answered<Sent> {
@@ -255,7 +272,7 @@ impl Session {
         let now = self.clock.now();
         let part = fraction(&[&request.path, &repeat.to_string(), &now.millis().to_string()]);
         let wait = backoff.delay(repeat, part).max(error.retry_after.unwrap_or_default());
-        tracing::debug!(%error, ?wait, "asking again");
+        tracing::debug!("{} {} is asked again in {} ms", request.service, request.name(), wait.as_millis());
         self.clock.sleep_until(now.plus(wait)).await;
     }
 
