@@ -34,12 +34,16 @@ impl Saga {
             return self.close();
         }
         self.stop = Some(stop);
-        let message = match stop {
-            Stop::RollBack => "interrupted; rolled back",
-            Stop::Keep => "interrupted; kept as it is",
+        let failure = match stop {
+            Stop::RollBack => {
+                let hint = "nothing of it is left; apply again to begin another one";
+                Failure::new(Exit::Interrupted, "interrupted", "interrupted; rolled back", hint)
+            }
+            Stop::Keep => {
+                let hint = "go on with resume, or remove it with destroy";
+                Failure::new(Exit::Interrupted, "interrupted", "interrupted; kept as it is", hint)
+            }
         };
-        let failure =
-            Failure::new(Exit::Interrupted, "interrupted", message, "go on with resume, or remove it with destroy");
         if self.state == SagaState::RollingBack && stop == Stop::RollBack {
             return self.ask(now);
         }

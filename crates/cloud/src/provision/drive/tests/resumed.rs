@@ -226,3 +226,14 @@ fn s1_who_looks_and_is_stopped_removes_nothing_and_who_extends_says_what_is_uncl
     assert_eq!(failure.message, "interrupted; whether the lease has its new end was not seen");
     world.assert_one_of_each("interrupted");
 }
+
+#[test]
+fn s8_20_after_an_interruption_that_rolled_back_nothing_is_left_to_go_on_with() {
+    for (stop, words) in [(Stop::RollBack, "apply again"), (Stop::Keep, "go on with resume")] {
+        let world = World::new();
+        *world.stage.stop.lock().unwrap() = Some((8, stop));
+        let saga = world.applied();
+        let hint = saga.failure().map(|failure| failure.hint.as_str()).unwrap_or_default();
+        assert!(hint.contains(words) && hint.contains("resume") == (stop == Stop::Keep), "{stop:?}: {hint}");
+    }
+}
