@@ -4,6 +4,22 @@ use std::ops::{Deref, DerefMut};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+/// How long anything may take before a test fails. A worker that lost its server waits for up to a minute before it asks again, and may
+/// ask the one of two that is gone.
+const PATIENCE: Duration = Duration::from_secs(150);
+
+/// Waits for something to come true.
+pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(began.elapsed() < PATIENCE, "{what} does not come");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// A program that goes on beside the test. After a failed assertion nobody waits for it: it ends with this value.
 pub(crate) struct Ongoing(Option<Child>);
 

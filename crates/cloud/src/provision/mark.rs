@@ -12,6 +12,9 @@ use crate::openstack::port::{FloatingIp, SecurityGroup, Server};
 
 const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
+/// What the names of keypairs begin with that are made for a deployment.
+const KEY_FRONT: &str = "orlop-k-";
+
 /// The id of a deployment: ten characters of base32.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -153,7 +156,7 @@ impl<'a> Marks<'a> {
     /// The name of a keypair made for it.
     #[must_use]
     pub fn key_name(&self) -> String {
-        format!("orlop-k-{}", self.id)
+        format!("{KEY_FRONT}{}", self.id)
     }
 
     /// The attempt of a server of this deployment; nothing if it is another's.
@@ -190,6 +193,12 @@ impl<'a> Marks<'a> {
     pub fn owns_group(&self, group: &SecurityGroup) -> bool {
         group.description == self.group()
     }
+}
+
+/// The deployment for which a keypair of this name was made; nothing for keys that have a name of their user.
+#[must_use]
+pub fn deployment_of_key(name: &str) -> Option<DeploymentId> {
+    name.strip_prefix(KEY_FRONT)?.parse().ok()
 }
 
 /// The deployment that words, a tag or a label name; for objects whose journal is lost.

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::fleet::programs::until;
-use crate::ongoing::Ongoing;
+use crate::ongoing::{Ongoing, until};
 
 /// How long anything may take before a test fails.
 const PATIENCE: Duration = Duration::from_secs(60);

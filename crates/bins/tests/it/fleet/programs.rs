@@ -6,25 +6,14 @@ use std::net::TcpStream;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use super::bench::{Gave, PATIENCE, bearer, bearer_beside, knows};
-
-/// Waits for something to come true.
-pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let began = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(began.elapsed() < PATIENCE, "{what} does not come");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
+use super::bench::{Gave, bearer, bearer_beside, knows};
+pub(crate) use crate::ongoing::until;
 
 /// What an HTTP server answers to a plain request, without its head.
 pub(super) fn get(address: &str, path: &str) -> Option<String> {

@@ -277,6 +277,9 @@ fn s8_what_is_missing_is_told_before_anything_is_made() {
     assert_eq!(code(&["--external-network", "nowhere"]), "2 network_missing");
     assert_eq!(code(&["--flavor", "nothing"]), "2 flavor_missing");
     assert_eq!(code(&["--image", "nothing"]), "2 usage");
+    let image = site.apply(&["--output", "json", "--image", "nothing"]).json()["error"]["message"].clone();
+    let known = "CC-Ubuntu22.04, CC-Ubuntu22.04-CUDA, CC-Ubuntu24.04";
+    assert_eq!(image, format!("image `nothing` is not at test; there are: {known}"));
     assert_eq!(code(&["--node-type", "gpu_h200"]), "2 usage");
     assert_eq!(code(&["--vram", "80"]), "11 nothing_fits");
     assert_eq!(code(&["--key-name", "a b"]), "2 usage");

@@ -2,6 +2,8 @@
 
 mod advice;
 #[cfg(feature = "testing")]
+mod again;
+#[cfg(feature = "testing")]
 mod agree;
 mod bench;
 mod catalog;
@@ -11,6 +13,8 @@ mod cloud;
 mod deploy;
 #[cfg(all(feature = "testing", feature = "fleet", feature = "run"))]
 mod join;
+#[cfg(feature = "testing")]
+mod log;
 #[cfg(feature = "testing")]
 mod machines;
 #[cfg(feature = "testing")]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use orlop_cloud::testing::openstack::Fault;
 
 use super::cloud::{QUICK, Site};
-use crate::fleet::programs::until;
+use crate::ongoing::until;
 
 #[test]
 fn s7_what_nobody_knows_is_listed_and_removed() {
@@ -20,7 +20,7 @@ fn s7_what_nobody_knows_is_listed_and_removed() {
     let pem = site.bench.path(&format!("orlop-k-{id}.pem"));
     assert!(pem.exists() && made["data"]["key_created"] == true, "{made}");
     let known = site.run(&["list", "--remote", "--output", "json"]).json();
-    assert_eq!(known["data"]["objects"].as_array().map(Vec::len), Some(3), "{known}");
+    assert_eq!(known["data"]["objects"].as_array().map(Vec::len), Some(4), "its key too: {known}");
     assert_eq!(known["data"]["objects"][0]["known"], true);
     assert_eq!(site.run(&["destroy", "--orphans", "--yes"]).out, "there is nothing to remove\n", "it is known");
     site.cloud.world().add_address("somebody's", &[]);
@@ -30,12 +30,37 @@ fn s7_what_nobody_knows_is_listed_and_removed() {
     assert_eq!(site.run(&[&["destroy", "--orphans", "--dry-run"][..], &lost].concat()).code, 0);
     assert_eq!(site.counts(), [1, 1, 2, 1]);
     let removed = site.run(&[&["destroy", "--orphans", "--yes"][..], &lost].concat());
-    assert_eq!((removed.code, removed.json()["data"]["removed"].as_array().map(Vec::len)), (0, Some(3)), "{removed:?}");
+    assert_eq!((removed.code, removed.json()["data"]["removed"].as_array().map(Vec::len)), (0, Some(4)), "{removed:?}");
     assert_eq!(site.counts(), [0, 0, 1, 0], "also its key, and nothing of others");
     let again = site.run(&["destroy", "--id", &id, "--state-dir", "other"]);
     assert_eq!((again.code, again.out.as_str()), (0, "there is nothing to remove\n"), "{again:?}");
     assert_eq!(site.run(&["destroy", "demo"]).code, 0);
     assert!(!pem.exists(), "the private half goes with the key");
+}
+
+#[test]
+fn s1_a_keypair_that_is_left_alone_is_listed_and_removed() {
+    let site = Site::new();
+    for name in ["orlop-k-aaaaaaaaaa", "orlop-k-bbbbbbbbbb", "orlop-k-somebody", "mine"] {
+        site.cloud.world().add_keypair(name, "ssh-ed25519 AAAA");
+    }
+    let kinds = |told: &serde_json::Value, key: &str| {
+        let all = told["data"][key].as_array().expect("a list").clone();
+        all.iter()
+            .map(|one| format!("{} {}", one["kind"].as_str().unwrap_or("-"), one["id"].as_str().unwrap_or("-")))
+            .collect::<Vec<_>>()
+    };
+    let both = ["keypair orlop-k-aaaaaaaaaa", "keypair orlop-k-bbbbbbbbbb"];
+    let list = site.run(&["list", "--remote", "--output", "json"]).json();
+    assert_eq!(kinds(&list, "objects"), both);
+    let dry = site.run(&["destroy", "--orphans", "--dry-run", "--output", "json"]).json();
+    assert_eq!(kinds(&dry, "would_remove"), both);
+    let one = ["destroy", "--id", "aaaaaaaaaa", "--output", "json"];
+    assert_eq!(kinds(&site.run(&[&one[..], &["--dry-run"]].concat()).json(), "would_remove"), both[..1]);
+    assert_eq!(kinds(&site.run(&one).json(), "removed"), both[..1], "what is removed is told");
+    let rest = site.run(&["destroy", "--orphans", "--yes", "--output", "json"]).json();
+    assert_eq!(kinds(&rest, "removed"), both[1..]);
+    assert_eq!(site.remains().keypairs, ["mine", "orlop-k-somebody"]);
 }
 
 /// What became of it is not known, so that nothing of it is removed unless its id is given.

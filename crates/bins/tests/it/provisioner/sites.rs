@@ -102,6 +102,37 @@ fn s8_9_no_quota_at_one_site_leads_to_the_next_before_anything_is_made() {
 }
 
 #[test]
+fn s7_a_site_that_is_away_is_named_and_passed_over() {
+    let both = Two::new();
+    both.one.cloud.faults().on("identity POST", Fault::Status(503), 100_000);
+    let plan = |sites: &'static str| ["plan", "--repo", "repo", "--allow-local", "--site", sites, "--output", "json"];
+    let nodes = ["catalog", "nodes", "--site", "one,two", "--output", "json"];
+    let images = ["catalog", "images", "--site", "one,two", "--output", "json"];
+    // Each of them asks for half a minute.
+    let begun = [&Two::demo(&[])[..], &plan("one,two"), &nodes, &images, &plan("one")].map(|args| {
+        let child = Site::begun(both.command(args));
+        (args.join(" "), child)
+    });
+    let [apply, plan, nodes, images, alone] = begun.map(|(what, child)| {
+        let gave = Site::waited(child);
+        let (code, told) = (gave.code, gave.json());
+        let is_named = told["warnings"].to_string().contains("site one is passed over: ");
+        assert_eq!(
+            (code, is_named),
+            if what.ends_with("--site one --output json") { (7, false) } else { (0, true) },
+            "{what}: {gave:?}"
+        );
+        told
+    });
+    assert_eq!((&apply["data"]["site"], &apply["data"]["attempt"]), (&"two".into(), &1.into()), "{apply}");
+    assert_eq!(both.two.counts(), [1, 1, 1, 1]);
+    assert_eq!(plan["data"]["offerings"][0]["site"], "two");
+    assert_eq!(nodes["data"]["sites"][0]["site"], "two");
+    assert_eq!(images["data"]["sites"][0]["site"], "two");
+    assert_eq!(alone["error"]["code"], "unavailable", "{alone}");
+}
+
+#[test]
 fn s7_attempts_are_those_of_all_sites_and_the_last_failure_decides() {
     let both = Two::new();
     both.break_one();

@@ -102,6 +102,11 @@ impl Compute for Session {
         Ok(read::limits(&self.call(Request::get(Service::Compute, "/limits")).await?))
     }
 
+    async fn keypairs(&self) -> Answered<Vec<Keypair>> {
+        let found = list(self, Service::Compute, "/os-keypairs", "keypairs").await?;
+        Ok(found.iter().filter_map(read::keypair).collect())
+    }
+
     async fn keypair(&self, name: &str) -> Answered<Keypair> {
         let path = format!("/os-keypairs/{}", escaped(name));
         let document = self.call(Request::get(Service::Compute, path)).await?;

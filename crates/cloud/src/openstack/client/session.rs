@@ -16,6 +16,7 @@ use crate::openstack::classify::{Answer, Meaning, Service, classify, message};
 use crate::openstack::credentials::{Credentials, Method};
 use crate::openstack::port::{Account, Answered, Clock, CloudError, Reached};
 use crate::openstack::wire::{Lost, Request, Response, Sent, Token, Transport};
+use crate::scrub::scrubbed;
 
 /// Times that something is asked again after the first.
 const REPEATS: u32 = 5;
@@ -220,7 +221,10 @@ impl Session {
 
     async fn send(&self, sent: &Sent) -> Result<Response, Lost> {
         self.meter.calls.fetch_add(1, Ordering::Relaxed);
-        let response = self.transport.send(sent).await?;
+        let began = self.clock.now();
+        let outcome = self.transport.send(sent).await;
+        self.log(sent, &outcome, began);
+        let response = outcome?;
         if let Some(date) = response.date {
             let call = &sent.request;
             let answer = Answer {
@@ -234,6 +238,20 @@ impl Session {
             self.hear_date(date, response.status == 400 && classify(&answer) == Meaning::Clock);
         }
         Ok(response)
+    }
+
+    /// What was asked and what came of it, for the log: neither headers nor bodies, and of the address only its path. It reads as a
+    /// sentence, since what stands after a colon or an equals sign may be taken for a secret there.
+    fn log(&self, sent: &Sent, outcome: &Result<Response, Lost>, began: Time) {
+        let (service, asked) = (sent.request.service, sent.request.name());
+        let took = self.clock.now().since(began).as_millis();
+        match outcome {
+            Ok(response) => {
+                let id = response.request_id.as_ref().map_or_else(String::new, |id| format!(" as {id}"));
+                tracing::debug!("{service} {asked} answered {} in {took} ms{id}", response.status);
+            }
+            Err(lost) => tracing::debug!("{service} {asked} failed after {took} ms, {lost}"),
+        }
     }
 
     async fn address(&self, ticket: &Ticket, request: &Request) -> Answered<Sent> {
@@ -254,7 +272,7 @@ impl Session {
         let now = self.clock.now();
         let part = fraction(&[&request.path, &repeat.to_string(), &now.millis().to_string()]);
         let wait = backoff.delay(repeat, part).max(error.retry_after.unwrap_or_default());
-        tracing::debug!(%error, ?wait, "asking again");
+        tracing::debug!("{} {} is asked again in {} ms", request.service, request.name(), wait.as_millis());
         self.clock.sleep_until(now.plus(wait)).await;
     }
 
@@ -293,7 +311,7 @@ impl Session {
             return Ok(serde_json::from_str(&response.body).unwrap_or(Value::Null));
         }
         let is_success = (200..300).contains(&response.status);
-        let words = if is_success { "the answer is not JSON".to_owned() } else { message(&response.body) };
+        let words = if is_success { "the answer is not JSON".to_owned() } else { scrubbed(&message(&response.body)) };
         let reached = if is_success { Reached::Lost } else { Reached::Answered };
         let mut error = error(meaning, reached, Some(response.status), words);
         error.request_id = response.request_id;

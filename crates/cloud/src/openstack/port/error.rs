@@ -33,7 +33,7 @@ pub struct CloudError {
     pub reached: Reached,
     /// The status, if it answered.
     pub status: Option<u16>,
-    /// Its words, without control characters, at most 500.
+    /// Its words, without control characters and secrets, at most 500.
     pub message: String,
     /// The id under which the service logs it.
     pub request_id: Option<String>,

@@ -90,6 +90,12 @@ pub trait Compute: Send + Sync {
     /// Those of the service.
     async fn limits(&self) -> Answered<Limits>;
 
+    /// All keypairs of the user.
+    ///
+    /// # Errors
+    /// Those of the service.
+    async fn keypairs(&self) -> Answered<Vec<Keypair>>;
+
     /// A keypair by its name.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 
 use crate::openstack::port::{Answered, Cloud};
 use crate::provision::journal::Kind;
-use crate::provision::mark::{DeploymentId, deployment_of};
+use crate::provision::mark::{DeploymentId, deployment_of, deployment_of_key};
 
 /// An object that bears a mark.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,16 +18,18 @@ pub struct Orphan {
     pub name: String,
 }
 
-/// All objects of a project that bear a mark, by deployment and kind. Reserved addresses are nobody's.
+/// All objects of a project that bear a mark, by deployment and kind, and keypairs, which belong to the user. Reserved addresses are
+/// nobody's.
 ///
 /// # Errors
 /// A list cannot be had: half of them would look like all.
 pub async fn orphans(cloud: &Cloud, project_id: &str) -> Answered<Vec<Orphan>> {
-    let (leases, servers, addresses, groups) = tokio::join!(
+    let (leases, servers, addresses, groups, keys) = tokio::join!(
         cloud.reservations.leases(),
         cloud.compute.servers(None),
         cloud.network.floating_ips(),
         cloud.network.security_groups(),
+        cloud.compute.keypairs(),
     );
     let mut found = Vec::new();
     let mut add = |mark: Option<DeploymentId>, kind: Kind, id: &str, name: &str| {
@@ -56,6 +58,9 @@ pub async fn orphans(cloud: &Cloud, project_id: &str) -> Answered<Vec<Orphan>> {
     for group in groups? {
         let mark = Some(group.description.as_str()).filter(|words| words.starts_with("orlop:")).and_then(deployment_of);
         add(mark, Kind::Group, &group.id, &group.name);
+    }
+    for key in keys? {
+        add(deployment_of_key(&key.name), Kind::Key, &key.name, &key.name);
     }
     found.sort();
     Ok(found)

@@ -81,6 +81,32 @@ pub enum PlanError {
         /// The budget.
         max_su: u64,
     },
+    /// A named image that is not there.
+    #[error("image `{name}` is not at {site}; there are: {known}")]
+    UnknownImage {
+        /// As given.
+        name: String,
+        /// Where.
+        site: String,
+        /// Some that are there.
+        known: String,
+    },
+    /// A named image that needs more disk than a machine has.
+    #[error(
+        "image `{name}` needs a disk of {least} GB, and {node_type} at {site} has {most} GB; choose another --image"
+    )]
+    LargeImage {
+        /// As given.
+        name: String,
+        /// What it needs, in GB.
+        least: u64,
+        /// The type of the machine.
+        node_type: String,
+        /// Where.
+        site: String,
+        /// What the machine has, in GB.
+        most: u32,
+    },
     /// No image.
     #[error("no image {wanted} with room on the host at {site}; choose one with --image or --os")]
     NoImage {
@@ -103,6 +129,8 @@ impl PlanError {
             | Self::NoFlavors { .. }
             | Self::Unleased
             | Self::Unenforceable
+            | Self::UnknownImage { .. }
+            | Self::LargeImage { .. }
             | Self::NoImage { .. } => Exit::Usage,
             Self::Misfit(_) | Self::NoHosts { .. } | Self::Taken { .. } | Self::Budget { .. } => Exit::Quota,
             Self::Lifetime { .. } => Exit::Denied,
@@ -123,6 +151,6 @@ impl PlanError {
 
     /// Whether another offering may do all the same.
     pub(super) const fn is_of_one_offering(&self) -> bool {
-        matches!(self, Self::Budget { .. } | Self::NoImage { .. })
+        matches!(self, Self::Budget { .. } | Self::NoImage { .. } | Self::LargeImage { .. })
     }
 }

@@ -200,7 +200,7 @@ fn offered(
     request: &Request,
     (notes, warnings): (&mut Vec<String>, &mut Vec<String>),
 ) -> Result<Vec<PlannedOffering>, PlanError> {
-    let mut offerings = Vec::new();
+    let (mut offerings, mut left) = (Vec::new(), None);
     let is_taken = |offering: &Offering| matches!(offering.availability, Availability::Taken { .. });
     for offering in &ranking.offerings {
         // Those come last: whoever waits, waits for all of them.
@@ -215,10 +215,20 @@ fn offered(
             Err(error) if offerings.is_empty() && !error.is_of_one_offering() => return Err(error),
             Err(error) => {
                 notes.push(format!("{} at {} left out: {error}", offering.variant.node_type, offering.variant.site));
+                if matches!(error, PlanError::NoImage { .. } | PlanError::LargeImage { .. }) {
+                    left.get_or_insert(error);
+                }
             }
         }
     }
-    if offerings.is_empty() && room > 0 { Err(all_left_out(ranking, request)) } else { Ok(offerings) }
+    if !offerings.is_empty() || room == 0 {
+        return Ok(offerings);
+    }
+    Err(match (all_left_out(ranking, request), left) {
+        // What was looked for says more.
+        (PlanError::NoImage { .. }, Some(left)) => left,
+        (why, _) => why,
+    })
 }
 
 fn check_sites(request: &Request, catalogue: &Catalogue) -> Result<(), PlanError> {
@@ -366,11 +376,26 @@ fn choose_image(
         let site = &offering.variant.site;
         return match (world.images, found.as_slice()) {
             (None, _) => Ok((PlannedImage::named(name), None)),
+            (Some(_), [one, ..]) if one.min_disk_gb > u64::from(offering.variant.shape.root_disk_gb()) => {
+                Err(PlanError::LargeImage {
+                    name: name.clone(),
+                    least: one.min_disk_gb,
+                    node_type: offering.variant.node_type.clone(),
+                    site: site.clone(),
+                    most: offering.variant.shape.root_disk_gb(),
+                })
+            }
             (Some(_), [one, ..]) => {
                 warn(format!("image {name} was named by hand and is not checked"));
                 Ok((PlannedImage::of(one), None))
             }
-            (Some(_), []) => Err(PlanError::NoImage { wanted: name.clone(), site: site.clone() }),
+            (Some(all), []) => {
+                let mut names: Vec<&str> = all.iter().map(|image| image.name.as_str()).collect();
+                names.sort_unstable();
+                names.dedup();
+                names.truncate(30);
+                Err(PlanError::UnknownImage { name: name.clone(), site: site.clone(), known: names.join(", ") })
+            }
         };
     }
     let os = request.os.unwrap_or_else(|| system(analysis));

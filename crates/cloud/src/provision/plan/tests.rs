@@ -91,6 +91,29 @@ fn s8_refusals_have_their_exit_codes() {
 }
 
 #[test]
+fn s8_14_a_named_image_has_to_be_there_and_to_have_room() {
+    let image = |name: &str, least: u64| Image {
+        id: format!("id-{name}"),
+        name: name.into(),
+        min_disk_gb: least,
+        ..Image::default()
+    };
+    let images = [image("small", 10), image("large", 9999)];
+    let catalogue = embedded();
+    let world = World { catalogue: &catalogue, allocations: None, images: Some(&images) };
+    let plain = analysis("requirements.txt", "flask\n");
+    let with = |name: &str| {
+        let request = Request { image: Some(name.into()), ..request() };
+        plan(&plain, &world, &request)
+            .map_or_else(|error| format!("exit {}: {error}", error.exit().code()), |_| "fits".to_owned())
+    };
+    assert_eq!(with("small"), "fits");
+    assert_eq!(with("smal"), "exit 2: image `smal` is not at uc; there are: large, small");
+    let large = with("large");
+    assert!(large.starts_with("exit 2: image `large` needs a disk of 9999 GB, and compute_"), "{large}");
+}
+
+#[test]
 fn s5_3_names_that_do_not_exist_stand_for_classes() {
     let plain = analysis("requirements.txt", "torch\n");
     let with = |name: &str| told(&plain, &Request { node_type: Some(name.into()), attempts: 1, ..request() });

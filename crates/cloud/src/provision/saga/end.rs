@@ -7,7 +7,7 @@ use orlop_core::time::Time;
 
 use super::wait::{Standing, standing};
 use super::words;
-use super::{Answer, Failure, Saga, Stop, Todo};
+use super::{Answer, Failure, Inventory, Saga, Stop, Todo};
 use crate::catalog::cost::{EXTENSION_OPENS_HOURS, MAX_HOURS};
 use crate::exit::Exit;
 use crate::provision::journal::{Entry, Kind};
@@ -25,16 +25,25 @@ impl Saga {
             self.failure = Some(Failure::new(Exit::Interrupted, "interrupted", message, "see status"));
             return self.close();
         }
+        if self.is_good() && self.todo == Todo::ResumeList {
+            let message = "interrupted; whether the machine is still there was not seen";
+            self.failure = Some(Failure::new(Exit::Interrupted, "interrupted", message, "see status"));
+            return self.close();
+        }
         if orlop_core::machine::saga::MACHINE.is_terminal(self.state) || self.is_good() || self.only_looks {
             return self.close();
         }
         self.stop = Some(stop);
-        let message = match stop {
-            Stop::RollBack => "interrupted; rolled back",
-            Stop::Keep => "interrupted; kept as it is",
+        let failure = match stop {
+            Stop::RollBack => {
+                let hint = "nothing of it is left; apply again to begin another one";
+                Failure::new(Exit::Interrupted, "interrupted", "interrupted; rolled back", hint)
+            }
+            Stop::Keep => {
+                let hint = "go on with resume, or remove it with destroy";
+                Failure::new(Exit::Interrupted, "interrupted", "interrupted; kept as it is", hint)
+            }
         };
-        let failure =
-            Failure::new(Exit::Interrupted, "interrupted", message, "go on with resume, or remove it with destroy");
         if self.state == SagaState::RollingBack && stop == Stop::RollBack {
             return self.ask(now);
         }
@@ -53,7 +62,7 @@ impl Saga {
         self.turn(Turn::Interrupt, now);
     }
 
-    fn is_good(&self) -> bool {
+    pub(super) fn is_good(&self) -> bool {
         matches!(self.state, SagaState::Ready | SagaState::Degraded)
     }
 
@@ -190,6 +199,14 @@ impl Saga {
                 Some(Failure::new(Exit::Unreachable, "unavailable", "the cloud cannot be listed", "try again later"));
             return self.close();
         };
+        if self.has_ended(&all, now) && self.is_good() {
+            return self.turn(Turn::LeaseEnded, now);
+        }
+        self.close();
+    }
+
+    /// Whether the lease has ended or the server is gone; that, and an address that is gone, is noted.
+    pub(super) fn has_ended(&mut self, all: &Inventory, now: Time) -> bool {
         let is_there = |kind: Kind, there: bool| there || all.failed_for(kind) || self.id_of(kind).is_none();
         let lease = self.id_of(Kind::Lease).and_then(|id| all.leases.iter().find(|lease| lease.id == id));
         let ended = lease.map_or(!is_there(Kind::Lease, false), |lease| matches!(standing(lease), Standing::Over(_)));
@@ -199,18 +216,20 @@ impl Saga {
         if !is_there(Kind::Address, address) {
             self.warn("drift: the floating IP is gone".to_owned());
         }
-        if self.is_good() && (ended || server_gone) {
+        let is_over = ended || server_gone;
+        if is_over && self.is_good() {
             let at = lease.and_then(|lease| lease.end).or(self.lease_end());
-            let when = at.map_or_else(|| "unknown".to_owned(), |end| end.to_string());
-            let text = if ended {
-                format!("lease ended {when}; server removed by the site")
-            } else {
-                "the server is gone".to_owned()
+            let text = match at {
+                _ if !ended => "the server is gone".to_owned(),
+                Some(end) if self.cloud_time(now) < end => {
+                    format!("the lease is no more before its end at {end}; its server went with it")
+                }
+                Some(end) => format!("lease ended {end}; server removed by the site"),
+                None => "the lease is no more; its server went with it".to_owned(),
             };
             self.record(Entry::Warned { text: text.clone() });
             self.warnings.push(text);
-            return self.turn(Turn::LeaseEnded, now);
         }
-        self.close();
+        is_over
     }
 }

@@ -80,7 +80,8 @@ impl Saga {
             self.sweep(kind, mark, now);
         }
         match self.state {
-            SagaState::Ready | SagaState::Degraded => self.turn(Turn::Resume, now),
+            // The journal tells what was there when it was written.
+            SagaState::Ready | SagaState::Degraded => self.ask_now(Todo::ResumeList, now),
             SagaState::Leftover | SagaState::RollingBack | SagaState::Unreachable => {
                 self.leftovers.clear();
                 if self.state == SagaState::Unreachable {
@@ -114,13 +115,20 @@ impl Saga {
                 return self.ask_in(Todo::ResumeList, now, super::end::LOOK);
             }
             let error = all.failed.first().cloned();
-            self.stop = Some(super::Stop::Keep);
             self.failure = error.map(|error| words::unavailable(&error, now));
+            if self.is_good() {
+                return self.close();
+            }
+            self.stop = Some(super::Stop::Keep);
             return self.turn(Turn::Interrupt, now);
         }
         // What was made just now may not be shown yet.
         if self.is_unlisted(&all) && self.submitted.is_some_and(|at| now.since(at) <= UNSEEN) {
             return self.ask_in(Todo::ResumeList, now, super::end::LOOK);
+        }
+        if self.is_good() {
+            let turn = if self.has_ended(&all, now) { Turn::LeaseEnded } else { Turn::Resume };
+            return self.turn(turn, now);
         }
         let found = self.found(&all);
         self.failure = found.over.map(words::lease_failed);

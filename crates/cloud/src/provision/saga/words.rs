@@ -9,6 +9,7 @@ use crate::openstack::port::{Account, CloudError, Network};
 use crate::provision::journal::Kind;
 use crate::provision::mark::DeploymentId;
 use crate::provision::order::Choice;
+use crate::scrub::scrubbed;
 
 fn of(exit: Exit, code: &str, message: String, hint: &str, error: &CloudError) -> Failure {
     Failure { request_id: error.request_id.clone(), ..Failure::new(exit, code, message, hint) }
@@ -145,7 +146,7 @@ pub(super) fn lease_failed(what: &str) -> Failure {
 }
 
 pub(super) fn server_failed(fault: &str) -> Failure {
-    let message = format!("server failed: {fault}; undone");
+    let message = format!("server failed: {}; undone", scrubbed(fault));
     Failure::new(
         Exit::Failed,
         "server_failed",
@@ -200,7 +201,11 @@ fn in_hours(text: &str) -> String {
         match word.parse::<u64>().ok().filter(|_| is_seconds) {
             Some(seconds) => {
                 let end = if words.get(at + 1).is_some_and(|next| next.ends_with('.')) { "." } else { "" };
-                out.push(format!("{} h{end}", seconds / 3600));
+                out.push(match seconds {
+                    _ if seconds % 3600 == 0 => format!("{} h{end}", seconds / 3600),
+                    _ if seconds % 60 == 0 => format!("{} min{end}", seconds / 60),
+                    _ => format!("{seconds} s{end}"),
+                });
                 at += 2;
             }
             None => {
@@ -223,5 +228,8 @@ mod tests {
             in_hours(text),
             "Lease duration of 192 h must be less than or equal to the maximum lease duration of 168 h."
         );
+        for (seconds, shown) in [("1800", "30 min"), ("5400", "90 min"), ("3700", "3700 s"), ("0", "0 h")] {
+            assert_eq!(in_hours(&format!("at most {seconds} seconds.")), format!("at most {shown}."));
+        }
     }
 }

@@ -95,6 +95,11 @@ pub(super) fn serve(world: &mut World, now: Time, request: &Request) -> Response
 fn keypairs(world: &mut World, method: Method, name: Option<&str>, body: &Value) -> Response {
     let show = |name: &str, key: &str| json!({"keypair": {"name": name, "public_key": key, "type": "ssh", "fingerprint": "aa:bb"}});
     match (method, name) {
+        (Method::Get, None) => {
+            let shown: Vec<Value> =
+                world.keypairs.iter().filter(|(name, _)| world.sees(name)).map(|(name, key)| show(name, key)).collect();
+            answer(200, &json!({"keypairs": shown}))
+        }
         (Method::Get, Some(name)) => match world.keypairs.get(name).filter(|_| world.sees(name)) {
             Some(key) => answer(200, &show(name, key)),
             None => missing(&format!("Keypair {name}")),

@@ -166,7 +166,11 @@ async fn a_keypair_is_made_once_and_deleted_once(subject: &Subject<'_>) -> Verdi
     fails("importing it again", compute.import_keypair(&name, KEY).await, &[Meaning::Exists])?;
     let seen = compute.keypair(&name).await.map_err(|error| wrong(&error))?;
     holds("it is seen as it was made", seen == made)?;
+    let all = compute.keypairs().await.map_err(|error| wrong(&error))?;
+    holds("it is listed", all.iter().any(|one| one.name == name && one.is(KEY)))?;
     compute.delete_keypair(&name).await.map_err(|error| wrong(&error))?;
+    let all = compute.keypairs().await.map_err(|error| wrong(&error))?;
+    holds("it is listed no more", !all.iter().any(|one| one.name == name))?;
     fails("deleting it again", compute.delete_keypair(&name).await, &[Meaning::Gone])
 }
 

@@ -321,6 +321,20 @@ impl World {
         }
     }
 
+    /// Takes all leases away behind everybody's back, with the servers on their hosts.
+    pub fn lose_leases(&mut self) {
+        self.leases.clear();
+        self.lose_servers();
+    }
+
+    /// Lets all leases end now.
+    pub fn end_leases(&mut self) {
+        let now = self.now;
+        for lease in self.leases.values_mut() {
+            lease.end = lease.end.min(now);
+        }
+    }
+
     /// Makes an address of somebody else, with these words and tags.
     pub fn add_address(&mut self, description: &str, tags: &[&str]) -> String {
         let id = self.id("fip");

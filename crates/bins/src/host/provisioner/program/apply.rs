@@ -15,15 +15,12 @@ use orlop_cloud::provision::drive::orphans;
 use orlop_cloud::provision::journal::FileJournal;
 use orlop_cloud::provision::keep::read_failed;
 use orlop_cloud::provision::notes::Notes;
-use orlop_cloud::provision::order::Verify;
 use orlop_cloud::provision::plan::{MAX_PLAN, PlanError, PlannedOffering, Request, SavedPlan, World, digest};
 use orlop_cloud::provision::prepare::{check_foreign, check_lease_name, prepare};
-use orlop_cloud::provision::saga::Event;
 use orlop_cloud::provision::shelf::{Known, NameLock};
 use orlop_cloud::provision::site::{Seen, look};
 use orlop_cloud::repository::{Allow, Source};
 use orlop_core::error::Class;
-use orlop_core::machine::saga::SagaState;
 use serde_json::{Value, json};
 
 use super::super::{Survey, Wanted};
@@ -69,9 +66,9 @@ pub(super) struct Job<'a> {
     /// Sites in their order.
     pub(super) sites: Vec<String>,
     hidden: Hidden<'a>,
-    boarding: Boarding,
+    pub(super) boarding: Boarding,
     /// Who knows whether the machine's worker joined.
-    fleet: Option<Fleet>,
+    pub(super) fleet: Option<Fleet>,
     /// `--idle-stop`, of the flag or the saved plan.
     idle_stop_s: Option<u64>,
     pub(super) now: Timestamp,
@@ -90,7 +87,7 @@ pub(super) struct Begun {
 pub(super) struct Existing {
     pub(super) known: Known,
     /// How it differs from what is asked for now.
-    differs: Vec<String>,
+    pub(super) differs: Vec<String>,
 }
 
 /// `apply`: plans, asks, leases. A deployment of the same name that is not over goes on instead.
@@ -252,45 +249,6 @@ impl Job<'_> {
         let existing = shelf.find(&name)?.filter(Known::is_alive);
         let existing = existing.map(|known| Existing { differs: known.differences(&request), known });
         Ok((Begun { name, request, _lock: lock }, existing))
-    }
-
-    /// A deployment of this name is there: it goes on, or is told as it is.
-    pub(super) async fn go_on(&self, existing: Existing, trip: &Trip, run: &mut Run) -> Result<Tried, Failure> {
-        let site = &*trip.site;
-        let known = existing.known;
-        let name = known.saga.order().server_name.clone();
-        if known.saga.state() == SagaState::Expired {
-            let message = format!("the lease of {name} ended");
-            let hint =
-                format!("remove what is left: orlop provisioner destroy {name}; or begin another one with --new");
-            return Err(Failure::new(Exit::Conflict, Class::Exists, "expired", message).hint(hint));
-        }
-        let journal = self.frame.open(&known)?;
-        let notes = &known.notes;
-        run.take_warnings(known.trouble.as_slice());
-        let other;
-        let site = if notes.site == site.name || notes.site.is_empty() {
-            site
-        } else {
-            other = self.frame.sign_in(self.sources, &known, run).await?;
-            &other
-        };
-        if !existing.differs.is_empty() {
-            let what = existing.differs.join(", ");
-            run.warnings.push(format!("{name} is there already, with {what}; destroy it first, or use --new"));
-        }
-        let stage = self.frame.stage((known.folder.clone(), known.notes.clone()), journal, 3..10);
-        match &self.fleet {
-            Some(asked) => stage.asks(Some(&asked.fleet)),
-            None if known.saga.order().verify == Verify::Join => {
-                stage.asks(Some(&fleet(&self.args.fleet, self.settings, known.notes.fleet.as_deref())?.fleet));
-            }
-            None => {}
-        }
-        drop(stage.watch.set(trip.watch.but(&site.name)));
-        let saga = self.frame.carry(site, &stage, Work::TakeUp(vec![Event::Resume]), run).await?;
-        let saga = saga.ok_or_else(|| Failure::internal("the journal holds no plan"))?;
-        Ok(self.frame.tried(&saga, &stage, run))
     }
 
     /// Plans, asks and leases at one site.

@@ -164,9 +164,15 @@ impl Frame<'_> {
     /// What came of a deployment, and whether another site can take its place.
     pub(super) fn tried(&self, saga: &Saga, stage: &Stage, run: &mut Run) -> Tried {
         use SagaState as S;
-        let report = self.told(saga, stage, run);
+        let mut report = self.told(saga, stage, run);
+        if saga.state() == S::Destroyed && report.failure.is_none() {
+            let exit = self.signals.exit().unwrap_or(Exit::Failed);
+            let message = format!("{} is removed; there is no server", saga.order().server_name);
+            report.failure = Some(Failure::new(exit, orlop_core::error::Class::NotFound, "removed", message));
+        }
         Tried {
             report,
+            is_past: false,
             is_gone: saga.state() == S::Failed,
             is_over: matches!(saga.state(), S::Ready | S::Degraded | S::Failed | S::Destroyed | S::Expired),
             attempts: saga.attempts_made(),
@@ -220,6 +226,13 @@ fn unfinished(saga: &Saga) -> Option<Failure> {
         }
         SagaState::Failed => {
             Some(Failure::new(Exit::Failed, class, "failed", "it failed before, and nothing of it is left"))
+        }
+        SagaState::Expired => {
+            let name = &saga.order().server_name;
+            let message = format!("the lease of {name} ended, or its server is gone");
+            let hint =
+                format!("remove what is left: orlop provisioner destroy {name}; apply does so and makes another one");
+            Some(Failure::new(Exit::Failed, class, "expired", message).hint(hint))
         }
         SagaState::Mismatch => {
             Some(Failure::new(Exit::Unusable, class, "hardware_differs", "the hardware is not as planned"))

@@ -72,7 +72,7 @@ pub(super) async fn objects_of(
     run: &mut Run,
 ) -> Result<Vec<Value>, Failure> {
     let mut found = marked(site, run).await?;
-    found.retain(|one| one.deployment == known.id);
+    found.retain(|one| one.deployment == known.id && !(keep_key && one.kind == Kind::Key));
     let mut objects: Vec<Value> = found.iter().map(object).collect();
     let written = Kind::ALL.into_iter().filter_map(|kind| Some((kind, known.saga.id_of(kind)?)));
     for (kind, id) in written.filter(|(_, id)| !found.iter().any(|one| one.id == *id)) {

@@ -76,6 +76,11 @@ impl Failure {
         failure
     }
 
+    /// Whether the site cannot be reached, so that another one may do.
+    pub(super) fn is_away(&self) -> bool {
+        self.exit == Exit::Unreachable && self.code == "unavailable"
+    }
+
     pub(super) fn hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
         self.hint = Some(hint.into());
         self
@@ -128,9 +133,10 @@ impl From<PlanError> for Failure {
 impl From<saga::Failure> for Failure {
     fn from(failure: saga::Failure) -> Self {
         let class = failure.class();
-        let hint = Some(scrubbed(&failure.hint)).filter(|hint| !hint.is_empty());
+        let hint = Some(failure.hint).filter(|hint| !hint.is_empty()).map(Cow::Owned);
         let asked = Box::new(Asked { request_id: failure.request_id, ..Asked::default() });
-        Self { hint: hint.map(Cow::Owned), asked, ..Self::new(failure.exit, class, failure.code, failure.message) }
+        // The library's own words; those of services came to it without secrets.
+        Self { exit: failure.exit, class, code: failure.code.into(), message: failure.message, hint, asked }
     }
 }
 
@@ -166,6 +172,15 @@ impl From<PortError> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn own_words_about_tokens_and_credentials_stay_readable() {
+        use orlop_cloud::openstack::classify::{Meaning, Service};
+        for words in ["it cannot be reached", "the region `RegionTwo` is unknown; there are: RegionOne"] {
+            let error = CloudError::own(Service::Identity, "POST /auth/tokens", Meaning::Invalid, words);
+            assert_eq!(Failure::of_cloud(&error).message, format!("identity POST /auth/tokens: {words}"));
+        }
+    }
 
     #[test]
     fn every_failure_has_its_exit_code_and_no_secret() {

@@ -31,6 +31,8 @@ pub(super) struct Trip {
     pub(super) site: Arc<Site>,
     /// Sites where a free host is waited for.
     pub(super) watch: Watch,
+    /// Sites that could not be reached before the run began.
+    away: Vec<String>,
     /// Whether it is waited for at all.
     waits: bool,
     /// What is written down, if there is more than one site.
@@ -97,8 +99,8 @@ impl Job<'_> {
         let pace = pace(self.args, self.settings)?;
         self.check_boarding()?;
         let sites = &self.sites;
-        let first = self.record.as_ref().map_or_else(|| sites.first().cloned(), |record| Some(record.at.clone()));
-        let site = steps.during(0, self.sign_in(&first.unwrap_or_default(), run)).await?;
+        let mut away = Vec::new();
+        let site = steps.during(0, self.sign_in_first(&mut away, run)).await?;
         let (begun, existing) = self.begin(&site, sites, run)?;
         let new = (sites.len() > 1).then(|| Record::new(&self.args.given, &begun.name, &begun.request, sites));
         let waits = pace.capacity.is_some();
@@ -108,7 +110,7 @@ impl Job<'_> {
         }
         let watch = Watch::new(margin(self.settings)?);
         let mut trip =
-            Trip { way: Way::new(sites.clone(), self.args.window.max_attempts), site, watch, waits, record: new };
+            Trip { way: Way::new(sites.clone(), self.args.window.max_attempts), site, watch, away, waits, record: new };
         let mut survey = None;
         let before = self.before(&begun, &mut trip, run).await?;
         let was_there = existing.is_some();
@@ -126,6 +128,15 @@ impl Job<'_> {
             }
             self.at_next(&steps, &begun, &mut trip, &mut survey, run).await
         };
+        if came.as_ref().is_ok_and(|tried| tried.is_past) {
+            if trip.goes_on(&came, pace.deadline) {
+                trip.leave(came, run);
+            } else {
+                self.boarding.check()?;
+                trip.way = Way::new(sites.clone(), self.args.window.max_attempts);
+            }
+            came = self.at_next(&steps, &begun, &mut trip, &mut survey, run).await;
+        }
         while trip.goes_on(&came, pace.deadline) {
             trip.leave(came, run);
             came = self.at_next(&steps, &begun, &mut trip, &mut survey, run).await;
@@ -138,6 +149,24 @@ impl Job<'_> {
         let site = self.sources.sign_in(name, None).await?;
         run.count(&site.name, site.asked());
         Ok(Arc::new(site))
+    }
+
+    /// Signs in to the first site that can be reached, from where a process before came to.
+    async fn sign_in_first(&self, away: &mut Vec<String>, run: &mut Run) -> Result<Arc<Site>, Failure> {
+        let from = self.record.as_ref().map(|record| record.at.as_str());
+        let at = self.sites.iter().position(|site| from.is_none_or(|from| from == site));
+        let Some(at) = at else { return self.sign_in(from.unwrap_or_default(), run).await };
+        let mut sites = self.sites.iter().skip(at).peekable();
+        loop {
+            let site = sites.next().map_or("", String::as_str);
+            match self.sign_in(site, run).await {
+                Err(failure) if failure.is_away() && sites.peek().is_some() => {
+                    run.pass_over(site, &failure);
+                    away.push(site.to_owned());
+                }
+                other => return other,
+            }
+        }
     }
 
     /// Where a process before came to, if it ended in the middle of the same run; and what came of its last deployment, if that is
@@ -172,15 +201,34 @@ impl Job<'_> {
         survey: &mut Option<(super::super::Wanted, super::super::Survey)>,
         run: &mut Run,
     ) -> Result<Tried, Failure> {
-        trip.begin(&self.frame.state_dir, None)?;
+        loop {
+            while trip.away.iter().any(|site| site == trip.way.site()) && trip.way.pass() {}
+            trip.begin(&self.frame.state_dir, None)?;
+            let came = match self.arrive(trip, run).await {
+                Ok(()) => self.at_site(steps, begun, trip, survey, run).await,
+                Err(failure) => Err(failure),
+            };
+            // Whatever fails so has made nothing there.
+            let site = trip.way.site().to_owned();
+            match came {
+                Err(failure) if failure.is_away() && trip.way.pass() => {
+                    trip.watch.remove(&site);
+                    run.pass_over(&site, &failure);
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// Signs in to the site that is next. Where a host was waited for one is signed in already.
+    async fn arrive(&self, trip: &mut Trip, run: &mut Run) -> Result<(), Failure> {
         if trip.site.name != trip.way.site() {
-            // Where a host was waited for one is signed in already.
             trip.site = match trip.watch.site(trip.way.site()) {
                 Some(site) => site,
                 None => self.sign_in(trip.way.site(), run).await?,
             };
         }
-        self.at_site(steps, begun, trip, survey, run).await
+        Ok(())
     }
 
     /// Forgets where the run is, if nothing of it can be gone on with.

@@ -203,7 +203,7 @@ fn missing(id: &str, error: &orlop_cloud::openstack::port::CloudError) -> Value 
     if error.is_gone() {
         json!({"id": id, "status": "gone"})
     } else {
-        json!({"id": id, "status": "unknown", "error": orlop_cloud::scrub::scrubbed(&error.to_string())})
+        json!({"id": id, "status": "unknown", "error": error.to_string()})
     }
 }
 

@@ -1,6 +1,7 @@
 //! The program `orlop-provisioner`: arguments, settings, log, signals, and how results are shown. Owns their order; what is
 //! analysed and planned is the library's.
 
+mod again;
 mod apply;
 mod args;
 mod ask;

@@ -177,9 +177,8 @@ impl Stage {
 
     fn tell(&self, one: &Current, state: &str, message: &str) {
         let name = STEPS.get(one.number).map_or("", |step| step.name);
-        let message = scrubbed(message);
         let (number, attempt, started) = (one.number, one.attempt, one.started);
-        self.steps.show(&Standing { number, name, state, message: &message, attempt, started });
+        self.steps.show(&Standing { number, name, state, message, attempt, started });
     }
 
     /// Says from time to time what is waited for; never returns.

@@ -85,21 +85,7 @@ pub(super) async fn plan(args: &PlanArgs, run: &mut Run) -> Result<Report, Failu
                 if !request.sites.first().is_some_and(|site| sources.has(site)) {
                     return Ok((asked.plan(survey, None, &mut council, run).await?, None));
                 }
-                let mut sites = request.sites.iter().peekable();
-                loop {
-                    let Some(site) = sites.next() else { return Err(Failure::internal("there is no site")) };
-                    let site = sources.sign_in(site, None).await?;
-                    let found = asked.plan_at(survey, &site, &mut council, run).await;
-                    match found {
-                        Err(failure)
-                            if matches!(&*failure.code, "nothing_fits" | "no_capacity") && sites.peek().is_some() => {}
-                        other => {
-                            let ahead = clock_offset(site.cloud.identity.clock_ahead());
-                            run.warnings.extend((ahead != 0).then(|| clock_is_off(ahead)));
-                            return other.map(|(plan, _)| (plan, Some(site.account.project_id)));
-                        }
-                    }
-                }
+                asked.plan_at_first(survey, &sources, &mut council, run).await
             };
             Some(steps.during(2, work).await)
         }
@@ -171,6 +157,34 @@ pub(super) struct Asked<'a> {
 }
 
 impl Asked<'_> {
+    /// Plans at the first of the sites that has something, and tells in which project. One that cannot be reached is passed over.
+    async fn plan_at_first(
+        &self,
+        survey: &Survey,
+        sources: &Sources<'_>,
+        council: &mut Council<'_>,
+        run: &mut Run,
+    ) -> Result<(Plan, Option<String>), Failure> {
+        let mut sites = self.request.sites.iter().peekable();
+        loop {
+            let Some(name) = sites.next() else { return Err(Failure::internal("there is no site")) };
+            let found = match sources.sign_in(name, None).await {
+                Ok(site) => self.plan_at(survey, &site, council, run).await.map(|(plan, _)| (plan, site)),
+                Err(failure) => Err(failure),
+            };
+            match found {
+                Err(failure) if failure.is_away() && sites.peek().is_some() => run.pass_over(name, &failure),
+                Err(failure) if matches!(&*failure.code, "nothing_fits" | "no_capacity") && sites.peek().is_some() => {}
+                Err(failure) => return Err(failure),
+                Ok((plan, site)) => {
+                    let ahead = clock_offset(site.cloud.identity.clock_ahead());
+                    run.warnings.extend((ahead != 0).then(|| clock_is_off(ahead)));
+                    return Ok((plan, Some(site.account.project_id)));
+                }
+            }
+        }
+    }
+
     /// Looks at a site and plans there.
     ///
     /// # Errors
@@ -227,6 +241,11 @@ impl Asked<'_> {
 }
 
 impl Run {
+    /// Says that a site cannot be reached and another one is asked.
+    pub(super) fn pass_over(&mut self, site: &str, failure: &Failure) {
+        self.warnings.push(format!("site {site} is passed over: {failure}"));
+    }
+
     /// Takes warnings over, each once.
     pub(super) fn take_warnings(&mut self, more: &[String]) {
         self.warnings.retain(|warning| !more.iter().any(|known| known.starts_with(warning.as_str())));

@@ -20,6 +20,8 @@ pub(super) struct Tried {
     pub(super) is_gone: bool,
     /// Whether nothing is left to go on with.
     pub(super) is_over: bool,
+    /// Whether it was over, or was being removed, before this run: another one takes its place.
+    pub(super) is_past: bool,
     /// Attempts so far, those at sites before included.
     pub(super) attempts: u32,
     /// Since when a free host was waited for, if it was.
@@ -64,6 +66,13 @@ impl Way {
     /// Goes to a site by its name; after one that is not on the way comes none.
     pub(super) fn go_to(&mut self, site: &str) {
         self.at = self.sites.iter().position(|one| one == site).unwrap_or(self.sites.len());
+    }
+
+    /// Goes to the next site without an attempt at the present one, which cannot be reached; whether there is one.
+    pub(super) fn pass(&mut self) -> bool {
+        let has_next = !self.left().is_empty();
+        self.at += usize::from(has_next);
+        has_next
     }
 
     /// Goes to where a run before came to.
@@ -216,7 +225,7 @@ mod tests {
         assert_eq!((order.pace.capacity, order.elsewhere), (Some(hour), None));
         let report = Report { failure: Some(failed(Exit::Quota, ELSEWHERE)), ..Report::default() };
         let (waiting, room) = (Some(now), Some("two".to_owned()));
-        let came = Ok(Tried { report, is_gone: true, is_over: true, attempts: 4, waiting, room });
+        let came = Ok(Tried { report, is_gone: true, is_over: true, attempts: 4, waiting, room, ..Tried::default() });
         assert!(way.go_on(&came, hour, &watched), "a wait uses up no attempt");
         assert_eq!((way.site(), way.tried), ("two", 3));
         order.pace.capacity = Some(hour);

@@ -101,7 +101,8 @@ fn s7_resume_of_what_is_ready_makes_nothing_and_destroy_takes_everything() {
     let before = world.cloud.faults().calls().len();
     let saga = world.take_up(Event::Resume).unwrap();
     assert_eq!(saga.state(), SagaState::Ready);
-    assert!(world.cloud.faults().calls().iter().skip(before).all(|call| !call.contains("POST")), "zero creates");
+    let is_no_create = |call: &String| !call.contains("POST") || call.contains("/auth/tokens");
+    assert!(world.cloud.faults().calls().iter().skip(before).all(is_no_create), "zero creates: {}", world.told());
     let saga = world.take_up(Event::Destroy).unwrap();
     assert_eq!(saga.state(), SagaState::Destroyed, "{:?}", saga.failure());
     world.assert_nothing("destroyed");

@@ -159,6 +159,54 @@ fn s7_a_lease_that_starts_after_the_deadline_is_waited_for() {
     slow.assert_nothing("late");
 }
 
+/// What happens to a deployment, in words and to its cloud.
+type Happening = (&'static str, fn(&World));
+
+/// What a journal tells of a deployment that ended well was so when it was written.
+#[test]
+fn s7_a_deployment_that_ended_well_is_believed_only_after_a_look_at_the_cloud() {
+    let happenings: [Happening; 3] = [
+        ("its lease ended", |world| world.clock.pass(25 * HOUR)),
+        ("its lease was deleted", |world| world.cloud.world().lose_leases()),
+        ("its server was deleted", |world| world.cloud.world().lose_servers()),
+    ];
+    for pool in [4, 0] {
+        for (what, happens) in happenings {
+            let world = World::new();
+            world.cloud.world().pool = pool;
+            assert!(ended_well(&world.applied()));
+            happens(&world);
+            let saga = world.take_up(Event::Resume).unwrap();
+            assert_eq!((saga.state(), saga.failure()), (SagaState::Expired, None), "{what}, {pool}: {}", world.told());
+            assert_eq!(world.take_up(Event::Destroy).unwrap().state(), SagaState::Destroyed);
+            world.assert_nothing(what);
+        }
+    }
+}
+
+#[test]
+fn s7_a_deployment_that_cannot_be_looked_at_is_not_called_ready() {
+    let world = World::new();
+    world.applied();
+    let before = world.journal.written().len();
+    for service in ["reservation GET /leases", "compute GET /servers"] {
+        world.cloud.faults().on(service, Fault::Status(503), 100_000);
+        let saga = world.take_up(Event::Resume).unwrap();
+        let exit = saga.failure().map(|failure| failure.exit.code());
+        assert_eq!((saga.state(), exit), (SagaState::Ready, Some(7)), "{service}: {}", world.told());
+        *world.stage.stop.lock().unwrap() = Some((0, Stop::RollBack));
+        let saga = world.take_up(Event::Resume).unwrap();
+        let exit = saga.failure().map(|failure| failure.exit.code());
+        assert_eq!((saga.state(), exit), (SagaState::Ready, Some(130)), "{service}: {}", world.told());
+        *world.stage.stop.lock().unwrap() = None;
+        world.cloud.faults().clear();
+        let saga = world.take_up(Event::Resume).unwrap();
+        assert_eq!((saga.state(), saga.failure()), (SagaState::Ready, None), "{service}");
+    }
+    assert_eq!(world.journal.written().len(), before, "nothing changed: {}", world.told());
+    world.assert_one_of_each("left as it is");
+}
+
 #[test]
 fn s1_who_looks_and_is_stopped_removes_nothing_and_who_extends_says_what_is_unclear() {
     let world = World::new();
@@ -177,4 +225,15 @@ fn s1_who_looks_and_is_stopped_removes_nothing_and_who_extends_says_what_is_uncl
     assert_eq!((saga.state(), failure.exit.code()), (SagaState::Ready, 130), "{failure:?}");
     assert_eq!(failure.message, "interrupted; whether the lease has its new end was not seen");
     world.assert_one_of_each("interrupted");
+}
+
+#[test]
+fn s8_20_after_an_interruption_that_rolled_back_nothing_is_left_to_go_on_with() {
+    for (stop, words) in [(Stop::RollBack, "apply again"), (Stop::Keep, "go on with resume")] {
+        let world = World::new();
+        *world.stage.stop.lock().unwrap() = Some((8, stop));
+        let saga = world.applied();
+        let hint = saga.failure().map(|failure| failure.hint.as_str()).unwrap_or_default();
+        assert!(hint.contains(words) && hint.contains("resume") == (stop == Stop::Keep), "{stop:?}: {hint}");
+    }
 }

@@ -101,7 +101,7 @@ fn s1_what_a_lost_journal_left_is_found_by_its_marks_and_removed() {
     let foreign = world.cloud.world().add_address("somebody's", &[]);
     let found = orphans(&world.cloud.open().0, "project").now_or_never().unwrap().unwrap();
     let kinds: Vec<Kind> = found.iter().map(|orphan| orphan.kind).collect();
-    assert_eq!(kinds, [Kind::Address, Kind::Server, Kind::Lease]);
+    assert_eq!(kinds, [Kind::Address, Kind::Server, Kind::Lease], "its key has a name of the user");
     assert!(found.iter().all(|orphan| orphan.deployment == world.order.id));
     let lost = World { journal: MemoryJournal::default(), ..World::new() };
     let lost = World { cloud: world.cloud.clone(), clock: world.clock.clone(), ..lost };

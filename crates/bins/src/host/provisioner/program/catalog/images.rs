@@ -32,9 +32,19 @@ pub(super) async fn images(args: &CloudImagesArgs, run: &mut Run) -> Result<Repo
     let settings = Settings::read(args.output.env_file.as_deref())?;
     run.warnings.extend(settings.warnings.iter().cloned());
     let sources = Sources::read(&args.cloud, &settings)?;
-    let (mut shown, mut origins) = (Vec::new(), Vec::new());
-    for site in sites_of(&sources, &args.site, None)? {
-        match seen(&sources, &site, run).await? {
+    let (mut shown, mut origins, mut away) = (Vec::new(), Vec::new(), None);
+    let sites = sites_of(&sources, &args.site, None)?;
+    let has_others = sites.len() > 1;
+    for site in sites {
+        let seen = match seen(&sources, &site, run).await {
+            Err(failure) if failure.is_away() && has_others => {
+                run.pass_over(&site, &failure);
+                away = Some(failure);
+                continue;
+            }
+            other => other?,
+        };
+        match seen {
             Some(seen) => {
                 shown.extend(live(&seen));
                 origins.push((site, Origin::Live));
@@ -45,6 +55,9 @@ pub(super) async fn images(args: &CloudImagesArgs, run: &mut Run) -> Result<Repo
                 origins.push((site, Origin::Embedded));
             }
         }
+    }
+    if let Some(failure) = away.filter(|_| origins.is_empty()) {
+        return Err(failure);
     }
     let data = json!({
         "sites": origins.iter().map(|(site, origin)| json!({"site": site, "source": origin})).collect::<Vec<_>>(),

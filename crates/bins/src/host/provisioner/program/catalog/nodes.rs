@@ -47,10 +47,17 @@ pub(super) async fn nodes(args: &NodesArgs, keep: Keep, run: &mut Run) -> Result
     let all = sources.sites(&args.site);
     let hidden = Hidden::new(file, &all, args.cloud.ca_cert.as_deref(), &settings, &state)?.keeping(keep);
     let sites = sites_of(&sources, &args.site, all.first().filter(|_| file.is_some()).map(String::as_str))?;
-    let mut shelves = Vec::new();
+    let (mut shelves, mut away) = (Vec::new(), None);
     for site in &sites {
         let one = std::slice::from_ref(site);
-        let seen = seen(&sources, site, run).await?;
+        let seen = match seen(&sources, site, run).await {
+            Err(failure) if failure.is_away() && sites.len() > 1 => {
+                run.pass_over(site, &failure);
+                away = Some(failure);
+                continue;
+            }
+            other => other?,
+        };
         let otherwise = match &seen {
             Some(seen) if seen.hosts.is_some() => embedded(),
             _ => hidden.catalogue(one, run).await?,
@@ -59,6 +66,9 @@ pub(super) async fn nodes(args: &NodesArgs, keep: Keep, run: &mut Run) -> Result
             Some(seen) => shelf(site, &seen.catalogue(otherwise), seen.allocations.as_deref(), &asked),
             None => shelf(site, &otherwise, None, &asked),
         });
+    }
+    if let Some(failure) = away.filter(|_| shelves.is_empty()) {
+        return Err(failure);
     }
     Ok(Report { text: text(&shelves, &asked, colour(&args.output)), data: data(&shelves, &asked), failure: None })
 }
