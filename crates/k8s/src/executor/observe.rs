@@ -1,12 +1,14 @@
 //! Everything a plan for an executor is made of, read at the server. Owns which objects those are.
 
 use std::fmt;
+use std::sync::Arc;
 
 use orlop_core::machine::executor::ExecutorState;
 use serde_json::Value;
 
 use super::NAME;
 use crate::api::{Api, ApiError, Kind};
+use crate::hourglass::admitted::Admitted;
 use crate::hourglass::children::Meta;
 use crate::hourglass::controller::Look;
 use crate::hourglass::names;
@@ -68,6 +70,8 @@ pub struct Observation {
     pub pods: Vec<Value>,
     /// What went wrong last.
     pub trouble: Option<Trouble>,
+    /// What the server made of its children.
+    pub admitted: Arc<Admitted>,
 }
 
 impl fmt::Debug for Observation {
@@ -85,7 +89,7 @@ impl fmt::Debug for Observation {
 
 /// Reads all of it; none where the executor is gone.
 pub(super) async fn observe<A: Api>(look: Look<'_, A>) -> Result<Option<Observation>, ApiError> {
-    let Look { api, key, trouble, .. } = look;
+    let Look { api, key, trouble, admitted, .. } = look;
     let place = key.namespace.as_str();
     let Some(object) = get(api, Kind::Executor, (place, &key.name)).await? else { return Ok(None) };
     let meta = Meta::of(&object);
@@ -109,6 +113,7 @@ pub(super) async fn observe<A: Api>(look: Look<'_, A>) -> Result<Option<Observat
         service: get(api, Kind::Service, (place, &names.service)).await?,
         pods: list(api, Kind::Pod, place, &labels).await?,
         trouble,
+        admitted,
         meta,
     }))
 }

@@ -10,7 +10,6 @@ use super::{FINALIZER, delete, state, status};
 use crate::api::Kind;
 use crate::hourglass::Config;
 use crate::hourglass::children::{delete as remove, is_going};
-use crate::hourglass::drift::differs;
 use crate::hourglass::plan::{Effect, Plan};
 use crate::hourglass::spec::Retry;
 use crate::value::word;
@@ -33,6 +32,9 @@ pub(super) struct Facts<'a> {
 impl<'a> Facts<'a> {
     fn of(obs: &'a Observation, config: &Config, now: Time) -> Self {
         let wanted = wanted(obs, config);
+        let is = |live: Option<&Value>, wanted: &Value| {
+            live.is_some_and(|live| !is_going(live) && !obs.admitted.differs(live, wanted, now))
+        };
         let configured = wanted.as_ref().is_ok_and(|wanted| {
             let hidden = wanted.secret.as_ref().is_none_or(|secret| is(obs.secret.as_ref(), secret));
             hidden && is(obs.config.as_ref(), &wanted.config)
@@ -47,11 +49,6 @@ impl<'a> Facts<'a> {
     pub(super) fn deployment(&self) -> Option<&'a Value> {
         self.obs.deployment.as_ref().filter(|live| self.obs.meta.owns(live) && !is_going(live))
     }
-}
-
-/// Whether a child is what it is to be. One that is still read by running pods counts as well.
-fn is(live: Option<&Value>, wanted: &Value) -> bool {
-    live.is_some_and(|live| !is_going(live) && !differs(live, wanted))
 }
 
 fn wanted(obs: &Observation, config: &Config) -> Result<Rendered, Wrong> {
@@ -106,12 +103,12 @@ pub fn plan(obs: &Observation, config: &Config, now: Time) -> Plan {
 }
 
 /// A child that is not what it is to be.
-fn make(kind: Kind, live: Option<&Value>, wanted: &Value) -> Option<Effect> {
+fn make(facts: &Facts<'_>, kind: Kind, live: Option<&Value>, wanted: &Value) -> Option<Effect> {
     match live {
         None => Some(Effect::Create(kind, wanted.clone())),
         // Its name is free in a moment.
         Some(live) if is_going(live) => None,
-        Some(live) => differs(live, wanted).then(|| Effect::Apply(kind, wanted.clone())),
+        Some(live) => facts.obs.admitted.differs(live, wanted, facts.now).then(|| Effect::Apply(kind, wanted.clone())),
     }
 }
 
@@ -119,8 +116,8 @@ fn make(kind: Kind, live: Option<&Value>, wanted: &Value) -> Option<Effect> {
 fn actions(facts: &Facts<'_>, wanted: &Rendered) -> Vec<Effect> {
     let obs = facts.obs;
     let mut actions = Vec::new();
-    actions.extend(make(Kind::ConfigMap, obs.config.as_ref(), &wanted.config));
-    actions.extend(wanted.secret.as_ref().and_then(|secret| make(Kind::Secret, obs.secret.as_ref(), secret)));
+    actions.extend(make(facts, Kind::ConfigMap, obs.config.as_ref(), &wanted.config));
+    actions.extend(wanted.secret.as_ref().and_then(|secret| make(facts, Kind::Secret, obs.secret.as_ref(), secret)));
     if obs.account.is_none() {
         actions.push(Effect::Create(Kind::ServiceAccount, wanted.account.clone()));
     }
@@ -128,9 +125,11 @@ fn actions(facts: &Facts<'_>, wanted: &Rendered) -> Vec<Effect> {
         // Pods must not start with a configuration that is not there yet.
         return actions;
     }
-    actions.extend(make(Kind::Deployment, obs.deployment.as_ref(), &wanted.deployment));
-    actions.extend(make(Kind::Service, obs.service.as_ref(), &wanted.service));
-    actions.extend(wanted.budget.as_ref().and_then(|budget| make(Kind::DisruptionBudget, obs.budget.as_ref(), budget)));
+    actions.extend(make(facts, Kind::Deployment, obs.deployment.as_ref(), &wanted.deployment));
+    actions.extend(make(facts, Kind::Service, obs.service.as_ref(), &wanted.service));
+    actions.extend(
+        wanted.budget.as_ref().and_then(|budget| make(facts, Kind::DisruptionBudget, obs.budget.as_ref(), budget)),
+    );
     let obsolete = |live: Option<&'_ Value>, wanted: Option<&Value>| {
         live.filter(|live| wanted.is_none() && obs.meta.owns(live) && !is_going(live)).cloned()
     };

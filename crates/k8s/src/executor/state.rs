@@ -12,7 +12,7 @@ use super::render::TEMPLATE_HASH;
 use super::status::REASONS;
 use crate::hourglass::children::is_going;
 use crate::hourglass::condition::{of, since};
-use crate::hourglass::drift::{covers, differs};
+use crate::hourglass::drift::covers;
 use crate::hourglass::plan::CONFLICT;
 use crate::value::{item, texts, word};
 
@@ -63,7 +63,7 @@ enum Differs {
 
 fn deployment_differs(facts: &Facts<'_>) -> Differs {
     let (Some(live), Ok(wanted)) = (facts.deployment(), &facts.wanted) else { return Differs::Template };
-    if !differs(live, &wanted.deployment) {
+    if !facts.obs.admitted.differs(live, &wanted.deployment, facts.now) {
         return Differs::No;
     }
     let hash = |object: &Value| texts(object, "/metadata/annotations").remove(TEMPLATE_HASH);

@@ -38,9 +38,9 @@ pub(super) struct Hand<'a, A> {
 }
 
 impl<A: Api> Hand<'_, A> {
-    /// Carries out one effect.
-    pub(super) async fn carry(&self, effect: &Effect) -> Result<(), Failure> {
-        match effect {
+    /// Carries out one effect. Gives what the server made of an apply.
+    pub(super) async fn carry(&self, effect: &Effect) -> Result<Option<Value>, Failure> {
+        let done = match effect {
             Effect::AddFinalizer => {
                 let mut finalizers = self.meta.finalizers.clone();
                 finalizers.push(self.finalizer.to_owned());
@@ -52,11 +52,11 @@ impl<A: Api> Hand<'_, A> {
             }
             Effect::WriteStatus(status) => self.write_status(status).await,
             Effect::Create(kind, object) => self.create(*kind, object).await,
-            Effect::Apply(kind, object) => self.apply(*kind, object).await,
+            Effect::Apply(kind, object) => return self.apply(*kind, object).await.map(Some),
             Effect::PatchMeta { key, metadata } => {
                 let patch = json!({"metadata": metadata});
                 let request = Request::patch(key.kind, &self.meta.namespace, &key.name, patch).by(MANAGER);
-                Ok(self.api.send(&request).await.map(drop)?)
+                self.api.send(&request).await.map(drop).map_err(Failure::Api)
             }
             Effect::Delete { key, uid, propagation } => {
                 let request = Request::delete(key.kind, &self.meta.namespace, &key.name, Some(uid.clone()));
@@ -68,10 +68,11 @@ impl<A: Api> Hand<'_, A> {
                 let event = events::event(self.kind, self.meta, notice, (self.now, self.config));
                 match self.api.send(&Request::create(Kind::Event, event).by(MANAGER)).await {
                     Err(error) if error.code == Some(409) => Ok(()),
-                    answer => Ok(answer.map(drop)?),
+                    answer => answer.map(drop).map_err(Failure::Api),
                 }
             }
-        }
+        };
+        done.map(|()| None)
     }
 
     async fn set_finalizers(&self, finalizers: &[String]) -> Result<(), Failure> {
@@ -112,7 +113,7 @@ impl<A: Api> Hand<'_, A> {
 
     /// Applies over what is there, which must be ours. The entry of its creation becomes one of applying first: a field that
     /// the creation has set and no apply names would stay for ever.
-    async fn apply(&self, kind: Kind, object: &Value) -> Result<(), Failure> {
+    async fn apply(&self, kind: Kind, object: &Value) -> Result<Value, Failure> {
         let name = text(object, "/metadata/name");
         let live = self.api.send(&Request::get(kind, &self.meta.namespace, &name)).await;
         let live = match live {
@@ -129,7 +130,7 @@ impl<A: Api> Hand<'_, A> {
         }
         let mut object = object.clone();
         object["metadata"]["uid"] = json!(word(&live, "/metadata/uid"));
-        Ok(self.api.send(&Request::apply(kind, object, MANAGER)).await.map(drop)?)
+        Ok(self.api.send(&Request::apply(kind, object, MANAGER)).await?)
     }
 }
 

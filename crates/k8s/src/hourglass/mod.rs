@@ -2,6 +2,7 @@
 //! plans, conditions, and how a plan is carried out. Owns those; what either kind needs is decided in `performer` and
 //! `executor`.
 
+pub mod admitted;
 pub mod children;
 pub mod condition;
 pub mod controller;

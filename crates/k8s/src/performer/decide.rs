@@ -13,7 +13,6 @@ use super::render::{Face, Rendered, revision_name, switched};
 use super::{CONTAINER, INCARNATION, RETRY, SPEC_HASH, SWITCHED_AT, SWITCHED_FROM, sweep, upgrade};
 use crate::api::Kind;
 use crate::hourglass::children::{delete, is_going};
-use crate::hourglass::drift::differs;
 use crate::hourglass::plan::{CONFLICT, Effect, Notice, ObjectKey};
 use crate::hourglass::pod::Fate;
 use crate::hourglass::spec::{Candidate, Incarnation, PerformerStatus, Retry};
@@ -436,7 +435,7 @@ fn serve(facts: &Facts<'_>, decision: &mut Decision) {
     let said = [SWITCHED_AT, SWITCHED_FROM].into_iter().filter_map(|key| Some((key, annotations.get(key)?.clone())));
     let service = face.service(meta, number, &said.collect());
     // A Service as it was created carries the mark of what was created.
-    if differs(live, &service) {
+    if facts.obs.admitted.differs(live, &service, facts.now) {
         decision.actions.push(Effect::Apply(Kind::Service, service));
     }
 }

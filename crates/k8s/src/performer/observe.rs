@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::{CONTAINER, PERFORMER};
 use crate::api::{Api, ApiError, Kind, Request};
+use crate::hourglass::admitted::Admitted;
 use crate::hourglass::children::{Meta, is_going};
 use crate::hourglass::controller::Look;
 use crate::hourglass::names;
@@ -45,11 +46,13 @@ pub struct Observation {
     pub world: Arc<World>,
     /// What went wrong last.
     pub trouble: Option<Trouble>,
+    /// What the server made of its children.
+    pub admitted: Arc<Admitted>,
 }
 
 /// Reads all of it; none where the performer is gone.
 pub(super) async fn observe<A: Api>(look: Look<'_, A>) -> Result<Option<Observation>, ApiError> {
-    let Look { api, key, world, trouble, .. } = look;
+    let Look { api, key, world, trouble, admitted, .. } = look;
     let Some(object) = get(api, Kind::Performer, (&key.namespace, &key.name)).await? else { return Ok(None) };
     let meta = Meta::of(&object);
     let spec = serde_json::from_value::<PerformerSpec>(object.get("spec").cloned().unwrap_or_default());
@@ -97,6 +100,7 @@ pub(super) async fn observe<A: Api>(look: Look<'_, A>) -> Result<Option<Observat
         executor,
         world,
         trouble,
+        admitted,
         meta,
     }))
 }

@@ -68,6 +68,8 @@ pub(crate) struct Store {
     pub(crate) left: Vec<(Kind, Value)>,
     /// Faults that have not struck yet.
     pub(crate) faults: Vec<Fault>,
+    /// What admission makes of objects of a kind that are created, applied or patched.
+    pub(crate) policies: Vec<(Kind, fn(&mut Value))>,
     pub(crate) dead: bool,
 }
 
@@ -151,7 +153,12 @@ impl Store {
             // Its pod runs at once.
             object["status"] = json!({"ready": 1});
         }
+        self.admit(kind, &mut object);
         Ok(self.save(place, object))
+    }
+
+    fn admit(&self, kind: Kind, object: &mut Value) {
+        self.policies.iter().filter(|(of, _)| *of == kind).for_each(|(_, change)| change(object));
     }
 
     /// Asks for a deletion: what somebody holds, and a pod that has a node, goes later.
@@ -248,6 +255,7 @@ impl Store {
                         object["metadata"]["resourceVersion"] = known["metadata"]["resourceVersion"].clone();
                     }
                 }
+                self.admit(request.kind, &mut object);
                 if object == known {
                     return Ok(known);
                 }

@@ -1,5 +1,6 @@
 //! The controller of executors against a small API server and a cluster that takes one step at a time.
 
+mod admission;
 mod chaos;
 mod children;
 mod failures;

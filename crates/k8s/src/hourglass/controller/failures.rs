@@ -139,7 +139,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         let hand = self.hand(&meta);
         for effect in &plan.effects {
             match hand.carry(effect).await {
-                Ok(()) => self.done(key, &plan, effect),
+                Ok(_) => self.done(key, &plan, effect),
                 Err(failure) => tracing::debug!(object = %key, ?failure, "what is wrong is not said"),
             }
         }

@@ -15,6 +15,7 @@ use orlop_core::time::Time;
 use serde_json::Value;
 
 use super::Config;
+use super::admitted::Admitted;
 use super::children::{Meta, parent, shown};
 use super::effect::Hand;
 pub use super::monitor::{Monitor, Told};
@@ -37,6 +38,8 @@ pub struct Look<'a, A> {
     pub world: Arc<World>,
     /// What went wrong last.
     pub trouble: Option<Trouble>,
+    /// What the server made of its children.
+    pub admitted: Arc<Admitted>,
     /// The time.
     pub now: Time,
 }
@@ -105,6 +108,7 @@ struct Known {
     /// What was seen of the objects themselves: a change of their status alone starts no pass.
     objects: BTreeMap<Key, Value>,
     streaks: BTreeMap<Key, Streak>,
+    admitted: BTreeMap<Key, Arc<Admitted>>,
 }
 
 /// Which spec: uid of the object, for another may come under its name, and how often its spec has changed.
@@ -245,7 +249,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
 
     async fn round(&self, key: &Key) -> Round {
         let now = self.now();
-        let (world, trouble) = {
+        let (world, trouble, admitted) = {
             let mut known = self.known();
             if let Some(at) = known.streaks.get(key).and_then(|streak| streak.closed).filter(|at| *at > now) {
                 return Round::Over(Next { again_at: Some(at), failed: false });
@@ -255,10 +259,10 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
                 streak.trouble.take_if(due);
                 streak.trouble.clone()
             });
-            (Arc::clone(&known.world), trouble)
+            (Arc::clone(&known.world), trouble, known.admitted.get(key).cloned().unwrap_or_default())
         };
         let about = trouble.as_ref().map(|(asked, _)| asked.clone());
-        let look = Look { api: &self.api, key, world, trouble: trouble.map(|(_, trouble)| trouble), now };
+        let look = Look { api: &self.api, key, world, trouble: trouble.map(|(_, trouble)| trouble), admitted, now };
         let observation = match R::observe(look).await {
             Ok(Some(observation)) => observation,
             Ok(None) => {
@@ -290,7 +294,10 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         let hand = self.hand(meta);
         for effect in &plan.effects {
             match hand.carry(effect).await {
-                Ok(()) => self.done(key, plan, effect),
+                Ok(answer) => {
+                    self.took(key, effect, answer.as_ref());
+                    self.done(key, plan, effect);
+                }
                 Err(failure) if matches!(effect, Effect::RecordEvent(_)) => {
                     // What people are told may get lost; what is done may not wait for it.
                     tracing::debug!(object = %key, ?failure, "an event is not recorded");
@@ -326,6 +333,17 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         Round::Over(Next { again_at, failed: false })
     }
 
+    /// Remembers what the server made of a child.
+    fn took(&self, key: &Key, effect: &Effect, answer: Option<&Value>) {
+        let (Effect::Apply(kind, wanted), Some(answer)) = (effect, answer) else { return };
+        let (mut known, now) = (self.known(), self.now());
+        let admitted = Arc::make_mut(known.admitted.entry(key.clone()).or_default());
+        if admitted.take(wanted, answer, now) {
+            let (kind, name) = (kind.name(), word(answer, "/metadata/name"));
+            tracing::warn!(object = %key, kind, name, "admission changes what is applied; it is taken as the server has it");
+        }
+    }
+
     /// Tells whoever measures and reads logs what is written down now.
     fn done(&self, key: &Key, plan: &Plan, effect: &Effect) {
         // What is gone has no status that could say so.
@@ -343,6 +361,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
     fn forget(&self, key: &Key) {
         let mut known = self.known();
         known.streaks.remove(key);
+        known.admitted.remove(key);
         known.objects.remove(key);
         drop(known);
         self.monitor.told(Told::Forgotten { key });

@@ -36,7 +36,7 @@ fn carried(effect: &Effect, answer: Result<Value, ApiError>) -> (Vec<Request>, R
     let (config, now) = (Config::default(), TestClock::new().now());
     let hand = Hand { api: &wire, kind: Kind::Performer, finalizer: "f", meta: &meta, config: &config, now };
     let outcome = hand.carry(effect).now_or_never().expect("nothing here waits");
-    (wire.asked.into_inner().unwrap(), outcome)
+    (wire.asked.into_inner().unwrap(), outcome.map(drop))
 }
 
 /// Requests of an effect on an object of ours, with these managers of its fields.

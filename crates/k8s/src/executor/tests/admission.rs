@@ -1,0 +1,78 @@
+//! What admission makes of children is taken as it is: no child is written again and again.
+
+use serde_json::{Value, json};
+
+use super::{bed, place, spec};
+use crate::api::Kind;
+use crate::hourglass::APPLIED_HASH;
+
+/// A registry of one's own for all images of Deployments.
+fn mirror(object: &mut Value) {
+    let image = &mut object["spec"]["template"]["spec"]["containers"][0]["image"];
+    let own = image.as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+    *image = json!(format!("mirror.example/{own}"));
+}
+
+fn always_pull(object: &mut Value) {
+    object["spec"]["template"]["spec"]["containers"][0]["imagePullPolicy"] = json!("Always");
+}
+
+fn port_name(object: &mut Value) {
+    object["spec"]["ports"][0]["name"] = json!("their-name");
+}
+
+fn no_annotations(object: &mut Value) {
+    object["metadata"].as_object_mut().unwrap().remove("annotations");
+}
+
+fn fewer_replicas(object: &mut Value) {
+    object["spec"]["replicas"] = json!(1);
+}
+
+#[test]
+fn a_child_that_admission_changes_is_written_twice_at_most_and_the_executor_runs() {
+    let policies: [(Kind, fn(&mut Value)); 8] = [
+        (Kind::Deployment, mirror),
+        (Kind::Deployment, always_pull),
+        (Kind::Deployment, no_annotations),
+        (Kind::Service, port_name),
+        (Kind::Service, no_annotations),
+        (Kind::ConfigMap, no_annotations),
+        (Kind::Secret, no_annotations),
+        (Kind::Deployment, fewer_replicas),
+    ];
+    for (number, (kind, change)) in policies.into_iter().enumerate() {
+        let mut bed = bed();
+        bed.server.store().policies.push((kind, change));
+        bed.submit("exec", spec());
+        bed.wait(1200);
+        assert_eq!(place(&bed), "Running/Running False/AsExpected", "policy {number} of {kind:?}");
+        let of_kind = |write: &&String| write.split(' ').nth(1) == Some(kind.plural());
+        let writes: Vec<String> = bed.writes().iter().filter(of_kind).cloned().collect();
+        assert!((1..=2).contains(&writes.len()), "policy {number} of {kind:?}: {writes:?}");
+        // A new operator asks once what admission makes of it, and rests.
+        bed.restart();
+        bed.wait(1200);
+        let writes = bed.writes().iter().filter(of_kind).count();
+        assert!(writes <= 3, "policy {number} of {kind:?}: {:?}", bed.writes());
+    }
+}
+
+#[test]
+fn what_somebody_else_changes_is_put_back_once_a_minute_at_most_where_admission_changes_it_too() {
+    let mut bed = bed();
+    bed.server.store().policies.push((Kind::Deployment, mirror));
+    bed.submit("exec", spec());
+    bed.rest();
+    let applies = |bed: &super::Bed| bed.writes().iter().filter(|write| write.contains("deployments")).count();
+    let (before, name) = (applies(&bed), crate::value::text(&bed.server.list(Kind::Deployment)[0], "/metadata/name"));
+    for _ in 0..30 {
+        bed.server.edit(Kind::Deployment, &name, |live| live["spec"]["minReadySeconds"] = json!(77));
+        bed.server.edit(Kind::Deployment, &name, |live| {
+            live["metadata"]["annotations"][APPLIED_HASH] = json!("theirs");
+        });
+        bed.wait(10);
+    }
+    let after = applies(&bed);
+    assert!(after > before && after <= before + 6, "{before} {after}: {:?}", bed.writes());
+}
