@@ -45,6 +45,13 @@ pub(crate) enum Fault {
     Refuse(&'static str, Kind, u32, ApiError),
 }
 
+/// What admission makes of objects of a kind.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Policy {
+    pub(crate) kind: Kind,
+    pub(crate) change: fn(&mut Value),
+}
+
 /// Something that happened to an object.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
@@ -69,7 +76,7 @@ pub(crate) struct Store {
     /// Faults that have not struck yet.
     pub(crate) faults: Vec<Fault>,
     /// What admission makes of objects of a kind that are created, applied or patched.
-    pub(crate) policies: Vec<(Kind, fn(&mut Value))>,
+    pub(crate) policies: Vec<Policy>,
     pub(crate) dead: bool,
 }
 
@@ -158,7 +165,7 @@ impl Store {
     }
 
     fn admit(&self, kind: Kind, object: &mut Value) {
-        self.policies.iter().filter(|(of, _)| *of == kind).for_each(|(_, change)| change(object));
+        self.policies.iter().filter(|policy| policy.kind == kind).for_each(|policy| (policy.change)(object));
     }
 
     /// Asks for a deletion: what somebody holds, and a pod that has a node, goes later.

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{bed, place, spec};
 use crate::api::Kind;
 use crate::hourglass::APPLIED_HASH;
+use crate::shell::small::Policy;
 
 /// A registry of one's own for all images of Deployments.
 fn mirror(object: &mut Value) {
@@ -31,19 +32,20 @@ fn fewer_replicas(object: &mut Value) {
 
 #[test]
 fn a_child_that_admission_changes_is_written_twice_at_most_and_the_executor_runs() {
-    let policies: [(Kind, fn(&mut Value)); 8] = [
-        (Kind::Deployment, mirror),
-        (Kind::Deployment, always_pull),
-        (Kind::Deployment, no_annotations),
-        (Kind::Service, port_name),
-        (Kind::Service, no_annotations),
-        (Kind::ConfigMap, no_annotations),
-        (Kind::Secret, no_annotations),
-        (Kind::Deployment, fewer_replicas),
+    let policies = [
+        Policy { kind: Kind::Deployment, change: mirror },
+        Policy { kind: Kind::Deployment, change: always_pull },
+        Policy { kind: Kind::Deployment, change: no_annotations },
+        Policy { kind: Kind::Service, change: port_name },
+        Policy { kind: Kind::Service, change: no_annotations },
+        Policy { kind: Kind::ConfigMap, change: no_annotations },
+        Policy { kind: Kind::Secret, change: no_annotations },
+        Policy { kind: Kind::Deployment, change: fewer_replicas },
     ];
-    for (number, (kind, change)) in policies.into_iter().enumerate() {
+    for (number, policy) in policies.into_iter().enumerate() {
+        let kind = policy.kind;
         let mut bed = bed();
-        bed.server.store().policies.push((kind, change));
+        bed.server.store().policies.push(policy);
         bed.submit("exec", spec());
         bed.wait(1200);
         assert_eq!(place(&bed), "Running/Running False/AsExpected", "policy {number} of {kind:?}");
@@ -61,7 +63,7 @@ fn a_child_that_admission_changes_is_written_twice_at_most_and_the_executor_runs
 #[test]
 fn what_somebody_else_changes_is_put_back_once_a_minute_at_most_where_admission_changes_it_too() {
     let mut bed = bed();
-    bed.server.store().policies.push((Kind::Deployment, mirror));
+    bed.server.store().policies.push(Policy { kind: Kind::Deployment, change: mirror });
     bed.submit("exec", spec());
     bed.rest();
     let applies = |bed: &super::Bed| bed.writes().iter().filter(|write| write.contains("deployments")).count();
