@@ -78,6 +78,7 @@ pub fn hourglass_objects(data: &[u8]) {
     let spec = object.get("spec").cloned().unwrap_or_default();
     let stored = object.get("status").cloned().unwrap_or_default();
     let performer = performer::Observation {
+        admitted: Default::default(),
         meta: meta.clone(),
         spec: serde_json::from_value(spec.clone()).map_err(|error| error.to_string()),
         status: serde_json::from_value(stored.clone()).unwrap_or_default(),
@@ -95,6 +96,7 @@ pub fn hourglass_objects(data: &[u8]) {
     assert_eq!(plan, performer::plan(&performer, &config, now));
     path_holds::<performer_machine::PerformerState>(&plan);
     let executor = executor::Observation {
+        admitted: Default::default(),
         meta,
         spec: serde_json::from_value(spec).map_err(|error| error.to_string()),
         status: serde_json::from_value(stored.clone()).unwrap_or_default(),
