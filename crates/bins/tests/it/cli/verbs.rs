@@ -403,3 +403,16 @@ fn of_many_steps_few_are_shown_at_the_end_and_instances_with_their_items() {
     let why = bench.orlop(&["flow", "explain", "fan", "many-i23"]).out;
     assert!(why.starts_with("many-i23 (gut) is Failed"), "{why}");
 }
+
+#[test]
+fn what_runs_without_an_image_is_valid_where_no_place_is_named() {
+    let bench = Bench::new();
+    let mut bare = step("a", "true");
+    bare["template"]["spec"]["template"]["spec"]["containers"][0].as_object_mut().unwrap().remove("image");
+    let file = bench.flow("bare", &json!({"steps": [bare]})).display().to_string();
+    for (place, code) in [(&[][..], 0), (&["--target", "process"], 0), (&["--target", "kube"], 3)] {
+        let gave = bench.orlop(&[&["flow", "validate", &file][..], place].concat());
+        assert_eq!(gave.code, code, "{place:?}: {gave:?}");
+    }
+    assert_eq!(bench.orlop(&["run", &file]).code, 0);
+}

@@ -26,6 +26,7 @@ fn s10_jobs_are_submitted_listed_shown_and_cancelled() {
     let cancelled = bench.orlop(&["cancel", id, "--wait"]);
     assert_eq!((cancelled.code, cancelled.out.trim()), (0, format!("{id} Cancelled").as_str()));
     assert!(bench.orlop(&["cancel", id]).err.contains("had ended before"));
+    assert_eq!(bench.orlop(&["wait", id]).code, 9, "it was stopped, it did not fail");
 }
 
 #[test]
