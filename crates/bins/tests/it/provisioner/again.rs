@@ -29,7 +29,7 @@ fn assert_another(site: &Site, gave: &Gave, before: &Value, what: &str) {
 }
 
 #[test]
-fn s7_what_is_no_more_is_swept_and_another_one_is_made() {
+fn what_is_no_more_is_swept_and_another_one_is_made() {
     let site = Site::new();
     assert_eq!(site.apply(&[]).code, 0);
     let happenings: [Happening; 3] = [
@@ -56,7 +56,7 @@ fn s7_what_is_no_more_is_swept_and_another_one_is_made() {
 }
 
 #[test]
-fn s7_a_removal_that_was_interrupted_is_finished_and_another_one_is_made() {
+fn a_removal_that_was_interrupted_is_finished_and_another_one_is_made() {
     let site = Site::new();
     assert_eq!(site.apply(&[]).code, 0);
     let before = site.info();

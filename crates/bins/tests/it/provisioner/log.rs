@@ -8,7 +8,7 @@ use super::cloud::{PASSWORD, Site};
 const PLAN: [&str; 6] = ["plan", "--repo", "repo", "--allow-local", "--output", "json"];
 
 #[test]
-fn s10_5_the_log_names_each_request_and_no_secret() {
+fn the_log_names_each_request_and_no_secret() {
     let site = Site::new();
     let of = |more: &[&str]| site.run(&[&PLAN[..], more].concat());
     let quiet = of(&[]);
@@ -31,7 +31,7 @@ fn s10_5_the_log_names_each_request_and_no_secret() {
 }
 
 #[test]
-fn s10_5_what_the_program_says_of_tokens_stays_readable() {
+fn what_the_program_says_of_tokens_stays_readable() {
     let site = Site::new();
     let with = |name: &str, value: &str| {
         let mut command = site.command(&PLAN);

@@ -39,7 +39,7 @@ fn s7_what_nobody_knows_is_listed_and_removed() {
 }
 
 #[test]
-fn s1_a_keypair_that_is_left_alone_is_listed_and_removed() {
+fn a_keypair_that_is_left_alone_is_listed_and_removed() {
     let site = Site::new();
     for name in ["orlop-k-aaaaaaaaaa", "orlop-k-bbbbbbbbbb", "orlop-k-somebody", "mine"] {
         site.cloud.world().add_keypair(name, "ssh-ed25519 AAAA");

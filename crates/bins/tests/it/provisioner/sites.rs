@@ -102,7 +102,7 @@ fn s8_9_no_quota_at_one_site_leads_to_the_next_before_anything_is_made() {
 }
 
 #[test]
-fn s7_a_site_that_is_away_is_named_and_passed_over() {
+fn a_site_that_is_away_is_named_and_passed_over() {
     let both = Two::new();
     both.one.cloud.faults().on("identity POST", Fault::Status(503), 100_000);
     let plan = |sites: &'static str| ["plan", "--repo", "repo", "--allow-local", "--site", sites, "--output", "json"];

@@ -91,7 +91,7 @@ fn s8_refusals_have_their_exit_codes() {
 }
 
 #[test]
-fn s8_14_a_named_image_has_to_be_there_and_to_have_room() {
+fn a_named_image_has_to_be_there_and_to_have_room() {
     let image = |name: &str, least: u64| Image {
         id: format!("id-{name}"),
         name: name.into(),

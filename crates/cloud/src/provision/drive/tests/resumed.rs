@@ -164,7 +164,7 @@ type Happening = (&'static str, fn(&World));
 
 /// What a journal tells of a deployment that ended well was so when it was written.
 #[test]
-fn s7_a_deployment_that_ended_well_is_believed_only_after_a_look_at_the_cloud() {
+fn a_deployment_that_ended_well_is_believed_only_after_a_look_at_the_cloud() {
     let happenings: [Happening; 3] = [
         ("its lease ended", |world| world.clock.pass(25 * HOUR)),
         ("its lease was deleted", |world| world.cloud.world().lose_leases()),
@@ -185,7 +185,7 @@ fn s7_a_deployment_that_ended_well_is_believed_only_after_a_look_at_the_cloud() 
 }
 
 #[test]
-fn s7_a_deployment_that_cannot_be_looked_at_is_not_called_ready() {
+fn a_deployment_that_cannot_be_looked_at_is_not_called_ready() {
     let world = World::new();
     world.applied();
     let before = world.journal.written().len();
@@ -228,7 +228,7 @@ fn s1_who_looks_and_is_stopped_removes_nothing_and_who_extends_says_what_is_uncl
 }
 
 #[test]
-fn s8_20_after_an_interruption_that_rolled_back_nothing_is_left_to_go_on_with() {
+fn after_an_interruption_that_rolled_back_nothing_is_left_to_go_on_with() {
     for (stop, words) in [(Stop::RollBack, "apply again"), (Stop::Keep, "go on with resume")] {
         let world = World::new();
         *world.stage.stop.lock().unwrap() = Some((8, stop));
