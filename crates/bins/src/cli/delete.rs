@@ -66,7 +66,7 @@ pub(super) async fn delete(args: DeleteArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Deletes runs that nobody named and that have ended long ago, and tells so. What cannot be deleted is told and stays.
+/// Deletes runs without a `--name` that ended long ago, and prints their names. Prints a warning for each that cannot be deleted.
 ///
 /// # Errors
 /// When the home cannot be read.

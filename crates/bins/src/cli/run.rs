@@ -193,7 +193,10 @@ pub(super) async fn start(place: &Place, new: New, drive: &Drive) -> Result<Exit
         if let Err(error) = place.home()?.sweep() {
             output::tell(&format!("warning: what is left of deleted runs cannot be removed: {error}"));
         }
-        delete::expired(place).await?;
+        // A new run does not depend on it.
+        if let Err(failure) = delete::expired(place).await {
+            output::tell(&format!("warning: old runs cannot be deleted: {failure}"));
+        }
     }
     let is_new = !run.path().exists();
     run.create().map_err(|error| unusable(&run, &error))?;

@@ -36,7 +36,7 @@ pub use self::job::FlowFacts;
 pub use self::label::{FLOW, WORKER, claims as claims_of, key as key_of};
 pub use self::order::{COMMAND, END, GIVEN, LEFT, StepBackend, StepOrder, VARIABLE};
 pub use self::port::{FlowJob, JobEnd, JobPlace, StepFleet};
-use self::queue::{Known, Queue};
+use self::queue::{Origin, Queue};
 use super::clock::{Clock, SystemClock};
 
 /// Runs attempts as jobs of a fleet. Dropping it leaves its jobs running; the next one finds them.
@@ -88,7 +88,7 @@ impl FleetSubstrate {
     }
 
     /// Has the end of a job reported, and meanwhile whether it waits for a worker, unless that is under way.
-    fn follow(&self, key: &AttemptKey, job: JobId, known: Known) {
+    fn follow(&self, key: &AttemptKey, job: JobId, origin: Origin) {
         let Some(Followed) = self.attempts.follow(key) else { return };
         let (fleet, attempts, reports) = (Arc::clone(&self.fleet), Arc::clone(&self.attempts), self.reports.clone());
         let queue = Queue { fleet: Arc::clone(&fleet), delays: self.delays.clone(), key: key.clone(), job };
@@ -98,7 +98,7 @@ impl FleetSubstrate {
             let end = tokio::select! {
                 biased;
                 end = end_of(fleet.as_ref(), &key, job) => end,
-                never = queue.watch(known) => match never {},
+                never = queue.watch(origin) => match never {},
             };
             let end = match end {
                 Some(end) => attempt_end(&key, &end, attempts.is_cancelled(&key)),
@@ -178,13 +178,13 @@ impl Substrate for FleetSubstrate {
                 job
             }
         };
-        self.follow(&spec.key, job, Known::Nothing);
+        self.follow(&spec.key, job, Origin::Started);
         Ok(self.reference(job))
     }
 
     async fn adopt(&self, spec: AttemptSpec) -> Result<(), PortError> {
         match self.find(&spec.key).await? {
-            Some(job) => self.follow(&spec.key, job, Known::Something),
+            Some(job) => self.follow(&spec.key, job, Origin::Adopted),
             None => self.report(&spec.key, EndResult::Lost),
         }
         Ok(())
@@ -199,7 +199,7 @@ impl Substrate for FleetSubstrate {
         self.attempts.cancel(key);
         match self.fleet.cancel(job).await {
             Err(error) if error.class != Class::NotFound => return Err(error),
-            _ => self.follow(key, job, Known::Nothing),
+            _ => self.follow(key, job, Origin::Started),
         }
         Ok(())
     }

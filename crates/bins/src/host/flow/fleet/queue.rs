@@ -1,4 +1,4 @@
-//! Whether the job of an attempt waits for a worker. Owns when that is told: the timeout of a step stands still meanwhile.
+//! Reports whether the job of an attempt waits for a worker: the timeout of the step stands still meanwhile.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use tokio::sync::mpsc;
 use super::port::{JobPlace, StepFleet};
 use crate::host::flow::clock::{Clock as _, SystemClock};
 
-/// A shorter wait is not told: most jobs have a worker at once.
+/// Shorter waits are not reported: most jobs get a worker at once.
 const SHORT: Duration = Duration::from_millis(250);
 
-/// What the flow may know of an attempt.
+/// How this host came to an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Known {
-    /// It begins now.
-    Nothing,
-    /// An earlier host may have said that it waits.
-    Something,
+pub(super) enum Origin {
+    /// It was submitted by this host.
+    Started,
+    /// It was submitted by an earlier host, which may have reported that it waits.
+    Adopted,
 }
 
 /// The job of an attempt, watched while it lives.
@@ -35,9 +35,9 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Tells whenever the job begins to wait for a worker, and when it has one.
-    pub(super) async fn watch(&self, known: Known) -> Infallible {
-        let mut told = known == Known::Something;
+    /// Reports whenever the job begins to wait for a worker, and when it has one.
+    pub(super) async fn watch(&self, origin: Origin) -> Infallible {
+        let mut is_reported = origin == Origin::Adopted;
         let mut place = None;
         loop {
             let since = SystemClock.now();
@@ -51,13 +51,13 @@ impl Queue {
                             self.job, self.job
                         );
                         let cause = DelayCause { on: WaitsOn::Suspended, reason: "Queued".to_owned(), message };
-                        self.tell(AttemptDelay { key: self.key.clone(), cause: Some(cause), since });
-                        told = true;
+                        self.report(AttemptDelay { key: self.key.clone(), cause: Some(cause), since });
+                        is_reported = true;
                     }
                 }
             }
-            if next != JobPlace::Nowhere && std::mem::take(&mut told) {
-                self.tell(AttemptDelay { key: self.key.clone(), cause: None, since: SystemClock.now() });
+            if next != JobPlace::Nowhere && std::mem::take(&mut is_reported) {
+                self.report(AttemptDelay { key: self.key.clone(), cause: None, since: SystemClock.now() });
             }
             place = Some(next);
         }
@@ -78,7 +78,7 @@ impl Queue {
         }
     }
 
-    fn tell(&self, delay: AttemptDelay) {
+    fn report(&self, delay: AttemptDelay) {
         // The substrate may be gone; then nobody waits for it.
         drop(self.delays.send(delay));
     }

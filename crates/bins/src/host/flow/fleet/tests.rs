@@ -15,7 +15,7 @@ use super::*;
 
 /// A fleet whose jobs end as a test tells.
 #[derive(Default)]
-struct Told {
+struct ScriptedFleet {
     submitted: Mutex<Vec<AttemptKey>>,
     ends: Mutex<VecDeque<Result<JobEnd, PortError>>>,
     cancelled: Mutex<Vec<JobId>>,
@@ -31,7 +31,7 @@ fn id(number: u64) -> JobId {
 }
 
 #[async_trait]
-impl StepFleet for Told {
+impl StepFleet for ScriptedFleet {
     async fn submit(&self, key: &AttemptKey, spec: JobSpec) -> Result<JobId, PortError> {
         self.asked.lock().unwrap().push(spec);
         let mut submitted = self.submitted.lock().unwrap();
@@ -95,7 +95,7 @@ fn attempt(number: u32) -> AttemptSpec {
     }
 }
 
-fn on(fleet: Told) -> (Arc<Told>, FleetSubstrate) {
+fn on(fleet: ScriptedFleet) -> (Arc<ScriptedFleet>, FleetSubstrate) {
     let fleet = Arc::new(fleet);
     let facts = FlowFacts::new("default".parse().unwrap());
     (Arc::clone(&fleet), FleetSubstrate::new(fleet, facts))
@@ -108,7 +108,7 @@ fn end(state: JobState) -> JobEnd {
 
 #[tokio::test(start_paused = true)]
 async fn trouble_in_between_does_not_lose_the_end() {
-    let (fleet, substrate) = on(Told::default());
+    let (fleet, substrate) = on(ScriptedFleet::default());
     let trouble = || Err(PortError::new(Class::Transient, "the server restarts"));
     fleet.ends.lock().unwrap().extend([trouble(), trouble(), Ok(end(JobState::Cancelled))]);
     let reference = substrate.start(attempt(1)).await.unwrap();
@@ -120,8 +120,10 @@ async fn trouble_in_between_does_not_lose_the_end() {
 
 #[tokio::test]
 async fn a_job_that_is_not_there_any_more_is_lost() {
-    let (fleet, substrate) =
-        on(Told { known: vec![FlowJob { key: key(1), job: id(9), claims: Vec::new() }], ..Told::default() });
+    let (fleet, substrate) = on(ScriptedFleet {
+        known: vec![FlowJob { key: key(1), job: id(9), claims: Vec::new() }],
+        ..ScriptedFleet::default()
+    });
     fleet.ends.lock().unwrap().push_back(Err(PortError::new(Class::NotFound, "no such job")));
     substrate.adopt(attempt(1)).await.unwrap();
     assert_eq!(substrate.next().await.end.result, EndResult::Lost);
@@ -130,8 +132,10 @@ async fn a_job_that_is_not_there_any_more_is_lost() {
 
 #[tokio::test]
 async fn what_an_earlier_host_submitted_is_not_submitted_again() {
-    let (fleet, substrate) =
-        on(Told { known: vec![FlowJob { key: key(1), job: id(9), claims: Vec::new() }], ..Told::default() });
+    let (fleet, substrate) = on(ScriptedFleet {
+        known: vec![FlowJob { key: key(1), job: id(9), claims: Vec::new() }],
+        ..ScriptedFleet::default()
+    });
     assert_eq!(substrate.start(attempt(1)).await.unwrap().uid, id(9).to_string());
     assert_eq!(substrate.start(attempt(2)).await.unwrap().uid, id(1).to_string());
     assert_eq!(*fleet.submitted.lock().unwrap(), [key(2)]);
@@ -154,7 +158,7 @@ fn with_claim(number: u32, step: &str, claims: &[&str]) -> AttemptSpec {
 
 #[tokio::test]
 async fn s4_1_steps_with_a_claim_run_where_the_first_of_them_ran() {
-    let (fleet, substrate) = on(Told::default());
+    let (fleet, substrate) = on(ScriptedFleet::default());
     substrate.start(with_claim(1, "one", &["data"])).await.unwrap();
     assert!(fleet.asked.lock().unwrap()[0].requires.labels.is_empty(), "the first one goes anywhere");
     let waits = substrate.start(with_claim(1, "two", &["data"])).await.unwrap_err();
@@ -180,7 +184,7 @@ async fn s4_1_the_next_host_finds_the_same_worker() {
         job: id(job),
         claims: vec!["data".to_owned()],
     };
-    let (fleet, substrate) = on(Told { known: vec![known(2, 9), known(1, 8)], ..Told::default() });
+    let (fleet, substrate) = on(ScriptedFleet { known: vec![known(2, 9), known(1, 8)], ..ScriptedFleet::default() });
     // The first was cancelled before it had a worker.
     fleet.places.lock().unwrap().extend([(id(8), JobPlace::Never), (id(9), JobPlace::On("w1".parse().unwrap()))]);
     substrate.start(with_claim(1, "two", &["data"])).await.unwrap();
@@ -189,7 +193,7 @@ async fn s4_1_the_next_host_finds_the_same_worker() {
 
 #[tokio::test]
 async fn r32_artifacts_come_and_go_by_way_of_the_server() {
-    let (fleet, substrate) = on(Told::default());
+    let (fleet, substrate) = on(ScriptedFleet::default());
     let mut spec = attempt(1);
     let sha256 = "ab".repeat(32);
     let location = orlop_core::spec::status::ArtifactLocation {
@@ -224,8 +228,8 @@ async fn r32_artifacts_come_and_go_by_way_of_the_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_for_a_worker_is_told_until_it_has_one_and_again_when_it_lost_it() {
-    let (fleet, substrate) = on(Told::default());
+async fn jobs_are_reported_as_queued_until_they_have_a_worker_and_again_when_they_lose_it() {
+    let (fleet, substrate) = on(ScriptedFleet::default());
     let go = |place| {
         fleet.places.lock().unwrap().insert(id(1), place);
         fleet.moved.notify_waiters();
@@ -240,8 +244,11 @@ async fn what_waits_for_a_worker_is_told_until_it_has_one_and_again_when_it_lost
         assert_eq!(substrate.next_delay().await.cause, None);
         go(JobPlace::Nowhere);
     }
-    // One that has a worker at once is not told of, but one that an earlier host may have told of.
-    let known = || Told { known: vec![FlowJob { key: key(1), job: id(1), claims: Vec::new() }], ..Told::default() };
+    // A job that gets a worker at once is not reported, unless an earlier host may have reported that it waits.
+    let known = || ScriptedFleet {
+        known: vec![FlowJob { key: key(1), job: id(1), claims: Vec::new() }],
+        ..ScriptedFleet::default()
+    };
     for adopted in [false, true] {
         let (fleet, substrate) = on(known());
         fleet.places.lock().unwrap().insert(id(1), JobPlace::On("w1".parse().unwrap()));
