@@ -240,6 +240,10 @@ pub(super) const ROUTES: &[Route] = &[
         .named("flows.reject", "Lets a Manual step fail: for operators and who the step names")
         .may_take(BODY, shape::<DecisionOrder>)
         .gives(202, shape::<FlowOrdered>),
+    Route::new(Method::Post, "/flows/{id}/steps/{step}/confirm-gone", SUBMITTER, by!(flows::confirm_gone))
+        .named("flows.confirmGone", "Takes a cancelled attempt that does not end for gone, so that the flow goes on")
+        .may_take(BODY, shape::<DecisionOrder>)
+        .gives(202, shape::<FlowOrdered>),
     Route::new(Method::Get, "/workers", VIEWER, by!(workers::list))
         .named("workers.list", "Lists workers")
         .query(&[STATE, OF_LABEL, LIMIT, CURSOR])

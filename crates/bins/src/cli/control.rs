@@ -7,7 +7,7 @@ use orlop_core::spec::status::Decision;
 use super::failure::{Exit, Failure};
 use super::output;
 use super::place::Place;
-use super::stored::{Stored, order};
+use super::stored::order;
 use crate::host::control::caller;
 use crate::host::flow::Order;
 
@@ -36,11 +36,13 @@ pub(super) struct DecideArgs {
 
 /// A confirmation that an attempt is gone.
 #[derive(Args, Debug)]
-#[command(after_help = "Refused unless the flow shows the condition CancelBlocked for the step: its attempt was
-cancelled longer ago than its grace period, and its pod cannot be reached. Make sure that it cannot run any
-more; a retry, `finally` and the next flow with the same concurrency key start then.
+#[command(after_help = "Refused unless the flow shows the condition CancelBlocked for the step: a minute after the
+grace period its cancelled attempt has not ended, because its node or engine cannot be reached or its process
+does not go. Make sure that it cannot run any more; a retry, `finally` and the next flow with the same
+concurrency key start then.
 
 Examples:
+  orlop flow confirm-gone etl load --reason \"the container engine was reinstalled\"
   orlop flow confirm-gone etl load --target kube --reason \"node n7 was powered off\"
   orlop flow confirm-gone etl load --item 3 --target kube    one instance of a fan-out")]
 pub(super) struct ConfirmGoneArgs {
@@ -65,20 +67,15 @@ impl ConfirmGoneArgs {
     }
 }
 
-/// Confirms that an attempt is gone. Runs on this machine end their attempts themselves: nothing of them is ever blocked.
+/// Confirms that an attempt is gone.
 ///
 /// # Errors
-/// Always: there is no such run or step, or its cancellation is not blocked.
+/// When there is no such run or step, or its cancellation is not blocked.
 pub(super) async fn confirm_gone(args: ConfirmGoneArgs) -> Result<Exit, Failure> {
-    let run = args.place.existing(&args.name)?;
-    let stored = Stored::read(&run).await?;
-    let (name, step) = (&args.name, args.record());
-    if stored.plan.address_of(&step).is_none() {
-        return Err(Failure::new(Exit::NotFound, format!("the flow {name} has no step or instance {step}")));
-    }
-    let message =
-        format!("the cancellation of step {step} of {name} is not blocked; see `orlop flow explain {name} {step}`");
-    Err(Failure::new(Exit::Conflict, message))
+    let step = args.record();
+    let confirmed = format!("{step} is confirmed to be gone");
+    let order = Order::ConfirmGone { step, by: Some(caller()), reason: args.reason };
+    give(&args.place, &args.name, order, &confirmed).await
 }
 
 /// A suspension.

@@ -50,6 +50,15 @@ pub trait Substrate: Send + Sync {
     /// Transient when it cannot be reached now.
     async fn cancel(&self, key: &AttemptKey, grace: Option<Duration>) -> Result<(), PortError>;
 
+    /// Frees what is kept for an execution that does not end, once a person has confirmed that nothing of it runs any more.
+    /// What runs after all is left alone. Unknown keys are fine.
+    ///
+    /// # Errors
+    /// Transient when it cannot be reached now.
+    async fn release(&self, _key: &AttemptKey) -> Result<(), PortError> {
+        Ok(())
+    }
+
     /// Stops the clock of an execution. One that has ended is left alone.
     ///
     /// # Errors

@@ -162,6 +162,8 @@ pub enum WaitsOn {
     Suspended,
     /// No pod of it runs yet.
     FirstPod,
+    /// It has begun, and what runs it cannot be reached now.
+    Runtime,
 }
 
 /// What keeps an accepted attempt from running.

@@ -16,5 +16,5 @@ pub use bind::{Binding, Unresolved, bind};
 pub use collect::event;
 pub use items::items;
 pub use resource::{config_map_template, resource_name, rewrite_claim, rewrite_config_map, rewrite_job};
-pub use spec::{Refusal, address, adoption_spec, key, start_spec};
+pub use spec::{Refusal, address, adoption_spec, grace, key, start_spec};
 pub use template::{Subject, TemplateError, disown, indexed};

@@ -2,8 +2,10 @@
 //! [`AttemptSpec`] and the reasons why there is none; starts nothing.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use orlop_core::attempt::{Address, AttemptKey, AttemptSpec};
+use orlop_core::attempt::{Address, AttemptKey, AttemptSpec, StepIndex};
+use serde_json::Value;
 
 use super::artifacts::{self, ArtifactError};
 use super::bind::Unresolved;
@@ -69,6 +71,15 @@ fn fault_reason(fault: &Fault) -> &'static str {
 pub fn key(plan: &Plan, meta: &FlowMeta, at: Address, attempt: u32) -> AttemptKey {
     let (flow, step) = (Arc::from(meta.uid.as_str()), Arc::from(plan.name(at.step)));
     AttemptKey { flow, step, item: at.item, attempt }
+}
+
+/// How long an attempt of a step has to end after it was asked to: `terminationGracePeriodSeconds` of its template, else 30
+/// seconds.
+#[must_use]
+pub fn grace(plan: &Plan, step: StepIndex) -> Duration {
+    let template = plan.step(step).and_then(|step| step.template.as_ref());
+    let seconds = template.and_then(|template| template.pointer("/spec/template/spec/terminationGracePeriodSeconds"));
+    Duration::from_secs(seconds.and_then(Value::as_u64).unwrap_or(30))
 }
 
 /// The address in the engine of an attempt's key, if it is one of this flow.

@@ -48,7 +48,11 @@ impl Node {
     /// Since when the timeout of an attempt does not run: its flow or somebody else has suspended it, or the wait for its
     /// first pod has a limit of its own.
     fn stands(&self, pending: Option<Duration>) -> Option<Time> {
-        let stops = |waits: &&Waits| waits.on == WaitsOn::Suspended || pending.is_some();
+        let stops = |waits: &&Waits| match waits.on {
+            WaitsOn::Suspended => true,
+            WaitsOn::FirstPod => pending.is_some(),
+            WaitsOn::Runtime => false,
+        };
         let waits = self.waits.as_deref().filter(stops).map(|waits| waits.since);
         [self.frozen, waits].into_iter().flatten().min()
     }
@@ -78,7 +82,7 @@ pub(super) fn limit(planned: &StepPlan, node: &Node) -> Option<Time> {
     match (node.frozen, waits, planned.pending) {
         (Some(_), ..) => None,
         (None, Some(Waits { on: WaitsOn::Suspended, .. }), _) => None,
-        (None, Some(waits), Some(pending)) => Some(waits.since.plus(pending)),
+        (None, Some(waits), Some(pending)) if waits.on == WaitsOn::FirstPod => Some(waits.since.plus(pending)),
         _ => {
             let limit = planned.timeout.filter(|_| !fault(Fault::NoTimeout))?;
             Some(node.started?.plus(limit).plus(Duration::from_millis(node.stood)))
@@ -135,14 +139,19 @@ impl Call<'_> {
             reason::PENDING_TIMEOUT => text("no pod of the attempt ran within", planned.and_then(|step| step.pending)),
             _ => text("the attempt took longer than", planned.and_then(|step| step.timeout)),
         };
-        let why = self.state.node(at).map(Node::waits_for).unwrap_or_default();
-        if why.is_empty() { message } else { format!("{message}; it waited for its first pod: {why}") }
+        let node = self.state.node(at);
+        let why = node.map(Node::waits_for).unwrap_or_default();
+        match node {
+            _ if why.is_empty() => message,
+            Some(node) if node.waits_on(WaitsOn::Runtime) => format!("{message}; {why}"),
+            _ => format!("{message}; it waited for its first pod: {why}"),
+        }
     }
 
     /// The timer of an accepted attempt is due.
     pub(super) fn time_out(&mut self, at: Address) {
         let pending = self.plan.get(at.step.0).and_then(|step| step.pending);
-        let waits = self.state.node(at).is_some_and(|node| node.waits.is_some());
+        let waits = self.state.node(at).is_some_and(|node| node.waits_on(WaitsOn::FirstPod));
         let cause = if waits && pending.is_some() { reason::PENDING_TIMEOUT } else { reason::TIMEOUT };
         self.notice_timeout(at, &self.too_long(at, cause));
         self.begin_cancel(at, cause.into());

@@ -210,7 +210,8 @@ fn waiting(at: Address, attempt: u32, kind: u8, since: Time) -> FlowEvent {
         3..=5 => FlowEvent::GoneConfirmed { at, attempt, by: None, reason: None, ended_at: since },
         6 | 7 => waits(None, ""),
         8..=10 => waits(Some(WaitsOn::Suspended), "Queued"),
-        11 | 12 => waits(Some(WaitsOn::FirstPod), ""),
+        11 => waits(Some(WaitsOn::FirstPod), ""),
+        12 => waits(Some(WaitsOn::Runtime), "RuntimeUnavailable"),
         _ => waits(Some(WaitsOn::FirstPod), "Unschedulable"),
     }
 }

@@ -189,6 +189,14 @@ pub(in super::super) async fn reject(api: Arc<Api>, call: Call) -> Answer {
     decide(&api, &call, Decision::Rejected).await
 }
 
+/// POST /flows/{id}/steps/{step}/confirm-gone
+pub(in super::super) async fn confirm_gone(api: Arc<Api>, call: Call) -> Answer {
+    let DecisionOrder { reason } = call.json_or_default()?;
+    let flow = api.flow(&call).await?;
+    api.flows.confirm_gone(&flow, call.part("step"), call.caller.name(), reason).await?;
+    Reply::json(202, &FlowOrdered { id: flow.id, taken: true })
+}
+
 async fn decide(api: &Api, call: &Call, decision: Decision) -> Answer {
     let DecisionOrder { reason } = call.json_or_default()?;
     let flow = api.flow(call).await?;

@@ -132,6 +132,8 @@ async fn s5_5_decisions_are_for_operators_and_who_is_named() {
         let path = format!("/flows/{id}/steps/gate/{verb}");
         bed.ask(Ask::post(&path, &json!({ "reason": "seen" })).token(token)).await.status
     };
+    assert_eq!(decide("confirm-gone", &submitter).await, 409, "nothing of it was cancelled");
+    assert_eq!(decide("confirm-gone", &stranger).await, 404, "it does not see the flow");
     assert_eq!(decide("approve", &submitter).await, 403);
     assert_eq!(decide("approve", &stranger).await, 404, "it does not see the flow");
     assert_eq!(decide("reject", &operator).await, 202);

@@ -32,9 +32,13 @@ impl FlowHost {
             FlowEffect::StartAttempt { at, attempt, item } => {
                 self.work.queue_start(Start { unit: (at, attempt), item });
             }
-            FlowEffect::CancelAttempt { at, attempt, .. }
-            | FlowEffect::SuspendAttempt { at, attempt, .. }
-            | FlowEffect::ResumeAttempt { at, attempt, .. } => {
+            FlowEffect::CancelAttempt { at, attempt, grace, .. } => {
+                self.expect_end((at, attempt), grace);
+                if let Some(effect) = self.work.after_adoption((at, attempt), effect) {
+                    self.change_attempt(effect);
+                }
+            }
+            FlowEffect::SuspendAttempt { at, attempt, .. } | FlowEffect::ResumeAttempt { at, attempt, .. } => {
                 if let Some(effect) = self.work.after_adoption((at, attempt), effect) {
                     self.change_attempt(effect);
                 }
@@ -83,6 +87,26 @@ impl FlowHost {
                 }
                 tries = patiently("creating the resources of the flow", &error, tries).await;
             }
+        });
+    }
+
+    /// Looks, a minute after its grace, whether a cancelled attempt has ended.
+    fn expect_end(&self, unit: Unit, grace: Option<Duration>) {
+        let grace = grace.unwrap_or_else(|| attempt::grace(&self.plan, unit.0.step));
+        self.work.push(async move {
+            tokio::time::sleep(grace.saturating_add(OVERDUE)).await;
+            Done::Overdue(unit)
+        });
+    }
+
+    /// Somebody has confirmed that nothing of an attempt runs any more.
+    pub(super) fn release(&self, unit: Unit) {
+        let (key, substrate) = (self.key(unit), Arc::clone(&self.parts.substrate));
+        self.work.push(async move {
+            if let Err(error) = substrate.release(&key).await {
+                tracing::warn!(attempt = %key, error = %error.chain(), "what is kept for the attempt cannot be freed");
+            }
+            Done::Tidied
         });
     }
 
@@ -295,6 +319,8 @@ async fn end(substrate: &dyn Substrate, key: &AttemptKey, grace: Option<Duration
     }
 }
 
+/// How much longer than its grace a cancelled attempt may take to end before that is reported.
+const OVERDUE: Duration = Duration::from_secs(60);
 /// Tries of a suspension before the attempt is left running.
 const SUSPEND_TRIES: u32 = 5;
 

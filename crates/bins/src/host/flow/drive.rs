@@ -61,6 +61,9 @@ impl FlowHost {
             let mut effects = Vec::new();
             for event in &events {
                 apply(&self.plan, &mut self.state, event, now, &mut effects);
+                if let FlowEvent::GoneConfirmed { at, attempt, .. } = event {
+                    self.release((*at, *attempt));
+                }
             }
             self.carry_out(effects);
             for answer in answers {

@@ -1,6 +1,7 @@
-//! Orders of people to a flow: approve, reject, suspend, resume, stop (rules R20 to R22). Owns when an order fits and the
-//! event it becomes; the same code serves a live host and a command line that finds none.
+//! Orders of people to a flow: approve, reject, suspend, resume, stop, confirm that an attempt is gone. Owns when an order
+//! fits and the event it becomes; the same code serves a live host and a command line that finds none.
 
+use orlop_core::attempt::Address;
 use orlop_core::event::FlowEvent;
 use orlop_core::machine::flow::FlowPhase;
 use orlop_core::ports::journal::FlowJournal;
@@ -47,6 +48,15 @@ pub enum Order {
     },
     /// End because another flow of the same key takes its place.
     Replace,
+    /// Take a cancelled attempt that does not end for gone: nothing of it runs any more.
+    ConfirmGone {
+        /// The step, or an instance of a fan-out.
+        step: String,
+        /// Who says so, where known.
+        by: Option<String>,
+        /// Why.
+        reason: Option<String>,
+    },
 }
 
 /// Why an order cannot be carried out.
@@ -91,7 +101,29 @@ pub fn event(plan: &Plan, state: &State, order: &Order, now: Time) -> Result<Opt
         Order::Resume => Some(FlowEvent::SetSuspend { on: false, mode: SuspendMode::Drain }),
         Order::Stop { mode } => Some(FlowEvent::Stop { mode: *mode, replaced: false }),
         Order::Replace => Some(FlowEvent::Stop { mode: StopMode::Terminate, replaced: true }),
+        Order::ConfirmGone { step, by, reason } => {
+            let (at, attempt) = blocked(plan, state, step)?;
+            Some(FlowEvent::GoneConfirmed { at, attempt, by: by.clone(), reason: reason.clone(), ended_at: now })
+        }
     })
+}
+
+/// The attempt of a step or instance whose cancellation is blocked.
+fn blocked(plan: &Plan, state: &State, name: &str) -> Result<(Address, u32), OrderError> {
+    let flow = &state.meta().name;
+    let Some(at) = plan.address_of(name) else {
+        return Err(OrderError::NotFound(format!("flow `{flow}` has no step or instance `{name}`")));
+    };
+    match state.attempt(at).filter(|_| state.is_cancel_blocked(at)) {
+        Some((_, attempt)) => Ok((at, attempt)),
+        None => {
+            let message = format!(
+                "the cancellation of step `{name}` of flow `{flow}` is not blocked; it is a minute after the grace period of \
+                 an attempt that was cancelled and has not ended"
+            );
+            Err(OrderError::Conflict(message))
+        }
+    }
 }
 
 /// Leaves an order in the journal of a flow that has no host, for the next one. The caller keeps hosts out meanwhile.
@@ -131,7 +163,7 @@ fn decide(plan: &Plan, state: &State, name: &str, decision: Decision) -> Result<
         OrderError::NotFound(format!("flow `{}` has no step `{name}`; {known}", state.meta().name))
     };
     let step = plan.index_of(name).ok_or_else(missing)?;
-    let at = orlop_core::attempt::Address { step, item: None };
+    let at = Address { step, item: None };
     if !plan.step(step).is_some_and(orlop_core::spec::step::Step::is_manual) {
         let message = format!("step `{name}` runs a Job; only Manual steps wait for a decision");
         return Err(OrderError::Conflict(message));

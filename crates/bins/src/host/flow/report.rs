@@ -1,12 +1,14 @@
 //! What comes back from work and from the substrate, as events. Owns the order of an attempt's start and its end, and the
 //! second chance of attempts that wait for room.
 
+use orlop_core::attempt::Address;
 use orlop_core::error::{Class, PortError};
 use orlop_core::event::FlowEvent;
 use orlop_core::machine::step::StepState;
 use orlop_core::ports::substrate::{AttemptDelay, AttemptReport, DelayCause};
 use orlop_core::spec::meta::ObjectReference;
 use orlop_dag::attempt;
+use orlop_dag::engine::step_status;
 
 use super::admission::Verdict;
 use super::work::{Done, Unit};
@@ -34,6 +36,12 @@ impl FlowHost {
                 let ((at, attempt), ended_at) = (unit, self.parts.clock.now());
                 self.pending.push(FlowEvent::AttemptLost { at, attempt, message, ended_at });
             }
+            Done::Overdue((at, attempt)) => {
+                if self.state.attempt(at) == Some((StepState::Cancelling, attempt)) {
+                    let left = self.what_is_left(at);
+                    self.pending.push(FlowEvent::CancelBlocked { at, attempt, left });
+                }
+            }
             Done::Gate(gate, verdict) => match verdict.map_err(HostError::Admission)? {
                 Verdict::Begin => self.pending.push(FlowEvent::Admit),
                 Verdict::Wait { message } => {
@@ -45,6 +53,19 @@ impl FlowHost {
             Done::Tidied => {}
         }
         Ok(())
+    }
+
+    /// What a cancelled attempt has left, as people call it.
+    fn what_is_left(&self, at: Address) -> String {
+        match step_status(&self.plan, &self.state, at).job_ref {
+            Some(ObjectReference { kind, name, .. }) => match kind.as_str() {
+                "Process" => format!("process {name}"),
+                "Container" => format!("container {name}"),
+                "FleetJob" => format!("job {name} of the fleet"),
+                _ => format!("{kind} {name}"),
+            },
+            None => "what the attempt has started".to_owned(),
+        }
     }
 
     fn started(&mut self, unit: Unit, outcome: Result<ObjectReference, PortError>) {

@@ -50,6 +50,8 @@ pub(super) enum Done {
     Unwatchable(Unit, String),
     /// Such an attempt is ended, as far as it can be.
     Abandoned(Unit, String),
+    /// A cancelled attempt should have ended by now.
+    Overdue(Unit),
     /// The gate has spoken.
     Gate(Box<dyn Admission>, Result<Verdict, PortError>),
     /// What was left of an attempt is deleted, or cannot be.

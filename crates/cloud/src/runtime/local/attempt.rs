@@ -61,6 +61,8 @@ pub(super) enum Command {
     Cancel(Option<Duration>, oneshot::Sender<Result<(), PortError>>),
     /// Stop its clock, or let it go on.
     Freeze(bool, oneshot::Sender<Result<(), PortError>>),
+    /// Follow it no more: nothing of it runs, whatever the runtime says.
+    Release,
 }
 
 impl From<PortError> for Refusal {

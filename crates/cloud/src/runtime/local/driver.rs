@@ -8,6 +8,7 @@ use std::time::Duration;
 use orlop_core::error::{Class, PortError};
 use orlop_core::ports::substrate::{AttemptDelay, DelayCause};
 use orlop_core::spec::meta::ObjectReference;
+use orlop_core::spec::status::WaitsOn;
 use orlop_core::time::Time;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
@@ -43,6 +44,8 @@ pub(super) struct Driver<R: ?Sized> {
     delay: Option<(DelayCause, Time)>,
     /// Whether an earlier host may have been told that it waits.
     told_before: bool,
+    /// Whether somebody has confirmed that nothing of it runs any more.
+    released: bool,
 }
 
 /// What becomes of the records of a refused attempt.
@@ -88,6 +91,7 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
             news: mpsc::unbounded_channel(),
             delay: None,
             told_before: accepted,
+            released: false,
         }
     }
 
@@ -104,6 +108,10 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
         }
         loop {
             let mut decision = self.decide();
+            if self.released {
+                self.lives.shutdown().await;
+                return self.finish(None).await;
+            }
             if decision.verdict.is_some() || self.control.cancel.is_some() {
                 self.stop();
                 if self.lives.is_empty() {
@@ -201,6 +209,7 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
             Heard::Command(command) => self.obey(command).await,
             Heard::News(number, News::Started(handle)) => self.has_started(number, handle).await,
             Heard::News(_, News::Delayed(cause)) => self.is_delayed(Some(cause)),
+            Heard::News(_, News::Reached) => self.is_delayed(None),
             Heard::Ended(Ok((number, Ok(exit)))) => self.has_ended(number, exit),
             Heard::Ended(Ok((number, Err(error)))) => {
                 self.pods.remove(&number);
@@ -229,6 +238,7 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
             Command::Freeze(on, reply) => {
                 let _ = reply.send(self.freeze(on).await);
             }
+            Command::Release => self.released = true,
         }
     }
 
@@ -248,11 +258,13 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
         }
     }
 
-    /// A pod cannot be started yet, or one runs. Told where no pod runs and that is new.
+    /// A pod cannot be started yet or not be watched now, or one runs. Reported where that is new; that a pod cannot be
+    /// started only where none runs.
     fn is_delayed(&mut self, cause: Option<DelayCause>) {
         let known = self.delay.as_ref().map(|(cause, _)| cause);
         let new = known != cause.as_ref() || self.told_before;
-        if !new || cause.is_some() && !self.running.is_empty() {
+        let starts = cause.as_ref().is_some_and(|cause| cause.on == WaitsOn::FirstPod);
+        if !new || starts && !self.running.is_empty() {
             return;
         }
         self.told_before = false;

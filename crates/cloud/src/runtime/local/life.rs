@@ -25,6 +25,8 @@ use crate::runtime::pod::{PodExit, PodHandle, PodKey, PodResult, PodRuntime};
 const START_BUDGET: Duration = Duration::from_secs(600);
 /// After its grace, how long a pod that is to end may go on before it is told again.
 const TOLD_AGAIN: Duration = Duration::from_secs(10);
+/// A watch of a pod that has lasted so long reaches what runs it.
+const REACHED_AFTER: Duration = Duration::from_secs(5);
 /// Tries of a suspension before the pod is left running.
 const SUSPEND_TRIES: u32 = 8;
 
@@ -50,8 +52,10 @@ pub(super) enum Patience {
 pub(super) enum News {
     /// It began to run.
     Started(PodHandle),
-    /// It cannot be started yet.
+    /// It cannot be started yet, or what runs it cannot be reached now.
     Delayed(DelayCause),
+    /// What runs it is reached again.
+    Reached,
 }
 
 /// The same with the number of the pod.
@@ -129,6 +133,14 @@ impl<R: PodRuntime + ?Sized> Life<R> {
         tracing::warn!(pod = %self.key, error = error.chain(), "a pod cannot be started yet");
         let reason = error.reason.unwrap_or("StartError").to_owned();
         self.tell(News::Delayed(DelayCause { on: WaitsOn::FirstPod, reason, message: error.chain() }));
+    }
+
+    /// What runs the pod cannot be reached now, and will be asked again.
+    fn unreachable(&self, error: &PortError) {
+        tracing::warn!(pod = %self.key, error = error.chain(), "a pod cannot be watched now");
+        let reason = error.reason.unwrap_or("RuntimeUnavailable").to_owned();
+        let message = format!("it has begun, and cannot be watched now: {}", error.chain());
+        self.tell(News::Delayed(DelayCause { on: WaitsOn::Runtime, reason, message }));
     }
 
     fn ended(&self, result: PodResult) -> PodExit {
@@ -267,7 +279,7 @@ impl<R: PodRuntime + ?Sized> Life<R> {
     /// Waits for the end, passing on the order to stop, again where the pod does not end by it.
     async fn wait(&mut self) -> PodExit {
         let runtime = self.attempt.inner.runtime.clone();
-        let (mut told, mut tries) = (None, 0);
+        let (mut told, mut tries, mut reached) = (None, 0, true);
         let mut wait = Box::pin(runtime.wait(&self.key, &self.dir.runtime));
         loop {
             let order = self.orders.borrow_and_update().stop;
@@ -286,6 +298,12 @@ impl<R: PodRuntime + ?Sized> Life<R> {
                     None => std::future::pending().await,
                 }
             };
+            let reaching = async {
+                match reached {
+                    false => tokio::time::sleep(REACHED_AFTER).await,
+                    true => std::future::pending().await,
+                }
+            };
             let error = tokio::select! {
                 biased;
                 () = stopping => {
@@ -301,13 +319,19 @@ impl<R: PodRuntime + ?Sized> Life<R> {
                     Ok(exit) => return exit,
                     Err(error) => error,
                 },
+                () = reaching => {
+                    (reached, tries) = (true, 0);
+                    self.tell(News::Reached);
+                    continue;
+                }
                 () = changed(&mut self.orders) => continue,
             };
             if !error.class.is_retryable() {
                 tracing::error!(pod = %self.key, error = error.chain(), "a pod cannot be seen any more");
                 return self.ended(PodResult::Lost);
             }
-            tracing::warn!(pod = %self.key, error = error.chain(), "a pod cannot be seen now");
+            reached = false;
+            self.unreachable(&error);
             tokio::time::sleep(delay(tries, &error)).await;
             tries = tries.saturating_add(1);
             wait = Box::pin(runtime.wait(&self.key, &self.dir.runtime));

@@ -303,6 +303,14 @@ impl<R: PodRuntime + ?Sized> Substrate for LocalSubstrate<R> {
         Ok(())
     }
 
+    async fn release(&self, key: &AttemptKey) -> Result<(), PortError> {
+        if let Some(live) = self.inner.live().get(key) {
+            // An error means that it has ended.
+            drop(live.commands.send(Command::Release));
+        }
+        Ok(())
+    }
+
     async fn suspend(&self, key: &AttemptKey) -> Result<(), PortError> {
         self.order(key, None, |reply| Command::Freeze(true, reply)).await.map(drop)
     }

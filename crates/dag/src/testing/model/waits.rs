@@ -17,7 +17,11 @@ impl Model<'_> {
     fn stands(&self, at: Address) -> Option<Time> {
         let pending = self.case.steps.get(at.step.0 as usize).is_some_and(|step| step.pending.is_some());
         let unit = self.unit(at)?;
-        let waits = unit.waits.as_ref().filter(|(on, ..)| *on == WaitsOn::Suspended || pending);
+        let waits = unit.waits.as_ref().filter(|(on, ..)| match on {
+            WaitsOn::Suspended => true,
+            WaitsOn::FirstPod => pending,
+            WaitsOn::Runtime => false,
+        });
         unit.frozen.into_iter().chain(waits.map(|(_, since, _)| *since)).min()
     }
 

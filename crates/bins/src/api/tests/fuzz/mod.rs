@@ -21,6 +21,7 @@ use crate::host::scheduler::Registration;
 
 /// Good answers that these requests do not reach, and who does.
 const ELSEWHERE: &[(&str, u16, &str)] = &[
+    ("flows.confirmGone", 202, "an attempt is overdue, by the time of the test, in tests of the host of a flow"),
     ("uploads.add", 204, "pieces fit their offsets in tests of artifacts"),
     ("uploads.finish", 201, "contents fit their sums in tests of artifacts"),
     ("artifacts.get", 200, "there is one in tests of artifacts"),

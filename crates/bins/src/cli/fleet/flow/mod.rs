@@ -110,9 +110,7 @@ pub(in crate::cli) async fn run(command: Command) -> Result<Exit, Failure> {
         Flow::Graph(args) => super::super::graph::graph(args).await,
         Flow::Plan(args) => super::super::plan::plan(*args).await,
         Flow::Validate(args) => super::super::validate::validate(&args),
-        Flow::ConfirmGone(_) => Err(Failure::usage(
-            "a server counts the attempts of a worker that is lost as gone when its lease is over; there is nothing to confirm",
-        )),
+        Flow::ConfirmGone(args) => order::confirm_gone(args).await,
         Flow::Explain(_) => Err(Failure::usage(
             "why a step of a server's flow stands where it stands is told by `orlop flow get NAME --target fleet`, and of its \
              job by `orlop job get ID --explain`",

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::super::control::{DecideArgs, Mode, NameArgs, SuspendArgs};
+use super::super::super::control::{ConfirmGoneArgs, DecideArgs, Mode, NameArgs, SuspendArgs};
 use super::super::super::delete::DeleteArgs;
 use super::super::super::failure::{Exit, Failure};
 use super::super::super::manifest;
@@ -21,6 +21,15 @@ pub(super) async fn decide(args: DecideArgs, verb: &str) -> Result<Exit, Failure
     remote.post(&path, &json!({ "reason": args.reason }), None).await?;
     let told = if verb == "approve" { "approved" } else { "rejected" };
     output::print(&format!("{}: {told} {}", args.name, args.step))?;
+    Ok(Exit::Done)
+}
+
+/// `orlop flow confirm-gone`
+pub(super) async fn confirm_gone(args: ConfirmGoneArgs) -> Result<Exit, Failure> {
+    let (remote, step) = (Remote::of(&args.place)?, args.record());
+    let path = format!("/flows/{}/steps/{}/confirm-gone", escaped(&args.name), escaped(&step));
+    remote.post(&path, &json!({ "reason": args.reason }), None).await?;
+    output::print(&format!("{}: {step} is confirmed to be gone", args.name))?;
     Ok(Exit::Done)
 }
 

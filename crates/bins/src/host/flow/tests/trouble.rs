@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use orlop_core::error::{Class, PortError};
+use orlop_core::spec::status::FlowStatus;
 use orlop_core::testing::substrate::{Call, Operation, Play, When};
 use orlop_core::time::Time;
 use serde_json::json;
 
 use super::bench::{Bench, TestClock, UID, outcome};
-use crate::host::flow::{Admission, Clock, FlowHost, HostError, HostParts, Left, Verdict};
+use crate::host::flow::{Admission, Clock, FlowHost, HostError, HostParts, Left, Order, Verdict};
 
 #[tokio::test(start_paused = true)]
 async fn lost_answers_of_the_substrate_start_nothing_twice() {
@@ -45,6 +46,55 @@ async fn a_cancellation_is_repeated_until_it_is_heard() {
     cancel a/1
     cancel a/1
     cancel a/1
+    ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_does_not_end_blocks_what_comes_after_it_until_a_person_confirms_that_it_is_gone() {
+    let bench = Bench::new();
+    let template = json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": {
+        "terminationGracePeriodSeconds": 5, "containers": [{"name": "main", "image": "busybox", "command": ["true"]}]}}}});
+    bench.substrate.script(When::step("a").attempt(1), Play::forever().ignores_cancel());
+    bench.substrate.script(When::step("a").attempt(2), Play::success());
+    let retry = json!({"limit": 1, "backoff": {"type": "Fixed", "duration": "1s"}});
+    let steps = json!([{"name": "a", "template": template, "timeoutSeconds": 10, "retryPolicy": retry}]);
+    let mut host = bench.submit(json!({"steps": steps})).await;
+    let handle = host.handle();
+    let confirm = |step: &str| {
+        let (step, reason) = (step.to_owned(), Some("the machine was reinstalled".to_owned()));
+        Order::ConfirmGone { step, by: Some("ann".to_owned()), reason }
+    };
+    let began = tokio::time::Instant::now();
+    let person = async {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let early = handle.order(confirm("a")).await;
+        let missing = handle.order(confirm("b")).await;
+        insta::assert_snapshot!(format!("{}\n{}", early.unwrap_err(), missing.unwrap_err()), @"
+        the cancellation of step `a` of flow `etl` is not blocked; it is a minute after the grace period of an attempt that was cancelled and has not ended
+        flow `etl` has no step or instance `b`
+        ");
+        let mut status = handle.status();
+        let blocked = |status: &FlowStatus| {
+            let mut conditions = status.conditions.iter();
+            conditions.find(|known| known.kind == "CancelBlocked").map(|known| known.message.clone())
+        };
+        let seen = status.wait_for(|view| blocked(&view.status).is_some()).await.unwrap();
+        insta::assert_snapshot!(blocked(&seen.status).unwrap(), @"step a: process etl-a-0123abcd");
+        drop(seen);
+        assert_eq!(began.elapsed().as_secs(), 10 + 5 + 60);
+        tokio::time::sleep(Duration::from_secs(1000)).await;
+        handle.order(confirm("a")).await.unwrap();
+    };
+    let (left, ()) = tokio::join!(host.run(), person);
+    left.unwrap();
+    insta::assert_snapshot!(outcome(&host.status()), @"
+    Succeeded
+    a Succeeded 2
+    ");
+    insta::assert_snapshot!(bench.calls(), @"
+    start a/1
+    cancel a/1
+    start a/2
     ");
 }
 

@@ -96,6 +96,22 @@ impl Flows {
         self.order(flow, order).await
     }
 
+    /// Takes a cancelled attempt that does not end for gone, so that its flow goes on.
+    ///
+    /// # Errors
+    /// Conflict when its cancellation is not blocked; NotFound; and as of [`Flows::cancel`].
+    pub async fn confirm_gone(
+        &self,
+        flow: &FleetFlow,
+        step: &str,
+        by: &str,
+        reason: Option<String>,
+    ) -> Result<(), Error> {
+        let record = self.inner.journal.load(&flow.id).await.map_err(|error| port(&error))?.record;
+        let step = Driver::of(&record).map_err(|error| port(&error))?.internal(step).to_owned();
+        self.order(flow, Order::ConfirmGone { step, by: Some(by.to_owned()), reason: bounded(reason)? }).await
+    }
+
     /// Gives an order to the host of a flow; returns once it is written down and in force.
     async fn order(&self, flow: &FleetFlow, order: Order) -> Result<(), Error> {
         self.inner.may_act().await?;
@@ -175,9 +191,7 @@ impl Flows {
             let text = format!("step `{step}` is decided by operators and by who its annotation `{APPROVERS}` names");
             return Err(problem(Code::Forbidden, text));
         }
-        if reason.as_ref().is_some_and(|text| text.len() > 1024) {
-            return Err(wrong("reason", "is too long; use at most 1024 bytes"));
-        }
+        let reason = bounded(reason)?;
         let (name, verified) = (by.name.clone(), by.verified);
         let order = Order::Decide { step: step.clone(), decision, by: Some(by.name), reason, verified };
         match self.order(flow, order).await {
@@ -211,6 +225,14 @@ impl Flows {
             tracing::warn!(target: "orlop::flows", flow = flow.id, error = error.chain(), "a decision was not listed");
         }
         Ok(())
+    }
+}
+
+/// The reason somebody gives, where it is not too long.
+fn bounded(reason: Option<String>) -> Result<Option<String>, Error> {
+    match reason {
+        Some(text) if text.len() > 1024 => Err(wrong("reason", "is too long; use at most 1024 bytes")),
+        reason => Ok(reason),
     }
 }
 

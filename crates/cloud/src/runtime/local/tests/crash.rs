@@ -182,6 +182,34 @@ async fn a_runtime_that_cannot_see_is_asked_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_watches_learns_that_what_runs_a_pod_cannot_be_reached_and_that_it_is_reached_again() {
+    let bench = Bench::new();
+    let away = || PortError::new(Class::Transient, "connection refused").with_reason("EngineUnavailable");
+    bench.fake.world().blindness.extend([away(), away(), away()]);
+    let substrate = bench.open();
+    substrate.start(spec("s", json!({"command": ["take", "60000"]}))).await.unwrap();
+    let first = substrate.next_delay().await;
+    let cause = first.cause.unwrap();
+    insta::assert_snapshot!(format!("{:?} {}: {}", cause.on, cause.reason, cause.message), @"Runtime EngineUnavailable: it has begun, and cannot be watched now: connection refused");
+    assert_eq!(substrate.next_delay().await.cause, None);
+    assert_eq!(end(&substrate).await.result, EndResult::Succeeded);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_kept_for_an_attempt_is_free_once_it_is_confirmed_to_be_gone() {
+    let bench = Bench::new();
+    let substrate = bench.open();
+    substrate.start(spec("s", json!({"command": ["resist"]}))).await.unwrap();
+    substrate.cancel(&key("s"), Some(std::time::Duration::ZERO)).await.unwrap();
+    bench.fake.world().blindness.extend(std::iter::repeat_with(|| PortError::new(Class::Transient, "away")).take(99));
+    substrate.release(&key("s")).await.unwrap();
+    assert_eq!(end(&substrate).await.result, EndResult::Cancelled);
+    substrate.release(&key("s")).await.unwrap();
+    substrate.forget(&key("s")).await.unwrap();
+    assert!(substrate.list("f").await.unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn records_that_are_damaged_are_said_to_be() {
     let bench = Bench::new();
     let first = bench.open();
