@@ -90,7 +90,8 @@ fn row(step: &StepStatus, items: &Items, colour: Colour) -> String {
     if !step.reason.is_empty() {
         notes.push(step.reason.clone());
     }
-    if step.phase == StepPhase::Failed {
+    // Why it failed, or does not go on.
+    if matches!(step.phase, StepPhase::Failed | StepPhase::Pending | StepPhase::Running) && !step.message.is_empty() {
         notes.push(one_line(&step.message, 60));
     }
     format!("  {} {}  {}", mark.paint(&mark.glyph.to_string(), colour), items.name(&step.name), notes.join("  "))

@@ -11,6 +11,7 @@ use orlop_core::attempt::AttemptKey;
 use orlop_core::error::PortError;
 use orlop_core::time::Time;
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 
 /// [`PodRuntime::kind`] of plain processes.
 pub const PROCESS: &str = "Process";
@@ -267,6 +268,12 @@ pub trait PodRuntime: Send + Sync + 'static {
     /// # Errors
     /// Transient when it cannot be seen now.
     async fn wait(&self, key: &PodKey, directory: &std::path::Path) -> Result<PodExit, PortError>;
+
+    /// Whether what runs a pod can be reached, as that changes while [`PodRuntime::wait`] bears it: why it cannot, or nothing
+    /// where it can. None for a runtime that needs nobody to reach its pods.
+    fn outages(&self, _key: &PodKey, _directory: &std::path::Path) -> Option<watch::Receiver<Option<String>>> {
+        None
+    }
 
     /// Asks a pod to end, a frozen one too, and kills it with all its children after `grace`. Asked again, the earlier
     /// moment counts; asked while [`PodRuntime::start`] is at work, that may end early. Returns when it is under way; the

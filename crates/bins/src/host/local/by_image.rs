@@ -10,6 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use orlop_cloud::runtime::pod::{PodExit, PodHandle, PodKey, PodPlan, PodRuntime};
 use orlop_core::error::PortError;
+use tokio::sync::watch;
 
 /// File in a pod's directory that says that it is a container.
 const MARK: &str = "container";
@@ -50,6 +51,10 @@ impl<P: PodRuntime> PodRuntime for ByImage<P> {
 
     async fn wait(&self, key: &PodKey, directory: &Path) -> Result<PodExit, PortError> {
         self.of(directory).wait(key, directory).await
+    }
+
+    fn outages(&self, key: &PodKey, directory: &Path) -> Option<watch::Receiver<Option<String>>> {
+        self.of(directory).outages(key, directory)
     }
 
     async fn stop(&self, key: &PodKey, directory: &Path, grace: Duration) -> Result<(), PortError> {

@@ -53,6 +53,9 @@ pub(super) async fn drive(engine: Engine, pod: Arc<Pod>, record: Record) -> Resu
             Err(error) => {
                 // Whatever vanishes while nobody looks was not seen to be deleted.
                 driver.known.fill(false);
+                if error.class.is_retryable() {
+                    driver.pod.outage_begins(error.chain());
+                }
                 driver.outage.wait(error).await?;
             }
         }
@@ -81,6 +84,7 @@ impl Driver {
         for container in &self.record.containers {
             seen.push(self.engine.observe(&container.id).await?);
         }
+        self.pod.outage_ends();
         let vanished = seen.iter().zip(&self.known).any(|(seen, known)| *known && seen.phase == Phase::Missing);
         self.known = seen.iter().map(|seen| seen.phase != Phase::Missing).collect();
         let control = self.pod.control();

@@ -222,6 +222,11 @@ impl PodRuntime for DockerRuntime {
         }
     }
 
+    fn outages(&self, key: &PodKey, directory: &Path) -> Option<watch::Receiver<Option<String>>> {
+        // What cannot be opened is an error of the other calls.
+        Some(self.entry(key, directory).ok()?.pod.outages())
+    }
+
     async fn stop(&self, key: &PodKey, directory: &Path, grace: Duration) -> Result<(), PortError> {
         let entry = self.entry(key, directory)?;
         if !directory.exists() || entry.pod.files.exit()?.is_some() {

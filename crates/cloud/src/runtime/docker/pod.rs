@@ -19,6 +19,8 @@ pub(in crate::runtime) struct Pod {
     pub(in crate::runtime) files: Files,
     control: watch::Sender<Control>,
     turn: Arc<Mutex<()>>,
+    /// Why its engine cannot be reached now.
+    outage: watch::Sender<Option<String>>,
 }
 
 /// The right to change what is asked of a pod, or to act on it.
@@ -33,7 +35,26 @@ impl Pod {
     pub(in crate::runtime) fn open(directory: &Path) -> Result<Self, PortError> {
         let files = Files::new(directory);
         let control = watch::Sender::new(files.control()?);
-        Ok(Self { files, control, turn: Arc::default() })
+        Ok(Self { files, control, turn: Arc::default(), outage: watch::Sender::default() })
+    }
+
+    /// Whether its engine can be reached, as that changes.
+    pub(in crate::runtime) fn outages(&self) -> watch::Receiver<Option<String>> {
+        self.outage.subscribe()
+    }
+
+    /// Its engine cannot be reached, and why.
+    pub(in crate::runtime) fn outage_begins(&self, why: String) {
+        self.outage.send_if_modified(|known| {
+            let begins = known.is_none();
+            known.get_or_insert(why);
+            begins
+        });
+    }
+
+    /// Its engine was reached.
+    pub(in crate::runtime) fn outage_ends(&self) {
+        self.outage.send_if_modified(|known| known.take().is_some());
     }
 
     /// Waits for one's turn.

@@ -136,11 +136,10 @@ impl<R: PodRuntime + ?Sized> Life<R> {
     }
 
     /// What runs the pod cannot be reached now, and will be asked again.
-    fn unreachable(&self, error: &PortError) {
-        tracing::warn!(pod = %self.key, error = error.chain(), "a pod cannot be watched now");
-        let reason = error.reason.unwrap_or("RuntimeUnavailable").to_owned();
-        let message = format!("it has begun, and cannot be watched now: {}", error.chain());
-        self.tell(News::Delayed(DelayCause { on: WaitsOn::Runtime, reason, message }));
+    fn unreachable(&self, why: &str) {
+        tracing::warn!(pod = %self.key, why, "a pod cannot be watched now");
+        let message = format!("it has begun, and cannot be watched now: {why}");
+        self.tell(News::Delayed(DelayCause { on: WaitsOn::Runtime, reason: "RuntimeUnavailable".to_owned(), message }));
     }
 
     fn ended(&self, result: PodResult) -> PodExit {
@@ -280,6 +279,7 @@ impl<R: PodRuntime + ?Sized> Life<R> {
     async fn wait(&mut self) -> PodExit {
         let runtime = self.attempt.inner.runtime.clone();
         let (mut told, mut tries, mut reached) = (None, 0, true);
+        let mut outages = runtime.outages(&self.key, &self.dir.runtime);
         let mut wait = Box::pin(runtime.wait(&self.key, &self.dir.runtime));
         loop {
             let order = self.orders.borrow_and_update().stop;
@@ -298,8 +298,10 @@ impl<R: PodRuntime + ?Sized> Life<R> {
                     None => std::future::pending().await,
                 }
             };
+            // A runtime that reports its outages reports their ends too.
+            let heard = reached || outages.is_some();
             let reaching = async {
-                match reached {
+                match heard {
                     false => tokio::time::sleep(REACHED_AFTER).await,
                     true => std::future::pending().await,
                 }
@@ -324,6 +326,13 @@ impl<R: PodRuntime + ?Sized> Life<R> {
                     self.tell(News::Reached);
                     continue;
                 }
+                outage = changed_outage(&mut outages) => {
+                    match outage {
+                        Some(why) => self.unreachable(&why),
+                        None => self.tell(News::Reached),
+                    }
+                    continue;
+                }
                 () = changed(&mut self.orders) => continue,
             };
             if !error.class.is_retryable() {
@@ -331,7 +340,7 @@ impl<R: PodRuntime + ?Sized> Life<R> {
                 return self.ended(PodResult::Lost);
             }
             reached = false;
-            self.unreachable(&error);
+            self.unreachable(&error.chain());
             tokio::time::sleep(delay(tries, &error)).await;
             tries = tries.saturating_add(1);
             wait = Box::pin(runtime.wait(&self.key, &self.dir.runtime));
@@ -344,6 +353,16 @@ async fn told_to_stop(orders: &mut watch::Receiver<Orders>) {
     if orders.wait_for(|orders| orders.stop.is_some()).await.is_err() {
         std::future::pending::<()>().await;
     }
+}
+
+/// Returns when it changes whether what runs the pod can be reached.
+async fn changed_outage(outages: &mut Option<watch::Receiver<Option<String>>>) -> Option<String> {
+    if let Some(outages) = outages
+        && outages.changed().await.is_ok()
+    {
+        return outages.borrow_and_update().clone();
+    }
+    std::future::pending().await
 }
 
 /// Returns at the next order.

@@ -104,10 +104,13 @@ async fn a_stop_during_an_outage_is_done_after_it() {
         let runtime = door.runtime().await;
         runtime.start(&plan).await.unwrap();
         bench.until_logged(&plan.stdout, "up").await;
+        let mut outages = runtime.outages(&plan.key, &plan.directory).unwrap();
         door.close();
         runtime.stop(&plan.key, &plan.directory, Duration::from_secs(20)).await.unwrap();
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        let why = outages.wait_for(Option::is_some).await.unwrap().clone().unwrap();
+        assert!(why.contains("the container engine does not answer"), "{why}");
         door.open();
+        outages.wait_for(Option::is_none).await.unwrap();
         let exit = runtime.wait(&plan.key, &plan.directory).await.unwrap();
         assert_eq!((exit.result, exit.containers[0].exit_code), (PodResult::Cancelled, 0));
     })

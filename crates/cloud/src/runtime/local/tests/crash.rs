@@ -184,13 +184,13 @@ async fn a_runtime_that_cannot_see_is_asked_again() {
 #[tokio::test(start_paused = true)]
 async fn who_watches_learns_that_what_runs_a_pod_cannot_be_reached_and_that_it_is_reached_again() {
     let bench = Bench::new();
-    let away = || PortError::new(Class::Transient, "connection refused").with_reason("EngineUnavailable");
+    let away = || PortError::new(Class::Transient, "connection refused");
     bench.fake.world().blindness.extend([away(), away(), away()]);
     let substrate = bench.open();
     substrate.start(spec("s", json!({"command": ["take", "60000"]}))).await.unwrap();
     let first = substrate.next_delay().await;
     let cause = first.cause.unwrap();
-    insta::assert_snapshot!(format!("{:?} {}: {}", cause.on, cause.reason, cause.message), @"Runtime EngineUnavailable: it has begun, and cannot be watched now: connection refused");
+    insta::assert_snapshot!(format!("{:?} {}: {}", cause.on, cause.reason, cause.message), @"Runtime RuntimeUnavailable: it has begun, and cannot be watched now: connection refused");
     assert_eq!(substrate.next_delay().await.cause, None);
     assert_eq!(end(&substrate).await.result, EndResult::Succeeded);
 }
