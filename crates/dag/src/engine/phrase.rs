@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use orlop_core::machine::step::StepPhase;
-use orlop_core::spec::status::StepStatus;
+use orlop_core::spec::status::{MESSAGE_MAX, StepStatus};
 use orlop_core::time::{GoDuration, Time};
 
 /// A sentence with the word it is about in front: `NonZeroExit: exit code 1`.
@@ -42,9 +42,25 @@ const STOOD: &str = "its clock stood still for ";
 /// Between two such facts.
 const AND: &str = "; ";
 
+/// What is to be done about a suspended flow.
+const RESUME: &str = "resume it to go on";
+
 /// What a suspended flow waits for.
 pub(super) fn suspended(since: Time) -> String {
-    format!("{SINCE}{since}{AND}resume it to go on")
+    format!("{SINCE}{since}{AND}{RESUME}")
+}
+
+/// What has happened to a suspended flow, and what it waits for, where a message has room for both.
+pub(super) fn and_suspended(text: &str, since: Time) -> String {
+    let both = format!("{text}{AND}{}", suspended(since));
+    if both.chars().count() <= MESSAGE_MAX { both } else { text.to_owned() }
+}
+
+/// What has happened to a flow, from the sentence of [`and_suspended`].
+pub(super) fn before_suspended(text: &str) -> &str {
+    let split = text.strip_suffix(RESUME).and_then(|rest| rest.strip_suffix(AND)?.rsplit_once(SINCE));
+    let split = split.filter(|(_, since)| since.parse::<Time>().is_ok());
+    split.and_then(|(before, _)| before.strip_suffix(AND)).unwrap_or(text)
 }
 
 /// What a held flow waits for (rule R23).
@@ -197,6 +213,10 @@ mod tests {
             prop_assert_eq!(split_word(&both), (word.as_str(), text.as_str()));
             let since = Time::from_millis(millis);
             prop_assert_eq!(paused_since(&suspended(since)), Some(since));
+            let both = and_suspended(&text, since);
+            prop_assert_eq!(before_suspended(&both), text.as_str());
+            let alone = suspended(since);
+            prop_assert_eq!(before_suspended(&alone), alone.as_str());
             prop_assert_eq!(paused_since(&held(since)), Some(since));
             prop_assert_eq!(paused_since(&not_understood(since, &text)), Some(since));
             let delayed = again(since, &text);

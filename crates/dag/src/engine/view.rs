@@ -187,13 +187,19 @@ pub(super) fn progress(state: &State) -> Progress {
     progress
 }
 
-/// First failure, or what the flow waits for. A cause that is not a step's failure stands in front as a word.
+/// First failure, or what the flow waits for. A cause that is not a step's failure stands in front as a word. A suspended
+/// flow does not end either before it is resumed.
 fn message(plan: &Plan, state: &State) -> String {
     let cause = state.flow.outcome.as_ref().and_then(|outcome| outcome.cause.as_ref()).or_else(|| state.cause(plan));
-    match cause {
+    let text = match cause {
         Some(cause) if cause.reason == reason::FLOW_FAILED => cause.message.clone(),
         Some(cause) => phrase::with_word(&cause.reason, &cause.message),
-        None => waits_for(plan, state),
+        None => return waits_for(plan, state),
+    };
+    let flow = &state.flow;
+    match flow.paused_at {
+        Some(since) if flow.phase == FlowPhase::Suspended && !flow.held => phrase::and_suspended(&text, since),
+        _ => text,
     }
 }
 

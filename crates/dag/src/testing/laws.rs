@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use orlop_core::attempt::Address;
-use orlop_core::effect::FlowEffect;
+use orlop_core::effect::{FlowEffect, FlowNotice};
 use orlop_core::event::FlowEvent;
 use orlop_core::machine::step::StepPhase;
 use orlop_core::spec::policy::SkipPolicy;
@@ -45,6 +45,51 @@ pub(super) fn same<T: PartialEq + fmt::Debug>(what: &str, engine: &T, right: &T)
 
 fn law(holds: bool, text: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(text()) }
+}
+
+/// Reasons of notices that nobody has to act on.
+const NORMAL: &[&str] = &[
+    "JobFlowCreated",
+    "JobFlowStarted",
+    "JobFlowCompleted",
+    "StepCreated",
+    "StepSucceeded",
+    "StepRetry",
+    "StepSkipped",
+    "StepPendingApproval",
+    "StepApproved",
+    "FlowPaused",
+    "FlowResumed",
+    "FlowSuspended",
+    "FlowStopped",
+    "ResourceCreated",
+    "ConcurrencyBlocked",
+    "ConcurrencyReplaced",
+    "GoneConfirmed",
+];
+/// Reasons of warnings.
+const WARNINGS: &[&str] = &[
+    "JobFlowFailed",
+    "StepFailed",
+    "StepTimeout",
+    "StepWaiting",
+    "StepRejected",
+    "CancelBlocked",
+    "QuotaExceeded",
+    "NameConflict",
+    "ResourceConflict",
+    "SpecChanged",
+    "NotUnderstood",
+    "ArtifactTooLarge",
+    "ValidationFailed",
+    "StatusTooLarge",
+    "ActiveDeadlineExceeded",
+];
+
+/// A notice has one of the documented reasons, and is a warning where people may have to act.
+fn kind_of(notice: &FlowNotice) -> Result<(), String> {
+    let known = if notice.warning { WARNINGS } else { NORMAL };
+    law(known.contains(&&*notice.reason), || format!("the notice {} is a warning: {}", notice.reason, notice.warning))
 }
 
 /// What the laws remember.
@@ -91,8 +136,10 @@ impl<'a> Laws<'a> {
         let asked = |effect: &FlowEffect| matches!(effect, FlowEffect::ResolveItems { .. });
         let told = event.filter(|_| !effects.iter().any(asked)).filter(|event| !self.too_early(event));
         for effect in effects {
-            if let FlowEffect::StartAttempt { at, attempt, .. } = effect {
-                self.start(&status, *at, *attempt)?;
+            match effect {
+                FlowEffect::StartAttempt { at, attempt, .. } => self.start(&status, *at, *attempt)?,
+                FlowEffect::RecordEvent(notice) => kind_of(notice)?,
+                _ => {}
             }
         }
         self.limits(&status, state)?;

@@ -75,8 +75,13 @@ impl Start {
         Outcome::Seen(FlowEvent::AttemptAccepted { at: self.at, attempt: self.attempt, reference }, job)
     }
 
-    fn failed(&self, error: &ApiError, now: Time) -> Outcome {
-        let error = error.port_error("creating the Job");
+    /// The server did not create its Job. `ended` Jobs of the flow have ended and are still there.
+    fn failed(&self, error: &ApiError, ended: usize, now: Time) -> Outcome {
+        let mut error = error.port_error("creating the Job");
+        if error.class == Class::Capacity && ended > 0 && error.message.contains("jobs.batch") {
+            let fill = format!("; {ended} ended Jobs of this flow count too: `jobRetention: None` deletes such Jobs");
+            error.message.push_str(&fill);
+        }
         Outcome::Tell(attempt::start_failed(self.at, self.attempt, &error, self.delays, now))
     }
 }
@@ -144,7 +149,7 @@ impl<A: Api> Controller<A> {
             return Outcome::NamespaceGone;
         }
         if error.class() != Class::Exists && !error.outcome_is_unknown() {
-            return start.failed(&error, self.now());
+            return start.failed(&error, self.ended_jobs(memory), self.now());
         }
         match self.api.send(&Request::get(Kind::Job, &request.namespace, &request.name)).await {
             Ok(job) => match observe::owner(&job, &memory.owner.uid) {
@@ -156,9 +161,15 @@ impl<A: Api> Controller<A> {
                 }),
             },
             // It does not exist: what was sent has not arrived, or it was deleted in between.
-            Err(gone) if gone.code == Some(404) => start.failed(&error, self.now()),
+            Err(gone) if gone.code == Some(404) => start.failed(&error, self.ended_jobs(memory), self.now()),
             Err(unread) => self.unread(start, &unread),
         }
+    }
+
+    /// How many Jobs of a flow have ended and are kept.
+    fn ended_jobs(&self, memory: &Memory) -> usize {
+        let jobs = self.known().cache.jobs(&memory.owner.uid);
+        jobs.iter().filter(|job| observe::conclusion(job).is_some()).count()
     }
 
     /// The server does not say what is there: nothing is told, so that nothing is decided on it.

@@ -57,3 +57,57 @@ fn s5_6_what_is_shown_is_what_is_listed() {
     let text = metrics.text().unwrap();
     assert!(!text.contains("physics") && !text.contains("w1"), "{text}");
 }
+
+#[test]
+fn metrics_of_flows_have_their_labels_and_buckets() {
+    let metrics = Metrics::new();
+    let flows = &metrics.flows;
+    flows.duration.of(["Succeeded", ""]).observe(1.0);
+    flows.step_duration.of(["success"]).observe(1.0);
+    for single in [&flows.step_start_latency, &flows.plan_duration, &flows.retry_backoff, &flows.approval_latency] {
+        single.observe(1.0);
+    }
+    let text = metrics.text().unwrap();
+    let shown = |name: &str, labels: &[&str]| {
+        let bounds: Vec<&str> = text
+            .lines()
+            .filter(|line| line.starts_with(name))
+            .filter_map(|line| line.split_once("le=\"")?.1.split('"').next())
+            .collect();
+        let buckets = match (bounds.first(), bounds.iter().rev().nth(1)) {
+            (Some(first), Some(last)) => format!(" {first} to {last} s"),
+            _ => String::new(),
+        };
+        format!("{name} {}{buckets}", labels.join(", ")).trim_end().to_owned()
+    };
+    let of_flows = ["orlop_flow", "orlop_step", "orlop_ready_steps", "orlop_live", "orlop_attempts", "orlop_cancels"];
+    let others = ["orlop_approval", "orlop_timeouts", "orlop_plan"];
+    let ours = |name: &str| of_flows.iter().chain(&others).any(|prefix| name.starts_with(prefix));
+    let lines: Vec<String> = metrics
+        .names()
+        .iter()
+        .filter(|(name, _)| ours(name) && !name.ends_with("_sum") && !name.ends_with("_count"))
+        .map(|(name, described)| shown(name, &described.labels))
+        .collect();
+    insta::assert_snapshot!(lines.join("\n"), @"
+    orlop_approval_latency_seconds_bucket le 60.0 to 86400.0 s
+    orlop_approvals_pending
+    orlop_attempts_waiting on
+    orlop_cancels_blocked
+    orlop_flow_duration_seconds_bucket outcome, reason, le 1.0 to 86400.0 s
+    orlop_flow_phase_transitions_total from, to
+    orlop_flows phase
+    orlop_flows_finished_total outcome, reason
+    orlop_live_attempts
+    orlop_plan_duration_seconds_bucket le 0.001 to 1.0 s
+    orlop_ready_steps
+    orlop_step_duration_seconds_bucket result, le 1.0 to 86400.0 s
+    orlop_step_errors_total reason
+    orlop_step_phase_transitions_total from, to
+    orlop_step_retries_total
+    orlop_step_retry_backoff_seconds_bucket le 1.0 to 600.0 s
+    orlop_step_start_latency_seconds_bucket le 0.001 to 60.0 s
+    orlop_steps phase
+    orlop_timeouts_total type
+    ");
+}

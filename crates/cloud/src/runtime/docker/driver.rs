@@ -54,7 +54,7 @@ pub(super) async fn drive(engine: Engine, pod: Arc<Pod>, record: Record) -> Resu
                 // Whatever vanishes while nobody looks was not seen to be deleted.
                 driver.known.fill(false);
                 if error.class.is_retryable() {
-                    driver.pod.outage_begins(error.chain());
+                    driver.pod.outage_begins(error::outage(&error));
                 }
                 driver.outage.wait(error).await?;
             }

@@ -13,9 +13,19 @@ pub(in crate::runtime) fn engine(error: Error, doing: &str) -> PortError {
         message.trim().clone_into(&mut told);
     }
     if let Some(cause) = io_cause(&error) {
-        told = format!("the container engine does not answer: {cause}");
+        told = silent(cause);
     }
     PortError::new(class, format!("{doing} failed: {told}")).because(error)
+}
+
+fn silent(cause: impl std::fmt::Display) -> String {
+    format!("the container engine does not answer: {cause}")
+}
+
+/// Why an engine cannot be reached, whatever was asked of it.
+pub(in crate::runtime) fn outage(error: &PortError) -> String {
+    let source = error.source.as_ref().and_then(|source| source.downcast_ref::<Error>());
+    source.and_then(io_cause).map_or_else(|| error.chain(), silent)
 }
 
 /// Whether the engine says that there is no such container, image or path.

@@ -138,8 +138,8 @@ impl<R: PodRuntime + ?Sized> Life<R> {
     /// What runs the pod cannot be reached now, and will be asked again.
     fn unreachable(&self, why: &str) {
         tracing::warn!(pod = %self.key, why, "a pod cannot be watched now");
-        let message = format!("it has begun, and cannot be watched now: {why}");
-        self.tell(News::Delayed(DelayCause { on: WaitsOn::Runtime, reason: "RuntimeUnavailable".to_owned(), message }));
+        let (reason, message) = ("RuntimeUnavailable".to_owned(), why.to_owned());
+        self.tell(News::Delayed(DelayCause { on: WaitsOn::Runtime, reason, message }));
     }
 
     fn ended(&self, result: PodResult) -> PodExit {

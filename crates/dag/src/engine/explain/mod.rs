@@ -5,7 +5,7 @@ mod sentence;
 
 use orlop_core::attempt::{Address, StepIndex};
 use orlop_core::machine::step::{StepPhase, StepState};
-use orlop_core::spec::status::StepStatus;
+use orlop_core::spec::status::{StepStatus, WaitsOn};
 use orlop_core::time::Time;
 use serde::Serialize;
 
@@ -104,8 +104,10 @@ pub enum Because {
         /// When its time is over.
         until: Option<Time>,
     },
-    /// It is accepted and does not run yet.
+    /// It is accepted and does not run yet, or what runs it cannot be reached.
     Waits {
+        /// What it waits for.
+        on: WaitsOn,
         /// Why, in the words of what runs it; empty where it says nothing.
         message: String,
         /// Since when.
@@ -308,7 +310,11 @@ impl Asked<'_> {
             }
             StepState::Active => {
                 because.extend(node.frozen.map(|_| Because::Paused { held: self.state.flow.held }));
-                because.extend(node.waits.as_deref().map(|w| Because::Waits { message: w.why(), since: w.since }));
+                because.extend(node.waits.as_deref().map(|w| Because::Waits {
+                    on: w.on,
+                    message: w.why(),
+                    since: w.since,
+                }));
                 because.push(Because::Runs { since: node.started, until: node.due });
             }
             StepState::Cancelling => {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use orlop_core::spec::status::WaitsOn;
+
 use super::{AHEAD, Because, Explanation, Waited};
 
 impl fmt::Display for Explanation {
@@ -46,8 +48,13 @@ impl fmt::Display for Because {
                 since.map_or(Ok(()), |since| write!(f, " since {since}"))?;
                 until.map_or(Ok(()), |until| write!(f, " and is ended at {until}"))
             }
-            Self::Waits { message, since } if message.is_empty() => write!(f, "no pod of it runs yet, since {since}"),
-            Self::Waits { message, since } => write!(f, "it has waited since {since}: {message}"),
+            Self::Waits { on: WaitsOn::Runtime, message, since } => {
+                write!(f, "what runs it cannot be reached since {since}: {message}")
+            }
+            Self::Waits { message, since, .. } if message.is_empty() => {
+                write!(f, "no pod of it runs yet, since {since}")
+            }
+            Self::Waits { message, since, .. } => write!(f, "it has waited since {since}: {message}"),
             Self::Ends { cause, left: None } => write!(f, "it is being cancelled ({cause}) and has not ended yet"),
             Self::Ends { cause, left: Some(left) } => {
                 write!(f, "it was cancelled ({cause}) but is not gone: {left}")

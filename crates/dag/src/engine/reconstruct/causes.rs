@@ -37,7 +37,8 @@ pub(super) fn infer(plan: &Plan, state: &mut State, status: &FlowStatus) {
         return;
     }
     let traces = Traces::read(plan, state);
-    let (word, text) = phrase::split_word(&status.message);
+    let first = phrase::before_suspended(&status.message);
+    let (word, text) = phrase::split_word(first);
     let told = reason::causes().find(|cause| *cause == word);
     let flow = &mut state.flow;
     let mut add = |reason: Text, message: &str| {
@@ -51,7 +52,7 @@ pub(super) fn infer(plan: &Plan, state: &mut State, status: &FlowStatus) {
     let [main, last] = &traces.failures;
     let by_policy = main.as_ref().map(|message| {
         // The message of a status is its first cause: here that of the failure, unless it names another.
-        add(reason::FLOW_FAILED.into(), if told.is_none() { &status.message } else { message });
+        add(reason::FLOW_FAILED.into(), if told.is_none() { first } else { message });
         Text::from(reason::FLOW_FAILED)
     });
     // Only failures that are counted can pass the limit; those of `finally` halt nothing.

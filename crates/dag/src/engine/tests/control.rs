@@ -204,6 +204,22 @@ fn r17_ttl_zero_waits_for_the_final_status() {
     assert_eq!(flow.effects, [FlowEffect::DeleteFlow]);
 }
 
+#[test]
+fn a_suspended_flow_that_is_to_end_says_that_it_has_to_be_resumed() {
+    let mut flow = Bench::new(json!({"steps": [{"name": "a"}, {"name": "b", "dependencies": ["a"]}]}));
+    flow.accept("a");
+    suspend(&mut flow, true, SuspendMode::Suspend);
+    stop(&mut flow, StopMode::Graceful);
+    let since = flow.now;
+    assert_eq!(flow.phase(), FlowPhase::Suspended);
+    let message = format!("Stopped: the flow was told to end; suspended since {since}; resume it to go on");
+    assert_eq!(flow.status().message, message);
+    suspend(&mut flow, false, SuspendMode::Suspend);
+    flow.succeed("a");
+    assert_eq!((flow.phase(), flow.cause().as_str()), (FlowPhase::Failed, "Stopped"));
+    assert_eq!(flow.status().message, "Stopped: the flow was told to end");
+}
+
 /// T17, S20.
 #[test]
 fn r15_nothing_changes_after_the_end() {

@@ -101,6 +101,26 @@ async fn a_full_quota_delays_a_step_until_there_is_room() {
 }
 
 #[tokio::test]
+async fn a_quota_that_the_own_ended_jobs_fill_says_so() {
+    let mut bed = Bed::new();
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "jobs"},
+        "spec": {"hard": {"count/jobs.batch": "1"}}});
+    bed.server.create("", "resourcequotas", "default", &quota).expect("a quota");
+    bed.submit("etl", json!({"steps": [step("a", &[], json!({})), step("b", &["a"], json!({}))]}));
+    for _ in 0..5 {
+        bed.pass_time(Duration::from_secs(1)).await;
+    }
+    let status = bed.status("etl");
+    let (phase, message) = (&status["steps"][0]["phase"], status["steps"][1]["message"].as_str().unwrap_or_default());
+    assert_eq!(phase, "Succeeded", "{status}");
+    let end = message.split("limited: ").nth(1).unwrap_or(message);
+    assert_eq!(
+        end, "count/jobs.batch=1; 1 ended Jobs of this flow count too: `jobRetention: None` deletes such Jobs",
+        "{status}"
+    );
+}
+
+#[tokio::test]
 async fn without_the_webhook_nothing_new_begins_and_what_has_begun_goes_on() {
     let mut bed = running(json!({"steps": [slow("a"), step("b", &["a"], json!({}))]})).await;
     bed.server.faults().push(Fault { when: Match { times: 0, ..Match::write() }, what: What::WebhooksDown });

@@ -190,7 +190,7 @@ async fn who_watches_learns_that_what_runs_a_pod_cannot_be_reached_and_that_it_i
     substrate.start(spec("s", json!({"command": ["take", "60000"]}))).await.unwrap();
     let first = substrate.next_delay().await;
     let cause = first.cause.unwrap();
-    insta::assert_snapshot!(format!("{:?} {}: {}", cause.on, cause.reason, cause.message), @"Runtime RuntimeUnavailable: it has begun, and cannot be watched now: connection refused");
+    insta::assert_snapshot!(format!("{:?} {}: {}", cause.on, cause.reason, cause.message), @"Runtime RuntimeUnavailable: connection refused");
     assert_eq!(substrate.next_delay().await.cause, None);
     assert_eq!(end(&substrate).await.result, EndResult::Succeeded);
 }
