@@ -102,6 +102,13 @@ impl ApiError {
         }
     }
 
+    /// Whether it is a right that lacks, and not a policy or a limit that refuses: an authorizer names the user and the verb.
+    #[must_use]
+    pub fn lacks_right(&self) -> bool {
+        let by_authorizer = self.message.contains("User \"") && self.message.contains("\" cannot ");
+        self.code == Some(401) || self.code == Some(403) && (by_authorizer || self.message.is_empty())
+    }
+
     /// Whether the namespace takes no new objects because it is being deleted.
     #[must_use]
     pub fn namespace_is_going(&self) -> bool {
@@ -191,6 +198,31 @@ mod tests {
         assert_eq!(ApiError::no_answer("reset").class(), Class::Transient);
         let going = json!({"reason": "Forbidden", "details": {"causes": [{"reason": "NamespaceTerminating"}]}});
         assert_eq!(ApiError::from_status(403, &going).class(), Class::NotFound);
+    }
+
+    #[test]
+    fn a_missing_right_is_told_apart_from_what_admission_refuses() {
+        let user = "User \"system:serviceaccount:orlop-system:orlop-operator\"";
+        let right = format!(
+            "pods is forbidden: {user} cannot create resource \"pods\" in API group \"\" in the namespace \"ns\""
+        );
+        for (code, message, lacks) in [
+            (403, right.as_str(), true),
+            (401, "Unauthorized", true),
+            (403, "", true),
+            (403, "pods \"p\" is forbidden: maximum memory usage per Container is 1Gi, but limit is 2Gi", false),
+            (403, "pods \"p\" is forbidden: no PriorityClass with name fast was found", false),
+            (
+                403,
+                "pods \"p\" is forbidden: error looking up service account ns/a: serviceaccount \"a\" not found",
+                false,
+            ),
+            (403, "pods \"p\" is forbidden: violates PodSecurity \"restricted:latest\": runAsNonRoot != true", false),
+            (403, "admission webhook \"x.example\" denied the request: no", false),
+            (422, "pods \"p\" is forbidden: ValidatingAdmissionPolicy 'x' with binding 'y' denied request: no", false),
+        ] {
+            assert_eq!(error(code, "Forbidden", message).lacks_right(), lacks, "{code} {message}");
+        }
     }
 
     /// An object that a real API server refuses comes back as 413, or as what its store said.

@@ -80,9 +80,7 @@ fn wanted(obs: &Observation, config: &Config) -> Result<Rendered, Wrong> {
         }
     }
     match &obs.trouble {
-        Some(trouble) if matches!(trouble.reason, "InvalidSpec" | "Conflict") => {
-            Err((trouble.reason, trouble.message.clone()))
-        }
+        Some(trouble) if trouble.reason == "Conflict" => Err((trouble.reason, trouble.message.clone())),
         _ => Ok(rendered),
     }
 }

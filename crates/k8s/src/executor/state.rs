@@ -191,7 +191,7 @@ fn is_serious(facts: &Facts<'_>, state: State, reason: &str) -> bool {
                 since(&facts.obs.status.conditions, "Available", "False", facts.now).plus(NONE_READY) <= facts.now;
             counts.ready == 0 && long
         }
-        "ReplicaFailure" | "Forbidden" | "QuotaExceeded" | "RetriesExhausted" => {
+        "ReplicaFailure" | "Forbidden" | "QuotaExceeded" | "AdmissionRefused" | "RetriesExhausted" => {
             state != State::Running || counts.ready == 0
         }
         _ => true,

@@ -145,10 +145,11 @@ fn notices(facts: &Facts<'_>, status: &ExecutorStatus) -> Vec<Notice> {
 }
 
 /// Reasons of `Degraded`, which are reasons of events too.
-pub(super) const REASONS: [&str; 8] = [
+pub(super) const REASONS: [&str; 9] = [
     "InvalidSpec",
     "Conflict",
     "QuotaExceeded",
+    "AdmissionRefused",
     "Forbidden",
     "RetriesExhausted",
     "ReplicaFailure",

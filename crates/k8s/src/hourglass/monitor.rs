@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use orlop_core::error::Class;
+use orlop_core::spec::status::cut_message;
 use orlop_core::time::Time;
 use serde_json::Value;
 
-use super::plan::{Effect, FORBIDDEN, INVALID, ObjectKey, QUOTA, Step};
-use crate::api::ApiError;
+use super::plan::{ADMISSION, Effect, FORBIDDEN, ObjectKey, QUOTA, Step};
+use crate::api::{ApiError, Kind};
 use crate::shell::Key;
 use crate::value::text;
 
@@ -101,14 +102,31 @@ pub(super) fn written(effect: &Effect) -> Option<ObjectKey> {
     }
 }
 
-/// A sentence that is the same every time the same thing happens, and repeats nothing of the child: it may hold secrets.
-pub(super) fn sentence(reason: &str, at: Option<&ObjectKey>, error: &ApiError) -> String {
-    let child = at.map_or_else(|| "the object".to_owned(), |at| format!("{} `{}`", at.kind.name(), at.name));
+/// What an effect does to a child, as rights have it.
+fn verb(effect: &Effect) -> &'static str {
+    match effect {
+        Effect::Create(..) | Effect::RecordEvent(_) => "create",
+        Effect::Delete { .. } => "delete",
+        _ => "patch",
+    }
+}
+
+/// A sentence that is the same every time the same thing happens. The server's own words are part of it where they say why
+/// it refuses something, but for a Secret: they may quote it.
+pub(super) fn sentence(reason: &str, effect: &Effect, error: &ApiError) -> String {
+    let at = written(effect);
+    let child = at.as_ref().map_or_else(|| "the object".to_owned(), |at| format!("{} `{}`", at.kind.name(), at.name));
     let code = error.code.map_or_else(String::new, |code| format!(" ({code})"));
     match reason {
         QUOTA => format!("{child} does not fit the quota of the namespace; raise it or free some of it"),
-        FORBIDDEN => format!("the operator may not write {child}; check its role"),
-        INVALID => format!("the API server refuses {child}{code}; change the spec"),
+        FORBIDDEN => {
+            let resource = at.map_or("objects of this kind", |at| at.kind.plural());
+            format!("the operator may not {} {resource}: {child}; check its role", verb(effect))
+        }
+        ADMISSION if error.message.is_empty() || at.is_none_or(|at| at.kind == Kind::Secret) => {
+            format!("the API server refuses {child}{code}; tried again")
+        }
+        ADMISSION => cut_message(&format!("the API server refuses {child}{code}: {}", error.message)),
         _ => format!("{child} cannot be written{code}; tried again"),
     }
 }

@@ -157,11 +157,11 @@ pub struct Trouble {
 }
 
 impl Trouble {
-    /// What the status keeps of it, so that whoever reads it next waits as long: a quota and a right are not asked for again
+    /// What the status keeps of it, so that whoever reads it next waits as long: what was refused is not asked for again
     /// before that. None where there is nothing to wait for.
     #[must_use]
     pub fn retry(&self, before: Option<&Retry>) -> Option<Retry> {
-        let until = self.until.filter(|_| matches!(self.reason, QUOTA | FORBIDDEN))?;
+        let until = self.until.filter(|_| is_refusal(self.reason))?;
         let same = before.filter(|known| known.next_retry_time == Some(until) && known.reason == self.reason);
         let next = || Retry {
             count: before.map_or(0, |known| known.count).saturating_add(1),
@@ -172,8 +172,13 @@ impl Trouble {
     }
 }
 
-/// Reason: the server refuses a child for good.
-pub const INVALID: &str = "InvalidSpec";
+/// Whether the server has refused something, and may take it later.
+pub fn is_refusal(reason: &str) -> bool {
+    matches!(reason, QUOTA | FORBIDDEN | ADMISSION)
+}
+
+/// Reason: the server refuses a child, by a limit, a policy or its own checks, which may change.
+pub const ADMISSION: &str = "AdmissionRefused";
 /// Reason: something may not be read or written.
 pub const FORBIDDEN: &str = "Forbidden";
 /// Reason: a child does not fit the quota of the namespace.

@@ -19,6 +19,8 @@ pub enum Fate {
     Live,
     /// It has ended: `Failed` or `Succeeded`.
     Ended,
+    /// It was ended for the sake of its node: a shutdown, a drain, pressure, preemption.
+    Evicted,
     /// Its deletion was asked for.
     Going,
     /// Nobody knows of it any more: its node is gone or does not answer, or it should have been gone long ago.
@@ -42,6 +44,15 @@ pub struct Pod<'a> {
     pub ready: bool,
 }
 
+/// Reasons of failed pods that kubelets have ended for the sake of their node.
+const EVICTIONS: [&str; 5] = ["Evicted", "NodeShutdown", "Shutdown", "Terminated", "Preempting"];
+
+/// Whether a failed pod was ended for the sake of its node. One that a kubelet did not admit was not.
+fn is_evicted(object: &Value) -> bool {
+    let target = condition(object, "DisruptionTarget").is_some_and(|known| word(known, "/status") == "True");
+    target || EVICTIONS.contains(&word(object, "/status/reason"))
+}
+
 impl<'a> Pod<'a> {
     /// Reads a pod.
     #[must_use]
@@ -50,6 +61,7 @@ impl<'a> Pod<'a> {
         let overdue = time(object, "/metadata/deletionTimestamp").map(|at| at.plus(OVERDUE));
         let lost = node.as_ref().is_some_and(|node| world.lost(node, now)) || overdue.is_some_and(|at| at <= now);
         let fate = match word(object, "/status/phase") {
+            "Failed" if is_evicted(object) => Fate::Evicted,
             "Failed" | "Succeeded" => Fate::Ended,
             "Unknown" => Fate::Lost,
             _ if lost => Fate::Lost,

@@ -178,6 +178,7 @@ fn lost(facts: &Facts<'_>, decision: &mut Decision) -> bool {
     let fate = |number: u32, seen: bool| match facts.pod(number).map(|owned| owned.pod.fate) {
         Some(Fate::Live) => None,
         Some(Fate::Ended) => Some("PodFailed"),
+        Some(Fate::Evicted) => Some("Evicted"),
         Some(Fate::Lost) => Some("NodeLost"),
         Some(Fate::Going) => Some("PodDeleted"),
         None => seen.then_some("PodDeleted"),
@@ -222,7 +223,7 @@ fn lost(facts: &Facts<'_>, decision: &mut Decision) -> bool {
 /// The next failure of several.
 fn retry(before: Option<&Retry>, reason: &str, now: Time) -> Retry {
     let count = before.map_or(0, |retry| retry.count);
-    let free = count == 0 && matches!(reason, "NodeLost" | "PodDeleted");
+    let free = count == 0 && matches!(reason, "NodeLost" | "PodDeleted" | "Evicted");
     let wait = 10_u64.saturating_mul(1 << count.min(10)).min(LONGEST);
     let wait = Duration::from_secs(if free { 0 } else { wait });
     Retry { count: count + 1, reason: reason.to_owned(), next_retry_time: Some(later(now, wait)) }

@@ -166,7 +166,7 @@ impl<'a> Facts<'a> {
         if let Err(invalid) = &self.asked {
             return Some(invalid.clone());
         }
-        let refused = self.trouble().filter(|trouble| matches!(trouble.reason, "InvalidSpec" | "Conflict"));
+        let refused = self.trouble().filter(|trouble| trouble.reason == "Conflict");
         refused.map(|trouble| Invalid { reason: trouble.reason, message: trouble.message.clone() })
     }
 

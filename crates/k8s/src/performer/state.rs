@@ -11,8 +11,8 @@ use super::decide::{Decision, Deferred, waits};
 use super::facts::{Facts, Owned};
 use super::upgrade::deadline;
 use crate::hourglass::condition::{Said, of};
-use crate::hourglass::plan::{FORBIDDEN, QUOTA};
-use crate::hourglass::spec::{Candidate, Retry};
+use crate::hourglass::plan::is_refusal;
+use crate::hourglass::spec::Candidate;
 
 /// How long a pod may find no node although there is hardware for it.
 const UNSCHEDULABLE: Duration = Duration::from_secs(300);
@@ -57,7 +57,7 @@ pub(super) fn standing(facts: &Facts<'_>, decision: &Decision, (hardware, since)
         Some(active) => serving(facts, decision, facts.pod(active.incarnation), (hardware, since)),
         None => coming(facts, decision, (hardware, since)),
     };
-    let held = decision.next.retry.as_ref().filter(|retry| is_refusal(retry));
+    let held = decision.next.retry.as_ref().filter(|retry| is_refusal(&retry.reason));
     let held = held.filter(|_| waits(&decision.next, facts.now).is_some());
     let reason = facts.trouble().map(|trouble| trouble.reason).or(held.map(|retry| retry.reason.as_str()));
     if let (Some(reason), None) = (reason, &standing.wrong) {
@@ -68,11 +68,6 @@ pub(super) fn standing(facts: &Facts<'_>, decision: &Decision, (hardware, since)
         }
     }
     standing
-}
-
-/// Whether the server has refused something, which is no matter of the pod.
-fn is_refusal(retry: &Retry) -> bool {
-    matches!(retry.reason.as_str(), QUOTA | FORBIDDEN)
 }
 
 /// What is wrong, in the words in which it is known: those of the last answers, or those that are stored since another
@@ -132,7 +127,7 @@ fn coming(facts: &Facts<'_>, decision: &Decision, hardware: (&Said, Time)) -> St
         return match (decision.deferred, &next.retry) {
             (Some(Deferred::NoRuntimeClass), _) => Standing::failed("HardwareUnavailable", hardware.0.message.clone()),
             (_, Some(retry))
-                if (just.is_some() || waits(next, facts.now).is_some()) && !(upgrades && is_refusal(retry)) =>
+                if (just.is_some() || waits(next, facts.now).is_some()) && !(upgrades && is_refusal(&retry.reason)) =>
             {
                 failed(&retry.reason)
             }

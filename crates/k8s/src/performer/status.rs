@@ -269,7 +269,7 @@ pub(super) fn remarks(asked: &Rendered) -> impl Iterator<Item = (&'static str, S
 }
 
 /// Reasons of `Degraded`, which are reasons of events too.
-const REASONS: [&str; 15] = [
+const REASONS: [&str; 17] = [
     "InvalidSpec",
     "Conflict",
     "SchedulingFailed",
@@ -280,9 +280,11 @@ const REASONS: [&str; 15] = [
     "ReadinessTimeout",
     "PodFailed",
     "PodDeleted",
+    "Evicted",
     "NodeLost",
     "UpgradeFailed",
     "QuotaExceeded",
+    "AdmissionRefused",
     "Forbidden",
     "RetriesExhausted",
 ];

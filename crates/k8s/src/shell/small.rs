@@ -310,7 +310,8 @@ fn merge(value: &mut Value, patch: &Value) {
 }
 
 pub(crate) fn refused(code: u16, reason: &str) -> ApiError {
-    ApiError::from_status(code, &json!({"reason": reason, "message": reason}))
+    let message = if code == 403 { "User \"operator\" cannot write it" } else { reason };
+    ApiError::from_status(code, &json!({"reason": reason, "message": message}))
 }
 
 #[async_trait]

@@ -14,7 +14,7 @@ use crate::hourglass::children::Meta;
 use crate::hourglass::effect::Failure;
 use crate::hourglass::later;
 use crate::hourglass::monitor::{Told, sentence, written};
-use crate::hourglass::plan::{BROKEN, CONFLICT, Effect, FORBIDDEN, INVALID, QUOTA, RETRIES, Trouble};
+use crate::hourglass::plan::{ADMISSION, BROKEN, CONFLICT, Effect, FORBIDDEN, QUOTA, RETRIES, Trouble};
 use crate::shell::Key;
 
 /// Failures one after another until it is said that they are too many.
@@ -48,7 +48,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         if at.is_none() && matches!(effect, Effect::WriteStatus(_)) {
             return Round::Over(self.unsaid(key, &error));
         }
-        let trouble = match self.judge(key, &error, |reason| sentence(reason, at.as_ref(), &error)) {
+        let trouble = match self.judge(key, &error, |reason| sentence(reason, effect, &error)) {
             Ok(trouble) => trouble,
             Err(next) => return Round::Over(next),
         };
@@ -92,18 +92,13 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
     fn judge(&self, key: &Key, error: &ApiError, said: impl Fn(&'static str) -> String) -> Result<Trouble, Next> {
         let now = self.now();
         let trouble = |reason, until| Ok(Trouble { reason, message: said(reason), at: None, until });
-        if error.class() == Class::Invalid {
-            return trouble(INVALID, None);
-        }
-        let resync = Some(later(now, self.resync));
         let next = self.put_off(key, error);
-        match class(error) {
-            Class::Denied => trouble(FORBIDDEN, resync),
-            Class::Capacity => trouble(QUOTA, next.again_at.map(|at| later(now, at.since(now)))),
-            _ if self.known().streaks.get(key).is_some_and(|streak| streak.failures > TRIES) => {
-                trouble(RETRIES, resync)
+        match refusal(error) {
+            Some(reason) => trouble(reason, next.again_at.map(|at| later(now, at.since(now)))),
+            None if self.known().streaks.get(key).is_some_and(|streak| streak.failures > TRIES) => {
+                trouble(RETRIES, Some(later(now, self.resync)))
             }
-            _ => Err(next),
+            None => Err(next),
         }
     }
 
@@ -209,6 +204,16 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
 
     fn note(&self, class: Class) {
         self.monitor.told(Told::Failed { class });
+    }
+}
+
+/// Why the server has refused something, as conditions have it; none where it has only failed.
+fn refusal(error: &ApiError) -> Option<&'static str> {
+    match class(error) {
+        Class::Capacity => Some(QUOTA),
+        Class::Denied if error.lacks_right() => Some(FORBIDDEN),
+        Class::Denied | Class::Invalid => Some(ADMISSION),
+        _ => None,
     }
 }
 

@@ -129,7 +129,7 @@ fn s5_3_r8_a_former_pod_goes_at_once_when_the_next_one_makes_room() {
 #[test]
 fn s5_3_r7_nothing_counts_as_switched_before_the_service_says_so() {
     let mut bed = running(spec("well"));
-    bed.refuse("patch", Kind::Service, 1, refused(403, "Forbidden"));
+    bed.refuse("patch", Kind::Service, 6, refused(403, "Forbidden"));
     another(&bed, "other", json!({"strategy": "Auto"}));
     bed.wait(20);
     assert_eq!(place(&bed), "Upgrading/PodRecreation True/Forbidden");
@@ -146,9 +146,9 @@ fn s5_3_r7_nothing_counts_as_switched_before_the_service_says_so() {
 #[test]
 fn s5_2_without_its_service_a_pod_does_not_serve() {
     let mut bed = bed();
-    bed.refuse("create", Kind::Service, 1, refused(403, "Forbidden"));
+    bed.refuse("create", Kind::Service, 6, refused(403, "Forbidden"));
     bed.submit("avs", spec("well"));
-    bed.rest();
+    bed.wait(10);
     let status = bed.status("avs");
     assert_eq!((place(&bed).as_str(), &status["ready"]), ("Failed/Failed True/Forbidden", &json!(false)));
     assert_eq!(

@@ -145,38 +145,81 @@ fn s5_1_a_name_that_is_being_freed_is_skipped() {
     assert_eq!(bed.status("avs")["candidate"]["incarnation"], 2);
 }
 
-fn refusing(error: ApiError) -> Bed {
-    let mut bed = Bed::with_faults(vec![Fault::Refuse("create", Kind::Pod, 3, error)]);
-    bed.show(Kind::Node, host("node-1", json!({}), json!({})));
-    bed.submit("avs", spec("well"));
-    bed.rest();
-    bed
+/// As a limit of the namespace, a policy or a webhook refuses a pod.
+fn by_admission(code: u16, message: &str) -> ApiError {
+    ApiError::from_status(code, &json!({"reason": "Forbidden", "message": message}))
 }
 
 #[test]
-fn s3_2_refusals_are_said_and_tried_again_in_their_time() {
-    let mut bed = refusing(quota());
-    assert_eq!(place(&bed), "Failed/Failed True/QuotaExceeded");
-    bed.wait(30);
-    assert_eq!(place(&bed), "Running/Running False/AsExpected");
-    let mut bed = refusing(refused(403, "Forbidden"));
-    assert_eq!(place(&bed), "Failed/Failed True/Forbidden");
-    bed.wait(200);
-    assert_eq!(place(&bed), "Failed/Failed True/Forbidden", "at the next resync only");
-    bed.wait(1000);
-    assert_eq!(place(&bed), "Running/Running False/AsExpected");
+fn refusals_are_said_and_tried_again_less_and_less_often_without_end() {
+    let limit = "pods \"performer-avs\" is forbidden: maximum memory usage per Container is 1Gi, but limit is 2Gi";
+    let policy =
+        "pods \"performer-avs\" is forbidden: ValidatingAdmissionPolicy 'owner' denied request: label team is missing";
+    for (error, reason, message) in [
+        (quota(), "QuotaExceeded", "does not fit the quota of the namespace"),
+        (
+            refused(403, "Forbidden"),
+            "Forbidden",
+            "the operator may not create pods: Pod `performer-avs`; check its role",
+        ),
+        (by_admission(403, limit), "AdmissionRefused", limit),
+        (by_admission(422, policy), "AdmissionRefused", policy),
+    ] {
+        let mut bed = Bed::with_faults(vec![Fault::Refuse("create", Kind::Pod, u32::MAX, error)]);
+        bed.show(Kind::Node, host("node-1", json!({}), json!({})));
+        bed.submit("avs", spec("well"));
+        bed.wait(2000);
+        assert_eq!(place(&bed), format!("Failed/Failed True/{reason}"));
+        let degraded = crate::value::item(&bed.status("avs"), "/conditions", "type", "Degraded").unwrap().clone();
+        assert!(degraded["message"].as_str().unwrap().contains(message), "{degraded}");
+        assert!((10..=18).contains(&bed.failures().len()), "{reason}: {} tries", bed.failures().len());
+        assert_eq!(bed.told(reason), 1, "it is told once");
+        bed.server.store().faults.clear();
+        bed.wait(301);
+        assert_eq!(place(&bed), "Running/Running False/AsExpected", "{reason}");
+        bed.writes_nothing_more();
+    }
 }
 
 #[test]
-fn s3_2_what_the_server_calls_invalid_waits_for_another_spec() {
-    let mut bed = refusing(refused(422, "Invalid"));
-    assert_eq!(place(&bed), "Failed/Failed True/InvalidSpec");
-    bed.wait(2000);
-    assert_eq!(place(&bed), "Failed/Failed True/InvalidSpec");
-    bed.server.store().faults.clear();
-    bed.change("avs", |spec| spec["image"] = json!("other"));
-    bed.wait(10);
-    assert_eq!(place(&bed), "Running/Running False/AsExpected");
+fn another_spec_is_tried_at_once_after_a_refusal() {
+    for error in [refused(422, "Invalid"), refused(403, "Forbidden"), by_admission(403, "no"), quota()] {
+        let mut bed = Bed::with_faults(vec![Fault::Refuse("create", Kind::Pod, u32::MAX, error)]);
+        bed.show(Kind::Node, host("node-1", json!({}), json!({})));
+        bed.submit("avs", spec("well"));
+        bed.wait(1000);
+        bed.server.store().faults.clear();
+        bed.change("avs", |spec| spec["image"] = json!("other"));
+        bed.wait(10);
+        assert_eq!(place(&bed), "Running/Running False/AsExpected");
+    }
+}
+
+#[test]
+fn what_is_evicted_or_shut_down_with_its_node_is_replaced_at_once_the_first_time() {
+    let target = json!([{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]);
+    for (status, reason) in [
+        (json!({"phase": "Failed", "conditions": target}), "Evicted"),
+        (
+            json!({"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}),
+            "Evicted",
+        ),
+        (json!({"phase": "Failed", "reason": "Terminated"}), "Evicted"),
+        (json!({"phase": "Failed", "reason": "NodeShutdown"}), "Evicted"),
+        (json!({"phase": "Failed", "reason": "UnexpectedAdmissionError"}), "PodFailed"),
+    ] {
+        let mut bed = running(spec("well"));
+        bed.server.edit(Kind::Pod, "performer-avs", |pod| {
+            for (name, value) in status.as_object().unwrap() {
+                pod["status"][name] = value.clone();
+            }
+        });
+        bed.wait(2);
+        assert!(bed.events().contains(&reason.to_owned()), "{status}");
+        assert_eq!(serves(&bed), reason == "Evicted", "{status}");
+        bed.wait(20);
+        assert!(serves(&bed), "{status}");
+    }
 }
 
 #[test]
@@ -283,11 +326,9 @@ fn s5_3_r8_a_former_pod_goes_in_its_time_also_where_the_next_one_is_refused() {
     assert_eq!((selected(&bed).as_str(), pods(&bed).len()), ("2", 2));
     bed.refuse("create", Kind::Pod, u32::MAX, refused(422, "Invalid"));
     another(&bed, "third", json!({"minReadySeconds": 0, "drainSeconds": 100}));
-    bed.rest();
-    assert_eq!((place(&bed).as_str(), pods(&bed).len()), ("Failed/Failed True/InvalidSpec", 2));
-    let failures = bed.failures().len();
+    bed.settle();
+    assert_eq!((place(&bed).as_str(), pods(&bed).len()), ("Upgrading/PodRecreation True/AdmissionRefused", 2));
     bed.wait(110);
     assert_eq!((selected(&bed).as_str(), serves(&bed), pods(&bed).len()), ("2", true, 1));
-    assert_eq!(bed.failures().len(), failures, "what was refused is not asked for again");
-    bed.writes_nothing_more();
+    assert!(bed.failures().len() <= 8, "{:?}", bed.failures());
 }

@@ -115,7 +115,7 @@ async fn a_quota_that_the_own_ended_jobs_fill_says_so() {
     assert_eq!(phase, "Succeeded", "{status}");
     let end = message.split("limited: ").nth(1).unwrap_or(message);
     assert_eq!(
-        end, "count/jobs.batch=1; 1 ended Jobs of this flow count too: `jobRetention: None` deletes such Jobs",
+        end, "count/jobs.batch=1 (403); 1 ended Jobs of this flow count too: `jobRetention: None` deletes such Jobs",
         "{status}"
     );
 }
