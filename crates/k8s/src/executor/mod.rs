@@ -77,6 +77,7 @@ impl Reconciler for Executors {
         let missing = vec![
             Said::no("Available", "ReplicasUnavailable", "no pod is ready"),
             Said::no("Progressing", "BackOff", "it is tried again"),
+            Said::no("Contended", "AsExpected", "nobody else changes what is applied"),
         ];
         // Pods that serve go on serving, and what ends goes on ending.
         let ends = is_going(object) && word(object, "/status/phase") == ExecutorPhase::Terminating.as_str();

@@ -9,6 +9,7 @@ use super::render::{Rendered, render};
 use super::{FINALIZER, delete, state, status};
 use crate::api::Kind;
 use crate::hourglass::Config;
+use crate::hourglass::admitted::Child;
 use crate::hourglass::children::{delete as remove, is_going};
 use crate::hourglass::plan::{Effect, Plan};
 use crate::hourglass::spec::Retry;
@@ -43,6 +44,21 @@ impl<'a> Facts<'a> {
         let held = obs.status.retry.as_ref().filter(|_| same);
         let held = held.filter(|retry| retry.next_retry_time.is_some_and(|at| at > now));
         Self { obs, now, wanted, configured, held }
+    }
+
+    /// The children that are there, as they are and as they are wanted.
+    pub(super) fn children(&self) -> Vec<Child<'_>> {
+        let Ok(wanted) = &self.wanted else { return Vec::new() };
+        let all = [
+            (Kind::ConfigMap, self.obs.config.as_ref(), Some(&wanted.config)),
+            (Kind::Secret, self.obs.secret.as_ref(), wanted.secret.as_ref()),
+            (Kind::Deployment, self.obs.deployment.as_ref(), Some(&wanted.deployment)),
+            (Kind::Service, self.obs.service.as_ref(), Some(&wanted.service)),
+            (Kind::DisruptionBudget, self.obs.budget.as_ref(), wanted.budget.as_ref()),
+        ];
+        let there =
+            all.into_iter().filter_map(|(kind, live, wanted)| Some(Child { kind, live: live?, wanted: wanted? }));
+        there.filter(|child| !is_going(child.live)).collect()
     }
 
     /// The Deployment, where it is ours and stays.

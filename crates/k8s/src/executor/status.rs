@@ -11,7 +11,7 @@ use super::plan::Facts;
 use super::render::selector;
 use super::state::{Counts, Standing, counts};
 use crate::hourglass::children::way;
-use crate::hourglass::condition::{Said, conditions, of};
+use crate::hourglass::condition::{Said, conditions, contended, of, ready};
 use crate::hourglass::plan::{Effect, Notice, ObjectKey, Plan, Requeue, Step};
 use crate::hourglass::spec::ExecutorStatus;
 use crate::value::text;
@@ -31,7 +31,8 @@ pub(super) fn finish(facts: &Facts<'_>, standing: &Standing, actions: Vec<Effect
             way(&MACHINE, facts.obs.state(), status.state)
         };
     }
-    let due = standing.due.filter(|at| *at > facts.now);
+    let repairs = facts.children().into_iter().filter_map(|child| facts.obs.admitted.due(child.live, child.wanted));
+    let due = standing.due.into_iter().chain(repairs).filter(|at| *at > facts.now).min();
     Plan { effects, requeue: Requeue::Resync.or_at(due), ..Plan::default() }.along(path)
 }
 
@@ -85,7 +86,10 @@ fn complete(facts: &Facts<'_>, standing: &Standing) -> ExecutorStatus {
         let before = facts.obs.status.retry.as_ref();
         status.retry = facts.obs.trouble.as_ref().and_then(|trouble| trouble.retry(before));
     }
-    let said = vec![available(counts), progressing(standing), degraded(standing)];
+    let (available, progressing, degraded) = (available(counts), progressing(standing), degraded(standing));
+    let children = facts.children();
+    let contended = facts.obs.admitted.contended(&children, &facts.obs.status.conditions, facts.now);
+    let said = vec![ready(&available, &progressing, &degraded), available, progressing, degraded, contended];
     status.conditions = conditions(&facts.obs.status.conditions, said, meta.generation, facts.now);
     status
 }
@@ -134,6 +138,7 @@ fn notices(facts: &Facts<'_>, status: &ExecutorStatus) -> Vec<Notice> {
             _ => {}
         }
     }
+    told.extend(contended(&before.conditions, &status.conditions, generation));
     let reason = |status: &ExecutorStatus| of(&status.conditions, "Degraded").map(|known| known.reason.clone());
     if let Some(degraded) = of(&status.conditions, "Degraded").filter(|known| known.status == "True")
         && reason(before) != reason(status)
@@ -165,9 +170,11 @@ pub(super) fn ending(facts: &super::observe::Observation, state: State, now: Tim
     status.observed_generation = Some(facts.meta.generation);
     status.service_name = status.service_name.filter(|_| facts.service.is_some());
     let said = vec![
+        Said::no("Ready", "Terminating", "the executor goes"),
         Said::no("Available", "ReplicasUnavailable", "the executor goes"),
         Said::yes("Progressing", state.as_str(), "the executor goes"),
         Said::no("Degraded", "AsExpected", "nothing is wrong"),
+        Said::no("Contended", "AsExpected", "nobody else changes what is applied"),
     ];
     status.conditions = conditions(&facts.status.conditions, said, facts.meta.generation, now);
     status

@@ -8,49 +8,122 @@ use orlop_core::name::sha256_hex;
 use orlop_core::time::Time;
 use serde_json::Value;
 
-use super::APPLIED_HASH;
-use super::drift;
-use crate::value::{canonical, text, texts};
+use super::condition::{Said, of};
+use super::spec::Condition;
+use super::{APPLIED_HASH, MANAGER, drift};
+use crate::api::Kind;
+use crate::value::{canonical, text, texts, word};
 
-/// The least time between two writes of a child that somebody changes each time.
+/// The least time between two repairs of a child.
 const PAUSE: Duration = Duration::from_secs(60);
+/// So many repairs of a child within this time mean that somebody keeps changing it.
+const MANY: usize = 3;
+const WHILE: Duration = Duration::from_secs(600);
 
-/// Children that the server has made something else of, by their uids.
+/// What was applied to children, and what came of it, by their uids.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Admitted(BTreeMap<String, Made>);
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Made {
     /// The hash of what was applied.
     applied: Option<String>,
-    /// What came of it.
-    digest: String,
-    at: Time,
+    /// What came of it, where the server has made something else of it.
+    digest: Option<String>,
+    /// When the same was applied again, because somebody had changed the child; the last ones.
+    repairs: Vec<Time>,
+}
+
+impl Made {
+    /// Before when it is not repaired again.
+    fn rests_until(&self) -> Option<Time> {
+        Some(self.repairs.last()?.plus(PAUSE))
+    }
+}
+
+/// A child as it is and as it is wanted.
+#[derive(Clone, Copy)]
+pub struct Child<'v> {
+    /// Its kind.
+    pub kind: Kind,
+    /// As it is.
+    pub live: &'v Value,
+    /// As it is wanted.
+    pub wanted: &'v Value,
 }
 
 impl Admitted {
-    /// Whether a child is to be written: it differs from what is rendered, and not only by what the server made of that. One that
-    /// somebody else changes after each write is left alone for a minute.
+    /// What is known of a child, where the same was applied to it that is wanted now.
+    fn made(&self, live: &Value, wanted: &Value) -> Option<&Made> {
+        self.0.get(&text(live, "/metadata/uid")).filter(|made| made.applied == applied(wanted))
+    }
+
+    /// Whether somebody has changed a child: it differs from what is rendered, and not only by what the server made of that.
+    fn is_changed(&self, live: &Value, wanted: &Value) -> bool {
+        let made = || self.made(live, wanted).and_then(|made| made.digest.as_ref());
+        drift::differs(live, wanted) && made().is_none_or(|made| *made != digest(live))
+    }
+
+    /// Whether a child is to be written now. One that somebody changes is put back at once, and then once a minute at most.
     #[must_use]
     pub fn differs(&self, live: &Value, wanted: &Value, now: Time) -> bool {
-        if !drift::differs(live, wanted) {
-            return false;
+        let rests = || self.made(live, wanted).and_then(Made::rests_until).is_some_and(|until| now < until);
+        self.is_changed(live, wanted) && !rests()
+    }
+
+    /// When a child is to be put back that somebody has changed again.
+    #[must_use]
+    pub fn due(&self, live: &Value, wanted: &Value) -> Option<Time> {
+        self.made(live, wanted).and_then(Made::rests_until).filter(|_| self.is_changed(live, wanted))
+    }
+
+    /// Whether somebody keeps changing one of these children, and what: `before` is what was said of it.
+    #[must_use]
+    pub fn contended(&self, children: &[Child<'_>], before: &[Condition], now: Time) -> Said {
+        const KIND: &str = "Contended";
+        let known = of(before, KIND).filter(|known| known.status == "True");
+        for Child { kind, live, wanted } in children {
+            let Some(made) = self.made(live, wanted) else { continue };
+            let changed = self.is_changed(live, wanted);
+            let recent = made.repairs.iter().filter(|at| at.plus(WHILE) > now).count();
+            if recent + usize::from(changed) < MANY {
+                continue;
+            }
+            let child = format!("{} `{}`", kind.name(), word(live, "/metadata/name"));
+            let message = match drift::difference(live, wanted).filter(|_| changed) {
+                Some(field) => {
+                    let by = writer(live).map(|by| format!(", by {by}")).unwrap_or_default();
+                    format!("{child} is changed again and again: {field}{by}; it is put back once a minute at most")
+                }
+                None => {
+                    known.map_or_else(|| format!("{child} is changed again and again"), |known| known.message.clone())
+                }
+            };
+            return Said::yes(KIND, "FieldRewritten", message);
         }
-        let made = self.0.get(&text(live, "/metadata/uid")).filter(|made| made.applied == applied(wanted));
-        made.is_none_or(|made| made.digest != digest(live) && now >= made.at.plus(PAUSE))
+        Said::no(KIND, "AsExpected", "nobody else changes what is applied")
     }
 
     /// Takes in the answer to an apply. Gives whether the server has made something else of it than before.
     pub(super) fn take(&mut self, wanted: &Value, answer: &Value, now: Time) -> bool {
-        let uid = text(answer, "/metadata/uid");
-        if !drift::differs(answer, wanted) {
-            self.0.remove(&uid);
-            return false;
+        let made = self.0.entry(text(answer, "/metadata/uid")).or_default();
+        let (applied, before) = (applied(wanted), made.digest.take());
+        if made.applied == applied {
+            made.repairs.push(now);
+            let surplus = made.repairs.len().saturating_sub(MANY);
+            made.repairs.drain(..surplus);
         }
-        let made = Made { applied: applied(wanted), digest: digest(answer), at: now };
-        let before = self.0.insert(uid, made.clone());
-        before.is_none_or(|before| before.digest != made.digest)
+        made.applied = applied;
+        made.digest = drift::differs(answer, wanted).then(|| digest(answer));
+        made.digest.is_some() && made.digest != before
     }
+}
+
+/// Who has written an object last, but for this operator.
+fn writer(live: &Value) -> Option<&str> {
+    let managers = live.pointer("/metadata/managedFields")?.as_array()?;
+    let others = managers.iter().filter(|entry| ![MANAGER, ""].contains(&word(entry, "/manager")));
+    others.max_by_key(|entry| word(entry, "/time")).map(|entry| word(entry, "/manager"))
 }
 
 fn applied(wanted: &Value) -> Option<String> {

@@ -2,6 +2,7 @@
 
 use orlop_core::time::Time;
 
+use super::plan::Notice;
 use super::spec::Condition;
 
 /// The longest message, in characters.
@@ -40,6 +41,28 @@ impl Said {
     }
 }
 
+/// Whether what is wanted serves and nothing is under way or wrong: what tools wait for. Its reason is that of the first of
+/// the other conditions that says otherwise.
+#[must_use]
+pub fn ready(available: &Said, progressing: &Said, degraded: &Said) -> Said {
+    let (status, cause) = match (degraded.status, progressing.reason.as_str(), available.status) {
+        ("True", ..) => ("False", degraded),
+        (_, "UpToDate", "True") => ("True", available),
+        (_, "UpToDate", _) => ("False", available),
+        _ => ("False", progressing),
+    };
+    Said { kind: "Ready", status, reason: cause.reason.clone(), message: cause.message.clone() }
+}
+
+/// That somebody keeps changing a child, where it is news.
+#[must_use]
+pub fn contended(before: &[Condition], now: &[Condition], generation: i64) -> Option<Notice> {
+    let is = |conditions: &[Condition]| of(conditions, "Contended").is_some_and(|known| known.status == "True");
+    let known = of(now, "Contended").filter(|_| is(now) && !is(before))?;
+    let since = known.last_transition_time.map(|at| at.to_string()).unwrap_or_default();
+    Some(Notice::warning("Contended", known.message.clone(), format!("{generation}/{since}")))
+}
+
 /// The conditions that follow from what is said now and what was said before.
 #[must_use]
 pub fn conditions(before: &[Condition], said: Vec<Said>, generation: i64, now: Time) -> Vec<Condition> {
@@ -57,17 +80,18 @@ pub fn conditions(before: &[Condition], said: Vec<Said>, generation: i64, now: T
     said.into_iter().map(condition).collect()
 }
 
-/// The conditions as they were, but for one side; `missing` is what is said of sides nobody has spoken of yet.
+/// The conditions as they were, but for these sides; `missing` is what is said of sides nobody has spoken of yet.
 #[must_use]
 pub fn amended(
     before: &[Condition],
     missing: Vec<Said>,
-    wrong: Said,
+    wrong: Vec<Said>,
     (generation, now): (i64, Time),
 ) -> Vec<Condition> {
-    let mut all: Vec<Condition> = before.iter().filter(|known| known.kind != wrong.kind).cloned().collect();
+    let stays = |known: &&Condition| wrong.iter().all(|said| said.kind != known.kind);
+    let mut all: Vec<Condition> = before.iter().filter(stays).cloned().collect();
     let unsaid = missing.into_iter().filter(|said| of(before, said.kind).is_none());
-    all.extend(conditions(before, unsaid.chain([wrong]).collect(), generation, now));
+    all.extend(conditions(before, unsaid.chain(wrong).collect(), generation, now));
     // In the order in which they were told.
     all.sort_by_key(|condition| before.iter().position(|known| known.kind == condition.kind).unwrap_or(before.len()));
     all

@@ -33,34 +33,48 @@ pub fn differs(live: &Value, wanted: &Value) -> bool {
 /// Whether everything that is wanted is there, whatever others have added.
 #[must_use]
 pub fn covers(live: &Value, wanted: &Value) -> bool {
-    covered(live, wanted, "")
+    difference(live, wanted).is_none()
 }
 
-fn covered(live: &Value, wanted: &Value, place: &str) -> bool {
+/// The first field that is not as it is wanted, as a path.
+#[must_use]
+pub fn difference(live: &Value, wanted: &Value) -> Option<String> {
+    missed(live, wanted, "", "")
+}
+
+fn missed(live: &Value, wanted: &Value, place: &str, path: &str) -> Option<String> {
+    let unless = |same: bool| (!same).then(|| path.to_owned());
     match (live, wanted) {
-        (Value::Object(live), Value::Object(wanted)) => wanted.iter().all(|(name, wanted)| match live.get(name) {
-            Some(live) if AMOUNTS.contains(&place) => same_amount(live, wanted),
-            Some(live) if WHOLE.contains(&name.as_str()) && is_flat(wanted) => live == wanted,
-            Some(live) => covered(live, wanted, name),
-            // The API leaves out what is empty.
-            None => is_empty(wanted),
+        (Value::Object(live), Value::Object(wanted)) => wanted.iter().find_map(|(name, wanted)| {
+            let path = format!("{path}.{name}");
+            let unless = |same: bool| (!same).then(|| path.clone());
+            match live.get(name) {
+                Some(live) if AMOUNTS.contains(&place) => unless(same_amount(live, wanted)),
+                Some(live) if WHOLE.contains(&name.as_str()) && is_flat(wanted) => unless(live == wanted),
+                Some(live) => missed(live, wanted, name, &path),
+                // The API leaves out what is empty.
+                None => unless(is_empty(wanted)),
+            }
         }),
-        (Value::Array(live), Value::Array(wanted)) => lists(live, wanted, place),
-        (live, wanted) => live == wanted || same_amount(live, wanted) && place == "sizeLimit",
+        (Value::Array(live), Value::Array(wanted)) => missed_item(live, wanted, place, path),
+        (live, wanted) => unless(live == wanted || same_amount(live, wanted) && place == "sizeLimit"),
     }
 }
 
-fn lists(live: &[Value], wanted: &[Value], place: &str) -> bool {
+fn missed_item(live: &[Value], wanted: &[Value], place: &str, path: &str) -> Option<String> {
     let key = KEYS.into_iter().find(|key| !wanted.is_empty() && wanted.iter().all(|item| item.get(key).is_some()));
-    match key {
-        Some(key) => wanted.iter().all(|item| {
-            let same = |other: &&Value| other.get(key) == item.get(key);
-            live.iter().filter(same).any(|live| covered(live, item, place))
-        }),
-        None => {
-            live.len() == wanted.len() && live.iter().zip(wanted).all(|(live, wanted)| covered(live, wanted, place))
-        }
-    }
+    let Some(key) = key else {
+        let pairs = live.iter().zip(wanted).enumerate();
+        let mut missed = pairs.filter_map(|(at, (live, wanted))| missed(live, wanted, place, &format!("{path}[{at}]")));
+        return if live.len() == wanted.len() { missed.next() } else { Some(path.to_owned()) };
+    };
+    wanted.iter().find_map(|item| {
+        let path =
+            format!("{path}[{}]", item.get(key).map_or_else(String::new, |name| name.to_string().replace('"', "")));
+        let same = live.iter().filter(|other| other.get(key) == item.get(key));
+        let mut found = same.map(|live| missed(live, item, place, &path)).collect::<Vec<_>>();
+        if found.iter().any(Option::is_none) && !found.is_empty() { None } else { found.pop().flatten().or(Some(path)) }
+    })
 }
 
 /// Whether an object has texts alone.
@@ -109,6 +123,33 @@ mod tests {
         pod["containers"][0]["imagePullPolicy"] = json!("Always");
         pod["containers"].as_array_mut().unwrap().insert(0, json!({"name": "injected"}));
         assert!(!differs(&live, &wanted));
+    }
+
+    #[test]
+    fn a_difference_is_named_by_its_path() {
+        let wanted = deployment();
+        let differs = |path: &str, value: Value| {
+            let mut live = wanted.clone();
+            *live.pointer_mut(path).unwrap() = value;
+            difference(&live, &wanted).unwrap()
+        };
+        let of = [
+            differs("/spec/replicas", json!(3)),
+            differs("/spec/template/spec/containers/0/image", json!("j")),
+            differs("/spec/template/spec/containers/0/resources/requests/cpu", json!("2")),
+            differs("/spec/template/spec/args", json!(["a"])),
+            differs("/spec/template/spec/containers", json!([])),
+            differs("/metadata/labels", json!({})),
+        ];
+        insta::assert_snapshot!(of.join("\n"), @"
+        .spec.replicas
+        .spec.template.spec.containers[main].image
+        .spec.template.spec.containers[main].resources.requests.cpu
+        .spec.template.spec.args
+        .spec.template.spec.containers[main]
+        .metadata.labels.app
+        ");
+        assert_eq!(difference(&wanted, &wanted), None);
     }
 
     #[test]

@@ -120,6 +120,23 @@ impl<'a> Pod<'a> {
         self.status(container).map_or("", |status| word(status, "/state/waiting/reason"))
     }
 
+    /// Why its container waits, in the kubelet's words.
+    #[must_use]
+    pub fn kubelet_says(&self, container: &str) -> &str {
+        self.status(container).map_or("", |status| word(status, "/state/waiting/message"))
+    }
+
+    /// How its container ended the last time: its exit code, and the kubelet's word for the cause where that says more.
+    #[must_use]
+    pub fn last_end(&self, container: &str) -> Option<String> {
+        let end = self.status(container)?.pointer("/lastState/terminated")?;
+        let code = end.get("exitCode").and_then(Value::as_i64)?;
+        match word(end, "/reason") {
+            "" | "Error" | "Completed" => Some(format!("exit code {code}")),
+            reason => Some(format!("exit code {code}, {reason}")),
+        }
+    }
+
     fn status(&self, container: &str) -> Option<&Value> {
         item(self.object, "/status/containerStatuses", "name", container)
     }

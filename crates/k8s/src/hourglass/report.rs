@@ -43,7 +43,10 @@ impl<S: Named, E: Named> Report<'_, S, E> {
         if let Some(retry) = trouble.retry(retry.as_ref()) {
             status["retry"] = json!(retry);
         }
-        let wrong = Said::yes("Degraded", trouble.reason, &trouble.message);
+        let wrong = vec![
+            Said::no("Ready", trouble.reason, &trouble.message),
+            Said::yes("Degraded", trouble.reason, &trouble.message),
+        ];
         status["conditions"] = json!(amended(&before, self.missing, wrong, (meta.generation, now)));
         if status == stored {
             return Plan::default();

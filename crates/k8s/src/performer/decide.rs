@@ -39,6 +39,8 @@ pub(super) struct Decision {
     pub(super) taken: Option<String>,
     /// Whether there is room now for what was refused.
     pub(super) eased: bool,
+    /// The Service as it is wanted, where there is one.
+    pub(super) service: Option<Value>,
 }
 
 /// Why a pod is not made yet.
@@ -436,9 +438,11 @@ fn serve(facts: &Facts<'_>, decision: &mut Decision) {
     let said = [SWITCHED_AT, SWITCHED_FROM].into_iter().filter_map(|key| Some((key, annotations.get(key)?.clone())));
     let service = face.service(meta, number, &said.collect());
     // A Service as it was created carries the mark of what was created.
+    decision.at(facts.obs.admitted.due(live, &service));
     if facts.obs.admitted.differs(live, &service, facts.now) {
-        decision.actions.push(Effect::Apply(Kind::Service, service));
+        decision.actions.push(Effect::Apply(Kind::Service, service.clone()));
     }
+    decision.service = Some(service);
 }
 
 /// A pod that drains and is ready, where the one that took its place is not (K2): it is named until that one is ready again.

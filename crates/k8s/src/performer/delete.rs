@@ -116,9 +116,11 @@ fn status(obs: &Observation, stage: &Stage<'_>, now: Time) -> PerformerStatus {
     };
     let state = status.state.unwrap_or(State::Terminating);
     let said = vec![
+        Said::no("Ready", "Terminating", "the performer goes"),
         Said::no("Available", "Terminating", "the performer goes"),
         Said::yes("Progressing", orlop_core::machine::Named::as_str(state), "the performer goes"),
         Said::no("Degraded", "AsExpected", "nothing is wrong"),
+        Said::no("Contended", "AsExpected", "nobody else changes what is applied"),
         hardware,
     ];
     status.conditions = conditions(&obs.status.conditions, said, obs.meta.generation, now);

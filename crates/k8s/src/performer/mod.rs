@@ -95,6 +95,7 @@ impl Reconciler for Performers {
         let missing = vec![
             Said::no("Available", "NoReadyPod", "no pod serves"),
             Said::no("Progressing", "BackOff", "it is tried again"),
+            Said::no("Contended", "AsExpected", "nobody else changes what is applied"),
             Said::unknown("HardwareAvailable", "NodesNotReadable", "nobody has looked yet"),
         ];
         // A pod that serves goes on serving, one that takes the place of another goes on coming, and what ends goes on ending.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use orlop_core::hardware::gpu::Allocation;
 use orlop_core::hardware::placement::Note;
 use orlop_core::hardware::{HardwareError, Merged, Resolved, resolve};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::normal::NormalSpec;
 use super::{ALLOCATION, CONTAINER, INCARNATION, PERFORMER, SPEC_HASH, SWITCHED_AT, SWITCHED_FROM};
@@ -13,7 +13,7 @@ use crate::api::Kind;
 use crate::hardware::{TranslateError, allocation, claim_template, translate};
 use crate::hourglass::children::Meta;
 use crate::hourglass::drift::marked;
-use crate::hourglass::spec::{EnvironmentVariable, Probe, SecurityProfile};
+use crate::hourglass::spec::{EnvironmentVariable, PerformerConfig, Probe, ProbeTimes, SecurityProfile};
 use crate::hourglass::world::World;
 use crate::hourglass::{Config, names, secure};
 
@@ -76,6 +76,7 @@ pub(super) fn render(
     (config, world): (&Config, &World),
     kept: Option<Allocation>,
 ) -> Result<Rendered, Invalid> {
+    check_probes(&spec.config)?;
     let hash = spec.hash();
     let mut resolved = match &spec.hardware_requirements {
         Some(asked) => resolve(&asked.requirements(&config.tables)?, &config.tables)?,
@@ -293,25 +294,63 @@ fn container(spec: &NormalSpec, profile: SecurityProfile) -> Value {
     if let Some(resources) = &spec.resources {
         set("resources", resources.clone());
     }
-    if let Some(ask) = probe(config.probe, config.grpc_port) {
-        let with = |delay: u32, period: u32, timeout: u32| {
-            let times = json!({"initialDelaySeconds": delay, "periodSeconds": period, "timeoutSeconds": timeout, "failureThreshold": 3});
-            let members = ask.iter().chain(times.as_object().into_iter().flatten());
-            members.map(|(name, value)| (name.clone(), value.clone())).collect::<Value>()
-        };
-        set("livenessProbe", with(30, 10, 5));
-        set("readinessProbe", with(5, 5, 2));
+    for (name, probe) in probes(config) {
+        set(name, probe);
     }
     container
 }
 
-fn probe(probe: Probe, port: i32) -> Option<Map<String, Value>> {
-    let ask = match probe {
+/// The probes of a container: until it listens nothing else is asked, so that it may load for as long as it needs.
+fn probes(config: &PerformerConfig) -> Vec<(&'static str, Value)> {
+    let (port, own) = (config.grpc_port, &config.probes);
+    let tcp = || json!({"tcpSocket": {"port": port}});
+    let readiness = |ask| ("readinessProbe", timed(ask, own.readiness.as_ref(), usual(5, 2, 3)));
+    let ask = match config.probe {
         Probe::Grpc => json!({"grpc": {"port": port}}),
-        Probe::Tcp => json!({"tcpSocket": {"port": port}}),
-        Probe::None => return None,
+        Probe::Tcp => tcp(),
+        // A switch waits for readiness.
+        Probe::None => return vec![readiness(tcp())],
     };
-    ask.as_object().cloned()
+    let startup = timed(ask.clone(), own.startup.as_ref(), usual(2, 2, 300));
+    let liveness = timed(ask.clone(), own.liveness.as_ref(), usual(10, 5, 3));
+    vec![("startupProbe", startup), ("livenessProbe", liveness), readiness(ask)]
+}
+
+fn usual(period: i32, timeout: i32, failures: i32) -> ProbeTimes {
+    ProbeTimes {
+        period_seconds: Some(period),
+        timeout_seconds: Some(timeout),
+        failure_threshold: Some(failures),
+        ..ProbeTimes::default()
+    }
+}
+
+/// A probe with its times: the usual ones where the spec names no others.
+fn timed(mut probe: Value, own: Option<&ProbeTimes>, usual: ProbeTimes) -> Value {
+    let own = own.cloned().unwrap_or_default();
+    let times = [
+        ("initialDelaySeconds", own.initial_delay_seconds),
+        ("periodSeconds", own.period_seconds.or(usual.period_seconds)),
+        ("timeoutSeconds", own.timeout_seconds.or(usual.timeout_seconds)),
+        ("failureThreshold", own.failure_threshold.or(usual.failure_threshold)),
+        ("successThreshold", own.success_threshold),
+    ];
+    for (name, time) in times.into_iter().filter_map(|(name, time)| Some((name, time?))) {
+        probe[name] = json!(time);
+    }
+    probe
+}
+
+/// Kubernetes takes more than one success for readiness alone.
+fn check_probes(config: &PerformerConfig) -> Result<(), Invalid> {
+    let probes = [("startup", &config.probes.startup), ("liveness", &config.probes.liveness)];
+    for (name, times) in probes {
+        if let Some(found) = times.as_ref().and_then(|times| times.success_threshold).filter(|found| *found != 1) {
+            let message = format!("config.probes.{name}.successThreshold is {found}; it can only be 1, or be left out");
+            return Err(Invalid { reason: "InvalidSpec", message });
+        }
+    }
+    Ok(())
 }
 
 /// Variables by name, then those from elsewhere by name; one entry per name.

@@ -24,6 +24,9 @@ const NO_HARDWARE: Duration = Duration::from_secs(10);
 const NO_IMAGE: [&str; 5] =
     ["ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "SignatureValidationFailed"];
 
+/// The most characters of what a kubelet says that are taken over.
+const KUBELET: usize = 500;
+
 /// What is wrong, in one word and in a sentence.
 pub(super) type Wrong = (String, String);
 
@@ -94,8 +97,8 @@ fn serving(facts: &Facts<'_>, decision: &Decision, active: Option<&Owned<'_>>, h
         }
         return standing;
     }
-    if active.is_some_and(|owned| owned.pod.waits(CONTAINER) == "CrashLoopBackOff") {
-        return Standing::failed("ContainerStartFailed", "the container crashes again and again; see its log");
+    if let Some((reason, message)) = active.and_then(|owned| cannot_start(facts, owned)) {
+        return Standing::failed(&reason, message);
     }
     let failed = next.failed_spec_hash.is_some();
     let wanted = facts.wanted_unless(next.failed_spec_hash.as_ref()).map(|wanted| wanted.hash);
@@ -163,16 +166,13 @@ fn trial(facts: &Facts<'_>, owned: &Owned<'_>, (hardware, since): (&Said, Time))
             let (reason, message) = said(facts, "SchedulingFailed", &no_room(owned));
             unless(since.plus(UNSCHEDULABLE), step, &reason, &message)
         }
-        (State::ImagePull, reason) if NO_IMAGE.contains(&reason) || had_no_image(facts, owned) => Standing::failed(
-            "ImagePullFailed",
-            format!("image `{}` cannot be pulled; check its name and imagePullSecrets", image(owned)),
-        ),
-        (State::ContainerStart, "CreateContainerConfigError") => Standing::failed(
-            "ContainerConfigError",
-            "the container cannot be made; check that what environmentFrom names exists",
-        ),
-        (State::ContainerStart, "RunContainerError" | "CrashLoopBackOff") => {
-            Standing::failed("ContainerStartFailed", "the container does not start; see its log")
+        (State::ImagePull | State::ContainerStart, _) if cannot_start(facts, owned).is_some() => {
+            let (reason, message) = cannot_start(facts, owned).unwrap_or_default();
+            Standing::failed(&reason, message)
+        }
+        (State::ImagePull, _) if had_no_image(facts, owned) => {
+            let (reason, message) = said(facts, "ImagePullFailed", "the image cannot be pulled");
+            Standing::failed(&reason, message)
         }
         (State::ServiceCreation, _) if !owned.pod.ready => {
             let candidate = facts.known.candidate.as_ref().filter(|known| known.incarnation == owned.number);
@@ -188,6 +188,36 @@ fn trial(facts: &Facts<'_>, owned: &Owned<'_>, (hardware, since): (&Said, Time))
         }
         _ => Standing::well(step),
     }
+}
+
+/// Why the container of a pod does not start, or not again, with what its kubelet said when that was found: its later words
+/// change with every try.
+fn cannot_start(facts: &Facts<'_>, owned: &Owned<'_>) -> Option<Wrong> {
+    let (reason, what, hint) = match owned.pod.waits(CONTAINER) {
+        waits if NO_IMAGE.contains(&waits) => {
+            let what = format!("image `{}` cannot be pulled", image(owned));
+            ("ImagePullFailed", what, "check its name and imagePullSecrets")
+        }
+        "CreateContainerConfigError" => {
+            let hint = "check that what environmentFrom names exists";
+            ("ContainerConfigError", "the container cannot be made".to_owned(), hint)
+        }
+        "CreateContainerError" | "RunContainerError" => {
+            ("ContainerStartFailed", "the container does not start".to_owned(), "see the pod's events")
+        }
+        "CrashLoopBackOff" => {
+            let end = owned.pod.last_end(CONTAINER).map(|end| format!(" ({end})")).unwrap_or_default();
+            let message = format!("the container crashes again and again{end}; see its log");
+            return Some(said(facts, "ContainerStartFailed", &message));
+        }
+        _ => return None,
+    };
+    let kubelet: String = owned.pod.kubelet_says(CONTAINER).chars().take(KUBELET).collect();
+    let message = if kubelet.is_empty() { format!("{what}; {hint}") } else { format!("{what}: {kubelet}") };
+    let (_, known) = said(facts, reason, &message);
+    // What was said of another image, or before the kubelet had a word, is out of date.
+    let message = if known.starts_with(&format!("{what}: ")) { known } else { message };
+    Some((reason.to_owned(), message))
 }
 
 /// Whether the image of a pod could not be pulled before. A kubelet tries again and says of each try that it has begun and

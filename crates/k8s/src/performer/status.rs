@@ -12,8 +12,9 @@ use super::render::{Rendered, duplicates};
 use super::state::{Standing, Wrong, standing};
 use crate::api::Kind;
 use crate::hardware::{self, availability};
+use crate::hourglass::admitted::Child;
 use crate::hourglass::children::way;
-use crate::hourglass::condition::{Said, conditions, of, since};
+use crate::hourglass::condition::{self, Said, conditions, contended, of, since};
 use crate::hourglass::names;
 use crate::hourglass::plan::{Effect, Notice, ObjectKey, Plan, Requeue};
 use crate::hourglass::spec::PerformerStatus;
@@ -158,10 +159,18 @@ fn complete(facts: &Facts<'_>, decision: &Decision, (standing, hardware): (&Stan
     {
         status.version.clone_from(&spec.version);
     }
+    let available = available(&status, active.is_some_and(|owned| owned.pod.is_live()));
+    let (progressing, degraded) = (progressing(&status, facts, standing), degraded(standing.wrong.as_ref()));
+    let fronts = facts.front.live.zip(decision.service.as_ref());
+    let children: Vec<Child<'_>> =
+        fronts.map(|(live, wanted)| Child { kind: Kind::Service, live, wanted }).into_iter().collect();
+    let contended = facts.obs.admitted.contended(&children, &facts.obs.status.conditions, facts.now);
     let said = vec![
-        available(&status, active.is_some_and(|owned| owned.pod.is_live())),
-        progressing(&status, facts, standing),
-        degraded(standing.wrong.as_ref()),
+        condition::ready(&available, &progressing, &degraded),
+        available,
+        progressing,
+        degraded,
+        contended,
         hardware,
     ];
     status.conditions = conditions(&facts.obs.status.conditions, said, meta.generation, facts.now);
@@ -222,6 +231,7 @@ fn transitions(facts: &Facts<'_>, status: &PerformerStatus) -> Vec<Notice> {
     {
         told.push(Notice::warning(known, degraded.message.clone(), format!("{generation}/{number}")));
     }
+    told.extend(contended(&before.conditions, &status.conditions, generation));
     if reason(before, "HardwareAvailable").is_some_and(|(status, _)| status == "False")
         && reason(status, "HardwareAvailable").is_some_and(|(status, _)| status == "True")
     {

@@ -27,7 +27,12 @@ fn beginnings(said: &mut Said) {
     foreign.submit("exec", spec());
     foreign.rest();
     said.hear(&foreign);
-    for (times, error) in [(1, quota()), (1, refused(403, "Forbidden")), (u32::MAX, refused(500, "InternalError"))] {
+    for (times, error) in [
+        (1, quota()),
+        (1, refused(403, "Forbidden")),
+        (1, refused(422, "Invalid")),
+        (u32::MAX, refused(500, "InternalError")),
+    ] {
         let mut bed = Bed::with_faults(vec![Fault::Refuse("create", Kind::Secret, times, error)]);
         bed.show(Kind::Node, host("node-1", json!({}), json!({})));
         bed.submit("exec", spec());
@@ -63,6 +68,12 @@ fn middles(said: &mut Said) {
     deployment_says(&mut failing, &json!({"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate"}));
     said.hear(&failing);
     said.hear(&overdue());
+    let mut contended = running(spec());
+    for _ in 0..40 {
+        contended.server.edit(Kind::Service, "executor-exec", |service| service["spec"]["ports"][0]["port"] = json!(1));
+        contended.wait(10);
+    }
+    said.hear(&contended);
     let mut unready = running(spec());
     for pod in unready.server.list(Kind::Pod) {
         unready.server.edit(Kind::Pod, word(&pod, "/metadata/name"), |pod| {
@@ -107,12 +118,21 @@ fn s2_3_and_s6_every_reason_of_the_tables_is_said_and_no_other() {
         rows("Progressing False", "UpToDate BackOff WaitingForChange"),
         rows("Degraded True", DEGRADED),
         rows("Degraded False", "AsExpected"),
+        rows("Contended True", "FieldRewritten"),
+        rows("Contended False", "AsExpected"),
     ];
-    said.is(&conditions, &[rows("Normal", "Created Ready ConfigUpdated Scaled Deleting"), rows("Warning", DEGRADED)]);
+    said.is(
+        &conditions,
+        &[
+            rows("Normal", "Created Ready ConfigUpdated Scaled Deleting"),
+            rows("Warning", DEGRADED),
+            rows("Warning", "Contended"),
+        ],
+    );
 }
 
 /// States of what comes up, changes and goes.
 const STATES: &str = "Creating ConfigMapCreation DeploymentCreation PodScheduling PodCreation Updating ConfigMapUpdate \
     RollingUpdate Scaling Terminating Cleanup";
-const DEGRADED: &str = "InvalidSpec Conflict QuotaExceeded Forbidden RetriesExhausted ReplicaFailure \
+const DEGRADED: &str = "InvalidSpec Conflict QuotaExceeded AdmissionRefused Forbidden RetriesExhausted ReplicaFailure \
     ProgressDeadlineExceeded ReplicasUnavailable";

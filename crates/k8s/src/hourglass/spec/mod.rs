@@ -13,7 +13,7 @@ pub use executor::{
 pub use member::{Condition, LocalName, PullPolicy, Retry, SecurityProfile};
 pub use performer::{
     Candidate, EnvironmentSource, EnvironmentVariable, Incarnation, KeySelector, PerformerConfig, PerformerSpec,
-    PerformerStatus, Probe, Scheduling, Strategy, Upgrade,
+    PerformerStatus, Probe, ProbeTimes, Probes, Scheduling, Strategy, Upgrade,
 };
 
 /// `true`, for fields that are so unless they say otherwise.

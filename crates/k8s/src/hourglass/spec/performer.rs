@@ -112,6 +112,9 @@ pub struct PerformerConfig {
     pub service_account_name: Option<String>,
     /// How the container is probed.
     pub probe: Probe,
+    /// Times of the probes, where others than the usual ones are wanted.
+    #[serde(skip_serializing_if = "Probes::is_default")]
+    pub probes: Probes,
 }
 
 impl Default for PerformerConfig {
@@ -124,6 +127,7 @@ impl Default for PerformerConfig {
             args: Vec::new(),
             service_account_name: None,
             probe: Probe::default(),
+            probes: Probes::default(),
         }
     }
 }
@@ -138,8 +142,57 @@ pub enum Probe {
     Grpc,
     /// By a connection.
     Tcp,
-    /// Not at all.
+    /// Neither at its start nor for its life; for readiness by a connection.
     None,
+}
+
+/// Times of the probes of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "client", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", default)]
+pub struct Probes {
+    /// Until the container listens; the other probes wait for it. By default every 2 s for 10 minutes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub startup: Option<ProbeTimes>,
+    /// Whether the container is to be restarted. By default every 10 s, three failures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub liveness: Option<ProbeTimes>,
+    /// Whether calls are sent to the container. By default every 5 s, three failures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub readiness: Option<ProbeTimes>,
+}
+
+impl Probes {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Times of a probe; those that are not set are the usual ones.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "client", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", default)]
+pub struct ProbeTimes {
+    /// Seconds from the start of the container to the first probe.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "client", schemars(range(min = 0)))]
+    pub initial_delay_seconds: Option<i32>,
+    /// Seconds from one probe to the next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "client", schemars(range(min = 1)))]
+    pub period_seconds: Option<i32>,
+    /// Seconds a probe may take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "client", schemars(range(min = 1)))]
+    pub timeout_seconds: Option<i32>,
+    /// Failures one after another until the probe has failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "client", schemars(range(min = 1)))]
+    pub failure_threshold: Option<i32>,
+    /// Successes one after another until the probe has succeeded; 1 for startup and liveness.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "client", schemars(range(min = 1)))]
+    pub success_threshold: Option<i32>,
 }
 
 /// An environment variable whose value is elsewhere.

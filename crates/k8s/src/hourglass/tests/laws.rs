@@ -61,8 +61,8 @@ impl<R: Reconciler> Bed<R> {
     /// Section 2.3 of every status that was written: all conditions of the kind are there, short, and the time of one moves
     /// with its status only.
     pub(crate) fn conditions(&self) -> Result<(), TestCaseError> {
-        let kinds = ["Available", "Progressing", "Degraded", "HardwareAvailable"];
-        let kinds = if R::KIND == Kind::Performer { &kinds[..] } else { &kinds[..3] };
+        let kinds = ["Ready", "Available", "Progressing", "Degraded", "Contended", "HardwareAvailable"];
+        let kinds = if R::KIND == Kind::Performer { &kinds[..] } else { &kinds[..5] };
         let store = self.server.store();
         let mut before: BTreeMap<String, Value> = BTreeMap::new();
         for change in store.log.iter().filter(|change| change.kind == R::KIND && !change.gone) {
@@ -71,6 +71,15 @@ impl<R: Reconciler> Bed<R> {
                 said.is_empty() || said.iter().map(|one| word(one, "/type")).eq(kinds.iter().copied()),
                 "{said:?}"
             );
+            let of = |kind: &str, member: &str| {
+                said.iter().find(|one| word(one, "/type") == kind).map_or("", |one| word(one, member))
+            };
+            let serves = of("Available", "/status") == "True" && of("Progressing", "/reason") == "UpToDate";
+            let well = serves && of("Degraded", "/status") == "False";
+            prop_assert_eq!(of("Ready", "/status") == "True", well, "{:?}", said);
+            if of("Degraded", "/status") == "True" {
+                prop_assert_eq!(of("Ready", "/reason"), of("Degraded", "/reason"), "{:?}", said);
+            }
             let earlier = before.insert(text(&change.object, "/metadata/uid"), change.object["status"].clone());
             for one in said {
                 prop_assert!(

@@ -19,7 +19,10 @@ impl Said {
         for change in bed.server.store().log.iter().filter(|change| change.kind == R::KIND) {
             for said in items(&change.object, "/status/conditions") {
                 let part = |name: &str| said[name].as_str().unwrap_or("-").to_owned();
-                self.conditions.insert(format!("{} {} {}", part("type"), part("status"), part("reason")));
+                // What `Ready` says follows from the others, which is a law of its own.
+                if part("type") != "Ready" {
+                    self.conditions.insert(format!("{} {} {}", part("type"), part("status"), part("reason")));
+                }
             }
         }
         for event in bed.server.list(Kind::Event) {

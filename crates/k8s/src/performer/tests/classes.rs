@@ -61,7 +61,7 @@ fn s1_2_the_selector_of_a_runtime_class_against_the_merged_one_is_a_conflict() {
     bed.rest();
     assert_eq!((place(&bed).as_str(), pods(&bed).len()), ("Failed/Failed True/Conflict", 0));
     assert_eq!(bed.condition("avs", "Progressing"), "False/WaitingForChange");
-    insta::assert_snapshot!(bed.status("avs")["conditions"][2]["message"].as_str().unwrap(), @"runtime class `kata` runs on nodes with pool=a, but the spec asks for pool=b; remove the selector, or name another runtime class");
+    insta::assert_snapshot!(bed.status("avs")["conditions"][3]["message"].as_str().unwrap(), @"runtime class `kata` runs on nodes with pool=a, but the spec asks for pool=b; remove the selector, or name another runtime class");
     assert!(bed.events().contains(&"Conflict".to_owned()));
     bed.writes_nothing_more();
     // The class is somebody else's: once it goes elsewhere, nothing is in the way.

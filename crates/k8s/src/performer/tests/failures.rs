@@ -34,7 +34,7 @@ fn what_may_not_be_read_is_said_and_asked_for_again_less_and_less_often() {
         bed.server.store().faults.clear();
         bed.wait(301);
         assert_eq!(place(&bed), "Running/Running False/AsExpected", "{verb} {kind:?}");
-        assert_eq!(bed.status("avs")["conditions"].as_array().unwrap().len(), 4);
+        assert_eq!(bed.status("avs")["conditions"].as_array().unwrap().len(), 6);
     }
 }
 

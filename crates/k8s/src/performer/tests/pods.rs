@@ -23,21 +23,53 @@ fn made(members: Value) -> (Value, Value) {
 }
 
 #[test]
-fn s5_1_probes_ask_as_the_spec_says_and_keep_their_times() {
+fn a_container_has_ten_minutes_to_listen_before_its_other_probes_begin() {
     for (probe, ask) in [("tcp", json!({"tcpSocket": {"port": 9191}})), ("grpc", json!({"grpc": {"port": 9191}}))] {
         let (_, container) = made(json!({"config": {"grpcPort": 9191, "probe": probe}}));
-        for (name, delay, period, timeout) in [("livenessProbe", 30, 10, 5), ("readinessProbe", 5, 5, 2)] {
+        for (name, period, timeout, failures) in
+            [("startupProbe", 2, 2, 300), ("livenessProbe", 10, 5, 3), ("readinessProbe", 5, 2, 3)]
+        {
             let mut want = ask.clone();
-            want["initialDelaySeconds"] = json!(delay);
             want["periodSeconds"] = json!(period);
             want["timeoutSeconds"] = json!(timeout);
-            want["failureThreshold"] = json!(3);
+            want["failureThreshold"] = json!(failures);
             assert_eq!(container[name], want, "{probe} {name}");
         }
         assert_eq!(container["ports"], json!([{"name": "grpc", "containerPort": 9191, "protocol": "TCP"}]));
     }
+}
+
+#[test]
+fn without_probes_readiness_is_a_connection_since_a_switch_waits_for_it() {
     let (_, container) = made(json!({"config": {"probe": "none"}}));
-    assert_eq!((&container["livenessProbe"], &container["readinessProbe"]), (&Value::Null, &Value::Null));
+    assert_eq!((&container["startupProbe"], &container["livenessProbe"]), (&Value::Null, &Value::Null));
+    let want = json!({"tcpSocket": {"port": 9090}, "periodSeconds": 5, "timeoutSeconds": 2, "failureThreshold": 3});
+    assert_eq!(container["readinessProbe"], want);
+}
+
+#[test]
+fn times_of_probes_are_laid_over_the_usual_ones_one_by_one() {
+    let probes = json!({
+        "startup": {"periodSeconds": 10, "failureThreshold": 360, "initialDelaySeconds": 60},
+        "readiness": {"timeoutSeconds": 9, "successThreshold": 2},
+    });
+    let (_, container) = made(json!({"config": {"probe": "tcp", "probes": probes}}));
+    let of = |name: &str| {
+        let mut probe = container[name].clone();
+        probe.as_object_mut().unwrap().remove("tcpSocket");
+        probe.to_string()
+    };
+    insta::assert_snapshot!([of("startupProbe"), of("livenessProbe"), of("readinessProbe")].join("\n"), @r#"
+    {"failureThreshold":360,"initialDelaySeconds":60,"periodSeconds":10,"timeoutSeconds":2}
+    {"failureThreshold":3,"periodSeconds":10,"timeoutSeconds":5}
+    {"successThreshold":2,"periodSeconds":5,"timeoutSeconds":9,"failureThreshold":3}
+    "#);
+    let mut bed = bed();
+    let config = json!({"probes": {"liveness": {"successThreshold": 2}}});
+    bed.submit("avs", json!({"avsAddress": super::ADDRESS, "image": "i", "config": config}));
+    bed.rest();
+    let degraded = item(&bed.status("avs"), "/conditions", "type", "Degraded").unwrap()["message"].clone();
+    insta::assert_snapshot!(degraded.as_str().unwrap(), @"config.probes.liveness.successThreshold is 2; it can only be 1, or be left out");
 }
 
 #[test]

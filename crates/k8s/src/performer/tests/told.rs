@@ -63,7 +63,12 @@ fn beginnings(said: &mut Said) {
     none.submit("avs", asks(json!({"hardwareRequirements": {"gpuType": "h100", "allocation": "dra"}})));
     none.rest();
     said.hear(&none);
-    for (times, error) in [(1, quota()), (1, refused(403, "Forbidden")), (u32::MAX, refused(500, "InternalError"))] {
+    for (times, error) in [
+        (1, quota()),
+        (1, refused(403, "Forbidden")),
+        (1, refused(422, "Invalid")),
+        (u32::MAX, refused(500, "InternalError")),
+    ] {
         let mut bed = Bed::with_faults(vec![Fault::Refuse("create", Kind::Pod, times, error)]);
         bed.show(Kind::Node, plain());
         bed.submit("avs", spec("well"));
@@ -106,8 +111,53 @@ fn middles(said: &mut Said) {
     said.hear(&unready());
     said.hear(&without_a_service());
     said.hear(&lost());
+    let mut evicted = running(spec("well"));
+    evicted.server.edit(Kind::Pod, "performer-avs", |pod| {
+        pod["status"] = json!({"phase": "Failed", "reason": "Evicted"});
+    });
+    evicted.wait(60);
+    said.hear(&evicted);
+    said.hear(&contended());
     said.hear(&super::pods::unnumbered(json!([{"name": "performer", "image": "old"}])));
     said.hear(&goes());
+}
+
+/// Somebody keeps changing its Service.
+fn contended() -> Bed {
+    let mut bed = running(spec("well"));
+    for _ in 0..40 {
+        bed.server
+            .edit(Kind::Service, "performer-avs", |service| service["spec"]["selector"]["team"] = json!("theirs"));
+        bed.wait(10);
+    }
+    bed
+}
+
+#[test]
+fn a_field_that_somebody_keeps_changing_is_put_back_once_a_minute_and_said() {
+    let mut bed = running(spec("well"));
+    let applies = |bed: &Bed| bed.writes().iter().filter(|write| write.contains("services")).count();
+    let before = applies(&bed);
+    let theirs = |bed: &mut Bed| {
+        bed.server
+            .edit(Kind::Service, "performer-avs", |service| service["spec"]["selector"]["team"] = json!("theirs"));
+    };
+    theirs(&mut bed);
+    bed.wait(1);
+    assert_eq!(applies(&bed), before + 1, "the first time at once");
+    for _ in 0..120 {
+        theirs(&mut bed);
+        bed.wait(10);
+    }
+    let after = applies(&bed) - before;
+    assert!((18..=22).contains(&after), "{after} writes in 20 minutes");
+    let contended = crate::value::item(&bed.status("avs"), "/conditions", "type", "Contended").unwrap().clone();
+    assert_eq!((&contended["status"], &contended["reason"]), (&json!("True"), &json!("FieldRewritten")));
+    insta::assert_snapshot!(contended["message"].as_str().unwrap(), @"Service `performer-avs` is changed again and again: .spec.selector; it is put back once a minute at most");
+    assert_eq!((bed.told("Contended"), place(&bed).as_str()), (1, "Running/Running False/AsExpected"));
+    bed.wait(1000);
+    assert_eq!(bed.condition("avs", "Contended"), "False/AsExpected");
+    bed.writes_nothing_more();
 }
 
 /// It goes, step by step: somebody holds its Service for a while.
@@ -214,6 +264,8 @@ fn s2_3_and_s6_every_reason_of_the_tables_is_said_and_no_other() {
         rows("Progressing False", "UpToDate BackOff WaitingForChange"),
         rows("Degraded True", DEGRADED),
         rows("Degraded False", "AsExpected"),
+        rows("Contended True", "FieldRewritten"),
+        rows("Contended False", "AsExpected"),
         rows("HardwareAvailable True", "NotRequired NodesMatch"),
         rows("HardwareAvailable False", HARDWARE),
         rows("HardwareAvailable Unknown", "NodesNotReadable"),
@@ -225,9 +277,9 @@ fn s2_3_and_s6_every_reason_of_the_tables_is_said_and_no_other() {
 const STATES: &str = "Creating PodCreation Scheduling NodeSelection HardwareValidation PodBinding ImagePull ContainerStart \
     ServiceCreation Terminating ServiceCleanup PodCleanup";
 const DEGRADED: &str = "InvalidSpec Conflict SchedulingFailed HardwareUnavailable ImagePullFailed ContainerConfigError \
-    ContainerStartFailed ReadinessTimeout PodFailed PodDeleted NodeLost UpgradeFailed QuotaExceeded Forbidden RetriesExhausted";
+    ContainerStartFailed ReadinessTimeout PodFailed PodDeleted Evicted NodeLost UpgradeFailed QuotaExceeded AdmissionRefused Forbidden \
+    RetriesExhausted";
 const HARDWARE: &str =
     "NoMatchingLabels InsufficientAllocatable UntoleratedTaint RuntimeClassMissing DeviceClassMissing";
 const NORMAL: &str = "Created Scheduled Ready UpgradeStarted Switched UpgradeCompleted Deleting HardwareAvailable";
-const WARNING: &str =
-    "RolledBack SurgeImpossible PodLost ExecutorNotFound DuplicateEnvironment RuntimeClassOverridden Narrowed";
+const WARNING: &str = "RolledBack SurgeImpossible Contended PodLost ExecutorNotFound DuplicateEnvironment RuntimeClassOverridden Narrowed";

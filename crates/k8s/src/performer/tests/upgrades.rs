@@ -205,7 +205,7 @@ fn s3_1_an_invalid_spec_from_the_start_makes_nothing() {
     );
     bed.rest();
     assert_eq!((place(&bed).as_str(), pods(&bed).len()), ("Failed/Failed True/InvalidSpec", 0));
-    insta::assert_snapshot!(bed.status("avs")["conditions"][2]["message"].as_str().unwrap(), @"gpuCount is 0, but gpuType is `h100`; leave gpuCount out for one device, or leave both out for none");
+    insta::assert_snapshot!(bed.status("avs")["conditions"][3]["message"].as_str().unwrap(), @"gpuCount is 0, but gpuType is `h100`; leave gpuCount out for one device, or leave both out for none");
     bed.writes_nothing_more();
 }
 
