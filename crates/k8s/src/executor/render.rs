@@ -15,7 +15,7 @@ use crate::api::Kind;
 use crate::hourglass::children::Meta;
 use crate::hourglass::drift::marked;
 use crate::hourglass::spec::{ExecutorSpec, SecurityProfile};
-use crate::hourglass::{MANAGER, names, secure};
+use crate::hourglass::{MANAGER, RESTARTED, names, secure};
 use crate::value::canonical;
 
 /// Annotation of pods: what they were configured with.
@@ -164,6 +164,10 @@ fn deployment(
         })
     };
     pod["topologySpreadConstraints"] = json!([spread("kubernetes.io/hostname"), spread("topology.kubernetes.io/zone")]);
+    let mut annotations = json!({CHECKSUM: hash});
+    if let Some(at) = meta.annotations.get(RESTARTED).filter(|at| !at.is_empty()) {
+        annotations[RESTARTED] = json!(at);
+    }
     let mut whole = json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -174,7 +178,7 @@ fn deployment(
             "progressDeadlineSeconds": 600,
             "revisionHistoryLimit": 3,
             "template": {
-                "metadata": {"labels": labels(meta), "annotations": {CHECKSUM: hash}},
+                "metadata": {"labels": labels(meta), "annotations": annotations},
                 "spec": pod,
             },
         },

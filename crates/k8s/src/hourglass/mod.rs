@@ -47,6 +47,8 @@ pub const PERFORMERS: &str = "performers";
 pub const EXECUTORS: &str = "hourglassexecutors";
 /// Who is recorded as the manager of what is created and applied.
 pub const MANAGER: &str = "orlop-operator";
+/// Annotation of a performer or an executor, and of its pods: a new value restarts them, as an upgrade does.
+pub const RESTARTED: &str = "hourglass.eigenlayer.io/restarted-at";
 /// Who is recorded as the manager of statuses.
 pub const STATUS_MANAGER: &str = "orlop-operator-status";
 /// What was rendered into an object, as a hash.

@@ -11,10 +11,9 @@ use super::render::{ADDRESS, Face, Invalid, Rendered, render, revision_name};
 use super::{ALLOCATION, INCARNATION, PERFORMER, RETRY, SPEC_HASH, SWITCHED_AT, SWITCHED_FROM};
 use crate::api::Kind;
 use crate::hourglass::children::is_going;
-use crate::hourglass::names;
 use crate::hourglass::pod::Pod;
 use crate::hourglass::spec::{ExecutorSpec, PerformerStatus, Upgrade};
-use crate::hourglass::{Config, plan::Trouble};
+use crate::hourglass::{Config, RESTARTED, names, plan::Trouble};
 use crate::value::{item, text, texts, word};
 
 /// The hash of a pod whose spec nobody knows.
@@ -182,7 +181,8 @@ fn asked(obs: &Observation, config: &Config) -> Result<Rendered, Invalid> {
     let executor = obs.executor.as_ref().and_then(|executor| executor.get("spec"));
     let executor = executor.and_then(|spec| serde_json::from_value::<ExecutorSpec>(spec.clone()).ok());
     let defaults = executor.and_then(|executor| executor.config.kubernetes?.default_scheduling);
-    let spec = NormalSpec::of(spec, defaults.as_ref());
+    let mut spec = NormalSpec::of(spec, defaults.as_ref());
+    spec.restarted_at = obs.meta.annotations.get(RESTARTED).filter(|at| !at.is_empty()).cloned();
     let name = revision_name(&obs.meta, &spec.hash());
     let made = obs.revisions.iter().find(|known| obs.meta.owns(known) && word(known, "/metadata/name") == name);
     let same = obs.status.observed_generation == Some(obs.meta.generation);

@@ -43,6 +43,9 @@ pub struct NormalSpec {
     /// What the pod may do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security_profile: Option<SecurityProfile>,
+    /// When somebody asked for a restart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarted_at: Option<String>,
 }
 
 impl NormalSpec {
@@ -69,6 +72,7 @@ impl NormalSpec {
                 .clone()
                 .filter(|asked| *asked != HardwareInput::default()),
             security_profile: spec.security_profile,
+            restarted_at: None,
         }
     }
 

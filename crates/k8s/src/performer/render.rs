@@ -15,7 +15,7 @@ use crate::hourglass::children::Meta;
 use crate::hourglass::drift::marked;
 use crate::hourglass::spec::{EnvironmentVariable, PerformerConfig, Probe, ProbeTimes, SecurityProfile};
 use crate::hourglass::world::World;
-use crate::hourglass::{Config, names, secure};
+use crate::hourglass::{Config, RESTARTED, names, secure};
 
 /// Why a spec has no pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,6 +132,9 @@ impl Rendered {
         labels.insert(INCARNATION.to_owned(), number.to_string());
         let mut metadata = child(meta, &name, &labels);
         metadata["annotations"] = json!({ADDRESS: self.spec.avs_address, SPEC_HASH: self.hash});
+        if let Some(at) = &self.spec.restarted_at {
+            metadata["annotations"][RESTARTED] = json!(at);
+        }
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": self.pod})
     }
 

@@ -31,6 +31,14 @@ pub(super) fn gpus(machine: &mut Machine, vendor: Vendor, gpus: &[&GpuFacts], to
     let mut say = |key: &str, value: String| {
         machine.labels.insert(key.to_owned(), value);
     };
+    // All of a machine is set aside for confidential work, or none of it counts as ready. Nodes that pass devices through
+    // have no labels of products.
+    if let Some(words) = told.vocabulary.confidential.as_ref().filter(|_| vendor == Vendor::Nvidia && others.is_empty())
+    {
+        say(words.ready.as_str(), "true".to_owned());
+        machine.allocatable = with(machine, words.resource.as_ref(), mine.len() as u64);
+        return;
+    }
     let alike = gpus.windows(2).all(|pair| match pair {
         [one, other] => one.model == other.model && one.memory_gib == other.memory_gib && one.mig == other.mig,
         _ => true,
@@ -53,11 +61,6 @@ pub(super) fn gpus(machine: &mut Machine, vendor: Vendor, gpus: &[&GpuFacts], to
         say(label::COUNT, gpus.len().to_string());
         if shared {
             say(label::SHARING, "time-slicing".to_owned());
-        }
-        // All of a machine is set aside for confidential work, or none of it counts as ready.
-        if let Some(words) = told.vocabulary.confidential.as_ref().filter(|_| others.is_empty()) {
-            say(words.ready.as_str(), "true".to_owned());
-            machine.allocatable = with(machine, words.resource.as_ref(), mine.len() as u64);
         }
     }
     let units: u64 = others.iter().filter(|gpu| gpu.mig.is_empty()).map(|gpu| u64::from(gpu.users)).sum();

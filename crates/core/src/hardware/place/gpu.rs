@@ -83,12 +83,7 @@ fn resource(
         DeviceClass::Slice(profile) if strategy == MigStrategy::Mixed => {
             ResourceName::new(format!("nvidia.com/mig-{}", profile.resource_name())).ok()
         }
-        DeviceClass::Confidential => {
-            let confidential = vocabulary.confidential.as_ref().ok_or_else(none)?;
-            placement.required.push(LabelExpr::equal(confidential.ready.as_str(), "true").into());
-            let model = need.kind.model.as_ref().map_or("", |model| model.as_str());
-            confidential.resource_by_model.get(model).or(confidential.resource.as_ref()).cloned()
-        }
+        DeviceClass::Confidential => confidential(placement, need, vocabulary)?,
         _ => words.resource.clone(),
     };
     let name = name.ok_or_else(none)?;
@@ -99,6 +94,40 @@ fn resource(
     Ok(())
 }
 
+/// The resource of devices that are passed through to a confidential virtual machine. Their nodes have no labels of
+/// products: a model is told by a resource or by labels of its own, as the tables say, and is never left out.
+fn confidential(
+    placement: &mut Placement,
+    need: &ResolvedGpu,
+    vocabulary: &Vocabulary,
+) -> Result<Option<ResourceName>, HardwareError> {
+    let words = vocabulary.confidential.as_ref().ok_or_else(|| unsupported(vocabulary, kind(need)))?;
+    placement.required.push(LabelExpr::equal(words.ready.as_str(), "true").into());
+    if need.products.is_none() && need.kind.memory_gib.is_none() {
+        return Ok(words.resource.clone());
+    }
+    let without = |why: String| {
+        let what = format!("{} in a confidential virtual machine ({why})", kind(need));
+        Err(unsupported(vocabulary, what))
+    };
+    let Some(model) = &need.kind.model else {
+        return without("its nodes do not tell the memory of a device; name a model".to_owned());
+    };
+    let all = vocabulary.catalogue.products(need.vendor, Wanted { model: Some(model), ..Wanted::default() });
+    if need.products.as_ref() != Some(&all) {
+        return without(format!("its nodes do not tell the forms and sizes of {model}; name the model alone"));
+    }
+    if let Some(resource) = words.resource_by_model.get(model) {
+        return Ok(Some(resource.clone()));
+    }
+    let Some(labels) = words.product_labels.get(model).filter(|labels| !labels.is_empty()) else {
+        let (resources, labels) = ("confidentialGpu.resourceByModel", "confidentialGpu.productLabels");
+        return without(format!("the hardware configuration says nothing of {model} in `{resources}` or `{labels}`"));
+    };
+    placement.required.extend(labels.iter().map(|(key, value)| LabelExpr::equal(key.as_str(), value.as_str()).into()));
+    Ok(words.resource.clone())
+}
+
 /// What labels must say. One family's conditions are clauses of their own, which become selectors where they are plain;
 /// of several families each that can say the whole need is an alternative.
 fn labels(
@@ -107,6 +136,9 @@ fn labels(
     (words, families, strategy): (&VendorWords, &BTreeSet<LabelFamily>, MigStrategy),
     vocabulary: &Vocabulary,
 ) -> Result<(), HardwareError> {
+    if need.class == DeviceClass::Confidential {
+        return Ok(());
+    }
     let catalogue = &vocabulary.catalogue;
     let mut said: BTreeMap<LabelFamily, Vec<LabelExpr>> = BTreeMap::new();
     for family in families {

@@ -85,9 +85,8 @@ pub(super) fn native(
                 all.push(product(need.vendor, words, named, "")?);
             }
         }
-        DeviceClass::Unit | DeviceClass::Whole | DeviceClass::Confidential => {
-            all.extend(whole(need, words, catalogue)?);
-        }
+        DeviceClass::Unit | DeviceClass::Whole => all.extend(whole(need, words, catalogue)?),
+        DeviceClass::Confidential => {}
     }
     // Labels of other vendors do not count devices, and the one of NVIDIA counts cards, not what they are divided into.
     let counted = !matches!(need.class, DeviceClass::Slice(_)) || strategy == MigStrategy::Single;

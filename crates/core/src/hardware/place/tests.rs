@@ -30,7 +30,7 @@ fn s1_4_what_googles_labels_say() {
     insta::assert_snapshot!(said(json!({"gpuType": "v100-32gb"})), @"nvidia-v100-32gb cannot be had on kubernetes");
     insta::assert_snapshot!(said(json!({"gpuType": "mig-1g.5gb"})), @"nvidia-mig-1g.5gb cannot be had on kubernetes");
     insta::assert_snapshot!(said(json!({"gpuType": "amd"})), @"amd cannot be had on kubernetes");
-    insta::assert_snapshot!(said(json!({"gpuType": "h100", "teeType": "tdx"})), @"nvidia-h100 cannot be had on kubernetes");
+    insta::assert_snapshot!(said(json!({"gpuType": "h100", "teeType": "tdx"})), @"nvidia-h100 in a confidential virtual machine (the hardware configuration says nothing of h100 in `confidentialGpu.resourceByModel` or `confidentialGpu.productLabels`) cannot be had on kubernetes");
 }
 
 #[test]

@@ -158,6 +158,7 @@ pub(super) fn tables() -> Tables {
             ready: key("nvidia.com/cc.ready.state"),
             resource: "nvidia.com/pgpu".parse().ok(),
             resource_by_model: BTreeMap::new(),
+            product_labels: BTreeMap::new(),
             overhead: amounts(&[("cpu", "1"), ("memory", "96Gi")]),
         },
         docker: docker(),
@@ -254,7 +255,7 @@ mod tests {
         {"resource":"amd.com/gpu","product":"amd.com/gpu.product-name","runtimeClass":null,"deviceClass":"gpu.amd.com","sliceClass":null,"productAttribute":"productName","wholeType":"amdgpu"}
         {"resource":"gpu.intel.com/i915","product":"gpu.intel.com/product","runtimeClass":null,"deviceClass":"gpu.intel.com","sliceClass":null,"productAttribute":"model","wholeType":null}
         "#);
-        insta::assert_snapshot!(of(serde_json::to_string(&tables().confidential)), @r#"{"maxDevices":1,"ready":"nvidia.com/cc.ready.state","resource":"nvidia.com/pgpu","resourceByModel":{},"overhead":{"cpu":"1","memory":"96Gi"}}"#);
+        insta::assert_snapshot!(of(serde_json::to_string(&tables().confidential)), @r#"{"maxDevices":1,"ready":"nvidia.com/cc.ready.state","resource":"nvidia.com/pgpu","resourceByModel":{},"productLabels":{},"overhead":{"cpu":"1","memory":"96Gi"}}"#);
         insta::assert_snapshot!(of(serde_json::to_string(&tables().docker)), @r#"{"cdi":false,"runtimes":{"tdx":"io.containerd.kata-qemu-tdx.v2","sev-snp":"io.containerd.kata-qemu-snp.v2","se":"io.containerd.kata-qemu-se.v2"},"sgxProvision":false}"#);
         let Families { gpu, tee, mig_strategy } = tables().families;
         insta::assert_snapshot!(format!("{gpu:?} {tee:?} {mig_strategy}"), @"{Native} {Rule, Nfd} mixed");

@@ -124,6 +124,9 @@ rows! {
         pub resource: Option<ResourceName>,
         /// Another resource for some models.
         pub resource_by_model: BTreeMap<ModelKey, ResourceName>,
+        /// Labels of nodes that have devices of a model and nothing else: those that pass devices through have no labels of
+        /// products by themselves.
+        pub product_labels: BTreeMap<ModelKey, BTreeMap<KeyName, ValueName>>,
         /// What the runtime takes for itself.
         pub overhead: ResourceVector,
     }

@@ -67,3 +67,17 @@ fn s3_2_what_may_not_be_read_is_said_and_what_serves_goes_on() {
     assert_eq!(place(&bed), "Running/Running False/AsExpected");
     bed.writes_nothing_more();
 }
+
+#[test]
+fn a_new_restart_annotation_rolls_the_pods() {
+    let mut bed = running(spec());
+    let template =
+        |bed: &Bed| bed.server.list(Kind::Deployment)[0]["spec"]["template"]["metadata"]["annotations"].clone();
+    bed.server.edit(Kind::Executor, "exec", |executor| {
+        executor["metadata"]["annotations"]["hourglass.eigenlayer.io/restarted-at"] = json!("now");
+    });
+    bed.wait(60);
+    assert_eq!(template(&bed)["hourglass.eigenlayer.io/restarted-at"], "now");
+    assert_eq!(place(&bed), "Running/Running False/AsExpected");
+    bed.writes_nothing_more();
+}

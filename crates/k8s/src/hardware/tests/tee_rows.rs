@@ -58,23 +58,39 @@ fn s1_4_preferred_asks_for_nothing_but_labels() {
 
 #[test]
 fn s1_4_confidential_gpus() {
-    insta::assert_snapshot!(pod(json!({"teeType": "tdx", "gpuType": "h100"})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/pgpu":"1"},"limits":{"nvidia.com/pgpu":"1"}}}],"nodeSelector":{"kubernetes.io/arch":"amd64","nvidia.com/cc.ready.state":"true"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"intel.feature.node.kubernetes.io/tdx","operator":"In","values":["true"]},{"key":"nvidia.com/gpu.product","operator":"In","values":["H100-80GB-HBM3","H100-NVL","H100-PCIe","NVIDIA-H100-80GB-HBM3","NVIDIA-H100-NVL","NVIDIA-H100-PCIe"]}]},{"matchExpressions":[{"key":"feature.node.kubernetes.io/cpu-security.tdx.enabled","operator":"In","values":["true"]},{"key":"nvidia.com/gpu.product","operator":"In","values":["H100-80GB-HBM3","H100-NVL","H100-PCIe","NVIDIA-H100-80GB-HBM3","NVIDIA-H100-NVL","NVIDIA-H100-PCIe"]}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"},{"key":"nvidia.com/pgpu","operator":"Exists","effect":"NoSchedule"},{"key":"tdx","operator":"Exists","effect":"NoSchedule"}],"runtimeClassName":"kata-qemu-nvidia-gpu-tdx"}"#);
-    insta::assert_snapshot!(pod(json!({"teeType": "sev-snp", "gpuMemoryGiB": 80})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/pgpu":"1"},"limits":{"nvidia.com/pgpu":"1"}}}],"nodeSelector":{"kubernetes.io/arch":"amd64","nvidia.com/cc.ready.state":"true"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"amd.feature.node.kubernetes.io/snp","operator":"In","values":["true"]},{"key":"nvidia.com/gpu.memory","operator":"Gt","values":["73728"]},{"key":"nvidia.com/gpu.sharing-strategy","operator":"NotIn","values":["mps","time-slicing"]},{"key":"nvidia.com/gpu.slices.gi","operator":"DoesNotExist"}]},{"matchExpressions":[{"key":"feature.node.kubernetes.io/cpu-security.sev.snp.enabled","operator":"In","values":["true"]},{"key":"nvidia.com/gpu.memory","operator":"Gt","values":["73728"]},{"key":"nvidia.com/gpu.sharing-strategy","operator":"NotIn","values":["mps","time-slicing"]},{"key":"nvidia.com/gpu.slices.gi","operator":"DoesNotExist"}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"},{"key":"nvidia.com/pgpu","operator":"Exists","effect":"NoSchedule"},{"key":"sev","operator":"Exists","effect":"NoSchedule"},{"key":"sev-snp","operator":"Exists","effect":"NoSchedule"}],"runtimeClassName":"kata-qemu-nvidia-gpu-snp"}"#);
+    insta::assert_snapshot!(pod(json!({"teeType": "tdx", "gpuCount": 1})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/pgpu":"1"},"limits":{"nvidia.com/pgpu":"1"}}}],"nodeSelector":{"kubernetes.io/arch":"amd64","nvidia.com/cc.ready.state":"true"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"intel.feature.node.kubernetes.io/tdx","operator":"In","values":["true"]}]},{"matchExpressions":[{"key":"feature.node.kubernetes.io/cpu-security.tdx.enabled","operator":"In","values":["true"]}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"},{"key":"nvidia.com/pgpu","operator":"Exists","effect":"NoSchedule"},{"key":"tdx","operator":"Exists","effect":"NoSchedule"}],"runtimeClassName":"kata-qemu-nvidia-gpu-tdx"}"#);
+    for narrow in [
+        json!({"gpuType": "h100"}),
+        json!({"gpuType": "H100 80GB"}),
+        json!({"gpuType": "h100-nvl"}),
+        json!({"gpuMemoryGiB": 80}),
+    ] {
+        let mut input = narrow.clone();
+        input["teeType"] = json!("sev-snp");
+        let error = given(&bare(), input, json!({})).unwrap_err().to_string();
+        assert!(error.contains("in a confidential virtual machine"), "{narrow}: {error}");
+    }
+    let error = given(&bare(), json!({"teeType": "tdx", "gpuType": "h100"}), json!({})).unwrap_err();
+    insta::assert_snapshot!(error, @"nvidia-h100 in a confidential virtual machine (the hardware configuration says nothing of h100 in `confidentialGpu.resourceByModel` or `confidentialGpu.productLabels`) cannot be had on kubernetes");
+    let error = given(&bare(), json!({"teeType": "tdx", "gpuType": "H100 80GB"}), json!({})).unwrap_err();
+    insta::assert_snapshot!(error, @"nvidia-h100-80gb in a confidential virtual machine (the hardware configuration says nothing of h100 in `confidentialGpu.resourceByModel` or `confidentialGpu.productLabels`) cannot be had on kubernetes");
+    let labelled = json!({"confidentialGpu": {"productLabels": {"h100": {"example.com/gpu": "h100"}}}});
+    insta::assert_snapshot!(with(json!({"teeType": "tdx", "gpuType": "h100"}), labelled), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/pgpu":"1"},"limits":{"nvidia.com/pgpu":"1"}}}],"nodeSelector":{"example.com/gpu":"h100","kubernetes.io/arch":"amd64","nvidia.com/cc.ready.state":"true"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"intel.feature.node.kubernetes.io/tdx","operator":"In","values":["true"]}]},{"matchExpressions":[{"key":"feature.node.kubernetes.io/cpu-security.tdx.enabled","operator":"In","values":["true"]}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"},{"key":"nvidia.com/pgpu","operator":"Exists","effect":"NoSchedule"},{"key":"tdx","operator":"Exists","effect":"NoSchedule"}],"runtimeClassName":"kata-qemu-nvidia-gpu-tdx"}"#);
     let by_model = json!({"confidentialGpu": {"resourceByModel": {"h200": "nvidia.com/GH100_H200_SXM_141GB"}}});
-    insta::assert_snapshot!(with(json!({"teeType": "tdx", "gpuType": "h200"}), by_model), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/GH100_H200_SXM_141GB":"1"},"limits":{"nvidia.com/GH100_H200_SXM_141GB":"1"}}}],"nodeSelector":{"kubernetes.io/arch":"amd64","nvidia.com/cc.ready.state":"true"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"intel.feature.node.kubernetes.io/tdx","operator":"In","values":["true"]},{"key":"nvidia.com/gpu.product","operator":"In","values":["H200","H200-NVL","NVIDIA-H200","NVIDIA-H200-NVL"]}]},{"matchExpressions":[{"key":"feature.node.kubernetes.io/cpu-security.tdx.enabled","operator":"In","values":["true"]},{"key":"nvidia.com/gpu.product","operator":"In","values":["H200","H200-NVL","NVIDIA-H200","NVIDIA-H200-NVL"]}]}]}}},"tolerations":[{"key":"nvidia.com/GH100_H200_SXM_141GB","operator":"Exists","effect":"NoSchedule"},{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"},{"key":"tdx","operator":"Exists","effect":"NoSchedule"}],"runtimeClassName":"kata-qemu-nvidia-gpu-tdx"}"#);
+    insta::assert_snapshot!(with(json!({"teeType": "tdx", "gpuType": "h200"}), by_model), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/GH100_H200_SXM_141GB":"1"},"limits":{"nvidia.com/GH100_H200_SXM_141GB":"1"}}}],"nodeSelector":{"kubernetes.io/arch":"amd64","nvidia.com/cc.ready.state":"true"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"intel.feature.node.kubernetes.io/tdx","operator":"In","values":["true"]}]},{"matchExpressions":[{"key":"feature.node.kubernetes.io/cpu-security.tdx.enabled","operator":"In","values":["true"]}]}]}}},"tolerations":[{"key":"nvidia.com/GH100_H200_SXM_141GB","operator":"Exists","effect":"NoSchedule"},{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"},{"key":"tdx","operator":"Exists","effect":"NoSchedule"}],"runtimeClassName":"kata-qemu-nvidia-gpu-tdx"}"#);
     let error = given(&bare(), json!({"teeType": "se", "gpuCount": 1}), json!({})).unwrap_err();
     insta::assert_snapshot!(error, @"se with GPUs cannot be had on kubernetes");
 }
 
 #[test]
 fn s1_4_weaker_kinds_with_a_gpu_get_the_machine_of_the_stronger_one() {
-    let strong = pod(json!({"teeType": "sev-snp", "gpuType": "h100"}));
+    let strong = pod(json!({"teeType": "sev-snp", "gpuCount": 1}));
     assert!(strong.contains("kata-qemu-nvidia-gpu-snp") && strong.contains("nvidia.com/pgpu"), "{strong}");
     for kind in ["sev", "sev-es"] {
-        assert_eq!(pod(json!({"teeType": kind, "gpuType": "h100"})), format!("{strong} Narrowed"), "{kind}");
+        assert_eq!(pod(json!({"teeType": kind, "gpuCount": 1})), format!("{strong} Narrowed"), "{kind}");
         let own = json!({"tee": {"kinds": {kind: {
             "labels": {"rule": ["example.org/tee"]}, "runtimeClass": "kata-own", "gpuRuntimeClass": "kata-own-gpu"}}}});
-        let (own, merged) = given(&bare(), json!({"teeType": kind, "gpuType": "h100"}), own).unwrap();
+        let (own, merged) = given(&bare(), json!({"teeType": kind, "gpuCount": 1}), own).unwrap();
         assert_eq!(
             (&own["runtimeClassName"], merged.overhead.to_string().as_str()),
             (&json!("kata-own-gpu"), "cpu 1, memory 96Gi")

@@ -6,6 +6,31 @@ use super::{Bed, another, bed, gpu, gpu_host, place, pods, running, selected, se
 use crate::api::Kind;
 
 #[test]
+fn a_new_restart_annotation_brings_a_new_pod_and_the_same_one_nothing() {
+    let mut bed = running(spec("well"));
+    let annotate = |bed: &Bed, at: &str| {
+        bed.server.edit(Kind::Performer, "avs", |performer| {
+            performer["metadata"]["annotations"]["hourglass.eigenlayer.io/restarted-at"] = json!(at);
+        });
+    };
+    annotate(&bed, "2026-11-29T12:00:00Z");
+    bed.wait(120);
+    assert_eq!(
+        (bed.status("avs")["active"]["incarnation"].clone(), place(&bed).as_str()),
+        (json!(2), "Running/Running False/AsExpected")
+    );
+    assert!(serves(&bed), "an upgrade beside the pod that serves");
+    let pod = bed.server.list(Kind::Pod).pop().unwrap();
+    assert_eq!(pod["metadata"]["annotations"]["hourglass.eigenlayer.io/restarted-at"], "2026-11-29T12:00:00Z");
+    bed.restart();
+    bed.wait(700);
+    bed.writes_nothing_more();
+    annotate(&bed, "2026-11-29T13:00:00Z");
+    bed.wait(120);
+    assert_eq!(bed.status("avs")["active"]["incarnation"], 3);
+}
+
+#[test]
 fn s5_3_under_surge_somebody_serves_all_the_time() {
     let mut bed = running(spec("well"));
     bed.change("avs", |spec| spec["config"] = json!({"grpcPort": 9191}));
