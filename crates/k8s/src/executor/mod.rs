@@ -12,6 +12,8 @@ mod status;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use orlop_core::machine::Named as _;
 use orlop_core::machine::executor::{ExecutorPhase, ExecutorState, MACHINE};
@@ -30,6 +32,7 @@ use crate::hourglass::condition::Said;
 use crate::hourglass::controller::{Look, Reconciler};
 use crate::hourglass::plan::{Plan, Trouble};
 use crate::hourglass::report::Report;
+use crate::hourglass::world::World;
 use crate::hourglass::{Config, controller};
 use crate::value::word;
 
@@ -67,6 +70,10 @@ impl Reconciler for Executors {
 
     fn stored(observation: &Observation) -> &Value {
         &observation.stored
+    }
+
+    fn under(observation: &Observation, _world: Arc<World>) -> Observation {
+        observation.clone()
     }
 
     fn plan(observation: &Observation, config: &Config, now: Time) -> Plan {

@@ -15,6 +15,8 @@ mod sweep;
 mod tests;
 mod upgrade;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use orlop_core::machine::Named as _;
 use orlop_core::machine::performer::{MACHINE, PerformerPhase, PerformerState};
@@ -33,6 +35,7 @@ use crate::hourglass::condition::Said;
 use crate::hourglass::controller::{Look, Reconciler};
 use crate::hourglass::plan::{Plan, Trouble};
 use crate::hourglass::report::Report;
+use crate::hourglass::world::World;
 use crate::hourglass::{Config, controller, world};
 use crate::value::word;
 
@@ -85,6 +88,10 @@ impl Reconciler for Performers {
 
     fn stored(observation: &Observation) -> &Value {
         &observation.stored
+    }
+
+    fn under(observation: &Observation, world: Arc<World>) -> Observation {
+        Observation { world, ..observation.clone() }
     }
 
     fn plan(observation: &Observation, config: &Config, now: Time) -> Plan {

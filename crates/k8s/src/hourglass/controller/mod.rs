@@ -73,6 +73,9 @@ pub trait Reconciler: Send + Sync {
     /// Its status, as it is stored.
     fn stored(observation: &Self::Observation) -> &Value;
 
+    /// The same observation in another cluster.
+    fn under(observation: &Self::Observation, world: Arc<World>) -> Self::Observation;
+
     /// What is to be done: pure.
     fn plan(observation: &Self::Observation, config: &Config, now: Time) -> Plan;
 
@@ -91,14 +94,20 @@ pub struct Next {
 }
 
 /// A controller of objects of one kind. An object has one pass at a time; passes of different ones may run side by side.
-pub struct Controller<A, R> {
+pub struct Controller<A, R: Reconciler> {
     api: A,
     clock: Arc<dyn Clock>,
     config: Arc<Config>,
     resync: Duration,
     pub(super) monitor: Arc<dyn Monitor>,
     known: Mutex<Known>,
-    rules: std::marker::PhantomData<fn() -> R>,
+    rested: Mutex<BTreeMap<Key, Rested<R>>>,
+}
+
+/// What was last seen of an object of which nothing was to be done, but for the cluster, and when it is looked at again.
+struct Rested<R: Reconciler> {
+    observation: R::Observation,
+    requeue: Requeue,
 }
 
 /// What a controller knows between passes; a new one begins without.
@@ -129,8 +138,8 @@ struct Streak {
 impl<A: Api, R: Reconciler> Controller<A, R> {
     /// A controller that knows nothing yet. Show it what exists before the first pass.
     pub fn new(api: A, clock: Arc<dyn Clock>, config: Arc<Config>, resync: Duration) -> Self {
-        let rules = std::marker::PhantomData;
-        Self { api, clock, config, resync, monitor: Arc::new(()), known: Mutex::default(), rules }
+        let (known, rested) = (Mutex::default(), Mutex::default());
+        Self { api, clock, config, resync, monitor: Arc::new(()), known, rested }
     }
 
     /// The same, measured.
@@ -169,7 +178,27 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         if !Arc::make_mut(&mut known.world).seen(kind, object, &self.config.tables.catalogue) {
             return Vec::new();
         }
-        known.objects.keys().cloned().collect()
+        self.moved(known)
+    }
+
+    /// The cluster is another. Gives the objects of which something is to be done now, or earlier than before; of the others
+    /// nothing is read.
+    fn moved(&self, known: MutexGuard<'_, Known>) -> Vec<Key> {
+        let (world, keys) = (Arc::clone(&known.world), known.objects.keys().cloned().collect::<Vec<_>>());
+        drop(known);
+        let (rested, now) = (self.rested(), self.now());
+        let matters = |key: &Key| {
+            let Some(Rested { observation, requeue }) = rested.get(key) else { return true };
+            let plan = || R::plan(&R::under(observation, Arc::clone(&world)), &self.config, now);
+            // What no plan can be made for is seen to by a pass.
+            std::panic::catch_unwind(AssertUnwindSafe(plan))
+                .map_or(true, |plan| plan.broken || !plan.effects.is_empty() || plan.requeue != *requeue)
+        };
+        keys.into_iter().filter(matters).collect()
+    }
+
+    fn rested(&self) -> MutexGuard<'_, BTreeMap<Key, Rested<R>>> {
+        self.rested.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// An object is gone. Gives which are to be looked at.
@@ -193,7 +222,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         if !Arc::make_mut(&mut known.world).gone(kind, object) {
             return Vec::new();
         }
-        known.objects.keys().cloned().collect()
+        self.moved(known)
     }
 
     /// All objects of a kind that exist were shown, in a namespace or in all; by uid. Others are gone. Gives which are to be
@@ -204,7 +233,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
             if R::CHILDREN.contains(&kind) || !Arc::make_mut(&mut known.world).listed(kind, uids) {
                 return Vec::new();
             }
-            return known.objects.keys().cloned().collect();
+            return self.moved(known);
         }
         let here = |key: &Key| namespace.is_none_or(|namespace| key.namespace == namespace);
         let gone = |(key, object): &(&Key, &Value)| here(key) && !uids.contains(word(object, "/uid"));
@@ -219,7 +248,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         if !Arc::make_mut(&mut known.world).absent(kind) {
             return Vec::new();
         }
-        known.objects.keys().cloned().collect()
+        self.moved(known)
     }
 
     /// All objects that were seen.
@@ -249,6 +278,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
 
     async fn round(&self, key: &Key) -> Round {
         let now = self.now();
+        self.rested().remove(key);
         let (world, trouble, admitted) = {
             let mut known = self.known();
             if let Some(at) = known.streaks.get(key).and_then(|streak| streak.closed).filter(|at| *at > now) {
@@ -282,7 +312,14 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         if plan.broken {
             return Round::Broken;
         }
-        self.carry_out(key, meta, &plan).await
+        let round = self.carry_out(key, meta, &plan).await;
+        let in_trouble = || self.known().streaks.contains_key(key);
+        let looks_around = !R::OTHERS.is_empty();
+        if looks_around && plan.effects.is_empty() && matches!(round, Round::Over(_)) && !in_trouble() {
+            let observation = R::under(&observation, Arc::default());
+            self.rested().insert(key.clone(), Rested { observation, requeue: plan.requeue });
+        }
+        round
     }
 
     fn hand<'a>(&'a self, meta: &'a Meta) -> Hand<'a, A> {

@@ -14,6 +14,7 @@ use crate::hourglass::Config;
 use crate::hourglass::children::Meta;
 use crate::hourglass::controller::{Controller, Look, Monitor, Reconciler};
 use crate::hourglass::plan::{Plan, Trouble};
+use crate::hourglass::world::World;
 use crate::performer::{Observation, Performers};
 use crate::shell::small::{Server, TestClock};
 use crate::shell::{Clock, Key};
@@ -42,6 +43,10 @@ impl Reconciler for Breaking {
 
     fn stored(observation: &Observation) -> &Value {
         Performers::stored(observation)
+    }
+
+    fn under(observation: &Observation, world: Arc<World>) -> Observation {
+        Performers::under(observation, world)
     }
 
     fn plan(observation: &Observation, config: &Config, now: Time) -> Plan {

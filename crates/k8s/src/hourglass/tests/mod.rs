@@ -46,7 +46,7 @@ impl Monitor for Steps {
     }
 }
 
-pub(crate) struct Bed<R> {
+pub(crate) struct Bed<R: Reconciler> {
     pub(crate) server: Server,
     pub(crate) clock: Arc<TestClock>,
     pub(crate) config: Arc<Config>,
@@ -99,6 +99,12 @@ impl<R: Reconciler> Bed<R> {
         let name = object["metadata"]["name"].as_str().unwrap().to_owned();
         self.queue.extend(self.controller.seen(kind, &object));
         self.world.insert((kind, name), object);
+    }
+
+    /// Something of the cluster is gone.
+    pub(crate) fn hide(&mut self, kind: Kind, name: &str) {
+        let gone = self.world.remove(&(kind, name.to_owned())).expect("it is there");
+        self.queue.extend(self.controller.gone(kind, &gone));
     }
 
     /// All of a kind that exist were listed, so that it is known that it is served.

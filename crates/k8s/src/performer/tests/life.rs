@@ -230,3 +230,26 @@ fn s5_3_r4_a_number_is_reserved_before_its_pod_is_made_and_the_service_comes_aft
     patch performers/status default/avs
     ");
 }
+
+#[test]
+fn what_changes_at_nodes_costs_no_read_where_nothing_follows_from_it() {
+    let mut bed = bed();
+    bed.show(Kind::Node, super::gpu_host("gpu-1", 1));
+    bed.submit("plain", spec("well"));
+    bed.submit("avs", super::gpu("well"));
+    bed.rest();
+    let before = bed.passes;
+    for number in 0..20 {
+        let mut other = host("node-9", json!({"seen": number.to_string()}), json!({}));
+        bed.show(Kind::Node, other.clone());
+        other["spec"] = json!({"taints": [{"key": "k", "effect": "NoSchedule"}]});
+        bed.show(Kind::Node, other);
+        bed.settle();
+    }
+    assert_eq!(bed.passes, before, "nothing is read");
+    // The only node with a device goes: that matters to one of both.
+    bed.hide(Kind::Node, "gpu-1");
+    bed.settle();
+    assert!(bed.passes > before);
+    assert_eq!(bed.condition("avs", "HardwareAvailable"), "False/InsufficientAllocatable");
+}
