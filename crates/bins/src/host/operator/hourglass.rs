@@ -15,7 +15,7 @@ use super::observe::ObjectMonitor;
 use super::{Operator, Stop, Which};
 
 /// See the module.
-pub(super) struct Hourglass<R> {
+pub(super) struct Hourglass<R: Reconciler> {
     controller: Controller<Fenced<Limited<Client>>, R>,
     client: kube::Client,
     options: RunOptions,

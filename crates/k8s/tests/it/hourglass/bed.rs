@@ -21,7 +21,7 @@ impl Clock for ServerClock {
     }
 }
 
-pub(super) struct Bed<R> {
+pub(super) struct Bed<R: Reconciler> {
     pub(super) server: ApiServer,
     controller: Controller<Client, R>,
     key: Key,

@@ -61,7 +61,7 @@ impl Server {
 }
 
 /// An object, its controller, and the cluster around it.
-struct Bed<'a, R> {
+struct Bed<'a, R: Reconciler> {
     server: &'a Server,
     api: Failing,
     clock: Arc<Watch>,
