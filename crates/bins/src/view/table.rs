@@ -130,7 +130,9 @@ pub fn summary(name: &RunName, status: &FlowStatus, now: Time, colour: Colour) -
         let _ = write!(text, ", {} retries", status.retries);
     }
     text.push('\n');
-    if status.phase == FlowPhase::Failed && !status.message.is_empty() {
+    // Why it failed, or what it waits for; who is to decide is asked elsewhere.
+    let says = matches!(status.phase, FlowPhase::Failed | FlowPhase::Suspended | FlowPhase::Pending);
+    if says && !status.message.is_empty() {
         let _ = writeln!(text, "  {}", one_line(&status.message, 200));
     }
     for (step, output) in status.steps.iter().flat_map(|step| step.outputs.iter().map(move |outputs| (step, outputs))) {
@@ -258,6 +260,13 @@ mod tests {
           step b failed: NonZeroExit: exit code 3
           a.n = 4 2
           logs of the failure: orlop flow logs demo b
+        ");
+        let message =
+            "Stopped: the flow was told to end; suspended since 1970-01-01T00:00:00Z; resume it to go on".to_owned();
+        let suspended = FlowStatus { phase: FlowPhase::Suspended, message, ..FlowStatus::default() };
+        insta::assert_snapshot!(summary(&RunName::plain("demo"), &suspended, Time::EPOCH, Colour::Never), @"
+        ‖ demo: Suspended in  — 0 steps: 0 succeeded, 0 failed, 0 skipped
+          Stopped: the flow was told to end; suspended since 1970-01-01T00:00:00Z; resume it to go on
         ");
     }
 }

@@ -252,6 +252,7 @@ fn s5_6_alerts_query_only_metrics_that_exist_and_say_what_to_do() {
         "OrlopReconcileErrors",
         "OrlopCancelBlocked",
         "OrlopWriteLoop",
+        "OrlopContended",
         "OrlopPerformerFailed",
         "OrlopUpgradeRolledBack",
         "OrlopHardwareUnavailable",

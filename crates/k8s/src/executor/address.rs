@@ -2,6 +2,8 @@
 
 use url::{Host, Url};
 
+use crate::hourglass::spec::ExecutorSpec;
+
 /// Parts of a path or host from this length on look like keys.
 const LONG: usize = 24;
 /// Parts with a digit from this length on look like keys.
@@ -39,11 +41,47 @@ fn is_short(part: &str) -> bool {
     part.len() < MIXED || part.len() < LONG && !part.contains(|c: char| c.is_ascii_digit())
 }
 
+/// The shortest part of a key or an address that tells something.
+const TELLING: usize = 8;
+
+/// The texts of a spec that nobody else may read: keys, and addresses with credentials, whole and in parts; the longest first.
+pub(super) fn hidden(spec: &ExecutorSpec) -> Vec<String> {
+    let config = &spec.config;
+    let addresses = config.chains.iter().map(|chain| &chain.rpc).chain([&config.aggregator_endpoint]);
+    let secret = addresses.filter(|address| !is_plain(address));
+    let whole: Vec<&String> = config.operator_keys.iter().flatten().map(|(_, key)| key).chain(secret).collect();
+    let parts = |text: &&String| {
+        let parts = text.split(|ch: char| !(ch.is_ascii_alphanumeric() || matches!(ch, '-' | '_' | '.')));
+        parts.filter(|part| part.len() >= TELLING).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let mut all: Vec<String> = whole.iter().flat_map(parts).collect();
+    all.extend(whole.into_iter().cloned());
+    all.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
+    all.dedup();
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn keys_and_addresses_with_credentials_are_hidden_whole_and_in_parts_and_plain_addresses_are_not() {
+        let spec = serde_json::json!({"image": "executor:1", "config": {
+            "aggregatorEndpoint": "aggregator.example:9000", "operatorKeys": {"ecdsa": "0xfeedfacecafebeef"},
+            "chains": [{"name": "one", "rpc": "https://user:pass-word-1@eth.example/v3?key=abcdefgh12", "chainId": 1,
+                "taskMailboxAddress": "0x1234567890abcdef1234567890abcdef12345678"}]}});
+        let hidden = hidden(&serde_json::from_value(spec).unwrap());
+        insta::assert_snapshot!(hidden.join("\n"), @"
+        https://user:pass-word-1@eth.example/v3?key=abcdefgh12
+        0xfeedfacecafebeef
+        eth.example
+        pass-word-1
+        abcdefgh12
+        ");
+    }
 
     #[test]
     fn s4_1_what_is_in_doubt_carries_credentials() {

@@ -72,6 +72,10 @@ impl Reconciler for Executors {
         &observation.stored
     }
 
+    fn hidden(observation: &Observation) -> Vec<String> {
+        observation.spec.as_ref().map(address::hidden).unwrap_or_default()
+    }
+
     fn under(observation: &Observation, _world: Arc<World>) -> Observation {
         observation.clone()
     }

@@ -21,6 +21,17 @@ pub(super) enum Failure {
     Outdated,
 }
 
+impl Failure {
+    /// The same without these texts in what the server says.
+    pub(super) fn without(self, hidden: &[String]) -> Self {
+        let Self::Api(mut error) = self else { return self };
+        for text in hidden.iter().filter(|text| !text.is_empty()) {
+            error.message = error.message.replace(text.as_str(), "***");
+        }
+        Self::Api(error)
+    }
+}
+
 impl From<ApiError> for Failure {
     fn from(error: ApiError) -> Self {
         Self::Api(error)

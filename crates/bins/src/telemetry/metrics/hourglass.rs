@@ -26,6 +26,8 @@ pub struct HourglassMetrics {
     pub transitions: Series<Counter, 3>,
     /// Executors that do not do all they should.
     pub executor_unready: Gauge,
+    /// Objects of which somebody keeps changing a child, by `controller`.
+    pub contended: Series<Gauge, 1>,
     /// Seconds from the creation of a performer until it first serves.
     pub time_to_ready: Histogram,
     /// Seconds of an upgrade that was completed.
@@ -57,6 +59,12 @@ impl HourglassMetrics {
                 "orlop_executor_unready",
                 "Executors that do not do all they should",
                 Gauge::default(),
+            ),
+            contended: group.series(
+                "orlop_contended",
+                "Performers and executors of which somebody keeps changing a child",
+                (["controller"], OWN),
+                Gauge::default,
             ),
             time_to_ready: group.single(
                 "orlop_performer_time_to_ready_seconds",

@@ -73,6 +73,11 @@ pub trait Reconciler: Send + Sync {
     /// Its status, as it is stored.
     fn stored(observation: &Self::Observation) -> &Value;
 
+    /// Texts of the object that nobody else may read: what a server says is told without them.
+    fn hidden(_observation: &Self::Observation) -> Vec<String> {
+        Vec::new()
+    }
+
     /// The same observation in another cluster.
     fn under(observation: &Self::Observation, world: Arc<World>) -> Self::Observation;
 
@@ -312,7 +317,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         if plan.broken {
             return Round::Broken;
         }
-        let round = self.carry_out(key, meta, &plan).await;
+        let round = self.carry_out(key, &observation, &plan).await;
         let in_trouble = || self.known().streaks.contains_key(key);
         let looks_around = !R::OTHERS.is_empty();
         if looks_around && plan.effects.is_empty() && matches!(round, Round::Over(_)) && !in_trouble() {
@@ -327,7 +332,8 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         Hand { api, kind: R::KIND, finalizer: R::FINALIZER, meta, config, now }
     }
 
-    async fn carry_out(&self, key: &Key, meta: &Meta, plan: &Plan) -> Round {
+    async fn carry_out(&self, key: &Key, observation: &R::Observation, plan: &Plan) -> Round {
+        let meta = R::meta(observation);
         let hand = self.hand(meta);
         for effect in &plan.effects {
             match hand.carry(effect).await {
@@ -339,7 +345,10 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
                     // What people are told may get lost; what is done may not wait for it.
                     tracing::debug!(object = %key, ?failure, "an event is not recorded");
                 }
-                Err(failure) => return self.failed(key, (meta, effect), failure).await,
+                Err(failure) => {
+                    let failure = failure.without(&R::hidden(observation));
+                    return self.failed(key, (meta, effect), failure).await;
+                }
             }
         }
         if plan.changes() {

@@ -27,7 +27,19 @@ const MISSING: [&str; 5] =
 /// What stands of one object.
 enum Known {
     Performer(Box<PerformerMeter>),
-    Executor { phase: Option<ExecutorPhase>, unready: bool },
+    Executor { phase: Option<ExecutorPhase>, unready: bool, contended: bool },
+}
+
+impl Known {
+    /// Whether somebody keeps changing a child of it.
+    fn is_contended(&self) -> bool {
+        match self {
+            Self::Executor { contended, .. } => *contended,
+            Self::Performer(meter) => {
+                condition::of(&meter.status().conditions, "Contended").is_some_and(|known| known.status == "True")
+            }
+        }
+    }
 }
 
 /// See the module.
@@ -84,6 +96,7 @@ impl ObjectMonitor {
             i64::try_from(objects.values().filter(|known| holds(known)).count()).unwrap_or(i64::MAX)
         };
         let metrics = &self.common.metrics.hourglass;
+        metrics.contended.of([self.common.which.name()]).set(count(&Known::is_contended));
         if self.common.which == Which::Executor {
             self.common.stands(ExecutorPhase::ALL, |wanted| {
                 count(&|known| matches!(known, Known::Executor { phase, .. } if *phase == Some(wanted)))
@@ -106,7 +119,8 @@ fn executor(status: &Value) -> Known {
     let status: ExecutorStatus = serde_json::from_value(status.clone()).unwrap_or_default();
     let is = |kind, wanted| condition::of(&status.conditions, kind).is_some_and(|known| known.status == wanted);
     let ready = is("Available", "True") && is("Degraded", "False");
-    Known::Executor { phase: status.phase, unready: !ready && status.phase != Some(ExecutorPhase::Terminating) }
+    let unready = !ready && status.phase != Some(ExecutorPhase::Terminating);
+    Known::Executor { phase: status.phase, unready, contended: is("Contended", "True") }
 }
 
 impl Monitor for ObjectMonitor {
@@ -176,7 +190,8 @@ mod tests {
             monitor.told(Told::Observed { key: &key, created_at: None, status: &status });
         };
         let missing = condition("HardwareAvailable", "False", "NoMatchingLabels");
-        shown(&monitors.performers, json!({"phase": "Failed", "conditions": [missing]}));
+        let contended = condition("Contended", "True", "FieldRewritten");
+        shown(&monitors.performers, json!({"phase": "Failed", "conditions": [missing, contended]}));
         shown(&monitors.executors, json!({"phase": "Running", "conditions": [condition("Available", "True", "r")]}));
         let step = Step { from: Some("PodCreation"), to: "Failed" };
         monitors.performers.told(Told::Stepped { key: &key, step: &step });
@@ -191,6 +206,8 @@ mod tests {
             "orlop_objects{controller=\"executor\",phase=\"Running\"} 1",
             "orlop_hardware_unavailable{reason=\"NoMatchingLabels\"} 1",
             "orlop_executor_unready 1",
+            "orlop_contended{controller=\"performer\"} 1",
+            "orlop_contended{controller=\"executor\"} 0",
             "orlop_phase_transitions_total{controller=\"performer\",from=\"Creating\",to=\"Failed\"} 1",
             "orlop_phase_transitions_total{controller=\"executor\",from=\"none\",to=\"Pending\"} 1",
         ] {
@@ -219,6 +236,7 @@ mod tests {
         orlop_objects gauge controller phase
         orlop_phase_transitions_total counter controller from to
         orlop_executor_unready gauge
+        orlop_contended gauge controller
         orlop_performer_time_to_ready_seconds histogram
         orlop_performer_upgrade_duration_seconds histogram
         orlop_performer_upgrades_total counter result

@@ -78,7 +78,8 @@ fn k6_secrets_are_in_the_secret_and_nowhere_else() {
     let (_, readiness) = operator.get("/readyz?verbose");
     bed.submit(&planted());
     bed.waits("the refusal", || {
-        bed.condition("HourglassExecutor", "basic", "Degraded") == "True/InvalidSpec" || bed.names("secrets").len() == 1
+        bed.condition("HourglassExecutor", "basic", "Degraded") == "True/AdmissionRefused"
+            || bed.names("secrets").len() == 1
     });
     // Another spec is tried again.
     bed.patch("HourglassExecutor", "basic", &json!({"spec": {"config": {"logLevel": "debug"}}}));
@@ -87,7 +88,7 @@ fn k6_secrets_are_in_the_secret_and_nowhere_else() {
     bed.waits("the executor in Running, whatever is refused on the way", || {
         let status = bed.status("HourglassExecutor", "basic");
         let is_told = status["observedGeneration"] == bed.generation("HourglassExecutor", "basic");
-        if is_told && bed.condition("HourglassExecutor", "basic", "Degraded") == "True/InvalidSpec" {
+        if is_told && bed.condition("HourglassExecutor", "basic", "Degraded") == "True/AdmissionRefused" {
             bed.patch("HourglassExecutor", "basic", &json!({"spec": {"config": {"logLevel": levels.next()}}}));
         }
         is_told && status["phase"] == "Running"
