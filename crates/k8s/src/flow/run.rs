@@ -13,6 +13,7 @@ use super::{Controller, Key, Note};
 use crate::api;
 pub use crate::shell::RunOptions;
 use crate::shell::run::{Pass, Passes, Told, run};
+use crate::shell::watch::AllFailures;
 
 /// How long events are published that wait when a controller ends.
 const LAST_EVENTS: Duration = Duration::from_secs(2);
@@ -21,7 +22,9 @@ impl<A: api::Api> Controller<A> {
     /// Watches flows and Jobs and passes over flows until `stop` is ready; passes under way are finished first. `client`
     /// reads; writes go through the client this controller has.
     pub async fn run(&self, client: kube::Client, options: &RunOptions, stop: impl Future<Output = ()> + Send) {
-        let passes = pin!(run(self, (watched(options), || streams(&client, options)), options, stop));
+        let failures = AllFailures::default();
+        let watches = || streams(&client, options, &failures);
+        let passes = pin!(run(self, (watched(options), watches), options, stop));
         select(passes, pin!(self.publish_events())).await;
         // Events that are not published yet may be lost.
         drop(tokio::time::timeout(LAST_EVENTS, self.publish_waiting()).await);

@@ -8,7 +8,7 @@ use crate::api::Kind;
 use crate::object::JobFlowObject;
 use crate::render::MANAGED_BY;
 use crate::shell::run::{RunOptions, Source, Watched, Watches};
-use crate::shell::watch::{News, news, objects, patient};
+use crate::shell::watch::{AllFailures, Failures, News, news, objects, patient};
 
 /// Of what is watched, that which is about flows.
 pub(super) const FLOWS: usize = 0;
@@ -23,22 +23,24 @@ pub(super) fn watched(options: &RunOptions) -> Vec<Watched> {
 }
 
 /// All watches.
-pub(super) fn streams(client: &kube::Client, options: &RunOptions) -> Watches {
+pub(super) fn streams(client: &kube::Client, options: &RunOptions, failures: &AllFailures) -> Watches {
     let mut all = SelectAll::new();
     for (place, namespace) in options.places().into_iter().enumerate() {
         let from = move |of| move |news| (Source { of, place }, news);
-        all.push(flows(client.clone(), namespace).map(from(FLOWS)).boxed());
+        let failures = |of| failures.of(Source { of, place });
+        all.push(flows(client.clone(), namespace, failures(FLOWS)).map(from(FLOWS)).boxed());
         let labels = format!("{}={}", MANAGED_BY.0, MANAGED_BY.1);
-        all.push(objects(client.clone(), Kind::Job, namespace, &labels).map(from(JOBS)).boxed());
+        let jobs = objects(client.clone(), Kind::Job, namespace, &labels, failures(JOBS));
+        all.push(jobs.map(from(JOBS)).boxed());
     }
     all
 }
 
-fn flows(client: kube::Client, namespace: Option<&str>) -> impl Stream<Item = News> + use<> {
+fn flows(client: kube::Client, namespace: Option<&str>, failures: Failures) -> impl Stream<Item = News> + use<> {
     let api: Api<JobFlowObject> = match namespace {
         Some(namespace) => Api::namespaced(client, namespace),
         None => Api::all(client),
     };
-    let events = patient(watcher(api, watcher::Config::default()));
+    let events = patient(watcher(api, watcher::Config::default()), failures);
     events.map(|event| news(event, JobFlowObject::to_value))
 }

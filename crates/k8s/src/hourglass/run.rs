@@ -14,7 +14,7 @@ use crate::api::{Api, Kind};
 use crate::shell::Key;
 pub use crate::shell::RunOptions;
 use crate::shell::run::{self, Pass, Passes, Source, Watched, Watches};
-use crate::shell::watch::objects;
+use crate::shell::watch::{AllFailures, objects};
 
 /// All kinds a controller watches, its own first.
 fn kinds<R: Reconciler>() -> Vec<Kind> {
@@ -38,13 +38,16 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
             optional: KINDS.contains(kind) || *kind != R::KIND && R::OTHERS.contains(kind),
         };
         let watched: Vec<Watched> = all.iter().map(watched).collect();
+        let failures = AllFailures::default();
         let watches = || -> Watches {
             let mut streams = SelectAll::new();
             for (of, kind) in all.iter().enumerate() {
                 let places = if KINDS.contains(kind) { vec![None] } else { options.places() };
                 for (place, namespace) in places.into_iter().enumerate() {
-                    let news = objects(client.clone(), *kind, namespace, labels::<R>(*kind));
-                    streams.push(news.map(move |news| (Source { of, place }, news)).boxed());
+                    let source = Source { of, place };
+                    let failures = failures.of(source);
+                    let news = objects(client.clone(), *kind, namespace, labels::<R>(*kind), failures);
+                    streams.push(news.map(move |news| (source, news)).boxed());
                 }
             }
             streams

@@ -1,12 +1,16 @@
 //! Watches of objects of a kind. Owns the form in which they tell; each lists again and backs off by itself, and keeps nothing.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::stream::{self, Stream, StreamExt as _};
 use kube::api::DynamicObject;
 use kube::runtime::watcher;
 use serde_json::Value;
+use tokio::time::Instant;
 
+use super::run::Source;
 use crate::api::{ApiError, Kind, dynamic};
 
 /// What a watch tells.
@@ -29,10 +33,11 @@ pub(crate) fn objects(
     kind: Kind,
     namespace: Option<&str>,
     labels: &str,
+    failures: Failures,
 ) -> impl Stream<Item = News> + use<> {
     let config = watcher::Config::default();
     let config = if labels.is_empty() { config } else { config.labels(labels) };
-    patient(watcher(dynamic(client, kind, namespace), config))
+    patient(watcher(dynamic(client, kind, namespace), config), failures)
         .map(move |event| news(event, |object| whole(object, kind)))
 }
 
@@ -49,27 +54,58 @@ fn wait(failures: u32, code: Option<u16>) -> Duration {
     longest.min(FIRST_WAIT.saturating_mul(1 << failures.saturating_sub(1).min(16)))
 }
 
+/// How a watch has failed, which outlives its being begun anew: what is refused is not asked for more often by that.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Failures(Arc<Mutex<Failed>>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Failed {
+    in_a_row: u32,
+    wait_until: Option<Instant>,
+}
+
+impl Failures {
+    fn change(&self, change: impl FnOnce(&mut Failed)) -> Failed {
+        let mut failed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut failed);
+        *failed
+    }
+}
+
+/// The failures of all watches.
+#[derive(Debug, Default)]
+pub(crate) struct AllFailures(Mutex<BTreeMap<(usize, usize), Failures>>);
+
+impl AllFailures {
+    /// Those of one.
+    pub(crate) fn of(&self, source: Source) -> Failures {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.entry((source.of, source.place)).or_default().clone()
+    }
+}
+
 /// A watcher that waits longer with each failure in a row. That it begins to list is no success: only what a list or a watch
 /// gives is.
 pub(crate) fn patient<K: Send + 'static>(
     events: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static,
+    failures: Failures,
 ) -> impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send {
-    let begin = (events.boxed(), 0_u32, None::<Duration>);
-    stream::unfold(begin, |(mut events, mut failures, pause)| async move {
-        if let Some(pause) = pause {
-            tokio::time::sleep(pause).await;
+    stream::unfold((events.boxed(), failures), |(mut events, failures)| async move {
+        if let Some(until) = failures.change(|_| {}).wait_until {
+            tokio::time::sleep_until(until).await;
         }
         let event = events.next().await?;
-        let mut pause = None;
         match &event {
             Ok(watcher::Event::Init) => {}
-            Ok(_) => failures = 0,
+            Ok(_) => drop(failures.change(|failed| *failed = Failed::default())),
             Err(error) => {
-                failures = failures.saturating_add(1);
-                pause = Some(wait(failures, code(error)));
+                failures.change(|failed| {
+                    failed.in_a_row = failed.in_a_row.saturating_add(1);
+                    failed.wait_until = Some(Instant::now() + wait(failed.in_a_row, code(error)));
+                });
             }
         }
-        Some((event, (events, failures, pause)))
+        Some((event, (events, failures)))
     })
 }
 
@@ -170,7 +206,7 @@ mod tests {
         };
         let tries = |code| stream::iter((0..12).flat_map(move |_| [Ok(watcher::Event::Init), refused(code)]));
         for (code, longest) in [(403, 300), (404, 300), (500, 30)] {
-            let (mut events, mut waits) = (patient(tries(code)).boxed(), Vec::new());
+            let (mut events, mut waits) = (patient(tries(code), Failures::default()).boxed(), Vec::new());
             let mut before = tokio::time::Instant::now();
             while let Some(event) = events.next().await {
                 if event.is_ok() {
@@ -183,8 +219,29 @@ mod tests {
         }
         let back = [refused(403), refused(403), Ok(watcher::Event::InitDone), refused(403), Ok(watcher::Event::Init)];
         let begun = tokio::time::Instant::now();
-        patient(stream::iter(back)).for_each(|_| async {}).await;
+        patient(stream::iter(back), Failures::default()).for_each(|_| async {}).await;
         assert_eq!(begun.elapsed().as_secs(), 1 + 2 + 1, "a success counts");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_is_begun_anew_asks_for_what_is_refused_no_sooner() {
+        let all = AllFailures::default();
+        let refused = || {
+            let status = Status { code: 403, ..Status::default() };
+            Err::<watcher::Event<DynamicObject>, _>(watcher::Error::InitialListFailed(kube::Error::Api(Box::new(
+                status,
+            ))))
+        };
+        let (begun, mut tries) = (tokio::time::Instant::now(), Vec::new());
+        // Every five minutes all watches are begun anew.
+        for resync in 1..=6_u64 {
+            let until = begun + Duration::from_secs(300 * resync);
+            let mut events = patient(stream::repeat_with(refused), all.of(Source { of: 1, place: 0 })).boxed();
+            while tokio::time::timeout_at(until, events.next()).await.is_ok() {
+                tries.push(begun.elapsed().as_secs());
+            }
+        }
+        assert_eq!(tries, [0, 1, 3, 7, 15, 31, 63, 127, 255, 511, 811, 1111, 1411, 1711]);
     }
 
     #[test]
