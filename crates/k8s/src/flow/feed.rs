@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::memory::{Memory, Unit};
 use super::monitor::Note;
 use super::{Controller, removal, text};
-use crate::api::{Api, ApiError, Kind, Request};
+use crate::api::{self, Api, ApiError, Kind, Request};
 use crate::observe::{self, Conclusion, Left};
 
 impl<A: Api> Controller<A> {
@@ -104,8 +104,7 @@ impl<A: Api> Controller<A> {
         let name = text(job, "/metadata/name");
         let pods = if observe::needs_pods(&memory.plan, at, &conclusion) {
             let labels = format!("batch.kubernetes.io/job-name={name}");
-            let list = self.api.send(&Request::list(Kind::Pod, &memory.owner.namespace, labels)).await?;
-            list.get("items").and_then(Value::as_array).cloned().unwrap_or_default()
+            api::list(&self.api, Kind::Pod, &memory.owner.namespace, &labels).await?
         } else {
             Vec::new()
         };

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::memory::Memory;
 use super::removal::interval;
 use super::{Controller, Key, Known, Next, gate, text};
-use crate::api::{Api, ApiError, Kind, Request};
+use crate::api::{self, Api, ApiError, Kind};
 use crate::observe;
 use crate::render::{HOLDS_KEY, MANAGED_BY};
 
@@ -28,6 +28,7 @@ pub(super) struct Outlived {
 impl Known {
     /// A flow is over or gone. A key that it holds stays held until nothing of it runs; gives flows that may go on else.
     pub(super) fn leave(&mut self, key: &Key, uid: &str) -> Vec<Key> {
+        self.lookups.remove(uid);
         if !self.gate.is_holder(uid) {
             return gate::release(self, uid);
         }
@@ -98,9 +99,8 @@ impl<A: Api> Controller<A> {
             return Ok(true);
         }
         let labels = format!("{GROUP}/flow-uid={uid}");
-        let list = self.api.send(&Request::list(Kind::Pod, &key.namespace, labels)).await?;
-        for pod in list.get("items").and_then(Value::as_array).into_iter().flatten() {
-            if !is_confirmed_gone(pod, flow.as_deref()) && self.runs(pod).await? {
+        for pod in api::list(&self.api, Kind::Pod, &key.namespace, &labels).await? {
+            if !is_confirmed_gone(&pod, flow.as_deref()) && self.runs(&pod).await? {
                 return Ok(true);
             }
         }
@@ -115,9 +115,8 @@ impl<A: Api> Controller<A> {
             return Ok(Vec::new());
         }
         let labels = format!("{}={}", MANAGED_BY.0, MANAGED_BY.1);
-        let list = self.api.send(&Request::list(Kind::Pod, namespace, labels)).await?;
-        let pods = list.get("items").and_then(Value::as_array).into_iter().flatten();
-        let pods = pods.filter(|pod| !matches!(text(pod, "/status/phase").as_str(), "Succeeded" | "Failed"));
+        let pods = api::list(&self.api, Kind::Pod, namespace, &labels).await?;
+        let pods = pods.iter().filter(|pod| !matches!(text(pod, "/status/phase").as_str(), "Succeeded" | "Failed"));
         let mut known = self.known();
         let jobs = known.cache.all_jobs().filter(|job| text(job, "/metadata/namespace") == *namespace);
         let jobs = jobs.filter(|job| observe::conclusion(job).is_none()).map(AsRef::as_ref);

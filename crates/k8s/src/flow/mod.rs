@@ -14,6 +14,7 @@ mod feed;
 mod forget;
 mod gate;
 mod keys;
+mod lookup;
 mod memory;
 mod monitor;
 mod notices;
@@ -54,6 +55,7 @@ use crate::value::text;
 use cache::Cache;
 pub use defaults::Defaults;
 use keys::Outlived;
+use lookup::Lookups;
 use memory::Memory;
 pub use monitor::{Monitor, Note};
 use outbox::Outbox;
@@ -136,9 +138,10 @@ pub struct Controller<A> {
     options: Options,
     monitor: Arc<dyn Monitor>,
     known: Mutex<Known>,
-    /// What events go through, where that is not what everything else does.
-    events: Option<A>,
+    /// What events and lookups go through, where that is not what passes do.
+    beside: Option<A>,
     outbox: Outbox,
+    lookups: Lookups,
 }
 
 /// What a controller knows between passes.
@@ -155,6 +158,8 @@ struct Known {
     searched: BTreeSet<String>,
     /// What is to be told to flows by uid: orders of flows that take their place.
     orders: BTreeMap<String, Vec<FlowEvent>>,
+    /// What was asked and found of pods of attempts, by uid of their flow.
+    lookups: BTreeMap<String, lookup::OfFlow>,
 }
 
 impl Known {
@@ -176,14 +181,21 @@ impl<A: Api> Controller<A> {
     /// A controller that knows nothing yet. Show it what exists, then call [`Controller::prime`], before the first pass.
     pub fn new(api: A, clock: Arc<dyn Clock>, options: Options) -> Self {
         let options = options.settled();
-        let (known, outbox) = Default::default();
-        Self { api, clock, options, monitor: Arc::new(()), known, events: None, outbox }
+        let (known, outbox, lookups) = Default::default();
+        Self { api, clock, options, monitor: Arc::new(()), known, beside: None, outbox, lookups }
     }
 
-    /// The same, whose events go to the server by a way of their own, at its pace: they take nothing from what must be done.
+    /// The same, with a way of its own to the server for what it does beside its passes, at a pace of its own: publishing
+    /// events, and reading what keeps pods from running. That takes nothing from what must be done.
     #[must_use]
-    pub fn with_event_api(self, api: A) -> Self {
-        Self { events: Some(api), ..self }
+    pub fn with_background_api(self, api: A) -> Self {
+        Self { beside: Some(api), ..self }
+    }
+
+    /// Does what waits beside the passes. Gives flows that are to be looked at. A controller that runs does this by itself.
+    pub async fn finish_background(&self) -> Vec<Key> {
+        self.publish_waiting().await;
+        self.look_up_waiting().await
     }
 
     /// The same, measured.

@@ -1,11 +1,17 @@
 //! Why an attempt does not run yet, in the words of the cluster: from its pods, or from events about them and its Job. Owns
 //! which of these words is shown; reads nothing.
 
+use std::time::Duration;
+
 use orlop_core::time::Time;
 use serde_json::Value;
 
 use super::text;
 
+/// How long a container may wait for what its variables come from.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What a kubelet says of a container whose variables cannot be filled.
+const CONFIG_ERROR: &str = "CreateContainerConfigError";
 /// Words of containers that start as they should.
 const STARTING: [&str; 3] = ["", "ContainerCreating", "PodInitializing"];
 
@@ -16,6 +22,17 @@ pub(super) struct Obstacle {
     pub(super) reason: String,
     /// A sentence.
     pub(super) message: String,
+}
+
+/// How far the containers of an attempt are that is given values of Secrets.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Sight {
+    /// A container has waited too long, for this.
+    Stuck(String),
+    /// Nothing runs yet; look again then.
+    Early(Time),
+    /// Something runs or has run.
+    Runs,
 }
 
 /// What pods themselves say: a container that does not start, or that no node takes the pod.
@@ -39,6 +56,31 @@ fn of_scheduling(pod: &Value) -> Option<Obstacle> {
         .iter()
         .find(|condition| text(condition, "/type") == "PodScheduled" && text(condition, "/status") == "False")?;
     Some(Obstacle { reason: text(refused, "/reason"), message: text(refused, "/message") })
+}
+
+/// How far containers are. Without any pod the Job is young, or its pods cannot be created.
+pub(super) fn sight(pods: &[Value], now: Time) -> Sight {
+    let mut next = now.plus(PATIENCE);
+    for pod in pods {
+        let lists = ["/status/initContainerStatuses", "/status/containerStatuses"];
+        let statuses =
+            || lists.iter().flat_map(|list| pod.pointer(list).and_then(Value::as_array).into_iter().flatten());
+        let waits = |status: &&Value| text(status, "/state/waiting/reason") == CONFIG_ERROR;
+        if let Some(status) = statuses().find(waits) {
+            let of = |path: &str| text(pod, path).parse::<Time>().ok();
+            let over =
+                of("/status/startTime").or_else(|| of("/metadata/creationTimestamp")).unwrap_or(now).plus(PATIENCE);
+            if over <= now {
+                let told = text(status, "/state/waiting/message");
+                let name = text(status, "/name");
+                return Sight::Stuck(format!("container `{name}` has waited for {} s: {told}", PATIENCE.as_secs()));
+            }
+            next = next.min(over);
+        } else if statuses().any(|status| status.pointer("/state/waiting").is_none()) {
+            return Sight::Runs;
+        }
+    }
+    Sight::Early(next)
 }
 
 /// What the newest warning among events says.
@@ -117,5 +159,28 @@ mod tests {
         job["status"] = json!({"ready": 1, "conditions": [
             {"type": "Suspended", "status": "False", "lastTransitionTime": "2026-11-22T10:05:00Z"}]});
         assert_eq!((since(&job), has_run(&job)), ("2026-11-22T10:05:00Z".parse().ok(), true));
+    }
+
+    fn pod(started: &str, state: &Value) -> Value {
+        json!({"metadata": {"creationTimestamp": "2026-11-22T10:00:00Z"},
+            "status": {"startTime": started, "containerStatuses": [{"name": "main", "state": state}]}})
+    }
+
+    #[test]
+    fn only_a_container_that_waits_for_its_variables_a_minute_is_stuck() {
+        let now: Time = "2026-11-22T10:02:00Z".parse().unwrap();
+        let waits =
+            json!({"waiting": {"reason": "CreateContainerConfigError", "message": "secret \"vault\" not found"}});
+        let pulls = json!({"waiting": {"reason": "ContainerCreating"}});
+        let told = "container `main` has waited for 60 s: secret \"vault\" not found".to_owned();
+        assert_eq!(sight(&[pod("2026-11-22T10:01:00Z", &waits)], now), Sight::Stuck(told));
+        let early = Sight::Early("2026-11-22T10:02:01Z".parse().unwrap());
+        assert_eq!(sight(&[pod("2026-11-22T10:01:01Z", &waits)], now), early);
+        let later = now.plus(PATIENCE);
+        assert_eq!(sight(&[pod("2026-11-22T10:00:00Z", &pulls)], now), Sight::Early(later));
+        assert_eq!(sight(&[], now), Sight::Early(later));
+        for state in [json!({"running": {}}), json!({"terminated": {"exitCode": 1}})] {
+            assert_eq!(sight(&[pod("2026-11-22T10:00:00Z", &state)], now), Sight::Runs);
+        }
     }
 }

@@ -70,6 +70,7 @@ impl<A: Api> Controller<A> {
     }
 
     /// Publishes events as they come, for ever.
+    #[cfg(feature = "client")]
     pub(super) async fn publish_events(&self) {
         let mut from = self.outbox.from.lock().await;
         let Queues { first, steps } = &mut *from;
@@ -83,8 +84,8 @@ impl<A: Api> Controller<A> {
         }
     }
 
-    /// Publishes the events that wait now. A controller that runs does this by itself.
-    pub async fn publish_waiting(&self) {
+    /// Publishes the events that wait now.
+    pub(super) async fn publish_waiting(&self) {
         let mut from = self.outbox.from.lock().await;
         while let Ok(event) = from.first.try_recv().or_else(|_| from.steps.try_recv()) {
             self.send_event(event).await;
@@ -93,7 +94,7 @@ impl<A: Api> Controller<A> {
 
     async fn send_event(&self, event: Value) {
         let reason = text(&event, "/reason");
-        if let Err(error) = self.events.as_ref().unwrap_or(&self.api).send(&Request::create(Kind::Event, event)).await
+        if let Err(error) = self.beside.as_ref().unwrap_or(&self.api).send(&Request::create(Kind::Event, event)).await
             && error.class() != Class::Exists
         {
             self.monitor.note(Note::EventLost);

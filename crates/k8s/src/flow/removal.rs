@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::feed::gone;
 use super::memory::{Memory, Unit};
 use super::{Controller, text};
-use crate::api::{Api, ApiError, Kind, Request};
+use crate::api::{self, Api, ApiError, Kind, Request};
 use crate::observe::{self, Conclusion};
 
 /// How long a pod may take beyond its grace period.
@@ -137,10 +137,9 @@ impl<A: Api> Controller<A> {
             }
         }
         let labels = format!("{JOB_UID}={}", reference.uid);
-        let list = self.api.send(&Request::list(Kind::Pod, &reference.namespace, labels)).await?;
-        let pods = list.get("items").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let pods = api::list(&self.api, Kind::Pod, &reference.namespace, &labels).await?;
         let mut left = Left::Nothing;
-        for pod in pods {
+        for pod in &pods {
             // One that was asked to go long ago says nothing of the others.
             let asked = asked_to_go(pod).map_or(since, |asked| asked.min(since));
             if now < asked.plus(grace(pod)).plus(MARGIN) {

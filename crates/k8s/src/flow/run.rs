@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::pin::pin;
 use std::time::Duration;
 
-use futures::future::select;
+use futures::future::{join, select};
 use orlop_core::time::Time;
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ impl<A: api::Api> Controller<A> {
         let failures = AllFailures::default();
         let watches = || streams(&client, options, &failures);
         let passes = pin!(run(self, (watched(options), watches), options, stop));
-        select(passes, pin!(self.publish_events())).await;
+        select(passes, pin!(join(self.publish_events(), self.look_up_pods()))).await;
         // Events that are not published yet may be lost.
         drop(tokio::time::timeout(LAST_EVENTS, self.publish_waiting()).await);
     }
@@ -69,6 +69,10 @@ impl<A: api::Api> Passes for Controller<A> {
 
     fn comes_first(&self, key: &Key) -> bool {
         self.is_under_way(key)
+    }
+
+    async fn woken(&self) -> Key {
+        self.next_looked_up().await
     }
 
     async fn pass(&self, key: &Key) -> Pass {

@@ -1,6 +1,6 @@
-//! Attempts whose Jobs run no pod yet. Owns when pods and events are read, since they are not watched, and
-//! what the engine learns of them.
+//! Attempts whose Jobs run no pod yet. Owns when their pods are looked up, and what the engine learns of what was found.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_core::attempt::{Address, AttemptEnd, EndResult};
@@ -15,34 +15,20 @@ use orlop_dag::params::{FlowSource, InputSource, flow_source, input_source};
 use orlop_dag::plan::Plan;
 use serde_json::Value;
 
+use super::lookup::Found;
 use super::memory::{Memory, Unit};
-use super::obstacle::{Obstacle, has_run, of_events, of_pods, since};
+use super::obstacle::{Obstacle, Sight, has_run, since};
 use super::{Controller, text};
 use crate::api::{Api, ApiError, Kind, Request};
 use crate::observe;
 
-/// How long a container may wait for what its variables come from.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// After what time without a pod that runs it is asked why.
 const FIRST: Duration = Duration::from_secs(15);
 /// Between two questions, once there was an answer or two questions had none.
 const LATER: Duration = Duration::from_secs(60);
-/// What a kubelet says of a container whose variables cannot be filled.
-const CONFIG_ERROR: &str = "CreateContainerConfigError";
 /// What is said of an attempt whose Job was suspended, by others than its flow.
 const QUEUED: (&str, &str) =
     ("Suspended", "its Job is suspended by somebody else, such as a queue, and waits to be let run");
-
-/// What pods of an attempt show that is given values of Secrets.
-#[derive(Debug, PartialEq, Eq)]
-enum Sight {
-    /// A container has waited too long, for this.
-    Stuck(String),
-    /// Nothing runs yet; look again then.
-    Early(Time),
-    /// Something runs or has run.
-    Runs,
-}
 
 /// Whether a step is given values of Secrets.
 fn reads_secrets(plan: &Plan, at: Address) -> bool {
@@ -124,79 +110,73 @@ impl Memory {
 }
 
 impl<A: Api> Controller<A> {
-    /// Looks at the pods whose time has come.
+    /// Takes what was found of pods, and asks for those whose time has come.
     pub(super) async fn look_at_pods(&self, memory: &mut Memory) {
+        for (unit, found) in self.found_of(memory) {
+            let taken = match found {
+                Ok(found) => self.take_found(memory, unit, found).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = taken {
+                tracing::warn!(flow = %memory.owner.name, %error, "pods cannot be looked at now");
+                let wait = attempt::patience(&error.port_error("looking at pods"), 1);
+                memory.pods.insert(unit, self.now().plus(wait));
+            }
+        }
         let now = self.now();
         let due: Vec<Unit> = memory.pods.iter().filter(|(_, at)| **at <= now).map(|(unit, _)| *unit).collect();
         for unit in due {
             memory.pods.remove(&unit);
-            if let Err(error) = self.look_at_pods_of(memory, unit).await {
-                tracing::warn!(flow = %memory.owner.name, %error, "pods cannot be looked at now");
-                let wait = attempt::patience(&error.port_error("looking at pods"), 1);
-                memory.pods.insert(unit, now.plus(wait));
+            match self.job_without_pod(memory, unit) {
+                Some(Some(job)) => self.look_up_later(memory, unit, job),
+                // The watch has not shown it yet.
+                Some(None) => drop(memory.pods.insert(unit, now.plus(LATER))),
+                None => {}
             }
         }
     }
 
-    async fn look_at_pods_of(&self, memory: &mut Memory, unit: Unit) -> Result<(), ApiError> {
+    /// The Job of an attempt that runs no pod yet, where a watch has shown it; none where there is nothing to ask about.
+    fn job_without_pod(&self, memory: &Memory, unit: Unit) -> Option<Option<Arc<Value>>> {
+        let reference = step_status(&memory.plan, &memory.state, unit.0).job_ref?;
+        if memory.state.attempt(unit.0) != Some((StepState::Active, unit.1)) {
+            return None;
+        }
+        let Some(job) = self.known().cache.job(&memory.owner.uid, &reference.name) else { return Some(None) };
+        // The resumption of one that is suspended is seen.
+        let suspended = job.pointer("/spec/suspend").and_then(Value::as_bool) == Some(true);
+        (!suspended && observe::conclusion(&job).is_none() && !has_run(&job)).then_some(Some(job))
+    }
+
+    /// What was found of the pods of an attempt that still runs none.
+    async fn take_found(&self, memory: &mut Memory, unit: Unit, found: Found) -> Result<(), ApiError> {
+        let Some(Some(job)) = self.job_without_pod(memory, unit) else { return Ok(()) };
         let now = self.now();
-        let Some(reference) = step_status(&memory.plan, &memory.state, unit.0).job_ref else { return Ok(()) };
-        let active = memory.state.attempt(unit.0) == Some((StepState::Active, unit.1));
-        if !active {
+        if text(&job, "/metadata/uid") != found.job {
+            memory.pods.insert(unit, now);
             return Ok(());
         }
-        let Some(job) = self.known().cache.job(&memory.owner.uid, &reference.name) else {
-            // The watch has not shown it yet.
-            memory.pods.insert(unit, now.plus(LATER));
-            return Ok(());
-        };
-        if observe::conclusion(&job).is_some() || has_run(&job) {
-            return Ok(());
-        }
-        if job.pointer("/spec/suspend").and_then(Value::as_bool) == Some(true) {
-            // Its resumption is seen.
-            return Ok(());
-        }
-        let labels = format!("batch.kubernetes.io/job-name={}", reference.name);
-        let list = self.api.send(&Request::list(Kind::Pod, &memory.owner.namespace, labels)).await?;
-        let pods = list.get("items").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let began = since(&job).unwrap_or(now);
         let mut next = if now.since(began) < FIRST * 2 { began.plus(FIRST * 2) } else { now.plus(LATER) };
         let mut latest = None;
         if reads_secrets(&memory.plan, unit.0) {
-            match sight(pods, now) {
+            match found.sight {
                 Sight::Stuck(why) => return self.give_up(memory, unit, &job, why).await,
                 Sight::Early(at) => latest = Some(at),
                 Sight::Runs => {}
             }
         }
         let known = step_status(&memory.plan, &memory.state, unit.0).waiting;
-        let found = self.obstacle(&memory.owner.namespace, &job, pods).await?;
-        if found.is_some() || known.is_some() {
-            let found = found.unwrap_or_default();
-            if !found.reason.is_empty() {
+        if found.obstacle.is_some() || known.is_some() {
+            let obstacle = found.obstacle.unwrap_or_default();
+            if !obstacle.reason.is_empty() {
                 next = next.max(now.plus(LATER));
             }
             let since = known.and_then(|known| known.since).unwrap_or(began);
-            memory.note_obstacle(unit, Some(WaitsOn::FirstPod), found, since, now);
+            memory.note_obstacle(unit, Some(WaitsOn::FirstPod), obstacle, since, now);
         }
         memory.pods.insert(unit, latest.map_or(next, |at| next.min(at)));
         Ok(())
-    }
-
-    /// What keeps a Job from running a pod, as far as the cluster says so.
-    async fn obstacle(&self, namespace: &str, job: &Value, pods: &[Value]) -> Result<Option<Obstacle>, ApiError> {
-        if let Some(found) = of_pods(pods) {
-            return Ok(Some(found));
-        }
-        let about = pods.first().unwrap_or(job);
-        let fields = format!("regarding.uid={}", text(about, "/metadata/uid"));
-        match self.api.send(&Request::list(Kind::Event, namespace, String::new()).fields(fields)).await {
-            Ok(list) => Ok(list.get("items").and_then(Value::as_array).and_then(|events| of_events(events))),
-            // Nobody has to be allowed to read events.
-            Err(error) if matches!(error.code, Some(403 | 404)) => Ok(None),
-            Err(error) => Err(error),
-        }
     }
 
     /// Ends an attempt whose pods wait for a Secret that is not there.
@@ -217,60 +197,5 @@ impl<A: Api> Controller<A> {
         memory.remove(unit, now).end =
             Some(AttemptEnd { result, document, failed_pods, files, artifacts, ended_at: now });
         Ok(())
-    }
-}
-
-/// What pods show. Without any the Job is young, or its pods cannot be created.
-fn sight(pods: &[Value], now: Time) -> Sight {
-    let mut next = now.plus(PATIENCE);
-    for pod in pods {
-        let lists = ["/status/initContainerStatuses", "/status/containerStatuses"];
-        let statuses =
-            || lists.iter().flat_map(|list| pod.pointer(list).and_then(Value::as_array).into_iter().flatten());
-        let waits = |status: &&Value| text(status, "/state/waiting/reason") == CONFIG_ERROR;
-        if let Some(status) = statuses().find(waits) {
-            let of = |path: &str| text(pod, path).parse::<Time>().ok();
-            let over =
-                of("/status/startTime").or_else(|| of("/metadata/creationTimestamp")).unwrap_or(now).plus(PATIENCE);
-            if over <= now {
-                let told = text(status, "/state/waiting/message");
-                let name = text(status, "/name");
-                return Sight::Stuck(format!("container `{name}` has waited for {} s: {told}", PATIENCE.as_secs()));
-            }
-            next = next.min(over);
-        } else if statuses().any(|status| status.pointer("/state/waiting").is_none()) {
-            return Sight::Runs;
-        }
-    }
-    Sight::Early(next)
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn pod(started: &str, state: &Value) -> Value {
-        json!({"metadata": {"creationTimestamp": "2026-11-22T10:00:00Z"},
-            "status": {"startTime": started, "containerStatuses": [{"name": "main", "state": state}]}})
-    }
-
-    #[test]
-    fn r29_only_a_container_that_waits_for_its_variables_a_minute_is_stuck() {
-        let now: Time = "2026-11-22T10:02:00Z".parse().unwrap();
-        let waits =
-            json!({"waiting": {"reason": "CreateContainerConfigError", "message": "secret \"vault\" not found"}});
-        let pulls = json!({"waiting": {"reason": "ContainerCreating"}});
-        let told = "container `main` has waited for 60 s: secret \"vault\" not found".to_owned();
-        assert_eq!(sight(&[pod("2026-11-22T10:01:00Z", &waits)], now), Sight::Stuck(told));
-        let early = Sight::Early("2026-11-22T10:02:01Z".parse().unwrap());
-        assert_eq!(sight(&[pod("2026-11-22T10:01:01Z", &waits)], now), early);
-        let later = now.plus(PATIENCE);
-        assert_eq!(sight(&[pod("2026-11-22T10:00:00Z", &pulls)], now), Sight::Early(later));
-        assert_eq!(sight(&[], now), Sight::Early(later));
-        for state in [json!({"running": {}}), json!({"terminated": {"exitCode": 1}})] {
-            assert_eq!(sight(&[pod("2026-11-22T10:00:00Z", &state)], now), Sight::Runs);
-        }
     }
 }

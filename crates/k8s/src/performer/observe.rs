@@ -14,7 +14,7 @@ use crate::hourglass::names;
 use crate::hourglass::plan::Trouble;
 use crate::hourglass::spec::{PerformerSpec, PerformerStatus};
 use crate::hourglass::world::World;
-use crate::value::{items, text, texts, word};
+use crate::value::{text, texts, word};
 
 /// Numbers whose names may be held by pods of others that are on their way out.
 const SKIPPED: u32 = 16;
@@ -160,8 +160,7 @@ pub(crate) async fn get<A: Api>(api: &A, kind: Kind, (place, name): (&str, &str)
 
 /// Reads all objects with labels, in the order of their names.
 pub(crate) async fn list<A: Api>(api: &A, kind: Kind, place: &str, labels: &str) -> Result<Vec<Value>, ApiError> {
-    let answer = api.send(&Request::list(kind, place, labels.to_owned())).await?;
-    let mut all = items(&answer, "/items").to_vec();
+    let mut all = crate::api::list(api, kind, place, labels).await?;
     all.sort_by_key(|object| text(object, "/metadata/name"));
     Ok(all)
 }

@@ -114,6 +114,11 @@ pub(crate) trait Passes: Sync {
     fn comes_first(&self, _key: &Key) -> bool {
         true
     }
+    /// The next that is to be looked at because of what was found beside the passes. It is dropped and asked anew between news:
+    /// nothing may be lost by that.
+    fn woken(&self) -> impl Future<Output = Key> + Send {
+        std::future::pending()
+    }
     /// One pass.
     fn pass(&self, key: &Key) -> impl Future<Output = Pass> + Send;
 }
@@ -148,6 +153,7 @@ pub(crate) async fn run(
         }
         controller.told(Told::Beat(work.queue.depth()));
         let wait = work.queue.next_due().map_or(IDLE, |at| at.since(controller.now()).max(Duration::from_millis(1)));
+        let mut woken = pin!(controller.woken().fuse());
         let mut timer = pin!(tokio::time::sleep(wait.min(IDLE)).fuse());
         select_biased! {
             () = stop => break,
@@ -156,6 +162,7 @@ pub(crate) async fn run(
                 Some((source, told)) => work.told(controller, source, told),
                 None => break,
             },
+            key = woken => work.queue.add(key),
             () = resync => {
                 news = watches();
                 work.again();

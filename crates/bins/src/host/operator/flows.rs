@@ -25,7 +25,7 @@ impl Flows {
         let client = operator.asks(Some(Which::JobFlow));
         let controller = Controller::new(operator.controller_api(&client), Arc::new(clock.clone()), plan.flows.clone());
         let controller = controller.measured(Arc::<FlowMonitor>::clone(&monitors.flows));
-        let controller = controller.with_event_api(operator.event_api(&client));
+        let controller = controller.with_background_api(operator.background_api(&client));
         let mut options = RunOptions::default();
         options.namespaces.clone_from(&plan.namespaces);
         (options.passes, options.resync) = (plan.passes, plan.resync);

@@ -227,9 +227,9 @@ impl Operator {
         Fenced::new(self.pace.over(Client::new(client.clone())), self.term.clone())
     }
 
-    /// What a controller publishes events through: at a pace of their own, so that they hold nothing up.
-    fn event_api(&self, client: &kube::Client) -> Fenced<Limited<Client>> {
-        Fenced::new(Limited::new(Client::new(client.clone()), EVENTS), self.term.clone())
+    /// What a controller does beside its passes through: at a pace of its own, so that it holds nothing up.
+    fn background_api(&self, client: &kube::Client) -> Fenced<Limited<Client>> {
+        Fenced::new(Limited::new(Client::new(client.clone()), BACKGROUND), self.term.clone())
     }
 
     fn controller(&self, which: Which) -> Box<dyn controller::Controls> {
@@ -241,8 +241,8 @@ impl Operator {
     }
 }
 
-/// The pace of events, beside that of everything else.
-const EVENTS: Rate = Rate { per_second: 10, burst: 100 };
+/// The pace of what is done beside passes: events, and what keeps pods from running.
+const BACKGROUND: Rate = Rate { per_second: 10, burst: 100 };
 
 /// Names of controllers, for people.
 fn names(controllers: &[Which]) -> String {

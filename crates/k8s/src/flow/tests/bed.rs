@@ -92,13 +92,13 @@ impl Bed {
         self.passes += 1;
         assert!(self.passes < 20_000, "the controller does not come to rest: {}, {:?}", self.told, self.writes());
         let next = self.controller.reconcile(&key).now_or_never().expect("nothing here waits");
-        self.controller.publish_waiting().now_or_never().expect("nothing here waits");
+        let found = self.controller.finish_background().now_or_never().expect("nothing here waits");
         match next.again_at {
             Some(at) if at <= self.clock.now() => drop(self.queue.insert(key)),
             Some(at) => drop(self.due.insert(key, at)),
             None => drop(self.due.remove(&key)),
         }
-        self.queue.extend(next.wake);
+        self.queue.extend(next.wake.into_iter().chain(found));
         if self.server.store().dead {
             self.restart();
             // The first looks are at the past.

@@ -89,8 +89,8 @@ impl Leader {
             let Some(key) = self.queue.pop_first() else { return false };
             let controller = Arc::clone(&self.controller);
             self.pass = Some(Box::pin(async move {
-                let next = controller.reconcile(&key).await;
-                controller.publish_waiting().await;
+                let mut next = controller.reconcile(&key).await;
+                next.wake.extend(controller.finish_background().await);
                 (key, next)
             }));
         }

@@ -182,7 +182,7 @@ impl Bed {
         }
         let Some(key) = self.queue.pop_first() else { return false };
         let next = self.controller.reconcile(&key).await;
-        self.controller.publish_waiting().await;
+        self.queue.extend(self.controller.finish_background().await);
         self.queue.extend(next.wake);
         let now = Time::from_millis(self.server.clock().now());
         match next.again_at {

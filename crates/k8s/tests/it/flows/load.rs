@@ -234,7 +234,7 @@ pub(crate) async fn drive<A: Api>(ground: Ground<A>, specs: Vec<Value>, options:
     let meter = Arc::new(Meter { begun: std::time::Instant::now(), counts: Counts::default() });
     let controller = Controller::new(api, clock, options).measured(Arc::<Meter>::clone(&meter));
     let controller = match events {
-        Some(events) => controller.with_event_api(events),
+        Some(events) => controller.with_background_api(events),
         None => controller,
     };
     let user = Client::new(user);

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use orlop_core::time::Time;
-use orlop_k8s::api::Client;
+use orlop_k8s::api::{Api, ApiError, Client, Kind, Request, Verb};
 use orlop_k8s::flow::{Clock, Controller, Options, RunOptions};
 use orlop_k8s::shell::limits::{self, Limited};
 use orlop_k8s::testing::ApiServer;
@@ -88,6 +89,52 @@ async fn flows_run_side_by_side_and_an_idle_controller_is_silent() {
         );
         tokio::time::sleep(Duration::from_secs(200)).await;
         assert!(server.look(FLOWS, "default", "after").is_none(), "its time to live is over");
+        stop.send(()).expect("the controller runs");
+    };
+    let options = RunOptions::default();
+    futures::join!(controller.run(server.client(), &options, stopped), test);
+    cluster.abort();
+}
+
+/// A server that lists pods a minute late.
+struct SlowPods(Client);
+
+#[async_trait]
+impl Api for SlowPods {
+    async fn send(&self, request: &Request) -> Result<Value, ApiError> {
+        if request.kind == Kind::Pod && matches!(request.verb, Verb::List { .. }) {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+        }
+        self.0.send(request).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_read_about_pods_that_do_not_run_holds_no_flow_back() {
+    let server = ApiServer::new();
+    server.install(&orlop_k8s::crd::job_flow().expect("a definition")).expect("the server takes it");
+    server.clock().follow_tokio();
+    let cluster = server.jobs();
+    let cluster = tokio::spawn(async move { cluster.run().await });
+    let clock = Arc::new(ServerClock(server.clone()));
+    let controller = Controller::new(SlowPods(Client::new(server.client())), clock, Options::default());
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let stopped = async {
+        stopped.await.expect("the test says when");
+    };
+    let test = async {
+        let stuck = json!({"steps": [step("a", &[], json!({"fake/waiting-reason": "ImagePullBackOff"}))]});
+        (0..20).for_each(|number| submit(&server, &format!("stuck-{number}"), stuck.clone()));
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        submit(&server, "quick", json!({"steps": [step("a", &[], json!({})), step("b", &["a"], json!({}))]}));
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let status = |flow: &str| server.look(FLOWS, "default", flow).expect("a flow")["status"].clone();
+        assert_eq!(status("quick")["phase"], "Succeeded", "{}", status("quick"));
+        tokio::time::sleep(Duration::from_secs(700)).await;
+        for number in 0..20 {
+            let status = status(&format!("stuck-{number}"));
+            assert_eq!(status["steps"][0]["waiting"]["reason"], "ImagePullBackOff", "{status}");
+        }
         stop.send(()).expect("the controller runs");
     };
     let options = RunOptions::default();

@@ -1,0 +1,148 @@
+//! Pods and events about them are not watched. Owns reading them for attempts that run no pod yet: beside the passes and at a
+//! pace of its own, so that no pass waits for it. What was found lies ready for the next pass over the flow.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
+use futures::lock::Mutex;
+use serde_json::Value;
+
+use super::memory::{Memory, Unit};
+use super::obstacle::{Obstacle, Sight, of_events, of_pods, sight};
+use super::{Controller, Key, text};
+use crate::api::{self, Api, ApiError, Kind, Request};
+
+/// Attempts whose pods are read at once.
+const AT_ONCE: usize = 2;
+
+/// An attempt whose pods are to be read.
+pub(super) struct Lookup {
+    flow: Key,
+    /// Uid of the flow.
+    owner: String,
+    unit: Unit,
+    job: Arc<Value>,
+}
+
+/// What was found of the pods of an attempt.
+pub(super) struct Found {
+    /// Uid of the Job they are of.
+    pub(super) job: String,
+    /// What their containers do.
+    pub(super) sight: Sight,
+    /// What keeps them from running, as far as the cluster says so.
+    pub(super) obstacle: Option<Obstacle>,
+}
+
+/// Lookups of a flow: none where it is under way.
+pub(super) type OfFlow = BTreeMap<Unit, Option<Result<Found, ApiError>>>;
+
+/// See the module. An attempt is in the queue at most once.
+pub(super) struct Lookups {
+    into: UnboundedSender<Lookup>,
+    from: Mutex<UnboundedReceiver<Lookup>>,
+    /// Flows of which something was found.
+    done: UnboundedSender<Key>,
+    #[cfg_attr(not(feature = "client"), allow(dead_code, reason = "only a controller that runs is woken"))]
+    woken: Mutex<UnboundedReceiver<Key>>,
+}
+
+impl Default for Lookups {
+    fn default() -> Self {
+        let ((into, from), (done, woken)) = (unbounded(), unbounded());
+        Self { into, from: Mutex::new(from), done, woken: Mutex::new(woken) }
+    }
+}
+
+impl<A: Api> Controller<A> {
+    /// Queues a lookup, unless the attempt has one already.
+    pub(super) fn look_up_later(&self, memory: &Memory, unit: Unit, job: Arc<Value>) {
+        let owner = memory.owner.uid.clone();
+        let mut known = self.known();
+        let of_flow = known.lookups.entry(owner.clone()).or_default();
+        if of_flow.contains_key(&unit) {
+            return;
+        }
+        // The other end is kept beside this one: it is never closed.
+        if self.lookups.into.unbounded_send(Lookup { flow: memory.key(), owner, unit, job }).is_ok() {
+            of_flow.insert(unit, None);
+        }
+    }
+
+    /// What was found since the last pass over a flow.
+    pub(super) fn found_of(&self, memory: &Memory) -> Vec<(Unit, Result<Found, ApiError>)> {
+        let mut known = self.known();
+        let Some(of_flow) = known.lookups.get_mut(&memory.owner.uid) else { return Vec::new() };
+        let (found, rest) = std::mem::take(of_flow).into_iter().partition(|(_, found)| found.is_some());
+        *of_flow = rest;
+        let found: OfFlow = found;
+        found.into_iter().filter_map(|(unit, found)| Some((unit, found?))).collect()
+    }
+
+    /// Does lookups as they come, for ever.
+    #[cfg(feature = "client")]
+    pub(super) async fn look_up_pods(&self) {
+        let mut from = self.lookups.from.lock().await;
+        let each = from.by_ref().for_each_concurrent(AT_ONCE, async |lookup| {
+            if let Some(key) = self.look_up(lookup).await {
+                drop(self.lookups.done.unbounded_send(key));
+            }
+        });
+        each.await;
+    }
+
+    /// The next flow of which something was found.
+    #[cfg(feature = "client")]
+    pub(super) async fn next_looked_up(&self) -> Key {
+        self.lookups.woken.lock().await.select_next_some().await
+    }
+
+    /// Does the lookups that wait now. Gives the flows that are to be looked at.
+    pub(super) async fn look_up_waiting(&self) -> Vec<Key> {
+        let mut from = self.lookups.from.lock().await;
+        let mut keys = Vec::new();
+        while let Ok(lookup) = from.try_recv() {
+            keys.extend(self.look_up(lookup).await);
+        }
+        keys
+    }
+
+    /// Reads what one is about. Gives its flow, unless nobody wants to know any more.
+    async fn look_up(&self, lookup: Lookup) -> Option<Key> {
+        let Lookup { flow, owner, unit, job } = lookup;
+        let wanted = |known: &super::Known| known.lookups.get(&owner).is_some_and(|all| all.contains_key(&unit));
+        if !wanted(&self.known()) {
+            return None;
+        }
+        let found = self.find(&flow.namespace, &job).await;
+        let mut known = self.known();
+        let slot = known.lookups.get_mut(&owner)?.get_mut(&unit)?;
+        *slot = Some(found);
+        Some(flow)
+    }
+
+    async fn find(&self, namespace: &str, job: &Value) -> Result<Found, ApiError> {
+        let api = self.beside.as_ref().unwrap_or(&self.api);
+        let labels = format!("batch.kubernetes.io/job-name={}", text(job, "/metadata/name"));
+        let pods = api::list(api, Kind::Pod, namespace, &labels).await?;
+        let obstacle = match of_pods(&pods) {
+            Some(obstacle) => Some(obstacle),
+            None => self.told_of(namespace, pods.first().unwrap_or(job)).await?,
+        };
+        Ok(Found { job: text(job, "/metadata/uid"), sight: sight(&pods, self.now()), obstacle })
+    }
+
+    /// What events say that is wrong with a pod or Job.
+    async fn told_of(&self, namespace: &str, about: &Value) -> Result<Option<Obstacle>, ApiError> {
+        let api = self.beside.as_ref().unwrap_or(&self.api);
+        let fields = format!("regarding.uid={}", text(about, "/metadata/uid"));
+        match api.send(&Request::list(Kind::Event, namespace, String::new()).fields(fields)).await {
+            Ok(list) => Ok(list.get("items").and_then(Value::as_array).and_then(|events| of_events(events))),
+            // Nobody has to be allowed to read events.
+            Err(error) if matches!(error.code, Some(403 | 404)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
