@@ -203,9 +203,11 @@ impl Work {
         Self { queue: Queue::default(), namespaces: namespaces.to_vec(), watched, primed: false }
     }
 
-    /// All watches are begun anew on purpose: that restarts none of them.
+    /// All watches are begun anew on purpose: that restarts none of them, and tells nothing again.
     fn again(&mut self) {
-        self.watched.iter_mut().flat_map(|(_, listings)| listings).for_each(|listing| *listing = Listing::default());
+        for listing in self.watched.iter_mut().flat_map(|(_, listings)| listings) {
+            *listing = Listing { refused: listing.refused, ..Listing::default() };
+        }
     }
 
     fn passed(&mut self, key: &Key, pass: Pass) {
@@ -272,7 +274,7 @@ mod tests {
 
     use super::*;
 
-    /// Hears which watches are begun again.
+    /// Hears which watches are begun again, and which are refused.
     #[derive(Default)]
     struct Ear(Mutex<Vec<&'static str>>);
 
@@ -286,8 +288,8 @@ mod tests {
         }
 
         fn told(&self, told: Told<'_>) {
-            if let Told::Restarted(resource) = told {
-                self.0.lock().unwrap().push(resource);
+            if let Told::Restarted(told) | Told::Broken(told, ..) = told {
+                self.0.lock().unwrap().push(told);
             }
         }
 
@@ -313,7 +315,18 @@ mod tests {
     }
 
     #[test]
-    fn s6_a_resync_restarts_no_watch() {
+    fn a_refusal_is_told_once_also_over_a_resync() {
+        let (ear, source) = (Ear::default(), Source { of: 0, place: 0 });
+        let mut work = Work::new(&[], vec![Watched { resource: "pods", places: 1, optional: false }]);
+        for _ in 0..3 {
+            work.told(&ear, source, News::Broken(Some(403), String::new()));
+            work.again();
+        }
+        assert_eq!(*ear.0.lock().unwrap(), ["pods"]);
+    }
+
+    #[test]
+    fn a_resync_restarts_no_watch() {
         let (ear, source) = (Ear::default(), Source { of: 0, place: 0 });
         let mut work = Work::new(&[], vec![Watched { resource: "pods", places: 1, optional: false }]);
         let list = |work: &mut Work| {

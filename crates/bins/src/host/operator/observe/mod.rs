@@ -102,7 +102,13 @@ impl LoopMonitor {
             401 => "the server does not accept the credentials of the service account".to_owned(),
             _ => format!("{resource} cannot be watched: {told}"),
         };
-        if self.standing.broken(which, resource, why.clone()) {
+        if !self.standing.broken(which, resource, why.clone()) {
+            return;
+        }
+        // A server that is busy or not up yet, or whose version is too old to go on from, needs nobody.
+        if matches!(code, 410 | 429 | 500..) {
+            tracing::warn!(controller = which.name(), resource, code, "{why}; tries again");
+        } else {
             tracing::error!(controller = which.name(), resource, code, "{why}; tries again");
         }
     }
