@@ -21,7 +21,10 @@ pub fn start_failed(at: Address, attempt: u32, error: &PortError, delays: u32, n
     FlowEvent::AttemptRefused { at, attempt, reason: word.to_owned(), message, retryable }
 }
 
-/// How long to wait, and the reason to show: after a request to slow down as long as asked, without room 5 s to 5 min,
+/// The longest pause that a server may ask for.
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// How long to wait, and the reason to show: after a request to slow down as long as asked, at most 5 min, without room 5 s to 5 min,
 /// else 1 to 60 s, doubling each time, with a tenth of jitter.
 fn delay(error: &PortError, delays: u32, key: &str) -> (&'static str, Duration) {
     let (word, base, most) = match error.class {
@@ -37,7 +40,7 @@ fn delay(error: &PortError, delays: u32, key: &str) -> (&'static str, Duration) 
         ..Backoff::default()
     };
     let wait = backoff.delay(delays, fraction(&[key, &delays.to_string()]));
-    (word, error.retry_after.unwrap_or(wait))
+    (word, error.retry_after.map_or(wait, |asked| asked.min(LONGEST)))
 }
 
 /// The reason of a start that can never succeed as it is, and whether the step's retry policy applies to it.

@@ -42,15 +42,11 @@ pub enum Held<'a> {
 /// The status of a flow that has begun and of which a host has no plan: the same, held. Rebuilt later, it goes on from there.
 #[must_use]
 pub fn held(mut status: FlowStatus, why: Held<'_>, now: Time) -> FlowStatus {
-    let since = |status: &FlowStatus, kind: &str| {
-        let known = status.conditions.iter().find(|condition| condition.kind == kind);
-        known.filter(|condition| condition.status == ConditionStatus::True).and_then(|known| known.last_transition_time)
-    };
     let kind = match why {
         Held::SpecChanged => "SpecChanged",
         Held::NotUnderstood(_) => "NotUnderstood",
     };
-    let since = since(&status, kind).unwrap_or(now);
+    let since = since_true(&status, kind).unwrap_or(now);
     let message = cut_message(&match why {
         Held::SpecChanged => phrase::held(since),
         Held::NotUnderstood(violation) => phrase::not_understood(since, violation),
@@ -59,15 +55,27 @@ pub fn held(mut status: FlowStatus, why: Held<'_>, now: Time) -> FlowStatus {
     {
         put(&mut status, kind, (holds, why, &message), now);
     }
+    // It is held for one reason.
+    let other = if kind == "SpecChanged" { "NotUnderstood" } else { "SpecChanged" };
+    if since_true(&status, other).is_some() {
+        put(&mut status, other, (ConditionStatus::False, kind, ""), now);
+    }
     status.phase = FlowPhase::Suspended;
     status.message = message;
     status
 }
 
+/// Since when a condition is true, if it is.
+fn since_true(status: &FlowStatus, kind: &str) -> Option<Time> {
+    let known = status.conditions.iter().find(|condition| condition.kind == kind)?;
+    known.last_transition_time.filter(|_| known.status == ConditionStatus::True)
+}
+
 /// The status of a held flow that was told to end at once (rules R21 and R22), for a host that does not know the spec it began
-/// with and has ended its attempts. Records that are packed stay as they are: only the spec would tell whose they are.
+/// with and has ended its attempts; `replaced` where another flow takes its place. Records that are packed stay as they are: only the spec would tell whose they are.
 #[must_use]
-pub fn terminated(mut status: FlowStatus, now: Time) -> FlowStatus {
+pub fn terminated(mut status: FlowStatus, replaced: bool, now: Time) -> FlowStatus {
+    let cause = if replaced { reason::REPLACED } else { reason::TERMINATED };
     let mut unmade = 0_u32;
     for step in &mut status.steps {
         let (phase, message) = match step.phase {
@@ -83,7 +91,7 @@ pub fn terminated(mut status: FlowStatus, now: Time) -> FlowStatus {
         };
         let ended = (phase == StepPhase::Failed).then_some(now);
         (step.phase, step.completion_time) = (phase, ended);
-        (step.reason, step.message) = (reason::TERMINATED.to_owned(), message.to_owned());
+        (step.reason, step.message) = (cause.to_owned(), message.to_owned());
     }
     let Progress { total_steps: total, successful_steps: succeeded, failed_steps, running_steps, .. } = status.progress;
     let failed = failed_steps.saturating_add(running_steps).saturating_add(unmade);
@@ -96,9 +104,9 @@ pub fn terminated(mut status: FlowStatus, now: Time) -> FlowStatus {
         running_steps: 0,
         summary: format!("{total}/{total}"),
     };
-    let message = phrase::with_word(reason::TERMINATED, "the flow was told to end while its spec was another one");
+    let message = phrase::with_word(cause, "the flow was told to end while it was held");
     for (kind, holds) in [("Failed", ConditionStatus::True), ("Ready", ConditionStatus::False)] {
-        put(&mut status, kind, (holds, reason::TERMINATED, &message), now);
+        put(&mut status, kind, (holds, cause, &message), now);
     }
     (status.phase, status.message) = (FlowPhase::Failed, message);
     (status.completion_time, status.estimated_completion_time) = (Some(now), None);

@@ -24,6 +24,8 @@ pub struct ApiError {
     pub retry_after: Option<Duration>,
 }
 
+/// The reason of an error of this process alone.
+const NOT_SENT: &str = "NotSent";
 /// The cause a server gives when a namespace takes no new objects.
 const TERMINATING: &str = "NamespaceTerminating";
 /// How the quota of a namespace says no: an API server gives no other sign of it.
@@ -39,6 +41,12 @@ impl ApiError {
     #[must_use]
     pub fn no_answer(message: impl Into<String>) -> Self {
         Self { message: message.into(), ..Self::default() }
+    }
+
+    /// This process has not sent the request, or not again, for this reason.
+    #[must_use]
+    pub fn not_sent(message: impl Into<String>) -> Self {
+        Self { reason: NOT_SENT.to_owned(), message: message.into(), ..Self::default() }
     }
 
     /// From an error of a client.
@@ -126,7 +134,7 @@ impl ApiError {
     /// Whether the request may have been carried out all the same.
     #[must_use]
     pub fn outcome_is_unknown(&self) -> bool {
-        matches!(self.code, None | Some(408 | 500..=599)) && !self.is_too_large()
+        matches!(self.code, None | Some(408 | 500..=599)) && !self.is_too_large() && self.reason != NOT_SENT
     }
 
     /// The error as the engine's driver reads it.
@@ -142,6 +150,7 @@ impl ApiError {
 
     fn text(&self) -> String {
         match self.code {
+            None if self.reason == NOT_SENT => self.message.clone(),
             None => format!("the API server does not answer: {}", self.message),
             Some(code) if self.message.is_empty() => format!("the API server answered {code} {}", self.reason),
             Some(code) => format!("{} ({code})", self.message),

@@ -15,6 +15,7 @@ pub use client::Client;
 #[cfg(feature = "client")]
 pub(crate) use client::dynamic;
 pub use error::ApiError;
+pub(crate) use pages::list_all;
 pub use pages::{PAGE, list};
 pub use request::{Kind, Page, Propagation, Request, Verb};
 

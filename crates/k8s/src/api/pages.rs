@@ -27,17 +27,22 @@ pub const PAGE: u32 = 500;
 /// # Errors
 /// What the server said instead of a page.
 pub async fn list<A: Api + ?Sized>(api: &A, kind: Kind, namespace: &str, labels: &str) -> Result<Vec<Value>, ApiError> {
-    match pages(api, kind, namespace, labels).await {
-        Err(error) if error.code == Some(410) => pages(api, kind, namespace, labels).await,
+    list_all(api, &Request::list(kind, namespace, labels.to_owned())).await
+}
+
+/// The same for the list that a request asks for.
+pub(crate) async fn list_all<A: Api + ?Sized>(api: &A, request: &Request) -> Result<Vec<Value>, ApiError> {
+    match pages(api, request).await {
+        Err(error) if error.code == Some(410) => pages(api, request).await,
         listed => listed,
     }
 }
 
-async fn pages<A: Api + ?Sized>(api: &A, kind: Kind, namespace: &str, labels: &str) -> Result<Vec<Value>, ApiError> {
+async fn pages<A: Api + ?Sized>(api: &A, request: &Request) -> Result<Vec<Value>, ApiError> {
     let mut all = Vec::new();
     let mut page = Page { limit: PAGE, token: String::new() };
     loop {
-        let mut answer = api.send(&Request::list(kind, namespace, labels.to_owned()).page(page.clone())).await?;
+        let mut answer = api.send(&request.clone().page(page.clone())).await?;
         let items = answer.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take);
         all.extend(items.unwrap_or_default());
         match answer.pointer("/metadata/continue").and_then(Value::as_str) {

@@ -1,16 +1,15 @@
 //! Flows that have no plan: those that were refused, and those whose spec is another than that they began with or is not
-//! understood. Owns what is
-//! written of them, what people and metrics hear of it, and that such a flow ends where people tell it to.
+//! understood. Owns what is written of them, what people and metrics hear of it, and that such a flow ends where people, or a
+//! flow that takes its place, tell it to.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use orlop_core::effect::{FlowEffect, FlowNotice};
 use orlop_core::error::Class;
 use orlop_core::machine::step::StepPhase;
 use orlop_core::ports::substrate::FlowOwner;
-use orlop_core::spec::status::{ConditionStatus, FlowStatus};
-use orlop_core::time::Time;
-use orlop_dag::attempt::patience;
+use orlop_core::spec::status::{ConditionStatus, FlowStatus, StepStatus, cut_message};
 use orlop_dag::engine::terminated;
 use serde_json::Value;
 
@@ -20,32 +19,71 @@ use super::{Controller, Key, Next, Note, gate, text};
 use crate::api::{Api, ApiError, Kind, Request};
 use crate::{convert, observe, render};
 
+/// Between two looks at what is left of a flow that is to end.
+const STILL_LIVE: Duration = Duration::from_secs(5);
+
 impl<A: Api> Controller<A> {
     /// Writes what a flow without a plan has come to.
     pub(super) async fn without_plan(&self, key: &Key, object: &Value, status: &FlowStatus) -> Next {
-        let told_to_end = text(object, "/spec/stop") == "Terminate" && !status.phase.is_terminal();
-        let ended = told_to_end.then(|| terminated(status.clone(), self.now()));
-        if ended.is_some()
-            && let Err(error) = self.end_jobs(key, object, status).await
-        {
-            tracing::warn!(flow = %key, %error, "Jobs of a flow that is to end cannot be deleted now");
-            self.failed(error.class());
-            let wait = patience(&error.port_error("deleting Jobs"), 1);
-            return Next { again_at: Some(self.now().plus(wait)), failed: true, ..Next::default() };
+        let mut next = Next::default();
+        let (mut ended, uid) = (None, gate::uid(object));
+        if let Some(replaced) = self.is_to_end(object, status) {
+            match self.end_jobs(key, object, status).await {
+                Ok(false) => ended = Some(terminated(status.clone(), replaced, self.now())),
+                Ok(true) => next.again_at = Some(self.now().plus(STILL_LIVE)),
+                Err(error) => {
+                    let again_at = Some(self.note_failure(key, "ending what is left of the flow", &error));
+                    return Next { again_at, failed: true, ..Next::default() };
+                }
+            }
         }
-        let status = ended.as_ref().unwrap_or(status);
-        let again_at = match self.write_bare(key, object, status).await {
+        let mut status = ended.unwrap_or_else(|| status.clone());
+        self.tell_ended_jobs(&uid, &mut status);
+        match self.write_bare(key, object, &status).await {
             // A held flow waits for its spec to be restored, one that is over for its time to live.
-            Wrote::Stored => status.phase.is_terminal().then(|| self.now()),
-            Wrote::Later(at) => Some(at),
-            Wrote::Outdated => Some(self.now()),
-            Wrote::Gone => None,
-        };
-        Next { again_at, ..Next::default() }
+            Ok(Wrote::Stored) if status.phase.is_terminal() => next.again_at = Some(self.now()),
+            Ok(Wrote::Outdated) => next.again_at = Some(self.now()),
+            Ok(_) => {}
+            Err(error) => {
+                next.again_at = Some(self.note_failure(key, "writing the status", &error));
+                next.failed = true;
+            }
+        }
+        next
     }
 
-    /// Deletes the Jobs that run: those the status names, and those that were seen.
-    async fn end_jobs(&self, key: &Key, object: &Value, status: &FlowStatus) -> Result<(), ApiError> {
+    /// Whether a flow that goes on without a plan is to end, and whether for another that takes its place. One that is to end
+    /// as soon as what runs has ended starts nothing more by itself.
+    fn is_to_end(&self, object: &Value, status: &FlowStatus) -> Option<bool> {
+        if status.phase.is_terminal() {
+            return None;
+        }
+        let (uid, known) = (gate::uid(object), self.known());
+        let replaced = known.orders.get(&uid).is_some_and(|orders| !orders.is_empty());
+        let stop = text(object, "/spec/stop");
+        let idle = known.cache.jobs(&uid).iter().all(|job| observe::conclusion(job).is_some());
+        (replaced || stop == "Terminate" || !stop.is_empty() && idle).then_some(replaced)
+    }
+
+    /// Names the steps whose Jobs have ended since: nobody but a plan says what follows from that.
+    fn tell_ended_jobs(&self, uid: &str, status: &mut FlowStatus) {
+        if status.phase.is_terminal() {
+            return;
+        }
+        let known = self.known();
+        let ended = |step: &&StepStatus| {
+            let job = step.job_ref.as_ref().and_then(|job| known.cache.job(uid, &job.name));
+            step.phase == StepPhase::Running && job.is_some_and(|job| observe::conclusion(&job).is_some())
+        };
+        let names: Vec<&str> = status.steps.iter().filter(ended).map(|step| step.name.as_str()).collect();
+        if !names.is_empty() {
+            let told = format!("{}; Jobs of these steps have ended meanwhile: {}", status.message, names.join(", "));
+            status.message = cut_message(&told);
+        }
+    }
+
+    /// Deletes the Jobs that run: those the status names, and those that were seen. Gives whether something still runs.
+    async fn end_jobs(&self, key: &Key, object: &Value, status: &FlowStatus) -> Result<bool, ApiError> {
         let running = status.steps.iter().filter(|step| step.phase == StepPhase::Running);
         let named = running.filter_map(|step| step.job_ref.as_ref()).map(|job| (job.name.clone(), job.uid.clone()));
         let seen = self.known().cache.jobs(&gate::uid(object));
@@ -59,25 +97,25 @@ impl<A: Api> Controller<A> {
                 _ => {}
             }
         }
-        Ok(())
+        self.is_live(key, &gate::uid(object)).await
     }
 
-    async fn write_bare(&self, key: &Key, object: &Value, status: &FlowStatus) -> Wrote {
+    async fn write_bare(&self, key: &Key, object: &Value, status: &FlowStatus) -> Result<Wrote, ApiError> {
         let value = serde_json::to_value(status).unwrap_or_default();
         let stored = object.get("status").cloned().unwrap_or(Value::Null);
         if same(&value, &stored) {
-            return Wrote::Stored;
+            return Ok(Wrote::Stored);
         }
         let request = status_request(key, &text(object, "/metadata/resourceVersion"), &stored, &value);
         match self.api.send(&request).await {
             Ok(written) => {
                 self.flow_seen(&written);
                 self.tell_bare(key, object, status);
-                Wrote::Stored
+                Ok(Wrote::Stored)
             }
-            Err(error) if error.code == Some(404) => Wrote::Gone,
-            Err(error) if error.class() == Class::Conflict => Wrote::Outdated,
-            Err(error) => Wrote::Later(self.now().plus(patience(&error.port_error("writing the status"), 2))),
+            Err(error) if error.code == Some(404) => Ok(Wrote::Gone),
+            Err(error) if error.class() == Class::Conflict => Ok(Wrote::Outdated),
+            Err(error) => Err(error),
         }
     }
 
@@ -87,12 +125,13 @@ impl<A: Api> Controller<A> {
         self.monitor.note(Note::Opened { flow: key, status: &before });
         self.monitor.note(Note::Shown { flow: key, status });
         let owner = FlowOwner { uid: gate::uid(object), name: key.name.clone(), namespace: key.namespace.clone() };
-        let now: Time = self.now();
-        for notice in notices(&before, status) {
-            let key = FlowEffect::RecordEvent(notice.clone()).key();
-            let event = render::event(&owner, (&notice, &key, 1), None, (now, &self.options.instance));
-            self.post(event);
-        }
+        notices(&before, status).iter().for_each(|notice| self.tell_people(&owner, notice));
+    }
+
+    /// Tells people something of a flow that its engine does not.
+    pub(super) fn tell_people(&self, owner: &FlowOwner, notice: &FlowNotice) {
+        let key = FlowEffect::RecordEvent(notice.clone()).key();
+        self.post(render::event(owner, (notice, &key, 1), None, (self.now(), &self.options.instance)));
     }
 }
 

@@ -3,7 +3,7 @@
 
 use futures::future::join_all;
 use orlop_core::attempt::Address;
-use orlop_core::effect::FlowEffect;
+use orlop_core::effect::{FlowEffect, FlowNotice};
 use orlop_core::error::Class;
 use orlop_core::event::FlowEvent;
 use orlop_core::machine::step::StepState;
@@ -68,8 +68,16 @@ impl<A: Api> Controller<A> {
             Outcome::Removing(since) => {
                 memory.done(&key);
                 if let FlowEffect::CancelAttempt { at, attempt, .. } = effect {
-                    memory.remove((at, attempt), since.min(now));
+                    memory.remove((at, attempt), since.min(now)).refusal = None;
                 }
+            }
+            Outcome::NotRemoved(again_at, refusal) => {
+                memory.put_off(&key);
+                // It is looked at all the same, so that people hear of it when it should be gone.
+                if let FlowEffect::CancelAttempt { at, attempt, .. } = effect {
+                    memory.remove((at, attempt), now).refusal = Some(refusal);
+                }
+                memory.later.push((again_at, effect));
             }
             Outcome::Looked(ended) => {
                 memory.done(&key);
@@ -137,18 +145,22 @@ impl<A: Api> Controller<A> {
             }
             FlowEffect::ResolveItems { step } => self.items(memory, Address { step: *step, item: None }, &key).await,
             _ => {
-                tracing::error!(effect = %key, "the engine asked for an effect this controller does not know");
+                tracing::error!(flow = %memory.key(), effect = %key, "the engine asked for an effect this controller does not know");
                 Outcome::Done
             }
         }
     }
 
-    fn again(&self, memory: &Memory, key: &str, error: &ApiError) -> Outcome {
+    /// Something had no success and is tried again.
+    pub(super) fn again(&self, memory: &Memory, key: &str, error: &ApiError) -> Outcome {
         let delays = memory.delays.get(key).copied().unwrap_or(0);
         self.failed(error.class());
-        let error = error.port_error("the API server was asked");
-        tracing::warn!(flow = %memory.owner.name, effect = key, error = %error.chain(), "an effect is tried again later");
-        Outcome::Again(self.now().plus(attempt::patience(&error, delays)))
+        let wait = attempt::patience(&error.port_error(key), delays);
+        // The first time, and each time that it was tried as often again.
+        if delays.saturating_add(1).is_power_of_two() {
+            tracing::warn!(flow = %memory.key(), %error, "{key} failed; tries again in {} s", wait.as_secs());
+        }
+        Outcome::Again(self.now().plus(wait))
     }
 
     async fn ensure_resources(&self, memory: &Memory, key: &str) -> Outcome {
@@ -242,7 +254,12 @@ impl<A: Api> Controller<A> {
             // Gone, or another Job has its name: ours does not exist any more.
             Ok(_) => {}
             Err(error) if matches!(error.code, Some(404 | 409)) => {}
-            Err(error) => return self.again(memory, key, &error),
+            Err(error) => {
+                return match self.again(memory, key, &error) {
+                    Outcome::Again(at) if !error.outcome_is_unknown() => Outcome::NotRemoved(at, error.to_string()),
+                    outcome => outcome,
+                };
+            }
         }
         self.known().cache.forget_job(&memory.owner.uid, &reference.name, &reference.uid);
         Outcome::Removing(self.now())
@@ -267,10 +284,19 @@ impl<A: Api> Controller<A> {
                 self.job_seen(&job);
                 done_so(&job, on)
             }
-            Err(error) if error.class().is_retryable() => self.again(memory, key, &error),
             Err(error) => {
-                tracing::warn!(job = reference.name, %error, "the Job runs on: it cannot be suspended or resumed");
-                Outcome::Done
+                if !error.class().is_retryable() && !memory.delays.contains_key(key) {
+                    let (reason, what) = if on {
+                        ("SuspendFailed", "the Job cannot be suspended, it keeps running")
+                    } else {
+                        ("ResumeFailed", "the Job cannot be resumed, it stays suspended")
+                    };
+                    let message = format!("{}: {what}: {error}", memory.plan.instance_name(at));
+                    let notice =
+                        FlowNotice { warning: true, reason: reason.to_owned(), message, at: Some(at), attempt };
+                    self.tell_people(&memory.owner, &notice);
+                }
+                self.again(memory, key, &error)
             }
         }
     }

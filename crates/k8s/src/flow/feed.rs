@@ -29,7 +29,8 @@ impl<A: Api> Controller<A> {
         let mut again = None;
         for name in names {
             if let Err(error) = self.feed_one(memory, &name).await {
-                tracing::warn!(flow = %memory.owner.name, job = name, %error, "a Job cannot be looked at now");
+                tracing::warn!(flow = %memory.key(), job = name, %error, "a Job cannot be looked at now");
+                self.failed(error.class());
                 let key = format!("look/{name}");
                 let wait = attempt::patience(&error.port_error("looking at a Job"), memory.put_off(&key));
                 let at = self.now().plus(wait);

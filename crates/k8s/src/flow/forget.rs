@@ -10,9 +10,10 @@ use orlop_dag::attempt::{self, patience};
 use serde_json::{Value, json};
 
 use super::memory::{Memory, Stored};
-use super::{Controller, gate, text};
+use super::{Controller, Key, gate, text};
 use crate::api::{Api, ApiError, Kind, Request};
-use crate::{convert, records};
+use crate::convert;
+use crate::records::{self, FetchError};
 
 impl<A: Api> Controller<A> {
     /// Lets go of Jobs whose end the status names: deletes them, or has the server do it when their time has come.
@@ -40,7 +41,7 @@ impl<A: Api> Controller<A> {
                     failed = Some(error);
                 }
                 Err(error) if !matches!(error.code, Some(404 | 409)) => {
-                    tracing::warn!(job = name, %error, "a Job that has ended stays until its flow goes");
+                    tracing::warn!(flow = %memory.key(), job = name, %error, "the finished Job cannot be deleted; it stays until its flow is deleted");
                 }
                 _ => {}
             }
@@ -49,7 +50,7 @@ impl<A: Api> Controller<A> {
             memory.forget_failures = 0;
             return;
         };
-        tracing::warn!(flow = %memory.owner.name, %error, "Jobs that have ended cannot be deleted now");
+        tracing::warn!(flow = %memory.key(), %error, "Jobs that have ended cannot be deleted now");
         self.failed(error.class());
         let wait = patience(&error.port_error("deleting Jobs that have ended"), memory.forget_failures);
         memory.forget_failures = memory.forget_failures.saturating_add(1);
@@ -62,21 +63,32 @@ impl<A: Api> Controller<A> {
         if !lets_go(object) || self.known().cache.jobs(&gate::uid(object)).is_empty() {
             return None;
         }
-        let mut memory = self.over(object, status).await?;
-        self.forget(&mut memory).await;
-        memory.forget_at
+        match self.over(object, status).await {
+            Ok(None) => None,
+            Ok(Some(mut memory)) => {
+                self.forget(&mut memory).await;
+                memory.forget_at
+            }
+            Err(error) => {
+                Some(self.note_failure(&Key::of(object), "reading the records of a flow that is over", &error))
+            }
+        }
     }
 
     /// A flow that is over, with what is to be let go. None where it cannot be read: its Jobs go with it.
-    async fn over(&self, object: &Value, status: &FlowStatus) -> Option<Memory> {
-        let (flow, plan) = self.planned(object, true).ok()?;
-        let whole = records::whole(&self.api, &flow, status).await.ok()?;
+    async fn over(&self, object: &Value, status: &FlowStatus) -> Result<Option<Memory>, ApiError> {
+        let Ok((flow, plan)) = self.planned(object, true) else { return Ok(None) };
+        let whole = match records::whole(&self.api, &flow, status).await {
+            Ok(whole) => whole,
+            Err(FetchError::Api(error)) => return Err(error),
+            Err(FetchError::Read(_)) => return Ok(None),
+        };
         let meta = self.meta(&flow, (BTreeMap::new(), convert::spec_hash(object)));
         let (state, effects) = self.rebuild(&plan, &meta, &whole, self.now());
         let stored = Stored::of(object, Some(status));
         let mut memory = self.remember((plan, meta), (state, stored));
         memory.take(effects, self.now());
-        (!memory.forget.is_empty()).then_some(memory)
+        Ok(Some(memory).filter(|memory| !memory.forget.is_empty()))
     }
 }
 

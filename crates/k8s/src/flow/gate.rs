@@ -2,6 +2,7 @@
 //! answers to what flows are told.
 
 use orlop_core::event::FlowEvent;
+use orlop_core::machine::flow::FlowPhase;
 use orlop_core::spec::flow::{JobFlow, StopMode};
 use orlop_core::spec::policy::ConcurrencyPolicy;
 use orlop_core::time::Time;
@@ -10,7 +11,6 @@ use serde_json::{Value, json};
 
 use super::memory::Memory;
 use super::{Key, Known, Options, text};
-use crate::convert;
 
 /// What a flow asks the gate for; none when it has no key.
 pub(super) fn claim(flow: &JobFlow, options: &Options) -> Option<Claim> {
@@ -28,8 +28,9 @@ pub(super) fn claim(flow: &JobFlow, options: &Options) -> Option<Claim> {
 
 /// Notes that a flow which has begun and is not over holds its key. Reads no more of the object than that takes.
 pub(super) fn hold_key_of(gate: &mut Gate, object: &Value, options: &Options) {
-    let Ok(Some(status)) = convert::status(object) else { return };
-    if status.start_time.is_none() || status.phase.is_terminal() {
+    let has = |member: &str| !text(object, member).is_empty();
+    let is_over = text(object, "/status/phase").parse().is_ok_and(FlowPhase::is_terminal);
+    if !has("/status/startTime") || has("/status/completionTime") || is_over {
         return;
     }
     let policy = object.pointer("/spec/executionPolicy");

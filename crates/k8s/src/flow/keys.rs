@@ -19,6 +19,7 @@ use crate::observe;
 use crate::render::{HOLDS_KEY, MANAGED_BY};
 
 /// A flow that is over or gone and still holds its key.
+#[derive(Clone)]
 pub(super) struct Outlived {
     uid: String,
     look_at: Time,
@@ -26,7 +27,7 @@ pub(super) struct Outlived {
 }
 
 impl Known {
-    /// A flow is over or gone. A key that it holds stays held until nothing of it runs; gives flows that may go on else.
+    /// A flow is over or gone. A key that it holds stays held until nothing of it runs; otherwise gives the flows that may go on.
     pub(super) fn leave(&mut self, key: &Key, uid: &str) -> Vec<Key> {
         self.lookups.remove(uid);
         if !self.gate.is_holder(uid) {
@@ -41,6 +42,22 @@ impl Known {
         let all = self.outlived.entry(key.clone()).or_default();
         if all.iter().all(|known| known.uid != uid) {
             all.push(Outlived { uid: uid.to_owned(), look_at: Time::EPOCH, looks: 0 });
+        }
+    }
+
+    fn note_outlived(&mut self, key: &Key, flow: Outlived) {
+        let known = self.outlived.get_mut(key).and_then(|all| all.iter_mut().find(|known| known.uid == flow.uid));
+        if let Some(known) = known {
+            *known = flow;
+        }
+    }
+
+    fn let_outlived_go(&mut self, key: &Key, uid: &str) {
+        if let Some(all) = self.outlived.get_mut(key) {
+            all.retain(|flow| flow.uid != uid);
+            if all.is_empty() {
+                self.outlived.remove(key);
+            }
         }
     }
 
@@ -63,15 +80,17 @@ impl<A: Api> Controller<A> {
     /// Lets go of the keys that flows of this name hold which are over or gone, where nothing of them runs any more.
     pub(super) async fn release_keys(&self, key: &Key) -> Next {
         let mut next = Next::default();
-        let Some(all) = self.known().outlived.remove(key) else { return next };
-        let mut left = Vec::new();
+        // They stay in their place meanwhile: who waits for one is told its name, and none is noted twice.
+        let Some(all) = self.known().outlived.get(key).cloned() else { return next };
         for mut flow in all {
             let now = self.now();
             if flow.look_at <= now {
                 flow.looks = flow.looks.saturating_add(1);
                 flow.look_at = now.plus(match self.is_live(key, &flow.uid).await {
                     Ok(false) => {
-                        next.wake.extend(gate::release(&mut self.known(), &flow.uid));
+                        let mut known = self.known();
+                        known.let_outlived_go(key, &flow.uid);
+                        next.wake.extend(gate::release(&mut known, &flow.uid));
                         continue;
                     }
                     Ok(true) => interval(flow.looks),
@@ -84,16 +103,13 @@ impl<A: Api> Controller<A> {
                 });
             }
             next.again_at = Some(next.again_at.map_or(flow.look_at, |at| at.min(flow.look_at)));
-            left.push(flow);
-        }
-        if !left.is_empty() {
-            self.known().outlived.entry(key.clone()).or_default().extend(left);
+            self.known().note_outlived(key, flow);
         }
         next
     }
 
     /// Whether a Job or a pod of a flow is live.
-    async fn is_live(&self, key: &Key, uid: &str) -> Result<bool, ApiError> {
+    pub(super) async fn is_live(&self, key: &Key, uid: &str) -> Result<bool, ApiError> {
         let flow = self.known().cache.flow(key).filter(|flow| gate::uid(flow) == uid);
         if self.known().has_live_job(uid, flow.as_deref()) {
             return Ok(true);

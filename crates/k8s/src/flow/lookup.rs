@@ -137,9 +137,9 @@ impl<A: Api> Controller<A> {
     /// What events say that is wrong with a pod or Job.
     async fn told_of(&self, namespace: &str, about: &Value) -> Result<Option<Obstacle>, ApiError> {
         let api = self.beside.as_ref().unwrap_or(&self.api);
-        let fields = format!("regarding.uid={}", text(about, "/metadata/uid"));
-        match api.send(&Request::list(Kind::Event, namespace, String::new()).fields(fields)).await {
-            Ok(list) => Ok(list.get("items").and_then(Value::as_array).and_then(|events| of_events(events))),
+        let fields = format!("regarding.uid={},type=Warning", text(about, "/metadata/uid"));
+        match api::list_all(api, &Request::list(Kind::Event, namespace, String::new()).fields(fields)).await {
+            Ok(events) => Ok(of_events(&events)),
             // Nobody has to be allowed to read events.
             Err(error) if matches!(error.code, Some(403 | 404)) => Ok(None),
             Err(error) => Err(error),

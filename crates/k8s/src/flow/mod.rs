@@ -34,6 +34,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod turn;
+mod values;
 mod waiting;
 #[cfg(feature = "client")]
 mod watch;
@@ -49,7 +50,7 @@ use serde_json::Value;
 
 use crate::api::Api;
 use crate::render::porter::Porter;
-pub use crate::shell::{Clock, Key};
+pub use crate::shell::{Clock, Key, Next};
 use crate::status::SizeLimits;
 use crate::value::text;
 use cache::Cache;
@@ -119,18 +120,6 @@ impl Default for Options {
     }
 }
 
-/// What is to happen after a pass.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[must_use]
-pub struct Next {
-    /// When this flow is to be looked at again if nothing happens before.
-    pub again_at: Option<Time>,
-    /// Other flows that have to be looked at now.
-    pub wake: Vec<Key>,
-    /// Whether something the pass needed had no success.
-    pub failed: bool,
-}
-
 /// The controller of flows. A flow has one pass at a time; passes of different flows may run side by side.
 pub struct Controller<A> {
     api: A,
@@ -158,13 +147,23 @@ struct Known {
     searched: BTreeSet<String>,
     /// What is to be told to flows by uid: orders of flows that take their place.
     orders: BTreeMap<String, Vec<FlowEvent>>,
+    /// How often in a row passes over a flow had no success with a request.
+    failures: BTreeMap<Key, u32>,
     /// What was asked and found of pods of attempts, by uid of their flow.
     lookups: BTreeMap<String, lookup::OfFlow>,
 }
 
 impl Known {
+    /// Notes one more failure in a row; gives how many there were.
+    fn failed_again(&mut self, key: &Key) -> u32 {
+        let failures = self.failures.entry(key.clone()).or_default();
+        *failures = failures.saturating_add(1);
+        *failures
+    }
+
     fn flow_gone(&mut self, object: &Value) -> Vec<Key> {
         let (key, uid) = (Key::of(object), gate::uid(object));
+        self.failures.remove(&key);
         self.cache.flow_gone(object);
         if self.memories.get(&key).is_some_and(|memory| memory.owner.uid == uid) {
             self.memories.remove(&key);

@@ -11,15 +11,14 @@ use orlop_core::spec::flow::JobFlow;
 use orlop_core::spec::meta::ObjectReference;
 use orlop_core::spec::status::FlowStatus;
 use orlop_core::time::Time;
-use orlop_dag::attempt::rewrite_config_map;
 use orlop_dag::engine::{FlowMeta, Held, ObservedAttempt, State, apply, held, init, reconstruct, refused};
 use orlop_dag::manifest::{Severity, Violations};
-use orlop_dag::params::{FlowSource, config_map_value, flow_source};
 use orlop_dag::plan::Plan;
 use serde_json::Value;
 
 use super::memory::{Memory, Stored, Unit};
 use super::notices::Notices;
+use super::values::Resolved;
 use super::{Controller, Key, Note, gate, text};
 use crate::api::{Api, ApiError, Kind, Request};
 use crate::records::{self, FetchError};
@@ -82,15 +81,12 @@ impl<A: Api> Controller<A> {
             Ok(planned) => planned,
             Err(status) => return Ok(Opened::Status(object, status)),
         };
-        let parameters = match self.parameters(&flow).await? {
-            Ok(parameters) => parameters,
-            Err(message) if begun.is_none() => {
-                let status = refused(plan.len(), "ValidationFailed", &message, now);
-                return Ok(Opened::Status(object, Box::new(status)));
-            }
-            // A step that needs the value says so.
-            Err(_) => BTreeMap::new(),
-        };
+        let Resolved { values: parameters, fault } = self.parameters(&flow, &hash).await?;
+        // A step of a flow that has begun says so itself where it needs a value that is not there.
+        if let Some(message) = fault.filter(|_| begun.is_none()) {
+            let status = refused(plan.len(), "ValidationFailed", &message, now);
+            return Ok(Opened::Status(object, Box::new(status)));
+        }
         let meta = self.meta(&flow, (parameters, hash));
         let stored = Stored::of(&object, status.as_ref());
         let (mut told, mut named) = (Notices::default(), BTreeSet::new());
@@ -211,39 +207,6 @@ impl<A: Api> Controller<A> {
         for name in memory.live_jobs() {
             known.cache.mark(uid, name);
         }
-    }
-
-    /// Values of flow parameters (rule R37). The inner error is a sentence: a value is missing or not allowed.
-    async fn parameters(&self, flow: &JobFlow) -> Result<Result<BTreeMap<String, String>, String>, ApiError> {
-        let mut values = BTreeMap::new();
-        for parameter in &flow.spec.parameters {
-            let name = &parameter.name;
-            let value = match flow_source(parameter) {
-                Err(fault) => return Ok(Err(format!("parameter `{name}`: {fault}"))),
-                Ok(FlowSource::Secret(_)) => continue,
-                Ok(FlowSource::Value(value)) => value.to_owned(),
-                Ok(FlowSource::Submission) => {
-                    return Ok(Err(format!(
-                        "parameter `{name}` has no value; set its `value` when the flow is created"
-                    )));
-                }
-                Ok(FlowSource::ConfigMap(key_ref)) => {
-                    let mut key_ref = key_ref.clone();
-                    rewrite_config_map(&flow.spec, &flow.metadata.name, &mut key_ref.name);
-                    let namespace = flow.metadata.namespace.as_deref().unwrap_or_default();
-                    let found = self.config_map(&flow.spec, (&flow.metadata.name, namespace), &key_ref.name).await?;
-                    match config_map_value(found.as_ref(), &key_ref) {
-                        Ok(value) => value,
-                        Err(fault) => return Ok(Err(format!("parameter `{name}`: {fault}"))),
-                    }
-                }
-            };
-            if parameter.choices.as_ref().is_some_and(|choices| !choices.contains(&value)) {
-                return Ok(Err(format!("parameter `{name}` is `{value}`, which its `enum` does not list")));
-            }
-            values.insert(name.clone(), value);
-        }
-        Ok(Ok(values))
     }
 }
 

@@ -64,7 +64,7 @@ impl<A: Api> Controller<A> {
             let lost = self.outbox.lost.fetch_add(1, Ordering::Relaxed) + 1;
             // As often as to be seen, and not more.
             if lost.is_power_of_two() {
-                tracing::warn!(lost, "more events wait than may; the newest are lost");
+                tracing::warn!(lost, "the queue of events is full ({WAITING}); new events are lost");
             }
         }
     }

@@ -34,17 +34,14 @@ impl<A: Api> Controller<A> {
             Err(error) => return Err(error.into()),
         };
         let unreadable = |why: String| format!("retryOf: flow `{name}` cannot be read: {why}");
-        let mut limits = self.options.limits.clone();
-        // Nothing of it is moved any more.
-        limits.artifacts = true;
-        let mut old = match convert::read(&object, &limits) {
-            Ok(reading) => reading.flow,
+        // It is not judged again by rules that came later.
+        let (old, old_plan) = match self.planned(&object, true) {
+            Ok(planned) => planned,
             Err(found) => {
                 let first = found.into_vec().into_iter().next().map(|violation| violation.message);
                 return Ok(Err(unreadable(first.unwrap_or_default())));
             }
         };
-        self.options.defaults.fill(&mut old.spec);
         if old.metadata.uid.as_ref() != Some(uid) {
             return Ok(Err(format!("retryOf: flow `{name}` is not the one of uid `{uid}`; name the uid it has now")));
         }
@@ -57,7 +54,7 @@ impl<A: Api> Controller<A> {
         }
         // All values stand in the spec.
         let wanted = Wanted { steps, parameters: &BTreeMap::new() };
-        self.parent_state(&old, status, plan, wanted).await.map(|found| found.map_err(unreadable))
+        self.parent_state(&old, &old_plan, status, plan, wanted).await.map(|found| found.map_err(unreadable))
     }
 
     /// The state of a flow, from its status and what it takes over: instances that are imported are not in a status before
@@ -80,6 +77,7 @@ impl<A: Api> Controller<A> {
     async fn parent_state(
         &self,
         old: &JobFlow,
+        old_plan: &Plan,
         status: FlowStatus,
         plan: &Plan,
         wanted: Wanted<'_>,
@@ -90,17 +88,11 @@ impl<A: Api> Controller<A> {
             namespace: old.metadata.namespace.clone().unwrap_or_default(),
             ..FlowMeta::default()
         };
-        let old_plan = match Plan::build(std::sync::Arc::new(old.spec.clone())) {
-            Ok(plan) => plan,
-            Err(errors) => {
-                return Ok(Err(errors.into_iter().next().map(|error| error.to_string()).unwrap_or_default()));
-            }
-        };
         let whole = match records::whole(&self.api, old, &status).await {
             Err(FetchError::Read(error)) => return Ok(Err(error.to_string())),
             whole => whole?,
         };
-        let state = reconstruct(&old_plan, &meta, (&whole, &[]), self.now(), &mut Vec::new());
-        Ok(Ok(imports(plan, Parent { plan: &old_plan, state: &state }, wanted)))
+        let state = reconstruct(old_plan, &meta, (&whole, &[]), self.now(), &mut Vec::new());
+        Ok(Ok(imports(plan, Parent { plan: old_plan, state: &state }, wanted)))
     }
 }

@@ -3,13 +3,15 @@
 
 use std::time::Duration;
 
+use orlop_core::effect::FlowNotice;
 use orlop_core::error::Class;
 use orlop_core::event::FlowEvent;
 use orlop_core::machine::flow::FlowPhase;
+use orlop_core::ports::substrate::FlowOwner;
 use orlop_core::spec::policy::DEFAULT_TTL_SECONDS;
 use orlop_core::spec::status::FlowStatus;
 use orlop_core::time::Time;
-use orlop_dag::attempt::patience;
+use orlop_dag::attempt::{patience, shortage};
 use orlop_dag::engine::next_deadline;
 use serde_json::Value;
 
@@ -19,13 +21,16 @@ use super::open::{OpenError, Opened};
 use super::removal::Removal;
 use super::store::Wrote;
 use super::{Controller, Key, Next, Note, control, gate, text};
-use crate::api::{Api, Kind, Request};
+use crate::api::{Api, ApiError, Kind, Request};
 use crate::convert;
 
 /// How long a pass may go on with what follows from what it did.
 const PASS: Duration = Duration::from_secs(5);
-/// How long a flow waits whose status cannot be read.
-const UNREADABLE: Duration = Duration::from_secs(60);
+/// How long a flow waits that the server says is gone, and that watches still show.
+const GONE: Duration = Duration::from_secs(600);
+/// How long a flow waits whose status cannot be read, at first and at most.
+const UNREADABLE: Duration = Duration::from_secs(30);
+const LONGEST_UNREADABLE: Duration = Duration::from_secs(600);
 
 impl<A: Api> Controller<A> {
     /// One pass over a flow.
@@ -35,6 +40,9 @@ impl<A: Api> Controller<A> {
         next.again_at = earlier(next.again_at, released.again_at);
         next.wake.extend(released.wake);
         next.failed |= released.failed;
+        if !next.failed {
+            self.known().failures.remove(key);
+        }
         next
     }
 
@@ -96,35 +104,45 @@ impl<A: Api> Controller<A> {
             Ok(Opened::Nothing) => Ok(None),
             Ok(Opened::Status(object, status)) => Err(self.without_plan(key, &object, &status).await),
             Err(OpenError::Api(error)) => {
-                tracing::warn!(flow = %key, %error, "the flow cannot be read now");
-                self.failed(error.class());
-                let wait = patience(&error.port_error("reading the flow"), 1);
-                Err(Next { again_at: Some(self.now().plus(wait)), failed: true, ..Next::default() })
+                let again_at = Some(self.note_failure(key, "reading the flow", &error));
+                Err(Next { again_at, failed: true, ..Next::default() })
             }
-            Err(OpenError::Stored(message)) => {
-                tracing::error!(flow = %key, message, "the stored status cannot be read; the flow waits");
-                self.failed(Class::Fatal);
-                Err(Next { again_at: Some(self.now().plus(UNREADABLE)), failed: true, ..Next::default() })
-            }
+            Err(OpenError::Stored(message)) => Err(self.unreadable(key, object, &message)),
         }
+    }
+
+    /// A flow whose stored status says what this program does not know: it waits for one that does, and people hear of it.
+    fn unreadable(&self, key: &Key, object: &Value, message: &str) -> Next {
+        let failures = self.known().failed_again(key);
+        self.failed(Class::Fatal);
+        if failures == 1 {
+            tracing::error!(flow = %key, message, "the stored status cannot be read; the flow waits");
+            let owner = FlowOwner { uid: gate::uid(object), name: key.name.clone(), namespace: key.namespace.clone() };
+            let (reason, message) =
+                ("NotUnderstood".to_owned(), format!("the stored status cannot be read: {message}"));
+            self.tell_people(&owner, &FlowNotice { warning: true, reason, message, at: None, attempt: 0 });
+        }
+        let wait = UNREADABLE.saturating_mul(1 << failures.min(4)).min(LONGEST_UNREADABLE);
+        Next { again_at: Some(self.now().plus(wait)), failed: true, ..Next::default() }
     }
 
     async fn go_on(&self, key: &Key, mut memory: Memory) -> Next {
         let now = self.now();
-        let mut wake = match self.find_holders(&memory).await {
-            Ok(found) => found,
-            Err(error) => {
-                tracing::warn!(flow = %key, %error, "who holds the concurrency key of the flow cannot be read now");
-                self.failed(error.class());
-                let again_at = Some(now.plus(patience(&error.port_error("listing the pods of flows"), 1)));
-                self.known().memories.insert(key.clone(), memory);
-                return Next { again_at, failed: true, ..Next::default() };
-            }
-        };
-        wake.extend(self.tell_orders(key, &mut memory, now));
         let mut again = None;
+        let found = self.find_holders(&memory).await;
+        // Where it is not known who holds the key, the flow waits, and does all else that it is told to.
+        let may_begin = found.is_ok();
+        let mut wake = found.unwrap_or_else(|error| {
+            again = Some(self.note_failure(key, "reading who holds the concurrency key", &error));
+            let port = error.port_error("reading who holds the concurrency key");
+            let reason = if error.class() == Class::Denied { "Forbidden" } else { shortage(&port) };
+            memory.tell(&FlowEvent::Blocked { reason: reason.to_owned(), message: port.chain() }, now);
+            memory.failed = true;
+            Vec::new()
+        });
+        wake.extend(self.tell_orders(key, &mut memory, may_begin));
         if !memory.is_new {
-            again = self.feed(&mut memory).await;
+            again = earlier(again, self.feed(&mut memory).await);
             self.look_at_removals(&mut memory).await;
             self.look_at_pods(&mut memory).await;
             self.use_room(&mut memory);
@@ -174,9 +192,11 @@ impl<A: Api> Controller<A> {
     }
 
     /// Control events come before all others. Gives flows that are to be looked at.
-    fn tell_orders(&self, key: &Key, memory: &mut Memory, now: Time) -> Vec<Key> {
+    fn tell_orders(&self, key: &Key, memory: &mut Memory, may_begin: bool) -> Vec<Key> {
+        let now = self.now();
         let mut known = self.known();
-        let orders = known.orders.remove(&memory.owner.uid).unwrap_or_default();
+        // They stay until the flow has left: what came of them may not be stored yet.
+        let orders = known.orders.get(&memory.owner.uid).cloned().unwrap_or_default();
         if let Some(object) = known.cache.flow(key) {
             let changed = memory.is_changed(&object) && memory.has_begun();
             memory.tell_all(&control::events(&memory.plan, &object, changed, (now, &self.options)), now);
@@ -186,7 +206,7 @@ impl<A: Api> Controller<A> {
         let suspended = memory.state.phase() == FlowPhase::Suspended;
         // One that was deleted meanwhile would hold the key for ever: nobody is left to let go of it.
         let deleted = known.cache.flow(key).is_none_or(|object| gate::uid(&object) != memory.owner.uid);
-        if memory.has_begun() || suspended || deleted || memory.state.phase().is_terminal() {
+        if !may_begin || memory.has_begun() || suspended || deleted || memory.state.phase().is_terminal() {
             return Vec::new();
         }
         gate::ask(&mut known, memory, now)
@@ -196,6 +216,18 @@ impl<A: Api> Controller<A> {
     fn called(&self) -> Vec<Key> {
         let known = self.known();
         known.slots.next(self.room(&known))
+    }
+
+    /// A request of a pass over a flow had no success. It is counted, and logged the first time and each time that as many
+    /// more have failed in a row. Gives when it may be tried again.
+    pub(super) fn note_failure(&self, key: &Key, doing: &'static str, error: &ApiError) -> Time {
+        let failures = self.known().failed_again(key);
+        self.failed(error.class());
+        let wait = patience(&error.port_error(doing), failures.saturating_sub(1));
+        if failures.is_power_of_two() {
+            tracing::warn!(flow = %key, %error, failures, "{doing} failed; tries again in {} s", wait.as_secs());
+        }
+        self.now().plus(wait)
     }
 
     /// Tells that something had no success.
@@ -213,9 +245,12 @@ impl<A: Api> Controller<A> {
         self.monitor.note(Note::Failed { class });
     }
 
+    /// The server says that the flow or its namespace is gone. A watch says so too, unless it was not true: then the flow is
+    /// looked at again.
     fn forget_flow_and_wake(&self, key: &Key, mut wake: Vec<Key>) -> Next {
         let mut next = self.forget_flow(key);
         next.wake.append(&mut wake);
+        next.again_at = self.known().cache.flow(key).map(|_| self.now().plus(GONE));
         next
     }
 
@@ -247,8 +282,7 @@ impl<A: Api> Controller<A> {
         let request = Request::delete(Kind::JobFlow, &key.namespace, &key.name, Some(text(object, "/metadata/uid")));
         match self.api.send(&request).await {
             Err(error) if !matches!(error.code, Some(404 | 409)) => {
-                tracing::warn!(flow = %key, %error, "the flow cannot be deleted now");
-                Some(now.plus(patience(&error.port_error("deleting the flow"), 3)))
+                Some(self.note_failure(key, "deleting the flow, whose time to live is over,", &error))
             }
             _ => None,
         }

@@ -38,12 +38,14 @@ pub(super) struct Removal {
     looks: u32,
     /// How it ended, where that is known; else it is gone.
     pub(super) end: Option<AttemptEnd>,
+    /// Why the server does not delete its Job, in its words.
+    pub(super) refusal: Option<String>,
 }
 
 impl Removal {
     /// One that is looked at at once.
     pub(super) fn new(since: Time) -> Self {
-        Self { since, look_at: since, looks: 0, end: None }
+        Self { since, look_at: since, looks: 0, end: None, refusal: None }
     }
 
     /// When it is looked at next.
@@ -111,11 +113,12 @@ impl<A: Api> Controller<A> {
                 Ok(Left::Job(due)) => due,
                 Ok(Left::Pods) => now.plus(interval(removal.looks)),
                 Ok(Left::Overdue(left)) => {
-                    memory.tell_left(unit, left, now);
+                    let refusal = removal.refusal.as_ref().map(|why| format!("; its Job cannot be deleted: {why}"));
+                    memory.tell_left(unit, left + refusal.as_deref().unwrap_or_default(), now);
                     now.plus(INTERVAL)
                 }
                 Err(error) => {
-                    tracing::warn!(flow = %memory.owner.name, %error, "what is left of an attempt cannot be read now");
+                    tracing::warn!(flow = %memory.key(), job = reference.name, %error, "what is left of an attempt cannot be read now");
                     self.failed(error.class());
                     now.plus(patience(&error.port_error("listing the pods of a deleted Job"), removal.looks))
                 }

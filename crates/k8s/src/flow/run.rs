@@ -9,10 +9,10 @@ use orlop_core::time::Time;
 use serde_json::Value;
 
 use super::watch::{FLOWS, streams, watched};
-use super::{Controller, Key, Note};
+use super::{Controller, Key, Next, Note};
 use crate::api;
 pub use crate::shell::RunOptions;
-use crate::shell::run::{Pass, Passes, Told, run};
+use crate::shell::run::{Passes, Told, run};
 use crate::shell::watch::AllFailures;
 
 /// How long events are published that wait when a controller ends.
@@ -75,8 +75,7 @@ impl<A: api::Api> Passes for Controller<A> {
         self.next_looked_up().await
     }
 
-    async fn pass(&self, key: &Key) -> Pass {
-        let next = self.reconcile(key).await;
-        Pass { again_at: next.again_at, wake: next.wake, failed: next.failed }
+    async fn pass(&self, key: &Key) -> Next {
+        self.reconcile(key).await
     }
 }

@@ -30,6 +30,8 @@ fn store_of(spec: &FlowSpec, flow: &str) -> Option<ArtifactStore> {
 
 /// What came of an effect.
 pub(super) enum Outcome {
+    /// Its Job could not be deleted: it is tried again then. The server's words.
+    NotRemoved(Time, String),
     /// The engine is told this.
     Tell(FlowEvent),
     /// The same, of a Job as it was seen.
@@ -93,12 +95,12 @@ impl<A: Api> Controller<A> {
             Ok(binding) => self.complete(memory, binding).await,
         };
         let scope = match scope {
-            Err(error) => return self.unread(start, &error),
+            Err(error) => return self.unread(memory, start, &error),
             Ok(Err(error)) => return start.refused(error.into()),
             Ok(Ok(scope)) => scope,
         };
         let scope = match self.unveil(memory, start, scope).await {
-            Err(error) => return self.unread(start, &error),
+            Err(error) => return self.unread(memory, start, &error),
             Ok(Err(error)) => return start.refused(error.into()),
             Ok(Ok(scope)) => scope,
         };
@@ -162,7 +164,7 @@ impl<A: Api> Controller<A> {
             },
             // It does not exist: what was sent has not arrived, or it was deleted in between.
             Err(gone) if gone.code == Some(404) => start.failed(&error, self.ended_jobs(memory), self.now()),
-            Err(unread) => self.unread(start, &unread),
+            Err(unread) => self.unread(memory, start, &unread),
         }
     }
 
@@ -173,8 +175,8 @@ impl<A: Api> Controller<A> {
     }
 
     /// The server does not say what is there: nothing is told, so that nothing is decided on it.
-    fn unread(&self, start: &Start, error: &ApiError) -> Outcome {
-        Outcome::Again(self.now().plus(attempt::patience(&error.port_error("asking the API server"), start.delays)))
+    fn unread(&self, memory: &Memory, start: &Start, error: &ApiError) -> Outcome {
+        self.again(memory, &start.effect().key(), error)
     }
 
     /// Looks up what is missing in a binding. The inner error is final for this attempt.

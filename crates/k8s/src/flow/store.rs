@@ -52,8 +52,9 @@ impl<A: Api> Controller<A> {
             let arranged = match self.arranged(key, memory) {
                 Ok(arranged) => arranged,
                 Err(message) => {
-                    tracing::error!(flow = %key, message, "the status cannot be made; this is an error of the controller");
-                    return Wrote::Later(self.put_off(memory, &ApiError::no_answer(message)));
+                    tracing::error!(flow = %key, message, "the status cannot be built; this is a bug of Orlop");
+                    self.failed(Class::Fatal);
+                    return Wrote::Later(self.put_off(memory, &ApiError::not_sent(message)));
                 }
             };
             let value = serde_json::to_value(&arranged.status).unwrap_or_default();
@@ -121,7 +122,7 @@ impl<A: Api> Controller<A> {
         for piece in &arranged.before {
             if let Some(object) = render::state(piece, &memory.owner) {
                 let made = self.ensure(memory, Kind::ConfigMap, object).await?;
-                made.map_err(ApiError::no_answer)?;
+                made.map_err(ApiError::not_sent)?;
             }
         }
         let Some(cached) = self.known().cache.flow(key) else { return Ok(Wrote::Gone) };
@@ -154,7 +155,7 @@ impl<A: Api> Controller<A> {
                 }
             }
         }
-        Ok(Wrote::Later(self.put_off(memory, &ApiError::no_answer("others write the object all the time"))))
+        Ok(Wrote::Later(self.put_off(memory, &ApiError::not_sent("others write the object all the time"))))
     }
 
     fn wrote(&self, memory: &mut Memory, object: &Value, arranged: &Arranged) {
@@ -195,7 +196,7 @@ impl<A: Api> Controller<A> {
             if let Err(error) = self.api.send(&request).await
                 && error.code != Some(404)
             {
-                tracing::warn!(name, %error, "a ConfigMap with old step records stays until its flow goes");
+                tracing::warn!(flow = %memory.key(), name, %error, "a ConfigMap with old step records stays until its flow goes");
             }
         }
         self.forget(memory).await;

@@ -19,8 +19,9 @@ use crate::api::Api;
 const STARTS: usize = 16;
 /// How long the engine is told to wait. A flow is called before that when there is room; this is for a call that is lost.
 const WAIT: Duration = Duration::from_secs(600);
-/// Why a start waits.
-const FULL: &str = "as many Jobs of flows are live as may be (--max-live-jobs); waits for its turn";
+/// Why a start waits: in a word, and as a sentence.
+const THROTTLED: &str = "Throttled";
+const FULL: &str = "the limit of live Jobs (--max-live-jobs) is reached; the step waits for one to end";
 
 impl Memory {
     /// Whether there are starts that the time of a pass was too short for.
@@ -34,7 +35,7 @@ impl Memory {
         let Self { waiting, state, plan, .. } = self;
         for (at, attempt) in state.live() {
             let starting = state.attempt(at) == Some((StepState::Starting, attempt));
-            if !starting || !step_status(plan, state, at).message.ends_with(FULL) {
+            if !starting || step_status(plan, state, at).reason != THROTTLED {
                 continue;
             }
             let item = state.item(plan, at).cloned().map(Box::new);
@@ -89,7 +90,7 @@ impl<A: Api> Controller<A> {
             }
         }
         for (at, attempt) in untold {
-            let reason = "Throttled".to_owned();
+            let reason = THROTTLED.to_owned();
             let message = FULL.to_owned();
             memory.tell(&FlowEvent::AttemptDelayed { at, attempt, reason, message, retry_at }, now);
         }

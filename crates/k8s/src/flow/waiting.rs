@@ -118,7 +118,7 @@ impl<A: Api> Controller<A> {
                 Err(error) => Err(error),
             };
             if let Err(error) = taken {
-                tracing::warn!(flow = %memory.owner.name, %error, "pods cannot be looked at now");
+                tracing::warn!(flow = %memory.key(), %error, "pods cannot be looked at now");
                 let wait = attempt::patience(&error.port_error("looking at pods"), 1);
                 memory.pods.insert(unit, self.now().plus(wait));
             }

@@ -30,7 +30,7 @@ use std::time::Duration;
 use orlop_core::hardware::{Substrate, Tables, Vocabulary};
 use orlop_core::time::Time;
 
-pub use controller::{Controller, Next};
+pub use controller::Controller;
 #[cfg(feature = "client")]
 pub use run::RunOptions;
 use spec::SecurityProfile;

@@ -11,10 +11,10 @@ use serde_json::Value;
 use super::controller::{Controller, Reconciler, Told};
 use super::world::KINDS;
 use crate::api::{Api, Kind};
-use crate::shell::Key;
 pub use crate::shell::RunOptions;
-use crate::shell::run::{self, Pass, Passes, Source, Watched, Watches};
+use crate::shell::run::{self, Passes, Source, Watched, Watches};
 use crate::shell::watch::{AllFailures, objects};
+use crate::shell::{Key, Next};
 
 /// All kinds a controller watches, its own first.
 fn kinds<R: Reconciler>() -> Vec<Kind> {
@@ -96,8 +96,7 @@ impl<A: Api, R: Reconciler> Passes for Controller<A, R> {
         self.keys()
     }
 
-    async fn pass(&self, key: &Key) -> Pass {
-        let next = self.reconcile(key).await;
-        Pass { again_at: next.again_at, wake: Vec::new(), failed: next.failed }
+    async fn pass(&self, key: &Key) -> Next {
+        self.reconcile(key).await
     }
 }

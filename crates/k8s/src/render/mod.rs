@@ -16,6 +16,7 @@ pub(crate) use event::{Subject, about, micros};
 pub use job::{Carriage, HOLDS_KEY, INSTANCE, RenderError, hold, job};
 pub(crate) use resource::{artifact, keeps_artifacts};
 pub use resource::{claim, config_map, state};
+pub(crate) use resource::{kept_parameters, parameters};
 
 /// Label that every Job of a flow has, and its value.
 pub const MANAGED_BY: (&str, &str) = ("workflow.kube-zen.io/managed-by", "zen-flow");

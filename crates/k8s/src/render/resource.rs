@@ -1,5 +1,7 @@
 //! PersistentVolumeClaims and ConfigMaps of a flow (rule R24), and the ConfigMaps of a large status. Owns their form.
 
+use std::collections::BTreeMap;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use orlop_core::ports::substrate::FlowOwner;
@@ -37,6 +39,22 @@ pub fn state(piece: &Piece, owner: &FlowOwner) -> Option<Value> {
     members.insert("binaryData".to_owned(), piece.binary_data());
     members.insert("immutable".to_owned(), json!(true));
     finish(members, owner, Kind::ConfigMap, &piece.name)
+}
+
+/// Where the ConfigMap that keeps values of parameters has them.
+const PARAMETERS: &str = "parameters.json";
+
+/// The ConfigMap that keeps the values of parameters with which a flow began.
+pub(crate) fn parameters(name: &str, values: &BTreeMap<String, String>, owner: &FlowOwner) -> Option<Value> {
+    let mut members = Map::new();
+    members.insert("data".to_owned(), json!({PARAMETERS: json!(values).to_string()}));
+    members.insert("immutable".to_owned(), json!(true));
+    finish(members, owner, Kind::ConfigMap, name)
+}
+
+/// What it keeps; none where it is not as it was written.
+pub(crate) fn kept_parameters(map: &Value) -> Option<BTreeMap<String, String>> {
+    serde_json::from_str(map.get("data")?.get(PARAMETERS)?.as_str()?).ok()
 }
 
 /// Label of a ConfigMap that keeps artifacts, and its value.

@@ -1,7 +1,8 @@
-//! What a controller works on, by namespace and name. Owns the key; looks nothing up.
+//! What a controller works on, by namespace and name, and what follows from a pass over it. Owns both; looks nothing up.
 
 use std::fmt;
 
+use orlop_core::time::Time;
 use serde_json::Value;
 
 use crate::value::text;
@@ -21,6 +22,18 @@ impl Key {
     pub fn of(object: &Value) -> Self {
         Self { namespace: text(object, "/metadata/namespace"), name: text(object, "/metadata/name") }
     }
+}
+
+/// What is to happen after a pass over an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct Next {
+    /// When the object is to be looked at again if nothing happens before.
+    pub again_at: Option<Time>,
+    /// Other objects that have to be looked at now.
+    pub wake: Vec<Key>,
+    /// Whether something the pass needed had no success.
+    pub failed: bool,
 }
 
 impl fmt::Display for Key {

@@ -14,7 +14,7 @@ pub(crate) mod small;
 pub(crate) mod watch;
 
 pub use clock::Clock;
-pub use key::Key;
+pub use key::{Key, Next};
 pub use queue::Queue;
 #[cfg(feature = "client")]
 pub use run::RunOptions;

@@ -11,7 +11,7 @@ use orlop_core::time::Time;
 use serde_json::Value;
 
 use super::watch::News;
-use super::{Key, Queue};
+use super::{Key, Next, Queue};
 use crate::value::text;
 
 /// How the loop works.
@@ -79,17 +79,6 @@ pub(crate) enum Told<'a> {
     Passed(Duration, bool),
 }
 
-/// What follows from a pass.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Pass {
-    /// When the next is due.
-    pub(crate) again_at: Option<Time>,
-    /// Who else is to be looked at.
-    pub(crate) wake: Vec<Key>,
-    /// Whether something it needed had no success.
-    pub(crate) failed: bool,
-}
-
 /// What is run: a controller.
 pub(crate) trait Passes: Sync {
     /// The time.
@@ -120,7 +109,7 @@ pub(crate) trait Passes: Sync {
         std::future::pending()
     }
     /// One pass.
-    fn pass(&self, key: &Key) -> impl Future<Output = Pass> + Send;
+    fn pass(&self, key: &Key) -> impl Future<Output = Next> + Send;
 }
 
 /// How long the loop sleeps when nothing is due: whoever watches over it hears of it as often.
@@ -210,7 +199,7 @@ impl Work {
         }
     }
 
-    fn passed(&mut self, key: &Key, pass: Pass) {
+    fn passed(&mut self, key: &Key, pass: Next) {
         self.queue.done(key);
         if let Some(at) = pass.again_at {
             self.queue.add_at(key.clone(), at);
@@ -309,8 +298,8 @@ mod tests {
             Vec::new()
         }
 
-        async fn pass(&self, _key: &Key) -> Pass {
-            Pass::default()
+        async fn pass(&self, _key: &Key) -> Next {
+            Next::default()
         }
     }
 

@@ -136,10 +136,52 @@ fn r21_a_flow_that_a_changed_spec_holds_can_be_told_to_end() {
     let about = told(&bed).into_iter().filter(|line| line.contains("Stopped") || line.contains("Failed"));
     insta::assert_snapshot!(about.collect::<Vec<_>>().join("\n"), @"
     Normal FlowStopped: the flow was told to end: Terminated
-    Warning JobFlowFailed: Terminated: the flow was told to end while its spec was another one
+    Warning JobFlowFailed: Terminated: the flow was told to end while it was held
     ");
     let writes = bed.writes().len();
     bed.restart();
     bed.settle();
     assert_eq!(bed.writes().len(), writes, "a finished flow is never written again");
+}
+
+#[test]
+fn a_held_flow_ends_when_another_takes_its_place_also_after_a_restart() {
+    let mut bed = changed();
+    let policy = json!({"concurrencyKey": "one", "concurrencyPolicy": "Replace"});
+    bed.server.edit(Kind::JobFlow, "etl", |flow| flow["spec"]["executionPolicy"] = policy.clone());
+    bed.restart();
+    bed.submit("next", json!({"steps": [job("a")], "executionPolicy": policy}));
+    bed.settle();
+    bed.sleep(10);
+    assert_eq!(
+        (bed.status("etl")["phase"].as_str(), bed.status("next")["phase"].as_str()),
+        (Some("Failed"), Some("Running"))
+    );
+    assert!(bed.outcome("etl").contains("Failed/Replaced"), "{}", bed.outcome("etl"));
+}
+
+#[test]
+fn a_held_flow_that_is_to_end_gracefully_ends_when_nothing_of_it_runs() {
+    let mut bed = changed();
+    bed.server.edit(Kind::JobFlow, "etl", |flow| flow["spec"]["stop"] = json!("Graceful"));
+    bed.settle();
+    assert_eq!((bed.status("etl")["phase"].as_str(), bed.server.list(Kind::Job).len()), (Some("Suspended"), 1));
+    let name = bed.server.list(Kind::Job)[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    bed.end_job(&name, true);
+    bed.settle();
+    assert_eq!(bed.status("etl")["phase"], "Failed", "{}", bed.status("etl"));
+}
+
+#[test]
+fn a_held_flow_says_which_steps_have_ended_meanwhile_and_goes_on_from_there() {
+    let mut bed = changed();
+    let name = bed.server.list(Kind::Job)[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    bed.end_job(&name, true);
+    bed.settle();
+    let message = bed.status("etl")["message"].as_str().unwrap_or_default().to_owned();
+    assert!(message.ends_with("; Jobs of these steps have ended meanwhile: a"), "{message}");
+    bed.server.edit(Kind::JobFlow, "etl", |flow| flow["spec"]["steps"][1]["name"] = json!("b"));
+    bed.endless.clear();
+    bed.run();
+    assert_eq!(bed.status("etl")["phase"], "Succeeded", "{}", bed.outcome("etl"));
 }

@@ -4,6 +4,7 @@ mod bare;
 mod bed;
 mod carried;
 mod crash;
+mod kept;
 mod leaders;
 mod life;
 mod named;

@@ -167,11 +167,24 @@ fn a_flow_in_a_namespace_that_goes_is_dropped() {
     };
     let (writes, asked) = (bed.writes().len(), left(&bed));
     assert_eq!(asked, 98, "it was asked for once");
-    for _ in 0..10 {
-        bed.sleep(60);
-    }
-    bed.run();
+    bed.sleep(599);
     assert_eq!((bed.writes().len(), left(&bed)), (writes, asked), "and nothing after that");
+    bed.sleep(1);
+    assert_eq!(left(&bed), asked - 1, "unless it is still there: then it is asked for again");
+    bed.server.remove(Kind::JobFlow, "etl");
+    for _ in 0..3 {
+        bed.sleep(600);
+    }
+    assert_eq!(left(&bed), asked - 1, "nothing is done for what is gone");
+}
+
+#[test]
+fn a_404_that_was_not_true_delays_a_flow_and_does_not_drop_it() {
+    let mut bed = Bed::with_fault(Fault::Refuse("create", Kind::Job, 1, refused(404, "NotFound")));
+    bed.submit("etl", spec());
+    bed.run();
+    assert_eq!(bed.status("etl")["phase"], "Succeeded", "{}", bed.status("etl"));
+    bed.check_created_once();
 }
 
 #[test]

@@ -8,14 +8,14 @@ use futures::FutureExt as _;
 use orlop_core::backoff::{Backoff, fraction};
 use orlop_core::error::Class;
 
-use super::{Controller, Next, Reconciler, Round};
+use super::{Controller, Reconciler, Round};
 use crate::api::{Api, ApiError, Request};
 use crate::hourglass::children::Meta;
 use crate::hourglass::effect::Failure;
 use crate::hourglass::later;
 use crate::hourglass::monitor::{Told, sentence, written};
 use crate::hourglass::plan::{ADMISSION, BROKEN, CONFLICT, Effect, FORBIDDEN, QUOTA, RETRIES, Trouble};
-use crate::shell::Key;
+use crate::shell::{Key, Next};
 
 /// Failures one after another until it is said that they are too many.
 const TRIES: u32 = 8;
@@ -67,7 +67,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         tracing::warn!(object = %key, controller = R::NAME, why, "what has happened cannot be written into its status");
         let until = later(self.now(), self.resync);
         self.known().streaks.entry(key.clone()).or_default().closed = Some(until);
-        Next { again_at: Some(until), failed: true }
+        Next { again_at: Some(until), failed: true, ..Next::default() }
     }
 
     /// What a plan is made of could not be read.
@@ -126,7 +126,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
     /// Says in the status what is wrong, where no plan can.
     async fn report(&self, key: &Key, trouble: &Trouble) -> Round {
         self.leave(key, trouble);
-        let over = Round::Over(Next { again_at: trouble.until, failed: true });
+        let over = Round::Over(Next { again_at: trouble.until, failed: true, ..Next::default() });
         // One that cannot be read itself says nothing.
         let Ok(object) = self.api.send(&Request::get(R::KIND, &key.namespace, &key.name)).await else { return over };
         let meta = Meta::of(&object);
@@ -152,7 +152,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         if AssertUnwindSafe(self.report(key, &trouble)).catch_unwind().await.is_err() {
             tracing::error!(object = %key, controller = R::NAME, "that an invariant is broken cannot be said either");
         }
-        Next { again_at: None, failed: true }
+        Next { failed: true, ..Next::default() }
     }
 
     /// Whether an object was stopped and its spec is the same still.
@@ -199,7 +199,11 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
             // Not for anything that happens meanwhile either.
             streak.closed = Some(now.plus(wait));
         }
-        Next { again_at: Some(now.plus(delay.max(error.retry_after.unwrap_or_default()))), failed: true }
+        Next {
+            again_at: Some(now.plus(delay.max(error.retry_after.unwrap_or_default()))),
+            failed: true,
+            ..Next::default()
+        }
     }
 
     fn note(&self, class: Class) {

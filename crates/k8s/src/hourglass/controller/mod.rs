@@ -22,7 +22,7 @@ pub use super::monitor::{Monitor, Told};
 use super::plan::{Effect, Notice, Plan, Requeue, Trouble};
 use super::world::World;
 use crate::api::{Api, ApiError, Kind};
-use crate::shell::{Clock, Key};
+use crate::shell::{Clock, Key, Next};
 use crate::value::word;
 
 /// Effects of one pass that may follow from one another before others get their turn.
@@ -86,16 +86,6 @@ pub trait Reconciler: Send + Sync {
 
     /// What its status is to say where no plan can be made or carried out, from the object alone: pure.
     fn report(object: &Value, trouble: &Trouble, now: Time) -> Plan;
-}
-
-/// What is to happen after a pass.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[must_use]
-pub struct Next {
-    /// When the object is to be looked at again if nothing happens before.
-    pub again_at: Option<Time>,
-    /// Whether something the pass needed had no success.
-    pub failed: bool,
 }
 
 /// A controller of objects of one kind. An object has one pass at a time; passes of different ones may run side by side.
@@ -267,7 +257,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         let mut failed = false;
         for _ in 0..ROUNDS {
             if self.is_stopped(key) {
-                return Next { again_at: None, failed };
+                return Next { failed, ..Next::default() };
             }
             // What is broken for one object is not to end the work on all others.
             let round = AssertUnwindSafe(self.round(key)).catch_unwind().await;
@@ -278,7 +268,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
                 Round::Broken => return self.stop(key).await,
             }
         }
-        Next { again_at: Some(self.now()), failed }
+        Next { again_at: Some(self.now()), failed, ..Next::default() }
     }
 
     async fn round(&self, key: &Key) -> Round {
@@ -287,7 +277,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         let (world, trouble, admitted) = {
             let mut known = self.known();
             if let Some(at) = known.streaks.get(key).and_then(|streak| streak.closed).filter(|at| *at > now) {
-                return Round::Over(Next { again_at: Some(at), failed: false });
+                return Round::Over(Next { again_at: Some(at), ..Next::default() });
             }
             let trouble = known.streaks.get_mut(key).and_then(|streak| {
                 let due = |(_, trouble): &mut (Asked, Trouble)| trouble.until.is_some_and(|until| until <= now);
@@ -376,7 +366,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
             Requeue::Resync => Some(resync),
             Requeue::Never => None,
         };
-        Round::Over(Next { again_at, failed: false })
+        Round::Over(Next { again_at, ..Next::default() })
     }
 
     /// Remembers what the server made of a child.

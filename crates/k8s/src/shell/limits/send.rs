@@ -70,7 +70,8 @@ impl<A: Api> Api for Limited<A> {
             return Err(ApiError {
                 code: Some(429),
                 reason: "TooManyRequests".to_owned(),
-                message: "this process makes as many requests as it may; nothing was sent".to_owned(),
+                message: "the request limit of this process (--kube-qps) is reached; the request was not sent"
+                    .to_owned(),
                 causes: Vec::new(),
                 retry_after: None,
             });

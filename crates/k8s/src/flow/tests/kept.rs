@@ -1,0 +1,196 @@
+//! What a flow keeps over changes around it and over controllers: values of its parameters, orders, what people hear when the
+//! server says no.
+
+use serde_json::{Value, json};
+
+use super::bed::{Bed, after, job};
+use super::server::{Fault, refused};
+use crate::api::Kind;
+
+fn settings(region: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"region": region}})
+}
+
+/// Two steps of which the second says a parameter that comes from a ConfigMap, and one that does not.
+fn with_parameters() -> Value {
+    let mut b = after("b", &["a"]);
+    let command = json!(["echo", "${parameters.region} ${parameters.word}"]);
+    b["template"]["spec"]["template"]["spec"]["containers"][0]["command"] = command;
+    let region = json!({"name": "region", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "region"}}});
+    json!({"steps": [job("a"), b], "parameters": [region, {"name": "word", "value": "x"}]})
+}
+
+/// What the second step was told.
+fn told(bed: &Bed) -> Value {
+    let jobs = bed.server.list(Kind::Job);
+    let b = jobs.iter().find(|job| job["metadata"]["name"].as_str().unwrap().starts_with("etl-b"));
+    b.map(|job| job["spec"]["template"]["spec"]["containers"][0]["command"][1].clone()).unwrap_or_default()
+}
+
+#[test]
+fn values_of_parameters_are_those_the_flow_began_with_whatever_becomes_of_their_source() {
+    for (restart, gone) in [(false, false), (true, false), (false, true), (true, true)] {
+        let mut bed = Bed::new();
+        bed.endless = vec!["etl-a"];
+        bed.server.put(Kind::ConfigMap, settings("north"));
+        bed.submit("etl", with_parameters());
+        bed.run();
+        if gone {
+            bed.server.remove(Kind::ConfigMap, "settings");
+        } else {
+            bed.server.edit(Kind::ConfigMap, "settings", |map| map["data"]["region"] = json!("south"));
+        }
+        if restart {
+            bed.restart();
+        }
+        bed.endless.clear();
+        bed.run();
+        assert_eq!(
+            (bed.status("etl")["phase"].as_str(), told(&bed)),
+            (Some("Succeeded"), json!("north x")),
+            "{restart} {gone}"
+        );
+        bed.check_created_once();
+    }
+}
+
+#[test]
+fn a_flow_whose_parameters_cannot_be_read_is_refused_with_the_reason() {
+    let mut bed = Bed::new();
+    bed.submit("etl", with_parameters());
+    bed.run();
+    let message = bed.status("etl")["message"].as_str().unwrap_or_default().to_owned();
+    insta::assert_snapshot!(message, @"parameter `region`: ConfigMap `settings` does not exist; create it, or mark the reference `optional: true`");
+}
+
+#[test]
+fn a_flow_that_began_under_a_version_that_kept_no_parameters_loses_only_those_that_are_gone() {
+    let mut bed = Bed::new();
+    bed.endless = vec!["etl-a"];
+    bed.server.put(Kind::ConfigMap, settings("north"));
+    let mut spec = with_parameters();
+    spec["steps"][1]["template"]["spec"]["template"]["spec"]["containers"][0]["command"][1] =
+        json!("${parameters.word}");
+    bed.submit("etl", spec);
+    bed.run();
+    for map in bed.server.list(Kind::ConfigMap) {
+        bed.server.remove(Kind::ConfigMap, map["metadata"]["name"].as_str().unwrap());
+    }
+    bed.restart();
+    bed.endless.clear();
+    bed.run();
+    assert_eq!((bed.status("etl")["phase"].as_str(), told(&bed)), (Some("Succeeded"), json!("x")));
+}
+
+#[test]
+fn an_order_to_make_place_is_kept_where_somebody_writes_the_status_in_between() {
+    let policy = |policy: &str| json!({"concurrencyKey": "nightly", "concurrencyPolicy": policy});
+    let mut bed = Bed::new();
+    bed.endless = vec!["first"];
+    bed.submit("first", json!({"steps": [job("a")], "executionPolicy": policy("Forbid")}));
+    bed.run();
+    bed.submit("second", json!({"steps": [job("a")], "executionPolicy": policy("Replace")}));
+    // The order is taken, and what came of it is not stored: no watch has told yet that the status is another one.
+    let until = bed.history();
+    bed.server.edit(Kind::JobFlow, "first", |flow| flow["status"]["message"] = json!("somebody was here"));
+    bed.settle_seeing(until);
+    bed.run();
+    let ends = ["first", "second"].map(|flow| bed.status(flow)["phase"].as_str().unwrap().to_owned());
+    assert_eq!(ends, ["Failed", "Succeeded"]);
+}
+
+#[test]
+fn a_job_that_may_not_be_deleted_is_told_with_the_words_of_the_server_and_can_be_confirmed_gone() {
+    let mut bed = Bed::new();
+    bed.endless = vec!["etl-a"];
+    let mut step = job("a");
+    step["timeoutSeconds"] = json!(60);
+    bed.submit("etl", json!({"steps": [step]}));
+    let mut no = refused(403, "Forbidden");
+    no.message = "policy keep-jobs denies it".to_owned();
+    bed.server.store().faults.push(Fault::Refuse("delete", Kind::Job, 1000, no));
+    bed.settle();
+    for _ in 0..40 {
+        bed.sleep(10);
+    }
+    let status = bed.status("etl");
+    let mut all = status["conditions"].as_array().unwrap().iter();
+    let blocked = all.find(|condition| condition["type"] == "CancelBlocked").unwrap_or(&Value::Null);
+    assert_eq!(blocked["status"], "True", "{status}");
+    let message = blocked["message"].as_str().unwrap();
+    assert!(message.contains("its Job cannot be deleted: policy keep-jobs denies it (403)"), "{message}");
+    bed.server.edit(Kind::JobFlow, "etl", |flow| {
+        flow["metadata"]["annotations"] = json!({"gone.workflow.kube-zen.io/a": "1"});
+    });
+    bed.settle();
+    bed.sleep(60);
+    assert_eq!(bed.status("etl")["phase"], "Failed", "{}", bed.status("etl"));
+}
+
+#[test]
+fn a_flow_says_why_it_does_not_begin_where_nobody_may_read_who_holds_its_key_and_still_obeys() {
+    let mut bed = Bed::with_fault(Fault::Refuse("list", Kind::Pod, 1000, refused(403, "Forbidden")));
+    let policy = json!({"concurrencyKey": "nightly"});
+    bed.submit("etl", json!({"steps": [job("a")], "executionPolicy": policy}));
+    bed.settle();
+    bed.sleep(5);
+    let status = bed.status("etl");
+    assert!(
+        status["message"].as_str().is_some_and(|message| message.contains("holds the concurrency key")),
+        "{status}"
+    );
+    bed.server.edit(Kind::JobFlow, "etl", |flow| flow["spec"]["stop"] = json!("Terminate"));
+    bed.settle();
+    bed.sleep(5);
+    assert_eq!(bed.status("etl")["phase"], "Failed", "{}", bed.status("etl"));
+}
+
+#[test]
+fn a_suspension_that_the_server_refuses_is_told_and_tried_again() {
+    let mut bed = Bed::new();
+    bed.endless = vec!["etl-a"];
+    bed.submit("etl", json!({"steps": [job("a")]}));
+    bed.run();
+    bed.server.store().faults.push(Fault::Refuse("patch", Kind::Job, 3, refused(403, "Forbidden")));
+    bed.server.edit(Kind::JobFlow, "etl", |flow| {
+        flow["spec"]["suspend"] = json!(true);
+        flow["spec"]["suspendMode"] = json!("Suspend");
+    });
+    bed.settle();
+    let events = bed.server.list(Kind::Event);
+    let told = events.iter().filter(|event| event["reason"] == "SuspendFailed").collect::<Vec<_>>();
+    assert_eq!(told.len(), 1, "{events:?}");
+    assert!(
+        told[0]["note"].as_str().unwrap().starts_with("a: the Job cannot be suspended, it keeps running: "),
+        "{told:?}"
+    );
+    for _ in 0..6 {
+        bed.sleep(10);
+    }
+    assert_eq!(bed.server.list(Kind::Job)[0]["spec"]["suspend"], true);
+}
+
+#[test]
+fn a_status_that_cannot_be_read_is_told_once_and_keeps_the_key_of_its_flow() {
+    let policy = json!({"concurrencyKey": "nightly"});
+    let mut bed = Bed::new();
+    bed.endless = vec!["first"];
+    bed.submit("first", json!({"steps": [job("a")], "executionPolicy": policy}));
+    bed.run();
+    bed.server.edit(Kind::JobFlow, "first", |flow| flow["status"]["steps"][0]["phase"] = json!("OfALaterVersion"));
+    bed.restart();
+    bed.submit("second", json!({"steps": [job("a")], "executionPolicy": policy}));
+    bed.settle();
+    for _ in 0..10 {
+        bed.sleep(60);
+    }
+    assert!(bed.status("second")["startTime"].is_null(), "{}", bed.status("second"));
+    let events = bed.server.list(Kind::Event);
+    let told: Vec<&str> = events
+        .iter()
+        .filter(|event| event["reason"] == "NotUnderstood")
+        .filter_map(|event| event["note"].as_str())
+        .collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].starts_with("the stored status cannot be read: "), "{told:?}");
+}
