@@ -28,7 +28,7 @@ impl FlowHost {
 
     fn carry_out_one(&mut self, effect: FlowEffect) {
         match effect {
-            FlowEffect::EnsureResources => self.ensure_resources(),
+            FlowEffect::EnsureResources => self.ensure_resources(0),
             FlowEffect::StartAttempt { at, attempt, item } => {
                 self.work.queue_start(Start { unit: (at, attempt), item });
             }
@@ -69,24 +69,30 @@ impl FlowHost {
         attempt::key(&self.plan, self.state.meta(), at, attempt)
     }
 
-    fn ensure_resources(&mut self) {
+    /// Makes the resources of the flow, after so many tries that had no success.
+    pub(super) fn ensure_resources(&mut self, tries: u32) {
         let Some(templates) = self.plan.spec().resource_templates.clone() else { return };
         let meta = self.state.meta();
         let (uid, name, namespace) = (meta.uid.clone(), meta.name.clone(), meta.namespace.clone());
         let owner = FlowOwner { uid, name, namespace };
         let substrate = Arc::clone(&self.parts.substrate);
         self.work.push(async move {
-            let mut tries = 0;
-            loop {
-                let error = match substrate.ensure_resources(&owner, &templates).await {
-                    Ok(refs) => return Done::Event(FlowEvent::ResourcesReady { refs }),
-                    Err(error) => error,
-                };
-                if let Some(event) = attempt::resources_failed(&error) {
-                    return Done::Event(event);
-                }
-                tries = patiently("creating the resources of the flow", &error, tries).await;
+            match substrate.ensure_resources(&owner, &templates).await {
+                Ok(refs) => Done::Event(FlowEvent::ResourcesReady { refs }),
+                Err(error) => match attempt::resources_failed(&error) {
+                    Some(event) => Done::Event(event),
+                    None => Done::ResourcesLater(error, tries),
+                },
             }
+        });
+    }
+
+    /// The resources of the flow are not to be had now: the flow says so, and they are tried again.
+    pub(super) fn wait_for_resources(&mut self, error: PortError, tries: u32) {
+        let (reason, message) = (attempt::shortage(&error).to_owned(), error.chain());
+        self.pending.push(FlowEvent::Blocked { reason, message });
+        self.work.push(async move {
+            Done::ResourcesAgain(patiently("creating the resources of the flow", &error, tries).await)
         });
     }
 

@@ -19,6 +19,8 @@ impl FlowHost {
     pub(super) fn settle(&mut self, done: Done) -> Result<(), HostError> {
         match done {
             Done::Event(event) => self.pending.push(event),
+            Done::ResourcesLater(error, tries) => self.wait_for_resources(error, tries),
+            Done::ResourcesAgain(tries) => self.ensure_resources(tries),
             Done::Started(unit, outcome) => self.started(unit, outcome),
             Done::Bound(purpose, scope) => self.bound(purpose, scope),
             Done::Clock(unit, on) => {

@@ -38,6 +38,10 @@ pub(super) enum Purpose {
 pub(super) enum Done {
     /// An event to be told.
     Event(FlowEvent),
+    /// The resources of the flow could not be made now, after so many tries before.
+    ResourcesLater(PortError, u32),
+    /// They are to be made now, after so many tries.
+    ResourcesAgain(u32),
     /// A start was answered.
     Started(Unit, Result<ObjectReference, PortError>),
     /// Parameters are known.

@@ -31,6 +31,32 @@ async fn lost_answers_of_the_substrate_start_nothing_twice() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_flow_whose_resources_are_not_to_be_had_says_so_while_they_are_tried_again() {
+    let bench = Bench::new();
+    bench.substrate.fail_calls(Operation::EnsureResources, 5, Class::Capacity);
+    let claim = json!({"metadata": {"name": "data"}});
+    let spec = json!({"resourceTemplates": {"volumeClaimTemplates": [claim]}, "steps": [{"name": "a"}]});
+    let mut host = bench.submit(spec).await;
+    let mut status = host.handle().status();
+    let person = async {
+        let blocked = |status: &FlowStatus| {
+            let found = status.conditions.iter().find(|known| known.reason == "QuotaExceeded");
+            found.map(|known| format!("{} {:?}: {}", known.kind, known.status, known.message))
+        };
+        let seen = status.wait_for(|view| blocked(&view.status).is_some());
+        let seen = tokio::time::timeout(Duration::from_secs(60), seen).await.expect("it is said").unwrap();
+        blocked(&seen.status).unwrap()
+    };
+    let (left, told) = tokio::join!(host.run(), person);
+    left.unwrap();
+    insta::assert_snapshot!(told, @"Blocked True: the substrate was told to fail this call of ensure resources");
+    insta::assert_snapshot!(outcome(&host.status()), @"
+    Succeeded
+    a Succeeded 1
+    ");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cancellation_is_repeated_until_it_is_heard() {
     let bench = Bench::new();
     bench.substrate.script(When::step("a"), Play::forever());
