@@ -23,10 +23,7 @@ pub(crate) enum FetchError {
 impl FetchError {
     /// Whether a piece was not there, or not what it was: the status is an old one, and the new one lists others.
     pub(crate) fn is_missing(&self) -> bool {
-        match self {
-            Self::Api(error) => error.code == Some(404),
-            Self::Read(error) => matches!(error, ReadError::Piece(_)),
-        }
+        matches!(self, Self::Read(ReadError::Piece(_)))
     }
 }
 
@@ -39,7 +36,10 @@ pub(crate) async fn whole<A: Api>(api: &A, flow: &JobFlow, status: &FlowStatus) 
     let (name, namespace) = (metadata.name.as_str(), metadata.namespace.as_deref().unwrap_or_default());
     let mut pieces = BTreeMap::new();
     for piece in Records::needs(status) {
-        let object = api.send(&Request::get(Kind::ConfigMap, namespace, piece)).await?;
+        let object = match api.send(&Request::get(Kind::ConfigMap, namespace, piece)).await {
+            Err(error) if error.code == Some(404) => return Err(ReadError::Piece(piece.clone()).into()),
+            object => object?,
+        };
         pieces.extend(piece_bytes(piece, &object).map(|bytes| (piece.clone(), bytes)));
     }
     let uid = metadata.uid.as_deref().unwrap_or_default();

@@ -37,6 +37,8 @@ pub enum Held<'a> {
     SpecChanged,
     /// This program cannot plan it, for this violation; it goes on under one that can.
     NotUnderstood(&'a str),
+    /// The records of its steps are not to be had, for this reason; it goes on when they are.
+    Unreadable(&'a str),
 }
 
 /// The status of a flow that has begun and of which a host has no plan: the same, held. Rebuilt later, it goes on from there.
@@ -44,12 +46,13 @@ pub enum Held<'a> {
 pub fn held(mut status: FlowStatus, why: Held<'_>, now: Time) -> FlowStatus {
     let kind = match why {
         Held::SpecChanged => "SpecChanged",
-        Held::NotUnderstood(_) => "NotUnderstood",
+        Held::NotUnderstood(_) | Held::Unreadable(_) => "NotUnderstood",
     };
     let since = since_true(&status, kind).unwrap_or(now);
     let message = cut_message(&match why {
         Held::SpecChanged => phrase::held(since),
         Held::NotUnderstood(violation) => phrase::not_understood(since, violation),
+        Held::Unreadable(fault) => phrase::unreadable(since, fault),
     });
     for (kind, holds, why) in [("Ready", ConditionStatus::False, "FlowSuspended"), (kind, ConditionStatus::True, kind)]
     {

@@ -34,6 +34,8 @@ pub(super) struct Index {
     pub(super) short: BTreeSet<Address>,
     /// Cancelled attempts that should be gone.
     pub(super) blocked: BTreeSet<Address>,
+    /// Accepted attempts of which the substrate says why they do not run.
+    pub(super) stuck: BTreeSet<Address>,
     /// Steps that have failed and are tolerated.
     pub(super) tolerated: BTreeSet<u32>,
     /// Timers that act at any time.
@@ -188,6 +190,9 @@ impl Index {
         }
         if node.left.is_some() {
             self.blocked.insert(at);
+        }
+        if node.is_stuck() {
+            self.stuck.insert(at);
         }
         self.note_failure(plan, at, node);
         if let (None, Some(due)) = (node.frozen, node.due) {

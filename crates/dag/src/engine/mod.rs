@@ -167,6 +167,9 @@ impl<'a> Call<'a> {
             StepState::Starting => {
                 index.short.remove(&at);
             }
+            StepState::Active => {
+                index.stuck.remove(&at);
+            }
             StepState::Cancelling => {
                 index.blocked.remove(&at);
             }

@@ -37,6 +37,8 @@ const SINCE: &str = "suspended since ";
 const HELD: &str = "the spec was changed after the start and holds the flow since ";
 /// Since when a flow is held whose spec this program cannot plan.
 const NOT_UNDERSTOOD: &str = "this version cannot plan the spec and holds the flow since ";
+/// Since when a flow is held whose records are not to be had.
+const UNREADABLE: &str = "the records of its steps cannot be read and hold the flow since ";
 /// How long the clock of an attempt stood still in all.
 const STOOD: &str = "its clock stood still for ";
 /// Between two such facts.
@@ -73,9 +75,14 @@ pub(super) fn not_understood(since: Time, violation: &str) -> String {
     format!("{NOT_UNDERSTOOD}{since}{AND}{violation}{AND}it goes on under a version that can")
 }
 
-/// Since when a flow is paused, from the sentence of [`suspended`], [`held`] or [`not_understood`].
+/// What a flow waits for whose records are not to be had.
+pub(super) fn unreadable(since: Time, fault: &str) -> String {
+    format!("{UNREADABLE}{since}{AND}{fault}{AND}it goes on when they are, and can be terminated")
+}
+
+/// Since when a flow is paused, from the sentence of [`suspended`], [`held`], [`not_understood`] or [`unreadable`].
 pub(super) fn paused_since(text: &str) -> Option<Time> {
-    let rest = [SINCE, HELD, NOT_UNDERSTOOD].into_iter().find_map(|prefix| text.strip_prefix(prefix))?;
+    let rest = [SINCE, HELD, NOT_UNDERSTOOD, UNREADABLE].into_iter().find_map(|prefix| text.strip_prefix(prefix))?;
     rest.split_once(AND)?.0.parse().ok()
 }
 

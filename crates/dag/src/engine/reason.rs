@@ -37,9 +37,9 @@ pub(crate) fn is_order(cause: &str) -> bool {
     matches!(cause, STOPPED | TERMINATED | REPLACED)
 }
 
-/// Whether a start was put off for want of room or of an answer (section 1.4, `Blocked`).
+/// Whether a start was put off for want of room, of an answer or of a right (section 1.4, `Blocked`).
 pub(crate) fn is_short(reason: &str) -> bool {
-    matches!(reason, "QuotaExceeded" | "Throttled" | "ApiUnavailable")
+    matches!(reason, "QuotaExceeded" | "Throttled" | "ApiUnavailable" | "Forbidden")
 }
 
 /// Whether a step reason is a halt cause.

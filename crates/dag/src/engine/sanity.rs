@@ -18,6 +18,7 @@ impl State {
         same("waits for decisions", &self.index.awaiting, &index.awaiting)?;
         same("delayed starts", &self.index.short, &index.short)?;
         same("blocked cancellations", &self.index.blocked, &index.blocked)?;
+        same("attempts that do not run", &self.index.stuck, &index.stuck)?;
         same("tolerated failures", &self.index.tolerated, &index.tolerated)?;
         for (step, group) in &index.groups {
             let kept = self.index.groups.get(step).cloned().unwrap_or_default();

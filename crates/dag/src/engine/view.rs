@@ -215,8 +215,21 @@ fn waits_for(plan: &Plan, state: &State) -> String {
             first.and_then(|node| node.message.as_deref()).unwrap_or_default().to_owned()
         }
         FlowPhase::Pending => state.blocked().map(|(_, message)| message.to_owned()).unwrap_or_default(),
+        FlowPhase::Running => stuck(plan, state),
         _ => String::new(),
     }
+}
+
+/// Why the first accepted attempt does not run of which that is known, and how many others there are.
+fn stuck(plan: &Plan, state: &State) -> String {
+    let Some(at) = state.index.stuck.first() else { return String::new() };
+    let why = state.node(*at).map(Node::waits_for).unwrap_or_default();
+    let more = match state.index.stuck.len() - 1 {
+        0 => String::new(),
+        1 => "; 1 more step waits".to_owned(),
+        more => format!("; {more} more steps wait"),
+    };
+    format!("step {}: {why}{more}", plan.instance_name(*at))
 }
 
 fn conditions(plan: &Plan, state: &State) -> Vec<Condition> {

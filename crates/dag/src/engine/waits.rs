@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use orlop_core::attempt::Address;
 use orlop_core::event::FlowEvent;
+use orlop_core::machine::step::StepState;
 use orlop_core::spec::status::{Waiting, WaitsOn, cut_message};
 use orlop_core::time::{GoDuration, Time};
 use serde::{Deserialize, Serialize};
@@ -60,6 +61,11 @@ impl Node {
     /// Whether it waits for this.
     pub(super) fn waits_on(&self, on: WaitsOn) -> bool {
         self.waits.as_deref().is_some_and(|waits| waits.on == on)
+    }
+
+    /// Whether its attempt is accepted and does not run, and the substrate says why.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.state == StepState::Active && self.waits.as_deref().is_some_and(|waits| !waits.reason.is_empty())
     }
 
     /// What it waits for in the words of the substrate; empty where nothing is known.
@@ -128,6 +134,11 @@ impl Call<'_> {
         }
         self.changed = true;
         self.set_clock(at, |node| node.waits = waits.map(Box::new));
+        if self.state.node(at).is_some_and(Node::is_stuck) {
+            self.state.index.stuck.insert(at);
+        } else {
+            self.state.index.stuck.remove(&at);
+        }
     }
 
     /// What is to be said of an attempt that took too long.

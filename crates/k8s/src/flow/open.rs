@@ -102,7 +102,14 @@ impl<A: Api> Controller<A> {
                 }
             }
             Some(status) => {
-                let whole = records::whole(&self.api, &flow, &status).await?;
+                let whole = match records::whole(&self.api, &flow, &status).await {
+                    Ok(whole) => whole,
+                    Err(FetchError::Api(error)) => return Err(error.into()),
+                    Err(FetchError::Read(fault)) => {
+                        let status = held(status, Held::Unreadable(&fault.to_string()), now);
+                        return Ok(Opened::Status(object, Box::new(status)));
+                    }
+                };
                 self.monitor.note(Note::Opened { flow: key, status: &whole });
                 told = Notices::after(&whole.steps);
                 named.extend(whole.steps.iter().filter_map(|step| Some(step.job_ref.as_ref()?.uid.clone())));

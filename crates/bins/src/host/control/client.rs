@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::net::UnixStream;
@@ -10,6 +11,9 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use super::address::Address;
 use super::{Answer, Request};
 use crate::host::flow::{Order, OrderError};
+
+/// How long a host may take to answer an order.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// A connection to the host of a run.
 #[derive(Debug)]
@@ -62,14 +66,23 @@ impl Client {
     /// Gives an order.
     ///
     /// # Errors
-    /// When it does not fit, or the host went away before it answered.
+    /// When it does not fit, the host went away before it answered, or it does not answer.
     pub async fn order(&mut self, order: Order) -> Result<(), OrderError> {
         let failed = |error: io::Error| match error.kind() {
             io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => OrderError::Gone,
             _ => OrderError::Failed(format!("the host of the flow does not answer: {error}")),
         };
         self.send(&Request::Order(order)).await.map_err(failed)?;
-        match self.answer().await.map_err(failed)? {
+        let Ok(answer) = tokio::time::timeout(PATIENCE, self.answer()).await else {
+            // A host carries out no order of a caller who has left.
+            let message = format!(
+                "the host of the flow has not answered for {} s, and the order is withdrawn; the host may be stopped (SIGSTOP) or very \
+                 busy",
+                PATIENCE.as_secs()
+            );
+            return Err(OrderError::Failed(message));
+        };
+        match answer.map_err(failed)? {
             Some(Answer::Done) => Ok(()),
             Some(Answer::Refused(error)) => Err(error),
             Some(_) | None => Err(OrderError::Gone),

@@ -7,8 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use orlop_dag::engine::StatusView;
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::broadcast::error::RecvError;
@@ -88,6 +89,7 @@ async fn serve(stream: UnixStream, handle: HostHandle) {
     let mut lines = BufReader::new(read).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         let answer = match serde_json::from_str(&line) {
+            Ok(Request::Order(_)) if has_left(&mut lines) => return,
             Ok(Request::Order(order)) => match handle.order(signed(order, &caller)).await {
                 Ok(()) => Answer::Done,
                 Err(error) => Answer::Refused(error),
@@ -104,6 +106,11 @@ async fn serve(stream: UnixStream, handle: HostHandle) {
             return;
         }
     }
+}
+
+/// Whether a caller has closed its end: it waits for no answer, and has been told that its order was not carried out.
+fn has_left(lines: &mut Lines<BufReader<OwnedReadHalf>>) -> bool {
+    matches!(lines.get_mut().fill_buf().now_or_never(), Some(Ok([])))
 }
 
 /// An order under the name of who gives it.

@@ -3,9 +3,10 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use super::bench::{Bench, end, phases, step};
+use super::bench::{Bench, Gate, end, phases, signal, step};
 
 /// A step that runs a command.
 fn runs(name: &str, command: &[&str]) -> Value {
@@ -104,4 +105,24 @@ fn programs_save_their_work_when_their_flow_is_terminated() {
     for (program, _) in here {
         assert_eq!(log(program), format!("{program}/1 ready\n{program}/1 saved\n"));
     }
+}
+
+#[test]
+fn an_order_to_a_host_that_is_stopped_is_withdrawn_and_never_carried_out() {
+    let bench = Bench::new();
+    let gate = Gate::new();
+    let file = bench.flow("stands", &json!({"steps": [step("a", &gate.then("true"))]}));
+    let child = bench.begin(&file, &[]);
+    bench.until("stands", |status| phases(status) == "a=Running");
+    signal(&child, Signal::SIGSTOP);
+    let stat = format!("/proc/{}/stat", child.id());
+    until("the host's stop", || std::fs::read_to_string(&stat).ok().filter(|stat| stat.contains(") T ")));
+    let begun = Instant::now();
+    let gave = bench.orlop(&["flow", "terminate", "stands"]);
+    assert!(gave.code != 0 && gave.err.contains("the order is withdrawn"), "{gave:?}");
+    assert!(begun.elapsed() < Duration::from_secs(60), "it waits for a while and not for ever");
+    signal(&child, Signal::SIGCONT);
+    gate.open();
+    let gave = end(child);
+    assert_eq!(gave.code, 0, "{gave:?}");
 }

@@ -100,7 +100,7 @@ impl Layout {
     /// made lead to the machine's own files only if `trusted`: where the pod ran as the user who reads now.
     ///
     /// # Errors
-    /// NotFound; PermissionDenied for such links; FilesystemLoop.
+    /// NotFound; PermissionDenied for such links; InvalidData for too many links.
     pub(crate) fn resolve(&self, inside: &str, trusted: bool) -> io::Result<PathBuf> {
         let mut ahead: VecDeque<String> = parts(inside);
         let (mut at, mut links, mut linked) = (String::new(), 0, false);
@@ -120,7 +120,8 @@ impl Layout {
             };
             links += 1;
             if links > LINKS_MAX {
-                return Err(io::Error::other(format!("too many symbolic links in `{inside}`")));
+                let message = format!("too many symbolic links in `{inside}`");
+                return Err(io::Error::new(io::ErrorKind::InvalidData, message));
             }
             linked |= self.area(&here).is_some_and(|area| area.kind != Kind::Machine);
             if target.starts_with('/') {
@@ -155,6 +156,8 @@ fn read_link(path: &Path) -> io::Result<Option<String>> {
             Err(_) => Err(io::ErrorKind::NotFound.into()),
         },
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(None),
+        // Below a file there is nothing.
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => Err(io::ErrorKind::NotFound.into()),
         Err(error) => Err(error),
     }
 }
@@ -203,7 +206,9 @@ mod tests {
         assert_eq!(layout.resolve("/out/absolute", false).unwrap(), real);
         assert_eq!(layout.resolve("/out/relative", false).unwrap(), real);
         assert_eq!(layout.resolve("/t/data/real", false).unwrap(), real);
-        assert!(layout.resolve("/tmp/self", true).is_err());
+        // No later try finds what is not there.
+        assert_eq!(layout.resolve("/tmp/self", true).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(layout.resolve("/tmp/data/real/v", true).unwrap_err().kind(), io::ErrorKind::NotFound);
         assert_eq!(layout.resolve("/nothing", true).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 

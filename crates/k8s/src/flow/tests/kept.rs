@@ -194,3 +194,54 @@ fn a_status_that_cannot_be_read_is_told_once_and_keeps_the_key_of_its_flow() {
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].starts_with("the stored status cannot be read: "), "{told:?}");
 }
+
+/// A flow whose records of steps are in a ConfigMap, which somebody deletes while no controller is there.
+fn without_records() -> (Bed, Value) {
+    let mut bed = Bed::new();
+    bed.endless = vec!["etl-a"];
+    bed.submit("etl", json!({"steps": [job("a"), after("b", &["a"])]}));
+    bed.settle();
+    let too_large = Fault::Refuse("patch", Kind::JobFlow, 2, refused(413, "RequestEntityTooLarge"));
+    bed.server.store().faults.push(too_large);
+    bed.server.edit(Kind::JobFlow, "etl", |flow| {
+        (flow["spec"]["suspend"], flow["spec"]["suspendMode"]) = (json!(true), json!("Drain"));
+    });
+    bed.run();
+    bed.server.edit(Kind::JobFlow, "etl", |flow| flow["spec"]["suspend"] = json!(false));
+    bed.run();
+    let map = bed.server.list(Kind::ConfigMap).remove(0);
+    bed.server.remove(Kind::ConfigMap, map["metadata"]["name"].as_str().unwrap());
+    bed.restart();
+    bed.settle();
+    (bed, map)
+}
+
+#[test]
+fn a_flow_whose_records_are_gone_says_so_and_can_be_terminated() {
+    let (mut bed, map) = without_records();
+    let status = bed.status("etl");
+    let name = map["metadata"]["name"].as_str().unwrap();
+    let fault = format!("ConfigMap `{name}` with step records is missing or was changed");
+    assert_eq!(status["phase"], "Suspended");
+    assert!(status["message"].as_str().unwrap().contains(&fault), "{status}");
+    let mut all = status["conditions"].as_array().unwrap().iter();
+    assert!(all.any(|known| known["type"] == "NotUnderstood" && known["status"] == "True"), "{status}");
+    assert!(bed.server.list(Kind::Event).iter().any(|event| event["reason"] == "NotUnderstood"));
+    bed.server.edit(Kind::JobFlow, "etl", |flow| flow["spec"]["stop"] = json!("Terminate"));
+    bed.settle();
+    bed.sleep(10);
+    assert_eq!((bed.status("etl")["phase"].as_str(), bed.server.list(Kind::Job).len()), (Some("Failed"), 0));
+}
+
+#[test]
+fn a_flow_whose_records_come_back_goes_on() {
+    let (mut bed, mut map) = without_records();
+    map["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+    bed.server.put(Kind::ConfigMap, map);
+    bed.endless.clear();
+    bed.restart();
+    bed.run();
+    assert_eq!(bed.status("etl")["phase"], "Succeeded", "{}", bed.status("etl"));
+    let jobs = bed.made().into_iter().filter(|name| name.starts_with("jobs ")).collect::<Vec<_>>();
+    assert_eq!(jobs, ["jobs etl-a-00000001", "jobs etl-b-00000001"]);
+}

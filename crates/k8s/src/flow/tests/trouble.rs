@@ -51,11 +51,34 @@ fn a_full_quota_keeps_the_step_pending_with_its_reason() {
 }
 
 #[test]
+fn a_right_that_is_missing_delays_a_flow_until_it_is_given() {
+    let mut denied = refused(403, "Forbidden");
+    denied.message =
+        "jobs.batch is forbidden: User \"system:serviceaccount:orlop-system:orlop-operator\" cannot create resource \
+                      \"jobs\" in API group \"batch\" in the namespace \"default\""
+            .to_owned();
+    let mut bed = Bed::with_fault(Fault::Refuse("create", Kind::Job, 3, denied));
+    bed.submit("etl", spec());
+    bed.settle();
+    bed.sleep(1);
+    let status = bed.status("etl");
+    let step = &status["steps"][0];
+    assert_eq!((&step["phase"], &step["reason"]), (&json!("Pending"), &json!("Forbidden")), "{status}");
+    let mut all = status["conditions"].as_array().unwrap().iter();
+    assert!(all.any(|known| known["type"] == "Blocked" && known["reason"] == "Forbidden"), "{status}");
+    bed.run();
+    assert_eq!((&bed.status("etl")["phase"], &bed.status("etl")["retries"]), (&json!("Succeeded"), &json!(null)));
+}
+
+#[test]
 fn what_can_never_be_created_fails_the_step() {
     for (code, reason, want) in
         [(403, "Forbidden", "Forbidden"), (422, "Invalid", "TemplateInvalid"), (400, "BadRequest", "TemplateInvalid")]
     {
-        let mut bed = Bed::with_fault(Fault::Refuse("create", Kind::Job, 99, refused(code, reason)));
+        let mut refusal = refused(code, reason);
+        // A policy, and not a right that is missing.
+        refusal.message = "policy no-such-pods denies it".to_owned();
+        let mut bed = Bed::with_fault(Fault::Refuse("create", Kind::Job, 99, refusal));
         bed.submit("etl", spec());
         bed.run();
         let status = bed.status("etl");
