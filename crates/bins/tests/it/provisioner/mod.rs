@@ -11,6 +11,8 @@ mod catalog;
 mod cloud;
 #[cfg(feature = "testing")]
 mod deploy;
+#[cfg(feature = "testing")]
+mod entries;
 #[cfg(all(feature = "testing", feature = "fleet", feature = "run"))]
 mod join;
 #[cfg(feature = "testing")]

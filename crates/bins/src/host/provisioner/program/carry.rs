@@ -90,7 +90,7 @@ impl Frame<'_> {
     pub(super) async fn sign_in(&self, sources: &Sources<'_>, known: &Known, run: &mut Run) -> Result<Site, Failure> {
         let notes = &known.notes;
         run.warnings.extend(known.trouble.clone());
-        let site = sources.sign_in(&notes.site, notes.entry()).await?;
+        let site = sources.sign_in(&notes.site, notes.entry(), run).await?;
         run.count(&site.name, site.asked());
         let order = known.saga.order();
         if !notes.auth_url.is_empty() && site.auth_url != notes.auth_url {

@@ -49,12 +49,12 @@ pub(super) async fn destroy(args: &DestroyArgs, run: &mut Run, signals: &Signals
     match (named, &args.id) {
         (Some(known), _) => one(args, &frame, &sources, known, run).await,
         (None, Some(id)) => {
-            let site = sources.sign_in(&first_site(&sources, args.site.as_ref())?, None).await?;
+            let site = sources.sign_in(&first_site(&sources, args.site.as_ref())?, None, run).await?;
             let marked = marked(&site, run).await?.into_iter().filter(|one| one.deployment == *id).collect();
             lost(args, &frame, &site, marked, run).await
         }
         (None, None) => {
-            let site = sources.sign_in(&first_site(&sources, args.site.as_ref())?, None).await?;
+            let site = sources.sign_in(&first_site(&sources, args.site.as_ref())?, None, run).await?;
             // The cloud first: whatever it shows was written down here before, if this machine has made it.
             let marked = marked(&site, run).await?;
             let all = frame.shelf().not_owned(marked)?;

@@ -30,6 +30,13 @@ impl Run {
         self.asked.insert(site.to_owned(), asked);
     }
 
+    /// Takes over a warning that may have been told before.
+    pub(super) fn warn_once(&mut self, warning: &str) {
+        if !self.warnings.iter().any(|known| known == warning) {
+            self.warnings.push(warning.to_owned());
+        }
+    }
+
     /// What was asked of all sites together.
     pub(super) fn asked(&self) -> (u32, u32) {
         let add = |sum: (u32, u32), one: &(u32, u32)| (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1));

@@ -168,7 +168,7 @@ impl Asked<'_> {
         let mut sites = self.request.sites.iter().peekable();
         loop {
             let Some(name) = sites.next() else { return Err(Failure::internal("there is no site")) };
-            let found = match sources.sign_in(name, None).await {
+            let found = match sources.sign_in(name, None, run).await {
                 Ok(site) => self.plan_at(survey, &site, council, run).await.map(|(plan, _)| (plan, site)),
                 Err(failure) => Err(failure),
             };
