@@ -342,7 +342,8 @@ impl Job<'_> {
             ..request(hardware, window, self.settings, vec![site.name.clone()], self.now)?
         };
         let model = Model::new(&self.args.advice, self.settings, &self.frame.state_dir, run)?;
-        let mut council = model.council(self.now);
+        let tell = |words: &str| steps.wait_for(words);
+        let mut council = model.council(self.now).telling(&tell);
         if survey.is_none() {
             let authorities = self.args.cloud.ca_cert.as_deref();
             let wanted = wanted(&self.args.source, authorities, self.settings, &self.frame.state_dir)?;

@@ -41,7 +41,8 @@ pub(super) async fn analyze(args: &AnalyzeArgs, run: &mut Run) -> Result<Report,
             Ok((wanted, Model::new(&args.advice, &settings, &state, run)?))
         })
         .await?;
-    let mut council = model.council(Timestamp::now());
+    let tell = |words: &str| steps.wait_for(words);
+    let mut council = model.council(Timestamp::now()).telling(&tell);
     let found = steps.during(1, examine(&wanted, &mut council, run)).await;
     model.end(council, run);
     let survey = found?;
@@ -75,7 +76,8 @@ pub(super) async fn plan(args: &PlanArgs, run: &mut Run) -> Result<Report, Failu
             Ok((wanted, Model::new(&args.advice, &settings, &state, run)?, request, sources, join, hidden))
         })
         .await?;
-    let mut council = model.council(now);
+    let tell = |words: &str| steps.wait_for(words);
+    let mut council = model.council(now).telling(&tell);
     let found = steps.during(1, examine(&wanted, &mut council, run)).await;
     let planned = match &found {
         Ok(survey) => {
