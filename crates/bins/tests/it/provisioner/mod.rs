@@ -13,6 +13,8 @@ mod cloud;
 mod deploy;
 #[cfg(feature = "testing")]
 mod entries;
+#[cfg(feature = "testing")]
+mod hidden;
 #[cfg(all(feature = "testing", feature = "fleet", feature = "run"))]
 mod join;
 #[cfg(feature = "testing")]

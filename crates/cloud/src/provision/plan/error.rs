@@ -63,6 +63,14 @@ pub enum PlanError {
         /// Where.
         site: String,
     },
+    /// Hosts that only the site knows.
+    #[error("{}the hosts of {site} are hidden by the site (403): name them with --catalog-file{}", if *.looked { "no virtual machine fits, and " } else { "" }, if *.looked { "" } else { ", or take a virtual machine with --kind vm" })]
+    HiddenHosts {
+        /// Where.
+        site: String,
+        /// Whether its virtual machines were looked through.
+        looked: bool,
+    },
     /// Everything that fits is taken.
     #[error("no free {types} at {site}{}; try --fallback, --start-within, --wait-for-capacity or another --site", until.as_ref().map_or(String::new(), |until| format!(" until {until}")))]
     Taken {
@@ -132,7 +140,11 @@ impl PlanError {
             | Self::UnknownImage { .. }
             | Self::LargeImage { .. }
             | Self::NoImage { .. } => Exit::Usage,
-            Self::Misfit(_) | Self::NoHosts { .. } | Self::Taken { .. } | Self::Budget { .. } => Exit::Quota,
+            Self::Misfit(_)
+            | Self::NoHosts { .. }
+            | Self::HiddenHosts { .. }
+            | Self::Taken { .. }
+            | Self::Budget { .. } => Exit::Quota,
             Self::Lifetime { .. } => Exit::Denied,
         }
     }
@@ -142,6 +154,7 @@ impl PlanError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Misfit(_) | Self::NoHosts { .. } => "nothing_fits",
+            Self::HiddenHosts { .. } => "hosts_hidden",
             Self::Taken { .. } => "no_capacity",
             Self::Budget { .. } => "budget",
             Self::Lifetime { .. } => "policy",

@@ -182,7 +182,7 @@ fn plan_for(hours: u32, analysis: &Analysis, world: &World<'_>, request: &Reques
                 offerings.extend(offered);
             }
             // What keeps the first from being had is what the user has to know.
-            Err(error) => drop(refused.get_or_insert(error)),
+            Err(error) => drop(refused.get_or_insert(machines::hidden(error, request, world.catalogue))),
         }
     }
     let Some(class) = class else { return Err(refused.unwrap_or(PlanError::Unleased)) };
@@ -240,7 +240,8 @@ fn check_sites(request: &Request, catalogue: &Catalogue) -> Result<(), PlanError
             return Err(PlanError::Edge);
         }
         // A site that was asked itself is known, however little it has.
-        let is_known = catalogue.origin == Origin::Live || site_named(name).is_some();
+        let is_asked = matches!(catalogue.origin, Origin::Live | Origin::Hidden);
+        let is_known = is_asked || site_named(name).is_some();
         if catalogue.at(name).next().is_none() && !is_known {
             return Err(PlanError::UnknownSite { name: name.clone(), known: known_sites(catalogue) });
         }

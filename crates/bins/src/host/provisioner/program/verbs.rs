@@ -5,6 +5,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use orlop_cloud::catalog::embedded;
+use orlop_cloud::catalog::host::Origin;
 use orlop_cloud::llm::Council;
 use orlop_cloud::provision::join::Join;
 use orlop_cloud::provision::keep::write_private;
@@ -176,7 +177,9 @@ impl Asked<'_> {
             };
             match found {
                 Err(failure) if failure.is_away() && sites.peek().is_some() => run.pass_over(name, &failure),
-                Err(failure) if matches!(&*failure.code, "nothing_fits" | "no_capacity") && sites.peek().is_some() => {}
+                Err(failure)
+                    if matches!(&*failure.code, "nothing_fits" | "hosts_hidden" | "no_capacity")
+                        && sites.peek().is_some() => {}
                 Err(failure) => return Err(failure),
                 Ok((plan, site)) => {
                     let ahead = clock_offset(site.cloud.identity.clock_ahead());
@@ -226,6 +229,9 @@ impl Asked<'_> {
         };
         let images = seen.map(|seen| seen.images(request.image.as_deref()));
         let catalogue = seen.map_or_else(|| otherwise.clone(), |seen| seen.catalogue(otherwise.clone()));
+        if let Some(seen) = seen.filter(|_| matches!(catalogue.origin, Origin::Public | Origin::Embedded)) {
+            run.warn_once(&format!("the hosts of {} are hidden by the site (403)", seen.site));
+        }
         let allocations = seen.and_then(|seen| seen.allocations.as_deref());
         let world = World { catalogue: &catalogue, allocations, images: images.as_deref() };
         let asked = Draft { world, request: &request, least_hours: self.window.min_duration, now: self.now };
