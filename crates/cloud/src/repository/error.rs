@@ -21,6 +21,18 @@ pub enum FetchError {
         /// What it leads to.
         address: String,
     },
+    /// A name of a private network.
+    #[error("{host} is a name of a private network; see --allow-private-hosts")]
+    LocalName {
+        /// The name.
+        host: String,
+    },
+    /// A proxy that cannot be one.
+    #[error("the proxy in https_proxy is not usable: {why}")]
+    Proxy {
+        /// Why.
+        why: &'static str,
+    },
     /// A redirect that is not followed.
     #[error("{url} redirects {why}")]
     Redirect {
@@ -87,9 +99,11 @@ impl FetchError {
         match self {
             Self::Network { .. } | Self::TooSlow { .. } => Class::Transient,
             Self::Missing { .. } => Class::NotFound,
-            Self::Denied { .. } | Self::Private { .. } => Class::Denied,
+            Self::Denied { .. } | Self::Private { .. } | Self::LocalName { .. } => Class::Denied,
             Self::Io { .. } => Class::Fatal,
-            Self::Refused(_) | Self::Redirect { .. } | Self::NoProgram | Self::TooLarge { .. } => Class::Invalid,
+            Self::Refused(_) | Self::Redirect { .. } | Self::Proxy { .. } | Self::NoProgram | Self::TooLarge { .. } => {
+                Class::Invalid
+            }
         }
     }
 

@@ -23,6 +23,7 @@ mod log;
 mod machines;
 #[cfg(feature = "testing")]
 mod openstack;
+mod proxied;
 #[cfg(feature = "testing")]
 mod remove;
 #[cfg(feature = "testing")]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use orlop_cloud::analyze::advice::is_tainted;
 use orlop_cloud::llm::{self, Account, Council, Mode, Record};
-use orlop_cloud::repository::git::Options;
+use orlop_cloud::repository::git::{Options, Proxies};
 use orlop_cloud::repository::{Allow, Source};
 use orlop_core::ports::advisor::Advisor;
 
@@ -81,6 +81,7 @@ pub(super) fn wanted(
     let options = Options {
         private_hosts: args.allow_private_hosts,
         ca_file: ca_file.map(Path::to_owned),
+        proxies: Proxies::read(|name| std::env::var(name).ok()),
         ..Options::new(state.to_owned())
     };
     Ok(Wanted {
