@@ -33,5 +33,7 @@ mod sites;
 #[cfg(feature = "testing")]
 mod stop;
 mod verbs;
+#[cfg(feature = "testing")]
+mod waits;
 #[cfg(all(feature = "testing", feature = "fleet", feature = "run", target_os = "linux"))]
 mod watch;
