@@ -82,6 +82,18 @@ pub enum FetchError {
         /// What was asked for.
         what: String,
     },
+    /// The folder of this machine is not there, is none, or may not be read.
+    #[error("{what}")]
+    Folder {
+        /// What is wrong with which.
+        what: String,
+    },
+    /// A folder within one of this machine is not there.
+    #[error("{what} is not in the repository")]
+    Below {
+        /// What was asked for.
+        what: String,
+    },
     /// This machine failed.
     #[error("cannot {what}: {source}")]
     Io {
@@ -98,7 +110,7 @@ impl FetchError {
     pub const fn class(&self) -> Class {
         match self {
             Self::Network { .. } | Self::TooSlow { .. } => Class::Transient,
-            Self::Missing { .. } => Class::NotFound,
+            Self::Missing { .. } | Self::Folder { .. } | Self::Below { .. } => Class::NotFound,
             Self::Denied { .. } | Self::Private { .. } | Self::LocalName { .. } => Class::Denied,
             Self::Io { .. } => Class::Fatal,
             Self::Refused(_) | Self::Redirect { .. } | Self::Proxy { .. } | Self::NoProgram | Self::TooLarge { .. } => {

@@ -21,6 +21,7 @@ mod join;
 mod log;
 #[cfg(feature = "testing")]
 mod machines;
+mod newcomer;
 #[cfg(feature = "testing")]
 mod openstack;
 mod proxied;

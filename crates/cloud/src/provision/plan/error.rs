@@ -26,6 +26,16 @@ pub enum PlanError {
         /// All that are known at the sites.
         known: String,
     },
+    /// A type that only a site has at which is not planned.
+    #[error("node type `{name}` is not at {here}; {name} is at {site}: name that site first, or add --fallback sites")]
+    TypeElsewhere {
+        /// As given.
+        name: String,
+        /// Where it was looked for.
+        here: String,
+        /// Where it is.
+        site: String,
+    },
     /// A site whose flavors cannot be seen.
     #[error("no flavor of virtual machines is known at {site}: it needs credentials for a site that has them")]
     NoFlavors {
@@ -133,6 +143,7 @@ impl PlanError {
             Self::UnknownSite { .. }
             | Self::Edge
             | Self::UnknownType { .. }
+            | Self::TypeElsewhere { .. }
             | Self::Duration { .. }
             | Self::NoFlavors { .. }
             | Self::Unleased
@@ -154,6 +165,7 @@ impl PlanError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Misfit(_) | Self::NoHosts { .. } => "nothing_fits",
+            Self::UnknownType { .. } => "unknown_type",
             Self::HiddenHosts { .. } => "hosts_hidden",
             Self::Taken { .. } => "no_capacity",
             Self::Budget { .. } => "budget",

@@ -129,7 +129,8 @@ fn is_known(sites: &[String]) -> bool {
 /// Where hosts are hidden, that is what keeps them from being had, whatever virtual machines lack.
 pub(super) fn hidden(error: PlanError, request: &Request, catalogue: &Catalogue) -> PlanError {
     let wants_machine = request.kind == MachineKind::Vm || request.flavor.is_some() || is_known(&request.sites);
-    let is_about_hosts = matches!(error, PlanError::Misfit(_) | PlanError::UnknownType { .. });
+    let is_about_hosts =
+        matches!(error, PlanError::Misfit(_) | PlanError::UnknownType { .. } | PlanError::TypeElsewhere { .. });
     if catalogue.origin != Origin::Hidden || wants_machine || !is_about_hosts {
         return error;
     }

@@ -106,6 +106,8 @@ impl From<FetchError> for Failure {
             FetchError::TooLarge { .. } => "too_large",
             FetchError::TooSlow { .. } => "too_slow",
             FetchError::Missing { .. } => "missing",
+            FetchError::Folder { .. } => "no_folder",
+            FetchError::Below { .. } => "no_subdir",
             _ => "io",
         };
         // Git and the proxy are of this machine; everything else is about the repository.
@@ -113,6 +115,7 @@ impl From<FetchError> for Failure {
         let failure = Self::new(exit, error.class(), code, error.to_string());
         match code {
             "network" | "too_slow" => failure.hint("check the address and the network, then try again"),
+            "no_subdir" => failure.hint("check --subdir"),
             "missing" => failure.hint("check --ref and --subdir"),
             "denied" => failure.hint("name the variable of a token with --git-token-env"),
             _ => failure,

@@ -67,7 +67,7 @@ impl<'a> Sources<'a> {
     /// # Errors
     /// One that was named cannot be read.
     pub(super) fn read(args: &'a CloudArgs, settings: &'a Settings) -> Result<Self, Failure> {
-        let named = args.openrc.clone().or_else(|| settings.get("OPENRC_PATH").map(PathBuf::from));
+        let named = args.openrc.clone().or_else(|| settings.path("OPENRC_PATH"));
         let openrc = match named {
             Some(path) => {
                 let failed = |error: io::Error| Failure::usage(format!("--openrc {}: {error}", path.display()));
@@ -75,7 +75,7 @@ impl<'a> Sources<'a> {
             }
             None => CloudSettings::default(),
         };
-        let clouds = match settings.get("OS_CLIENT_CONFIG_FILE").map(PathBuf::from) {
+        let clouds = match settings.path("OS_CLIENT_CONFIG_FILE") {
             Some(path) => {
                 let failed =
                     |error: io::Error| Failure::usage(format!("OS_CLIENT_CONFIG_FILE {}: {error}", path.display()));
@@ -243,7 +243,8 @@ impl<'a> Sources<'a> {
             found.set("OS_PASSWORD", ask::secret(&format!("password of {who} at {site}")).await?);
         }
         let credentials = resolve(&found).map_err(|error| Failure::usage(error.to_string()))?;
-        let file = self.args.ca_cert.clone().or_else(|| credentials.ca_file.clone().map(PathBuf::from));
+        let own = credentials.ca_file.as_ref().map(|file| self.settings.at_home(Path::new(file)));
+        let file = self.args.ca_cert.clone().or(own);
         let authorities = match file {
             Some(path) => {
                 let failed = |error: io::Error| Failure::usage(format!("--ca-cert {}: {error}", path.display()));

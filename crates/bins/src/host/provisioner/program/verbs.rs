@@ -21,7 +21,7 @@ use super::document::{Report, advice};
 use super::examine::{Model, Run, examine, wanted};
 use super::failure::Failure;
 use super::hidden::Hidden;
-use super::identity::{name, told};
+use super::identity::{good_name, name, told};
 use super::join::join;
 use super::request::{allowed, idle_stop, lifetime, request, start};
 use super::settings::Settings;
@@ -71,6 +71,7 @@ pub(super) async fn plan(args: &PlanArgs, run: &mut Run) -> Result<Report, Failu
             let state = settings.state_dir(args.output.state_dir.as_deref())?;
             let wanted = wanted(&args.source, args.cloud.ca_cert.as_deref(), &settings, &state)?;
             idle_stop(&args.window)?;
+            args.server_name.as_deref().map(good_name).transpose()?;
             let join = join(&args.join, &settings)?;
             let file = args.hardware.catalog_file.as_deref();
             let hidden = Hidden::new(file, &request.sites, args.cloud.ca_cert.as_deref(), &settings, &state)?;
@@ -150,6 +151,11 @@ fn hooks(
     Ok(Hooks { members, text })
 }
 
+/// Whether another site may have what one has not.
+fn leads_on(failure: &Failure) -> bool {
+    matches!(&*failure.code, "nothing_fits" | "hosts_hidden" | "no_capacity" | "unknown_type")
+}
+
 /// What a plan is asked with.
 pub(super) struct Asked<'a> {
     pub(super) hardware: &'a HardwareArgs,
@@ -177,9 +183,10 @@ impl Asked<'_> {
             };
             match found {
                 Err(failure) if failure.is_away() && sites.peek().is_some() => run.pass_over(name, &failure),
-                Err(failure)
-                    if matches!(&*failure.code, "nothing_fits" | "hosts_hidden" | "no_capacity")
-                        && sites.peek().is_some() => {}
+                Err(failure) if leads_on(&failure) && sites.peek().is_some() => {
+                    let next = sites.peek().map_or("", |next| next.as_str());
+                    run.warnings.push(format!("{failure}; site {next} is tried next"));
+                }
                 Err(failure) => return Err(failure),
                 Ok((plan, site)) => {
                     let ahead = clock_offset(site.cloud.identity.clock_ahead());

@@ -341,7 +341,7 @@ pub(super) enum Fallback {
 #[command(next_help_heading = "Output")]
 pub(super) struct OutputArgs {
     /// Form of the result
-    #[arg(long, value_enum, ignore_case = true, default_value_t)]
+    #[arg(short = 'o', long, value_enum, ignore_case = true, default_value_t)]
     pub(super) output: Form,
     /// Settings that win over the environment; without it ./.env, which does not
     #[arg(long, value_name = "FILE")]
