@@ -12,12 +12,12 @@ pub(crate) fn is_here(url: &Url) -> bool {
     }
 }
 
-/// The URL, if nobody else reads what goes over it and it holds no secret itself.
+/// The URL, if it is one of the web and holds no secret itself, whoever reads what goes over it.
 ///
 /// # Errors
 /// Why not.
 #[cfg(any(feature = "openstack", feature = "llm"))]
-pub(crate) fn private_url(given: &str) -> Result<Url, &'static str> {
+pub(crate) fn web_url(given: &str) -> Result<Url, &'static str> {
     let url = Url::parse(given.trim()).map_err(|_| "it is no URL")?;
     if !url.username().is_empty() || url.password().is_some() {
         return Err("it holds a user");
@@ -25,12 +25,23 @@ pub(crate) fn private_url(given: &str) -> Result<Url, &'static str> {
     if !url.has_host() {
         return Err("it names no host");
     }
-    match url.scheme() {
-        "https" => Ok(url),
-        "http" if is_here(&url) => Ok(url),
-        "http" => Err("http would show secrets to everybody; use https"),
-        _ => Err("it is not https"),
-    }
+    if matches!(url.scheme(), "https" | "http") { Ok(url) } else { Err("it is not https") }
+}
+
+/// Whether others can read what goes over a URL.
+#[cfg(any(feature = "openstack", feature = "llm"))]
+pub(crate) fn is_readable(url: &Url) -> bool {
+    url.scheme() != "https" && !is_here(url)
+}
+
+/// The URL, if nobody else reads what goes over it and it holds no secret itself.
+///
+/// # Errors
+/// Why not.
+#[cfg(any(feature = "openstack", feature = "llm"))]
+pub(crate) fn private_url(given: &str) -> Result<Url, &'static str> {
+    let url = web_url(given)?;
+    if is_readable(&url) { Err("http would show secrets to everybody; use https") } else { Ok(url) }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What a cloud answers, what people write down to sign in, and what a deployment writes down of itself.
 
 use orlop_cloud::openstack::classify::{Answer, Call, Meaning, Service, classify, fault, message};
-use orlop_cloud::openstack::credentials::{cloud_names, read_assignments, read_clouds, read_secure};
+use orlop_cloud::openstack::credentials::{cloud_names, read_assignments, read_clouds, read_profile, read_secure};
 use orlop_cloud::openstack::read;
 use orlop_cloud::provision::journal::{encode, replay};
 use orlop_cloud::provision::saga::replayed;
@@ -53,7 +53,8 @@ pub fn cloud_settings(bytes: &[u8]) {
     assert!(found.ignored.iter().all(|line| *line <= all.lines().count()));
     // The name of a cloud is told to people, and is what they made it.
     let named = cloud_names("f", all).is_ok_and(|names| names.iter().any(|name| name.contains("hunter22")));
-    for answer in [read_clouds("f", all, "a"), read_secure("f", all, "a")] {
+    let profile = read_profile("f", all, "a").map(Option::unwrap_or_default);
+    for answer in [read_clouds("f", all, "a"), read_secure("f", all, "a"), profile] {
         if let Err(error) = answer {
             assert!(named || !error.to_string().contains("hunter22"), "no message quotes a file: {error}");
         }

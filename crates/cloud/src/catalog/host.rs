@@ -144,6 +144,8 @@ pub enum Origin {
     Public,
     /// The table in this program.
     Embedded,
+    /// Nowhere: the site hides its hosts from users, and nobody else describes them.
+    Hidden,
 }
 
 /// What can be had.

@@ -57,8 +57,20 @@ pub struct Council<'a> {
     model: String,
     now: Timestamp,
     until: Instant,
-    is_off: bool,
+    /// Why nothing more is asked.
+    off: Option<Off>,
+    /// Who is told what is asked, before it is.
+    tell: Option<&'a (dyn Fn(&str) + Send + Sync)>,
     account: Account,
+}
+
+/// Why nothing more is asked in a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Off {
+    /// The endpoint does not let this key ask.
+    Denied,
+    /// It failed with every repetition: the next question would too, after as long a wait.
+    Away,
 }
 
 impl std::fmt::Debug for Council<'_> {
@@ -85,7 +97,13 @@ impl<'a> Council<'a> {
     ) -> Self {
         let (identity, model) = (who.0.to_owned(), who.1.to_owned());
         let until = Instant::now() + MAX_TIME;
-        Self { advisor, mode, record, identity, model, now, until, is_off: false, account: Account::default() }
+        Self { advisor, mode, record, identity, model, now, until, off: None, tell: None, account: Account::default() }
+    }
+
+    /// The same, and somebody is told what is asked before it is.
+    #[must_use]
+    pub fn telling(self, tell: &'a (dyn Fn(&str) + Send + Sync)) -> Self {
+        Self { tell: Some(tell), ..self }
     }
 
     /// Whether anybody is asked, or any record is read.
@@ -102,7 +120,7 @@ impl<'a> Council<'a> {
 
     /// Asks a question; nothing where rules have to do.
     pub async fn consult(&mut self, asked: &Asked) -> Option<Answer> {
-        if !self.is_on() || self.is_off {
+        if !self.is_on() || self.off.is_some() {
             return None;
         }
         let digest = record::digest(asked, &self.identity);
@@ -117,6 +135,9 @@ impl<'a> Council<'a> {
             *self.account.scrubbed.entry(kind).or_insert(0) += count;
         }
         let started = Instant::now();
+        if let Some(tell) = self.tell {
+            tell(&format!("{} is asked for advice on {}", self.model, asked.point.name().replace('_', " ")));
+        }
         let (answer, reply) = match self.ask(asked).await {
             Ok(found) => found,
             Err(why) => {
@@ -180,18 +201,27 @@ impl<'a> Council<'a> {
             }
             Ok(Err(error)) => {
                 self.account.calls = self.account.calls.saturating_add(1);
-                self.is_off |= error.class == Class::Denied;
+                self.off = match error.class {
+                    Class::Denied => Some(Off::Denied),
+                    Class::Transient => Some(Off::Away),
+                    _ => self.off,
+                };
                 Err(error.message)
             }
             Err(_) => {
                 self.account.calls = self.account.calls.saturating_add(1);
+                self.off = Some(Off::Away);
                 Err("no answer in time".to_owned())
             }
         }
     }
 
     fn warn(&mut self, point: Point, why: &str) {
-        let hint = if self.is_off { "; check OPENAI_API_KEY" } else { "" };
+        let hint = match self.off {
+            Some(Off::Denied) => "; check OPENAI_API_KEY",
+            Some(Off::Away) => "; nothing more is asked in this run",
+            None => "",
+        };
         let what = point.name().replace('_', " ");
         let why = scrubbed(why);
         self.account.warnings.push(format!("advice on {what} unavailable ({why}), using rules{hint}"));

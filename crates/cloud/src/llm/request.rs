@@ -1,6 +1,7 @@
 //! Requests and answers of chat completions as values (provisioner contract, 4.1). Owns the forms, what to leave out when a
 //! server does not know a parameter, and the meaning of each status; sends nothing.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use orlop_core::error::{Class, PortError};
@@ -12,6 +13,12 @@ use crate::scrub::scrubbed;
 
 /// The longest wait that a server may ask for.
 const MAX_WAIT: Duration = Duration::from_secs(20);
+
+/// Tags between which models think aloud.
+const THOUGHTS: [&str; 4] = ["think", "thinking", "thought", "reasoning"];
+
+/// How often a model thinks aloud before its answer.
+const MAX_THOUGHTS: usize = 8;
 
 /// How the form of the answer is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,6 +117,8 @@ pub(super) fn meaning(status: u16, retry_after: Option<&str>, body: &[u8], shape
             None => failed(Class::Invalid, format!("the endpoint answered {status}: {}", complaint(body))),
         },
         401 | 403 => failed(Class::Denied, format!("the endpoint answered {status}")),
+        402 => failed(Class::Denied, used_up(status)),
+        429 if is_used_up(body) => failed(Class::Denied, used_up(status)),
         408 | 429 | 500..=599 => {
             let seconds = retry_after.and_then(|text| text.trim().parse::<u64>().ok());
             let wait = seconds.map(|seconds| Duration::from_secs(seconds).min(MAX_WAIT));
@@ -118,6 +127,18 @@ pub(super) fn meaning(status: u16, retry_after: Option<&str>, body: &[u8], shape
         300..=399 => failed(Class::Invalid, format!("the endpoint answered {status}; redirects are not followed")),
         _ => failed(Class::Invalid, format!("the endpoint answered {status}: {}", complaint(body))),
     }
+}
+
+fn used_up(status: u16) -> String {
+    format!("the endpoint answered {status}: the quota of the key is used up")
+}
+
+/// Whether an error says that nothing is left of a quota, which no waiting brings back.
+fn is_used_up(body: &[u8]) -> bool {
+    let value: Value = serde_json::from_slice(body).unwrap_or_default();
+    let of = |key: &str| value.pointer(&format!("/error/{key}")).and_then(Value::as_str).unwrap_or_default();
+    let is_code = |code: &str| ["insufficient_quota", "billing_hard_limit_reached"].contains(&code);
+    is_code(of("code")) || is_code(of("type")) || of("message").to_lowercase().contains("exceeded your current quota")
 }
 
 /// A few words of an error, without secrets.
@@ -135,8 +156,10 @@ fn said(body: &[u8]) -> Meaning {
         return invalid("the answer of the endpoint is not JSON");
     };
     let Some(choice) = value.pointer("/choices/0") else { return invalid("the endpoint gave no answer") };
-    let refusal = choice.pointer("/message/refusal").and_then(Value::as_str).is_some_and(|text| !text.is_empty());
-    if refusal {
+    let refuses = |message: &Value| message.get("refusal").and_then(Value::as_str).is_some_and(|text| !text.is_empty());
+    let message = choice.get("message").unwrap_or(&Value::Null);
+    let content = message.get("content").unwrap_or(&Value::Null);
+    if refuses(message) || content.as_array().is_some_and(|parts| parts.iter().any(refuses)) {
         return invalid("the model refuses to answer");
     }
     match choice.get("finish_reason").and_then(Value::as_str) {
@@ -144,12 +167,48 @@ fn said(body: &[u8]) -> Meaning {
         Some("content_filter") => return invalid("a filter took the answer out"),
         _ => {}
     }
-    let Some(text) = choice.pointer("/message/content").and_then(Value::as_str) else {
-        return invalid("the endpoint gave no answer");
-    };
+    let Some(text) = text_of(content) else { return invalid("the endpoint gave no answer") };
+    let text = answered(&text);
     let end = (0..=MAX_REPLY.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
     let tokens = value.pointer("/usage/total_tokens").and_then(Value::as_u64).unwrap_or(0);
     Meaning::Said { text: text.get(..end).unwrap_or_default().to_owned(), tokens }
+}
+
+/// The text of a content, which may come in parts.
+fn text_of(content: &Value) -> Option<Cow<'_, str>> {
+    match content {
+        Value::String(text) => Some(Cow::Borrowed(text)),
+        Value::Array(parts) => {
+            let is_text =
+                |part: &&Value| part.get("type").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("text"));
+            let texts: Vec<&str> =
+                parts.iter().filter(is_text).filter_map(|part| part.get("text").and_then(Value::as_str)).collect();
+            (!texts.is_empty()).then(|| Cow::Owned(texts.concat()))
+        }
+        _ => None,
+    }
+}
+
+/// What a model answers, without what it thinks aloud before: between tags, the first of which some servers leave out.
+fn answered(text: &str) -> &str {
+    let small = text.to_ascii_lowercase();
+    let mut from = 0;
+    for _ in 0..MAX_THOUGHTS {
+        let rest = small.get(from..).unwrap_or_default();
+        if rest.trim_start().starts_with('{') {
+            break;
+        }
+        let end = THOUGHTS.iter().filter_map(|name| {
+            let tag = format!("</{name}>");
+            Some(rest.find(&tag)? + tag.len())
+        });
+        match end.min() {
+            Some(end) => from += end,
+            None if THOUGHTS.iter().any(|name| rest.trim_start().starts_with(&format!("<{name}>"))) => return "",
+            None => break,
+        }
+    }
+    text.get(from..).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -185,6 +244,71 @@ mod tests {
         for refusal in steps {
             assert!(matches!(meaning(400, None, refusal.as_bytes(), shape), Meaning::Failed(_)), "{refusal}");
         }
+    }
+
+    #[test]
+    fn what_a_model_thinks_before_it_answers_is_no_answer() {
+        let given = |content: &Value| {
+            let body = json!({"choices": [{"message": {"content": content}, "finish_reason": "stop"}]}).to_string();
+            match meaning(200, None, body.as_bytes(), Shape::default()) {
+                Meaning::Said { text, .. } => text,
+                other => format!("{other:?}"),
+            }
+        };
+        let good = r#"{"cpu_cores": 8}"#;
+        for before in [
+            r#"<think>maybe {"cpu_cores": 1}</think>"#,
+            "\n<think>\n\n</think>\n\n",
+            r#"maybe {"cpu_cores": 1}, or two</think>"#,
+            "<thinking>{</thinking><think>}</think>",
+            "<Reasoning>x</Reasoning>",
+        ] {
+            assert_eq!(given(&json!(format!("{before}{good}"))).trim(), good, "{before}");
+        }
+        let whole = r#"{"reasoning": "</think> is a word"}"#;
+        assert_eq!(given(&json!(whole)), whole, "words within an answer are its own");
+        assert_eq!(given(&json!(format!("<think>x</think>{whole}"))), whole);
+        assert_eq!(given(&json!("<think>maybe {\"cpu_cores\": 1}")), "", "it never came to an answer");
+        assert_eq!(given(&json!("")), "");
+    }
+
+    #[test]
+    fn content_in_parts_is_read_as_one_text() {
+        let given = |content: Value| {
+            let body = json!({"choices": [{"message": {"content": content}, "finish_reason": "stop"}]}).to_string();
+            format!("{:?}", meaning(200, None, body.as_bytes(), Shape::default()))
+        };
+        let parts = json!([{"type": "thinking", "thinking": [{"type": "text", "text": "{}"}]}, {"type": "text", "text": "{\"a\":"}, {"type": "text", "text": " 1}"}]);
+        assert!(given(parts).contains(r#"text: "{\"a\": 1}""#));
+        assert!(given(json!([{"type": "refusal", "refusal": "no"}])).contains("the model refuses to answer"));
+        for nothing in [json!([]), json!([{"type": "image"}]), json!([1, null]), json!({"type": "text"}), json!(null)] {
+            assert!(given(nothing.clone()).contains("the endpoint gave no answer"), "{nothing}");
+        }
+    }
+
+    #[test]
+    fn a_quota_that_is_used_up_does_not_come_back_by_asking_again() {
+        let class = |status, error: Value| match meaning(status, None, error.to_string().as_bytes(), Shape::default()) {
+            Meaning::Failed(error) => format!("{}: {error}", error.class),
+            other => format!("{other:?}"),
+        };
+        for error in [
+            json!({"error": {"code": "insufficient_quota", "message": "x"}}),
+            json!({"error": {"type": "insufficient_quota", "message": "x"}}),
+            json!({"error": {"code": "billing_hard_limit_reached"}}),
+            json!({"error": {"message": "You exceeded your current quota, please check your plan and billing details."}}),
+        ] {
+            assert_eq!(
+                class(429, error.clone()),
+                "denied: the endpoint answered 429: the quota of the key is used up",
+                "{error}"
+            );
+        }
+        assert_eq!(class(402, json!({})), "denied: the endpoint answered 402: the quota of the key is used up");
+        assert!(
+            class(429, json!({"error": {"code": "rate_limit_exceeded", "message": "slow down"}})).starts_with("Later")
+        );
+        assert!(class(429, json!({"error": {"code": 429, "message": null}})).starts_with("Later"));
     }
 
     #[test]

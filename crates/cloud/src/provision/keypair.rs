@@ -31,6 +31,40 @@ impl std::fmt::Debug for KeyPair {
     }
 }
 
+/// A public key as a file of keys has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PublicKey {
+    /// Its kind, its bytes and its comment.
+    pub line: String,
+    /// Whether options stood before it, which are for the machine that has the file.
+    pub has_options: bool,
+}
+
+impl PublicKey {
+    /// The first key of a text, which may begin with a byte-order mark, and have comments and empty lines before it.
+    #[must_use]
+    pub fn read(text: &str) -> Option<Self> {
+        let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
+        let line = lines.into_iter().find(|line| !line.is_empty() && !line.starts_with('#'))?;
+        let is_key = |line: &str| {
+            let kinds = ["ssh-", "ecdsa-", "sk-ssh-", "sk-ecdsa-"];
+            kinds.iter().any(|kind| line.starts_with(kind)) && line.split_whitespace().nth(1).is_some()
+        };
+        if is_key(line) {
+            return Some(Self { line: line.to_owned(), has_options: false });
+        }
+        // Blanks within quotes are part of an option.
+        let (mut is_quoted, mut before) = (false, ' ');
+        let end = line.find(|ch: char| {
+            is_quoted ^= ch == '"' && before != '\\';
+            before = ch;
+            ch.is_whitespace() && !is_quoted
+        })?;
+        let rest = line.get(end..)?.trim_start();
+        is_key(rest).then(|| Self { line: rest.to_owned(), has_options: true })
+    }
+}
+
 fn digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -133,6 +167,21 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+
+    #[test]
+    fn the_first_public_key_of_a_text_is_read_without_its_options() {
+        let read = |text: &str| PublicKey::read(text).map(|key| format!("{} {}", key.line, key.has_options));
+        let told = |text: &str| read(text).unwrap_or_default();
+        assert_eq!(told("ssh-rsa AAAA me\n"), "ssh-rsa AAAA me false");
+        assert_eq!(told("\u{feff}# x\r\n\r\n  ecdsa-sha2-nistp256 AAAA\r\n"), "ecdsa-sha2-nistp256 AAAA false");
+        assert_eq!(
+            told("no-pty,command=\"echo \\\" ssh-rsa x\" sk-ssh-ed25519@openssh.com AAAA me"),
+            "sk-ssh-ed25519@openssh.com AAAA me true"
+        );
+        for bad in ["", "\u{feff}", "ssh-rsa", "x y", "from=\"a ssh-rsa AAAA", "no-pty ssh-rsa", "\"\"", "é ü"] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
 
     #[test]
     fn s1_a_pair_is_what_openssh_reads_and_never_overwrites_a_file() {

@@ -92,11 +92,14 @@ fn unless_hidden<T>(answer: Answered<T>) -> Answered<Option<T>> {
 }
 
 impl Seen {
-    /// The hardware: live, else what is given in its place; and flavors of virtual machines.
+    /// The hardware: live, else what is given in its place, as far as that is about this site; and flavors of virtual machines.
     #[must_use]
     pub fn catalogue(&self, otherwise: Catalogue) -> Catalogue {
+        let bare = |origin| Catalogue { origin, variants: Vec::new() };
         let catalogue = match &self.hosts {
             Some(hosts) => Catalogue::of_hosts(Origin::Live, &self.site, hosts),
+            None if !self.reserves => bare(Origin::Live),
+            None if otherwise.at(&self.site).next().is_none() => bare(Origin::Hidden),
             None => otherwise,
         };
         catalogue.with_flavors(&self.site, &self.machines, self.hosts.as_deref().unwrap_or_default())

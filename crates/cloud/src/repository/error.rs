@@ -21,6 +21,18 @@ pub enum FetchError {
         /// What it leads to.
         address: String,
     },
+    /// A name of a private network.
+    #[error("{host} is a name of a private network; see --allow-private-hosts")]
+    LocalName {
+        /// The name.
+        host: String,
+    },
+    /// A proxy that cannot be one.
+    #[error("the proxy in https_proxy is not usable: {why}")]
+    Proxy {
+        /// Why.
+        why: &'static str,
+    },
     /// A redirect that is not followed.
     #[error("{url} redirects {why}")]
     Redirect {
@@ -70,6 +82,18 @@ pub enum FetchError {
         /// What was asked for.
         what: String,
     },
+    /// The folder of this machine is not there, is none, or may not be read.
+    #[error("{what}")]
+    Folder {
+        /// What is wrong with which.
+        what: String,
+    },
+    /// A folder within one of this machine is not there.
+    #[error("{what} is not in the repository")]
+    Below {
+        /// What was asked for.
+        what: String,
+    },
     /// This machine failed.
     #[error("cannot {what}: {source}")]
     Io {
@@ -86,10 +110,12 @@ impl FetchError {
     pub const fn class(&self) -> Class {
         match self {
             Self::Network { .. } | Self::TooSlow { .. } => Class::Transient,
-            Self::Missing { .. } => Class::NotFound,
-            Self::Denied { .. } | Self::Private { .. } => Class::Denied,
+            Self::Missing { .. } | Self::Folder { .. } | Self::Below { .. } => Class::NotFound,
+            Self::Denied { .. } | Self::Private { .. } | Self::LocalName { .. } => Class::Denied,
             Self::Io { .. } => Class::Fatal,
-            Self::Refused(_) | Self::Redirect { .. } | Self::NoProgram | Self::TooLarge { .. } => Class::Invalid,
+            Self::Refused(_) | Self::Redirect { .. } | Self::Proxy { .. } | Self::NoProgram | Self::TooLarge { .. } => {
+                Class::Invalid
+            }
         }
     }
 

@@ -25,17 +25,30 @@ const MAX_DEPTH: usize = 10;
 pub async fn scan(path: &Path, subdir: &str) -> Result<Scan, FetchError> {
     let subdir = check_subdir(subdir)?;
     let whole = path.join(&subdir);
+    let (top, below) = (path.to_owned(), subdir.clone());
+    if top.metadata().is_ok_and(|metadata| !metadata.is_dir()) {
+        return Err(FetchError::Folder { what: format!("{} is no folder", top.display()) });
+    }
     let deadline = Instant::now() + SCAN_TIME;
     let (root, entries) = blocking(move || {
-        let root = File::open(&whole)
-            .map(OwnedFd::from)
-            .map_err(|_| FetchError::Missing { what: whole.display().to_string() })?;
+        let root = File::open(&whole).map(OwnedFd::from).map_err(|_| missing(&top, &below))?;
         let entries = walk(&root)?;
         Ok((root, entries))
     })
     .await?;
     let mut folder = Folder { root: root.try_clone().map_err(FetchError::io("read a folder"))? };
     tree::scan(&entries, &mut folder, deadline).await
+}
+
+/// Which of a folder and the one below it cannot be opened.
+fn missing(top: &Path, below: &str) -> FetchError {
+    match File::open(top) {
+        Ok(_) => FetchError::Below { what: below.to_owned() },
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            FetchError::Folder { what: format!("there is no folder {}", top.display()) }
+        }
+        Err(error) => FetchError::Folder { what: format!("the folder {} cannot be read: {error}", top.display()) },
+    }
 }
 
 async fn blocking<T: Send + 'static>(

@@ -172,12 +172,19 @@ fn s4_1_a_silent_model_costs_time_and_nothing_else() {
     bench.file("repo/requirements.txt", "torch\n");
     let endpoint = Endpoint::new(|_| None);
     let started = Instant::now();
-    let mut command = asking(&bench, &endpoint, "analyze", &["--output", "json"]);
-    command.env("OPENAI_TIMEOUT_S", "2");
-    let gave = Bench::gives(command).json();
+    let mut command = asking(&bench, &endpoint, "plan", &["--output", "json"]);
+    command.env("OPENAI_TIMEOUT_S", "1");
+    let gave = Bench::gives(command);
     assert!(started.elapsed().as_secs() < 60);
-    assert_eq!(gave["ok"], true);
-    assert!(gave["warnings"].to_string().contains("(no answer in time), using rules"), "{}", gave["warnings"]);
-    let rules = bench.run("analyze", &["--output", "json"]).json();
-    assert_eq!(gave["data"]["cpu_cores"], rules["data"]["cpu_cores"]);
+    assert_eq!(gave.err.matches("gpt-4o is asked for advice on requirements").count(), 1, "{gave:?}");
+    let told = gave.json();
+    assert_eq!(told["ok"], true);
+    let warnings = told["warnings"].as_array().cloned().unwrap_or_default();
+    let advice: Vec<&str> =
+        warnings.iter().filter_map(Value::as_str).filter(|warning| warning.contains("unavailable")).collect();
+    // A plan has up to four questions: after the first nobody waits again.
+    let why = "advice on requirements unavailable (no answer in time), using rules; nothing more is asked in this run";
+    assert_eq!((advice, endpoint.asked().len()), (vec![why], 3));
+    let rules = bench.run("plan", &["--output", "json"]).json();
+    assert_eq!(told["data"]["requirements"]["cpu_cores"], rules["data"]["requirements"]["cpu_cores"]);
 }

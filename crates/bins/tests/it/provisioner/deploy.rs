@@ -280,7 +280,7 @@ fn s8_what_is_missing_is_told_before_anything_is_made() {
     let image = site.apply(&["--output", "json", "--image", "nothing"]).json()["error"]["message"].clone();
     let known = "CC-Ubuntu22.04, CC-Ubuntu22.04-CUDA, CC-Ubuntu24.04";
     assert_eq!(image, format!("image `nothing` is not at test; there are: {known}"));
-    assert_eq!(code(&["--node-type", "gpu_h200"]), "2 usage");
+    assert_eq!(code(&["--node-type", "gpu_h200"]), "2 unknown_type");
     assert_eq!(code(&["--vram", "80"]), "11 nothing_fits");
     assert_eq!(code(&["--key-name", "a b"]), "2 usage");
     assert_eq!(code(&["--max-lifetime", "2h", "--lease-duration", "5"]), "6 policy");

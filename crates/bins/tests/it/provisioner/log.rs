@@ -36,10 +36,15 @@ fn what_the_program_says_of_tokens_stays_readable() {
     let with = |name: &str, value: &str| {
         let mut command = site.command(&PLAN);
         command.env(name, value);
-        Bench::gives(command).json()["error"]["message"].as_str().expect("words").to_owned()
+        let gave = Bench::gives(command);
+        let asked_again = gave.err.matches("identity POST /auth/tokens failed (").count();
+        (gave.json()["error"]["message"].as_str().expect("words").to_owned(), asked_again, gave.err)
     };
-    let region = with("OS_REGION_NAME", "mars");
+    let (region, ..) = with("OS_REGION_NAME", "mars");
     assert!(region.starts_with("identity POST /auth/tokens: ") && region.contains("`mars`"), "{region}");
-    let nobody = with("OS_AUTH_URL", "http://127.0.0.1:9/v3");
+    let (nobody, asked_again, err) = with("OS_AUTH_URL", "http://127.0.0.1:9/v3");
+    // Whoever waits is told what for, from the second time on.
+    assert_eq!(asked_again, 4, "{err}");
+    assert!(err.contains("identity POST /auth/tokens failed (cannot be reached) and is asked again in "), "{err}");
     assert!(nobody.ends_with("identity POST /auth/tokens: cannot be reached"), "{nobody}");
 }

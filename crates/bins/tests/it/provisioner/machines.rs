@@ -102,7 +102,7 @@ fn s1_flags_of_machines_are_refused_for_hosts_and_seen_in_plan_and_catalogue() {
     assert_eq!(code(&["--security-group", "default"]), "2 group_of_host");
     assert_eq!(code(&["--allow-ssh-from", "192.0.2.0/24"]), "2 group_of_host");
     assert_eq!(code(&["--reservation", "none"]), "2 usage");
-    assert_eq!(code(&["--kind", "vm", "--flavor", "nothing"]), "2 usage");
+    assert_eq!(code(&["--kind", "vm", "--flavor", "nothing"]), "2 unknown_type");
     site.assert_nothing("refused");
     let plan = ["plan", "--repo", "repo", "--allow-local", "--kind", "vm", "--lease-duration", "10"];
     let told = site.run(&plan);

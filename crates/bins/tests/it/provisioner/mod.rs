@@ -11,14 +11,20 @@ mod catalog;
 mod cloud;
 #[cfg(feature = "testing")]
 mod deploy;
+#[cfg(feature = "testing")]
+mod entries;
+#[cfg(feature = "testing")]
+mod hidden;
 #[cfg(all(feature = "testing", feature = "fleet", feature = "run"))]
 mod join;
 #[cfg(feature = "testing")]
 mod log;
 #[cfg(feature = "testing")]
 mod machines;
+mod newcomer;
 #[cfg(feature = "testing")]
 mod openstack;
+mod proxied;
 #[cfg(feature = "testing")]
 mod remove;
 #[cfg(feature = "testing")]
@@ -28,5 +34,7 @@ mod sites;
 #[cfg(feature = "testing")]
 mod stop;
 mod verbs;
+#[cfg(feature = "testing")]
+mod waits;
 #[cfg(all(feature = "testing", feature = "fleet", feature = "run", target_os = "linux"))]
 mod watch;

@@ -102,6 +102,27 @@ fn s8_9_no_quota_at_one_site_leads_to_the_next_before_anything_is_made() {
 }
 
 #[test]
+fn a_type_that_only_the_next_site_has_leads_there() {
+    let both = Two::new();
+    for host in &mut both.two.cloud.world().hosts {
+        host.document["node_type"] = "only_two".into();
+    }
+    let flags = ["--node-type", "only_two", "--fallback", "sites"];
+    let plan = ["plan", "--repo", "repo", "--allow-local", "--site", "one,two", "--output", "json"];
+    let planned = both.run(&[&plan[..], &flags].concat());
+    assert_eq!((planned.code, &planned.json()["data"]["offerings"][0]["site"]), (0, &"two".into()), "{planned:?}");
+    let gave = both.run(&Two::demo(&flags));
+    let told = gave.json();
+    assert_eq!((gave.code, &told["data"]["site"]), (0, &"two".into()), "{gave:?}");
+    for told in [&planned.json(), &told] {
+        let warnings = told["warnings"].to_string();
+        assert!(warnings.contains("`only_two` is unknown") && warnings.contains("site two is tried next"), "{told}");
+    }
+    let alone = both.run(&Two::demo(&["--new", "--node-type", "nothing"]));
+    assert_eq!((alone.code, &alone.json()["error"]["code"]), (2, &"unknown_type".into()), "{alone:?}");
+}
+
+#[test]
 fn a_site_that_is_away_is_named_and_passed_over() {
     let both = Two::new();
     both.one.cloud.faults().on("identity POST", Fault::Status(503), 100_000);

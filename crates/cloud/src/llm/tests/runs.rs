@@ -107,19 +107,34 @@ async fn s4_1_a_bad_answer_is_repaired_once() {
 }
 
 #[tokio::test]
-async fn s8_2_every_failure_is_a_warning_and_a_denial_ends_advice_for_the_run() {
+async fn s8_2_every_failure_is_a_warning_and_one_that_stays_ends_advice_for_the_run() {
     let (scan, analysis) = plain();
     for deed in [Deed::Refuses, Deed::Denies, Deed::Fails, Deed::IsSilent] {
         let advisor = ScriptedAdvisor::new(vec![deed.clone(), answers(r#"{"duration_hours": 3, "reasoning": ""}"#)]);
         let mut council = council(&advisor, Mode::Auto, Record::default());
         assert_eq!(requirements(&mut council, &scan, &analysis, MARK).await.requirements, analysis.requirements);
         let next = hours(&mut council, &analysis, now(), MARK).await;
-        assert_eq!(next, (deed != Deed::Denies).then_some(3), "{deed:?}");
+        assert_eq!(next, (deed == Deed::Refuses).then_some(3), "{deed:?}");
+        assert_eq!(advisor.asked().len(), if deed == Deed::Refuses { 2 } else { 1 }, "{deed:?}");
         assert_eq!(council.account().warnings.len(), 1);
         if deed == Deed::Denies {
             insta::assert_snapshot!(council.account().warnings[0], @"advice on requirements unavailable (401 Unauthorized), using rules; check OPENAI_API_KEY");
         }
+        if deed == Deed::Fails {
+            insta::assert_snapshot!(council.account().warnings[0], @"advice on requirements unavailable (503 Service Unavailable), using rules; nothing more is asked in this run");
+        }
     }
+}
+
+#[tokio::test]
+async fn whoever_waits_is_told_what_is_asked_before_it_is() {
+    let (scan, analysis) = plain();
+    let advisor = ScriptedAdvisor::new(vec![good(8)]);
+    let told = std::sync::Mutex::new(Vec::new());
+    let tell = |words: &str| told.lock().unwrap().push(words.to_owned());
+    let mut council = council(&advisor, Mode::Auto, Record::default()).telling(&tell);
+    requirements(&mut council, &scan, &analysis, MARK).await;
+    assert_eq!(*told.lock().unwrap(), ["model is asked for advice on requirements"]);
 }
 
 /// Never answers, and keeps no promise about time.
@@ -141,7 +156,7 @@ async fn s4_1_all_advice_of_a_run_takes_120_seconds_at_most() {
         assert_eq!(requirements(&mut council, &scan, &analysis, MARK).await.requirements, analysis.requirements);
     }
     assert!(started.elapsed() <= Duration::from_secs(121), "{:?}", started.elapsed());
-    assert_eq!(council.account().warnings.len(), 3);
+    assert_eq!(council.account().warnings.len(), 1, "it is not asked again");
 }
 
 #[tokio::test]

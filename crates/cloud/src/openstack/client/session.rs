@@ -272,7 +272,14 @@ impl Session {
         let now = self.clock.now();
         let part = fraction(&[&request.path, &repeat.to_string(), &now.millis().to_string()]);
         let wait = backoff.delay(repeat, part).max(error.retry_after.unwrap_or_default());
-        tracing::debug!("{} {} is asked again in {} ms", request.service, request.name(), wait.as_millis());
+        let (service, asked, wait_ms) = (request.service, request.name(), wait.as_millis());
+        // Once may be chance; whoever waits longer has to know what for.
+        if repeat == 0 {
+            tracing::debug!("{service} {asked} is asked again in {wait_ms} ms");
+        } else {
+            let why: String = error.message.chars().filter(|ch| !ch.is_control()).take(200).collect();
+            tracing::warn!("{service} {asked} failed ({why}) and is asked again in {wait_ms} ms");
+        }
         self.clock.sleep_until(now.plus(wait)).await;
     }
 

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 pub use assign::{Assignments, read_assignments};
-pub use clouds::{cloud_names, read_clouds, read_secure};
+pub use clouds::{cloud_names, read_clouds, read_profile, read_secure};
 #[cfg(feature = "openstack")]
 pub use federation::{Federation, Grant};
 #[cfg(feature = "openstack")]
@@ -25,54 +25,84 @@ pub const MAX_FILE: usize = 1 << 20;
 
 /// Settings of a cloud by the names that the environment has for them, such as `OS_AUTH_URL`.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Settings(BTreeMap<String, String>);
+pub struct Settings {
+    values: BTreeMap<String, String>,
+    /// The address to sign in as an entry of a file of clouds names it.
+    entry_url: Option<String>,
+    /// What such an entry has that is not used.
+    ignored: Vec<String>,
+    /// The profile that such an entry takes the rest from, as long as it was not found.
+    profile: Option<String>,
+}
 
 impl Settings {
     /// The settings among some variables: those that begin with `OS_` and are not empty.
     pub fn of<K: Into<String>, V: Into<String>>(variables: impl IntoIterator<Item = (K, V)>) -> Self {
         let own = variables.into_iter().map(|(key, value)| (key.into(), value.into()));
-        Self(own.filter(|(key, value): &(String, String)| key.starts_with("OS_") && !value.is_empty()).collect())
+        let values =
+            own.filter(|(key, value): &(String, String)| key.starts_with("OS_") && !value.is_empty()).collect();
+        Self { values, ..Self::default() }
     }
 
     /// The value of a name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
+        self.values.get(name).map(String::as_str)
     }
 
     /// Sets a value that wins over what was there.
     pub fn set(&mut self, name: &str, value: impl Into<String>) {
-        self.0.insert(name.to_owned(), value.into());
+        self.values.insert(name.to_owned(), value.into());
     }
 
     /// Takes from `weaker` what is not set here.
     ///
     /// What says who one is stays together: when this has a way to sign in of its own, nothing of another's is mixed in.
     #[must_use]
-    pub fn over(mut self, weaker: &Self) -> Self {
-        let own_way = self.0.keys().any(|key| IDENTITY.contains(&key.as_str()));
-        for (key, value) in &weaker.0 {
-            if own_way && IDENTITY.contains(&key.as_str()) {
-                continue;
-            }
-            self.0.entry(key.clone()).or_insert_with(|| value.clone());
-        }
-        self
+    pub fn over(self, weaker: &Self) -> Self {
+        let own_way = self.values.keys().any(|key| IDENTITY.contains(&key.as_str()));
+        self.filled(weaker, |key| !own_way || !IDENTITY.contains(&key))
     }
 
     /// Takes from another half of the same entry what is not set here.
     #[must_use]
-    pub fn merged(mut self, other: &Self) -> Self {
-        for (key, value) in &other.0 {
-            self.0.entry(key.clone()).or_insert_with(|| value.clone());
+    pub fn merged(self, other: &Self) -> Self {
+        self.filled(other, |_| true)
+    }
+
+    fn filled(mut self, other: &Self, takes: impl Fn(&str) -> bool) -> Self {
+        for (key, value) in other.values.iter().filter(|(key, _)| takes(key)) {
+            self.values.entry(key.clone()).or_insert_with(|| value.clone());
         }
+        self.entry_url = self.entry_url.or_else(|| other.entry_url.clone());
+        self.profile = self.profile.or_else(|| other.profile.clone());
+        self.ignored.extend(other.ignored.iter().cloned());
         self
+    }
+
+    /// What an entry of a file of clouds has that is not used, a sentence each.
+    #[must_use]
+    pub fn ignored(&self) -> &[String] {
+        &self.ignored
+    }
+
+    /// The profile that an entry of a file of clouds takes the rest from, as long as nobody gave it.
+    #[must_use]
+    pub fn profile(&self) -> Option<&str> {
+        self.profile.as_deref()
+    }
+
+    /// Takes from the profile that this names what is not set here.
+    #[must_use]
+    pub fn with_profile(mut self, profile: &Self) -> Self {
+        self.profile = None;
+        self.merged(profile)
     }
 
     /// Whether nothing is set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.values.is_empty()
     }
 }
 
@@ -98,7 +128,7 @@ const IDENTITY: [&str; 9] = [
 impl fmt::Debug for Settings {
     /// Names only.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
+        f.debug_set().entries(self.values.keys()).finish()
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::federation::{Federation, federation};
 use super::{CredentialsError, Settings};
-use crate::private_url::private_url;
+use crate::private_url::{is_readable, web_url};
 
 /// Somebody or something by id, or by name within a domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +68,8 @@ pub enum Method {
 pub struct Credentials {
     /// Where, up to `/v3`.
     pub auth_url: String,
+    /// Whether others can read what is sent there: an entry of a file of clouds names an address of http.
+    pub is_readable: bool,
     /// How.
     pub method: Method,
     /// For which project; an application credential has its own.
@@ -86,7 +88,7 @@ pub struct Credentials {
 /// Something is missing or unknown, or the address is not usable.
 pub fn resolve(settings: &Settings) -> Result<Credentials, CredentialsError> {
     let get = |name: &str| settings.get(name).map(str::to_owned);
-    let auth_url = address(settings.get("OS_AUTH_URL"))?;
+    let Address { auth_url, is_readable } = address(settings)?;
     let kind = settings.get("OS_AUTH_TYPE").map(|kind| kind.trim_start_matches("v3").to_ascii_lowercase());
     let kind = match kind.as_deref() {
         Some("applicationcredential") => "application_credential",
@@ -123,6 +125,7 @@ pub fn resolve(settings: &Settings) -> Result<Credentials, CredentialsError> {
     }
     Ok(Credentials {
         auth_url,
+        is_readable,
         method,
         project: project.filter(|_| !has_own_scope),
         region: get("OS_REGION_NAME"),
@@ -170,13 +173,28 @@ fn interface(given: Option<&str>) -> String {
     given.unwrap_or("public").trim_end_matches("URL").to_ascii_lowercase()
 }
 
-/// The address with `/v3` at its end: https, or http to this machine only.
-fn address(given: Option<&str>) -> Result<String, CredentialsError> {
+/// Where one signs in.
+struct Address {
+    auth_url: String,
+    is_readable: bool,
+}
+
+/// The address with `/v3` at its end: https, or http to this machine, or http as an entry of a file of clouds names it.
+fn address(settings: &Settings) -> Result<Address, CredentialsError> {
     const NAME: &str = "OS_AUTH_URL";
+    const READABLE: &str =
+        "http would show secrets to everybody; use https, or name the address in an entry of clouds.yaml";
+    let given = settings.get(NAME);
     let given = given.ok_or(CredentialsError::Missing { what: "the address to sign in", names: NAME })?;
-    let url = private_url(given).map_err(|why| CredentialsError::Address { name: NAME, why })?;
+    let refused = |why| CredentialsError::Address { name: NAME, why };
+    let url = web_url(given).map_err(refused)?;
+    let is_readable = is_readable(&url);
+    if is_readable && settings.entry_url.as_deref() != Some(given) {
+        return Err(refused(READABLE));
+    }
     let text = url.as_str().split(['?', '#']).next().unwrap_or_default().trim_end_matches('/').to_owned();
-    Ok(if text.ends_with("/v3") { text } else { format!("{text}/v3") })
+    let auth_url = if text.ends_with("/v3") { text } else { format!("{text}/v3") };
+    Ok(Address { auth_url, is_readable })
 }
 
 impl Credentials {

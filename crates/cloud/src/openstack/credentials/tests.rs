@@ -100,7 +100,7 @@ fn s10_what_is_missing_or_readable_by_others_is_refused() {
     ];
     insta::assert_snapshot!(told.join("\n"), @r"
     the address to sign in is missing; set OS_AUTH_URL, or choose a cloud of clouds.yaml with --cloud
-    the address in OS_AUTH_URL is not usable: http would show secrets to everybody; use https
+    the address in OS_AUTH_URL is not usable: http would show secrets to everybody; use https, or name the address in an entry of clouds.yaml
     the address in OS_AUTH_URL is not usable: it is not https
     the address in OS_AUTH_URL is not usable: it holds a user
     signing in by `v3kerberos` is not possible; use password, v3applicationcredential, token, v3oidcpassword or v3oidcaccesstoken
@@ -108,6 +108,58 @@ fn s10_what_is_missing_or_readable_by_others_is_refused() {
     the project is missing; set OS_PROJECT_ID or OS_PROJECT_NAME, or choose a cloud of clouds.yaml with --cloud
     the secret is missing; set OS_APPLICATION_CREDENTIAL_SECRET, or choose a cloud of clouds.yaml with --cloud
     ");
+}
+
+#[cfg(feature = "openstack")]
+#[test]
+fn an_address_of_http_is_taken_from_an_entry_of_clouds_and_from_nowhere_else() {
+    let text =
+        "clouds: {lab: {auth: {auth_url: \"http://10.0.0.1:5000/v3\", username: u, password: p, project_id: p}}}";
+    let entry = read_clouds("clouds.yaml", text, "lab").unwrap();
+    let found = resolve(&entry).unwrap();
+    assert_eq!((found.auth_url.as_str(), found.is_readable), ("http://10.0.0.1:5000/v3", true));
+    let secret = read_secure("secure.yaml", "clouds: {lab: {auth: {password: q}}}", "lab").unwrap();
+    assert!(resolve(&secret.merged(&entry)).unwrap().is_readable);
+    let other = Settings::of([("OS_AUTH_URL", "http://10.0.0.2:5000/v3")]);
+    assert!(resolve(&other.over(&entry)).unwrap_err().to_string().contains("http would show"), "it is not the entry's");
+    let https = read_clouds("clouds.yaml", FILE, "chi").unwrap();
+    assert!(!resolve(&https).unwrap().is_readable);
+    let here = read_clouds("clouds.yaml", FILE, "pw").unwrap();
+    assert!(!resolve(&here).unwrap().is_readable, "nobody else is on the way to this machine");
+}
+
+#[test]
+fn each_key_of_a_cloud_that_is_not_used_is_told_with_what_does_so_here() {
+    let text = "clouds:\n  lab:\n    verify: false\n    insecure: true\n    regions: [a, b]\n    compute_endpoint_override: https://x\n    identity_interface: admin\n    identity_api_version: 2\n    floating_ip_source: null\n    cacert: [a]\n    hunter22: x\n    auth: {auth_url: \"https://x\", trust_id: t, password: {a: b}}\n";
+    let found = read_clouds("clouds.yaml", text, "lab").unwrap();
+    insta::assert_snapshot!(found.ignored().join("\n"));
+    let quiet = "clouds: {lab: {verify: true, insecure: false, identity_api_version: \"3\", regions: [{name: here}], endpoint_type: internalURL, auth_type: password, auth: {auth_url: \"https://x\"}}}";
+    let found = read_clouds("clouds.yaml", quiet, "lab").unwrap();
+    assert_eq!(found.ignored(), [""; 0]);
+    assert_eq!((found.get("OS_REGION_NAME"), found.get("OS_INTERFACE")), (Some("here"), Some("internalURL")));
+    let both = "clouds: {lab: {interface: public, endpoint_type: admin, region_name: a, regions: [b]}}";
+    let found = read_clouds("clouds.yaml", both, "lab").unwrap();
+    assert_eq!((found.get("OS_REGION_NAME"), found.get("OS_INTERFACE")), (Some("a"), Some("public")));
+    let many: String = (0..100).map(|_| "x").collect();
+    let many = format!(
+        "clouds: {{lab: {{{}}}}}",
+        (1..=30).map(|at| format!("{}: 1", &many[..at])).collect::<Vec<_>>().join(", ")
+    );
+    assert_eq!(read_clouds("clouds.yaml", &many, "lab").unwrap().ignored().len(), 20);
+}
+
+#[test]
+fn a_profile_gives_what_an_entry_leaves_out() {
+    let text = "clouds: {lab: {profile: vendor, region_name: here, auth: {username: u}}}";
+    let entry = read_clouds("clouds.yaml", text, "lab").unwrap();
+    assert_eq!(entry.profile(), Some("vendor"));
+    let public = "public-clouds: {vendor: {auth: {auth_url: \"https://vendor.test/v3\"}, region_name: there, image_format: raw}}";
+    assert!(read_profile("clouds-public.yaml", public, "other").unwrap().is_none());
+    let profile = read_profile("clouds-public.yaml", public, "vendor").unwrap().unwrap();
+    let whole = entry.with_profile(&profile);
+    assert_eq!(whole.profile(), None);
+    assert_eq!((whole.get("OS_AUTH_URL"), whole.get("OS_REGION_NAME")), (Some("https://vendor.test/v3"), Some("here")));
+    assert_eq!(whole.ignored(), ["clouds-public.yaml: `image_format` of cloud `vendor` is not used"]);
 }
 
 #[cfg(feature = "openstack")]

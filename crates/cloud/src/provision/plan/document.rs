@@ -112,6 +112,7 @@ pub(super) const fn origin(origin: Origin) -> &'static str {
         Origin::File => "given",
         Origin::Public => "public",
         Origin::Embedded => "embedded",
+        Origin::Hidden => "hidden",
     }
 }
 

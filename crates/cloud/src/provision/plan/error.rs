@@ -26,6 +26,16 @@ pub enum PlanError {
         /// All that are known at the sites.
         known: String,
     },
+    /// A type that only a site has at which is not planned.
+    #[error("node type `{name}` is not at {here}; {name} is at {site}: name that site first, or add --fallback sites")]
+    TypeElsewhere {
+        /// As given.
+        name: String,
+        /// Where it was looked for.
+        here: String,
+        /// Where it is.
+        site: String,
+    },
     /// A site whose flavors cannot be seen.
     #[error("no flavor of virtual machines is known at {site}: it needs credentials for a site that has them")]
     NoFlavors {
@@ -62,6 +72,14 @@ pub enum PlanError {
     NoHosts {
         /// Where.
         site: String,
+    },
+    /// Hosts that only the site knows.
+    #[error("{}the hosts of {site} are hidden by the site (403): name them with --catalog-file{}", if *.looked { "no virtual machine fits, and " } else { "" }, if *.looked { "" } else { ", or take a virtual machine with --kind vm" })]
+    HiddenHosts {
+        /// Where.
+        site: String,
+        /// Whether its virtual machines were looked through.
+        looked: bool,
     },
     /// Everything that fits is taken.
     #[error("no free {types} at {site}{}; try --fallback, --start-within, --wait-for-capacity or another --site", until.as_ref().map_or(String::new(), |until| format!(" until {until}")))]
@@ -125,6 +143,7 @@ impl PlanError {
             Self::UnknownSite { .. }
             | Self::Edge
             | Self::UnknownType { .. }
+            | Self::TypeElsewhere { .. }
             | Self::Duration { .. }
             | Self::NoFlavors { .. }
             | Self::Unleased
@@ -132,7 +151,11 @@ impl PlanError {
             | Self::UnknownImage { .. }
             | Self::LargeImage { .. }
             | Self::NoImage { .. } => Exit::Usage,
-            Self::Misfit(_) | Self::NoHosts { .. } | Self::Taken { .. } | Self::Budget { .. } => Exit::Quota,
+            Self::Misfit(_)
+            | Self::NoHosts { .. }
+            | Self::HiddenHosts { .. }
+            | Self::Taken { .. }
+            | Self::Budget { .. } => Exit::Quota,
             Self::Lifetime { .. } => Exit::Denied,
         }
     }
@@ -142,6 +165,8 @@ impl PlanError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Misfit(_) | Self::NoHosts { .. } => "nothing_fits",
+            Self::UnknownType { .. } => "unknown_type",
+            Self::HiddenHosts { .. } => "hosts_hidden",
             Self::Taken { .. } => "no_capacity",
             Self::Budget { .. } => "budget",
             Self::Lifetime { .. } => "policy",

@@ -104,6 +104,10 @@ impl Part {
         request: &Request,
         notes: &mut Vec<String>,
     ) -> Result<Ranking, PlanError> {
+        let is_bare = self.catalogue.at_any(&request.sites).next().is_none();
+        if is_bare && !self.is_fallback && self.catalogue.origin == Origin::Live {
+            return Err(PlanError::NoHosts { site: request.sites.join(", ") });
+        }
         let named = if self.is_fallback { self.catalogue.clone() } else { narrow(request, &self.catalogue, notes)? };
         let mut ranking = rank(question, &named, world.allocations)?;
         let is_usable =
@@ -117,6 +121,23 @@ impl Part {
     }
 }
 
+/// Whether it is known what machines the sites have: those of Chameleon have one kind each.
+fn is_known(sites: &[String]) -> bool {
+    sites.iter().all(|site| site_named(site).is_some())
+}
+
+/// Where hosts are hidden, that is what keeps them from being had, whatever virtual machines lack.
+pub(super) fn hidden(error: PlanError, request: &Request, catalogue: &Catalogue) -> PlanError {
+    let wants_machine = request.kind == MachineKind::Vm || request.flavor.is_some() || is_known(&request.sites);
+    let is_about_hosts =
+        matches!(error, PlanError::Misfit(_) | PlanError::UnknownType { .. } | PlanError::TypeElsewhere { .. });
+    if catalogue.origin != Origin::Hidden || wants_machine || !is_about_hosts {
+        return error;
+    }
+    let looked = request.sites.iter().any(|site| wants_vm(request, catalogue, site));
+    PlanError::HiddenHosts { site: request.sites.join(", "), looked }
+}
+
 /// What people should know of the machines that are offered.
 ///
 /// # Errors
@@ -127,6 +148,12 @@ pub(super) fn warn(
     request: &Request,
     warnings: &mut Vec<String>,
 ) -> Result<(), PlanError> {
+    if origin == Origin::Hidden && request.kind == MachineKind::Auto && !is_known(&request.sites) {
+        warnings.push(format!(
+            "the hosts of {} are hidden by the site (403): only virtual machines were looked through; name hosts with --catalog-file",
+            request.sites.join(", ")
+        ));
+    }
     if origin != Origin::Live && offerings.iter().any(|offering| offering.flavor.is_none()) {
         warnings.push(format!(
             "availability and rates are unknown: the hardware is from the {} table",
@@ -217,7 +244,7 @@ mod tests {
         let vm = Request { kind: MachineKind::Vm, attempts: 1, ..request("here") };
         insta::assert_snapshot!(told("flask\n", &vm), @"leased vm m1.large CC-Ubuntu22.04 4 SU");
         let host = Request { kind: MachineKind::Baremetal, ..request("kvm") };
-        insta::assert_snapshot!(told("flask\n", &host), @"exit 11: no type has 2 hardware threads (largest 0 at no site); fits at here (compute_x), here (gpu_x)");
+        insta::assert_snapshot!(told("flask\n", &host), @"exit 11: nothing can ever fit at kvm: it lists no host that can be reserved; try another --site");
     }
 
     #[test]

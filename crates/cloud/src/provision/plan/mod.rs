@@ -15,6 +15,7 @@ use crate::analyze::os::{Os, OsType};
 use crate::analyze::requirements::LOW_CONFIDENCE;
 use crate::analyze::{Analysis, Version};
 use crate::catalog::cost::MAX_HOURS;
+use crate::catalog::embedded;
 use crate::catalog::host::{Catalogue, Origin, Variant};
 use crate::catalog::image::{self, Image, Wanted, candidates};
 use crate::catalog::needs::{Needs, Overrides};
@@ -33,6 +34,8 @@ pub use saved::{BadPlan, MAX_PLAN, SavedPlan, Stale, digest};
 pub struct Request {
     /// Sites in the order of preference.
     pub sites: Vec<String>,
+    /// Sites that were named too and are not planned at.
+    pub others: Vec<String>,
     /// What wins over the rules.
     pub overrides: Overrides,
     /// `--os TYPE:VERSION`.
@@ -79,6 +82,7 @@ impl Request {
     pub fn new(start: Timestamp) -> Self {
         Self {
             sites: vec!["uc".to_owned()],
+            others: Vec::new(),
             overrides: Overrides::default(),
             os: None,
             image: None,
@@ -182,7 +186,7 @@ fn plan_for(hours: u32, analysis: &Analysis, world: &World<'_>, request: &Reques
                 offerings.extend(offered);
             }
             // What keeps the first from being had is what the user has to know.
-            Err(error) => drop(refused.get_or_insert(error)),
+            Err(error) => drop(refused.get_or_insert(machines::hidden(error, request, world.catalogue))),
         }
     }
     let Some(class) = class else { return Err(refused.unwrap_or(PlanError::Unleased)) };
@@ -240,7 +244,8 @@ fn check_sites(request: &Request, catalogue: &Catalogue) -> Result<(), PlanError
             return Err(PlanError::Edge);
         }
         // A site that was asked itself is known, however little it has.
-        let is_known = catalogue.origin == Origin::Live || site_named(name).is_some();
+        let is_asked = matches!(catalogue.origin, Origin::Live | Origin::Hidden);
+        let is_known = is_asked || site_named(name).is_some();
         if catalogue.at(name).next().is_none() && !is_known {
             return Err(PlanError::UnknownSite { name: name.clone(), known: known_sites(catalogue) });
         }
@@ -307,16 +312,34 @@ fn narrow(request: &Request, catalogue: &Catalogue, notes: &mut Vec<String>) -> 
         }
     }
     if kept.is_empty() {
-        let mut known: Vec<&str> = request
-            .sites
-            .iter()
-            .flat_map(|site| catalogue.at(site))
-            .map(|variant| variant.node_type.as_str())
-            .collect();
-        known.dedup();
-        return Err(PlanError::UnknownType { name: name.clone(), known: known.join(", ") });
+        return Err(unknown_type(name, request, catalogue));
     }
     Ok(Catalogue { origin: catalogue.origin, variants: kept })
+}
+
+/// A type that is at none of the sites: those that are, or where else among the sites that were named it is. Of sites that were not
+/// asked the table tells.
+fn unknown_type(name: &str, request: &Request, catalogue: &Catalogue) -> PlanError {
+    let table = embedded();
+    let types = |site: &str| {
+        let mut known: Vec<String> = catalogue.at(site).map(|variant| variant.node_type.clone()).collect();
+        if known.is_empty() && request.others.iter().any(|other| other == site) {
+            known.extend(table.at(site).map(|variant| variant.node_type.clone()));
+        }
+        known.dedup();
+        known
+    };
+    if let Some(site) = request.others.iter().find(|site| types(site).iter().any(|known| known == name)) {
+        let (name, site, here) = (name.to_owned(), site.clone(), request.sites.join(", "));
+        return PlanError::TypeElsewhere { name, here, site };
+    }
+    let all: Vec<&String> = request.sites.iter().chain(&request.others).collect();
+    let told = all.iter().map(|site| match types(site).join(", ") {
+        known if all.len() > 1 && !known.is_empty() => format!("at {site} {known}"),
+        known => known,
+    });
+    let known = told.filter(|known| !known.is_empty()).collect::<Vec<_>>().join("; ");
+    PlanError::UnknownType { name: name.to_owned(), known }
 }
 
 fn is_of_class(class: Class, variant: &Variant) -> bool {

@@ -287,7 +287,7 @@ fn s8_24_a_site_whose_own_list_of_hosts_is_empty_can_never_fit_and_no_table_says
     assert_eq!(told("here", None, Origin::Live, &open), Ok(()));
     assert_eq!(
         told("here", Some("compute_y"), Origin::Live, &open).unwrap_err().0,
-        "usage",
+        "unknown_type",
         "a type that is not there"
     );
     assert_eq!(told("here", None, Origin::File, "[]").unwrap_err().0, "usage", "a file that holds nothing");

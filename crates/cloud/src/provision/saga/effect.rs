@@ -297,6 +297,7 @@ pub fn is_of_the_site(exit: Exit, class: Class, code: &str) -> bool {
     match exit {
         Exit::Quota => code != "budget",
         Exit::Failed => class != Class::Fatal,
+        Exit::Usage => code == "unknown_type",
         _ => false,
     }
 }

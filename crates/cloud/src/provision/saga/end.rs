@@ -9,6 +9,7 @@ use super::wait::{Standing, standing};
 use super::words;
 use super::{Answer, Failure, Inventory, Saga, Stop, Todo};
 use crate::catalog::cost::{EXTENSION_OPENS_HOURS, MAX_HOURS};
+use crate::catalog::site::site_named;
 use crate::exit::Exit;
 use crate::provision::journal::{Entry, Kind};
 
@@ -31,6 +32,12 @@ impl Saga {
             return self.close();
         }
         if orlop_core::machine::saga::MACHINE.is_terminal(self.state) || self.is_good() || self.only_looks {
+            if self.watches_until().is_some() {
+                self.warn(
+                    "what requests without an answer may have made was not watched for to the end: run resume"
+                        .to_owned(),
+                );
+            }
             return self.close();
         }
         self.stop = Some(stop);
@@ -118,7 +125,8 @@ impl Saga {
             return Err(Failure::new(Exit::Usage, "end", format!("the lease lasts until {present} already"), hint));
         }
         let opens = Time::from_millis(present.millis() - i64::from(EXTENSION_OPENS_HOURS) * 3_600_000);
-        if self.cloud_time(now) < opens {
+        // Other clouds say themselves what they allow.
+        if site_named(&choice.site).is_some() && self.cloud_time(now) < opens {
             return policy(format!("extension opens at {opens} (48 h before end)"));
         }
         if end.since(present).as_secs() > u64::from(MAX_HOURS) * HOUR {

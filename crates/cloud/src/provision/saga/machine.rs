@@ -88,7 +88,7 @@ impl Saga {
             }
             SagaState::ServerWait => self.ask_in(Todo::ServerPoll, now, self.order.pace.server_poll),
             SagaState::FipIntent => self.begin_address(turn, now),
-            SagaState::Verifying if self.order.verify == Verify::None => self.turn_when_tidy(Turn::Answered, now),
+            SagaState::Verifying if self.order.verify == Verify::None => self.turn(Turn::Answered, now),
             SagaState::Verifying => self.begin_verifying(now),
             SagaState::NextOffering if self.is_last_and_kept(now) => {
                 if let Some(failure) = &mut self.failure {
@@ -103,15 +103,10 @@ impl Saga {
             }
             SagaState::CapacityWait => self.begin_waiting(now),
             SagaState::RollingBack => self.begin_undo(&Kind::ALL, Then::Turn(Turn::AllGone), now),
-            SagaState::Ready
-            | SagaState::Degraded
-            | SagaState::Failed
-            | SagaState::Destroyed
-            | SagaState::Expired
-            | SagaState::Leftover
-            | SagaState::Unreachable
-            | SagaState::Mismatch
-            | SagaState::Kept => self.close(),
+            SagaState::Ready | SagaState::Degraded | SagaState::Unreachable | SagaState::Mismatch => self.watch(now),
+            SagaState::Failed | SagaState::Destroyed | SagaState::Expired | SagaState::Leftover | SagaState::Kept => {
+                self.close();
+            }
         }
     }
 
@@ -119,8 +114,8 @@ impl Saga {
     pub(super) fn close(&mut self) {
         self.todo = Todo::Nothing;
         self.wait = None;
-        // A look that finds all as it was leaves the journal as it was.
-        if self.closed != Some(self.state) {
+        // A look that finds all as it was leaves the journal as it was; what is still to be watched for leaves it open.
+        if self.closed != Some(self.state) && self.watched().is_empty() {
             self.record(Entry::Close { state: self.state });
             self.closed = Some(self.state);
         }

@@ -134,8 +134,6 @@ pub struct Saga {
     /// Whether the address is bound to one of the ports.
     bound: bool,
     undo: Option<Undo>,
-    /// What follows once no extra object is left.
-    after_tidy: Option<Turn>,
     ahead: i64,
     clock_mended: bool,
     /// Whether a key that was gone was made again.
@@ -193,7 +191,6 @@ impl Saga {
             fixed: None,
             bound: false,
             undo: None,
-            after_tidy: None,
             ahead: 0,
             clock_mended: false,
             key_mended: false,
@@ -365,7 +362,7 @@ impl Saga {
             Todo::Probe => self.on_probe(answer, now),
             Todo::Joining => self.on_joined(answer, now),
             Todo::UndoList => self.on_undo_list(answer, now),
-            Todo::UndoDelete(kind, id) => self.on_undo_delete(kind, id, &answer, now),
+            Todo::UndoDelete(..) => self.on_undo_delete(&answer, now),
             Todo::Allocations => self.on_room(answer, now),
             Todo::ResumeList => self.on_resume_list(answer, now),
             Todo::LookList => self.on_look_list(answer, now),

@@ -138,7 +138,7 @@ impl Saga {
         }
         let text = error.to_string();
         self.warn_without(&text);
-        self.begin_undo(&[Kind::Address], Then::Tidy(Turn::PortRefused), now);
+        self.begin_undo(&[Kind::Address], Then::Turn(Turn::PortRefused), now);
     }
 
     /// The create of an address was refused.
@@ -164,20 +164,9 @@ impl Saga {
             self.warn("whether its worker joined was not looked at".to_owned());
         }
         if self.id_of(Kind::Address).is_some() {
-            return self.begin_undo(&[Kind::Address], Then::Tidy(Turn::FipExhausted), now);
+            return self.begin_undo(&[Kind::Address], Then::Turn(Turn::FipExhausted), now);
         }
-        self.turn_when_tidy(Turn::FipExhausted, now);
-    }
-
-    /// Takes a turn that ends well, once nothing more can show up of creates that nobody saw.
-    pub(super) fn turn_when_tidy(&mut self, turn: Turn, now: Time) {
-        // There can be only one key of a name.
-        let kinds: Vec<Kind> = self.sweeps.iter().map(|(kind, _, _)| *kind).filter(|kind| *kind != Kind::Key).collect();
-        if kinds.is_empty() {
-            return self.turn(turn, now);
-        }
-        self.after_tidy = Some(turn);
-        self.begin_undo(&kinds, Then::Tidied, now);
+        self.turn(Turn::FipExhausted, now);
     }
 
     pub(super) fn probe_call(&self) -> Call {
@@ -213,7 +202,7 @@ impl Saga {
     /// The machine is there; its worker may have to be as well before a turn is taken.
     fn answered_well(&mut self, turn: Turn, now: Time) {
         if self.order.verify != Verify::Join {
-            return self.turn_when_tidy(turn, now);
+            return self.turn(turn, now);
         }
         self.joining = Some((turn, now));
         self.ask_now(Todo::Joining, now);
@@ -222,10 +211,10 @@ impl Saga {
     pub(super) fn on_joined(&mut self, answer: Answer, now: Time) {
         let (turn, since) = self.joining.unwrap_or((Turn::Answered, now));
         match answer {
-            Answer::Joined(Ok(true)) => self.turn_when_tidy(turn, now),
+            Answer::Joined(Ok(true)) => self.turn(turn, now),
             Answer::Joined(why) if now.since(since) >= JOINING => {
                 self.failure = Some(words::not_joined(&self.order.id, why.err().as_deref()));
-                self.turn_when_tidy(Turn::VerifyDeadline, now);
+                self.turn(Turn::VerifyDeadline, now);
             }
             Answer::Joined(_) => self.ask_in(Todo::Joining, now, PROBE),
             _ => self.fail_internal("a worker was asked for, something else came", now),
@@ -240,11 +229,11 @@ impl Saga {
             Answer::Probed(Probe::Answered) => self.answered_well(Turn::Answered, now),
             Answer::Probed(Probe::Stranger(how)) => {
                 self.failure = Some(words::stranger(&how));
-                self.turn_when_tidy(Turn::HardwareDiffers, now);
+                self.turn(Turn::HardwareDiffers, now);
             }
             Answer::Probed(Probe::Differs(how)) => {
                 self.failure = Some(words::differs(&how));
-                self.turn_when_tidy(Turn::HardwareDiffers, now);
+                self.turn(Turn::HardwareDiffers, now);
             }
             _ if !outside && waited >= INSIDE => {
                 let text = "there is no address from outside";
@@ -254,7 +243,7 @@ impl Saga {
             _ if waited >= SILENCE => {
                 let address = self.detail_of(Kind::Address).unwrap_or_default().to_owned();
                 self.failure = Some(words::unreachable(&address));
-                self.turn_when_tidy(Turn::VerifyDeadline, now);
+                self.turn(Turn::VerifyDeadline, now);
             }
             _ => self.ask_in(self.next_look(), now, PROBE),
         }

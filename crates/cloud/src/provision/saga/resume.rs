@@ -41,7 +41,13 @@ impl Saga {
         self.closed = None;
         match &line.entry {
             Entry::Open { .. } | Entry::Plan(_) | Entry::UndoIntent { .. } => {}
-            Entry::Close { state } => self.closed = Some(*state),
+            Entry::Close { state } => {
+                self.closed = Some(*state);
+                // Where a machine is there, it is closed once nothing is watched for any more.
+                if !self.watched().is_empty() {
+                    self.sweeps.retain(|(kind, _, _)| *kind == Kind::Key);
+                }
+            }
             Entry::Intent { object, mark, choice, image } => {
                 self.mark = self.mark.max(*mark);
                 (self.choice, self.image) = (*choice, *image);

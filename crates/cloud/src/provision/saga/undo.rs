@@ -30,12 +30,10 @@ const APART: Duration = Duration::from_secs(60);
 pub(super) enum Then {
     /// A turn.
     Turn(Turn),
-    /// A turn that ends well, once all else is tidy.
-    Tidy(Turn),
     /// Another server in the same lease.
     HostRetry,
-    /// Only extra objects were removed: the turn that waits.
-    Tidied,
+    /// Nothing: only what is no part of the machine was removed.
+    Watched,
 }
 
 /// Removing, under way.
@@ -75,10 +73,31 @@ impl Saga {
         self.ask_now(Todo::UndoList, now);
     }
 
+    /// Watches, behind a machine that is there, for what nobody saw being made: a second one is removed.
+    pub(super) fn watch(&mut self, now: Time) {
+        let kinds = self.watched();
+        if kinds.is_empty() { self.close() } else { self.begin_undo(&kinds, Then::Watched, now) }
+    }
+
+    /// Kinds of what may still show up beside a machine that is there.
+    pub(super) fn watched(&self) -> Vec<Kind> {
+        let has_machine = self.is_good() || matches!(self.state, SagaState::Unreachable | SagaState::Mismatch);
+        // There can be only one key of a name.
+        let kinds = self.sweeps.iter().map(|(kind, _, _)| *kind).filter(|kind| *kind != Kind::Key);
+        if has_machine { kinds.collect() } else { Vec::new() }
+    }
+
+    /// Until when it is watched for what nobody saw being made, if it is.
+    #[must_use]
+    pub fn watches_until(&self) -> Option<Time> {
+        self.undo.as_ref().filter(|undo| undo.then == Then::Watched)?;
+        self.sweeps.iter().map(|(_, _, asked)| asked.plus(LATE).plus(APART)).max()
+    }
+
     /// What of an inventory is to go: kind, id, words.
     fn unwanted(&self, all: &Inventory, undo: &Undo) -> Vec<(Kind, String, String)> {
         let marks = self.order.id.marks();
-        let only_extra = undo.then == Then::Tidied;
+        let only_extra = undo.then == Then::Watched;
         let known = |kind: Kind, id: &str| self.id_of(kind) == Some(id);
         let is_extra = |kind: Kind, id: &str| !only_extra || !known(kind, id);
         let mut found: Vec<(Kind, String, String)> = Vec::new();
@@ -157,7 +176,7 @@ impl Saga {
         self.note_gone(&undo, &all);
         let is_spent = now.since(undo.since) >= BUDGET;
         if undo.found.is_empty() && all.failed.is_empty() {
-            let has_key = undo.kinds.contains(&Kind::Key) && undo.then != Then::Tidied && self.owned_key().is_some();
+            let has_key = undo.kinds.contains(&Kind::Key) && undo.then != Then::Watched && self.owned_key().is_some();
             undo.missed += 1;
             // A keypair is not in a list: one look that does not find it may have met a liar.
             let again = has_key && undo.missed < 2;
@@ -230,17 +249,15 @@ impl Saga {
         }
     }
 
-    pub(super) fn on_undo_delete(&mut self, kind: Kind, id: String, answer: &Answer, now: Time) {
+    pub(super) fn on_undo_delete(&mut self, answer: &Answer, now: Time) {
         if let Answer::Failed(error) = answer
             && !error.is_gone()
             && let Some(undo) = &mut self.undo
         {
             undo.last_failure = Some(error.to_string());
         }
-        // What a listing says counts, not this answer; other things may go meanwhile.
-        drop(id);
-        let wait = if kind == Kind::Server || kind == Kind::Lease { LOOK } else { Duration::from_secs(1) };
-        self.ask_in(Todo::UndoList, now, wait);
+        // What a listing says counts, not this answer. Much is gone at once; the rest is looked for less often.
+        self.ask_in(Todo::UndoList, now, Duration::from_secs(1));
     }
 
     /// Nothing is listed: it is over, unless something may still show.
@@ -250,7 +267,7 @@ impl Saga {
         let late =
             self.sweeps.iter().filter(|(kind, _, _)| kinds.contains(kind)).map(|(_, _, asked)| asked.plus(LATE)).max();
         // Another attempt goes on: what shows up late is removed before the end.
-        let must_be_sure = late.is_some() && matches!(undo.then, Then::Turn(Turn::AllGone) | Then::Tidied);
+        let must_be_sure = late.is_some() && matches!(undo.then, Then::Turn(Turn::AllGone) | Then::Watched);
         if must_be_sure {
             let first_allowed = late.unwrap_or(now);
             if now < first_allowed {
@@ -268,7 +285,7 @@ impl Saga {
         }
         let then = self.undo.take().map(|undo| undo.then);
         for kind in kinds {
-            if matches!(then, Some(Then::Tidied)) {
+            if matches!(then, Some(Then::Watched)) {
                 continue;
             }
             if let Some(id) = self.id_of(kind).map(str::to_owned) {
@@ -282,12 +299,8 @@ impl Saga {
     fn follow(&mut self, then: Option<Then>, now: Time) {
         match then {
             Some(Then::Turn(turn)) => self.turn(turn, now),
-            Some(Then::Tidy(turn)) => self.turn_when_tidy(turn, now),
             Some(Then::HostRetry) => self.host_retry(now),
-            Some(Then::Tidied) => match self.after_tidy.take() {
-                Some(turn) => self.turn(turn, now),
-                None => self.fail_internal("nothing waits for tidiness", now),
-            },
+            Some(Then::Watched) => self.close(),
             None => self.fail_internal("nothing is being removed", now),
         }
     }
@@ -318,11 +331,8 @@ impl Saga {
                 self.warn(format!("left behind for now: {one}"));
             }
             return match undo.then {
-                Then::Tidy(turn) => self.turn_when_tidy(turn, now),
-                Then::Tidied => {
-                    let turn = self.after_tidy.take().unwrap_or(Turn::Answered);
-                    self.turn(turn, now);
-                }
+                Then::Turn(turn @ (Turn::PortRefused | Turn::FipExhausted)) => self.turn(turn, now),
+                Then::Watched => self.close(),
                 Then::HostRetry | Then::Turn(_) => {
                     self.host_retried = true;
                     self.turn(Turn::ServerError, now);

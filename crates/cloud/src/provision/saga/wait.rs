@@ -67,6 +67,13 @@ impl Saga {
         Some(Time::from_millis(start.millis() - ahead))
     }
 
+    /// When the lease that is waited for starts, if that is later than now.
+    #[must_use]
+    pub fn starts_at(&self, now: Time) -> Option<Time> {
+        let is_waited_for = self.state == SagaState::LeaseWait;
+        self.lease_start(now).filter(|start| is_waited_for && *start > now)
+    }
+
     pub(super) fn on_lease(&mut self, answer: Answer, now: Time) {
         let submitted = self.submitted.unwrap_or(self.since);
         let start = self.lease_start(now).unwrap_or(submitted);

@@ -3,6 +3,7 @@
 
 mod objects;
 mod program;
+mod proxy;
 mod route;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,8 @@ use super::tree::{self, SCAN_TIME};
 use objects::Objects;
 use program::Program;
 use route::Doors;
+
+pub use proxy::Proxies;
 
 /// What to fetch.
 #[derive(Debug, Clone)]
@@ -45,6 +48,8 @@ pub struct Options {
     pub private_hosts: bool,
     /// Authorities to trust beside those of the system, as a file in PEM.
     pub ca_file: Option<PathBuf>,
+    /// Proxies on the way to https. Where one is used it looks names up: what they lead to is checked as far as it is known here.
+    pub proxies: Proxies,
     /// How long one fetch may take.
     pub time: Duration,
     /// How long looking through what was fetched may take.
@@ -61,6 +66,7 @@ impl Options {
             folder,
             private_hosts: false,
             ca_file: None,
+            proxies: Proxies::default(),
             time: Duration::from_secs(120),
             scan_time: SCAN_TIME,
             max_bytes: 200 * 1024 * 1024,

@@ -281,12 +281,15 @@ fn settings(is_https: bool, hooks: &Path, route: &Route, options: &Options) -> V
         ("maintenance.auto", text("false")),
         ("pack.threads", text("1")),
         ("http.followRedirects", text("false")),
-        ("http.proxy", String::new()),
+        ("http.proxy", route.proxy.as_ref().map(ToString::to_string).unwrap_or_default()),
         ("http.sslVerify", text("true")),
         ("http.lowSpeedLimit", text("1000")),
         ("http.lowSpeedTime", text("30")),
     ];
-    if is_https && let Some(Host::Domain(name)) = route.url.host() {
+    if is_https
+        && route.proxy.is_none()
+        && let Some(Host::Domain(name)) = route.url.host()
+    {
         let addresses = route.addresses.iter().map(|address| match address {
             SocketAddr::V4(address) => address.ip().to_string(),
             SocketAddr::V6(address) => format!("[{}]", address.ip()),
@@ -296,6 +299,9 @@ fn settings(is_https: bool, hooks: &Path, route: &Route, options: &Options) -> V
     }
     if let Some(file) = &options.ca_file {
         settings.push(("http.sslCAInfo", file.to_string_lossy().into_owned()));
+        if route.proxy.as_ref().is_some_and(|proxy| proxy.scheme() == "https") {
+            settings.push(("http.proxySSLCAInfo", file.to_string_lossy().into_owned()));
+        }
     }
     if let Some(authorization) = &route.authorization {
         settings.push(("http.extraHeader", format!("Authorization: {authorization}")));
@@ -326,7 +332,7 @@ mod tests {
     #[test]
     fn s3_1_ssh_asks_nobody_and_goes_to_the_checked_address() {
         let url = url::Url::parse("ssh://git@github.com/a/b").unwrap();
-        let route = Route { url, addresses: vec!["8.8.8.8:22".parse().unwrap()], authorization: None };
+        let route = Route { url, addresses: vec!["8.8.8.8:22".parse().unwrap()], proxy: None, authorization: None };
         let command = ssh_command(Path::new("/state/home"), &route).unwrap();
         insta::assert_snapshot!(command, @"ssh -F none -oBatchMode=yes -oStrictHostKeyChecking=accept-new -oUserKnownHostsFile=/state/home/known_hosts -oHostName=8.8.8.8 -oHostKeyAlias=github.com -oConnectTimeout=10 -oPermitLocalCommand=no -oForwardAgent=no");
         assert!(ssh_command(Path::new("/state $(id)/home"), &route).is_err());
@@ -336,7 +342,7 @@ mod tests {
     fn s3_1_one_protocol_is_allowed_and_names_go_to_checked_addresses() {
         let url = url::Url::parse("https://h.example:8443/a").unwrap();
         let addresses = vec!["8.8.8.8:8443".parse().unwrap(), "[2606:4700::1]:8443".parse().unwrap()];
-        let route = Route { url, addresses, authorization: Some("Basic x".into()) };
+        let route = Route { url, addresses, proxy: None, authorization: Some("Basic x".into()) };
         let options = Options { ca_file: Some("/ca.pem".into()), ..Options::new("/state".into()) };
         let all = settings(true, Path::new("/hooks"), &route, &options);
         let told = all.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join("\n");

@@ -10,9 +10,10 @@ use base64::Engine as _;
 use futures::future::BoxFuture;
 use orlop_core::error::chain;
 use reqwest::header::{AUTHORIZATION, HeaderValue, LOCATION};
-use reqwest::{Client, StatusCode, Url};
+use reqwest::{Client, Proxy, StatusCode, Url};
 use url::Host;
 
+use super::proxy::is_local;
 use super::{Options, Request};
 use crate::http::tls;
 use crate::repository::address::is_public;
@@ -28,10 +29,15 @@ const QUESTION: &str = "/info/refs?service=git-upload-pack";
 
 type Resolve = Arc<dyn Fn(String, u16) -> BoxFuture<'static, std::io::Result<Vec<IpAddr>>> + Send + Sync>;
 
+/// How long a name is looked up that a proxy will look up again.
+const LOOKUP_TIME: Duration = Duration::from_secs(3);
+
 /// Which addresses may be connected to, and how names become addresses.
 #[derive(Clone)]
 pub(super) struct Doors {
     pub(super) is_open: fn(IpAddr) -> bool,
+    /// Whether names that only a private network knows may be sent to a proxy.
+    local_names: bool,
     pub(super) resolve: Resolve,
 }
 
@@ -49,7 +55,23 @@ impl Doors {
                 Ok(found.map(|address| address.ip()).collect())
             })
         });
-        Self { is_open: if private_hosts { |_| true } else { is_public }, resolve }
+        Self { is_open: if private_hosts { |_| true } else { is_public }, local_names: private_hosts, resolve }
+    }
+
+    /// Checks a host that a proxy connects to: addresses as ever, names by what they are and by what they lead to here, if they lead
+    /// anywhere. What the proxy makes of a name cannot be known.
+    async fn check_proxied(&self, url: &Url) -> Result<(), FetchError> {
+        let Some(Host::Domain(name)) = url.host() else { return self.check(url).await.map(drop) };
+        if !self.local_names && is_local(name) {
+            return Err(FetchError::LocalName { host: name.to_owned() });
+        }
+        match tokio::time::timeout(LOOKUP_TIME, self.check(url)).await {
+            Ok(Err(FetchError::Network { .. })) | Err(_) => {
+                tracing::debug!("the name of the host is known to the proxy only");
+                Ok(())
+            }
+            Ok(checked) => checked.map(drop),
+        }
     }
 
     /// The addresses of a host, all of which must be open.
@@ -81,8 +103,10 @@ impl Doors {
 pub(super) struct Route {
     /// The address, after redirects.
     pub(super) url: Url,
-    /// The checked addresses of its host.
+    /// The checked addresses of its host; none where a proxy connects to it.
     pub(super) addresses: Vec<SocketAddr>,
+    /// The proxy.
+    pub(super) proxy: Option<Url>,
     /// The header that goes to it; only to the host that was asked first.
     pub(super) authorization: Option<String>,
 }
@@ -95,7 +119,9 @@ pub(super) async fn find(doors: &Doors, request: &Request, options: &Options) ->
     });
     match &request.source {
         Source::Https(url) => follow(doors, url, authorization, options).await,
-        Source::Ssh(url) => Ok(Route { url: url.clone(), addresses: doors.check(url).await?, authorization: None }),
+        Source::Ssh(url) => {
+            Ok(Route { url: url.clone(), addresses: doors.check(url).await?, proxy: None, authorization: None })
+        }
         Source::Folder(path) => Err(FetchError::Missing { what: path.display().to_string() }),
     }
 }
@@ -103,19 +129,22 @@ pub(super) async fn find(doors: &Doors, request: &Request, options: &Options) ->
 async fn follow(
     doors: &Doors,
     first: &Url,
-    mut authorization: Option<String>,
+    authorization: Option<String>,
     options: &Options,
 ) -> Result<Route, FetchError> {
-    let mut url = first.clone();
+    let mut route = Route { url: first.clone(), addresses: Vec::new(), proxy: None, authorization };
     for _ in 0..=MAX_REDIRECTS {
-        let addresses = doors.check(&url).await?;
-        let answer = ask(&url, &addresses, authorization.as_deref(), options).await?;
-        let Some(location) = answer else { return Ok(Route { url, addresses, authorization }) };
-        let next = redirected(&url, &location)?;
-        if next.origin() != url.origin() {
-            authorization = None;
+        route.proxy = options.proxies.of(&route.url)?;
+        route.addresses = match &route.proxy {
+            Some(_) => doors.check_proxied(&route.url).await.map(|()| Vec::new())?,
+            None => doors.check(&route.url).await?,
+        };
+        let Some(location) = ask(&route, options).await? else { return Ok(route) };
+        let next = redirected(&route.url, &location)?;
+        if next.origin() != route.url.origin() {
+            route.authorization = None;
         }
-        url = next;
+        route.url = next;
     }
     Err(FetchError::Redirect { url: first.to_string(), why: format!("more than {MAX_REDIRECTS} times") })
 }
@@ -142,17 +171,13 @@ pub(super) fn base(url: &Url) -> &str {
 }
 
 /// Asks for the refs: nothing if they are there, else where it redirects to.
-async fn ask(
-    url: &Url,
-    addresses: &[SocketAddr],
-    authorization: Option<&str>,
-    options: &Options,
-) -> Result<Option<String>, FetchError> {
+async fn ask(route: &Route, options: &Options) -> Result<Option<String>, FetchError> {
+    let url = &route.url;
     let shown = || url.to_string();
     let network = |error: reqwest::Error| FetchError::Network { url: shown(), why: chain(&error.without_url()) };
-    let client = client(url, addresses, options)?;
+    let client = client(route, options)?;
     let mut question = client.get(format!("{}{QUESTION}", base(url)));
-    if let Some(authorization) = authorization {
+    if let Some(authorization) = &route.authorization {
         let mut value = HeaderValue::try_from(authorization)
             .map_err(|_| FetchError::Denied { url: shown(), why: "the token cannot be sent in a header".to_owned() })?;
         value.set_sensitive(true);
@@ -173,7 +198,8 @@ async fn ask(
     }
 }
 
-fn client(url: &Url, addresses: &[SocketAddr], options: &Options) -> Result<Client, FetchError> {
+fn client(route: &Route, options: &Options) -> Result<Client, FetchError> {
+    let url = &route.url;
     let failed = |why: String| FetchError::Network { url: url.to_string(), why };
     let mut trust = match &options.ca_file {
         Some(file) => {
@@ -191,8 +217,11 @@ fn client(url: &Url, addresses: &[SocketAddr], options: &Options) -> Result<Clie
         .no_proxy()
         .connect_timeout(CONNECT_TIME)
         .user_agent(concat!("git/2 orlop/", env!("CARGO_PKG_VERSION")));
-    if let Some(Host::Domain(name)) = url.host() {
-        builder = builder.resolve_to_addrs(name, addresses);
+    if let Some(proxy) = &route.proxy {
+        let proxy = Proxy::https(proxy.clone()).map_err(|_| FetchError::Proxy { why: "it is no URL" })?;
+        builder = builder.proxy(proxy);
+    } else if let Some(Host::Domain(name)) = url.host() {
+        builder = builder.resolve_to_addrs(name, &route.addresses);
     }
     builder.build().map_err(|error| failed(chain(&error)))
 }

@@ -346,6 +346,12 @@ impl World {
         id
     }
 
+    /// Public keys of all keypairs.
+    #[must_use]
+    pub fn public_keys(&self) -> Vec<String> {
+        self.keypairs.values().cloned().collect()
+    }
+
     /// Makes a keypair of somebody else.
     pub fn add_keypair(&mut self, name: &str, public_key: &str) {
         self.keypairs.insert(name.to_owned(), public_key.to_owned());

@@ -269,7 +269,7 @@ impl Job<'_> {
         let shelf = self.frame.shelf();
         let (id, nonce) = identity(&begun.name, &site.account.project_id, self.saved.as_ref(), &shelf, joins)?;
         let mut keys = Keys::look(&self.args.run, &self.args.paths, self.settings, &id, site).await?;
-        run.warnings.extend(keys.warning.take());
+        run.warnings.append(&mut keys.warnings);
         let marked = orphans(&site.cloud, &site.account.project_id).await.map_err(|error| Failure::of_cloud(&error))?;
         check_foreign(&begun.name, None, &marked)?;
         if let Some(name) = &self.args.run.lease_name {
@@ -342,7 +342,8 @@ impl Job<'_> {
             ..request(hardware, window, self.settings, vec![site.name.clone()], self.now)?
         };
         let model = Model::new(&self.args.advice, self.settings, &self.frame.state_dir, run)?;
-        let mut council = model.council(self.now);
+        let tell = |words: &str| steps.wait_for(words);
+        let mut council = model.council(self.now).telling(&tell);
         if survey.is_none() {
             let authorities = self.args.cloud.ca_cert.as_deref();
             let wanted = wanted(&self.args.source, authorities, self.settings, &self.frame.state_dir)?;

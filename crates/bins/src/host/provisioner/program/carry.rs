@@ -14,6 +14,7 @@ use orlop_cloud::provision::notes::Notes;
 use orlop_cloud::provision::order::Order;
 use orlop_cloud::provision::saga::{Event, FailedOffering, Saga};
 use orlop_cloud::provision::shelf::{Known, Shelf};
+use orlop_core::error::Class;
 use orlop_core::machine::saga::SagaState;
 
 use super::args::OutputArgs;
@@ -28,6 +29,9 @@ use super::stage::Stage;
 use super::steps::Steps;
 use super::watch::Watch;
 use super::way::Tried;
+
+/// The word for a deployment that was made at another address than credentials are for.
+pub(super) const OTHER_ADDRESS: &str = "other_address";
 
 /// What is to be done with a deployment.
 pub(super) enum Work {
@@ -90,13 +94,17 @@ impl Frame<'_> {
     pub(super) async fn sign_in(&self, sources: &Sources<'_>, known: &Known, run: &mut Run) -> Result<Site, Failure> {
         let notes = &known.notes;
         run.warnings.extend(known.trouble.clone());
-        let site = sources.sign_in(&notes.site, notes.entry()).await?;
+        let site = sources.sign_in(&notes.site, notes.entry(), run).await?;
         run.count(&site.name, site.asked());
         let order = known.saga.order();
         if !notes.auth_url.is_empty() && site.auth_url != notes.auth_url {
             let message =
                 format!("{} is at {}, these credentials are for {}", order.server_name, notes.auth_url, site.auth_url);
-            return Err(Failure::usage(message).hint("choose the cloud with --cloud or --openrc"));
+            let hint = format!(
+                "choose the cloud with --cloud or --openrc; if this is the same one by another address, remove it with: orlop provisioner destroy --id {}",
+                known.id
+            );
+            return Err(Failure::new(Exit::Usage, Class::Invalid, OTHER_ADDRESS, message).hint(hint));
         }
         if site.account.project_id != order.project_id {
             let message = format!(

@@ -39,7 +39,7 @@ pub(super) async fn destroy(
     let site = if salvage.is_placed {
         frame.sign_in(sources, known, run).await?
     } else {
-        sources.sign_in(&first_site(sources, args.site.as_ref())?, None).await?
+        sources.sign_in(&first_site(sources, args.site.as_ref())?, None, run).await?
     };
     let keep_key = args.keep_key || known.notes.key_kept;
     let objects = objects_of(known, keep_key, &site, run).await?;

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::args::DestroyArgs;
 use super::ask;
-use super::carry::{Frame, Work, settings};
+use super::carry::{Frame, OTHER_ADDRESS, Work, settings};
 use super::damaged;
 use super::document::Report;
 use super::examine::Run;
@@ -49,12 +49,12 @@ pub(super) async fn destroy(args: &DestroyArgs, run: &mut Run, signals: &Signals
     match (named, &args.id) {
         (Some(known), _) => one(args, &frame, &sources, known, run).await,
         (None, Some(id)) => {
-            let site = sources.sign_in(&first_site(&sources, args.site.as_ref())?, None).await?;
+            let site = sources.sign_in(&first_site(&sources, args.site.as_ref())?, None, run).await?;
             let marked = marked(&site, run).await?.into_iter().filter(|one| one.deployment == *id).collect();
             lost(args, &frame, &site, marked, run).await
         }
         (None, None) => {
-            let site = sources.sign_in(&first_site(&sources, args.site.as_ref())?, None).await?;
+            let site = sources.sign_in(&first_site(&sources, args.site.as_ref())?, None, run).await?;
             // The cloud first: whatever it shows was written down here before, if this machine has made it.
             let marked = marked(&site, run).await?;
             let all = frame.shelf().not_owned(marked)?;
@@ -93,7 +93,15 @@ async fn one(
 ) -> Result<Report, Failure> {
     let journal = frame.open(&known)?;
     let steps = Steps::new(&args.output, 0..1);
-    let site = steps.during(0, frame.sign_in(sources, &known, run)).await?;
+    let arriving = async {
+        match frame.sign_in(sources, &known, run).await {
+            Err(failure) if failure.code == OTHER_ADDRESS && args.id.is_some() => {
+                by_its_marks(sources, &known, failure, run).await
+            }
+            other => other,
+        }
+    };
+    let site = steps.during(0, arriving).await?;
     if args.dry_run {
         let objects = objects_of(&known, args.keep_key, &site, run).await?;
         return Ok(would(&objects));
@@ -106,6 +114,16 @@ async fn one(
         events.insert(0, Event::KeepKey);
     }
     removed(frame, &site, (frame.stage((known.folder.clone(), notes), journal, 0..0), events), run).await
+}
+
+/// The cloud at another address than a deployment was made at, if it has anything of it: then it is the same one.
+async fn by_its_marks(sources: &Sources<'_>, known: &Known, refused: Failure, run: &mut Run) -> Result<Site, Failure> {
+    let site = sources.sign_in(&known.notes.site, known.notes.entry(), run).await?;
+    if site.account.project_id != known.saga.order().project_id {
+        return Err(refused);
+    }
+    let is_there = marked(&site, run).await?.iter().any(|one| one.deployment == known.id);
+    if is_there { Ok(site) } else { Err(refused) }
 }
 
 /// Removes a deployment that has nothing to do.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use orlop_cloud::analyze::advice::is_tainted;
 use orlop_cloud::llm::{self, Account, Council, Mode, Record};
-use orlop_cloud::repository::git::Options;
+use orlop_cloud::repository::git::{Options, Proxies};
 use orlop_cloud::repository::{Allow, Source};
 use orlop_core::ports::advisor::Advisor;
 
@@ -28,6 +28,13 @@ impl Run {
     /// What was asked of a site so far: calls, and repeats among them.
     pub(super) fn count(&mut self, site: &str, asked: (u32, u32)) {
         self.asked.insert(site.to_owned(), asked);
+    }
+
+    /// Takes over a warning that may have been told before.
+    pub(super) fn warn_once(&mut self, warning: &str) {
+        if !self.warnings.iter().any(|known| known == warning) {
+            self.warnings.push(warning.to_owned());
+        }
     }
 
     /// What was asked of all sites together.
@@ -74,6 +81,7 @@ pub(super) fn wanted(
     let options = Options {
         private_hosts: args.allow_private_hosts,
         ca_file: ca_file.map(Path::to_owned),
+        proxies: Proxies::read(|name| std::env::var(name).ok()),
         ..Options::new(state.to_owned())
     };
     Ok(Wanted {

@@ -97,7 +97,8 @@ impl From<FetchError> for Failure {
     fn from(error: FetchError) -> Self {
         let code = match &error {
             FetchError::Refused(_) => "refused",
-            FetchError::Private { .. } => "private_host",
+            FetchError::Private { .. } | FetchError::LocalName { .. } => "private_host",
+            FetchError::Proxy { .. } => "proxy",
             FetchError::Redirect { .. } => "redirect",
             FetchError::NoProgram => "no_git",
             FetchError::Denied { .. } => "denied",
@@ -105,13 +106,16 @@ impl From<FetchError> for Failure {
             FetchError::TooLarge { .. } => "too_large",
             FetchError::TooSlow { .. } => "too_slow",
             FetchError::Missing { .. } => "missing",
+            FetchError::Folder { .. } => "no_folder",
+            FetchError::Below { .. } => "no_subdir",
             _ => "io",
         };
-        // A machine without git lacks a part of the program; everything else is about the repository.
-        let exit = if code == "no_git" { Exit::Usage } else { Exit::from(error.class()) };
+        // Git and the proxy are of this machine; everything else is about the repository.
+        let exit = if matches!(code, "no_git" | "proxy") { Exit::Usage } else { Exit::from(error.class()) };
         let failure = Self::new(exit, error.class(), code, error.to_string());
         match code {
             "network" | "too_slow" => failure.hint("check the address and the network, then try again"),
+            "no_subdir" => failure.hint("check --subdir"),
             "missing" => failure.hint("check --ref and --subdir"),
             "denied" => failure.hint("name the variable of a token with --git-token-env"),
             _ => failure,

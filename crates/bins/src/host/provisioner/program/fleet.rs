@@ -29,7 +29,7 @@ pub(super) fn fleet(args: &FleetArgs, settings: &Settings, known: Option<&str>) 
         return Err(Failure::usage("no fleet is named that could tell of the worker").hint(hint));
     };
     let read = |flag: &Option<PathBuf>, variable: &str| -> Result<Option<String>, Failure> {
-        let Some(path) = flag.clone().or_else(|| settings.get(variable).map(PathBuf::from)) else { return Ok(None) };
+        let Some(path) = flag.clone().or_else(|| settings.path(variable)) else { return Ok(None) };
         let failed = |error: std::io::Error| Failure::usage(format!("{}: {error}", path.display()));
         text(&path).map(Some).map_err(failed)
     };

@@ -32,8 +32,16 @@ pub(super) fn name(
     let named =
         Named { short: &source.short_name(), repository: &source.normalised(), reference, subdir, project, sites };
     let name = given.map_or_else(|| server_name(&named), str::to_owned);
-    check_server_name(&name).map_err(|error| Failure::usage(format!("--server-name: {error}")))?;
+    good_name(&name)?;
     Ok(name)
+}
+
+/// Whether a server may have a name.
+///
+/// # Errors
+/// It may not.
+pub(super) fn good_name(name: &str) -> Result<(), Failure> {
+    check_server_name(name).map_err(|error| Failure::usage(format!("--server-name: {error}")))
 }
 
 /// The name with the first counter that no deployment has.

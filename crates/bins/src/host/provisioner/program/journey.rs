@@ -146,7 +146,7 @@ impl Job<'_> {
     }
 
     async fn sign_in(&self, name: &str, run: &mut Run) -> Result<Arc<Site>, Failure> {
-        let site = self.sources.sign_in(name, None).await?;
+        let site = self.sources.sign_in(name, None, run).await?;
         run.count(&site.name, site.asked());
         Ok(Arc::new(site))
     }

@@ -4,7 +4,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use orlop_cloud::provision::keypair::KeyPair;
+use orlop_cloud::provision::keypair::{KeyPair, PublicKey};
 use orlop_cloud::provision::mark::DeploymentId;
 use orlop_cloud::provision::order::KeyOrder;
 use orlop_cloud::provision::prepare::check_key;
@@ -21,7 +21,7 @@ pub(super) struct Keys {
     /// The private half on this machine, if it is known.
     pub(super) file: Option<PathBuf>,
     /// What people should know.
-    pub(super) warning: Option<String>,
+    pub(super) warnings: Vec<String>,
     /// The digest of the private half of a pair that is made.
     pub(super) digest: Option<String>,
     /// Where a pair is made.
@@ -52,12 +52,14 @@ impl Keys {
             Err(error) if error.is_gone() => None,
             Err(error) => return Err(Failure::of_cloud(&error)),
         };
-        let (mut public_key, mut file) = (None, None);
+        let (mut public_key, mut file, mut options) = (None, None, None);
         if !args.create_key {
             let home = || settings.get("HOME").map(|home| Path::new(&home).join(".ssh/id_rsa.pub"));
-            let other = || settings.get("DEFAULT_KEY_PATH").map(PathBuf::from).or_else(home);
-            if let Some(path) = args.key_path.clone().or_else(other) {
-                public_key = read_public(&path, args.key_path.is_some())?;
+            let other = || settings.path("DEFAULT_KEY_PATH").or_else(home);
+            if let Some(path) = args.key_path.as_deref().map(|path| settings.at_home(path)).or_else(other) {
+                let found = read_public(&path, args.key_path.is_some())?;
+                options = found.as_ref().is_some_and(|found| found.has_options).then(|| without_options(&path));
+                public_key = found.map(|found| found.line);
                 let private = path.with_extension("");
                 file = private.is_file().then_some(private).filter(|_| public_key.is_some());
             }
@@ -71,8 +73,9 @@ impl Keys {
         }
         let warning = if makes.is_some() { None } else { check_key(&order, found.as_ref())? };
         let file = file.filter(|_| warning.is_none());
+        let warnings = warning.into_iter().chain(options).collect();
         let file = file.map(|file| std::path::absolute(&file).unwrap_or(file));
-        Ok(Self { order, file, warning, digest: None, makes, pair: None })
+        Ok(Self { order, file, warnings, digest: None, makes, pair: None })
     }
 
     /// The key that is carried out; a pair is made now if that was asked for, and kept nowhere yet.
@@ -114,7 +117,7 @@ fn exists(path: &Path) -> Failure {
 }
 
 /// The public key of a file; nothing if it is not there and nobody named it.
-fn read_public(path: &Path, is_named: bool) -> Result<Option<String>, Failure> {
+fn read_public(path: &Path, is_named: bool) -> Result<Option<PublicKey>, Failure> {
     let failed = |what: String| Failure::usage(format!("the public key {}: {what}", path.display()));
     let found = match text(path) {
         Ok(found) => found,
@@ -124,10 +127,10 @@ fn read_public(path: &Path, is_named: bool) -> Result<Option<String>, Failure> {
     if found.contains("PRIVATE KEY") {
         return Err(failed("it holds a private key; name the file that ends in .pub".to_owned()));
     }
-    let line = found.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
-    let kinds = ["ssh-", "ecdsa-", "sk-ssh-", "sk-ecdsa-"];
-    if !kinds.iter().any(|kind| line.starts_with(kind)) || line.split_whitespace().nth(1).is_none() {
-        return Err(failed("it holds no public key of SSH".to_owned()));
-    }
-    Ok(Some(line.to_owned()))
+    let key = PublicKey::read(&found).ok_or_else(|| failed("it holds no public key of SSH".to_owned()))?;
+    Ok(Some(key))
+}
+
+fn without_options(path: &Path) -> String {
+    format!("the options before the public key in {} are left out: a cloud takes the key alone", path.display())
 }

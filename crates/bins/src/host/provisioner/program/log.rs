@@ -17,7 +17,11 @@ use super::failure::Failure;
 /// # Errors
 /// The file cannot be written.
 pub(super) fn start(output: &OutputArgs) -> Result<(), Failure> {
-    let level = if output.verbose || output.log_file.is_some() { "warn,orlop=debug,orlop_cloud=debug" } else { "warn" };
+    let level = match output {
+        _ if output.verbose || output.log_file.is_some() => "warn,orlop=debug,orlop_cloud=debug",
+        _ if output.quiet => "error",
+        _ => "warn",
+    };
     let filter = EnvFilter::try_from_env("ORLOP_LOG").unwrap_or_else(|_| EnvFilter::new(level));
     let to: Box<dyn Write + Send> = match &output.log_file {
         None => Box::new(io::stderr()),

@@ -218,7 +218,7 @@ pub(super) async fn list(args: &ListArgs, run: &mut Run, signals: &Signals) -> R
         return Ok(Report { text: show::list(&rows), data: json!({"deployments": rows}), failure: None });
     }
     let sources = Sources::read(&args.cloud, &settings)?;
-    let site = sources.sign_in(&first_site(&sources, args.site.as_ref())?, None).await?;
+    let site = sources.sign_in(&first_site(&sources, args.site.as_ref())?, None, run).await?;
     let found = orphans(&site.cloud, &site.account.project_id).await;
     run.count(&site.name, site.asked());
     let found = found.map_err(|error| Failure::of_cloud(&error))?;

@@ -40,9 +40,7 @@ pub(super) fn request(
     now: Timestamp,
 ) -> Result<Request, Failure> {
     let fallback = allowed(hardware, window);
-    if !fallback.contains(&Fallback::Sites) {
-        sites.truncate(1);
-    }
+    let others = if fallback.contains(&Fallback::Sites) { Vec::new() } else { sites.split_off(sites.len().min(1)) };
     let reserve = hardware.reservation == ReservationArg::Auto;
     if !reserve && window.max_lifetime.is_some() {
         return Err(PlanError::Unenforceable.into());
@@ -50,6 +48,7 @@ pub(super) fn request(
     let attempts = if fallback.is_empty() { 1 } else { window.max_attempts as usize };
     Ok(Request {
         sites,
+        others,
         overrides: overrides(hardware),
         os: hardware.os.map(|os| os.0),
         image: hardware.image.clone(),

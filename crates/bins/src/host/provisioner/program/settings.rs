@@ -62,6 +62,19 @@ impl Settings {
         value.filter(set)
     }
 
+    /// The path in a setting, if it is not empty.
+    pub(super) fn path(&self, name: &str) -> Option<PathBuf> {
+        self.get(name).map(|path| self.at_home(Path::new(&path)))
+    }
+
+    /// A path without the tilde that a shell would have taken for the home, where one was there to read it.
+    pub(super) fn at_home(&self, path: &Path) -> PathBuf {
+        match (path.strip_prefix("~"), self.get("HOME")) {
+            (Ok(rest), Some(home)) => Path::new(&home).join(rest),
+            _ => path.to_owned(),
+        }
+    }
+
     /// Settings of a cloud, the strongest source first. What says who one is is taken from one source as a whole.
     pub(super) fn of_cloud(&self) -> CloudSettings {
         let environment = CloudSettings::of(
@@ -89,7 +102,7 @@ impl Settings {
         let below = |base: String, rest: &str| Path::new(&base).join(rest);
         let path = flag
             .map(Path::to_owned)
-            .or_else(|| self.get("ORLOP_STATE_DIR").map(PathBuf::from))
+            .or_else(|| self.path("ORLOP_STATE_DIR"))
             .or_else(|| self.get("XDG_STATE_HOME").map(|base| below(base, "orlop/provisioner")))
             .or_else(|| self.get("HOME").map(|base| below(base, ".local/state/orlop/provisioner")))
             .ok_or_else(|| Failure::usage("there is no place for state: give --state-dir"))?;

@@ -142,12 +142,18 @@ pub(super) fn deployment(info: &Info, state: SagaState, failure: Option<&Failure
     if is_alive && !is_ready && failure.is_some() {
         out.push_str(&format!("\ngo on:  orlop provisioner resume {name}\nremove: orlop provisioner destroy {name}\n"));
     }
-    if let (true, Some(command)) = (is_ready && failure.is_none(), &info.ssh_command) {
-        let user = info.ssh_user.as_deref().unwrap_or("<user>");
-        let address = info.floating_ip.as_deref().or(info.fixed_ip.as_deref()).unwrap_or_default();
-        out.push_str(&format!("\nComplete! SSH: {}@{address}\n{command}\n", one_line(user, 64)));
+    if let Some(done) = complete(info).filter(|_| is_ready && failure.is_none()) {
+        out.push_str(&format!("\n{done}\n"));
     }
     out
+}
+
+/// How one signs in to a server; nothing while that is not known.
+pub(super) fn complete(info: &Info) -> Option<String> {
+    let command = info.ssh_command.as_ref()?;
+    let user = info.ssh_user.as_deref().unwrap_or("<user>");
+    let address = info.floating_ip.as_deref().or(info.fixed_ip.as_deref()).unwrap_or_default();
+    Some(format!("Complete! SSH: {}@{address}\n{command}", one_line(user, 64)))
 }
 
 /// What the cloud shows of a deployment.

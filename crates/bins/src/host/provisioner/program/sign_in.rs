@@ -10,13 +10,14 @@ use orlop_cloud::catalog::site::{SITES, site_named};
 use orlop_cloud::openstack::client::{HttpTransport, Session, SystemClock, open};
 use orlop_cloud::openstack::credentials::{
     CredentialsError, Settings as CloudSettings, cloud_names, host_of as host, read_assignments, read_clouds,
-    read_secure, resolve,
+    read_profile, read_secure, resolve,
 };
 use orlop_cloud::openstack::port::{Account, Clock as _, Cloud};
 use orlop_cloud::provision::saga::{check_account, clock_offset};
 
 use super::args::CloudArgs;
 use super::ask;
+use super::examine::Run;
 use super::failure::Failure;
 use super::settings::{Settings, text};
 
@@ -56,6 +57,8 @@ pub(super) struct Sources<'a> {
     /// The file of clouds, and that of their secrets.
     clouds: Option<(PathBuf, String)>,
     secure: Option<(PathBuf, String)>,
+    /// The file of profiles.
+    public: Option<(PathBuf, String)>,
 }
 
 impl<'a> Sources<'a> {
@@ -64,7 +67,7 @@ impl<'a> Sources<'a> {
     /// # Errors
     /// One that was named cannot be read.
     pub(super) fn read(args: &'a CloudArgs, settings: &'a Settings) -> Result<Self, Failure> {
-        let named = args.openrc.clone().or_else(|| settings.get("OPENRC_PATH").map(PathBuf::from));
+        let named = args.openrc.clone().or_else(|| settings.path("OPENRC_PATH"));
         let openrc = match named {
             Some(path) => {
                 let failed = |error: io::Error| Failure::usage(format!("--openrc {}: {error}", path.display()));
@@ -72,7 +75,7 @@ impl<'a> Sources<'a> {
             }
             None => CloudSettings::default(),
         };
-        let clouds = match settings.get("OS_CLIENT_CONFIG_FILE").map(PathBuf::from) {
+        let clouds = match settings.path("OS_CLIENT_CONFIG_FILE") {
             Some(path) => {
                 let failed =
                     |error: io::Error| Failure::usage(format!("OS_CLIENT_CONFIG_FILE {}: {error}", path.display()));
@@ -84,7 +87,14 @@ impl<'a> Sources<'a> {
             Some((path, _)) => if_there(path.with_file_name("secure.yaml"))?,
             None => None,
         };
-        Ok(Self { args, settings, openrc, clouds, secure })
+        let public = match &clouds {
+            Some((path, _)) => match if_there(path.with_file_name("clouds-public.yaml"))? {
+                None => first_of(&["clouds-public.yaml", "clouds-public.yml"], settings)?,
+                found => found,
+            },
+            None => None,
+        };
+        Ok(Self { args, settings, openrc, clouds, secure, public })
     }
 
     /// The sites to use where none is named: of the settings, else the one configured cloud, else `uc`.
@@ -134,7 +144,10 @@ impl<'a> Sources<'a> {
             }
             None => CloudSettings::default(),
         };
-        Ok(Some(secret.merged(&found)))
+        let found = secret.merged(&found);
+        let Some((profile, (file, text))) = found.profile().zip(self.public.as_ref()) else { return Ok(Some(found)) };
+        let profile = read_profile(&named(file), text, profile).map_err(|error| Failure::usage(error.to_string()))?;
+        Ok(Some(profile.map_or(found.clone(), |profile| found.with_profile(&profile))))
     }
 
     /// What one signs in to a site with, and the name of its cloud in clouds.yaml.
@@ -208,8 +221,21 @@ impl<'a> Sources<'a> {
     ///
     /// # Errors
     /// Settings are missing or contradict each other, the credential is refused, or the service cannot be reached.
-    pub(super) async fn sign_in(&self, site: &str, entry: Option<&str>) -> Result<Site, Failure> {
+    pub(super) async fn sign_in(&self, site: &str, entry: Option<&str>, run: &mut Run) -> Result<Site, Failure> {
         let (mut found, entry) = self.settings_of(site, entry)?;
+        found.ignored().iter().for_each(|ignored| run.warn_once(ignored));
+        if let Some(profile) = found.profile() {
+            let name = entry.as_deref().unwrap_or(site);
+            let missing = format!(
+                "cloud `{name}` takes the rest from the profile `{profile}`, which is in no clouds-public.yaml"
+            );
+            if found.get("OS_AUTH_URL").is_none() {
+                return Err(
+                    Failure::usage(missing).hint("write its auth_url and region_name into the entry of clouds.yaml")
+                );
+            }
+            run.warn_once(&missing);
+        }
         let has_user = found.get("OS_USERNAME").is_some() || found.get("OS_USER_ID").is_some();
         let other_way = ["OS_APPLICATION_CREDENTIAL_SECRET", "OS_TOKEN", "OS_PASSWORD"];
         if has_user && !other_way.iter().any(|name| found.get(name).is_some()) && io::stdin().is_terminal() {
@@ -217,7 +243,8 @@ impl<'a> Sources<'a> {
             found.set("OS_PASSWORD", ask::secret(&format!("password of {who} at {site}")).await?);
         }
         let credentials = resolve(&found).map_err(|error| Failure::usage(error.to_string()))?;
-        let file = self.args.ca_cert.clone().or_else(|| credentials.ca_file.clone().map(PathBuf::from));
+        let own = credentials.ca_file.as_ref().map(|file| self.settings.at_home(Path::new(file)));
+        let file = self.args.ca_cert.clone().or(own);
         let authorities = match file {
             Some(path) => {
                 let failed = |error: io::Error| Failure::usage(format!("--ca-cert {}: {error}", path.display()));
@@ -226,6 +253,11 @@ impl<'a> Sources<'a> {
             None => None,
         };
         let auth_url = credentials.auth_url.clone();
+        if credentials.is_readable {
+            run.warn_once(&format!(
+                "{auth_url} is not encrypted: whoever is on the way reads the password and all tokens"
+            ));
+        }
         let transport = HttpTransport::new(authorities.as_deref())?;
         let (cloud, session) = open(credentials, Arc::new(transport), Arc::new(SystemClock));
         let account = cloud.identity.authenticate().await.map_err(|error| Failure::of_cloud(&error))?;

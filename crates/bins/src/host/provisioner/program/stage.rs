@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use orlop_cloud::openstack::client::SystemClock;
 use orlop_cloud::openstack::port::Clock as _;
 use orlop_cloud::provision::drive::Surroundings;
@@ -21,6 +22,7 @@ use orlop_cloud::provision::saga::{Elsewhere, FailedOffering, Login, Probe, Saga
 use orlop_cloud::provision::steps::{STEPS, doing, limit, step_of};
 use orlop_cloud::scrub::scrubbed;
 use orlop_core::machine::saga::SagaState;
+use orlop_core::time::Time;
 use tokio::time::Instant;
 
 use super::signals::Signals;
@@ -29,6 +31,8 @@ use super::watch::Watch;
 
 /// The last step, which takes no time.
 const SAVE: usize = STEPS.len() - 1;
+/// What goes on behind a machine that is ready, in words.
+const WATCHING: &str = "watching for what a request without an answer may have made; Ctrl-C leaves the server as it is";
 /// How long removing may take.
 const REMOVING: std::time::Duration = std::time::Duration::from_secs(900);
 
@@ -40,6 +44,36 @@ struct Current {
     attempt: u32,
     started: Instant,
     limit: Option<std::time::Duration>,
+    /// When the lease starts that is waited for, if that is later.
+    starts: Option<Time>,
+}
+
+impl Current {
+    /// What is waited for, and how long it takes.
+    fn waiting(&self, now: Time) -> String {
+        let so_far = clock(self.started.elapsed());
+        if let Some(start) = self.starts.filter(|start| *start > now) {
+            return format!("the lease starts at {}, {so_far} so far", at(start, now));
+        }
+        let usual = STEPS.get(self.number).and_then(|step| step.usual);
+        let usual = usual.map(|usual| format!(" in ~{}", clock(usual))).unwrap_or_default();
+        let most = self.limit.map(|limit| format!(" of {}", clock(limit))).unwrap_or_default();
+        format!("{}{usual}, {so_far}{most}", doing(self.state))
+    }
+}
+
+/// A time of day, with its date where that is not soon.
+fn at(time: Time, now: Time) -> String {
+    let form = if time.since(now).as_secs() < 12 * 3600 { "%H:%M UTC" } else { "%Y-%m-%d %H:%M UTC" };
+    Timestamp::from_millisecond(time.millis()).unwrap_or_default().strftime(form).to_string()
+}
+
+/// Something that goes on and is no step.
+#[derive(Debug, Clone, Copy)]
+struct Aside {
+    words: &'static str,
+    since: Instant,
+    most: std::time::Duration,
 }
 
 /// What stands around a deployment.
@@ -51,8 +85,8 @@ pub(super) struct Stage {
     pub(super) signals: Signals,
     pub(super) steps: Steps,
     current: Mutex<Option<Current>>,
-    /// Since when what was made is being removed.
-    removing: Mutex<Option<Instant>>,
+    /// What goes on beside the steps: removing, or watching for what nobody saw being made.
+    aside: Mutex<Option<Aside>>,
     trouble: Mutex<Vec<String>>,
     /// Who knows whether the machine's worker joined.
     fleet: OnceLock<Arc<dyn Fleet>>,
@@ -77,7 +111,7 @@ impl Stage {
             signals,
             steps,
             current: Mutex::new(None),
-            removing: Mutex::new(None),
+            aside: Mutex::new(None),
             trouble: Mutex::new(Vec::new()),
             fleet: OnceLock::new(),
             info_failed: AtomicBool::new(false),
@@ -92,8 +126,8 @@ impl Stage {
         }
     }
 
-    fn removing(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.removing.lock().unwrap_or_else(PoisonError::into_inner)
+    fn aside(&self) -> MutexGuard<'_, Option<Aside>> {
+        self.aside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn current(&self) -> MutexGuard<'_, Option<Current>> {
@@ -136,13 +170,17 @@ impl Stage {
 
     /// Shows the step of a state, and what became of the one before.
     fn show(&self, saga: &Saga) {
-        let (state, attempt) = (saga.state(), saga.attempt());
+        let (state, attempt, now) = (saga.state(), saga.attempt(), SystemClock.now());
         let next = step_of(state);
+        let starts = saga.starts_at(now);
         let mut current = self.current();
-        let is_same = current.as_ref().map(|one| (one.number, one.attempt)) == next.map(|number| (number, attempt));
-        if is_same {
-            if let Some(one) = current.as_mut() {
-                one.state = state;
+        if let Some(one) =
+            current.as_mut().filter(|one| Some((one.number, one.attempt)) == next.map(|at| (at, attempt)))
+        {
+            one.state = state;
+            if starts.is_some() && one.starts.is_none() {
+                one.starts = starts;
+                self.tell(one, "waiting", &one.waiting(now));
             }
             return;
         }
@@ -156,23 +194,36 @@ impl Stage {
             self.tell(&one, how, &words);
         }
         if let Some(number) = next {
-            let one =
-                Current { number, state, attempt, started: Instant::now(), limit: limit(number, &saga.order().pace) };
+            let limit = limit(number, &saga.order().pace);
+            let one = Current { number, state, attempt, started: Instant::now(), limit, starts };
             self.tell(&one, "running", "");
             if number == SAVE {
                 self.tell(&one, "done", "");
             }
             *current = Some(one);
         }
-        let mut removing = self.removing();
-        match (state, *removing) {
-            (SagaState::RollingBack, Some(_)) => {}
-            (SagaState::RollingBack, None) => {
-                *removing = Some(Instant::now());
-                self.steps.note(doing(state));
-            }
-            _ => *removing = None,
+        drop(current);
+        self.show_aside(saga, now);
+    }
+
+    /// Shows what goes on beside the steps.
+    fn show_aside(&self, saga: &Saga, now: Time) {
+        let (words, most) = match (saga.state(), saga.watches_until()) {
+            (SagaState::RollingBack, _) => (doing(SagaState::RollingBack), REMOVING),
+            (_, Some(until)) => (WATCHING, until.since(now)),
+            _ => return *self.aside() = None,
+        };
+        let mut aside = self.aside();
+        if aside.is_some_and(|known| known.words == words) {
+            return;
         }
+        *aside = Some(Aside { words, since: Instant::now(), most });
+        if words == WATCHING
+            && let Some(done) = super::show::complete(&self.info(saga))
+        {
+            self.steps.note(&done);
+        }
+        self.steps.note(words);
     }
 
     fn tell(&self, one: &Current, state: &str, message: &str) {
@@ -186,16 +237,13 @@ impl Stage {
         let every = if self.steps.is_moving() { std::time::Duration::from_secs(1) } else { HEARTBEAT };
         loop {
             tokio::time::sleep(every).await;
-            let removing = *self.removing();
-            if let Some(since) = removing.filter(|_| !self.steps.is_moving()) {
-                let words = doing(SagaState::RollingBack);
-                self.steps.note(&format!("{words}: {} of {}", clock(since.elapsed()), clock(REMOVING)));
+            let aside = *self.aside();
+            if let Some(aside) = aside.filter(|_| !self.steps.is_moving()) {
+                let Aside { words, since, most } = aside;
+                self.steps.note(&format!("{words}: {} of {}", clock(since.elapsed()), clock(most)));
             }
             let Some(one) = self.current().clone().filter(|one| one.number != SAVE) else { continue };
-            let usual = STEPS.get(one.number).and_then(|step| step.usual);
-            let usual = usual.map(|usual| format!(" in ~{}", clock(usual))).unwrap_or_default();
-            let most = one.limit.map(|limit| format!(" of {}", clock(limit))).unwrap_or_default();
-            let message = format!("{}{usual}, {}{most}", doing(one.state), clock(one.started.elapsed()));
+            let message = one.waiting(SystemClock.now());
             self.tell(&one, "waiting", &message);
         }
     }
@@ -254,5 +302,25 @@ impl Surroundings for Stage {
 
     async fn stopped(&self) {
         self.signals.stopped().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_says_when_a_later_lease_starts_and_else_how_long_it_usually_takes() {
+        let now: Time = "2026-01-05T21:38:00Z".parse().unwrap();
+        let minutes = |minutes: u64| now.plus(std::time::Duration::from_secs(minutes * 60));
+        let limit = Some(std::time::Duration::from_secs(300));
+        let state = SagaState::LeaseWait;
+        let told = |starts: Option<Time>| {
+            Current { number: 5, state, attempt: 1, started: Instant::now(), limit, starts }.waiting(now)
+        };
+        assert_eq!(told(Some(minutes(2))), "the lease starts at 21:40 UTC, 0:00 so far");
+        assert_eq!(told(Some(minutes(60 * 24))), "the lease starts at 2026-01-06 21:38 UTC, 0:00 so far");
+        assert_eq!(told(Some(now)), "ACTIVE in ~2:00, 0:00 of 5:00");
+        assert_eq!(told(None), "ACTIVE in ~2:00, 0:00 of 5:00");
     }
 }

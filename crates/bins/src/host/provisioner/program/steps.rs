@@ -3,6 +3,7 @@
 
 use std::io::{IsTerminal as _, Write as _};
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -23,6 +24,8 @@ pub(super) struct Steps {
     form: Shown,
     /// The numbers of those that are shown.
     numbers: Range<usize>,
+    /// What a step waits for at the moment, if it says so.
+    waits_for: Mutex<String>,
 }
 
 /// How a step stands.
@@ -56,7 +59,21 @@ impl Steps {
             _ if moving => Shown::Moving(bars(&names)),
             _ => Shown::Lines,
         };
-        Self { form, numbers }
+        Self { form, numbers, waits_for: Mutex::default() }
+    }
+
+    /// Says what the step that is shown waits for from now on.
+    pub(super) fn wait_for(&self, what: &str) {
+        self.note(what);
+        what.clone_into(&mut self.waits_for.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// What a step that goes on says.
+    fn progress(&self, started: Instant) -> String {
+        match self.waits_for.lock().unwrap_or_else(PoisonError::into_inner).as_str() {
+            "" => String::new(),
+            what => format!("{what}, {} so far", clock(started.elapsed())),
+        }
     }
 
     /// Shows a step while it is done.
@@ -72,9 +89,10 @@ impl Steps {
         let done = loop {
             tokio::select! {
                 done = &mut work => break done,
-                () = tokio::time::sleep(HEARTBEAT) => self.tell(number, name, "waiting", "", started),
+                () = tokio::time::sleep(HEARTBEAT) => self.tell(number, name, "waiting", &self.progress(started), started),
             }
         };
+        self.waits_for.lock().unwrap_or_else(PoisonError::into_inner).clear();
         match &done {
             Ok(_) => self.tell(number, name, "done", "", started),
             Err(failure) => self.tell(number, name, "failed", &failure.message, started),

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use orlop_cloud::catalog::embedded;
+use orlop_cloud::catalog::host::Origin;
 use orlop_cloud::llm::Council;
 use orlop_cloud::provision::join::Join;
 use orlop_cloud::provision::keep::write_private;
@@ -20,7 +21,7 @@ use super::document::{Report, advice};
 use super::examine::{Model, Run, examine, wanted};
 use super::failure::Failure;
 use super::hidden::Hidden;
-use super::identity::{name, told};
+use super::identity::{good_name, name, told};
 use super::join::join;
 use super::request::{allowed, idle_stop, lifetime, request, start};
 use super::settings::Settings;
@@ -41,7 +42,8 @@ pub(super) async fn analyze(args: &AnalyzeArgs, run: &mut Run) -> Result<Report,
             Ok((wanted, Model::new(&args.advice, &settings, &state, run)?))
         })
         .await?;
-    let mut council = model.council(Timestamp::now());
+    let tell = |words: &str| steps.wait_for(words);
+    let mut council = model.council(Timestamp::now()).telling(&tell);
     let found = steps.during(1, examine(&wanted, &mut council, run)).await;
     model.end(council, run);
     let survey = found?;
@@ -69,13 +71,15 @@ pub(super) async fn plan(args: &PlanArgs, run: &mut Run) -> Result<Report, Failu
             let state = settings.state_dir(args.output.state_dir.as_deref())?;
             let wanted = wanted(&args.source, args.cloud.ca_cert.as_deref(), &settings, &state)?;
             idle_stop(&args.window)?;
+            args.server_name.as_deref().map(good_name).transpose()?;
             let join = join(&args.join, &settings)?;
             let file = args.hardware.catalog_file.as_deref();
             let hidden = Hidden::new(file, &request.sites, args.cloud.ca_cert.as_deref(), &settings, &state)?;
             Ok((wanted, Model::new(&args.advice, &settings, &state, run)?, request, sources, join, hidden))
         })
         .await?;
-    let mut council = model.council(now);
+    let tell = |words: &str| steps.wait_for(words);
+    let mut council = model.council(now).telling(&tell);
     let found = steps.during(1, examine(&wanted, &mut council, run)).await;
     let planned = match &found {
         Ok(survey) => {
@@ -147,6 +151,11 @@ fn hooks(
     Ok(Hooks { members, text })
 }
 
+/// Whether another site may have what one has not.
+fn leads_on(failure: &Failure) -> bool {
+    matches!(&*failure.code, "nothing_fits" | "hosts_hidden" | "no_capacity" | "unknown_type")
+}
+
 /// What a plan is asked with.
 pub(super) struct Asked<'a> {
     pub(super) hardware: &'a HardwareArgs,
@@ -168,13 +177,16 @@ impl Asked<'_> {
         let mut sites = self.request.sites.iter().peekable();
         loop {
             let Some(name) = sites.next() else { return Err(Failure::internal("there is no site")) };
-            let found = match sources.sign_in(name, None).await {
+            let found = match sources.sign_in(name, None, run).await {
                 Ok(site) => self.plan_at(survey, &site, council, run).await.map(|(plan, _)| (plan, site)),
                 Err(failure) => Err(failure),
             };
             match found {
                 Err(failure) if failure.is_away() && sites.peek().is_some() => run.pass_over(name, &failure),
-                Err(failure) if matches!(&*failure.code, "nothing_fits" | "no_capacity") && sites.peek().is_some() => {}
+                Err(failure) if leads_on(&failure) && sites.peek().is_some() => {
+                    let next = sites.peek().map_or("", |next| next.as_str());
+                    run.warnings.push(format!("{failure}; site {next} is tried next"));
+                }
                 Err(failure) => return Err(failure),
                 Ok((plan, site)) => {
                     let ahead = clock_offset(site.cloud.identity.clock_ahead());
@@ -224,6 +236,9 @@ impl Asked<'_> {
         };
         let images = seen.map(|seen| seen.images(request.image.as_deref()));
         let catalogue = seen.map_or_else(|| otherwise.clone(), |seen| seen.catalogue(otherwise.clone()));
+        if let Some(seen) = seen.filter(|_| matches!(catalogue.origin, Origin::Public | Origin::Embedded)) {
+            run.warn_once(&format!("the hosts of {} are hidden by the site (403)", seen.site));
+        }
         let allocations = seen.and_then(|seen| seen.allocations.as_deref());
         let world = World { catalogue: &catalogue, allocations, images: images.as_deref() };
         let asked = Draft { world, request: &request, least_hours: self.window.min_duration, now: self.now };

@@ -5,6 +5,7 @@ mod happy;
 mod hooks;
 mod leaks;
 mod resumed;
+mod tidy;
 mod verbs;
 mod vms;
 mod waiting;

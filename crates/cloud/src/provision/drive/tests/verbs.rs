@@ -46,9 +46,23 @@ fn s1_the_estimate_of_the_state_file_grows_with_every_extension() {
 }
 
 #[test]
+fn extension_opens_as_early_as_a_cloud_allows_that_is_none_of_chameleon() {
+    let mut world = World::new();
+    world.order.choices.iter_mut().for_each(|choice| choice.hours = 120);
+    let end = world.applied().lease_end().unwrap().plus(Duration::from_secs(5 * 3600));
+    let saga = world.take_up(Event::Extend { end }).unwrap();
+    assert_eq!((saga.failure(), saga.lease_end()), (None, Some(end)));
+    world.cloud.faults().on("reservation PUT /leases", crate::testing::openstack::Fault::Status(400), 1);
+    let saga = world.take_up(Event::Extend { end: end.plus(Duration::from_secs(3600)) }).unwrap();
+    assert!(saga.failure().is_some(), "what the cloud refuses is told");
+    assert_eq!(saga.state(), SagaState::Ready);
+}
+
+#[test]
 fn s5_5_extension_opens_48_hours_before_the_end_and_keeps_the_budget() {
     let mut world = World::new();
     for choice in &mut world.order.choices {
+        choice.site = "uc".to_owned();
         choice.hours = 120;
         choice.su_milli = 120_000;
     }

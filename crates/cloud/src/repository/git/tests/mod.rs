@@ -1,5 +1,6 @@
 //! Fetches from an https server on the loopback interface, whose repositories are given out by Git itself.
 
+mod proxied;
 mod safety;
 mod server;
 

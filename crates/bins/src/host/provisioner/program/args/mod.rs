@@ -287,8 +287,8 @@ pub(super) struct SpanArgs {
     /// Hours of the lease, 1 to 168; default: as advised, else as the repository wants, else 24
     #[arg(long, value_name = "H", value_parser = clap::value_parser!(u32).range(1..=168))]
     pub(super) lease_duration: Option<u32>,
-    /// Minutes until the start; 0 is now
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=525_600))]
+    /// Minutes until the start; 0 is as soon as the site allows
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=525_600))]
     pub(super) start_delay_minutes: u32,
     /// How much later it may start, such as 90m, 12h, 2d
     #[arg(long, value_name = "DUR", default_value = "0", value_parser = values::duration)]
@@ -341,7 +341,7 @@ pub(super) enum Fallback {
 #[command(next_help_heading = "Output")]
 pub(super) struct OutputArgs {
     /// Form of the result
-    #[arg(long, value_enum, ignore_case = true, default_value_t)]
+    #[arg(short = 'o', long, value_enum, ignore_case = true, default_value_t)]
     pub(super) output: Form,
     /// Settings that win over the environment; without it ./.env, which does not
     #[arg(long, value_name = "FILE")]

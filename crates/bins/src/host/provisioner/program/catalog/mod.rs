@@ -34,7 +34,7 @@ async fn seen(sources: &Sources<'_>, site: &str, run: &mut Run) -> Result<Option
     if !sources.has(site) {
         return Ok(None);
     }
-    let site = sources.sign_in(site, None).await?;
+    let site = sources.sign_in(site, None, run).await?;
     let seen = look(&site.cloud, &site.name).await;
     run.count(&site.name, site.asked());
     seen.map(Some).map_err(|error| Failure::of_cloud(&error))
