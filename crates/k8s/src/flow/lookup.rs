@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+#[cfg(feature = "client")]
 use futures::StreamExt as _;
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures::lock::Mutex;
@@ -15,6 +16,7 @@ use super::{Controller, Key, text};
 use crate::api::{self, Api, ApiError, Kind, Request};
 
 /// Attempts whose pods are read at once.
+#[cfg(feature = "client")]
 const AT_ONCE: usize = 2;
 
 /// An attempt whose pods are to be read.
@@ -43,16 +45,35 @@ pub(super) type OfFlow = BTreeMap<Unit, Option<Result<Found, ApiError>>>;
 pub(super) struct Lookups {
     into: UnboundedSender<Lookup>,
     from: Mutex<UnboundedReceiver<Lookup>>,
-    /// Flows of which something was found.
-    done: UnboundedSender<Key>,
-    #[cfg_attr(not(feature = "client"), allow(dead_code, reason = "only a controller that runs is woken"))]
-    woken: Mutex<UnboundedReceiver<Key>>,
+    /// Flows of which something was found, where a controller runs.
+    #[cfg(feature = "client")]
+    done: Done,
+}
+
+/// Flows that are to be looked at.
+#[cfg(feature = "client")]
+struct Done {
+    into: UnboundedSender<Key>,
+    from: Mutex<UnboundedReceiver<Key>>,
+}
+
+#[cfg(feature = "client")]
+impl Default for Done {
+    fn default() -> Self {
+        let (into, from) = unbounded();
+        Self { into, from: Mutex::new(from) }
+    }
 }
 
 impl Default for Lookups {
     fn default() -> Self {
-        let ((into, from), (done, woken)) = (unbounded(), unbounded());
-        Self { into, from: Mutex::new(from), done, woken: Mutex::new(woken) }
+        let (into, from) = unbounded();
+        Self {
+            into,
+            from: Mutex::new(from),
+            #[cfg(feature = "client")]
+            done: Done::default(),
+        }
     }
 }
 
@@ -87,7 +108,7 @@ impl<A: Api> Controller<A> {
         let mut from = self.lookups.from.lock().await;
         let each = from.by_ref().for_each_concurrent(AT_ONCE, async |lookup| {
             if let Some(key) = self.look_up(lookup).await {
-                drop(self.lookups.done.unbounded_send(key));
+                drop(self.lookups.done.into.unbounded_send(key));
             }
         });
         each.await;
@@ -96,7 +117,7 @@ impl<A: Api> Controller<A> {
     /// The next flow of which something was found.
     #[cfg(feature = "client")]
     pub(super) async fn next_looked_up(&self) -> Key {
-        self.lookups.woken.lock().await.select_next_some().await
+        self.lookups.done.from.lock().await.select_next_some().await
     }
 
     /// Does the lookups that wait now. Gives the flows that are to be looked at.

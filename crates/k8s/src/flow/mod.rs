@@ -204,6 +204,7 @@ impl<A: Api> Controller<A> {
     }
 
     /// Whether a flow has begun and is not over: its passes come before those over flows that begin nothing yet.
+    #[cfg(feature = "client")]
     pub(super) fn is_under_way(&self, key: &Key) -> bool {
         let started = |flow: &Value| {
             let member = |name: &str| flow.pointer("/status")?.get(name).filter(|member| !member.is_null());

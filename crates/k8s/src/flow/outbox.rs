@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::channel::mpsc::{Receiver, Sender, channel};
 use futures::lock::Mutex;
+#[cfg(feature = "client")]
 use futures::{StreamExt as _, select_biased};
 use orlop_core::error::Class;
 use serde_json::Value;

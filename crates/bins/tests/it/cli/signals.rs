@@ -7,6 +7,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use super::bench::{Bench, Gate, end, phases, signal, step};
+use crate::ongoing::until;
 
 /// A step that runs a command.
 fn runs(name: &str, command: &[&str]) -> Value {
