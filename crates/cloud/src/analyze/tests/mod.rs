@@ -1,6 +1,7 @@
 //! Repositories written for tests, and the hard facts and ranges expected of them (provisioner contract, chapter 3).
 
 mod containers;
+mod corpus;
 mod laws;
 mod native;
 mod prose;
