@@ -1,6 +1,7 @@
 //! The plan: which offerings, in which order, with which image, when, for how long and at what cost (provisioner contract,
 //! verb `plan`). Owns the joining of requirements, catalogue and what the user says; creates nothing and needs no credentials.
 
+mod closest;
 mod deployment;
 mod document;
 mod error;
@@ -15,6 +16,7 @@ use crate::analyze::os::{Os, OsType};
 use crate::analyze::requirements::LOW_CONFIDENCE;
 use crate::analyze::{Analysis, Version};
 use crate::catalog::cost::MAX_HOURS;
+use crate::catalog::fit::Misfit;
 use crate::catalog::host::{Catalogue, Origin, Variant};
 use crate::catalog::image::{self, Image, Wanted, candidates};
 use crate::catalog::needs::{Needs, Overrides};
@@ -67,6 +69,8 @@ pub struct Request {
     pub prefer: Prefer,
     /// `--max-su`.
     pub max_su: Option<u64>,
+    /// `--accept-closest`: where nothing fits, the numbers that are missed give way to what the closest type has.
+    pub accept_closest: bool,
     /// `--max-attempts`: offerings that are kept.
     pub attempts: usize,
     /// `--wait-for-capacity`: what fits and is taken is kept too, behind the rest, and does not count as an attempt.
@@ -96,6 +100,7 @@ impl Request {
             margin: SignedDuration::from_mins(5),
             prefer: Prefer::default(),
             max_su: None,
+            accept_closest: false,
             attempts: 4,
             waits: false,
         }
@@ -118,6 +123,18 @@ pub struct World<'a> {
 /// # Errors
 /// Wrong arguments, nothing that fits, nothing free, or over the budget.
 pub fn plan(analysis: &Analysis, world: &World<'_>, request: &Request) -> Result<Plan, PlanError> {
+    match planned_within(analysis, world, request) {
+        Err(PlanError::Misfit(Misfit { closest: Some(closest), .. })) if request.accept_closest => {
+            let (request, taken) = closest::accepted(&closest, request);
+            let mut plan = planned_within(analysis, world, &request)?;
+            plan.warnings.push(taken);
+            Ok(plan)
+        }
+        other => other,
+    }
+}
+
+fn planned_within(analysis: &Analysis, world: &World<'_>, request: &Request) -> Result<Plan, PlanError> {
     check_sites(request, world.catalogue)?;
     let wished = hours(analysis, request)?;
     let refused = match plan_for(wished, analysis, world, request) {
