@@ -1,6 +1,7 @@
 //! Quantities of a sentence: sizes and what they are of, cores, cards, parameters of models. Owns their patterns.
 
-use super::super::super::fact::{Confidence, Finding, Sink, Strength};
+use super::super::super::card;
+use super::super::super::fact::{Finding, Sink, Strength};
 use super::{Said, Token};
 
 /// What a size is of.
@@ -32,6 +33,7 @@ impl Size {
 
 impl Said<'_> {
     pub(super) fn quantities(&self, sink: &mut Sink<'_>) {
+        let is_worked_out = (0..self.tokens.len()).any(|index| self.is_worked_out(index));
         for (index, token) in self.tokens.iter().enumerate() {
             let Token::Number(number) = *token else { continue };
             let unit_at =
@@ -42,13 +44,8 @@ impl Said<'_> {
             } else if self.is_cores(unit, unit_at) {
                 self.cores(number, index, sink);
             } else if ["gpu", "gpus"].contains(&unit) && (1.0..=64.0).contains(&number) {
-                sink.add(
-                    self.at,
-                    "readme-gpu-count",
-                    Finding::GpuCount(number as u32),
-                    (Strength::Target, Confidence::Implied),
-                );
-            } else if unit == "b" {
+                self.wish("readme-gpu-count", Finding::GpuCount(number as u32), sink);
+            } else if unit == "b" && !is_worked_out {
                 self.model(number, sink);
             }
         }
@@ -80,18 +77,64 @@ impl Said<'_> {
         // In tables and brackets the smaller word decides: `16 GB (32 GB recommended)`.
         let soft = (unit_at + 1..unit_at + 3)
             .any(|at| self.word(at).is_some_and(|word| word.starts_with("recommend") || word.starts_with("prefer")));
-        let strength = if soft { Strength::Target } else { self.strength };
+        let strength = if soft { self.strength.min(Strength::Target) } else { self.strength };
         let whole = if of == Of::Ram { size.binary } else { size.decimal }.ceil();
         if !(1.0..1e9).contains(&whole) {
             return;
         }
-        let whole = whole as u32;
+        let mut whole = whole as u32;
+        let mut strength = strength;
+        if self.is_worked_out(index) {
+            strength = Strength::Weak;
+        } else if of == Of::Vram && self.is_total() {
+            // What all cards have together, over how many there are; without their number it says nothing of one.
+            match self.card_count() {
+                Some(count) => whole = whole.div_ceil(count),
+                None => strength = Strength::Weak,
+            }
+        }
         let finding = match of {
             Of::Ram => Finding::Ram(whole),
             Of::Vram => Finding::Vram(whole),
             Of::Disk => Finding::Disk(whole),
         };
-        sink.add(self.at, "readme-size", finding, (strength, Confidence::Implied));
+        sink.add(self.at, "readme-size", finding, (strength, self.confidence));
+    }
+
+    /// Whether a number is the end of a sum that is written out: `7 x 4 x 4 = 112 GB`.
+    fn is_worked_out(&self, index: usize) -> bool {
+        let before = |back: usize| index.checked_sub(back).and_then(|index| self.tokens.get(index));
+        matches!(before(1), Some(Token::Mark('=' | '≈')))
+            && matches!(before(2), Some(Token::Number(_) | Token::Mark(')')))
+    }
+
+    /// Whether sizes are of all cards together.
+    fn is_total(&self) -> bool {
+        [
+            "in total",
+            "total of",
+            "altogether",
+            "combined",
+            "across all",
+            "overall",
+            "aggregate",
+            "total gpu",
+            "total vram",
+        ]
+        .iter()
+        .any(|word| self.small.contains(word))
+    }
+
+    /// How many cards the sentence names.
+    fn card_count(&self) -> Option<u32> {
+        let named = card::find(self.small).into_iter().find_map(|found| found.count);
+        let plain = self.tokens.windows(2).find_map(|pair| match pair {
+            [Token::Number(count), Token::Word("gpu" | "gpus" | "cards")] if (1.0..=64.0).contains(count) => {
+                Some(*count as u32)
+            }
+            _ => None,
+        });
+        named.or(plain).filter(|count| *count > 0)
     }
 
     /// What a size is of, by the words after it, else before it.
