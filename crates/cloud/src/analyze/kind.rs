@@ -152,7 +152,10 @@ fn is_document(folder: &str, name: &str) -> bool {
     is_text
         && (stem.starts_with("readme")
             || stem.starts_with("install")
-            || documents && (stem.contains("install") || stem.contains("hardware")))
+            || documents
+                && ["install", "hardware", "requirement", "prerequisite", "manual"]
+                    .iter()
+                    .any(|word| stem.contains(word)))
 }
 
 #[cfg(test)]

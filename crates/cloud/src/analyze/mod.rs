@@ -18,6 +18,7 @@ mod rules;
 pub mod sizing;
 #[cfg(test)]
 mod tests;
+mod variant;
 mod version;
 mod weigh;
 

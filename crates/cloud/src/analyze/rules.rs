@@ -55,7 +55,7 @@ pub fn analyze(scan: &Scan) -> Analysis {
     }
     let others = cleared.iter().filter(|(kind, _, _)| *kind == FileKind::Other).take(MAX_OTHER);
     flags.extend(others.map(|(_, path, _)| format!("{NOT_UNDERSTOOD}:{path}")));
-    if !tells_of_software(scan, &cleared) {
+    if !tells_of_software(scan, &cleared) && !facts.iter().any(bears_on_cards) {
         flags.push(GPU_UNKNOWN.to_owned());
         notes.push("nothing tells whether a GPU is needed: say so with --gpu N or --no-gpu".to_owned());
     }
@@ -63,7 +63,7 @@ pub fn analyze(scan: &Scan) -> Analysis {
     let builds: Vec<(&str, &str)> =
         placed.iter().filter(|file| file.kind == FileKind::Native).map(|file| (file.path, file.text)).collect();
     let places = Places::of(&placed, &read::native::optional(&builds));
-    let mut alternatives = weigh(&mut facts, &places, &mut notes);
+    let mut alternatives = weigh(&mut facts, &placed, &places, &mut notes);
     sources(scan, &placed, &places, (&mut facts, &mut notes));
     let known = Known { facts: &facts, bytes: scan.bytes, notes: &mut notes, advised: None };
     let mut requirements = decide(known, flags);
@@ -79,6 +79,11 @@ fn tells_of_software(scan: &Scan, files: &[(FileKind, &str, String)]) -> bool {
         || scan.python_sources + scan.notebooks + scan.cuda_sources.len() + scan.hip_sources.len() > 0
 }
 
+/// Whether a fact bears on a GPU.
+const fn bears_on_cards(fact: &Fact) -> bool {
+    matches!(fact.finding, Finding::Gpu(_) | Finding::CpuOnly | Finding::Cuda(_) | Finding::Tpu)
+}
+
 /// What is known without reading: sources for a GPU, notebooks, scripts.
 fn sources(scan: &Scan, files: &[Placed<'_>], places: &Places, (facts, notes): (&mut Vec<Fact>, &mut Vec<String>)) {
     let build_names = |path: &str| {
@@ -90,7 +95,15 @@ fn sources(scan: &Scan, files: &[Placed<'_>], places: &Places, (facts, notes): (
         built.into_iter().any(|file| file.text.contains(name) || file.text.contains("*.cu"))
     };
     let built = |strength: Strength| {
-        let rules = ["cuda-build-file", "hip-build-file", "gpu-crate", "cuda-crate", "cuda-feature", "cuda-extension"];
+        let rules = [
+            "cuda-build-file",
+            "cuda-architectures",
+            "hip-build-file",
+            "gpu-crate",
+            "cuda-crate",
+            "cuda-feature",
+            "cuda-extension",
+        ];
         facts.iter().any(|fact| fact.strength >= strength && rules.contains(&fact.rule))
     };
     // Where the build speaks of cards only within options, so do the sources.

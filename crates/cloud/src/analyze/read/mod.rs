@@ -61,6 +61,15 @@ pub(super) fn read(kind: FileKind, text: &str, sink: &mut Sink<'_>) {
     }
 }
 
+/// Reads YAML. Files of services repeat a block by an alias a hundred times; what all of them unfold to is bounded.
+fn yaml(text: &str) -> Result<serde_json::Value, serde_saphyr::Error> {
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! { alias_anchor_ratio_multiplier: 1000 },
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: 100_000 },
+    };
+    serde_saphyr::from_str_with_options(text, options)
+}
+
 /// The first line of a text that holds some words, with its number from 1; line 0 if none does.
 fn locate<'a>(text: &'a str, needle: &str) -> At<'a> {
     let found = text.lines().enumerate().find(|(_, line)| !needle.is_empty() && line.contains(needle));

@@ -1,8 +1,11 @@
 //! Workflows of Nextflow and Snakemake: what one of their processes asks for, which a machine must have. Owns the patterns; both
 //! are programs, and none is run.
 
-use super::super::fact::{At, Finding, PINNED, SOFT, Sink};
+use super::super::fact::{At, Finding, PINNED, SOFT, Sink, WEAK};
 use super::super::sizing::Class;
+
+/// Threads of a rule of Snakemake that are asked for; what goes beyond is scaled down.
+const MAX_THREADS: f64 = 32.0;
 
 /// Reads settings or processes of Nextflow: `cpus = { 12 * task.attempt }`, `memory '72.GB'`, `time = 16.h`.
 pub(super) fn read_nextflow(text: &str, sink: &mut Sink<'_>) {
@@ -18,7 +21,8 @@ pub(super) fn read_nextflow(text: &str, sink: &mut Sink<'_>) {
             "memory" => add(number(value).and_then(|(size, unit)| gib(size, unit)), Finding::Ram, at, sink),
             "disk" => add(number(value).and_then(|(size, unit)| gib(size, unit)), Finding::Disk, at, sink),
             "time" => add(number(value).and_then(|(time, unit)| hours(time, unit)), Finding::Hours, at, sink),
-            "accelerator" => sink.add(at, "workflow-accelerator", Finding::Gpu(None), SOFT),
+            // A process that can use a card is one of several.
+            "accelerator" => sink.add(at, "workflow-accelerator", Finding::Gpu(None), WEAK),
             _ => {}
         }
     }
@@ -35,12 +39,13 @@ pub(super) fn read_snakemake(text: &str, sink: &mut Sink<'_>) {
             let Some((key, value)) = part.split_once([':', '=']) else { continue };
             let value = number(value.trim()).map(|(value, _)| value);
             match key.trim() {
-                "threads" => add(value, Finding::Cores, at, sink),
+                // The most a rule can use: it runs on fewer.
+                "threads" => add(value.map(|threads| threads.min(MAX_THREADS)), Finding::Cores, at, sink),
                 "mem_mb" => add(value.map(|mb| mb / 1024.0), Finding::Ram, at, sink),
                 "mem_gb" => add(value, Finding::Ram, at, sink),
                 "disk_mb" => add(value.map(|mb| mb / 1000.0), Finding::Disk, at, sink),
                 "runtime" => add(value.map(|minutes| minutes / 60.0), Finding::Hours, at, sink),
-                "gpu" | "nvidia_gpu" => sink.add(at, "workflow-accelerator", Finding::Gpu(None), SOFT),
+                "gpu" | "nvidia_gpu" => sink.add(at, "workflow-accelerator", Finding::Gpu(None), WEAK),
                 _ => {}
             }
         }

@@ -25,6 +25,14 @@ fn an_old_container_for_cards_is_an_alternative_of_a_project_that_needs_none() {
 }
 
 #[test]
+fn a_minimum_of_a_part_is_a_wish_that_is_told() {
+    let files = [("setup.py", "setup(install_requires=['numpy'])\n"), ("serving/requirements.txt", "vllm\n")];
+    expect("part", &files, "gpu nvidia vram=24 note=serving/requirements.txt:1");
+    let words = [("README.md", "# x\n"), ("serving/README.md", "Requires 64 GB of RAM.\n"), ("a.py", "")];
+    expect("words", &words, "cpu ram!=4 ram=64 note=serving/README.md:1");
+}
+
+#[test]
 fn the_variant_that_the_readme_builds_is_the_demand() {
     let files = [
         ("Dockerfile.gpu", "FROM nvidia/cuda:12.1.0-base-ubuntu22.04\n"),
@@ -216,4 +224,27 @@ fn what_stands_at_the_top_is_never_weakened_by_what_stands_below() {
     expect("all", &all, "gpu! nvidia ram!=64 vram!=40");
     let (less, more) = (analysed(&top).requirements, analysed(&all).requirements);
     assert_eq!((less.ram_gb.hard, less.gpu_count.hard), (more.ram_gb.hard, more.gpu_count.hard));
+}
+
+#[test]
+fn sentences_that_speak_of_something_else_ask_for_nothing() {
+    let card = "B200 support requires a newer PyTorch.\n";
+    expect("subject", &[("requirements.txt", "torch\n"), ("README.md", card)], "gpu vram=8 vram!=?");
+    let both = "## Requirements\n- NVIDIA: Pascal, Volta and Ampere\n- AMD: MI100 and MI200\n";
+    expect("makers", &[("requirements.txt", "torch\n"), ("README.md", both)], "gpu nvidia vram=8 note=neither");
+    let minimalist = "A minimalist framework, including GPU support.\n";
+    expect("minimalist", &[("Cargo.toml", "[package]\nname='a'\n"), ("README.md", minimalist)], "cpu");
+    let tokens = "A 20B model trained on 300B tokens of text.\n";
+    expect("tokens", &[("requirements.txt", "transformers\n"), ("README.md", tokens)], "gpu vram=24 cards=1");
+    let script = [("Cargo.toml", "[package]\nname='a'\n"), ("bindings/e5.py", "import torch\n")];
+    expect("script", &script, "cpu");
+    let module =
+        [("CMakeLists.txt", "project(x CXX)\ninclude(x${GPU})\n"), ("cmake/xCuda.cmake", "enable_language(CUDA)\n")];
+    expect("module", &module, "cpu cores!=4 alternative=xCuda.cmake");
+    let may = "At least 32 GB of RAM is recommended. Longer ones may require more RAM (128 GB or more).\n";
+    expect("may", &[("requirements.txt", "numpy\n"), ("README.md", may)], "cpu ram!=32 ram=32");
+    let ideal = "It requires at least 16 GB of RAM, ideally 32 GB.\n";
+    expect("ideal", &[("Makefile", "all:\n\tg++ x.cpp\n"), ("README.md", ideal)], "cpu ram!=16 ram=32");
+    let only = "### CPU Only\nThis requires 60 GB of memory and no GPU.\n\n### GPU\nIt requires 14 GB of GPU memory.\n";
+    expect("section", &[("requirements.txt", "torch\n"), ("README.md", only)], "gpu vram!=14 vram=14 ram!=4");
 }

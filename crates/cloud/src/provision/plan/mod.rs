@@ -13,7 +13,7 @@ mod tests;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::analyze::os::{Os, OsType};
-use crate::analyze::requirements::LOW_CONFIDENCE;
+use crate::analyze::requirements::{GPU_UNKNOWN, LOW_CONFIDENCE, TPU_NEEDED};
 use crate::analyze::{Analysis, Version};
 use crate::catalog::cost::MAX_HOURS;
 use crate::catalog::fit::Misfit;
@@ -175,6 +175,15 @@ fn plan_for(hours: u32, analysis: &Analysis, world: &World<'_>, request: &Reques
     }
     if let Some(flag) = requirements.flags.iter().find(|flag| flag.starts_with("instruction-like")) {
         warnings.push(format!("{flag}; such lines were not used"));
+    }
+    let is_said = request.overrides.gpu_count.is_some() || request.overrides.no_gpu;
+    if requirements.has_flag(GPU_UNKNOWN) && !is_said {
+        warnings.push(
+            "nothing tells whether a GPU is needed and none is taken: say so with --gpu N or --no-gpu".to_owned(),
+        );
+    }
+    if requirements.has_flag(TPU_NEEDED) {
+        warnings.push("the repository needs a TPU, and no site has one".to_owned());
     }
     check_hosts(request, world.catalogue)?;
     let needs = Needs::of(requirements, &request.overrides);

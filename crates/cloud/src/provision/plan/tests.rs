@@ -165,6 +165,7 @@ fn warnings_tell_of_instructions_and_of_old_systems() {
     insta::assert_snapshot!(found.warnings.join("\n"), @r"
     low confidence: little in the repository says what it needs
     instruction-like text: README.md:1: override; such lines were not used
+    nothing tells whether a GPU is needed and none is taken: say so with --gpu N or --no-gpu
     availability and rates are unknown: the hardware is from the embedded table
     ubuntu 18.04 is at the end of its life: CC-Ubuntu22.04 is taken
     ");
@@ -321,4 +322,19 @@ fn a_card_its_maker_and_the_architecture_are_never_given_up_for_the_closest_type
 fn an_old_cuda_keeps_no_card_out() {
     let old = analysis("Dockerfile", "FROM nvidia/cuda:8.0-cudnn5-devel\n");
     insta::assert_snapshot!(told(&old, &request()).lines().next().unwrap(), @"gpu_rtx_6000@uc CC-Ubuntu22.04-CUDA at least 24 SU (rate unknown) 2026-01-06T14:02:00Z");
+}
+
+#[test]
+fn a_plan_says_where_nothing_is_known_and_where_a_tpu_is_needed() {
+    let catalogue = embedded();
+    let warned = |path: &str, text: &str, request: &Request| {
+        let files = analysis(path, text);
+        let world = World { catalogue: &catalogue, allocations: None, images: None };
+        plan(&files, &world, request).unwrap().warnings.join("; ")
+    };
+    assert!(warned("README.md", "Hello.", &request()).contains("--gpu N or --no-gpu"));
+    let mut said = request();
+    said.overrides.no_gpu = true;
+    assert!(!warned("README.md", "Hello.", &said).contains("--no-gpu"));
+    assert!(warned("requirements.txt", "jax[tpu]\n", &request()).contains("TPU"));
 }

@@ -21,7 +21,19 @@ impl Kind {
         let has = |phrases: &[&str]| phrases.iter().any(|phrase| small.contains(phrase));
         if has(&["naively", "naïvely", "full reproduction", "fully reproduce", "full replication", "in theory"]) {
             Self::Hint
-        } else if has(&["for example", "e.g.", "for instance", "example:"]) || is_own_run(small) {
+        } else if has(&[
+            "for example",
+            "e.g.",
+            "for instance",
+            "example:",
+            "may require",
+            "might require",
+            "may need",
+            "might need",
+            "may be required",
+            "may be needed",
+        ]) || is_own_run(small)
+        {
             Self::Example
         } else if has(&["in total", "up to", "total of", "altogether", "combined"]) {
             Self::Bounded
@@ -59,6 +71,11 @@ fn is_own_run(small: &str) -> bool {
         "tested with",
         "evaluated on",
         "our testbed",
+        "testing and development",
+        "developed and tested",
+        "tested using",
+        "when run on",
+        "have tested",
         "our experiments",
     ];
     let asks = ["require", "need", "must", "minimum", "at least", "recommend"];

@@ -41,9 +41,11 @@ const WISH: [&str; 19] = [
 pub(super) fn strength(small: &str) -> Option<Strength> {
     let begins = |words: &[&str]| {
         words.iter().any(|word| {
-            small
-                .match_indices(word)
-                .any(|(at, _)| small.get(..at).is_some_and(|before| !before.ends_with(|ch: char| ch.is_alphanumeric())))
+            small.match_indices(word).any(|(at, _)| {
+                let before = small.get(..at).and_then(|text| text.chars().next_back());
+                let after = small.get(at + word.len()..).unwrap_or_default();
+                !before.is_some_and(char::is_alphanumeric) && !after.starts_with("ist")
+            })
         })
     };
     if begins(&HARD) {
@@ -93,7 +95,9 @@ pub(super) fn judge(sentence: &str, around: Around, at: At<'_>, sink: &mut Sink<
         return;
     }
     let most = if around.is_variant { Strength::Target } else { Strength::Hard };
-    let (strength, confidence) = kind::Kind::of(&small).bound((strength.min(most), Confidence::Implied));
+    // One way of several is an example of what it takes.
+    let kind = if around.is_choice { kind::Kind::Example } else { kind::Kind::of(&small) };
+    let (strength, confidence) = kind.bound((strength.min(most), Confidence::Implied));
     let said = Said { small: &small, tokens: &tokens, strength, confidence, at };
     let mark = sink.mark();
     said.quantities(sink);
@@ -208,7 +212,7 @@ impl Said<'_> {
     /// Cards by name are alternatives: the smallest counts. A GPU in a minimum, or one that is recommended, is soft evidence.
     fn cards(&self, sentence: &str, sink: &mut Sink<'_>) {
         let has = |words: &[&str]| words.iter().any(|word| self.small.contains(word));
-        let found = card::find(sentence);
+        let found = if self.is_about_cards() { Vec::new() } else { card::find(sentence) };
         for one in &found {
             self.add("readme-card", Finding::Card(one.card), sink);
         }
@@ -231,7 +235,22 @@ impl Said<'_> {
             self.wish("readme-tpu", Finding::Tpu, sink);
         }
         let named = !found.is_empty() || is_word(&["gpu", "gpus", "vram"]) || has(&["cuda support", "rocm installed"]);
-        let optional = has(&["optional", "if you have", "if available", "or cpu", "and cpu", "cpu or"]);
+        let optional = has(&[
+            "optional",
+            "if you have",
+            "if available",
+            "or cpu",
+            "and cpu",
+            "cpu or",
+            "gpu version",
+            "gpu support",
+            "gpu build",
+            "to use gpu",
+            "to use a gpu",
+            "with a gpu,",
+            "gpu acceleration",
+            "instead of gpu",
+        ]);
         let is_wanted = self.strength == Strength::Hard || self.strength == Strength::Target && has(&["recommend"]);
         let vendor = match (amd, nvidia) {
             (true, false) => Some(Vendor::Amd),
@@ -240,9 +259,18 @@ impl Said<'_> {
         };
         if named && is_wanted && !optional {
             self.wish("readme-gpu", Finding::Gpu(vendor), sink);
-        } else if named {
+        } else if named || has(&["nvidia"]) {
             sink.add(self.at, "readme-gpu", Finding::Gpu(vendor), (Strength::Weak, Confidence::Implied));
         }
+    }
+
+    /// Whether a card is what something is needed for: `B200 support requires a newer version`.
+    fn is_about_cards(&self) -> bool {
+        let active = ["requires ", "require ", "needs ", "need "];
+        let verb = active.iter().filter_map(|word| self.small.find(word)).min();
+        let Some((before, after)) = verb.and_then(|at| self.small.split_at_checked(at)) else { return false };
+        let asks = ["require", "need", "must", "minimum", "at least", "recommend"];
+        !asks.iter().any(|word| before.contains(word)) && !card::find(before).is_empty() && card::find(after).is_empty()
     }
 
     /// Systems, CUDA, Python, kernels.

@@ -33,6 +33,7 @@ impl Size {
 
 impl Said<'_> {
     pub(super) fn quantities(&self, sink: &mut Sink<'_>) {
+        let mut last = None;
         let is_worked_out = (0..self.tokens.len()).any(|index| self.is_worked_out(index));
         for (index, token) in self.tokens.iter().enumerate() {
             let Token::Number(number) = *token else { continue };
@@ -40,7 +41,12 @@ impl Said<'_> {
                 if matches!(self.tokens.get(index + 1), Some(Token::Mark('-'))) { index + 2 } else { index + 1 };
             let Some(unit) = self.word(unit_at) else { continue };
             if let Some(size) = Size::of(number, unit) {
-                self.size(size, unit_at, index, sink);
+                // `16 GB of RAM, ideally 32 GB`: the second is of what the first is.
+                let of = self.size_of(unit_at, index).or(last.filter(|_| self.is_ideal(index)));
+                if let Some(of) = of {
+                    last = Some(of);
+                    self.size(of, size, unit_at, index, sink);
+                }
             } else if self.is_cores(unit, unit_at) {
                 self.cores(number, index, sink);
             } else if ["gpu", "gpus"].contains(&unit) && (1.0..=64.0).contains(&number) {
@@ -72,12 +78,17 @@ impl Said<'_> {
         }
     }
 
-    fn size(&self, size: Size, unit_at: usize, index: usize, sink: &mut Sink<'_>) {
-        let Some(of) = self.size_of(unit_at, index) else { return };
+    /// Whether a number is what would be better still.
+    fn is_ideal(&self, index: usize) -> bool {
+        let mut before = index.saturating_sub(2)..index;
+        before.any(|at| matches!(self.word(at), Some("ideally" | "preferably" | "better")))
+    }
+
+    fn size(&self, of: Of, size: Size, unit_at: usize, index: usize, sink: &mut Sink<'_>) {
         // In tables and brackets the smaller word decides: `16 GB (32 GB recommended)`.
         let soft = (unit_at + 1..unit_at + 3)
             .any(|at| self.word(at).is_some_and(|word| word.starts_with("recommend") || word.starts_with("prefer")));
-        let strength = if soft { self.strength.min(Strength::Target) } else { self.strength };
+        let strength = if soft || self.is_ideal(index) { self.strength.min(Strength::Target) } else { self.strength };
         let whole = if of == Of::Ram { size.binary } else { size.decimal }.ceil();
         if !(1.0..1e9).contains(&whole) {
             return;
@@ -207,6 +218,7 @@ impl Said<'_> {
         let has = |words: &[&str]| words.iter().any(|word| self.small.contains(word));
         if !has(&["model", "parameter", "llama", "mistral", "lora", "fine-tun", "finetun", "inference", "train", "llm"])
             || !(0.1..=2000.0).contains(&billions)
+            || self.strength < Strength::Hard && !has(&["gpu", "memory", "vram", "a100", "h100", "v100", " card"])
         {
             return;
         }

@@ -53,14 +53,17 @@ pub(super) fn run_time(tokens: &[Token<'_>], small: &str, at: At<'_>, sink: &mut
     if !PHRASES.iter().any(|phrase| small.contains(phrase)) {
         return;
     }
+    // A bound is no run time.
+    let is_bound =
+        ["may take", "might take", "can take", "up to", "less than"].iter().any(|phrase| small.contains(phrase));
     for clause in clauses(tokens) {
         let is_aside = clause
             .iter()
             .any(|token| matches!(token, Token::Word(word) if ASIDE.iter().any(|aside| word.starts_with(aside))));
-        let strength = if is_aside { Strength::Weak } else { Strength::Target };
         for (index, token) in clause.iter().enumerate() {
             let Token::Number(number) = token else { continue };
             let Some(hours) = hours(*number, clause.get(index + 1..).unwrap_or_default()) else { continue };
+            let strength = if is_aside || is_bound && hours < 24 { Strength::Weak } else { Strength::Target };
             sink.add(at, "readme-run-time", Finding::Hours(hours), (strength, Confidence::Implied));
         }
     }
