@@ -100,7 +100,11 @@ impl Page {
 
     fn head(&mut self, small: &str) {
         let is_about_cards = ["hardware", "system"].iter().any(|word| small.contains(word));
-        self.heading = sentence::strength(small).filter(|_| is_about_cards || !small.contains("cpu only"));
+        // Appendices of papers list what an artifact depends on.
+        let depends = is_about_cards && ["dependenc", "specification"].iter().any(|word| small.contains(word));
+        self.heading = sentence::strength(small)
+            .or(depends.then_some(Strength::Hard))
+            .filter(|_| is_about_cards || !small.contains("cpu only"));
         self.is_choice = small.contains("cpu");
         self.intro = None;
     }

@@ -245,6 +245,12 @@ fn sentences_that_speak_of_something_else_ask_for_nothing() {
     expect("may", &[("requirements.txt", "numpy\n"), ("README.md", may)], "cpu ram!=32 ram=32");
     let ideal = "It requires at least 16 GB of RAM, ideally 32 GB.\n";
     expect("ideal", &[("Makefile", "all:\n\tg++ x.cpp\n"), ("README.md", ideal)], "cpu ram!=16 ram=32");
+    let cluster = "Evaluated on 16,000 H100 GPUs.\n";
+    expect("cluster", &[("requirements.txt", "torch\n"), ("README.md", cluster)], "gpu vram=8 cards=1");
+    let sizes = "You need at least 8 GB of RAM to run the 7B models and 32 GB to run the 33B models.\n";
+    expect("sizes", &[("go.mod", "module x\n"), ("README.md", sizes)], "cpu ram!=32");
+    let artifact = "## Hardware dependencies\n- 200 GB of free disk space\n";
+    expect("artifact", &[("README.md", artifact), ("a.py", "")], "disk!=200");
     let only = "### CPU Only\nThis requires 60 GB of memory and no GPU.\n\n### GPU\nIt requires 14 GB of GPU memory.\n";
     expect("section", &[("requirements.txt", "torch\n"), ("README.md", only)], "gpu vram!=14 vram=14 ram!=4");
 }

@@ -58,6 +58,10 @@ fn is_own_run(small: &str) -> bool {
     let own = [
         "we used",
         "we trained",
+        "fine-tuned",
+        "finetuned",
+        "fine-tunes",
+        "trained with",
         "was trained",
         "were trained",
         "trained on",

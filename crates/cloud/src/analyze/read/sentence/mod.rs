@@ -15,7 +15,7 @@ use super::super::version::Version;
 /// Words that make a minimum, as beginnings of words.
 const HARD: [&str; 7] = ["require", "need", "must", "minimum", "at least", "prerequisite", "minimal"];
 /// Words that make a wish.
-const WISH: [&str; 19] = [
+const WISH: [&str; 23] = [
     "recommend",
     "tested on",
     "tested with",
@@ -35,6 +35,10 @@ const WISH: [&str; 19] = [
     "runs on ",
     "were run on",
     "tested in",
+    "trained with",
+    "fine-tuned",
+    "finetuned",
+    "fine-tunes",
 ];
 
 /// How much a sentence in small letters binds, if it counts at all.
@@ -212,7 +216,7 @@ impl Said<'_> {
     /// Cards by name are alternatives: the smallest counts. A GPU in a minimum, or one that is recommended, is soft evidence.
     fn cards(&self, sentence: &str, sink: &mut Sink<'_>) {
         let has = |words: &[&str]| words.iter().any(|word| self.small.contains(word));
-        let found = if self.is_about_cards() { Vec::new() } else { card::find(sentence) };
+        let found = if self.is_about_cards() || self.is_of_cluster() { Vec::new() } else { card::find(sentence) };
         for one in &found {
             self.add("readme-card", Finding::Card(one.card), sink);
         }
@@ -262,6 +266,16 @@ impl Said<'_> {
         } else if named || has(&["nvidia"]) {
             sink.add(self.at, "readme-gpu", Finding::Gpu(vendor), (Strength::Weak, Confidence::Implied));
         }
+    }
+
+    /// Whether it tells of more cards than any machine has: `16,000 H100 GPUs`.
+    fn is_of_cluster(&self) -> bool {
+        self.tokens.windows(2).any(|pair| match pair {
+            [Token::Number(count), Token::Word(word)] => {
+                *count > 64.0 && (word.starts_with("gpu") || card::CARDS.iter().any(|card| word.starts_with(card.key)))
+            }
+            _ => false,
+        })
     }
 
     /// Whether a card is what something is needed for: `B200 support requires a newer version`.

@@ -42,7 +42,9 @@ impl Said<'_> {
             let Some(unit) = self.word(unit_at) else { continue };
             if let Some(size) = Size::of(number, unit) {
                 // `16 GB of RAM, ideally 32 GB`: the second is of what the first is.
-                let of = self.size_of(unit_at, index).or(last.filter(|_| self.is_ideal(index)));
+                let of = self
+                    .size_of(unit_at, index)
+                    .or(last.filter(|_| self.is_ideal(index) || self.is_for_model(unit_at)));
                 if let Some(of) = of {
                     last = Some(of);
                     self.size(of, size, unit_at, index, sink);
@@ -51,7 +53,7 @@ impl Said<'_> {
                 self.cores(number, index, sink);
             } else if ["gpu", "gpus"].contains(&unit) && (1.0..=64.0).contains(&number) {
                 self.wish("readme-gpu-count", Finding::GpuCount(number as u32), sink);
-            } else if unit == "b" && !is_worked_out {
+            } else if unit == "b" && !is_worked_out && !self.is_sized() {
                 self.model(number, sink);
             }
         }
@@ -76,6 +78,23 @@ impl Said<'_> {
         if (1.0..1e6).contains(&cores) {
             self.add("readme-cores", Finding::Cores(cores.ceil() as u32), sink);
         }
+    }
+
+    /// Whether memory is written out, so that none has to be worked out by parameters.
+    fn is_sized(&self) -> bool {
+        self.tokens.iter().enumerate().any(|(index, token)| {
+            let Token::Number(number) = *token else { return false };
+            let sized = self.word(index + 1).and_then(|unit| Size::of(number, unit));
+            sized.is_some() && matches!(self.size_of(index + 1, index), Some(Of::Ram | Of::Vram))
+        })
+    }
+
+    /// Whether a size is told for a model of so many parameters: `and 32 GB to run the 33B models`.
+    fn is_for_model(&self, unit_at: usize) -> bool {
+        let after = self.tokens.get(unit_at + 1..).unwrap_or_default();
+        let near = after.get(..6).unwrap_or(after);
+        matches!(near.first(), Some(Token::Word("to" | "for")))
+            && near.windows(2).any(|pair| matches!(pair, [Token::Number(_), Token::Word("b")]))
     }
 
     /// Whether a number is what would be better still.

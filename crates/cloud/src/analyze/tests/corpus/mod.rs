@@ -1,5 +1,6 @@
 //! Described repositories, written anew in the manner of public ones, each with what its own documentation asks for, and a
-//! verdict on what the analysis makes of it. Every third by name is held back while rules are written.
+//! verdict on what the analysis makes of it. Every third by name is held back while rules are written and
+//! scored afterwards.
 //!
 //! Words of `asks`: `gpu`, `cpu`, `gpu?` (either will do), `tpu` (nothing at any site; has to be told), `unknown` (nobody says;
 //! has to be told), `nvidia` and `amd`, `vram=`, `count=`, `cores=`, `ram=`, `disk=`, `hours=`, `arch=`, `infiniband`.
@@ -154,10 +155,20 @@ fn got(analysis: &Analysis) -> String {
     )
 }
 
+fn count(all: &[Judged], verdict: Verdict) -> usize {
+    all.iter().filter(|one| one.verdict == verdict).count()
+}
+
+/// At least nine of ten get a sufficient machine, and at most one of ten a wasteful one.
+fn hold_to_the_promise(all: &[Judged]) {
+    assert!(count(all, Verdict::Sufficient) * 10 >= all.len() * 9, "{}", table(all));
+    assert!(count(all, Verdict::Wasteful) * 10 <= all.len(), "{}", table(all));
+}
+
 /// The verdicts, counted and one by one.
 fn table(all: &[Judged]) -> String {
-    let of = |verdict: Verdict| all.iter().filter(|one| one.verdict == verdict).count();
-    let [good, waste, bad] = [Verdict::Sufficient, Verdict::Wasteful, Verdict::Insufficient].map(of);
+    let [good, waste, bad] =
+        [Verdict::Sufficient, Verdict::Wasteful, Verdict::Insufficient].map(|verdict| count(all, verdict));
     let line = |one: &Judged| {
         let why = if one.why.is_empty() { String::new() } else { format!(" ({})", one.why) };
         format!("{:44} {:?}{why}: {}", one.after, one.verdict, one.got)
@@ -171,6 +182,7 @@ fn verdicts_on_described_repositories() {
     let (seen, _) = parts();
     let all: Vec<Judged> = seen.iter().map(judged).collect();
     insta::assert_snapshot!(table(&all));
+    hold_to_the_promise(&all);
 }
 
 #[test]
@@ -179,4 +191,5 @@ fn verdicts_on_repositories_that_are_held_back() {
     assert!(seen.len() + held.len() >= 80, "{} repositories", seen.len() + held.len());
     let all: Vec<Judged> = held.iter().map(judged).collect();
     insta::assert_snapshot!(table(&all));
+    hold_to_the_promise(&all);
 }
