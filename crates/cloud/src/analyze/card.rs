@@ -250,23 +250,36 @@ fn count(words: &[String], at: usize) -> Option<u32> {
     (1..=64).contains(&number).then_some(number)
 }
 
-/// Whether a CUDA version runs on a card of this capability: each generation joined with one release and some have left.
+/// Whether drivers that have this CUDA still drive a card of this capability. A driver runs programs of every older CUDA, so
+/// what is asked for is a minimum: only a card that drivers have left behind is out.
 #[must_use]
-pub fn runs(cuda: Version, capability: Version) -> bool {
-    let within = |from: Version, to: Version| cuda >= from && cuda <= to;
-    const ALWAYS: Version = Version::new(0, 0);
-    const FOREVER: Version = Version::new(u32::MAX, u32::MAX);
-    const END_12: Version = Version::new(12, u32::MAX);
+pub fn drives(cuda: Version, capability: Version) -> bool {
+    newest(capability).is_none_or(|newest| cuda <= newest)
+}
+
+/// The newest CUDA whose drivers drive a card of this capability; none where they all do.
+#[must_use]
+pub fn newest(capability: Version) -> Option<Version> {
     match (capability.major, capability.minor) {
-        (0..=3, _) => within(ALWAYS, Version::new(11, 8)),
-        (4..=6, _) => within(ALWAYS, END_12),
-        (7, 0..=4) => within(Version::new(9, 0), END_12),
-        (7, _) => within(Version::new(10, 0), FOREVER),
-        (8, 0..=5) => within(Version::new(11, 0), FOREVER),
-        (8, 6..=8) => within(Version::new(11, 1), FOREVER),
-        (8 | 9, _) => within(Version::new(11, 8), FOREVER),
-        _ => within(Version::new(12, 8), FOREVER),
+        (0..=3, _) => Some(Version::new(11, 8)),
+        (4..=6, _) | (7, 0..=4) => Some(Version::new(12, u32::MAX)),
+        _ => None,
     }
+}
+
+/// Whether a CUDA version knows cards of this capability; binaries of an older one may have to be compiled anew.
+#[must_use]
+pub fn knows(cuda: Version, capability: Version) -> bool {
+    let first = match (capability.major, capability.minor) {
+        (0..=6, _) => return true,
+        (7, 0..=4) => Version::new(9, 0),
+        (7, _) => Version::new(10, 0),
+        (8, 0..=5) => Version::new(11, 0),
+        (8, 6..=8) => Version::new(11, 1),
+        (8 | 9, _) => Version::new(11, 8),
+        _ => Version::new(12, 8),
+    };
+    cuda >= first
 }
 
 #[cfg(test)]
@@ -349,24 +362,26 @@ mod tests {
     }
 
     #[test]
-    fn s3_3_card_generations_at_their_boundaries() {
+    fn a_cuda_is_a_minimum_and_a_card_may_be_newer_than_it_knows() {
         let v = Version::new;
+        // Capability, the newest that drives it, one it is too old for, one that knows it, one that does not.
         let rows = [
-            (v(3, 7), vec![v(11, 8)], vec![v(11, 9), v(12, 0)]),
-            (v(5, 2), vec![v(8, 0), v(12, 9)], vec![v(13, 0)]),
-            (v(6, 1), vec![v(12, 9)], vec![v(13, 0)]),
-            (v(7, 0), vec![v(9, 0), v(12, 9)], vec![v(8, 0), v(13, 0)]),
-            (v(7, 5), vec![v(10, 0), v(13, 0)], vec![v(9, 2)]),
-            (v(8, 0), vec![v(11, 0)], vec![v(10, 2)]),
-            (v(8, 6), vec![v(11, 1)], vec![v(11, 0)]),
-            (v(8, 9), vec![v(11, 8)], vec![v(11, 7)]),
-            (v(9, 0), vec![v(11, 8), v(13, 0)], vec![v(11, 7)]),
-            (v(10, 0), vec![v(12, 8)], vec![v(12, 7)]),
-            (v(12, 0), vec![v(12, 8)], vec![v(12, 7)]),
+            (v(3, 7), Some(v(11, 8)), Some(v(12, 0)), v(8, 0), None),
+            (v(5, 2), Some(v(12, 9)), Some(v(13, 0)), v(8, 0), None),
+            (v(6, 1), Some(v(12, 9)), Some(v(13, 0)), v(8, 0), None),
+            (v(7, 0), Some(v(12, 9)), Some(v(13, 0)), v(9, 0), Some(v(8, 0))),
+            (v(7, 5), Some(v(13, 0)), None, v(10, 0), Some(v(9, 2))),
+            (v(8, 0), Some(v(13, 0)), None, v(11, 0), Some(v(10, 2))),
+            (v(8, 6), Some(v(13, 0)), None, v(11, 1), Some(v(11, 0))),
+            (v(8, 9), Some(v(13, 0)), None, v(11, 8), Some(v(11, 7))),
+            (v(9, 0), Some(v(13, 0)), None, v(11, 8), Some(v(11, 7))),
+            (v(10, 0), Some(v(13, 0)), None, v(12, 8), Some(v(12, 7))),
         ];
-        for (capability, runs_on, refused) in rows {
-            assert!(runs_on.iter().all(|cuda| runs(*cuda, capability)), "{capability}");
-            assert!(refused.iter().all(|cuda| !runs(*cuda, capability)), "{capability}");
+        for (capability, driven, left, known, unknown) in rows {
+            assert!(driven.is_none_or(|cuda| drives(cuda, capability)), "{capability}");
+            assert!(left.is_none_or(|cuda| !drives(cuda, capability)), "{capability}");
+            assert!(knows(known, capability) && unknown.is_none_or(|cuda| !knows(cuda, capability)), "{capability}");
+            assert!(unknown.is_none_or(|cuda| drives(cuda, capability)), "{capability}: an older CUDA runs");
         }
     }
 }

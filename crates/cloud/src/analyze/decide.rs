@@ -6,16 +6,14 @@ use std::collections::BTreeMap;
 use orlop_core::hardware::Arch;
 use orlop_core::hardware::gpu::Vendor;
 
+use super::cards::{self, LEAST_VRAM};
 use super::fact::{Confidence, Fact, Feature, Finding, Strength};
+use super::kind::FileKind;
 use super::os::{Os, OsType};
-use super::requirements::{LEGACY_NAMED, LOW_CONFIDENCE, Need, Requirements};
+use super::place::Place;
+use super::requirements::{GPU_UNKNOWN, LEGACY_NAMED, LOW_CONFIDENCE, Need, Requirements, TPU_NEEDED};
 use super::sizing::{self, Class, FLOOR, ServiceClass, Size, UNKNOWN};
 use super::version::Version;
-
-/// Memory of a card below which no offer is made, in GB.
-pub(super) const LEAST_VRAM: u32 = 8;
-/// Memory of a card that work with language models wants, in GB.
-const LANGUAGE_VRAM: u32 = 24;
 
 /// What is decided upon.
 pub(super) struct Known<'a> {
@@ -28,7 +26,7 @@ pub(super) struct Known<'a> {
 }
 
 impl<'a> Known<'a> {
-    fn which(&self, wanted: impl Fn(&Finding) -> bool) -> Vec<&'a Fact> {
+    pub(super) fn which(&self, wanted: impl Fn(&Finding) -> bool) -> Vec<&'a Fact> {
         self.facts.iter().filter(|fact| wanted(&fact.finding)).collect()
     }
 
@@ -39,19 +37,25 @@ impl<'a> Known<'a> {
 
 /// Decides all fields. `flags` are those that scanning raised.
 pub(super) fn decide(mut known: Known<'_>, mut flags: Vec<String>) -> Requirements {
-    let gpu = gpu(&mut known);
+    let mut gpu = cards::gpu(&mut known);
+    if gpu.required.evidence.is_empty() && !flags.iter().any(|flag| flag == GPU_UNKNOWN) {
+        // What the project is made of is known, and nothing of it is for a GPU.
+        gpu.required.confidence = Confidence::Vague;
+    }
     let (vendor, required) = (gpu.vendor.target, gpu.required.target == Some(true));
     let nvidia = required && vendor == Some(Vendor::Nvidia);
-    let cuda_version = cuda_version(&known, nvidia);
+    let cuda_version = cards::cuda_version(&known, nvidia);
     let (os_type, os_version, os) = system(&mut known, cuda_version.target);
-    let count = number(&known, required.then_some(1), |finding| match finding {
-        Finding::GpuCount(count) => Some(*count),
-        _ => None,
-    });
-    let memory = vram(&known, required);
+    let count = cards::count(&mut known, required);
+    let memory = cards::vram(&known, required);
     let size = machine(&known, required.then(|| memory.target.unwrap_or(LEAST_VRAM) * count.target.unwrap_or(1)));
-    if known.has(|fact| matches!(fact.finding, Finding::Card(card) if card.is_legacy())) {
+    if known
+        .has(|fact| fact.strength > Strength::Weak && matches!(fact.finding, Finding::Card(card) if card.is_legacy()))
+    {
         flags.push(LEGACY_NAMED.to_owned());
+    }
+    if known.has(|fact| fact.finding == Finding::Tpu && fact.strength > Strength::Weak) {
+        flags.push(TPU_NEEDED.to_owned());
     }
     let needs =
         |yes: bool, hard: bool| Need { hard: (yes && hard).then_some(true), target: Some(yes), ..gpu.required.clone() };
@@ -74,6 +78,7 @@ pub(super) fn decide(mut known: Known<'_>, mut flags: Vec<String>) -> Requiremen
         features: features(&known),
         special_requirements: special(&known),
         duration_hours: size.hours,
+        alternatives: gpu.alternatives,
         flags,
     };
     if is_unsure(&requirements) {
@@ -92,112 +97,33 @@ fn is_unsure(requirements: &Requirements) -> bool {
         requirements.duration_hours.confidence,
     ];
     sure.into_iter().filter(|confidence| *confidence < Confidence::Vague).count() >= 2
+        || requirements.has_flag(GPU_UNKNOWN)
 }
 
-struct Gpu {
-    required: Need<bool>,
-    vendor: Need<Vendor>,
-}
-
-/// Whether a GPU is needed, and whose: hard evidence is never overruled, soft evidence is by a veto, weak is not enough.
-fn gpu(known: &mut Known<'_>) -> Gpu {
-    let of = |strength: Strength| {
-        known.which(|f| matches!(f, Finding::Gpu(_))).into_iter().filter(|f| f.strength == strength).collect()
+/// Facts that decide: an example, somebody's own run and a document below the top say nothing where something else does.
+fn decisive(facts: Vec<&Fact>) -> Vec<&Fact> {
+    let is_general = |fact: &&Fact| {
+        fact.confidence > Confidence::Vague
+            && (fact.place == Place::Root || FileKind::of(&fact.file) != Some(FileKind::Readme))
     };
-    let (hard, soft): (Vec<&Fact>, Vec<&Fact>) = (of(Strength::Hard), of(Strength::Target));
-    let weak: Vec<&Fact> = of(Strength::Weak);
-    let vetoes = known.which(|finding| matches!(finding, Finding::CpuOnly));
-    let cuda: Vec<&Fact> =
-        known.which(|f| matches!(f, Finding::Cuda(_))).into_iter().filter(|f| f.strength == Strength::Hard).collect();
-    let by_cuda = hard.is_empty() && !cuda.is_empty();
-    if by_cuda {
-        known.notes.push("CUDA is asked for and nothing else says GPU: it counts as a need for one".to_owned());
+    if facts.iter().any(|fact| fact.strength > Strength::Weak && is_general(fact)) {
+        return facts.into_iter().filter(is_general).collect();
     }
-    let asked: Vec<&Fact> = hard.iter().chain(&cuda).copied().collect();
-    let hard: Vec<&Fact> = if by_cuda { cuda } else { hard };
-    if !hard.is_empty() && !vetoes.is_empty() {
-        known.notes.push("the repository needs a GPU and also says it runs without: the need counts".to_owned());
-    }
-    let by_rules = !hard.is_empty() || (!soft.is_empty() && vetoes.is_empty());
-    let required = by_rules || known.advised.is_some();
-    let vendor = vendor(known, &asked, required);
-    let evidence: Vec<&Fact> = match (hard.is_empty(), required) {
-        (false, _) => hard.iter().chain(&soft).copied().collect(),
-        (true, true) if by_rules => soft,
-        (true, true) => known.advised.into_iter().chain(soft).chain(weak).collect(),
-        (true, false) if !soft.is_empty() => vetoes.into_iter().chain(soft).collect(),
-        (true, false) => weak.into_iter().chain(vetoes).collect(),
-    };
-    let required = Need::of((!hard.is_empty()).then_some(true), Some(required), &evidence);
-    Gpu { required, vendor }
-}
-
-fn vendor(known: &mut Known<'_>, hard: &[&Fact], required: bool) -> Need<Vendor> {
-    if !required {
-        return Need::unknown();
-    }
-    let of = |vendor: Vendor| -> Vec<&Fact> {
-        hard.iter()
-            .copied()
-            .filter(|f| {
-                f.finding == Finding::Gpu(Some(vendor))
-                    || vendor == Vendor::Nvidia && matches!(f.finding, Finding::Cuda(_))
-            })
-            .collect()
-    };
-    let (nvidia, amd) = (of(Vendor::Nvidia), of(Vendor::Amd));
-    let best = |facts: &[&Fact]| facts.iter().map(|fact| fact.confidence).max();
-    let chosen = if !amd.is_empty() && best(&amd) > best(&nvidia) { Vendor::Amd } else { Vendor::Nvidia };
-    if !nvidia.is_empty() && !amd.is_empty() {
-        known.notes.push(format!("the repository names cards of NVIDIA and AMD: {chosen} is taken"));
-    }
-    let evidence = if chosen == Vendor::Amd { amd } else { nvidia };
-    Need::of((!evidence.is_empty()).then_some(chosen), Some(chosen), &evidence)
+    facts
 }
 
 /// A number that takes the maximum of its facts, minimum and wish kept apart.
-fn number(known: &Known<'_>, default: Option<u32>, value: impl Fn(&Finding) -> Option<u32>) -> Need<u32> {
-    let facts = known.which(|finding| value(finding).is_some());
-    let most = |least: Strength| facts.iter().filter(|f| f.strength >= least).filter_map(|f| value(&f.finding)).max();
-    let (hard, target) = (most(Strength::Hard), most(Strength::Target));
+pub(super) fn number(known: &Known<'_>, default: Option<u32>, value: impl Fn(&Finding) -> Option<u32>) -> Need<u32> {
+    let all = known.which(|finding| value(finding).is_some());
+    let most = |facts: &[&Fact], least: Strength| {
+        facts.iter().filter(|f| f.strength >= least).filter_map(|f| value(&f.finding)).max()
+    };
+    let hard = most(&all, Strength::Hard);
+    let facts = decisive(all);
+    let target = most(&facts, Strength::Target).max(hard);
     let set: Vec<&Fact> =
         facts.iter().copied().filter(|f| f.strength >= Strength::Target && value(&f.finding) == target).collect();
     Need::of(hard, target.max(default), &set)
-}
-
-fn vram(known: &Known<'_>, required: bool) -> Need<u32> {
-    let stated = number(known, None, |finding| match finding {
-        Finding::Vram(gb) => Some(*gb),
-        _ => None,
-    });
-    if !required {
-        return Need { target: None, ..stated };
-    }
-    let language = known.which(|finding| *finding == Finding::Class(Class::LanguageModel));
-    let least = if language.is_empty() { LEAST_VRAM } else { LANGUAGE_VRAM };
-    match stated.target {
-        // What is written about the memory counts, even if libraries of its kind usually want more.
-        Some(written) => Need { target: Some(written.max(LEAST_VRAM)), ..stated },
-        None if language.is_empty() => {
-            let soft = known.which(|finding| matches!(finding, Finding::Gpu(_)));
-            Need { confidence: Confidence::Vague, ..Need::of(None, Some(least), &soft) }
-        }
-        None => Need { confidence: Confidence::Vague, ..Need::of(None, Some(least), &language) },
-    }
-}
-
-fn cuda_version(known: &Known<'_>, nvidia: bool) -> Need<Version> {
-    let facts = known.which(|finding| matches!(finding, Finding::Cuda(_)));
-    let value = |fact: &Fact| match fact.finding {
-        Finding::Cuda(version) => Some(version),
-        _ => None,
-    };
-    let most = |least: Strength| facts.iter().filter(|f| f.strength >= least).filter_map(|f| value(f)).max();
-    let hard = most(Strength::Hard);
-    // What frameworks imply counts only where nothing is written.
-    let target = hard.or_else(|| most(Strength::Target));
-    let set: Vec<&Fact> = facts.iter().copied().filter(|fact| value(fact) == target && target.is_some()).collect();
-    Need::of(hard, target.filter(|_| nvidia), &set)
 }
 
 /// The system: of the container, else as written for people, else of continuous integration.
@@ -268,7 +194,8 @@ fn python(known: &mut Known<'_>, os: Os) -> Need<Version> {
 
 fn arch(known: &Known<'_>) -> Need<&'static str> {
     let of = |arch: Arch| known.which(|finding| *finding == Finding::Arch(arch));
-    let (arm, x86) = (of(Arch::Arm64), of(Arch::Amd64));
+    let (mut arm, x86) = (of(Arch::Arm64), of(Arch::Amd64));
+    arm.retain(|fact| fact.strength > Strength::Weak);
     if !arm.is_empty() && x86.is_empty() {
         return Need::of(Some("aarch64"), Some("aarch64"), &arm);
     }
@@ -314,7 +241,10 @@ struct Machine {
 
 /// Sizes by class and services, then by what is written, then floors and rounding (3.4).
 fn machine(known: &Known<'_>, gpu_gb: Option<u32>) -> Machine {
-    let classes = known.which(|finding| matches!(finding, Finding::Class(_)));
+    let mut classes = known.which(|finding| matches!(finding, Finding::Class(_)));
+    if classes.iter().any(|fact| fact.strength > Strength::Weak) {
+        classes.retain(|fact| fact.strength > Strength::Weak);
+    }
     let of = |fact: &&Fact| match fact.finding {
         Finding::Class(class) => Some(class),
         _ => None,
@@ -380,14 +310,14 @@ fn join(stated: Need<u32>, sized: u32, floor: u32, round: fn(u32) -> u32, classe
 /// What services beside the project add, each counted once by its name.
 fn services(known: &Known<'_>) -> Size {
     let mut by_name: BTreeMap<&str, (ServiceClass, Option<u32>)> = BTreeMap::new();
-    for fact in known.facts {
+    for fact in known.facts.iter().filter(|fact| fact.strength > Strength::Weak) {
         if let Finding::Service(name, class, ram) = &fact.finding {
             let entry = by_name.entry(name).or_insert((*class, *ram));
             entry.1 = entry.1.max(*ram);
         }
     }
     let extra = known.facts.iter().filter_map(|fact| match fact.finding {
-        Finding::ExtraRam(gib) => Some(gib),
+        Finding::ExtraRam(gib) if fact.strength > Strength::Weak => Some(gib),
         _ => None,
     });
     let mut sum = Size { cores: 0, ram_gib: extra.max().unwrap_or(0), disk_gb: 0, hours: 0 };

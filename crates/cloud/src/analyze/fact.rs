@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::card::Card;
 use super::os::Os;
+use super::place::Place;
 use super::sizing::{Class, ServiceClass};
 use super::version::Version;
 use crate::scrub::scrubbed;
@@ -111,6 +112,8 @@ pub enum Finding {
     ExtraRam(u32),
     /// How long it runs, in hours.
     Hours(u32),
+    /// A tensor processing unit, which no site has.
+    Tpu,
     /// Something for people to read.
     Special(String),
 }
@@ -132,6 +135,8 @@ pub struct Fact {
     pub rule: &'static str,
     /// The words it was made of.
     pub quote: String,
+    /// Where its file stands.
+    pub(super) place: Place,
 }
 
 /// Strength and confidence of what a program would read as a demand.
@@ -189,7 +194,35 @@ impl<'a> Sink<'a> {
             line: u32::try_from(at.line).unwrap_or(u32::MAX),
             rule,
             quote: quoted(at.quote),
+            place: Place::Root,
         });
+    }
+
+    /// Where the facts that come next begin.
+    pub(super) fn mark(&self) -> usize {
+        self.facts.len()
+    }
+
+    /// Makes wishes of the minimums taken down since a mark, and no veto of what runs without a card.
+    pub(super) fn soften(&mut self, mark: usize) {
+        for fact in self.facts.iter_mut().skip(mark) {
+            fact.strength = fact.strength.min(Strength::Target);
+            fact.confidence = fact.confidence.min(Confidence::Implied);
+            if fact.finding == Finding::CpuOnly {
+                fact.strength = Strength::Weak;
+            }
+        }
+    }
+
+    /// Whether a fact since a mark says how large something is.
+    pub(super) fn holds_size(&self, mark: usize) -> bool {
+        let is_size = |finding: &Finding| {
+            matches!(
+                finding,
+                Finding::Cores(_) | Finding::Ram(_) | Finding::Disk(_) | Finding::Vram(_) | Finding::GpuCount(_)
+            )
+        };
+        self.facts.iter().skip(mark).any(|fact| is_size(&fact.finding))
     }
 
     pub(super) fn note(&mut self, note: String) {

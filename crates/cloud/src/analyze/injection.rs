@@ -130,7 +130,7 @@ pub fn cleared(file: &ScannedFile) -> (String, Vec<String>) {
     let mut flags = Vec::new();
     let mut text = String::with_capacity(file.text.len());
     for (index, line) in file.text.lines().enumerate() {
-        match suspicion(line).filter(|_| !file.kind.is_lock()) {
+        match suspicion(line).filter(|_| !file.kind.is_lock() && !file.kind.is_source()) {
             Some(kind) => flags.push(format!("{FLAG}: {}:{}: {kind}", file.path, index + 1)),
             None => text.push_str(line),
         }

@@ -45,6 +45,20 @@ pub enum FileKind {
     Native,
     /// Workflows of GitHub and GitLab.
     Ci,
+    /// `Project.toml` of Julia.
+    Julia,
+    /// `DESCRIPTION` of a package of R.
+    RPackage,
+    /// Nextflow: pipelines and their settings.
+    Nextflow,
+    /// Rules of Snakemake.
+    Snakemake,
+    /// A source in Python.
+    PythonSource,
+    /// A notebook.
+    Notebook,
+    /// Something that says what is needed in a way that is not understood.
+    Other,
     /// README, INSTALL, documents about installation or hardware.
     Readme,
 }
@@ -74,6 +88,11 @@ impl FileKind {
             _ if name.starts_with("build.gradle") => Some(Self::Jvm),
             _ if name.ends_with(".cmake") => Some(Self::Native),
             _ if is_document(folder, name) => Some(Self::Readme),
+            _ if name.ends_with(".nf") || name.ends_with(".config") && parent == "conf" => Some(Self::Nextflow),
+            _ if name.ends_with(".smk") => Some(Self::Snakemake),
+            _ if name.ends_with(".py") => Some(Self::PythonSource),
+            _ if name.ends_with(".ipynb") => Some(Self::Notebook),
+            _ if has_ending(&[".cabal", ".gemspec"]) => Some(Self::Other),
             _ => None,
         })
     }
@@ -96,8 +115,20 @@ impl FileKind {
             "pom.xml" | "gradle.properties" | "jvm.config" | "build.sbt" => Self::Jvm,
             "cmakelists.txt" | "makefile" | "gnumakefile" | "meson.build" => Self::Native,
             ".gitlab-ci.yml" => Self::Ci,
+            "project.toml" | "juliaproject.toml" => Self::Julia,
+            "description" => Self::RPackage,
+            "nextflow.config" => Self::Nextflow,
+            "snakefile" => Self::Snakemake,
+            "gemfile" | "composer.json" | "mix.exs" | "package.swift" | "sconstruct" | "allwmake" | "wscript"
+            | "workspace.bazel" | "module.bazel" | "build.zig" | "pubspec.yaml" | "stack.yaml" => Self::Other,
             _ => return None,
         })
+    }
+
+    /// Whether it is a source, of which only the imports count.
+    #[must_use]
+    pub const fn is_source(self) -> bool {
+        matches!(self, Self::PythonSource | Self::Notebook)
     }
 
     /// Whether a program wrote it, so that it may be long.
@@ -121,7 +152,10 @@ fn is_document(folder: &str, name: &str) -> bool {
     is_text
         && (stem.starts_with("readme")
             || stem.starts_with("install")
-            || documents && (stem.contains("install") || stem.contains("hardware")))
+            || documents
+                && ["install", "hardware", "requirement", "prerequisite", "manual"]
+                    .iter()
+                    .any(|word| stem.contains(word)))
 }
 
 #[cfg(test)]
@@ -130,7 +164,7 @@ mod tests {
 
     #[test]
     fn s3_2_every_row_names_its_files() {
-        let rows: [(FileKind, &[&str]); 21] = [
+        let rows: [(FileKind, &[&str]); 28] = [
             (
                 FileKind::PipList,
                 &[
@@ -164,6 +198,13 @@ mod tests {
                 FileKind::Jvm,
                 &["pom.xml", "build.gradle", "build.gradle.kts", "gradle.properties", ".mvn/jvm.config", "build.sbt"],
             ),
+            (FileKind::Julia, &["Project.toml"]),
+            (FileKind::RPackage, &["DESCRIPTION"]),
+            (FileKind::Nextflow, &["nextflow.config", "conf/base.config", "main.nf"]),
+            (FileKind::Snakemake, &["Snakefile", "workflow/rules/map.smk"]),
+            (FileKind::PythonSource, &["main.py", "pkg/model.py"]),
+            (FileKind::Notebook, &["a.ipynb"]),
+            (FileKind::Other, &["Gemfile", "Allwmake", "composer.json"]),
             (FileKind::Native, &["CMakeLists.txt", "cmake/FindX.cmake", "Makefile", "meson.build"]),
             (FileKind::Ci, &[".github/workflows/ci.yml", ".gitlab-ci.yml"]),
             (
@@ -177,7 +218,7 @@ mod tests {
             }
         }
         for path in
-            ["main.py", "docs/index.md", "notes.txt", ".github/x.yml", "README.png", "composer.json", "installer.exe"]
+            ["main.rb", "docs/index.md", "notes.txt", ".github/x.yml", "README.png", "app.config", "installer.exe"]
         {
             assert_eq!(FileKind::of(path), None, "{path}");
         }

@@ -8,6 +8,7 @@ use super::fact::{Confidence, Fact, Finding, Strength, quoted};
 use super::injection;
 use super::kind::FileKind;
 use super::os::{Os, OsType};
+use super::place::Place;
 use super::requirements::{Evidence, Need, Requirements};
 use super::rules::Analysis;
 use super::sizing;
@@ -101,11 +102,13 @@ fn gpu(scan: &Scan, analysis: &Analysis, advice: &Advised, merged: &mut Merged) 
         line: quote.line,
         rule: RULE,
         quote: quoted(&quote.quote),
+        place: Place::Root,
     };
     let mut notes = Vec::new();
     let known = Known { facts: &analysis.facts, bytes: scan.bytes, notes: &mut notes, advised: Some(&fact) };
     let flags = analysis.requirements.flags.clone();
-    let requirements = Requirements { flags, ..decide(known, Vec::new()) };
+    let alternatives = analysis.requirements.alternatives.clone();
+    let requirements = Requirements { flags, alternatives, ..decide(known, Vec::new()) };
     merged.requirements = requirements;
     merged.notes.extend(notes.into_iter().filter(|note| !analysis.notes.contains(note)));
     merged.notes.push(format!("a GPU is taken on advice, with {}:{} as evidence", quote.file, quote.line));

@@ -3,12 +3,14 @@
 
 pub mod advice;
 pub mod card;
+mod cards;
 mod decide;
 mod fact;
 pub mod injection;
 mod kind;
 pub mod merge;
 pub mod os;
+mod place;
 mod python;
 mod read;
 pub mod requirements;
@@ -16,7 +18,9 @@ mod rules;
 pub mod sizing;
 #[cfg(test)]
 mod tests;
+mod variant;
 mod version;
+mod weigh;
 
 pub use fact::{Confidence, Fact, Feature, Finding, Strength};
 pub use kind::FileKind;

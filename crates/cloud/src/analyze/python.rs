@@ -197,6 +197,11 @@ pub(super) fn judge(package: &Package, at: At<'_>, sink: &mut Sink<'_>) {
     if local.is_some_and(|local| local.contains("aarch64")) {
         sink.add(at, "arch-of-wheel", Finding::Arch(Arch::Arm64), HARD);
     }
+    if ["torch-xla", "libtpu", "libtpu-nightly", "tensorflow-tpu"].contains(&name)
+        || package.extras.iter().any(|extra| extra == "tpu")
+    {
+        sink.add(at, "tpu-package", Finding::Tpu, if package.optional { WEAK } else { SOFT });
+    }
     let cpu = name == "cpuonly"
         || name == "tensorflow-cpu"
         || name == "jax-cpu"
@@ -221,8 +226,8 @@ pub(super) fn judge(package: &Package, at: At<'_>, sink: &mut Sink<'_>) {
     } else if name.starts_with("nvidia-")
         && let Some(cuda) = cuda_of_name(package)
     {
-        // Wheels that torch brings along say which CUDA it was built for, not that a card is needed.
-        let how = if package.locked { PINNED } else { HARD };
+        // Wheels that torch brings along, and one that is loaded where cards are, say which CUDA, not that a card is needed.
+        let how = if package.locked || name.starts_with("nvidia-nccl-") { PINNED } else { HARD };
         sink.add(at, "cuda-of-package", Finding::Cuda(cuda), how);
     }
     if let Some(cuda) =

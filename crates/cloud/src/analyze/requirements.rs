@@ -102,12 +102,20 @@ pub struct Requirements {
     pub special_requirements: Need<Vec<String>>,
     /// How long it is wanted, in hours.
     pub duration_hours: Need<u32>,
+    /// What variants of files would ask for that were not chosen, one line a file, and makers that were not taken.
+    pub alternatives: Vec<String>,
     /// What stands out: lines that try to give instructions, low confidence, old cards that are named.
     pub flags: Vec<String>,
 }
 
 /// The flag of requirements that rest on too little.
 pub const LOW_CONFIDENCE: &str = "low confidence";
+/// The flag of a repository in which nothing tells of the software, so that nobody knows whether it needs a GPU.
+pub const GPU_UNKNOWN: &str = "gpu-unknown";
+/// How the flag of a file begins that may say what is needed and is not understood.
+pub const NOT_UNDERSTOOD: &str = "not-understood";
+/// The flag of a repository that needs a TPU.
+pub const TPU_NEEDED: &str = "TPU needed: no site has one";
 /// The flag of a repository that names a card too old for present libraries.
 pub const LEGACY_NAMED: &str = "legacy GPU named";
 

@@ -21,7 +21,7 @@ pub enum Unfit {
     Count,
     /// Too little memory on a card.
     CardMemory,
-    /// The CUDA that is needed does not run on its cards.
+    /// Drivers with the CUDA that is needed no longer drive its cards.
     Cuda,
     /// Cards too old for present libraries.
     Legacy,
@@ -52,7 +52,8 @@ pub fn misfits(needs: &Needs, shape: &Shape) -> Vec<Unfit> {
                 unless(cards.vendor == gpu.vendor, Unfit::Vendor);
                 unless(cards.count >= gpu.count.wish, Unfit::Count);
                 unless(cards.memory_gb >= gpu.memory_gb, Unfit::CardMemory);
-                let runs = gpu.cuda.zip(cards.capability).is_none_or(|(cuda, capability)| card::runs(cuda, capability));
+                let runs =
+                    gpu.cuda.zip(cards.capability).is_none_or(|(cuda, capability)| card::drives(cuda, capability));
                 unless(runs, Unfit::Cuda);
                 let known = card::by_model(&cards.model);
                 unless(gpu.legacy || !known.is_some_and(card::Card::is_legacy), Unfit::Legacy);
@@ -167,6 +168,78 @@ pub struct Misfit {
     pub message: String,
     /// Types that come nearest, each with what it lacks; at most three.
     pub nearest: Vec<(String, Vec<Unfit>)>,
+    /// The one that misses fewest numbers, and those the least; none where more than numbers is in the way.
+    pub closest: Option<Closest>,
+}
+
+/// A type that has everything but some numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Closest {
+    /// The type.
+    pub node_type: String,
+    /// Where.
+    pub site: String,
+    /// The numbers it misses.
+    pub missed: Vec<Missed>,
+}
+
+/// A number that was asked for, and what there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Missed {
+    /// Of what; never of the architecture, the CUDA or special hardware.
+    pub what: Unfit,
+    /// What was asked for.
+    pub asked: u32,
+    /// What there is.
+    pub had: u32,
+}
+
+impl Missed {
+    /// How much is missing, in thousandths.
+    fn shortfall(self) -> u64 {
+        u64::from(self.asked.saturating_sub(self.had)).saturating_mul(1000) / u64::from(self.asked.max(1))
+    }
+}
+
+impl std::fmt::Display for Missed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (of, unit) = match self.what {
+            Unfit::Count => (" cards", ""),
+            Unfit::CardMemory => (" a card", " GB"),
+            Unfit::Cores => (" hardware threads", ""),
+            Unfit::Ram => (" of memory", " GiB"),
+            _ => (" of disk", " GB"),
+        };
+        write!(f, "{}{unit}{of} instead of {}{unit}", self.had, self.asked)
+    }
+}
+
+impl Closest {
+    fn of(needs: &Needs, variants: &[&Variant]) -> Option<Self> {
+        let all = variants.iter().filter_map(|variant| Some((numbers(needs, &variant.shape)?, variant)));
+        let (missed, variant) = all.min_by_key(|(missed, variant)| {
+            let short: u64 = missed.iter().map(|one| one.shortfall()).sum();
+            (missed.len(), short, variant.node_type.as_str(), variant.site.as_str())
+        })?;
+        Some(Self { node_type: variant.node_type.clone(), site: variant.site.clone(), missed })
+    }
+}
+
+/// The numbers a host misses, if nothing else keeps it from fitting.
+fn numbers(needs: &Needs, shape: &Shape) -> Option<Vec<Missed>> {
+    let cards = shape.cards.as_ref();
+    let number = |what: Unfit| {
+        let (asked, had) = match what {
+            Unfit::Count => (needs.gpu.as_ref()?.count.wish, cards?.count),
+            Unfit::CardMemory => (needs.gpu.as_ref()?.memory_gb, cards?.memory_gb),
+            Unfit::Cores => (needs.cores.wish, shape.threads),
+            Unfit::Ram => (needs.ram_gib.wish, shape.ram_gib),
+            Unfit::Disk => (needs.disk_gb.wish, shape.disk_gb(needs.disk_gb.wish)),
+            _ => return None,
+        };
+        Some(Missed { what, asked, had })
+    };
+    misfits(needs, shape).into_iter().map(number).collect()
 }
 
 impl Misfit {
@@ -179,7 +252,17 @@ impl Misfit {
             .iter()
             .take(3)
             .map(|(lacks, variant)| (format!("{} at {}", variant.node_type, variant.site), lacks.clone()));
-        Self { message: message(asked, relaxed, variants), nearest: nearest.collect() }
+        let closest = Closest::of(relaxed, variants);
+        let mut message = message(asked, relaxed, variants);
+        if let Some(closest) = &closest {
+            let missed: Vec<String> = closest.missed.iter().map(ToString::to_string).collect();
+            let (name, site) = (&closest.node_type, &closest.site);
+            message.push_str(&format!(
+                "; closest: {name} at {site} with {}, take it with --accept-closest",
+                missed.join(", ")
+            ));
+        }
+        Self { message, nearest: nearest.collect(), closest }
     }
 }
 
@@ -219,10 +302,10 @@ fn message(asked: &Needs, relaxed: &Needs, variants: &[&Variant]) -> String {
             return format!("no type has {wanted}{unit}{of} {what} (largest {most} at {site})");
         }
     }
-    let cards = asked
-        .gpu
-        .as_ref()
-        .map_or(String::new(), |gpu| format!(", {} x {} GB of {}", gpu.count.least, gpu.memory_gb, gpu.vendor));
+    let cards = asked.gpu.as_ref().map_or(String::new(), |gpu| {
+        let cuda = gpu.cuda.map_or(String::new(), |cuda| format!(" with CUDA {cuda}"));
+        format!(", {} x {} GB of {}{cuda}", gpu.count.least, gpu.memory_gb, gpu.vendor)
+    });
     format!(
         "no type has all of it together: {} threads, {} GiB, {} GB of disk{cards} on {}",
         relaxed.cores.wish, relaxed.ram_gib.wish, relaxed.disk_gb.wish, relaxed.arch

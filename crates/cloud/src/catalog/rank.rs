@@ -7,6 +7,7 @@ use super::fit::{Misfit, fits, relax};
 use super::host::{Catalogue, Origin, Shape, Variant};
 use super::needs::Needs;
 use super::window::{Allocation, Asked, Availability, availability};
+use crate::analyze::card;
 use crate::catalog::cost::Cost;
 
 /// What comes first.
@@ -134,7 +135,23 @@ pub fn rank(
         here.sort_by_cached_key(|(place, offering)| key(question, class, &relaxed.needs, *place, offering));
         offerings.extend(here.into_iter().map(|(_, offering)| offering));
     }
-    Ok(Ranking { offerings, needs: relaxed.needs, class, notes: relaxed.notes })
+    let mut notes = relaxed.notes;
+    if let Some(best) = offerings.first()
+        && !is_known(&relaxed.needs, &best.variant.shape)
+    {
+        let (cuda, cards) = (relaxed.needs.gpu.as_ref().and_then(|gpu| gpu.cuda), &best.variant.shape.cards);
+        let of = cards.as_ref().map_or("", |cards| cards.model.as_str());
+        let cuda = cuda.map_or_else(String::new, |cuda| cuda.to_string());
+        notes.push(format!("CUDA {cuda} is older than the {of}: binaries without newer code need recompiling"));
+    }
+    Ok(Ranking { offerings, needs: relaxed.needs, class, notes })
+}
+
+/// Whether the CUDA that is asked for knows the cards of a host.
+fn is_known(needs: &Needs, shape: &Shape) -> bool {
+    let cuda = needs.gpu.as_ref().and_then(|gpu| gpu.cuda);
+    let capability = shape.cards.as_ref().and_then(|cards| cards.capability);
+    cuda.zip(capability).is_none_or(|(cuda, capability)| card::knows(cuda, capability))
 }
 
 fn elsewhere(question: &Question<'_>, catalogue: &Catalogue) -> Vec<String> {
@@ -174,7 +191,7 @@ fn has_special_disk(shape: &Shape) -> bool {
 }
 
 /// What is compared, in this order; the first parts depend on the preference.
-type Key = (u8, usize, u64, u64, u8, u64, bool, i64, u64, u64, (String, usize));
+type Key = ((u8, bool), usize, u64, u64, u8, u64, bool, i64, u64, u64, (String, usize));
 
 fn key(question: &Question<'_>, class: Class, needs: &Needs, place: usize, offering: &Offering) -> Key {
     let shape = &offering.variant.shape;
@@ -194,7 +211,7 @@ fn key(question: &Question<'_>, class: Class, needs: &Needs, place: usize, offer
     let unneeded = shape.is_accelerated() && needs.gpu.is_none();
     let name = offering.variant.node_type.clone();
     (
-        free,
+        (free, !is_known(needs, shape)),
         place,
         by_cost,
         by_start,

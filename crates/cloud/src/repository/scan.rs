@@ -10,12 +10,16 @@ use crate::analyze::FileKind;
 pub const MAX_ENTRIES: usize = 100_000;
 /// Files that are read.
 pub const MAX_FILES: usize = 300;
+/// Package lists that others may name, for which sources leave room.
+const MAX_NAMED: usize = 20;
 /// Bytes that are read of all files.
 pub const MAX_BYTES: usize = 4 * 1024 * 1024;
 /// Bytes that are read of one file.
 pub const MAX_FILE_BYTES: usize = 64 * 1024;
 /// Bytes that are read of one lock file.
 pub const MAX_LOCK_BYTES: usize = 1024 * 1024;
+/// Bytes that are read of one source: what it imports stands at its beginning.
+pub const MAX_SOURCE_BYTES: usize = 12 * 1024;
 /// A file beyond this is not opened at all: a blob is unpacked as a whole before its first byte can be had.
 pub const MAX_BLOB_BYTES: u64 = 64 * 1024 * 1024;
 /// Parts a path may have to be read.
@@ -102,10 +106,15 @@ pub fn choose(entries: &[Entry]) -> Choice {
             choice.read.push((entry.clone(), kind));
         }
     }
-    choice.read.sort_by(|(a, _), (b, _)| (parts(&a.path), &a.path).cmp(&(parts(&b.path), &b.path)));
+    choice.read.sort_by(|(a, of_a), (b, of_b)| {
+        (of_a.is_source(), parts(&a.path), &a.path).cmp(&(of_b.is_source(), parts(&b.path), &b.path))
+    });
     if entries.len() >= MAX_ENTRIES {
         choice.scan.warnings.push(format!("only the first {MAX_ENTRIES} entries of the repository were looked at"));
     }
+    // Sources fill what is left, but for some lists that others may name.
+    let manifests = choice.read.iter().filter(|(_, kind)| !kind.is_source()).count();
+    choice.read.truncate(manifests.max(MAX_FILES - MAX_NAMED));
     if choice.read.len() > MAX_FILES {
         let left = choice.read.len() - MAX_FILES;
         choice.scan.warnings.push(format!("{left} files were not read, {MAX_FILES} is the limit"));
@@ -163,7 +172,11 @@ pub fn is_secret(path: &str) -> bool {
 /// How much of a file is read, given what is left of the whole.
 #[must_use]
 pub fn allowance(kind: FileKind, left: usize) -> usize {
-    let most = if kind.is_lock() { MAX_LOCK_BYTES } else { MAX_FILE_BYTES };
+    let most = match kind {
+        kind if kind.is_lock() => MAX_LOCK_BYTES,
+        FileKind::PythonSource => MAX_SOURCE_BYTES,
+        _ => MAX_FILE_BYTES,
+    };
     most.min(left)
 }
 
@@ -183,20 +196,24 @@ pub fn text_of(bytes: &[u8], limit: usize) -> Option<String> {
 pub fn referenced(files: &[ScannedFile]) -> BTreeSet<String> {
     let known: BTreeSet<&str> = files.iter().map(|file| file.path.as_str()).collect();
     let lists = files.iter().filter(|file| file.kind == FileKind::PipList);
-    let named = lists.flat_map(|file| {
-        let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
-        let lines = file.text.lines().filter_map(|line| {
-            let line = line.trim();
-            let options = ["-r", "--requirement", "-c", "--constraint"];
-            let rest = options.iter().find_map(|option| {
-                let rest = line.strip_prefix(option)?;
-                rest.starts_with([' ', '\t', '=']).then_some(rest).or((option.len() == 2).then_some(rest))
-            })?;
-            rest.trim_start_matches(['=', ' ', '\t']).split_whitespace().next()
-        });
-        lines.filter_map(move |target| inside(folder, target)).collect::<Vec<_>>()
-    });
+    let named = lists.flat_map(|file| named_lists(&file.path, &file.text));
     named.filter(|path| !known.contains(path.as_str()) && !is_secret(path)).collect()
+}
+
+/// Lists that a package list names (`-r`, `-c`), as paths inside the repository.
+#[must_use]
+pub fn named_lists(path: &str, text: &str) -> Vec<String> {
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let lines = text.lines().filter_map(|line| {
+        let line = line.trim();
+        let options = ["-r", "--requirement", "-c", "--constraint"];
+        let rest = options.iter().find_map(|option| {
+            let rest = line.strip_prefix(option)?;
+            rest.starts_with([' ', '\t', '=']).then_some(rest).or((option.len() == 2).then_some(rest))
+        })?;
+        rest.trim_start_matches(['=', ' ', '\t']).split_whitespace().next()
+    });
+    lines.filter_map(|target| inside(folder, target)).collect()
 }
 
 /// A path relative to a folder of the repository; nothing if it leads out of it.
@@ -234,7 +251,7 @@ mod tests {
         let link = Entry { kind: EntryKind::Other, ..file("requirements.txt", 5) };
         let entries =
             [file("a/b/README.md", 1), file("a/b/c/README.md", 1), link, file("README.md", 1), file("main.py", 7)];
-        assert_eq!(chosen(&entries), ["README.md", "a/b/README.md"]);
+        assert_eq!(chosen(&entries), ["README.md", "a/b/README.md", "main.py"], "sources come last");
         let scan = choose(&entries).scan;
         assert_eq!((scan.bytes, scan.python_sources), (10, 1), "links have no size");
     }

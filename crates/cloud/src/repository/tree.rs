@@ -58,7 +58,10 @@ impl Reading {
     /// Reads one file; false once a limit is met.
     async fn take(&mut self, tree: &mut impl Tree, entry: &Entry, kind: FileKind) -> Result<bool, FetchError> {
         if self.left == 0 || self.scan.files.len() >= MAX_FILES {
-            self.warn("not every file was read: 300 files or 4 MiB are the limit");
+            // Of sources as many are read as there is room for.
+            if !kind.is_source() {
+                self.warn("not every file was read: 300 files or 4 MiB are the limit");
+            }
             return Ok(false);
         }
         let limit = scan::allowance(kind, self.left);

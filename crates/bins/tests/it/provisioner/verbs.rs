@@ -26,6 +26,19 @@ fn s1_analyze_shows_each_value_with_its_evidence() {
 }
 
 #[test]
+fn what_variants_would_ask_for_and_what_comes_closest_is_shown() {
+    let bench = torch();
+    bench.file("repo/Dockerfile", "FROM python:3.11\n");
+    bench.file("repo/Dockerfile-arm64", "FROM arm64v8/ubuntu:22.04\n");
+    let gave = bench.run("analyze", &["-q"]);
+    assert!(gave.out.contains("alternatives:\n  Dockerfile-arm64: arm64\n"), "{gave:?}");
+    let refused = bench.run("plan", &["-q", "--vram", "100"]);
+    assert!(refused.code == 11 && refused.err.contains("take it with --accept-closest"), "{refused:?}");
+    let taken = bench.run("plan", &["--vram", "100", "--accept-closest"]);
+    assert!(taken.code == 0 && taken.err.contains("instead of 100 GB, by --accept-closest"), "{taken:?}");
+}
+
+#[test]
 fn s1_json_is_one_document_and_the_same_every_time() {
     let bench = torch();
     let (first, second) =

@@ -24,7 +24,8 @@ pub struct Framed {
 /// Frames the files of a scan, those near the top first. `marker` is random, so that no file can end its own frame.
 #[must_use]
 pub fn frame(scan: &Scan, marker: &str) -> Framed {
-    let mut files: Vec<&ScannedFile> = scan.files.iter().filter(|file| !file.kind.is_lock()).collect();
+    let mut files: Vec<&ScannedFile> =
+        scan.files.iter().filter(|file| !file.kind.is_lock() && !file.kind.is_source()).collect();
     files.sort_by_key(|file| (file.path.matches('/').count(), file.path.as_str()));
     let (mut framed, mut left) = (Framed::default(), TOTAL_CHARS);
     for file in files {

@@ -20,11 +20,12 @@ pub(super) fn read(text: &str, sink: &mut Sink<'_>) {
     let class = if members >= MANY_MEMBERS { Class::LargeCompiled } else { Class::Compiled };
     sink.add(locate(text, "["), "class-of-project", Finding::Class(class), SOFT);
     let workspace = table.get("workspace").and_then(|workspace| workspace.get("dependencies"));
-    for (name, value) in
-        [table.get("dependencies"), workspace].into_iter().flatten().filter_map(Value::as_table).flatten()
-    {
-        let optional = value.get("optional").and_then(Value::as_bool).unwrap_or(false);
-        gpu_crate(name, optional, text, sink);
+    // A version that a workspace fixes is used by nobody yet.
+    for (table, is_fixed) in [(table.get("dependencies"), false), (workspace, true)] {
+        for (name, value) in table.and_then(Value::as_table).into_iter().flatten() {
+            let optional = value.get("optional").and_then(Value::as_bool).unwrap_or(false);
+            gpu_crate(name, optional || is_fixed, text, sink);
+        }
     }
     let features = table.get("features").and_then(Value::as_table);
     let default = features.and_then(|features| features.get("default")?.as_array()).into_iter().flatten();

@@ -7,14 +7,14 @@ use super::super::fact::{At, Finding, HARD, SOFT, Sink};
 use super::super::sizing::{ServiceClass, heap};
 use super::dockerfile::{arch_of, environment};
 use super::image::{self, Use};
-use super::{locate, size, unreadable};
+use super::{locate, size, unreadable, yaml};
 
 /// Services that are counted.
 const MAX_SERVICES: usize = 100;
 
 /// Reads a compose file.
 pub(super) fn read(text: &str, sink: &mut Sink<'_>) {
-    let document: Value = match serde_saphyr::from_str(text) {
+    let document: Value = match yaml(text) {
         Ok(document) => document,
         Err(error) => return unreadable(sink, &error.to_string()),
     };
@@ -187,6 +187,13 @@ services:
         assert!(
             !told("services: {a: {deploy: {resources: {reservations: {devices: [{driver: fpga}]}}}}}").contains("Gpu")
         );
+    }
+
+    #[test]
+    fn a_block_that_many_services_repeat_is_read() {
+        let services: Vec<String> = (0..300).map(|n| format!("  s{n}: {{<<: *base, image: x}}")).collect();
+        let text = format!("x-base: &base {{restart: always, mem_limit: 1g}}\nservices:\n{}\n", services.join("\n"));
+        assert!(told(&text).contains("Service(\"s99\""));
     }
 
     #[test]

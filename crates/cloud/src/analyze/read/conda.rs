@@ -7,11 +7,11 @@ use serde_json::Value;
 use super::super::fact::{At, Finding, HARD, PINNED, SOFT, Sink};
 use super::super::python::{self, Package, normal};
 use super::super::version::Version;
-use super::{locate, pip, unreadable};
+use super::{locate, pip, unreadable, yaml};
 
 /// Reads an environment.
 pub(super) fn read(text: &str, sink: &mut Sink<'_>) {
-    let document: Value = match serde_saphyr::from_str(text) {
+    let document: Value = match yaml(text) {
         Ok(document) => document,
         Err(error) => return unreadable(sink, &error.to_string()),
     };
@@ -27,7 +27,7 @@ pub(super) fn read(text: &str, sink: &mut Sink<'_>) {
 
 /// Reads a lock: names and versions, and the platforms it was made for.
 pub(super) fn read_lock(text: &str, sink: &mut Sink<'_>) {
-    let document: Value = match serde_saphyr::from_str(text) {
+    let document: Value = match yaml(text) {
         Ok(document) => document,
         Err(error) => return unreadable(sink, &error.to_string()),
     };

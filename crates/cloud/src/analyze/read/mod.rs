@@ -8,9 +8,10 @@ mod conda;
 mod devcontainer;
 mod dockerfile;
 mod image;
+mod julia;
 mod jvm;
 mod lock;
-mod native;
+pub(super) mod native;
 mod node;
 mod pip;
 mod pyproject;
@@ -19,6 +20,8 @@ mod sentence;
 mod setup;
 mod shell;
 mod size;
+mod source;
+mod workflow;
 
 use super::fact::{At, Sink};
 use super::kind::FileKind;
@@ -47,8 +50,24 @@ pub(super) fn read(kind: FileKind, text: &str, sink: &mut Sink<'_>) {
         FileKind::Jvm => jvm::read(text, sink),
         FileKind::Native => native::read(text, sink),
         FileKind::Ci => ci::read(text, sink),
+        FileKind::Julia => julia::read(text, sink),
+        FileKind::RPackage => julia::read_r(text, sink),
+        FileKind::Nextflow => workflow::read_nextflow(text, sink),
+        FileKind::Snakemake => workflow::read_snakemake(text, sink),
+        FileKind::PythonSource => source::read(text, sink),
+        FileKind::Notebook => source::read_notebook(text, sink),
+        FileKind::Other => native::read_other(text, sink),
         FileKind::Readme => readme::read(text, sink),
     }
+}
+
+/// Reads YAML. Files of services repeat a block by an alias a hundred times; what all of them unfold to is bounded.
+fn yaml(text: &str) -> Result<serde_json::Value, serde_saphyr::Error> {
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! { alias_anchor_ratio_multiplier: 1000 },
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: 100_000 },
+    };
+    serde_saphyr::from_str_with_options(text, options)
 }
 
 /// The first line of a text that holds some words, with its number from 1; line 0 if none does.

@@ -20,7 +20,9 @@ pub(super) fn judge(script: &str, at: At<'_>, sink: &mut Sink<'_>) {
             let verb = rest.iter().take(3).position(|word| *word == verb)?;
             rest.get(verb + 1..)
         };
-        if let Some(rest) = after(&["pip", "pip3", "pip2", "uv"], "install") {
+        if let Some(rest) = after(&["pip", "pip3", "pip2", "uv", "!pip", "%pip"], "install")
+            .or_else(|| after(&["uv", "poetry", "pdm", "pipenv"], "add"))
+        {
             pip_words(rest, at, sink);
         } else if let Some(rest) = after(&["conda", "mamba", "micromamba"], "install")
             .or_else(|| after(&["conda", "mamba", "micromamba"], "create"))
@@ -31,7 +33,11 @@ pub(super) fn judge(script: &str, at: At<'_>, sink: &mut Sink<'_>) {
         {
             rest.iter().for_each(|word| system_package(word, at, sink));
         }
-        run_options(&words, at, sink);
+        // Programs of all kinds have an option of that name.
+        let is_container = |word: &&str| ["docker", "podman", "nerdctl", "nvidia-docker"].contains(word);
+        if words.iter().any(is_container) {
+            run_options(&words, at, sink);
+        }
     }
 }
 

@@ -156,5 +156,5 @@ fn c15_a_variant_for_gpus_beside_one_without() {
         ("Dockerfile", "FROM python:3.11-slim-bookworm\n"),
         ("Dockerfile.gpu", "FROM nvidia/cuda:12.4.1-runtime-ubuntu22.04\n"),
     ];
-    expect("variant", &files, "gpu! cuda=12.4 py=3.11");
+    expect("variant", &files, "cpu py=3.11 alternative=Dockerfile.gpu alternative=12.4");
 }

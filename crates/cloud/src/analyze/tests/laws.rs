@@ -57,15 +57,38 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn s9_more_files_never_lower_a_minimum(bits in 0_u32..(1 << 24), more in 0_usize..24) {
-        let some: Vec<_> = (0..24).filter(|n| bits & (1 << n) != 0).map(|n| SHELF[n]).collect();
+    fn s9_more_files_at_the_top_never_lower_a_minimum(bits in 0_u32..(1 << 24), more in 0_usize..24) {
+        // A plain file makes variants of those that are named after hardware, which `weight` tests.
+        let top = |n: &usize| {
+            let path = SHELF[*n].0;
+            !path.starts_with("requirements") && !["a/", "b/", "c/"].iter().any(|part| path.starts_with(part)) || path == "requirements.txt"
+        };
+        let some: Vec<_> = (0..24).filter(|n| bits & (1 << n) != 0).filter(top).map(|n| SHELF[n]).collect();
         let mut all = some.clone();
-        if bits & (1 << more) == 0 {
+        if bits & (1 << more) == 0 && top(&more) {
             all.push(SHELF[more]);
         }
         for (less, more) in hard(&some).into_iter().zip(hard(&all)) {
             prop_assert!(less <= more, "{some:?} and {all:?}");
         }
+    }
+
+    #[test]
+    fn s9_variants_and_examples_never_change_a_minimum_of_the_top(bits in 0_u32..(1 << 24), more in 0_u8..32) {
+        let top = |n: &usize| !SHELF[*n].0.starts_with("requirements") && !SHELF[*n].0.contains('/');
+        let mut some: Vec<_> = (0..24).filter(|n| bits & (1 << n) != 0).filter(top).map(|n| SHELF[n]).collect();
+        some.retain(|(path, _)| *path != "Dockerfile" && *path != "README.md");
+        some.extend([("requirements.txt", "torch\n"), ("Dockerfile", "FROM nvidia/cuda:12.1.0-base-ubuntu22.04\n"), ("README.md", "Requires 8 GB of RAM.\n")]);
+        let below = [
+            ("requirements-gpu.txt", "vllm\n"),
+            ("Dockerfile-arm64", "FROM arm64v8/ubuntu:22.04\n"),
+            ("examples/README.md", "Requires 512 GB of RAM and 8 GPUs with 80 GB of VRAM. CPU only.\n"),
+            ("tests/requirements.txt", "torch==2.0.1+cpu\n"),
+            ("docs/news.rst", "Requires 64 cores.\n"),
+        ];
+        let mut all = some.clone();
+        all.extend((0..5).filter(|n| more >> n & 1 == 1).map(|n| below[n]));
+        prop_assert_eq!(hard(&some), hard(&all));
     }
 
     #[test]
@@ -89,12 +112,13 @@ proptest! {
     }
 
     #[test]
-    fn s9_any_text_of_any_kind_is_read(text in "\\PC{0,200}", kind in 0_usize..22) {
+    fn s9_any_text_of_any_kind_is_read(text in "\\PC{0,200}", kind in 0_usize..29) {
         let kinds = [
             FileKind::PipList, FileKind::Pyproject, FileKind::SetupCfg, FileKind::SetupPy, FileKind::Conda, FileKind::Pipfile,
             FileKind::TomlLock, FileKind::PipfileLock, FileKind::CondaLock, FileKind::PythonVersion, FileKind::ToolVersions,
             FileKind::Dockerfile, FileKind::Devcontainer, FileKind::Compose, FileKind::PackageJson, FileKind::CargoToml,
-            FileKind::CargoLock, FileKind::Compiled, FileKind::Jvm, FileKind::Native, FileKind::Ci, FileKind::Readme,
+            FileKind::CargoLock, FileKind::Compiled, FileKind::Jvm, FileKind::Native, FileKind::Ci, FileKind::Readme, FileKind::Julia,
+            FileKind::RPackage, FileKind::Nextflow, FileKind::Snakemake, FileKind::PythonSource, FileKind::Notebook, FileKind::Other,
         ];
         let file = ScannedFile { path: "f".into(), kind: kinds[kind], text };
         let analysis = analyze(&Scan { files: vec![file], ..Scan::default() });
@@ -125,6 +149,6 @@ fn s3_4_the_json_has_every_field() {
     let analysis = analysed(&[("requirements.txt", "torch==2.1.0\n")]);
     let json = serde_json::to_value(&analysis).unwrap();
     let keys: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
-    insta::assert_snapshot!(keys.join(", "), @"cpu_cores, ram_gb, disk_gb, gpu_required, gpu_count, gpu_vendor, gpu_memory_gb, cuda_required, cuda_version, rocm_required, arch, os_type, os_version, python_version, features, special_requirements, duration_hours, flags");
+    insta::assert_snapshot!(keys.join(", "), @"cpu_cores, ram_gb, disk_gb, gpu_required, gpu_count, gpu_vendor, gpu_memory_gb, cuda_required, cuda_version, rocm_required, arch, os_type, os_version, python_version, features, special_requirements, duration_hours, alternatives, flags");
     insta::assert_snapshot!(json["gpu_memory_gb"], @r#"{"hard":null,"target":8,"confidence":0.3,"evidence":[{"file":"requirements.txt","line":1,"rule":"gpu-package","quote":"torch==2.1.0"}]}"#);
 }

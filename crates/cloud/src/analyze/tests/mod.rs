@@ -1,12 +1,14 @@
 //! Repositories written for tests, and the hard facts and ranges expected of them (provisioner contract, chapter 3).
 
 mod containers;
+mod corpus;
 mod laws;
 mod native;
 mod prose;
 mod python;
 pub(super) mod repositories;
 mod trees;
+mod weight;
 
 use super::*;
 use crate::repository::scan::{self, Entry, EntryKind};
@@ -87,6 +89,7 @@ pub(super) fn broken<'w>(analysis: &Analysis, wanted: &'w str) -> Vec<&'w str> {
             "special" => r.special_requirements.target.iter().flatten().any(|words| words.replace(' ', "-") == value),
             "flag" => r.flags.iter().any(|flag| flag.contains(value)),
             "noflag" => !r.flags.iter().any(|flag| flag.contains(value)),
+            "alternative" => r.alternatives.iter().any(|said| said.contains(value)),
             "note" => analysis.notes.iter().any(|note| note.contains(value)),
             _ => panic!("unknown word {word}"),
         };

@@ -43,8 +43,9 @@ fn n05_cuda_sources_count_when_the_build_names_them() {
     let built = [("CMakeLists.txt", "project(x CXX)\nadd_library(k src/kernel.cu)\n"), ("src/kernel.cu", "")];
     expect("built", &built, "gpu! nvidia");
     expect("deep", &[("Makefile", "SRC=a/b/c/d/*.cu\nall:\n\tgcc x.c\n"), ("a/b/c/d/k.cu", "")], "gpu! nvidia");
-    let loose = [("Makefile", "all:\n\tgcc x.c\n"), ("samples/kernel.cu", "")];
+    let loose = [("Makefile", "all:\n\tgcc x.c\n"), ("lib/kernel.cu", "")];
     expect("loose", &loose, "gpu nvidia");
+    expect("sample", &[loose[0], ("samples/kernel.cu", "")], "cpu");
 }
 
 #[test]

@@ -114,7 +114,7 @@ fn p13_lists_in_folders_and_references() {
     expect(
         "folder",
         &[("requirements/base.txt", "numpy\n"), ("requirements/gpu.txt", "cupy-cuda12x\n")],
-        "gpu! nvidia cuda=12.0",
+        "cpu alternative=requirements/gpu.txt",
     );
     expect("constraints", &[("constraints.txt", "torch==2.0.1\n")], "gpu cuda=11.8");
 }

@@ -1,6 +1,7 @@
 //! Tiers, their boundaries, and the order.
 
 use super::*;
+use crate::analyze::Version;
 use crate::catalog::rank::{Class, Prefer, Question, TypeChoice, default_type, rank, resolve_type};
 use crate::catalog::window::{Allocation, Availability};
 
@@ -79,6 +80,18 @@ fn s5_3_sites_keep_their_order_and_other_sites_are_suggested() {
     let question = Question { needs: &needs, sites: &sites, asked: asked(), prefer: Prefer::Fit };
     let error = rank(&question, &embedded(), None).unwrap_err();
     insta::assert_snapshot!(error, @"no type has a card of nvidia; fits at tacc (gpu_h100), uc (compute_gigaio), uc (gpu_a100_nvlink), uc (gpu_a100_pcie)");
+}
+
+#[test]
+fn an_old_cuda_takes_a_card_it_knows_first_and_a_newer_one_with_a_note() {
+    let mut needs = card(8);
+    needs.gpu.as_mut().unwrap().cuda = Some(Version::new(10, 1));
+    assert_eq!(first(&needs, "uc"), "gpu_rtx_6000:1");
+    needs.gpu.as_mut().unwrap().memory_gb = 40;
+    let sites = vec!["uc".to_owned()];
+    let question = Question { needs: &needs, sites: &sites, asked: asked(), prefer: Prefer::Fit };
+    let ranking = rank(&question, &embedded(), None).unwrap();
+    insta::assert_snapshot!(ranking.notes.join("; "), @"CUDA 10.1 is older than the A100: binaries without newer code need recompiling");
 }
 
 fn host(id: &str, node_type: &str, threads: u32, su: f64) -> String {

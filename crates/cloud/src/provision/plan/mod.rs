@@ -1,6 +1,7 @@
 //! The plan: which offerings, in which order, with which image, when, for how long and at what cost (provisioner contract,
 //! verb `plan`). Owns the joining of requirements, catalogue and what the user says; creates nothing and needs no credentials.
 
+mod closest;
 mod deployment;
 mod document;
 mod error;
@@ -12,10 +13,14 @@ mod tests;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::analyze::os::{Os, OsType};
-use crate::analyze::requirements::LOW_CONFIDENCE;
+use crate::analyze::requirements::{GPU_UNKNOWN, LOW_CONFIDENCE, TPU_NEEDED};
 use crate::analyze::{Analysis, Version};
 use crate::catalog::cost::MAX_HOURS;
+<<<<<<< HEAD
 use crate::catalog::embedded;
+=======
+use crate::catalog::fit::Misfit;
+>>>>>>> wt-analysis
 use crate::catalog::host::{Catalogue, Origin, Variant};
 use crate::catalog::image::{self, Image, Wanted, candidates};
 use crate::catalog::needs::{Needs, Overrides};
@@ -70,6 +75,8 @@ pub struct Request {
     pub prefer: Prefer,
     /// `--max-su`.
     pub max_su: Option<u64>,
+    /// `--accept-closest`: where nothing fits, the numbers that are missed give way to what the closest type has.
+    pub accept_closest: bool,
     /// `--max-attempts`: offerings that are kept.
     pub attempts: usize,
     /// `--wait-for-capacity`: what fits and is taken is kept too, behind the rest, and does not count as an attempt.
@@ -100,6 +107,7 @@ impl Request {
             margin: SignedDuration::from_mins(5),
             prefer: Prefer::default(),
             max_su: None,
+            accept_closest: false,
             attempts: 4,
             waits: false,
         }
@@ -122,6 +130,18 @@ pub struct World<'a> {
 /// # Errors
 /// Wrong arguments, nothing that fits, nothing free, or over the budget.
 pub fn plan(analysis: &Analysis, world: &World<'_>, request: &Request) -> Result<Plan, PlanError> {
+    match planned_within(analysis, world, request) {
+        Err(PlanError::Misfit(Misfit { closest: Some(closest), .. })) if request.accept_closest => {
+            let (request, taken) = closest::accepted(&closest, request);
+            let mut plan = planned_within(analysis, world, &request)?;
+            plan.warnings.push(taken);
+            Ok(plan)
+        }
+        other => other,
+    }
+}
+
+fn planned_within(analysis: &Analysis, world: &World<'_>, request: &Request) -> Result<Plan, PlanError> {
     check_sites(request, world.catalogue)?;
     let wished = hours(analysis, request)?;
     let refused = match plan_for(wished, analysis, world, request) {
@@ -162,6 +182,15 @@ fn plan_for(hours: u32, analysis: &Analysis, world: &World<'_>, request: &Reques
     }
     if let Some(flag) = requirements.flags.iter().find(|flag| flag.starts_with("instruction-like")) {
         warnings.push(format!("{flag}; such lines were not used"));
+    }
+    let is_said = request.overrides.gpu_count.is_some() || request.overrides.no_gpu;
+    if requirements.has_flag(GPU_UNKNOWN) && !is_said {
+        warnings.push(
+            "nothing tells whether a GPU is needed and none is taken: say so with --gpu N or --no-gpu".to_owned(),
+        );
+    }
+    if requirements.has_flag(TPU_NEEDED) {
+        warnings.push("the repository needs a TPU, and no site has one".to_owned());
     }
     check_hosts(request, world.catalogue)?;
     let needs = Needs::of(requirements, &request.overrides);

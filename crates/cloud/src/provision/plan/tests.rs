@@ -85,7 +85,7 @@ fn s8_refusals_have_their_exit_codes() {
     exit 2: a lease of 0 h is not possible; give 1 to 168
     exit 2: a lease of 169 h is not possible; give 1 to 168
     exit 6: a lease of 100 h is longer than --max-lifetime of 50 h
-    exit 11: no type has one card of 100 GB (largest 80 at uc); 2 cards of 80 GB together have as much: --gpu 2 --vram 80
+    exit 11: no type has one card of 100 GB (largest 80 at uc); 2 cards of 80 GB together have as much: --gpu 2 --vram 80; closest: compute_gigaio at uc with 80 GB a card instead of 100 GB, take it with --accept-closest
     exit 11: the estimate of at least 24 SU (rate unknown) is over --max-su 23; choose a shorter lease or another type
     ");
 }
@@ -165,6 +165,7 @@ fn warnings_tell_of_instructions_and_of_old_systems() {
     insta::assert_snapshot!(found.warnings.join("\n"), @r"
     low confidence: little in the repository says what it needs
     instruction-like text: README.md:1: override; such lines were not used
+    nothing tells whether a GPU is needed and none is taken: say so with --gpu N or --no-gpu
     availability and rates are unknown: the hardware is from the embedded table
     ubuntu 18.04 is at the end of its life: CC-Ubuntu22.04 is taken
     ");
@@ -291,4 +292,49 @@ fn s8_24_a_site_whose_own_list_of_hosts_is_empty_can_never_fit_and_no_table_says
         "a type that is not there"
     );
     assert_eq!(told("here", None, Origin::File, "[]").unwrap_err().0, "usage", "a file that holds nothing");
+}
+
+#[test]
+fn where_nothing_fits_the_closest_type_is_told_and_taken_only_when_accepted() {
+    let files = analysis("README.md", "Requires a GPU with 100 GB of VRAM.\n");
+    let all = Request { sites: vec!["uc".to_owned(), "tacc".to_owned()], ..request() };
+    insta::assert_snapshot!(told(&files, &all), @"exit 11: no type has one card of 100 GB (largest 94 at tacc); 2 cards of 94 GB together have as much: --gpu 2 --vram 94; closest: gpu_h100 at tacc with 94 GB a card instead of 100 GB, take it with --accept-closest");
+    let accepted = Request { accept_closest: true, ..all };
+    insta::assert_snapshot!(told(&files, &accepted), @"gpu_h100@tacc CC-Ubuntu22.04-CUDA at least 24 SU (rate unknown) 2026-01-06T14:02:00Z");
+    let catalogue = embedded();
+    let plan = plan(&files, &World { catalogue: &catalogue, allocations: None, images: None }, &accepted).unwrap();
+    insta::assert_snapshot!(plan.warnings.join("\n"), @r"
+    low confidence: little in the repository says what it needs
+    availability and rates are unknown: the hardware is from the embedded table
+    less than the repository asks for: gpu_h100 at tacc has 94 GB a card instead of 100 GB, by --accept-closest
+    ");
+}
+
+#[test]
+fn a_card_its_maker_and_the_architecture_are_never_given_up_for_the_closest_type() {
+    let accepted = Request { accept_closest: true, ..request() };
+    insta::assert_snapshot!(told(&analysis("requirements.txt", "tensorflow-rocm\n"), &accepted), @"exit 11: no type has a card of amd; fits at tacc (gpu_mi100)");
+    let arm = analysis("Dockerfile", "FROM arm64v8/ubuntu:22.04\n");
+    insta::assert_snapshot!(told(&arm, &accepted), @"exit 11: no type has all of it together: 2 threads, 4 GiB, 20 GB of disk on arm64; fits at ncar (arm_thunder), tacc (compute_arm64)");
+}
+
+#[test]
+fn an_old_cuda_keeps_no_card_out() {
+    let old = analysis("Dockerfile", "FROM nvidia/cuda:8.0-cudnn5-devel\n");
+    insta::assert_snapshot!(told(&old, &request()).lines().next().unwrap(), @"gpu_rtx_6000@uc CC-Ubuntu22.04-CUDA at least 24 SU (rate unknown) 2026-01-06T14:02:00Z");
+}
+
+#[test]
+fn a_plan_says_where_nothing_is_known_and_where_a_tpu_is_needed() {
+    let catalogue = embedded();
+    let warned = |path: &str, text: &str, request: &Request| {
+        let files = analysis(path, text);
+        let world = World { catalogue: &catalogue, allocations: None, images: None };
+        plan(&files, &world, request).unwrap().warnings.join("; ")
+    };
+    assert!(warned("README.md", "Hello.", &request()).contains("--gpu N or --no-gpu"));
+    let mut said = request();
+    said.overrides.no_gpu = true;
+    assert!(!warned("README.md", "Hello.", &said).contains("--no-gpu"));
+    assert!(warned("requirements.txt", "jax[tpu]\n", &request()).contains("TPU"));
 }

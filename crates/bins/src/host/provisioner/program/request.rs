@@ -71,6 +71,7 @@ pub(super) fn request(
             PreferArg::Start => Prefer::Start,
         },
         max_su: max_su(window, settings)?,
+        accept_closest: hardware.accept_closest,
         attempts,
         ..Request::new(start(now, window.span.start_delay_minutes))
     })

@@ -53,6 +53,7 @@ pub(super) async fn analyze(args: &AnalyzeArgs, run: &mut Run) -> Result<Report,
     add(&mut data, "advice", advice(&run.account, &survey.advised));
     add(&mut data, "repository", repository(&wanted, &survey));
     let text = show::requirements(&analysis.requirements, args.output.verbose)
+        + &show::lines("alternatives", &analysis.requirements.alternatives)
         + &show::lines("flags", &analysis.requirements.flags)
         + &show::lines("notes", &analysis.notes);
     Ok(Report { data, text, failure: None })
@@ -272,6 +273,7 @@ impl Run {
 pub(super) fn plan_text(plan: &Plan, verbose: bool) -> String {
     show::requirements(&plan.requirements, verbose)
         + &show::offerings(&plan.offerings, plan.hours)
+        + &show::lines("alternatives", &plan.requirements.alternatives)
         + &show::lines("flags", &plan.requirements.flags)
         + &show::lines("notes", &plan.notes)
 }

@@ -1,19 +1,21 @@
 //! What one sentence says about a machine (provisioner contract, 3.3): words that make it count, quantities, cards,
 //! systems. Owns the patterns; where sentences come from stands in `readme`.
 
+mod kind;
 mod quantity;
+mod time;
 
 use orlop_core::hardware::gpu::Vendor;
 
 use super::super::card;
-use super::super::fact::{At, Confidence, Feature, Finding, Sink, Strength};
+use super::super::fact::{At, Confidence, Feature, Finding, Sink, Strength, quoted};
 use super::super::os::Os;
 use super::super::version::Version;
 
 /// Words that make a minimum, as beginnings of words.
 const HARD: [&str; 7] = ["require", "need", "must", "minimum", "at least", "prerequisite", "minimal"];
 /// Words that make a wish.
-const WISH: [&str; 13] = [
+const WISH: [&str; 23] = [
     "recommend",
     "tested on",
     "tested with",
@@ -27,15 +29,27 @@ const WISH: [&str; 13] = [
     "testbed",
     "trained using",
     "workstation with",
+    "trained at",
+    "train on",
+    "run on ",
+    "runs on ",
+    "were run on",
+    "tested in",
+    "trained with",
+    "fine-tuned",
+    "finetuned",
+    "fine-tunes",
 ];
 
 /// How much a sentence in small letters binds, if it counts at all.
 pub(super) fn strength(small: &str) -> Option<Strength> {
     let begins = |words: &[&str]| {
         words.iter().any(|word| {
-            small
-                .match_indices(word)
-                .any(|(at, _)| small.get(..at).is_some_and(|before| !before.ends_with(|ch: char| ch.is_alphanumeric())))
+            small.match_indices(word).any(|(at, _)| {
+                let before = small.get(..at).and_then(|text| text.chars().next_back());
+                let after = small.get(at + word.len()..).unwrap_or_default();
+                !before.is_some_and(char::is_alphanumeric) && !after.starts_with("ist")
+            })
         })
     };
     if begins(&HARD) {
@@ -47,15 +61,28 @@ pub(super) fn strength(small: &str) -> Option<Strength> {
     }
 }
 
-/// Judges a sentence; `inherited` is what its heading makes of it.
-pub(super) fn judge(sentence: &str, inherited: Option<Strength>, at: At<'_>, sink: &mut Sink<'_>) {
+/// What stands around a sentence.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Around {
+    /// What its heading, or the column of its table, makes of it.
+    pub(super) inherited: Option<Strength>,
+    /// Whether it stands in a section about doing without a GPU, which is one way of several.
+    pub(super) is_choice: bool,
+    /// Whether it is a row of several that describe variants.
+    pub(super) is_variant: bool,
+}
+
+/// Judges a sentence.
+pub(super) fn judge(sentence: &str, around: Around, at: At<'_>, sink: &mut Sink<'_>) {
     let small = sentence.to_lowercase();
-    if denies_gpu(&small) {
+    let is_choice = around.is_choice || kind::offers_choice(&small);
+    if denies_gpu(&small) && !is_choice {
         return sink.add(at, "readme-no-gpu", Finding::CpuOnly, (Strength::Target, Confidence::Implied));
     }
     let tokens = tokens(&small);
-    run_time(&tokens, &small, at, sink);
-    let Some(strength) = strength(&small).or(inherited) else { return };
+    time::run_time(&tokens, &small, at, sink);
+    let own = strength(&small).map(|own| if around.is_variant { Strength::Weak } else { own });
+    let Some(strength) = own.max(around.inherited) else { return };
     if [
         "not require",
         "n't require",
@@ -71,9 +98,18 @@ pub(super) fn judge(sentence: &str, inherited: Option<Strength>, at: At<'_>, sin
     {
         return;
     }
-    let said = Said { small: &small, tokens: &tokens, strength, at };
+    let most = if around.is_variant { Strength::Target } else { Strength::Hard };
+    // One way of several is an example of what it takes.
+    let kind = if around.is_choice { kind::Kind::Example } else { kind::Kind::of(&small) };
+    let (strength, confidence) = kind.bound((strength.min(most), Confidence::Implied));
+    let said = Said { small: &small, tokens: &tokens, strength, confidence, at };
+    let mark = sink.mark();
     said.quantities(sink);
     said.cards(sentence, sink);
+    if strength == Strength::Weak && sink.holds_size(mark) {
+        let file = sink.file();
+        sink.note(format!("{file}:{}: \u{201c}{}\u{201d} is taken for a hint only", at.line, quoted(sentence)));
+    }
     said.software(sink);
     said.features(sink);
 }
@@ -152,61 +188,18 @@ fn tokens(small: &str) -> Vec<Token<'_>> {
     found
 }
 
-/// Run times: `takes 12 hours`.
-fn run_time(tokens: &[Token<'_>], small: &str, at: At<'_>, sink: &mut Sink<'_>) {
-    let words = [
-        "takes",
-        "took",
-        "run time",
-        "runtime",
-        "running time",
-        "training time",
-        "finishes in",
-        "completes in",
-        "total time",
-    ];
-    if !words.iter().any(|word| small.contains(word)) {
-        return;
-    }
-    for (index, token) in tokens.iter().enumerate() {
-        let Token::Number(number) = token else { continue };
-        let unit = match tokens.get(index + 1) {
-            Some(Token::Word(unit)) => *unit,
-            Some(Token::Mark('-')) => match tokens.get(index + 2) {
-                Some(Token::Word(unit)) => *unit,
-                _ => continue,
-            },
-            _ => continue,
-        };
-        let hours = match unit {
-            "minute" | "minutes" | "min" | "mins" => number / 60.0,
-            "hour" | "hours" | "h" | "hr" | "hrs" => *number,
-            "day" | "days" => number * 24.0,
-            "week" | "weeks" => number * 168.0,
-            _ => continue,
-        };
-        if hours > 0.0 && hours < 1e6 {
-            sink.add(
-                at,
-                "readme-run-time",
-                Finding::Hours(hours.ceil() as u32),
-                (Strength::Target, Confidence::Implied),
-            );
-        }
-    }
-}
-
 /// A sentence that counts.
 struct Said<'a> {
     small: &'a str,
     tokens: &'a [Token<'a>],
     strength: Strength,
+    confidence: Confidence,
     at: At<'a>,
 }
 
 impl Said<'_> {
     fn add(&self, rule: &'static str, finding: Finding, sink: &mut Sink<'_>) {
-        sink.add(self.at, rule, finding, (self.strength, Confidence::Implied));
+        sink.add(self.at, rule, finding, (self.strength, self.confidence));
     }
 
     fn word(&self, index: usize) -> Option<&str> {
@@ -217,39 +210,81 @@ impl Said<'_> {
     }
 
     fn wish(&self, rule: &'static str, finding: Finding, sink: &mut Sink<'_>) {
-        sink.add(self.at, rule, finding, (Strength::Target, Confidence::Implied));
+        sink.add(self.at, rule, finding, (self.strength.min(Strength::Target), self.confidence));
     }
 
-    /// Cards by name are alternatives: the smallest counts. A plain mention of a GPU in a minimum is soft evidence.
+    /// Cards by name are alternatives: the smallest counts. A GPU in a minimum, or one that is recommended, is soft evidence.
     fn cards(&self, sentence: &str, sink: &mut Sink<'_>) {
-        let found = card::find(sentence);
+        let has = |words: &[&str]| words.iter().any(|word| self.small.contains(word));
+        let found = if self.is_about_cards() || self.is_of_cluster() { Vec::new() } else { card::find(sentence) };
         for one in &found {
             self.add("readme-card", Finding::Card(one.card), sink);
         }
+        let (amd, nvidia) =
+            (has(&["amd ", "rocm", "radeon", "instinct"]), has(&["nvidia", "cuda", "geforce", "tesla"]));
         if let Some(least) = found.iter().min_by_key(|one| one.memory_gb) {
             self.add("readme-card", Finding::Vram(least.memory_gb), sink);
             if let Some(count) = least.count {
                 self.wish("readme-card", Finding::GpuCount(count), sink);
             }
-            if found.iter().all(|one| one.card.vendor == Vendor::Amd) {
-                sink.add(
-                    self.at,
-                    "readme-amd-card",
-                    Finding::Gpu(Some(Vendor::Amd)),
-                    (Strength::Hard, Confidence::Implied),
-                );
-                return;
+            if found.iter().all(|one| one.card.vendor == Vendor::Amd) && !nvidia && self.strength > Strength::Weak {
+                let how = (Strength::Hard, Confidence::Implied);
+                return sink.add(self.at, "readme-amd-card", Finding::Gpu(Some(Vendor::Amd)), how);
             }
         }
-        let named =
-            !found.is_empty() || self.tokens.iter().any(|token| matches!(token, Token::Word("gpu" | "gpus" | "vram")));
-        let optional = ["optional", "if you have", "if available", "or cpu", "and cpu", "cpu or"]
-            .iter()
-            .any(|word| self.small.contains(word));
-        if named {
-            let strength = if self.strength == Strength::Hard && !optional { Strength::Target } else { Strength::Weak };
-            sink.add(self.at, "readme-gpu", Finding::Gpu(None), (strength, Confidence::Implied));
+        let is_word = |wanted: &[&str]| {
+            self.tokens.iter().any(|token| matches!(token, Token::Word(word) if wanted.contains(word)))
+        };
+        if is_word(&["tpu", "tpus"]) && !is_word(&["gpu", "gpus", "cpu"]) && self.strength == Strength::Hard {
+            self.wish("readme-tpu", Finding::Tpu, sink);
         }
+        let named = !found.is_empty() || is_word(&["gpu", "gpus", "vram"]) || has(&["cuda support", "rocm installed"]);
+        let optional = has(&[
+            "optional",
+            "if you have",
+            "if available",
+            "or cpu",
+            "and cpu",
+            "cpu or",
+            "gpu version",
+            "gpu support",
+            "gpu build",
+            "to use gpu",
+            "to use a gpu",
+            "with a gpu,",
+            "gpu acceleration",
+            "instead of gpu",
+        ]);
+        let is_wanted = self.strength == Strength::Hard || self.strength == Strength::Target && has(&["recommend"]);
+        let vendor = match (amd, nvidia) {
+            (true, false) => Some(Vendor::Amd),
+            (false, true) => Some(Vendor::Nvidia),
+            _ => None,
+        };
+        if named && is_wanted && !optional {
+            self.wish("readme-gpu", Finding::Gpu(vendor), sink);
+        } else if named || has(&["nvidia"]) {
+            sink.add(self.at, "readme-gpu", Finding::Gpu(vendor), (Strength::Weak, Confidence::Implied));
+        }
+    }
+
+    /// Whether it tells of more cards than any machine has: `16,000 H100 GPUs`.
+    fn is_of_cluster(&self) -> bool {
+        self.tokens.windows(2).any(|pair| match pair {
+            [Token::Number(count), Token::Word(word)] => {
+                *count > 64.0 && (word.starts_with("gpu") || card::CARDS.iter().any(|card| word.starts_with(card.key)))
+            }
+            _ => false,
+        })
+    }
+
+    /// Whether a card is what something is needed for: `B200 support requires a newer version`.
+    fn is_about_cards(&self) -> bool {
+        let active = ["requires ", "require ", "needs ", "need "];
+        let verb = active.iter().filter_map(|word| self.small.find(word)).min();
+        let Some((before, after)) = verb.and_then(|at| self.small.split_at_checked(at)) else { return false };
+        let asks = ["require", "need", "must", "minimum", "at least", "recommend"];
+        !asks.iter().any(|word| before.contains(word)) && !card::find(before).is_empty() && card::find(after).is_empty()
     }
 
     /// Systems, CUDA, Python, kernels.

@@ -1,6 +1,7 @@
 //! Quantities of a sentence: sizes and what they are of, cores, cards, parameters of models. Owns their patterns.
 
-use super::super::super::fact::{Confidence, Finding, Sink, Strength};
+use super::super::super::card;
+use super::super::super::fact::{Finding, Sink, Strength};
 use super::{Said, Token};
 
 /// What a size is of.
@@ -32,23 +33,27 @@ impl Size {
 
 impl Said<'_> {
     pub(super) fn quantities(&self, sink: &mut Sink<'_>) {
+        let mut last = None;
+        let is_worked_out = (0..self.tokens.len()).any(|index| self.is_worked_out(index));
         for (index, token) in self.tokens.iter().enumerate() {
             let Token::Number(number) = *token else { continue };
             let unit_at =
                 if matches!(self.tokens.get(index + 1), Some(Token::Mark('-'))) { index + 2 } else { index + 1 };
             let Some(unit) = self.word(unit_at) else { continue };
             if let Some(size) = Size::of(number, unit) {
-                self.size(size, unit_at, index, sink);
+                // `16 GB of RAM, ideally 32 GB`: the second is of what the first is.
+                let of = self
+                    .size_of(unit_at, index)
+                    .or(last.filter(|_| self.is_ideal(index) || self.is_for_model(unit_at)));
+                if let Some(of) = of {
+                    last = Some(of);
+                    self.size(of, size, unit_at, index, sink);
+                }
             } else if self.is_cores(unit, unit_at) {
                 self.cores(number, index, sink);
             } else if ["gpu", "gpus"].contains(&unit) && (1.0..=64.0).contains(&number) {
-                sink.add(
-                    self.at,
-                    "readme-gpu-count",
-                    Finding::GpuCount(number as u32),
-                    (Strength::Target, Confidence::Implied),
-                );
-            } else if unit == "b" {
+                self.wish("readme-gpu-count", Finding::GpuCount(number as u32), sink);
+            } else if unit == "b" && !is_worked_out && !self.is_sized() {
                 self.model(number, sink);
             }
         }
@@ -75,23 +80,91 @@ impl Said<'_> {
         }
     }
 
-    fn size(&self, size: Size, unit_at: usize, index: usize, sink: &mut Sink<'_>) {
-        let Some(of) = self.size_of(unit_at, index) else { return };
+    /// Whether memory is written out, so that none has to be worked out by parameters.
+    fn is_sized(&self) -> bool {
+        self.tokens.iter().enumerate().any(|(index, token)| {
+            let Token::Number(number) = *token else { return false };
+            let sized = self.word(index + 1).and_then(|unit| Size::of(number, unit));
+            sized.is_some() && matches!(self.size_of(index + 1, index), Some(Of::Ram | Of::Vram))
+        })
+    }
+
+    /// Whether a size is told for a model of so many parameters: `and 32 GB to run the 33B models`.
+    fn is_for_model(&self, unit_at: usize) -> bool {
+        let after = self.tokens.get(unit_at + 1..).unwrap_or_default();
+        let near = after.get(..6).unwrap_or(after);
+        matches!(near.first(), Some(Token::Word("to" | "for")))
+            && near.windows(2).any(|pair| matches!(pair, [Token::Number(_), Token::Word("b")]))
+    }
+
+    /// Whether a number is what would be better still.
+    fn is_ideal(&self, index: usize) -> bool {
+        let mut before = index.saturating_sub(2)..index;
+        before.any(|at| matches!(self.word(at), Some("ideally" | "preferably" | "better")))
+    }
+
+    fn size(&self, of: Of, size: Size, unit_at: usize, index: usize, sink: &mut Sink<'_>) {
         // In tables and brackets the smaller word decides: `16 GB (32 GB recommended)`.
         let soft = (unit_at + 1..unit_at + 3)
             .any(|at| self.word(at).is_some_and(|word| word.starts_with("recommend") || word.starts_with("prefer")));
-        let strength = if soft { Strength::Target } else { self.strength };
+        let strength = if soft || self.is_ideal(index) { self.strength.min(Strength::Target) } else { self.strength };
         let whole = if of == Of::Ram { size.binary } else { size.decimal }.ceil();
         if !(1.0..1e9).contains(&whole) {
             return;
         }
-        let whole = whole as u32;
+        let mut whole = whole as u32;
+        let mut strength = strength;
+        if self.is_worked_out(index) {
+            strength = Strength::Weak;
+        } else if of == Of::Vram && self.is_total() {
+            // What all cards have together, over how many there are; without their number it says nothing of one.
+            match self.card_count() {
+                Some(count) => whole = whole.div_ceil(count),
+                None => strength = Strength::Weak,
+            }
+        }
         let finding = match of {
             Of::Ram => Finding::Ram(whole),
             Of::Vram => Finding::Vram(whole),
             Of::Disk => Finding::Disk(whole),
         };
-        sink.add(self.at, "readme-size", finding, (strength, Confidence::Implied));
+        sink.add(self.at, "readme-size", finding, (strength, self.confidence));
+    }
+
+    /// Whether a number is the end of a sum that is written out: `7 x 4 x 4 = 112 GB`.
+    fn is_worked_out(&self, index: usize) -> bool {
+        let before = |back: usize| index.checked_sub(back).and_then(|index| self.tokens.get(index));
+        matches!(before(1), Some(Token::Mark('=' | '≈')))
+            && matches!(before(2), Some(Token::Number(_) | Token::Mark(')')))
+    }
+
+    /// Whether sizes are of all cards together.
+    fn is_total(&self) -> bool {
+        [
+            "in total",
+            "total of",
+            "altogether",
+            "combined",
+            "across all",
+            "overall",
+            "aggregate",
+            "total gpu",
+            "total vram",
+        ]
+        .iter()
+        .any(|word| self.small.contains(word))
+    }
+
+    /// How many cards the sentence names.
+    fn card_count(&self) -> Option<u32> {
+        let named = card::find(self.small).into_iter().find_map(|found| found.count);
+        let plain = self.tokens.windows(2).find_map(|pair| match pair {
+            [Token::Number(count), Token::Word("gpu" | "gpus" | "cards")] if (1.0..=64.0).contains(count) => {
+                Some(*count as u32)
+            }
+            _ => None,
+        });
+        named.or(plain).filter(|count| *count > 0)
     }
 
     /// What a size is of, by the words after it, else before it.
@@ -164,6 +237,7 @@ impl Said<'_> {
         let has = |words: &[&str]| words.iter().any(|word| self.small.contains(word));
         if !has(&["model", "parameter", "llama", "mistral", "lora", "fine-tun", "finetun", "inference", "train", "llm"])
             || !(0.1..=2000.0).contains(&billions)
+            || self.strength < Strength::Hard && !has(&["gpu", "memory", "vram", "a100", "h100", "v100", " card"])
         {
             return;
         }

@@ -111,9 +111,9 @@ async fn s3_1_one_commit_is_fetched_and_scanned() {
     ])
     .await;
     let scan = world.fetch(&world.request("/x/.git"), &world.options()).await.unwrap();
-    assert_eq!(paths(&scan), ["deps/a/b/c/more.txt", "requirements.txt", "sub/README.md"]);
+    assert_eq!(paths(&scan), ["deps/a/b/c/more.txt", "main.py", "requirements.txt", "sub/README.md"]);
     assert_eq!((scan.cuda_sources.as_slice(), scan.python_sources), (["src/k.cu".to_owned()].as_slice(), 1));
-    assert_eq!(scan.files[1].text, "torch\n-r deps/a/b/c/more.txt\n");
+    assert_eq!(scan.files[2].text, "torch\n-r deps/a/b/c/more.txt\n");
     assert!(scan.warnings.is_empty(), "{:?}", scan.warnings);
 }
 

@@ -237,6 +237,9 @@ pub(super) struct HardwareArgs {
     /// Also cards that present libraries do not support any more
     #[arg(long)]
     pub(super) allow_legacy_gpu: bool,
+    /// Where nothing fits, take what comes closest: numbers give way, a card, its maker and the architecture never
+    #[arg(long)]
+    pub(super) accept_closest: bool,
     /// What comes first among those that fit
     #[arg(long, value_enum, ignore_case = true, default_value_t)]
     pub(super) prefer: PreferArg,
