@@ -90,7 +90,7 @@ async fn serve(stream: UnixStream, handle: HostHandle) {
     let mut lines = BufReader::new(read).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         let answer = match serde_json::from_str(&line) {
-            Ok(Request::Order(_)) if has_left(&lines) => return,
+            Ok(Request::Order(_)) if has_left(&mut lines) => return,
             Ok(Request::Order(order)) => match handle.order(signed(order, &caller)).await {
                 Ok(()) => Answer::Done,
                 Err(error) => Answer::Refused(error),
@@ -110,8 +110,8 @@ async fn serve(stream: UnixStream, handle: HostHandle) {
 }
 
 /// Whether a caller has closed its end: it waits for no answer, and has been told that its order was not carried out.
-fn has_left(lines: &Lines<BufReader<OwnedReadHalf>>) -> bool {
-    let stream: &UnixStream = lines.get_ref().get_ref().as_ref();
+fn has_left(lines: &mut Lines<BufReader<OwnedReadHalf>>) -> bool {
+    let stream: &UnixStream = lines.get_mut().get_ref().as_ref();
     let mut asked = [PollFd::new(stream.as_fd(), PollFlags::empty())];
     let told = poll(&mut asked, PollTimeout::ZERO).unwrap_or(0);
     let hung_up = |asked: &PollFd<'_>| asked.revents().is_some_and(|events| events.contains(PollFlags::POLLHUP));

@@ -16,11 +16,8 @@ use crate::analyze::os::{Os, OsType};
 use crate::analyze::requirements::{GPU_UNKNOWN, LOW_CONFIDENCE, TPU_NEEDED};
 use crate::analyze::{Analysis, Version};
 use crate::catalog::cost::MAX_HOURS;
-<<<<<<< HEAD
 use crate::catalog::embedded;
-=======
 use crate::catalog::fit::Misfit;
->>>>>>> wt-analysis
 use crate::catalog::host::{Catalogue, Origin, Variant};
 use crate::catalog::image::{self, Image, Wanted, candidates};
 use crate::catalog::needs::{Needs, Overrides};
