@@ -35,7 +35,7 @@ const NAMES: [&str; 24] = [
     "meson.build",
 ];
 
-/// One byte that chooses the kind, then a file. Alone and beside another that needs a GPU: the need stays.
+/// One byte that chooses the kind, then a file. Alone and beside another at the top that needs a GPU: the need stays.
 pub fn repository_file(bytes: &[u8]) {
     let Some((choice, source)) = bytes.split_first() else { return };
     let Some(source) = text(source) else { return };
@@ -48,8 +48,12 @@ pub fn repository_file(bytes: &[u8]) {
     let alone = analysed(vec![file.clone()]);
     check(&alone);
     assert_eq!(alone, analysed(vec![file.clone()]));
-    let needs = "vllm\nnumpy\n";
-    let beside = analysed(vec![file].into_iter().chain(self::file("a/requirements.txt", needs)).collect());
+    let needs = if *name == "requirements.txt" {
+        self::file("pyproject.toml", "[project]\nname = \"a\"\ndependencies = [\"vllm\", \"numpy\"]\n")
+    } else {
+        self::file("requirements.txt", "vllm\nnumpy\n")
+    };
+    let beside = analysed(vec![file].into_iter().chain(needs).collect());
     check(&beside);
     assert_eq!(beside.requirements.gpu_required.hard, Some(true), "a need for a GPU is never weakened");
     for (less, more) in hard(&alone).into_iter().zip(hard(&beside)) {

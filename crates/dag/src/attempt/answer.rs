@@ -84,7 +84,7 @@ pub fn patience(error: &PortError, tries: u32) -> Duration {
 /// Why something is not created now, in one word (section 1.4, `Blocked`).
 #[must_use]
 pub fn shortage(error: &PortError) -> &'static str {
-    delay(error, 0, "call").0
+    error.reason.unwrap_or_else(|| delay(error, 0, "call").0)
 }
 
 #[cfg(test)]

@@ -148,6 +148,17 @@ impl ApiError {
         }
     }
 
+    /// The same of a creation that is to wait where a right is missing: roles are replaced while an operator is upgraded, and
+    /// given when somebody sees that they are missing.
+    #[must_use]
+    pub fn creation_error(&self, doing: &str) -> PortError {
+        let mut error = self.port_error(doing);
+        if self.code == Some(403) && !self.message.is_empty() && self.lacks_right() {
+            (error.class, error.reason) = (Class::Capacity, Some("Forbidden"));
+        }
+        error
+    }
+
     fn text(&self) -> String {
         match self.code {
             None if self.reason == NOT_SENT => self.message.clone(),

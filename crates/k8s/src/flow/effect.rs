@@ -179,7 +179,7 @@ impl<A: Api> Controller<A> {
                 }
                 Err(error) if error.code == Some(404) || error.namespace_is_going() => return Outcome::NamespaceGone,
                 Err(error) => {
-                    let port = error.port_error("creating the resources of the flow");
+                    let port = error.creation_error("creating the resources of the flow");
                     return match attempt::resources_failed(&port) {
                         Some(event) => Outcome::Tell(event),
                         None => self.blocked(memory, key, &error),
@@ -194,7 +194,7 @@ impl<A: Api> Controller<A> {
     fn blocked(&self, memory: &Memory, key: &str, error: &ApiError) -> Outcome {
         let outcome = self.again(memory, key, error);
         let Outcome::Again(at) = outcome else { return outcome };
-        let port = error.port_error("creating the resources of the flow");
+        let port = error.creation_error("creating the resources of the flow");
         let (reason, message) = (attempt::shortage(&port).to_owned(), port.chain());
         Outcome::Blocked(at, FlowEvent::Blocked { reason, message })
     }

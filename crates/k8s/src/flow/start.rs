@@ -79,15 +79,10 @@ impl Start {
 
     /// The server did not create its Job. `ended` Jobs of the flow have ended and are still there.
     fn failed(&self, error: &ApiError, ended: usize, now: Time) -> Outcome {
-        let lacks_right = error.code == Some(403) && !error.message.is_empty() && error.lacks_right();
-        let mut error = error.port_error("creating the Job");
+        let mut error = error.creation_error("creating the Job");
         if error.class == Class::Capacity && ended > 0 && error.message.contains("jobs.batch") {
             let fill = format!("; {ended} ended Jobs of this flow count too: `jobRetention: None` deletes such Jobs");
             error.message.push_str(&fill);
-        }
-        if lacks_right {
-            // Roles are replaced while an operator is upgraded, and given when somebody sees that they are missing.
-            (error.class, error.reason) = (Class::Capacity, Some("Forbidden"));
         }
         Outcome::Tell(attempt::start_failed(self.at, self.attempt, &error, self.delays, now))
     }

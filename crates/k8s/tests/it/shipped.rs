@@ -39,11 +39,13 @@ pub(crate) fn rights(rules: &[Value]) -> BTreeSet<String> {
     rights
 }
 
-/// Gives the operator's account these rules, everywhere.
+/// Gives the operator's account these rules, everywhere, beside those it has.
 pub(crate) fn grant(server: &ApiServer, rules: &[Value]) {
-    let role = json!({"apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRole", "metadata": {"name": "operator"}, "rules": rules});
-    let binding = json!({"apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRoleBinding", "metadata": {"name": "operator"},
-        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "operator"},
+    let name = format!("operator-{}", server.look_all("clusterroles.rbac.authorization.k8s.io").len());
+    let role =
+        json!({"apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules});
+    let binding = json!({"apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRoleBinding", "metadata": {"name": name},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": name},
         "subjects": [{"kind": "ServiceAccount", "namespace": "orlop-system", "name": "orlop-operator"}]});
     server.create(RBAC, "clusterroles", "", &role).expect("a role");
     server.create(RBAC, "clusterrolebindings", "", &binding).expect("a binding");

@@ -168,11 +168,25 @@ async fn every_right_that_ships_is_used() {
 
 #[tokio::test]
 async fn a_right_that_is_taken_away_is_missed() {
-    for right in
-        ["create jobs.batch", "create persistentvolumeclaims", "update jobflows.workflow.kube-zen.io/finalizers"]
-    {
-        let bed = to_the_end(&without(&rules("jobflow"), right)).await;
-        assert_eq!(bed.status("etl")["phase"], "Failed", "without {right}");
-        assert!(bed.server.requests().iter().any(|asked| asked.client == ACCOUNT && asked.code == 403));
+    let missed = |bed: &Bed| bed.server.requests().iter().any(|asked| asked.client == ACCOUNT && asked.code == 403);
+    for right in ["create jobs.batch", "create persistentvolumeclaims"] {
+        let mut bed = Bed::of(server(&without(&rules("jobflow"), right)), Some(ACCOUNT));
+        bed.patience = Some(Duration::from_secs(60));
+        bed.submit("etl", spec());
+        bed.run().await;
+        let status = bed.status("etl");
+        let mut all = status["conditions"].as_array().expect("conditions").iter();
+        let waits = |known: &Value| known["type"] == "Blocked" && known["reason"] == "Forbidden";
+        assert!(all.any(|known| waits(known) && known["status"] == "True"), "without {right}: {status}");
+        assert!(missed(&bed));
+        // It is given.
+        grant(&bed.server, &rules("jobflow"));
+        bed.patience = None;
+        bed.run().await;
+        assert_eq!(bed.status("etl")["phase"], "Succeeded", "without {right}: {}", bed.status("etl"));
     }
+    let right = "update jobflows.workflow.kube-zen.io/finalizers";
+    let bed = to_the_end(&without(&rules("jobflow"), right)).await;
+    assert_eq!(bed.status("etl")["phase"], "Failed", "without {right}");
+    assert!(missed(&bed));
 }

@@ -325,3 +325,134 @@ async fn s3_1_a_crash_at_any_write_to_a_real_server_changes_nothing_and_makes_no
     let of_executors = every_write::<Executors>(&server, &executor, &json!({"config": {"logLevel": "debug"}})).await;
     println!("{of_performers} crashes in lives of performers, {of_executors} in those of executors");
 }
+
+/// What a policy of the cluster makes of objects of a kind.
+struct Policy {
+    group: &'static str,
+    resource: &'static str,
+    /// In the language of policies.
+    patch: &'static str,
+}
+
+const POLICIES: [Policy; 5] = [
+    Policy {
+        group: "apps",
+        resource: "deployments",
+        patch: r#"JSONPatch{op: "add", path: "/spec/minReadySeconds", value: 7},
+            JSONPatch{op: "add", path: "/spec/template/spec/containers/0/imagePullPolicy", value: "Always"}"#,
+    },
+    Policy {
+        group: "",
+        resource: "pods",
+        patch: r#"JSONPatch{op: "add", path: "/spec/containers/0/imagePullPolicy", value: "Always"}"#,
+    },
+    Policy {
+        group: "",
+        resource: "services",
+        patch: r#"JSONPatch{op: "add", path: "/spec/ports/0/name", value: "their-name"}"#,
+    },
+    Policy {
+        group: "",
+        resource: "secrets",
+        patch: r#"JSONPatch{op: "add", path: "/metadata/annotations", value: {"theirs": "here"}}"#,
+    },
+    Policy {
+        group: "",
+        resource: "configmaps",
+        patch: r#"JSONPatch{op: "add", path: "/metadata/annotations", value: {"theirs": "here"}}"#,
+    },
+];
+
+const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
+
+impl Server {
+    /// Policies of this namespace. False where the server knows none.
+    async fn admit_by_policies(&self) -> bool {
+        for Policy { group, resource, patch } in POLICIES {
+            let name = format!("{}-{resource}", self.namespace);
+            let rule = json!({"apiGroups": [group], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE"], "resources": [resource]});
+            let place = json!({"matchLabels": {"kubernetes.io/metadata.name": self.namespace}});
+            let policy = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy",
+                "metadata": {"name": name}, "spec": {"failurePolicy": "Fail", "reinvocationPolicy": "Never",
+                "matchConstraints": {"resourceRules": [rule], "namespaceSelector": place},
+                "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": format!("[{patch}]")}}]}});
+            let binding = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicyBinding",
+                "metadata": {"name": name}, "spec": {"policyName": name}});
+            let made = self.send("POST", &format!("{ADMISSION}/mutatingadmissionpolicies"), &policy).await
+                && self.send("POST", &format!("{ADMISSION}/mutatingadmissionpolicybindings"), &binding).await;
+            if !made {
+                return false;
+            }
+        }
+        true
+    }
+
+    async fn remove_policies(&self) {
+        for Policy { resource, .. } in POLICIES {
+            for kind in ["mutatingadmissionpolicybindings", "mutatingadmissionpolicies"] {
+                self.send("DELETE", &format!("{ADMISSION}/{kind}/{}-{resource}", self.namespace), &json!({})).await;
+            }
+        }
+    }
+
+    /// Waits until the last of them is heeded: a server learns of policies by a watch of its own.
+    async fn wait_for_policies(&self) {
+        let path = format!("/api/v1/namespaces/{}/configmaps?dryRun=All", self.namespace);
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "tried"}}).to_string();
+        for _ in 0..300 {
+            let request = HttpRequest::builder().method("POST").uri(&path).header("content-type", "application/json");
+            let request = request.body(map.clone().into_bytes()).expect("a request");
+            let seen = self.kube.request::<Value>(request).await.unwrap_or_default();
+            if seen["metadata"]["annotations"]["theirs"] == "here" {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("policies are not heeded");
+    }
+}
+
+/// An object whose children policies change comes to rest, also under a controller that takes over.
+async fn rests<R: Reconciler>(server: &Server, spec: &Value) {
+    let mut bed: Bed<'_, R> = Bed::new(server, "admitted", spec, Plan::default()).await;
+    bed.until("Running", |object, _| object["status"]["phase"] == "Running").await;
+    for most in [0, CHILDREN.len()] {
+        let before = bed.api.plan().writes;
+        for _ in 0..10 {
+            bed.clock.set(bed.clock.now().plus(Duration::from_secs(60)));
+            let _ = bed.controller.reconcile(&bed.key).await;
+            bed.play().await;
+        }
+        let writes = bed.api.plan().writes - before;
+        assert!(writes <= most, "{}: {writes} writes in ten minutes", R::KIND.name());
+        bed.controller = controller(&bed.api, &bed.clock);
+    }
+    bed.delete().await;
+    bed.until("the end", |object, _| object.is_null()).await;
+}
+
+#[tokio::test]
+async fn children_that_policies_of_a_real_server_change_are_not_written_again_and_again() {
+    let real = conformance::real().await;
+    conformance::announce(real.as_ref());
+    if real.is_none() {
+        return;
+    }
+    let server = Server::new(real).await;
+    if conformance::has_controllers(&server.kube, &server.namespace).await {
+        println!("skipped: policies and children: controllers and a scheduler run there, and this test is both");
+        return;
+    }
+    if !server.admit_by_policies().await {
+        println!("skipped: policies and children: this server has no MutatingAdmissionPolicy");
+        return server.remove_policies().await;
+    }
+    server.wait_for_policies().await;
+    let upgrade = json!({"minReadySeconds": 0, "drainSeconds": 1});
+    rests::<Performers>(&server, &json!({"avsAddress": ADDRESS, "image": "one:1", "upgrade": upgrade})).await;
+    let chain = json!({"name": "one", "rpc": "https://c.example", "chainId": 1, "taskMailboxAddress": ADDRESS});
+    let executor = json!({"image": "e:1", "replicas": 2,
+        "config": {"aggregatorEndpoint": "a:1", "operatorKeys": {"k": "KEY"}, "chains": [chain]}});
+    rests::<Executors>(&server, &executor).await;
+    server.remove_policies().await;
+}
