@@ -45,6 +45,8 @@ pub(crate) struct Plan {
     pub(crate) writes: usize,
     pub(crate) dead: bool,
     pub(crate) created: Vec<String>,
+    /// All writes that were sent.
+    pub(crate) sent: Vec<String>,
 }
 
 /// A client that fails as planned.
@@ -88,6 +90,7 @@ impl Api for Failing {
         let what = self.fate()?;
         let answer = self.client.send(request).await;
         let mut plan = self.plan();
+        plan.sent.push(format!("{} {} {}", request.verb.name(), request.kind.plural(), request.name));
         if request.verb.name() == "create" && request.kind != Kind::Event && answer.is_ok() {
             plan.created.push(format!("{} {}", request.kind.plural(), request.name));
         }

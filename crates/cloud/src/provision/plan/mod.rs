@@ -18,10 +18,10 @@ use crate::analyze::requirements::{GPU_UNKNOWN, LOW_CONFIDENCE, TPU_NEEDED};
 use crate::analyze::{Analysis, Version};
 use crate::catalog::cost::MAX_HOURS;
 use crate::catalog::fit::Misfit;
-use crate::catalog::host::{Catalogue, Origin};
+use crate::catalog::host::Catalogue;
 use crate::catalog::image::{self, Image, Wanted, candidates};
 use crate::catalog::needs::{Needs, Overrides};
-use crate::catalog::rank::{self, Offering, Prefer, Question, Ranking};
+use crate::catalog::rank::{Offering, Prefer, Question, Ranking};
 use crate::catalog::window::{Allocation, Asked, Availability};
 use place::{check_hosts, check_sites, narrow};
 

@@ -243,6 +243,17 @@ impl<'a, R: Reconciler> Bed<'a, R> {
         self.server.send("PATCH", &format!("{path}/status"), &json!({ "status": status })).await
     }
 
+    /// What is written in the ten minutes that come next.
+    async fn ten_minutes(&mut self) -> Vec<String> {
+        let before = self.api.plan().sent.len();
+        for _ in 0..10 {
+            self.clock.set(self.clock.now().plus(Duration::from_secs(60)));
+            let _ = self.controller.reconcile(&self.key).await;
+            self.play().await;
+        }
+        self.api.plan().sent.split_off(before)
+    }
+
     /// A whole life: made, changed, deleted.
     async fn live(&mut self, change: &Value) {
         let runs = |object: &Value, _: &[Value]| {
@@ -416,17 +427,16 @@ impl Server {
 async fn rests<R: Reconciler>(server: &Server, spec: &Value) {
     let mut bed: Bed<'_, R> = Bed::new(server, "admitted", spec, Plan::default()).await;
     bed.until("Running", |object, _| object["status"]["phase"] == "Running").await;
-    for most in [0, CHILDREN.len()] {
-        let before = bed.api.plan().writes;
-        for _ in 0..10 {
-            bed.clock.set(bed.clock.now().plus(Duration::from_secs(60)));
-            let _ = bed.controller.reconcile(&bed.key).await;
-            bed.play().await;
-        }
-        let writes = bed.api.plan().writes - before;
-        assert!(writes <= most, "{}: {writes} writes in ten minutes", R::KIND.name());
-        bed.controller = controller(&bed.api, &bed.clock);
-    }
+    let rested = bed.ten_minutes().await;
+    assert!(rested.is_empty(), "{}: {rested:?}", R::KIND.name());
+    // One that takes over asks once what admission makes of each child.
+    bed.controller = controller(&bed.api, &bed.clock);
+    let mut asked = bed.ten_minutes().await;
+    asked.retain(|sent| CHILDREN.iter().any(|kind| sent.contains(kind.plural())));
+    let distinct: BTreeSet<&String> = asked.iter().collect();
+    assert_eq!(distinct.len(), asked.len(), "{}: {asked:?}", R::KIND.name());
+    let rested = bed.ten_minutes().await;
+    assert!(rested.is_empty(), "{}: {rested:?}", R::KIND.name());
     bed.delete().await;
     bed.until("the end", |object, _| object.is_null()).await;
 }
