@@ -8,11 +8,11 @@ use orlop_core::event::FlowEvent;
 use orlop_core::machine::flow::FlowPhase;
 use orlop_core::machine::step::{StepOutcome, StepPhase, StepState};
 use orlop_core::spec::status::{ArtifactRecord, StepOutputs};
-use orlop_core::spec::step::Rerun;
+use orlop_core::spec::step::{Rerun, Step};
 
 use crate::attempt::imported_name;
 use crate::engine::{State, step_status};
-use crate::params::{InputSource, ItemsSource, input_source};
+use crate::params::{InputSource, ItemsSource, input_source, names_in};
 use crate::plan::Plan;
 
 /// The flow that is repeated.
@@ -82,8 +82,20 @@ pub fn may_repeat(name: &str, phase: FlowPhase, steps: &[String], force: bool) -
     Ok(())
 }
 
-/// Imports of everything that does not run again: steps that Succeeded, that nobody named, that are unchanged, do not always
-/// run, and come after no step that runs again; of a fan-out that runs again only because it failed or was skipped, the
+/// Whether a flow may take the place of another in a retry: some step of it was one of the other.
+///
+/// # Errors
+/// A sentence for people, with what to do.
+pub fn is_of(name: &str, plan: &Plan, parent: &Plan) -> Result<(), String> {
+    let shared = (0..plan.main_len()).filter_map(|step| u32::try_from(step).ok());
+    if shared.into_iter().any(|step| parent.index_of(plan.name(StepIndex(step))).is_some()) {
+        return Ok(());
+    }
+    Err(format!("no step of it is a step of `{name}`: it is another flow; run it by itself, without a retry"))
+}
+
+/// Imports of everything that does not run again: steps that Succeeded, that nobody named, that are unchanged, that read no
+/// parameter whose value has changed, do not always run, and come after no step that runs again; of a fan-out that runs again only because it failed or was skipped, the
 /// instances that Succeeded. A step whose condition was false is not imported: it would count as Succeeded. It does not make
 /// its dependents run again either; its condition is asked again.
 #[must_use]
@@ -115,9 +127,11 @@ impl Choice {
     fn new(plan: &Plan, parent: Parent<'_>, wanted: Wanted<'_>) -> Self {
         let main = u32::try_from(plan.main_len()).unwrap_or(u32::MAX);
         let mut choice = Self { rerun: BTreeSet::new(), unfinished: BTreeSet::new() };
+        let changed = changed_parameters(plan, parent, wanted);
         for step in 0..main {
             let index = StepIndex(step);
-            let anew = runs_anew(plan, parent, wanted, index);
+            let anew =
+                runs_anew(plan, parent, wanted, index) || plan.step(index).is_some_and(|step| reads(step, &changed));
             if anew || !parent.keeps(plan.name(index)) {
                 choice.rerun.insert(step);
             }
@@ -145,6 +159,35 @@ fn runs_anew(plan: &Plan, parent: Parent<'_>, wanted: Wanted<'_>, step: StepInde
     let (new_spec, old_spec) = (plan.step(step), parent.plan.step(old));
     let always = new_spec.and_then(|step| step.rerun) == Some(Rerun::Always);
     always || new_spec != old_spec || wanted.steps.iter().any(|wanted| wanted == name)
+}
+
+/// Parameters of the flow that have another value than they had, or another source.
+fn changed_parameters<'p>(plan: &'p Plan, parent: Parent<'_>, wanted: Wanted<'_>) -> BTreeSet<&'p str> {
+    let changed = plan.spec().parameters.iter().filter(|new| {
+        let old = parent.plan.spec().parameters.iter().find(|old| old.name == new.name);
+        if new.value_from.is_some() {
+            return old.is_none_or(|old| old.value_from != new.value_from);
+        }
+        let before = value_of(parent.plan, &parent.state.meta().parameters, &new.name);
+        value_of(plan, wanted.parameters, &new.name) != before
+    });
+    changed.map(|parameter| parameter.name.as_str()).collect()
+}
+
+/// Whether a step reads one of these parameters anywhere: in its template, its inputs, its condition, its list or the message
+/// of an approval.
+fn reads(step: &Step, parameters: &BTreeSet<&str>) -> bool {
+    if parameters.is_empty() {
+        return false;
+    }
+    let tree = serde_json::to_value(step).unwrap_or_default();
+    let in_condition = |name: &str| {
+        let words =
+            step.when.iter().flat_map(|when| when.split(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '-')));
+        words.into_iter().any(|word| word == name)
+    };
+    let used = names_in(&tree);
+    parameters.iter().any(|name| used.contains(name) || in_condition(name))
 }
 
 /// Whether an unchanged step fans out over the list of the old flow: one of the spec, of a step that does not run again (else
@@ -294,6 +337,63 @@ mod tests {
         assert_eq!(handed_over(&old, &old, &[], &[("l", "[1,2]")]), ["fan-i0"]);
         assert_eq!(handed_over(&old, &old, &[], &[("l", "[2,1]")]), [""; 0]);
         assert_eq!(kept(&spec("[3]", steps), &old, &[]), [""; 0]);
+    }
+
+    #[test]
+    fn a_flow_without_any_step_of_the_old_one_is_another() {
+        let (old, other) = (plan(chain()), plan(json!([{"name": "x"}, {"name": "y"}])));
+        insta::assert_snapshot!(is_of("f", &other, &old).unwrap_err(), @"no step of it is a step of `f`: it is another flow; run it by itself, without a retry");
+        assert_eq!(is_of("f", &plan(json!([{"name": "x"}, {"name": "c"}])), &old), Ok(()));
+    }
+
+    #[test]
+    fn steps_that_read_a_parameter_whose_value_has_changed_run_again() {
+        let spec = |version: &str, key: &str| {
+            let template = |text: &str| {
+                json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": {
+                    "containers": [{"name": "main", "image": "i", "command": ["echo", text]}]}}}})
+            };
+            let from = json!({"name": "from", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": key}}});
+            let parameters = json!([{"name": "version", "value": version}, {"name": "env"}, from]);
+            let steps = json!([
+                {"name": "build", "template": template("${parameters.version}")},
+                {"name": "ship", "dependencies": ["build"], "template": template("x")},
+                {"name": "ask", "type": "Manual", "message": "to ${parameters.env}?"},
+                {"name": "if", "when": "parameters.env == 'prod'", "template": template("x")},
+                {"name": "take", "template": template("${parameters.from}")},
+                {"name": "other", "template": template("y")},
+                {"name": "bad", "template": template("z")},
+            ]);
+            let policy = json!({"failurePolicy": "Continue"});
+            let spec = json!({"steps": steps, "parameters": parameters, "executionPolicy": policy});
+            Plan::build(Arc::new(serde_json::from_value(spec).unwrap())).unwrap()
+        };
+        let names = |plan: &Plan, changed: &BTreeSet<&str>| -> Vec<String> {
+            let all = (0..u32::try_from(plan.main_len()).unwrap()).map(StepIndex);
+            let read = all.filter(|step| reads(plan.step(*step).unwrap(), changed));
+            read.map(|step| plan.name(step).to_owned()).collect()
+        };
+        let old = spec("1", "k");
+        let state = init(
+            &old,
+            &FlowMeta { parameters: given(&[("env", "prod")]), ..FlowMeta::default() },
+            NOW,
+            &mut Vec::new(),
+        );
+        let changed = |new: &Plan, parameters: &[(&str, &str)]| {
+            let parameters = given(parameters);
+            let wanted = Wanted { steps: &[], parameters: &parameters };
+            names(new, &changed_parameters(new, Parent { plan: &old, state: &state }, wanted))
+        };
+        assert_eq!(changed(&old, &[("env", "prod")]), [""; 0]);
+        assert_eq!(changed(&old, &[("env", "prod"), ("version", "9")]), ["build"]);
+        assert_eq!(changed(&spec("9", "k"), &[("env", "prod")]), ["build"], "another value in the file");
+        assert_eq!(changed(&old, &[("env", "staging")]), ["ask", "if"]);
+        assert_eq!(changed(&spec("1", "other"), &[("env", "prod")]), ["take"]);
+    }
+
+    fn given(parameters: &[(&str, &str)]) -> BTreeMap<String, String> {
+        parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
 
     #[test]

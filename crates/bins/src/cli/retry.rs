@@ -10,7 +10,7 @@ use orlop_core::id::dns1123_subdomain;
 use orlop_core::name::repeated;
 use orlop_core::spec::flow::RetryOf;
 use orlop_core::spec::status::ArtifactLocation;
-use orlop_dag::repeat::{Parent, Wanted, imports, may_repeat};
+use orlop_dag::repeat::{Parent, Wanted, imports, is_of, may_repeat};
 use serde_json::json;
 
 use super::drive::Drive;
@@ -85,6 +85,9 @@ pub(super) async fn retry(args: RetryArgs) -> Result<Exit, Failure> {
         None => None,
     };
     let plan = changed.as_ref().map_or(&stored.plan, |changed| &changed.plan);
+    if let (Some(file), Err(why)) = (&args.file, is_of(&name, plan, &stored.plan)) {
+        return Err(Failure::usage(format!("{}: {why}", file.display())));
+    }
     if let Some(step) = args.step.iter().find(|step| plan.index_of(step).is_none()) {
         return Err(Failure::new(Exit::NotFound, format!("flow `{name}` has no step `{step}`")));
     }

@@ -9,7 +9,7 @@ use orlop_core::spec::flow::{JobFlow, RetryOf};
 use orlop_core::spec::status::FlowStatus;
 use orlop_dag::engine::{FlowMeta, State, apply, reconstruct};
 use orlop_dag::plan::Plan;
-use orlop_dag::repeat::{Parent, Wanted, imports, may_repeat};
+use orlop_dag::repeat::{Parent, Wanted, imports, is_of, may_repeat};
 
 use super::Controller;
 use super::open::OpenError;
@@ -50,6 +50,9 @@ impl<A: Api> Controller<A> {
             Err(why) => return Ok(Err(unreadable(why))),
         };
         if let Err(why) = may_repeat(name, status.phase, steps, *force == Some(true)) {
+            return Ok(Err(format!("retryOf: {why}")));
+        }
+        if let Err(why) = is_of(name, plan, &old_plan) {
             return Ok(Err(format!("retryOf: {why}")));
         }
         // All values stand in the spec.

@@ -75,3 +75,28 @@ fn processes_begin_in_the_directory_that_is_asked_for() {
     assert!(phases(&bench.status("private").unwrap()).starts_with("there=Failed/NonZeroExit"));
     assert_eq!(bench.run(&file, &["--name", "none", "--workdir", "nowhere"]).code, 2);
 }
+
+#[test]
+fn a_retry_with_another_value_runs_the_steps_again_that_read_it() {
+    let bench = Bench::new();
+    let steps = json!([step("build", "echo v ${parameters.version}"), step("other", "true"), step("bad", "exit 1")]);
+    let policy = json!({"failurePolicy": "Continue"});
+    let spec = |version: &str| {
+        let version = json!({"name": "version", "value": version});
+        json!({"steps": steps, "parameters": [version], "executionPolicy": policy})
+    };
+    assert_eq!(run(&bench, "flows/v.json", &spec("1"), &["--name", "one"]).code, 1);
+    let logs = |run: &str| bench.orlop(&["flow", "logs", run, "build"]).out;
+    assert_eq!(logs("one"), "build/1 v 1\n");
+    bench.orlop(&["flow", "retry", "one", "-p", "version=9", "--name", "two", "--progress", "none"]);
+    assert_eq!(logs("two"), "build/1 v 9\n");
+    assert!(phases(&bench.status("two").unwrap()).contains("other=Succeeded/Reused"));
+    let object = json!({"apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow", "metadata": {"generateName": "d-"}, "spec": spec("7")});
+    let file = bench.file("flows/w.json", &object.to_string());
+    let file = file.display().to_string();
+    bench.orlop(&["flow", "retry", "one", &file, "--name", "three", "--progress", "none"]);
+    assert_eq!(logs("three"), "build/1 v 7\n", "another value in the file");
+    let other = bench.flow("another", &json!({"steps": [step("x", "true")]})).display().to_string();
+    let gave = bench.orlop(&["flow", "retry", "one", &other, "--progress", "none"]);
+    assert!(gave.code == 2 && gave.err.contains("it is another flow"), "{gave:?}");
+}

@@ -7,7 +7,7 @@ use orlop_core::name::repeated;
 use orlop_core::ports::fleet_store::FleetFlow;
 use orlop_core::ports::journal::FlowJournal as _;
 use orlop_core::spec::flow::RetryOf;
-use orlop_dag::repeat::{Parent, Wanted, imports, may_repeat};
+use orlop_dag::repeat::{Parent, Wanted, imports, is_of, may_repeat};
 use serde::Deserialize as _;
 use serde_json::Value;
 
@@ -81,6 +81,7 @@ impl Flows {
             },
         };
         let new_plan = changed.as_ref().map_or(&plan, |definition| &definition.plan);
+        is_of(&flow.name, new_plan, &plan).map_err(|why| wrong("manifest", why))?;
         let steps: Vec<String> = again.steps.iter().map(|step| new.driver.internal(step).to_owned()).collect();
         if let Some((at, step)) = steps.iter().enumerate().find(|(_, step)| new_plan.index_of(step).is_none()) {
             return Err(wrong(&format!("steps[{at}]"), format!("flow `{}` has no step `{step}`", flow.name)));
