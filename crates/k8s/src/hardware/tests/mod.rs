@@ -4,6 +4,7 @@ mod claims;
 mod gpu_rows;
 mod laws;
 mod nodes;
+mod nodes_of;
 mod tee_rows;
 mod users;
 
