@@ -104,8 +104,14 @@ impl DeviceNeed {
             }
     }
 
+    /// Where nobody tells the memory of a device, a product that will do has enough.
     fn memory_fits(&self, device: &Device) -> bool {
-        self.memory_gib.is_none_or(|asked| device.memory_gib.is_some_and(|has| has >= asked))
+        let product = device.name.strip_prefix("NVIDIA ").unwrap_or(&device.name);
+        match (self.memory_gib, device.memory_gib) {
+            (None, _) => true,
+            (Some(asked), Some(has)) => has >= asked,
+            (Some(_), None) => self.products.contains(product),
+        }
     }
 
     /// Ids of devices (slices, where slices are asked for) that serve the need, the first ones in the given order; with

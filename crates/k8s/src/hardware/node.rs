@@ -12,6 +12,8 @@ use super::user::{PodError, amounts};
 
 /// The most nominal memory that can be asked for, in GiB.
 const MEMORY_MAX: u32 = 4096;
+/// How brands of devices begin that are shares of a hypervisor's.
+const VIRTUAL: &str = "NvidiaV";
 /// A prefix of taints that come and go with a node's health.
 const TRANSIENT: &str = "node.kubernetes.io/";
 
@@ -108,8 +110,13 @@ fn device(entry: &Value, vendor: Vendor, catalogue: &Catalogue) -> Option<Device
     // Older versions of the API keep what a device tells one level deeper.
     let told = entry.get("basic").unwrap_or(entry);
     let attribute = |name: &str| told.pointer(&format!("/attributes/{name}/string")).and_then(Value::as_str);
-    // A part of a device is none of what is asked for as a whole.
-    if vendor == Vendor::Amd && attribute("type").is_some_and(|kind| kind != "amdgpu") {
+    // A part of a device, or one that is passed through, is none of what is asked for as a whole.
+    let claimable: &[&str] = match vendor {
+        Vendor::Nvidia => &["gpu", "mig"],
+        Vendor::Amd => &["amdgpu"],
+        Vendor::Intel => &[],
+    };
+    if !claimable.is_empty() && attribute("type").is_some_and(|kind| !claimable.contains(&kind)) {
         return None;
     }
     let name = attribute(if vendor == Vendor::Intel { "model" } else { "productName" }).unwrap_or_default();
@@ -120,8 +127,11 @@ fn device(entry: &Value, vendor: Vendor, catalogue: &Catalogue) -> Option<Device
     // Older versions of the API give the amount itself.
     let memory =
         told.pointer("/capacity/memory/value").or_else(|| told.pointer("/capacity/memory")).and_then(Value::as_str);
-    if let (Vendor::Nvidia, None, Some(memory)) = (vendor, device.memory_gib, memory) {
-        device.memory_gib = nominal(memory, catalogue);
+    if vendor == Vendor::Nvidia {
+        // Claims compare what the slice says; a share of a device has no memory of its own that they ask for.
+        let is_share = attribute("brand").is_some_and(|brand| brand.starts_with(VIRTUAL));
+        let said = memory.filter(|_| !is_share).and_then(|memory| nominal(memory, catalogue));
+        device.memory_gib = said.map(|gib| device.memory_gib.unwrap_or(gib));
     }
     if let Some(profile) = attribute("profile").and_then(|profile| profile.parse().ok()) {
         device.slices.insert(profile, vec![id]);

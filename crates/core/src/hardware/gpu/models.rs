@@ -49,7 +49,9 @@ impl Row {
 
 /// All built-in models, NVIDIA's first, the newest first.
 static ROWS: &[Row] = &[
-    nvidia("gb200", &[("GB200", 186, LINKED)]),
+    nvidia("gb300", &[("GB300", 288, LINKED)]).gke(&[("nvidia-gb300", 288)]),
+    nvidia("b300", &[("B300 SXM6 AC", 288, LINKED)]).karpenter("b300"),
+    nvidia("gb200", &[("GB200", 186, LINKED)]).gke(&[("nvidia-gb200", 186)]),
     nvidia("b200", &[("B200", 180, LINKED)]).gke(&[("nvidia-b200", 180)]).karpenter("b200"),
     nvidia("h200", &[("H200", 141, LINKED), ("H200 NVL", 141, SINGLE)])
         .gke(&[("nvidia-h200-141gb", 141)])
@@ -95,13 +97,15 @@ static ROWS: &[Row] = &[
     .gke(&[("nvidia-tesla-v100", 16)])
     .karpenter("v100"),
     nvidia("v100s", &[("Tesla V100S-PCIE-32GB", 32, SINGLE)]),
-    nvidia("p4", &[("Tesla P4", 8, SINGLE)]),
+    nvidia("p4", &[("Tesla P4", 8, SINGLE)]).gke(&[("nvidia-tesla-p4", 8)]),
     nvidia("p40", &[("Tesla P40", 24, SINGLE)]),
     nvidia("p100", &[("Tesla P100-SXM2-16GB", 16, LINKED), ("Tesla P100-PCIE-16GB", 16, SINGLE)])
         .gke(&[("nvidia-tesla-p100", 16)]),
-    nvidia("k80", &[("Tesla K80", 12, SINGLE)]),
+    nvidia("k80", &[("Tesla K80", 12, SINGLE)]).gke(&[("nvidia-tesla-k80", 12)]),
     nvidia("m40", &[("Tesla M40", 12, SINGLE), ("Tesla M40 24GB", 24, SINGLE)]),
-    nvidia("rtxpro6000", &[("RTX PRO 6000 Blackwell Server Edition", 96, SINGLE)]),
+    nvidia("rtxpro6000", &[("RTX PRO 6000 Blackwell Server Edition", 96, SINGLE)])
+        .gke(&[("nvidia-rtx-pro-6000", 96)])
+        .karpenter("rtx-pro-server-6000"),
     nvidia("rtx6000", &[("Quadro RTX 6000", 24, SINGLE)]),
     nvidia("rtx5000", &[("Quadro RTX 5000", 16, SINGLE)]),
     nvidia("rtxa6000", &[("RTX A6000", 48, SINGLE)]).alias("a6000"),
@@ -155,6 +159,8 @@ static PROFILES: &[(&str, u32, &[&str])] = &[
 /// What form products have besides what their names say: how they are built in, and their memory. By the data sheets of their makers,
 /// read in November 2026.
 static FORMS: &[(&str, &[Form])] = &[
+    ("GB300", &[Form::Hbm3e]),
+    ("B300 SXM6 AC", &[Form::Hbm3e]),
     ("B200", &[Form::Sxm6, Form::Hbm3e]),
     ("GB200", &[Form::Hbm3e]),
     ("H200", &[Form::Sxm5, Form::Hbm3e]),

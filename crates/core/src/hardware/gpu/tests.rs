@@ -68,7 +68,7 @@ fn s1_1_every_form_word_is_one_and_must_occur_in_the_products_name() {
         let names: Vec<&str> = all.filter(|one| one.has_form(&form)).map(|one| one.name.as_str()).collect();
         names.join(", ")
     };
-    insta::assert_snapshot!(having("sxm"), @"B200, H200, H20, H100 80GB HBM3, A100-SXM4-40GB, A100-SXM4-80GB, A800-SXM4-80GB, Tesla V100-SXM2-16GB, Tesla V100-SXM2-32GB, Tesla V100-SXM3-32GB, Tesla P100-SXM2-16GB");
+    insta::assert_snapshot!(having("sxm"), @"B300 SXM6 AC, B200, H200, H20, H100 80GB HBM3, A100-SXM4-40GB, A100-SXM4-80GB, A800-SXM4-80GB, Tesla V100-SXM2-16GB, Tesla V100-SXM2-32GB, Tesla V100-SXM3-32GB, Tesla P100-SXM2-16GB");
     insta::assert_snapshot!(having("sxm2"), @"Tesla V100-SXM2-16GB, Tesla V100-SXM2-32GB, Tesla P100-SXM2-16GB");
     insta::assert_snapshot!(having("pcie"), @"H200 NVL, H100 PCIe, H100 NVL, A100-PCIE-40GB, A100 80GB PCIe, A800 80GB PCIe, A30, A10, L4, L20, L40, L40S, A40, A16, A2, Tesla T4, Tesla V100-PCIE-16GB, Tesla V100-PCIE-32GB, Tesla V100S-PCIE-32GB, Tesla P4, Tesla P40, Tesla P100-PCIE-16GB, Tesla K80, AMD Instinct MI210, AMD Instinct MI100");
     insta::assert_snapshot!(having("nvl"), @"H200 NVL, H100 NVL");

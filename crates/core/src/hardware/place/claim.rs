@@ -39,6 +39,7 @@ pub(super) fn claim(
         (Some(named), _) => selectors.push(products(need.vendor, words, named)),
         (None, Some(gib)) if need.vendor == Vendor::Nvidia => {
             selectors.push(memory(domain, catalogue.threshold_mib(need.vendor, gib)));
+            selectors.push(undivided(domain));
         }
         (None, Some(asked)) => {
             let large = catalogue.products(need.vendor, Wanted { memory_gib: Some(asked), ..Wanted::default() });
@@ -67,6 +68,12 @@ fn memory(domain: &str, threshold_mib: u64) -> String {
     let all = format!("device.capacity[{}]", quoted(domain));
     let least = quoted(&format!("{}Mi", threshold_mib.saturating_add(1)));
     format!("\"memory\" in {all} && {all}.memory.compareTo(quantity({least})) >= 0")
+}
+
+/// That a device is no share of one that a hypervisor divides: the brands of such shares begin alike.
+fn undivided(domain: &str) -> String {
+    let all = format!("device.attributes[{}]", quoted(domain));
+    format!("!(\"brand\" in {all}) || !{all}.brand.startsWith(\"NvidiaV\")")
 }
 
 /// What the driver of a vendor calls a product.

@@ -1,7 +1,7 @@
 //! Devices in a placement: by labels and extended resources, by claims, or by a list of devices. Owns which of these a
 //! need takes on a substrate.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::{claim, label, unsupported};
 use crate::hardware::device::{DeviceClass, DeviceNeed, DeviceSource};
@@ -140,16 +140,15 @@ fn labels(
         return Ok(());
     }
     let catalogue = &vocabulary.catalogue;
-    let mut said: BTreeMap<LabelFamily, Vec<LabelExpr>> = BTreeMap::new();
+    let mut said: Vec<Vec<LabelExpr>> = Vec::new();
     for family in families {
         let all = match family {
             LabelFamily::Native => label::native(need, words, catalogue, strategy),
             LabelFamily::Gke => label::gke(need, catalogue),
             LabelFamily::Karpenter => label::karpenter(need, catalogue),
         };
-        said.extend(all.map(|all| (*family, all)));
+        said.extend(all);
     }
-    let mut said: Vec<Vec<LabelExpr>> = said.into_values().collect();
     // Where the resource says it all, labels need not say that there are devices: clusters without the vendor's operator have none.
     if said.iter().any(Vec::is_empty) {
         return Ok(());
@@ -157,15 +156,26 @@ fn labels(
     match said.len() {
         0 => Err(nobody_says(need, vocabulary)),
         1 => {
-            placement.required.extend(said.pop().into_iter().flatten().map(Clause::from));
+            let all = said.pop().unwrap_or_default();
+            if let Some(once) = label::counted_once(&all) {
+                let any_of = once.into_iter().map(|one| Alternative { all_of: vec![one] }).collect();
+                placement.required.push(Clause { any_of });
+            }
+            placement.required.extend(all.into_iter().map(Clause::from));
             Ok(())
         }
         _ => {
-            let any_of = said.into_iter().map(|all_of| Alternative { all_of }).collect();
+            let any_of = said.into_iter().flat_map(alternatives).collect();
             placement.required.push(Clause { any_of });
             Ok(())
         }
     }
+}
+
+/// The conditions of a family as alternatives, one for each way in which devices are counted once.
+fn alternatives(all: Vec<LabelExpr>) -> Vec<Alternative> {
+    let Some(once) = label::counted_once(&all) else { return vec![Alternative { all_of: all }] };
+    once.into_iter().map(|one| Alternative { all_of: all.iter().cloned().chain([one]).collect() }).collect()
 }
 
 /// Why no family can say a need: no product is that large, or there is no word for it.

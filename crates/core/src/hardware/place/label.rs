@@ -17,8 +17,14 @@ pub(in crate::hardware) const COUNT: &str = "nvidia.com/gpu.count";
 pub(in crate::hardware) const SHARING: &str = "nvidia.com/gpu.sharing-strategy";
 /// How many compute slices a device has that is itself a slice, where slices are counted as devices.
 pub(in crate::hardware) const SLICES: &str = "nvidia.com/gpu.slices.gi";
+/// As how many each device is counted; older versions tell of sharing by this alone.
+const REPLICAS: &str = "nvidia.com/gpu.replicas";
+/// Whether devices are shares of a hypervisor's.
+const VIRTUAL: &str = "nvidia.com/vgpu.present";
 /// The ways of sharing.
 const SHARED: [&str; 2] = ["mps", "time-slicing"];
+/// More MiB than any device has: what is above is an amount in bytes, as one version tells it.
+const TOO_MANY_MIB: u64 = 4096 * 1024 + 1;
 
 /// Keys of Google's clusters: what the devices are, how they are shared, how they are cut.
 pub(in crate::hardware) const GKE: &str = "cloud.google.com/gke-accelerator";
@@ -55,8 +61,19 @@ fn linked(need: &ResolvedGpu, key: &str) -> Option<LabelExpr> {
 }
 
 /// Devices are neither shared nor slices: the products' texts say so themselves, amounts of memory do not.
-fn exclusive() -> [LabelExpr; 2] {
-    [LabelExpr::new(SHARING, Operator::NotIn, SHARED), absent(SLICES)]
+fn exclusive() -> [LabelExpr; 3] {
+    [
+        LabelExpr::new(SHARING, Operator::NotIn, SHARED),
+        LabelExpr::new(VIRTUAL, Operator::NotIn, ["true"]),
+        absent(SLICES),
+    ]
+}
+
+/// That each device is counted once, where a family's conditions do not say so themselves: nobody tells how often, or it is once
+/// at most.
+pub(super) fn counted_once(all: &[LabelExpr]) -> Option<[LabelExpr; 2]> {
+    let is_open = all.iter().any(|expression| expression.key == SHARING);
+    is_open.then(|| [absent(REPLICAS), LabelExpr::new(REPLICAS, Operator::Lt, ["2"])])
 }
 
 fn absent(key: &str) -> LabelExpr {
@@ -78,9 +95,8 @@ pub(super) fn native(
             let suffix = format!("-MIG-{}", profile.resource_name());
             all.push(product(need.vendor, words, &capable, &suffix)?);
         }
-        DeviceClass::Slice(profile) => {
-            let key = format!("nvidia.com/mig-{}.count", profile.resource_name());
-            all.push(LabelExpr::new(key, Operator::Exists, Vec::<String>::new()));
+        // The resource is one of this profile alone; labels of it name some profiles otherwise.
+        DeviceClass::Slice(_) => {
             if let Some(named) = &need.products {
                 all.push(product(need.vendor, words, named, "")?);
             }
@@ -102,7 +118,8 @@ fn whole(need: &ResolvedGpu, words: &VendorWords, catalogue: &Catalogue) -> Opti
         (None, None) => Some(Vec::new()),
         (None, Some(gib)) if need.vendor == Vendor::Nvidia => {
             let enough = more_than(MEMORY, catalogue.threshold_mib(need.vendor, gib));
-            Some(std::iter::once(enough).chain(exclusive()).collect())
+            let credible = LabelExpr::new(MEMORY, Operator::Lt, [TOO_MANY_MIB.to_string()]);
+            Some([enough, credible].into_iter().chain(exclusive()).collect())
         }
         (None, Some(gib)) => {
             let large = catalogue.products(need.vendor, Wanted { memory_gib: Some(gib), ..Wanted::default() });

@@ -124,6 +124,7 @@ fn tees() -> BTreeMap<TeeKind, TeeWords> {
 fn node_types() -> BTreeMap<String, NodeType> {
     let rows = [
         ("gpu_rtx_6000", 24, false),
+        ("gpu_h100", 94, true),
         ("gpu_a100_pcie", 80, false),
         ("gpu_a100_nvlink", 80, true),
         ("gpu_v100", 16, false),
@@ -259,6 +260,6 @@ mod tests {
         insta::assert_snapshot!(of(serde_json::to_string(&tables().docker)), @r#"{"cdi":false,"runtimes":{"tdx":"io.containerd.kata-qemu-tdx.v2","sev-snp":"io.containerd.kata-qemu-snp.v2","se":"io.containerd.kata-qemu-se.v2"},"sgxProvision":false}"#);
         let Families { gpu, tee, mig_strategy } = tables().families;
         insta::assert_snapshot!(format!("{gpu:?} {tee:?} {mig_strategy}"), @"{Native} {Rule, Nfd} mixed");
-        assert_eq!((tables().default_vendor, tables().node_types.len()), (Vendor::Nvidia, 10));
+        assert_eq!((tables().default_vendor, tables().node_types.len()), (Vendor::Nvidia, 11));
     }
 }

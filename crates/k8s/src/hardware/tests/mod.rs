@@ -1,9 +1,11 @@
 //! Tests of the translation to Kubernetes: each row of its tables as the pod that comes out. Owns what they share.
 
 mod claims;
+mod devices_of;
 mod gpu_rows;
 mod laws;
 mod nodes;
+mod nodes_of;
 mod tee_rows;
 mod users;
 

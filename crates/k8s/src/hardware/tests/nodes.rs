@@ -72,7 +72,8 @@ fn s1_2_a_runtime_class_counts_for_fit() {
 #[test]
 fn slices_of_a_node_are_its_devices() {
     let slice = json!({"spec": {"driver": "gpu.nvidia.com", "nodeName": "n1", "devices": [
-        {"name": "gpu-0", "attributes": {"type": {"string": "gpu"}, "productName": {"string": "NVIDIA A100-SXM4-40GB"}}},
+        {"name": "gpu-0", "attributes": {"type": {"string": "gpu"}, "productName": {"string": "NVIDIA A100-SXM4-40GB"}},
+         "capacity": {"memory": {"value": "40Gi"}}},
         {"name": "gpu-1-mig-0", "basic": {"attributes": {"profile": {"string": "1g.5gb"}, "productName": {"string": "NVIDIA A100-SXM4-40GB"}}}},
     ]}});
     let (name, devices) = slices(&slice, Catalogue::built_in()).unwrap();

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::{SiteNode, choose};
 
 mod laws;
+mod sites;
 
 fn tables() -> Tables {
     let file =
