@@ -159,7 +159,7 @@ fn cards(value: &Value, node_type: &str) -> Option<Cards> {
 
 fn of_model(model: &str, count: u32, value: &Value, nvlink: bool) -> Cards {
     use orlop_core::hardware::gpu::Vendor;
-    let known = card::by_model(model);
+    let known = card::by_model(product(model));
     let said = field(value, "gpu.gpu_vendor").unwrap_or_default().to_ascii_lowercase();
     let vendor = match known {
         Some(card) => card.vendor,
@@ -171,13 +171,20 @@ fn of_model(model: &str, count: u32, value: &Value, nvlink: bool) -> Cards {
     Cards { model: model.to_owned(), vendor, memory_gb: memory(model), count, capability, nvlink }
 }
 
+/// The name of the product where a model is told as lists of PCI ids have it: the chip before it may be that of other products too
+/// (`GA100GL [A30 PCIe]`).
+fn product(model: &str) -> &str {
+    let listed = model.split_once('[').and_then(|(chip, name)| Some((chip, name.trim_end().strip_suffix(']')?)));
+    listed.filter(|(chip, name)| !chip.is_empty() && !name.is_empty()).map_or(model, |(_, name)| name)
+}
+
 /// Memory by the number before GB in the model, else by the card's name; zero if neither is known.
 fn memory(model: &str) -> u32 {
     let small = model.to_ascii_lowercase();
     let before = small.find("gb").or_else(|| small.find("gib")).and_then(|at| small.get(..at)).map(str::trim_end);
     let digits: String = before.unwrap_or_default().chars().rev().take_while(char::is_ascii_digit).collect();
     let written = digits.chars().rev().collect::<String>().parse().ok().filter(|gb| (1..=512).contains(gb));
-    written.or_else(|| card::by_model(model).map(|card| card.memory_gb)).unwrap_or(0)
+    written.or_else(|| card::by_model(product(model)).map(|card| card.memory_gb)).unwrap_or(0)
 }
 
 fn disks(value: &Value) -> Vec<Disk> {
