@@ -24,8 +24,8 @@ pub fn start_failed(at: Address, attempt: u32, error: &PortError, delays: u32, n
 /// The longest pause that a server may ask for.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// How long to wait, and the reason to show: after a request to slow down as long as asked, at most 5 min, without room 5 s to 5 min,
-/// else 1 to 60 s, doubling each time, with a tenth of jitter.
+/// How long to wait, and the reason to show: after a request to slow down as long as asked, at most 5 min, without room 5 s to
+/// 5 min, else 1 to 60 s, doubling each time, with a tenth of jitter.
 fn delay(error: &PortError, delays: u32, key: &str) -> (&'static str, Duration) {
     let (word, base, most) = match error.class {
         Class::Capacity => ("QuotaExceeded", 5, 300),

@@ -75,7 +75,8 @@ fn since_true(status: &FlowStatus, kind: &str) -> Option<Time> {
 }
 
 /// The status of a held flow that was told to end at once (rules R21 and R22), for a host that does not know the spec it began
-/// with and has ended its attempts; `replaced` where another flow takes its place. Records that are packed stay as they are: only the spec would tell whose they are.
+/// with and has ended its attempts; `replaced` where another flow takes its place. Records that are packed stay as they are: only
+/// the spec would tell whose they are.
 #[must_use]
 pub fn terminated(mut status: FlowStatus, replaced: bool, now: Time) -> FlowStatus {
     let cause = if replaced { reason::REPLACED } else { reason::TERMINATED };

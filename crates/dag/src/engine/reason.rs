@@ -37,7 +37,7 @@ pub(crate) fn is_order(cause: &str) -> bool {
     matches!(cause, STOPPED | TERMINATED | REPLACED)
 }
 
-/// Whether a start was put off for want of room, of an answer or of a right (section 1.4, `Blocked`).
+/// Whether a start was put off for want of room, of an answer or of a right: the flow shows `Blocked`.
 pub(crate) fn is_short(reason: &str) -> bool {
     matches!(reason, "QuotaExceeded" | "Throttled" | "ApiUnavailable" | "Forbidden")
 }

@@ -35,13 +35,17 @@ const LONGEST_UNREADABLE: Duration = Duration::from_secs(600);
 impl<A: Api> Controller<A> {
     /// One pass over a flow.
     pub async fn reconcile(&self, key: &Key) -> Next {
+        let before = self.known().failures.get(key).copied();
         let mut next = self.reconcile_flow(key).await;
         let released = self.release_keys(key).await;
         next.again_at = earlier(next.again_at, released.again_at);
         next.wake.extend(released.wake);
         next.failed |= released.failed;
-        if !next.failed {
-            self.known().failures.remove(key);
+        let mut known = self.known();
+        if known.failures.get(key).copied() == before {
+            known.failures.remove(key);
+        } else {
+            next.failed = true;
         }
         next
     }

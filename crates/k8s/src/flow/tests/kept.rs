@@ -245,3 +245,19 @@ fn a_flow_whose_records_come_back_goes_on() {
     let jobs = bed.made().into_iter().filter(|name| name.starts_with("jobs ")).collect::<Vec<_>>();
     assert_eq!(jobs, ["jobs etl-a-00000001", "jobs etl-b-00000001"]);
 }
+
+#[test]
+fn an_expired_flow_that_cannot_be_deleted_is_tried_again_with_growing_pauses() {
+    let mut bed = Bed::new();
+    bed.submit("etl", json!({"steps": [job("a")], "executionPolicy": {"ttlSecondsAfterFinished": 10}}));
+    bed.run();
+    let left = |bed: &Bed| match &bed.server.store().faults[0] {
+        Fault::Refuse(_, _, times, _) => 1000 - times,
+        other => panic!("{other:?}"),
+    };
+    bed.server.store().faults.push(Fault::Refuse("delete", Kind::JobFlow, 1000, refused(503, "ServiceUnavailable")));
+    for _ in 0..600 {
+        bed.sleep(1);
+    }
+    assert!((5..25).contains(&left(&bed)), "{} tries in ten minutes", left(&bed));
+}
