@@ -64,7 +64,7 @@ pub fn analyze(scan: &Scan) -> Analysis {
         placed.iter().filter(|file| file.kind == FileKind::Native).map(|file| (file.path, file.text)).collect();
     let places = Places::of(&placed, &read::native::optional(&builds));
     let mut alternatives = weigh(&mut facts, &placed, &places, &mut notes);
-    sources(scan, &placed, &places, (&mut facts, &mut notes));
+    sources(scan, &placed, &places, &mut facts, &mut notes);
     let known = Known { facts: &facts, bytes: scan.bytes, notes: &mut notes, advised: None };
     let mut requirements = decide(known, flags);
     alternatives.append(&mut requirements.alternatives);
@@ -85,7 +85,7 @@ const fn bears_on_cards(fact: &Fact) -> bool {
 }
 
 /// What is known without reading: sources for a GPU, notebooks, scripts.
-fn sources(scan: &Scan, files: &[Placed<'_>], places: &Places, (facts, notes): (&mut Vec<Fact>, &mut Vec<String>)) {
+fn sources(scan: &Scan, files: &[Placed<'_>], places: &Places, facts: &mut Vec<Fact>, notes: &mut Vec<String>) {
     let build_names = |path: &str| {
         let name = path.rsplit('/').next().unwrap_or(path);
         let built = files

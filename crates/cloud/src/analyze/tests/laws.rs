@@ -57,7 +57,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn s9_more_files_at_the_top_never_lower_a_minimum(bits in 0_u32..(1 << 24), more in 0_usize..24) {
+    fn more_files_at_the_top_never_lower_a_minimum(bits in 0_u32..(1 << 24), more in 0_usize..24) {
         // A plain file makes variants of those that are named after hardware, which `weight` tests.
         let top = |n: &usize| {
             let path = SHELF[*n].0;
@@ -74,7 +74,7 @@ proptest! {
     }
 
     #[test]
-    fn s9_variants_and_examples_never_change_a_minimum_of_the_top(bits in 0_u32..(1 << 24), more in 0_u8..32) {
+    fn variants_and_examples_never_change_a_minimum_of_the_top(bits in 0_u32..(1 << 24), more in 0_u8..32) {
         let top = |n: &usize| !SHELF[*n].0.starts_with("requirements") && !SHELF[*n].0.contains('/');
         let mut some: Vec<_> = (0..24).filter(|n| bits & (1 << n) != 0).filter(top).map(|n| SHELF[n]).collect();
         some.retain(|(path, _)| *path != "Dockerfile" && *path != "README.md");
@@ -112,7 +112,7 @@ proptest! {
     }
 
     #[test]
-    fn s9_any_text_of_any_kind_is_read(text in "\\PC{0,200}", kind in 0_usize..29) {
+    fn any_text_of_any_kind_is_read(text in "\\PC{0,200}", kind in 0_usize..29) {
         let kinds = [
             FileKind::PipList, FileKind::Pyproject, FileKind::SetupCfg, FileKind::SetupPy, FileKind::Conda, FileKind::Pipfile,
             FileKind::TomlLock, FileKind::PipfileLock, FileKind::CondaLock, FileKind::PythonVersion, FileKind::ToolVersions,

@@ -107,7 +107,7 @@ async fn s4_1_a_bad_answer_is_repaired_once() {
 }
 
 #[tokio::test]
-async fn s8_2_every_failure_is_a_warning_and_one_that_stays_ends_advice_for_the_run() {
+async fn every_failure_is_a_warning_and_one_that_stays_ends_advice_for_the_run() {
     let (scan, analysis) = plain();
     for deed in [Deed::Refuses, Deed::Denies, Deed::Fails, Deed::IsSilent] {
         let advisor = ScriptedAdvisor::new(vec![deed.clone(), answers(r#"{"duration_hours": 3, "reasoning": ""}"#)]);

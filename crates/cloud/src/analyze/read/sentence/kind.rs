@@ -43,7 +43,7 @@ impl Kind {
     }
 
     /// How much a sentence of this kind binds at most.
-    pub(super) fn bound(self, (strength, confidence): (Strength, Confidence)) -> (Strength, Confidence) {
+    pub(super) fn bound(self, strength: Strength, confidence: Confidence) -> (Strength, Confidence) {
         match self {
             Self::General => (strength, confidence),
             Self::Bounded => (strength.min(Strength::Target), confidence),

@@ -101,7 +101,7 @@ pub(super) fn judge(sentence: &str, around: Around, at: At<'_>, sink: &mut Sink<
     let most = if around.is_variant { Strength::Target } else { Strength::Hard };
     // One way of several is an example of what it takes.
     let kind = if around.is_choice { kind::Kind::Example } else { kind::Kind::of(&small) };
-    let (strength, confidence) = kind.bound((strength.min(most), Confidence::Implied));
+    let (strength, confidence) = kind.bound(strength.min(most), Confidence::Implied);
     let said = Said { small: &small, tokens: &tokens, strength, confidence, at };
     let mark = sink.mark();
     said.quantities(sink);
