@@ -153,7 +153,7 @@ impl<A: Api> Controller<A> {
         }
         // Pods that count as gone keep their Job from going.
         Ok(match job {
-            Some(_) if pods.is_empty() => Left::Overdue(format!("Job {}", reference.name)),
+            Some(job) if pods.is_empty() => Left::Overdue(format!("Job {}{}", reference.name, held_by(&job))),
             _ => left,
         })
     }
@@ -208,5 +208,18 @@ pub(super) fn earlier_end(job: &Value) -> Option<Conclusion> {
 
 fn described(pod: &Value) -> String {
     let (name, node) = (text(pod, "/metadata/name"), text(pod, "/spec/nodeName"));
-    if node.is_empty() { format!("pod {name}") } else { format!("pod {name} on node {node}") }
+    let held = held_by(pod);
+    if node.is_empty() { format!("pod {name}{held}") } else { format!("pod {name} on node {node}{held}") }
+}
+
+/// The finalizers that keep a deleted object, without those of the server's own garbage collection.
+fn held_by(object: &Value) -> String {
+    let all = object.pointer("/metadata/finalizers").and_then(Value::as_array);
+    let foreign = |name: &&str| !matches!(*name, "foregroundDeletion" | "orphan" | "batch.kubernetes.io/job-tracking");
+    let names: Vec<&str> = all.into_iter().flatten().filter_map(Value::as_str).filter(foreign).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        [name] => format!(", held by finalizer {name}"),
+        names => format!(", held by finalizers {}", names.join(", ")),
+    }
 }

@@ -5,9 +5,11 @@ use std::time::Duration;
 use orlop_core::time::Time;
 use orlop_k8s::api::Client;
 use orlop_k8s::client::{FlowClient, Repeat};
+use orlop_k8s::testing::ApiServer;
 use serde_json::{Value, json};
 
 use super::bed::{Bed, step};
+use crate::shipped::{ACCOUNT, grant, rules};
 
 const FLOWS: &str = "jobflows.workflow.kube-zen.io";
 /// Seconds that pods take to end once they are deleted.
@@ -162,6 +164,75 @@ async fn ask_of_node(bed: &Bed, method: &str, body: &Value) {
     bed.server.client_named("admin").request::<Value>(request.expect("a request")).await.expect("it is done");
 }
 
+/// The condition of the flow `etl` that says what is left of cancelled attempts.
+fn blocked(bed: &Bed) -> Value {
+    let all = bed.status("etl")["conditions"].as_array().cloned().unwrap_or_default();
+    all.into_iter().find(|condition| condition["type"] == "CancelBlocked").unwrap_or_default()
+}
+
+/// A step whose pods never end, and that is tried twice.
+fn endless() -> Value {
+    let mut a = step("a", &[], json!({"fake/run-seconds": "inf", "fake/term-seconds": "inf"}));
+    a["timeoutSeconds"] = json!(5);
+    a["retryPolicy"] = json!({"limit": 1, "backoff": {"type": "Fixed", "duration": "1s"}});
+    a
+}
+
+#[tokio::test]
+async fn one_instance_of_a_fan_out_is_confirmed_gone_and_the_others_stay_blocked() {
+    let mut bed = Bed::new();
+    let mut a = endless();
+    a["withItems"] = json!(["x", "y"]);
+    bed.submit("etl", json!({"steps": [a]}));
+    wait(&mut bed, 130).await;
+    let flows = FlowClient::new(Client::new(bed.server.client_named("ann")), "default");
+    flows.confirm_gone("etl", "a-i1", "ann", None).await.expect("it is blocked");
+    wait(&mut bed, 40).await;
+    let attempt = |bed: &Bed, instance: &str| {
+        let status = bed.status("etl");
+        let known = status["steps"].as_array().and_then(|all| all.iter().find(|step| step["name"] == instance)).cloned();
+        known.unwrap_or_else(|| panic!("no {instance}: {status}"))["attempt"].clone()
+    };
+    assert_eq!((attempt(&bed, "a-i0"), attempt(&bed, "a-i1")), (json!(1), json!(2)), "{}", bed.status("etl"));
+    let message = blocked(&bed)["message"].as_str().unwrap_or_default().to_owned();
+    assert!(message.contains("a-i0") && !message.contains("a-i1"), "{message}");
+}
+
+#[tokio::test]
+async fn without_rights_on_nodes_a_person_decides_that_a_pod_of_a_dead_node_is_gone() {
+    let server = ApiServer::new();
+    grant(&server, &rules("jobflow"));
+    let mut bed = Bed::of(server, Some(ACCOUNT));
+    bed.submit("etl", json!({"steps": [endless()]}));
+    wait(&mut bed, 170).await;
+    assert_eq!(blocked(&bed)["status"], "True", "{}", bed.status("etl"));
+    assert_eq!(bed.status("etl")["steps"][0]["attempt"], 1, "no node was ever there, and nobody may know");
+    let flows = FlowClient::new(Client::new(bed.server.client_named("ann")), "default");
+    flows.confirm_gone("etl", "a", "ann", None).await.expect("it is blocked");
+    wait(&mut bed, 40).await;
+    assert_eq!(bed.status("etl")["steps"][0]["attempt"], 2, "{}", bed.status("etl"));
+}
+
+#[tokio::test]
+async fn a_job_that_a_foreign_finalizer_holds_is_told_with_that_finalizer() {
+    let mut bed = Bed::new();
+    let mut a = endless();
+    a["template"]["spec"]["template"]["metadata"]["annotations"]["fake/term-seconds"] = json!("0");
+    bed.submit("etl", json!({"steps": [a]}));
+    wait(&mut bed, 2).await;
+    let path = format!("jobs/{}", bed.jobs()[0]["metadata"]["name"].as_str().expect("a name"));
+    let held = |by: Value| json!({"metadata": {"finalizers": by}});
+    bed.ask("PATCH", ("apis/batch/v1", &path), &held(json!(["example.com/archive"]))).await.expect("it is taken");
+    wait(&mut bed, 130).await;
+    let message = blocked(&bed)["message"].as_str().unwrap_or_default().to_owned();
+    let job = path.trim_start_matches("jobs/");
+    assert_eq!(message, format!("step a: Job {job}, held by finalizer example.com/archive"));
+    assert_eq!(bed.status("etl")["steps"][0]["attempt"], 1);
+    bed.ask("PATCH", ("apis/batch/v1", &path), &held(Value::Null)).await.expect("it is taken");
+    wait(&mut bed, 40).await;
+    assert_eq!(bed.status("etl")["steps"][0]["attempt"], 2, "{}", bed.status("etl"));
+}
+
 #[tokio::test]
 async fn a_pod_that_does_not_go_blocks_the_cancellation_until_its_node_or_a_person_says_that_it_is_gone() {
     for sign in ["no node", "taint", "person"] {
@@ -180,14 +251,9 @@ async fn a_pod_that_does_not_go_blocks_the_cancellation_until_its_node_or_a_pers
         let forced = json!({"metadata": {"annotations": {"gone.workflow.kube-zen.io/a": "1"}}});
         let forced = bed.ask_of_flows("PATCH", "etl", &forced).await.expect_err("the webhook refuses it");
         assert!(forced.contains("is not CancelBlocked"), "{forced}");
-        let condition = |bed: &Bed| {
-            let status = bed.status("etl");
-            let all = status["conditions"].as_array().cloned().unwrap_or_default();
-            all.into_iter().find(|condition| condition["type"] == "CancelBlocked").unwrap_or_default()
-        };
-        assert_eq!(condition(&bed), Value::Null);
+        assert_eq!(blocked(&bed), Value::Null);
         wait(&mut bed, 40).await;
-        let blocked = condition(&bed);
+        let blocked = blocked(&bed);
         let message = blocked["message"].as_str().unwrap_or_default();
         assert_eq!(blocked["status"], "True", "{}", bed.status("etl"));
         assert!(message.starts_with("step a: pod etl-a-") && message.ends_with(" on node n1"), "{message}");
