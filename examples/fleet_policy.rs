@@ -13,12 +13,13 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
 use orlop_core::id::{Epoch, JobId, WorkerId};
+use orlop_core::task::TaskRef;
 use orlop_scheduler::config::{Config, Policy};
 use orlop_scheduler::effect::Effect;
 use orlop_scheduler::engine::Scheduler;
 use orlop_scheduler::event::{Capabilities, Event, Gate, Outcome};
 use orlop_scheduler::job::{JobSpec, Priority, Runtime};
-use orlop_scheduler::token::{AttemptRef, WorkerKey};
+use orlop_scheduler::token::WorkerKey;
 
 /// How often the curves get a point, in milliseconds.
 const STEP: u64 = 60_000;
@@ -108,7 +109,7 @@ fn made_up() -> Result<Vec<Line>> {
 #[derive(Default)]
 struct Fleet {
     /// When attempts end.
-    ends: BinaryHeap<Reverse<(u64, AttemptRef, WorkerKey)>>,
+    ends: BinaryHeap<Reverse<(u64, TaskRef, WorkerKey)>>,
     durations: BTreeMap<JobId, (u64, u64)>,
     waits: Vec<u64>,
 }

@@ -19,12 +19,13 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use orlop_core::id::{Epoch, JobId, WorkerId};
+use orlop_core::task::TaskRef;
 use orlop_scheduler::config::{Config, Policy};
 use orlop_scheduler::effect::Effect;
 use orlop_scheduler::engine::Scheduler;
 use orlop_scheduler::event::{Capabilities, Event, Gate, Outcome, Quota};
 use orlop_scheduler::job::{JobSpec, Runtime};
-use orlop_scheduler::token::{AttemptRef, WorkerKey};
+use orlop_scheduler::token::WorkerKey;
 
 /// What each worker has: millicores and mebibytes.
 const WORKER: (u64, u64) = (8000, 16_384);
@@ -200,7 +201,7 @@ fn run(policy: Policy, mix: fn(&mut Draw) -> (u64, u64), load: f64, (settings, s
 struct Fleet {
     scheduler: Scheduler,
     workers: Vec<WorkerKey>,
-    ends: BinaryHeap<Reverse<(u64, AttemptRef, WorkerKey)>>,
+    ends: BinaryHeap<Reverse<(u64, TaskRef, WorkerKey)>>,
     effects: Vec<Effect>,
 }
 

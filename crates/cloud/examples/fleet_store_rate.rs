@@ -14,9 +14,10 @@ use orlop_core::id::{Epoch, JobId};
 use orlop_core::machine::attempt::AttemptState;
 use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{
-    AttemptChange, AttemptEnd, AttemptId, FleetStore as _, Holder, JobChange, JobRow, NewAttempt, NewJob, NewSpec,
-    Page, Record, StartMode, Turn, Unit,
+    AttemptChange, AttemptEnd, FleetStore as _, Holder, JobChange, JobRow, NewAttempt, NewJob, NewSpec, Page, Record,
+    StartMode, Turn, Unit,
 };
+use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
 
 const BATCH: u64 = 1024;
@@ -71,9 +72,9 @@ async fn commit(store: &SqliteFleet, epoch: Epoch, batch: impl Fn(u64) -> Vec<Re
     rate(began)
 }
 
-fn token(number: u64) -> AttemptId {
+fn token(number: u64) -> TaskRef {
     let job = JobId::new(Epoch(1), number).unwrap();
-    AttemptId { job, index: 0, member: 0, attempt: 1, epoch: Epoch(1) }
+    TaskRef { job, index: 0, member: 0, attempt: 1, epoch: Epoch(1) }
 }
 
 fn assigned(number: u64) -> Vec<Record> {

@@ -31,6 +31,7 @@ pub mod quantity;
 pub mod rate;
 pub mod resource;
 pub mod spec;
+pub mod task;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod time;

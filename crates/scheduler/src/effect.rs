@@ -7,9 +7,10 @@ use orlop_core::id::{JobId, TenantName};
 use orlop_core::machine::job::JobState;
 use orlop_core::machine::verdict::Verdict;
 use orlop_core::machine::worker::WorkerState;
+use orlop_core::task::TaskRef;
 use serde::{Deserialize, Serialize};
 
-use crate::token::{AttemptRef, WorkerKey};
+use crate::token::WorkerKey;
 
 /// Which part of a job something is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -257,7 +258,7 @@ pub enum Effect {
     /// Send an attempt to a worker.
     Assign {
         /// The attempt with its token.
-        attempt: AttemptRef,
+        attempt: TaskRef,
         /// The worker.
         worker: WorkerKey,
         /// When it may start.
@@ -266,16 +267,16 @@ pub enum Effect {
     /// Store that an attempt which was sent ahead has a slot from now on. Its worker knows.
     Inherited {
         /// The attempt.
-        attempt: AttemptRef,
+        attempt: TaskRef,
         /// The worker.
         worker: WorkerKey,
         /// The attempt that ended; absent if it started before any such end was heard of.
-        from: Option<AttemptRef>,
+        from: Option<TaskRef>,
     },
     /// Tell a worker to end an attempt.
     Cancel {
         /// The attempt.
-        attempt: AttemptRef,
+        attempt: TaskRef,
         /// The worker.
         worker: WorkerKey,
         /// Why.
@@ -286,14 +287,14 @@ pub enum Effect {
     /// Tell a worker not to start an attempt.
     Revoke {
         /// The attempt.
-        attempt: AttemptRef,
+        attempt: TaskRef,
         /// The worker.
         worker: WorkerKey,
     },
     /// Store that an attempt was given up without a word of its worker.
     Lost {
         /// The attempt.
-        attempt: AttemptRef,
+        attempt: TaskRef,
         /// The worker.
         worker: WorkerKey,
         /// It may still run, so its capacity stays held and it may be adopted; else nothing is left of it.
@@ -302,7 +303,7 @@ pub enum Effect {
     /// Answer a message about an attempt.
     Verdict {
         /// The attempt.
-        attempt: AttemptRef,
+        attempt: TaskRef,
         /// What the message is worth.
         verdict: Verdict,
     },
@@ -356,7 +357,7 @@ pub enum EffectKey {
     /// A numbered change.
     Revision(u64),
     /// An attempt, and which of assign, cancel, revoke, verdict, loss and inheritance it is.
-    Attempt(AttemptRef, u8),
+    Attempt(TaskRef, u8),
     /// The shutdown of a worker.
     Worker(WorkerKey),
 }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use orlop_core::hardware::gpu::{ModelKey, Vendor};
 use orlop_core::id::{JobId, TenantName, WorkerId};
+use orlop_core::task::TaskRef;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
 use crate::job::{JobSpec, Runtime};
-use crate::token::{AttemptRef, WorkerKey};
+use crate::token::WorkerKey;
 
 /// When a job may start, and until when it must have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -205,7 +206,7 @@ pub enum Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Kept {
     /// The attempt.
-    pub attempt: AttemptRef,
+    pub attempt: TaskRef,
     /// Whether its process has started.
     pub started: bool,
 }
@@ -379,14 +380,14 @@ pub enum Event {
     /// A worker took an attempt.
     Accepted {
         /// The attempt.
-        attempt: AttemptRef,
+        attempt: TaskRef,
         /// The worker that says so.
         worker: WorkerKey,
     },
     /// A worker refused an attempt.
     Rejected {
         /// The attempt.
-        attempt: AttemptRef,
+        attempt: TaskRef,
         /// The worker that says so.
         worker: WorkerKey,
         /// Another worker would not help.
@@ -395,14 +396,14 @@ pub enum Event {
     /// An attempt has started.
     Started {
         /// The attempt.
-        attempt: AttemptRef,
+        attempt: TaskRef,
         /// The worker that says so.
         worker: WorkerKey,
     },
     /// An attempt has ended.
     Result {
         /// The attempt.
-        attempt: AttemptRef,
+        attempt: TaskRef,
         /// The worker that says so.
         worker: WorkerKey,
         /// How.
@@ -414,7 +415,7 @@ pub enum Event {
     /// An attempt was taken back before it started.
     Revoked {
         /// The attempt.
-        attempt: AttemptRef,
+        attempt: TaskRef,
         /// The worker that says so.
         worker: WorkerKey,
     },

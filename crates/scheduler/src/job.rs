@@ -1,36 +1,12 @@
 //! What a job asks of the fleet: the part of a job's specification that placement, order and retries depend on. Owns its
 //! values and their bounds (scheduler contract, section 1.1). Commands, environment and artifacts never get here.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use std::collections::BTreeSet;
 
-use orlop_core::hardware::gpu::{ModelKey, Vendor};
 use orlop_core::hardware::placement::LabelExpr;
 use orlop_core::id::TenantName;
+pub use orlop_core::spec::job::{Gang, GpuKind, Gpus, Overlap, Resources, Runtime};
 use serde::{Deserialize, Serialize};
-
-/// How an attempt is run; a worker offers some of these.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Runtime {
-    /// A process of the worker's host.
-    #[default]
-    Process,
-    /// A container.
-    Docker,
-    /// Nothing is started; it ends at once with exit code 0.
-    Noop,
-}
-
-impl fmt::Display for Runtime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Process => "process",
-            Self::Docker => "docker",
-            Self::Noop => "noop",
-        })
-    }
-}
 
 /// The urgency of a job, 0 (most urgent) to 9; 5 unless said otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -85,51 +61,6 @@ impl Band {
     }
 }
 
-/// A kind of GPU that would do. What is absent does not matter.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct GpuKind {
-    /// Who makes it.
-    pub vendor: Vendor,
-    /// Its model.
-    #[serde(default)]
-    pub model: Option<ModelKey>,
-    /// Memory of one device in bytes, at least this.
-    #[serde(default)]
-    pub memory_min: Option<u64>,
-}
-
-/// Whole GPUs, all of one kind.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Gpus {
-    /// How many.
-    pub count: u32,
-    /// Kinds that would do, at most 4; none = any.
-    #[serde(default)]
-    pub any_of: Vec<GpuKind>,
-}
-
-/// Amounts that one attempt (of a gang: one member) holds while it lives.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Resources {
-    /// Millicores, at least 1.
-    pub cpu_m: u64,
-    /// Bytes; 0 = unaccounted.
-    pub memory_bytes: u64,
-    /// Whole GPUs.
-    #[serde(default)]
-    pub gpus: Gpus,
-    /// Counters by name that a worker advertises (licences, disk), at most 8.
-    #[serde(default)]
-    pub extras: BTreeMap<String, u64>,
-}
-
-impl Default for Resources {
-    /// One core and 256 Mi.
-    fn default() -> Self {
-        Self { cpu_m: 1000, memory_bytes: 256 << 20, gpus: Gpus::default(), extras: BTreeMap::new() }
-    }
-}
-
 /// Conditions on a worker, all of which must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Requires {
@@ -175,30 +106,6 @@ impl Default for Retry {
         let (backoff_ms, factor_milli, max_ms, jitter_milli) = (1000, 2000, 300_000, 200);
         Self { on_failed: true, on_timed_out: true, exit_codes: None, backoff_ms, factor_milli, max_ms, jitter_milli }
     }
-}
-
-/// Members that start together or not at all.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Gang {
-    /// How many members, 2 to 4096.
-    pub size: u32,
-    /// The most members on one worker.
-    #[serde(default)]
-    pub max_per_worker: Option<u32>,
-    /// All members run on workers with one and the same value of this label.
-    #[serde(default)]
-    pub same_label: Option<String>,
-}
-
-/// Whether two attempts of a job may run at once after one was lost from sight.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Overlap {
-    /// They may; only one result counts.
-    #[default]
-    Allow,
-    /// Never: a new one waits until the old one has surely ended.
-    Forbid,
 }
 
 /// What a job asks of the fleet. Equal specifications are stored once.
@@ -343,16 +250,6 @@ impl JobSpec {
     #[must_use]
     pub fn members(&self) -> u32 {
         self.gang.as_ref().map_or(1, |gang| gang.size)
-    }
-}
-
-impl GpuKind {
-    /// Whether a device of this vendor, model and memory (bytes) would do.
-    #[must_use]
-    pub fn accepts(&self, vendor: Vendor, model: &ModelKey, memory_bytes: u64) -> bool {
-        self.vendor == vendor
-            && self.model.as_ref().is_none_or(|wanted| wanted == model)
-            && self.memory_min.is_none_or(|least| memory_bytes >= least)
     }
 }
 

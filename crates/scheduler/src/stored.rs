@@ -25,13 +25,13 @@ pub use orlop_core::hardware::gpu::GpuShape;
 use orlop_core::id::{Epoch, JobId, TenantName, WorkerId};
 use orlop_core::machine::job::JobState;
 use orlop_core::machine::worker::WorkerState;
+use orlop_core::task::TaskRef;
 use serde::{Deserialize, Serialize};
 
 use crate::effect::{CancelReason, Start};
 use crate::engine::MemberEnd;
 use crate::event::{Capabilities, DrainOrder, Quota, TenantSettings};
 use crate::job::JobSpec;
-use crate::token::AttemptRef;
 
 /// Everything that a scheduler is rebuilt from, in any order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -202,7 +202,7 @@ pub struct GangEnd {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AttemptRow {
     /// The attempt with its token.
-    pub attempt: AttemptRef,
+    pub attempt: TaskRef,
     /// Where it is.
     pub worker: Incarnation,
     /// Which of the kinds of GPUs that would do it holds.

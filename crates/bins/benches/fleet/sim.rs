@@ -15,9 +15,9 @@ use orlop::wire::grpc::{Connector, FrameSink, Refusal, WorkerClient};
 use orlop::wire::result::{Ending, JobResult};
 use orlop::wire::session::{AgentSession, Slots};
 use orlop::wire::worker::{ProtocolRange, Registration};
+use orlop_core::task::TaskRef;
 use orlop_scheduler::event::Capabilities;
 use orlop_scheduler::job::Runtime;
-use orlop_scheduler::token::AttemptRef;
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 
@@ -74,11 +74,11 @@ impl Crowd {
 struct Sim {
     session: AgentSession,
     began: Instant,
-    live: BTreeMap<AttemptRef, LiveState>,
+    live: BTreeMap<TaskRef, LiveState>,
     /// Attempts under way, in the order of their ends.
-    ends: VecDeque<(Instant, AttemptRef)>,
+    ends: VecDeque<(Instant, TaskRef)>,
     /// Ended attempts that were not acknowledged.
-    told: BTreeMap<AttemptRef, Instant>,
+    told: BTreeMap<TaskRef, Instant>,
     /// Attempts that were sent ahead. What is measured here is of one kind.
     slots: Slots<()>,
     /// The server has asked for a new registration.
@@ -253,7 +253,7 @@ async fn take(sim: &mut Sim, frame: ServerFrame, manner: Manner, seen: &Seen) ->
     true
 }
 
-fn start(sim: &mut Sim, attempt: AttemptRef, manner: Manner) {
+fn start(sim: &mut Sim, attempt: TaskRef, manner: Manner) {
     sim.session.started(JobStarted { attempt, process: Process::Pid(1), started_at: None });
     sim.live.insert(attempt, LiveState::Running);
     sim.ends.push_back((Instant::now() + manner.takes, attempt));

@@ -2,7 +2,7 @@
 //! and their bounds; never stores a byte.
 
 use bytes::Bytes;
-use orlop_scheduler::token::AttemptRef;
+use orlop_core::task::TaskRef;
 
 use super::bound::{NAME_MAX, WireError, at_most, text};
 use super::proto::v1;
@@ -21,7 +21,7 @@ pub struct Beginning {
     /// SHA-256 of its content, 64 hexadecimal digits; none = not known yet.
     pub sha256: Option<String>,
     /// Of a worker: the attempt that left it.
-    pub attempt: Option<AttemptRef>,
+    pub attempt: Option<TaskRef>,
     /// The upload to go on with.
     pub upload: Option<String>,
     /// Whether it is a file that can be run.
@@ -150,7 +150,7 @@ pub struct Download {
     /// From here on.
     pub offset: u64,
     /// The attempt of the caller that needs it; absent of a client.
-    pub attempt: Option<AttemptRef>,
+    pub attempt: Option<TaskRef>,
 }
 
 impl From<Download> for v1::DownloadRequest {

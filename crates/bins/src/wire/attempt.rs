@@ -5,25 +5,28 @@ use std::fmt;
 
 use orlop_core::hardware::gpu::GpuShape;
 use orlop_core::id::{Epoch, JobId};
+use orlop_core::spec::job::SecretAs;
+use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
 use orlop_scheduler::effect::CancelReason;
-use orlop_scheduler::token::AttemptRef;
 
-use super::bound::{LIST_MAX, NAME_MAX, OnWire, TEXT_MAX, WireError, at_most, each, millis, mirrored, text, time};
+use super::bound::{
+    LIST_MAX, NAME_MAX, OnWire, TEXT_MAX, WireError, at_most, each, millis, mirrored, same_values, text, time,
+};
 use super::proto::v1;
 
-impl From<AttemptRef> for v1::AttemptRef {
-    fn from(attempt: AttemptRef) -> Self {
-        let AttemptRef { job, index, member, attempt, epoch } = attempt;
+impl From<TaskRef> for v1::TaskRef {
+    fn from(attempt: TaskRef) -> Self {
+        let TaskRef { job, index, member, attempt, epoch } = attempt;
         Self { job_id: job.as_u64(), index, member, attempt, epoch: epoch.0 }
     }
 }
 
-impl TryFrom<v1::AttemptRef> for AttemptRef {
+impl TryFrom<v1::TaskRef> for TaskRef {
     type Error = WireError;
 
-    fn try_from(wire: v1::AttemptRef) -> Result<Self, WireError> {
-        let v1::AttemptRef { job_id, index, member, attempt, epoch } = wire;
+    fn try_from(wire: v1::TaskRef) -> Result<Self, WireError> {
+        let v1::TaskRef { job_id, index, member, attempt, epoch } = wire;
         if attempt == 0 {
             return Err(WireError::new("ref.attempt", "is 0; attempts count from 1"));
         }
@@ -32,7 +35,7 @@ impl TryFrom<v1::AttemptRef> for AttemptRef {
 }
 
 /// The attempt a message is about.
-pub(super) fn about(wire: Option<v1::AttemptRef>) -> Result<AttemptRef, WireError> {
+pub(super) fn about(wire: Option<v1::TaskRef>) -> Result<TaskRef, WireError> {
     wire.ok_or_else(|| WireError::missing("ref"))?.try_into()
 }
 
@@ -46,15 +49,7 @@ mirrored! {
     }
 }
 
-mirrored! {
-    /// How a job gets a secret.
-    pub enum SecretAs = v1::SecretAs, "secrets.as" {
-        /// As a file.
-        File,
-        /// As a variable of its environment.
-        Env,
-    }
-}
+same_values! { SecretAs = v1::SecretAs, "secrets.as" { File, Env } }
 
 /// A secret on its way to the attempt that needs it. `Debug` never shows the value.
 #[derive(Clone, PartialEq, Eq)]
@@ -107,7 +102,7 @@ impl TryFrom<v1::SecretValue> for SecretValue {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AssignJob {
     /// The attempt with its token.
-    pub attempt: AttemptRef,
+    pub attempt: TaskRef,
     /// Its specification.
     pub spec_id: u64,
     /// When it starts.
@@ -131,7 +126,7 @@ pub struct AssignJob {
 impl AssignJob {
     /// An attempt without secrets, limits and context.
     #[must_use]
-    pub fn new(attempt: AttemptRef, spec_id: u64, mode: Mode) -> Self {
+    pub fn new(attempt: TaskRef, spec_id: u64, mode: Mode) -> Self {
         let (traceparent, correlation_id) = (String::new(), String::new());
         let (secrets, device_hint) = (Vec::new(), Vec::new());
         Self {
@@ -221,7 +216,7 @@ impl From<CancelReason> for CancelWhy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CancelJob {
     /// The attempt.
-    pub attempt: AttemptRef,
+    pub attempt: TaskRef,
     /// Why.
     pub reason: CancelWhy,
     /// From the request to end to the kill, in milliseconds.
@@ -260,7 +255,7 @@ pub enum Process {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobStarted {
     /// The attempt.
-    pub attempt: AttemptRef,
+    pub attempt: TaskRef,
     /// What it runs as.
     pub process: Process,
     /// When, by the clock of its host.
@@ -297,7 +292,7 @@ impl TryFrom<v1::JobStarted> for JobStarted {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejected {
     /// The attempt.
-    pub attempt: AttemptRef,
+    pub attempt: TaskRef,
     /// Why: one word, and behind a colon perhaps more for people.
     pub reason: String,
 }

@@ -3,13 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use orlop_core::hardware::gpu::ModelKey;
 use orlop_core::id::TenantName;
 use orlop_core::spec::job as user;
 use orlop_scheduler::event::ArraySpec;
-use orlop_scheduler::job::{
-    self, Gang, GpuKind, Gpus, JobSpec, Overlap, Prefer, Priority, Requires, Resources, Retry, Runtime,
-};
+use orlop_scheduler::job::{self, JobSpec, Prefer, Priority, Requires, Retry};
 
 use super::bound::WireError;
 
@@ -21,12 +18,8 @@ pub fn demand(spec: &user::JobSpec, tenant: &TenantName) -> Result<JobSpec, Wire
     let demand = JobSpec {
         tenant: spec.tenant.as_ref().unwrap_or(tenant).clone(),
         priority: Priority(spec.priority),
-        resources: resources(&spec.resources)?,
-        runtime: match spec.runtime {
-            user::Runtime::Process => Runtime::Process,
-            user::Runtime::Docker => Runtime::Docker,
-            user::Runtime::Noop => Runtime::Noop,
-        },
+        resources: spec.resources.clone(),
+        runtime: spec.runtime,
         requires: Requires {
             labels: spec.requires.labels.iter().map(user::LabelNeed::expression).collect(),
             features: spec.requires.features.clone(),
@@ -37,37 +30,15 @@ pub fn demand(spec: &user::JobSpec, tenant: &TenantName) -> Result<JobSpec, Wire
         grace_ms: spec.grace_ms,
         retries: spec.retries,
         retry: retry(&spec.retry),
-        gang: spec.gang.as_ref().map(|gang| Gang {
-            size: gang.size,
-            max_per_worker: gang.max_per_worker,
-            same_label: gang.same_label.clone(),
-        }),
+        gang: spec.gang.clone(),
         preemptible: spec.preemptible,
         urgent: spec.urgent,
-        overlap: match spec.overlap {
-            user::Overlap::Allow => Overlap::Allow,
-            user::Overlap::Forbid => Overlap::Forbid,
-        },
+        overlap: spec.overlap,
     };
     demand
         .check()
         .map_err(|error| WireError::new(error.field, format!("is {}; use {}", error.given, error.allowed)))?;
     Ok(demand)
-}
-
-fn resources(resources: &user::Resources) -> Result<Resources, WireError> {
-    let kind = |kind: &user::GpuKind| {
-        let model = kind.model.as_deref().map(ModelKey::new).transpose();
-        let model = model.map_err(|error| WireError::of("resources.gpus.any_of.model")(&error))?;
-        Ok(GpuKind { vendor: kind.vendor, model, memory_min: kind.memory_min })
-    };
-    let any_of = resources.gpus.any_of.iter().map(kind).collect::<Result<_, WireError>>()?;
-    Ok(Resources {
-        cpu_m: resources.cpu_m,
-        memory_bytes: resources.memory_bytes,
-        gpus: Gpus { count: resources.gpus.count, any_of },
-        extras: resources.extras.clone(),
-    })
 }
 
 fn prefer(prefer: &user::Prefer) -> Prefer {

@@ -3,10 +3,10 @@
 
 use orlop_core::id::{Epoch, SessionId};
 use orlop_core::machine::verdict::Verdict;
-use orlop_core::spec::job::JobSpec;
+use orlop_core::spec::job::{ContentHash, JobSpec};
+use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
 use orlop_scheduler::event::Kept;
-use orlop_scheduler::token::AttemptRef;
 use std::sync::Arc;
 
 use super::attempt::{AssignJob, CancelJob, JobStarted, Rejected, about};
@@ -32,7 +32,7 @@ mirrored! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Live {
     /// The attempt.
-    pub attempt: AttemptRef,
+    pub attempt: TaskRef,
     /// How far it is.
     pub state: LiveState,
     /// When it started, by the clock of its host.
@@ -115,14 +115,14 @@ pub struct Welcome {
     /// frees nothing; that is said by `ack`.
     pub last_worker_seq: u64,
     /// Attempts that go on.
-    pub keep: Vec<AttemptRef>,
+    pub keep: Vec<TaskRef>,
     /// Attempts to end.
-    pub kill: Vec<AttemptRef>,
+    pub kill: Vec<TaskRef>,
     /// Attempts whose results the server has.
-    pub settled: Vec<AttemptRef>,
+    pub settled: Vec<TaskRef>,
 }
 
-fn refs(list: Vec<AttemptRef>) -> Vec<v1::AttemptRef> {
+fn refs(list: Vec<TaskRef>) -> Vec<v1::TaskRef> {
     list.into_iter().map(Into::into).collect()
 }
 
@@ -190,7 +190,7 @@ same_values! { Verdict = v1::Verdict, "verdict" { Unknown, Duplicate, Accepted, 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Judgement {
     /// The attempt.
-    pub attempt: AttemptRef,
+    pub attempt: TaskRef,
     /// Its worth.
     pub verdict: Verdict,
 }
@@ -216,8 +216,13 @@ impl TryFrom<v1::Spec> for Spec {
     type Error = WireError;
 
     fn try_from(wire: v1::Spec) -> Result<Self, WireError> {
-        let spec = wire.spec.ok_or_else(|| WireError::missing("specs.spec"))?;
-        Ok(Self { spec_id: wire.spec_id, spec: Arc::new(spec.try_into()?) })
+        let spec: JobSpec = serde_json::from_slice(&wire.json).map_err(|error| WireError::of("specs.json")(&error))?;
+        if spec.content_hash().0.as_slice() != &*wire.sha256 {
+            let what =
+                "does not have the hash that was sent with it; the two sides read job specifications differently";
+            return Err(WireError::new("specs.json", what));
+        }
+        Ok(Self { spec_id: wire.spec_id, spec: Arc::new(spec) })
     }
 }
 
@@ -237,11 +242,11 @@ pub struct WorkerFrame {
     /// Starts.
     pub started: Vec<JobStarted>,
     /// Attempts it took.
-    pub accepted: Vec<AttemptRef>,
+    pub accepted: Vec<TaskRef>,
     /// Attempts it does not take.
     pub rejected: Vec<Rejected>,
     /// Attempts taken back before they started.
-    pub revoked: Vec<AttemptRef>,
+    pub revoked: Vec<TaskRef>,
     /// Pieces of logs.
     pub logs: Vec<LogChunk>,
     /// A heartbeat.
@@ -269,7 +274,7 @@ impl WorkerFrame {
 
 impl From<WorkerFrame> for v1::WorkerFrame {
     fn from(frame: WorkerFrame) -> Self {
-        let accepted = |attempt: AttemptRef| v1::JobAccepted { r#ref: Some(attempt.into()) };
+        let accepted = |attempt: TaskRef| v1::JobAccepted { r#ref: Some(attempt.into()) };
         Self {
             seq: frame.seq,
             ack: frame.ack,
@@ -332,7 +337,7 @@ pub struct ServerFrame {
     /// Attempts to end.
     pub cancel: Vec<CancelJob>,
     /// Attempts not to start.
-    pub revoke: Vec<AttemptRef>,
+    pub revoke: Vec<TaskRef>,
     /// What messages were worth.
     pub verdicts: Vec<Judgement>,
     /// Bytes of logs the agent may have sent in all since the session began; 0 = as before.
@@ -359,7 +364,11 @@ impl From<ServerFrame> for v1::ServerFrame {
             r#ref: Some(judgement.attempt.into()),
             verdict: judgement.verdict.number(),
         };
-        let spec = |spec: Spec| v1::Spec { spec_id: spec.spec_id, spec: Some(spec.spec.as_ref().into()) };
+        let spec = |Spec { spec_id, spec }: Spec| {
+            let json = spec.encode();
+            let sha256 = ContentHash::of(&json).0.to_vec();
+            v1::Spec { spec_id, json, sha256 }
+        };
         Self {
             seq: frame.seq,
             ack: frame.ack,

@@ -34,7 +34,7 @@ pub struct Submission {
 
 impl From<Submission> for v1::SubmitRequest {
     fn from(submission: Submission) -> Self {
-        let jobs = submission.jobs.iter().map(Into::into).collect();
+        let jobs = submission.jobs.iter().map(JobSpec::encode).collect();
         Self { jobs, idempotency_key: submission.key.unwrap_or_default() }
     }
 }
@@ -60,14 +60,10 @@ impl TryFrom<v1::SubmitRequest> for Submission {
         let (mut jobs, mut errors) = (Vec::with_capacity(wire.jobs.len()), Vec::new());
         for (at, job) in wire.jobs.into_iter().enumerate() {
             let path = format!("jobs[{at}]");
-            match JobSpec::try_from(job) {
-                Err(error) => {
-                    errors.push(FieldError { path: format!("{path}.{}", error.field), message: error.what });
-                }
-                Ok(spec) => match spec.check() {
-                    Err(faults) => errors.extend(problem(faults, &path).errors),
-                    Ok(()) => jobs.push(spec),
-                },
+            match serde_json::from_slice(&job).map(|json| JobSpec::from_json(&json)) {
+                Ok(Ok(spec)) => jobs.push(spec),
+                Ok(Err(faults)) => errors.extend(problem(faults, &path).errors),
+                Err(error) => errors.push(FieldError { path, message: format!("is no JSON: {error}") }),
             }
             if errors.len() >= LIST_MAX {
                 break;

@@ -19,7 +19,6 @@ pub(crate) mod proto;
 pub mod query;
 pub mod result;
 pub mod session;
-mod spec;
 pub mod status;
 #[cfg(test)]
 mod tests;

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
 use orlop_scheduler::event::Outcome;
-use orlop_scheduler::token::AttemptRef;
 
 use super::attempt::{about, is_command, is_permanent};
 use super::bound::{
@@ -137,7 +137,7 @@ impl TryFrom<v1::Artifact> for Artifact {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobResult {
     /// The attempt.
-    pub attempt: AttemptRef,
+    pub attempt: TaskRef,
     /// How it ended.
     pub ending: Ending,
     /// Its exit code, if it had one.
@@ -165,7 +165,7 @@ pub struct JobResult {
 impl JobResult {
     /// An end without particulars.
     #[must_use]
-    pub fn new(attempt: AttemptRef, ending: Ending) -> Self {
+    pub fn new(attempt: TaskRef, ending: Ending) -> Self {
         let (outputs, artifacts, tail) = (BTreeMap::new(), Vec::new(), Bytes::new());
         Self {
             attempt,
@@ -289,7 +289,7 @@ pub struct LogGap {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogChunk {
     /// The attempt.
-    pub attempt: AttemptRef,
+    pub attempt: TaskRef,
     /// Where it comes from.
     pub stream: LogStream,
     /// Its number, from 1 per attempt over all streams.

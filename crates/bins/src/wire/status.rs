@@ -3,8 +3,8 @@
 
 use orlop_core::id::{Epoch, SessionId, WorkerId};
 use orlop_core::machine::worker::WorkerState;
+use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
-use orlop_scheduler::token::AttemptRef;
 
 use super::attempt::about;
 use super::bound::{
@@ -78,7 +78,7 @@ pub struct SpoolStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttemptUse {
     /// The attempt.
-    pub attempt: AttemptRef,
+    pub attempt: TaskRef,
     /// CPU in millicores, mean since it was measured before.
     pub cpu_m: u64,
     /// Memory it holds, in bytes.
@@ -93,7 +93,7 @@ pub struct WorkerStatus {
     /// Its state.
     pub state: WorkerState,
     /// Its attempts.
-    pub attempts: Vec<AttemptRef>,
+    pub attempts: Vec<TaskRef>,
     /// What they hold.
     pub allocated: Allocated,
     /// What its host measures.

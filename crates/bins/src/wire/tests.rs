@@ -8,11 +8,11 @@ use orlop_core::hardware::gpu::{GpuShape, Vendor};
 use orlop_core::id::{Epoch, Incarnation, JobId, SessionId};
 use orlop_core::machine::verdict::Verdict;
 use orlop_core::machine::worker::WorkerState;
-use orlop_core::spec::job::JobSpec;
+use orlop_core::spec::job::{JobSpec, SecretAs};
+use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
 use orlop_scheduler::event::{Capabilities, GpuDevices, Outcome};
 use orlop_scheduler::job::Runtime;
-use orlop_scheduler::token::AttemptRef;
 use proptest::prelude::*;
 use prost::Message;
 
@@ -25,8 +25,8 @@ use super::result::*;
 use super::status::*;
 use super::worker::*;
 
-pub(super) fn attempt(number: u64) -> AttemptRef {
-    AttemptRef { job: JobId::from_u64(number), index: 1, member: 2, attempt: 3, epoch: Epoch(4) }
+pub(super) fn attempt(number: u64) -> TaskRef {
+    TaskRef { job: JobId::from_u64(number), index: 1, member: 2, attempt: 3, epoch: Epoch(4) }
 }
 
 fn time() -> Option<Time> {
@@ -256,7 +256,26 @@ fn s4_specifications_arrive_as_they_were_sent() {
 }
 
 fn sent_spec(spec: &JobSpec) -> Result<JobSpec, WireError> {
-    v1::JobSpec::decode(v1::JobSpec::from(spec).encode_to_vec().as_slice()).unwrap().try_into()
+    let specs = vec![Spec { spec_id: 1, spec: Arc::new(spec.clone()) }];
+    let frame = sent::<v1::ServerFrame, _>(ServerFrame { specs, ..ServerFrame::default() })?;
+    Ok(JobSpec::clone(&frame.specs[0].spec))
+}
+
+#[test]
+fn a_specification_that_the_other_side_reads_as_another_job_is_refused() {
+    let specs = vec![Spec { spec_id: 1, spec: Arc::new(spec()) }];
+    let refused = |change: fn(&mut v1::Spec)| {
+        let mut wire = v1::ServerFrame::from(ServerFrame { specs: specs.clone(), ..ServerFrame::default() });
+        change(&mut wire.specs[0]);
+        ServerFrame::try_from(wire).unwrap_err().to_string()
+    };
+    let errors = [
+        refused(|spec| spec.sha256 = Vec::new()),
+        refused(|spec| spec.json = br#"{"command": ["true"]}"#.to_vec()),
+        refused(|spec| spec.json = br#"{"command": ["true"], "later": 1}"#.to_vec()),
+        refused(|spec| spec.json = b"{".to_vec()),
+    ];
+    insta::assert_snapshot!(errors.join("\n"));
 }
 
 #[test]

@@ -26,13 +26,14 @@ use std::ops::Bound::{Excluded, Unbounded};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use orlop_core::task::TaskRef;
+
 use self::codec::Entry;
 use self::journal::{Journal, Spot};
 use self::outlog::OutLog;
 pub use self::recover::Recovered;
 use self::reserve::Reserve;
 use crate::runtime::logs::now;
-use crate::runtime::worker::AttemptId;
 use crate::runtime::worker::event::{AttemptEnd, LogChunk, LogStream, Room, Started};
 
 /// Number of an entry, growing.
@@ -106,7 +107,7 @@ struct Known {
 
 #[derive(Debug)]
 struct Pending {
-    id: AttemptId,
+    id: TaskRef,
     item: Item,
     spot: Spot,
 }
@@ -117,7 +118,7 @@ pub struct Spool {
     options: SpoolOptions,
     control: Journal,
     next: u64,
-    known: BTreeMap<AttemptId, Known>,
+    known: BTreeMap<TaskRef, Known>,
     pending: BTreeMap<EntryNo, Pending>,
     /// The last control entry that was handed out.
     handed: EntryNo,
@@ -159,7 +160,7 @@ impl Spool {
         }
     }
 
-    fn pend(&mut self, no: EntryNo, id: AttemptId, item: Item, spot: Spot) {
+    fn pend(&mut self, no: EntryNo, id: TaskRef, item: Item, spot: Spot) {
         self.results += u64::from(matches!(item, Item::Ended(_)));
         self.pending.insert(no, Pending { id, item, spot });
     }
@@ -169,7 +170,7 @@ impl Spool {
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn accepted(&mut self, id: AttemptId, body: &[u8], keep: bool) -> io::Result<()> {
+    pub fn accepted(&mut self, id: TaskRef, body: &[u8], keep: bool) -> io::Result<()> {
         let no = self.number();
         let spot = self.append(&Entry::Accepted(no, id, body.to_vec()), true)?;
         if keep {
@@ -185,7 +186,7 @@ impl Spool {
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn amended(&mut self, id: AttemptId, body: &[u8]) -> io::Result<()> {
+    pub fn amended(&mut self, id: TaskRef, body: &[u8]) -> io::Result<()> {
         let Some((no, before)) = self.known.get(&id).and_then(|known| known.accepted) else { return Ok(()) };
         let spot = self.append(&Entry::Accepted(no, id, body.to_vec()), true)?;
         if let Some(known) = self.known.get_mut(&id) {
@@ -202,7 +203,7 @@ impl Spool {
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn rejected(&mut self, id: AttemptId, reason: &str) -> io::Result<()> {
+    pub fn rejected(&mut self, id: TaskRef, reason: &str) -> io::Result<()> {
         let no = self.number();
         let spot = self.append(&Entry::Rejected(no, id, reason.to_owned()), true)?;
         self.pend(no, id, Item::Rejected(reason.to_owned()), spot);
@@ -213,7 +214,7 @@ impl Spool {
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn revoked(&mut self, id: AttemptId) -> io::Result<()> {
+    pub fn revoked(&mut self, id: TaskRef) -> io::Result<()> {
         let no = self.number();
         let spot = self.append(&Entry::Revoked(no, id), true)?;
         self.pend(no, id, Item::Revoked, spot);
@@ -224,7 +225,7 @@ impl Spool {
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn started(&mut self, id: AttemptId, started: Started) -> io::Result<()> {
+    pub fn started(&mut self, id: TaskRef, started: Started) -> io::Result<()> {
         let no = self.number();
         let spot = self.append(&Entry::Started(no, id, started.clone()), true)?;
         self.known.entry(id).or_default().started = Some((no, spot, started.clone()));
@@ -237,7 +238,7 @@ impl Spool {
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn ended(&mut self, id: AttemptId, mut end: AttemptEnd) -> io::Result<()> {
+    pub fn ended(&mut self, id: TaskRef, mut end: AttemptEnd) -> io::Result<()> {
         let lost = self.out.end(&id);
         end.log.dropped_bytes += lost.bytes;
         end.log.dropped_chunks += lost.chunks;
@@ -256,7 +257,7 @@ impl Spool {
     }
 
     /// An attempt wrote something.
-    pub fn log(&mut self, id: AttemptId, chunk: LogChunk) -> Room {
+    pub fn log(&mut self, id: TaskRef, chunk: LogChunk) -> Room {
         let no = self.number();
         self.out.push(no, id, chunk)
     }
@@ -306,7 +307,7 @@ impl Spool {
     }
 
     /// The next control entries that are written and were not handed out yet, at most `max`, oldest first.
-    pub fn next_items(&mut self, max: usize) -> Vec<(EntryNo, AttemptId, Item)> {
+    pub fn next_items(&mut self, max: usize) -> Vec<(EntryNo, TaskRef, Item)> {
         let range = self.pending.range((Excluded(self.handed), Unbounded));
         let items: Vec<_> = range.take(max).map(|(no, pending)| (*no, pending.id, pending.item.clone())).collect();
         if let Some((no, ..)) = items.last() {
@@ -317,7 +318,7 @@ impl Spool {
 
     /// The next chunks of output that are written and were not handed out yet, oldest first, as long as they have at
     /// most `bytes` in all and are at most `max`.
-    pub fn next_chunks(&mut self, max: usize, bytes: u64) -> Vec<(EntryNo, AttemptId, LogChunk)> {
+    pub fn next_chunks(&mut self, max: usize, bytes: u64) -> Vec<(EntryNo, TaskRef, LogChunk)> {
         self.out.next(max, bytes)
     }
 
@@ -366,7 +367,7 @@ impl Spool {
     }
 
     /// Nothing of an attempt is needed: the server wants to hear no more of it.
-    pub fn discard(&mut self, id: &AttemptId) {
+    pub fn discard(&mut self, id: &TaskRef) {
         let all: Vec<EntryNo> =
             self.pending.iter().filter(|(_, pending)| pending.id == *id).map(|(no, _)| *no).collect();
         for no in all {
@@ -376,7 +377,7 @@ impl Spool {
         self.out.discard(id);
     }
 
-    fn forget(&mut self, id: &AttemptId) {
+    fn forget(&mut self, id: &TaskRef) {
         let Some(known) = self.known.remove(id) else { return };
         let spots = [known.accepted, known.started.map(|(no, spot, _)| (no, spot))];
         for (no, spot) in spots.into_iter().flatten() {
@@ -387,7 +388,7 @@ impl Spool {
     }
 
     /// Attempts that were told [`Room::Full`] and for which there is room again.
-    pub fn take_relieved(&mut self) -> Vec<AttemptId> {
+    pub fn take_relieved(&mut self) -> Vec<TaskRef> {
         self.out.take_relieved()
     }
 
@@ -400,7 +401,7 @@ impl Spool {
 
     /// Number of the last chunk of an attempt that was ever put in; 0 when there is none, or its end is acknowledged.
     #[must_use]
-    pub fn last_seq(&self, id: &AttemptId) -> u64 {
+    pub fn last_seq(&self, id: &TaskRef) -> u64 {
         self.out.last_seq(id)
     }
 }

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::Bound::{Excluded, Unbounded};
 
+use orlop_core::task::TaskRef;
+
 use super::EntryNo;
 use super::codec::{self, Entry};
 use super::journal::{Journal, Spot};
-use crate::runtime::worker::AttemptId;
 use crate::runtime::worker::event::{Gap, LogChunk, Room};
 
 /// Bytes that an entry has beside its output, about.
@@ -16,7 +17,7 @@ const BESIDE: u64 = 64;
 
 #[derive(Debug)]
 struct Chunk {
-    id: AttemptId,
+    id: TaskRef,
     spot: Spot,
     bytes: u64,
     /// What was dropped before it since it was written.
@@ -45,11 +46,11 @@ pub(super) struct OutLog {
     journal: Journal,
     max: u64,
     chunks: BTreeMap<EntryNo, Chunk>,
-    sources: BTreeMap<AttemptId, Source>,
+    sources: BTreeMap<TaskRef, Source>,
     bytes: u64,
     handed: EntryNo,
     released: Vec<EntryNo>,
-    waiting: BTreeSet<AttemptId>,
+    waiting: BTreeSet<TaskRef>,
     dropped: u64,
     buffer: Vec<u8>,
 }
@@ -75,14 +76,14 @@ impl OutLog {
     }
 
     /// A chunk that was found at the opening.
-    pub(super) fn found(&mut self, no: EntryNo, id: AttemptId, spot: Spot, chunk: &LogChunk, gap: Gap) {
+    pub(super) fn found(&mut self, no: EntryNo, id: TaskRef, spot: Spot, chunk: &LogChunk, gap: Gap) {
         self.journal.need(spot);
         let source = self.sources.entry(id).or_default();
         source.lost = add(source.lost, gap);
         self.remember(no, id, spot, chunk, gap);
     }
 
-    fn remember(&mut self, no: EntryNo, id: AttemptId, spot: Spot, chunk: &LogChunk, gap: Gap) {
+    fn remember(&mut self, no: EntryNo, id: TaskRef, spot: Spot, chunk: &LogChunk, gap: Gap) {
         let bytes = chunk.data.len() as u64 + BESIDE;
         self.bytes += bytes;
         let source = self.sources.entry(id).or_default();
@@ -94,11 +95,11 @@ impl OutLog {
     }
 
     /// The output of this attempt is not dropped.
-    pub(super) fn keep(&mut self, id: AttemptId) {
+    pub(super) fn keep(&mut self, id: TaskRef) {
         self.sources.entry(id).or_default().keep = true;
     }
 
-    pub(super) fn push(&mut self, no: EntryNo, id: AttemptId, mut chunk: LogChunk) -> Room {
+    pub(super) fn push(&mut self, no: EntryNo, id: TaskRef, mut chunk: LogChunk) -> Room {
         let source = self.sources.entry(id).or_default();
         source.last_seq = source.last_seq.max(chunk.seq);
         let untold = std::mem::take(&mut source.untold);
@@ -126,7 +127,7 @@ impl OutLog {
     }
 
     /// Counts what is gone; `before` was told to be gone and is not told otherwise now.
-    fn lose(&mut self, id: &AttemptId, gone: Gap, before: Gap) {
+    fn lose(&mut self, id: &TaskRef, gone: Gap, before: Gap) {
         self.dropped += gone.bytes;
         let source = self.sources.entry(*id).or_default();
         source.lost = add(source.lost, gone);
@@ -151,7 +152,7 @@ impl OutLog {
         }
     }
 
-    fn drop_chunk(&mut self, id: &AttemptId, no: EntryNo) {
+    fn drop_chunk(&mut self, id: &TaskRef, no: EntryNo) {
         let Some(chunk) = self.remove(no) else { return };
         let told = self.journal.read(chunk.spot).ok().and_then(|bytes| codec::decode(&bytes));
         let before = match told {
@@ -173,7 +174,7 @@ impl OutLog {
     }
 
     /// Writes down that output is gone before a chunk.
-    fn note(&mut self, no: EntryNo, id: AttemptId, gap: Gap) {
+    fn note(&mut self, no: EntryNo, id: TaskRef, gap: Gap) {
         self.buffer.clear();
         codec::encode(&Entry::Gap(no, id, gap), &mut self.buffer);
         if let Err(error) = self.journal.append(&self.buffer, false) {
@@ -193,7 +194,7 @@ impl OutLog {
     }
 
     /// Forgets an attempt that is over, once nothing of it is to be told.
-    fn forget(&mut self, id: &AttemptId) {
+    fn forget(&mut self, id: &TaskRef) {
         let done = |source: &Source| source.over && source.chunks.is_empty() && source.untold == Gap::default();
         if self.sources.get(id).is_some_and(done) {
             self.sources.remove(id);
@@ -201,13 +202,13 @@ impl OutLog {
     }
 
     /// Attempts that are over and of whose losses nobody knows, each with the number of its last chunk.
-    pub(super) fn untold(&self) -> Vec<(AttemptId, u64)> {
+    pub(super) fn untold(&self) -> Vec<(TaskRef, u64)> {
         let untold = self.sources.iter().filter(|(_, source)| source.untold != Gap::default());
         untold.map(|(id, source)| (*id, source.last_seq)).collect()
     }
 
     /// The attempt has ended: what its output lost here.
-    pub(super) fn end(&mut self, id: &AttemptId) -> Gap {
+    pub(super) fn end(&mut self, id: &TaskRef) -> Gap {
         self.waiting.remove(id);
         let Some(source) = self.sources.get_mut(id) else { return Gap::default() };
         source.over = true;
@@ -224,7 +225,7 @@ impl OutLog {
         true
     }
 
-    pub(super) fn discard(&mut self, id: &AttemptId) {
+    pub(super) fn discard(&mut self, id: &TaskRef) {
         let all: Vec<EntryNo> = self.sources.get(id).iter().flat_map(|source| source.chunks.iter().copied()).collect();
         for no in all {
             self.release(no);
@@ -301,7 +302,7 @@ impl OutLog {
         self.dropped - before
     }
 
-    pub(super) fn next(&mut self, max: usize, bytes: u64) -> Vec<(EntryNo, AttemptId, LogChunk)> {
+    pub(super) fn next(&mut self, max: usize, bytes: u64) -> Vec<(EntryNo, TaskRef, LogChunk)> {
         let (mut all, mut left) = (Vec::new(), bytes);
         for (no, chunk) in self.chunks.range((Excluded(self.handed), Unbounded)).take(max) {
             let len = chunk.bytes - BESIDE;
@@ -333,7 +334,7 @@ impl OutLog {
     }
 
     /// Those who wait may go on when a quarter is free.
-    pub(super) fn take_relieved(&mut self) -> Vec<AttemptId> {
+    pub(super) fn take_relieved(&mut self) -> Vec<TaskRef> {
         if self.waiting.is_empty() || self.bytes > self.max / 4 * 3 {
             return Vec::new();
         }
@@ -348,7 +349,7 @@ impl OutLog {
         self.dropped
     }
 
-    pub(super) fn last_seq(&self, id: &AttemptId) -> u64 {
+    pub(super) fn last_seq(&self, id: &TaskRef) -> u64 {
         self.sources.get(id).map_or(0, |source| source.last_seq)
     }
 }

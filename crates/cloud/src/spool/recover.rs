@@ -6,19 +6,20 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::sync::Arc;
 
+use orlop_core::task::TaskRef;
+
 use super::codec::{self, Entry};
 use super::journal::{Journal, Spot};
 use super::outlog::OutLog;
 use super::reserve::Reserve;
 use super::{EntryNo, Item, Known, Spool, SpoolOptions};
-use crate::runtime::worker::AttemptId;
 use crate::runtime::worker::event::{Gap, LogChunk, Started};
 
 /// An attempt of an earlier agent whose end the server has not acknowledged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recovered {
     /// The attempt.
-    pub id: AttemptId,
+    pub id: TaskRef,
     /// What it was accepted with.
     pub body: Arc<[u8]>,
     /// How it started; none when it did not.
@@ -33,11 +34,11 @@ pub struct Recovered {
 #[derive(Default)]
 struct Found {
     control: BTreeMap<EntryNo, (Entry, Spot)>,
-    chunks: BTreeMap<EntryNo, (AttemptId, LogChunk, Spot)>,
+    chunks: BTreeMap<EntryNo, (TaskRef, LogChunk, Spot)>,
     gaps: BTreeMap<EntryNo, Gap>,
     released: BTreeSet<EntryNo>,
     last: u64,
-    last_seq: BTreeMap<AttemptId, u64>,
+    last_seq: BTreeMap<TaskRef, u64>,
 }
 
 impl Found {
@@ -127,9 +128,9 @@ impl Spool {
         }
     }
 
-    fn recovered(&self, last_seq: &BTreeMap<AttemptId, u64>) -> Vec<Recovered> {
-        let over: BTreeSet<AttemptId> = self.pending.values().map(|pending| pending.id).collect();
-        let one = |(id, known): (&AttemptId, &Known)| Recovered {
+    fn recovered(&self, last_seq: &BTreeMap<TaskRef, u64>) -> Vec<Recovered> {
+        let over: BTreeSet<TaskRef> = self.pending.values().map(|pending| pending.id).collect();
+        let one = |(id, known): (&TaskRef, &Known)| Recovered {
             id: *id,
             body: Arc::clone(&known.body),
             started: known.started.as_ref().map(|(_, _, started)| started.clone()),

@@ -11,8 +11,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::runtime::worker::event::{Gap, LogStream, Outcome};
 
-fn id(job: u64) -> AttemptId {
-    AttemptId { job: JobId::from_u64(job), index: 0, member: 0, attempt: 1, epoch: Epoch(1) }
+fn id(job: u64) -> TaskRef {
+    TaskRef { job: JobId::from_u64(job), index: 0, member: 0, attempt: 1, epoch: Epoch(1) }
 }
 
 fn chunk(seq: u64, data: &[u8]) -> LogChunk {
@@ -410,7 +410,7 @@ proptest! {
                 }
             }
             spool.rewind(Cursor::default());
-            let mut told: Vec<AttemptId> = spool.next_items(1000).into_iter()
+            let mut told: Vec<TaskRef> = spool.next_items(1000).into_iter()
                 .filter(|(.., item)| matches!(item, Item::Ended(_))).map(|(_, of, _)| of).collect();
             told.retain(|one| !unflushed.contains(one));
             prop_assert_eq!(&told, &owed);

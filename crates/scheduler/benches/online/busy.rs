@@ -5,8 +5,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use orlop_core::task::TaskRef;
 use orlop_scheduler::event::{Event, Outcome, Quota};
-use orlop_scheduler::token::{AttemptRef, WorkerKey};
+use orlop_scheduler::token::WorkerKey;
 
 use crate::curve::Report;
 use crate::fleet::{Bench, TENANTS, take_sent};
@@ -36,7 +37,7 @@ struct Busy {
     bench: Bench,
     state: State,
     now: u64,
-    sent: Vec<(AttemptRef, WorkerKey)>,
+    sent: Vec<(TaskRef, WorkerKey)>,
     at: usize,
 }
 

@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use orlop_core::id::{Epoch, JobId, WorkerId};
+use orlop_core::task::TaskRef;
 use orlop_scheduler::config::Config;
 use orlop_scheduler::effect::Effect;
 use orlop_scheduler::engine::Scheduler;
 use orlop_scheduler::event::{Capabilities, Event, Gate, Quota};
 use orlop_scheduler::job::{JobSpec, Priority, Runtime};
-use orlop_scheduler::token::{AttemptRef, WorkerKey};
+use orlop_scheduler::token::WorkerKey;
 
 /// Millicores and gibibytes of the 8 sizes.
 const SIZES: [(u64, u64); 8] =
@@ -131,7 +132,7 @@ impl Bench {
     }
 
     /// Cancels jobs that were not sent, the oldest first, until this many are left.
-    pub(crate) fn leave(&mut self, jobs: u64, sent: &[(AttemptRef, WorkerKey)]) {
+    pub(crate) fn leave(&mut self, jobs: u64, sent: &[(TaskRef, WorkerKey)]) {
         let gone: BTreeSet<JobId> = sent.iter().map(|(attempt, _)| attempt.job).collect();
         let known = (1..self.next).filter_map(|number| JobId::new(Epoch(1), number));
         let waiting: Vec<JobId> = known.filter(|job| !gone.contains(job)).collect();
@@ -157,7 +158,7 @@ impl Bench {
     }
 
     /// Places until nothing fits; returns what was sent where.
-    pub(crate) fn fill_and_list(&mut self) -> Vec<(AttemptRef, WorkerKey)> {
+    pub(crate) fn fill_and_list(&mut self) -> Vec<(TaskRef, WorkerKey)> {
         let mut sent = Vec::new();
         loop {
             let stats = self.scheduler.round(1, 10_000, &mut self.effects);
@@ -170,7 +171,7 @@ impl Bench {
 }
 
 /// Moves what was assigned from effects to a list.
-pub(crate) fn take_sent(effects: &mut Vec<Effect>, sent: &mut Vec<(AttemptRef, WorkerKey)>) {
+pub(crate) fn take_sent(effects: &mut Vec<Effect>, sent: &mut Vec<(TaskRef, WorkerKey)>) {
     sent.extend(effects.drain(..).filter_map(|effect| match effect {
         Effect::Assign { attempt, worker, .. } => Some((attempt, worker)),
         _ => None,

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use orlop_core::machine::attempt::{self, AttemptState};
 use orlop_core::machine::job;
+use orlop_core::task::TaskRef;
 
 use super::record::{Attempt, Life, Unit};
 use super::{Scheduler, machine};
@@ -13,7 +14,6 @@ use crate::effect::{Effect, Reason};
 use crate::event::Kept;
 use crate::fault::{Fault, fault};
 use crate::table::NONE;
-use crate::token::AttemptRef;
 
 impl Scheduler {
     /// An attempt that was given up runs on: its tenant is charged for it again, unless it still waits for a slot.
@@ -48,14 +48,9 @@ impl Scheduler {
     }
 
     /// Adopts every gang that a worker has kept whole; returns whose members that are.
-    pub(super) fn adopt_gangs(
-        &mut self,
-        worker: u32,
-        kept: &[Kept],
-        effects: &mut Vec<Effect>,
-    ) -> BTreeSet<AttemptRef> {
+    pub(super) fn adopt_gangs(&mut self, worker: u32, kept: &[Kept], effects: &mut Vec<Effect>) -> BTreeSet<TaskRef> {
         let is_gang = |kept: &&Kept| self.ids.get(kept.attempt.job.as_u64()).is_some_and(|job| self.is_gang(job));
-        let kept: BTreeSet<AttemptRef> =
+        let kept: BTreeSet<TaskRef> =
             kept.iter().filter(|kept| kept.started).filter(is_gang).map(|kept| kept.attempt).collect();
         let mut adopted = BTreeSet::new();
         for (job, slots) in self.come_back(worker, &kept) {
@@ -68,7 +63,7 @@ impl Scheduler {
     }
 
     /// The slots of members on a worker, by gang, whose newest attempt was given up and that the worker has kept.
-    fn come_back(&self, worker: u32, kept: &BTreeSet<AttemptRef>) -> BTreeMap<u32, Vec<u32>> {
+    fn come_back(&self, worker: u32, kept: &BTreeSet<TaskRef>) -> BTreeMap<u32, Vec<u32>> {
         let mut gangs: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         if kept.is_empty() {
             return gangs;

@@ -3,6 +3,7 @@
 
 use orlop_core::id::{Epoch, JobId};
 use orlop_core::machine::job::JobState;
+use orlop_core::task::TaskRef;
 
 use super::Scheduler;
 use super::record::{Array, Attempt, Done, Job, Life, Unit, Worker};
@@ -12,7 +13,7 @@ use crate::job::JobSpec;
 use crate::queue::Key;
 use crate::table::NONE;
 use crate::tenant::Tenant;
-use crate::token::{AttemptRef, WorkerKey};
+use crate::token::WorkerKey;
 
 impl Scheduler {
     pub(super) fn job_slot(&self, id: JobId) -> Result<u32, EventError> {
@@ -103,8 +104,8 @@ impl Scheduler {
     }
 
     /// The reference of an attempt, as it travels.
-    pub(super) fn reference(&self, attempt: &Attempt) -> AttemptRef {
-        AttemptRef {
+    pub(super) fn reference(&self, attempt: &Attempt) -> TaskRef {
+        TaskRef {
             job: self.jobs.get(attempt.unit.job).map_or(JobId::from_u64(0), |job| job.id),
             index: attempt.unit.index,
             member: attempt.member,

@@ -4,6 +4,7 @@
 use orlop_core::machine::attempt::{self, AttemptState};
 use orlop_core::machine::job::{self, JobState};
 use orlop_core::machine::verdict::{TokenFacts, Verdict};
+use orlop_core::task::TaskRef;
 
 use super::assign::Target;
 use super::ends::Ending;
@@ -14,7 +15,7 @@ use crate::error::EventError;
 use crate::event::Outcome;
 use crate::fault::{Fault, fault};
 use crate::table::NONE;
-use crate::token::{AttemptRef, WorkerKey};
+use crate::token::WorkerKey;
 
 /// A message that was judged.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +29,7 @@ pub(super) struct Judged {
 
 impl Scheduler {
     /// Judges a message of a worker; none if the job is unknown.
-    pub(super) fn judge(&self, reference: AttemptRef, worker: u32, starts: bool) -> Option<Judged> {
+    pub(super) fn judge(&self, reference: TaskRef, worker: u32, starts: bool) -> Option<Judged> {
         let job = self.ids.get(reference.job.as_u64())?;
         let unit = Unit { job, index: reference.index };
         let life = self.life(unit)?;
@@ -83,7 +84,7 @@ impl Scheduler {
     }
 
     /// Slot of the attempt that a reference means.
-    fn slot_of(&self, life: &Life, reference: AttemptRef) -> u32 {
+    fn slot_of(&self, life: &Life, reference: TaskRef) -> u32 {
         let is_it = |slot: &u32| {
             self.attempts
                 .get(*slot)
@@ -133,18 +134,18 @@ impl Scheduler {
         self.list_attempt(Attempt { state: AttemptState::Lost, charged: false, ..attempt })
     }
 
-    fn answer(attempt: AttemptRef, verdict: Verdict, effects: &mut Vec<Effect>) {
+    fn answer(attempt: TaskRef, verdict: Verdict, effects: &mut Vec<Effect>) {
         effects.push(Effect::Verdict { attempt, verdict });
     }
 
     /// Tells a worker to end an attempt whose fence was overtaken.
-    pub(super) fn kill(&self, attempt: AttemptRef, worker: WorkerKey, effects: &mut Vec<Effect>) {
+    pub(super) fn kill(&self, attempt: TaskRef, worker: WorkerKey, effects: &mut Vec<Effect>) {
         effects.push(Effect::Cancel { attempt, worker, why: CancelReason::Stale, grace_ms: 0 });
     }
 
     pub(super) fn accepted(
         &mut self,
-        reference: AttemptRef,
+        reference: TaskRef,
         key: WorkerKey,
         effects: &mut Vec<Effect>,
     ) -> Result<(), EventError> {
@@ -166,7 +167,7 @@ impl Scheduler {
 
     pub(super) fn started(
         &mut self,
-        reference: AttemptRef,
+        reference: TaskRef,
         key: WorkerKey,
         effects: &mut Vec<Effect>,
     ) -> Result<(), EventError> {
@@ -231,7 +232,7 @@ impl Scheduler {
 
     pub(super) fn result(
         &mut self,
-        reference: AttemptRef,
+        reference: TaskRef,
         key: WorkerKey,
         (outcome, ran_ms): (Outcome, Option<u64>),
         effects: &mut Vec<Effect>,
@@ -251,7 +252,7 @@ impl Scheduler {
     }
 
     /// An attempt whose result does not count has ended all the same.
-    pub(super) fn close_stale(&mut self, reference: AttemptRef, worker: u32, effects: &mut Vec<Effect>) {
+    pub(super) fn close_stale(&mut self, reference: TaskRef, worker: u32, effects: &mut Vec<Effect>) {
         let Some(job) = self.ids.get(reference.job.as_u64()) else { return };
         let unit = Unit { job, index: reference.index };
         for slot in self.attempts_on(worker) {
@@ -307,7 +308,7 @@ impl Scheduler {
 
     pub(super) fn rejected(
         &mut self,
-        reference: AttemptRef,
+        reference: TaskRef,
         key: WorkerKey,
         permanent: bool,
         effects: &mut Vec<Effect>,
@@ -318,7 +319,7 @@ impl Scheduler {
 
     pub(super) fn revoked(
         &mut self,
-        reference: AttemptRef,
+        reference: TaskRef,
         key: WorkerKey,
         effects: &mut Vec<Effect>,
     ) -> Result<(), EventError> {
@@ -328,7 +329,7 @@ impl Scheduler {
     /// An attempt ended before it started.
     fn unstarted(
         &mut self,
-        reference: AttemptRef,
+        reference: TaskRef,
         key: WorkerKey,
         ending: Ending,
         effects: &mut Vec<Effect>,

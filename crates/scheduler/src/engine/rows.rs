@@ -1,6 +1,7 @@
 //! Rows for a store: where units, attempts and workers stand, one by one. Owns the way out; `rebuild` is the way back.
 
 use orlop_core::id::{Epoch, JobId, WorkerId};
+use orlop_core::task::TaskRef;
 use serde::{Deserialize, Serialize};
 
 use super::Scheduler;
@@ -10,7 +11,7 @@ use crate::effect::{Reason, Start};
 use crate::fleet::dims::Dim;
 use crate::stored::{AttemptRow, GangEnd, GangRow, GpuShape, Incarnation, TokenRow, UnitRow, WorkerRow};
 use crate::table::NONE;
-use crate::token::{AttemptRef, WorkerKey};
+use crate::token::WorkerKey;
 use orlop_core::machine::attempt::AttemptState;
 use orlop_core::machine::job::{self, JobState};
 
@@ -91,7 +92,7 @@ impl Scheduler {
     /// The row of an attempt of a worker; none once it is known to have ended. Cost: constant for the newest attempt of a
     /// job that is live or has succeeded, else linear in the attempts of the worker.
     #[must_use]
-    pub fn attempt_row(&self, attempt: AttemptRef, worker: WorkerKey) -> Option<AttemptRow> {
+    pub fn attempt_row(&self, attempt: TaskRef, worker: WorkerKey) -> Option<AttemptRow> {
         let number = self.worker_at(worker).ok()?;
         let unit = Unit { job: self.job_slot(attempt.job).ok()?, index: attempt.index };
         let life = self.life(unit)?;

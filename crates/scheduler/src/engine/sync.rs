@@ -6,19 +6,19 @@ use std::collections::BTreeSet;
 use orlop_core::machine::attempt::{self, AttemptState};
 use orlop_core::machine::job;
 use orlop_core::machine::verdict::Verdict;
+use orlop_core::task::TaskRef;
 
 use super::ends::Ending;
 use super::message::Judged;
 use super::{Scheduler, machine};
 use crate::effect::{Effect, Reason};
 use crate::event::Kept;
-use crate::token::AttemptRef;
 
 impl Scheduler {
     /// Tells what a worker kept from what it lost.
     pub(super) fn sync(&mut self, number: u32, kept: &[Kept], effects: &mut Vec<Effect>) {
         let key = self.key_of(number);
-        let kept_refs: BTreeSet<AttemptRef> = kept.iter().map(|kept| kept.attempt).collect();
+        let kept_refs: BTreeSet<TaskRef> = kept.iter().map(|kept| kept.attempt).collect();
         // Whoever was sent ahead and runs by now is the one that inherited, whatever the order here.
         for kept in kept.iter().rev().filter(|kept| kept.started) {
             let judged = self.judge(kept.attempt, number, true);

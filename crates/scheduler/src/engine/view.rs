@@ -7,13 +7,14 @@ use orlop_core::hardware::gpu::ModelKey;
 use orlop_core::id::{JobId, TenantName, WorkerId};
 use orlop_core::machine::job::JobState;
 use orlop_core::machine::worker::WorkerState;
+use orlop_core::task::TaskRef;
 
 use super::Scheduler;
 use super::record::Unit;
 use crate::event::{Quota, TenantSettings};
 use crate::fleet::dims::{CPU, Dim, MEMORY, SLOTS};
 use crate::table::NONE;
-use crate::token::{AttemptRef, WorkerKey};
+use crate::token::WorkerKey;
 
 /// A job, or an element of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,13 +148,13 @@ impl Scheduler {
 
     /// Whether an attempt holds capacity: it is not known to have ended. Cost: linear in attempts.
     #[must_use]
-    pub fn holds(&self, attempt: AttemptRef) -> bool {
+    pub fn holds(&self, attempt: TaskRef) -> bool {
         self.attempts.iter().any(|(_, known)| self.reference(known) == attempt)
     }
 
     /// The attempts that hold capacity of a worker, in the order they came; of an unknown worker none. Cost: linear in them.
     #[must_use]
-    pub fn held_by(&self, worker: WorkerKey) -> Vec<AttemptRef> {
+    pub fn held_by(&self, worker: WorkerKey) -> Vec<TaskRef> {
         let slots = self.worker_at(worker).map(|number| self.attempts_on(number)).unwrap_or_default();
         slots.into_iter().filter_map(|slot| self.attempts.get(slot)).map(|known| self.reference(known)).collect()
     }

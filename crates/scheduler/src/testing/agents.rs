@@ -5,14 +5,15 @@ use super::model::Live;
 use super::world::World;
 use orlop_core::machine::job::JobState;
 use orlop_core::machine::verdict::Verdict;
+use orlop_core::task::TaskRef;
 
 use crate::effect::Effect;
 use crate::event::{Event, Outcome};
-use crate::token::{AttemptRef, WorkerKey};
+use crate::token::WorkerKey;
 
 impl World<'_> {
     pub(super) fn attempt_event(&mut self) -> Result<(), Broken> {
-        let live: Vec<(AttemptRef, WorkerKey)> =
+        let live: Vec<(TaskRef, WorkerKey)> =
             self.model.live.iter().map(|(attempt, live)| (*attempt, live.worker)).collect();
         let any = self.model.sent.clone();
         let old = self.choices.once_in(8);
@@ -50,7 +51,7 @@ impl World<'_> {
 
     /// Workers start much of what they got: only who runs can be preempted.
     pub(super) fn start_some(&mut self) -> Result<(), Broken> {
-        let live: Vec<(AttemptRef, WorkerKey)> = self
+        let live: Vec<(TaskRef, WorkerKey)> = self
             .model
             .live
             .iter()
@@ -66,7 +67,7 @@ impl World<'_> {
     }
 
     /// A worker says that an attempt never started; whether that is taken shows by the unit's state.
-    pub(super) fn unstarted(&mut self, (attempt, worker): (AttemptRef, WorkerKey), event: Event) -> Result<(), Broken> {
+    pub(super) fn unstarted(&mut self, (attempt, worker): (TaskRef, WorkerKey), event: Event) -> Result<(), Broken> {
         let live = self.model.live.remove(&attempt);
         let running = self.model.units.get(&(attempt.job, attempt.index)).map(|unit| unit.state);
         self.hear(event, worker)?;
@@ -81,7 +82,7 @@ impl World<'_> {
         self.start_heirs()
     }
 
-    fn any_result(&mut self, attempt: AttemptRef, worker: WorkerKey) -> Result<(), Broken> {
+    fn any_result(&mut self, attempt: TaskRef, worker: WorkerKey) -> Result<(), Broken> {
         let outcome = match self.choices.below(8) {
             0..=3 => Outcome::Succeeded,
             4 => Outcome::Failed { exit_code: Some(self.choices.below(3) as i32) },
@@ -95,7 +96,7 @@ impl World<'_> {
         self.result(attempt, worker, outcome)
     }
 
-    pub(super) fn result(&mut self, attempt: AttemptRef, worker: WorkerKey, outcome: Outcome) -> Result<(), Broken> {
+    pub(super) fn result(&mut self, attempt: TaskRef, worker: WorkerKey, outcome: Outcome) -> Result<(), Broken> {
         let live = self.model.live.remove(&attempt);
         // Who was forgotten is not heard at all: its next incarnation may say it again and gets the answer.
         let heard = self.scheduler.worker_view(worker).is_some();
@@ -114,7 +115,7 @@ impl World<'_> {
     }
 
     /// What a result is worth by section 1.4, where that follows from what effects said alone.
-    fn expected(&self, attempt: AttemptRef, live: Option<Live>) -> Option<Verdict> {
+    fn expected(&self, attempt: TaskRef, live: Option<Live>) -> Option<Verdict> {
         let unit = self.model.units.get(&(attempt.job, attempt.index))?;
         self.scheduler.job(attempt.job, None)?;
         if self.model.answered.contains(&attempt) {
@@ -133,7 +134,7 @@ impl World<'_> {
     /// Applies a result; returns its answers, an unknown one if its worker is not known.
     fn verdicts(
         &mut self,
-        attempt: AttemptRef,
+        attempt: TaskRef,
         worker: WorkerKey,
         outcome: Outcome,
     ) -> Result<Vec<Option<Verdict>>, Broken> {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use orlop_core::machine::job::JobState;
 use orlop_core::machine::worker::WorkerState;
+use orlop_core::task::TaskRef;
 
 use super::amounts::{NOTHING, alternatives, needs, totals};
 use super::law::{Broken, Law};
@@ -13,7 +14,7 @@ use super::room::{Key, Open};
 use super::world::World;
 use crate::effect::{Effect, Reason, WorkerReason};
 use crate::event::Outcome;
-use crate::token::{AttemptRef, WorkerKey};
+use crate::token::WorkerKey;
 
 /// Failed starts count for this long, in milliseconds.
 const START_WINDOW: u64 = 60_000;
@@ -203,7 +204,7 @@ impl World<'_> {
             let is_it = |key: &WorkerKey| self.scheduler.worker_row(*key).is_some_and(|row| row.worker == failed);
             return self.scheduler.worker_keys().find(is_it);
         }
-        let about = |attempt: &AttemptRef| (attempt.job, attempt.index) == id;
+        let about = |attempt: &TaskRef| (attempt.job, attempt.index) == id;
         if let Some((worker, attempts)) = &self.said
             && attempts.iter().any(about)
         {
@@ -213,7 +214,7 @@ impl World<'_> {
     }
 
     /// A result was taken: a failed start counts against its worker, and a success forgives all that was counted.
-    pub(super) fn note_start_failure(&mut self, attempt: AttemptRef, worker: WorkerKey, outcome: Outcome) {
+    pub(super) fn note_start_failure(&mut self, attempt: TaskRef, worker: WorkerKey, outcome: Outcome) {
         let now = self.scheduler.now().max(self.now);
         match outcome {
             Outcome::Succeeded => drop(self.model.avoids.counted.remove(&worker)),

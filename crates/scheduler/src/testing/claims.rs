@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use orlop_core::machine::job::JobState;
+use orlop_core::task::TaskRef;
 
 use super::amounts::needs;
 use super::law::{Broken, Law};
@@ -12,10 +13,10 @@ use super::model::{Live, span};
 use super::world::World;
 use crate::effect::Effect;
 use crate::event::{Event, Kept};
-use crate::token::{AttemptRef, WorkerKey};
+use crate::token::WorkerKey;
 
 /// The worker whose message an event is, and the attempts that it is about.
-pub(super) fn said(event: &Event) -> Option<(WorkerKey, Vec<AttemptRef>)> {
+pub(super) fn said(event: &Event) -> Option<(WorkerKey, Vec<TaskRef>)> {
     match event {
         Event::Connected { worker, kept } => Some((*worker, kept.iter().map(|kept| kept.attempt).collect())),
         Event::Accepted { attempt, worker }
@@ -29,8 +30,8 @@ pub(super) fn said(event: &Event) -> Option<(WorkerKey, Vec<AttemptRef>)> {
 
 impl World<'_> {
     /// Newest attempts of what waits again.
-    pub(super) fn given_up(&self) -> Vec<AttemptRef> {
-        let waits = |attempt: &&AttemptRef| {
+    pub(super) fn given_up(&self) -> Vec<TaskRef> {
+        let waits = |attempt: &&TaskRef| {
             self.model.units.get(&(attempt.job, attempt.index)).is_some_and(|unit| {
                 unit.issued == attempt.attempt && matches!(unit.state, JobState::Queued | JobState::Backoff)
             })
@@ -41,10 +42,9 @@ impl World<'_> {
     /// A worker that comes back says that it runs what an earlier incarnation of it had.
     pub(super) fn claim(&mut self, worker: WorkerKey, kept: &mut Vec<Kept>) {
         let Some(id) = self.model.machines.get(&worker).and_then(|machine| machine.id.clone()) else { return };
-        let had = |attempt: &AttemptRef| self.model.owners.get(attempt) == Some(&id);
-        let here = |attempt: &AttemptRef| self.model.sent.contains(&(*attempt, worker));
-        let own: Vec<AttemptRef> =
-            self.given_up().into_iter().filter(|attempt| had(attempt) && !here(attempt)).collect();
+        let had = |attempt: &TaskRef| self.model.owners.get(attempt) == Some(&id);
+        let here = |attempt: &TaskRef| self.model.sent.contains(&(*attempt, worker));
+        let own: Vec<TaskRef> = self.given_up().into_iter().filter(|attempt| had(attempt) && !here(attempt)).collect();
         for attempt in own {
             if self.choices.once_in(2) {
                 kept.push(Kept { attempt, started: !self.choices.once_in(4) });
@@ -76,11 +76,11 @@ impl World<'_> {
                 job, part, from: JobState::Queued | JobState::Backoff, to: JobState::Running, ..
             } => {
                 let index = span(*part).0;
-                let runs = |attempt: &AttemptRef| {
+                let runs = |attempt: &TaskRef| {
                     let row = self.scheduler.attempt_row(*attempt, worker);
                     (attempt.job, attempt.index) == (*job, index) && row.is_some_and(|row| !row.lost)
                 };
-                let adopted: BTreeSet<AttemptRef> = attempts.into_iter().filter(runs).collect();
+                let adopted: BTreeSet<TaskRef> = attempts.into_iter().filter(runs).collect();
                 if self.model.spec(*job).is_some_and(|spec| spec.gang.is_some()) {
                     return self.adopt_gang(*job, &adopted);
                 }
@@ -90,7 +90,7 @@ impl World<'_> {
         }
     }
 
-    fn adopt(&mut self, attempt: AttemptRef, worker: WorkerKey) -> Result<(), Broken> {
+    fn adopt(&mut self, attempt: TaskRef, worker: WorkerKey) -> Result<(), Broken> {
         let gpu = self.scheduler.attempt_row(attempt, worker).and_then(|row| row.gpu);
         let gpu = gpu.as_ref().and_then(super::amounts::dim_of);
         let Some(holds) = self.model.spec(attempt.job).map(|spec| needs(spec, gpu)) else { return Ok(()) };

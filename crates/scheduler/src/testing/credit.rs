@@ -2,12 +2,13 @@
 //! by an operator, is charged to its band like any placement. Owns the naive account of one call; rounds, in which bands
 //! begin and cease to be ready, have the law of bands.
 
+use orlop_core::task::TaskRef;
+
 use super::amounts::{Amounts, alternatives, needs};
 use super::law::{Broken, Law};
 use super::model::Model;
 use super::room::cost;
 use crate::engine::Scheduler;
-use crate::token::AttemptRef;
 
 /// Sums of a few quotients: nothing else may differ.
 const EXACT: f64 = 1e-9;
@@ -28,7 +29,7 @@ impl Credits {
     }
 
     /// An attempt got its slot without a turn.
-    pub(super) fn start(&mut self, model: &Model, attempt: AttemptRef) {
+    pub(super) fn start(&mut self, model: &Model, attempt: TaskRef) {
         let Some(spec) = model.spec(attempt.job) else { return };
         let alone = || match alternatives(spec).as_slice() {
             [gpu] => Some(needs(spec, *gpu)),

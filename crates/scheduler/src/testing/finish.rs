@@ -7,6 +7,7 @@ use std::sync::Arc;
 use orlop_core::hardware::gpu::Vendor;
 use orlop_core::id::WorkerId;
 use orlop_core::machine::job::JobState;
+use orlop_core::task::TaskRef;
 
 use super::amounts::{COUNTERS, EXTRAS, GPUS, LARGE_COUNTER};
 use super::law::{Broken, Law};
@@ -15,7 +16,7 @@ use super::world::World;
 use crate::effect::Effect;
 use crate::event::{Capabilities, Event, GpuDevices, Kept, Outcome, Quota, TenantSettings};
 use crate::job::Runtime;
-use crate::token::{AttemptRef, WorkerKey};
+use crate::token::WorkerKey;
 
 /// Longer than gates, delays and what time limits of waiting there are, in steps of a second.
 const SECONDS: u32 = 90;
@@ -54,7 +55,7 @@ impl World<'_> {
     pub(super) fn come_back(&mut self) -> Result<(), Broken> {
         for worker in self.model.machines.keys().copied().collect::<Vec<_>>() {
             let here = self.model.live.iter().filter(|(_, live)| live.worker == worker);
-            let started = |attempt: &AttemptRef| {
+            let started = |attempt: &TaskRef| {
                 self.scheduler.attempt_row(*attempt, worker).is_some_and(|row| row.started_at.is_some())
             };
             let kept =
@@ -100,7 +101,7 @@ impl World<'_> {
         self.credits.forget();
         self.model.hopeless.clear();
         self.absorb(false)?;
-        let live: Vec<(AttemptRef, WorkerKey)> =
+        let live: Vec<(TaskRef, WorkerKey)> =
             self.model.live.iter().map(|(attempt, live)| (*attempt, live.worker)).collect();
         for (attempt, worker) in &live {
             let state = self.model.units.get(&(attempt.job, attempt.index)).map(|unit| unit.state);

@@ -6,13 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
 use orlop_core::machine::worker::WorkerState;
+use orlop_core::task::TaskRef;
 
 use super::amounts::{Amounts, NOTHING, plus};
 use super::law::{Broken, Law};
 use super::world::World;
 use crate::event::{Event, Kept, Outcome};
 use crate::job::{Gang, Gpus, JobSpec};
-use crate::token::{AttemptRef, WorkerKey};
+use crate::token::WorkerKey;
 
 impl World<'_> {
     /// Many jobs are small gangs that one worker can hold.
@@ -45,7 +46,7 @@ impl World<'_> {
             return self.fall_silent(job, worker);
         }
         if let Some((job, worker)) = self.together(|state, machine| state == JobState::Assigned && there(machine)) {
-            let members: Vec<AttemptRef> = self.members(job).map(|(attempt, _)| attempt).collect();
+            let members: Vec<TaskRef> = self.members(job).map(|(attempt, _)| attempt).collect();
             return members.into_iter().try_for_each(|attempt| self.hear(Event::Started { attempt, worker }, worker));
         }
         self.submit()?;
@@ -68,7 +69,7 @@ impl World<'_> {
     }
 
     /// Members of a gang's newest attempt that are not known to have ended.
-    fn members(&self, job: JobId) -> impl Iterator<Item = (AttemptRef, WorkerKey)> {
+    fn members(&self, job: JobId) -> impl Iterator<Item = (TaskRef, WorkerKey)> {
         let issued = self.model.units.get(&(job, 0)).map_or(0, |unit| unit.issued);
         let own = self.model.live.iter().filter(move |(of, _)| (of.job, of.attempt) == (job, issued));
         own.map(|(of, live)| (*of, live.worker))
@@ -90,17 +91,17 @@ impl World<'_> {
         if !self.shape.gangs || self.choices.once_in(2) {
             return;
         }
-        let gang = |attempt: &AttemptRef| self.model.spec(attempt.job).is_some_and(|spec| spec.gang.is_some());
+        let gang = |attempt: &TaskRef| self.model.spec(attempt.job).is_some_and(|spec| spec.gang.is_some());
         kept.retain(|kept| !gang(&kept.attempt));
         let own = self.model.live.iter().filter(|(attempt, live)| live.worker == worker && gang(attempt));
         kept.extend(own.map(|(attempt, _)| Kept { attempt: *attempt, started: true }));
     }
 
     /// A gang is adopted as it was started, whole or not at all: whoever has not succeeded is back with it.
-    pub(super) fn adopt_gang(&mut self, job: JobId, back: &BTreeSet<AttemptRef>) -> Result<(), Broken> {
+    pub(super) fn adopt_gang(&mut self, job: JobId, back: &BTreeSet<TaskRef>) -> Result<(), Broken> {
         let issued = self.model.units.get(&(job, 0)).map_or(0, |unit| unit.issued);
         let newest = self.model.owners.iter().filter(|(of, _)| (of.job, of.attempt) == (job, issued));
-        let missing: Vec<AttemptRef> =
+        let missing: Vec<TaskRef> =
             newest.map(|(of, _)| *of).filter(|of| !back.contains(of) && !self.model.succeeded.contains(of)).collect();
         Law::Answers.demand(missing.is_empty(), || format!("a gang is adopted without {missing:?}"))?;
         self.gangs_adopted += 1;
@@ -117,7 +118,7 @@ impl World<'_> {
     pub(super) fn whole_gangs(&self, worker: WorkerKey, kept: &[Kept]) -> Vec<JobId> {
         let mut gangs: BTreeMap<JobId, Amounts> = BTreeMap::new();
         let mut back: BTreeMap<JobId, u32> = BTreeMap::new();
-        let started: BTreeSet<AttemptRef> = kept.iter().filter(|kept| kept.started).map(|kept| kept.attempt).collect();
+        let started: BTreeSet<TaskRef> = kept.iter().filter(|kept| kept.started).map(|kept| kept.attempt).collect();
         for (attempt, live) in self.model.live.iter().filter(|(attempt, _)| started.contains(attempt)) {
             let unit = self.model.units.get(&(attempt.job, 0));
             let waits = unit.is_some_and(|unit| unit.state == JobState::Queued && unit.issued == attempt.attempt);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use orlop_core::machine::job::JobState;
 use orlop_core::machine::worker::WorkerState;
+use orlop_core::task::TaskRef;
 
 use super::amounts::GPUS;
 use super::law::{Broken, Law};
@@ -12,7 +13,7 @@ use super::model::Machine;
 use super::world::World;
 use crate::config::{Config, Policy};
 use crate::event::{Departure, DrainOrder, Event, Kept, OnExceed, Quota, TenantSettings, TenantStatus};
-use crate::token::{AttemptRef, WorkerKey};
+use crate::token::WorkerKey;
 
 /// Quotients of shares: bands in thirds, strict, and strict with floors.
 const SHARES: [[f64; 3]; 4] = [[1.0 / 3.0; 3], [0.0; 3], [0.0, 0.15, 0.05], [0.2, 0.5, 0.3]];
@@ -76,8 +77,8 @@ impl World<'_> {
         self.claim(worker, &mut kept);
         self.gather(worker, &mut kept);
         self.honest(worker, &mut kept);
-        let keeps: BTreeSet<AttemptRef> = kept.iter().map(|kept| kept.attempt).collect();
-        let had: Vec<AttemptRef> =
+        let keeps: BTreeSet<TaskRef> = kept.iter().map(|kept| kept.attempt).collect();
+        let had: Vec<TaskRef> =
             self.model.live.iter().filter(|(_, live)| live.worker == worker).map(|(attempt, _)| *attempt).collect();
         let connects = self
             .scheduler

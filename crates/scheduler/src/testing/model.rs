@@ -8,6 +8,7 @@ use orlop_core::id::{JobId, WorkerId};
 use orlop_core::machine::job::{self, JobState};
 use orlop_core::machine::verdict::Verdict;
 use orlop_core::machine::worker::{self, WorkerState};
+use orlop_core::task::TaskRef;
 
 use super::amounts::{Amounts, NOTHING, alternatives, needs, plus, totals, within};
 use super::law::{Broken, Law};
@@ -15,7 +16,7 @@ use crate::effect::{Effect, Part, Start};
 use crate::event::{Capabilities, Quota};
 use crate::job::{JobSpec, Overlap, Runtime};
 use crate::stored::GpuShape;
-use crate::token::{AttemptRef, WorkerKey};
+use crate::token::WorkerKey;
 
 /// A unit: job and element.
 pub(super) type UnitId = (JobId, u32);
@@ -76,14 +77,14 @@ pub struct Model {
     pub(super) units: BTreeMap<UnitId, Unit>,
     /// Units in Queued.
     pub(super) waiting: BTreeSet<UnitId>,
-    pub(super) live: BTreeMap<AttemptRef, Live>,
+    pub(super) live: BTreeMap<TaskRef, Live>,
     /// Every token that was ever sent, and where.
-    pub(super) sent: Vec<(AttemptRef, WorkerKey)>,
-    pub(super) answered: BTreeSet<AttemptRef>,
+    pub(super) sent: Vec<(TaskRef, WorkerKey)>,
+    pub(super) answered: BTreeSet<TaskRef>,
     /// Those of them that did well.
-    pub(super) succeeded: BTreeSet<AttemptRef>,
+    pub(super) succeeded: BTreeSet<TaskRef>,
     /// Whose attempts these are.
-    pub(super) owners: BTreeMap<AttemptRef, WorkerId>,
+    pub(super) owners: BTreeMap<TaskRef, WorkerId>,
     pub(super) machines: BTreeMap<WorkerKey, Machine>,
     pub(super) quotas: BTreeMap<String, Quota>,
     pub(super) paused: BTreeSet<String>,
@@ -126,7 +127,7 @@ impl Model {
     pub(super) fn take(
         &mut self,
         effect: &Effect,
-        devices: impl Fn(AttemptRef, WorkerKey) -> Option<GpuShape>,
+        devices: impl Fn(TaskRef, WorkerKey) -> Option<GpuShape>,
     ) -> Result<(), Broken> {
         match effect {
             Effect::JobChanged { job, part, from, to, revision, .. } => {
@@ -244,7 +245,7 @@ impl Model {
     /// Tokens grow by one; only workers that may be placed on get work; capacity and quota hold.
     fn assign(
         &mut self,
-        (attempt, worker): (AttemptRef, WorkerKey),
+        (attempt, worker): (TaskRef, WorkerKey),
         waiting: bool,
         devices: Option<GpuShape>,
     ) -> Result<(), Broken> {
@@ -341,7 +342,7 @@ impl Model {
     }
 
     /// A result counts at most once, and never for an old token.
-    fn verdict(&mut self, attempt: AttemptRef, verdict: Verdict) -> Result<(), Broken> {
+    fn verdict(&mut self, attempt: TaskRef, verdict: Verdict) -> Result<(), Broken> {
         let known = self.units.get(&(attempt.job, attempt.index)).is_some_and(|unit| attempt.attempt <= unit.issued);
         let answered = self.answered.contains(&attempt);
         let taken = matches!(verdict, Verdict::Accepted | Verdict::Adopted);

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use orlop_core::id::{Epoch, JobId};
 use orlop_core::machine::job::JobState;
+use orlop_core::task::TaskRef;
 
 use super::amounts::{Amounts, NOTHING, totals};
 use super::law::{Broken, Law};
@@ -18,7 +19,7 @@ use super::world::World;
 use crate::config::Config;
 use crate::event::{Event, Outcome, TenantSettings};
 use crate::job::{JobSpec, Priority};
-use crate::token::{AttemptRef, WorkerKey};
+use crate::token::WorkerKey;
 
 /// Rounds that a head may have to wait for each line that was there before and each job that waits longer, and besides.
 /// Reservations go by waiting time (2.7): a line of many old jobs comes first with each of them.
@@ -136,8 +137,8 @@ impl World<'_> {
     /// Ends the oldest attempts, at most so many.
     pub(super) fn end_some(&mut self, most: usize) -> Result<usize, Broken> {
         let slots = self.model.live.iter().filter(|(_, live)| !live.waiting);
-        let live: BTreeSet<AttemptRef> = slots.map(|(attempt, _)| *attempt).collect();
-        let oldest: Vec<(AttemptRef, WorkerKey)> =
+        let live: BTreeSet<TaskRef> = slots.map(|(attempt, _)| *attempt).collect();
+        let oldest: Vec<(TaskRef, WorkerKey)> =
             self.model.sent.iter().filter(|(attempt, _)| live.contains(attempt)).copied().take(most).collect();
         for (attempt, worker) in &oldest {
             self.result(*attempt, *worker, Outcome::Succeeded)?;

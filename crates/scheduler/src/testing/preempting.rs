@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
 use orlop_core::machine::verdict::Verdict;
+use orlop_core::task::TaskRef;
 
 use super::amounts::{Amounts, NOTHING, alternatives, needs, plus, times, totals, within};
 use super::law::{Broken, Law};
@@ -13,7 +14,7 @@ use super::model::{Live, Model};
 use crate::effect::{CancelReason, Effect};
 use crate::engine::Scheduler;
 use crate::job::JobSpec;
-use crate::token::{AttemptRef, WorkerKey};
+use crate::token::WorkerKey;
 
 /// What effects said.
 #[derive(Clone, Debug, Default)]
@@ -21,7 +22,7 @@ pub(super) struct Preemptions {
     /// Who reserved last, and where: those that are ended next are ended for it.
     last: Option<(JobId, Vec<WorkerKey>)>,
     /// Attempts that were told to end for others.
-    told: BTreeSet<AttemptRef>,
+    told: BTreeSet<TaskRef>,
     times: Vec<u64>,
     /// What is kept for whom, as of the last call.
     held: Vec<(JobId, WorkerKey)>,
@@ -59,8 +60,8 @@ impl Preemptions {
             Effect::Verdict { attempt, verdict: Verdict::Adopted } => drop(self.told.remove(attempt)),
             Effect::Cancel { attempt, worker, why: CancelReason::Preempt, grace_ms } if self.told.insert(*attempt) => {
                 // A gang is one victim, however many members it has.
-                let fellow = AttemptRef { member: 0, ..*attempt };
-                if self.told.iter().filter(|told| AttemptRef { member: 0, ..**told } == fellow).count() == 1 {
+                let fellow = TaskRef { member: 0, ..*attempt };
+                if self.told.iter().filter(|told| TaskRef { member: 0, ..**told } == fellow).count() == 1 {
                     self.times.push(now);
                 }
                 let lately = self.times.iter().filter(|at| at.saturating_add(60_000) > now).count();
@@ -74,7 +75,7 @@ impl Preemptions {
         Ok(())
     }
 
-    fn victim(&self, model: &Model, attempt: AttemptRef, worker: WorkerKey, grace_ms: u64) -> Result<(), Broken> {
+    fn victim(&self, model: &Model, attempt: TaskRef, worker: WorkerKey, grace_ms: u64) -> Result<(), Broken> {
         let law = Law::Preemption;
         let Some((job, workers)) = &self.last else {
             return Err(law.broken(format!("{attempt} is preempted for nobody")));
@@ -116,8 +117,7 @@ impl Preemptions {
             let waits = model.units.range((job, 0)..=(job, u32::MAX)).any(|(_, unit)| unit.state == JobState::Queued);
             let set: BTreeSet<_> =
                 scheduler.preemptions().filter(|(other, _)| *other == job).map(|(_, on)| on).collect();
-            let ends =
-                |(attempt, live): (&AttemptRef, &Live)| set.contains(&live.worker) && self.told.contains(attempt);
+            let ends = |(attempt, live): (&TaskRef, &Live)| set.contains(&live.worker) && self.told.contains(attempt);
             let free = !model.live.iter().any(ends);
             Law::Preemption.demand(limited || !waits || behind || !free, || {
                 format!("{job} does not start on {worker} though all that it waited for has ended")

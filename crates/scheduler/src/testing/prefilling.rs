@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use orlop_core::id::{Epoch, JobId};
+use orlop_core::task::TaskRef;
 
 use super::amounts::{Amounts, alternatives, minus, needs, plus, totals, within};
 use super::law::{Broken, Law};
@@ -16,7 +17,7 @@ use super::world::World;
 use crate::effect::{Effect, Start};
 use crate::event::{Event, Kept, Outcome};
 use crate::job::{JobSpec, Runtime};
-use crate::token::{AttemptRef, WorkerKey};
+use crate::token::WorkerKey;
 
 /// Shares are quotients of whole numbers: nothing else may differ.
 const EXACT: f64 = 1e-12;
@@ -25,9 +26,9 @@ const EXACT: f64 = 1e-12;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Prefills {
     /// What the agents were asked to give back.
-    asked_back: BTreeSet<AttemptRef>,
+    asked_back: BTreeSet<TaskRef>,
     /// Who got a slot in the last call.
-    heirs: Vec<(AttemptRef, WorkerKey)>,
+    heirs: Vec<(TaskRef, WorkerKey)>,
     /// Workers whose round trip is known.
     timed: BTreeSet<WorkerKey>,
     /// How many attempts inherited a slot so far.
@@ -60,7 +61,7 @@ impl Prefills {
     pub(super) fn judge(
         &self,
         model: &Model,
-        (attempt, worker): (AttemptRef, WorkerKey),
+        (attempt, worker): (TaskRef, WorkerKey),
         held: Option<&dyn Fn(&str) -> Amounts>,
     ) -> Result<(), Broken> {
         let unit = (attempt.job, attempt.index);
@@ -104,11 +105,11 @@ impl Prefills {
     }
 
     /// What was just sent ahead is no more than the half of what waits: others may be free first.
-    pub(super) fn judge_window(model: &Model, (attempt, worker): (AttemptRef, WorkerKey)) -> Result<(), Broken> {
+    pub(super) fn judge_window(model: &Model, (attempt, worker): (TaskRef, WorkerKey)) -> Result<(), Broken> {
         let class = model.jobs.get(&attempt.job).map(|job| job.class);
         let of_class = |id: &JobId| model.jobs.get(id).map(|job| job.class) == class;
         let queued = model.waiting.iter().filter(|(job, _)| of_class(job)).count();
-        let ahead = |(other, live): &(&AttemptRef, &Live)| {
+        let ahead = |(other, live): &(&TaskRef, &Live)| {
             live.waiting && live.charged && live.worker == worker && of_class(&other.job)
         };
         let ahead = model.live.iter().filter(ahead).count();
@@ -147,7 +148,7 @@ impl Prefills {
 }
 
 /// Whether an attempt holds a slot that others of the class may inherit.
-fn holds(model: &Model, (attempt, live): (&AttemptRef, &Live), (class, worker): (usize, WorkerKey)) -> bool {
+fn holds(model: &Model, (attempt, live): (&TaskRef, &Live), (class, worker): (usize, WorkerKey)) -> bool {
     let own = model.jobs.get(&attempt.job).is_some_and(|job| job.class == class);
     own && live.worker == worker && live.charged && !live.waiting
 }
@@ -200,7 +201,7 @@ impl World<'_> {
         self.round()?;
         self.now += self.choices.below(8);
         let slots = self.model.live.iter().filter(|(_, live)| !live.waiting);
-        let slots: Vec<(AttemptRef, WorkerKey)> = slots.map(|(attempt, live)| (*attempt, live.worker)).collect();
+        let slots: Vec<(TaskRef, WorkerKey)> = slots.map(|(attempt, live)| (*attempt, live.worker)).collect();
         for (attempt, worker) in slots {
             if self.choices.once_in(3) {
                 self.hear(Event::Started { attempt, worker }, worker)?;
@@ -250,7 +251,7 @@ impl World<'_> {
 
     /// What a worker that returns may have started: of what waited only as much as others have left their slots for.
     pub(super) fn honest(&self, worker: WorkerKey, kept: &mut [Kept]) {
-        let keeps: BTreeSet<AttemptRef> = kept.iter().map(|kept| kept.attempt).collect();
+        let keeps: BTreeSet<TaskRef> = kept.iter().map(|kept| kept.attempt).collect();
         for one in kept.iter_mut().filter(|kept| kept.started) {
             let waits = self.model.live.get(&one.attempt).is_some_and(|live| live.waiting);
             let class = self.model.jobs.get(&one.attempt.job).map(|job| job.class);
@@ -269,7 +270,7 @@ impl World<'_> {
 }
 
 /// What an effect sends ahead, and where.
-pub(super) const fn ahead(effect: &Effect) -> Option<(AttemptRef, WorkerKey)> {
+pub(super) const fn ahead(effect: &Effect) -> Option<(TaskRef, WorkerKey)> {
     match effect {
         Effect::Assign { attempt, worker, start: Start::Inherit, .. } => Some((*attempt, *worker)),
         _ => None,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use orlop_core::id::{JobId, TenantName};
 use orlop_core::machine::job::JobState;
+use orlop_core::task::TaskRef;
 
 use super::law::{Broken, Law};
 use super::model::UnitId;
@@ -15,7 +16,7 @@ use crate::engine::Scheduler;
 use crate::event::{ArraySpec, Event, Gate, Quota, TenantSettings};
 use crate::job::JobSpec;
 use crate::stored::{ArrayRow, AttemptRow, Body, Incarnation, JobRow, RangeRow, Stored, TenantRow, UnitRow, WorkerRow};
-use crate::token::{AttemptRef, WorkerKey};
+use crate::token::WorkerKey;
 
 /// A job: what was submitted, elements that were never assigned, and the rows of the others.
 #[derive(Clone, Debug)]
@@ -41,12 +42,12 @@ pub(super) struct Store {
     tenants: BTreeMap<TenantName, (TenantSettings, Quota)>,
     workers: BTreeMap<Incarnation, WorkerRow>,
     jobs: BTreeMap<JobId, Kept>,
-    attempts: BTreeMap<AttemptRef, (WorkerKey, AttemptRow)>,
+    attempts: BTreeMap<TaskRef, (WorkerKey, AttemptRow)>,
     /// What was submitted and may be admitted.
     submitted: Option<(JobId, Kept)>,
     units: BTreeSet<UnitId>,
     /// By whom, unless it is known who has it.
-    named: BTreeMap<AttemptRef, WorkerKey>,
+    named: BTreeMap<TaskRef, WorkerKey>,
     machines: BTreeSet<WorkerKey>,
 }
 

@@ -9,13 +9,15 @@
 
 use std::collections::BTreeMap;
 
+use orlop_core::task::TaskRef;
+
 use super::amounts::{Amounts, alternatives, needs};
 use super::law::{Broken, Law};
 use super::model::{Model, UnitId};
 use super::room::{Key, Line, Open, cost};
 use crate::config::{Config, Policy};
 use crate::job::JobSpec;
-use crate::token::{AttemptRef, WorkerKey};
+use crate::token::WorkerKey;
 
 /// How often `dot-product` may pass over the first of a line.
 const PASSES: u32 = 16;
@@ -257,7 +259,7 @@ impl Turns {
 
     /// An attempt that was sent ahead has a slot from now on, or one was placed by an operator: its band is served, without a
     /// turn.
-    pub(super) fn inherit(&mut self, model: &Model, attempt: AttemptRef, config: &Config) {
+    pub(super) fn inherit(&mut self, model: &Model, attempt: TaskRef, config: &Config) {
         let Some(spec) = model.spec(attempt.job) else { return };
         let fleet = model.fleet();
         let most = alternatives(spec).into_iter().map(|gpu| cost(&needs(spec, gpu), &fleet)).fold(0.0, f64::max);

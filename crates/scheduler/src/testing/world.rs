@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use orlop_core::id::{JobId, TenantName};
 use orlop_core::machine::job::JobState;
 use orlop_core::machine::worker::WorkerState;
+use orlop_core::task::TaskRef;
 
 use super::amounts::{CPU, MEMORY, NOTHING, SLOTS, plus};
 use super::choices::Choices;
@@ -24,7 +25,7 @@ use crate::engine::Scheduler;
 use crate::error::EventError;
 use crate::event::Event;
 use crate::job::JobSpec;
-use crate::token::{AttemptRef, WorkerKey};
+use crate::token::WorkerKey;
 
 /// How a world is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,7 +65,7 @@ pub struct World<'a> {
     /// An operator's placement is being taken in.
     directed: bool,
     /// The worker whose message is being taken in, and the attempts that this is about.
-    pub(super) said: Option<(WorkerKey, Vec<AttemptRef>)>,
+    pub(super) said: Option<(WorkerKey, Vec<TaskRef>)>,
     pub(super) store: Store,
     pub(super) deadlines: Deadlines,
     pub(super) gangs_adopted: usize,
@@ -317,7 +318,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    fn judge_ahead(&self, sent: (AttemptRef, WorkerKey), held: bool) -> Result<(), Broken> {
+    fn judge_ahead(&self, sent: (TaskRef, WorkerKey), held: bool) -> Result<(), Broken> {
         let of = |tenant: &str| Preemptions::held(&self.scheduler, &self.model, tenant);
         self.prefills.judge(&self.model, sent, held.then_some(&of))
     }

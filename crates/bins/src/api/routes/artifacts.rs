@@ -7,8 +7,9 @@ use axum::body::Body;
 use axum::http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, RANGE};
 use futures::TryStreamExt as _;
 use orlop_core::id::Epoch;
-use orlop_core::ports::fleet_store::{AttemptFilter, AttemptId, MAX_PAGE, Page};
+use orlop_core::ports::fleet_store::{AttemptFilter, MAX_PAGE, Page};
 use orlop_core::spec::job::Indices;
+use orlop_core::task::TaskRef;
 
 use super::super::BASE;
 use super::super::call::{Call, wrong};
@@ -56,13 +57,13 @@ pub(in super::super) async fn of_job(api: Arc<Api>, call: Call) -> Answer {
     let indices: Option<Indices> = call.read("index")?;
     let mut room = call.limit()?;
     let after = call.cursor::<String>("artifacts")?;
-    let after: Option<AttemptId> = match after {
+    let after: Option<TaskRef> = match after {
         Some(text) => Some(serde_json::from_str(&text).map_err(|_| wrong("cursor", "is none of this list"))?),
         None => None,
     };
     let job = row.job.id;
     // Attempts begin with 1: this comes before all of an element.
-    let before = |index| AttemptId { job, index, member: 0, attempt: 0, epoch: Epoch(0) };
+    let before = |index| TaskRef { job, index, member: 0, attempt: 0, epoch: Epoch(0) };
     let mut after = after.filter(|after| after.job == job).unwrap_or_else(|| before(0));
     let mut items = Vec::new();
     loop {
@@ -91,13 +92,13 @@ pub(in super::super) async fn of_job(api: Arc<Api>, call: Call) -> Answer {
 enum Left {
     All,
     /// The page is full with this attempt.
-    Full(AttemptId),
+    Full(TaskRef),
 }
 
 /// Adds what attempts behind one left, up to the last of an element, as long as there is room for attempts.
 async fn left(
     api: &Api,
-    mut after: AttemptId,
+    mut after: TaskRef,
     last: u32,
     room: &mut u32,
     items: &mut Vec<ArtifactView>,

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use orlop_core::machine::attempt::AttemptState;
-use orlop_core::ports::fleet_store::{AttemptFilter, AttemptId, AttemptRow, ElementFilter, Page};
+use orlop_core::ports::fleet_store::{AttemptFilter, AttemptRow, ElementFilter, Page};
+use orlop_core::task::TaskRef;
 
 use super::super::call::{Call, wrong};
 use super::super::cursor;
@@ -17,7 +18,7 @@ pub(in super::super) async fn attempts(api: Arc<Api>, call: Call) -> Answer {
     let row = api.job(&call).await?;
     let filter = AttemptFilter { index: call.read("index")? };
     let after = call.cursor::<String>("attempts")?;
-    let after: Option<AttemptId> = match after {
+    let after: Option<TaskRef> = match after {
         Some(text) => Some(serde_json::from_str(&text).map_err(|_| wrong("cursor", "is none of this list"))?),
         None => None,
     };

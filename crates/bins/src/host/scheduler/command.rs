@@ -5,10 +5,10 @@ use std::sync::Arc;
 use orlop_core::id::{JobId, SessionId, TenantName, WorkerId};
 use orlop_core::ports::bus::EventBody;
 use orlop_core::ports::fleet_store::{IdempotencyKey, Json, Text};
+use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
 use orlop_scheduler::config::Config as CoreConfig;
 use orlop_scheduler::event::{ArraySpec, Capabilities, DrainOrder, Quota, TenantSettings};
-use orlop_scheduler::token::AttemptRef;
 use tokio::sync::oneshot;
 
 use super::error::Error;
@@ -149,7 +149,7 @@ pub(super) enum Command {
     Wait(JobId, oneshot::Sender<()>),
     Watch(JobId, u32, Watch),
     Worker(WorkerId, WorkerOrder, Reply<()>),
-    Place { worker: WorkerId, job: JobId, reply: Reply<AttemptRef> },
+    Place { worker: WorkerId, job: JobId, reply: Reply<TaskRef> },
     Config(Box<CoreConfig>, Reply<()>),
     Tenant(Box<(TenantName, Option<TenantSettings>, Option<Quota>)>, Reply<()>),
     Register(Box<Registration>, Reply<Arc<Session>>),

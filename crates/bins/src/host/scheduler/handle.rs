@@ -11,9 +11,9 @@ use orlop_core::id::{JobId, SessionId, TenantName, WorkerId};
 use orlop_core::ports::bus::{EventBody, SubjectFilter};
 use orlop_core::ports::fleet_store::FleetStore;
 use orlop_core::spec::job::JobSpec;
+use orlop_core::task::TaskRef;
 use orlop_scheduler::config::Config as CoreConfig;
 use orlop_scheduler::event::{Quota, TenantSettings};
-use orlop_scheduler::token::AttemptRef;
 use tokio::sync::{oneshot, watch};
 
 use super::clock::Clock;
@@ -182,7 +182,7 @@ impl Handle {
     /// # Errors
     /// NotFound; Precondition with the reason when it does not fit there now, or the worker does not accept it; and as of
     /// [`Handle::submit`].
-    pub async fn place(&self, worker: WorkerId, job: JobId) -> Result<AttemptRef, Error> {
+    pub async fn place(&self, worker: WorkerId, job: JobId) -> Result<TaskRef, Error> {
         self.ask(Lane::Control, |reply| Command::Place { worker, job, reply }).await
     }
 

@@ -7,12 +7,13 @@ use std::time::Instant;
 
 use orlop_core::hardware::gpu::GpuShape;
 use orlop_core::id::{Epoch, Incarnation, SessionId, WorkerId};
-use orlop_core::spec::job::{self, SecretRef};
-use orlop_scheduler::token::{AttemptRef, WorkerKey};
+use orlop_core::spec::job::SecretRef;
+use orlop_core::task::TaskRef;
+use orlop_scheduler::token::WorkerKey;
 use tokio::sync::Notify;
 
 use super::live::{ClientFields, Interned};
-use crate::wire::attempt::{AssignJob, CancelJob, Mode, SecretAs, SecretValue};
+use crate::wire::attempt::{AssignJob, CancelJob, Mode, SecretValue};
 use crate::wire::frame::{Directive, Hello, Judgement, ServerFrame, Welcome, WorkerFrame};
 use crate::wire::identity::PeerCertificate;
 use crate::wire::session::{Outgoing, ServerSession, SessionError};
@@ -21,7 +22,7 @@ use crate::wire::session::{Outgoing, ServerSession, SessionError};
 #[derive(Clone, Debug)]
 pub(super) struct Assignment {
     /// The attempt with its token.
-    pub(super) attempt: AttemptRef,
+    pub(super) attempt: TaskRef,
     /// What it is.
     pub(super) spec: Arc<Interned>,
     /// What its client said.
@@ -54,10 +55,7 @@ impl Assignment {
 
 /// A secret without its value, which it gets when it leaves.
 fn named(secret: &SecretRef) -> SecretValue {
-    let given_as = match secret.given_as {
-        job::SecretAs::File => SecretAs::File,
-        job::SecretAs::Env => SecretAs::Env,
-    };
+    let given_as = secret.given_as;
     let (name, target) = (secret.name.clone(), secret.target.clone());
     SecretValue { name, value: Vec::new(), given_as, target, problem: String::new() }
 }
@@ -72,7 +70,7 @@ pub(super) struct Batch {
     /// Attempts to end.
     pub(super) cancel: Vec<CancelJob>,
     /// Attempts not to start.
-    pub(super) revoke: Vec<AttemptRef>,
+    pub(super) revoke: Vec<TaskRef>,
     /// What messages were worth, where the acknowledgement does not say it.
     pub(super) verdicts: Vec<Judgement>,
     /// Specifications that the agent asked for again.
@@ -166,7 +164,7 @@ struct Inner {
     /// How long the last one took, in microseconds, until the loop asks.
     round_trip: Option<u64>,
     /// Attempts with logs, and whether they are this worker's.
-    own: BTreeMap<AttemptRef, bool>,
+    own: BTreeMap<TaskRef, bool>,
 }
 
 /// A session.
@@ -261,7 +259,7 @@ impl Session {
     }
 
     /// Attempts that the agent of a hello cannot know: their assignments are still on their way.
-    pub(super) fn undelivered(&self, hello: &Hello) -> Vec<AttemptRef> {
+    pub(super) fn undelivered(&self, hello: &Hello) -> Vec<TaskRef> {
         self.inner().machine.undelivered(hello)
     }
 
@@ -304,12 +302,12 @@ impl Session {
     }
 
     /// Whether an attempt is this worker's, if that was asked lately.
-    pub(super) fn owns(&self, attempt: AttemptRef) -> Option<bool> {
+    pub(super) fn owns(&self, attempt: TaskRef) -> Option<bool> {
         self.inner().own.get(&attempt).copied()
     }
 
     /// Remembers whether an attempt is this worker's.
-    pub(super) fn remember(&self, attempt: AttemptRef, own: bool) {
+    pub(super) fn remember(&self, attempt: TaskRef, own: bool) {
         let mut inner = self.inner();
         if inner.own.len() >= REMEMBERED {
             inner.own.pop_first();

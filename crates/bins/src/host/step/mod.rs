@@ -150,8 +150,9 @@ fn attempt_text() -> String {
 /// What containers of this attempt are known by to its worker, which removes them should this program be killed.
 #[cfg(feature = "docker")]
 fn labels(mark: &str) -> BTreeMap<String, String> {
-    use orlop_cloud::runtime::worker::{AttemptId, docker::made_by};
-    attempt_text().parse::<AttemptId>().map(|id| made_by(mark, &id)).unwrap_or_default()
+    use orlop_cloud::runtime::worker::docker::made_by;
+    use orlop_core::task::TaskRef;
+    attempt_text().parse::<TaskRef>().map(|id| made_by(mark, &id)).unwrap_or_default()
 }
 
 /// Without containers there are none to be known.

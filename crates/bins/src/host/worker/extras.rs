@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use orlop_cloud::runtime::worker::{AttemptId, ExtraUnits};
+use orlop_cloud::runtime::worker::ExtraUnits;
+use orlop_core::task::TaskRef;
 
 /// Counters up to this many have units with numbers; of larger ones, such as bytes, only amounts are held.
 const MAX_UNITS: u64 = 4096;
@@ -12,7 +13,7 @@ const MAX_UNITS: u64 = 4096;
 #[derive(Debug, Default)]
 pub(super) struct ExtrasLedger {
     /// Of each counter who holds which unit.
-    counters: BTreeMap<String, Vec<Option<AttemptId>>>,
+    counters: BTreeMap<String, Vec<Option<TaskRef>>>,
 }
 
 impl ExtrasLedger {
@@ -23,7 +24,7 @@ impl ExtrasLedger {
     }
 
     /// Gives an attempt the lowest free units of what it asks for. None when there are not enough; then it gets nothing.
-    pub(super) fn take(&mut self, id: AttemptId, asked: &BTreeMap<String, u64>) -> Option<Vec<ExtraUnits>> {
+    pub(super) fn take(&mut self, id: TaskRef, asked: &BTreeMap<String, u64>) -> Option<Vec<ExtraUnits>> {
         let mut given = Vec::with_capacity(asked.len());
         for (name, count) in asked {
             let units = match self.counters.get(name) {
@@ -41,7 +42,7 @@ impl ExtrasLedger {
     }
 
     /// An attempt that ended passes its units on to one that asks for as many.
-    pub(super) fn pass(&mut self, from: &AttemptId, to: AttemptId, given: &mut [ExtraUnits]) {
+    pub(super) fn pass(&mut self, from: &TaskRef, to: TaskRef, given: &mut [ExtraUnits]) {
         for extra in given {
             let units = self.counters.get_mut(&extra.name).into_iter().flatten();
             for (unit, holder) in (0..).zip(units).filter(|(_, holder)| holder.as_ref() == Some(from)) {
@@ -52,7 +53,7 @@ impl ExtrasLedger {
     }
 
     /// Notes units of an attempt that ran before this agent.
-    pub(super) fn hold(&mut self, id: AttemptId, given: &[ExtraUnits]) {
+    pub(super) fn hold(&mut self, id: TaskRef, given: &[ExtraUnits]) {
         for extra in given {
             let Some(units) = self.counters.get_mut(&extra.name) else { continue };
             for unit in &extra.units {
@@ -64,7 +65,7 @@ impl ExtrasLedger {
     }
 
     /// Gives back what an attempt has.
-    pub(super) fn give_back(&mut self, id: &AttemptId) {
+    pub(super) fn give_back(&mut self, id: &TaskRef) {
         for holder in self.counters.values_mut().flatten().filter(|holder| holder.as_ref() == Some(id)) {
             *holder = None;
         }
@@ -77,8 +78,8 @@ mod tests {
 
     use super::*;
 
-    fn id(job: u64) -> AttemptId {
-        AttemptId { job: JobId::from_u64(job), index: 0, member: 0, attempt: 1, epoch: Epoch(1) }
+    fn id(job: u64) -> TaskRef {
+        TaskRef { job: JobId::from_u64(job), index: 0, member: 0, attempt: 1, epoch: Epoch(1) }
     }
 
     fn counts(counts: &[(&str, u64)]) -> BTreeMap<String, u64> {

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use orlop_cloud::runtime::worker::{AttemptId, InUse};
+use orlop_cloud::runtime::worker::InUse;
 use orlop_core::spec::job::Runtime;
+use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
 use tokio::time::sleep;
 
@@ -14,7 +15,6 @@ use super::clock::now;
 use super::gpu_use::GpuUse;
 use super::gpus::Gpu;
 use super::shared::Shared;
-use super::work::remote;
 use crate::wire::status::AttemptUse;
 
 /// Between two looks.
@@ -30,7 +30,7 @@ struct Reading {
 
 #[derive(Debug, Default)]
 struct Known {
-    attempts: BTreeMap<AttemptId, Reading>,
+    attempts: BTreeMap<TaskRef, Reading>,
     gpu_percent: Vec<f64>,
 }
 
@@ -59,11 +59,11 @@ impl Gauges {
     }
 
     /// What each of these attempts uses, as far as it is known.
-    pub(super) fn attempts(&self, held: impl Iterator<Item = AttemptId>) -> Vec<AttemptUse> {
+    pub(super) fn attempts(&self, held: impl Iterator<Item = TaskRef>) -> Vec<AttemptUse> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         held.filter_map(|id| {
             let reading = known.attempts.get(&id)?;
-            Some(AttemptUse { attempt: remote(id), cpu_m: reading.cpu_m, memory_bytes: reading.used.memory_bytes })
+            Some(AttemptUse { attempt: id, cpu_m: reading.cpu_m, memory_bytes: reading.used.memory_bytes })
         })
         .collect()
     }
@@ -76,7 +76,7 @@ impl Gauges {
 
 /// What was found of an attempt.
 struct Found {
-    id: AttemptId,
+    id: TaskRef,
     used: InUse,
     /// When that was.
     at: Instant,
@@ -86,7 +86,7 @@ struct Found {
 
 impl Found {
     /// The mean since the look before; of the first one since it started.
-    fn read(&self, before: Option<&Reading>) -> (AttemptId, Reading) {
+    fn read(&self, before: Option<&Reading>) -> (TaskRef, Reading) {
         let at = self.at;
         let (cpu_ms, passed) = match (before, self.ran) {
             (Some(before), _) => {
@@ -103,14 +103,14 @@ impl Found {
 
 /// Asks each runtime once for all that runs on it.
 async fn attempts(shared: &Shared) -> Vec<Found> {
-    let mut running: BTreeMap<Runtime, BTreeMap<AttemptId, Option<Time>>> = BTreeMap::new();
+    let mut running: BTreeMap<Runtime, BTreeMap<TaskRef, Option<Time>>> = BTreeMap::new();
     for held in shared.lock().held().into_iter().filter(|held| held.running) {
         running.entry(held.runtime).or_default().insert(held.id, held.started_at);
     }
     let mut found = Vec::new();
     for (kind, started) in running {
         let Some(runtime) = shared.runtime(kind) else { continue };
-        let ids: Vec<AttemptId> = started.keys().copied().collect();
+        let ids: Vec<TaskRef> = started.keys().copied().collect();
         match runtime.in_use(&ids).await {
             Ok(all) => found.extend(all.into_iter().map(|(id, used)| {
                 let ran = (started.get(&id).copied().flatten(), now());
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     fn found(at: Instant, cpu_ms: u64, started: Option<u64>, now: u64) -> Found {
-        let id = AttemptId { job: JobId::from_u64(1), index: 0, member: 0, attempt: 1, epoch: Epoch(1) };
+        let id = TaskRef { job: JobId::from_u64(1), index: 0, member: 0, attempt: 1, epoch: Epoch(1) };
         let time = |millis: u64| Time::from_millis(i64::try_from(millis).unwrap());
         Found { id, used: InUse { cpu_ms, memory_bytes: 7 }, at, ran: (started.map(time), time(now)) }
     }
@@ -152,8 +152,8 @@ mod tests {
         let gauges = Gauges::default();
         let (id, reading) = found(Instant::now(), 500, Some(1_000), 2_000).read(None);
         gauges.0.lock().unwrap().attempts.insert(id, reading);
-        let told = gauges.attempts([id, AttemptId { attempt: 2, ..id }].into_iter());
-        assert_eq!(told, [AttemptUse { attempt: remote(id), cpu_m: 500, memory_bytes: 7 }]);
+        let told = gauges.attempts([id, TaskRef { attempt: 2, ..id }].into_iter());
+        assert_eq!(told, [AttemptUse { attempt: id, cpu_m: 500, memory_bytes: 7 }]);
         assert!(gauges.attempts(std::iter::empty()).is_empty() && gauges.gpu_percent().is_empty());
     }
 }

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use orlop_cloud::runtime::worker::{AttemptId, GpuDevice};
+use orlop_cloud::runtime::worker::GpuDevice;
 use orlop_core::hardware::gpu::GpuShape;
 use orlop_core::named::Named as _;
+use orlop_core::spec::job::{GpuKind, Gpus};
+use orlop_core::task::TaskRef;
 
 /// A device and what it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,27 +21,10 @@ pub struct Gpu {
     pub nvlink: bool,
 }
 
-/// What an attempt asks for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Ask {
-    pub(super) count: usize,
-    /// Any of these; none: of any kind.
-    pub(super) any_of: Vec<AskKind>,
-}
-
-/// One kind that would do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct AskKind {
-    pub(super) vendor: String,
-    pub(super) model: Option<String>,
-    pub(super) memory_min: u64,
-}
-
-impl AskKind {
-    fn takes(&self, gpu: &Gpu) -> bool {
-        let model = self.model.as_ref().is_none_or(|model| *model == gpu.model);
-        self.vendor == gpu.device.vendor && model && gpu.memory_bytes >= self.memory_min
-    }
+/// Whether a device is of this kind.
+fn is_of(kind: &GpuKind, gpu: &Gpu) -> bool {
+    let model = kind.model.as_ref().is_none_or(|model| model.as_str() == gpu.model);
+    kind.vendor.as_str() == gpu.device.vendor && model && kind.memory_min.is_none_or(|least| gpu.memory_bytes >= least)
 }
 
 /// Which devices the server has charged.
@@ -64,7 +49,7 @@ impl Charged<'_> {
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     all: Vec<Gpu>,
-    taken: BTreeMap<GpuDevice, AttemptId>,
+    taken: BTreeMap<GpuDevice, TaskRef>,
 }
 
 impl Ledger {
@@ -74,15 +59,16 @@ impl Ledger {
 
     /// Picks devices of the kind that was charged, or of one kind: those of the hint where they are free and do, else the
     /// lowest free ones. None when there are not enough.
-    pub(super) fn take(&mut self, id: AttemptId, ask: &Ask, charged: Charged<'_>) -> Option<Vec<GpuDevice>> {
-        if ask.count == 0 {
+    pub(super) fn take(&mut self, id: TaskRef, ask: &Gpus, charged: Charged<'_>) -> Option<Vec<GpuDevice>> {
+        let count = ask.count as usize;
+        if count == 0 {
             return Some(Vec::new());
         }
         let picked = if ask.any_of.is_empty() {
-            self.pick(ask.count, charged.hint, |gpu| charged.is(gpu))
+            self.pick(count, charged.hint, |gpu| charged.is(gpu))
         } else {
-            let does = |kind: &AskKind, gpu: &Gpu| kind.takes(gpu) && charged.is(gpu);
-            ask.any_of.iter().find_map(|kind| self.pick(ask.count, charged.hint, |gpu| does(kind, gpu)))
+            let does = |kind: &GpuKind, gpu: &Gpu| is_of(kind, gpu) && charged.is(gpu);
+            ask.any_of.iter().find_map(|kind| self.pick(count, charged.hint, |gpu| does(kind, gpu)))
         }?;
         for device in &picked {
             self.taken.insert(device.clone(), id);
@@ -108,20 +94,20 @@ impl Ledger {
     }
 
     /// An attempt that ended passes its devices on.
-    pub(super) fn pass(&mut self, from: &AttemptId, to: AttemptId) -> Vec<GpuDevice> {
+    pub(super) fn pass(&mut self, from: &TaskRef, to: TaskRef) -> Vec<GpuDevice> {
         let passed = self.taken.iter_mut().filter(|(_, holder)| **holder == *from);
         passed.map(|(device, holder)| (*holder = to, device.clone()).1).collect()
     }
 
     /// Notes devices of an attempt that ran before this agent.
-    pub(super) fn hold(&mut self, id: AttemptId, devices: &[GpuDevice]) {
+    pub(super) fn hold(&mut self, id: TaskRef, devices: &[GpuDevice]) {
         for device in devices {
             self.taken.insert(device.clone(), id);
         }
     }
 
     /// Gives back what an attempt has.
-    pub(super) fn give_back(&mut self, id: &AttemptId) {
+    pub(super) fn give_back(&mut self, id: &TaskRef) {
         self.taken.retain(|_, holder| holder != id);
     }
 
@@ -137,13 +123,18 @@ mod tests {
 
     use super::*;
 
-    fn id(job: u64) -> AttemptId {
-        AttemptId { job: JobId::from_u64(job), index: 0, member: 0, attempt: 1, epoch: Epoch(1) }
+    fn id(job: u64) -> TaskRef {
+        TaskRef { job: JobId::from_u64(job), index: 0, member: 0, attempt: 1, epoch: Epoch(1) }
     }
 
     fn gpu(vendor: &str, index: u32, model: &str) -> Gpu {
         let device = GpuDevice { vendor: vendor.to_owned(), index };
         Gpu { device, model: model.to_owned(), memory_bytes: 80 << 30, nvlink: false }
+    }
+
+    fn kind(vendor: &str, model: Option<&str>) -> GpuKind {
+        let model = model.map(|model| model.parse().unwrap());
+        GpuKind { vendor: vendor.parse().unwrap(), model, memory_min: None }
     }
 
     fn numbers(devices: &[GpuDevice]) -> Vec<u32> {
@@ -154,10 +145,7 @@ mod tests {
     fn s6_lowest_free_devices_of_one_kind_or_those_of_the_hint() {
         let all = vec![gpu("nvidia", 0, "a"), gpu("nvidia", 1, "b"), gpu("nvidia", 2, "b"), gpu("nvidia", 3, "b")];
         let mut ledger = Ledger::new(all);
-        let ask = |count, model: Option<&str>| {
-            let kind = AskKind { vendor: "nvidia".to_owned(), model: model.map(str::to_owned), memory_min: 0 };
-            Ask { count, any_of: vec![kind] }
-        };
+        let ask = |count, model: Option<&str>| Gpus { count, any_of: vec![kind("nvidia", model)] };
         let any = Charged::default();
         assert_eq!(numbers(&ledger.take(id(1), &ask(2, None), any).unwrap()), [1, 2], "two of one kind");
         assert_eq!(ledger.take(id(2), &ask(2, None), any), None);
@@ -175,14 +163,13 @@ mod tests {
     #[test]
     fn s6_devices_are_of_the_kind_that_the_server_has_charged() {
         let mut ledger = Ledger::new(vec![gpu("nvidia", 0, "a"), gpu("nvidia", 1, "b"), gpu("nvidia", 2, "b")]);
-        let kind = AskKind { vendor: "nvidia".to_owned(), model: None, memory_min: 0 };
-        let ask = Ask { count: 1, any_of: vec![kind] };
+        let ask = Gpus { count: 1, any_of: vec![kind("nvidia", None)] };
         let shape = |model: &str, gibi: u64| GpuShape {
             vendor: "nvidia".parse().unwrap(),
             model: model.parse().unwrap(),
             memory_bytes: gibi << 30,
         };
-        for ask in [ask, Ask { count: 1, any_of: Vec::new() }] {
+        for ask in [ask, Gpus { count: 1, any_of: Vec::new() }] {
             let (b, small) = (shape("b", 80), shape("b", 40));
             assert_eq!(ledger.take(id(1), &ask, Charged { hint: &[], kind: Some(&small) }), None, "another memory");
             let charged = Charged { hint: &[], kind: Some(&b) };
@@ -200,8 +187,8 @@ mod tests {
     #[test]
     fn s11_alternatives_are_tried_in_order() {
         let mut ledger = Ledger::new(vec![gpu("amd", 0, "m"), gpu("nvidia", 0, "n")]);
-        let kind = |vendor: &str, memory_min| AskKind { vendor: vendor.to_owned(), model: None, memory_min };
-        let ask = Ask { count: 1, any_of: vec![kind("nvidia", 100 << 30), kind("amd", 0)] };
+        let large = GpuKind { memory_min: Some(100 << 30), ..kind("nvidia", None) };
+        let ask = Gpus { count: 1, any_of: vec![large, kind("amd", None)] };
         assert_eq!(ledger.take(id(1), &ask, Charged::default()).unwrap()[0].vendor, "amd");
     }
 }

@@ -9,7 +9,6 @@ use orlop_core::time::Time;
 
 use super::core::{Act, Core};
 use super::outbox::Outbox;
-use super::work::local;
 use crate::wire::frame::{Directive, ServerFrame, Welcome};
 
 /// When a frame is applied.
@@ -69,11 +68,11 @@ pub(super) fn apply(
         core.cancel(cancel, now.wall, acts)?;
     }
     for attempt in frame.revoke {
-        core.revoke(local(attempt))?;
+        core.revoke(attempt)?;
     }
     for judged in frame.verdicts {
         match judged.verdict {
-            Verdict::Unknown | Verdict::Stale => core.unwanted(local(judged.attempt), now.wall, acts)?,
+            Verdict::Unknown | Verdict::Stale => core.unwanted(judged.attempt, now.wall, acts)?,
             Verdict::Duplicate | Verdict::Accepted | Verdict::Adopted => {}
         }
     }
@@ -97,7 +96,7 @@ pub(super) fn welcome(
     outbox.resumed(welcome.last_worker_seq, core);
     core.ask_again();
     for attempt in welcome.kill.into_iter().chain(welcome.settled) {
-        core.unwanted(local(attempt), now.wall, acts)?;
+        core.unwanted(attempt, now.wall, acts)?;
     }
     Ok(())
 }

@@ -7,11 +7,11 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use orlop_cloud::runtime::worker::{AttemptEnd, AttemptId, Kept, LogChunk, LogStream, Outcome, Started};
+use orlop_cloud::runtime::worker::{AttemptEnd, Kept, LogChunk, LogStream, Outcome, Started};
 use orlop_cloud::spool::{Cursor, EntryNo, Item};
+use orlop_core::task::TaskRef;
 
 use super::core::Core;
-use super::work::remote;
 use crate::wire::attempt::{JobStarted, Process, Rejected};
 use crate::wire::bound::{FRAME_BYTES, FRAME_ENTRIES, LOG_CREDIT};
 use crate::wire::frame::WorkerFrame;
@@ -131,8 +131,8 @@ impl Outbox {
 }
 
 /// Puts an item where it belongs; about how many bytes it has.
-fn put(frame: &mut WorkerFrame, id: AttemptId, item: Item) -> usize {
-    let attempt = remote(id);
+fn put(frame: &mut WorkerFrame, id: TaskRef, item: Item) -> usize {
+    let attempt = id;
     match item {
         Item::Accepted => frame.accepted.push(attempt),
         Item::Rejected(reason) => frame.rejected.push(Rejected { attempt, reason }),
@@ -148,17 +148,17 @@ fn put(frame: &mut WorkerFrame, id: AttemptId, item: Item) -> usize {
     SMALL
 }
 
-fn started_of(id: AttemptId, started: &Started) -> JobStarted {
+fn started_of(id: TaskRef, started: &Started) -> JobStarted {
     let number = started.handle.split('@').next().and_then(|pid| pid.parse::<u64>().ok());
     let process = match number {
         Some(0) => Process::None,
         Some(pid) => Process::Pid(pid),
         None => Process::Container(started.handle.clone()),
     };
-    JobStarted { attempt: remote(id), process, started_at: Some(started.at) }
+    JobStarted { attempt: id, process, started_at: Some(started.at) }
 }
 
-fn result_of(id: AttemptId, end: &AttemptEnd) -> JobResult {
+fn result_of(id: TaskRef, end: &AttemptEnd) -> JobResult {
     let ending = match end.outcome {
         Outcome::Succeeded => Ending::Succeeded,
         Outcome::Failed => Ending::Failed,
@@ -185,7 +185,7 @@ fn result_of(id: AttemptId, end: &AttemptEnd) -> JobResult {
         },
         tail: Bytes::copy_from_slice(&end.tail),
         artifacts: end.artifacts.iter().map(artifact_of).collect(),
-        ..JobResult::new(remote(id), ending)
+        ..JobResult::new(id, ending)
     }
 }
 
@@ -194,13 +194,13 @@ fn artifact_of(kept: &Kept) -> Artifact {
     Artifact { name, sha256, bytes, path, executable }
 }
 
-fn chunk_of(id: AttemptId, chunk: LogChunk) -> result::LogChunk {
+fn chunk_of(id: TaskRef, chunk: LogChunk) -> result::LogChunk {
     let stream = match chunk.stream {
         LogStream::Stdout => result::LogStream::Stdout,
         LogStream::Stderr => result::LogStream::Stderr,
         LogStream::System => result::LogStream::System,
     };
     let gap = chunk.gap.map(|gap| LogGap { chunks: gap.chunks, bytes: gap.bytes });
-    let (attempt, data) = (remote(id), Bytes::from(chunk.data));
+    let (attempt, data) = (id, Bytes::from(chunk.data));
     result::LogChunk { attempt, stream, seq: chunk.seq, time: Some(chunk.time), data, gap }
 }

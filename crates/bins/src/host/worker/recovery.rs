@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use orlop_cloud::runtime::worker::{AttemptEnd, AttemptId, Outcome, RemainsState};
+use orlop_cloud::runtime::worker::{AttemptEnd, Outcome, RemainsState};
 use orlop_cloud::spool::Recovered;
 use orlop_core::error::{Class, PortError};
 use orlop_core::spec::job::Runtime;
+use orlop_core::task::TaskRef;
 
 use super::clock::now;
 use super::core::Taken;
@@ -42,7 +43,7 @@ fn fate(known: &Recovered, remains: Option<&RemainsState>) -> Fate {
 /// When a runtime cannot tell what is left, or the spool cannot be written.
 pub(super) async fn recover(shared: &Arc<Shared>, recovered: Vec<Recovered>) -> Result<(), PortError> {
     let runtimes = shared.runtimes();
-    let mut left: BTreeMap<AttemptId, (Runtime, RemainsState)> = BTreeMap::new();
+    let mut left: BTreeMap<TaskRef, (Runtime, RemainsState)> = BTreeMap::new();
     // What cannot tell now what is left finds it out when it can.
     let mut silent = BTreeSet::new();
     for (kind, runtime) in &runtimes {
@@ -109,7 +110,7 @@ mod tests {
 
     #[test]
     fn s6_agent_restart_table() {
-        let id = AttemptId { job: JobId::from_u64(1), index: 0, member: 0, attempt: 1, epoch: Epoch(1) };
+        let id = TaskRef { job: JobId::from_u64(1), index: 0, member: 0, attempt: 1, epoch: Epoch(1) };
         let started = Started { handle: "7@8".to_owned(), at: Time::EPOCH };
         let alive = RemainsState::Alive { started: started.clone() };
         let known = |ended, ran: bool| Recovered {

@@ -144,8 +144,9 @@ async fn answer(runtime: &dyn JobRuntime) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use orlop_cloud::runtime::worker::{AttemptId, AttemptPlan, Cause, InUse, Remains};
+    use orlop_cloud::runtime::worker::{AttemptPlan, Cause, InUse, Remains};
     use orlop_core::error::Class;
+    use orlop_core::task::TaskRef;
 
     use super::*;
 
@@ -159,19 +160,19 @@ mod tests {
             "docker"
         }
         fn start(&self, _: AttemptPlan) {}
-        fn end(&self, _: AttemptId, _: Cause, _: Duration) {}
-        fn resume(&self, _: AttemptId) {}
+        fn end(&self, _: TaskRef, _: Cause, _: Duration) {}
+        fn resume(&self, _: TaskRef) {}
         fn renew_lease(&self, _: Duration) {}
         async fn list(&self) -> Result<Vec<Remains>, PortError> {
             Ok(Vec::new())
         }
-        async fn adopt(&self, _: AttemptId, _: u64) -> Result<(), PortError> {
+        async fn adopt(&self, _: TaskRef, _: u64) -> Result<(), PortError> {
             Ok(())
         }
-        async fn remove(&self, _: AttemptId) -> Result<(), PortError> {
+        async fn remove(&self, _: TaskRef) -> Result<(), PortError> {
             Ok(())
         }
-        async fn in_use(&self, _: &[AttemptId]) -> Result<Vec<(AttemptId, InUse)>, PortError> {
+        async fn in_use(&self, _: &[TaskRef]) -> Result<Vec<(TaskRef, InUse)>, PortError> {
             Ok(Vec::new())
         }
         async fn check(&self) -> Result<(), PortError> {

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use orlop_cloud::runtime::worker::noop::succeeded;
 use orlop_cloud::runtime::worker::{
-    AttemptEnd, AttemptEvents, AttemptId, AttemptPlan, Cause, JobRuntime, LogChunk, Outcome, Room, Started,
+    AttemptEnd, AttemptEvents, AttemptPlan, Cause, JobRuntime, LogChunk, Outcome, Room, Started,
 };
 use orlop_core::spec::job::Runtime;
+use orlop_core::task::TaskRef;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
@@ -33,9 +34,9 @@ pub(super) struct Shared {
     /// Files of attempts, and where they are fetched and stored.
     files: OnceLock<(Arc<Files>, Handle)>,
     /// Attempts whose files are being fetched.
-    fetching: Mutex<BTreeMap<AttemptId, AbortHandle>>,
+    fetching: Mutex<BTreeMap<TaskRef, AbortHandle>>,
     /// Attempts that have ended and whose files are being stored, and why they are to end before that is done.
-    storing: Mutex<BTreeMap<AttemptId, (AbortHandle, Option<Cause>)>>,
+    storing: Mutex<BTreeMap<TaskRef, (AbortHandle, Option<Cause>)>>,
     /// Itself, for what goes on beside.
     me: Weak<Self>,
     /// Rings when there is something for the server.
@@ -166,12 +167,12 @@ impl Shared {
     }
 
     /// Takes the task that fetches files of an attempt; none when nothing is fetched.
-    fn fetched(&self, id: &AttemptId) -> Option<AbortHandle> {
+    fn fetched(&self, id: &TaskRef) -> Option<AbortHandle> {
         self.fetching.lock().unwrap_or_else(PoisonError::into_inner).remove(id)
     }
 
     /// Stops storing what an attempt left; false when nothing is stored.
-    fn stop_storing(&self, id: &AttemptId, cause: Cause) -> bool {
+    fn stop_storing(&self, id: &TaskRef, cause: Cause) -> bool {
         let mut storing = self.storing.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((task, stopped)) = storing.get_mut(id) else { return false };
         *stopped = stopped.or(Some(cause));
@@ -180,7 +181,7 @@ impl Shared {
     }
 
     /// Stores what an attempt left, and gives its end with that, or as that of one that was stopped meanwhile.
-    async fn stored(&self, id: AttemptId, end: AttemptEnd, runtime: Runtime, needs: Arc<Needs>) -> AttemptEnd {
+    async fn stored(&self, id: TaskRef, end: AttemptEnd, runtime: Runtime, needs: Arc<Needs>) -> AttemptEnd {
         let Some((files, handle)) = self.files.get().filter(|_| needs.collects(end.outcome)) else { return end };
         let (files, whole) = (Arc::clone(files), end.clone());
         let task = {
@@ -206,7 +207,7 @@ impl Shared {
     }
 
     /// Stores what an attempt left, beside everything else, and tells its end then.
-    fn store(&self, id: AttemptId, end: AttemptEnd, (runtime, needs): (Runtime, Arc<Needs>)) {
+    fn store(&self, id: TaskRef, end: AttemptEnd, (runtime, needs): (Runtime, Arc<Needs>)) {
         let (Some(me), Some((files, handle))) = (self.me.upgrade(), self.files.get()) else {
             return self.note(id, |core, acts| core.ended(id, end, Instant::now(), acts));
         };
@@ -230,14 +231,14 @@ impl Shared {
 
     /// Removes containers that the program of an attempt made and left: it was killed. An engine that is away is not waited
     /// for.
-    pub(super) async fn clear_made_by(&self, id: AttemptId) {
+    pub(super) async fn clear_made_by(&self, id: TaskRef) {
         let Some(containers) = self.runtime(Runtime::Docker) else { return };
         if let Ok(Err(error)) = tokio::time::timeout(CLEARING, containers.clear_made_by(id)).await {
             tracing::debug!(attempt = %id, error = error.chain(), "its containers are looked for later");
         }
     }
 
-    fn note(&self, id: AttemptId, change: impl FnOnce(&mut Core, &mut Vec<Act>) -> io::Result<()>) {
+    fn note(&self, id: TaskRef, change: impl FnOnce(&mut Core, &mut Vec<Act>) -> io::Result<()>) {
         let mut acts = Vec::new();
         let changed = change(&mut self.lock(), &mut acts);
         complain(id, changed);
@@ -248,22 +249,22 @@ impl Shared {
 }
 
 /// The spool keeps what it cannot write and tries again; the agent's health says that something is wrong.
-fn complain(id: AttemptId, outcome: io::Result<()>) {
+fn complain(id: TaskRef, outcome: io::Result<()>) {
     if let Err(error) = outcome {
         tracing::error!(attempt = %id, %error, "the spool cannot be written");
     }
 }
 
 impl AttemptEvents for Shared {
-    fn started(&self, id: AttemptId, started: Started) {
+    fn started(&self, id: TaskRef, started: Started) {
         self.note(id, |core, _| core.started(id, started));
     }
 
-    fn log(&self, id: AttemptId, chunk: LogChunk) -> Room {
+    fn log(&self, id: TaskRef, chunk: LogChunk) -> Room {
         self.lock().log(id, chunk)
     }
 
-    fn ended(&self, id: AttemptId, end: AttemptEnd) {
+    fn ended(&self, id: TaskRef, end: AttemptEnd) {
         let needs = self.lock().needs(&id);
         match needs {
             Some(needs) => self.store(id, end, needs),

@@ -5,33 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_cloud::runtime::worker::{
-    AttemptId, AttemptPlan, ExtraUnits, GpuDevice, LogPolicy, OnFull, Pull, Secret, SecretForm, User, WorkSpec,
-};
+use orlop_cloud::runtime::worker::{AttemptPlan, ExtraUnits, GpuDevice, Secret, User, WorkSpec};
 use orlop_core::id::TenantName;
-use orlop_core::spec::job::{self, JobSpec, Overlap, Resources, Runtime};
-use orlop_scheduler::token::AttemptRef;
+use orlop_core::spec::job::{Gpus, JobSpec, Overlap, Resources, Runtime};
 
 use super::artifacts::Needs;
-use super::gpus::{Ask, AskKind};
 use crate::host::flow::fleet::COMMAND;
-use crate::wire::attempt::{AssignJob, SecretAs};
+use crate::wire::attempt::AssignJob;
 
 /// Tenant and class of attempts, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Kind(pub(super) u32);
-
-/// The attempt as the runtimes name it.
-pub(super) const fn local(attempt: AttemptRef) -> AttemptId {
-    let AttemptRef { job, index, member, attempt, epoch } = attempt;
-    AttemptId { job, index, member, attempt, epoch }
-}
-
-/// The attempt as the server names it.
-pub(super) const fn remote(id: AttemptId) -> AttemptRef {
-    let AttemptId { job, index, member, attempt, epoch } = id;
-    AttemptRef { job, index, member, attempt, epoch }
-}
 
 /// What attempts of one specification have in common.
 #[derive(Debug)]
@@ -39,7 +23,7 @@ pub(super) struct Work {
     pub(super) runtime: Runtime,
     pub(super) kind: Kind,
     pub(super) spec: Arc<WorkSpec>,
-    pub(super) gpus: Ask,
+    pub(super) gpus: Gpus,
     pub(super) extras: BTreeMap<String, u64>,
     pub(super) cpu_m: u64,
     pub(super) memory_bytes: u64,
@@ -97,19 +81,6 @@ impl Kinds {
 /// Translates a specification.
 pub(super) fn work(spec: &JobSpec, kinds: &mut Kinds) -> Work {
     let resources = &spec.resources;
-    let log = LogPolicy {
-        limit: spec.log.limit,
-        on_full: match spec.log.on_full {
-            job::OnFull::Drop => OnFull::Drop,
-            job::OnFull::Block => OnFull::Block,
-            job::OnFull::Fail => OnFull::Fail,
-        },
-    };
-    let pull = match spec.pull {
-        job::Pull::IfMissing => Pull::IfMissing,
-        job::Pull::Always => Pull::Always,
-        job::Pull::Never => Pull::Never,
-    };
     let shared = WorkSpec {
         argv: kinds.program(spec),
         env: spec.env.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
@@ -118,22 +89,17 @@ pub(super) fn work(spec: &JobSpec, kinds: &mut Kinds) -> Work {
         cpu_m: resources.cpu_m,
         memory_bytes: resources.memory_bytes,
         success_codes: spec.success_codes.iter().copied().collect(),
-        log,
+        log: spec.log,
         image: spec.image.clone(),
-        pull,
+        pull: spec.pull,
         survive: spec.survives_agent(),
         forbid_overlap: spec.overlap == Overlap::Forbid,
         keep: !spec.artifacts_out.is_empty(),
     };
-    let kinds_of_gpu = resources.gpus.any_of.iter().map(|kind| AskKind {
-        vendor: kind.vendor.to_string(),
-        model: kind.model.clone(),
-        memory_min: kind.memory_min.unwrap_or(0),
-    });
     Work {
         runtime: spec.runtime,
         kind: kinds.of(spec),
-        gpus: Ask { count: resources.gpus.count as usize, any_of: kinds_of_gpu.collect() },
+        gpus: resources.gpus.clone(),
         extras: resources
             .extras
             .iter()
@@ -155,13 +121,9 @@ pub(super) fn plan(assign: AssignJob, work: &Work, devices: Devices) -> Result<A
             return Err(secret.problem);
         }
         let value = String::from_utf8(secret.value).map_err(|_| format!("secret: `{}` is no text", secret.name))?;
-        let form = match secret.given_as {
-            SecretAs::File => SecretForm::File,
-            SecretAs::Env => SecretForm::Env,
-        };
-        Ok(Secret { name: secret.name, value, form, target: secret.target })
+        Ok(Secret { name: secret.name, value, given_as: secret.given_as, target: secret.target })
     };
-    let mut plan = AttemptPlan::new(local(assign.attempt), Arc::clone(&work.spec));
+    let mut plan = AttemptPlan::new(assign.attempt, Arc::clone(&work.spec));
     plan.timeout = (assign.timeout_ms > 0).then(|| Duration::from_millis(assign.timeout_ms));
     plan.grace = Duration::from_millis(assign.grace_ms);
     plan.secrets = assign.secrets.into_iter().map(secret).collect::<Result<_, String>>()?;
@@ -172,6 +134,8 @@ pub(super) fn plan(assign: AssignJob, work: &Work, devices: Devices) -> Result<A
 
 #[cfg(test)]
 mod tests {
+    use orlop_core::spec::job::OnFull;
+    use orlop_core::task::TaskRef;
     use serde_json::json;
 
     use super::*;
@@ -212,7 +176,7 @@ mod tests {
         let mut kinds = Kinds { users: BTreeMap::from([("t".parse().unwrap(), user)]), ..Kinds::default() };
         let mut of = |tenant: &str| work(&spec(json!({"command": ["a"], "tenant": tenant})), &mut kinds);
         let (job, epoch) = (orlop_core::id::JobId::from_u64(1), orlop_core::id::Epoch(1));
-        let attempt = AttemptRef { job, index: 0, member: 0, attempt: 1, epoch };
+        let attempt = TaskRef { job, index: 0, member: 0, attempt: 1, epoch };
         let assign = || AssignJob::new(attempt, 1, crate::wire::attempt::Mode::Now);
         assert_eq!(plan(assign(), &of("t"), Devices::default()).unwrap().user, Some(user));
         assert_eq!(plan(assign(), &of("u"), Devices::default()).unwrap().user, None);

@@ -4,7 +4,7 @@
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use orlop_core::id::{JobId, WorkerId};
-use orlop_scheduler::token::AttemptRef;
+use orlop_core::task::TaskRef;
 use tokio::sync::mpsc;
 use tonic::Request;
 use tonic::transport::Channel;
@@ -115,7 +115,7 @@ impl WorkerClient {
     ///
     /// # Errors
     /// It does not fit there; the error explains why.
-    pub async fn place(&self, worker: &WorkerId, job: JobId) -> Result<AttemptRef, Refusal> {
+    pub async fn place(&self, worker: &WorkerId, job: JobId) -> Result<TaskRef, Refusal> {
         let message = v1::AssignJobRequest { worker_id: worker.to_string(), job_id: job.as_u64() };
         let accepted = self.inner.clone().assign_job(self.request(message)).await.map_err(plain)?.into_inner();
         super::super::attempt::about(accepted.r#ref).map_err(|error| Box::new(Problem::from(error)))

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use orlop_core::id::{JobId, WorkerId};
-use orlop_scheduler::token::AttemptRef;
+use orlop_core::task::TaskRef;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::super::bound::WireError;
@@ -57,7 +57,7 @@ pub trait WorkerHost: Send + Sync + 'static {
     ///
     /// # Errors
     /// It does not fit there; the error explains why.
-    async fn place(&self, caller: Caller, worker: WorkerId, job: JobId) -> Result<AttemptRef, Refusal>;
+    async fn place(&self, caller: Caller, worker: WorkerId, job: JobId) -> Result<TaskRef, Refusal>;
 }
 
 /// The service over a host.

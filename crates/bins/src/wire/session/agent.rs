@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use orlop_core::id::{Epoch, SessionId};
-use orlop_scheduler::token::AttemptRef;
+use orlop_core::task::TaskRef;
 
 use super::super::attempt::{JobStarted, Rejected};
 use super::super::frame::{DirectiveKind, Hello, Live, ServerFrame, WorkerFrame};
@@ -23,9 +23,9 @@ const SMALL: usize = 160;
 struct Queue {
     results: VecDeque<JobResult>,
     started: VecDeque<JobStarted>,
-    accepted: VecDeque<AttemptRef>,
+    accepted: VecDeque<TaskRef>,
     rejected: VecDeque<Rejected>,
-    revoked: VecDeque<AttemptRef>,
+    revoked: VecDeque<TaskRef>,
     need_specs: VecDeque<u64>,
     logs: VecDeque<LogChunk>,
     goodbye: Option<String>,
@@ -247,7 +247,7 @@ impl AgentSession {
     }
 
     /// An attempt was taken.
-    pub fn accepted(&mut self, attempt: AttemptRef) {
+    pub fn accepted(&mut self, attempt: TaskRef) {
         self.queue.accepted.push_back(attempt);
     }
 
@@ -257,7 +257,7 @@ impl AgentSession {
     }
 
     /// An attempt was taken back before it started.
-    pub fn revoked(&mut self, attempt: AttemptRef) {
+    pub fn revoked(&mut self, attempt: TaskRef) {
         self.queue.revoked.push_back(attempt);
     }
 
@@ -372,7 +372,7 @@ impl AgentSession {
         let bytes = usize::try_from(self.limits.frame_bytes).unwrap_or(usize::MAX);
         let mut room = Room { entries, bytes: bytes.min(super::super::bound::FRAME_BYTES), used: 0 };
         let queue = &mut self.queue;
-        let small = |_: &AttemptRef| SMALL;
+        let small = |_: &TaskRef| SMALL;
         let all = room.fill(&mut queue.results, &mut frame.results, JobResult::size)
             && room.fill(&mut queue.started, &mut frame.started, |_| 2 * SMALL)
             && room.fill(&mut queue.accepted, &mut frame.accepted, small)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use orlop_core::id::{Epoch, SessionId};
 use orlop_core::spec::job::JobSpec;
-use orlop_scheduler::token::AttemptRef;
+use orlop_core::task::TaskRef;
 
 use super::super::attempt::{AssignJob, CancelJob};
 use super::super::bound::{FRAME_BYTES, FRAME_ENTRIES, LOG_CREDIT, SPECS};
@@ -29,7 +29,7 @@ pub enum Outgoing {
     /// End an attempt.
     Cancel(CancelJob),
     /// Do not start an attempt.
-    Revoke(AttemptRef),
+    Revoke(TaskRef),
     /// What a message was worth.
     Verdict(Judgement),
     /// A specification that was asked for again.
@@ -156,7 +156,7 @@ impl ServerSession {
 
     /// Attempts whose assignment the agent of this hello has not received: it cannot name them, and yet they are not lost.
     #[must_use]
-    pub fn undelivered(&self, hello: &Hello) -> Vec<AttemptRef> {
+    pub fn undelivered(&self, hello: &Hello) -> Vec<TaskRef> {
         let frames = self.window.iter().filter(|frame| frame.seq > hello.last_server_seq);
         let sent = frames.flat_map(|frame| frame.assign.iter().map(|assign| assign.attempt));
         let waiting = self.queue.iter().flat_map(|batch| &batch.entries).filter_map(|entry| match entry {

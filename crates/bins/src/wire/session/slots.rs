@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use orlop_scheduler::token::AttemptRef;
+use orlop_core::task::TaskRef;
 
 use super::super::frame::{ServerFrame, WorkerFrame};
 
@@ -15,14 +15,14 @@ use super::super::frame::{ServerFrame, WorkerFrame};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Vacancy {
     /// Whose end left it.
-    ended: AttemptRef,
+    ended: TaskRef,
     /// The frame that carries the end; none while it is not in one.
     mark: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Line {
-    waiting: VecDeque<AttemptRef>,
+    waiting: VecDeque<TaskRef>,
     vacancies: VecDeque<Vacancy>,
     /// Attempts that hold a slot.
     live: usize,
@@ -41,7 +41,7 @@ impl Line {
 pub struct Slots<K> {
     lines: BTreeMap<K, Line>,
     /// The lines of ends that left vacancies.
-    ends: BTreeMap<AttemptRef, K>,
+    ends: BTreeMap<TaskRef, K>,
 }
 
 impl<K> Default for Slots<K> {
@@ -83,7 +83,7 @@ impl<K: Ord + Clone> Slots<K> {
 
     /// An attempt came that inherits. True when it is to start at once in a vacancy; else it waits.
     #[must_use]
-    pub fn inherit(&mut self, key: &K, attempt: AttemptRef) -> bool {
+    pub fn inherit(&mut self, key: &K, attempt: TaskRef) -> bool {
         let line = self.lines.entry(key.clone()).or_default();
         match line.vacancies.pop_front() {
             Some(vacancy) => {
@@ -101,7 +101,7 @@ impl<K: Ord + Clone> Slots<K> {
     /// An attempt that held a slot ended. Returned is the attempt that is to start in its place; without one the slot is
     /// vacant until the server knows. The start is to be reported after the end.
     #[must_use]
-    pub fn ended(&mut self, key: &K, attempt: AttemptRef) -> Option<AttemptRef> {
+    pub fn ended(&mut self, key: &K, attempt: TaskRef) -> Option<TaskRef> {
         let line = self.lines.entry(key.clone()).or_default();
         let next = line.waiting.pop_front();
         if next.is_none() {
@@ -134,7 +134,7 @@ impl<K: Ord + Clone> Slots<K> {
     }
 
     /// A waiting attempt is not to start: true if it was waiting.
-    pub fn revoke(&mut self, key: &K, attempt: AttemptRef) -> bool {
+    pub fn revoke(&mut self, key: &K, attempt: TaskRef) -> bool {
         let Some(line) = self.lines.get_mut(key) else { return false };
         let before = line.waiting.len();
         line.waiting.retain(|waiting| *waiting != attempt);
@@ -142,7 +142,7 @@ impl<K: Ord + Clone> Slots<K> {
     }
 
     /// Attempts that wait, of all lines.
-    pub fn waiting(&self) -> impl Iterator<Item = AttemptRef> {
+    pub fn waiting(&self) -> impl Iterator<Item = TaskRef> {
         self.lines.values().flat_map(|line| &line.waiting).copied()
     }
 
@@ -155,7 +155,7 @@ impl<K: Ord + Clone> Slots<K> {
 
     /// Attempts that wait in lines where nobody holds a slot since `patience`: nothing will ever end for them. They wait no
     /// longer.
-    pub fn stuck(&mut self, now: u64, patience: u64) -> Vec<AttemptRef> {
+    pub fn stuck(&mut self, now: u64, patience: u64) -> Vec<TaskRef> {
         let mut given_back = Vec::new();
         for line in self.lines.values_mut() {
             if line.live > 0 || line.waiting.is_empty() {

@@ -19,7 +19,7 @@ use orlop::wire::status::{Heartbeat, HeartbeatAnswer, WorkerStatus};
 use orlop::wire::worker::{Limits, Registered, Registration};
 use orlop_core::id::{Epoch, Incarnation, JobId, SessionId, WorkerId};
 use orlop_core::spec::job::JobSpec;
-use orlop_scheduler::token::AttemptRef;
+use orlop_core::task::TaskRef;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
@@ -79,7 +79,7 @@ impl WorkerHost for Host {
         Err(unknown())
     }
 
-    async fn place(&self, _: Caller, _: WorkerId, _: JobId) -> Result<AttemptRef, Refusal> {
+    async fn place(&self, _: Caller, _: WorkerId, _: JobId) -> Result<TaskRef, Refusal> {
         Err(unknown())
     }
 }
@@ -195,8 +195,8 @@ impl Bed {
     }
 }
 
-fn attempt(job: u64) -> AttemptRef {
-    AttemptRef { job: JobId::from_u64(job), index: 0, member: 0, attempt: 1, epoch: Epoch(1) }
+fn attempt(job: u64) -> TaskRef {
+    TaskRef { job: JobId::from_u64(job), index: 0, member: 0, attempt: 1, epoch: Epoch(1) }
 }
 
 fn script(text: &str, survives: bool) -> serde_json::Value {

@@ -9,8 +9,8 @@ use orlop::wire::identity::Authority;
 use orlop::wire::problem::Code;
 use orlop::wire::worker::{ProtocolRange, Registration};
 use orlop_core::id::Epoch;
+use orlop_core::task::TaskRef;
 use orlop_scheduler::event::Capabilities;
-use orlop_scheduler::token::AttemptRef;
 
 use super::bench::Gave;
 use super::programs::{Programs, Running, Scheduler, until};
@@ -361,7 +361,7 @@ async fn a_worker_fetches_artifacts_of_its_own_attempts_only() {
     assert_eq!(without.download(download).await.err().map(|refused| refused.code), Some(Code::Unauthenticated));
     let files = ArtifactClient::new(channel, Some(token.trim())).expect("a client").of_session(session);
     let attempt =
-        |job: &str| AttemptRef { job: job.parse().expect("an id"), index: 0, member: 0, attempt: 1, epoch: Epoch(1) };
+        |job: &str| TaskRef { job: job.parse().expect("an id"), index: 0, member: 0, attempt: 1, epoch: Epoch(1) };
     for of in [None, Some(attempt(&running)), Some(attempt(&job))] {
         let refused = files.download(Download { sha256: sha256.clone(), offset: 0, attempt: of }).await.err();
         let refused = refused.unwrap_or_else(|| panic!("{of:?}: it was given")).code;

@@ -13,12 +13,13 @@ use nix::unistd::geteuid;
 
 use orlop_core::error::{Class, PortError};
 use orlop_core::name::sha256_hex;
+use orlop_core::spec::job::SecretAs;
+use orlop_core::task::TaskRef;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
-use super::attempt::AttemptId;
 use super::event::Outcome;
-use super::plan::{Secret, SecretForm, User, beneath};
+use super::plan::{Secret, User, beneath};
 use crate::runtime::confidential;
 
 /// Where directories wait to be cleared away.
@@ -106,20 +107,20 @@ impl Directories {
     }
 
     /// The directory of an attempt.
-    pub(super) fn of(&self, id: &AttemptId) -> PathBuf {
+    pub(super) fn of(&self, id: &TaskRef) -> PathBuf {
         self.work.join(id.to_string())
     }
 
     /// The directory of an attempt's secrets, where this machine has one.
-    pub(super) fn secrets_of(&self, id: &AttemptId) -> Option<PathBuf> {
+    pub(super) fn secrets_of(&self, id: &TaskRef) -> Option<PathBuf> {
         self.secrets.as_ref().map(|root| root.join(id.to_string()))
     }
 
     /// All attempts that have a directory.
-    pub(super) fn all(&self) -> io::Result<Vec<AttemptId>> {
+    pub(super) fn all(&self) -> io::Result<Vec<TaskRef>> {
         let mut ids = Vec::new();
         for entry in fs::read_dir(&self.work)? {
-            ids.extend(entry?.file_name().to_str().and_then(|name| name.parse::<AttemptId>().ok()));
+            ids.extend(entry?.file_name().to_str().and_then(|name| name.parse::<TaskRef>().ok()));
         }
         Ok(ids)
     }
@@ -163,15 +164,15 @@ impl Directories {
     }
 
     /// Writes the secrets of an attempt that are files; none when it has none.
-    pub(super) fn write_secrets(&self, id: &AttemptId, secrets: &[Secret]) -> io::Result<Option<PathBuf>> {
-        if !secrets.iter().any(|secret| secret.form == SecretForm::File) {
+    pub(super) fn write_secrets(&self, id: &TaskRef, secrets: &[Secret]) -> io::Result<Option<PathBuf>> {
+        if !secrets.iter().any(|secret| secret.given_as == SecretAs::File) {
             return Ok(None);
         }
         let dir = self.secrets_of(id);
         let dir = dir.ok_or_else(|| io::Error::other("this machine has no directory in memory for secrets"))?;
         DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
         let write = || -> io::Result<()> {
-            for secret in secrets.iter().filter(|secret| secret.form == SecretForm::File) {
+            for secret in secrets.iter().filter(|secret| secret.given_as == SecretAs::File) {
                 let target = beneath(&secret.target).filter(|path| !path.as_os_str().is_empty());
                 let path = dir.join(target.ok_or(io::ErrorKind::InvalidInput)?);
                 if let Some(parent) = path.parent() {

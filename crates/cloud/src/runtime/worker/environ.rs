@@ -4,7 +4,8 @@
 use std::ffi::CString;
 use std::path::Path;
 
-use crate::runtime::worker::plan::{AttemptPlan, GpuDevice, SecretForm};
+use crate::runtime::worker::plan::{AttemptPlan, GpuDevice};
+use orlop_core::spec::job::SecretAs;
 
 /// Where commands are looked for when the spec does not say.
 pub(super) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -47,7 +48,7 @@ pub(super) fn environment(plan: &AttemptPlan, places: Places<'_>) -> Vec<(String
     for (name, value) in places.devices {
         add(name, value.clone());
     }
-    for secret in plan.secrets.iter().filter(|secret| secret.form == SecretForm::Env) {
+    for secret in plan.secrets.iter().filter(|secret| secret.given_as == SecretAs::Env) {
         add(&secret.target, secret.value.clone());
     }
     add("ORLOP_JOB_ID", id.job.to_string());
@@ -117,14 +118,14 @@ mod tests {
     use std::sync::Arc;
 
     use orlop_core::id::{Epoch, JobId};
+    use orlop_core::task::TaskRef;
 
     use super::*;
-    use crate::runtime::worker::AttemptId;
     use crate::runtime::worker::plan::{ExtraUnits, Secret, WorkSpec};
 
     #[test]
     fn s6_every_promised_variable_is_there_and_none_of_the_agents() {
-        let id = AttemptId { job: JobId::from_u64(7), index: 4, member: 1, attempt: 2, epoch: Epoch(9) };
+        let id = TaskRef { job: JobId::from_u64(7), index: 4, member: 1, attempt: 2, epoch: Epoch(9) };
         let env = vec![("A".to_owned(), "{{index}}".to_owned()), ("ORLOP_JOB_ID".to_owned(), "x".to_owned())];
         let spec = WorkSpec { env, cpu_m: 1500, memory_bytes: 1 << 30, ..WorkSpec::default() };
         let mut plan = AttemptPlan::new(id, Arc::new(spec));
@@ -134,8 +135,9 @@ mod tests {
             .map(|(name, count, units)| ExtraUnits { name: name.to_owned(), count, units })
             .into();
         plan.artifacts = Some("/in".into());
-        let form = SecretForm::Env;
-        plan.secrets = vec![Secret { name: "s".to_owned(), value: "v".to_owned(), form, target: "TOKEN".to_owned() }];
+        let given_as = SecretAs::Env;
+        plan.secrets =
+            vec![Secret { name: "s".to_owned(), value: "v".to_owned(), given_as, target: "TOKEN".to_owned() }];
         let vendors = ["nvidia".to_owned(), "amd".to_owned()];
         let defaults = [("A", "not this".to_owned()), ("LANG", "C.UTF-8".to_owned())];
         let places = Places {

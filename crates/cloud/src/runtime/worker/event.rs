@@ -4,10 +4,9 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
 use serde::{Deserialize, Serialize};
-
-use super::attempt::AttemptId;
 
 /// Why an attempt is asked to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -235,11 +234,11 @@ pub enum Room {
 /// logged before `started` tells of preparations. After a round of calls comes `flush`: what was told is then to be made durable and passed on.
 pub trait AttemptEvents: Send + Sync + std::fmt::Debug {
     /// Its process or container runs.
-    fn started(&self, id: AttemptId, started: Started);
+    fn started(&self, id: TaskRef, started: Started);
     /// It wrote something.
-    fn log(&self, id: AttemptId, chunk: LogChunk) -> Room;
+    fn log(&self, id: TaskRef, chunk: LogChunk) -> Room;
     /// It ended, and nothing of it is left.
-    fn ended(&self, id: AttemptId, end: AttemptEnd);
+    fn ended(&self, id: TaskRef, end: AttemptEnd);
     /// The calls of this round are over.
     fn flush(&self);
 }

@@ -5,7 +5,6 @@
 //! A runtime is given an [`AttemptPlan`] in which every decision is taken and tells an [`AttemptEvents`] what becomes of
 //! it. `ended` is told when nothing of the attempt is left, so its room is free from then on.
 
-mod attempt;
 #[cfg(all(feature = "process", target_os = "linux"))]
 mod directories;
 #[cfg(all(feature = "docker", feature = "process", target_os = "linux"))]
@@ -29,21 +28,19 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use orlop_core::error::PortError;
+use orlop_core::task::TaskRef;
 
-pub use attempt::{AttemptId, NoAttempt};
 pub use event::{
     AttemptEnd, AttemptEvents, Cause, Kept, LogChunk, LogStream, LogTotals, Outcome, Room, Started, Usage,
 };
 pub use logs::SECRET_MIN;
-pub use plan::{
-    AttemptPlan, ExtraUnits, GpuDevice, LogPolicy, OnFull, Pull, Secret, SecretForm, User, WorkSpec, beneath,
-};
+pub use plan::{AttemptPlan, ExtraUnits, GpuDevice, Secret, User, WorkSpec, beneath};
 
 /// What an earlier agent left behind of an attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Remains {
     /// The attempt.
-    pub id: AttemptId,
+    pub id: TaskRef,
     /// Its state.
     pub state: RemainsState,
 }
@@ -85,10 +82,10 @@ pub trait JobRuntime: Send + Sync + std::fmt::Debug {
 
     /// Asks an attempt to end: after `grace` all of it is killed. One that is not here is fine, and so is asking again;
     /// of several causes the first counts, of several times the shortest.
-    fn end(&self, id: AttemptId, cause: Cause, grace: Duration);
+    fn end(&self, id: TaskRef, cause: Cause, grace: Duration);
 
     /// There is room again for the output of an attempt that was told [`Room::Full`].
-    fn resume(&self, id: AttemptId);
+    fn resume(&self, id: TaskRef);
 
     /// Until when attempts that must not overlap may run without further notice, as time from now.
     fn renew_lease(&self, left: Duration);
@@ -104,20 +101,20 @@ pub trait JobRuntime: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// NotFound when there is no trace of it.
-    async fn adopt(&self, id: AttemptId, after_seq: u64) -> Result<(), PortError>;
+    async fn adopt(&self, id: TaskRef, after_seq: u64) -> Result<(), PortError>;
 
     /// Removes what is left of an attempt that has ended. That there is nothing is fine.
     ///
     /// # Errors
     /// Transient when it cannot be removed now.
-    async fn remove(&self, id: AttemptId) -> Result<(), PortError>;
+    async fn remove(&self, id: TaskRef) -> Result<(), PortError>;
 
     /// Removes what the program of an attempt of another runtime made with this one and left; that there is nothing is
     /// fine. Only programs that make containers leave any.
     ///
     /// # Errors
     /// Transient when it cannot be removed now; it is then removed later.
-    async fn clear_made_by(&self, _id: AttemptId) -> Result<(), PortError> {
+    async fn clear_made_by(&self, _id: TaskRef) -> Result<(), PortError> {
         Ok(())
     }
 
@@ -126,7 +123,7 @@ pub trait JobRuntime: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// Transient when it cannot be found out now.
-    async fn in_use(&self, ids: &[AttemptId]) -> Result<Vec<(AttemptId, InUse)>, PortError>;
+    async fn in_use(&self, ids: &[TaskRef]) -> Result<Vec<(TaskRef, InUse)>, PortError>;
 
     /// Whether attempts can be started now.
     ///

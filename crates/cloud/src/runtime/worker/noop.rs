@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use orlop_core::error::{Class, PortError};
+use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
 
-use super::attempt::AttemptId;
 use super::event::{AttemptEnd, AttemptEvents, Cause, Outcome, Started};
 use super::plan::AttemptPlan;
 use super::{InUse, JobRuntime, Remains};
@@ -47,9 +47,9 @@ impl JobRuntime for NoopRuntime {
         self.events.flush();
     }
 
-    fn end(&self, _id: AttemptId, _cause: Cause, _grace: Duration) {}
+    fn end(&self, _id: TaskRef, _cause: Cause, _grace: Duration) {}
 
-    fn resume(&self, _id: AttemptId) {}
+    fn resume(&self, _id: TaskRef) {}
 
     fn renew_lease(&self, _left: Duration) {}
 
@@ -57,15 +57,15 @@ impl JobRuntime for NoopRuntime {
         Ok(Vec::new())
     }
 
-    async fn adopt(&self, id: AttemptId, _after_seq: u64) -> Result<(), PortError> {
+    async fn adopt(&self, id: TaskRef, _after_seq: u64) -> Result<(), PortError> {
         Err(PortError::new(Class::NotFound, format!("attempt {id} left no trace: nothing was started for it")))
     }
 
-    async fn remove(&self, _id: AttemptId) -> Result<(), PortError> {
+    async fn remove(&self, _id: TaskRef) -> Result<(), PortError> {
         Ok(())
     }
 
-    async fn in_use(&self, _ids: &[AttemptId]) -> Result<Vec<(AttemptId, InUse)>, PortError> {
+    async fn in_use(&self, _ids: &[TaskRef]) -> Result<Vec<(TaskRef, InUse)>, PortError> {
         Ok(Vec::new())
     }
 

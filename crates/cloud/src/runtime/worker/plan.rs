@@ -7,11 +7,10 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_core::spec::job::extra_variable;
 use orlop_core::spec::job::placeholder::{Filling, fill};
+use orlop_core::spec::job::{LogPolicy, Pull, SecretAs, extra_variable};
+use orlop_core::task::TaskRef;
 use serde::{Deserialize, Serialize};
-
-use super::attempt::AttemptId;
 
 /// What all attempts of one spec have in common. Made once, shared by all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,47 +44,6 @@ pub struct WorkSpec {
     pub keep: bool,
 }
 
-/// When an image is pulled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Pull {
-    /// When the engine does not have it.
-    #[default]
-    IfMissing,
-    /// Before every attempt.
-    Always,
-    /// Never: an image that is not there fails the start.
-    Never,
-}
-
-/// What happens to output beyond limits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LogPolicy {
-    /// Bytes of output kept, both streams together.
-    pub limit: u64,
-    /// What happens beyond.
-    pub on_full: OnFull,
-}
-
-impl Default for LogPolicy {
-    fn default() -> Self {
-        Self { limit: 64 << 20, on_full: OnFull::Drop }
-    }
-}
-
-/// What happens to output for which there is no room.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum OnFull {
-    /// It is dropped and counted.
-    #[default]
-    Drop,
-    /// The pipes are not read, so that the job waits.
-    Block,
-    /// The attempt fails.
-    Fail,
-}
-
 /// A secret of an attempt. Its value is never shown.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Secret {
@@ -94,24 +52,14 @@ pub struct Secret {
     /// Value.
     pub value: String,
     /// How the job gets it.
-    pub form: SecretForm,
+    pub given_as: SecretAs,
     /// Name of the variable, or of the file beneath the directory of secrets.
     pub target: String,
 }
 
-/// How a job gets a secret.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SecretForm {
-    /// As a file in memory.
-    File,
-    /// As a variable.
-    Env,
-}
-
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Secret").field("name", &self.name).field("form", &self.form).finish_non_exhaustive()
+        f.debug_struct("Secret").field("name", &self.name).field("as", &self.given_as).finish_non_exhaustive()
     }
 }
 
@@ -156,7 +104,7 @@ pub struct User {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AttemptPlan {
     /// Which attempt.
-    pub id: AttemptId,
+    pub id: TaskRef,
     /// What it shares with others of its spec.
     pub spec: Arc<WorkSpec>,
     /// Wall limit from the start of the process; none for no limit.
@@ -182,7 +130,7 @@ pub struct AttemptPlan {
 impl AttemptPlan {
     /// An attempt without limits, secrets, devices or artifacts.
     #[must_use]
-    pub fn new(id: AttemptId, spec: Arc<WorkSpec>) -> Self {
+    pub fn new(id: TaskRef, spec: Arc<WorkSpec>) -> Self {
         Self {
             id,
             spec,
@@ -200,7 +148,7 @@ impl AttemptPlan {
     /// A text of its spec with placeholders filled.
     #[must_use]
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let AttemptId { index, job, attempt, .. } = self.id;
+        let TaskRef { index, job, attempt, .. } = self.id;
         if self.spec.literal { Cow::Borrowed(text) } else { fill(text, &Filling { index, job, attempt }) }
     }
 
@@ -231,7 +179,7 @@ mod tests {
 
     use super::*;
 
-    const ID: AttemptId = AttemptId { job: JobId::from_u64(7), index: 12, member: 0, attempt: 2, epoch: Epoch(3) };
+    const ID: TaskRef = TaskRef { job: JobId::from_u64(7), index: 12, member: 0, attempt: 2, epoch: Epoch(3) };
 
     #[test]
     fn placeholders_are_filled_unless_texts_are_taken_as_they_are() {
@@ -251,8 +199,8 @@ mod tests {
 
     #[test]
     fn s9_debug_shows_no_secret() {
-        let form = SecretForm::Env;
-        let secret = Secret { name: "n".to_owned(), value: "hunter22".to_owned(), form, target: "T".to_owned() };
+        let given_as = SecretAs::Env;
+        let secret = Secret { name: "n".to_owned(), value: "hunter22".to_owned(), given_as, target: "T".to_owned() };
         let mut plan = AttemptPlan::new(ID, Arc::default());
         plan.secrets.push(secret);
         assert!(!format!("{plan:?}").contains("hunter22"));

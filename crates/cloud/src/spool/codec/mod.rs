@@ -7,29 +7,29 @@
 use std::collections::BTreeMap;
 
 use orlop_core::id::{Epoch, JobId};
+use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
 
 use super::EntryNo;
-use crate::runtime::worker::AttemptId;
 use crate::runtime::worker::event::{AttemptEnd, Gap, Kept, LogChunk, LogStream, LogTotals, Outcome, Started, Usage};
 
 /// What an entry says.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Entry {
     /// An attempt was taken on; the bytes are the agent's own.
-    Accepted(EntryNo, AttemptId, Vec<u8>),
+    Accepted(EntryNo, TaskRef, Vec<u8>),
     /// An attempt was not taken on, for this reason.
-    Rejected(EntryNo, AttemptId, String),
+    Rejected(EntryNo, TaskRef, String),
     /// It was given back before it started.
-    Revoked(EntryNo, AttemptId),
+    Revoked(EntryNo, TaskRef),
     /// Its process or container runs.
-    Started(EntryNo, AttemptId, Started),
+    Started(EntryNo, TaskRef, Started),
     /// It ended.
-    Ended(EntryNo, AttemptId, Box<AttemptEnd>),
+    Ended(EntryNo, TaskRef, Box<AttemptEnd>),
     /// It wrote something.
-    Log(EntryNo, AttemptId, LogChunk),
+    Log(EntryNo, TaskRef, LogChunk),
     /// Output before this entry is gone.
-    Gap(EntryNo, AttemptId, Gap),
+    Gap(EntryNo, TaskRef, Gap),
     /// These entries are no longer needed: acknowledged, or given up.
     Released(Vec<EntryNo>),
 }
@@ -84,7 +84,7 @@ pub fn encode(entry: &Entry, out: &mut Vec<u8>) {
 }
 
 /// Appends an entry for a chunk of output.
-pub(super) fn log(no: EntryNo, id: &AttemptId, chunk: &LogChunk, out: &mut Vec<u8>) {
+pub(super) fn log(no: EntryNo, id: &TaskRef, chunk: &LogChunk, out: &mut Vec<u8>) {
     head(LOG, no, id, out);
     out.push(match chunk.stream {
         LogStream::Stdout => 0,
@@ -99,7 +99,7 @@ pub(super) fn log(no: EntryNo, id: &AttemptId, chunk: &LogChunk, out: &mut Vec<u
     bytes(&chunk.data, out);
 }
 
-fn head(kind: u8, no: EntryNo, id: &AttemptId, out: &mut Vec<u8>) {
+fn head(kind: u8, no: EntryNo, id: &TaskRef, out: &mut Vec<u8>) {
     out.push(kind);
     number(no.0, out);
     out.extend_from_slice(&id.job.as_u64().to_le_bytes());
@@ -230,8 +230,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn id(&mut self) -> Option<AttemptId> {
-        Some(AttemptId {
+    fn id(&mut self) -> Option<TaskRef> {
+        Some(TaskRef {
             job: JobId::from_u64(u64::from_le_bytes(self.fixed()?)),
             index: u32::from_le_bytes(self.fixed()?),
             member: u32::from_le_bytes(self.fixed()?),

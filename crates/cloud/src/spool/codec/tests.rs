@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn id() -> AttemptId {
-    AttemptId { job: JobId::from_u64(u64::MAX), index: 1, member: 2, attempt: 3, epoch: Epoch(4) }
+fn id() -> TaskRef {
+    TaskRef { job: JobId::from_u64(u64::MAX), index: 1, member: 2, attempt: 3, epoch: Epoch(4) }
 }
 
 fn end() -> AttemptEnd {

@@ -6,10 +6,11 @@ use std::collections::{HashMap, HashSet};
 use orlop_core::error::{Class, PortError};
 use orlop_core::id::JobId;
 use orlop_core::ports::fleet_store::{
-    AttemptChange, AttemptDetail, AttemptId, AttemptRow, AuditEntry, ElementChange, Entry, FINAL_TWICE, IdempotencyKey,
+    AttemptChange, AttemptDetail, AttemptRow, AuditEntry, ElementChange, Entry, FINAL_TWICE, IdempotencyKey,
     IdempotencyRecord, JobChange, JobRow, Kind, MAX_JOB_ID, NewSpec, OutboxEvent, RangeChange, Record, SpecHash, Turn,
     Unit,
 };
+use orlop_core::task::TaskRef;
 
 /// Where the newest state of something stands.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +41,7 @@ pub(in crate::store) struct Batch {
     /// Changes of stored attempts, one an attempt.
     pub(in crate::store) attempt_changes: Vec<AttemptChange>,
     /// Details, in order.
-    pub(in crate::store) details: Vec<(AttemptId, AttemptDetail)>,
+    pub(in crate::store) details: Vec<(TaskRef, AttemptDetail)>,
     /// Documents by kind and key; none = it goes.
     pub(in crate::store) entries: Vec<(Kind, String, Option<Entry>)>,
     /// Answers, each key once.
@@ -57,8 +58,8 @@ struct Places {
     specs: HashMap<SpecHash, usize>,
     jobs: HashMap<JobId, Place>,
     elements: HashMap<(JobId, u32), usize>,
-    attempts: HashMap<AttemptId, Place>,
-    finals: HashMap<(JobId, u32), AttemptId>,
+    attempts: HashMap<TaskRef, Place>,
+    finals: HashMap<(JobId, u32), TaskRef>,
     entries: HashMap<(Kind, String), usize>,
     keys: HashMap<IdempotencyKey, usize>,
     /// Jobs that were named before they were written.
@@ -264,7 +265,7 @@ impl Batch {
 }
 
 /// The detail that a change brings, taken out of it.
-fn detail(change: &mut AttemptChange) -> Option<(AttemptId, AttemptDetail)> {
+fn detail(change: &mut AttemptChange) -> Option<(TaskRef, AttemptDetail)> {
     let detail = change.end.as_mut()?.detail.take()?;
     Some((change.id, *detail))
 }

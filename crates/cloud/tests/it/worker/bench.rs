@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 use nix::sys::resource::{UsageWho, getrusage};
 use orlop_cloud::runtime::worker::process::{ProcessOptions, ProcessRuntime};
 use orlop_cloud::runtime::worker::{
-    AttemptEnd, AttemptEvents, AttemptId, AttemptPlan, JobRuntime, LogChunk, Outcome, Room, Started, WorkSpec,
+    AttemptEnd, AttemptEvents, AttemptPlan, JobRuntime, LogChunk, Outcome, Room, Started, WorkSpec,
 };
+use orlop_core::task::TaskRef;
 
 use super::fresh;
 
@@ -23,11 +24,11 @@ struct Counter {
 }
 
 impl AttemptEvents for Counter {
-    fn started(&self, _: AttemptId, _: Started) {}
-    fn log(&self, _: AttemptId, _: LogChunk) -> Room {
+    fn started(&self, _: TaskRef, _: Started) {}
+    fn log(&self, _: TaskRef, _: LogChunk) -> Room {
         Room::Free
     }
-    fn ended(&self, _: AttemptId, end: AttemptEnd) {
+    fn ended(&self, _: TaskRef, end: AttemptEnd) {
         if end.outcome != Outcome::Succeeded {
             self.failed.fetch_add(1, Ordering::Relaxed);
         }

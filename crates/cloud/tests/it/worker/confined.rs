@@ -5,7 +5,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use orlop_cloud::runtime::process::ShimProgram;
 use orlop_cloud::runtime::worker::process::{Limit, Limits, ProcessOptions, ProcessRuntime};
-use orlop_cloud::runtime::worker::{AttemptEnd, AttemptPlan, JobRuntime, LogStream, Outcome, Secret, SecretForm, User};
+use orlop_cloud::runtime::worker::{AttemptEnd, AttemptPlan, JobRuntime, LogStream, Outcome, Secret, User};
+use orlop_core::spec::job::SecretAs;
 
 use super::recorder::Recorder;
 use super::{Machine, script};
@@ -102,8 +103,8 @@ fn s9_a_job_is_its_tenants_user_and_has_no_group_of_ours() {
          stat -c '%u:%g %a' . \"$HOME\" \"$ORLOP_SECRETS_DIR/key\"; echo by name > /dev/stdout
          echo a=1 > \"$ORLOP_OUTPUT\"; ls \"$HOME/..\" 2>&1; kill -0 $PPID 2>&1",
     );
-    let form = SecretForm::File;
-    job.secrets = vec![Secret { name: "k".to_owned(), value: "abc".to_owned(), form, target: "key".to_owned() }];
+    let given_as = SecretAs::File;
+    job.secrets = vec![Secret { name: "k".to_owned(), value: "abc".to_owned(), given_as, target: "key".to_owned() }];
     (job.user, job.artifacts) = (Some(USER), Some(inputs.clone()));
     let mut spec = (*job.spec).clone();
     spec.working_dir = Some("deep/down".to_owned());

@@ -9,10 +9,11 @@ use bollard::query_parameters as query;
 use orlop_cloud::runtime::process::ShimProgram;
 use orlop_cloud::runtime::worker::docker::{ContainerOptions, ContainerRuntime};
 use orlop_cloud::runtime::worker::{
-    AttemptId, AttemptPlan, Cause, JobRuntime, LogPolicy, LogStream, OnFull, Outcome, Pull, RemainsState, Secret,
-    SecretForm, WorkSpec,
+    AttemptPlan, Cause, JobRuntime, LogStream, Outcome, RemainsState, Secret, WorkSpec,
 };
 use orlop_core::error::Class;
+use orlop_core::spec::job::{LogPolicy, OnFull, Pull, SecretAs};
+use orlop_core::task::TaskRef;
 
 use super::recorder::Recorder;
 use super::suite::{Subject, holds};
@@ -63,7 +64,7 @@ impl Machine {
         plan(WorkSpec { cpu_m: 500, memory_bytes: 64 << 20, ..self.spec(text) })
     }
 
-    fn name(&self, id: AttemptId) -> String {
+    fn name(&self, id: TaskRef) -> String {
         format!("orlop-{}-{id}", self.mark)
     }
 
@@ -260,7 +261,7 @@ async fn s6_another_agent_adopts_containers_and_removes_orphans() {
         job.secrets = vec![Secret {
             name: "s".to_owned(),
             value: "in-env-7731".to_owned(),
-            form: SecretForm::Env,
+            given_as: SecretAs::Env,
             target: "TOKEN".to_owned(),
         }];
         let (id, orphan) = (job.id, machine.script("sleep 600"));
@@ -273,7 +274,7 @@ async fn s6_another_agent_adopts_containers_and_removes_orphans() {
         let next = machine.another();
         let mut found = next.runtime.list().await.unwrap();
         found.sort_by_key(|remains| remains.id);
-        let ids: Vec<AttemptId> = found.iter().map(|remains| remains.id).collect();
+        let ids: Vec<TaskRef> = found.iter().map(|remains| remains.id).collect();
         assert_eq!(ids, [id.min(lost), id.max(lost)]);
         assert!(found.iter().all(|remains| matches!(remains.state, RemainsState::Alive { .. })), "{found:?}");
         next.runtime.adopt(id, last).await.unwrap();

@@ -15,16 +15,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use orlop_cloud::runtime::worker::process::{ProcessOptions, ProcessRuntime};
-use orlop_cloud::runtime::worker::{AttemptId, AttemptPlan, WorkSpec};
+use orlop_cloud::runtime::worker::{AttemptPlan, WorkSpec};
 use orlop_core::id::{Epoch, JobId};
+use orlop_core::task::TaskRef;
 
 use self::recorder::Recorder;
 
 /// An attempt that no other test of this program has.
-fn fresh() -> AttemptId {
+fn fresh() -> TaskRef {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let job = JobId::from_u64(NEXT.fetch_add(1, Ordering::Relaxed));
-    AttemptId { job, index: 0, member: 0, attempt: 1, epoch: Epoch(1) }
+    TaskRef { job, index: 0, member: 0, attempt: 1, epoch: Epoch(1) }
 }
 
 /// An attempt of a shell script.

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_cloud::runtime::worker::{
-    AttemptPlan, Cause, JobRuntime, LogPolicy, LogStream, OnFull, Outcome, RemainsState, Secret, SecretForm, WorkSpec,
+    AttemptPlan, Cause, JobRuntime, LogStream, Outcome, RemainsState, Secret, WorkSpec,
 };
+use orlop_core::spec::job::{LogPolicy, OnFull, SecretAs};
 
 use super::{Machine, fresh, plan, script};
 
@@ -54,7 +55,7 @@ fn s6_secrets_are_files_in_memory_that_are_gone_after_and_never_on_disk() {
         secrets: vec![Secret {
             name: "key".to_owned(),
             value: "hunter22-hunter22".to_owned(),
-            form: SecretForm::File,
+            given_as: SecretAs::File,
             target: "key".to_owned(),
         }],
         ..job
@@ -73,7 +74,7 @@ fn s6_secrets_are_files_in_memory_that_are_gone_after_and_never_on_disk() {
     bad.secrets = vec![Secret {
         name: "k".to_owned(),
         value: "value".to_owned(),
-        form: SecretForm::File,
+        given_as: SecretAs::File,
         target: "../k".to_owned(),
     }];
     let id = bad.id;
@@ -204,7 +205,7 @@ fn s6_the_directories_of_the_latest_failures_stay_as_many_as_asked_for() {
         machine.told.ended(*ids.last().unwrap());
     }
     let work = machine.dir.path().join("work");
-    let kept = |id: &orlop_cloud::runtime::worker::AttemptId| work.join(".failed").join(id.to_string()).join("it");
+    let kept = |id: &orlop_core::task::TaskRef| work.join(".failed").join(id.to_string()).join("it");
     assert_eq!(ids.iter().map(|id| kept(id).exists()).collect::<Vec<_>>(), [false, false, true, true]);
     assert_eq!(fs::read_to_string(kept(&ids[3])).unwrap(), "3\n");
     assert!(ids.iter().all(|id| !work.join(id.to_string()).exists()));

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use orlop_cloud::runtime::worker::{AttemptEnd, AttemptEvents, AttemptId, LogChunk, LogStream, Room, Started};
+use orlop_cloud::runtime::worker::{AttemptEnd, AttemptEvents, LogChunk, LogStream, Room, Started};
+use orlop_core::task::TaskRef;
 
 /// How long anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -33,7 +34,7 @@ impl Story {
 
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
-    told: Mutex<BTreeMap<AttemptId, Story>>,
+    told: Mutex<BTreeMap<TaskRef, Story>>,
     bell: Condvar,
     /// Whether there is room for logs.
     full: Mutex<bool>,
@@ -42,7 +43,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    fn note(&self, id: AttemptId, change: impl FnOnce(&mut Story)) {
+    fn note(&self, id: TaskRef, change: impl FnOnce(&mut Story)) {
         let mut told = self.told.lock().unwrap();
         let story = told.entry(id).or_default();
         assert!(story.end.is_none(), "told of {id} after its end");
@@ -66,12 +67,12 @@ impl Recorder {
     }
 
     /// What was told so far.
-    pub(crate) fn so_far(&self, id: AttemptId) -> Story {
+    pub(crate) fn so_far(&self, id: TaskRef) -> Story {
         self.told.lock().unwrap().get(&id).cloned().unwrap_or_default()
     }
 
     /// Waits until something holds of an attempt.
-    pub(crate) fn until(&self, id: AttemptId, mut holds: impl FnMut(&Story) -> bool) -> Story {
+    pub(crate) fn until(&self, id: TaskRef, mut holds: impl FnMut(&Story) -> bool) -> Story {
         let limit = Instant::now() + PATIENCE;
         let mut told = self.told.lock().unwrap();
         loop {
@@ -87,7 +88,7 @@ impl Recorder {
     }
 
     /// Waits for the end of an attempt.
-    pub(crate) fn ended(&self, id: AttemptId) -> (Story, AttemptEnd) {
+    pub(crate) fn ended(&self, id: TaskRef) -> (Story, AttemptEnd) {
         let story = self.until(id, |story| story.end.is_some());
         let end = story.end.clone().unwrap();
         (story, end)
@@ -95,16 +96,16 @@ impl Recorder {
 }
 
 impl AttemptEvents for Recorder {
-    fn started(&self, id: AttemptId, started: Started) {
+    fn started(&self, id: TaskRef, started: Started) {
         self.note(id, |story| assert!(story.started.replace(started).is_none(), "{id} started twice"));
     }
 
-    fn log(&self, id: AttemptId, chunk: LogChunk) -> Room {
+    fn log(&self, id: TaskRef, chunk: LogChunk) -> Room {
         self.note(id, |story| story.chunks.push(chunk));
         if *self.full.lock().unwrap() { Room::Full } else { Room::Free }
     }
 
-    fn ended(&self, id: AttemptId, end: AttemptEnd) {
+    fn ended(&self, id: TaskRef, end: AttemptEnd) {
         self.note(id, |story| story.end = Some(end));
     }
 

@@ -162,19 +162,20 @@ fn cannot_start(subject: &Subject<'_>) {
 }
 
 fn secrets_are_given_and_masked(subject: &Subject<'_>) {
-    use orlop_cloud::runtime::worker::{Secret, SecretForm};
+    use orlop_cloud::runtime::worker::Secret;
+    use orlop_core::spec::job::SecretAs;
     let text = "cat $ORLOP_SECRETS_DIR/sub/key; echo; echo $TOKEN; printf in-env-; sleep 0.3; printf 9482; \
                 echo \"a=$TOKEN\" >> $ORLOP_OUTPUT";
     let mut plan = subject.plan(text);
     let id = plan.id;
-    let secret = |value: &str, form, target: &str| Secret {
+    let secret = |value: &str, given_as, target: &str| Secret {
         name: "s".to_owned(),
         value: value.to_owned(),
-        form,
+        given_as,
         target: target.to_owned(),
     };
     plan.secrets =
-        vec![secret("in-file-7731", SecretForm::File, "sub/key"), secret("in-env-9482", SecretForm::Env, "TOKEN")];
+        vec![secret("in-file-7731", SecretAs::File, "sub/key"), secret("in-env-9482", SecretAs::Env, "TOKEN")];
     subject.runtime.start(plan);
     let (story, end) = subject.told.ended(id);
     assert_eq!(end.outcome, Outcome::Succeeded, "{end:?}");

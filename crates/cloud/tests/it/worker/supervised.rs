@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 
 use orlop_cloud::runtime::process::ShimProgram;
 use orlop_cloud::runtime::worker::process::{ProcessOptions, ProcessRuntime};
-use orlop_cloud::runtime::worker::{
-    AttemptId, AttemptPlan, Cause, JobRuntime, LogStream, Outcome, RemainsState, WorkSpec,
-};
+use orlop_cloud::runtime::worker::{AttemptPlan, Cause, JobRuntime, LogStream, Outcome, RemainsState, WorkSpec};
+use orlop_core::task::TaskRef;
 
 use super::recorder::Recorder;
 use super::{Machine, plan};
@@ -51,7 +50,7 @@ fn machine(mark: &str) -> Machine {
 }
 
 /// The supervisor of an attempt.
-fn keeper(work: &Path, id: AttemptId) -> i32 {
+fn keeper(work: &Path, id: TaskRef) -> i32 {
     // The first entry of the journal, behind the 8 bytes of its kind and the 8 of its length and sum.
     let journal = fs::read(work.join(".control").join(id.to_string())).unwrap();
     let value: serde_json::Value =
@@ -72,7 +71,7 @@ fn until(mut holds: impl FnMut() -> bool) {
     }
 }
 
-fn first_pid(machine: &Machine, id: AttemptId) -> i32 {
+fn first_pid(machine: &Machine, id: TaskRef) -> i32 {
     machine.told.so_far(id).started.unwrap().handle.split('@').next().unwrap().parse().unwrap()
 }
 

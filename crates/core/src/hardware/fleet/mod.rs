@@ -100,7 +100,7 @@ pub fn demand(resolved: &Resolved, resources: &Plain) -> Result<FleetNeed, Hardw
         }
         let kind = GpuKind {
             vendor: gpu.vendor,
-            model: gpu.kind.model.as_ref().map(ToString::to_string),
+            model: gpu.kind.model.clone(),
             memory_min: gpu.kind.memory_gib.map(|gib| u64::from(gib) << 30),
         };
         need.resources.gpus = Gpus { count: gpu.count, any_of: vec![kind] };

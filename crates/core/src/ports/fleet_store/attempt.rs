@@ -4,45 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use super::job::{Json, Text};
 use crate::hardware::gpu::GpuShape;
-use crate::id::{Epoch, JobId, WorkerId};
+use crate::id::WorkerId;
 use crate::machine::attempt::AttemptState;
 use crate::named::named_enum;
+use crate::task::TaskRef;
 use crate::time::Time;
-
-/// One attempt with its fencing token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct AttemptId {
-    /// The job.
-    pub job: JobId,
-    /// Element of an array, else 0.
-    pub index: u32,
-    /// Member of a gang, else 0.
-    pub member: u32,
-    /// Number, from 1.
-    pub attempt: u32,
-    /// The epoch of the server that issued it.
-    pub epoch: Epoch,
-}
-
-impl AttemptId {
-    /// What attempts are ordered by: element, number, member, epoch.
-    #[must_use]
-    pub fn order(&self) -> (JobId, u32, u32, u32, Epoch) {
-        (self.job, self.index, self.attempt, self.member, self.epoch)
-    }
-}
-
-impl PartialOrd for AttemptId {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for AttemptId {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.order().cmp(&other.order())
-    }
-}
 
 named_enum! {
     /// When a worker starts an attempt.
@@ -60,7 +26,7 @@ named_enum! {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewAttempt {
     /// Which.
-    pub id: AttemptId,
+    pub id: TaskRef,
     /// The worker.
     pub worker: WorkerId,
     /// The worker's incarnation.
@@ -116,7 +82,7 @@ pub struct AttemptDetail {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptChange {
     /// Which.
-    pub id: AttemptId,
+    pub id: TaskRef,
     /// Its state now.
     pub state: AttemptState,
     /// When its worker took it.
@@ -134,7 +100,7 @@ pub struct AttemptChange {
 impl AttemptChange {
     /// A new state and nothing else.
     #[must_use]
-    pub const fn new(id: AttemptId, state: AttemptState) -> Self {
+    pub const fn new(id: TaskRef, state: AttemptState) -> Self {
         Self { id, state, accepted_at: None, started_at: None, finished_at: None, gpu: None, end: None }
     }
 }

@@ -24,15 +24,14 @@ use async_trait::async_trait;
 
 use crate::error::PortError;
 use crate::id::{Epoch, JobId, TenantName};
+use crate::task::TaskRef;
 use crate::time::Time;
 
 pub use self::admin::{
     AuditEntry, Holder, IdempotencyKey, IdempotencyRecord, Leader, OutboxEvent, OutboxRow, Retained, Retention,
 };
 pub use self::array::{ElementChange, ElementCounts, ElementRow, ElementSpan, RangeChange, Spans};
-pub use self::attempt::{
-    AttemptChange, AttemptDetail, AttemptEnd, AttemptId, AttemptRow, NewAttempt, StartMode, Usage,
-};
+pub use self::attempt::{AttemptChange, AttemptDetail, AttemptEnd, AttemptRow, NewAttempt, StartMode, Usage};
 pub use self::document::{
     Approval, Artifact, ArtifactLink, Document, Documents, Entry, FleetFlow, FlowStep, Kind, LeftBy, Pipeline, Secret,
     Tenant, Token, Upload, Worker, part,
@@ -104,14 +103,14 @@ pub trait FleetReads: Send + Sync {
         &self,
         job: JobId,
         filter: &AttemptFilter,
-        page: &Page<AttemptId>,
-    ) -> Result<Paged<AttemptRow, AttemptId>, PortError>;
+        page: &Page<TaskRef>,
+    ) -> Result<Paged<AttemptRow, TaskRef>, PortError>;
 
     /// Outputs, tail and log summary of an attempt, if any were stored.
     ///
     /// # Errors
     /// As of [`FleetReads::job`].
-    async fn detail(&self, attempt: &AttemptId) -> Result<Option<AttemptDetail>, PortError>;
+    async fn detail(&self, attempt: &TaskRef) -> Result<Option<AttemptDetail>, PortError>;
 
     /// A document by its key.
     ///

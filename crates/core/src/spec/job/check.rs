@@ -8,7 +8,7 @@ use super::part::{Array, Gang, Retry, Runtime, SecretAs};
 use super::place::{Comparison, LabelNeed, Resources, extra_variable};
 use super::read::shown;
 use super::{JobSpec, placeholder};
-use crate::hardware::gpu::{GpuNeed, ModelKey};
+use crate::hardware::gpu::GpuNeed;
 use crate::id::{label_key, label_value};
 
 /// Bytes of a specification in its canonical form.
@@ -279,11 +279,6 @@ impl Found {
         self.most("resources.gpus.any_of", gpus.any_of.len() as u64, 4, "kinds");
         if gpus.count == 0 && !gpus.any_of.is_empty() {
             self.say("resources.gpus.count", "is 0 beside kinds of GPUs; use 1 or more");
-        }
-        for (at, kind) in gpus.any_of.iter().enumerate() {
-            if let Some(Err(error)) = kind.model.as_deref().map(ModelKey::new) {
-                self.say(format!("resources.gpus.any_of[{at}].model"), error.to_string());
-            }
         }
         self.most("resources.extras", resources.extras.len() as u64, 8, "counters");
         let mut variables = BTreeMap::new();

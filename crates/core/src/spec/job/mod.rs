@@ -281,6 +281,14 @@ impl Read for JobSpec {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContentHash(pub [u8; 32]);
 
+impl ContentHash {
+    /// The hash of a canonical form.
+    #[must_use]
+    pub fn of(canonical: &[u8]) -> Self {
+        Self(Sha256::digest(canonical).into())
+    }
+}
+
 impl fmt::Display for ContentHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
@@ -319,7 +327,7 @@ impl JobSpec {
     /// SHA-256 of the canonical form.
     #[must_use]
     pub fn content_hash(&self) -> ContentHash {
-        ContentHash(Sha256::digest(self.encode()).into())
+        ContentHash::of(&self.encode())
     }
 
     /// The part that many jobs share and agents get: the specification without what is kept with each job (name, labels,

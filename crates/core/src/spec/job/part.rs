@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::error::SpecErrors;
@@ -212,15 +212,15 @@ impl Read for Array {
 }
 
 /// Members that start together or not at all.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Gang {
     /// How many, 2 to 4096.
     pub size: u32,
     /// The most members on one worker.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_per_worker: Option<u32>,
     /// All members run on workers with one and the same value of this label.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub same_label: Option<String>,
 }
 
@@ -286,7 +286,7 @@ impl Read for ArtifactOut {
 }
 
 /// How much of a log is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LogPolicy {
     /// Bytes.
     pub limit: u64,

@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::error::SpecErrors;
 use super::part::read_named;
 use super::read::{Object, Read, amount, wrong};
-use crate::hardware::gpu::Vendor;
+use crate::hardware::gpu::{ModelKey, Vendor};
 use crate::hardware::placement::{LabelExpr, Operator};
 use crate::named::named_enum;
 use crate::quantity::Step;
@@ -42,16 +42,33 @@ impl From<Comparison> for Operator {
 }
 
 /// A kind of GPU that would do; what is absent does not matter.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct GpuKind {
     /// Who makes it.
     pub vendor: Vendor,
     /// Its model.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<ModelKey>,
     /// Memory of one device in bytes, at least this.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_min: Option<u64>,
+}
+
+impl GpuKind {
+    /// Whether a device of this vendor, model and memory (bytes) would do.
+    #[must_use]
+    pub fn accepts(&self, vendor: Vendor, model: &ModelKey, memory_bytes: u64) -> bool {
+        self.vendor == vendor
+            && self.model.as_ref().is_none_or(|wanted| wanted == model)
+            && self.memory_min.is_none_or(|least| memory_bytes >= least)
+    }
+}
+
+impl Read for ModelKey {
+    fn read(value: &Value, path: &str, errors: &mut SpecErrors) -> Option<Self> {
+        let text = String::read(value, path, errors)?;
+        Self::new(text).map_err(|error| errors.add(path, error.to_string())).ok()
+    }
 }
 
 pub(super) fn bytes(value: &Value, path: &str, errors: &mut SpecErrors) -> Option<u64> {
@@ -73,12 +90,12 @@ impl Read for GpuKind {
 }
 
 /// Whole GPUs, all of one kind.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Gpus {
     /// How many.
     pub count: u32,
     /// Kinds that would do, at most 4; none = any.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub any_of: Vec<GpuKind>,
 }
 
@@ -96,17 +113,17 @@ fn no_gpus(gpus: &Gpus) -> bool {
 }
 
 /// What one attempt (of a gang: one member) holds while it lives.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Resources {
     /// Millicores; as text cores, such as `500m` or `2`.
     pub cpu_m: u64,
     /// Bytes; as text such as `1Gi`; 0 = unaccounted.
     pub memory_bytes: u64,
     /// Whole GPUs.
-    #[serde(skip_serializing_if = "no_gpus")]
+    #[serde(default, skip_serializing_if = "no_gpus")]
     pub gpus: Gpus,
     /// Counters by name that a worker advertises, at most 8.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub extras: BTreeMap<String, u64>,
 }
 

@@ -190,7 +190,8 @@ async fn one_instance_of_a_fan_out_is_confirmed_gone_and_the_others_stay_blocked
     wait(&mut bed, 40).await;
     let attempt = |bed: &Bed, instance: &str| {
         let status = bed.status("etl");
-        let known = status["steps"].as_array().and_then(|all| all.iter().find(|step| step["name"] == instance)).cloned();
+        let known =
+            status["steps"].as_array().and_then(|all| all.iter().find(|step| step["name"] == instance)).cloned();
         known.unwrap_or_else(|| panic!("no {instance}: {status}"))["attempt"].clone()
     };
     assert_eq!((attempt(&bed, "a-i0"), attempt(&bed, "a-i1")), (json!(1), json!(2)), "{}", bed.status("etl"));

@@ -177,7 +177,7 @@ impl Scheduler {
     }
 
     /// A prefilled attempt has a slot from now on: that of an ended one, which its capacity and charge come from.
-    fn inherit(&mut self, slot: u32, request: u32, from: Option<crate::token::AttemptRef>, effects: &mut Vec<Effect>) {
+    fn inherit(&mut self, slot: u32, request: u32, from: Option<orlop_core::task::TaskRef>, effects: &mut Vec<Effect>) {
         let Some(attempt) = self.attempts.get_mut(slot) else { return };
         (attempt.waiting, attempt.charged, attempt.request) = (false, true, request);
         let (known, number) = (*attempt, attempt.feed);

@@ -173,9 +173,9 @@ pub(super) fn s1_4_the_fence_judges_in_order() {
     let worker = bed.worker("w1", offer(4000));
     bed.submit(1, spec(1000));
     let (attempt, _) = bed.round()[0];
-    let unknown = crate::token::AttemptRef { job: id(9), ..attempt };
-    let never = crate::token::AttemptRef { attempt: 2, ..attempt };
-    let other = crate::token::AttemptRef { epoch: orlop_core::id::Epoch(9), ..attempt };
+    let unknown = orlop_core::task::TaskRef { job: id(9), ..attempt };
+    let never = orlop_core::task::TaskRef { attempt: 2, ..attempt };
+    let other = orlop_core::task::TaskRef { epoch: orlop_core::id::Epoch(9), ..attempt };
     for wrong in [unknown, never, other] {
         assert_eq!(bed.result(wrong, worker, Outcome::Succeeded), Verdict::Unknown);
         assert_eq!(bed.state(1), JobState::Assigned);

@@ -6,6 +6,7 @@ use orlop_core::id::Epoch;
 use orlop_core::machine::job::JobState;
 use orlop_core::machine::verdict::Verdict;
 use orlop_core::machine::worker::WorkerState;
+use orlop_core::task::TaskRef;
 
 use super::bed::{Bed, id, offer, spec};
 use crate::config::Config;
@@ -15,7 +16,7 @@ use crate::error::EventError;
 use crate::event::{ArraySpec, Capabilities, Event, Gate, Outcome};
 use crate::job::Gang;
 use crate::stored::{Body, JobRow, Stored};
-use crate::token::{AttemptRef, WorkerKey};
+use crate::token::WorkerKey;
 
 const NOT_FOUND: Outcome = Outcome::CannotStart { exit_code: 127 };
 
@@ -397,7 +398,7 @@ pub(super) fn a_bad_worker_beside_a_good_one_fails_no_element() {
     let bad = bed.worker("bad", offer(2000));
     let good = bed.worker("good", offer(2000));
     array(&mut bed, 1, 500, 200);
-    let mut runs: Vec<AttemptRef> = Vec::new();
+    let mut runs: Vec<TaskRef> = Vec::new();
     for _ in 0..10_000 {
         for (attempt, worker) in bed.round() {
             if worker == bad {

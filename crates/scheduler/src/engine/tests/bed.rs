@@ -5,6 +5,7 @@ use std::sync::Arc;
 use orlop_core::id::{Epoch, JobId};
 use orlop_core::machine::job::JobState;
 use orlop_core::machine::verdict::Verdict;
+use orlop_core::task::TaskRef;
 
 use crate::config::Config;
 use crate::effect::{Effect, Reason};
@@ -12,7 +13,7 @@ use crate::engine::Scheduler;
 use crate::error::EventError;
 use crate::event::{Capabilities, Event, Gate, Outcome};
 use crate::job::{JobSpec, Runtime};
-use crate::token::{AttemptRef, WorkerKey};
+use crate::token::WorkerKey;
 
 pub(super) struct Bed {
     pub(super) scheduler: Scheduler,
@@ -72,14 +73,14 @@ impl Bed {
     }
 
     /// An unlimited round; what it assigned, in order.
-    pub(super) fn round(&mut self) -> Vec<(AttemptRef, WorkerKey)> {
+    pub(super) fn round(&mut self) -> Vec<(TaskRef, WorkerKey)> {
         self.effects.clear();
         let _ = self.scheduler.round(self.now, u32::MAX, &mut self.effects);
         self.scheduler.sanity_check().unwrap();
         self.assigned()
     }
 
-    pub(super) fn assigned(&self) -> Vec<(AttemptRef, WorkerKey)> {
+    pub(super) fn assigned(&self) -> Vec<(TaskRef, WorkerKey)> {
         let sent = self.effects.iter().filter_map(|effect| match effect {
             Effect::Assign { attempt, worker, .. } => Some((*attempt, *worker)),
             _ => None,
@@ -98,12 +99,12 @@ impl Bed {
         self.must(Event::Tick);
     }
 
-    pub(super) fn start(&mut self, attempt: AttemptRef, worker: WorkerKey) {
+    pub(super) fn start(&mut self, attempt: TaskRef, worker: WorkerKey) {
         self.must(Event::Accepted { attempt, worker });
         self.must(Event::Started { attempt, worker });
     }
 
-    pub(super) fn result(&mut self, attempt: AttemptRef, worker: WorkerKey, outcome: Outcome) -> Verdict {
+    pub(super) fn result(&mut self, attempt: TaskRef, worker: WorkerKey, outcome: Outcome) -> Verdict {
         self.effects.clear();
         self.must(Event::Result { attempt, worker, outcome, ran_ms: None });
         self.verdict()
@@ -118,7 +119,7 @@ impl Bed {
         }
     }
 
-    pub(super) fn verdict_of(&self, of: AttemptRef) -> Verdict {
+    pub(super) fn verdict_of(&self, of: TaskRef) -> Verdict {
         let found = self.effects.iter().find_map(|effect| match effect {
             Effect::Verdict { attempt, verdict } if *attempt == of => Some(*verdict),
             _ => None,

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use orlop_core::machine::job::JobState;
 use orlop_core::machine::verdict::Verdict;
+use orlop_core::task::TaskRef;
 
 use super::bed::{Bed, id, offer, spec};
 use crate::config::Config;
@@ -11,11 +12,11 @@ use crate::effect::{CancelReason, Effect, Reason};
 use crate::engine::Scheduler;
 use crate::event::{Event, Outcome, Quota};
 use crate::job::{Gang, JobSpec, Priority};
-use crate::token::{AttemptRef, WorkerKey};
+use crate::token::WorkerKey;
 
 const NOBODY: [u64; 0] = [];
 
-type Sent = Vec<(AttemptRef, WorkerKey)>;
+type Sent = Vec<(TaskRef, WorkerKey)>;
 
 fn on() -> Config {
     Config { preemption: true, max_reservations: 0, ..Config::default() }
@@ -45,7 +46,7 @@ fn run(bed: &mut Bed, number: u64, spec: JobSpec) -> Sent {
 }
 
 /// Attempts that are told to end for others, among the effects.
-fn told(bed: &Bed) -> Vec<AttemptRef> {
+fn told(bed: &Bed) -> Vec<TaskRef> {
     let told = bed.effects.iter().filter_map(|effect| match effect {
         Effect::Cancel { attempt, why: CancelReason::Preempt, .. } => Some(*attempt),
         _ => None,

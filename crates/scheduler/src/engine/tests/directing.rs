@@ -99,7 +99,7 @@ pub(super) fn s1_5_the_deadline_of_a_drain_holds_for_urgent_jobs_as_well() {
 }
 
 /// A worker with a job that must never overlap and one that may; it leaves at 1000.
-fn parted() -> (Bed, WorkerKey, crate::token::AttemptRef) {
+fn parted() -> (Bed, WorkerKey, orlop_core::task::TaskRef) {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(2000));
     bed.submit(1, JobSpec { overlap: Overlap::Forbid, ..spec(500) });

@@ -1,11 +1,13 @@
 //! Gangs that wait: reservations of sets of workers, backfill around them, and moves to earlier sets (section 2.7).
 
+use orlop_core::task::TaskRef;
+
 use super::bed::{Bed, id, offer, spec};
 use crate::config::{Config, Policy};
 use crate::effect::Effect;
 use crate::event::{Capabilities, Event, GpuDevices, Outcome, Quota};
 use crate::job::{Gang, JobSpec, Priority};
-use crate::token::{AttemptRef, WorkerKey};
+use crate::token::WorkerKey;
 
 /// Members of 1000m and 1 Gi.
 fn gang(size: u32) -> JobSpec {
@@ -17,7 +19,7 @@ fn limited(cpu_m: u64, timeout_ms: u64) -> JobSpec {
 }
 
 /// A worker with one job that fills it and ends by its declared limit at the latest; 0 = it has none.
-fn busy(bed: &mut Bed, name: &str, offer: Capabilities, timeout_ms: u64) -> (AttemptRef, WorkerKey) {
+fn busy(bed: &mut Bed, name: &str, offer: Capabilities, timeout_ms: u64) -> (TaskRef, WorkerKey) {
     let number = 100 + bed.scheduler.worker_keys().count() as u64;
     let cpu_m = offer.cpu_m;
     bed.worker(name, offer);
@@ -35,7 +37,7 @@ fn in_zone(cpu_m: u64, zone: &str) -> Capabilities {
 }
 
 /// Lets time pass, with workers alive, until jobs that wait may reserve.
-fn pass(bed: &mut Bed, millis: u64) -> Vec<(AttemptRef, WorkerKey)> {
+fn pass(bed: &mut Bed, millis: u64) -> Vec<(TaskRef, WorkerKey)> {
     let mut sent = bed.round();
     let end = bed.now + millis;
     while bed.now < end {

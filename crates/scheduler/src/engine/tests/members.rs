@@ -2,6 +2,7 @@
 
 use orlop_core::machine::job::JobState;
 use orlop_core::machine::verdict::Verdict;
+use orlop_core::task::TaskRef;
 
 use super::bed::{Bed, id, offer, spec};
 use crate::config::Config;
@@ -9,10 +10,10 @@ use crate::effect::{CancelReason, Effect, Limit, Refusal};
 use crate::engine::Scheduler;
 use crate::event::{Capabilities, Departure, Event, Gate, GpuDevices, Kept, Outcome, Quota};
 use crate::job::{Gang, GpuKind, JobSpec};
-use crate::token::{AttemptRef, WorkerKey};
+use crate::token::WorkerKey;
 
 /// A gang of three whose first attempt ended: member 0 succeeded, member 1 failed, member 2 never answered.
-fn ended_gang() -> (Bed, Vec<AttemptRef>, WorkerKey) {
+fn ended_gang() -> (Bed, Vec<TaskRef>, WorkerKey) {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(3000));
     let other = bed.worker("w2", Capabilities { max_jobs: 1, ..offer(1000) });
@@ -52,7 +53,7 @@ pub(super) fn s1_4_old_members_of_a_gang_are_answered_by_what_they_had_said_befo
     judge(&mut bed, "after the end");
     // Of the newest attempt every member has its answer.
     assert_eq!(bed.result(next[1].0, worker, Outcome::TimedOut), Verdict::Duplicate);
-    let beyond = AttemptRef { member: 3, ..old[0] };
+    let beyond = TaskRef { member: 3, ..old[0] };
     assert_eq!(bed.result(beyond, worker, Outcome::Succeeded), Verdict::Unknown, "it has three members");
 }
 
@@ -81,7 +82,7 @@ pub(super) fn s2_11_what_old_members_said_survives_a_snapshot_and_goes_with_the_
     assert_eq!(bed.result(old[1], worker, Outcome::Succeeded), Verdict::Duplicate);
     bed.must(Event::Cancel { job: id(1), elements: None });
     for member in 0..3 {
-        let attempt = AttemptRef { attempt: 2, member, ..old[0] };
+        let attempt = TaskRef { attempt: 2, member, ..old[0] };
         for worker in bed.scheduler.worker_keys().collect::<Vec<_>>() {
             bed.apply(Event::Revoked { attempt, worker }).ok();
         }
@@ -95,7 +96,7 @@ pub(super) fn s2_11_what_old_members_said_survives_a_snapshot_and_goes_with_the_
 }
 
 /// A gang of two that runs, on one worker or on two.
-fn running_gang(workers: &[u64]) -> (Bed, Vec<(AttemptRef, WorkerKey)>) {
+fn running_gang(workers: &[u64]) -> (Bed, Vec<(TaskRef, WorkerKey)>) {
     let mut bed = Bed::new(Config::default());
     for (at, cpu_m) in workers.iter().enumerate() {
         bed.worker(&format!("w{at}"), offer(*cpu_m));
@@ -108,7 +109,7 @@ fn running_gang(workers: &[u64]) -> (Bed, Vec<(AttemptRef, WorkerKey)>) {
 }
 
 /// A worker comes back and says what it has.
-fn returns(bed: &mut Bed, worker: WorkerKey, kept: &[(AttemptRef, bool)]) {
+fn returns(bed: &mut Bed, worker: WorkerKey, kept: &[(TaskRef, bool)]) {
     bed.effects.clear();
     let kept = kept.iter().map(|(attempt, started)| Kept { attempt: *attempt, started: *started }).collect();
     bed.must(Event::Connected { worker, kept });
@@ -158,7 +159,7 @@ pub(super) fn s1_4_members_that_succeeded_before_need_not_come_back() {
 }
 
 /// What is left of a gang is killed, and the gang starts again as a whole.
-fn starts_again(mut bed: Bed, sent: &[(AttemptRef, WorkerKey)], why: &str) {
+fn starts_again(mut bed: Bed, sent: &[(TaskRef, WorkerKey)], why: &str) {
     for (attempt, worker) in sent {
         assert!(matches!(bed.result(*attempt, *worker, Outcome::Cancelled), Verdict::Stale), "{why}");
     }

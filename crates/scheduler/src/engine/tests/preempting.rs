@@ -1,6 +1,7 @@
 //! Preemption: section 2.7.
 
 use orlop_core::machine::job::JobState;
+use orlop_core::task::TaskRef;
 
 use super::bed::{Bed, id, offer, spec};
 use crate::config::Config;
@@ -8,7 +9,7 @@ use crate::effect::{CancelReason, Effect, Reason};
 use crate::engine::Scheduler;
 use crate::event::{Event, Outcome, Quota};
 use crate::job::{JobSpec, Priority};
-use crate::token::{AttemptRef, WorkerKey};
+use crate::token::WorkerKey;
 
 const NOBODY: [u64; 0] = [];
 
@@ -25,7 +26,7 @@ fn lowly(cpu_m: u64, priority: u8) -> JobSpec {
 }
 
 /// Submits a job, places it and lets it run.
-fn run(bed: &mut Bed, number: u64, spec: JobSpec) -> (AttemptRef, WorkerKey) {
+fn run(bed: &mut Bed, number: u64, spec: JobSpec) -> (TaskRef, WorkerKey) {
     bed.submit(number, spec);
     let (attempt, worker) = bed.round()[0];
     bed.start(attempt, worker);
@@ -54,7 +55,7 @@ fn preempted(bed: &Bed) -> Vec<u64> {
 }
 
 /// A full worker of 4000m whose only attempt makes room for job 2.
-fn making_room(config: Config) -> (Bed, AttemptRef, WorkerKey) {
+fn making_room(config: Config) -> (Bed, TaskRef, WorkerKey) {
     let mut bed = Bed::new(config);
     bed.worker("w1", offer(4000));
     let (attempt, worker) = run(&mut bed, 1, lowly(4000, 9));

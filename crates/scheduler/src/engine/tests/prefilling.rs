@@ -5,15 +5,16 @@ use std::sync::Arc;
 use orlop_core::machine::job::JobState;
 use orlop_core::machine::verdict::Verdict;
 use orlop_core::machine::worker::WorkerState;
+use orlop_core::task::TaskRef;
 
 use super::bed::{Bed, id, offer, spec};
 use crate::config::Config;
 use crate::effect::{Effect, Start};
 use crate::event::{ArraySpec, Capabilities, DrainOrder, Event, Gate, Kept, Outcome, Quota};
 use crate::job::{JobSpec, Priority};
-use crate::token::{AttemptRef, WorkerKey};
+use crate::token::WorkerKey;
 
-type Sent = (AttemptRef, WorkerKey);
+type Sent = (TaskRef, WorkerKey);
 
 /// A worker of so many millicores on which four jobs of tenant `t` and 500m have run for 4 to 8 ms; the round trip is
 /// known and the horizon at its least, 20 ms: a window of four per slot.
@@ -398,7 +399,7 @@ pub(super) fn s4_a_revoke_is_said_again_over_a_reconnect() {
         {
             bed.must(Event::ConnectionLost { worker });
             bed.effects.clear();
-            let started = |attempt: &AttemptRef| bed.state(attempt.job.counter()) == JobState::Running;
+            let started = |attempt: &TaskRef| bed.state(attempt.job.counter()) == JobState::Running;
             let kept = all.iter().map(|(attempt, _)| Kept { attempt: *attempt, started: started(attempt) }).collect();
             bed.must(Event::Connected { worker, kept });
             assert_eq!(revoked(bed), expected);

@@ -6,6 +6,7 @@ use orlop_core::id::Epoch;
 use orlop_core::machine::job::JobState;
 use orlop_core::machine::verdict::Verdict;
 use orlop_core::machine::worker::WorkerState;
+use orlop_core::task::TaskRef;
 
 use super::bed::{Bed, id, offer, spec};
 use crate::config::Config;
@@ -16,14 +17,14 @@ use crate::event::{ArraySpec, DrainOrder, Event, Gate, Kept, Outcome};
 use crate::job::JobSpec;
 use crate::stored::{ArrayRow, AttemptRow, Body, JobRow, RangeRow, Stored, WorkerRow};
 use crate::testing::{Choices, Shape, World};
-use crate::token::{AttemptRef, WorkerKey};
+use crate::token::WorkerKey;
 
 fn job_row(bed: &Bed, number: u64, spec: &JobSpec) -> JobRow {
     let body = Body::One(bed.scheduler.unit_row(id(number), None).unwrap());
     JobRow { job: id(number), spec: Arc::new(spec.clone()), submitted: 0, not_before: None, expires: None, body }
 }
 
-fn attempt_row(bed: &Bed, (attempt, worker): (AttemptRef, WorkerKey)) -> AttemptRow {
+fn attempt_row(bed: &Bed, (attempt, worker): (TaskRef, WorkerKey)) -> AttemptRow {
     bed.scheduler.attempt_row(attempt, worker).unwrap()
 }
 
@@ -41,7 +42,7 @@ fn restart(bed: &mut Bed, stored: Stored) -> Result<(), EventError> {
 }
 
 /// One worker with one running and one waiting job, restarted.
-fn restarted() -> (Bed, (AttemptRef, WorkerKey)) {
+fn restarted() -> (Bed, (TaskRef, WorkerKey)) {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(1000));
     bed.submit(1, spec(1000));

@@ -1,22 +1,23 @@
 //! Reservations and backfill: section 2.7.
 
 use orlop_core::hardware::placement::{LabelExpr, Operator};
+use orlop_core::task::TaskRef;
 
 use super::bed::{Bed, id, offer, spec};
 use crate::config::Config;
 use crate::effect::Effect;
 use crate::event::{Event, Outcome};
 use crate::job::JobSpec;
-use crate::token::{AttemptRef, WorkerKey};
+use crate::token::WorkerKey;
 
 /// A worker of 4000m whose attempts of 1000m end by declared limits, and a job of 4000m that waits for all of it.
-fn crowded(timeout_ms: u64) -> (Bed, WorkerKey, Vec<AttemptRef>) {
+fn crowded(timeout_ms: u64) -> (Bed, WorkerKey, Vec<TaskRef>) {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(4000));
     for number in 1..=4 {
         bed.submit(number, JobSpec { timeout_ms, grace_ms: 0, ..spec(1000) });
     }
-    let sent: Vec<AttemptRef> = bed.round().into_iter().map(|(attempt, _)| attempt).collect();
+    let sent: Vec<TaskRef> = bed.round().into_iter().map(|(attempt, _)| attempt).collect();
     sent.iter().for_each(|attempt| bed.start(*attempt, worker));
     bed.submit(10, spec(4000));
     assert!(bed.starts().is_empty());

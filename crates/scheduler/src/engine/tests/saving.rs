@@ -1,11 +1,13 @@
 //! Savings of tenants for who waits for their limits: section 2.11.
 
+use orlop_core::task::TaskRef;
+
 use super::bed::{Bed, id, offer, spec};
 use crate::config::Config;
 use crate::engine::{Obstacle, Scheduler};
 use crate::event::{ArraySpec, Capabilities, Event, Gate, Outcome, Quota};
 use crate::job::{Gang, JobSpec, Priority};
-use crate::token::{AttemptRef, WorkerKey};
+use crate::token::WorkerKey;
 
 /// What a tenant `t` may use of a worker of 8000m.
 fn limited(quota: Quota) -> (Bed, WorkerKey) {
@@ -20,10 +22,10 @@ fn cpu(max_cpu_m: u64) -> Quota {
 }
 
 /// Four of 1000m run, which is all that the tenant may, one of 3000m was stopped at 0, and more of 1000m wait.
-fn stopped() -> (Bed, WorkerKey, Vec<AttemptRef>) {
+fn stopped() -> (Bed, WorkerKey, Vec<TaskRef>) {
     let (mut bed, worker) = limited(cpu(4000));
     (1..=4).for_each(|number| bed.submit(number, spec(1000)));
-    let sent: Vec<AttemptRef> = bed.round().into_iter().map(|(attempt, _)| attempt).collect();
+    let sent: Vec<TaskRef> = bed.round().into_iter().map(|(attempt, _)| attempt).collect();
     sent.iter().for_each(|attempt| bed.start(*attempt, worker));
     bed.submit(10, spec(3000));
     (20..30).for_each(|number| bed.submit(number, spec(1000)));
@@ -38,7 +40,7 @@ fn pass(bed: &mut Bed, worker: WorkerKey, millis: u64) -> Vec<u64> {
     bed.starts()
 }
 
-fn end_all(bed: &mut Bed, worker: WorkerKey, sent: &[AttemptRef]) {
+fn end_all(bed: &mut Bed, worker: WorkerKey, sent: &[TaskRef]) {
     for attempt in sent {
         bed.result(*attempt, worker, Outcome::Succeeded);
     }
@@ -122,7 +124,7 @@ pub(super) fn s2_11_the_longest_waiting_is_saved_for_first_and_then_the_next() {
     assert_eq!((bed.starts(), pass(&mut bed, worker, 9_000), savings(&bed.scheduler)), (vec![], vec![], vec![10]));
     pass(&mut bed, worker, 5_000);
     end_all(&mut bed, worker, &sent);
-    let started: Vec<AttemptRef> = bed.round().into_iter().map(|(attempt, _)| attempt).collect();
+    let started: Vec<TaskRef> = bed.round().into_iter().map(|(attempt, _)| attempt).collect();
     let numbers: Vec<u64> = started.iter().map(|attempt| attempt.job.counter()).collect();
     assert_eq!((numbers, savings(&bed.scheduler)), (vec![10, 20], vec![5]));
     bed.result(started[1], worker, Outcome::Succeeded);
@@ -185,7 +187,7 @@ pub(super) fn s2_11_an_array_is_saved_for_element_by_element() {
     bed.submit(21, spec(1000));
     assert_eq!((bed.starts(), savings(&bed.scheduler)), (vec![], vec![10]));
     bed.result(first, worker, Outcome::Succeeded);
-    let second = AttemptRef { job: id(20), ..first };
+    let second = TaskRef { job: id(20), ..first };
     bed.result(second, worker, Outcome::Succeeded);
     assert_eq!((bed.starts(), savings(&bed.scheduler)), (vec![10], vec![]));
 }
@@ -229,7 +231,7 @@ pub(super) fn s2_11_a_job_that_no_worker_could_hold_is_not_saved_for() {
 fn s2_11_who_the_limits_could_never_allow_stands_in_nobodys_way() {
     let (mut bed, worker) = limited(cpu(6000));
     (1..=4).for_each(|number| bed.submit(number, spec(1000)));
-    let sent: Vec<AttemptRef> = bed.round().into_iter().map(|(attempt, _)| attempt).collect();
+    let sent: Vec<TaskRef> = bed.round().into_iter().map(|(attempt, _)| attempt).collect();
     sent.iter().for_each(|attempt| bed.start(*attempt, worker));
     bed.submit(9, spec(5000));
     let change = |bed: &mut Bed, quota| bed.must(Event::QuotaChanged { tenant: "t".parse().unwrap(), quota });
@@ -248,7 +250,7 @@ fn s2_11_who_the_limits_could_never_allow_stands_in_nobodys_way() {
 pub(super) fn s2_11_who_no_worker_could_hold_stands_in_nobodys_way() {
     let (mut bed, worker) = limited(cpu(4000));
     (1..=4).for_each(|number| bed.submit(number, spec(1000)));
-    let sent: Vec<AttemptRef> = bed.round().into_iter().map(|(attempt, _)| attempt).collect();
+    let sent: Vec<TaskRef> = bed.round().into_iter().map(|(attempt, _)| attempt).collect();
     sent.iter().for_each(|attempt| bed.start(*attempt, worker));
     let mut nowhere = spec(2000);
     nowhere.requires.features.insert("tee:sev-snp".to_owned());

@@ -9,9 +9,9 @@ use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{
     ArtifactLink, Document as _, Documents as _, FleetStore as _, Kind, Record, Retention,
 };
+use orlop_core::task::TaskRef;
 use orlop_core::testing::fleet_store::MemoryFleet;
 use orlop_scheduler::event::Quota;
-use orlop_scheduler::token::AttemptRef;
 use serde_json::json;
 
 use super::super::tests::bed::{Bed, spec, tenant, until};
@@ -263,7 +263,7 @@ async fn a_name_under_which_several_jobs_left_different_files_is_refused_until_t
     let world = World::new().await;
     let (handle, sees) = (world.bed.handle(), |_: &TenantName| true);
     let leave = async |job: JobId, index: u32, content: &'static str, sha256: &str| {
-        let attempt = Some(AttemptRef { job, index, member: 0, attempt: 1, epoch: Epoch(1) });
+        let attempt = Some(TaskRef { job, index, member: 0, attempt: 1, epoch: Epoch(1) });
         let asked =
             Beginning { name: "out".to_owned(), bytes: 5, sha256: None, attempt, upload: None, executable: false };
         let id = handle.begin_upload(&tenant(), asked).await.unwrap().upload;

@@ -7,10 +7,9 @@ use async_trait::async_trait;
 use orlop_core::attempt::AttemptKey;
 use orlop_core::error::{Class, PortError};
 use orlop_core::id::{JobId, TenantName, WorkerId};
-use orlop_core::ports::fleet_store::{
-    AttemptFilter, AttemptId, IdempotencyKey, JobFilter, JobRow, MAX_PAGE, Page, SpecHash,
-};
+use orlop_core::ports::fleet_store::{AttemptFilter, IdempotencyKey, JobFilter, JobRow, MAX_PAGE, Page, SpecHash};
 use orlop_core::spec::job::JobSpec;
+use orlop_core::task::TaskRef;
 use serde_json::Value;
 
 use super::super::{Batch, Handle, Once, Submission, WorkerOrder, WorkerPicture};
@@ -37,7 +36,7 @@ impl ServerFleet {
         if unit.attempt == 0 {
             return Ok(BTreeMap::new());
         }
-        let id = AttemptId { job, index: 0, member: 0, attempt: unit.attempt, epoch: unit.epoch };
+        let id = TaskRef { job, index: 0, member: 0, attempt: unit.attempt, epoch: unit.epoch };
         let store = self.handle.store();
         let mut detail = store.detail(&id).await?;
         if detail.is_none() {

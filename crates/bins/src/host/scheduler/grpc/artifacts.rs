@@ -4,8 +4,8 @@
 use futures::StreamExt as _;
 use orlop_core::id::{Epoch, TenantName, WorkerId};
 use orlop_core::machine::attempt::AttemptState;
-use orlop_core::ports::fleet_store::{AttemptFilter, AttemptId, AttemptRow, Page};
-use orlop_scheduler::token::AttemptRef;
+use orlop_core::ports::fleet_store::{AttemptFilter, AttemptRow, Page};
+use orlop_core::task::TaskRef;
 
 use super::super::{Error, Handle, error};
 use crate::wire::artifact::{Beginning, Begun, Download, DownloadChunk, Finalization, UPLOAD_CHUNK, UploadChunk};
@@ -33,7 +33,7 @@ impl Artifacts {
     }
 
     /// Whose an upload is: that of the job whose output it is, or of the client.
-    async fn owner(&self, caller: &Caller, attempt: Option<AttemptRef>) -> Result<TenantName, Error> {
+    async fn owner(&self, caller: &Caller, attempt: Option<TaskRef>) -> Result<TenantName, Error> {
         let Some(attempt) = attempt else {
             let whose = caller.who.as_ref().and_then(|who| who.tenant(None, &self.tenant));
             return whose.ok_or_else(|| error::problem(Code::Forbidden, "say whose output it is"));
@@ -46,15 +46,15 @@ impl Artifacts {
     }
 
     /// An attempt of the worker that calls: with its certificate, or with its session.
-    async fn own(&self, caller: &Caller, attempt: AttemptRef) -> Result<AttemptRow, Error> {
+    async fn own(&self, caller: &Caller, attempt: TaskRef) -> Result<AttemptRow, Error> {
         let worker = match (&caller.certificate, caller.session) {
             (Some(_), _) => None,
             (None, Some(session)) => Some(self.handle.alive(session, None, None).await?.worker),
             (None, None) => return Err(unknown(attempt)),
         };
         let filter = AttemptFilter { index: Some(attempt.index) };
-        let AttemptRef { job, index, member, attempt: number, .. } = attempt;
-        let before = AttemptId { job, index, member, attempt: number, epoch: Epoch(0) };
+        let TaskRef { job, index, member, attempt: number, .. } = attempt;
+        let before = TaskRef { job, index, member, attempt: number, epoch: Epoch(0) };
         let found = self.handle.store().attempts(job, &filter, &Page::after(before, 1)).await;
         let found = found.map_err(|wrong| error::port(&wrong))?.items.into_iter().next();
         let is_it = |of: &WorkerId| match &caller.certificate {
@@ -67,7 +67,7 @@ impl Artifacts {
 
     /// Whose artifacts a download may be of; none = all that the caller sees. A worker gets those of an attempt's tenant while it
     /// has that attempt.
-    async fn readable(&self, caller: &Caller, attempt: Option<AttemptRef>) -> Result<Option<TenantName>, Error> {
+    async fn readable(&self, caller: &Caller, attempt: Option<TaskRef>) -> Result<Option<TenantName>, Error> {
         if caller.who.is_some() {
             return Ok(None);
         }
@@ -83,7 +83,7 @@ impl Artifacts {
     }
 }
 
-fn unknown(attempt: AttemptRef) -> Error {
+fn unknown(attempt: TaskRef) -> Error {
     error::not_found(format_args!("attempt {attempt}"))
 }
 

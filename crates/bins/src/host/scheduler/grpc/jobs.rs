@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use orlop_core::id::{JobId, TenantName};
-use orlop_core::ports::fleet_store::{
-    AttemptId, ElementFilter, IdempotencyKey, JobFilter, JobKind, JobRow, Page, SpecHash,
-};
+use orlop_core::ports::fleet_store::{ElementFilter, IdempotencyKey, JobFilter, JobKind, JobRow, Page, SpecHash};
+use orlop_core::task::TaskRef;
 
 use super::super::{Batch, Cancelled, ClientFields, Error, Handle, Once, Stop, Submission as NewJob, error};
 use super::{logs, view, watch};
@@ -95,7 +94,7 @@ impl Jobs {
         let mut view = view::job(&row);
         if row.job.kind == JobKind::Single && row.unit.attempt > 0 {
             let (attempt, epoch) = (row.unit.attempt, row.unit.epoch);
-            let last = AttemptId { job: id, index: 0, attempt, member: 0, epoch };
+            let last = TaskRef { job: id, index: 0, attempt, member: 0, epoch };
             let detail = self.handle.store().detail(&last).await.map_err(|wrong| error::port(&wrong))?;
             view.outputs = detail.as_ref().map(view::outputs).unwrap_or_default();
         }

@@ -8,7 +8,7 @@ use super::super::Stop;
 use super::secrets;
 use futures::StreamExt as _;
 use orlop_core::id::{Epoch, JobId, SessionId, WorkerId};
-use orlop_scheduler::token::AttemptRef;
+use orlop_core::task::TaskRef;
 use ring::rand::SecureRandom;
 use tokio::sync::mpsc;
 
@@ -245,7 +245,7 @@ impl WorkerHost for Workers {
         Ok(if all { told } else { WorkerStatus { attempts: Vec::new(), in_use: Vec::new(), ..told } })
     }
 
-    async fn place(&self, caller: Caller, worker: WorkerId, job: JobId) -> Result<AttemptRef, Refusal> {
+    async fn place(&self, caller: Caller, worker: WorkerId, job: JobId) -> Result<TaskRef, Refusal> {
         let who = super::jobs::admitted(&caller)?;
         let row = self.handle.job(job).await?;
         if !caller.sees(&row.job.tenant) {

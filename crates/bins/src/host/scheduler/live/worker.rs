@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use orlop_core::id::{SessionId, WorkerId};
+use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
-use orlop_scheduler::token::{AttemptRef, WorkerKey};
+use orlop_scheduler::token::WorkerKey;
 
 use super::super::session::{Batch, Session};
 use crate::wire::status::WorkerStatus;
@@ -17,7 +18,7 @@ pub(crate) struct Syncing {
     /// The last frame that it had spooled.
     pub(crate) until: u64,
     /// Attempts that are lost unless one of these frames tells their end.
-    pub(crate) missing: BTreeSet<AttemptRef>,
+    pub(crate) missing: BTreeSet<TaskRef>,
 }
 
 /// One incarnation of a worker.

@@ -10,7 +10,7 @@ use orlop_core::error::{Class, PortError};
 use orlop_core::named::Named as _;
 use orlop_core::ports::bus::EventBody;
 use orlop_core::ports::fleet_store::{AttemptFilter, FleetReads, Page};
-use orlop_scheduler::token::AttemptRef;
+use orlop_core::task::TaskRef;
 use serde_json::json;
 
 use super::super::command::Command;
@@ -39,7 +39,7 @@ pub(in super::super) async fn keep(shared: &Shared, session: &Session, chunks: V
     let chunks = own(&*shared.store, session, chunks).await?;
     let mut missing: Vec<Missing> = chunks.iter().filter_map(Missing::before).collect();
     let told_of = if shared.options.frequent.chunks { told_of(shared, &chunks) } else { Vec::new() };
-    let attempts: Vec<AttemptRef> = chunks.iter().map(|chunk| chunk.attempt).collect();
+    let attempts: Vec<TaskRef> = chunks.iter().map(|chunk| chunk.attempt).collect();
     let mut kept: Vec<Chunk> = chunks.into_iter().map(stored).collect();
     let room = &shared.room;
     if room.has_none_for_logs() {
@@ -114,7 +114,7 @@ fn told_of(shared: &Shared, chunks: &[LogChunk]) -> Vec<EventBody> {
 pub(in super::super) async fn expect_ends(shared: &Shared, results: &[JobResult]) {
     let Some(logs) = &shared.options.logs else { return };
     let lost = results.iter().filter(|result| result.log.dropped_bytes > 0);
-    let attempts: Vec<AttemptRef> = lost.map(|result| result.attempt).collect();
+    let attempts: Vec<TaskRef> = lost.map(|result| result.attempt).collect();
     if attempts.is_empty() {
         return;
     }
@@ -132,7 +132,7 @@ pub(in super::super) async fn expect_ends(shared: &Shared, results: &[JobResult]
 /// Output that its worker dropped before a chunk.
 #[derive(Clone, Copy, Debug)]
 struct Missing {
-    attempt: AttemptRef,
+    attempt: TaskRef,
     seq: u64,
     bytes: u64,
 }
@@ -160,7 +160,7 @@ fn give_up(shared: &Shared, bytes: u64) {
 
 /// The chunks that the session's worker may write.
 async fn own(reads: &dyn FleetReads, session: &Session, chunks: Vec<LogChunk>) -> Result<Vec<LogChunk>, PortError> {
-    let mut known: BTreeMap<AttemptRef, bool> = BTreeMap::new();
+    let mut known: BTreeMap<TaskRef, bool> = BTreeMap::new();
     let mut own = Vec::with_capacity(chunks.len());
     for chunk in chunks {
         let owned = match known.get(&chunk.attempt).copied().or_else(|| session.owns(chunk.attempt)) {
@@ -183,13 +183,10 @@ async fn own(reads: &dyn FleetReads, session: &Session, chunks: Vec<LogChunk>) -
 }
 
 /// Whether an attempt was assigned to the session's worker.
-async fn assigned(reads: &dyn FleetReads, session: &Session, attempt: AttemptRef) -> Result<bool, PortError> {
+async fn assigned(reads: &dyn FleetReads, session: &Session, attempt: TaskRef) -> Result<bool, PortError> {
     let filter = AttemptFilter { index: Some(attempt.index) };
     let found = reads.attempts(attempt.job, &filter, &Page::first(PAGE)).await?;
-    let is_it = |id: &orlop_core::ports::fleet_store::AttemptId| {
-        (id.member, id.attempt, id.epoch) == (attempt.member, attempt.attempt, attempt.epoch)
-    };
-    Ok(found.items.iter().any(|row| is_it(&row.attempt.id) && row.attempt.worker == session.facts().worker))
+    Ok(found.items.iter().any(|row| row.attempt.id == attempt && row.attempt.worker == session.facts().worker))
 }
 
 fn stored(chunk: LogChunk) -> Chunk {

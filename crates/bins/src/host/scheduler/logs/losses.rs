@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use orlop_cloud::logs::LogSummary;
 use orlop_core::error::PortError;
-use orlop_scheduler::token::AttemptRef;
+use orlop_core::task::TaskRef;
 
 /// Attempts that are remembered: those that lost output, the latest ones.
 const REMEMBERED: usize = 4096;
@@ -31,7 +31,7 @@ impl Loss {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(in super::super) struct Losses(Mutex<BTreeMap<AttemptRef, Loss>>);
+pub(in super::super) struct Losses(Mutex<BTreeMap<TaskRef, Loss>>);
 
 impl Losses {
     /// Makes sure that an attempt is known; what is kept of its log was counted by an earlier server.
@@ -40,7 +40,7 @@ impl Losses {
     /// What is kept cannot be read.
     pub(super) fn learn(
         &self,
-        attempt: AttemptRef,
+        attempt: TaskRef,
         kept: impl FnOnce() -> Result<LogSummary, PortError>,
     ) -> Result<(), PortError> {
         if !self.with(|known| known.contains_key(&attempt)) {
@@ -52,7 +52,7 @@ impl Losses {
     }
 
     /// A chunk says that so many bytes are missing before it: how many of them were not counted yet.
-    pub(super) fn gap(&self, attempt: AttemptRef, seq: u64, bytes: u64) -> u64 {
+    pub(super) fn gap(&self, attempt: TaskRef, seq: u64, bytes: u64) -> u64 {
         self.count(attempt, |loss| {
             if seq > loss.seq {
                 loss.seq = seq;
@@ -62,11 +62,11 @@ impl Losses {
     }
 
     /// The end of an attempt says that so many bytes are missing in all: how many of them were not counted yet.
-    pub(in super::super) fn end(&self, attempt: AttemptRef, bytes: u64) -> u64 {
+    pub(in super::super) fn end(&self, attempt: TaskRef, bytes: u64) -> u64 {
         self.count(attempt, |loss| loss.end = loss.end.max(bytes))
     }
 
-    fn count(&self, attempt: AttemptRef, change: impl FnOnce(&mut Loss)) -> u64 {
+    fn count(&self, attempt: TaskRef, change: impl FnOnce(&mut Loss)) -> u64 {
         self.with(|known| {
             let loss = entry(known, attempt, Loss::default());
             let before = loss.counted();
@@ -75,13 +75,13 @@ impl Losses {
         })
     }
 
-    fn with<T>(&self, work: impl FnOnce(&mut BTreeMap<AttemptRef, Loss>) -> T) -> T {
+    fn with<T>(&self, work: impl FnOnce(&mut BTreeMap<TaskRef, Loss>) -> T) -> T {
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 /// What is known of an attempt; a new one may take the place of the oldest.
-fn entry(known: &mut BTreeMap<AttemptRef, Loss>, attempt: AttemptRef, new: Loss) -> &mut Loss {
+fn entry(known: &mut BTreeMap<TaskRef, Loss>, attempt: TaskRef, new: Loss) -> &mut Loss {
     if known.len() >= REMEMBERED && !known.contains_key(&attempt) {
         known.pop_first();
     }
@@ -94,8 +94,8 @@ mod tests {
 
     use super::*;
 
-    fn attempt(job: u64) -> AttemptRef {
-        AttemptRef { job: JobId::from_u64(job), index: 0, member: 0, attempt: 1, epoch: Epoch(1) }
+    fn attempt(job: u64) -> TaskRef {
+        TaskRef { job: JobId::from_u64(job), index: 0, member: 0, attempt: 1, epoch: Epoch(1) }
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod parts;
 mod read;
 
 use orlop_cloud::logs::{LogKey, LogStream as Stored};
-use orlop_scheduler::token::AttemptRef;
+use orlop_core::task::TaskRef;
 
 use crate::wire::result::LogStream;
 
@@ -19,7 +19,7 @@ pub(crate) use self::read::reference;
 pub use self::read::{LogNews, LogOrder, LogReader};
 
 /// The name of an attempt's log.
-fn key(attempt: AttemptRef) -> LogKey {
+fn key(attempt: TaskRef) -> LogKey {
     LogKey { job: attempt.job, index: attempt.index, member: attempt.member, attempt: attempt.attempt }
 }
 

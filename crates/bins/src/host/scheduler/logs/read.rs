@@ -7,9 +7,9 @@ use std::time::Duration;
 use orlop_cloud::logs::{Chunk, LogKey, LogStore};
 use orlop_core::id::{Epoch, JobId};
 use orlop_core::machine::job::JobState;
-use orlop_core::ports::fleet_store::{AttemptFilter, AttemptId, AttemptRow, ElementFilter, JobKind, Page, Unit};
+use orlop_core::ports::fleet_store::{AttemptFilter, AttemptRow, ElementFilter, JobKind, Page, Unit};
+use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
-use orlop_scheduler::token::AttemptRef;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
@@ -78,7 +78,7 @@ enum Step {
 
 /// The attempt that is read.
 struct Current {
-    id: AttemptId,
+    id: TaskRef,
     /// The last chunk that was given.
     after: u64,
     /// The last chunk of any stream that was there.
@@ -229,7 +229,7 @@ impl LogReader {
         }
     }
 
-    fn begin(&mut self, id: AttemptId, after: u64) {
+    fn begin(&mut self, id: TaskRef, after: u64) {
         self.current = Some(Current { id, after, seen: after, tail: false, waiting: None, ended: None });
     }
 
@@ -344,7 +344,7 @@ impl LogReader {
         let LogOrder { job, index, .. } = self.order;
         let (index, member) = if kind == JobKind::Gang { (0, index) } else { (index, 0) };
         // Epochs begin with 1: this comes before all attempts of the number.
-        let before = AttemptId { job, index, member, attempt: number, epoch: Epoch(0) };
+        let before = TaskRef { job, index, member, attempt: number, epoch: Epoch(0) };
         let page = Page::after(before, 1);
         let found = self.handle.store().attempts(job, &AttemptFilter { index: Some(index) }, &page).await;
         let found = found.map_err(|wrong| error::port(&wrong))?.items.into_iter().next();
@@ -385,18 +385,18 @@ impl LogReader {
     }
 }
 
-fn key(id: &AttemptId) -> LogKey {
+fn key(id: &TaskRef) -> LogKey {
     LogKey { job: id.job, index: id.index, member: id.member, attempt: id.attempt }
 }
 
 /// An attempt as the core and the protocol name it.
-pub(crate) fn reference(id: &AttemptId) -> AttemptRef {
-    let AttemptId { job, index, member, attempt, epoch } = *id;
-    AttemptRef { job, index, member, attempt, epoch }
+pub(crate) fn reference(id: &TaskRef) -> TaskRef {
+    let TaskRef { job, index, member, attempt, epoch } = *id;
+    TaskRef { job, index, member, attempt, epoch }
 }
 
 /// A chunk as it is told; `missing` are the positions between it and the one before.
-fn told_chunk(id: &AttemptId, chunk: Chunk, missing: u64) -> LogChunk {
+fn told_chunk(id: &TaskRef, chunk: Chunk, missing: u64) -> LogChunk {
     let gap = LogGap { chunks: u64::from(chunk.gap.chunks).max(missing), bytes: chunk.gap.bytes };
     LogChunk {
         attempt: reference(id),

@@ -10,9 +10,9 @@ use orlop_core::ports::fleet_store::{
     AuditEntry, AuditFilter, FleetReads as _, FleetStore as _, Page, Record, Token, Turn,
 };
 use orlop_core::spec::job::JobSpec;
+use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
 use orlop_scheduler::event::Capabilities;
-use orlop_scheduler::token::AttemptRef;
 use ring::rand::SystemRandom;
 use serde_json::json;
 use tonic::Request;
@@ -206,7 +206,7 @@ async fn s9_workers_of_other_tenants_are_not_there() {
         let agent = Agent::offering(&handle, id, "state-1", Capabilities { tenants, ..offer(1) }).await;
         let mut agent = agent.unwrap();
         let (job, epoch) = (JobId::from_u64(77), Epoch(1));
-        let attempt = AttemptRef { job, index: 0, member: 0, attempt: 1, epoch };
+        let attempt = TaskRef { job, index: 0, member: 0, attempt: 1, epoch };
         let in_use = vec![AttemptUse { attempt, cpu_m: 1, memory_bytes: 1 }];
         let worker = id.parse().unwrap();
         agent.report(WorkerStatus { worker, attempts: vec![attempt], in_use, ..status(0.0) }).await;

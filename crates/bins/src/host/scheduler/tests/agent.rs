@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use orlop_core::id::SessionId;
 use orlop_core::machine::worker::WorkerState;
 use orlop_core::ports::fleet_store::{Documents as _, Worker};
+use orlop_core::task::TaskRef;
 use orlop_scheduler::event::Capabilities;
 use orlop_scheduler::job::Runtime;
-use orlop_scheduler::token::AttemptRef;
 
 use super::super::{Closing, Error, Handle, Registration, Session};
 use super::bed::until;
@@ -30,9 +30,9 @@ pub(super) struct Agent {
     /// Frames that were not acknowledged, by number.
     pub(super) spool: BTreeMap<u64, WorkerFrame>,
     /// What it holds.
-    pub(super) live: BTreeMap<AttemptRef, LiveState>,
+    pub(super) live: BTreeMap<TaskRef, LiveState>,
     /// What it was told to end.
-    pub(super) told_to_end: BTreeSet<AttemptRef>,
+    pub(super) told_to_end: BTreeSet<TaskRef>,
     pub(super) closed: Option<Closing>,
     /// The last numbered frame it received.
     heard: u64,
@@ -153,7 +153,7 @@ impl Agent {
     }
 
     /// Takes what the server has sent, waiting for it. Gives what is to be started.
-    pub(super) async fn listen(&mut self) -> Vec<AttemptRef> {
+    pub(super) async fn listen(&mut self) -> Vec<TaskRef> {
         let frames = tokio::time::timeout(super::bed::SOON, self.frames()).await.unwrap();
         let mut assigned = Vec::new();
         for frame in frames {
@@ -188,7 +188,7 @@ impl Agent {
     }
 
     /// Listens until it was given `count` attempts.
-    pub(super) async fn given(&mut self, count: usize) -> Vec<AttemptRef> {
+    pub(super) async fn given(&mut self, count: usize) -> Vec<TaskRef> {
         let mut given = Vec::new();
         while given.len() < count {
             given.extend(self.listen().await);
@@ -225,7 +225,7 @@ impl Agent {
         (welcome.last_worker_seq, seq)
     }
 
-    pub(super) async fn start(&mut self, attempt: AttemptRef) {
+    pub(super) async fn start(&mut self, attempt: TaskRef) {
         self.live.insert(attempt, LiveState::Running);
         let started = crate::wire::attempt::JobStarted {
             attempt,
@@ -236,7 +236,7 @@ impl Agent {
     }
 
     /// The frame that tells the ends of attempts.
-    pub(super) fn result_frame(&self, attempts: &[AttemptRef], ending: Ending) -> WorkerFrame {
+    pub(super) fn result_frame(&self, attempts: &[TaskRef], ending: Ending) -> WorkerFrame {
         let results = attempts.iter().map(|attempt| {
             let exit_code = (ending == Ending::Succeeded).then_some(0);
             JobResult { exit_code, ..JobResult::new(*attempt, ending) }
@@ -263,7 +263,7 @@ impl Agent {
     }
 
     /// Ends attempts.
-    pub(super) async fn end(&mut self, attempts: &[AttemptRef], ending: Ending) {
+    pub(super) async fn end(&mut self, attempts: &[TaskRef], ending: Ending) {
         let frame = self.result_frame(attempts, ending);
         self.live.retain(|attempt, _| !attempts.contains(attempt));
         self.send(frame).await;

@@ -65,7 +65,7 @@ async fn submit_until_taken(bed: &Bed, number: usize) -> JobId {
 }
 
 /// Listens; where the server has ended the session, comes back as an agent does. Gives what is to be run.
-async fn listen_until_given(bed: &Bed, agent: &mut Agent) -> Vec<orlop_scheduler::token::AttemptRef> {
+async fn listen_until_given(bed: &Bed, agent: &mut Agent) -> Vec<orlop_core::task::TaskRef> {
     if agent.closed.is_some() {
         bed.leads().await;
         if agent.rejoin(&bed.handle()).await.is_err() {

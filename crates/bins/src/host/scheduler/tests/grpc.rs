@@ -8,7 +8,7 @@ use futures::stream::BoxStream;
 use orlop_cloud::logs::{LogOptions, LogStore};
 use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{AuditFilter, Page};
-use orlop_scheduler::token::AttemptRef;
+use orlop_core::task::TaskRef;
 use serde_json::json;
 
 use super::super::{Options, Stop, grpc};
@@ -118,14 +118,14 @@ async fn s4_a_job_runs_over_the_wire() {
     wire.served.await.unwrap();
 }
 
-fn result(seq: u64, ack: u64, attempt: AttemptRef) -> WorkerFrame {
+fn result(seq: u64, ack: u64, attempt: TaskRef) -> WorkerFrame {
     let outputs = [("answer".to_owned(), "42".to_owned())].into();
     let result = JobResult { exit_code: Some(0), outputs, ..JobResult::new(attempt, Ending::Succeeded) };
     WorkerFrame { seq, ack, epoch: attempt.epoch, results: vec![result], ..WorkerFrame::default() }
 }
 
 /// Logs of an attempt, and of one that is not this worker's.
-fn logged(seq: u64, ack: u64, attempt: AttemptRef) -> WorkerFrame {
+fn logged(seq: u64, ack: u64, attempt: TaskRef) -> WorkerFrame {
     let chunk = |attempt, text: &'static str| LogChunk {
         attempt,
         stream: LogStream::Stdout,
@@ -134,7 +134,7 @@ fn logged(seq: u64, ack: u64, attempt: AttemptRef) -> WorkerFrame {
         data: text.into(),
         gap: None,
     };
-    let other = AttemptRef { attempt: 7, ..attempt };
+    let other = TaskRef { attempt: 7, ..attempt };
     let logs = vec![chunk(attempt, "forty-two\n"), chunk(other, "stolen\n")];
     WorkerFrame { seq, ack, epoch: attempt.epoch, logs, ..WorkerFrame::default() }
 }

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use orlop_cloud::logs::{LogOptions, LogStore};
 use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
+use orlop_core::task::TaskRef;
 use orlop_core::testing::fleet_store::MemoryFleet;
-use orlop_scheduler::token::AttemptRef;
 use serde_json::json;
 
 use super::super::{LogNews, LogOrder, LogReader, Options, Stop};
@@ -25,7 +25,7 @@ struct Logged {
     _folder: tempfile::TempDir,
 }
 
-fn chunk(attempt: AttemptRef, seq: u64, text: &'static str) -> LogChunk {
+fn chunk(attempt: TaskRef, seq: u64, text: &'static str) -> LogChunk {
     let (stream, data) = (LogStream::Stdout, Bytes::from_static(text.as_bytes()));
     LogChunk { attempt, stream, seq, time: None, data, gap: None }
 }
@@ -35,7 +35,7 @@ fn frame(chunks: &[LogChunk]) -> WorkerFrame {
 }
 
 /// A result that says how many chunks there are.
-fn result(attempt: AttemptRef, ending: Ending, last_seq: u64) -> WorkerFrame {
+fn result(attempt: TaskRef, ending: Ending, last_seq: u64) -> WorkerFrame {
     let log = LogSummary { last_seq, ..LogSummary::default() };
     let results = vec![JobResult { log, exit_code: Some(1), ..JobResult::new(attempt, ending) }];
     WorkerFrame { results, ..WorkerFrame::default() }

@@ -10,8 +10,8 @@ use orlop_core::machine::attempt::AttemptState;
 use orlop_core::machine::job::JobState;
 use orlop_core::machine::verdict::Verdict;
 use orlop_core::machine::worker::WorkerState;
+use orlop_core::task::TaskRef;
 use orlop_scheduler::event::{Capabilities, GpuDevices};
-use orlop_scheduler::token::AttemptRef;
 use serde_json::json;
 
 use super::super::{Closing, Status, WorkerOrder};
@@ -208,7 +208,7 @@ async fn s1_4_what_ended_before_a_restart_is_judged_by_what_is_stored() {
     bed.crash();
     bed.start().await;
     agent.rejoin(&bed.handle()).await.unwrap();
-    let (never, newer) = (AttemptRef { attempt: 9, ..counted }, AttemptRef { epoch: Epoch(9), ..counted });
+    let (never, newer) = (TaskRef { attempt: 9, ..counted }, TaskRef { epoch: Epoch(9), ..counted });
     let given = [counted, lost, never, newer];
     agent.end(&given, Ending::Failed).await;
     let mut verdicts = BTreeMap::new();

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{Record, Text};
+use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
 use orlop_scheduler::effect::Reason;
-use orlop_scheduler::token::{AttemptRef, WorkerKey};
+use orlop_scheduler::token::WorkerKey;
 
 use super::super::release::Release;
 use super::super::session::Session;
@@ -50,7 +51,7 @@ pub(super) struct Draft {
     /// What is done after the commit, in order; frames come before.
     pub(super) releases: Vec<Release>,
     /// Messages whose worth the store is asked for after the commit, and who sent them.
-    pub(super) recalls: Vec<(Arc<Session>, AttemptRef)>,
+    pub(super) recalls: Vec<(Arc<Session>, TaskRef)>,
     /// Something was applied: the core is worth a round.
     pub(super) applied: bool,
 }

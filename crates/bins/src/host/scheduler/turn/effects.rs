@@ -4,11 +4,10 @@
 use orlop_core::hardware::gpu::GpuShape;
 use orlop_core::machine::attempt::AttemptState;
 use orlop_core::machine::verdict::Verdict;
-use orlop_core::ports::fleet_store::{
-    AttemptChange, AttemptEnd, AttemptId, NewAttempt, RangeChange, Record, StartMode,
-};
+use orlop_core::ports::fleet_store::{AttemptChange, AttemptEnd, NewAttempt, RangeChange, Record, StartMode};
+use orlop_core::task::TaskRef;
 use orlop_scheduler::effect::{Effect, Part, Reason, Start};
-use orlop_scheduler::token::{AttemptRef, WorkerKey};
+use orlop_scheduler::token::WorkerKey;
 
 use super::super::release::Release;
 use super::super::session::{Assignment, Batch};
@@ -19,9 +18,9 @@ use crate::wire::attempt::{CancelJob, Mode};
 use crate::wire::frame::{Directive, DirectiveKind};
 
 /// The store's name of an attempt.
-pub(super) fn attempt_id(attempt: AttemptRef) -> AttemptId {
-    let AttemptRef { job, index, member, attempt, epoch } = attempt;
-    AttemptId { job, index, member, attempt, epoch }
+pub(super) fn attempt_id(attempt: TaskRef) -> TaskRef {
+    let TaskRef { job, index, member, attempt, epoch } = attempt;
+    TaskRef { job, index, member, attempt, epoch }
 }
 
 impl Core {
@@ -113,7 +112,7 @@ impl Core {
     }
 
     /// The kind of GPU that an attempt holds, if its job asks for any.
-    pub(super) fn gpu_of(&self, attempt: AttemptRef, worker: WorkerKey) -> Option<Box<GpuShape>> {
+    pub(super) fn gpu_of(&self, attempt: TaskRef, worker: WorkerKey) -> Option<Box<GpuShape>> {
         // Nearly no job asks: the way of all the others stays short.
         let asks = self.registry.jobs.get(attempt.job)?.spec.asks().resources.gpus.count > 0;
         if !asks {
@@ -122,7 +121,7 @@ impl Core {
         self.scheduler.attempt_row(attempt, worker)?.gpu.map(Box::new)
     }
 
-    fn assign(&mut self, attempt: AttemptRef, worker: WorkerKey, mode: Mode) {
+    fn assign(&mut self, attempt: TaskRef, worker: WorkerKey, mode: Mode) {
         let gpu = self.gpu_of(attempt, worker);
         let Some(job) = self.registry.jobs.get_mut(attempt.job) else { return };
         let (spec, client) = (std::sync::Arc::clone(&job.spec), job.client.clone());
@@ -164,7 +163,7 @@ impl Core {
     }
 
     /// The verdict among the effects of a message about an attempt.
-    pub(super) fn verdict_of(&self, attempt: AttemptRef) -> Option<Verdict> {
+    pub(super) fn verdict_of(&self, attempt: TaskRef) -> Option<Verdict> {
         self.effects.iter().find_map(|effect| match effect {
             Effect::Verdict { attempt: of, verdict } if *of == attempt => Some(*verdict),
             _ => None,
@@ -172,7 +171,7 @@ impl Core {
     }
 
     /// Whether the effects of a message make its unit final: its result is the one that counts.
-    pub(super) fn is_final(&self, attempt: AttemptRef) -> bool {
+    pub(super) fn is_final(&self, attempt: TaskRef) -> bool {
         self.effects.iter().any(|effect| match effect {
             Effect::Finished { job, part: Part::Whole, .. } => {
                 *job == attempt.job && !self.registry.jobs.get(*job).is_some_and(|live| live.array)

@@ -64,13 +64,14 @@ pub(super) fn gang(size: u32, unit: &Unit, rows: &[AttemptRow]) -> GangRow {
 mod tests {
     use orlop_core::id::{Epoch, JobId};
     use orlop_core::machine::job::JobState;
-    use orlop_core::ports::fleet_store::{AttemptEnd, AttemptId, NewAttempt, StartMode};
+    use orlop_core::ports::fleet_store::{AttemptEnd, NewAttempt, StartMode};
+    use orlop_core::task::TaskRef;
     use orlop_core::time::Time;
 
     use super::*;
 
     fn row(attempt: u32, member: u32, state: AttemptState, at: i64) -> AttemptRow {
-        let id = AttemptId { job: JobId::from_u64(1), index: 0, member, attempt, epoch: Epoch(1) };
+        let id = TaskRef { job: JobId::from_u64(1), index: 0, member, attempt, epoch: Epoch(1) };
         let (worker, mode) = ("w1".parse().unwrap(), StartMode::Now);
         let end = AttemptEnd { exit_code: Some(7), ..AttemptEnd::default() };
         AttemptRow {

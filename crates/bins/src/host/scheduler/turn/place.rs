@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use orlop_core::id::{JobId, WorkerId};
+use orlop_core::task::TaskRef;
 use orlop_scheduler::effect::Effect;
 use orlop_scheduler::error::EventError;
 use orlop_scheduler::event::Event;
-use orlop_scheduler::token::AttemptRef;
 
 use super::super::command::Reply;
 use super::super::error::{self, Error};
@@ -17,11 +17,11 @@ use super::draft::Told;
 use crate::wire::problem::Code;
 
 /// Who waits for workers to accept what was placed on them.
-pub(in super::super) type Placing = BTreeMap<AttemptRef, Reply<AttemptRef>>;
+pub(in super::super) type Placing = BTreeMap<TaskRef, Reply<TaskRef>>;
 
 impl Core {
     /// Places a job on a worker. The answer comes once the worker has accepted it, or will not.
-    pub(super) fn place(&mut self, worker: &WorkerId, job: JobId, reply: Reply<AttemptRef>) {
+    pub(super) fn place(&mut self, worker: &WorkerId, job: JobId, reply: Reply<TaskRef>) {
         match self.placed(worker, job) {
             Ok(attempt) => {
                 self.placing.retain(|_, waiting| !waiting.is_closed());
@@ -31,7 +31,7 @@ impl Core {
         }
     }
 
-    fn placed(&mut self, worker: &WorkerId, job: JobId) -> Result<AttemptRef, Error> {
+    fn placed(&mut self, worker: &WorkerId, job: JobId) -> Result<TaskRef, Error> {
         let key = self.scheduler.worker_key(worker);
         let key = key.ok_or_else(|| error::not_found(format_args!("worker `{worker}`")))?;
         if let Err(refused) = self.try_call(Event::AssignJob { job, worker: key }) {
@@ -49,14 +49,14 @@ impl Core {
     }
 
     /// A worker has accepted an attempt, or more.
-    pub(super) fn accepted(&mut self, attempt: AttemptRef) {
+    pub(super) fn accepted(&mut self, attempt: TaskRef) {
         if let Some(reply) = self.placing.remove(&attempt) {
             self.draft.release(Release::reply(reply, Ok(attempt)));
         }
     }
 
     /// An attempt ended before its worker accepted it.
-    pub(super) fn not_accepted(&mut self, attempt: AttemptRef, why: &str) {
+    pub(super) fn not_accepted(&mut self, attempt: TaskRef, why: &str) {
         if let Some(reply) = self.placing.remove(&attempt) {
             let text = format!("the worker did not accept job {}: {why}; it waits again", attempt.job);
             self.draft.release(Release::reply(reply, Err(error::problem(Code::Precondition, text))));

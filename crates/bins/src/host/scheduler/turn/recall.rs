@@ -7,8 +7,9 @@ use std::sync::Arc;
 use futures::StreamExt as _;
 use orlop_core::id::Epoch;
 use orlop_core::machine::verdict::Verdict;
-use orlop_core::ports::fleet_store::{AttemptFilter, AttemptId, FleetStore, Page};
-use orlop_scheduler::token::{AttemptRef, WorkerKey};
+use orlop_core::ports::fleet_store::{AttemptFilter, FleetStore, Page};
+use orlop_core::task::TaskRef;
+use orlop_scheduler::token::WorkerKey;
 
 use super::super::command::Command;
 use super::super::ingress::Lane;
@@ -27,7 +28,7 @@ const AT_ONCE: usize = 8;
 
 impl Core {
     /// Lines a message up to be looked for in the store. False if its job is held, or no server ever issued it.
-    pub(super) fn may_recall(&mut self, key: WorkerKey, attempt: AttemptRef) -> bool {
+    pub(super) fn may_recall(&mut self, key: WorkerKey, attempt: TaskRef) -> bool {
         let held = self.registry.jobs.get(attempt.job).is_some();
         if held || attempt.job.epoch() > self.epoch || self.draft.recalls.len() >= MOST {
             return false;
@@ -58,7 +59,7 @@ impl Core {
     }
 }
 
-async fn recall(shared: Arc<Shared>, asked: Vec<(Arc<Session>, AttemptRef)>) {
+async fn recall(shared: Arc<Shared>, asked: Vec<(Arc<Session>, TaskRef)>) {
     let store = &shared.store;
     let judged = futures::stream::iter(asked).map(async |(session, attempt)| {
         let verdict = judge(&**store, attempt_id(attempt)).await;
@@ -69,9 +70,9 @@ async fn recall(shared: Arc<Shared>, asked: Vec<(Arc<Session>, AttemptRef)>) {
 }
 
 /// What a message about an attempt of a job that has ended is worth.
-async fn judge(store: &dyn FleetStore, attempt: AttemptId) -> Verdict {
+async fn judge(store: &dyn FleetStore, attempt: TaskRef) -> Verdict {
     // The page begins right before it: at most one row is read.
-    let before = AttemptId { epoch: Epoch(attempt.epoch.0.saturating_sub(1)), ..attempt };
+    let before = TaskRef { epoch: Epoch(attempt.epoch.0.saturating_sub(1)), ..attempt };
     let page = Page { after: Some(before), limit: 1 };
     let rows = match store.attempts(attempt.job, &AttemptFilter { index: Some(attempt.index) }, &page).await {
         Ok(rows) => rows.items,

@@ -9,9 +9,10 @@ use orlop_core::machine::attempt::AttemptState;
 use orlop_core::machine::verdict::Verdict;
 use orlop_core::machine::worker::WorkerState;
 use orlop_core::ports::fleet_store::{AttemptChange, Record, Worker};
+use orlop_core::task::TaskRef;
 use orlop_scheduler::effect::{CancelReason, Effect, WorkerReason};
 use orlop_scheduler::event::{Departure, Event, Kept};
-use orlop_scheduler::token::{AttemptRef, WorkerKey};
+use orlop_scheduler::token::WorkerKey;
 
 use super::super::command::{Alive, Registration, Reply};
 use super::super::error::{self, Error};
@@ -190,13 +191,13 @@ impl Core {
         if hello.highest_epoch > self.epoch {
             return Err(error::not_leader(None));
         }
-        let told: BTreeSet<AttemptRef> = hello.live.iter().map(|live| live.attempt).collect();
-        let on_the_way: BTreeSet<AttemptRef> = session.undelivered(hello).into_iter().collect();
+        let told: BTreeSet<TaskRef> = hello.live.iter().map(|live| live.attempt).collect();
+        let on_the_way: BTreeSet<TaskRef> = session.undelivered(hello).into_iter().collect();
         let until = hello.first_spooled.saturating_add(hello.spooled).saturating_sub(1);
         let spooled = hello.spooled > 0 && until > applied;
         let held = self.scheduler.held_by(key).into_iter().filter(|attempt| !told.contains(attempt));
         // What is not live there is still on its way, or may have ended in a frame that is still to come.
-        let silent: BTreeSet<AttemptRef> = held.filter(|attempt| spooled || on_the_way.contains(attempt)).collect();
+        let silent: BTreeSet<TaskRef> = held.filter(|attempt| spooled || on_the_way.contains(attempt)).collect();
         let mut kept = hello.kept();
         kept.extend(silent.iter().map(|attempt| {
             // One that was given up and ended meanwhile is adopted: its result is among what is spooled.

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use orlop_core::machine::attempt::AttemptState;
 use orlop_core::machine::verdict::Verdict;
 use orlop_core::ports::fleet_store::{ArtifactLink, AttemptChange, AttemptDetail, AttemptEnd, Record, Usage};
+use orlop_core::task::TaskRef;
 use orlop_scheduler::event::{Departure, Event};
-use orlop_scheduler::token::{AttemptRef, WorkerKey};
+use orlop_scheduler::token::WorkerKey;
 
 use super::super::release::Release;
 use super::super::session::{Closing, Session};
@@ -113,7 +114,7 @@ impl Core {
     /// Writes down that a job refers to what an attempt left.
     fn keep_links(&mut self, result: &JobResult) {
         let Some(live) = self.registry.jobs.get(result.attempt.job) else { return };
-        let AttemptRef { job, index, member, attempt, .. } = result.attempt;
+        let TaskRef { job, index, member, attempt, .. } = result.attempt;
         let tenant = live.spec.asks().tenant.clone();
         for artifact in &result.artifacts {
             let name = format!("out/{index}/{member}/{attempt}/{}", artifact.name);
@@ -143,13 +144,13 @@ impl Core {
     }
 
     /// Tells a worker what a message was worth. The acknowledgement says it of those that count.
-    fn answer(&mut self, key: WorkerKey, attempt: AttemptRef, verdict: Verdict) {
+    fn answer(&mut self, key: WorkerKey, attempt: TaskRef, verdict: Verdict) {
         if verdict != Verdict::Unknown || !self.may_recall(key, attempt) {
             self.tell_verdict(key, attempt, verdict);
         }
     }
 
-    pub(super) fn tell_verdict(&mut self, key: WorkerKey, attempt: AttemptRef, verdict: Verdict) {
+    pub(super) fn tell_verdict(&mut self, key: WorkerKey, attempt: TaskRef, verdict: Verdict) {
         self.verdicts[verdict as usize] += 1;
         self.count_verdict(verdict as usize);
         if verdict != Verdict::Accepted
@@ -191,7 +192,7 @@ impl Core {
     /// An attempt ended before it started.
     fn unstarted(
         &mut self,
-        attempt: AttemptRef,
+        attempt: TaskRef,
         key: WorkerKey,
         event: Event,
         (state, reason): (AttemptState, Option<String>),

@@ -13,13 +13,13 @@ use orlop_core::ports::fleet_store::{
     AttemptFilter, AttemptRow as StoredAttempt, Documents as _, ElementRow, EntryFilter, FleetReads, JobKind, MAX_PAGE,
     Page, RestoredJob, SpecHash, StartMode, Tenant, Unit, Worker,
 };
+use orlop_core::task::TaskRef;
 use orlop_scheduler::effect::{CancelReason, Start};
 use orlop_scheduler::engine::Scheduler;
 use orlop_scheduler::event::{Capabilities, DrainOrder, TenantSettings, TenantStatus};
 use orlop_scheduler::stored::{
     ArrayRow, AttemptRow, Body, Incarnation, JobRow, RangeRow, Stored, TenantRow, UnitRow, WorkerRow,
 };
-use orlop_scheduler::token::AttemptRef;
 
 use super::super::error::{self, Error};
 use super::super::live::{ClientFields, LiveJob, LiveWorker};
@@ -378,13 +378,7 @@ impl Reading<'_> {
         let worker = Incarnation { id: row.attempt.worker, number: row.attempt.incarnation };
         let gpu = row.attempt.gpu.map(|gpu| *gpu);
         AttemptRow {
-            attempt: AttemptRef {
-                job: id.job,
-                index: id.index,
-                member: id.member,
-                attempt: id.attempt,
-                epoch: id.epoch,
-            },
+            attempt: TaskRef { job: id.job, index: id.index, member: id.member, attempt: id.attempt, epoch: id.epoch },
             worker,
             gpu,
             assigned_at: self.monotonic(row.attempt.assigned_at),

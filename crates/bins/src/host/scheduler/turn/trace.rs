@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
+use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
-use orlop_scheduler::token::AttemptRef;
 
 use super::Core;
 use crate::telemetry::trace::{Context, Span, Tracer};
@@ -18,7 +18,7 @@ const MOST: usize = 65_536;
 pub(super) struct Traces {
     pub(super) tracer: Tracer,
     /// Attempts that were assigned and have not started, with the contexts of their jobs and when that was.
-    assigned: HashMap<AttemptRef, (Context, Time)>,
+    assigned: HashMap<TaskRef, (Context, Time)>,
 }
 
 impl Traces {
@@ -29,7 +29,7 @@ impl Traces {
 
 impl Core {
     /// The context of the job of an attempt, if its trace is kept.
-    fn trace_of(&self, attempt: AttemptRef) -> Option<Context> {
+    fn trace_of(&self, attempt: TaskRef) -> Option<Context> {
         if !self.traces.tracer.is_on() {
             return None;
         }
@@ -38,7 +38,7 @@ impl Core {
     }
 
     /// An attempt is assigned: its job waits no more. Gives what the agent is to carry on in place of the job's own context.
-    pub(super) fn trace_assigned(&mut self, attempt: AttemptRef) -> Option<String> {
+    pub(super) fn trace_assigned(&mut self, attempt: TaskRef) -> Option<String> {
         let job = self.trace_of(attempt)?;
         let name = attempt.to_string();
         if attempt.attempt == 1 {
@@ -54,7 +54,7 @@ impl Core {
     }
 
     /// An attempt has started, or will not.
-    pub(super) fn trace_started(&mut self, attempt: AttemptRef) {
+    pub(super) fn trace_started(&mut self, attempt: TaskRef) {
         // Of most attempts nothing is remembered: not even their number is worked out then.
         if !self.traces.assigned.is_empty()
             && let Some((job, from)) = self.traces.assigned.remove(&attempt)
@@ -81,7 +81,7 @@ impl Core {
         (context, above): (Context, Context),
         name: &'static str,
         (from, until): (Time, Time),
-        attempt: AttemptRef,
+        attempt: TaskRef,
     ) {
         let mut attributes = vec![("orlop.job", attempt.job.to_string()), ("orlop.attempt", attempt.to_string())];
         if let Some(live) = self.registry.jobs.get(attempt.job) {

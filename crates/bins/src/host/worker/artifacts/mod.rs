@@ -14,16 +14,16 @@ use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use orlop_cloud::artifact::{FileMode, Found, Shelf, collect, digest_of};
-use orlop_cloud::runtime::worker::{AttemptEnd, AttemptId, Kept, Outcome, beneath};
+use orlop_cloud::runtime::worker::{AttemptEnd, Kept, Outcome, beneath};
 use orlop_core::error::Class;
 use orlop_core::spec::job::{JobSpec, Runtime};
+use orlop_core::task::TaskRef;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use self::tries::{PAUSE, TRIES, Tries, Trouble};
 use super::link::Link;
 use super::runtimes::directory;
-use super::work::remote;
 use crate::host::flow::fleet::COMMAND;
 use crate::wire::artifact::{Beginning, Download, Finalization, UPLOAD_CHUNK, UploadChunk};
 use crate::wire::bound::NAME_MAX;
@@ -159,7 +159,7 @@ impl Files {
     }
 
     /// Fetches what an attempt needs. Gives the folder with its inputs, or the reason of its failure.
-    pub(super) async fn fetch(&self, id: AttemptId, needs: &Needs) -> Result<PathBuf, String> {
+    pub(super) async fn fetch(&self, id: TaskRef, needs: &Needs) -> Result<PathBuf, String> {
         let folder = self.inputs.join(id.to_string());
         self.folders(&folder, needs).await.map_err(|trouble| format!("artifact_fetch: {}", trouble.why()))?;
         // Links come with folders only, so nothing that follows is written through one.
@@ -193,7 +193,7 @@ impl Files {
         .await
     }
 
-    async fn input(&self, id: AttemptId, folder: &Path, input: &Input) -> Result<(), Trouble> {
+    async fn input(&self, id: TaskRef, folder: &Path, input: &Input) -> Result<(), Trouble> {
         let target = input.below(folder)?;
         for last in [false, true] {
             let (cache, sha256, target, form) = (self.cache.clone(), input.sha256.clone(), target.clone(), input.form);
@@ -220,7 +220,7 @@ impl Files {
     }
 
     /// Fetches content that an attempt needs into the cache.
-    async fn download(&self, id: AttemptId, sha256: &str) -> Result<(), Trouble> {
+    async fn download(&self, id: TaskRef, sha256: &str) -> Result<(), Trouble> {
         let client = self.link.artifacts().await?;
         let cache = self.cache.clone();
         let file = blocking(move || cache.unfinished().map_err(|error| Trouble::Passing(error.chain()))).await?;
@@ -248,13 +248,13 @@ impl Files {
     async fn pieces(
         &self,
         client: &ArtifactClient,
-        (id, sha256): (AttemptId, &str),
+        (id, sha256): (TaskRef, &str),
         out: &mut tokio::fs::File,
         have: &mut u64,
     ) -> Result<(), Trouble> {
         use tokio::io::AsyncWriteExt as _;
         let mut pieces =
-            client.download(Download { sha256: sha256.to_owned(), offset: *have, attempt: Some(remote(id)) }).await?;
+            client.download(Download { sha256: sha256.to_owned(), offset: *have, attempt: Some(id) }).await?;
         while let Some(piece) = pieces.next().await {
             let piece = piece?;
             if piece.offset != *have {
@@ -270,7 +270,7 @@ impl Files {
     /// Stores what an attempt left. Gives its end with that, or as a failure where something is missing.
     pub(super) async fn store(
         &self,
-        id: AttemptId,
+        id: TaskRef,
         (runtime, needs): (Runtime, &Needs),
         mut end: AttemptEnd,
     ) -> AttemptEnd {
@@ -298,14 +298,14 @@ impl Files {
 
     fn all<'a>(
         &'a self,
-        id: AttemptId,
+        id: TaskRef,
         output: &'a Output,
         found: Vec<Found>,
     ) -> BoxFuture<'a, Result<Vec<Kept>, String>> {
         Box::pin(self.each(id, output, found))
     }
 
-    async fn each(&self, id: AttemptId, output: &Output, found: Vec<Found>) -> Result<Vec<Kept>, String> {
+    async fn each(&self, id: TaskRef, output: &Output, found: Vec<Found>) -> Result<Vec<Kept>, String> {
         let several = found.len() > 1;
         let mut kept = Vec::with_capacity(found.len());
         for (number, file) in found.into_iter().enumerate() {
@@ -336,7 +336,7 @@ impl Files {
     /// Stores one file; goes on with what an earlier try has sent.
     fn upload<'a>(
         &'a self,
-        id: AttemptId,
+        id: TaskRef,
         name: &'a str,
         file: &'a Found,
         upload: &'a mut Option<String>,
@@ -344,13 +344,7 @@ impl Files {
         Box::pin(self.sent(id, name, file, upload))
     }
 
-    async fn sent(
-        &self,
-        id: AttemptId,
-        name: &str,
-        file: &Found,
-        upload: &mut Option<String>,
-    ) -> Result<Kept, Trouble> {
+    async fn sent(&self, id: TaskRef, name: &str, file: &Found, upload: &mut Option<String>) -> Result<Kept, Trouble> {
         let client = self.link.artifacts().await?;
         let opened = fs::File::open(&file.path)?;
         let metadata = opened.metadata()?;
@@ -358,7 +352,7 @@ impl Files {
         let beginning = Beginning {
             name: name.to_owned(),
             bytes: metadata.len(),
-            attempt: Some(remote(id)),
+            attempt: Some(id),
             executable,
             ..Beginning::default()
         };
@@ -396,12 +390,12 @@ impl Files {
     }
 
     /// Removes the inputs of an attempt that has ended.
-    pub(super) fn clear(&self, id: AttemptId) {
+    pub(super) fn clear(&self, id: TaskRef) {
         remove(&self.inputs.join(id.to_string()));
     }
 
     /// Removes inputs of attempts that are not there any more.
-    pub(super) fn clear_others(&self, there: impl Fn(&AttemptId) -> bool) {
+    pub(super) fn clear_others(&self, there: impl Fn(&TaskRef) -> bool) {
         for entry in fs::read_dir(&self.inputs).into_iter().flatten().flatten() {
             let known = entry.file_name().to_str().and_then(|name| name.parse().ok()).is_some_and(|id| there(&id));
             if !known {

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use orlop_cloud::runtime::worker::{AttemptEnd, AttemptId, Outcome};
+use orlop_cloud::runtime::worker::{AttemptEnd, Outcome};
 use orlop_core::id::{Epoch, JobId};
 use orlop_core::spec::job::{JobSpec, Runtime};
+use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
 use serde_json::json;
 use tokio::time::{Instant, timeout};
@@ -65,7 +66,7 @@ impl Link for Away {
 
 struct Bed {
     files: Arc<Files>,
-    id: AttemptId,
+    id: TaskRef,
     _dir: tempfile::TempDir,
     _served: Served,
 }
@@ -75,7 +76,7 @@ async fn bed(away: Duration) -> Bed {
     let dir = tempfile::tempdir().unwrap();
     let served = Served::start(None).await;
     let client = ArtifactClient::new(served_channel(&served).await, None).unwrap();
-    let id = AttemptId { job: JobId::from_u64(1), index: 0, member: 0, attempt: 1, epoch: Epoch(1) };
+    let id = TaskRef { job: JobId::from_u64(1), index: 0, member: 0, attempt: 1, epoch: Epoch(1) };
     let work = directory(dir.path(), Runtime::Process).join(id.to_string());
     fs::create_dir_all(&work).unwrap();
     fs::write(work.join("left"), "left").unwrap();

@@ -3,12 +3,12 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use orlop_cloud::runtime::worker::{AttemptEnd, AttemptId, Cause, Outcome};
+use orlop_cloud::runtime::worker::{AttemptEnd, Cause, Outcome};
 use orlop_cloud::spool::Recovered;
+use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
 
 use super::{Act, Core, State};
-use crate::host::worker::work::{local, remote};
 use crate::wire::attempt::{CancelJob, CancelWhy};
 
 impl Core {
@@ -23,7 +23,7 @@ impl Core {
         at: Time,
         acts: &mut Vec<Act>,
     ) -> io::Result<()> {
-        let id = local(cancel.attempt);
+        let id = cancel.attempt;
         let cause = match cancel.reason {
             CancelWhy::Preempted | CancelWhy::Drain => Cause::Preempt,
             CancelWhy::User | CancelWhy::Timeout | CancelWhy::Stale | CancelWhy::Gang => Cause::Cancel,
@@ -37,7 +37,7 @@ impl Core {
     /// When the spool cannot be written.
     pub(in crate::host::worker) fn end(
         &mut self,
-        id: AttemptId,
+        id: TaskRef,
         cause: Cause,
         grace: Duration,
         at: Time,
@@ -59,9 +59,9 @@ impl Core {
     ///
     /// # Errors
     /// When the spool cannot be written.
-    pub(in crate::host::worker) fn revoke(&mut self, id: AttemptId) -> io::Result<()> {
+    pub(in crate::host::worker) fn revoke(&mut self, id: TaskRef) -> io::Result<()> {
         for waiting in self.parked.values_mut() {
-            waiting.retain(|assign| local(assign.attempt) != id);
+            waiting.retain(|assign| assign.attempt != id);
         }
         self.parked.retain(|_, waiting| !waiting.is_empty());
         if self.drop_waiting(id)? || !self.attempts.contains_key(&id) {
@@ -71,7 +71,7 @@ impl Core {
     }
 
     /// Removes an attempt that has not started; false when it has, or is not here.
-    fn drop_waiting(&mut self, id: AttemptId) -> io::Result<bool> {
+    fn drop_waiting(&mut self, id: TaskRef) -> io::Result<bool> {
         let Some(attempt) = self.attempts.get(&id) else { return Ok(false) };
         if matches!(attempt.state, State::Running(_)) {
             return Ok(false);
@@ -82,7 +82,7 @@ impl Core {
         let held = self.held.len();
         self.held.retain(|other| *other != id);
         if let Some(kind) = kind
-            && !self.slots.revoke(&kind, remote(id))
+            && !self.slots.revoke(&kind, id)
             && self.held.len() < held
         {
             // It had a slot and waited for the lease only: nobody inherits it without one either.
@@ -97,7 +97,7 @@ impl Core {
     ///
     /// # Errors
     /// When the spool cannot be written.
-    pub(in crate::host::worker) fn unwanted(&mut self, id: AttemptId, at: Time, acts: &mut Vec<Act>) -> io::Result<()> {
+    pub(in crate::host::worker) fn unwanted(&mut self, id: TaskRef, at: Time, acts: &mut Vec<Act>) -> io::Result<()> {
         if !self.attempts.contains_key(&id) {
             self.spool.discard(&id);
             return Ok(());
@@ -111,7 +111,7 @@ impl Core {
     /// When the spool cannot be written.
     pub(in crate::host::worker) fn ended(
         &mut self,
-        id: AttemptId,
+        id: TaskRef,
         end: AttemptEnd,
         now: Instant,
         acts: &mut Vec<Act>,

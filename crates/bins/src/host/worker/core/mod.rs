@@ -10,10 +10,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use orlop_cloud::runtime::worker::{AttemptId, AttemptPlan, Cause, LogChunk, Room, Started, User};
+use orlop_cloud::runtime::worker::{AttemptPlan, Cause, LogChunk, Room, Started, User};
 use orlop_cloud::spool::{Cursor, Recovered, Spool};
 use orlop_core::id::TenantName;
+use orlop_core::spec::job::OnFull;
 use orlop_core::spec::job::Runtime;
+use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
 
 use crate::host::worker::artifacts::Needs;
@@ -21,7 +23,7 @@ use crate::host::worker::clock::{Clock, micros};
 use crate::host::worker::extras::ExtrasLedger;
 use crate::host::worker::gpus::{Charged, Gpu, Ledger};
 use crate::host::worker::specs::Specs;
-use crate::host::worker::work::{Devices, Kind, Work, local, plan, remote};
+use crate::host::worker::work::{Devices, Kind, Work, plan};
 use crate::telemetry::trace::Tracer;
 use crate::wire::attempt::{AssignJob, Mode};
 use crate::wire::session::{Lease, Slots};
@@ -40,9 +42,9 @@ pub(in crate::host::worker) enum Act {
     /// Fetch what an attempt needs, then start it.
     Fetch(Runtime, Box<AttemptPlan>, Arc<Needs>),
     /// End one.
-    End(Runtime, AttemptId, Cause, Duration),
+    End(Runtime, TaskRef, Cause, Duration),
     /// Let one write again.
-    Resume(Runtime, AttemptId),
+    Resume(Runtime, TaskRef),
 }
 
 /// How far an attempt is.
@@ -70,7 +72,7 @@ struct Attempt {
 /// An attempt that is held, for the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::host::worker) struct Held {
-    pub(in crate::host::worker) id: AttemptId,
+    pub(in crate::host::worker) id: TaskRef,
     pub(in crate::host::worker) runtime: Runtime,
     pub(in crate::host::worker) running: bool,
     pub(in crate::host::worker) started_at: Option<Time>,
@@ -96,9 +98,9 @@ pub(in crate::host::worker) struct Core {
     ledger: Ledger,
     extras: ExtrasLedger,
     runtimes: Vec<Runtime>,
-    attempts: BTreeMap<AttemptId, Attempt>,
+    attempts: BTreeMap<TaskRef, Attempt>,
     /// Attempts that may start when the lease is renewed.
-    held: VecDeque<AttemptId>,
+    held: VecDeque<TaskRef>,
     /// Attempts whose specification is on its way.
     parked: BTreeMap<u64, Vec<AssignJob>>,
     /// Specifications that were asked for.
@@ -155,7 +157,7 @@ impl Core {
         now: Instant,
         acts: &mut Vec<Act>,
     ) -> io::Result<()> {
-        let id = local(assign.attempt);
+        let id = assign.attempt;
         if self.attempts.contains_key(&id) {
             return Ok(());
         }
@@ -185,7 +187,7 @@ impl Core {
                 return self.spool.rejected(id, &reason);
             }
         };
-        let keep = work.spec.log.on_full == orlop_cloud::runtime::worker::OnFull::Block;
+        let keep = work.spec.log.on_full == OnFull::Block;
         let (runtime, cpu_m, memory_bytes) = (work.runtime, work.cpu_m, work.memory_bytes);
         let needs = work.needs.as_deref().cloned();
         let ((traceparent, correlation_id), gpus, extras) = (trace, plan.gpus.clone(), plan.extras.clone());
@@ -199,7 +201,7 @@ impl Core {
                 self.slots.started(&work.kind);
                 true
             }
-            Mode::Inherit => self.slots.inherit(&work.kind, remote(id)),
+            Mode::Inherit => self.slots.inherit(&work.kind, id),
         };
         if starts {
             self.start(id, now, acts);
@@ -207,7 +209,7 @@ impl Core {
         Ok(())
     }
 
-    fn take_on(&mut self, id: AttemptId, work: &Arc<Work>, (plan, taken): (AttemptPlan, Option<Box<Taken>>)) {
+    fn take_on(&mut self, id: TaskRef, work: &Arc<Work>, (plan, taken): (AttemptPlan, Option<Box<Taken>>)) {
         let attempt = Attempt {
             runtime: work.runtime,
             kind: Some(work.kind),
@@ -220,8 +222,8 @@ impl Core {
     }
 
     /// The slot of an attempt that is over goes to the next one, with its devices, or becomes vacant.
-    fn pass_slot(&mut self, kind: Option<Kind>, id: AttemptId) -> io::Result<Option<AttemptId>> {
-        let next = kind.and_then(|kind| self.slots.ended(&kind, remote(id))).map(local);
+    fn pass_slot(&mut self, kind: Option<Kind>, id: TaskRef) -> io::Result<Option<TaskRef>> {
+        let next = kind.and_then(|kind| self.slots.ended(&kind, id));
         if let Some(next) = next
             && let Some(State::Waiting(plan, taken)) = self.attempts.get_mut(&next).map(|next| &mut next.state)
             && let Some(mut taken) = taken.take()
@@ -237,7 +239,7 @@ impl Core {
     }
 
     /// Picks the devices and units of an attempt; else what is lacking.
-    fn take_devices(&mut self, id: AttemptId, work: &Work, assign: &AssignJob) -> Result<Devices, &'static str> {
+    fn take_devices(&mut self, id: TaskRef, work: &Work, assign: &AssignJob) -> Result<Devices, &'static str> {
         let charged = Charged { hint: &assign.device_hint, kind: assign.gpu.as_deref() };
         let gpus = self.ledger.take(id, &work.gpus, charged).ok_or("gpu")?;
         match self.extras.take(id, &work.extras) {
@@ -249,13 +251,13 @@ impl Core {
         }
     }
 
-    fn give_devices_back(&mut self, id: &AttemptId) {
+    fn give_devices_back(&mut self, id: &TaskRef) {
         self.ledger.give_back(id);
         self.extras.give_back(id);
     }
 
     /// Starts an attempt that has a slot, or holds it until there is a lease.
-    fn start(&mut self, id: AttemptId, now: Instant, acts: &mut Vec<Act>) {
+    fn start(&mut self, id: TaskRef, now: Instant, acts: &mut Vec<Act>) {
         if self.lease_left(now).is_zero() {
             self.held.push_back(id);
             return;
@@ -350,7 +352,7 @@ impl Core {
     ///
     /// # Errors
     /// When the spool cannot be written.
-    pub(in crate::host::worker) fn started(&mut self, id: AttemptId, started: Started) -> io::Result<()> {
+    pub(in crate::host::worker) fn started(&mut self, id: TaskRef, started: Started) -> io::Result<()> {
         if let Some(attempt) = self.attempts.get_mut(&id) {
             attempt.state = State::Running(Some(started.at));
         }
@@ -358,7 +360,7 @@ impl Core {
     }
 
     /// An attempt wrote something.
-    pub(in crate::host::worker) fn log(&mut self, id: AttemptId, chunk: LogChunk) -> Room {
+    pub(in crate::host::worker) fn log(&mut self, id: TaskRef, chunk: LogChunk) -> Room {
         self.spool.log(id, chunk)
     }
 
@@ -381,7 +383,7 @@ impl Core {
     /// When the spool cannot be written.
     pub(in crate::host::worker) fn tick(&mut self, now: Instant, acts: &mut Vec<Act>) -> io::Result<()> {
         for attempt in self.slots.stuck(self.clock.micros(now), micros(STUCK)) {
-            self.revoke(local(attempt))?;
+            self.revoke(attempt)?;
         }
         for id in self.spool.take_relieved() {
             if let Some(attempt) = self.attempts.get(&id) {
@@ -392,19 +394,19 @@ impl Core {
     }
 
     /// Whether an attempt is held.
-    pub(in crate::host::worker) fn holds(&self, id: &AttemptId) -> bool {
+    pub(in crate::host::worker) fn holds(&self, id: &TaskRef) -> bool {
         self.attempts.contains_key(id)
     }
 
     /// The runtime of an attempt and the files it needs and leaves, if there are any.
-    pub(in crate::host::worker) fn needs(&self, id: &AttemptId) -> Option<(Runtime, Arc<Needs>)> {
+    pub(in crate::host::worker) fn needs(&self, id: &TaskRef) -> Option<(Runtime, Arc<Needs>)> {
         let attempt = self.attempts.get(id)?;
         Some((attempt.runtime, attempt.needs.clone()?))
     }
 
     /// All attempts that are held.
     pub(in crate::host::worker) fn held(&self) -> Vec<Held> {
-        let one = |(id, attempt): (&AttemptId, &Attempt)| {
+        let one = |(id, attempt): (&TaskRef, &Attempt)| {
             let started_at = if let State::Running(started_at) = attempt.state { started_at } else { None };
             Held { id: *id, runtime: attempt.runtime, running: started_at.is_some(), started_at }
         };

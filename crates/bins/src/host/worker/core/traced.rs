@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use orlop_cloud::runtime::worker::{AttemptEnd, AttemptId, Outcome};
+use orlop_cloud::runtime::worker::{AttemptEnd, Outcome};
+use orlop_core::task::TaskRef;
 
-use crate::host::worker::work::remote;
 use crate::telemetry::trace::{Context, Span, Tracer};
 
 /// Attempts whose traces are kept.
@@ -12,7 +12,7 @@ use crate::telemetry::trace::{Context, Span, Tracer};
 pub(super) struct Traced {
     tracer: Tracer,
     /// The contexts of their assignments, and their correlation ids.
-    known: BTreeMap<AttemptId, (Context, String)>,
+    known: BTreeMap<TaskRef, (Context, String)>,
 }
 
 impl Traced {
@@ -21,7 +21,7 @@ impl Traced {
     }
 
     /// An attempt is taken on, or gone on with. Whether its trace is kept.
-    pub(super) fn take_on(&mut self, id: AttemptId, traceparent: &str, correlation_id: &str) -> bool {
+    pub(super) fn take_on(&mut self, id: TaskRef, traceparent: &str, correlation_id: &str) -> bool {
         let context = self.tracer.kept(Some(traceparent));
         context.is_some_and(|context| {
             self.known.insert(id, (context, correlation_id.to_owned()));
@@ -30,14 +30,14 @@ impl Traced {
     }
 
     /// An attempt has not been started, and will not be.
-    pub(super) fn forget(&mut self, id: AttemptId) {
+    pub(super) fn forget(&mut self, id: TaskRef) {
         self.known.remove(&id);
     }
 
     /// An attempt ended.
-    pub(super) fn ended(&mut self, id: AttemptId, end: &AttemptEnd) {
+    pub(super) fn ended(&mut self, id: TaskRef, end: &AttemptEnd) {
         let Some((above, correlation)) = self.known.remove(&id) else { return };
-        let attempt = remote(id);
+        let attempt = id;
         let mut attributes = vec![
             ("orlop.job", attempt.job.to_string()),
             ("orlop.attempt", attempt.to_string()),

@@ -29,7 +29,6 @@ use super::outbox::Outbox;
 use super::runtimes::Answers;
 use super::shared::Shared;
 use super::state::State;
-use super::work::remote;
 use crate::wire::frame::{DirectiveKind, Hello, Live, LiveState, WorkerFrame};
 use crate::wire::worker::{ProtocolRange, Registration};
 
@@ -257,7 +256,7 @@ impl Session {
         let mut core = self.shared.lock();
         core.beat(Instant::now());
         let live = core.held().into_iter().map(|held| Live {
-            attempt: remote(held.id),
+            attempt: held.id,
             state: if held.running { LiveState::Running } else { LiveState::Accepted },
             started_at: held.started_at,
         });

@@ -8,7 +8,6 @@ use orlop_core::machine::worker::WorkerState;
 use super::super::clock::now;
 use super::super::inbox::{self, Asked};
 use super::super::link::{LinkError, Stream};
-use super::super::work::remote;
 use super::{Session, Wish, moment, spool_failed};
 use crate::wire::frame::{DirectiveKind, ServerFrame, WorkerFrame};
 use crate::wire::status::{Allocated, SpoolStatus, WorkerStatus};
@@ -38,7 +37,7 @@ impl Session {
         WorkerStatus {
             worker: self.state.worker.clone(),
             state,
-            attempts: held.iter().map(|held| remote(held.id)).collect(),
+            attempts: held.iter().map(|held| held.id).collect(),
             allocated: Allocated {
                 cpu_m: sum.cpu_m,
                 memory_bytes: sum.memory_bytes,

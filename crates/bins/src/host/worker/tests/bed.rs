@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use orlop_core::hardware::gpu::{GpuShape, Vendor};
 use orlop_core::id::{Epoch, Incarnation, JobId, SessionId};
 use orlop_core::spec::job::JobSpec;
-use orlop_scheduler::token::AttemptRef;
+use orlop_core::task::TaskRef;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -107,7 +107,7 @@ pub(super) struct Bed {
     seq: u64,
     pub(super) last: u64,
     /// What the agent told, in all frames.
-    pub(super) results: BTreeMap<AttemptRef, JobResult>,
+    pub(super) results: BTreeMap<TaskRef, JobResult>,
     pub(super) frames: Vec<WorkerFrame>,
 }
 
@@ -276,8 +276,8 @@ impl Bed {
     }
 }
 
-pub(super) fn attempt(job: u64) -> AttemptRef {
-    AttemptRef { job: JobId::from_u64(job), index: 0, member: 0, attempt: 1, epoch: Epoch(1) }
+pub(super) fn attempt(job: u64) -> TaskRef {
+    TaskRef { job: JobId::from_u64(job), index: 0, member: 0, attempt: 1, epoch: Epoch(1) }
 }
 
 /// NVIDIA devices of 80 GiB.

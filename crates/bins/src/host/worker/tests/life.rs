@@ -5,11 +5,12 @@ use std::time::Duration;
 use orlop_cloud::runtime::worker::GpuDevice;
 use orlop_core::machine::verdict::Verdict;
 use orlop_core::machine::worker::WorkerState;
+use orlop_core::spec::job::SecretAs;
 use serde_json::json;
 
 use super::bed::{Bed, attempt, script, shape};
 use crate::host::worker::gpus::Gpu;
-use crate::wire::attempt::{AssignJob, CancelJob, CancelWhy, Mode, SecretAs, SecretValue};
+use crate::wire::attempt::{AssignJob, CancelJob, CancelWhy, Mode, SecretValue};
 use crate::wire::frame::{Directive, DirectiveKind, Judgement, ServerFrame};
 use crate::wire::result::Ending;
 

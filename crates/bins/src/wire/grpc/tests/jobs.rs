@@ -8,8 +8,8 @@ use futures::StreamExt;
 use orlop_core::id::{Epoch, JobId};
 use orlop_core::machine::job::JobState;
 use orlop_core::spec::job::JobSpec;
+use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
-use orlop_scheduler::token::AttemptRef;
 
 use super::super::super::job::{BATCH_MAX, JobView, Submission, SubmitAnswer};
 use super::super::super::problem::QuotaUse;
@@ -52,7 +52,7 @@ fn view(job: u64, name: &str) -> JobView {
 
 fn chunk(query: &LogQuery) -> LogChunk {
     let attempt = query.attempt.unwrap_or(1);
-    let attempt = AttemptRef { job: query.job, index: query.index.unwrap_or(0), member: 0, attempt, epoch: Epoch(1) };
+    let attempt = TaskRef { job: query.job, index: query.index.unwrap_or(0), member: 0, attempt, epoch: Epoch(1) };
     let stream = query.stream.unwrap_or(LogStream::Stdout);
     LogChunk { attempt, stream, seq: query.since_seq, time: query.since, data: Bytes::from_static(b"x"), gap: None }
 }

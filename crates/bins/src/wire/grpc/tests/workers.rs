@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use futures::StreamExt;
 use orlop_core::id::{Epoch, JobId, SessionId, WorkerId};
+use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
-use orlop_scheduler::token::AttemptRef;
 use tokio::sync::{oneshot, watch};
 
 use super::super::super::frame::{Hello, ServerFrame, Welcome, WorkerFrame};
@@ -64,8 +64,8 @@ impl WorkerHost for Echo {
         Err(refusal(Code::NotFound, "there is no such worker"))
     }
 
-    async fn place(&self, _: Caller, _: WorkerId, job: JobId) -> Result<AttemptRef, Refusal> {
-        Ok(AttemptRef { job, index: 0, member: 0, attempt: 1, epoch: Epoch(1) })
+    async fn place(&self, _: Caller, _: WorkerId, job: JobId) -> Result<TaskRef, Refusal> {
+        Ok(TaskRef { job, index: 0, member: 0, attempt: 1, epoch: Epoch(1) })
     }
 }
 
@@ -161,7 +161,7 @@ async fn s4_a_stream_begins_with_hello_and_nonsense_ends_it() {
     insta::assert_snapshot!(refused, @"hello is missing; a stream begins with it (invalid-spec)");
     let (sink, mut frames) = client.stream(hello()).await.unwrap();
     frames.next().await.unwrap().unwrap();
-    let attempt = AttemptRef { job: JobId::from_u64(1), index: 0, member: 0, attempt: 0, epoch: Epoch(1) };
+    let attempt = TaskRef { job: JobId::from_u64(1), index: 0, member: 0, attempt: 0, epoch: Epoch(1) };
     sink.send(WorkerFrame { seq: 1, accepted: vec![attempt], ..WorkerFrame::default() }).await.unwrap();
     let error = frames.next().await.unwrap().unwrap_err();
     insta::assert_snapshot!(error, @"ref.attempt: is 0; attempts count from 1 (invalid-spec)");

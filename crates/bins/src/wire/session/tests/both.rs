@@ -89,7 +89,7 @@ impl World {
         let Some(frame) = self.up.pop_front() else { return };
         self.last_up = Some(frame.clone());
         let Some(frame) = self.server.receive(frame).unwrap() else { return };
-        let job = |attempt: &orlop_scheduler::token::AttemptRef| attempt.job.as_u64();
+        let job = |attempt: &orlop_core::task::TaskRef| attempt.job.as_u64();
         self.got.results.extend(frame.results.iter().map(|result| job(&result.attempt)));
         self.got.accepted.extend(frame.accepted.iter().map(job));
         self.got.logs.extend(frame.logs.iter().map(|chunk| chunk.seq));

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use orlop_core::id::Epoch;
-use orlop_scheduler::token::AttemptRef;
+use orlop_core::task::TaskRef;
 use proptest::prelude::*;
 
 use super::super::super::attempt::{AssignJob, Mode};
@@ -55,7 +55,7 @@ impl World {
         }
     }
 
-    fn start(&mut self, attempt: AttemptRef) {
+    fn start(&mut self, attempt: TaskRef) {
         let number = attempt.job.as_u64();
         self.running.push(number);
         self.ran.push(number);

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use orlop_core::error::{Class, PortError};
+use orlop_core::spec::job::Pull;
 use orlop_core::time::Time;
 
 use super::hub::{Hub, is_passing};
@@ -21,7 +22,7 @@ use crate::runtime::docker::image::{self, Found, Policy};
 use crate::runtime::logs::now;
 use crate::runtime::worker::inputs;
 use crate::runtime::worker::logs::masker;
-use crate::runtime::worker::plan::{AttemptPlan, Pull};
+use crate::runtime::worker::plan::AttemptPlan;
 
 /// How long an engine that does not answer is waited for before an attempt is given back.
 const PATIENCE: Duration = Duration::from_secs(10);

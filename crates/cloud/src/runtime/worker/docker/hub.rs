@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use orlop_core::error::{Class, PortError};
+use orlop_core::task::TaskRef;
 use tokio::sync::mpsc;
 
 use super::{ContainerOptions, request};
 use crate::runtime::docker::connect::{self, Endpoint};
 use crate::runtime::docker::engine::Engine;
 use crate::runtime::docker::login::Logins;
-use crate::runtime::worker::attempt::AttemptId;
 use crate::runtime::worker::directories::Directories;
 use crate::runtime::worker::event::{AttemptEvents, Cause};
 use crate::runtime::worker::process::supervise;
@@ -36,7 +36,7 @@ pub(super) struct Hub {
     pub(super) logins: Logins,
     endpoints: Vec<Endpoint>,
     engine: Mutex<Option<Engine>>,
-    live: Mutex<BTreeMap<AttemptId, mpsc::UnboundedSender<Ask>>>,
+    live: Mutex<BTreeMap<TaskRef, mpsc::UnboundedSender<Ask>>>,
     /// Whether there may be containers of this worker that nobody knows.
     unswept: AtomicBool,
 }
@@ -90,7 +90,7 @@ impl Hub {
 
     /// Removes containers of this worker whose attempts nobody knows.
     async fn sweep(&self, engine: &Engine) -> Result<(), PortError> {
-        let supervised: BTreeSet<AttemptId> = supervise::all(&self.options.work)?.into_iter().collect();
+        let supervised: BTreeSet<TaskRef> = supervise::all(&self.options.work)?.into_iter().collect();
         for (id, container) in self.containers(engine).await? {
             if !self.is_live(&id) && !supervised.contains(&id) {
                 tracing::warn!(attempt = %id, container = container.id, "a container that nobody knows; it is removed");
@@ -102,7 +102,7 @@ impl Hub {
 
     /// Removes containers that programs of attempts made for themselves: those of this attempt, or of all that have no
     /// directory any more, so that nothing of them runs.
-    pub(super) async fn clear_made(&self, engine: &Engine, by: Option<&AttemptId>) -> Result<(), PortError> {
+    pub(super) async fn clear_made(&self, engine: &Engine, by: Option<&TaskRef>) -> Result<(), PortError> {
         let Some(makers) = &self.options.makers else { return Ok(()) };
         let filter = request::made_by_filter(&self.options.mark, by);
         let all = engine.labelled(filter, "listing the containers that attempts made").await?;
@@ -116,21 +116,21 @@ impl Hub {
     }
 
     /// All containers of this worker.
-    pub(super) async fn containers(&self, engine: &Engine) -> Result<Vec<(AttemptId, request::Seen)>, PortError> {
+    pub(super) async fn containers(&self, engine: &Engine) -> Result<Vec<(TaskRef, request::Seen)>, PortError> {
         let filter = request::filter(&self.options.mark, None);
         let all = engine.labelled(filter, "listing the containers of this worker").await?;
         Ok(all.iter().filter_map(request::seen).collect())
     }
 
     /// The containers of one attempt.
-    pub(super) async fn containers_of(&self, engine: &Engine, id: &AttemptId) -> Result<Vec<request::Seen>, PortError> {
+    pub(super) async fn containers_of(&self, engine: &Engine, id: &TaskRef) -> Result<Vec<request::Seen>, PortError> {
         let filter = request::filter(&self.options.mark, Some(id));
         let all = engine.labelled(filter, &format!("listing the containers of attempt {id}")).await?;
         Ok(all.iter().filter_map(request::seen).map(|(_, seen)| seen).collect())
     }
 
     /// Takes an attempt in; none when it is here already.
-    pub(super) fn enter(&self, id: AttemptId) -> Option<mpsc::UnboundedReceiver<Ask>> {
+    pub(super) fn enter(&self, id: TaskRef) -> Option<mpsc::UnboundedReceiver<Ask>> {
         let mut live = lock(&self.live);
         if live.contains_key(&id) {
             return None;
@@ -141,16 +141,16 @@ impl Hub {
     }
 
     /// An attempt is over.
-    pub(super) fn leave(&self, id: &AttemptId) {
+    pub(super) fn leave(&self, id: &TaskRef) {
         lock(&self.live).remove(id);
     }
 
-    pub(super) fn is_live(&self, id: &AttemptId) -> bool {
+    pub(super) fn is_live(&self, id: &TaskRef) -> bool {
         lock(&self.live).contains_key(id)
     }
 
     /// Asks something of an attempt; one that is not here is fine.
-    pub(super) fn ask(&self, id: &AttemptId, ask: Ask) {
+    pub(super) fn ask(&self, id: &TaskRef, ask: Ask) {
         if let Some(asks) = lock(&self.live).get(id) {
             // One that is just over hears nothing any more.
             let _ = asks.send(ask);

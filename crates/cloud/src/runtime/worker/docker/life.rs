@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use orlop_core::error::PortError;
+use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{sleep_until, timeout};
@@ -18,7 +19,6 @@ use crate::runtime::docker::outage::Outage;
 use crate::runtime::docker::state::{Observed, Phase as Seen};
 use crate::runtime::logs::{Masker, now};
 use crate::runtime::process::tree::Ended;
-use crate::runtime::worker::attempt::AttemptId;
 use crate::runtime::worker::event::{AttemptEnd, Cause, LogTotals, Outcome, Started, Usage, command_reason};
 use crate::runtime::worker::logs::{Cutter, Fill, masker};
 use crate::runtime::worker::outputs;
@@ -115,7 +115,7 @@ pub(super) async fn run(hub: Arc<Hub>, plan: AttemptPlan, mut asks: UnboundedRec
 }
 
 /// Goes on with the container of an attempt that an earlier agent started, once the engine answers.
-pub(super) async fn adopt(hub: Arc<Hub>, id: AttemptId, after_seq: u64, asks: UnboundedReceiver<Ask>) {
+pub(super) async fn adopt(hub: Arc<Hub>, id: TaskRef, after_seq: u64, asks: UnboundedReceiver<Ask>) {
     let found = remains::found(&hub, &id).await;
     let Some(remains::Found { plan, engine, container, started_at, signal }) = found else {
         let plan = AttemptPlan::new(id, Arc::default());

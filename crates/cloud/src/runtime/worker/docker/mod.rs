@@ -23,12 +23,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use orlop_core::error::{Class, PortError};
+use orlop_core::task::TaskRef;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use self::hub::{Ask, Hub};
-use super::attempt::AttemptId;
 use super::directories::memory_dir;
 use super::event::{AttemptEnd, AttemptEvents, Cause};
 use super::plan::AttemptPlan;
@@ -100,7 +100,7 @@ impl ContainerOptions {
 /// Labels of containers that the program of an attempt makes for itself, on a worker with this mark: what it leaves is
 /// found by them.
 #[must_use]
-pub fn made_by(mark: &str, id: &AttemptId) -> BTreeMap<String, String> {
+pub fn made_by(mark: &str, id: &TaskRef) -> BTreeMap<String, String> {
     request::made_by(mark, id)
 }
 
@@ -162,7 +162,7 @@ impl ContainerRuntime {
 }
 
 /// Takes over the container of an attempt.
-fn go_on(hub: &Arc<Hub>, tasks: &Handle, id: AttemptId, after_seq: u64) {
+fn go_on(hub: &Arc<Hub>, tasks: &Handle, id: TaskRef, after_seq: u64) {
     if let Some(asks) = hub.enter(id) {
         tasks.spawn(life::adopt(Arc::clone(hub), id, after_seq, asks));
     }
@@ -202,14 +202,14 @@ impl JobRuntime for ContainerRuntime {
         self.tasks.spawn(life::run(Arc::clone(&self.hub), plan, asks));
     }
 
-    fn end(&self, id: AttemptId, cause: Cause, grace: Duration) {
+    fn end(&self, id: TaskRef, cause: Cause, grace: Duration) {
         self.hub.ask(&id, Ask::End(cause, grace));
         if let Some(followers) = &self.followers {
             followers.mailbox.send(Order::End(id, cause, grace));
         }
     }
 
-    fn resume(&self, id: AttemptId) {
+    fn resume(&self, id: TaskRef) {
         self.hub.ask(&id, Ask::Resume);
         if let Some(followers) = &self.followers {
             followers.mailbox.send(Order::Resume(id));
@@ -229,7 +229,7 @@ impl JobRuntime for ContainerRuntime {
         self.there(async move { remains::list(&hub).await }).await
     }
 
-    async fn adopt(&self, id: AttemptId, after_seq: u64) -> Result<(), PortError> {
+    async fn adopt(&self, id: TaskRef, after_seq: u64) -> Result<(), PortError> {
         if let Some(followers) = &self.followers
             && Control::of(&self.hub.options.work, &id).exists()
         {
@@ -240,12 +240,12 @@ impl JobRuntime for ContainerRuntime {
         Ok(())
     }
 
-    async fn remove(&self, id: AttemptId) -> Result<(), PortError> {
+    async fn remove(&self, id: TaskRef) -> Result<(), PortError> {
         let hub = Arc::clone(&self.hub);
         self.there(async move { remains::remove(&hub, &id).await }).await
     }
 
-    async fn clear_made_by(&self, id: AttemptId) -> Result<(), PortError> {
+    async fn clear_made_by(&self, id: TaskRef) -> Result<(), PortError> {
         let hub = Arc::clone(&self.hub);
         self.there(async move {
             let cleared = match hub.engine().await {
@@ -258,7 +258,7 @@ impl JobRuntime for ContainerRuntime {
         .await
     }
 
-    async fn in_use(&self, ids: &[AttemptId]) -> Result<Vec<(AttemptId, InUse)>, PortError> {
+    async fn in_use(&self, ids: &[TaskRef]) -> Result<Vec<(TaskRef, InUse)>, PortError> {
         let (hub, ids) = (Arc::clone(&self.hub), ids.to_vec());
         self.there(async move { usage::look(&hub, &ids).await }).await
     }

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use bollard::container::LogOutput;
 use bytes::Bytes;
 use futures::StreamExt;
+use orlop_core::spec::job::OnFull;
+use orlop_core::task::TaskRef;
 
 use crate::runtime::docker::engine::Engine;
 use crate::runtime::docker::jobs::{Follow, Output};
 use crate::runtime::logs::now;
-use crate::runtime::worker::attempt::AttemptId;
 use crate::runtime::worker::event::{AttemptEvents, LogChunk, LogStream, LogTotals, Room};
 use crate::runtime::worker::logs::{Cutter, Fill, Moment};
-use crate::runtime::worker::plan::OnFull;
 
 /// Bytes of a container, in the order in which the engine sends them.
 pub(super) struct Tap {
@@ -94,7 +94,7 @@ impl Tap {
 /// What an attempt says, cut, masked and told.
 #[derive(Debug)]
 pub(super) struct Voice {
-    id: AttemptId,
+    id: TaskRef,
     on_full: OnFull,
     cutter: Cutter,
     begun: Instant,
@@ -104,7 +104,7 @@ pub(super) struct Voice {
 }
 
 impl Voice {
-    pub(super) fn new(id: AttemptId, on_full: OnFull, cutter: Cutter) -> Self {
+    pub(super) fn new(id: TaskRef, on_full: OnFull, cutter: Cutter) -> Self {
         Self { id, on_full, cutter, begun: Instant::now(), fresh: Vec::new(), paused: false }
     }
 

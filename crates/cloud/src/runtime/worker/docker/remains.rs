@@ -8,16 +8,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use orlop_core::error::{Class, PortError};
+use orlop_core::spec::job::SecretAs;
+use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
 
 use super::hub::{Hub, is_passing};
 use crate::durable::{Durable, replace};
 use crate::runtime::docker::engine::Engine;
 use crate::runtime::logs::now;
-use crate::runtime::worker::attempt::AttemptId;
 use crate::runtime::worker::directories::clear;
 use crate::runtime::worker::event::{Outcome, Started};
-use crate::runtime::worker::plan::{AttemptPlan, SecretForm, beneath};
+use crate::runtime::worker::plan::{AttemptPlan, beneath};
 use crate::runtime::worker::process::supervise::{self, Control};
 use crate::runtime::worker::{Remains, RemainsState};
 
@@ -35,7 +36,7 @@ pub(super) struct Found {
     pub(super) signal: String,
 }
 
-fn place(hub: &Hub, id: &AttemptId) -> PathBuf {
+fn place(hub: &Hub, id: &TaskRef) -> PathBuf {
     hub.options.work.join(PLANS).join(id.to_string())
 }
 
@@ -48,19 +49,19 @@ pub(super) fn write_plan(hub: &Hub, plan: &AttemptPlan) -> io::Result<()> {
 }
 
 /// The plan of an attempt, with the values of its secrets out of its container and its directory of secrets.
-async fn read_plan(hub: &Hub, engine: &Engine, id: &AttemptId, container: &str) -> Option<AttemptPlan> {
+async fn read_plan(hub: &Hub, engine: &Engine, id: &TaskRef, container: &str) -> Option<AttemptPlan> {
     let bytes = fs::read(place(hub, id)).ok()?;
     let mut plan: AttemptPlan = serde_json::from_slice(&bytes).ok()?;
     let env =
         if plan.secrets.is_empty() { Vec::new() } else { engine.environment(container).await.unwrap_or_default() };
     let files = hub.directories.secrets_of(id);
     for secret in &mut plan.secrets {
-        let value = match secret.form {
-            SecretForm::Env => env.iter().find_map(|entry| {
+        let value = match secret.given_as {
+            SecretAs::Env => env.iter().find_map(|entry| {
                 let (name, value) = entry.split_once('=')?;
                 (name == secret.target).then(|| value.to_owned())
             }),
-            SecretForm::File => {
+            SecretAs::File => {
                 let path = files.as_ref().and_then(|files| Some(files.join(beneath(&secret.target)?)));
                 path.and_then(|path| fs::read_to_string(path).ok())
             }
@@ -75,7 +76,7 @@ async fn read_plan(hub: &Hub, engine: &Engine, id: &AttemptId, container: &str) 
 ///
 /// # Errors
 /// NotFound when nothing does.
-pub(super) fn left_a_trace(hub: &Hub, id: &AttemptId) -> Result<(), PortError> {
+pub(super) fn left_a_trace(hub: &Hub, id: &TaskRef) -> Result<(), PortError> {
     let control = Control::of(&hub.options.work, id);
     if hub.is_live(id) || control.exists() || place(hub, id).exists() || hub.directories.of(id).exists() {
         return Ok(());
@@ -117,7 +118,7 @@ pub(super) async fn list(hub: &Hub) -> Result<Vec<Remains>, PortError> {
 }
 
 /// The container of an attempt, once the engine answers; none when there is none that could be gone on with.
-pub(super) async fn found(hub: &Hub, id: &AttemptId) -> Option<Found> {
+pub(super) async fn found(hub: &Hub, id: &TaskRef) -> Option<Found> {
     loop {
         match try_found(hub, id).await {
             Ok(found) => return found,
@@ -133,7 +134,7 @@ pub(super) async fn found(hub: &Hub, id: &AttemptId) -> Option<Found> {
     }
 }
 
-async fn try_found(hub: &Hub, id: &AttemptId) -> Result<Option<Found>, PortError> {
+async fn try_found(hub: &Hub, id: &TaskRef) -> Result<Option<Found>, PortError> {
     let engine = hub.engine().await?;
     let Some(seen) = hub.containers_of(&engine, id).await?.into_iter().find(|seen| seen.began) else {
         return Ok(None);
@@ -146,7 +147,7 @@ async fn try_found(hub: &Hub, id: &AttemptId) -> Result<Option<Found>, PortError
 }
 
 /// Removes the containers of an attempt, running or not.
-pub(super) async fn discard(hub: &Hub, id: &AttemptId) -> Result<(), PortError> {
+pub(super) async fn discard(hub: &Hub, id: &TaskRef) -> Result<(), PortError> {
     let engine = hub.engine().await?;
     for seen in hub.containers_of(&engine, id).await? {
         engine.remove(&seen.id).await?;
@@ -170,7 +171,7 @@ pub(super) fn clear_away(hub: &Hub, plan: &AttemptPlan, outcome: Outcome) {
 }
 
 /// Removes all that is left of an attempt.
-pub(super) async fn remove(hub: &Hub, id: &AttemptId) -> Result<(), PortError> {
+pub(super) async fn remove(hub: &Hub, id: &TaskRef) -> Result<(), PortError> {
     if left_a_trace(hub, id).is_ok() || hub.engine().await.is_ok() {
         discard(hub, id).await?;
     }

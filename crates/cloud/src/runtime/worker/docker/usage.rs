@@ -3,13 +3,13 @@
 use bollard::models::ContainerStatsResponse;
 use futures::StreamExt as _;
 use orlop_core::error::PortError;
+use orlop_core::task::TaskRef;
 use tokio::time::timeout;
 
 use super::hub::Hub;
 use super::life::BRIEF;
 use super::request;
 use crate::runtime::worker::InUse;
-use crate::runtime::worker::attempt::AttemptId;
 use crate::runtime::worker::event::Usage;
 
 /// Questions to the engine at once.
@@ -34,7 +34,7 @@ pub(super) fn of(stats: &ContainerStatsResponse) -> Usage {
 
 /// What the containers of these attempts use; those that do not run, and those of which the engine does not tell in time,
 /// are left out.
-pub(super) async fn look(hub: &Hub, ids: &[AttemptId]) -> Result<Vec<(AttemptId, InUse)>, PortError> {
+pub(super) async fn look(hub: &Hub, ids: &[TaskRef]) -> Result<Vec<(TaskRef, InUse)>, PortError> {
     if ids.is_empty() {
         return Ok(Vec::new());
     }

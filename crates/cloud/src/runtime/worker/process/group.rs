@@ -5,10 +5,10 @@ use std::io;
 use std::path::PathBuf;
 
 use orlop_core::error::{Class, PortError};
+use orlop_core::task::TaskRef;
 
 use super::{Enforce, ProcessOptions};
 use crate::runtime::process::cgroup::{Bounds, Cgroup, Limits, probe};
-use crate::runtime::worker::attempt::AttemptId;
 use crate::runtime::worker::plan::WorkSpec;
 
 /// Processes and threads of an attempt, at most.
@@ -66,7 +66,7 @@ impl Groups {
     }
 
     /// Makes the group of an attempt with its limits.
-    pub(super) fn make(&self, id: &AttemptId, spec: &WorkSpec) -> io::Result<Cgroup> {
+    pub(super) fn make(&self, id: &TaskRef, spec: &WorkSpec) -> io::Result<Cgroup> {
         let group = self.group(id);
         let bounds = Bounds {
             cpu_milli: Some(spec.cpu_m),
@@ -84,12 +84,12 @@ impl Groups {
     }
 
     /// The group of an attempt, which need not exist.
-    pub(super) fn group(&self, id: &AttemptId) -> Cgroup {
+    pub(super) fn group(&self, id: &TaskRef) -> Cgroup {
         Cgroup::at(self.place(id))
     }
 
     /// Where that is.
-    pub(super) fn place(&self, id: &AttemptId) -> PathBuf {
+    pub(super) fn place(&self, id: &TaskRef) -> PathBuf {
         Cgroup::path(&self.parent, &id.to_string())
     }
 }

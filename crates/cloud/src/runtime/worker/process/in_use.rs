@@ -8,20 +8,21 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io;
 
+use orlop_core::task::TaskRef;
+
 use super::shared::Shared;
 use super::usage;
 use crate::runtime::process::identity::{Stat, processes};
 use crate::runtime::worker::InUse;
-use crate::runtime::worker::attempt::AttemptId;
 use crate::runtime::worker::environ::MARK;
 
 /// What these attempts use; those of which nothing runs are left out.
 ///
 /// # Errors
 /// When `/proc` cannot be read.
-pub(super) fn look(shared: &Shared, ids: &[AttemptId]) -> io::Result<Vec<(AttemptId, InUse)>> {
+pub(super) fn look(shared: &Shared, ids: &[TaskRef]) -> io::Result<Vec<(TaskRef, InUse)>> {
     let mut found = BTreeMap::new();
-    let mut loose: HashMap<Vec<u8>, AttemptId> = HashMap::new();
+    let mut loose: HashMap<Vec<u8>, TaskRef> = HashMap::new();
     for id in ids {
         let group = shared.groups.as_ref().map(|groups| groups.group(id));
         match group.and_then(|group| group.in_use()) {
@@ -43,15 +44,15 @@ pub(super) fn look(shared: &Shared, ids: &[AttemptId]) -> io::Result<Vec<(Attemp
 }
 
 /// The attempt whose mark a process was started with.
-fn marked(pid: i32, marks: &HashMap<Vec<u8>, AttemptId>) -> Option<AttemptId> {
+fn marked(pid: i32, marks: &HashMap<Vec<u8>, TaskRef>) -> Option<TaskRef> {
     let environ = fs::read(format!("/proc/{pid}/environ")).ok()?;
     environ.split(|byte| *byte == 0).find_map(|variable| marks.get(variable).copied())
 }
 
 /// Whose each process is. One that carries no mark itself is its session's, else its parent's.
-fn owners(all: &[Stat], marked: impl Fn(i32) -> Option<AttemptId>) -> BTreeMap<i32, AttemptId> {
-    let mut whose: BTreeMap<i32, AttemptId> = BTreeMap::new();
-    let mut sessions: BTreeMap<i32, AttemptId> = BTreeMap::new();
+fn owners(all: &[Stat], marked: impl Fn(i32) -> Option<TaskRef>) -> BTreeMap<i32, TaskRef> {
+    let mut whose: BTreeMap<i32, TaskRef> = BTreeMap::new();
+    let mut sessions: BTreeMap<i32, TaskRef> = BTreeMap::new();
     for stat in all {
         if let Some(id) = marked(stat.identity.pid) {
             whose.insert(stat.identity.pid, id);
@@ -70,7 +71,7 @@ fn owners(all: &[Stat], marked: impl Fn(i32) -> Option<AttemptId>) -> BTreeMap<i
     for stat in all {
         children.entry(stat.parent).or_default().push(stat.identity.pid);
     }
-    let mut next: Vec<(i32, AttemptId)> = whose.iter().map(|(pid, id)| (*pid, *id)).collect();
+    let mut next: Vec<(i32, TaskRef)> = whose.iter().map(|(pid, id)| (*pid, *id)).collect();
     while let Some((parent, id)) = next.pop() {
         for child in children.get(&parent).into_iter().flatten() {
             if !whose.contains_key(child) {
@@ -89,8 +90,8 @@ mod tests {
     use super::*;
     use crate::runtime::process::identity::Identity;
 
-    fn id(job: u64) -> AttemptId {
-        AttemptId { job: JobId::from_u64(job), index: 0, member: 0, attempt: 1, epoch: Epoch(1) }
+    fn id(job: u64) -> TaskRef {
+        TaskRef { job: JobId::from_u64(job), index: 0, member: 0, attempt: 1, epoch: Epoch(1) }
     }
 
     fn process(pid: i32, parent: i32, session: i32) -> Stat {

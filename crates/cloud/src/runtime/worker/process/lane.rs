@@ -12,16 +12,17 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use orlop_core::spec::job::OnFull;
+use orlop_core::task::TaskRef;
 
 use super::begin;
 use super::life::Life;
 use super::shared::Shared;
 use super::spawn::Spawner;
 use crate::runtime::logs::now;
-use crate::runtime::worker::attempt::AttemptId;
 use crate::runtime::worker::directories::clear;
 use crate::runtime::worker::event::{AttemptEnd, Cause, LogChunk, Room};
-use crate::runtime::worker::plan::{AttemptPlan, OnFull};
+use crate::runtime::worker::plan::AttemptPlan;
 use crate::runtime::worker::verdict::Why;
 
 /// Bytes read at once.
@@ -37,8 +38,8 @@ const WAKE: u64 = u64::MAX;
 #[derive(Debug)]
 pub(super) enum Order {
     Start(Box<AttemptPlan>),
-    End(AttemptId, Cause, Duration),
-    Resume(AttemptId),
+    End(TaskRef, Cause, Duration),
+    Resume(TaskRef),
     Stop,
 }
 
@@ -91,7 +92,7 @@ pub(super) struct Lane {
     epoll: Epoll,
     /// By a number that is never used again.
     lives: BTreeMap<u64, Life>,
-    numbers: BTreeMap<AttemptId, u64>,
+    numbers: BTreeMap<TaskRef, u64>,
     timers: BTreeSet<(Instant, u64)>,
     next: u64,
     /// Whether this is the first thread of the program, whose children are not all orphans.
@@ -214,7 +215,7 @@ impl Lane {
         Ok(())
     }
 
-    fn end(&mut self, id: &AttemptId, cause: Cause, grace: Duration) {
+    fn end(&mut self, id: &TaskRef, cause: Cause, grace: Duration) {
         let Some(number) = self.numbers.get(id).copied() else { return };
         if let Some(life) = self.lives.get_mut(&number) {
             life.ask(Why::Asked(cause), grace, Instant::now(), &self.shared);
@@ -222,7 +223,7 @@ impl Lane {
         self.settle(number);
     }
 
-    fn resume(&mut self, id: &AttemptId) {
+    fn resume(&mut self, id: &TaskRef) {
         let Some(number) = self.numbers.get(id).copied() else { return };
         if let Some(life) = self.lives.get_mut(&number).filter(|life| life.paused) {
             life.paused = false;
@@ -332,7 +333,7 @@ fn forget(epoll: &Epoll, pipe: Option<File>) {
     }
 }
 
-fn tell(shared: &Shared, id: AttemptId, chunks: Vec<LogChunk>) -> Room {
+fn tell(shared: &Shared, id: TaskRef, chunks: Vec<LogChunk>) -> Room {
     let mut room = Room::Free;
     for chunk in chunks {
         if shared.events.log(id, chunk) == Room::Full {

@@ -31,13 +31,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use orlop_core::error::{Class, PortError};
+use orlop_core::task::TaskRef;
 
 use self::group::Groups;
 use self::lane::{Lane, Mailbox, Order};
 pub use self::launcher::{Limit, Limits, launch};
 use self::shared::Shared;
 use self::supervise::{Control, Followers, Ground, Tools};
-use super::attempt::AttemptId;
 use super::directories::memory_dir;
 use super::event::{AttemptEnd, AttemptEvents, Cause};
 use super::plan::AttemptPlan;
@@ -259,14 +259,14 @@ impl JobRuntime for ProcessRuntime {
         }
     }
 
-    fn end(&self, id: AttemptId, cause: Cause, grace: Duration) {
+    fn end(&self, id: TaskRef, cause: Cause, grace: Duration) {
         self.tell(|| Order::End(id, cause, grace));
         if let Some(followers) = &self.followers {
             followers.mailbox.send(supervise::Order::End(id, cause, grace));
         }
     }
 
-    fn resume(&self, id: AttemptId) {
+    fn resume(&self, id: TaskRef) {
         self.tell(|| Order::Resume(id));
         if let Some(followers) = &self.followers {
             followers.mailbox.send(supervise::Order::Resume(id));
@@ -286,7 +286,7 @@ impl JobRuntime for ProcessRuntime {
         blocking(move || remains::list(&shared)).await
     }
 
-    async fn adopt(&self, id: AttemptId, after_seq: u64) -> Result<(), PortError> {
+    async fn adopt(&self, id: TaskRef, after_seq: u64) -> Result<(), PortError> {
         if let Some(followers) = &self.followers
             && Control::of(&self.shared.options.work, &id).exists()
         {
@@ -296,12 +296,12 @@ impl JobRuntime for ProcessRuntime {
         blocking(move || remains::end(&shared, &id, "agent_restart")).await
     }
 
-    async fn remove(&self, id: AttemptId) -> Result<(), PortError> {
+    async fn remove(&self, id: TaskRef) -> Result<(), PortError> {
         let shared = Arc::clone(&self.shared);
         blocking(move || remains::remove(&shared, &id)).await
     }
 
-    async fn in_use(&self, ids: &[AttemptId]) -> Result<Vec<(AttemptId, InUse)>, PortError> {
+    async fn in_use(&self, ids: &[TaskRef]) -> Result<Vec<(TaskRef, InUse)>, PortError> {
         let (shared, ids) = (Arc::clone(&self.shared), ids.to_vec());
         blocking(move || Ok(in_use::look(&shared, &ids)?)).await
     }

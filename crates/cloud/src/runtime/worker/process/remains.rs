@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::io;
 
 use orlop_core::error::{Class, PortError};
+use orlop_core::task::TaskRef;
 
 use super::shared::Shared;
 use super::supervise::{self, Control};
@@ -12,19 +13,18 @@ use super::sweep::{kill, marked, with_offspring};
 use crate::runtime::logs::now;
 use crate::runtime::process::identity::{Identity, processes};
 use crate::runtime::process::tree::wait_for_any;
-use crate::runtime::worker::attempt::AttemptId;
 use crate::runtime::worker::directories::clear;
 use crate::runtime::worker::event::{AttemptEnd, Outcome};
 use crate::runtime::worker::{Remains, RemainsState};
 
 /// All attempts that left something.
 pub(super) fn list(shared: &Shared) -> Result<Vec<Remains>, PortError> {
-    let mut ids: BTreeSet<AttemptId> = supervise::all(&shared.options.work)?.into_iter().collect();
+    let mut ids: BTreeSet<TaskRef> = supervise::all(&shared.options.work)?.into_iter().collect();
     ids.extend(shared.directories.all()?);
     ids.into_iter().map(|id| Ok(Remains { id, state: state(shared, &id)? })).collect()
 }
 
-fn state(shared: &Shared, id: &AttemptId) -> Result<RemainsState, PortError> {
+fn state(shared: &Shared, id: &TaskRef) -> Result<RemainsState, PortError> {
     if let Some(state) = supervise::state(&Control::of(&shared.options.work, id))? {
         return Ok(state);
     }
@@ -32,7 +32,7 @@ fn state(shared: &Shared, id: &AttemptId) -> Result<RemainsState, PortError> {
 }
 
 /// Ends what is left of an attempt that nobody keeps, and tells that it is lost.
-pub(super) fn end(shared: &Shared, id: &AttemptId, reason: &str) -> Result<(), PortError> {
+pub(super) fn end(shared: &Shared, id: &TaskRef, reason: &str) -> Result<(), PortError> {
     if !shared.dir(id).exists()
         && !Control::of(&shared.options.work, id).exists()
         && alive(&shared.mark(id))?.is_empty()
@@ -46,7 +46,7 @@ pub(super) fn end(shared: &Shared, id: &AttemptId, reason: &str) -> Result<(), P
 }
 
 /// Ends what is left of an attempt and removes its directories.
-pub(super) fn remove(shared: &Shared, id: &AttemptId) -> Result<(), PortError> {
+pub(super) fn remove(shared: &Shared, id: &TaskRef) -> Result<(), PortError> {
     let mark = shared.mark(id);
     let mut left = alive(&mark)?;
     while !left.is_empty() {

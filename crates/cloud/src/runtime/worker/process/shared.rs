@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
+use orlop_core::task::TaskRef;
+
 use super::ProcessOptions;
 use super::group::Groups;
 use super::sweep::Orphans;
-use crate::runtime::worker::attempt::AttemptId;
 use crate::runtime::worker::directories::Directories;
 use crate::runtime::worker::event::AttemptEvents;
 
@@ -44,12 +45,12 @@ impl Shared {
     }
 
     /// The directory of an attempt.
-    pub(super) fn dir(&self, id: &AttemptId) -> PathBuf {
+    pub(super) fn dir(&self, id: &TaskRef) -> PathBuf {
         self.directories.of(id)
     }
 
     /// The value by which its processes are recognised.
-    pub(super) fn mark(&self, id: &AttemptId) -> String {
+    pub(super) fn mark(&self, id: &TaskRef) -> String {
         format!("{}/{id}", self.options.mark)
     }
 }

@@ -14,12 +14,12 @@ use std::os::unix::fs::{FileExt, MetadataExt as _};
 use std::path::Path;
 
 use nix::sys::signal::Signal;
+use orlop_core::task::TaskRef;
 use rustix::process::{Pid, WaitOptions, waitpid};
 
 use crate::runtime::process::cgroup::Cgroup;
 use crate::runtime::process::identity::{Identity, Stat, processes, stat};
 use crate::runtime::process::tree::below;
-use crate::runtime::worker::attempt::AttemptId;
 use crate::runtime::worker::environ::MARK;
 
 /// Descriptors of a process that are looked at: those of its output come first.
@@ -37,7 +37,7 @@ pub(super) struct Kin<'a> {
     /// The directory of all attempts, as the kernel names it.
     pub(super) work: &'a Path,
     /// Which attempt it is.
-    pub(super) id: AttemptId,
+    pub(super) id: TaskRef,
     /// The pipes that it writes to; none where nobody does any more.
     pub(super) pipes: &'a [Option<File>],
     /// Whether orphans that nothing tells apart are its too: no other attempt runs and this program runs nothing else.

@@ -8,10 +8,11 @@ use orlop_core::id::{JobId, TenantName};
 use orlop_core::machine::job::JobState;
 use orlop_core::named::Named as _;
 use orlop_core::ports::fleet_store::{
-    AttemptDetail, AttemptFilter, AttemptId, AttemptRow, AuditEntry, AuditFilter, ElementCounts, ElementFilter,
-    ElementRow, Entry, EntryFilter, FleetReads, IdempotencyKey, IdempotencyRecord, JobFilter, JobRow, Kind, Leader,
-    NewSpec, Order, OutboxEvent, OutboxRow, Page, Paged, Spans, SpecHash,
+    AttemptDetail, AttemptFilter, AttemptRow, AuditEntry, AuditFilter, ElementCounts, ElementFilter, ElementRow, Entry,
+    EntryFilter, FleetReads, IdempotencyKey, IdempotencyRecord, JobFilter, JobRow, Kind, Leader, NewSpec, Order,
+    OutboxEvent, OutboxRow, Page, Paged, Spans, SpecHash,
 };
+use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
 use tokio_postgres::Row;
 
@@ -222,8 +223,8 @@ impl FleetReads for PostgresFleet {
         &self,
         job: JobId,
         filter: &AttemptFilter,
-        page: &Page<AttemptId>,
-    ) -> Result<Paged<AttemptRow, AttemptId>, PortError> {
+        page: &Page<TaskRef>,
+    ) -> Result<Paged<AttemptRow, TaskRef>, PortError> {
         let session = self.reader().await?;
         let mut conditions = Conditions::default();
         conditions.number("job_id = ?", integer(job.as_u64()));
@@ -243,7 +244,7 @@ impl FleetReads for PostgresFleet {
         Ok(Paged::cut(found, page.size(), |row| row.attempt.id))
     }
 
-    async fn detail(&self, attempt: &AttemptId) -> Result<Option<AttemptDetail>, PortError> {
+    async fn detail(&self, attempt: &TaskRef) -> Result<Option<AttemptDetail>, PortError> {
         let session = self.reader().await?;
         let mut conditions = Conditions::default();
         conditions.number("job_id = ?", integer(attempt.job.as_u64()));

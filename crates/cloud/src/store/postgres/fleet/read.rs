@@ -6,9 +6,9 @@ use orlop_core::error::{Class, PortError};
 use orlop_core::id::{Epoch, JobId, TenantName, WorkerId};
 use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{
-    AttemptEnd, AttemptId, AttemptRow, ElementRow, JobRow, Leader, NewAttempt, NewJob, RangeChange, SpecHash, Text,
-    Unit, Usage,
+    AttemptEnd, AttemptRow, ElementRow, JobRow, Leader, NewAttempt, NewJob, RangeChange, SpecHash, Text, Unit, Usage,
 };
+use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
@@ -158,7 +158,7 @@ pub(super) const SELECT_ATTEMPTS: &str = "SELECT job_id, idx, attempt, member, e
 
 /// An attempt of [`SELECT_ATTEMPTS`].
 pub(super) fn attempt(row: &Row) -> Result<AttemptRow, PortError> {
-    let id = AttemptId {
+    let id = TaskRef {
         job: job_id(row, 0)?,
         index: number(row, 1)?,
         attempt: number(row, 2)?,

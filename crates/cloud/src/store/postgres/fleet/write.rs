@@ -1,7 +1,8 @@
 //! Statements of a commit: one for each table it touches. Owns the statements; the transaction is the worker's.
 
 use orlop_core::named::Named as _;
-use orlop_core::ports::fleet_store::{AttemptEnd, AttemptId, Kind, Usage};
+use orlop_core::ports::fleet_store::{AttemptEnd, Kind, Usage};
+use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
 
 use super::columns::Columns;
@@ -143,7 +144,7 @@ fn arrays(batch: &Batch, steps: &mut Vec<Step>) {
 }
 
 /// The columns of the keys of attempts.
-fn keys<T>(rows: &[T], id: impl Fn(&T) -> &AttemptId + Copy) -> Columns {
+fn keys<T>(rows: &[T], id: impl Fn(&T) -> &TaskRef + Copy) -> Columns {
     Columns::default()
         .integers("job_id", rows, |row| Some(integer(id(row).job.as_u64())))
         .integers("idx", rows, |row| Some(i64::from(id(row).index)))

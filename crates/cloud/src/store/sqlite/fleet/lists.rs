@@ -3,10 +3,11 @@
 use orlop_core::id::{JobId, TenantName};
 use orlop_core::named::Named as _;
 use orlop_core::ports::fleet_store::{
-    AttemptFilter, AttemptId, AttemptRow, AuditEntry, AuditFilter, ElementCounts, ElementFilter, ElementRow, Entry,
-    EntryFilter, IdempotencyKey, IdempotencyRecord, JobFilter, JobRow, Kind, Order, OutboxEvent, OutboxRow, Page,
-    Paged, RangeChange, Spans,
+    AttemptFilter, AttemptRow, AuditEntry, AuditFilter, ElementCounts, ElementFilter, ElementRow, Entry, EntryFilter,
+    IdempotencyKey, IdempotencyRecord, JobFilter, JobRow, Kind, Order, OutboxEvent, OutboxRow, Page, Paged,
+    RangeChange, Spans,
 };
+use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};
@@ -166,8 +167,8 @@ pub(super) fn attempts(
     connection: &Connection,
     job: JobId,
     filter: &AttemptFilter,
-    page: &Page<AttemptId>,
-) -> Result<Paged<AttemptRow, AttemptId>, Trouble> {
+    page: &Page<TaskRef>,
+) -> Result<Paged<AttemptRow, TaskRef>, Trouble> {
     let mut conditions = Conditions { texts: Vec::new(), values: vec![integer(job.as_u64()).into()] };
     if let Some(index) = filter.index {
         conditions.add("idx = $", i64::from(index));

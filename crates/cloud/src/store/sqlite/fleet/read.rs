@@ -4,8 +4,9 @@ use orlop_core::error::PortError;
 use orlop_core::id::{Epoch, IdError, JobId, TenantName, WorkerId};
 use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{
-    AttemptEnd, AttemptId, AttemptRow, ElementRow, JobRow, NewAttempt, NewJob, RangeChange, SpecHash, Text, Unit, Usage,
+    AttemptEnd, AttemptRow, ElementRow, JobRow, NewAttempt, NewJob, RangeChange, SpecHash, Text, Unit, Usage,
 };
+use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
 use rusqlite::Row;
 
@@ -147,7 +148,7 @@ pub(super) fn select_attempts() -> String {
 
 /// An attempt of [`select_attempts`].
 pub(super) fn attempt(row: &Row<'_>) -> Result<AttemptRow, Trouble> {
-    let id = AttemptId {
+    let id = TaskRef {
         job: job_id(row, 0)?,
         index: number(row, 1)?,
         attempt: number(row, 2)?,

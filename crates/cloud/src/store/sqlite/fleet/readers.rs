@@ -8,10 +8,11 @@ use async_trait::async_trait;
 use orlop_core::error::{Class, PortError};
 use orlop_core::id::JobId;
 use orlop_core::ports::fleet_store::{
-    AttemptDetail, AttemptFilter, AttemptId, AttemptRow, AuditEntry, AuditFilter, ElementCounts, ElementFilter,
-    ElementRow, Entry, EntryFilter, FleetReads, IdempotencyKey, IdempotencyRecord, JobFilter, JobRow, Kind, Leader,
-    NewSpec, OutboxRow, Page, Paged, SpecHash,
+    AttemptDetail, AttemptFilter, AttemptRow, AuditEntry, AuditFilter, ElementCounts, ElementFilter, ElementRow, Entry,
+    EntryFilter, FleetReads, IdempotencyKey, IdempotencyRecord, JobFilter, JobRow, Kind, Leader, NewSpec, OutboxRow,
+    Page, Paged, SpecHash,
 };
+use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
@@ -109,13 +110,13 @@ impl FleetReads for SqliteFleet {
         &self,
         job: JobId,
         filter: &AttemptFilter,
-        page: &Page<AttemptId>,
-    ) -> Result<Paged<AttemptRow, AttemptId>, PortError> {
+        page: &Page<TaskRef>,
+    ) -> Result<Paged<AttemptRow, TaskRef>, PortError> {
         let (filter, page) = (*filter, page.clone());
         self.readers.read(move |connection| lists::attempts(connection, job, &filter, &page)).await
     }
 
-    async fn detail(&self, attempt: &AttemptId) -> Result<Option<AttemptDetail>, PortError> {
+    async fn detail(&self, attempt: &TaskRef) -> Result<Option<AttemptDetail>, PortError> {
         let id = *attempt;
         self.readers.read(move |connection| restore::detail(connection, &id)).await
     }

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use orlop_core::id::JobId;
 use orlop_core::named::Named as _;
 use orlop_core::ports::fleet_store::{
-    AttemptDetail, AttemptId, AttemptRow, ElementRow, JobKind, JobRow, Kind, Page, RestorePage, RestoredJob, Retained,
-    Retention, Spans, SpecHash,
+    AttemptDetail, AttemptRow, ElementRow, JobKind, JobRow, Kind, Page, RestorePage, RestoredJob, Retained, Retention,
+    Spans, SpecHash,
 };
+use orlop_core::task::TaskRef;
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 
 use super::trouble::Trouble;
@@ -23,7 +24,7 @@ pub(super) fn job(connection: &Connection, id: JobId) -> Result<Option<JobRow>, 
 }
 
 /// The detail of an attempt.
-pub(super) fn detail(connection: &Connection, id: &AttemptId) -> Result<Option<AttemptDetail>, Trouble> {
+pub(super) fn detail(connection: &Connection, id: &TaskRef) -> Result<Option<AttemptDetail>, Trouble> {
     let mut statement = connection.prepare_cached(
         "SELECT body, tail FROM attempt_details
          WHERE job_id = ?1 AND idx = ?2 AND attempt = ?3 AND member = ?4 AND epoch = ?5",

@@ -1,7 +1,8 @@
 //! Writing attempts and their details. Owns the statements; transactions are the caller's.
 
 use orlop_core::named::Named as _;
-use orlop_core::ports::fleet_store::{AttemptChange, AttemptDetail, AttemptEnd, AttemptId, AttemptRow};
+use orlop_core::ports::fleet_store::{AttemptChange, AttemptDetail, AttemptEnd, AttemptRow};
+use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
 use rusqlite::{Connection, Statement, params};
 
@@ -14,8 +15,8 @@ pub(super) const ATTEMPT: &str = "job_id, idx, attempt, member, epoch, worker, i
                                   accepted_at, started_at, finished_at, final, exit_code, signal, reason, cpu_ms, \
                                   max_rss, io_read, io_write, gpu";
 
-fn refused(id: &AttemptId, error: rusqlite::Error) -> Trouble {
-    let AttemptId { job, index, attempt, .. } = id;
+fn refused(id: &TaskRef, error: rusqlite::Error) -> Trouble {
+    let TaskRef { job, index, attempt, .. } = id;
     match error {
         error if is_second_final(&error) => final_twice(format_args!("{job}.{index}")).into(),
         error if is_double(&error) => double(format_args!("attempt {attempt} of {job}.{index}")).into(),
@@ -23,7 +24,7 @@ fn refused(id: &AttemptId, error: rusqlite::Error) -> Trouble {
     }
 }
 
-fn bind_id(statement: &mut Statement<'_>, id: &AttemptId) -> rusqlite::Result<()> {
+fn bind_id(statement: &mut Statement<'_>, id: &TaskRef) -> rusqlite::Result<()> {
     statement.raw_bind_parameter(1, integer(id.job.as_u64()))?;
     statement.raw_bind_parameter(2, id.index)?;
     statement.raw_bind_parameter(3, id.attempt)?;
@@ -94,7 +95,7 @@ pub(super) fn change(connection: &Connection, changes: &[AttemptChange]) -> Resu
             bind_end(statement, 11, change.end.as_ref())?;
         }
         if statement.raw_execute().map_err(|error| refused(&change.id, error))? == 0 {
-            let AttemptId { job, index, attempt, .. } = change.id;
+            let TaskRef { job, index, attempt, .. } = change.id;
             return Err(missing(format_args!("attempt {attempt} of {job}.{index}")).into());
         }
     }
@@ -102,7 +103,7 @@ pub(super) fn change(connection: &Connection, changes: &[AttemptChange]) -> Resu
 }
 
 /// Stores details; later ones replace.
-pub(super) fn write_details(connection: &Connection, details: &[(AttemptId, AttemptDetail)]) -> Result<(), Trouble> {
+pub(super) fn write_details(connection: &Connection, details: &[(TaskRef, AttemptDetail)]) -> Result<(), Trouble> {
     if details.is_empty() {
         return Ok(());
     }

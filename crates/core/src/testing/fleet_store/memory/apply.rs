@@ -5,15 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Held, State};
 use crate::error::{Class, PortError};
 use crate::id::JobId;
-use crate::ports::fleet_store::{AttemptId, AttemptRow, FINAL_TWICE, MAX_JOB_ID, Record, SpecHash, Turn, Unit};
+use crate::ports::fleet_store::{AttemptRow, FINAL_TWICE, MAX_JOB_ID, Record, SpecHash, Turn, Unit};
+use crate::task::TaskRef;
 
 /// What the commit itself brings, for checks of its later records.
 #[derive(Default)]
 struct Brought {
     specs: BTreeSet<SpecHash>,
     jobs: BTreeSet<JobId>,
-    attempts: BTreeSet<AttemptId>,
-    finals: BTreeMap<(JobId, u32), AttemptId>,
+    attempts: BTreeSet<TaskRef>,
+    finals: BTreeMap<(JobId, u32), TaskRef>,
 }
 
 fn sound(unit: &Unit, whose: JobId) -> Result<(), PortError> {

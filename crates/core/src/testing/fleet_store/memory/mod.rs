@@ -10,9 +10,10 @@ use std::sync::{Arc, Mutex};
 use crate::error::{Class, PortError};
 use crate::id::{Epoch, JobId};
 use crate::ports::fleet_store::{
-    AttemptDetail, AttemptId, AttemptRow, AuditEntry, Entry, Holder, IdempotencyKey, IdempotencyRecord, JobRow, Json,
-    Kind, OutboxEvent, RangeChange, SpecHash, Unit,
+    AttemptDetail, AttemptRow, AuditEntry, Entry, Holder, IdempotencyKey, IdempotencyRecord, JobRow, Json, Kind,
+    OutboxEvent, RangeChange, SpecHash, Unit,
 };
+use crate::task::TaskRef;
 use crate::testing::wait::lock;
 
 /// A fleet's store in memory. Clones share what is stored, as two openings of one database would.
@@ -37,9 +38,9 @@ struct State {
     leader: Option<(Holder, Epoch)>,
     specs: BTreeMap<SpecHash, (Json, u64)>,
     jobs: BTreeMap<JobId, Held>,
-    attempts: BTreeMap<AttemptId, AttemptRow>,
-    finals: BTreeMap<(JobId, u32), AttemptId>,
-    details: BTreeMap<AttemptId, AttemptDetail>,
+    attempts: BTreeMap<TaskRef, AttemptRow>,
+    finals: BTreeMap<(JobId, u32), TaskRef>,
+    details: BTreeMap<TaskRef, AttemptDetail>,
     entries: BTreeMap<(Kind, String), Entry>,
     keys: BTreeMap<IdempotencyKey, IdempotencyRecord>,
     audit: BTreeMap<u64, AuditEntry>,

@@ -9,10 +9,11 @@ use super::{Held, MemoryFleet};
 use crate::error::PortError;
 use crate::id::JobId;
 use crate::ports::fleet_store::{
-    AttemptDetail, AttemptFilter, AttemptId, AttemptRow, AuditEntry, AuditFilter, ElementCounts, ElementFilter,
-    ElementRow, Entry, EntryFilter, FleetReads, IdempotencyKey, IdempotencyRecord, JobFilter, JobRow, Kind, Leader,
-    NewSpec, Order, OutboxRow, Page, Paged, Spans, SpecHash, tenant_passes,
+    AttemptDetail, AttemptFilter, AttemptRow, AuditEntry, AuditFilter, ElementCounts, ElementFilter, ElementRow, Entry,
+    EntryFilter, FleetReads, IdempotencyKey, IdempotencyRecord, JobFilter, JobRow, Kind, Leader, NewSpec, Order,
+    OutboxRow, Page, Paged, Spans, SpecHash, tenant_passes,
 };
+use crate::task::TaskRef;
 use crate::time::Time;
 
 /// Items after a cursor.
@@ -104,8 +105,8 @@ impl FleetReads for MemoryFleet {
         &self,
         job: JobId,
         filter: &AttemptFilter,
-        page: &Page<AttemptId>,
-    ) -> Result<Paged<AttemptRow, AttemptId>, PortError> {
+        page: &Page<TaskRef>,
+    ) -> Result<Paged<AttemptRow, TaskRef>, PortError> {
         Ok(self.read(|state| {
             let rows = state.attempts.range(beyond(page.after.as_ref()));
             let found = rows
@@ -115,7 +116,7 @@ impl FleetReads for MemoryFleet {
         }))
     }
 
-    async fn detail(&self, attempt: &AttemptId) -> Result<Option<AttemptDetail>, PortError> {
+    async fn detail(&self, attempt: &TaskRef) -> Result<Option<AttemptDetail>, PortError> {
         Ok(self.read(|state| state.details.get(attempt).cloned()))
     }
 

@@ -9,9 +9,10 @@ use super::{Failure, Held, MemoryFleet, State};
 use crate::error::PortError;
 use crate::id::{Epoch, JobId};
 use crate::ports::fleet_store::{
-    AttemptId, ElementRow, FleetStore, Holder, JobKind, Kind, NewSpec, Page, RestorePage, RestoredJob, Retained,
-    Retention, Spans, Turn,
+    ElementRow, FleetStore, Holder, JobKind, Kind, NewSpec, Page, RestorePage, RestoredJob, Retained, Retention, Spans,
+    Turn,
 };
+use crate::task::TaskRef;
 use crate::testing::wait::lock;
 
 impl State {
@@ -26,8 +27,8 @@ impl State {
         RestoredJob { row: held.row.clone(), elements, attempts }
     }
 
-    fn attempts_of(&self, job: JobId) -> impl Iterator<Item = (&AttemptId, &crate::ports::fleet_store::AttemptRow)> {
-        let first = AttemptId { job, index: 0, member: 0, attempt: 0, epoch: Epoch(0) };
+    fn attempts_of(&self, job: JobId) -> impl Iterator<Item = (&TaskRef, &crate::ports::fleet_store::AttemptRow)> {
+        let first = TaskRef { job, index: 0, member: 0, attempt: 0, epoch: Epoch(0) };
         self.attempts.range(first..).take_while(move |(id, _)| id.job == job)
     }
 
@@ -36,7 +37,7 @@ impl State {
         if let Some((_, refs)) = self.specs.get_mut(&held.row.job.spec) {
             *refs = refs.saturating_sub(1);
         }
-        let attempts: Vec<AttemptId> = self.attempts_of(id).map(|(id, _)| *id).collect();
+        let attempts: Vec<TaskRef> = self.attempts_of(id).map(|(id, _)| *id).collect();
         for attempt in attempts {
             self.attempts.remove(&attempt);
             self.details.remove(&attempt);

@@ -6,16 +6,17 @@ use crate::hardware::gpu::{GpuShape, ModelKey, Vendor};
 use crate::id::Epoch;
 use crate::machine::attempt::AttemptState;
 use crate::ports::fleet_store::{
-    AttemptChange, AttemptDetail, AttemptEnd, AttemptFilter, AttemptId, AttemptRow, FINAL_TWICE, FleetStore,
-    NewAttempt, Page, Record, StartMode, Usage,
+    AttemptChange, AttemptDetail, AttemptEnd, AttemptFilter, AttemptRow, FINAL_TWICE, FleetStore, NewAttempt, Page,
+    Record, StartMode, Usage,
 };
+use crate::task::TaskRef;
 use crate::testing::suite::{Broken, Verdict, fails, same};
 
 async fn all<S: FleetStore>(store: &S, job: u64) -> Result<Vec<AttemptRow>, Broken> {
     Ok(store.attempts(id(job), &AttemptFilter::default(), &Page::first(100)).await?.items)
 }
 
-fn change(id: AttemptId, state: AttemptState) -> AttemptChange {
+fn change(id: TaskRef, state: AttemptState) -> AttemptChange {
     AttemptChange::new(id, state)
 }
 
@@ -93,7 +94,7 @@ pub(super) async fn live_and_lost_attempts_are_restored<S: FleetStore>(store: &S
 
 pub(super) async fn members_have_attempts_of_their_own<S: FleetStore>(store: &S) -> Verdict {
     let epoch = with_jobs(store, &[1]).await?;
-    let member = |member| AttemptId { member, ..attempt(1, 0, 1) };
+    let member = |member| TaskRef { member, ..attempt(1, 0, 1) };
     write(store, epoch, (0..3).map(|number| new_attempt(member(number))).collect()).await?;
     write(store, epoch, vec![ended(member(1), AttemptState::Failed, true)]).await?;
     let states: Vec<_> = all(store, 1).await?.iter().map(|row| (row.attempt.id.member, row.state)).collect();
@@ -112,7 +113,7 @@ pub(super) async fn a_second_final_result_is_refused<S: FleetStore>(store: &S) -
     write(store, epoch, vec![new_attempt(attempt(1, 0, 1)), new_attempt(attempt(1, 0, 2))]).await?;
     write(store, epoch, vec![ended(attempt(1, 0, 1), AttemptState::Succeeded, true)]).await?;
     twice(write(store, epoch, vec![ended(attempt(1, 0, 2), AttemptState::Succeeded, true)]).await)?;
-    let other = AttemptId { epoch: Epoch(2), ..attempt(1, 0, 2) };
+    let other = TaskRef { epoch: Epoch(2), ..attempt(1, 0, 2) };
     twice(write(store, epoch, vec![new_attempt(other), ended(other, AttemptState::Failed, true)]).await)?;
     Ok(write(store, epoch, vec![ended(attempt(1, 0, 2), AttemptState::Succeeded, false)]).await?)
 }
@@ -145,7 +146,7 @@ pub(super) async fn elements_have_final_results_of_their_own<S: FleetStore>(stor
 
 pub(super) async fn attempts_are_listed_in_order<S: FleetStore>(store: &S) -> Verdict {
     let epoch = with_jobs(store, &[1, 2]).await?;
-    let member = |member, number| AttemptId { member, ..attempt(1, 0, number) };
+    let member = |member, number| TaskRef { member, ..attempt(1, 0, number) };
     let tokens = [attempt(1, 1, 1), member(1, 2), member(0, 2), member(1, 1), member(0, 1), attempt(2, 0, 1)];
     write(store, epoch, tokens.iter().copied().map(new_attempt).collect()).await?;
     let all = AttemptFilter::default();

@@ -15,9 +15,10 @@ use crate::id::{Epoch, JobId, TenantName, WorkerId};
 use crate::machine::attempt::AttemptState;
 use crate::machine::job::JobState;
 use crate::ports::fleet_store::{
-    AttemptChange, AttemptEnd, AttemptId, FleetStore, Holder, JobChange, JobRow, NewAttempt, NewJob, NewSpec, Page,
-    Record, RestoredJob, StartMode, Turn, Unit,
+    AttemptChange, AttemptEnd, FleetStore, Holder, JobChange, JobRow, NewAttempt, NewJob, NewSpec, Page, Record,
+    RestoredJob, StartMode, Turn, Unit,
 };
+use crate::task::TaskRef;
 use crate::testing::suite::{Broken, Suite, SuiteFailure};
 use crate::time::Time;
 
@@ -228,19 +229,19 @@ fn changed(number: u64, revision: u64, unit: Unit) -> Record {
     Record::Job(Box::new(JobChange { id: id(number), revision, unit }))
 }
 
-fn attempt(number: u64, index: u32, attempt: u32) -> AttemptId {
-    AttemptId { job: id(number), index, member: 0, attempt, epoch: Epoch(1) }
+fn attempt(number: u64, index: u32, attempt: u32) -> TaskRef {
+    TaskRef { job: id(number), index, member: 0, attempt, epoch: Epoch(1) }
 }
 
-fn issued(id: AttemptId) -> NewAttempt {
+fn issued(id: TaskRef) -> NewAttempt {
     NewAttempt { id, worker: worker("w1"), incarnation: 1, mode: StartMode::Now, assigned_at: at(10), gpu: None }
 }
 
-fn new_attempt(id: AttemptId) -> Record {
+fn new_attempt(id: TaskRef) -> Record {
     Record::AttemptNew(Box::new(issued(id)))
 }
 
-fn ended(id: AttemptId, state: AttemptState, accepted_final: bool) -> Record {
+fn ended(id: TaskRef, state: AttemptState, accepted_final: bool) -> Record {
     let end = AttemptEnd { accepted_final, exit_code: Some(0), ..AttemptEnd::default() };
     let finished_at = Some(at(30));
     Record::Attempt(Box::new(AttemptChange { finished_at, end: Some(end), ..AttemptChange::new(id, state) }))

@@ -9,12 +9,12 @@ use bollard::models::{
     HostConfigLogConfig, ResourcesUlimits, RestartPolicy, RestartPolicyNameEnum,
 };
 use orlop_core::error::{Class, PortError};
+use orlop_core::task::TaskRef;
 
 use super::ContainerOptions;
 use crate::runtime::docker::create::{bind, nano_cpus, shares};
 use crate::runtime::docker::engine::Facts;
 use crate::runtime::docker::image::Found;
-use crate::runtime::worker::attempt::AttemptId;
 use crate::runtime::worker::environ::{self, Places};
 use crate::runtime::worker::outputs;
 use crate::runtime::worker::plan::{AttemptPlan, GpuDevice, beneath};
@@ -55,7 +55,7 @@ pub(super) struct Seen {
 }
 
 /// Reads an entry of the engine's list; none when it names no attempt.
-pub(super) fn seen(found: &ContainerSummary) -> Option<(AttemptId, Seen)> {
+pub(super) fn seen(found: &ContainerSummary) -> Option<(TaskRef, Seen)> {
     let id = found.labels.as_ref()?.get(REF)?.parse().ok()?;
     let runs = matches!(found.state, Some(State::RUNNING | State::PAUSED | State::RESTARTING | State::STOPPING));
     let began = runs || !matches!(found.state, Some(State::CREATED));
@@ -63,29 +63,29 @@ pub(super) fn seen(found: &ContainerSummary) -> Option<(AttemptId, Seen)> {
 }
 
 /// The filter that finds the containers of an agent, or of one of its attempts.
-pub(super) fn filter(mark: &str, id: Option<&AttemptId>) -> HashMap<String, Vec<String>> {
+pub(super) fn filter(mark: &str, id: Option<&TaskRef>) -> HashMap<String, Vec<String>> {
     let labels = std::iter::once(format!("{AGENT}={mark}")).chain(id.map(|id| format!("{REF}={id}")));
     HashMap::from([("label".to_owned(), labels.collect())])
 }
 
 /// Labels of containers that the program of an attempt makes by itself: by them its worker finds what it left.
-pub(super) fn made_by(mark: &str, id: &AttemptId) -> BTreeMap<String, String> {
+pub(super) fn made_by(mark: &str, id: &TaskRef) -> BTreeMap<String, String> {
     BTreeMap::from([(AGENT.to_owned(), mark.to_owned()), (MADE_BY.to_owned(), id.to_string())])
 }
 
 /// The filter that finds them.
-pub(super) fn made_by_filter(mark: &str, id: Option<&AttemptId>) -> HashMap<String, Vec<String>> {
+pub(super) fn made_by_filter(mark: &str, id: Option<&TaskRef>) -> HashMap<String, Vec<String>> {
     let maker = id.map_or_else(|| MADE_BY.to_owned(), |id| format!("{MADE_BY}={id}"));
     HashMap::from([("label".to_owned(), vec![format!("{AGENT}={mark}"), maker])])
 }
 
 /// Which attempt's program made a container; none when it names none.
-pub(super) fn maker(found: &ContainerSummary) -> Option<AttemptId> {
+pub(super) fn maker(found: &ContainerSummary) -> Option<TaskRef> {
     found.labels.as_ref()?.get(MADE_BY)?.parse().ok()
 }
 
 /// The name of an attempt's container.
-pub(super) fn name(options: &ContainerOptions, id: &AttemptId) -> String {
+pub(super) fn name(options: &ContainerOptions, id: &TaskRef) -> String {
     format!("orlop-{}-{id}", options.worker)
 }
 

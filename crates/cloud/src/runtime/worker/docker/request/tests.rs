@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use orlop_core::id::{Epoch, JobId};
+use orlop_core::spec::job::SecretAs;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::runtime::worker::plan::{Secret, SecretForm, WorkSpec};
+use crate::runtime::worker::plan::{Secret, WorkSpec};
 
 fn facts() -> Facts {
     let selinux = false;
@@ -20,7 +21,7 @@ fn asked(plan: &AttemptPlan, image: &Found) -> Value {
 }
 
 fn plan(spec: WorkSpec) -> AttemptPlan {
-    let id = AttemptId { job: JobId::from_u64(7), index: 1, member: 0, attempt: 2, epoch: Epoch(3) };
+    let id = TaskRef { job: JobId::from_u64(7), index: 1, member: 0, attempt: 2, epoch: Epoch(3) };
     AttemptPlan::new(id, Arc::new(WorkSpec { cpu_m: 1500, memory_bytes: 1 << 30, ..spec }))
 }
 
@@ -28,8 +29,12 @@ fn plan(spec: WorkSpec) -> AttemptPlan {
 fn s6_limits_mounts_and_what_a_container_may_not_do() {
     let mut plan = plan(WorkSpec { image: Some("i".to_owned()), ..WorkSpec::default() });
     plan.artifacts = Some("/in".into());
-    plan.secrets =
-        vec![Secret { name: "s".to_owned(), value: "v".to_owned(), form: SecretForm::Env, target: "TOKEN".to_owned() }];
+    plan.secrets = vec![Secret {
+        name: "s".to_owned(),
+        value: "v".to_owned(),
+        given_as: SecretAs::Env,
+        target: "TOKEN".to_owned(),
+    }];
     let body = asked(&plan, &Found::default());
     let mount = |source: &str, name: &str, read_only: bool| json!({"Target": format!("/orlop/{name}"), "Source": source, "Type": "bind", "ReadOnly": read_only});
     let expected = json!({

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use orlop_core::spec::job::{LogPolicy, OnFull};
 use orlop_core::time::Time;
 
 use crate::runtime::logs::Masker;
 use crate::runtime::worker::event::{Gap, LogChunk, LogStream, LogTotals};
-use crate::runtime::worker::plan::{LogPolicy, OnFull};
 
 /// A chunk is cut at this size,
 const CHUNK: usize = 16 << 10;

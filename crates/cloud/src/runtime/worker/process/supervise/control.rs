@@ -19,13 +19,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::fcntl::{Flock, FlockArg};
+use orlop_core::task::TaskRef;
 use serde::{Deserialize, Serialize};
 
 use super::spares::Spares;
 use crate::durable::{Durable, replace};
 use crate::runtime::clock::uptime;
 use crate::runtime::process::identity::Identity;
-use crate::runtime::worker::attempt::AttemptId;
 use crate::runtime::worker::event::Cause;
 use crate::spool::segment::{self, Segment};
 
@@ -56,7 +56,7 @@ pub(in crate::runtime::worker) enum Standing {
 pub(in crate::runtime::worker) struct Control(PathBuf);
 
 impl Control {
-    pub(in crate::runtime::worker) fn of(work: &Path, id: &AttemptId) -> Self {
+    pub(in crate::runtime::worker) fn of(work: &Path, id: &TaskRef) -> Self {
         Self(work.join(CONTROL).join(id.to_string()))
     }
 
@@ -178,7 +178,7 @@ fn discard(path: &Path) {
 }
 
 /// All attempts that have control files.
-pub(in crate::runtime::worker) fn all(work: &Path) -> io::Result<Vec<AttemptId>> {
+pub(in crate::runtime::worker) fn all(work: &Path) -> io::Result<Vec<TaskRef>> {
     match fs::read_dir(work.join(CONTROL)) {
         Ok(entries) => {
             let names = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn one_supervisor_keeps_an_attempt_and_none_after_it_was_closed() {
         let dir = tempfile::tempdir().unwrap();
-        let id = AttemptId { job: JobId::from_u64(1), index: 0, member: 0, attempt: 1, epoch: Epoch(1) };
+        let id = TaskRef { job: JobId::from_u64(1), index: 0, member: 0, attempt: 1, epoch: Epoch(1) };
         let control = Control::of(dir.path(), &id);
         assert!(all(dir.path()).unwrap().is_empty());
         control.create(&mut Spares::of(dir.path())).unwrap();
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn s6_files_that_an_agent_died_over_are_of_nothing_that_ran_and_hold_up_no_other_one() {
-        let id = AttemptId { job: JobId::from_u64(1), index: 0, member: 0, attempt: 1, epoch: Epoch(1) };
+        let id = TaskRef { job: JobId::from_u64(1), index: 0, member: 0, attempt: 1, epoch: Epoch(1) };
         // Written in part is what a supervisor died over.
         for made in [&b""[..], b"ORL", b"ORLSPL1\n", b"ORLSPL1\n\x20\0\0", b"\0"] {
             let dir = tempfile::tempdir().unwrap();
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn s6_who_is_about_to_take_an_attempt_on_has_not_said_yet_who_it_is() {
-        let id = AttemptId { job: JobId::from_u64(1), index: 0, member: 0, attempt: 1, epoch: Epoch(1) };
+        let id = TaskRef { job: JobId::from_u64(1), index: 0, member: 0, attempt: 1, epoch: Epoch(1) };
         let dir = tempfile::tempdir().unwrap();
         let control = Control::of(dir.path(), &id);
         let mut spares = Spares::of(dir.path());

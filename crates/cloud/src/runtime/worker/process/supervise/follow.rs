@@ -16,6 +16,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
 use nix::sys::signal::Signal;
 use orlop_core::error::PortError;
+use orlop_core::task::TaskRef;
 
 use super::control::{Control, Request, Standing, read_lease};
 use super::order::{Start, Tools, put};
@@ -25,7 +26,6 @@ use crate::runtime::clock::uptime;
 use crate::runtime::logs::now;
 use crate::runtime::process::ShimProgram;
 use crate::runtime::process::identity::{Identity, stat};
-use crate::runtime::worker::attempt::AttemptId;
 use crate::runtime::worker::event::{AttemptEnd, AttemptEvents, Cause, Room};
 use crate::runtime::worker::plan::AttemptPlan;
 use crate::runtime::worker::process::lane::Mailbox;
@@ -44,15 +44,15 @@ const NOTES: u64 = u64::MAX - 1;
 #[derive(Debug)]
 pub(in crate::runtime::worker) enum Order {
     Start(Box<AttemptPlan>),
-    Adopt(AttemptId, u64, mpsc::SyncSender<io::Result<()>>),
-    End(AttemptId, Cause, Duration),
-    Resume(AttemptId),
+    Adopt(TaskRef, u64, mpsc::SyncSender<io::Result<()>>),
+    End(TaskRef, Cause, Duration),
+    Resume(TaskRef),
     Stop,
 }
 
 /// Hands over an attempt whose supervisor died and did not write its end: the attempt, its last chunk of output, and the
 /// reason where it is lost.
-pub(in crate::runtime::worker) type Bury = Box<dyn Fn(&AttemptId, u64, &str) -> Result<(), PortError> + Send>;
+pub(in crate::runtime::worker) type Bury = Box<dyn Fn(&TaskRef, u64, &str) -> Result<(), PortError> + Send>;
 
 /// On whose behalf attempts are followed.
 pub(in crate::runtime::worker) struct Ground {
@@ -97,7 +97,7 @@ impl Followers {
     ///
     /// # Errors
     /// When its control files cannot be read.
-    pub(in crate::runtime::worker) async fn adopt(&self, id: AttemptId, after_seq: u64) -> Result<(), PortError> {
+    pub(in crate::runtime::worker) async fn adopt(&self, id: TaskRef, after_seq: u64) -> Result<(), PortError> {
         let mailbox = Arc::clone(&self.mailbox);
         blocking(move || {
             let (send, answer) = mpsc::sync_channel(1);
@@ -149,8 +149,8 @@ struct Thread {
     mailbox: Arc<Mailbox<Order>>,
     epoll: Epoll,
     notes: Inotify,
-    watched: HashMap<WatchDescriptor, AttemptId>,
-    followed: BTreeMap<AttemptId, Followed>,
+    watched: HashMap<WatchDescriptor, TaskRef>,
+    followed: BTreeMap<TaskRef, Followed>,
     spares: Spares,
     keepers: BTreeMap<Identity, Keeper>,
     /// The one that takes new attempts.
@@ -226,7 +226,7 @@ impl Thread {
     fn look_after(&mut self) {
         let now = Instant::now();
         let due = |followed: &Followed| followed.due.is_some_and(|due| due <= now);
-        let silent: Vec<AttemptId> =
+        let silent: Vec<TaskRef> =
             self.followed.iter().filter(|(_, followed)| due(followed)).map(|(id, _)| *id).collect();
         for id in silent {
             self.read(&id);
@@ -247,7 +247,7 @@ impl Thread {
     }
 
     /// Tells that an attempt was not started.
-    fn refuse(&mut self, id: &AttemptId, why: &str) {
+    fn refuse(&mut self, id: &TaskRef, why: &str) {
         let message = format!("no supervisor takes the attempt on: {why}");
         let (end, said) = AttemptEnd::start_failed("supervisor", &message, now());
         // There may be no room: why it did not start is told all the same.
@@ -315,7 +315,7 @@ impl Thread {
 
     fn follow(
         &mut self,
-        id: AttemptId,
+        id: TaskRef,
         (control, journal): (Control, Follower),
         keeper: Identity,
         after_seq: Option<u64>,
@@ -330,7 +330,7 @@ impl Thread {
         Ok(())
     }
 
-    fn adopt(&mut self, id: AttemptId, after_seq: u64) -> io::Result<()> {
+    fn adopt(&mut self, id: TaskRef, after_seq: u64) -> io::Result<()> {
         let control = Control::of(&self.ground.work, &id);
         let keeper = match control.standing()? {
             Standing::Kept(keeper) => keeper,
@@ -351,7 +351,7 @@ impl Thread {
         Ok(())
     }
 
-    fn end(&mut self, id: &AttemptId, cause: Cause, grace: Duration) {
+    fn end(&mut self, id: &TaskRef, cause: Cause, grace: Duration) {
         let Some(followed) = self.followed.get(id) else { return };
         let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
         let asked = followed.control.ask(Request { cause, grace_ms });
@@ -367,7 +367,7 @@ impl Thread {
         loop {
             match self.notes.read_events() {
                 Ok(events) => {
-                    let grown: Vec<AttemptId> =
+                    let grown: Vec<TaskRef> =
                         events.iter().filter_map(|event| self.watched.get(&event.wd).copied()).collect();
                     grown.iter().for_each(|id| self.read(id));
                 }
@@ -381,7 +381,7 @@ impl Thread {
     }
 
     /// Tells what is new of an attempt.
-    fn read(&mut self, id: &AttemptId) {
+    fn read(&mut self, id: &TaskRef) {
         let Some(followed) = self.followed.get_mut(id).filter(|followed| !followed.over) else { return };
         let Followed { journal, after_seq, last_seq, adopted, over, due, .. } = followed;
         let (events, told) = (&self.ground.events, &mut self.told);
@@ -434,7 +434,7 @@ impl Thread {
 
     /// Deals with the attempts of a dead supervisor: those whose end it wrote have ended, the others are lost.
     fn bury(&mut self, keeper: Identity) {
-        let all: Vec<AttemptId> =
+        let all: Vec<TaskRef> =
             self.followed.iter().filter(|(_, followed)| followed.keeper == keeper).map(|(id, _)| *id).collect();
         for id in all {
             self.read(&id);
@@ -451,7 +451,7 @@ impl Thread {
 
     /// Forgets attempts that are over; what was told of them is in the spool.
     fn clear(&mut self) {
-        let over: Vec<AttemptId> =
+        let over: Vec<TaskRef> =
             self.followed.iter().filter(|(_, followed)| followed.over).map(|(id, _)| *id).collect();
         if over.is_empty() {
             return;

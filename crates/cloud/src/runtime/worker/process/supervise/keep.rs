@@ -17,6 +17,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use orlop_core::task::TaskRef;
 
 use super::control::{Control, read_lease};
 use super::order::{self, Start, Tools};
@@ -25,7 +26,6 @@ use crate::runtime::clock::uptime;
 use crate::runtime::confidential;
 use crate::runtime::process::identity::Identity;
 use crate::runtime::worker::JobRuntime;
-use crate::runtime::worker::attempt::AttemptId;
 use crate::runtime::worker::event::Cause;
 
 /// From asking to killing when the lease has run out, at most.
@@ -39,7 +39,7 @@ struct Keeper {
     sink: Arc<Sink>,
     own: Identity,
     /// Attempts that end with the lease: until when they may run, and their grace.
-    leased: BTreeMap<AttemptId, (Duration, Duration)>,
+    leased: BTreeMap<TaskRef, (Duration, Duration)>,
 }
 
 /// Runs the supervisor. To be called first thing in `main`.

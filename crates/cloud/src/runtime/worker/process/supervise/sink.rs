@@ -9,8 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nix::fcntl::Flock;
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use orlop_core::task::TaskRef;
 
-use crate::runtime::worker::attempt::AttemptId;
 use crate::runtime::worker::event::{AttemptEnd, AttemptEvents, LogChunk, Room, Started};
 use crate::spool::EntryNo;
 use crate::spool::codec::{Entry, encode};
@@ -26,8 +26,8 @@ struct Book {
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Sink {
-    books: Mutex<BTreeMap<AttemptId, Book>>,
-    dirty: Mutex<BTreeSet<AttemptId>>,
+    books: Mutex<BTreeMap<TaskRef, Book>>,
+    dirty: Mutex<BTreeSet<TaskRef>>,
     /// Somebody wants to know when an attempt is over.
     heard: AtomicBool,
     /// Rings then, and when something was not written.
@@ -41,7 +41,7 @@ impl Sink {
     }
 
     /// Writes the journal of an attempt that is kept from now on, until its end is written.
-    pub(super) fn open(&self, id: AttemptId, (journal, lock): (Segment, Flock<File>)) {
+    pub(super) fn open(&self, id: TaskRef, (journal, lock): (Segment, Flock<File>)) {
         self.books().insert(id, Book { journal, over: false, _lock: lock });
     }
 
@@ -51,7 +51,7 @@ impl Sink {
     }
 
     /// Attempts that are kept.
-    pub(super) fn kept(&self) -> Vec<AttemptId> {
+    pub(super) fn kept(&self) -> Vec<TaskRef> {
         self.books().keys().copied().collect()
     }
 
@@ -81,11 +81,11 @@ impl Sink {
         all
     }
 
-    fn books(&self) -> MutexGuard<'_, BTreeMap<AttemptId, Book>> {
+    fn books(&self) -> MutexGuard<'_, BTreeMap<TaskRef, Book>> {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self, id: AttemptId, entry: &Entry) {
+    fn write(&self, id: TaskRef, entry: &Entry) {
         let mut payload = Vec::new();
         encode(entry, &mut payload);
         let mut books = self.books();
@@ -99,16 +99,16 @@ impl Sink {
 }
 
 impl AttemptEvents for Sink {
-    fn started(&self, id: AttemptId, started: Started) {
+    fn started(&self, id: TaskRef, started: Started) {
         self.write(id, &Entry::Started(EntryNo(0), id, started));
     }
 
-    fn log(&self, id: AttemptId, chunk: LogChunk) -> Room {
+    fn log(&self, id: TaskRef, chunk: LogChunk) -> Room {
         self.write(id, &Entry::Log(EntryNo(0), id, chunk));
         Room::Free
     }
 
-    fn ended(&self, id: AttemptId, end: AttemptEnd) {
+    fn ended(&self, id: TaskRef, end: AttemptEnd) {
         self.write(id, &Entry::Ended(EntryNo(0), id, Box::new(end)));
     }
 

@@ -88,14 +88,14 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     use orlop_core::id::{Epoch, JobId};
+    use orlop_core::task::TaskRef;
 
     use super::super::control::{Control, Standing, all};
     use super::*;
     use crate::runtime::process::identity::Identity;
-    use crate::runtime::worker::attempt::AttemptId;
 
-    fn control(work: &Path, job: u64) -> (AttemptId, Control) {
-        let id = AttemptId { job: JobId::from_u64(job), index: 0, member: 0, attempt: 1, epoch: Epoch(1) };
+    fn control(work: &Path, job: u64) -> (TaskRef, Control) {
+        let id = TaskRef { job: JobId::from_u64(job), index: 0, member: 0, attempt: 1, epoch: Epoch(1) };
         (id, Control::of(work, &id))
     }
 

@@ -5,9 +5,10 @@ use orlop_core::machine::attempt::AttemptState;
 use orlop_core::machine::job::JobState;
 use orlop_core::named::Named as _;
 use orlop_core::ports::fleet_store::{
-    AttemptChange, AttemptEnd, AttemptFilter, AttemptId, ElementChange, ElementFilter, Entry, EntryFilter, JobChange,
-    JobFilter, JobKind, JobRow, Kind, NewJob, NewSpec, RangeChange, Record, Unit,
+    AttemptChange, AttemptEnd, AttemptFilter, ElementChange, ElementFilter, Entry, EntryFilter, JobChange, JobFilter,
+    JobKind, JobRow, Kind, NewJob, NewSpec, RangeChange, Record, Unit,
 };
+use orlop_core::task::TaskRef;
 use orlop_core::testing::MemoryFleet;
 use orlop_core::time::Time;
 use proptest::prelude::*;
@@ -48,8 +49,8 @@ fn unit() -> impl Strategy<Value = Unit> {
     )
 }
 
-fn attempt_id() -> impl Strategy<Value = AttemptId> {
-    (0..JOBS, 0_u32..3, 0_u32..2, 1_u32..3, 1_u64..3).prop_map(|(job, index, member, attempt, epoch)| AttemptId {
+fn attempt_id() -> impl Strategy<Value = TaskRef> {
+    (0..JOBS, 0_u32..3, 0_u32..2, 1_u32..3, 1_u64..3).prop_map(|(job, index, member, attempt, epoch)| TaskRef {
         job: JobId::from_u64(job),
         index,
         member,
@@ -100,7 +101,7 @@ fn record() -> impl Strategy<Value = Record> {
 }
 
 /// Whether a commit may take back a final result or revive a final job: no server does, and stores need not agree.
-fn revives(records: &[Record], jobs: &mut [bool; 6], finals: &mut std::collections::BTreeMap<AttemptId, ()>) -> bool {
+fn revives(records: &[Record], jobs: &mut [bool; 6], finals: &mut std::collections::BTreeMap<TaskRef, ()>) -> bool {
     records.iter().any(|record| match record {
         Record::Job(change) => {
             let job = &mut jobs[usize::try_from(change.id.as_u64()).unwrap()];

@@ -4,8 +4,9 @@ use orlop_core::id::{Epoch, JobId};
 use orlop_core::machine::attempt::AttemptState;
 use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{
-    AttemptChange, AttemptEnd, AttemptId, Holder, JobRow, NewAttempt, NewJob, NewSpec, Record, StartMode,
+    AttemptChange, AttemptEnd, Holder, JobRow, NewAttempt, NewJob, NewSpec, Record, StartMode,
 };
+use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
 
 pub(super) fn holder() -> Holder {
@@ -21,11 +22,11 @@ pub(super) fn new_job(number: u64) -> Record {
     Record::JobNew(Box::new(JobRow::submitted(job, JobState::Queued)))
 }
 
-pub(super) fn attempt(job: u64, attempt: u32) -> AttemptId {
-    AttemptId { job: JobId::from_u64(job), index: 0, member: 0, attempt, epoch: Epoch(1) }
+pub(super) fn attempt(job: u64, attempt: u32) -> TaskRef {
+    TaskRef { job: JobId::from_u64(job), index: 0, member: 0, attempt, epoch: Epoch(1) }
 }
 
-pub(super) fn new_attempt(id: AttemptId) -> Record {
+pub(super) fn new_attempt(id: TaskRef) -> Record {
     let (worker, assigned_at) = ("w1".parse().unwrap(), Time::from_millis(2_000));
     Record::AttemptNew(Box::new(NewAttempt {
         id,
@@ -37,7 +38,7 @@ pub(super) fn new_attempt(id: AttemptId) -> Record {
     }))
 }
 
-pub(super) fn ended(id: AttemptId, accepted_final: bool) -> Record {
+pub(super) fn ended(id: TaskRef, accepted_final: bool) -> Record {
     let end = Some(AttemptEnd { accepted_final, exit_code: Some(0), ..AttemptEnd::default() });
     let finished_at = Some(Time::from_millis(3_000));
     let state = AttemptState::Succeeded;

@@ -1,0 +1,79 @@
+//! What scheduler, store, wire and worker say of a task: the unit of work that one attempt runs. A job is one task, an array has
+//! one for each element, a gang one for each member.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{Epoch, JobId};
+
+/// One attempt of a task with its fencing token (attempt number and epoch). Ordered by job, element, attempt, member and epoch.
+///
+/// ```
+/// use orlop_core::id::{Epoch, JobId};
+/// use orlop_core::task::TaskRef;
+/// let task = TaskRef { job: JobId::from_u64(7), index: 1, member: 0, attempt: 2, epoch: Epoch(3) };
+/// assert_eq!(task.to_string(), "j0000000000007.1.0.2.3");
+/// assert_eq!(task.to_string().parse(), Ok(task));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct TaskRef {
+    /// The job.
+    pub job: JobId,
+    /// The element of an array, else 0.
+    pub index: u32,
+    /// The attempt's number, from 1 without gaps per job or element.
+    pub attempt: u32,
+    /// The member of a gang, else 0.
+    pub member: u32,
+    /// The epoch of the server that issued it.
+    pub epoch: Epoch,
+}
+
+impl fmt::Display for TaskRef {
+    /// `<job>.<index>.<member>.<attempt>.<epoch>`: safe as the name of a file and of a container.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}.{}.{}", self.job, self.index, self.member, self.attempt, self.epoch.0)
+    }
+}
+
+/// A text that names no attempt of a task.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` does not name an attempt; expected <job>.<index>.<member>.<attempt>.<epoch>")]
+pub struct TaskRefError(String);
+
+impl FromStr for TaskRef {
+    type Err = TaskRefError;
+
+    fn from_str(text: &str) -> Result<Self, TaskRefError> {
+        let wrong = || TaskRefError(text.chars().take(64).collect());
+        let mut parts = text.split('.');
+        let mut next = || parts.next().ok_or_else(wrong);
+        let task = Self {
+            job: next()?.parse().map_err(|_| wrong())?,
+            index: next()?.parse().map_err(|_| wrong())?,
+            member: next()?.parse().map_err(|_| wrong())?,
+            attempt: next()?.parse().map_err(|_| wrong())?,
+            epoch: Epoch(next()?.parse().map_err(|_| wrong())?),
+        };
+        // Only the form that is written names an attempt: `01` and `+1` are somebody else's names.
+        if parts.next().is_none() && task.to_string() == text { Ok(task) } else { Err(wrong()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_written_form_names_an_attempt() {
+        for bad in ["", "j0000000000007.1.0.2", "j0000000000007.1.0.2.3.4", "j0000000000007.01.0.2.3", "x.1.0.2.3"] {
+            assert!(bad.parse::<TaskRef>().is_err(), "{bad}");
+        }
+        assert_eq!(
+            "nothing".parse::<TaskRef>().unwrap_err().to_string(),
+            "`nothing` does not name an attempt; expected <job>.<index>.<member>.<attempt>.<epoch>"
+        );
+    }
+}
