@@ -82,6 +82,22 @@ pub fn may_repeat(name: &str, phase: FlowPhase, steps: &[String], force: bool) -
     Ok(())
 }
 
+/// What to say of a step to be repeated that a flow does not have: an instance of a fan-out is no step.
+#[must_use]
+pub fn no_step(flow: &str, step: &str, is_fan_out: impl Fn(&str) -> bool) -> String {
+    let (name, item) = step.split_once(" (").unwrap_or((step, ""));
+    let bracket = name.strip_suffix(']').and_then(|name| name.split_once('['));
+    let of = bracket.or_else(|| name.rsplit_once("-i")).or((!item.is_empty()).then_some((name, "")));
+    let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    match of.filter(|(fan_out, item)| number(item) && is_fan_out(fan_out)) {
+        Some((fan_out, _)) => format!(
+            "`{step}` is an instance of step `{fan_out}`, and steps are named: `--step {fan_out}` runs all its instances again; \
+             those that failed run again without being named"
+        ),
+        None => format!("flow `{flow}` has no step `{step}`"),
+    }
+}
+
 /// Whether a flow may take the place of another in a retry: some step of it was one of the other.
 ///
 /// # Errors
@@ -302,6 +318,21 @@ mod tests {
             other => panic!("not an import: {other:?}"),
         };
         events.iter().map(step).collect()
+    }
+
+    #[test]
+    fn an_instance_that_is_named_for_a_step_leads_to_its_step() {
+        let known = |step: &str| matches!(step, "tests" | "a");
+        for form in ["tests-i3", "tests[3]", "tests-i3 (3.9)", "tests (3.9)"] {
+            let told = no_step("etl", form, known);
+            assert!(
+                told.contains(&format!("`{form}` is an instance of step `tests`")) && told.contains("`--step tests`"),
+                "{told}"
+            );
+        }
+        for form in ["nothing", "other-i3", "tests-ix", "b-i3"] {
+            assert_eq!(no_step("etl", form, known), format!("flow `etl` has no step `{form}`"));
+        }
     }
 
     #[test]

@@ -3,37 +3,71 @@
 use std::collections::BTreeMap;
 
 use orlop_core::machine::step::StepPhase;
-use orlop_core::spec::status::FlowStatus;
+use orlop_core::spec::status::{FlowStatus, StepStatus};
 
 use super::output;
+use crate::view::text::one_line;
+
+/// The most characters of a reason in a line.
+const WIDTH: usize = 400;
 
 /// What has been told.
 #[derive(Debug, Default)]
-pub(super) struct Told(BTreeMap<String, (StepPhase, String)>);
+pub(super) struct Told {
+    steps: BTreeMap<String, (StepPhase, String, String)>,
+    /// What the flow waits for.
+    reason: String,
+}
 
 impl Told {
-    /// Tells what has changed since the last time. Steps that have not begun are no news at first.
-    pub(super) fn tell(&mut self, status: &FlowStatus) {
-        for line in self.news(status) {
+    /// Tells what has changed since the last time: steps, and what the flow as a whole waits for. Steps that have not begun and
+    /// say nothing are no news at first.
+    pub(super) fn tell(&mut self, name: &str, status: &FlowStatus) {
+        let mut lines = self.steps(status);
+        // What a step was just said to wait for is not said twice.
+        let known = |step: &StepStatus| !step.message.is_empty() && status.message.contains(&step.message);
+        let of_a_step = !lines.is_empty() && status.steps.iter().any(known);
+        lines.extend(self.reason(name, status).filter(|_| !of_a_step));
+        lines.iter().for_each(|line| output::tell(line));
+    }
+
+    /// Tells what the flow waits for, where that has changed, and nothing of its steps.
+    #[cfg(feature = "kube")]
+    pub(super) fn tell_reason(&mut self, name: &str, status: &FlowStatus) {
+        if let Some(line) = self.reason(name, status) {
             output::tell(&line);
         }
     }
 
-    fn news(&mut self, status: &FlowStatus) -> Vec<String> {
+    fn steps(&mut self, status: &FlowStatus) -> Vec<String> {
         let mut lines = Vec::new();
         for step in &status.steps {
-            let now = (step.phase, step.reason.clone());
-            let before = self.0.get(&step.name);
+            // How one went that is decided is told by its phase and reason.
+            let says = !matches!(step.phase, StepPhase::Succeeded | StepPhase::Skipped);
+            let message = if says { one_line(&step.message, WIDTH) } else { String::new() };
+            let now = (step.phase, step.reason.clone(), message);
+            let before = self.steps.get(&step.name);
             if before == Some(&now) {
                 continue;
             }
-            if before.is_some() || step.phase != StepPhase::Pending {
+            if before.is_some() || step.phase != StepPhase::Pending || !now.2.is_empty() {
                 let why = if step.reason.is_empty() { String::new() } else { format!("/{}", step.reason) };
-                lines.push(format!("{} {}{why}", step.name, step.phase));
+                let message = if now.2.is_empty() { String::new() } else { format!(": {}", now.2) };
+                lines.push(format!("{} {}{why}{message}", step.name, step.phase));
             }
-            self.0.insert(step.name.clone(), now);
+            self.steps.insert(step.name.clone(), now);
         }
         lines
+    }
+
+    /// What a flow waits for that has not ended: how it ended is told at its end.
+    fn reason(&mut self, name: &str, status: &FlowStatus) -> Option<String> {
+        if status.phase.is_terminal() || status.message == self.reason {
+            return None;
+        }
+        self.reason.clone_from(&status.message);
+        let says = !status.message.is_empty();
+        says.then(|| format!("{name} {}: {}", status.phase, one_line(&status.message, WIDTH)))
     }
 }
 
@@ -47,11 +81,29 @@ mod tests {
     fn a_change_is_told_once_and_waiting_steps_are_no_news() {
         let mut told = Told::default();
         let mut news = |steps: serde_json::Value| {
-            told.news(&serde_json::from_value(json!({"phase": "Running", "steps": steps})).unwrap()).join(", ")
+            told.steps(&serde_json::from_value(json!({"phase": "Running", "steps": steps})).unwrap()).join(", ")
         };
         assert_eq!(news(json!([{"name": "a", "phase": "Running"}, {"name": "b", "phase": "Pending"}])), "a Running");
         assert_eq!(news(json!([{"name": "a", "phase": "Running"}, {"name": "b", "phase": "Pending"}])), "");
         let next = json!([{"name": "a", "phase": "Failed", "reason": "Timeout"}, {"name": "b", "phase": "Pending", "reason": "Blocked"}]);
         assert_eq!(news(next), "a Failed/Timeout, b Pending/Blocked");
+    }
+
+    #[test]
+    fn what_a_step_or_the_flow_waits_for_is_told_once() {
+        let mut told = Told::default();
+        let status = |message: &str, step: &str| -> FlowStatus {
+            let steps = json!([{"name": "a", "phase": "Running", "message": step}]);
+            serde_json::from_value(json!({"phase": "Running", "message": message, "steps": steps})).unwrap()
+        };
+        let why = status("step a: ErrImagePull: no such image", "ErrImagePull: no such image");
+        assert_eq!(told.steps(&why), ["a Running: ErrImagePull: no such image"]);
+        assert_eq!(told.reason("etl", &why).unwrap(), "etl Running: step a: ErrImagePull: no such image");
+        assert!(told.steps(&why).is_empty() && told.reason("etl", &why).is_none());
+        let runs = status("", "");
+        assert_eq!((told.steps(&runs), told.reason("etl", &runs)), (vec!["a Running".to_owned()], None));
+        assert!(told.reason("etl", &why).is_some(), "it waits again");
+        let ended = FlowStatus { phase: orlop_core::machine::flow::FlowPhase::Failed, ..why };
+        assert_eq!(told.reason("etl", &ended), None, "how it ended is told at its end");
     }
 }

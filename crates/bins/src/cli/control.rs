@@ -148,7 +148,8 @@ pub(super) async fn simple(args: NameArgs, verb: Verb) -> Result<Exit, Failure> 
 
 async fn give(place: &Place, name: &str, what: Order, told: &str) -> Result<Exit, Failure> {
     let run = place.existing(name)?;
-    if order(&run, what).await? {
+    let asked = format!("{name}: its host is asked and has not answered yet");
+    if output::with_patience(&asked, order(&run, what)).await? {
         output::print(&format!("{name}: {told}"))?;
     } else {
         output::print(&format!(

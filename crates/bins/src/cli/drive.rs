@@ -122,7 +122,7 @@ impl Drive {
                 let Some(status) = &object.status else { return Ok(()) };
                 let now = SystemClock.now();
                 let items = Stored::read(run).await.map(|stored| stored.items()).unwrap_or_default();
-                let showing = table::Showing { now, colour: output::colour(), items: &items };
+                let showing = table::Showing { now, colour: output::colour(), items: &items, width: output::width() };
                 let mut text = table::some_steps(name, status, ROWS, showing);
                 text.push('\n');
                 text.push_str(&table::summary(name, status, now, output::colour()));

@@ -9,7 +9,7 @@ use orlop_dag::plan::Plan;
 use super::failure::{Exit, Failure};
 use super::output::{self, Format};
 use super::place::Place;
-use super::stored::{Stored, interrupted, is_left};
+use super::stored::{Host, Stored, interrupted, stopped};
 use crate::view::items::Items;
 
 /// Options of `orlop flow explain`.
@@ -36,11 +36,16 @@ pub(super) struct ExplainArgs {
 /// When there is no such run or step, or it cannot be read.
 pub(super) async fn explain(args: ExplainArgs) -> Result<Exit, Failure> {
     let run = args.place.existing(&args.name)?;
-    let left = is_left(&run).await;
+    let host = Host::of(&run).await;
     let stored = Stored::read(&run).await?;
     let exit = answer(&stored.plan, &stored.state, &args)?;
-    if left && !stored.state.phase().is_terminal() && args.output == Format::Table {
-        output::print(&interrupted(&args.place.named(&args.name)))?;
+    if !stored.state.phase().is_terminal() && args.output == Format::Table {
+        if host == Host::None {
+            output::print(&interrupted(&args.place.named(&args.name)))?;
+        }
+        for line in stopped(host.stopped(), &stored.status()) {
+            output::print(&line)?;
+        }
     }
     Ok(exit)
 }

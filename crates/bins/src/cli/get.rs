@@ -7,7 +7,7 @@ use super::failure::{Exit, Failure};
 use super::output::{self, Format};
 use super::place::Place;
 use super::progress::approval_hint;
-use super::stored::{Stored, interrupted, is_left, last_time};
+use super::stored::{Host, Stored, interrupted, last_time, stopped};
 use crate::host::flow::{Clock as _, SystemClock};
 use crate::view::table;
 
@@ -30,20 +30,21 @@ pub(super) struct GetArgs {
 pub(super) async fn get(args: GetArgs) -> Result<Exit, Failure> {
     let run = args.place.existing(&args.name)?;
     // Asked before: a host that ends meanwhile has recorded the end.
-    let left = is_left(&run).await;
+    let host = Host::of(&run).await;
     let stored = Stored::read(&run).await?;
     let (status, items) = (stored.status(), stored.items());
-    let left = left && !status.phase.is_terminal();
+    let left = host == Host::None && !status.phase.is_terminal();
     let name = &args.place.named(&stored.record.flow.metadata.name);
     let text = match args.output {
         Format::Name => name.name.clone(),
         Format::Table => {
             let now = if left { last_time(&status) } else { SystemClock.now() };
-            let showing = table::Showing { now, colour: output::colour(), items: &items };
+            let showing = table::Showing { now, colour: output::colour(), items: &items, width: output::width() };
             let mut text = format!("{}\n", table::steps(&status, showing));
             text.push_str(&table::summary(name, &status, now, output::colour()));
             text.extend(approval_hint(name, &status).map(|hint| format!("  {hint}\n")));
             text.extend(left.then(|| format!("  {}\n", interrupted(name))));
+            text.extend(stopped(host.stopped(), &status).iter().map(|line| format!("  {line}\n")));
             text
         }
         format if left => {

@@ -17,8 +17,8 @@ use super::setup::pair;
 use super::stored::is_left;
 use crate::host::flow::{Clock as _, SystemClock};
 use crate::host::home::RunDir;
-use crate::view::table::columns;
-use crate::view::text::{age, one_line};
+use crate::view::table::fitted;
+use crate::view::text::age;
 
 /// Options of `orlop flow list`.
 #[derive(Args, Debug)]
@@ -28,7 +28,7 @@ pub(super) struct ListArgs {
     /// Runs of all namespaces
     #[arg(short = 'A', long)]
     pub all_namespaces: bool,
-    /// Only runs in this phase
+    /// Only runs in this phase, as the list shows it
     #[arg(long)]
     pub phase: Option<String>,
     /// Only runs with this label (repeatable)
@@ -41,6 +41,9 @@ pub(super) struct ListArgs {
     #[arg(short, long, value_enum, ignore_case = true, default_value_t)]
     pub output: Format,
 }
+
+/// What a list shows of a run that has not ended and that no host drives.
+const INTERRUPTED: &str = "Interrupted";
 
 /// A run in a list.
 pub(super) struct Listed {
@@ -70,7 +73,7 @@ impl Listed {
     /// Its phase, as people see it: one that goes on by itself is interrupted where nobody drives it.
     fn phase(&self) -> String {
         match self.flow.summary.phase {
-            FlowPhase::Pending | FlowPhase::Running if self.interrupted => "Interrupted".to_owned(),
+            FlowPhase::Pending | FlowPhase::Running if self.interrupted => INTERRUPTED.to_owned(),
             phase => phase.to_string(),
         }
     }
@@ -78,7 +81,7 @@ impl Listed {
     /// Its message, or what to do about it.
     fn message(&self, place: &Place) -> String {
         if !self.interrupted {
-            return one_line(&self.flow.summary.message, 60);
+            return self.flow.summary.message.clone();
         }
         let place = Place { namespace: Some(self.flow.namespace.clone()), ..place.clone() };
         format!("go on: orlop run --resume --name {}", place.named(&self.flow.name).call())
@@ -90,8 +93,6 @@ impl Listed {
 pub(super) struct Filter {
     /// Only of this namespace.
     pub namespace: Option<String>,
-    /// Only in this phase.
-    pub phase: Option<FlowPhase>,
     /// Only with these labels.
     pub labels: Vec<(String, String)>,
     /// Only accepted at least this long ago.
@@ -103,8 +104,7 @@ pub(super) struct Filter {
 impl Filter {
     fn takes(&self, listed: &Listed) -> bool {
         let age = SystemClock.now().since(listed.flow.created_at);
-        self.phase.is_none_or(|phase| listed.flow.summary.phase == phase)
-            && self.labels.iter().all(|(key, value)| listed.labels.get(key) == Some(value))
+        self.labels.iter().all(|(key, value)| listed.labels.get(key) == Some(value))
             && self.older_than.is_none_or(|limit| age >= limit)
     }
 }
@@ -151,6 +151,15 @@ pub(super) fn phase(text: &str) -> Result<FlowPhase, Failure> {
     FlowPhase::from_typed(text).map_err(Failure::usage)
 }
 
+/// A phase as a list shows it, in any case.
+fn shown_phase(text: &str) -> Result<String, Failure> {
+    if text.eq_ignore_ascii_case(INTERRUPTED) {
+        return Ok(INTERRUPTED.to_owned());
+    }
+    let known = phase(text).map_err(|failure| Failure::usage(format!("{failure}; or {INTERRUPTED}")))?;
+    Ok(known.to_string())
+}
+
 /// Lists runs.
 ///
 /// # Errors
@@ -158,7 +167,6 @@ pub(super) fn phase(text: &str) -> Result<FlowPhase, Failure> {
 pub(super) async fn list(args: ListArgs) -> Result<Exit, Failure> {
     let filter = Filter {
         namespace: (!args.all_namespaces).then(|| args.place.namespace().to_owned()),
-        phase: args.phase.as_deref().map(phase).transpose()?,
         labels: args.label.clone(),
         older_than: args.older_than.map(HumanDuration::get),
         with_labels: matches!(args.output, Format::Json | Format::Yaml),
@@ -166,6 +174,9 @@ pub(super) async fn list(args: ListArgs) -> Result<Exit, Failure> {
     let mut runs = runs(&args.place, &filter).await?;
     for listed in &mut runs {
         listed.look().await?;
+    }
+    if let Some(wanted) = args.phase.as_deref().map(shown_phase).transpose()? {
+        runs.retain(|listed| listed.phase() == wanted);
     }
     let text = match args.output {
         Format::Name => runs.iter().map(|run| format!("{}\n", run.flow.name)).collect(),
@@ -209,5 +220,5 @@ fn table(runs: &[Listed], args: &ListArgs) -> String {
         }
         row
     };
-    columns(&header, &runs.iter().map(row).collect::<Vec<_>>())
+    fitted(&header, &runs.iter().map(row).collect::<Vec<_>>(), output::width())
 }

@@ -11,6 +11,7 @@ use orlop_core::attempt::Address;
 use orlop_core::machine::step::StepPhase;
 use orlop_core::spec::status::{FlowStatus, StepStatus};
 use orlop_core::time::{HumanDuration, Time};
+use orlop_dag::engine::{Explanation, explain};
 use tokio::task::JoinSet;
 
 use super::failure::{Exit, Failure};
@@ -104,6 +105,7 @@ pub(super) async fn logs(args: LogsArgs) -> Result<Exit, Failure> {
         return follow(&run, &args, &stored, &writer).await;
     }
     let status = stored.status();
+    tell_unstarted(&stored, &status, &args);
     for pair in
         select(&run, &stored, &status, &args).chunk_by(|a, b| (&a.instance, a.attempt) == (&b.instance, b.attempt))
     {
@@ -119,6 +121,25 @@ pub(super) async fn logs(args: LogsArgs) -> Result<Exit, Failure> {
         }
     }
     Ok(Exit::Done)
+}
+
+/// Says of a step that was asked for by its name why it has no log: no attempt of it has started.
+fn tell_unstarted(stored: &Stored, status: &FlowStatus, args: &LogsArgs) {
+    let Some(name) = &args.step else { return };
+    let meant = |step: &&StepStatus| stored.plan.address_of(&step.name).is_some_and(|at| meant(stored, step, at, args));
+    let started = |step: &StepStatus| step.attempt > 0 || step.instances.is_some();
+    if status.steps.iter().filter(meant).any(started) {
+        return;
+    }
+    let why = stored.plan.address_of(name).and_then(|at| explain(&stored.plan, &stored.state, at));
+    if let Some(why) = why.filter(|why| why.phase != StepPhase::Running) {
+        output::tell(&unstarted(name, &why));
+    }
+}
+
+/// What is said of a step without any log.
+pub(super) fn unstarted(step: &str, why: &Explanation) -> String {
+    format!("no attempt of `{step}` has started, so it has no log; {why}")
 }
 
 /// The logs that are meant, by step in spec order, instance, attempt and stream.

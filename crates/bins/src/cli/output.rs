@@ -137,6 +137,27 @@ pub(super) fn can_draw() -> bool {
     io::stderr().is_terminal() && !is_dumb()
 }
 
+/// Characters in a line of standard output; none where it is no terminal.
+#[must_use]
+pub(super) fn width() -> Option<usize> {
+    terminal_size::terminal_size_of(io::stdout()).map(|(terminal_size::Width(columns), _)| usize::from(columns))
+}
+
+/// Does something that may take a while; says so where it does.
+pub(super) async fn with_patience<T>(what: &str, work: impl Future<Output = T>) -> T {
+    let mut work = std::pin::pin!(work);
+    match tokio::time::timeout(PATIENCE, &mut work).await {
+        Ok(done) => done,
+        Err(_) => {
+            tell(&format!("{what} \u{2026}"));
+            work.await
+        }
+    }
+}
+
+/// After what time it is said what is waited for.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(1);
+
 /// Whether the terminal knows no more than lines of text.
 fn is_dumb() -> bool {
     std::env::var_os("TERM").is_some_and(|name| name == "dumb")

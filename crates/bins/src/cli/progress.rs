@@ -1,5 +1,6 @@
 //! What a person sees while a flow runs: a line per event, or a tree that moves. Owns the choice and the lines.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use orlop_core::spec::status::FlowStatus;
@@ -38,8 +39,19 @@ pub(super) async fn show(progress: Progress, handle: HostHandle, name: RunName, 
 }
 
 async fn lines(mut status: watch::Receiver<Arc<StatusView>>, mut notices: broadcast::Receiver<Notice>, name: &RunName) {
+    let mut retries = Retries::default();
     loop {
-        match notices.recv().await {
+        let notice = tokio::select! {
+            biased;
+            notice = notices.recv() => notice,
+            // The other end goes when the host does, and so do the notices.
+            Ok(()) = status.changed() => {
+                let view = Arc::clone(&status.borrow_and_update());
+                retries.news(&view.status).iter().for_each(|line| output::tell(line));
+                continue;
+            }
+        };
+        match notice {
             Ok(notice) => {
                 if let Some(line) = line(&notice, name) {
                     output::tell(&line);
@@ -51,6 +63,27 @@ async fn lines(mut status: watch::Receiver<Arc<StatusView>>, mut notices: broadc
     }
     // Whoever waits for this task wants the last status seen.
     status.mark_unchanged();
+}
+
+/// Failures after which a step is tried again, each told once: no notice tells them.
+#[derive(Debug, Default)]
+pub(super) struct Retries(BTreeMap<String, u32>);
+
+impl Retries {
+    /// Those that a status shows and that were not told.
+    pub(super) fn news(&mut self, status: &FlowStatus) -> Vec<String> {
+        let mut lines = Vec::new();
+        for step in &status.steps {
+            let Some(due) = step.next_retry_time.filter(|_| self.0.get(&step.name) != Some(&step.attempt)) else {
+                continue;
+            };
+            self.0.insert(step.name.clone(), step.attempt);
+            let at = step.completion_time.map(|at| format!("{at} ")).unwrap_or_default();
+            let message = crate::view::text::one_line(&step.message, 400);
+            lines.push(format!("{at}{} failed (attempt {}): {message}; tried again at {due}", step.name, step.attempt));
+        }
+        lines
+    }
 }
 
 /// A notice as a line; none for those that say nothing to a person.

@@ -10,7 +10,7 @@ use orlop_core::id::dns1123_subdomain;
 use orlop_core::name::repeated;
 use orlop_core::spec::flow::RetryOf;
 use orlop_core::spec::status::ArtifactLocation;
-use orlop_dag::repeat::{Parent, Wanted, imports, is_of, may_repeat};
+use orlop_dag::repeat::{Parent, Wanted, imports, is_of, may_repeat, no_step};
 use serde_json::json;
 
 use super::drive::Drive;
@@ -46,6 +46,9 @@ pub(super) struct RetryArgs {
     /// Let steps mount this directory of the machine too, beside those of the old run (repeatable)
     #[arg(long, value_name = "DIR")]
     pub allow_host_path: Vec<PathBuf>,
+    /// Wait until the new flow has ended; the exit code says how. A retry on this machine always waits
+    #[arg(long)]
+    pub wait: bool,
     /// Name of the new run [default: the old name with -r2, -r3, …]
     #[arg(long = "name", value_name = "NEW")]
     pub new_name: Option<String>,
@@ -89,7 +92,7 @@ pub(super) async fn retry(args: RetryArgs) -> Result<Exit, Failure> {
         return Err(Failure::usage(format!("{}: {why}", file.display())));
     }
     if let Some(step) = args.step.iter().find(|step| plan.index_of(step).is_none()) {
-        return Err(Failure::new(Exit::NotFound, format!("flow `{name}` has no step `{step}`")));
+        return Err(Failure::new(Exit::NotFound, no_step(&name, step, |step| plan.is_fan_out(step))));
     }
     let parent = Parent { plan: &stored.plan, state: &stored.state };
     let (mut flow, mut parameters) = match &changed {

@@ -204,8 +204,9 @@ pub(super) async fn start(place: &Place, new: New, drive: &Drive) -> Result<Exit
     let (door, lock) = lock(&run, &named).await?;
     if begun(&run).await? {
         let message = format!(
-            "the name is taken: there is a run of `{name}` in {}; choose another with --name, go on with it with \
-             --resume, or delete it with `orlop flow delete {}`",
+            "the name is taken: there is a run of `{name}` in {}; choose another with --name, have every run \
+             named anew with `metadata.generateName` in the file, go on with it with --resume, or delete it with `orlop flow \
+             delete {}`",
             run.path().display(),
             named.call()
         );

@@ -84,7 +84,10 @@ fn check(args: &RunArgs, flows: &[Loaded]) -> Result<(), Failure> {
         if taken || !seen.insert(run) {
             let name = &metadata.name;
             let why = if taken {
-                format!("there is a run of `{name}`; delete it with `orlop flow delete {name}`, or go on with --resume")
+                format!(
+                    "there is a run of `{name}`; delete it with `orlop flow delete {name}`, have every run named anew with \
+                     `metadata.generateName`, or go on with --resume"
+                )
             } else {
                 format!("the file holds two flows `{name}`; give every flow a name of its own")
             };

@@ -1,6 +1,7 @@
 //! A run as its journal has it. Owns reading it beside a live host and writing to it where there is none.
 
 use orlop_cloud::store::sqlite::{Access, SqliteJournal};
+use orlop_core::machine::step::StepPhase;
 use orlop_core::ports::journal::{FlowJournal as _, FlowRecord, StoredFlow};
 use orlop_core::spec::flow::JobFlow;
 use orlop_core::spec::status::FlowStatus;
@@ -9,7 +10,7 @@ use orlop_dag::engine::{State, view};
 use orlop_dag::plan::Plan;
 
 use super::failure::{Exit, Failure};
-use crate::host::control::Client;
+use crate::host::control::{Client, is_stopped};
 use crate::host::flow::{Clock as _, Order, OrderError, RecordOptions, SystemClock, leave, plan_of, replay};
 use crate::host::home::RunDir;
 use crate::host::local::LocalSetup;
@@ -138,10 +139,64 @@ pub(super) async fn reach(run: &RunDir) -> Result<Option<Client>, Failure> {
     connect(run).await
 }
 
+/// Who drives a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Host {
+    /// One that works, as far as can be seen.
+    Works,
+    /// This process, which was stopped.
+    Stopped(i32),
+    /// Nobody.
+    None,
+}
+
+impl Host {
+    /// The host of a run at this moment.
+    pub(super) async fn of(run: &RunDir) -> Self {
+        match reach(run).await {
+            Ok(None) => Self::None,
+            Ok(Some(client)) => client.stopped().map_or(Self::Works, Self::Stopped),
+            // A host that cannot be asked is one.
+            Err(_) => Self::Works,
+        }
+    }
+
+    /// Its process where that was stopped.
+    pub(super) const fn stopped(self) -> Option<i32> {
+        match self {
+            Self::Stopped(pid) => Some(pid),
+            Self::Works | Self::None => None,
+        }
+    }
+}
+
 /// Whether no host drives a run that has not ended, at this moment.
 pub(super) async fn is_left(run: &RunDir) -> bool {
-    // A host that cannot be asked is one.
-    matches!(reach(run).await, Ok(None))
+    Host::of(run).await == Host::None
+}
+
+/// What to do about supervisors of a run that were stopped: its host, and those of its live attempts. A line each.
+pub(super) fn stopped(host: Option<i32>, status: &FlowStatus) -> Vec<String> {
+    let host = host.map(|pid| {
+        format!(
+            "the run's supervisor process {pid} is stopped: nothing new starts and no end is recorded before it is continued, with \
+             `kill -CONT {pid}` or `fg` in its terminal"
+        )
+    });
+    let running = status.steps.iter().filter(|step| step.phase == StepPhase::Running);
+    let keepers = running.filter_map(|step| {
+        let of = step.job_ref.as_ref().filter(|of| of.kind == "Process")?;
+        let (pid, start) = of.uid.split_once('@')?;
+        let (pid, start) = (pid.parse().ok()?, start.parse().ok()?);
+        is_stopped(pid, Some(start)).then(|| {
+            format!(
+                "the supervisor process {pid} of step `{}` is stopped: its end is not seen before that is continued, with `kill \
+                 -CONT {pid}`",
+                step.name
+            )
+        })
+    });
+    host.into_iter().chain(keepers).collect()
 }
 
 /// Since when nothing has happened in a run: its last recorded time.

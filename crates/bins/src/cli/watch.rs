@@ -1,5 +1,7 @@
 //! `orlop flow watch`: what happens to a run, until it has ended. Owns nothing but the lines; the host tells them.
 
+use std::time::Duration;
+
 use clap::Args;
 use orlop_core::spec::status::FlowStatus;
 use orlop_core::time::HumanDuration;
@@ -8,9 +10,9 @@ use super::drive::exit_of;
 use super::failure::{Exit, Failure};
 use super::output::{self, Format};
 use super::place::Place;
-use super::progress::line;
+use super::progress::{Retries, line};
 use super::signals::Signals;
-use super::stored::{Stored, reach};
+use super::stored::{Stored, reach, stopped};
 use crate::host::control::{Answer, Watch};
 use crate::host::flow::{Clock as _, SystemClock};
 use crate::host::home::RunDir;
@@ -74,23 +76,42 @@ async fn follow(run: &RunDir, args: &WatchArgs) -> Result<Exit, Failure> {
     Ok(exit_of(&status))
 }
 
+/// Between two looks for supervisors that were stopped.
+const LOOK: Duration = Duration::from_secs(2);
+
 async fn tell(mut watch: Watch, args: &WatchArgs) -> Result<(), Failure> {
     let failed = |error| Failure::io("the host of the flow cannot be watched", &error);
-    while let Some(answer) = watch.next().await.map_err(failed)? {
+    let (mut looks, mut told) = (tokio::time::interval(LOOK), Vec::new());
+    let (mut known, mut retries) = (FlowStatus::default(), Retries::default());
+    loop {
+        let answer = tokio::select! {
+            answer = watch.next() => answer.map_err(failed)?,
+            _ = looks.tick() => {
+                let found = stopped(watch.stopped(), &known);
+                found.iter().filter(|line| !told.contains(*line)).for_each(|line| output::tell(line));
+                told = found;
+                continue;
+            }
+        };
         match (answer, args.output) {
-            (Answer::Notice(notice), Format::Table) => {
+            (Some(Answer::Notice(notice)), Format::Table) => {
                 if let Some(line) = line(&notice, &args.place.named(&args.name)) {
                     output::print(&line)?;
                 }
             }
-            (Answer::Status(status), Format::Json) if !status.phase.is_terminal() => {
-                let line = serde_json::to_string(&status).unwrap_or_default();
-                output::print(&line)?;
+            (Some(Answer::Status(status)), format) => {
+                known = *status;
+                if format == Format::Json && !known.phase.is_terminal() {
+                    output::print(&serde_json::to_string(&known).unwrap_or_default())?;
+                }
+                for line in retries.news(&known).iter().filter(|_| format == Format::Table) {
+                    output::print(line)?;
+                }
             }
+            (None, _) => return Ok(()),
             _ => {}
         }
     }
-    Ok(())
 }
 
 fn show_end(status: &FlowStatus, args: &WatchArgs) -> Result<(), Failure> {

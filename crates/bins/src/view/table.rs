@@ -11,8 +11,12 @@ use super::items::Items;
 use super::name::RunName;
 use super::text::{Colour, Mark, age, one_line};
 
-/// The widest message of a step in a table, in characters.
-const MESSAGE_WIDTH: usize = 60;
+/// The longest output value in a summary, in characters.
+const VALUE_WIDTH: usize = 60;
+/// Characters of the last column of a table that are shown in any case.
+const LEAST_WIDTH: usize = 20;
+/// The longest text in the last column of a table.
+const LONGEST: usize = 4096;
 
 /// Rows with left-aligned columns two blanks apart; the last column is not padded.
 #[must_use]
@@ -34,6 +38,27 @@ pub fn columns(header: &[&str], rows: &[Vec<String>]) -> String {
         let _ = writeln!(text, "{}", line.trim_end());
     }
     text
+}
+
+/// The same, the last column cut where a line would be wider than this; none shows all of it.
+#[must_use]
+pub fn fitted(header: &[&str], rows: &[Vec<String>], width: Option<usize>) -> String {
+    let last = header.len().saturating_sub(1);
+    let before = |row: &Vec<String>, column: usize| row.get(column).map_or(0, |cell| visible(cell));
+    let taken = |column: usize| {
+        let title = header.get(column).map_or(0, |title| title.chars().count());
+        rows.iter().map(|row| before(row, column)).max().unwrap_or(0).max(title) + 2
+    };
+    let taken: usize = (0..last).map(taken).sum();
+    let room = width.map_or(LONGEST, |width| width.saturating_sub(taken).max(LEAST_WIDTH));
+    let cut = |row: &Vec<String>| {
+        let mut row = row.clone();
+        if let Some(cell) = row.get_mut(last) {
+            *cell = one_line(cell, room);
+        }
+        row
+    };
+    columns(header, &rows.iter().map(cut).collect::<Vec<_>>())
 }
 
 /// Characters a reader sees: escape sequences of colours take no room.
@@ -60,6 +85,8 @@ pub struct Showing<'a> {
     pub colour: Colour,
     /// Items of instances.
     pub items: &'a Items,
+    /// Characters in a line; none where lines may be of any length.
+    pub width: Option<usize>,
 }
 
 /// One row per step and instance.
@@ -90,10 +117,10 @@ pub fn some_steps(name: &RunName, status: &FlowStatus, most: usize, showing: Sho
 
 fn table<'s>(steps: impl Iterator<Item = &'s StepStatus>, showing: Showing<'_>) -> String {
     let rows: Vec<Vec<String>> = steps.map(|step| row(step, showing)).collect();
-    columns(&["", "STEP", "PHASE", "REASON", "ATTEMPT", "TIME", "MESSAGE"], &rows)
+    fitted(&["", "STEP", "PHASE", "REASON", "ATTEMPT", "TIME", "MESSAGE"], &rows, showing.width)
 }
 
-fn row(step: &StepStatus, Showing { now, colour, items }: Showing<'_>) -> Vec<String> {
+fn row(step: &StepStatus, Showing { now, colour, items, .. }: Showing<'_>) -> Vec<String> {
     let mark = Mark::of_step(step.phase);
     let time = step.start_time.map(|start| age(step.completion_time.unwrap_or(now).since(start))).unwrap_or_default();
     let attempt = if step.attempt == 0 { String::new() } else { step.attempt.to_string() };
@@ -106,7 +133,7 @@ fn row(step: &StepStatus, Showing { now, colour, items }: Showing<'_>) -> Vec<St
         step.reason.clone(),
         attempt,
         time,
-        one_line(&message, MESSAGE_WIDTH),
+        message,
     ]
 }
 
@@ -137,7 +164,7 @@ pub fn summary(name: &RunName, status: &FlowStatus, now: Time, colour: Colour) -
     }
     for (step, output) in status.steps.iter().flat_map(|step| step.outputs.iter().map(move |outputs| (step, outputs))) {
         for value in &output.parameters {
-            let _ = writeln!(text, "  {}.{} = {}", step.name, value.name, one_line(&value.value, MESSAGE_WIDTH));
+            let _ = writeln!(text, "  {}.{} = {}", step.name, value.name, one_line(&value.value, VALUE_WIDTH));
         }
         for artifact in
             output.artifacts.iter().filter_map(|artifact| Some((&artifact.name, artifact.location.as_ref()?)))
@@ -214,7 +241,7 @@ mod tests {
     }
 
     fn shown(status: &FlowStatus, colour: Colour) -> String {
-        steps(status, Showing { now: Time::EPOCH, colour, items: &Items::default() })
+        steps(status, Showing { now: Time::EPOCH, colour, items: &Items::default(), width: None })
     }
 
     #[test]
@@ -225,7 +252,7 @@ mod tests {
             ..StepStatus::default()
         };
         let status = FlowStatus { steps: (0..9).map(step).collect(), ..FlowStatus::default() };
-        let showing = Showing { now: Time::EPOCH, colour: Colour::Never, items: &Items::default() };
+        let showing = Showing { now: Time::EPOCH, colour: Colour::Never, items: &Items::default(), width: None };
         let some = |most| some_steps(&RunName::plain("demo"), &status, most, showing);
         insta::assert_snapshot!(some(2), @"
            STEP  PHASE      REASON  ATTEMPT  TIME  MESSAGE
@@ -243,6 +270,17 @@ mod tests {
         ✔  a     Succeeded               1        2.0s
         ✖  b     Failed     NonZeroExit  2        1m13s  exit code 3
         ");
+    }
+
+    #[test]
+    fn the_last_column_is_whole_or_fits_the_line() {
+        let rows = vec![vec!["etl".to_owned(), "x".repeat(100)], vec!["a".to_owned(), "two\nlines".to_owned()]];
+        let table = |width| fitted(&["NAME", "MESSAGE"], &rows, width);
+        assert_eq!(table(None).lines().nth(1).unwrap().chars().count(), 106);
+        let cut = table(Some(50));
+        assert!(cut.lines().all(|line| line.chars().count() <= 50) && cut.contains('\u{2026}'), "{cut}");
+        assert!(cut.contains("two lines"), "{cut}");
+        assert_eq!(table(Some(5)).lines().nth(1).unwrap().chars().count(), 26);
     }
 
     #[test]

@@ -164,6 +164,8 @@ pub enum WaitsOn {
     FirstPod,
     /// It has begun, and what runs it cannot be reached now.
     Runtime,
+    /// A pod of it failed, and another is to do it.
+    NextPod,
 }
 
 /// What keeps an accepted attempt from running.

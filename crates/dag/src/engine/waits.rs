@@ -52,7 +52,7 @@ impl Node {
         let stops = |waits: &&Waits| match waits.on {
             WaitsOn::Suspended => true,
             WaitsOn::FirstPod => pending.is_some(),
-            WaitsOn::Runtime => false,
+            WaitsOn::Runtime | WaitsOn::NextPod => false,
         };
         let waits = self.waits.as_deref().filter(stops).map(|waits| waits.since);
         [self.frozen, waits].into_iter().flatten().min()
@@ -154,7 +154,9 @@ impl Call<'_> {
         let why = node.map(Node::waits_for).unwrap_or_default();
         match node {
             _ if why.is_empty() => message,
-            Some(node) if node.waits_on(WaitsOn::Runtime) => format!("{message}; {why}"),
+            Some(node) if node.waits_on(WaitsOn::Runtime) || node.waits_on(WaitsOn::NextPod) => {
+                format!("{message}; {why}")
+            }
             _ => format!("{message}; it waited for its first pod: {why}"),
         }
     }

@@ -18,6 +18,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("args", "template.spec.template.spec.containers[].args"),
     ("command", "template.spec.template.spec.containers[].command"),
     ("condition", "when"),
+    ("container", "template.spec.template.spec.containers"),
     ("dependsOn", "dependencies"),
     ("depends_on", "dependencies"),
     ("env", "template.spec.template.spec.containers[].env"),
@@ -29,7 +30,24 @@ const ALIASES: &[(&str, &str)] = &[
     ("retries", "retryPolicy.limit"),
     ("retryStrategy", "retryPolicy"),
     ("timeout", "timeoutSeconds"),
+    ("tasks", "steps"),
     ("variables", "parameters"),
+];
+
+/// The same where it takes more than a field.
+const HINTS: &[(&str, &str)] = &[
+    ("matrix", "list the combinations in `withItems`, each a mapping whose members are `{{parameters.item.NAME}}`"),
+    ("onFailure", "a step of `finally` runs after a failure too; with `when: flow.outcome == 'Failed'` only then"),
+    ("run", "write `command: [sh, -c, PROGRAM]` in template.spec.template.spec.containers[]"),
+    (
+        "schedule",
+        "a flow runs once; make one on a schedule with a CronJob that calls `orlop flow submit --target kube`, or with cron",
+    ),
+    ("script", "write `command: [sh, -c, PROGRAM]` in template.spec.template.spec.containers[]"),
+    (
+        "withSequence",
+        "list the numbers in `withItems`, such as [0, 1, 2], or have a step write the list and name it in `withParam`",
+    ),
 ];
 
 /// Rules that are also broken by what is not there, as it may be under a misspelt name.
@@ -115,7 +133,7 @@ impl<'d, D: Data<'d>> Data<'d> for Document<D> {
 }
 
 fn walk(found: &mut Violations) -> Walk<'_> {
-    Walk::new(Expected { rule: "1.2", unknown: Severity::Error, aliases: ALIASES }, found)
+    Walk::new(Expected { rule: "1.2", unknown: Severity::Error, aliases: ALIASES, hints: HINTS }, found)
 }
 
 /// Adds what the rules say, less what may only follow from fields that could not be read.

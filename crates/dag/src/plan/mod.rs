@@ -112,6 +112,12 @@ impl Plan {
         self.index.get(name).copied().map(StepIndex)
     }
 
+    /// Whether a step of this name is there and has instances.
+    #[must_use]
+    pub fn is_fan_out(&self, name: &str) -> bool {
+        self.index_of(name).and_then(|step| self.step(step)).is_some_and(Step::is_fan_out)
+    }
+
     /// Name of a step.
     #[must_use]
     pub fn name(&self, step: StepIndex) -> &str {

@@ -212,6 +212,7 @@ fn waiting(at: Address, attempt: u32, kind: u8, since: Time) -> FlowEvent {
         8..=10 => waits(Some(WaitsOn::Suspended), "Queued"),
         11 => waits(Some(WaitsOn::FirstPod), ""),
         12 => waits(Some(WaitsOn::Runtime), "RuntimeUnavailable"),
+        13 => waits(Some(WaitsOn::NextPod), "PodFailed"),
         _ => waits(Some(WaitsOn::FirstPod), "Unschedulable"),
     }
 }

@@ -8,7 +8,7 @@ use orlop_core::id::dns1123_subdomain;
 use orlop_core::name::repeated;
 use orlop_core::spec::flow::{FlowSpec, JobFlow, RetryOf};
 use orlop_dag::params::{FlowSource, flow_source};
-use orlop_dag::repeat::may_repeat;
+use orlop_dag::repeat::{may_repeat, no_step};
 use serde_json::Value;
 
 use super::{ClientError, FlowClient, first, text};
@@ -71,7 +71,7 @@ impl<A: Api> FlowClient<A> {
         }
         let namespace = &self.namespace;
         Err(ClientError::Conflict(format!(
-            "there is a flow `{name}` in namespace `{namespace}` already (uid {}); give another name, or delete it",
+            "there is a flow `{name}` in namespace `{namespace}` already (uid {}); give another name, have each be given one of its own with `generateName`, or delete it",
             text(&object, "/metadata/uid")
         )))
     }
@@ -90,9 +90,10 @@ impl<A: Api> FlowClient<A> {
             Some(changed) => with_values_of(changed, &old.spec),
             None => old.spec,
         };
-        let known = |step: &String| spec.steps.iter().chain(&spec.finally).any(|known| known.name == *step);
+        let is_fan_out = |step: &str| spec.steps.iter().any(|known| known.name == step && known.is_fan_out());
+        let known = |step: &str| spec.steps.iter().chain(&spec.finally).any(|known| known.name == step);
         if let Some(step) = repeat.steps.iter().find(|step| !known(step)) {
-            return Err(ClientError::NoStep { flow: name, what: "step", step: step.clone() });
+            return Err(ClientError::NoRepeat(no_step(&name, step, is_fan_out)));
         }
         let uid = old.metadata.uid.clone().unwrap_or_default();
         let mut flow = JobFlow::new(&name, spec);

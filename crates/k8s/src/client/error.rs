@@ -25,6 +25,9 @@ pub enum ClientError {
         /// Name of the step.
         step: String,
     },
+    /// A step that is named to be repeated is none of the flow; the sentence says so.
+    #[error("{0}")]
+    NoRepeat(String),
     /// The flow has ended.
     #[error("flow `{0}` has ended; nothing can change it")]
     Ended(String),
@@ -60,7 +63,7 @@ impl ClientError {
     #[must_use]
     pub fn class(&self) -> Class {
         match self {
-            Self::NotFound { .. } | Self::NoStep { .. } => Class::NotFound,
+            Self::NotFound { .. } | Self::NoStep { .. } | Self::NoRepeat(_) => Class::NotFound,
             Self::Ended(_) | Self::Conflict(_) => Class::Conflict,
             Self::Invalid(_) => Class::Invalid,
             Self::Unreadable { .. } => Class::Fatal,

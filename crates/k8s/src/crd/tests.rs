@@ -191,7 +191,7 @@ fn every_enum_lists_all_values() {
     .status.steps[].outputs.artifacts[].archive.format ["tar","zip"]
     .status.steps[].outputs.artifacts[].archive.compression ["none","gzip"]
     .status.steps[].approval.decision ["Approved","Rejected","TimedOut"]
-    .status.steps[].waiting.on ["Suspended","FirstPod","Runtime"]
+    .status.steps[].waiting.on ["Suspended","FirstPod","Runtime","NextPod"]
     "#);
     let texts = |all: Vec<&'static str>| json!(all);
     assert_eq!(at("status.phase")["enum"], texts(FlowPhase::ALL.iter().map(|phase| phase.as_str()).collect()));

@@ -61,7 +61,9 @@ impl<A: Api> Controller<A> {
         let unit = (observed.at, observed.attempt);
         let current = memory.state.attempt(observed.at);
         let live = matches!(current, Some((StepState::Active | StepState::Cancelling, n)) if n == observed.attempt);
-        let removed = memory.is_cancelling(unit.0, unit.1) || memory.removals.contains_key(&unit);
+        let removed = memory.is_cancelling(unit.0, unit.1)
+            || memory.removals.contains_key(&unit)
+            || memory.given_up(unit, self.now()).is_some();
         match observe::conclusion(&job) {
             // It ends because it is deleted: what counts is that it is gone.
             Some(_) if removed && removal::earlier_end(&job).is_none() => {}

@@ -1,5 +1,5 @@
-//! Pods and events about them are not watched. Owns reading them for attempts that run no pod yet: beside the passes and at a
-//! pace of its own, so that no pass waits for it. What was found lies ready for the next pass over the flow.
+//! Pods and events about them are not watched. Owns reading them for attempts that run no pod yet or of which pods failed:
+//! beside the passes and at a pace of its own, so that no pass waits for it. What was found lies ready for the next pass over the flow.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use futures::lock::Mutex;
 use serde_json::Value;
 
 use super::memory::{Memory, Unit};
-use super::obstacle::{Obstacle, Sight, of_events, of_pods, sight};
+use super::obstacle::{Obstacle, Sight, has_run, last_failure, of_events, of_pods, sight};
 use super::{Controller, Key, text};
 use crate::api::{self, Api, ApiError, Kind, Request};
 
@@ -36,6 +36,8 @@ pub(super) struct Found {
     pub(super) sight: Sight,
     /// What keeps them from running, as far as the cluster says so.
     pub(super) obstacle: Option<Obstacle>,
+    /// How the one ended that failed last.
+    pub(super) last_failure: Option<String>,
 }
 
 /// Lookups of a flow: none where it is under way.
@@ -150,9 +152,11 @@ impl<A: Api> Controller<A> {
         let pods = api::list(api, Kind::Pod, namespace, &labels).await?;
         let obstacle = match of_pods(&pods) {
             Some(obstacle) => Some(obstacle),
+            None if has_run(job) => None,
             None => self.told_of(namespace, pods.first().unwrap_or(job)).await?,
         };
-        Ok(Found { job: text(job, "/metadata/uid"), sight: sight(&pods, self.now()), obstacle })
+        let (sight, last_failure) = (sight(&pods, self.now()), last_failure(&pods));
+        Ok(Found { job: text(job, "/metadata/uid"), sight, obstacle, last_failure })
     }
 
     /// What events say that is wrong with a pod or Job.

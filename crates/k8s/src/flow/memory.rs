@@ -56,6 +56,8 @@ pub(super) struct Memory {
     pub(super) removals: BTreeMap<Unit, Removal>,
     /// When pods of attempts are looked at.
     pub(super) pods: BTreeMap<Unit, Time>,
+    /// How many pods had failed of which it was told how they did, of attempts that go on.
+    pub(super) failed_pods: BTreeMap<Unit, u64>,
     /// What is left of attempts and may go once the status says how they ended.
     pub(super) forget: Vec<(Unit, Duration)>,
     /// When that may be tried again, and how often it had no success.
@@ -179,6 +181,7 @@ impl Memory {
             resources_short: false,
             removals: BTreeMap::new(),
             pods: BTreeMap::new(),
+            failed_pods: BTreeMap::new(),
             forget: Vec::new(),
             forget_at: None,
             forget_failures: 0,

@@ -41,13 +41,13 @@ pub(super) fn of_pods(pods: &[Value]) -> Option<Obstacle> {
 }
 
 fn of_container(pod: &Value) -> Option<Obstacle> {
-    let lists = ["/status/initContainerStatuses", "/status/containerStatuses"];
-    let statuses = lists.into_iter().filter_map(|list| pod.pointer(list)?.as_array()).flatten();
-    statuses.filter_map(|status| Some((status, status.pointer("/state/waiting")?))).find_map(|(status, waiting)| {
-        let reason = text(waiting, "/reason");
-        let message = format!("container `{}`: {}", text(status, "/name"), text(waiting, "/message"));
-        (!STARTING.contains(&reason.as_str())).then_some(Obstacle { reason, message })
-    })
+    statuses(pod).filter_map(|status| Some((status, status.pointer("/state/waiting")?))).find_map(
+        |(status, waiting)| {
+            let reason = text(waiting, "/reason");
+            let message = format!("container `{}`: {}", text(status, "/name"), text(waiting, "/message"));
+            (!STARTING.contains(&reason.as_str())).then_some(Obstacle { reason, message })
+        },
+    )
 }
 
 fn of_scheduling(pod: &Value) -> Option<Obstacle> {
@@ -62,11 +62,8 @@ fn of_scheduling(pod: &Value) -> Option<Obstacle> {
 pub(super) fn sight(pods: &[Value], now: Time) -> Sight {
     let mut next = now.plus(PATIENCE);
     for pod in pods {
-        let lists = ["/status/initContainerStatuses", "/status/containerStatuses"];
-        let statuses =
-            || lists.iter().flat_map(|list| pod.pointer(list).and_then(Value::as_array).into_iter().flatten());
         let waits = |status: &&Value| text(status, "/state/waiting/reason") == CONFIG_ERROR;
-        if let Some(status) = statuses().find(waits) {
+        if let Some(status) = statuses(pod).find(waits) {
             let of = |path: &str| text(pod, path).parse::<Time>().ok();
             let over =
                 of("/status/startTime").or_else(|| of("/metadata/creationTimestamp")).unwrap_or(now).plus(PATIENCE);
@@ -76,7 +73,7 @@ pub(super) fn sight(pods: &[Value], now: Time) -> Sight {
                 return Sight::Stuck(format!("container `{name}` has waited for {} s: {told}", PATIENCE.as_secs()));
             }
             next = next.min(over);
-        } else if statuses().any(|status| status.pointer("/state/waiting").is_none()) {
+        } else if statuses(pod).any(|status| status.pointer("/state/waiting").is_none()) {
             return Sight::Runs;
         }
     }
@@ -88,6 +85,55 @@ pub(super) fn of_events(events: &[Value]) -> Option<Obstacle> {
     let warnings = events.iter().filter(|event| text(event, "/type") == "Warning");
     let newest = warnings.max_by_key(|event| last_seen(event))?;
     Some(Obstacle { reason: text(newest, "/reason"), message: text(newest, "/note") })
+}
+
+/// How many pods of a Job have failed.
+pub(super) fn failed_pods(job: &Value) -> u64 {
+    job.pointer("/status/failed").and_then(Value::as_u64).unwrap_or(0)
+}
+
+/// What is said of a Job of which pods have failed and which goes on.
+pub(super) fn of_failures(job: &Value, last: Option<&str>) -> Obstacle {
+    let number = |path: &str| job.pointer(path).and_then(Value::as_u64);
+    let (failed, limit) = (failed_pods(job), number("/spec/backoffLimit").unwrap_or(0));
+    let single = number("/spec/completions").unwrap_or(1) == 1 && number("/spec/parallelism").unwrap_or(1) == 1;
+    let mut message = if single {
+        format!("{failed} of {} pods failed", limit.saturating_add(1).max(failed))
+    } else {
+        format!("{failed} pods failed, the Job fails with more than {limit}")
+    };
+    if let Some(last) = last {
+        message.push_str(&format!(", last: {last}"));
+    }
+    Obstacle { reason: "PodFailed".to_owned(), message }
+}
+
+/// How the pod ended that failed last.
+pub(super) fn last_failure(pods: &[Value]) -> Option<String> {
+    let failed = pods.iter().filter(|pod| text(pod, "/status/phase") == "Failed");
+    let last = failed.max_by_key(|pod| (ended_at(pod), text(pod, "/metadata/name")))?;
+    let ended = statuses(last).filter_map(|status| Some((status, status.pointer("/state/terminated")?)));
+    let bad = ended.filter(|(_, ended)| exit_code(ended) != Some(0)).find_map(|(status, ended)| {
+        let (name, reason) = (text(status, "/name"), text(ended, "/reason"));
+        let why = if matches!(reason.as_str(), "" | "Error") { String::new() } else { format!(" ({reason})") };
+        Some(format!("exit {}{why} of container `{name}`", exit_code(ended)?))
+    });
+    let own = || [text(last, "/status/reason"), text(last, "/status/message")].into_iter().find(|why| !why.is_empty());
+    bad.or_else(own)
+}
+
+fn exit_code(ended: &Value) -> Option<i64> {
+    ended.get("exitCode")?.as_i64()
+}
+
+/// When the last container of a pod ended; times of one form compare as texts.
+fn ended_at(pod: &Value) -> String {
+    statuses(pod).map(|status| text(status, "/state/terminated/finishedAt")).max().unwrap_or_default()
+}
+
+fn statuses(pod: &Value) -> impl Iterator<Item = &Value> {
+    let lists = ["/status/initContainerStatuses", "/status/containerStatuses"];
+    lists.into_iter().filter_map(|list| pod.pointer(list)?.as_array()).flatten()
 }
 
 /// When an event was reported last: of its series, else by the time that its reporter gives.
@@ -136,6 +182,30 @@ mod tests {
         let refused = json!({"status": {"conditions": [{"type": "PodScheduled", "status": "False",
             "reason": "Unschedulable", "message": "0/3 nodes are available"}]}});
         assert_eq!(said(of_pods(&[refused])), "Unschedulable: 0/3 nodes are available");
+    }
+
+    #[test]
+    fn failed_pods_of_a_job_that_goes_on_are_counted_and_the_last_one_is_told() {
+        let pod = |name: &str, at: &str, ended: Value| {
+            let status = json!({"name": "main", "state": {"terminated": ended}});
+            let mut pod =
+                json!({"metadata": {"name": name}, "status": {"phase": "Failed", "containerStatuses": [status]}});
+            pod["status"]["containerStatuses"][0]["state"]["terminated"]["finishedAt"] = json!(at);
+            pod
+        };
+        let first = pod("p2", "2026-11-22T10:00:00Z", json!({"exitCode": 137, "reason": "OOMKilled"}));
+        let second = pod("p1", "2026-11-22T10:01:00Z", json!({"exitCode": 1, "reason": "Error"}));
+        let last = last_failure(&[second.clone(), first.clone()]);
+        let job = json!({"spec": {"backoffLimit": 2}, "status": {"failed": 2}});
+        assert_eq!(
+            said(Some(of_failures(&job, last.as_deref()))),
+            "PodFailed: 2 of 3 pods failed, last: exit 1 of container `main`"
+        );
+        assert_eq!(last_failure(&[first]).unwrap(), "exit 137 (OOMKilled) of container `main`");
+        let many = json!({"spec": {"backoffLimit": 6, "completions": 4, "parallelism": 2}, "status": {"failed": 2}});
+        assert_eq!(of_failures(&many, None).message, "2 pods failed, the Job fails with more than 6");
+        let evicted = json!({"metadata": {"name": "p"}, "status": {"phase": "Failed", "reason": "Evicted"}});
+        assert_eq!(last_failure(&[evicted]).unwrap(), "Evicted");
     }
 
     #[test]

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use orlop_core::attempt::AttemptEnd;
 use orlop_core::event::FlowEvent;
 use orlop_core::spec::meta::ObjectReference;
 use orlop_core::spec::status::WaitsOn;
@@ -36,8 +35,6 @@ pub(super) struct Removal {
     /// When to look again, and how often that was done.
     look_at: Time,
     looks: u32,
-    /// How it ended, where that is known; else it is gone.
-    pub(super) end: Option<AttemptEnd>,
     /// Why the server does not delete its Job, in its words.
     pub(super) refusal: Option<String>,
 }
@@ -45,7 +42,7 @@ pub(super) struct Removal {
 impl Removal {
     /// One that is looked at at once.
     pub(super) fn new(since: Time) -> Self {
-        Self { since, look_at: since, looks: 0, end: None, refusal: None }
+        Self { since, look_at: since, looks: 0, refusal: None }
     }
 
     /// When it is looked at next.
@@ -84,6 +81,9 @@ impl Memory {
     fn tell_left(&mut self, (at, attempt): Unit, left: String, now: Time) {
         let event = if self.is_cancelling(at, attempt) {
             FlowEvent::CancelBlocked { at, attempt, left }
+        } else if self.given_up((at, attempt), now).is_some() {
+            // Why it ends is told, and is not to be forgotten.
+            return;
         } else {
             let (on, reason) = (Some(WaitsOn::FirstPod), "JobDeleted".to_owned());
             let message = format!("its Job was deleted and {left} is not gone");
@@ -107,7 +107,8 @@ impl<A: Api> Controller<A> {
             removal.looks = removal.looks.saturating_add(1);
             removal.look_at = match self.left_of(&memory.owner.uid, &reference, removal.since).await {
                 Ok(Left::Nothing) => {
-                    memory.tell_end(unit, removal.end.unwrap_or_else(|| gone(now)), now);
+                    let end = memory.given_up(unit, now).unwrap_or_else(|| gone(now));
+                    memory.tell_end(unit, end, now);
                     continue;
                 }
                 Ok(Left::Job(due)) => due,

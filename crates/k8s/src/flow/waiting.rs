@@ -1,4 +1,5 @@
-//! Attempts whose Jobs run no pod yet. Owns when their pods are looked up, and what the engine learns of what was found.
+//! Attempts whose Jobs run no pod yet, or of which pods failed. Owns when their pods are looked up, and what the engine learns
+//! of what was found.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use serde_json::Value;
 
 use super::lookup::Found;
 use super::memory::{Memory, Unit};
-use super::obstacle::{Obstacle, Sight, has_run, since};
+use super::obstacle::{Obstacle, Sight, failed_pods, has_run, of_failures, since};
 use super::{Controller, text};
 use crate::api::{Api, ApiError, Kind, Request};
 use crate::observe;
@@ -26,6 +27,10 @@ use crate::observe;
 const FIRST: Duration = Duration::from_secs(15);
 /// Between two questions, once there was an answer or two questions had none.
 const LATER: Duration = Duration::from_secs(60);
+/// After what time an attempt is given up whose status could not be written yet.
+const AGAIN: Duration = Duration::from_secs(1);
+/// What an attempt waits for that is given up, in a word.
+const GIVEN_UP: &str = "ParameterUnresolved";
 /// What is said of an attempt whose Job was suspended, by others than its flow.
 const QUEUED: (&str, &str) =
     ("Suspended", "its Job is suspended by somebody else, such as a queue, and waits to be let run");
@@ -73,6 +78,30 @@ impl Memory {
         self.tell(&FlowEvent::AttemptWaiting { at, attempt, on, reason, message, since }, now);
     }
 
+    /// The end of an attempt that was given up because its pods wait for a Secret that is not there; none where it was not. What
+    /// it waits for says so, also after a restart.
+    pub(super) fn given_up(&self, unit: Unit, now: Time) -> Option<AttemptEnd> {
+        let waiting = step_status(&self.plan, &self.state, unit.0).waiting.filter(|known| known.reason == GIVEN_UP)?;
+        let (document, failed_pods, files, artifacts) = Default::default();
+        let result = EndResult::Failed { reason: waiting.reason, message: waiting.message };
+        let current = self.state.attempt(unit.0).is_some_and(|(_, attempt)| attempt == unit.1);
+        current.then_some(AttemptEnd { result, document, failed_pods, files, artifacts, ended_at: now })
+    }
+
+    /// Whether pods of a Job have failed of which it was not told how.
+    fn has_untold_failures(&self, unit: Unit, job: &Value) -> bool {
+        let failed = failed_pods(job);
+        failed > 0 && self.failed_pods.get(&unit) != Some(&failed)
+    }
+
+    /// Tells of pods that failed and in whose place their Job runs others.
+    fn note_failures(&mut self, unit: Unit, job: &Value, last: Option<&str>, now: Time) {
+        self.failed_pods.insert(unit, failed_pods(job));
+        let known = step_status(&self.plan, &self.state, unit.0).waiting;
+        let since = known.filter(|known| known.on == WaitsOn::NextPod).and_then(|known| known.since).unwrap_or(now);
+        self.note_obstacle(unit, Some(WaitsOn::NextPod), of_failures(job, last), since, now);
+    }
+
     /// Whether an attempt is still to be resumed.
     fn resumes(&self, unit: Unit) -> bool {
         let effects = self.queue.iter().chain(&self.unstored).chain(self.later.iter().map(|(_, effect)| effect));
@@ -98,8 +127,11 @@ impl Memory {
             }
         } else if has_run(job) {
             self.pods.remove(&unit);
-            if before.is_some() {
+            if before.is_some_and(|on| on != WaitsOn::NextPod) {
                 self.note_obstacle(unit, None, Obstacle::default(), now, now);
+            }
+            if self.has_untold_failures(unit, job) {
+                self.pods.insert(unit, now);
             }
         } else if before == Some(WaitsOn::Suspended) {
             let on = self.limits_first_pod(unit.0).then_some(WaitsOn::FirstPod);
@@ -127,7 +159,7 @@ impl<A: Api> Controller<A> {
         let due: Vec<Unit> = memory.pods.iter().filter(|(_, at)| **at <= now).map(|(unit, _)| *unit).collect();
         for unit in due {
             memory.pods.remove(&unit);
-            match self.job_without_pod(memory, unit) {
+            match self.job_asked_about(memory, unit) {
                 Some(Some(job)) => self.look_up_later(memory, unit, job),
                 // The watch has not shown it yet.
                 Some(None) => drop(memory.pods.insert(unit, now.plus(LATER))),
@@ -136,8 +168,9 @@ impl<A: Api> Controller<A> {
         }
     }
 
-    /// The Job of an attempt that runs no pod yet, where a watch has shown it; none where there is nothing to ask about.
-    fn job_without_pod(&self, memory: &Memory, unit: Unit) -> Option<Option<Arc<Value>>> {
+    /// The Job of an attempt that runs no pod yet, or of which pods failed, where a watch has shown it; none where there is nothing
+    /// to ask about.
+    fn job_asked_about(&self, memory: &Memory, unit: Unit) -> Option<Option<Arc<Value>>> {
         let reference = step_status(&memory.plan, &memory.state, unit.0).job_ref?;
         if memory.state.attempt(unit.0) != Some((StepState::Active, unit.1)) {
             return None;
@@ -145,15 +178,20 @@ impl<A: Api> Controller<A> {
         let Some(job) = self.known().cache.job(&memory.owner.uid, &reference.name) else { return Some(None) };
         // The resumption of one that is suspended is seen.
         let suspended = job.pointer("/spec/suspend").and_then(Value::as_bool) == Some(true);
-        (!suspended && observe::conclusion(&job).is_none() && !has_run(&job)).then_some(Some(job))
+        let open = !has_run(&job) || memory.has_untold_failures(unit, &job);
+        (!suspended && observe::conclusion(&job).is_none() && open).then_some(Some(job))
     }
 
-    /// What was found of the pods of an attempt that still runs none.
+    /// What was found of the pods of an attempt that still runs none, or of which pods failed.
     async fn take_found(&self, memory: &mut Memory, unit: Unit, found: Found) -> Result<(), ApiError> {
-        let Some(Some(job)) = self.job_without_pod(memory, unit) else { return Ok(()) };
+        let Some(Some(job)) = self.job_asked_about(memory, unit) else { return Ok(()) };
         let now = self.now();
         if text(&job, "/metadata/uid") != found.job {
             memory.pods.insert(unit, now);
+            return Ok(());
+        }
+        if has_run(&job) {
+            memory.note_failures(unit, &job, found.last_failure.as_deref(), now);
             return Ok(());
         }
         let began = since(&job).unwrap_or(now);
@@ -161,7 +199,21 @@ impl<A: Api> Controller<A> {
         let mut latest = None;
         if reads_secrets(&memory.plan, unit.0) {
             match found.sight {
-                Sight::Stuck(why) => return self.give_up(memory, unit, &job, why).await,
+                // The status names the reason before the Job goes: whoever takes over finds it there.
+                Sight::Stuck(why) => match memory.given_up(unit, now) {
+                    Some(_) if memory.dirty => {
+                        memory.pods.insert(unit, now.plus(AGAIN));
+                        return Ok(());
+                    }
+                    Some(_) => return self.give_up(memory, unit, &job).await,
+                    None => {
+                        let obstacle = Obstacle { reason: GIVEN_UP.to_owned(), message: why };
+                        memory.note_obstacle(unit, Some(WaitsOn::FirstPod), obstacle, began, now);
+                        memory.urgent = true;
+                        memory.pods.insert(unit, now);
+                        return Ok(());
+                    }
+                },
                 Sight::Early(at) => latest = Some(at),
                 Sight::Runs => {}
             }
@@ -180,7 +232,7 @@ impl<A: Api> Controller<A> {
     }
 
     /// Ends an attempt whose pods wait for a Secret that is not there.
-    async fn give_up(&self, memory: &mut Memory, unit: Unit, job: &Value, why: String) -> Result<(), ApiError> {
+    async fn give_up(&self, memory: &mut Memory, unit: Unit, job: &Value) -> Result<(), ApiError> {
         let (now, name, uid) = (self.now(), text(job, "/metadata/name"), text(job, "/metadata/uid"));
         let request = Request::delete(Kind::Job, &memory.owner.namespace, &name, Some(uid.clone()));
         match self.api.send(&request.after_its_children()).await {
@@ -192,10 +244,7 @@ impl<A: Api> Controller<A> {
                 self.known().cache.forget_job(&memory.owner.uid, &name, &uid);
             }
         }
-        let result = EndResult::Failed { reason: "ParameterUnresolved".to_owned(), message: why };
-        let (document, failed_pods, files, artifacts) = Default::default();
-        memory.remove(unit, now).end =
-            Some(AttemptEnd { result, document, failed_pods, files, artifacts, ended_at: now });
+        memory.remove(unit, now);
         Ok(())
     }
 }

@@ -101,6 +101,9 @@ pub fn job(spec: &AttemptSpec, owner: &FlowOwner, carriage: Carriage<'_>) -> Res
     let members = job.as_object_mut().ok_or(RenderError::NotAJob)?;
     members.insert("apiVersion".to_owned(), json!("batch/v1"));
     members.insert("kind".to_owned(), json!("Job"));
+    if let Some(job) = object(members, "spec") {
+        run_once(job);
+    }
     let metadata = object(members, "metadata").ok_or(RenderError::NotAJob)?;
     own(metadata, owner, &spec.job_name);
     let instance = spec.key.item.map(|_| spec.key.instance());
@@ -129,6 +132,21 @@ pub fn hold(job: &mut Value, concurrency_key: &str) {
         if let Some(annotations) = owner.and_then(|metadata| object(metadata, "annotations")) {
             annotations.insert(HOLDS_KEY.to_owned(), json!(keys));
         }
+    }
+}
+
+/// A Job that does not say how often its pod is tried again does not try it again: so it is everywhere, and a step has its own
+/// `retryPolicy`. A pod that its cluster takes away, such as from a node that is drained, has not failed.
+fn run_once(spec: &mut Map<String, Value>) {
+    let says = |spec: &Map<String, Value>, member: &str| spec.get(member).is_some_and(|value| !value.is_null());
+    if says(spec, "backoffLimit") || says(spec, "backoffLimitPerIndex") {
+        return;
+    }
+    spec.insert("backoffLimit".to_owned(), json!(0));
+    let pod = spec.get("template").and_then(|template| template.pointer("/spec/restartPolicy"));
+    if pod.and_then(Value::as_str) == Some("Never") && !says(spec, "podFailurePolicy") {
+        let taken = json!({"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]});
+        spec.insert("podFailurePolicy".to_owned(), json!({ "rules": [taken] }));
     }
 }
 
@@ -178,6 +196,30 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_is_tried_once_where_the_template_does_not_say_more() {
+        let of = |members: Value| {
+            let mut template = template(json!({"name": "main"}));
+            for (name, member) in members.as_object().unwrap() {
+                template["spec"][name] = member.clone();
+            }
+            let job = job(&spec(template, &[]), &owner(), Carriage::default()).unwrap();
+            (job["spec"]["backoffLimit"].clone(), job["spec"]["podFailurePolicy"]["rules"][0]["action"].clone())
+        };
+        let pod = |restarts: &str| json!({"spec": {"restartPolicy": restarts, "containers": [{"name": "main"}]}});
+        assert_eq!(of(json!({"template": pod("Never")})), (json!(0), json!("Ignore")));
+        assert_eq!(of(json!({"backoffLimit": null, "template": pod("Never")})), (json!(0), json!("Ignore")));
+        assert_eq!(
+            of(json!({"template": pod("OnFailure")})),
+            (json!(0), Value::Null),
+            "a policy needs pods that never restart"
+        );
+        assert_eq!(of(json!({"backoffLimit": 6, "template": pod("Never")})), (json!(6), Value::Null));
+        assert_eq!(of(json!({"backoffLimitPerIndex": 1, "template": pod("Never")})), (Value::Null, Value::Null));
+        let own = json!({"rules": [{"action": "FailJob"}]});
+        assert_eq!(of(json!({"podFailurePolicy": own, "template": pod("Never")})), (json!(0), json!("FailJob")));
+    }
+
+    #[test]
     fn a_job_belongs_to_its_flow_and_names_its_instance() {
         let spec = spec(template(json!({"name": "main"})), &["/out/file"]);
         let job = job(&spec, &owner(), Carriage::default()).unwrap();
@@ -199,7 +241,8 @@ mod tests {
                   "workflow.kube-zen.io/instance": "work-i3"
                 }
               }
-            }
+            },
+            "backoffLimit": 0
           },
           "apiVersion": "batch/v1",
           "kind": "Job",

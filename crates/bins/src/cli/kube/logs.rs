@@ -14,10 +14,11 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::super::failure::{Exit, Failure};
-use super::super::logs::LogsArgs;
+use super::super::logs::{LogsArgs, unstarted};
 use super::super::output;
 use super::super::signals::Signals;
-use super::watch::Watcher;
+use super::show::explanation;
+use super::watch::{Tells, Watcher};
 use super::{Cluster, status};
 
 /// Lines that wait for standard output.
@@ -95,6 +96,13 @@ async fn copy(cluster: &Cluster, flow: &JobFlow, wanted: &Wanted) -> Result<(), 
         |log: &Written| steps.iter().position(|step| log.step == *step || log.step.starts_with(&format!("{step}-i")));
     // Those of one step stand in order already.
     found.sort_by_key(place);
+    if let Some(step) = &wanted.step
+        && !found.iter().any(|log| wanted.takes(flow, log))
+        && let Some(why) = explanation(flow, step)?
+        && !matches!(why.phase, StepPhase::Running | StepPhase::Succeeded)
+    {
+        output::tell(&unstarted(step, &why));
+    }
     let reading = Reading { follow: false, ..wanted.reading };
     for log in found.iter().filter(|log| wanted.takes(flow, log)) {
         let mut stream = match read(cluster.client.clone(), flow, (log, reading)).await {
@@ -173,7 +181,7 @@ impl Followed<'_> {
 async fn follow(cluster: &Cluster, flow: &JobFlow, wanted: &Wanted) -> Result<Exit, Failure> {
     let mut signals = Signals::take()?;
     let mut pods = pin!(watched(cluster.client.clone(), flow));
-    let watcher = Watcher::new(cluster, &flow.metadata.name, false);
+    let watcher = Watcher::new(cluster, &flow.metadata.name, Tells::Reasons);
     let mut ended = pin!(watcher.ended());
     let (lines, mut waiting) = mpsc::channel::<Vec<u8>>(WAITING);
     let (known, readers) = (HashSet::new(), JoinSet::new());

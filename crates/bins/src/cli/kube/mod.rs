@@ -47,6 +47,15 @@ fn status(flow: &JobFlow) -> FlowStatus {
     flow.status.clone().unwrap_or_default()
 }
 
+/// What is said of a flow that has no status: nobody works on it.
+fn untaken(name: &str, namespace: &str) -> String {
+    format!(
+        "no operator has taken flow `{name}` up yet; look whether one runs (`kubectl get pods -A -l \
+         app.kubernetes.io/name=orlop-operator`) and works in namespace `{namespace}` (its flag --namespaces), or start one: \
+         `orlop operator --leader-elect=false`"
+    )
+}
+
 /// How a flow of a cluster is named in hints.
 fn named(place: &Place, name: &str) -> RunName {
     let mut options = " --target kube".to_owned();

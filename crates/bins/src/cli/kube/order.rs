@@ -6,11 +6,13 @@ use orlop_k8s::client::{Decided, Repeat};
 
 use super::super::control::{ConfirmGoneArgs, DecideArgs, Mode, NameArgs, SuspendArgs};
 use super::super::delete::DeleteArgs;
+use super::super::drive::exit_of;
 use super::super::failure::{Exit, Failure};
 use super::super::manifest;
-use super::super::output;
+use super::super::output::{self, Format};
 use super::super::retry::RetryArgs;
-use super::watch::{Watcher, is_older};
+use super::show::end;
+use super::watch::{Tells, Watcher, is_older};
 use super::{Cluster, status};
 use crate::host::control::caller;
 
@@ -56,7 +58,8 @@ pub(super) async fn resume(args: NameArgs) -> Result<Exit, Failure> {
 /// `orlop flow stop` and `terminate`
 pub(super) async fn stop(args: NameArgs, graceful: bool) -> Result<Exit, Failure> {
     let mode = if graceful { StopMode::Graceful } else { StopMode::Terminate };
-    Cluster::of(&args.place).await?.flows.stop(&args.name, mode).await?;
+    let stop = async { Ok::<_, Failure>(Cluster::of(&args.place).await?.flows.stop(&args.name, mode).await?) };
+    output::with_patience(&format!("{}: the API server is asked and has not answered yet", args.name), stop).await?;
     done(&args.name, if graceful { "stopping" } else { "terminating" })
 }
 
@@ -76,8 +79,15 @@ pub(super) async fn retry(args: RetryArgs) -> Result<Exit, Failure> {
         key: uuid::Uuid::new_v4().to_string(),
     };
     let made = cluster.flows.repeat(&args.name, repeat).await?;
-    output::print(&made.metadata.name)?;
-    Ok(Exit::Done)
+    let name = &made.metadata.name;
+    if !args.wait {
+        output::print(name)?;
+        return Ok(Exit::Done);
+    }
+    output::tell(&format!("{name} created in namespace {}", cluster.namespace));
+    let flow = Watcher::new(&cluster, name, Tells::steps_if(args.output == Format::Table)).ended().await?;
+    end(&flow, &args.place, args.output)?;
+    Ok(exit_of(&status(&flow)))
 }
 
 /// `orlop flow delete`
@@ -103,7 +113,7 @@ pub(super) async fn delete(args: DeleteArgs) -> Result<Exit, Failure> {
                 Err(failure) if failure.exit != Exit::Conflict => return Err(failure),
                 _ => {}
             }
-            Watcher::new(&cluster, name, false).ended().await?;
+            Watcher::new(&cluster, name, Tells::Nothing).ended().await?;
         }
         cluster.flows.delete(&flow).await?;
         output::print(&format!("{name} deleted"))?;

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use orlop_core::spec::flow::JobFlow;
-use orlop_dag::engine::{FlowMeta, init, reconstruct};
+use orlop_core::spec::status::ConditionStatus;
+use orlop_dag::engine::{Explanation, FlowMeta, State, explain as why, init, reconstruct};
 use orlop_dag::plan::Plan;
 use orlop_k8s::api::Client;
 use orlop_k8s::client::FlowClient;
@@ -19,12 +20,15 @@ use super::super::output::{self, Format};
 use super::super::place::Place;
 use super::super::progress::approval_hint;
 use super::watch::{age_of, is_older};
-use super::{Cluster, named, status};
+use super::{Cluster, named, status, untaken};
 use crate::host::flow::{Clock as _, SystemClock};
 use crate::view::graph::Graph;
 use crate::view::items::Items;
-use crate::view::table::{self, columns};
-use crate::view::text::{age, one_line};
+use crate::view::table::{self, fitted};
+use crate::view::text::age;
+
+/// What a list says of a flow without a status.
+const UNTAKEN: &str = "no operator has taken this flow up yet";
 
 /// `orlop flow list`
 pub(super) async fn list(args: ListArgs) -> Result<Exit, Failure> {
@@ -57,24 +61,26 @@ fn rows(flows: &[JobFlow], namespaces: bool) -> String {
             status.phase.to_string(),
             status.progress.summary.clone(),
             age(age_of(flow)),
-            one_line(&status.message, 60),
+            if flow.status.is_none() { UNTAKEN.to_owned() } else { status.message },
         ];
         if namespaces {
             row.insert(0, flow.metadata.namespace.clone().unwrap_or_default());
         }
         row
     };
-    columns(&header, &flows.iter().map(row).collect::<Vec<_>>())
+    fitted(&header, &flows.iter().map(row).collect::<Vec<_>>(), output::width())
 }
 
 /// `orlop flow get`
 pub(super) async fn get(args: GetArgs) -> Result<Exit, Failure> {
-    let flow = Cluster::of(&args.place).await?.flows.get(&args.name).await?;
+    let cluster = Cluster::of(&args.place).await?;
+    let flow = cluster.flows.get(&args.name).await?;
     let shown = match args.output {
+        Format::Table if flow.status.is_none() => untaken(&args.name, &cluster.namespace),
         Format::Table => {
             let (name, status, now) = (named(&args.place, &args.name), status(&flow), SystemClock.now());
             let items = Items::of_spec(&flow.spec);
-            let showing = table::Showing { now, colour: output::colour(), items: &items };
+            let showing = table::Showing { now, colour: output::colour(), items: &items, width: output::width() };
             let mut text = format!("{}\n", table::steps(&status, showing));
             text.push_str(&table::summary(&name, &status, now, output::colour()));
             text.extend(approval_hint(&name, &status).map(|hint| format!("  {hint}\n")));
@@ -95,8 +101,30 @@ fn planned(flow: &JobFlow) -> Result<Plan, Failure> {
 
 /// `orlop flow explain`
 pub(super) async fn explain(args: ExplainArgs) -> Result<Exit, Failure> {
-    let flow = Cluster::of(&args.place).await?.flows.get(&args.name).await?;
-    let plan = planned(&flow)?;
+    let cluster = Cluster::of(&args.place).await?;
+    let flow = cluster.flows.get(&args.name).await?;
+    if args.output == Format::Table
+        && let Some(text) = of_the_whole(&flow, &cluster.namespace)
+    {
+        output::print(&text)?;
+        return Ok(Exit::Done);
+    }
+    let (plan, state) = rebuilt(&flow)?;
+    answer(&plan, &state, &args)
+}
+
+/// Why a step or instance of a flow stands where it stands; none where there is no such one.
+///
+/// # Errors
+/// When the flow cannot be planned.
+pub(super) fn explanation(flow: &JobFlow, step: &str) -> Result<Option<Explanation>, Failure> {
+    let (plan, state) = rebuilt(flow)?;
+    Ok(plan.address_of(step).and_then(|at| why(&plan, &state, at)))
+}
+
+/// The plan of a flow, and its state as its status tells it.
+fn rebuilt(flow: &JobFlow) -> Result<(Plan, State), Failure> {
+    let plan = planned(flow)?;
     let metadata = &flow.metadata;
     let meta = FlowMeta {
         uid: metadata.uid.clone().unwrap_or_default(),
@@ -109,7 +137,19 @@ pub(super) async fn explain(args: ExplainArgs) -> Result<Exit, Failure> {
         Some(status) => reconstruct(&plan, &meta, (status, &[]), now, &mut Vec::new()),
         None => init(&plan, &meta, now, &mut Vec::new()),
     };
-    answer(&plan, &state, &args)
+    Ok((plan, state))
+}
+
+/// Why a flow as a whole does not run of which no step has anything to say: nobody works on it, it was refused before it began,
+/// or its operator cannot go on with it.
+fn of_the_whole(flow: &JobFlow, namespace: &str) -> Option<String> {
+    let name = &flow.metadata.name;
+    let Some(status) = &flow.status else { return Some(untaken(name, namespace)) };
+    let holds =
+        |kind: &str| status.conditions.iter().find(|known| known.kind == kind && known.status == ConditionStatus::True);
+    let refused = holds("Failed").filter(|_| status.steps.is_empty());
+    let why = refused.or_else(|| holds("NotUnderstood").or_else(|| holds("SpecChanged")))?;
+    Some(format!("{name} is {} ({})\n  {}", status.phase, why.reason, why.message))
 }
 
 /// `orlop flow graph`

@@ -20,7 +20,7 @@ use super::super::place::Place;
 use super::super::run::RunArgs;
 use super::super::signals::Signals;
 use super::super::submit::SubmitArgs;
-use super::watch::{Watcher, late, within};
+use super::watch::{Tells, Watcher, late, within};
 use super::{Cluster, logs, show, status};
 use crate::host::control::caller;
 
@@ -83,7 +83,7 @@ pub(super) async fn submit(args: SubmitArgs) -> Result<Exit, Failure> {
     if !waits {
         return Ok(Exit::Done);
     }
-    let watcher = Watcher::new(&cluster, name, args.watch && args.output == Format::Table);
+    let watcher = Watcher::new(&cluster, name, Tells::steps_if(args.watch && args.output == Format::Table));
     let Some(flow) = within(args.timeout, watcher.ended()).await? else { return Ok(late(name)) };
     if args.logs {
         logs::all(&cluster, &flow).await?;
@@ -110,8 +110,7 @@ pub(super) async fn run(args: RunArgs) -> Result<Exit, Failure> {
         let decided = Decided { step, decision: Decision::Approved, by: Some(&by), reason: None };
         cluster.flows.decide(&name, &decided).await?;
     }
-    let shows = args.output == Format::Table;
-    let watcher = Watcher::new(&cluster, &name, shows);
+    let watcher = Watcher::new(&cluster, &name, Tells::steps_if(args.output == Format::Table));
     let leaves = |status: &FlowStatus| args.no_wait_approval && status.phase == FlowPhase::Paused && !goes_on(status);
     let mut ended = pin!(watcher.until(leaves));
     let mut told = 0;

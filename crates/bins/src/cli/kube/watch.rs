@@ -35,17 +35,37 @@ pub(super) fn is_older(flow: &JobFlow, limit: Option<HumanDuration>) -> bool {
     limit.is_none_or(|limit| age_of(flow) >= limit.get())
 }
 
+/// How long an operator may take to take a flow up before that is told.
+const UNTAKEN: Duration = Duration::from_secs(10);
+
+/// What is told while a flow is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tells {
+    /// Steps as they change, and what the flow waits for.
+    Steps,
+    /// Only what it waits for.
+    Reasons,
+    /// Nothing of it: it is to go.
+    Nothing,
+}
+
+impl Tells {
+    /// Steps where they are asked for.
+    pub(super) const fn steps_if(asked: bool) -> Self {
+        if asked { Self::Steps } else { Self::Reasons }
+    }
+}
+
 /// Waits for the end of a flow.
 pub(super) struct Watcher<'a> {
     cluster: &'a Cluster,
     name: &'a str,
-    /// Whether steps are told as they change.
-    shows: bool,
+    tells: Tells,
 }
 
 impl<'a> Watcher<'a> {
-    pub(super) const fn new(cluster: &'a Cluster, name: &'a str, shows: bool) -> Self {
-        Self { cluster, name, shows }
+    pub(super) const fn new(cluster: &'a Cluster, name: &'a str, tells: Tells) -> Self {
+        Self { cluster, name, tells }
     }
 
     /// The flow once it has ended. A server that is away for a while is waited for.
@@ -57,11 +77,22 @@ impl<'a> Watcher<'a> {
     pub(super) async fn until(&self, enough: impl Fn(&FlowStatus) -> bool) -> Result<JobFlow, Failure> {
         let mut changes = pin!(changes(self.cluster.client.clone(), &self.cluster.namespace, self.name));
         let (mut told, mut away, mut uid) = (Told::default(), None::<Instant>, None);
-        while let Some(change) = changes.next().await {
+        let mut patience = pin!(tokio::time::sleep(UNTAKEN));
+        // Whether nobody works on the flow, and whether that was told.
+        let (mut untaken, mut said) = (false, false);
+        loop {
+            let change = tokio::select! {
+                change = changes.next() => change,
+                () = &mut patience, if untaken && !said => {
+                    said = true;
+                    output::tell(&super::untaken(self.name, &self.cluster.namespace));
+                    continue;
+                }
+            };
             let object = match change {
-                Change::Seen(object) => object,
-                Change::Gone => break,
-                Change::Away { code, message } => {
+                Some(Change::Seen(object)) => object,
+                Some(Change::Gone) | None => break,
+                Some(Change::Away { code, message }) => {
                     refused(code, &message)?;
                     if away.get_or_insert_with(Instant::now).elapsed() > AWAY {
                         return Err(Failure::new(Exit::Unreachable, message));
@@ -72,13 +103,16 @@ impl<'a> Watcher<'a> {
             away = None;
             // Of thousands of steps only those that need attention come with every change.
             let flow = shown(&object);
+            untaken = flow.status.is_none();
             if *uid.get_or_insert_with(|| flow.metadata.uid.clone()) != flow.metadata.uid {
                 // Another flow has its name by now.
                 break;
             }
             let status = status(&flow);
-            if self.shows {
-                told.tell(&status);
+            match self.tells {
+                Tells::Steps => told.tell(self.name, &status),
+                Tells::Reasons => told.tell_reason(self.name, &status),
+                Tells::Nothing => {}
             }
             if status.phase.is_terminal() {
                 return self.last(*object).await;
@@ -119,7 +153,7 @@ fn refused(code: Option<u16>, message: &str) -> Result<(), Failure> {
 /// `orlop flow watch`
 pub(super) async fn watch(args: WatchArgs) -> Result<Exit, Failure> {
     let cluster = Cluster::of(&args.place).await?;
-    let watcher = Watcher::new(&cluster, &args.name, args.output == Format::Table);
+    let watcher = Watcher::new(&cluster, &args.name, Tells::steps_if(args.output == Format::Table));
     let Some(flow) = within(args.timeout, watcher.ended()).await? else { return Ok(late(&args.name)) };
     end(&flow, &args.place, args.output)?;
     Ok(exit_of(&status(&flow)))

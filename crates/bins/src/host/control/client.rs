@@ -9,6 +9,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use super::address::Address;
+use super::process::is_stopped;
 use super::{Answer, Request};
 use crate::host::flow::{Order, OrderError};
 
@@ -20,6 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(15);
 pub struct Client {
     lines: Lines<BufReader<OwnedReadHalf>>,
     write: OwnedWriteHalf,
+    /// The process that opened the socket, where the kernel says so.
+    host: Option<i32>,
 }
 
 /// What a host tells, line by line.
@@ -40,14 +43,21 @@ impl Client {
         };
         match UnixStream::connect(&address.path).await {
             Ok(stream) => {
+                let host = stream.peer_cred().ok().and_then(|peer| peer.pid());
                 let (read, write) = stream.into_split();
-                Ok(Some(Self { lines: BufReader::new(read).lines(), write }))
+                Ok(Some(Self { lines: BufReader::new(read).lines(), write, host }))
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
                 Ok(None)
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// The process of the host where it was stopped: it takes nothing and nothing goes on.
+    #[must_use]
+    pub fn stopped(&self) -> Option<i32> {
+        self.host.filter(|host| is_stopped(*host, None))
     }
 
     async fn send(&mut self, request: &Request) -> io::Result<()> {
@@ -106,6 +116,12 @@ impl Client {
 }
 
 impl Watch {
+    /// As of [`Client::stopped`].
+    #[must_use]
+    pub fn stopped(&self) -> Option<i32> {
+        self.client.stopped()
+    }
+
     /// The next line; none when the host has gone.
     ///
     /// # Errors

@@ -4,6 +4,7 @@
 mod address;
 mod client;
 mod person;
+mod process;
 mod server;
 
 use orlop_core::spec::status::FlowStatus;
@@ -14,6 +15,7 @@ use super::flow::{Notice, Order, OrderError};
 pub(super) use address::Address;
 pub use client::{Client, Watch};
 pub use person::caller;
+pub use process::is_stopped;
 pub use server::Server;
 
 /// Name of the socket in the run directory.

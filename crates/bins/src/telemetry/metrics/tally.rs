@@ -75,7 +75,7 @@ impl Tally {
         metrics.live_attempts.set(steps(StepPhase::Running));
         metrics.approvals_pending.set(steps(StepPhase::PendingApproval));
         metrics.ready.set(self.ready);
-        for on in [WaitsOn::Suspended, WaitsOn::FirstPod, WaitsOn::Runtime].map(name) {
+        for on in [WaitsOn::Suspended, WaitsOn::FirstPod, WaitsOn::Runtime, WaitsOn::NextPod].map(name) {
             metrics.waiting.of([on]).set(self.waiting.get(on).copied().unwrap_or_default());
         }
         metrics.cancels_blocked.set(self.blocked);
@@ -87,6 +87,7 @@ const fn name(on: WaitsOn) -> &'static str {
         WaitsOn::Suspended => "Suspended",
         WaitsOn::FirstPod => "FirstPod",
         WaitsOn::Runtime => "Runtime",
+        WaitsOn::NextPod => "NextPod",
     }
 }
 

@@ -15,6 +15,7 @@ mod runs;
 mod signals;
 mod targets;
 mod terminal;
+mod told;
 mod trouble;
 mod verbs;
 mod web;

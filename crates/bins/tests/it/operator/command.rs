@@ -24,37 +24,46 @@ fn orlop(dir: &Path, words: &str) -> (i32, String) {
 }
 
 /// A cluster with an operator, and the folder of a person who works with it.
-struct Bench {
+pub(super) struct Bench {
     dir: tempfile::TempDir,
-    server: ApiServer,
-    _stop: tokio::sync::watch::Sender<bool>,
+    pub(super) server: ApiServer,
+    _stop: Option<tokio::sync::watch::Sender<bool>>,
 }
 
 impl Bench {
-    async fn new() -> Self {
-        let server = server(true);
-        let dir = tempfile::tempdir().expect("a folder");
-        kubeconfig(dir.path(), &serve(server.client_named("command")).await);
-        let mut plan = Plan::default();
-        plan.flows.identities_verified = true;
-        let operator = Operator::new(plan, server.client_named("operator"), Arc::new(MachineClock));
-        let (tell, stop) = Stop::new();
-        tokio::spawn(async move { operator.run(&stop).await });
-        Self { dir, server, _stop: tell }
+    pub(super) async fn new() -> Self {
+        Self::with(server(true)).await.operated()
     }
 
-    fn write(&self, name: &str, spec: &serde_json::Value) {
+    /// A cluster that nobody works in.
+    pub(super) async fn with(server: ApiServer) -> Self {
+        let dir = tempfile::tempdir().expect("a folder");
+        kubeconfig(dir.path(), &serve(server.client_named("command")).await);
+        Self { dir, server, _stop: None }
+    }
+
+    /// The same with an operator.
+    pub(super) fn operated(self) -> Self {
+        let mut plan = Plan::default();
+        plan.flows.identities_verified = true;
+        let operator = Operator::new(plan, self.server.client_named("operator"), Arc::new(MachineClock));
+        let (tell, stop) = Stop::new();
+        tokio::spawn(async move { operator.run(&stop).await });
+        Self { _stop: Some(tell), ..self }
+    }
+
+    pub(super) fn write(&self, name: &str, spec: &serde_json::Value) {
         let path = self.dir.path().join(format!("{name}.json"));
         std::fs::write(path, flow(name, spec).to_string()).expect("it is written");
     }
 
-    async fn orlop(&self, words: &str) -> (i32, String) {
+    pub(super) async fn orlop(&self, words: &str) -> (i32, String) {
         let (dir, words) = (self.dir.path().to_owned(), words.to_owned());
         tokio::task::spawn_blocking(move || orlop(&dir, &words)).await.expect("it ends")
     }
 
     /// What a verb prints that goes well.
-    async fn good(&self, words: &str) -> String {
+    pub(super) async fn good(&self, words: &str) -> String {
         let (code, text) = self.orlop(words).await;
         assert_eq!(code, 0, "{words}: {text}");
         text

@@ -15,6 +15,7 @@ mod program;
 mod real;
 mod reviewed;
 mod suite;
+mod told;
 mod webhook;
 
 use serde_json::{Value, json};

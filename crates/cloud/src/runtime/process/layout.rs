@@ -96,12 +96,12 @@ impl Layout {
         Some(if rest.is_empty() { outside.clone() } else { outside.join(rest.trim_start_matches('/')) })
     }
 
-    /// Where a path is on this machine, symbolic links followed as the container would. Links that the pod may have
-    /// made lead to the machine's own files only if `trusted`: where the pod ran as the user who reads now.
+    /// Where a path is on this machine, symbolic links followed as the container would. Links that the pod may have made do not lead
+    /// to the machine's own files: those are no outputs of it.
     ///
     /// # Errors
-    /// NotFound; PermissionDenied for such links; InvalidData for too many links.
-    pub(crate) fn resolve(&self, inside: &str, trusted: bool) -> io::Result<PathBuf> {
+    /// NotFound; InvalidData for such links, and for too many.
+    pub(crate) fn resolve(&self, inside: &str) -> io::Result<PathBuf> {
         let mut ahead: VecDeque<String> = parts(inside);
         let (mut at, mut links, mut linked) = (String::new(), 0, false);
         while let Some(part) = ahead.pop_front() {
@@ -131,9 +131,12 @@ impl Layout {
                 ahead.push_front(part);
             }
         }
-        if linked && !trusted && self.area(&at).is_none_or(|area| area.kind == Kind::Machine) {
-            let what = format!("`{inside}` is a symbolic link to a file of the machine");
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
+        if linked && self.area(&at).is_none_or(|area| area.kind == Kind::Machine) {
+            let what = format!(
+                "`{inside}` is a symbolic link that leads out of the directories of the step, to `{at}` of the machine; copy what is \
+                 to be kept"
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
         }
         let outside = self.outside(&at).ok_or(io::ErrorKind::NotFound)?;
         let found = fs::symlink_metadata(&outside)?;
@@ -203,23 +206,23 @@ mod tests {
         symlink("/tmp", dir.path().join("top/t")).unwrap();
         symlink("self", dir.path().join("tmp/self")).unwrap();
         let real = dir.path().join("volume/real");
-        assert_eq!(layout.resolve("/out/absolute", false).unwrap(), real);
-        assert_eq!(layout.resolve("/out/relative", false).unwrap(), real);
-        assert_eq!(layout.resolve("/t/data/real", false).unwrap(), real);
+        assert_eq!(layout.resolve("/out/absolute").unwrap(), real);
+        assert_eq!(layout.resolve("/out/relative").unwrap(), real);
+        assert_eq!(layout.resolve("/t/data/real").unwrap(), real);
         // No later try finds what is not there.
-        assert_eq!(layout.resolve("/tmp/self", true).unwrap_err().kind(), io::ErrorKind::InvalidData);
-        assert_eq!(layout.resolve("/tmp/data/real/v", true).unwrap_err().kind(), io::ErrorKind::NotFound);
-        assert_eq!(layout.resolve("/nothing", true).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(layout.resolve("/tmp/self").unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(layout.resolve("/tmp/data/real/v").unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(layout.resolve("/nothing").unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     #[test]
-    fn links_to_the_machine_s_files_need_trust() {
+    fn links_to_the_machine_s_files_lead_to_nothing_of_the_pod() {
         let (dir, layout) = pod();
         symlink("/etc/hosts", dir.path().join("tmp/hosts")).unwrap();
-        let error = layout.resolve("/tmp/hosts", false).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
-        assert_eq!(layout.resolve("/tmp/hosts", true).unwrap(), Path::new("/etc/hosts"));
-        assert!(layout.resolve("/etc/hosts", false).is_ok());
+        let error = layout.resolve("/tmp/hosts").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        assert!(error.to_string().contains("leads out of the directories of the step, to `/etc/hosts`"), "{error}");
+        assert!(layout.resolve("/etc/hosts").is_ok());
     }
 
     proptest! {

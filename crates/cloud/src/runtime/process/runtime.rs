@@ -252,7 +252,6 @@ impl PodRuntime for ProcessRuntime {
 
     async fn fetch(&self, key: &PodKey, plan: &PodPlan, inside: &str, _scratch: &Path) -> Result<PathBuf, PortError> {
         let directory = Directory::new(&plan.directory);
-        let trusted = plan.main.user.is_none_or(|user| user == Uid::effective().as_raw());
         let (key, inside) = (key.clone(), inside.to_owned());
         blocking(move || {
             let layout: Option<Layout> = directory.read("layout")?;
@@ -260,7 +259,7 @@ impl PodRuntime for ProcessRuntime {
                 let message = format!("the main container of pod {key} never started, so there is no `{inside}`");
                 PortError::new(Class::NotFound, message)
             })?;
-            Ok(layout.resolve(&inside, trusted).during(|| format!("looking for `{inside}` of pod {key}"))?)
+            Ok(layout.resolve(&inside).during(|| format!("looking for `{inside}` of pod {key}"))?)
         })
         .await
     }

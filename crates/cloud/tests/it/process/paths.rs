@@ -134,7 +134,7 @@ async fn another_user_owns_its_places_and_its_links_lead_nowhere_else() {
     assert_eq!(bed.out()[..2], ["65534".to_owned(), "65534 4242".to_owned()]);
     assert_eq!(exit.containers[0].message, "w\n");
     assert_eq!(content(&bed, "/new-of-mine").await, "y\n");
-    assert_eq!(bed.fetch("/tmp/link").await.unwrap_err().class, Class::Denied);
+    assert_eq!(bed.fetch("/tmp/link").await.unwrap_err().class, Class::Invalid);
     let mut bed = Bed::with("true", Some(Paths::UserNamespace));
     bed.plan.main.user = Some(65534);
     let error = super::in_time(super::PodRuntime::start(&bed.runtime, &bed.plan)).await.unwrap_err();

@@ -51,6 +51,7 @@ impl fmt::Display for Because {
             Self::Waits { on: WaitsOn::Runtime, message, since } => {
                 write!(f, "what runs it cannot be reached since {since}: {message}")
             }
+            Self::Waits { on: WaitsOn::NextPod, message, .. } => f.write_str(message),
             Self::Waits { message, since, .. } if message.is_empty() => {
                 write!(f, "no pod of it runs yet, since {since}")
             }

@@ -77,7 +77,7 @@ struct Resources {
 /// The flow of a pipeline and the names its fields have there, with everything wrong with it.
 pub(super) fn read(root: Node<'_>, limits: &Limits) -> (Option<(JobFlow, Names)>, Violations) {
     let mut found = Violations::new();
-    let form = Expected { rule: "8", unknown: Severity::Error, aliases: ALIASES };
+    let form = Expected { rule: "8", unknown: Severity::Error, aliases: ALIASES, hints: &[] };
     let misfits = Walk::new(form, &mut found).check(root, "Pipeline", &Path::ROOT);
     if misfits.fatal {
         return (None, found);

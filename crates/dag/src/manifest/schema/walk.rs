@@ -21,6 +21,8 @@ pub(crate) struct Expected {
     pub(crate) unknown: Severity,
     /// Names users write for fields that are called differently here.
     pub(crate) aliases: &'static [(&'static str, &'static str)],
+    /// What to write for fields of other products that no one field is here.
+    pub(crate) hints: &'static [(&'static str, &'static str)],
 }
 
 /// What does not fit its type, so that reading can go on without it.
@@ -80,7 +82,11 @@ impl<'v> Walk<'v> {
     fn unknown(&mut self, name: &str, known: &Type, path: &Path<'_>) {
         let form = self.form;
         self.found.add((form.unknown, "V2"), path, || {
-            let alias = form.aliases.iter().find(|(word, _)| *word == name).map(|(_, field)| (*field).to_owned());
+            let of = |list: &[(&str, &'static str)]| list.iter().find(|(word, _)| *word == name).map(|(_, text)| *text);
+            if let Some(hint) = of(form.hints) {
+                return Note::new(format!("unknown field {}", shown(name)), Some(hint.to_owned())).on_key();
+            }
+            let alias = of(form.aliases).map(str::to_owned);
             let guess = alias.or_else(|| nearest(name, known.fields.iter().map(|field| field.name)).map(str::to_owned));
             let help = guess.map_or_else(|| known_fields(known), |guess| format!("did you mean `{guess}`?"));
             Note::new(format!("unknown field {}", shown(name)), Some(help)).on_key()

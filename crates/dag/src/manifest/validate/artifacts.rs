@@ -52,10 +52,13 @@ fn movable(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
         _ => ("several output files", at.path.field("outputs")),
     };
     found.error("R32", &place, || {
-        (
-            format!("the step {} has {what}, and this operator has no store for them", shown(&at.step.name)),
-            "run the operator with --helper-image",
-        )
+        let message = format!(
+            "the step {} has {what}, and this operator was started without --helper-image and --artifact-url, so nothing moves them",
+            shown(&at.step.name)
+        );
+        let help = "give it both: the image of the helper, and the URL under which pods reach the operator; in the chart set \
+                    artifacts.helperImage";
+        (message, help)
     });
 }
 

@@ -57,6 +57,20 @@ fn check_variables(container: &Value, list: &Path<'_>, found: &mut Violations) {
 /// Programs that run the text behind an option with `c` in it.
 const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ash", "ksh", "zsh"];
 
+/// Whether a program says `$$` for the process id of its shell: two dollars and no reference to a variable behind them.
+fn has_process_id(program: &str) -> bool {
+    let mut rest = program;
+    while let Some(at) = rest.find('$') {
+        let run = rest.get(at..).unwrap_or_default();
+        let after = run.trim_start_matches('$');
+        if run.len() - after.len() == 2 && !after.starts_with('(') {
+            return true;
+        }
+        rest = after;
+    }
+    false
+}
+
 /// Warns of values that become part of a shell's program: who gives the value decides what is run. A value in the environment
 /// is no more than a text.
 fn check_shell(container: &Value, path: &Path<'_>, found: &mut Violations) {
@@ -70,6 +84,14 @@ fn check_shell(container: &Value, path: &Path<'_>, found: &mut Violations) {
     }
     let option = words.find(|(_, _, word)| word.starts_with('-') && !word.starts_with("--") && word.contains('c'));
     let (Some(_), Some((field, index, program))) = (option, words.next()) else { return };
+    if has_process_id(program) {
+        found.warning("shell", &path.field(field).index(index), || {
+            (
+                format!("`$$` is one `$` before `{shell}` sees it, on every target: Kubernetes reads it so"),
+                "write `$$$$` for the process id of the shell",
+            )
+        });
+    }
     // The number of an instance is made here, and never a text.
     if let Some(name) = names_in_text(program).into_iter().find(|name| *name != INDEX) {
         found.warning("shell", &path.field(field).index(index), || {

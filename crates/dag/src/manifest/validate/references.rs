@@ -76,7 +76,7 @@ pub(super) fn document(
             context.no_step(name)
         });
     }
-    let Some(output) = output_name(reference.path.as_str()) else { return };
+    let Some((output, rest)) = output_name(reference.path.as_str()) else { return };
     if !context.gives_parameter(name, output) {
         found.error("V12", path, || {
             let guess = nearest(output, steps.outputs(name).iter().copied());
@@ -87,17 +87,26 @@ pub(super) fn document(
             };
             Note::new(format!("the step {} has no output parameter {}", shown(name), shown(output)), Some(help))
         });
+    } else if !rest.trim().is_empty() && context.step(name).is_some_and(|(step, _)| !step.is_fan_out()) {
+        found.error("V8", path, || {
+            let message = format!("the output {} of the step {} is text, which has no members", shown(output), shown(name));
+            let help = format!(
+                "read it whole, or give the part an output of its own in {}, such as `jsonPath: $.termination.json.NAME`",
+                shown(name)
+            );
+            Note::new(message, Some(help))
+        });
     }
 }
 
-/// The output a path names: `$.outputs.<name>` or `$.outputs['<name>']`. A path that selects outputs in another way names
-/// none.
-fn output_name(path: &str) -> Option<&str> {
+/// The output a path names: `$.outputs.<name>` or `$.outputs['<name>']`, and the segments behind it. A path that selects outputs
+/// in another way names none.
+fn output_name(path: &str) -> Option<(&str, &str)> {
     let (first, rest) = member(path.strip_prefix('$')?)?;
     if first != "outputs" {
         return None;
     }
-    member(rest).map(|(name, _)| name)
+    member(rest)
 }
 
 /// The member that a path segment names, and the segments after it.
@@ -136,7 +145,7 @@ mod tests {
             ("$.phase", None),
             ("$", None),
         ] {
-            assert_eq!(output_name(path), name, "{path}");
+            assert_eq!(output_name(path).map(|(name, _)| name), name, "{path}");
         }
     }
 }

@@ -28,7 +28,7 @@ fn check_list(context: &Context<'_>, (list, kind): (&[Value], &'static str), pat
     let mut names: BTreeMap<&str, usize> = BTreeMap::new();
     for (index, template) in list.iter().enumerate() {
         let path = path.index(index);
-        let form = Expected { rule: "1.2", unknown: context.limits.lenient(), aliases: &[] };
+        let form = Expected { rule: "1.2", unknown: context.limits.lenient(), aliases: &[], hints: &[] };
         Walk::new(form, found).check(template, kind, &path);
         for (field, wanted) in [("apiVersion", "v1"), ("kind", kind)] {
             if let Some(given) = template.get(field).and_then(Value::as_str).filter(|given| *given != wanted) {

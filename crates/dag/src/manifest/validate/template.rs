@@ -31,7 +31,7 @@ pub(super) fn check(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
             }),
         }
     }
-    let form = Expected { rule: "V14", unknown: context.limits.lenient(), aliases: &[] };
+    let form = Expected { rule: "V14", unknown: context.limits.lenient(), aliases: &[], hints: &[] };
     Walk::new(form, found).check(template, "Job", &path);
     if let Some(target) = &context.limits.target {
         let own_claim = |name: &str| context.is_claim_template(name);

@@ -20,7 +20,7 @@ impl Model<'_> {
         let waits = unit.waits.as_ref().filter(|(on, ..)| match on {
             WaitsOn::Suspended => true,
             WaitsOn::FirstPod => pending,
-            WaitsOn::Runtime => false,
+            WaitsOn::Runtime | WaitsOn::NextPod => false,
         });
         unit.frozen.into_iter().chain(waits.map(|(_, since, _)| *since)).min()
     }

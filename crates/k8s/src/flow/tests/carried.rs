@@ -127,7 +127,7 @@ fn r32_without_a_store_a_flow_that_needs_one_is_refused() {
     bed.run();
     let status = bed.status("etl");
     assert_eq!((&status["phase"], &status["conditions"][0]["reason"]), (&json!("Failed"), &json!("ValidationFailed")));
-    insta::assert_snapshot!(status["message"].as_str().unwrap(), @"spec.steps[0].outputs: the step `make` has artifacts, and this operator has no store for them; spec.steps[1].inputs: the step `take` has artifacts, and this operator has no store for them");
+    insta::assert_snapshot!(status["message"].as_str().unwrap(), @"spec.steps[0].outputs: the step `make` has artifacts, and this operator was started without --helper-image and --artifact-url, so nothing moves them; spec.steps[1].inputs: the step `take` has artifacts, and this operator was started without --helper-image and --artifact-url, so nothing moves them");
     assert!(bed.server.list(Kind::Job).is_empty());
 }
 

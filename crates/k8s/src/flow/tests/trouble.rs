@@ -288,13 +288,80 @@ fn r19_exit_codes_of_pods_decide_what_a_failure_means() {
     assert_eq!((&status["phase"], &status["steps"][0]["reason"]), (&json!("Succeeded"), &json!("FailureIgnored")));
 }
 
-#[test]
-fn r29_a_pod_that_waits_a_minute_for_its_secret_fails_the_step() {
+/// A step that is given a value of a Secret.
+fn with_secret() -> serde_json::Value {
     let mut step = job("a");
     step["inputs"] =
         json!({"parameters": [{"name": "token", "valueFrom": {"secretKeyRef": {"name": "vault", "key": "t"}}}]});
     step["template"]["spec"]["template"]["spec"]["containers"][0]["env"] =
         json!([{"name": "T", "value": "{{.parameters.token}}"}]);
+    step
+}
+
+#[test]
+fn why_an_attempt_is_given_up_is_known_to_the_next_controller() {
+    let mut bed = Bed::new();
+    bed.endless = vec!["etl"];
+    bed.submit("etl", json!({"steps": [with_secret()]}));
+    bed.settle();
+    let made = bed.server.list(Kind::Job).remove(0);
+    let (name, uid) = (made["metadata"]["name"].clone(), made["metadata"]["uid"].clone());
+    bed.server.edit(Kind::Job, name.as_str().unwrap(), |job| job["status"] = json!({"ready": 0}));
+    let labels = json!({"batch.kubernetes.io/job-name": name, "batch.kubernetes.io/controller-uid": uid});
+    bed.server.put(
+        Kind::Pod,
+        json!({"metadata": {"name": "etl-a-x", "labels": labels},
+            "status": {"startTime": made["metadata"]["creationTimestamp"], "containerStatuses": [{"name": "main", "state":
+                {"waiting": {"reason": "CreateContainerConfigError", "message": "secret \"vault\" not found"}}}]}}),
+    );
+    bed.sleep(60);
+    assert!(bed.server.list(Kind::Job).is_empty(), "its Job is deleted");
+    assert_eq!(bed.status("etl")["steps"][0]["phase"], "Running", "its pod is not gone yet");
+    bed.restart();
+    bed.settle();
+    bed.server.remove(Kind::Pod, "etl-a-x");
+    bed.run();
+    let told = &bed.status("etl")["steps"][0];
+    assert_eq!((&told["phase"], &told["reason"]), (&json!("Failed"), &json!("ParameterUnresolved")), "{told}");
+    assert_eq!(told["message"], "container `main` has waited for 60 s: secret \"vault\" not found");
+}
+
+#[test]
+fn pods_that_failed_are_told_while_their_job_tries_others() {
+    let mut bed = Bed::new();
+    bed.endless = vec!["etl"];
+    let mut step = job("a");
+    step["template"]["spec"]["backoffLimit"] = json!(2);
+    bed.submit("etl", json!({"steps": [step]}));
+    bed.settle();
+    let name = bed.server.list(Kind::Job)[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    for (failed, code) in [(1, 3), (2, 1)] {
+        bed.server.put(
+            Kind::Pod,
+            json!({
+                "metadata": {"name": format!("p{failed}"), "labels": {"batch.kubernetes.io/job-name": name}},
+                "status": {"phase": "Failed", "containerStatuses": [{"name": "main", "state":
+                    {"terminated": {"exitCode": code, "finishedAt": format!("2026-11-21T10:00:0{failed}Z")}}}]},
+            }),
+        );
+        bed.server.edit(Kind::Job, &name, |job| job["status"] = json!({"ready": 1, "failed": failed}));
+        bed.settle();
+        bed.sleep(1);
+        let told = bed.status("etl")["steps"][0].clone();
+        let message = format!("PodFailed: {failed} of 3 pods failed, last: exit {code} of container `main`");
+        assert_eq!((&told["phase"], &told["message"]), (&json!("Running"), &json!(message)), "{told}");
+        assert_eq!(told["waiting"]["on"], "NextPod");
+    }
+    let writes = bed.writes().len();
+    bed.restart();
+    bed.settle();
+    bed.sleep(1);
+    assert_eq!(bed.writes().len(), writes, "another controller has nothing to add");
+}
+
+#[test]
+fn r29_a_pod_that_waits_a_minute_for_its_secret_fails_the_step() {
+    let step = with_secret();
     for restarts in [false, true] {
         let mut bed = Bed::new();
         bed.endless = vec!["etl"];

@@ -4,14 +4,15 @@ use serde_json::{Value, json};
 
 use super::super::super::control::{ConfirmGoneArgs, DecideArgs, Mode, NameArgs, SuspendArgs};
 use super::super::super::delete::DeleteArgs;
+use super::super::super::drive::exit_of;
 use super::super::super::failure::{Exit, Failure};
 use super::super::super::manifest;
-use super::super::super::output;
+use super::super::super::output::{self, Format};
 use super::super::super::retry::RetryArgs;
 use super::super::client::{Asked, escaped};
 use super::super::read::text;
 use super::Remote;
-use super::show::{Watcher, created};
+use super::show::{Watcher, created, end};
 use crate::host::flow::{Clock as _, SystemClock};
 
 /// `orlop flow approve` and `reject`
@@ -56,7 +57,9 @@ async fn tell(name: &str, remote: &Remote, (verb, told): (&str, &str)) -> Result
 pub(super) async fn stop(args: NameArgs, graceful: bool) -> Result<Exit, Failure> {
     let remote = Remote::of(&args.place)?;
     let path = format!("/flows/{}/cancel", escaped(&args.name));
-    let answer = remote.post(&path, &json!({ "graceful": graceful }), None).await?;
+    let (asked, body) =
+        (format!("{}: the server is asked and has not answered yet", args.name), json!({ "graceful": graceful }));
+    let answer = output::with_patience(&asked, remote.post(&path, &body, None)).await?;
     if answer["taken"] == false {
         return Err(Failure::new(Exit::Conflict, format!("flow `{}` has ended; nothing can change it", args.name)));
     }
@@ -74,8 +77,15 @@ pub(super) async fn retry(args: RetryArgs) -> Result<Exit, Failure> {
         "steps": args.step, "force": args.force, "definition": definition, "parameters": parameters, "name": args.new_name,
     });
     let made = remote.post(&format!("/flows/{}/retry", escaped(&args.name)), &body, None).await?;
-    output::print(&text(&made, "name"))?;
-    Ok(Exit::Done)
+    if !args.wait {
+        output::print(&text(&made, "name"))?;
+        return Ok(Exit::Done);
+    }
+    let (name, id) = (text(&made, "name"), text(&made, "id"));
+    output::tell(&format!("{name} created"));
+    let object = Watcher { remote: &remote, flow: &id, shows: args.output == Format::Table }.ended().await?;
+    end(&object, &args.place, args.output)?;
+    Ok(exit_of(&super::status(&object)))
 }
 
 /// `orlop flow delete`

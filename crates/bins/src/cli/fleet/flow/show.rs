@@ -28,8 +28,8 @@ use crate::host::flow::{Clock as _, SystemClock};
 use crate::view::graph::Graph;
 use crate::view::items::Items;
 use crate::view::name::RunName;
-use crate::view::table::{self, columns};
-use crate::view::text::{age, one_line};
+use crate::view::table::{self, fitted};
+use crate::view::text::age;
 
 /// How long one request waits for the end, where nothing is shown meanwhile.
 const WAIT: &str = "60s";
@@ -60,7 +60,7 @@ pub(super) async fn list(args: ListArgs) -> Result<Exit, Failure> {
     match args.output {
         Format::Table => {
             let row = |flow: &Value| {
-                let message = one_line(&text(flow, "message"), 60);
+                let message = text(flow, "message");
                 vec![
                     text(flow, "name"),
                     text(flow, "phase"),
@@ -70,7 +70,7 @@ pub(super) async fn list(args: ListArgs) -> Result<Exit, Failure> {
                 ]
             };
             let rows: Vec<Vec<String>> = flows.iter().map(row).collect();
-            output::print(&columns(&["NAME", "PHASE", "PROGRESS", "AGE", "MESSAGE"], &rows))?;
+            output::print(&fitted(&["NAME", "PHASE", "PROGRESS", "AGE", "MESSAGE"], &rows, output::width()))?;
         }
         Format::Name => {
             for flow in &flows {
@@ -107,7 +107,7 @@ pub(super) async fn get(args: GetArgs) -> Result<Exit, Failure> {
         Format::Table => {
             let (status, now) = (status(&object), SystemClock.now());
             let items = Items::of_spec(&object.spec);
-            let showing = table::Showing { now, colour: output::colour(), items: &items };
+            let showing = table::Showing { now, colour: output::colour(), items: &items, width: output::width() };
             let mut text = format!("{}\n", table::steps(&status, showing));
             text.push_str(&table::summary(name, &status, now, output::colour()));
             text.extend(approval_hint(name, &status).map(|hint| format!("  {hint}\n")));
@@ -197,7 +197,7 @@ impl Watcher<'_> {
             away = None;
             let status = status(&object);
             if self.shows {
-                told.tell(&status);
+                told.tell(&object.metadata.name, &status);
             }
             if status.phase.is_terminal() || enough(&status) {
                 return Ok(object);

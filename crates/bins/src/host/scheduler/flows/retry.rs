@@ -7,7 +7,7 @@ use orlop_core::name::repeated;
 use orlop_core::ports::fleet_store::FleetFlow;
 use orlop_core::ports::journal::FlowJournal as _;
 use orlop_core::spec::flow::RetryOf;
-use orlop_dag::repeat::{Parent, Wanted, imports, is_of, may_repeat};
+use orlop_dag::repeat::{Parent, Wanted, imports, is_of, may_repeat, no_step};
 use serde::Deserialize as _;
 use serde_json::Value;
 
@@ -84,7 +84,7 @@ impl Flows {
         is_of(&flow.name, new_plan, &plan).map_err(|why| wrong("manifest", why))?;
         let steps: Vec<String> = again.steps.iter().map(|step| new.driver.internal(step).to_owned()).collect();
         if let Some((at, step)) = steps.iter().enumerate().find(|(_, step)| new_plan.index_of(step).is_none()) {
-            return Err(wrong(&format!("steps[{at}]"), format!("flow `{}` has no step `{step}`", flow.name)));
+            return Err(wrong(&format!("steps[{at}]"), no_step(&flow.name, step, |step| new_plan.is_fan_out(step))));
         }
         new.parameters.extend(again.parameters);
         new.first = imports(new_plan, parent, Wanted { steps: &steps, parameters: &new.parameters });

@@ -60,6 +60,19 @@ fn s24_a_condition_reads_no_input_that_only_an_attempt_knows() {
 }
 
 #[test]
+fn an_output_is_text_and_has_no_members() {
+    insta::assert_snapshot!(input("build-image:$.outputs.digest.sha"), @"error[V8] spec.steps[0].inputs.parameters[0].valueFrom.jsonPath: the output `digest` of the step `build-image` is text, which has no members (read it whole, or give the part an output of its own in `build-image`, such as `jsonPath: $.termination.json.NAME`)");
+    for path in ["$.outputs['digest'][0]", "$.outputs.digest[*]", "$.outputs.digest..x"] {
+        assert!(input(&format!("build-image:{path}")).contains("is text, which has no members"), "{path}");
+    }
+    assert_eq!(input("build-image:$.outputs['image.tag']"), "");
+    let digests = json!({"withItems": [1, 2], "outputs": {"parameters": [{"name": "d", "valueFrom": {"path": "/d"}}]}});
+    let read = json!({"inputs": {"parameters": [{"name": "p", "valueFrom": {"jsonPath": "many:$.outputs.d[0]"}}]}});
+    let steps = [("spec.steps.0", step_with("a", read)), ("spec.steps.-", step_with("many", digests))];
+    assert_eq!(says(steps), "", "of a fan-out it is a list");
+}
+
+#[test]
 fn s24_conditions_are_compiled() {
     let when = |text: &str| says_of(json!({"when": text}));
     insta::assert_snapshot!(when("steps.build-image.phase == 'Succeeded' &&"), @"error[2.4] spec.steps[0].when: the condition ends where a value is needed");
@@ -251,12 +264,12 @@ fn r32_files_that_nothing_there_can_move_are_refused() {
     let one = json!([file("x"), {"name": "d", "valueFrom": {"jsonPath": "$.succeeded"}}]);
     assert_eq!(says_under(&bare, [(outputs, one.clone())]), "", "one file is the termination message");
     let own = (&*format!("{POD}.containers.0.terminationMessagePath"), json!("/own"));
-    insta::assert_snapshot!(says_under(&bare, [(outputs, one), own]), @"error[R32] spec.steps[0].outputs: the step `a` has an output file beside a `terminationMessagePath` of its own, and this operator has no store for them (run the operator with --helper-image)");
+    insta::assert_snapshot!(says_under(&bare, [(outputs, one), own]), @"error[R32] spec.steps[0].outputs: the step `a` has an output file beside a `terminationMessagePath` of its own, and this operator was started without --helper-image and --artifact-url, so nothing moves them (give it both: the image of the helper, and the URL under which pods reach the operator; in the chart set artifacts.helperImage)");
     let two = (outputs, json!([file("x"), file("y")]));
-    insta::assert_snapshot!(says_under(&bare, [two.clone()]), @"error[R32] spec.steps[0].outputs: the step `a` has several output files, and this operator has no store for them (run the operator with --helper-image)");
+    insta::assert_snapshot!(says_under(&bare, [two.clone()]), @"error[R32] spec.steps[0].outputs: the step `a` has several output files, and this operator was started without --helper-image and --artifact-url, so nothing moves them (give it both: the image of the helper, and the URL under which pods reach the operator; in the chart set artifacts.helperImage)");
     let made = ("spec.steps.0.outputs.artifacts", json!([{"name": "a", "path": "/a"}]));
-    insta::assert_snapshot!(says_under(&bare, [made.clone()]), @"error[R32] spec.steps[0].outputs: the step `a` has artifacts, and this operator has no store for them (run the operator with --helper-image)");
+    insta::assert_snapshot!(says_under(&bare, [made.clone()]), @"error[R32] spec.steps[0].outputs: the step `a` has artifacts, and this operator was started without --helper-image and --artifact-url, so nothing moves them (give it both: the image of the helper, and the URL under which pods reach the operator; in the chart set artifacts.helperImage)");
     let taken = ("spec.steps.0.inputs.artifacts", json!([{"name": "a", "http": {"url": "https://example.org/a"}}]));
-    insta::assert_snapshot!(says_under(&bare, [taken.clone()]), @"error[R32] spec.steps[0].inputs: the step `a` has artifacts, and this operator has no store for them (run the operator with --helper-image)");
+    insta::assert_snapshot!(says_under(&bare, [taken.clone()]), @"error[R32] spec.steps[0].inputs: the step `a` has artifacts, and this operator was started without --helper-image and --artifact-url, so nothing moves them (give it both: the image of the helper, and the URL under which pods reach the operator; in the chart set artifacts.helperImage)");
     assert_eq!(says_under(&Limits::kubernetes(), [two, made, taken]), "");
 }

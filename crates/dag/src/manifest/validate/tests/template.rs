@@ -44,6 +44,18 @@ fn a_value_that_becomes_part_of_a_shells_program_is_warned_of() {
 }
 
 #[test]
+fn the_process_id_of_a_shell_is_written_so_that_the_shell_sees_it() {
+    let warned = |program: &str| {
+        let container = json!([{"name": "main", "image": "busybox", "command": ["sh", "-c", program]}]);
+        says([(&*format!("{POD}.containers"), container)])
+    };
+    insta::assert_snapshot!(warned("echo $$ > pid"), @"warning[shell] spec.steps[0].template.spec.template.spec.containers[0].command[2]: `$$` is one `$` before `sh` sees it, on every target: Kubernetes reads it so (write `$$$$` for the process id of the shell)");
+    for good in ["echo $$$$", "echo $$(HOME)", "echo $HOME ${X} $(date) $"] {
+        assert_eq!(warned(good), "", "{good}");
+    }
+}
+
+#[test]
 fn v14_a_template_is_a_job() {
     insta::assert_snapshot!(says([("spec.steps.0.template", json!("x"))]), @"error[V14] spec.steps[0].template: the template is not a Job (write a mapping with apiVersion, kind and spec)");
     insta::assert_snapshot!(says([("spec.steps.0.template", json!({}))]), @"
