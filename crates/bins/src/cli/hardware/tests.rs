@@ -172,12 +172,12 @@ fn a_performer_brings_its_scheduling_and_resources() {
 #[test]
 fn what_is_wrong_is_told_with_its_line() {
     let error = |text| told(text, None).unwrap_err();
-    insta::assert_snapshot!(error("gpuCount: 2\ngpuType: a1000\n"), @"
+    insta::assert_snapshot!(error("gpuCount: 2\ngpuType: a1000-nvlink\n"), @"
     error[hardware]: unknown GPU model `a1000`, did you mean a100, h100, a800?
      --> need.yaml:2:10
       |
-    2 | gpuType: a1000
-      |          ^^^^^
+    2 | gpuType: a1000-nvlink
+      |          ^^^^^^^^^^^^
       = field: gpuType
       = help: use a known model, for example `h100`, `a100`, `l4`, `t4`, `mi300x`
 
@@ -302,4 +302,21 @@ fn s5_2_a_class_that_does_not_exist_is_on_no_node() {
     assert_eq!(judged(kata, Some(Kind::RuntimeClass)).0, 0);
     let claim = "gpuCount: 1\nallocation: dra\n";
     insta::assert_snapshot!(judged(claim, Some(Kind::DeviceClass)).1, @"needs 1 nvidia GPU, has 0; device class `gpu.nvidia.com` does not exist; install its driver");
+}
+
+#[test]
+fn a_model_that_no_table_knows_is_matched_by_its_exact_name_and_says_so() {
+    let nodes = NODES.replace("NVIDIA-A100-SXM4-40GB", "NVIDIA-RTX-5880-Ada-Generation");
+    insta::assert_snapshot!(told("gpuType: NVIDIA RTX 5880 Ada Generation\n", Some(&nodes)).unwrap(), @"");
+}
+
+#[test]
+fn the_families_of_labels_are_those_that_nodes_bear() {
+    let nodes = NODES
+        .replace("nvidia.com/gpu.product", "cloud.google.com/gke-accelerator")
+        .replace("NVIDIA-A100-SXM4-40GB", "nvidia-tesla-a100");
+    let text = told("gpuType: a100-40gb\n", Some(&nodes)).unwrap();
+    let parts: Vec<&str> =
+        text.split("\n\n").filter(|part| part.starts_with("kube") || part.starts_with("nodes")).collect();
+    insta::assert_snapshot!(parts.join("\n\n"), @"");
 }

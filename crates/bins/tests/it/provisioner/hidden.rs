@@ -30,7 +30,7 @@ fn hosts_that_a_site_hides_are_told_as_such_and_flavors_count_for_virtual_machin
             document["error"]["message"].as_str().unwrap_or_default().to_owned(),
         )
     };
-    let hidden = "the hosts of test are hidden by the site (403): name them with --catalog-file";
+    let hidden = "the hosts of test are hidden by the site: name them with --catalog-file";
     let large = ["--ram", "900"];
     assert_eq!(
         told(&large),
@@ -56,7 +56,7 @@ fn a_virtual_machine_that_fits_is_planned_where_hosts_are_hidden_and_said_to_be_
     assert_eq!((gave.code, &document["data"]["source"]), (0, &"hidden".into()), "{gave:?}");
     assert_eq!(document["data"]["offerings"][0]["node_type"], "m1.medium");
     let warnings = document["warnings"].to_string();
-    assert!(warnings.contains("the hosts of test are hidden by the site (403): only virtual machines"), "{warnings}");
+    assert!(warnings.contains("the hosts of test are hidden by the site: only virtual machines"), "{warnings}");
     assert!(!plan(&site, &["--kind", "vm"]).json()["warnings"].to_string().contains("hidden"), "it was asked for");
     let hosts =
         r#"{"hosts":[{"id":"1","uid":"u1","node_type":"own_type","vcpus":8,"memory_mb":16384,"local_gb":250}]}"#;

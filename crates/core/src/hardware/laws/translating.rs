@@ -187,7 +187,7 @@ proptest! {
         });
         let file = json!({"gpu": {
             "models": {"ours": model}, "vendors": {vendor: row}, "migStrategy": strategy,
-            "labelFamilies": ["native", "gke", "karpenter"],
+            "labelFamilies": ["native", "gke", "karpenter", "eks"],
         }});
         let Ok(file) = serde_json::from_value(file) else { return Ok(()) };
         let tables = Tables::default().overlaid(file);
