@@ -7,9 +7,14 @@ use super::cloud::Site;
 
 /// A cloud of its own that shows flavors, and no host.
 fn site() -> Site {
+    hiding(403)
+}
+
+/// One that answers with this status when it is asked for hosts.
+fn hiding(status: u16) -> Site {
     let site = Site::new();
     site.cloud.world().add_machines();
-    site.cloud.faults().on("reservation GET /os-hosts", Fault::Status(403), 1000);
+    site.cloud.faults().on("reservation GET /os-hosts", Fault::Status(status), 1000);
     site
 }
 
@@ -76,4 +81,14 @@ fn a_cloud_without_reservations_has_no_hosts_to_lease_and_no_table_of_another_cl
     assert!(gave.code == 11 && message.contains("nothing can ever fit at test"), "{gave:?}");
     let nodes = site.run(&["catalog", "nodes", "--output", "json"]);
     assert_eq!(nodes.json()["data"]["sites"][0]["source"], "live", "{nodes:?}");
+}
+
+#[test]
+fn hosts_are_hidden_by_whatever_status_and_no_other_is_told() {
+    for status in [403, 404, 405] {
+        let document = plan(&hiding(status), &["--kind", "baremetal"]).json();
+        let message = document["error"]["message"].as_str().unwrap_or_default();
+        assert!(message.contains("the hosts of test are hidden by the site: name them"), "{status}: {document}");
+        assert!(!message.contains("40"), "{status}: {message}");
+    }
 }
