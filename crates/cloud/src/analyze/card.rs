@@ -1,12 +1,15 @@
-//! Accelerator cards by name: memory, maker, generation (provisioner contract, 3.3). Owns the table and how names are
-//! found in text; which card is needed is decided elsewhere.
+//! Accelerator cards by name: memory, maker, generation (provisioner contract, 3.3). Owns which names count and how they are found in
+//! text; what a device is stands in the table of devices, and which card is needed is decided elsewhere.
 
-use orlop_core::hardware::gpu::Vendor;
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use orlop_core::hardware::gpu::{Catalogue, Form, Vendor};
 
 use super::version::Version;
 
 /// A card as people name it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Card {
     /// Its name in small letters without blanks and dashes.
     pub key: &'static str,
@@ -15,7 +18,7 @@ pub struct Card {
     /// Memory in GB where nothing else is written.
     pub memory_gb: u32,
     /// Further sizes it is sold with, counted only when written beside the name.
-    pub also_gb: &'static [u32],
+    pub also_gb: Vec<u32>,
     /// The compute capability of an NVIDIA card.
     pub capability: Option<Version>,
 }
@@ -50,63 +53,74 @@ impl Card {
     }
 }
 
-const fn nvidia(key: &'static str, memory_gb: u32, also_gb: &'static [u32], major: u32, minor: u32) -> Card {
-    Card { key, vendor: Vendor::Nvidia, memory_gb, also_gb, capability: Some(Version::new(major, minor)) }
-}
-
-const fn amd(key: &'static str, memory_gb: u32) -> Card {
-    Card { key, vendor: Vendor::Amd, memory_gb, also_gb: &[], capability: None }
-}
-
-/// Every card with a memory size of its own; a longer name stands before a shorter one that it begins with.
-pub static CARDS: &[Card] = &[
-    nvidia("rtx6000ada", 48, &[], 8, 9),
-    nvidia("rtx6000", 24, &[], 7, 5),
-    nvidia("rtx8000", 48, &[], 7, 5),
-    nvidia("titanrtx", 24, &[], 7, 5),
-    nvidia("titanv", 12, &[], 7, 0),
-    nvidia("1080ti", 11, &[], 6, 1),
-    nvidia("2080ti", 11, &[], 7, 5),
-    nvidia("3060", 12, &[], 8, 6),
-    nvidia("3070", 10, &[], 8, 6),
-    nvidia("3080", 10, &[], 8, 6),
-    nvidia("3090", 24, &[], 8, 6),
-    nvidia("4080", 16, &[], 8, 9),
-    nvidia("4090", 24, &[], 8, 9),
-    nvidia("5090", 32, &[], 12, 0),
-    nvidia("t4", 16, &[], 7, 5),
-    nvidia("p40", 24, &[], 6, 1),
-    nvidia("p4", 8, &[], 6, 1),
-    nvidia("p100", 16, &[], 6, 0),
-    nvidia("v100", 16, &[32], 7, 0),
-    nvidia("k80", 12, &[], 3, 7),
-    nvidia("m40", 12, &[24], 5, 2),
-    nvidia("a2", 16, &[], 8, 6),
-    nvidia("a100", 40, &[80], 8, 0),
-    nvidia("a10", 24, &[], 8, 6),
-    nvidia("a30", 24, &[], 8, 0),
-    nvidia("a4000", 16, &[], 8, 6),
-    nvidia("a40", 48, &[], 8, 6),
-    nvidia("a5000", 24, &[], 8, 6),
-    nvidia("a6000", 48, &[], 8, 6),
-    nvidia("h100nvl", 94, &[], 9, 0),
-    nvidia("h100", 80, &[94], 9, 0),
-    nvidia("h200", 141, &[], 9, 0),
-    nvidia("b200", 180, &[], 10, 0),
-    nvidia("l40s", 48, &[], 8, 9),
-    nvidia("l40", 48, &[], 8, 9),
-    nvidia("l4", 24, &[], 8, 9),
-    amd("mi50", 16),
-    amd("mi60", 32),
-    amd("mi100", 32),
-    amd("mi210", 64),
-    amd("mi250x", 64),
-    amd("mi250", 64),
-    amd("mi300x", 192),
-    amd("mi325x", 192),
-    amd("mi355x", 192),
-    Card { key: "max1550", vendor: Vendor::Intel, memory_gb: 128, also_gb: &[], capability: None },
+/// How texts name cards, and the compute capability of NVIDIA's; a longer name stands before a shorter one that it begins with. What a
+/// card is stands in the table of devices.
+const NAMES: &[(&str, Option<(u32, u32)>)] = &[
+    ("rtx6000ada", Some((8, 9))),
+    ("rtx6000", Some((7, 5))),
+    ("rtx8000", Some((7, 5))),
+    ("titanrtx", Some((7, 5))),
+    ("titanv", Some((7, 0))),
+    ("1080ti", Some((6, 1))),
+    ("2080ti", Some((7, 5))),
+    ("3060", Some((8, 6))),
+    ("3070", Some((8, 6))),
+    ("3080", Some((8, 6))),
+    ("3090", Some((8, 6))),
+    ("4080", Some((8, 9))),
+    ("4090", Some((8, 9))),
+    ("5090", Some((12, 0))),
+    ("t4", Some((7, 5))),
+    ("p40", Some((6, 1))),
+    ("p4", Some((6, 1))),
+    ("p100", Some((6, 0))),
+    ("v100", Some((7, 0))),
+    ("k80", Some((3, 7))),
+    ("m40", Some((5, 2))),
+    ("a2", Some((8, 6))),
+    ("a100", Some((8, 0))),
+    ("a10", Some((8, 6))),
+    ("a30", Some((8, 0))),
+    ("a4000", Some((8, 6))),
+    ("a40", Some((8, 6))),
+    ("a5000", Some((8, 6))),
+    ("a6000", Some((8, 6))),
+    ("h100nvl", Some((9, 0))),
+    ("h100", Some((9, 0))),
+    ("h200", Some((9, 0))),
+    ("b200", Some((10, 0))),
+    ("l40s", Some((8, 9))),
+    ("l40", Some((8, 9))),
+    ("l4", Some((8, 9))),
+    ("mi50", None),
+    ("mi60", None),
+    ("mi100", None),
+    ("mi210", None),
+    ("mi250x", None),
+    ("mi250", None),
+    ("mi300x", None),
+    ("mi325x", None),
+    ("mi355x", None),
+    ("max1550", None),
 ];
+
+/// Every card with a name in texts; a longer name stands before a shorter one that it begins with.
+pub static CARDS: LazyLock<Vec<Card>> = LazyLock::new(|| {
+    let card = |&(key, capability): &(&'static str, Option<(u32, u32)>)| {
+        // A product with a name of its own.
+        let (model, form) = key.strip_suffix("nvl").map_or((key, None), |model| (model, Some(Form::Nvl)));
+        let model = Catalogue::built_in().model(model)?;
+        let form: BTreeSet<Form> = form.into_iter().collect();
+        let products = model.products.iter().filter(|product| product.has_form(&form));
+        let mut sizes: Vec<u32> = products.map(|product| product.memory_gib).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let (memory_gb, also_gb) = sizes.split_first()?;
+        let capability = capability.map(|(major, minor)| Version::new(major, minor));
+        Some(Card { key, vendor: model.vendor, memory_gb: *memory_gb, also_gb: also_gb.to_vec(), capability })
+    };
+    NAMES.iter().filter_map(card).collect()
+});
 
 /// A card found in text, with the memory written beside it and how many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -329,7 +343,7 @@ mod tests {
     #[test]
     fn s3_3_every_card_of_the_table_has_its_memory() {
         let table = CARDS.iter().map(|card| format!("{} {}", card.key, card.memory_gb)).collect::<Vec<_>>().join(" · ");
-        insta::assert_snapshot!(table, @"rtx6000ada 48 · rtx6000 24 · rtx8000 48 · titanrtx 24 · titanv 12 · 1080ti 11 · 2080ti 11 · 3060 12 · 3070 10 · 3080 10 · 3090 24 · 4080 16 · 4090 24 · 5090 32 · t4 16 · p40 24 · p4 8 · p100 16 · v100 16 · k80 12 · m40 12 · a2 16 · a100 40 · a10 24 · a30 24 · a4000 16 · a40 48 · a5000 24 · a6000 48 · h100nvl 94 · h100 80 · h200 141 · b200 180 · l40s 48 · l40 48 · l4 24 · mi50 16 · mi60 32 · mi100 32 · mi210 64 · mi250x 64 · mi250 64 · mi300x 192 · mi325x 192 · mi355x 192 · max1550 128");
+        insta::assert_snapshot!(table, @"rtx6000ada 48 · rtx6000 24 · rtx8000 48 · titanrtx 24 · titanv 12 · 1080ti 11 · 2080ti 11 · 3060 12 · 3070 8 · 3080 10 · 3090 24 · 4080 16 · 4090 24 · 5090 32 · t4 16 · p40 24 · p4 8 · p100 16 · v100 16 · k80 12 · m40 12 · a2 16 · a100 40 · a10 24 · a30 24 · a4000 16 · a40 48 · a5000 24 · a6000 48 · h100nvl 94 · h100 80 · h200 141 · b200 180 · l40s 48 · l40 48 · l4 24 · mi50 16 · mi60 32 · mi100 32 · mi210 64 · mi250x 64 · mi250 64 · mi300x 192 · mi325x 256 · mi355x 288 · max1550 128");
         assert!(
             CARDS
                 .iter()

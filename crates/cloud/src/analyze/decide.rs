@@ -261,7 +261,7 @@ fn machine(known: &Known<'_>, gpu_gb: Option<u32>) -> Machine {
     let add = |a: u32, b: u32| a.saturating_add(b);
     let cores = join(
         stated(cores_of),
-        add(most(|s| s.cores, UNKNOWN.cores), extra.cores),
+        most(|s| s.cores, UNKNOWN.cores).max(extra.cores),
         floor(|s| s.cores),
         sizing::even,
         &classes,
@@ -307,7 +307,8 @@ fn join(stated: Need<u32>, sized: u32, floor: u32, round: fn(u32) -> u32, classe
     Need::of(Some(hard), Some(target), classes)
 }
 
-/// What services beside the project add, each counted once by its name.
+/// What services beside the project add, each counted once by its name. They share the machine's threads: those of the one that wants
+/// most are enough.
 fn services(known: &Known<'_>) -> Size {
     let mut by_name: BTreeMap<&str, (ServiceClass, Option<u32>)> = BTreeMap::new();
     for fact in known.facts.iter().filter(|fact| fact.strength > Strength::Weak) {
@@ -323,7 +324,7 @@ fn services(known: &Known<'_>) -> Size {
     let mut sum = Size { cores: 0, ram_gib: extra.max().unwrap_or(0), disk_gb: 0, hours: 0 };
     for (class, ram) in by_name.values() {
         let size = class.size();
-        sum.cores = sum.cores.saturating_add(size.cores);
+        sum.cores = sum.cores.max(size.cores);
         sum.ram_gib = sum.ram_gib.saturating_add(ram.unwrap_or(size.ram_gib));
         sum.disk_gb = sum.disk_gb.saturating_add(size.disk_gb);
     }

@@ -114,6 +114,10 @@ pub enum Finding {
     Hours(u32),
     /// A tensor processing unit, which no site has.
     Tpu,
+    /// What processes of a workflow with this label ask for.
+    OfLabel(String, Box<Finding>),
+    /// A process of a workflow: a label it bears, or the process itself.
+    Label(String),
     /// Something for people to read.
     Special(String),
 }
@@ -236,9 +240,10 @@ impl<'a> Sink<'a> {
 /// A value that no machine has.
 fn beyond(finding: &Finding) -> Option<String> {
     match *finding {
+        Finding::OfLabel(_, ref finding) => beyond(finding),
         Finding::Ram(gib) | Finding::ExtraRam(gib) if gib > 8192 => Some(format!("{gib} GiB of memory")),
         Finding::Cores(cores) if cores > 512 => Some(format!("{cores} cores")),
-        Finding::Vram(gb) if gb > 192 => Some(format!("{gb} GB of GPU memory")),
+        Finding::Vram(gb) if gb > 288 => Some(format!("{gb} GB of GPU memory")),
         Finding::Disk(gb) if gb > 200_000 => Some(format!("{gb} GB of disk")),
         Finding::GpuCount(count) if count > 64 => Some(format!("{count} cards")),
         Finding::Cores(0)
@@ -283,18 +288,18 @@ mod tests {
         let mut sink = Sink::new("README.md", &mut facts, &mut notes);
         let at = At { line: 3, quote: "x" };
         for finding in
-            [Finding::Ram(8193), Finding::Cores(513), Finding::Vram(193), Finding::Disk(200_001), Finding::Ram(0)]
+            [Finding::Ram(8193), Finding::Cores(513), Finding::Vram(289), Finding::Disk(200_001), Finding::Ram(0)]
         {
             sink.add(at, "test", finding, HARD);
         }
-        for finding in [Finding::Ram(8192), Finding::Cores(512), Finding::Vram(192), Finding::Disk(200_000)] {
+        for finding in [Finding::Ram(8192), Finding::Cores(512), Finding::Vram(288), Finding::Disk(200_000)] {
             sink.add(at, "test", finding, HARD);
         }
         assert_eq!(facts.len(), 4);
         insta::assert_snapshot!(notes.join("\n"), @r"
         README.md:3: 8193 GiB of memory is beyond any machine and was left out
         README.md:3: 513 cores is beyond any machine and was left out
-        README.md:3: 193 GB of GPU memory is beyond any machine and was left out
+        README.md:3: 289 GB of GPU memory is beyond any machine and was left out
         README.md:3: 200001 GB of disk is beyond any machine and was left out
         README.md:3: a size of zero is beyond any machine and was left out
         ");

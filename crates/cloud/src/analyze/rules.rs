@@ -63,6 +63,7 @@ pub fn analyze(scan: &Scan) -> Analysis {
     let builds: Vec<(&str, &str)> =
         placed.iter().filter(|file| file.kind == FileKind::Native).map(|file| (file.path, file.text)).collect();
     let places = Places::of(&placed, &read::native::optional(&builds));
+    read::settle(&mut facts);
     let mut alternatives = weigh(&mut facts, &placed, &places, &mut notes);
     sources(scan, &placed, &places, &mut facts, &mut notes);
     let known = Known { facts: &facts, bytes: scan.bytes, notes: &mut notes, advised: None };

@@ -1,12 +1,17 @@
-//! Hosts as the reservation service lists them, dotted or nested (provisioner contract, 5.1). Owns the keys and their many
-//! spellings; every value is text that may be wrong, and nothing here fails but a document that is none.
+//! Hosts as the reservation service lists them, dotted or nested (provisioner contract, 5.1). Owns what is made
+//! of the fields; every value is text that may be wrong, and nothing here fails but a document that is none.
 
-use orlop_core::hardware::Arch;
+use std::collections::BTreeMap;
+
+use orlop_core::hardware::gpu::Catalogue;
+use orlop_core::hardware::table::NodeType;
+use orlop_core::hardware::{Arch, Device, Tables};
 use serde_json::Value;
 
 use super::host::{Cards, Disk, Host, Shape};
 use super::window::Allocation;
 use crate::analyze::card;
+use crate::openstack::hardware::Document;
 
 /// A document that is no list of hosts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -15,8 +20,6 @@ pub struct BadHosts(String);
 
 /// Hosts that are read.
 const MAX_HOSTS: usize = 10_000;
-/// Cards and disks of a host that are looked at.
-const MAX_PARTS: usize = 64;
 /// Usual sizes of memory in GiB.
 const USUAL: [u64; 16] = [16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 3840, 4096];
 
@@ -29,7 +32,8 @@ pub fn read_hosts(text: &str) -> Result<Vec<Host>, BadHosts> {
     let document: Value = serde_json::from_str(text).map_err(|error| BadHosts(error.to_string()))?;
     let list = ["hosts", "items"].iter().find_map(|key| document.get(*key)?.as_array()).or_else(|| document.as_array());
     let list = list.ok_or_else(|| BadHosts("there is no list".to_owned()))?;
-    Ok(list.iter().take(MAX_HOSTS).filter_map(host).collect())
+    let types = Tables::default().node_types;
+    Ok(list.iter().take(MAX_HOSTS).filter_map(|value| host(Document(value), &types)).collect())
 }
 
 /// Reads the allocations of hosts. What has no dates makes its host's availability unknown.
@@ -60,72 +64,48 @@ fn words(value: &Value) -> String {
     }
 }
 
-/// A value by its dotted key, whether the host has it so or nested; numbers index lists.
-fn field(host: &Value, key: &str) -> Option<String> {
-    let value = host.get(key).or_else(|| {
-        key.split('.').try_fold(host, |value, part| match part.parse::<usize>() {
-            Ok(index) if value.is_array() => value.get(index),
-            _ => value.get(part),
-        })
-    })?;
-    let text = if value.is_object() || value.is_array() { String::new() } else { words(value) };
-    (!text.is_empty() && text != "null" && text != "None").then_some(text)
-}
-
-fn is_true(text: &str) -> bool {
-    ["true", "1", "yes"].contains(&text.to_ascii_lowercase().as_str())
-}
-
-fn number(host: &Value, key: &str) -> Option<u64> {
-    let text = field(host, key)?;
-    text.parse().ok().or_else(|| {
-        text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0).map(|number| number as u64)
-    })
-}
-
 fn small(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-fn host(value: &Value) -> Option<Host> {
-    let flag = |key: &str, default: bool| field(value, key).map_or(default, |text| is_true(&text));
-    if !flag("reservable", true) || flag("disabled", false) {
+fn host(fields: Document<'_>, types: &BTreeMap<String, NodeType>) -> Option<Host> {
+    if !fields.is_usable() {
         return None;
     }
-    let uid = field(value, "uid").unwrap_or_default();
-    let hypervisor = field(value, "hypervisor_hostname").unwrap_or_else(|| uid.clone());
-    let id = field(value, "id").unwrap_or_else(|| uid.clone());
-    let node_type = field(value, "node_type");
-    let su_milli = field(value, "su_factor")
+    let uid = fields.text("uid").unwrap_or_default();
+    let hypervisor = fields.text("hypervisor_hostname").unwrap_or_else(|| uid.clone());
+    let id = fields.text("id").unwrap_or_else(|| uid.clone());
+    let node_type = fields.text("node_type");
+    let su_milli = fields
+        .text("su_factor")
         .and_then(|text| text.parse::<f64>().ok())
         .filter(|rate| rate.is_finite() && *rate >= 0.0);
     let su_milli = su_milli.map(|rate| (rate * 1000.0).ceil().min(1e9) as u32);
     if id.is_empty() && hypervisor.is_empty() {
         return None;
     }
-    let shape = shape(value, node_type.as_deref().unwrap_or_default());
+    let row = node_type.as_ref().and_then(|name| types.get(name)).cloned().unwrap_or_default();
+    let shape = shape(fields, node_type.as_deref().unwrap_or_default(), &row);
     Some(Host { id, uid, hypervisor, node_type, shape, su_milli })
 }
 
-fn shape(value: &Value, node_type: &str) -> Shape {
-    let platform = field(value, "architecture.platform_type").unwrap_or_default();
+fn shape(fields: Document<'_>, node_type: &str, row: &NodeType) -> Shape {
+    let platform = fields.text("architecture.platform_type").unwrap_or_default();
     let arch = if platform.contains("aarch64") || platform.contains("arm") { Arch::Arm64 } else { Arch::Amd64 };
-    let threads = number(value, "architecture.smt_size").or_else(|| number(value, "vcpus"));
-    let threads = threads.or_else(|| number(value, "architecture.smp_size")).unwrap_or(0);
-    let bytes = number(value, "main_memory.ram_size");
-    let ram_gib = match bytes {
+    let threads = ["architecture.smt_size", "vcpus", "architecture.smp_size"].iter().find_map(|key| fields.number(key));
+    let ram_gib = match fields.number("main_memory.ram_size") {
         Some(bytes) => nominal(bytes / (1 << 30)),
-        None => nominal(number(value, "memory_mb").unwrap_or(0) / 1024),
+        None => nominal(fields.number("memory_mb").unwrap_or(0) / 1024),
     };
     Shape {
         arch,
-        threads: small(threads),
+        threads: small(threads.unwrap_or(0)),
         ram_gib: small(ram_gib),
-        cards: cards(value, node_type),
-        disks: disks(value),
-        infiniband: field(value, "infiniband").is_some_and(|text| is_true(&text)) || node_type.ends_with("_ib"),
-        fpga: field(value, "fpga.board_model").is_some(),
-        nvdimm: node_type.contains("nvdimm") || field(value, "main_memory.nvdimm").is_some(),
+        cards: cards(fields, row),
+        disks: disks(fields),
+        infiniband: fields.truth("infiniband") == Some(true) || node_type.ends_with("_ib"),
+        fpga: fields.text("fpga.board_model").is_some(),
+        nvdimm: node_type.contains("nvdimm") || fields.text("main_memory.nvdimm").is_some(),
     }
 }
 
@@ -134,75 +114,34 @@ fn nominal(gib: u64) -> u64 {
     USUAL.iter().copied().find(|usual| *usual >= gib && (usual - gib) * 100 <= usual * 8).unwrap_or(gib)
 }
 
-/// The cards: either one model with a count, or one entry each.
-fn cards(value: &Value, node_type: &str) -> Option<Cards> {
-    let nvlink = node_type.contains("nvlink") || node_type == "gpu_h100";
-    let mut models: Vec<String> = Vec::new();
-    for index in 0..MAX_PARTS {
-        let model =
-            field(value, &format!("gpu.{index}.gpu_model")).or_else(|| field(value, &format!("gpu.{index}.model")));
-        match model {
-            Some(model) => models.push(model),
-            None => break,
-        }
-    }
-    if models.is_empty() {
-        let present = field(value, "gpu.gpu").is_none_or(|text| is_true(&text));
-        let model = field(value, "gpu.gpu_model").filter(|_| present)?;
-        let count = number(value, "gpu.gpu_count").unwrap_or(1).clamp(1, MAX_PARTS as u64);
-        return Some(of_model(&model, small(count), value, nvlink));
-    }
-    let best = models.iter().max_by_key(|model| memory(model))?;
-    let count = models.iter().filter(|model| *model == best).count();
-    Some(of_model(best, small(count as u64), value, nvlink))
+/// The cards of the model with the most memory.
+fn cards(fields: Document<'_>, row: &NodeType) -> Option<Cards> {
+    let devices: Vec<Device> = fields.devices(row, Catalogue::built_in()).into_iter().flatten().collect();
+    let best = devices.iter().max_by_key(|device| device.memory_gib)?;
+    let count = devices.iter().filter(|device| device.name == best.name).count();
+    let known = best.model.as_ref().and_then(|model| card::by_model(model.as_str()));
+    Some(Cards {
+        model: best.name.clone(),
+        vendor: best.vendor,
+        memory_gb: best.memory_gib.unwrap_or(0),
+        count: small(count as u64),
+        capability: known.and_then(|card| card.capability),
+        nvlink: best.nvlink_group.is_some(),
+    })
 }
 
-fn of_model(model: &str, count: u32, value: &Value, nvlink: bool) -> Cards {
-    use orlop_core::hardware::gpu::Vendor;
-    let known = card::by_model(product(model));
-    let said = field(value, "gpu.gpu_vendor").unwrap_or_default().to_ascii_lowercase();
-    let vendor = match known {
-        Some(card) => card.vendor,
-        None if said.contains("amd") || said.contains("advanced micro") => Vendor::Amd,
-        None if said.contains("intel") => Vendor::Intel,
-        None => Vendor::Nvidia,
+fn disks(fields: Document<'_>) -> Vec<Disk> {
+    let disk = |(index, size): (usize, u64)| {
+        let key = |name: &str| fields.text(&format!("storage_devices.{index}.{name}")).unwrap_or_default();
+        let bus = key("interface") + &key("media_type");
+        let nvme = bus.to_ascii_lowercase().contains("nvme") || bus.contains("PCIe");
+        Disk { gb: small(size.div_ceil(1_000_000_000)), nvme }
     };
-    let capability = known.and_then(|card| card.capability);
-    Cards { model: model.to_owned(), vendor, memory_gb: memory(model), count, capability, nvlink }
-}
-
-/// The name of the product where a model is told as lists of PCI ids have it: the chip before it may be that of other products too
-/// (`GA100GL [A30 PCIe]`).
-fn product(model: &str) -> &str {
-    let listed = model.split_once('[').and_then(|(chip, name)| Some((chip, name.trim_end().strip_suffix(']')?)));
-    listed.filter(|(chip, name)| !chip.is_empty() && !name.is_empty()).map_or(model, |(_, name)| name)
-}
-
-/// Memory by the number before GB in the model, else by the card's name; zero if neither is known.
-fn memory(model: &str) -> u32 {
-    let small = model.to_ascii_lowercase();
-    let before = small.find("gb").or_else(|| small.find("gib")).and_then(|at| small.get(..at)).map(str::trim_end);
-    let digits: String = before.unwrap_or_default().chars().rev().take_while(char::is_ascii_digit).collect();
-    let written = digits.chars().rev().collect::<String>().parse().ok().filter(|gb| (1..=512).contains(gb));
-    written.or_else(|| card::by_model(product(model)).map(|card| card.memory_gb)).unwrap_or(0)
-}
-
-fn disks(value: &Value) -> Vec<Disk> {
-    let mut disks = Vec::new();
-    for index in 0..MAX_PARTS {
-        let key = |name: &str| format!("storage_devices.{index}.{name}");
-        let Some(size) = number(value, &key("size")) else { break };
-        let bus =
-            field(value, &key("interface")).unwrap_or_default() + &field(value, &key("media_type")).unwrap_or_default();
-        disks.push(Disk {
-            gb: small(size.div_ceil(1_000_000_000)),
-            nvme: bus.to_ascii_lowercase().contains("nvme") || bus.contains("PCIe"),
-        });
-    }
+    let disks: Vec<Disk> = fields.disks().enumerate().map(disk).collect();
     if disks.is_empty()
-        && let Some(gb) = number(value, "local_gb").filter(|gb| *gb > 0)
+        && let Some(gb) = fields.number("local_gb").filter(|gb| *gb > 0)
     {
-        disks.push(Disk { gb: small(gb), nvme: false });
+        return vec![Disk { gb: small(gb), nvme: false }];
     }
     disks
 }

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::HardwareError;
-use super::gpu::{Form, MigProfile, ModelKey, Vendor};
+use super::gpu::{DeviceName, Form, MigProfile, ModelKey, Vendor};
 use crate::named::named_enum;
 
 /// What one of the devices asked for is. Text: `unit`, `whole`, `mig-<profile>`, `confidential`.
@@ -83,6 +83,9 @@ pub struct DeviceNeed {
     /// Their model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelKey>,
+    /// Their exact name, where no table knows their model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<DeviceName>,
     /// Words that their names must have.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub form: BTreeSet<Form>,
@@ -110,6 +113,9 @@ impl fmt::Display for DeviceNeed {
         write!(f, "{}", self.vendor)?;
         if let Some(model) = &self.model {
             write!(f, " {model}")?;
+        }
+        if let Some(name) = &self.name {
+            write!(f, " `{name}`")?;
         }
         for word in &self.form {
             write!(f, " {word}")?;

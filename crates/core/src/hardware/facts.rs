@@ -97,7 +97,8 @@ fn counts(gpu: &GpuFacts, need: &ResolvedGpu) -> u32 {
     };
     let form = need.kind.form.iter().all(|word: &Form| name.contains(word.as_str()) || is_known(word));
     let memory = need.kind.memory_gib.is_none_or(|asked| gpu.memory_gib >= asked);
-    if gpu.vendor != need.vendor || !model || !form {
+    let named = need.kind.name.as_ref().is_none_or(|name| name.is_of(gpu.vendor, &gpu.model));
+    if gpu.vendor != need.vendor || !model || !named || !form {
         return 0;
     }
     let mine = gpu.users == 1;

@@ -41,6 +41,33 @@ pub struct HardwareInput {
     pub custom_labels: BTreeMap<String, String>,
 }
 
+/// What the text of a type asks for.
+struct Asked {
+    kind: GpuType,
+    /// How many, where the text says so: `H100:8`.
+    count: Option<u32>,
+}
+
+impl Asked {
+    /// A number behind a colon is a count where the text without it names a known device and the whole text does not.
+    fn read(text: &str, tables: &Tables) -> Result<Self, HardwareError> {
+        let counted = || {
+            let (kind, count) = text.rsplit_once(':')?;
+            let count = count.trim_ascii();
+            let digits = !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit());
+            let count = count.parse().ok().filter(|_| digits)?;
+            Some(Self { kind: tables.catalogue.parse(kind).ok()?, count: Some(count) })
+        };
+        match tables.catalogue.parse(text) {
+            Ok(kind) => Ok(Self { kind, count: None }),
+            Err(_) => match counted() {
+                Some(asked) => Ok(asked),
+                None => Ok(Self { kind: tables.catalogue.ask(text)?, count: None }),
+            },
+        }
+    }
+}
+
 impl HardwareInput {
     /// What is required, with defaults filled in.
     ///
@@ -58,7 +85,14 @@ impl HardwareInput {
     fn gpu(&self, tables: &Tables) -> Result<Option<GpuNeed>, HardwareError> {
         let described = self.gpu_type.is_some() || self.gpu_memory_gib.is_some() || self.nvlink == Some(true);
         let max = GpuNeed::MAX_COUNT;
-        let count = match self.gpu_count {
+        let asked = self.gpu_type.as_deref().map(|text| Asked::read(text, tables)).transpose()?;
+        let said = asked.as_ref().and_then(|asked| asked.count);
+        if let (Some(said), Some(given)) = (said, self.gpu_count)
+            && i64::from(said) != i64::from(given)
+        {
+            return Err(HardwareError::CountDiffers { said, given: given.into() });
+        }
+        let count = match self.gpu_count.or_else(|| i32::try_from(said?).ok()) {
             None if described => 1,
             None => return Ok(None),
             Some(0) if described => {
@@ -71,10 +105,7 @@ impl HardwareInput {
                 count.ok_or(HardwareError::CountOutOfRange { given: given.into(), max })?
             }
         };
-        let mut kind = match &self.gpu_type {
-            Some(text) => tables.catalogue.parse(text)?,
-            None => GpuType::default(),
-        };
+        let mut kind = asked.map(|asked| asked.kind).unwrap_or_default();
         if let Some(gib) = self.gpu_memory_gib.filter(|gib| !(1..=4096).contains(gib)) {
             return Err(HardwareError::MemoryOutOfRange { given: gib.to_string() });
         }

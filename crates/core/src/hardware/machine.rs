@@ -91,6 +91,7 @@ impl DeviceNeed {
     fn is_met_by(&self, device: &Device) -> bool {
         device.vendor == self.vendor
             && (self.model.is_none() || self.model == device.model)
+            && self.name.as_ref().is_none_or(|name| name.is_of(device.vendor, &device.name))
             && named_with(&device.name, &device.forms, &self.form)
             && (!self.nvlink || device.nvlink_group.is_some())
             && !(device.shared || device.taken)

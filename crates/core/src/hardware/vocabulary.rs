@@ -1,15 +1,17 @@
 //! The words of one substrate: labels, resources, taints, runtime classes. Owns which tables a substrate uses and what its
 //! machines call themselves; the tables hold the data.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::gpu::{Catalogue, Vendor};
+use super::place::label;
 use super::placement::Toleration;
 use super::table::{
     ClassName, ConfidentialWords, DockerWords, KeyName, LabelFamily, MigStrategy, NodeType, TeeFamily, TeeWords,
     VendorWords,
 };
-use super::{Arch, Tables, TeeKind};
+use super::{Arch, Machine, Tables, TeeKind};
 use crate::named::Named;
 use crate::named::named_enum;
 use crate::resource::ResourceVector;
@@ -46,6 +48,8 @@ pub enum GpuWords {
         vendors: BTreeMap<Vendor, VendorWords>,
         /// Whose labels are in use.
         families: BTreeSet<LabelFamily>,
+        /// Whether those count besides whose keys a cluster's nodes have.
+        auto: bool,
         /// How slices are told of.
         mig_strategy: MigStrategy,
     },
@@ -97,6 +101,7 @@ impl Vocabulary {
             gpu: GpuWords::Labels {
                 vendors: tables.vendors,
                 families: tables.families.gpu,
+                auto: tables.families.auto,
                 mig_strategy: tables.families.mig_strategy,
             },
             tees: tables.tees.into_iter().filter(|(_, words)| says_anything(words)).collect(),
@@ -159,6 +164,39 @@ impl Vocabulary {
         words.gpu_tolerations = leave("gpu");
         words.tee_tolerations = leave("tee");
         words
+    }
+
+    /// The words for a cluster of such machines. Where families of labels are chosen by what nodes bear, those whose keys any node has
+    /// count beside the vendors' own: one more way to say the same need, never less of it.
+    #[must_use]
+    pub fn on<'m>(&self, machines: impl Iterator<Item = &'m Machine>) -> Cow<'_, Self> {
+        let GpuWords::Labels { vendors, families, auto: true, .. } = &self.gpu else { return Cow::Borrowed(self) };
+        let mut open: Vec<LabelFamily> =
+            LabelFamily::ALL.iter().copied().filter(|one| !families.contains(one)).collect();
+        let mut all = families.clone();
+        for machine in machines {
+            open.retain(|family| {
+                let is_borne = label::is_borne(*family, vendors, &machine.labels);
+                !is_borne || !all.insert(*family)
+            });
+        }
+        if all == *families {
+            return Cow::Borrowed(self);
+        }
+        let mut words = self.clone();
+        if let GpuWords::Labels { families, .. } = &mut words.gpu {
+            *families = all;
+        }
+        Cow::Owned(words)
+    }
+
+    /// Whose labels tell of GPUs, where labels do.
+    pub fn families(&self) -> impl Iterator<Item = LabelFamily> {
+        let families = match &self.gpu {
+            GpuWords::Labels { families, .. } => Some(families),
+            GpuWords::Inventory => None,
+        };
+        families.into_iter().flatten().copied()
     }
 
     /// The row of a kind and the kind whose row it is: itself, or the stronger one that is asked for in its place.

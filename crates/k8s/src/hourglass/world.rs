@@ -69,6 +69,11 @@ pub struct World {
 }
 
 impl World {
+    /// What its nodes offer.
+    pub fn machines(&self) -> impl Iterator<Item = &Machine> {
+        self.nodes.iter().flatten().map(|(_, host)| &host.node.machine)
+    }
+
     /// All nodes with their devices, as what decides about fit.
     #[must_use]
     pub fn hosts(&self) -> Vec<Node> {

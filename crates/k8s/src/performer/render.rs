@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use orlop_core::hardware::gpu::Allocation;
 use orlop_core::hardware::placement::Note;
+use orlop_core::hardware::table::LabelFamily;
 use orlop_core::hardware::{HardwareError, Merged, Resolved, resolve};
 use serde_json::{Value, json};
 
@@ -64,6 +65,10 @@ pub struct Rendered {
     pub special: bool,
     /// How devices are asked for; none where none are.
     pub allocation: Option<Allocation>,
+    /// What is to be known of a device that is asked for by its exact name.
+    pub named: Option<String>,
+    /// Whose labels tell of the devices; none where none are asked for.
+    pub families: Vec<LabelFamily>,
 }
 
 /// Renders a spec. `kept` is how devices were asked for before, which holds until the spec changes.
@@ -83,17 +88,21 @@ pub(super) fn render(
         None => Resolved::default(),
     };
     let special = resolved != Resolved::default();
+    // What nodes bear adds ways to say a need; what is running keeps the way it was made by.
+    let words = config.words.on(world.machines());
     if let Some(gpu) = &mut resolved.gpu {
-        let decided = || allocation(gpu, &config.words, &world.devices, &world.hosts());
+        let decided = || allocation(gpu, &words, &world.devices, &world.hosts());
         gpu.allocation = match gpu.allocation {
             Allocation::Auto => kept.unwrap_or_else(decided),
             said => said,
         };
     }
     let allocation = resolved.gpu.as_ref().map(|gpu| gpu.allocation);
+    let named = resolved.gpu.as_ref().and_then(|gpu| config.tables.catalogue.remark(&gpu.kind));
     let plain = pod_spec(&spec, spec.security_profile.unwrap_or(config.security));
-    let (pod, merged) = translate(&plain, CONTAINER, (&resolved, &config.words), &template_name(meta, &hash))?;
-    Ok(Rendered { spec, hash, pod, merged, special, allocation })
+    let (pod, merged) = translate(&plain, CONTAINER, (&resolved, &words), &template_name(meta, &hash))?;
+    let families = resolved.gpu.iter().flat_map(|_| words.families()).collect();
+    Ok(Rendered { spec, hash, pod, merged, special, allocation, named, families })
 }
 
 impl Rendered {

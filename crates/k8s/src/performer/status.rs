@@ -2,6 +2,7 @@
 //! the conditions, and the order of effects: durable intent first, outside action second, what has happened last.
 
 use orlop_core::hardware::placement::Note;
+use orlop_core::hardware::table::LabelFamily;
 use orlop_core::machine::performer::{MACHINE, PerformerPhase, PerformerState as State};
 use orlop_core::time::Time;
 use serde_json::Value;
@@ -121,11 +122,18 @@ fn hardware_said(facts: &Facts<'_>, decision: &Decision) -> Said {
     }
     let found = availability(&merged, &world.hosts());
     let reason = hardware::Reason::as_str(found.reason);
+    let named = wanted.named.map(|named| format!("; {named}")).unwrap_or_default();
     match found.available {
         // Without numbers, which change as nodes come and go.
-        true => Said::yes(KIND, reason, "ready nodes have what is asked for"),
-        false => Said::no(KIND, reason, found.message),
+        true => Said::yes(KIND, reason, format!("ready nodes have what is asked for{named}")),
+        false => Said::no(KIND, reason, found.message + &by_labels(&wanted.families) + &named),
     }
+}
+
+/// Whose labels were looked at, where they are not the vendors' own alone.
+fn by_labels(families: &[LabelFamily]) -> String {
+    let names: Vec<String> = families.iter().map(ToString::to_string).collect();
+    if names.len() > 1 { format!(", by labels of {}", names.join(", ")) } else { String::new() }
 }
 
 /// The status with everything that follows from what is decided.
@@ -275,7 +283,8 @@ pub(super) fn remarks(asked: &Rendered) -> impl Iterator<Item = (&'static str, S
         };
         (reason, message.to_owned())
     });
-    twice.into_iter().chain(notes)
+    let named = asked.named.clone().map(|named| ("UnknownGpuModel", named));
+    twice.into_iter().chain(notes).chain(named)
 }
 
 /// Reasons of `Degraded`, which are reasons of events too.

@@ -4,6 +4,7 @@ use orlop_cloud::openstack::hardware::{Candidate, SiteNode, survey};
 use orlop_core::hardware::fleet::{FleetNeed, demand};
 use orlop_core::hardware::merge::Merged;
 use orlop_core::hardware::placement::{LabelExpr, Note, Placement};
+use orlop_core::hardware::table::LabelFamily;
 use orlop_core::hardware::{
     HardwareError, HardwareInput, Resolved, Resources, Substrate, Tables, Verdict, Vocabulary, place,
 };
@@ -54,6 +55,9 @@ pub(super) struct Pod {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) claim_template: Option<Value>,
     pub(super) notes: Vec<Note>,
+    /// Whose labels tell of devices, on the nodes that are given.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) label_families: Vec<LabelFamily>,
 }
 
 /// What is looked for on a site's catalogue, and the filters of reservations where its hosts are known.
@@ -99,6 +103,8 @@ pub(super) struct ReasonTold {
 pub(super) struct Answer {
     pub(super) asked: HardwareInput,
     pub(super) resolved: Resolved,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) warnings: Vec<String>,
     pub(super) kubernetes: Told<Pod>,
     pub(super) openstack: Told<Site>,
     pub(super) docker: Told<Value>,
@@ -121,7 +127,9 @@ pub(super) fn tell(request: &Request, tables: &Tables, machines: &Machines) -> A
     let resolved = &request.resolved;
     let resources = plain(&request.pod);
     let words = |substrate| tables.vocabulary(substrate);
-    let cluster_words = words(Substrate::Kubernetes);
+    let all_words = words(Substrate::Kubernetes);
+    let cluster_words =
+        all_words.on(machines.cluster.iter().flat_map(|cluster| &cluster.nodes).map(|node| &node.machine));
     let chosen = chosen(resolved, &cluster_words, machines.cluster.as_ref());
     let translated = translate(&request.pod, CONTAINER, (&chosen, &cluster_words), CLAIM);
     let nodes = match (&translated, &machines.cluster) {
@@ -134,6 +142,7 @@ pub(super) fn tell(request: &Request, tables: &Tables, machines: &Machines) -> A
         Ok((pod, merged)) => Told::Becomes(Pod {
             claim_template: claim_template(&merged, CLAIM, "default", version),
             notes: merged.notes.iter().copied().collect(),
+            label_families: chosen.gpu.iter().flat_map(|_| cluster_words.families()).collect(),
             pod,
         }),
         Err(orlop_k8s::hardware::TranslateError::Hardware(error)) => Told::Refused(error.into()),
@@ -156,6 +165,7 @@ pub(super) fn tell(request: &Request, tables: &Tables, machines: &Machines) -> A
     Answer {
         asked: request.input.clone(),
         resolved: resolved.clone(),
+        warnings: resolved.gpu.iter().filter_map(|gpu| tables.catalogue.remark(&gpu.kind)).collect(),
         kubernetes,
         openstack: openstack.into(),
         docker: docker(resolved, &resources, tables, machines.docker.as_ref()),

@@ -1,6 +1,5 @@
 //! The answer as people read it. Owns its form.
 
-use orlop_core::hardware::Resolved;
 use orlop_core::hardware::placement::Placement;
 use serde_json::Value;
 
@@ -9,7 +8,7 @@ use super::dialect::{Answer, Fleet, NodeTold, Pod, Refusal, Site, Told, conditio
 /// The answer as a text.
 pub(super) fn text(answer: &Answer) -> String {
     let mut out = String::new();
-    section(&mut out, "asked for", &asked(&answer.resolved));
+    section(&mut out, "asked for", &asked(answer));
     section(&mut out, "kubernetes", &told(&answer.kubernetes, kubernetes));
     section(&mut out, "openstack", &told(&answer.openstack, site));
     section(&mut out, "docker", &told(&answer.docker, members));
@@ -58,7 +57,8 @@ fn told<T>(told: &Told<T>, becomes: impl Fn(&T) -> Vec<(String, String)>) -> Vec
     }
 }
 
-fn asked(resolved: &Resolved) -> Vec<(String, String)> {
+fn asked(answer: &Answer) -> Vec<(String, String)> {
+    let resolved = &answer.resolved;
     let mut lines = Vec::new();
     if let Some(gpu) = &resolved.gpu {
         lines.push(line("gpu", format!("{} × {} ({})", gpu.count, gpu.kind, gpu.class)));
@@ -70,6 +70,7 @@ fn asked(resolved: &Resolved) -> Vec<(String, String)> {
     lines.extend(resolved.tee.map(|tee| line("tee", format!("{} {}", tee.level, tee.kind))));
     lines.extend(resolved.arch.map(|arch| line("arch", arch.to_string())));
     lines.extend(resolved.labels.iter().map(|(key, value)| line("label", format!("{key}={value}"))));
+    lines.extend(answer.warnings.iter().map(|warning| line("warning", warning)));
     if lines.is_empty() { vec![line("nothing", "special")] } else { lines }
 }
 
@@ -91,6 +92,9 @@ fn kubernetes(pod: &Pod) -> Vec<(String, String)> {
         line("claim", template.pointer("/spec/spec/devices/requests").unwrap_or(template).to_string())
     }));
     lines.extend(pod.notes.iter().map(|note| line("note", note.to_string())));
+    let families: Vec<String> = pod.label_families.iter().map(ToString::to_string).collect();
+    // Those of the vendors count wherever nothing else is said.
+    lines.extend((families.len() > 1).then(|| line("labels of", families.join(", "))));
     lines
 }
 

@@ -172,12 +172,12 @@ fn a_performer_brings_its_scheduling_and_resources() {
 #[test]
 fn what_is_wrong_is_told_with_its_line() {
     let error = |text| told(text, None).unwrap_err();
-    insta::assert_snapshot!(error("gpuCount: 2\ngpuType: a1000\n"), @"
+    insta::assert_snapshot!(error("gpuCount: 2\ngpuType: a1000-nvlink\n"), @"
     error[hardware]: unknown GPU model `a1000`, did you mean a100, h100, a800?
      --> need.yaml:2:10
       |
-    2 | gpuType: a1000
-      |          ^^^^^
+    2 | gpuType: a1000-nvlink
+      |          ^^^^^^^^^^^^
       = field: gpuType
       = help: use a known model, for example `h100`, `a100`, `l4`, `t4`, `mi300x`
 
@@ -302,4 +302,55 @@ fn s5_2_a_class_that_does_not_exist_is_on_no_node() {
     assert_eq!(judged(kata, Some(Kind::RuntimeClass)).0, 0);
     let claim = "gpuCount: 1\nallocation: dra\n";
     insta::assert_snapshot!(judged(claim, Some(Kind::DeviceClass)).1, @"needs 1 nvidia GPU, has 0; device class `gpu.nvidia.com` does not exist; install its driver");
+}
+
+#[test]
+fn a_model_that_no_table_knows_is_matched_by_its_exact_name_and_says_so() {
+    let nodes = NODES.replace("NVIDIA-A100-SXM4-40GB", "NVIDIA-RTX-5880-Ada-Generation");
+    insta::assert_snapshot!(told("gpuType: NVIDIA RTX 5880 Ada Generation\n", Some(&nodes)).unwrap(), @r#"
+    asked for
+      gpu      1 × nvidia-RTX 5880 Ada Generation (whole)
+      warning  model `RTX 5880 Ada Generation` is not in Orlop's tables; it is matched by its exact name
+
+    kubernetes
+      affinity     {"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.product","operator":"In","values":["NVIDIA-RTX-5880-Ada-Generation","RTX-5880-Ada-Generation"]},{"key":"nvidia.com/gpu.replicas","operator":"DoesNotExist"},{"key":"nvidia.com/gpu.sharing-strategy","operator":"NotIn","values":["mps","time-slicing"]},{"key":"nvidia.com/gpu.slices.gi","operator":"DoesNotExist"},{"key":"nvidia.com/vgpu.present","operator":"NotIn","values":["true"]}]},{"matchExpressions":[{"key":"nvidia.com/gpu.product","operator":"In","values":["NVIDIA-RTX-5880-Ada-Generation","RTX-5880-Ada-Generation"]},{"key":"nvidia.com/gpu.replicas","operator":"Lt","values":["2"]},{"key":"nvidia.com/gpu.sharing-strategy","operator":"NotIn","values":["mps","time-slicing"]},{"key":"nvidia.com/gpu.slices.gi","operator":"DoesNotExist"},{"key":"nvidia.com/vgpu.present","operator":"NotIn","values":["true"]}]}]}}}
+      tolerations  [{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]
+      resources    {"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}
+
+    openstack
+      devices  1 nvidia `RTX 5880 Ada Generation` GPU
+
+    docker
+      refused  GPU `nvidia-RTX 5880 Ada Generation` can only be chosen with an inventory of the host
+      help     give the host's inventory, or ask for a count alone, for example `gpuCount: 1`
+
+    fleet
+      devices  1 nvidia `RTX 5880 Ada Generation` GPU
+      job      refused: a job of `nvidia-RTX 5880 Ada Generation`: jobs name models that tables know, so it cannot be had on fleet
+
+    nodes: 1 of 2 fit
+      a100  fits
+      cpu   needs nvidia.com/gpu.product in {NVIDIA-RTX-5880-Ada-Generation, RTX-5880-Ada-Generation} and nvidia.com/gpu.replicas is not set and nvidia.com/gpu.sharing-strategy not in {mps, time-slicing} and nvidia.com/gpu.slices.gi is not set and nvidia.com/vgpu.present not in {true}, or nvidia.com/gpu.product in {NVIDIA-RTX-5880-Ada-Generation, RTX-5880-Ada-Generation} and nvidia.com/gpu.replicas < 2 and nvidia.com/gpu.sharing-strategy not in {mps, time-slicing} and nvidia.com/gpu.slices.gi is not set and nvidia.com/vgpu.present not in {true}; nvidia.com/gpu: needs 1, has 0
+    "#);
+}
+
+#[test]
+fn the_families_of_labels_are_those_that_nodes_bear() {
+    let nodes = NODES
+        .replace("nvidia.com/gpu.product", "cloud.google.com/gke-accelerator")
+        .replace("NVIDIA-A100-SXM4-40GB", "nvidia-tesla-a100");
+    let text = told("gpuType: a100-40gb\n", Some(&nodes)).unwrap();
+    let parts: Vec<&str> =
+        text.split("\n\n").filter(|part| part.starts_with("kube") || part.starts_with("nodes")).collect();
+    insta::assert_snapshot!(parts.join("\n\n"), @r#"
+    kubernetes
+      affinity     {"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.product","operator":"In","values":["A100-80GB-PCIe","A100-PCIE-40GB","A100-SXM4-40GB","A100-SXM4-80GB","NVIDIA-A100-80GB-PCIe","NVIDIA-A100-PCIE-40GB","NVIDIA-A100-SXM4-40GB","NVIDIA-A100-SXM4-80GB"]}]},{"matchExpressions":[{"key":"cloud.google.com/gke-accelerator","operator":"In","values":["nvidia-a100-80gb","nvidia-tesla-a100"]},{"key":"cloud.google.com/gke-gpu-sharing-strategy","operator":"DoesNotExist"},{"key":"cloud.google.com/gke-gpu-partition-size","operator":"DoesNotExist"}]}]}}}
+      tolerations  [{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]
+      resources    {"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}
+      labels of    native, gke
+
+    nodes: 1 of 2 fit
+      a100  fits
+      cpu   needs nvidia.com/gpu.product in {A100-80GB-PCIe, A100-PCIE-40GB, A100-SXM4-40GB, A100-SXM4-80GB, NVIDIA-A100-80GB-PCIe, NVIDIA-A100-PCIE-40GB, NVIDIA-A100-SXM4-40GB, NVIDIA-A100-SXM4-80GB}, or cloud.google.com/gke-accelerator in {nvidia-a100-80gb, nvidia-tesla-a100} and cloud.google.com/gke-gpu-sharing-strategy is not set and cloud.google.com/gke-gpu-partition-size is not set; nvidia.com/gpu: needs 1, has 0
+    "#);
 }

@@ -183,11 +183,16 @@ fn nvidia(folder: &Path, links: impl FnOnce() -> Option<String>) -> Vec<Gpu> {
     let nvlink = table.is_some_and(|table| nvlink::connects_all(&table, found.len()));
     let gpu = |(index, name): (u32, String)| {
         let read = parse_gpu_type(&name).unwrap_or_default();
-        let model = read.model.map_or_else(|| name.trim_start_matches("nvidia-").to_owned(), String::from);
+        let model = read.model.map_or_else(|| key(&name), String::from);
         let memory_bytes = read.memory_gib.map_or(0, |gib| u64::from(gib) << 30);
         Gpu { device: GpuDevice { vendor: "nvidia".to_owned(), index }, model, memory_bytes, nvlink }
     };
     found.into_iter().map(gpu).collect()
+}
+
+/// A name that no table knows, as the key of a model: its letters and digits.
+fn key(name: &str) -> String {
+    name.trim_start_matches("nvidia-").chars().filter(char::is_ascii_alphanumeric).take(32).collect()
 }
 
 #[cfg(test)]
@@ -273,10 +278,10 @@ mod tests {
         let found = nvidia(dir.path(), || None);
         assert_eq!(found.iter().map(|gpu| gpu.device.index).collect::<Vec<_>>(), [0, 1, 2, 3]);
         assert_eq!((found[0].model.as_str(), found[0].memory_bytes), ("h100", 0));
-        // A product's name is its model and its nominal memory; a name that no model has stands as it is.
+        // A product's name is its model and its nominal memory; of a name that no table knows letters and digits are the model.
         assert_eq!((found[2].model.as_str(), found[2].memory_bytes), ("a100", 40 << 30));
-        assert_eq!((found[3].model.as_str(), found[3].memory_bytes), ("voodoo-5", 0));
-        assert_eq!(by_kind(&found).iter().map(|kind| kind.count).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!((found[3].model.as_str(), found[3].memory_bytes), ("voodoo5", 0));
+        assert_eq!(by_kind(&found).iter().map(|kind| kind.count).collect::<Vec<_>>(), [1, 2, 1]);
         assert!(found.iter().all(|gpu| !gpu.nvlink), "nobody says that they are connected");
     }
 

@@ -31,7 +31,7 @@ fn a_need_is_explained_with_nodes_and_exit_codes() {
 
     let few = path(bench.file("few.json", &node("small", "Tesla-T4", 1).to_string()));
     assert_eq!(bench.orlop(&["hardware", "explain", "-f", &need, "--nodes", &few]).code, 1);
-    let wrong = path(bench.file("wrong.yaml", "gpuCount: 1\ngpuType: a1000\n"));
+    let wrong = path(bench.file("wrong.yaml", "gpuCount: 1\ngpuType: a1000-nvlink\n"));
     let gave = bench.orlop(&["hardware", "explain", "-f", &wrong]);
     assert!(gave.code == 3 && gave.err.contains("wrong.yaml:2:10"), "{gave:?}");
     assert_eq!(bench.orlop(&["hardware", "explain", "-f", "-", "--nodes", "-"]).code, 2);

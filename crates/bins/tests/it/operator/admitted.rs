@@ -74,7 +74,7 @@ fn s5_3_and_h6_a_real_api_server_asks_before_it_stores() {
     // Its flows need nobody's leave to go.
     made.objects.push(("namespace".to_owned(), namespace.clone()));
     // An API server takes a moment to know of them.
-    let unknown = performer("unknown", &json!({"gpuType": "nvidia-a1000"}));
+    let unknown = performer("unknown", &json!({"gpuType": "nvidia-a1000-nvlink"}));
     let circle = flow("circle", &json!({"steps": [step("a", &["b"], &json!({})), step("b", &["a"], &json!({}))]}));
     let refused = |object: &Value| {
         until("a refusal", || {

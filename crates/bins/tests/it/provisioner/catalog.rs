@@ -246,7 +246,7 @@ mod live {
         assert_eq!((&told[0]["node_type"], &told[0]["free"]), (&"own_type".into(), &Value::Null));
         let nothing = site.run(&["catalog", "nodes"]);
         assert!(
-            nothing.out.contains("test: its hosts are hidden by the site (403); name them with --catalog-file"),
+            nothing.out.contains("test: its hosts are hidden by the site; name them with --catalog-file"),
             "{nothing:?}"
         );
         assert!(!nothing.out.contains("table"), "no table has anything of this site: {nothing:?}");

@@ -7,9 +7,14 @@ use super::cloud::Site;
 
 /// A cloud of its own that shows flavors, and no host.
 fn site() -> Site {
+    hiding(403)
+}
+
+/// One that answers with this status when it is asked for hosts.
+fn hiding(status: u16) -> Site {
     let site = Site::new();
     site.cloud.world().add_machines();
-    site.cloud.faults().on("reservation GET /os-hosts", Fault::Status(403), 1000);
+    site.cloud.faults().on("reservation GET /os-hosts", Fault::Status(status), 1000);
     site
 }
 
@@ -30,7 +35,7 @@ fn hosts_that_a_site_hides_are_told_as_such_and_flavors_count_for_virtual_machin
             document["error"]["message"].as_str().unwrap_or_default().to_owned(),
         )
     };
-    let hidden = "the hosts of test are hidden by the site (403): name them with --catalog-file";
+    let hidden = "the hosts of test are hidden by the site: name them with --catalog-file";
     let large = ["--ram", "900"];
     assert_eq!(
         told(&large),
@@ -56,7 +61,7 @@ fn a_virtual_machine_that_fits_is_planned_where_hosts_are_hidden_and_said_to_be_
     assert_eq!((gave.code, &document["data"]["source"]), (0, &"hidden".into()), "{gave:?}");
     assert_eq!(document["data"]["offerings"][0]["node_type"], "m1.medium");
     let warnings = document["warnings"].to_string();
-    assert!(warnings.contains("the hosts of test are hidden by the site (403): only virtual machines"), "{warnings}");
+    assert!(warnings.contains("the hosts of test are hidden by the site: only virtual machines"), "{warnings}");
     assert!(!plan(&site, &["--kind", "vm"]).json()["warnings"].to_string().contains("hidden"), "it was asked for");
     let hosts =
         r#"{"hosts":[{"id":"1","uid":"u1","node_type":"own_type","vcpus":8,"memory_mb":16384,"local_gb":250}]}"#;
@@ -76,4 +81,14 @@ fn a_cloud_without_reservations_has_no_hosts_to_lease_and_no_table_of_another_cl
     assert!(gave.code == 11 && message.contains("nothing can ever fit at test"), "{gave:?}");
     let nodes = site.run(&["catalog", "nodes", "--output", "json"]);
     assert_eq!(nodes.json()["data"]["sites"][0]["source"], "live", "{nodes:?}");
+}
+
+#[test]
+fn hosts_are_hidden_by_whatever_status_and_no_other_is_told() {
+    for status in [403, 404, 405] {
+        let document = plan(&hiding(status), &["--kind", "baremetal"]).json();
+        let message = document["error"]["message"].as_str().unwrap_or_default();
+        assert!(message.contains("the hosts of test are hidden by the site: name them"), "{status}: {document}");
+        assert!(!message.contains("40"), "{status}: {message}");
+    }
 }

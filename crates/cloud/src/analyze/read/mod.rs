@@ -25,6 +25,7 @@ mod workflow;
 
 use super::fact::{At, Sink};
 use super::kind::FileKind;
+pub(super) use workflow::settle;
 
 /// Reads one file into facts. `text` is without suspicious lines.
 pub(super) fn read(kind: FileKind, text: &str, sink: &mut Sink<'_>) {

@@ -1,7 +1,9 @@
 //! Workflows of Nextflow and Snakemake: what one of their processes asks for, which a machine must have. Owns the patterns; both
 //! are programs, and none is run.
 
-use super::super::fact::{At, Finding, PINNED, SOFT, Sink, WEAK};
+use std::collections::BTreeSet;
+
+use super::super::fact::{At, Fact, Finding, PINNED, SOFT, Sink, WEAK};
 use super::super::sizing::Class;
 
 /// Threads of a rule of Snakemake that are asked for; what goes beyond is scaled down.
@@ -10,17 +12,67 @@ const MAX_THREADS: f64 = 32.0;
 /// Reads settings or processes of Nextflow: `cpus = { 12 * task.attempt }`, `memory '72.GB'`, `time = 16.h`.
 pub(super) fn read_nextflow(text: &str, sink: &mut Sink<'_>) {
     class(text, sink);
+    let mut blocks = Blocks::default();
     for (index, line) in text.lines().enumerate() {
         let at = At { line: index + 1, quote: line };
         let code = line.split("//").next().unwrap_or_default().trim();
-        let Some((key, value)) = code.split_once(|ch: char| ch.is_whitespace() || ch == '=') else { continue };
+        blocks.enter(code);
+        read_setting(code, at, blocks.label(), sink);
+        blocks.leave();
+    }
+}
+
+/// The blocks of settings that are open, by the depth at which each begins.
+#[derive(Default)]
+struct Blocks {
+    depth: usize,
+    labels: Vec<(usize, String)>,
+}
+
+impl Blocks {
+    fn enter(&mut self, code: &str) {
+        let name = code.strip_prefix("withLabel").map(|rest| rest.trim_start_matches([':', ' ', '\t']));
+        let name = name.and_then(|rest| rest.split_once('{')).map(|(name, _)| unquoted(name));
+        self.labels.extend(name.map(|name| (self.depth, name)));
+        let count = |bracket: char| code.matches(bracket).count();
+        self.depth = (self.depth + count('{')).saturating_sub(count('}'));
+    }
+
+    /// The label whose processes a setting is for.
+    fn label(&self) -> Option<&str> {
+        self.labels.last().map(|(_, label)| label.as_str())
+    }
+
+    fn leave(&mut self) {
+        while self.labels.last().is_some_and(|(begin, _)| *begin >= self.depth) {
+            self.labels.pop();
+        }
+    }
+}
+
+fn unquoted(text: &str) -> String {
+    text.trim().trim_matches(['\'', '"']).to_owned()
+}
+
+/// Reads a line of settings or of a process.
+fn read_setting(code: &str, at: At<'_>, label: Option<&str>, sink: &mut Sink<'_>) {
+    let mut ask = |value: Option<f64>, finding: fn(u32) -> Finding| match label {
+        Some(label) => add(value, |value| Finding::OfLabel(label.to_owned(), Box::new(finding(value))), at, sink),
+        None => add(value, finding, at, sink),
+    };
+    if let Some((key, value)) = code.split_once(|ch: char| ch.is_whitespace() || ch == '=') {
         let key = key.trim().rsplit('.').next().unwrap_or_default();
         let value = value.trim_start_matches(['=', ' ', '{', '\'', '"', '(', '\t']);
         match key {
-            "cpus" | "max_cpus" => add(number(value).map(|(cores, _)| cores), Finding::Cores, at, sink),
-            "memory" => add(number(value).and_then(|(size, unit)| gib(size, unit)), Finding::Ram, at, sink),
-            "disk" => add(number(value).and_then(|(size, unit)| gib(size, unit)), Finding::Disk, at, sink),
-            "time" => add(number(value).and_then(|(time, unit)| hours(time, unit)), Finding::Hours, at, sink),
+            "cpus" | "max_cpus" => ask(number(value).map(|(cores, _)| cores), Finding::Cores),
+            "memory" => ask(number(value).and_then(|(size, unit)| gib(size, unit)), Finding::Ram),
+            "disk" => ask(number(value).and_then(|(size, unit)| gib(size, unit)), Finding::Disk),
+            "time" => ask(number(value).and_then(|(time, unit)| hours(time, unit)), Finding::Hours),
+            // A process may bear several labels, or none.
+            "process" if value.ends_with('{') && !value.starts_with('{') => {
+                sink.add(at, "workflow-process", Finding::Label(String::new()), PINNED);
+            }
+            "label" => sink.add(at, "workflow-label", Finding::Label(unquoted(value)), PINNED),
             // A process that can use a card is one of several.
             "accelerator" => sink.add(at, "workflow-accelerator", Finding::Gpu(None), WEAK),
             _ => {}
@@ -57,7 +109,30 @@ fn class(text: &str, sink: &mut Sink<'_>) {
     sink.add(at, "class-of-project", Finding::Class(Class::Numeric), SOFT);
 }
 
-fn add(value: Option<f64>, finding: fn(u32) -> Finding, at: At<'_>, sink: &mut Sink<'_>) {
+/// What is asked for processes of a label counts where a process bears it; where no process is known, any may.
+pub(in super::super) fn settle(facts: &mut Vec<Fact>) {
+    let label = |fact: &Fact| match &fact.finding {
+        Finding::Label(label) => Some(label.clone()),
+        _ => None,
+    };
+    let borne: BTreeSet<String> = facts.iter().filter_map(label).collect();
+    let is_borne = |pattern: &str| {
+        let plain = |name: &str| name.chars().all(|ch| ch.is_alphanumeric() || ch == '_');
+        borne.is_empty() || pattern.split('|').any(|name| !plain(name) || borne.contains(name))
+    };
+    facts.retain(|fact| match &fact.finding {
+        Finding::OfLabel(label, _) => is_borne(label),
+        Finding::Label(_) => false,
+        _ => true,
+    });
+    for fact in facts {
+        if let Finding::OfLabel(_, finding) = &fact.finding {
+            fact.finding = finding.as_ref().clone();
+        }
+    }
+}
+
+fn add(value: Option<f64>, finding: impl Fn(u32) -> Finding, at: At<'_>, sink: &mut Sink<'_>) {
     if let Some(value) = value.filter(|value| (0.0..1e9).contains(value) && *value > 0.0) {
         sink.add(at, "workflow-demand", finding(value.ceil() as u32), PINNED);
     }

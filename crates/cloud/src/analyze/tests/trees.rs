@@ -39,8 +39,8 @@ fn s3_3_both_sides_of_every_boundary_of_values() {
     said("Requires 8193 GB of RAM.", "ram!=4 note=beyond cpu cores=4");
     said("Requires 512 cores.", "cores!=512 cores=512 cpu ram=8");
     said("Requires 513 cores.", "cores!=2 note=beyond cpu ram=8");
-    said("Requires a GPU with 192 GB of VRAM.", "gpu vram=192 vram!=192 nvidia");
-    said("Requires a GPU with 193 GB of VRAM.", "gpu vram=8 note=beyond nvidia");
+    said("Requires a GPU with 288 GB of VRAM.", "gpu vram=288 vram!=288 nvidia");
+    said("Requires a GPU with 289 GB of VRAM.", "gpu vram=8 note=beyond nvidia");
     said("Requires a GPU with 4 GB of VRAM.", "gpu vram=8 vram!=4 nvidia");
     said("Requires 200 TB of disk.", "disk!=200000 cpu ram=8");
     said("Requires 201 TB of disk.", "disk!=20 note=beyond cpu");

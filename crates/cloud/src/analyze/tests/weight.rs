@@ -197,6 +197,15 @@ fn other_languages_and_workflows_are_read() {
         (".devcontainer/devcontainer.json", "{\"hostRequirements\":{\"memory\":\"16gb\"}}"),
     ];
     expect("nextflow", &nextflow, "cpu ram=96 cores=12 hours=26");
+    // Settings of a label count where a process bears it.
+    let module = |labels: &'static str| [nextflow[0], nextflow[1], ("modules/align/main.nf", labels)];
+    expect(
+        "a label that is borne",
+        &module("process ALIGN {\n  label 'low'\n  label 'high'\n}\n"),
+        "ram=96 cores=12 hours=26",
+    );
+    expect("none that is borne", &module("process ALIGN {\n  label 'low'\n  cpus 6\n}\n"), "ram=16 cores=6 hours=24");
+    expect("no labels at all", &module("process ALIGN {\n  memory '20.GB'\n}\n"), "ram=32 cores=4 hours=24");
     let snake = "rule a:\n    threads: 24\n    resources: mem_mb=98304, disk_mb=300000\n    shell: 'x'\n";
     expect("snakemake", &[("workflow/Snakefile", snake)], "cpu cores=24 ram=96 disk=500");
 }

@@ -2,6 +2,7 @@
 //! which they are reserved. Owns that choice; it asks no service. Comparisons of the reservation service are textual and know
 //! no alternatives, so what it is sent names a type or a host and nothing else.
 
+mod document;
 mod node;
 #[cfg(test)]
 mod tests;
@@ -13,6 +14,7 @@ use orlop_core::hardware::{HardwareError, Machine, Resolved, Resources, Substrat
 use serde::Serialize;
 use serde_json::{Value, json};
 
+pub(crate) use document::Document;
 pub use node::{NodeError, SiteNode};
 
 /// A way to reserve a host that fits.

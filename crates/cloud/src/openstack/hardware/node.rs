@@ -1,22 +1,21 @@
 //! A node document of a site's catalogue, read as machines. Owns which keys count, and what the table of node types adds to
 //! them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use orlop_core::hardware::fleet::is_derived;
-use orlop_core::hardware::gpu::{Catalogue, MigProfile, Vendor, Wanted};
-use orlop_core::hardware::table::NodeType;
+use orlop_core::hardware::gpu::{Catalogue, MigProfile, Wanted};
 use orlop_core::hardware::vocabulary::tee_label;
 use orlop_core::hardware::{Device, Machine, Tables, TeeKind};
 use orlop_core::named::Named as _;
 use orlop_core::resource::{ResourceName, ResourceVector};
 use serde_json::Value;
 
+use super::document::Document;
+
 /// How deep and how large a document may be.
 const DEPTH: usize = 16;
 const KEYS: usize = 4096;
-/// The most devices of one entry.
-const DEVICES: u64 = 1024;
 
 /// A node document that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -82,31 +81,14 @@ fn flatten(document: &Value) -> Option<BTreeMap<String, String>> {
     Some(flat)
 }
 
-/// A number, also where the document has it as text.
-fn number(value: Option<&Value>) -> Option<u64> {
-    match value? {
-        Value::Number(number) => number.as_u64(),
-        Value::String(text) => text.trim().parse().ok(),
-        _ => None,
-    }
-}
-
-/// A truth, also where the document has it as text.
-fn truth(value: Option<&Value>) -> Option<bool> {
-    match value? {
-        Value::Bool(truth) => Some(*truth),
-        Value::String(text) => text.trim().to_ascii_lowercase().parse().ok(),
-        _ => None,
-    }
-}
-
 impl SiteNode {
     /// Reads a node document.
     ///
     /// # Errors
     /// It does not say of which host it is, or is too large.
     pub fn read(document: &Value, tables: &Tables) -> Result<Self, NodeError> {
-        let text = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let fields = Document(document);
+        let text = |name: &str| fields.text(name).unwrap_or_default();
         let uid = text("uid");
         if uid.is_empty() {
             return Err(NodeError::NoUid);
@@ -119,18 +101,11 @@ impl SiteNode {
         for kind in TeeKind::ALL.iter().filter(|asked| row.tees.iter().any(|has| has.serves(**asked))) {
             labels.insert(tee_label(*kind), "true".to_owned());
         }
-        let gpu = document.get("gpu").unwrap_or(&Value::Null);
-        // A host without any device is judged as well, by one entry that has none.
-        let entries: Vec<&Value> = match gpu {
-            Value::Array(entries) if !entries.is_empty() => entries.iter().collect(),
-            entry => vec![entry],
-        };
-        let threads = number(document.pointer("/architecture/smt_size")).unwrap_or(0);
-        let usable = truth(document.get("reservable")) != Some(false) && truth(document.get("disabled")) != Some(true);
+        let threads = fields.number("architecture.smt_size").unwrap_or(0);
         Ok(Self {
-            entries: entries.into_iter().map(|entry| devices(entry, &row, &tables.catalogue)).collect(),
-            allocatable: allocatable(document, threads),
-            usable,
+            entries: fields.devices(&row, &tables.catalogue),
+            allocatable: allocatable(fields, threads),
+            usable: fields.is_usable(),
             uid,
             node_type,
             labels,
@@ -152,13 +127,11 @@ impl SiteNode {
 }
 
 /// What work can have of a host.
-fn allocatable(document: &Value, threads: u64) -> ResourceVector {
-    let disks = document.get("storage_devices").and_then(Value::as_array);
-    let largest = disks.into_iter().flatten().filter_map(|disk| number(disk.get("size"))).max();
+fn allocatable(fields: Document<'_>, threads: u64) -> ResourceVector {
     let amounts = [
         ("cpu", threads.saturating_mul(1000)),
-        ("memory", number(document.pointer("/main_memory/ram_size")).unwrap_or(0)),
-        ("ephemeral-storage", largest.unwrap_or(0)),
+        ("memory", fields.number("main_memory.ram_size").unwrap_or(0)),
+        ("ephemeral-storage", fields.disks().max().unwrap_or(0)),
     ];
     let mut all = ResourceVector::new();
     for (name, amount) in amounts {
@@ -167,50 +140,6 @@ fn allocatable(document: &Value, threads: u64) -> ResourceVector {
         }
     }
     all
-}
-
-/// The devices of one entry. What it does not say itself is at least what the table says of the type.
-fn devices(entry: &Value, row: &NodeType, catalogue: &Catalogue) -> Vec<Device> {
-    if truth(entry.get("gpu")) != Some(true) {
-        return Vec::new();
-    }
-    let count = number(entry.get("gpu_count")).unwrap_or(0).min(DEVICES);
-    let name = entry.get("gpu_model").and_then(Value::as_str).unwrap_or_default();
-    let vendor = match entry.get("gpu_vendor").and_then(Value::as_str) {
-        Some(text) => maker(text),
-        None => catalogue.parse(name).ok().and_then(|read| read.vendor),
-    };
-    let Some(vendor) = vendor else { return Vec::new() };
-    let mut device = Device::named(catalogue, vendor, name);
-    let can_be = products(&device, catalogue);
-    // What the type says counts where the document names no device that cannot have it.
-    let of_type = row.gpu_memory_gib.filter(|gib| device.model.is_none() || can_be.contains(gib));
-    let least = of_type.or(can_be.first().copied());
-    device.memory_gib = number(entry.get("gpu_memory")).and_then(gib).or(device.memory_gib).or(least);
-    let linked = truth(entry.get("gpu_nvlink")).unwrap_or(row.nvlink);
-    device.nvlink_group = linked.then_some(0);
-    (0..count).map(|at| Device { id: at.to_string(), ..device.clone() }).collect()
-}
-
-/// Who makes a device, as documents have it: `NVIDIA`, `NVIDIA Corporation`, `Advanced Micro Devices, Inc. [AMD/ATI]`.
-fn maker(text: &str) -> Option<Vendor> {
-    let text = text.to_ascii_lowercase();
-    let makers =
-        [("nvidia", Vendor::Nvidia), ("amd", Vendor::Amd), ("advanced micro", Vendor::Amd), ("intel", Vendor::Intel)];
-    makers.into_iter().find(|(word, _)| text.contains(word)).map(|(_, vendor)| vendor)
-}
-
-/// The sizes of memory that a device can have by its name, the least first; none where its model is not known.
-fn products(device: &Device, catalogue: &Catalogue) -> BTreeSet<u32> {
-    let (Some(model), Ok(read)) = (&device.model, catalogue.parse(&device.name)) else { return BTreeSet::new() };
-    let wanted = Wanted { model: Some(model), form: Some(&read.form), ..Wanted::default() };
-    catalogue.products(device.vendor, wanted).iter().map(|product| product.memory_gib).collect()
-}
-
-/// GiB of an amount that is in bytes, or in GiB where it is too small for that.
-fn gib(amount: u64) -> Option<u32> {
-    let gib = if amount > 1 << 20 { amount >> 30 } else { amount };
-    u32::try_from(gib).ok()
 }
 
 /// A whole card as the slices it can be cut into. Where its product is not known, every product it may be must be able to.

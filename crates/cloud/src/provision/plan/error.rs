@@ -74,7 +74,7 @@ pub enum PlanError {
         site: String,
     },
     /// Hosts that only the site knows.
-    #[error("{}the hosts of {site} are hidden by the site (403): name them with --catalog-file{}", if *.looked { "no virtual machine fits, and " } else { "" }, if *.looked { "" } else { ", or take a virtual machine with --kind vm" })]
+    #[error("{}the hosts of {site} are hidden by the site: name them with --catalog-file{}", if *.looked { "no virtual machine fits, and " } else { "" }, if *.looked { "" } else { ", or take a virtual machine with --kind vm" })]
     HiddenHosts {
         /// Where.
         site: String,

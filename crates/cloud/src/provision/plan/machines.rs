@@ -150,7 +150,7 @@ pub(super) fn warn(
 ) -> Result<(), PlanError> {
     if origin == Origin::Hidden && request.kind == MachineKind::Auto && !is_known(&request.sites) {
         warnings.push(format!(
-            "the hosts of {} are hidden by the site (403): only virtual machines were looked through; name hosts with --catalog-file",
+            "the hosts of {} are hidden by the site: only virtual machines were looked through; name hosts with --catalog-file",
             request.sites.join(", ")
         ));
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::hardware::facts::GpuFacts;
 use crate::hardware::gpu::{MigProfile, Product, Vendor};
 use crate::hardware::machine::Machine;
-use crate::hardware::place::label;
+use crate::hardware::place::{instances, label};
 use crate::hardware::table::{LabelFamily, MigStrategy, VendorWords};
 use crate::hardware::vocabulary::Vocabulary;
 use crate::quantity::Quantity;
@@ -134,12 +134,16 @@ fn families(machine: &mut Machine, vendor: Vendor, gpus: &[&GpuFacts], told: &To
             say(label::GKE_SLICES, profile.resource_name());
         }
     }
-    if told.families.contains(&LabelFamily::Karpenter)
-        && let Some(name) = &model.karpenter
-    {
-        say(label::KARPENTER_NAME, name.clone());
-        say(label::KARPENTER_MAKER, "nvidia".to_owned());
-        say(label::KARPENTER_COUNT, gpus.len().to_string());
-        say(label::KARPENTER_MEMORY, usable_mib(product.memory_gib).to_string());
+    for (family, keys) in [(LabelFamily::Karpenter, label::KARPENTER), (LabelFamily::Eks, label::EKS)] {
+        if let Some(name) = model.karpenter.as_ref().filter(|_| told.families.contains(&family)) {
+            say(keys.name, name.clone());
+            say(keys.maker, "nvidia".to_owned());
+            say(keys.count, gpus.len().to_string());
+            say(keys.memory, usable_mib(product.memory_gib).to_string());
+        }
+    }
+    let rented = instances::with(&product.name, gpus.len());
+    if let Some(name) = rented.filter(|_| told.families.contains(&LabelFamily::InstanceType)) {
+        say(instances::TYPE, name.to_owned());
     }
 }

@@ -37,7 +37,7 @@ pub fn describe(facts: &HardwareFacts, vocabulary: &Vocabulary) -> Machine {
         machine.allocatable = machine.allocatable.saturating_add(&words.resources.saturating_mul(16));
     }
     match &vocabulary.gpu {
-        GpuWords::Labels { vendors, families, mig_strategy } => {
+        GpuWords::Labels { vendors, families, mig_strategy, .. } => {
             for (vendor, words) in vendors {
                 let gpus: Vec<&GpuFacts> = facts.gpus.iter().filter(|gpu| gpu.vendor == *vendor).collect();
                 if !gpus.is_empty() {

@@ -82,6 +82,12 @@ pub enum HardwareError {
         /// At most three known models that look like it.
         nearest: Vec<String>,
     },
+    /// An exact name of a device beside words about it.
+    #[error("GPU name `{name}` stands beside a model, form words or a MIG profile")]
+    NameWithMore {
+        /// The name.
+        name: String,
+    },
     /// A model of another vendor than the one named.
     #[error("GPU model `{model}` is made by {made_by}, not by {asked}")]
     VendorMismatch {
@@ -111,6 +117,14 @@ pub enum HardwareError {
         given: i64,
         /// The greatest allowed.
         max: u32,
+    },
+    /// One count in the type, another beside it.
+    #[error("gpuType says {said}, but gpuCount is {given}")]
+    CountDiffers {
+        /// The count in the type.
+        said: u32,
+        /// The other one.
+        given: i64,
     },
     /// More memory than any device of the model has.
     #[error("no {model} has {asked} GiB, the largest has {largest} GiB")]
@@ -247,7 +261,7 @@ impl HardwareError {
     #[must_use]
     pub const fn field(&self) -> Option<&'static str> {
         Some(match self {
-            Self::CountZeroWithType { .. } | Self::CountOutOfRange { .. } => "gpuCount",
+            Self::CountZeroWithType { .. } | Self::CountOutOfRange { .. } | Self::CountDiffers { .. } => "gpuCount",
             Self::MemoryOutOfRange { .. } => "gpuMemoryGiB",
             Self::UnknownTee { .. } | Self::TeeTypeMissing | Self::UnsupportedCombination { .. } => "teeType",
             Self::ArchContradiction { .. } => "cpuArch",
@@ -261,6 +275,7 @@ impl HardwareError {
             | Self::NoSuchMigProfile { .. }
             | Self::AmbiguousMemory { .. }
             | Self::UnknownGpuModel { .. }
+            | Self::NameWithMore { .. }
             | Self::VendorMismatch { .. }
             | Self::NoVariantWithMemory { .. }
             | Self::NoSuchVariant { .. } => "gpuType",
@@ -284,11 +299,13 @@ impl HardwareError {
             Self::AmbiguousMemory { .. } => "give the memory of one device once, for example `a100-80gb`",
             Self::MemoryOutOfRange { .. } => "give the memory of one device as 1gb to 4096gb",
             Self::UnknownGpuModel { .. } => "use a known model, for example `h100`, `a100`, `l4`, `t4`, `mi300x`",
+            Self::NameWithMore { .. } => "give the exact name alone, it says all of them",
             Self::VendorMismatch { .. } => "leave the vendor out, or name a model it makes, for example `amd-mi300x`",
             Self::UnknownTee { .. } | Self::TeeTypeMissing => "use one of sgx, tdx, sev, sev-es, sev-snp, se, cca",
             Self::NoSuchMigProfile { .. } => "name a profile that the device has, or leave the model out",
             Self::CountZeroWithType { .. } => "leave gpuCount out for one device, or leave both out for none",
             Self::CountOutOfRange { .. } => "ask for as many devices as one machine has, for example `gpuCount: 8`",
+            Self::CountDiffers { .. } => "give the count once, for example `gpuType: h100` with `gpuCount: 8`",
             Self::NoVariantWithMemory { .. } => {
                 "ask for less memory of one device, or for a model that has it, for example `h200`"
             }

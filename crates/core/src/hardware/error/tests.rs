@@ -27,10 +27,12 @@ fn every_kind() -> Vec<HardwareError> {
         E::AmbiguousMemory { first: 40, second: 80 },
         E::MemoryOutOfRange { given: text("4097gb") },
         E::UnknownGpuModel { input: text("a1000"), nearest: vec![text("a100"), text("h100")] },
+        E::NameWithMore { name: text("RTX 5880 Ada") },
         E::VendorMismatch { model: text("a100"), made_by: Vendor::Nvidia, asked: Vendor::Amd },
         E::UnknownTee { given: text("sev-snq") },
         E::CountZeroWithType { kind: text("a100") },
         E::CountOutOfRange { given: 1025, max: 1024 },
+        E::CountDiffers { said: 8, given: 4 },
         E::NoVariantWithMemory { model: text("a100"), asked: 141, largest: 80 },
         E::NoSuchVariant { model: text("a100"), asked: text("oam") },
         E::TeeTypeMissing,
@@ -64,26 +66,28 @@ const fn place(error: &HardwareError) -> usize {
         E::AmbiguousMemory { .. } => 7,
         E::MemoryOutOfRange { .. } => 8,
         E::UnknownGpuModel { .. } => 9,
-        E::VendorMismatch { .. } => 10,
-        E::UnknownTee { .. } => 11,
-        E::CountZeroWithType { .. } => 12,
-        E::CountOutOfRange { .. } => 13,
-        E::NoVariantWithMemory { .. } => 14,
-        E::NoSuchVariant { .. } => 15,
-        E::TeeTypeMissing => 16,
-        E::ArchContradiction { .. } => 17,
-        E::UnsupportedCombination { .. } => 18,
-        E::IllegalLabelKey(_) => 19,
-        E::IllegalLabelValue { .. } => 20,
-        E::ReservedLabel { .. } => 21,
-        E::UnsupportedOnSubstrate { .. } => 22,
-        E::LabelConflict { .. } => 23,
-        E::TooManyTerms { .. } => 24,
-        E::UnsatisfiableAffinity => 25,
-        E::ResourceConflict { .. } => 26,
-        E::RuntimeClassConflict { .. } => 27,
-        E::InventoryRequired { .. } => 28,
-        E::NoMatchingHardware { .. } => 29,
+        E::NameWithMore { .. } => 10,
+        E::VendorMismatch { .. } => 11,
+        E::UnknownTee { .. } => 12,
+        E::CountZeroWithType { .. } => 13,
+        E::CountOutOfRange { .. } => 14,
+        E::CountDiffers { .. } => 15,
+        E::NoVariantWithMemory { .. } => 16,
+        E::NoSuchVariant { .. } => 17,
+        E::TeeTypeMissing => 18,
+        E::ArchContradiction { .. } => 19,
+        E::UnsupportedCombination { .. } => 20,
+        E::IllegalLabelKey(_) => 21,
+        E::IllegalLabelValue { .. } => 22,
+        E::ReservedLabel { .. } => 23,
+        E::UnsupportedOnSubstrate { .. } => 24,
+        E::LabelConflict { .. } => 25,
+        E::TooManyTerms { .. } => 26,
+        E::UnsatisfiableAffinity => 27,
+        E::ResourceConflict { .. } => 28,
+        E::RuntimeClassConflict { .. } => 29,
+        E::InventoryRequired { .. } => 30,
+        E::NoMatchingHardware { .. } => 31,
     }
 }
 
@@ -103,10 +107,12 @@ fn s1_6_every_error_names_its_field_what_is_wrong_and_what_would_do() {
     gpuType: GPU type names two memory sizes, 40 GiB and 80 GiB; give the memory of one device once, for example `a100-80gb`
     gpuMemoryGiB: GPU memory `4097gb` is out of range; give the memory of one device as 1gb to 4096gb
     gpuType: unknown GPU model `a1000`, did you mean a100, h100?; use a known model, for example `h100`, `a100`, `l4`, `t4`, `mi300x`
+    gpuType: GPU name `RTX 5880 Ada` stands beside a model, form words or a MIG profile; give the exact name alone, it says all of them
     gpuType: GPU model `a100` is made by nvidia, not by amd; leave the vendor out, or name a model it makes, for example `amd-mi300x`
     teeType: unknown TEE type `sev-snq`; use one of sgx, tdx, sev, sev-es, sev-snp, se, cca
     gpuCount: gpuCount is 0, but gpuType is `a100`; leave gpuCount out for one device, or leave both out for none
     gpuCount: gpuCount is 1025, 0 to 1024 are allowed; ask for as many devices as one machine has, for example `gpuCount: 8`
+    gpuCount: gpuType says 8, but gpuCount is 4; give the count once, for example `gpuType: h100` with `gpuCount: 8`
     gpuType: no a100 has 141 GiB, the largest has 80 GiB; ask for less memory of one device, or for a model that has it, for example `h200`
     gpuType: there is no a100 with oam; use a product name that exists, for example `A100-SXM4-80GB`
     teeType: teeRequired is true, but teeType is missing; use one of sgx, tdx, sev, sev-es, sev-snp, se, cca

@@ -94,6 +94,9 @@ pub fn demand(resolved: &Resolved, resources: &Plain) -> Result<FleetNeed, Hardw
         if !gpu.kind.form.is_empty() {
             return Err(refuse(format!("a job of `{}`: jobs name models only, so it", gpu.kind)));
         }
+        if gpu.kind.name.is_some() {
+            return Err(refuse(format!("a job of `{}`: jobs name models that tables know, so it", gpu.kind)));
+        }
         if gpu.kind.nvlink {
             // The label says that all devices of the worker are one group, so any of them are connected.
             labels.push(is(format!("{FLEET}gpu-nvlink"), "true".to_owned()));

@@ -31,7 +31,7 @@ pub struct Model {
 }
 
 /// A product: one device one can buy.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Product {
     /// Its name, without the vendor's where the device itself leaves it out.

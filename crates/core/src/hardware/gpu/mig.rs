@@ -42,6 +42,11 @@ impl MigProfile {
     pub fn resource_name(self) -> String {
         self.to_string().replace('+', ".")
     }
+
+    /// The profile of such a part.
+    pub(super) fn of_resource(part: &str) -> Result<Self, HardwareError> {
+        part.replacen(".me", "+me", 1).parse()
+    }
 }
 
 impl fmt::Display for MigProfile {

@@ -5,6 +5,7 @@ mod catalogue;
 pub(in crate::hardware) mod legal;
 mod mig;
 mod models;
+mod name;
 mod parse;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use catalogue::named_with;
 pub use catalogue::{Catalogue, FamilyValue, Model, Product, Wanted};
 pub use mig::{MediaExtensions, MigProfile};
+pub use name::DeviceName;
 pub use parse::parse_gpu_type;
 
 use crate::id::text_id;
@@ -103,6 +105,9 @@ pub struct GpuType {
     /// Its model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelKey>,
+    /// Its exact name, in place of the model, where no table knows it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<DeviceName>,
     /// Words that its product name must contain.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub form: BTreeSet<Form>,
@@ -118,11 +123,13 @@ pub struct GpuType {
 }
 
 impl fmt::Display for GpuType {
-    /// `<vendor>[-<model>][-<form>…][-<n>gb][-nvlink][-mig-<profile>]`, or `gpu` for any device.
+    /// `<vendor>[-<model>][-<form>…][-<n>gb][-nvlink][-mig-<profile>]`, or `gpu` for any device; an exact name stands in place of the
+    /// model.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut words: Vec<String> = Vec::new();
         words.extend(self.vendor.map(|vendor| vendor.to_string()));
         words.extend(self.model.as_ref().map(ToString::to_string));
+        words.extend(self.name.as_ref().map(ToString::to_string));
         words.extend(self.form.iter().map(ToString::to_string));
         words.extend(self.memory_gib.map(|gib| format!("{gib}gb")));
         words.extend(self.nvlink.then(|| "nvlink".to_owned()));

@@ -1,6 +1,7 @@
 //! Reading device names, as users write them and as machines report them (Hourglass contract, section 1.1). Owns the five
 //! steps; the words it looks up are data elsewhere.
 
+use super::name::without_maker;
 use super::{Catalogue, Form, GpuType, MigProfile, Model, Product, Vendor};
 use crate::hardware::HardwareError;
 use crate::named::Named;
@@ -14,8 +15,8 @@ const DROPPED: [&str; 9] =
 
 fn vendor_word(word: &str) -> Option<Vendor> {
     match word {
-        "nvidia" | "tesla" | "quadro" | "geforce" => Some(Vendor::Nvidia),
-        "amd" | "radeon" | "instinct" => Some(Vendor::Amd),
+        "nvidia" | "nvidia.com" | "tesla" | "quadro" | "geforce" => Some(Vendor::Nvidia),
+        "amd" | "amd.com" | "radeon" | "instinct" => Some(Vendor::Amd),
         "intel" | "arc" => Some(Vendor::Intel),
         _ => None,
     }
@@ -81,6 +82,38 @@ impl Catalogue {
     pub fn parse(&self, text: &str) -> Result<GpuType, HardwareError> {
         read(self, text)
     }
+
+    /// Reads a device name as [`Catalogue::parse`] does, for who asks for such a device: one of a model that no table knows is asked
+    /// for by the whole text, its maker aside. Slices, connected and shared devices are told by words of their own, so that such a name
+    /// has none of them.
+    ///
+    /// # Errors
+    /// As of [`parse_gpu_type`]; an unknown model only where its text cannot be a name.
+    pub fn ask(&self, text: &str) -> Result<GpuType, HardwareError> {
+        let unknown = match self.parse(text) {
+            Err(error @ HardwareError::UnknownGpuModel { .. }) => error,
+            other => return other,
+        };
+        let words = words(text);
+        let says_more =
+            |word: &String| matches!(word.as_str(), "mig" | "nvlink" | "shared") || word.parse::<MigProfile>().is_ok();
+        match without_maker(text.trim_ascii()).parse() {
+            Ok(name) if !words.iter().any(says_more) => {
+                let vendor = words.iter().find_map(|word| vendor_word(word));
+                Ok(GpuType { vendor, name: Some(name), ..GpuType::default() })
+            }
+            _ => Err(unknown),
+        }
+    }
+
+    /// What whoever asks for a device by its exact name should know; nothing where a table knows the model.
+    #[must_use]
+    pub fn remark(&self, kind: &GpuType) -> Option<String> {
+        let name = kind.name.as_ref()?;
+        let near = nearest(self, &words(name.as_str()).concat());
+        let meant = if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(", ")) };
+        Some(format!("model `{name}` is not in Orlop's tables; it is matched by its exact name{meant}"))
+    }
 }
 
 fn read(catalogue: &Catalogue, text: &str) -> Result<GpuType, HardwareError> {
@@ -130,7 +163,7 @@ impl Reading {
         let bad_profile = || HardwareError::BadMigProfile { given: word.to_owned() };
         if word == "mig" {
             self.mig_open = true;
-        } else if let Ok(profile) = word.parse::<MigProfile>() {
+        } else if let Ok(profile) = word.parse().or_else(|_| MigProfile::of_resource(word)) {
             self.mig_open = false;
             if self.gpu.partition.replace(profile).is_some() {
                 return Err(bad_profile());
@@ -193,14 +226,17 @@ impl Reading {
     }
 }
 
-/// At most three known names that need the fewest changes, none that would be mostly another word.
 fn unknown(catalogue: &Catalogue, input: &str) -> HardwareError {
+    HardwareError::UnknownGpuModel { input: input.to_owned(), nearest: nearest(catalogue, input) }
+}
+
+/// At most three known names that need the fewest changes, none that would be mostly another word.
+fn nearest(catalogue: &Catalogue, input: &str) -> Vec<String> {
     let close = input.len().div_ceil(2);
     let keys = catalogue.models.iter().map(|model| (changes(input, model.key.as_str()), model.key.as_str()));
     let mut nearest: Vec<(usize, &str)> = keys.filter(|(changes, _)| *changes <= close).collect();
     nearest.sort_by_key(|(changes, _)| *changes);
-    let nearest = nearest.into_iter().take(3).map(|(_, key)| key.to_owned()).collect();
-    HardwareError::UnknownGpuModel { input: input.to_owned(), nearest }
+    nearest.into_iter().take(3).map(|(_, key)| key.to_owned()).collect()
 }
 
 /// Characters to insert, remove or replace to make one text of the other (Levenshtein distance).

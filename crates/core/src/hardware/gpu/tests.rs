@@ -176,7 +176,42 @@ fn s1_3_an_alias_names_its_model_with_and_without_the_vendor() {
         assert!(matches!(parse_gpu_type(&format!("amd-{alias}")), Err(HardwareError::VendorMismatch { .. })));
     }
     let aliases = Catalogue::built_in().models.iter().filter(|model| model.alias.is_some()).count();
-    assert_eq!(aliases, 10);
+    assert_eq!(aliases, 13);
+}
+
+#[test]
+fn a_model_that_no_table_knows_is_asked_for_by_its_exact_name() {
+    let table = Catalogue::built_in();
+    let ask = |text: &str| table.ask(text).map(|kind| (kind.vendor, kind.name.map(|name| name.to_string())));
+    let named = |vendor, name: &str| Ok((vendor, Some(name.to_owned())));
+    let nvidia = Some(Vendor::Nvidia);
+    assert_eq!(ask("RTX 5880 Ada Generation"), named(None, "RTX 5880 Ada Generation"));
+    assert_eq!(ask(" NVIDIA-RTX-5880-Ada-Generation\n"), named(nvidia, "RTX-5880-Ada-Generation"));
+    assert_eq!(ask("Tesla Foo 80GB SXM9"), named(nvidia, "Tesla Foo 80GB SXM9"));
+    assert_eq!(ask("AMD Instinct MI400X"), named(Some(Vendor::Amd), "Instinct MI400X"));
+    assert_eq!(ask("a100").unwrap(), (nvidia, None));
+    // What slices, links and shares are called is no part of a name, and what is no name stays unknown.
+    for text in ["foo-nvlink", "foo-mig-1g.5gb", "Foo-SHARED", "[A100]", "foo."] {
+        assert!(matches!(ask(text), Err(HardwareError::UnknownGpuModel { .. })), "{text}");
+    }
+    assert!(matches!(ask("amd-tesla-foo"), Err(HardwareError::MixedVendors { .. })));
+    let remark = |text: &str| table.remark(&table.ask(text).unwrap()).unwrap_or_default();
+    insta::assert_snapshot!(remark("nvidia-A1000"), @"model `A1000` is not in Orlop's tables; it is matched by its exact name; did you mean a100, h100, a800?");
+    insta::assert_snapshot!(remark("Strange Accelerator Card 9"), @"model `Strange Accelerator Card 9` is not in Orlop's tables; it is matched by its exact name");
+    assert_eq!(remark("A100"), "");
+}
+
+#[test]
+fn resource_names_are_read_as_what_they_count() {
+    for (text, expected) in [
+        ("nvidia.com/gpu", "nvidia"),
+        ("amd.com/gpu", "amd"),
+        ("nvidia.com/mig-1g.5gb", "nvidia-mig-1g.5gb"),
+        ("nvidia.com/mig-1g.10gb.me", "nvidia-mig-1g.10gb+me"),
+        ("nvidia.com/mig-1g.5gb.me.all", "nvidia-mig-1g.5gb+me.all"),
+    ] {
+        assert_eq!(canonical(text), expected, "{text}");
+    }
 }
 
 #[test]
@@ -226,6 +261,17 @@ proptest! {
     fn h6_the_canonical_text_reads_back(words in proptest::collection::vec(any_word(), 1..6)) {
         if let Ok(gpu) = parse_gpu_type(&words.join("-")) {
             prop_assert_eq!(parse_gpu_type(&gpu.to_string()), Ok(gpu.clone()));
+            let json = serde_json::to_string(&gpu).unwrap();
+            prop_assert_eq!(serde_json::from_str::<GpuType>(&json).unwrap(), gpu);
+        }
+    }
+
+    #[test]
+    fn what_is_asked_for_by_name_reads_back(
+        words in proptest::collection::vec(prop_oneof![any_word(), "[A-Za-z0-9.+()\\[]{1,6}"], 1..6), blank in "[-_ /]",
+    ) {
+        if let Ok(gpu) = Catalogue::built_in().ask(&words.join(&blank)) {
+            prop_assert_eq!(Catalogue::built_in().ask(&gpu.to_string()), Ok(gpu.clone()));
             let json = serde_json::to_string(&gpu).unwrap();
             prop_assert_eq!(serde_json::from_str::<GpuType>(&json).unwrap(), gpu);
         }

@@ -50,6 +50,10 @@ const TYPES: &[&str] = &[
     "intel-flex-170",
     "intel-16gb",
     "gpu",
+    "RTX 5880 Ada Generation",
+    "NVIDIA-RTX-5880-Ada-Generation",
+    "AMD Instinct MI400X",
+    "intel-Max_1750",
     "voodoo",
     "mig",
     "quadro-amd",
@@ -108,6 +112,13 @@ fn product() -> impl Strategy<Value = (Vendor, Product)> {
         if wanted.contains(&model.key.as_str()) {
             all.extend(model.products.iter().map(|product| (model.vendor, product.clone())));
         }
+    }
+    // And some that no table knows.
+    for (vendor, name) in
+        [(Vendor::Nvidia, "RTX 5880 Ada Generation"), (Vendor::Amd, "AMD Instinct MI400X"), (Vendor::Intel, "Max_1750")]
+    {
+        let product = Product { name: name.to_owned(), memory_gib: 48, nvlink: true, ..Product::default() };
+        all.extend(vec![(vendor, product); 3]);
     }
     select(all)
 }

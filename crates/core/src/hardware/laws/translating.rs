@@ -108,7 +108,7 @@ fn is_condition(selector: &str) -> bool {
     };
     plain.matches('"').count().is_multiple_of(2)
         && !selector.chars().any(char::is_control)
-        && selector.split("\"].").skip(1).all(word)
+        && plain.split("\"].").skip(1).all(word)
 }
 
 proptest! {
@@ -187,7 +187,7 @@ proptest! {
         });
         let file = json!({"gpu": {
             "models": {"ours": model}, "vendors": {vendor: row}, "migStrategy": strategy,
-            "labelFamilies": ["native", "gke", "karpenter"],
+            "labelFamilies": ["native", "gke", "karpenter", "eks"],
         }});
         let Ok(file) = serde_json::from_value(file) else { return Ok(()) };
         let tables = Tables::default().overlaid(file);
@@ -209,13 +209,14 @@ proptest! {
 
     #[test]
     fn h5_h8_any_text_is_an_error_or_legal(
-        text in "\\PC{0,40}|[a-z0-9 ._/-]{0,40}", tee in "\\PC{0,12}", key in "\\PC{0,90}|[a-z./A-Z0-9_-]{0,80}", value in "\\PC{0,70}",
+        text in "\\PC{0,40}|[a-z0-9 ._/-]{0,40}|[ -~]{1,70}", claimed in any::<bool>(), tee in "\\PC{0,12}", key in "\\PC{0,90}|[a-z./A-Z0-9_-]{0,80}", value in "\\PC{0,70}",
     ) {
         let tables = Tables::default();
         let input = HardwareInput {
             gpu_type: Some(text),
             tee_type: Some(tee).filter(|tee| tee.len() > 3),
             custom_labels: [(key, value)].into(),
+            allocation: claimed.then_some(crate::hardware::gpu::Allocation::Dra),
             ..HardwareInput::default()
         };
         match resolved(&input, &tables) {
@@ -224,6 +225,8 @@ proptest! {
                 for words in substrates(&tables) {
                     if let Ok(placement) = place(&need, &Resources::default(), &words) {
                         legal(&placement.required)?;
+                        let mut selectors = placement.claims.iter().flat_map(|claim| &claim.selectors);
+                        prop_assert!(selectors.all(|selector| is_condition(selector)), "{:#?}", placement.claims);
                     }
                 }
             }

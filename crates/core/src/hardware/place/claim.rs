@@ -1,10 +1,12 @@
 //! Claims on devices (dynamic resource allocation). Owns the conditions in CEL, one for each need, each guarded by a check
 //! that the device tells about it.
 
+use std::collections::BTreeSet;
+
 use crate::hardware::device::{DeviceClaim, DeviceClass};
 use crate::hardware::gpu::{Catalogue, Vendor, Wanted};
 use crate::hardware::table::{ClassName, VendorWords};
-use crate::hardware::{HardwareError, ResolvedGpu, gpu::Product};
+use crate::hardware::{HardwareError, ResolvedGpu, Substrate, gpu::Product};
 
 /// The class of devices that a need claims; none where the vendor has no such one.
 #[must_use]
@@ -35,11 +37,23 @@ pub(super) fn claim(
         }
     }
     let sliced = matches!(need.class, DeviceClass::Slice(_));
+    if need.kind.name.is_some() && need.kind.nvlink {
+        return Err(untold(need, "no claim tells the links of a device whose model is in no table"));
+    }
+    if let Some(name) = &need.kind.name {
+        selectors.push(one_of(words, name.claim_names(need.vendor)));
+        // A name that nobody knows may be that of a share; where memory is asked for, this is said beside it.
+        let may_be_share = need.vendor == Vendor::Nvidia && need.kind.memory_gib.is_none();
+        selectors.extend(may_be_share.then(|| undivided(domain)));
+    }
     match (&need.products, need.kind.memory_gib.filter(|_| !sliced)) {
         (Some(named), _) => selectors.push(products(need.vendor, words, named)),
         (None, Some(gib)) if need.vendor == Vendor::Nvidia => {
             selectors.push(memory(domain, catalogue.threshold_mib(need.vendor, gib)));
             selectors.push(undivided(domain));
+        }
+        (None, Some(_)) if need.kind.name.is_some() => {
+            return Err(untold(need, "no device of this vendor tells its memory in claims"));
         }
         (None, Some(asked)) => {
             let large = catalogue.products(need.vendor, Wanted { memory_gib: Some(asked), ..Wanted::default() });
@@ -52,6 +66,11 @@ pub(super) fn claim(
         (None, None) => {}
     }
     Ok(DeviceClaim { class: class.to_string(), count: need.count, selectors })
+}
+
+fn untold(need: &ResolvedGpu, why: &str) -> HardwareError {
+    let what = format!("{} ({why})", need.kind);
+    HardwareError::UnsupportedOnSubstrate { substrate: Substrate::Kubernetes, what }
 }
 
 /// A text in CEL.
@@ -89,7 +108,11 @@ fn names(vendor: Vendor, product: &str) -> Vec<String> {
 
 fn products(vendor: Vendor, words: &VendorWords, products: &[Product]) -> String {
     let names = products.iter().flat_map(|product| names(vendor, &product.name));
-    let names: std::collections::BTreeSet<String> = names.map(|name| quoted(&name)).collect();
-    let names: Vec<String> = names.into_iter().collect();
+    one_of(words, names.collect())
+}
+
+/// That a device bears one of these names.
+fn one_of(words: &VendorWords, names: BTreeSet<String>) -> String {
+    let names: Vec<String> = names.iter().map(|name| quoted(name)).collect();
     attribute(words.device_class.as_str(), words.product_attribute.as_str(), &format!("in [{}]", names.join(", ")))
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{claim, label, unsupported};
+use super::{claim, instances, label, unsupported};
 use crate::hardware::device::{DeviceClass, DeviceNeed, DeviceSource};
 use crate::hardware::gpu::{Allocation, Vendor, Wanted};
 use crate::hardware::placement::{Alternative, Clause, LabelExpr, Placement, RuntimeNeed, Toleration};
@@ -28,7 +28,7 @@ pub(super) fn require(
             placement.device = Some(device(need, DeviceSource::Inventory));
             Ok(())
         }
-        GpuWords::Labels { vendors, families, mig_strategy } => {
+        GpuWords::Labels { vendors, families, mig_strategy, .. } => {
             let words = vendors.get(&need.vendor).ok_or_else(|| unsupported(vocabulary, kind(need)))?;
             if need.vendor == Vendor::Nvidia {
                 placement.tolerations.push(Toleration::of_key(NVIDIA));
@@ -63,6 +63,7 @@ fn device(need: &ResolvedGpu, source: DeviceSource) -> DeviceNeed {
         class: need.class,
         count: need.count,
         model: need.kind.model.clone(),
+        name: need.kind.name.clone(),
         form: need.kind.form.clone(),
         products: need.products.iter().flatten().map(|product| product.name.clone()).collect(),
         memory_gib: need.kind.memory_gib,
@@ -103,13 +104,18 @@ fn confidential(
 ) -> Result<Option<ResourceName>, HardwareError> {
     let words = vocabulary.confidential.as_ref().ok_or_else(|| unsupported(vocabulary, kind(need)))?;
     placement.required.push(LabelExpr::equal(words.ready.as_str(), "true").into());
-    if need.products.is_none() && need.kind.memory_gib.is_none() {
+    if need.products.is_none() && need.kind.name.is_none() && need.kind.memory_gib.is_none() {
         return Ok(words.resource.clone());
     }
     let without = |why: String| {
         let what = format!("{} in a confidential virtual machine ({why})", kind(need));
         Err(unsupported(vocabulary, what))
     };
+    if need.kind.name.is_some() {
+        return without(
+            "its nodes do not tell the name of a device; name a model of the hardware configuration".to_owned(),
+        );
+    }
     let Some(model) = &need.kind.model else {
         return without("its nodes do not tell the memory of a device; name a model".to_owned());
     };
@@ -145,7 +151,9 @@ fn labels(
         let all = match family {
             LabelFamily::Native => label::native(need, words, catalogue, strategy),
             LabelFamily::Gke => label::gke(need, catalogue),
-            LabelFamily::Karpenter => label::karpenter(need, catalogue),
+            LabelFamily::Karpenter => label::instance(&label::KARPENTER, need, catalogue),
+            LabelFamily::Eks => label::instance(&label::EKS, need, catalogue),
+            LabelFamily::InstanceType => instances::types(need, catalogue),
         };
         said.extend(all);
     }
@@ -181,6 +189,16 @@ fn alternatives(all: Vec<LabelExpr>) -> Vec<Alternative> {
 /// Why no family can say a need: no product is that large, or there is no word for it.
 fn nobody_says(need: &ResolvedGpu, vocabulary: &Vocabulary) -> HardwareError {
     let catalogue = &vocabulary.catalogue;
+    if let Some(name) = &need.kind.name {
+        let why = if need.kind.memory_gib.is_some() || need.kind.nvlink {
+            "no label tells the memory or the links of a device whose model is in no table"
+        } else if name.label_values(need.vendor).is_empty() {
+            "its name is no value of a label"
+        } else {
+            "the label families in use name devices from lists of their own"
+        };
+        return unsupported(vocabulary, format!("{} ({why})", kind(need)));
+    }
     if let (None, Some(asked)) = (&need.products, need.kind.memory_gib)
         && catalogue.products(need.vendor, Wanted { memory_gib: Some(asked), ..Wanted::default() }).is_empty()
     {

@@ -1,15 +1,17 @@
 //! What labels say about devices: the texts of products, keys of the families, and whether a family's words can say a need
 //! at all. Owns expressions of one family; never weakens a need to what a family can say.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::instances;
 use crate::hardware::ResolvedGpu;
 use crate::hardware::device::DeviceClass;
 use crate::hardware::gpu::{Catalogue, Product, Vendor, Wanted};
 use crate::hardware::placement::{LabelExpr, Operator};
-use crate::hardware::table::{MigStrategy, VendorWords};
+use crate::hardware::table::{LabelFamily, MigStrategy, VendorWords};
 
-/// Usable memory of a device in MiB.
+/// Usable memory of a device in MiB, as NVIDIA's feature discovery tells it (NVIDIA/k8s-device-plugin docs/gpu-feature-discovery,
+/// 1b826acc, August 2026); the labels of products stand in the table of vendors.
 pub(in crate::hardware) const MEMORY: &str = "nvidia.com/gpu.memory";
 /// How many devices a node has.
 pub(in crate::hardware) const COUNT: &str = "nvidia.com/gpu.count";
@@ -26,16 +28,51 @@ const SHARED: [&str; 2] = ["mps", "time-slicing"];
 /// More MiB than any device has: what is above is an amount in bytes, as one version tells it.
 const TOO_MANY_MIB: u64 = 4096 * 1024 + 1;
 
-/// Keys of Google's clusters: what the devices are, how they are shared, how they are cut.
+/// Keys of Google's clusters: what the devices are, how they are shared, how they are cut (cloud.google.com/kubernetes-engine, GPUs in
+/// Standard node pools, read in November 2026).
 pub(in crate::hardware) const GKE: &str = "cloud.google.com/gke-accelerator";
 pub(in crate::hardware) const GKE_SHARING: &str = "cloud.google.com/gke-gpu-sharing-strategy";
 pub(in crate::hardware) const GKE_SLICES: &str = "cloud.google.com/gke-gpu-partition-size";
 
-/// Keys of Karpenter.
-pub(in crate::hardware) const KARPENTER_NAME: &str = "karpenter.k8s.aws/instance-gpu-name";
-pub(in crate::hardware) const KARPENTER_MAKER: &str = "karpenter.k8s.aws/instance-gpu-manufacturer";
-pub(in crate::hardware) const KARPENTER_COUNT: &str = "karpenter.k8s.aws/instance-gpu-count";
-pub(in crate::hardware) const KARPENTER_MEMORY: &str = "karpenter.k8s.aws/instance-gpu-memory";
+/// Keys of those who make nodes on AWS, which differ in what stands before them: the name of a device, who makes it, how many there are,
+/// their memory.
+pub(in crate::hardware) struct InstanceKeys {
+    pub(in crate::hardware) name: &'static str,
+    pub(in crate::hardware) maker: &'static str,
+    pub(in crate::hardware) count: &'static str,
+    pub(in crate::hardware) memory: &'static str,
+}
+
+/// Those of Karpenter (aws/karpenter-provider-aws, instance types of the documentation, 1d92708, August 2026).
+pub(in crate::hardware) const KARPENTER: InstanceKeys = InstanceKeys {
+    name: "karpenter.k8s.aws/instance-gpu-name",
+    maker: "karpenter.k8s.aws/instance-gpu-manufacturer",
+    count: "karpenter.k8s.aws/instance-gpu-count",
+    memory: "karpenter.k8s.aws/instance-gpu-memory",
+};
+
+/// Those of EKS Auto Mode, with the same values (Amazon EKS user guide, node pools of Auto Mode, November 2026).
+pub(in crate::hardware) const EKS: InstanceKeys = InstanceKeys {
+    name: "eks.amazonaws.com/instance-gpu-name",
+    maker: "eks.amazonaws.com/instance-gpu-manufacturer",
+    count: "eks.amazonaws.com/instance-gpu-count",
+    memory: "eks.amazonaws.com/instance-gpu-memory",
+};
+
+/// Whether a node's labels are such that a family tells of its devices.
+pub(in crate::hardware) fn is_borne(
+    family: LabelFamily,
+    vendors: &BTreeMap<Vendor, VendorWords>,
+    labels: &BTreeMap<String, String>,
+) -> bool {
+    match family {
+        LabelFamily::Native => vendors.values().any(|words| labels.contains_key(words.product.as_str())),
+        LabelFamily::Gke => labels.contains_key(GKE),
+        LabelFamily::Karpenter => labels.contains_key(KARPENTER.name),
+        LabelFamily::Eks => labels.contains_key(EKS.name),
+        LabelFamily::InstanceType => labels.get(instances::TYPE).is_some_and(|name| instances::is_known(name)),
+    }
+}
 
 /// What the labels of a vendor call a product.
 pub(in crate::hardware) fn texts(vendor: Vendor, product: &str) -> Vec<String> {
@@ -61,7 +98,7 @@ fn linked(need: &ResolvedGpu, key: &str) -> Option<LabelExpr> {
 }
 
 /// Devices are neither shared nor slices: the products' texts say so themselves, amounts of memory do not.
-fn exclusive() -> [LabelExpr; 3] {
+pub(super) fn exclusive() -> [LabelExpr; 3] {
     [
         LabelExpr::new(SHARING, Operator::NotIn, SHARED),
         LabelExpr::new(VIRTUAL, Operator::NotIn, ["true"]),
@@ -76,7 +113,7 @@ pub(super) fn counted_once(all: &[LabelExpr]) -> Option<[LabelExpr; 2]> {
     is_open.then(|| [absent(REPLICAS), LabelExpr::new(REPLICAS, Operator::Lt, ["2"])])
 }
 
-fn absent(key: &str) -> LabelExpr {
+pub(super) fn absent(key: &str) -> LabelExpr {
     LabelExpr::new(key, Operator::DoesNotExist, Vec::<String>::new())
 }
 
@@ -113,13 +150,28 @@ pub(super) fn native(
 }
 
 fn whole(need: &ResolvedGpu, words: &VendorWords, catalogue: &Catalogue) -> Option<Vec<LabelExpr>> {
+    let enough = |gib: u32| {
+        let enough = more_than(MEMORY, catalogue.threshold_mib(need.vendor, gib));
+        [enough, LabelExpr::new(MEMORY, Operator::Lt, [TOO_MANY_MIB.to_string()])]
+    };
+    if let Some(name) = &need.kind.name {
+        let memory = need.kind.memory_gib;
+        let values = name.label_values(need.vendor);
+        let untold = need.kind.nvlink || (memory.is_some() && need.vendor != Vendor::Nvidia);
+        if values.is_empty() || untold {
+            return None;
+        }
+        let mut all = vec![LabelExpr::new(words.product.as_str(), Operator::In, values)];
+        all.extend(memory.into_iter().flat_map(enough));
+        // A name that nobody knows may be that of a share.
+        all.extend(exclusive().into_iter().filter(|_| need.vendor == Vendor::Nvidia));
+        return Some(all);
+    }
     match (&need.products, need.kind.memory_gib) {
         (Some(named), _) => Some(vec![product(need.vendor, words, named, "")?]),
         (None, None) => Some(Vec::new()),
         (None, Some(gib)) if need.vendor == Vendor::Nvidia => {
-            let enough = more_than(MEMORY, catalogue.threshold_mib(need.vendor, gib));
-            let credible = LabelExpr::new(MEMORY, Operator::Lt, [TOO_MANY_MIB.to_string()]);
-            Some([enough, credible].into_iter().chain(exclusive()).collect())
+            Some(enough(gib).into_iter().chain(exclusive()).collect())
         }
         (None, Some(gib)) => {
             let large = catalogue.products(need.vendor, Wanted { memory_gib: Some(gib), ..Wanted::default() });
@@ -135,18 +187,23 @@ fn product(vendor: Vendor, words: &VendorWords, products: &[Product], suffix: &s
 }
 
 /// Whether one product is as asked for.
-fn will_do(need: &ResolvedGpu, product: &Product) -> bool {
+pub(super) fn will_do(need: &ResolvedGpu, product: &Product) -> bool {
     match &need.products {
         Some(named) => named.contains(product),
         None => need.kind.memory_gib.is_none_or(|gib| product.memory_gib >= gib),
     }
 }
 
+/// Whether families that name products from lists of their own can say a need at all: NVIDIA's devices as a whole, by no exact name.
+fn is_listed(need: &ResolvedGpu) -> bool {
+    let whole = matches!(need.class, DeviceClass::Unit | DeviceClass::Whole);
+    need.vendor == Vendor::Nvidia && whole && need.kind.name.is_none()
+}
+
 /// Google's labels for the whole need. None where they cannot say it: other vendors, slices, confidential devices, and
 /// accelerators whose label stands for products that will not do as well.
 pub(super) fn gke(need: &ResolvedGpu, catalogue: &Catalogue) -> Option<Vec<LabelExpr>> {
-    let sayable = need.vendor == Vendor::Nvidia && matches!(need.class, DeviceClass::Unit | DeviceClass::Whole);
-    if !sayable {
+    if !is_listed(need) {
         return None;
     }
     if need.class == DeviceClass::Unit {
@@ -165,13 +222,12 @@ pub(super) fn gke(need: &ResolvedGpu, catalogue: &Catalogue) -> Option<Vec<Label
     (!values.is_empty()).then(|| vec![which(values), absent(GKE_SHARING), absent(GKE_SLICES)])
 }
 
-/// Karpenter's labels for the whole need. None where they cannot say it, as of [`gke`].
-pub(super) fn karpenter(need: &ResolvedGpu, catalogue: &Catalogue) -> Option<Vec<LabelExpr>> {
-    let sayable = need.vendor == Vendor::Nvidia && matches!(need.class, DeviceClass::Unit | DeviceClass::Whole);
-    if !sayable {
+/// The labels of who makes nodes on AWS for the whole need. None where they cannot say it, as of [`gke`].
+pub(super) fn instance(keys: &InstanceKeys, need: &ResolvedGpu, catalogue: &Catalogue) -> Option<Vec<LabelExpr>> {
+    if !is_listed(need) {
         return None;
     }
-    let maker = LabelExpr::equal(KARPENTER_MAKER, "nvidia");
+    let maker = LabelExpr::equal(keys.maker, "nvidia");
     if need.class == DeviceClass::Unit {
         return Some(vec![maker]);
     }
@@ -187,12 +243,12 @@ pub(super) fn karpenter(need: &ResolvedGpu, catalogue: &Catalogue) -> Option<Vec
         if names.is_empty() {
             return None;
         }
-        all.push(LabelExpr::new(KARPENTER_NAME, Operator::In, names));
+        all.push(LabelExpr::new(keys.name, Operator::In, names));
     }
     if let Some(gib) = need.kind.memory_gib {
-        all.push(more_than(KARPENTER_MEMORY, catalogue.threshold_mib(need.vendor, gib)));
+        all.push(more_than(keys.memory, catalogue.threshold_mib(need.vendor, gib)));
     }
-    all.extend(linked(need, KARPENTER_COUNT));
+    all.extend(linked(need, keys.count));
     all.extend(exclusive());
     Some(all)
 }

@@ -3,6 +3,7 @@
 
 mod claim;
 mod gpu;
+pub(super) mod instances;
 pub(super) mod label;
 #[cfg(test)]
 mod tests;

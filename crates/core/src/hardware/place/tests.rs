@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::place;
-use crate::hardware::{HardwareInput, Resources, Substrate, Tables, resolve};
+use crate::hardware::{HardwareInput, Machine, Resources, Substrate, Tables, TablesFile, resolve};
 
 /// What labels must say of a need where one family tells of devices.
 fn told_by(family: &str, input: Value) -> String {
@@ -31,6 +31,65 @@ fn s1_4_what_googles_labels_say() {
     insta::assert_snapshot!(said(json!({"gpuType": "mig-1g.5gb"})), @"nvidia-mig-1g.5gb cannot be had on kubernetes");
     insta::assert_snapshot!(said(json!({"gpuType": "amd"})), @"amd cannot be had on kubernetes");
     insta::assert_snapshot!(said(json!({"gpuType": "h100", "teeType": "tdx"})), @"nvidia-h100 in a confidential virtual machine (the hardware configuration says nothing of h100 in `confidentialGpu.resourceByModel` or `confidentialGpu.productLabels`) cannot be had on kubernetes");
+}
+
+#[test]
+fn an_exact_name_is_asked_of_the_products_label_or_refused() {
+    let said = |input| told_by("native", input);
+    let named = |name: &str| json!({"gpuType": name});
+    insta::assert_snapshot!(said(named("RTX 5880 Ada")), @"nvidia.com/gpu.product in {NVIDIA-RTX-5880-Ada, RTX-5880-Ada}; nvidia.com/gpu.replicas is not set, or nvidia.com/gpu.replicas < 2; nvidia.com/gpu.sharing-strategy not in {mps, time-slicing}; nvidia.com/gpu.slices.gi is not set; nvidia.com/vgpu.present not in {true}");
+    insta::assert_snapshot!(said(json!({"gpuType": "RTX 5880 Ada", "gpuMemoryGiB": 48})), @"nvidia.com/gpu.memory > 44236; nvidia.com/gpu.memory < 4194305; nvidia.com/gpu.product in {NVIDIA-RTX-5880-Ada, RTX-5880-Ada}; nvidia.com/gpu.replicas is not set, or nvidia.com/gpu.replicas < 2; nvidia.com/gpu.sharing-strategy not in {mps, time-slicing}; nvidia.com/gpu.slices.gi is not set; nvidia.com/vgpu.present not in {true}");
+    insta::assert_snapshot!(said(named("AMD Instinct MI400X")), @"amd.com/gpu.product-name in {AMD_Instinct_MI400X, Instinct_MI400X}");
+    insta::assert_snapshot!(said(named("intel-Max_1750")), @"gpu.intel.com/product = Max_1750");
+    insta::assert_snapshot!(said(json!({"gpuType": "RTX 5880 Ada", "nvlink": true})), @"nvidia-RTX 5880 Ada-nvlink (no label tells the memory or the links of a device whose model is in no table) cannot be had on kubernetes");
+    insta::assert_snapshot!(said(json!({"gpuType": "AMD Instinct MI400X", "gpuMemoryGiB": 192})), @"amd-Instinct MI400X-192gb (no label tells the memory or the links of a device whose model is in no table) cannot be had on kubernetes");
+    insta::assert_snapshot!(said(named("Foo (2 Tile)")), @"nvidia-Foo (2 Tile) (its name is no value of a label) cannot be had on kubernetes");
+    insta::assert_snapshot!(said(json!({"gpuType": "RTX 5880 Ada", "teeType": "tdx"})), @"nvidia-RTX 5880 Ada in a confidential virtual machine (its nodes do not tell the name of a device; name a model of the hardware configuration) cannot be had on kubernetes");
+    insta::assert_snapshot!(told_by("gke", named("RTX 5880 Ada")), @"nvidia-RTX 5880 Ada (the label families in use name devices from lists of their own) cannot be had on kubernetes");
+    insta::assert_snapshot!(told_by("karpenter", named("RTX 5880 Ada")), @"nvidia-RTX 5880 Ada (the label families in use name devices from lists of their own) cannot be had on kubernetes");
+    insta::assert_snapshot!(said(json!({"gpuType": "RTX 5880 Ada", "allocation": "dra", "nvlink": true})), @"nvidia-RTX 5880 Ada-nvlink (no claim tells the links of a device whose model is in no table) cannot be had on kubernetes");
+}
+
+#[test]
+fn what_the_types_of_rented_machines_say() {
+    let said = |input| told_by("instanceType", input);
+    insta::assert_snapshot!(said(json!({"gpuCount": 2})), @"");
+    insta::assert_snapshot!(said(json!({"gpuType": "a100-sxm4-80gb"})), @"node.kubernetes.io/instance-type in {Standard_ND96amsr_A100_v4, p4de.24xlarge}; nvidia.com/gpu.replicas is not set, or nvidia.com/gpu.replicas < 2; nvidia.com/gpu.sharing-strategy not in {mps, time-slicing}; nvidia.com/gpu.slices.gi is not set; nvidia.com/vgpu.present not in {true}");
+    insta::assert_snapshot!(said(json!({"gpuType": "h100", "gpuCount": 2, "nvlink": true})), @"node.kubernetes.io/instance-type in {Standard_ND96isr_H100_v5, p5.48xlarge}; nvidia.com/gpu.replicas is not set, or nvidia.com/gpu.replicas < 2; nvidia.com/gpu.sharing-strategy not in {mps, time-slicing}; nvidia.com/gpu.slices.gi is not set; nvidia.com/vgpu.present not in {true}");
+    insta::assert_snapshot!(said(json!({"gpuMemoryGiB": 141})), @"node.kubernetes.io/instance-type in {Standard_ND96isr_H200_v5, p5e.48xlarge, p5en.48xlarge, p6-b200.48xlarge}; nvidia.com/gpu.replicas is not set, or nvidia.com/gpu.replicas < 2; nvidia.com/gpu.sharing-strategy not in {mps, time-slicing}; nvidia.com/gpu.slices.gi is not set; nvidia.com/vgpu.present not in {true}");
+    insta::assert_snapshot!(said(json!({"gpuType": "a30"})), @"nvidia-a30-24gb cannot be had on kubernetes");
+    insta::assert_snapshot!(said(json!({"gpuType": "mig-1g.5gb"})), @"nvidia-mig-1g.5gb cannot be had on kubernetes");
+    insta::assert_snapshot!(said(json!({"gpuType": "RTX 5880 Ada"})), @"nvidia-RTX 5880 Ada (the label families in use name devices from lists of their own) cannot be had on kubernetes");
+}
+
+#[test]
+fn families_are_chosen_by_what_nodes_bear_beside_the_vendors_own() {
+    let chosen = |file: Value, labels: &[(&str, &str)]| {
+        let tables = Tables::default().overlaid(serde_json::from_value(json!({"gpu": file})).unwrap());
+        let node = |(key, value): &(&str, &str)| Machine {
+            labels: [((*key).to_owned(), (*value).to_owned())].into(),
+            ..Machine::default()
+        };
+        let nodes: Vec<Machine> = labels.iter().map(node).collect();
+        let words = tables.vocabulary(Substrate::Kubernetes);
+        let families: Vec<String> = words.on(nodes.iter()).families().map(|one| one.to_string()).collect();
+        families.join(" ")
+    };
+    let auto = || json!({"labelFamilies": "auto"});
+    let (gke, eks) = (("cloud.google.com/gke-accelerator", "nvidia-l4"), ("eks.amazonaws.com/instance-gpu-name", "t4"));
+    let rented = ("node.kubernetes.io/instance-type", "Standard_NC24ads_A100_v4");
+    assert_eq!(chosen(json!({}), &[]), "native", "autoscaled clusters have no such node yet");
+    assert_eq!(chosen(auto(), &[("node.kubernetes.io/instance-type", "m5.large")]), "native");
+    assert_eq!(chosen(auto(), &[gke]), "native gke");
+    assert_eq!(chosen(json!({}), &[eks, rented]), "native eks instanceType");
+    assert_eq!(chosen(auto(), &[("karpenter.k8s.aws/instance-gpu-name", "t4"), gke]), "native gke karpenter");
+    assert_eq!(
+        chosen(json!({"labelFamilies": ["karpenter"]}), &[gke, rented]),
+        "karpenter",
+        "what is named counts alone"
+    );
+    let wrong = serde_json::from_value::<TablesFile>(json!({"gpu": {"labelFamilies": "gke"}})).unwrap_err();
+    insta::assert_snapshot!(wrong, @r#"invalid value: string "gke", expected `auto`, or a list of GPU label families"#);
 }
 
 #[test]

@@ -22,7 +22,8 @@ pub struct ResolvedGpu {
     pub class: DeviceClass,
     /// The rest of what is said about them; its vendor is the same.
     pub kind: GpuType,
-    /// Known products that will do; absent where neither model nor form nor NVLink is named, so that others may too.
+    /// Known products that will do; absent where neither model nor form nor NVLink is named, or where it is an exact name, so that
+    /// others may too.
     pub products: Option<Vec<Product>>,
     /// How Kubernetes is asked for them.
     pub allocation: Allocation,
@@ -88,13 +89,19 @@ fn gpu(need: &GpuNeed, tables: &Tables) -> Result<ResolvedGpu, HardwareError> {
     if let (Some(key), None) = (&kind.model, made_by) {
         return Err(HardwareError::UnknownGpuModel { input: key.to_string(), nearest: Vec::new() });
     }
+    if let Some(name) =
+        kind.name.as_ref().filter(|_| made_by.is_some() || !kind.form.is_empty() || kind.partition.is_some())
+    {
+        return Err(HardwareError::NameWithMore { name: name.to_string() });
+    }
     let sliced = kind.partition.map(|_| Vendor::Nvidia);
     let vendor = kind.vendor.or(made_by).or(sliced).unwrap_or(tables.default_vendor);
     if let Some((made_by, key)) = made_by.zip(kind.model.as_ref()).filter(|(made_by, _)| *made_by != vendor) {
         return Err(HardwareError::VendorMismatch { model: key.to_string(), made_by, asked: vendor });
     }
     kind.vendor = Some(vendor);
-    let named = kind.model.is_some() || !kind.form.is_empty() || kind.nvlink;
+    // Of a device that is asked for by its exact name no product is known.
+    let named = kind.name.is_none() && (kind.model.is_some() || !kind.form.is_empty() || kind.nvlink);
     let products = if named { Some(products(vendor, &kind, catalogue)?) } else { None };
     let class = match kind.partition {
         Some(profile) => {
@@ -108,7 +115,7 @@ fn gpu(need: &GpuNeed, tables: &Tables) -> Result<ResolvedGpu, HardwareError> {
             }
             DeviceClass::Slice(profile)
         }
-        None if named || kind.memory_gib.is_some() => DeviceClass::Whole,
+        None if named || kind.name.is_some() || kind.memory_gib.is_some() => DeviceClass::Whole,
         None => DeviceClass::Unit,
     };
     Ok(ResolvedGpu { count: need.count, vendor, class, kind, products, allocation: need.allocation })

@@ -48,6 +48,27 @@ fn s1_2_count_and_type() {
 }
 
 #[test]
+fn a_count_may_stand_in_the_type_and_is_said_once() {
+    insta::assert_snapshot!(said(json!({"gpuType": "H100:8"})), @"8 whole nvidia-h100");
+    insta::assert_snapshot!(said(json!({"gpuType": "A100-80GB : 2", "gpuCount": 2})), @"2 whole nvidia-a100-80gb");
+    insta::assert_snapshot!(said(json!({"gpuType": "A100-80GB:2", "gpuCount": 2})), @"2 whole nvidia-a100-80gb");
+    insta::assert_snapshot!(said(json!({"gpuType": "H100:8", "gpuCount": 4})), @"gpuType says 8, but gpuCount is 4; give the count once, for example `gpuType: h100` with `gpuCount: 8`");
+    insta::assert_snapshot!(said(json!({"gpuType": "H100:0"})), @"gpuCount is 0, but gpuType is `H100:0`; leave gpuCount out for one device, or leave both out for none");
+    insta::assert_snapshot!(said(json!({"gpuType": "H100:2000"})), @"gpuCount is 2000, 0 to 1024 are allowed; ask for as many devices as one machine has, for example `gpuCount: 8`");
+    // A colon separates words as well.
+    insta::assert_snapshot!(said(json!({"gpuType": "flex:170"})), @"1 whole intel-flex170-16gb");
+}
+
+#[test]
+fn a_model_that_no_table_knows_is_a_whole_device_of_its_exact_name() {
+    insta::assert_snapshot!(said(json!({"gpuType": "RTX 5880 Ada", "gpuCount": 2})), @"2 whole nvidia-RTX 5880 Ada");
+    insta::assert_snapshot!(said(json!({"gpuType": "AMD Instinct MI400X", "gpuMemoryGiB": 192})), @"1 whole amd-Instinct MI400X-192gb");
+    let needs = |kind: Value| serde_json::from_value(json!({"gpu": {"count": 1, "kind": kind}})).unwrap();
+    let error = resolve(&needs(json!({"name": "Foo 3", "model": "a100"})), &Tables::default()).unwrap_err();
+    insta::assert_snapshot!(error, @"GPU name `Foo 3` stands beside a model, form words or a MIG profile");
+}
+
+#[test]
 fn s1_2_memory_in_text_and_field() {
     insta::assert_snapshot!(said(json!({"gpuType": "a100-40gb", "gpuMemoryGiB": 80})), @"1 whole nvidia-a100-80gb");
     insta::assert_snapshot!(said(json!({"gpuType": "a100-80gb", "gpuMemoryGiB": 40})), @"1 whole nvidia-a100-80gb");

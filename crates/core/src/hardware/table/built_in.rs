@@ -258,8 +258,8 @@ mod tests {
         "#);
         insta::assert_snapshot!(of(serde_json::to_string(&tables().confidential)), @r#"{"maxDevices":1,"ready":"nvidia.com/cc.ready.state","resource":"nvidia.com/pgpu","resourceByModel":{},"productLabels":{},"overhead":{"cpu":"1","memory":"96Gi"}}"#);
         insta::assert_snapshot!(of(serde_json::to_string(&tables().docker)), @r#"{"cdi":false,"runtimes":{"tdx":"io.containerd.kata-qemu-tdx.v2","sev-snp":"io.containerd.kata-qemu-snp.v2","se":"io.containerd.kata-qemu-se.v2"},"sgxProvision":false}"#);
-        let Families { gpu, tee, mig_strategy } = tables().families;
-        insta::assert_snapshot!(format!("{gpu:?} {tee:?} {mig_strategy}"), @"{Native} {Rule, Nfd} mixed");
+        let Families { gpu, auto, tee, mig_strategy } = tables().families;
+        insta::assert_snapshot!(format!("{gpu:?} {auto} {tee:?} {mig_strategy}"), @"{Native} true {Rule, Nfd} mixed");
         assert_eq!((tables().default_vendor, tables().node_types.len()), (Vendor::Nvidia, 11));
     }
 }

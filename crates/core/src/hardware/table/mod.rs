@@ -27,6 +27,8 @@ use super::{Arch, Substrate, TeeKind, Vocabulary};
 pub struct Families {
     /// Those that tell about GPUs.
     pub gpu: BTreeSet<LabelFamily>,
+    /// Whether those count besides whose keys a cluster's nodes have.
+    pub auto: bool,
     /// Those that tell about trusted execution.
     pub tee: BTreeSet<TeeFamily>,
     /// How slices are told of.
@@ -37,6 +39,7 @@ impl Default for Families {
     fn default() -> Self {
         Self {
             gpu: BTreeSet::from([LabelFamily::Native]),
+            auto: true,
             tee: BTreeSet::from([TeeFamily::Rule, TeeFamily::Nfd]),
             mig_strategy: MigStrategy::Mixed,
         }
@@ -92,6 +95,15 @@ pub struct ModelFile {
     pub karpenter: Option<String>,
 }
 
+/// Whose labels tell about GPUs, as a file says it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GpuFamilies {
+    /// The vendors' own, and those whose keys a cluster's nodes have.
+    Auto,
+    /// These and no others.
+    These(BTreeSet<LabelFamily>),
+}
+
 /// What a file says about GPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Default)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -102,7 +114,7 @@ pub struct GpuFile {
     #[serde(deserialize_with = "overlay::vendors")]
     pub vendors: BTreeMap<Vendor, VendorFile>,
     /// Whose labels are in use.
-    pub label_families: Option<BTreeSet<LabelFamily>>,
+    pub label_families: Option<GpuFamilies>,
     /// How slices are told of.
     pub mig_strategy: Option<MigStrategy>,
 }
@@ -164,7 +176,14 @@ impl Tables {
         for (vendor, over) in file.gpu.vendors {
             self.vendors.entry(vendor).or_default().lay(over);
         }
-        self.families.gpu = file.gpu.label_families.unwrap_or(self.families.gpu);
+        match file.gpu.label_families {
+            Some(GpuFamilies::These(families)) => (self.families.gpu, self.families.auto) = (families, false),
+            Some(GpuFamilies::Auto) => {
+                let Families { gpu, auto, .. } = Families::default();
+                (self.families.gpu, self.families.auto) = (gpu, auto);
+            }
+            None => {}
+        }
         self.families.mig_strategy = file.gpu.mig_strategy.unwrap_or(self.families.mig_strategy);
         for (kind, over) in file.tee.kinds {
             let row = self.tees.entry(kind).or_default();

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::marker::PhantomData;
 
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
 
+use super::GpuFamilies;
 use super::names::{AttributeName, ClassName, KeyName, ValueName};
 use super::words::{TeeFile, VendorFile};
 use crate::hardware::TeeKind;
@@ -146,6 +147,34 @@ pub(super) fn vendor<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vendo
         let known: Vec<&str> = Vendor::ALL.iter().map(|vendor| vendor.as_str()).collect();
         D::Error::custom(format!("unknown GPU vendor `{given}`, allowed are {}", known.join(", ")))
     })
+}
+
+impl<'de> Deserialize<'de> for GpuFamilies {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Families;
+
+        impl<'de> Visitor<'de> for Families {
+            type Value = GpuFamilies;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`auto`, or a list of GPU label families")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<GpuFamilies, E> {
+                if text == "auto" { Ok(GpuFamilies::Auto) } else { Err(E::invalid_value(Unexpected::Str(text), &self)) }
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<GpuFamilies, A::Error> {
+                let mut families = BTreeSet::new();
+                while let Some(family) = all.next_element()? {
+                    families.insert(family);
+                }
+                Ok(GpuFamilies::These(families))
+            }
+        }
+
+        deserializer.deserialize_any(Families)
+    }
 }
 
 /// A vendor, where one is named.

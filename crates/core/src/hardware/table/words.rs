@@ -50,6 +50,10 @@ named_enum! {
         Gke = "gke",
         /// Those of Karpenter on AWS.
         Karpenter = "karpenter",
+        /// Those of EKS Auto Mode.
+        Eks = "eks",
+        /// The type of a rented machine, where it is one whose devices are known: node groups of EKS and AKS have no other label.
+        InstanceType = "instanceType",
     }
 }
 

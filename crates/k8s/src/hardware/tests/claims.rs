@@ -33,6 +33,13 @@ fn s1_4_every_need_is_one_guarded_condition() {
 }
 
 #[test]
+fn an_exact_name_is_the_drivers_attribute() {
+    insta::assert_snapshot!(template(json!({"gpuType": "RTX 5880 Ada"})), @r#"{"deviceClassName":"gpu.nvidia.com","allocationMode":"ExactCount","count":1,"selectors":[{"cel":{"expression":"\"type\" in device.attributes[\"gpu.nvidia.com\"] && device.attributes[\"gpu.nvidia.com\"].type == \"gpu\""}},{"cel":{"expression":"\"productName\" in device.attributes[\"gpu.nvidia.com\"] && device.attributes[\"gpu.nvidia.com\"].productName in [\"NVIDIA RTX 5880 Ada\", \"RTX 5880 Ada\"]"}},{"cel":{"expression":"!(\"brand\" in device.attributes[\"gpu.nvidia.com\"]) || !device.attributes[\"gpu.nvidia.com\"].brand.startsWith(\"NvidiaV\")"}}]}"#);
+    insta::assert_snapshot!(template(json!({"gpuType": "AMD Instinct MI400X"})), @r#"{"deviceClassName":"gpu.amd.com","allocationMode":"ExactCount","count":1,"selectors":[{"cel":{"expression":"\"type\" in device.attributes[\"gpu.amd.com\"] && device.attributes[\"gpu.amd.com\"].type == \"amdgpu\""}},{"cel":{"expression":"\"productName\" in device.attributes[\"gpu.amd.com\"] && device.attributes[\"gpu.amd.com\"].productName in [\"AMD_Instinct_MI400X\", \"Instinct_MI400X\"]"}}]}"#);
+    insta::assert_snapshot!(template(json!({"gpuType": "intel-Max_1750"})), @r#"{"deviceClassName":"gpu.intel.com","allocationMode":"ExactCount","count":1,"selectors":[{"cel":{"expression":"\"model\" in device.attributes[\"gpu.intel.com\"] && device.attributes[\"gpu.intel.com\"].model in [\"Max 1750\", \"Max_1750\"]"}}]}"#);
+}
+
+#[test]
 fn s1_4_auto_claims_only_where_all_is_there_and_nothing_is_advertised() {
     let tables = tables(json!({}));
     let words = tables.vocabulary(Substrate::Kubernetes);

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::FutureExt as _;
+use orlop_core::hardware::table::LabelFamily;
 use orlop_core::time::Time;
 use serde_json::Value;
 
@@ -113,6 +114,8 @@ struct Known {
     objects: BTreeMap<Key, Value>,
     streaks: BTreeMap<Key, Streak>,
     admitted: BTreeMap<Key, Arc<Admitted>>,
+    /// Whose labels tell of GPUs on the nodes there are.
+    families: Vec<LabelFamily>,
 }
 
 /// Which spec: uid of the object, for another may come under its name, and how often its spec has changed.
@@ -178,7 +181,8 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
 
     /// The cluster is another. Gives the objects of which something is to be done now, or earlier than before; of the others
     /// nothing is read.
-    fn moved(&self, known: MutexGuard<'_, Known>) -> Vec<Key> {
+    fn moved(&self, mut known: MutexGuard<'_, Known>) -> Vec<Key> {
+        self.look_at_labels(&mut known);
         let (world, keys) = (Arc::clone(&known.world), known.objects.keys().cloned().collect::<Vec<_>>());
         drop(known);
         let (rested, now) = (self.rested(), self.now());
@@ -190,6 +194,16 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
                 .map_or(true, |plan| plan.broken || !plan.effects.is_empty() || plan.requeue != *requeue)
         };
         keys.into_iter().filter(matters).collect()
+    }
+
+    /// Says whose labels tell of GPUs, where nodes have come with others.
+    fn look_at_labels(&self, known: &mut Known) {
+        let families: Vec<LabelFamily> = self.config.words.on(known.world.machines()).families().collect();
+        if R::KIND == Kind::Performer && known.families != families {
+            let names: Vec<String> = families.iter().map(ToString::to_string).collect();
+            tracing::info!(families = names.join(" "), "labels of these families tell of GPUs");
+            known.families = families;
+        }
     }
 
     fn rested(&self) -> MutexGuard<'_, BTreeMap<Key, Rested<R>>> {

@@ -77,7 +77,7 @@ fn happens(bed: &mut Bed, event: Event) {
         }
         Event::Port(port) => bed.change("avs", |spec| spec["config"] = json!({"grpcPort": port})),
         Event::Spec(valid) => {
-            let asked = if valid { json!({}) } else { json!({"gpuType": "none"}) };
+            let asked = if valid { json!({}) } else { json!({"gpuType": "none-nvlink"}) };
             bed.change("avs", |spec| spec["hardwareRequirements"] = asked);
         }
         Event::DeletePod => mine(bed).first().into_iter().for_each(|name| bed.server.ask_to_go(Kind::Pod, name)),

@@ -250,7 +250,7 @@ fn s3_2_a_failure_during_an_upgrade_in_place_comes_back_to_where_it_was() {
 
 #[test]
 fn s3_2_what_is_invalid_is_logged_once() {
-    let wrong = json!({"avsAddress": super::ADDRESS, "image": "i", "hardwareRequirements": {"gpuType": "ours"}});
+    let wrong = json!({"avsAddress": super::ADDRESS, "image": "i", "hardwareRequirements": {"gpuType": "ours-nvlink"}});
     let mut bed = Bed::new();
     bed.submit("avs", wrong);
     let logged = |bed: &mut Bed| {
@@ -270,10 +270,13 @@ fn s3_2_what_is_invalid_is_logged_once() {
 fn s3_2_what_no_table_knows_is_tried_again_with_another_table() {
     let mut bed = Bed::new();
     bed.show(Kind::Node, super::gpu_host("gpu-1", 1));
-    bed.submit("avs", json!({"avsAddress": super::ADDRESS, "image": "i", "hardwareRequirements": {"gpuType": "ours"}}));
+    bed.submit(
+        "avs",
+        json!({"avsAddress": super::ADDRESS, "image": "i", "hardwareRequirements": {"gpuType": "ours-nvlink"}}),
+    );
     bed.wait(700);
     assert_eq!(place(&bed), "Failed/Failed True/InvalidSpec");
-    let told = "gpu:\n  models:\n    ours: {vendor: nvidia, products: [{name: OURS, memoryGib: 8}]}\n";
+    let told = "gpu:\n  models:\n    ours: {vendor: nvidia, products: [{name: OURS, memoryGib: 8, nvlink: true}]}\n";
     bed.config = Arc::new(Config::with_tables(overlaid(told).unwrap()));
     bed.restart();
     bed.rest();

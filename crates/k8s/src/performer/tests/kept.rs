@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::super::{SPEC_HASH, SWITCHED_AT};
-use super::{Bed, INCARNATION, another, bed, gpu, gpu_host, place, pods, running, selected, spec};
+use super::{ADDRESS, Bed, INCARNATION, another, bed, gpu, gpu_host, host, place, pods, running, selected, spec};
 use crate::api::Kind;
 use crate::hourglass::Config;
 use crate::hourglass::spec::SecurityProfile;
@@ -233,4 +233,29 @@ fn s2_1_a_former_pod_drains_as_long_as_the_spec_says() {
         }
         assert!(pods(&bed).is_empty() && bed.server.list(Kind::Performer).is_empty(), "{wait}");
     }
+}
+
+#[test]
+fn a_device_is_found_by_the_labels_that_nodes_bear_and_other_families_restart_nothing() {
+    let node = |name: &str, key: &str, value: &str| host(name, json!({key: value}), json!({"nvidia.com/gpu": "1"}));
+    let mut bed = Bed::new();
+    bed.show(Kind::Node, node("gke-1", "cloud.google.com/gke-accelerator", "nvidia-l4"));
+    let asked = |kind: &str| json!({"avsAddress": ADDRESS, "image": "well", "hardwareRequirements": {"gpuType": kind}});
+    bed.submit("avs", asked("l4"));
+    bed.rest();
+    assert_eq!(place(&bed), "Running/Running False/AsExpected");
+    let before = bed.server.list(Kind::Pod);
+    bed.show(Kind::Node, node("eks-1", "eks.amazonaws.com/instance-gpu-name", "a10g"));
+    bed.show(Kind::Node, node("aks-1", "node.kubernetes.io/instance-type", "Standard_NC24ads_A100_v4"));
+    bed.wait(400);
+    assert_eq!(bed.server.list(Kind::Pod), before);
+    bed.writes_nothing_more();
+    // Each is told of in the words of its own maker, and what nobody has is looked for by the labels of all.
+    bed.submit("aks", asked("A100 80GB PCIe"));
+    bed.submit("none", asked("h200"));
+    bed.wait(60);
+    assert_eq!(bed.place("aks"), "Running/Running False/AsExpected");
+    let conditions = bed.status("none");
+    let told = item(&conditions, "/conditions", "type", "HardwareAvailable").unwrap();
+    insta::assert_snapshot!(word(told, "/message"), @"0 of 3 nodes match: NoMatchingLabels 3, by labels of native, gke, eks, instanceType");
 }

@@ -256,13 +256,13 @@ fn s5_3_r5_what_serves_keeps_its_service_though_no_table_knows_its_devices_any_m
     let mut bed = Bed::new();
     let labels = json!({"nvidia.com/gpu.present": "true", "nvidia.com/gpu.product": "OURS"});
     bed.show(Kind::Node, host("gpu-1", labels, json!({"nvidia.com/gpu": "1"})));
-    let told = "gpu:\n  models:\n    ours: {vendor: nvidia, products: [{name: OURS, memoryGib: 8}]}\n";
+    let told = "gpu:\n  models:\n    ours: {vendor: nvidia, products: [{name: OURS, memoryGib: 8, nvlink: true}]}\n";
     bed.config = Arc::new(Config::with_tables(overlaid(told).unwrap()));
     bed.restart();
     bed.submit(
         "avs",
         json!({"avsAddress": super::ADDRESS, "image": "well", "config": {"grpcPort": 9191},
-        "hardwareRequirements": {"gpuType": "ours"}}),
+        "hardwareRequirements": {"gpuType": "ours-nvlink"}}),
     );
     bed.rest();
     assert_eq!(place(&bed), "Running/Running False/AsExpected");

@@ -76,7 +76,7 @@ fn all() -> Ways {
     upgraded.wait(700);
     all.extend(ways(&upgraded));
     let mut invalid = running(spec("well"));
-    invalid.change("avs", |spec| spec["hardwareRequirements"] = json!({"gpuType": "none"}));
+    invalid.change("avs", |spec| spec["hardwareRequirements"] = json!({"gpuType": "none-nvlink"}));
     invalid.rest();
     all.extend(ways(&invalid));
     let mut crashed = running(spec("well"));
@@ -166,7 +166,7 @@ fn between_writes() -> Ways {
     let go: fn(&Server) = |server| server.ask_to_go(Kind::Performer, "avs");
     let spoil: fn(&Server) = |server| {
         server.edit(Kind::Performer, "avs", |performer| {
-            performer["spec"]["hardwareRequirements"] = json!({"gpuType": "none"});
+            performer["spec"]["hardwareRequirements"] = json!({"gpuType": "none-nvlink"});
         });
     };
     let mut all = Ways::default();
@@ -220,7 +220,7 @@ fn before_a_pod() -> Ways {
     let mut wrong = bed();
     wrong.submit(
         "avs",
-        json!({"avsAddress": super::ADDRESS, "image": "well", "hardwareRequirements": {"gpuType": "none"}}),
+        json!({"avsAddress": super::ADDRESS, "image": "well", "hardwareRequirements": {"gpuType": "none-nvlink"}}),
     );
     wrong.rest();
     let mut refused = Bed::with_faults(vec![Fault::Refuse("create", Kind::Pod, 1, quota())]);

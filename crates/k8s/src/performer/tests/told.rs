@@ -50,6 +50,7 @@ fn beginnings(said: &mut Said) {
     full.wait(400);
     said.hear(&full);
     said.hear(&after(5, &[], gpus(1)));
+    said.hear(&after(5, &[plain()], asks(json!({"hardwareRequirements": {"gpuType": "no-such-device-nvlink"}}))));
     said.hear(&after(5, &[plain()], asks(json!({"hardwareRequirements": {"gpuType": "no-such-device"}}))));
     let contradicts = json!({"hardwareRequirements": {"gpuType": "t4"}, "scheduling": {"nodeSelector": {"nvidia.com/gpu.product": "another"}}});
     said.hear(&after(5, &[plain()], asks(contradicts)));
@@ -282,4 +283,5 @@ const DEGRADED: &str = "InvalidSpec Conflict SchedulingFailed HardwareUnavailabl
 const HARDWARE: &str =
     "NoMatchingLabels InsufficientAllocatable UntoleratedTaint RuntimeClassMissing DeviceClassMissing";
 const NORMAL: &str = "Created Scheduled Ready UpgradeStarted Switched UpgradeCompleted Deleting HardwareAvailable";
-const WARNING: &str = "RolledBack SurgeImpossible Contended PodLost ExecutorNotFound DuplicateEnvironment RuntimeClassOverridden Narrowed";
+const WARNING: &str = "RolledBack SurgeImpossible Contended PodLost ExecutorNotFound DuplicateEnvironment RuntimeClassOverridden Narrowed \
+    UnknownGpuModel";

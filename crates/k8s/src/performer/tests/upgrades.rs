@@ -203,7 +203,7 @@ fn s5_3_a_spec_that_is_taken_back_ends_the_upgrade() {
 #[test]
 fn s3_1_an_invalid_spec_changes_nothing_of_what_serves() {
     let mut bed = running(spec("well"));
-    bed.change("avs", |spec| spec["hardwareRequirements"] = json!({"gpuType": "no-such-device"}));
+    bed.change("avs", |spec| spec["hardwareRequirements"] = json!({"gpuType": "no-such-device-nvlink"}));
     bed.rest();
     assert_eq!(
         (place(&bed).as_str(), bed.status("avs")["ready"].clone()),

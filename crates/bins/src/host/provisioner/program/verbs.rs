@@ -238,7 +238,7 @@ impl Asked<'_> {
         let images = seen.map(|seen| seen.images(request.image.as_deref()));
         let catalogue = seen.map_or_else(|| otherwise.clone(), |seen| seen.catalogue(otherwise.clone()));
         if let Some(seen) = seen.filter(|_| matches!(catalogue.origin, Origin::Public | Origin::Embedded)) {
-            run.warn_once(&format!("the hosts of {} are hidden by the site (403)", seen.site));
+            run.warn_once(&format!("the hosts of {} are hidden by the site", seen.site));
         }
         let allocations = seen.and_then(|seen| seen.allocations.as_deref());
         let world = World { catalogue: &catalogue, allocations, images: images.as_deref() };

@@ -12,7 +12,7 @@ pub(super) const ALL: &[Repository] = &[
             ),
             ("requirements.txt", "fastapi\n"),
         ],
-        "cpu cores=8 ram=32 disk=100 hours=24",
+        "cpu cores=4 ram=32 disk=100 hours=24",
     ),
     (
         "database beside an application",
@@ -23,7 +23,7 @@ pub(super) const ALL: &[Repository] = &[
             ),
             ("package.json", "{}"),
         ],
-        "cpu ram=16 disk=40..50 cores=6 hours=24",
+        "cpu ram=16 disk=40..50 cores=4 hours=24",
     ),
     (
         "reservations of a service",

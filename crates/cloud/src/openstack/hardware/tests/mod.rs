@@ -130,6 +130,28 @@ fn s1_5_each_type_says_what_its_documents_leave_out() {
 }
 
 #[test]
+fn a_device_that_no_table_knows_is_found_by_its_exact_name() {
+    let plain = Resources::default();
+    let of = |model: &str| host("u", "gpu_new", gpus(json!(2), "NVIDIA", model));
+    let filter = r#"["=","$node_type","gpu_new"]"#;
+    for model in ["RTX 5880 Ada", "NVIDIA RTX 5880 Ada", "AD102GL [RTX 5880 Ada]"] {
+        assert_eq!(
+            chosen_of(&[of(model)], json!({"gpuType": "RTX 5880 Ada", "gpuCount": 2}), &plain),
+            filter,
+            "{model}"
+        );
+    }
+    let site = [of("RTX 5880 Ada 2")];
+    insta::assert_snapshot!(chosen_of(&site, json!({"gpuType": "RTX 5880 Ada"}), &plain), @"no machine fits; u: needs 1 nvidia `RTX 5880 Ada` GPU, has 0");
+    // Its memory counts where the document tells it.
+    let mut told = of("RTX 5880 Ada");
+    let asked = json!({"gpuType": "RTX 5880 Ada", "gpuMemoryGiB": 48});
+    assert_ne!(chosen_of(std::slice::from_ref(&told), asked.clone(), &plain), filter);
+    told["gpu"]["gpu_memory"] = json!(48);
+    assert_eq!(chosen_of(&[told], asked, &plain), filter);
+}
+
+#[test]
 fn s1_5_hosts_that_cannot_be_reserved_do_not_count() {
     let on = |change: Value| {
         let mut document = host("u", "gpu_mi100", gpus(json!(2), "AMD", "MI100"));

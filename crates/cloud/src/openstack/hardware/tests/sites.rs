@@ -165,22 +165,3 @@ fn every_described_host_serves_what_its_row_says() {
     }
     assert!(wrong.is_empty(), "{} rows:\n{}", wrong.len(), wrong.join("\n"));
 }
-
-/// The provisioner reads the same documents for itself: both must find the same devices.
-#[cfg(feature = "provision")]
-#[test]
-fn both_readers_find_the_same_devices() {
-    let tables = Tables::default();
-    for (at, kind) in kinds().iter().enumerate() {
-        let document = document(kind, format!("{at}"));
-        let host = SiteNode::read(&document, &tables).unwrap();
-        let found: Vec<_> = host.entries.iter().flatten().collect();
-        let hosts = crate::catalog::read_hosts(&json!([document]).to_string()).unwrap();
-        let cards = hosts[0].shape.cards.as_ref();
-        let told =
-            found.first().map(|first| (found.len(), first.vendor, first.memory_gib, first.nvlink_group.is_some()));
-        let planned = cards.map(|cards| (cards.count as usize, cards.vendor, Some(cards.memory_gb), cards.nvlink));
-        assert_eq!(told, planned, "{} {} {}", kind.site, kind.node_type, kind.devices);
-        assert_eq!((host.threads, hosts[0].uid.as_str()), (kind.threads, host.uid.as_str()));
-    }
-}

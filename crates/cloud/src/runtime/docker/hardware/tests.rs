@@ -244,3 +244,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_device_that_no_table_knows_is_chosen_by_its_exact_name() {
+    let mut host = inventory();
+    host.devices.push(device("nvidia", "GPU-5", "NVIDIA RTX 5880 Ada Generation"));
+    let chosen = |kind: &str| {
+        let config =
+            host_config(&need(json!({"gpuType": kind})), &Resources::default(), &Tables::default(), Some(&host));
+        config.map(|config| config.device_requests.unwrap_or_default().remove(0).device_ids.unwrap_or_default())
+    };
+    assert_eq!(chosen("RTX 5880 Ada Generation").unwrap(), ["GPU-5"]);
+    insta::assert_snapshot!(chosen("RTX 5880 Ada").unwrap_err(), @"no machine fits; docker: needs 1 nvidia `RTX 5880 Ada` GPU, has 0");
+}

@@ -120,7 +120,7 @@ fn words(shelf: &Shelf) -> &'static str {
         Origin::Live => "as the site says now",
         Origin::File => "from the file that was given; whether hosts are free is not known",
         Origin::Public => "from the site's public description; whether hosts are free is not known",
-        Origin::Hidden => "its hosts are hidden by the site (403); name them with --catalog-file",
+        Origin::Hidden => "its hosts are hidden by the site; name them with --catalog-file",
         Origin::Embedded if shelf.stock.is_empty() => "nothing is known without credentials",
         Origin::Embedded => "from the built-in table; whether hosts are free, and rates, are not known",
     }

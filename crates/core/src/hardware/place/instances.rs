@@ -1,0 +1,113 @@
+//! Types of machines that clouds rent out with whole NVIDIA devices, as the kubelet labels nodes with them. On node groups of EKS and
+//! on AKS no other label tells the model. Owns these rows; types of which devices are shared or divided have none.
+
+use std::collections::BTreeSet;
+
+use super::label::{exclusive, will_do};
+use crate::hardware::ResolvedGpu;
+use crate::hardware::device::DeviceClass;
+use crate::hardware::gpu::{Catalogue, Product, Vendor};
+use crate::hardware::placement::{LabelExpr, Operator};
+
+/// The label of a node's type.
+pub(in crate::hardware) const TYPE: &str = "node.kubernetes.io/instance-type";
+
+/// Types with the same devices: names, product, how many.
+struct Row {
+    types: &'static [&'static str],
+    product: &'static str,
+    count: usize,
+}
+
+const fn row(product: &'static str, count: usize, types: &'static [&'static str]) -> Row {
+    Row { types, product, count }
+}
+
+/// Amazon EC2 instance types, accelerated computing (docs.aws.amazon.com/ec2, instance type guide, read in November 2026), and sizes of
+/// virtual machines with GPUs in Azure (learn.microsoft.com/azure/virtual-machines/sizes, read in November 2026).
+static ROWS: &[Row] = &[
+    row("Tesla T4", 1, &["g4dn.xlarge", "g4dn.2xlarge", "g4dn.4xlarge", "g4dn.8xlarge", "g4dn.16xlarge"]),
+    row("Tesla T4", 4, &["g4dn.12xlarge"]),
+    row("Tesla T4", 8, &["g4dn.metal"]),
+    row("A10G", 1, &["g5.xlarge", "g5.2xlarge", "g5.4xlarge", "g5.8xlarge", "g5.16xlarge"]),
+    row("A10G", 4, &["g5.12xlarge", "g5.24xlarge"]),
+    row("A10G", 8, &["g5.48xlarge"]),
+    row("L4", 1, &["g6.xlarge", "g6.2xlarge", "g6.4xlarge", "g6.8xlarge", "g6.16xlarge", "gr6.4xlarge", "gr6.8xlarge"]),
+    row("L4", 4, &["g6.12xlarge", "g6.24xlarge"]),
+    row("L4", 8, &["g6.48xlarge"]),
+    row("L40S", 1, &["g6e.xlarge", "g6e.2xlarge", "g6e.4xlarge", "g6e.8xlarge", "g6e.16xlarge"]),
+    row("L40S", 4, &["g6e.12xlarge", "g6e.24xlarge"]),
+    row("L40S", 8, &["g6e.48xlarge"]),
+    row("Tesla V100-SXM2-16GB", 1, &["p3.2xlarge"]),
+    row("Tesla V100-SXM2-16GB", 4, &["p3.8xlarge"]),
+    row("Tesla V100-SXM2-16GB", 8, &["p3.16xlarge"]),
+    row("Tesla V100-SXM2-32GB", 8, &["p3dn.24xlarge", "Standard_ND40rs_v2"]),
+    row("A100-SXM4-40GB", 8, &["p4d.24xlarge", "Standard_ND96asr_v4"]),
+    row("A100-SXM4-80GB", 8, &["p4de.24xlarge", "Standard_ND96amsr_A100_v4"]),
+    row("H100 80GB HBM3", 1, &["p5.4xlarge"]),
+    row("H100 80GB HBM3", 8, &["p5.48xlarge", "Standard_ND96isr_H100_v5"]),
+    row("H200", 8, &["p5e.48xlarge", "p5en.48xlarge", "Standard_ND96isr_H200_v5"]),
+    row("B200", 8, &["p6-b200.48xlarge"]),
+    row("Tesla T4", 1, &["Standard_NC4as_T4_v3", "Standard_NC8as_T4_v3", "Standard_NC16as_T4_v3"]),
+    row("Tesla T4", 4, &["Standard_NC64as_T4_v3"]),
+    row("Tesla V100-PCIE-16GB", 1, &["Standard_NC6s_v3"]),
+    row("Tesla V100-PCIE-16GB", 2, &["Standard_NC12s_v3"]),
+    row("Tesla V100-PCIE-16GB", 4, &["Standard_NC24s_v3", "Standard_NC24rs_v3"]),
+    row("A100 80GB PCIe", 1, &["Standard_NC24ads_A100_v4"]),
+    row("A100 80GB PCIe", 2, &["Standard_NC48ads_A100_v4"]),
+    row("A100 80GB PCIe", 4, &["Standard_NC96ads_A100_v4"]),
+    row("H100 NVL", 1, &["Standard_NC40ads_H100_v5"]),
+    row("H100 NVL", 2, &["Standard_NC80adis_H100_v5"]),
+];
+
+/// Whether a type is one of the table.
+pub(in crate::hardware) fn is_known(name: &str) -> bool {
+    ROWS.iter().any(|row| row.types.contains(&name))
+}
+
+/// A type with so many devices of a product.
+pub(in crate::hardware) fn with(product: &str, count: usize) -> Option<&'static str> {
+    ROWS.iter().find(|row| row.product == product && row.count == count)?.types.first().copied()
+}
+
+/// The types of nodes for the whole need. None where they cannot say it: other vendors, slices, devices by an exact name, products of
+/// which there is no type.
+pub(super) fn types(need: &ResolvedGpu, catalogue: &Catalogue) -> Option<Vec<LabelExpr>> {
+    if need.vendor != Vendor::Nvidia || need.kind.name.is_some() {
+        return None;
+    }
+    match need.class {
+        // The resource says it all.
+        DeviceClass::Unit => return Some(Vec::new()),
+        DeviceClass::Whole => {}
+        DeviceClass::Slice(_) | DeviceClass::Confidential => return None,
+    }
+    let will_do = |name: &str| {
+        let product: Option<&Product> =
+            catalogue.of(need.vendor).map(|(_, product)| product).find(|one| one.name == name);
+        product.is_some_and(|product| will_do(need, product))
+    };
+    let enough = |row: &&Row| u32::try_from(row.count).is_ok_and(|count| count >= need.count) && will_do(row.product);
+    let names: BTreeSet<&str> = ROWS.iter().filter(enough).flat_map(|row| row.types.iter().copied()).collect();
+    let which = LabelExpr::new(TYPE, Operator::In, names.iter().copied());
+    (!names.is_empty()).then(|| std::iter::once(which).chain(exclusive()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::label_value;
+
+    #[test]
+    fn every_row_is_of_a_product_that_is_known_and_no_type_has_two() {
+        let mut seen = BTreeSet::new();
+        for row in ROWS {
+            let known = Catalogue::built_in().of(Vendor::Nvidia).any(|(_, product)| product.name == row.product);
+            assert!(known && row.count > 0, "{}", row.product);
+            for name in row.types {
+                assert!(seen.insert(*name) && label_value(name).is_ok() && is_known(name), "{name}");
+            }
+        }
+        assert!(!is_known("g6f.large"), "its devices are parts of one");
+    }
+}
