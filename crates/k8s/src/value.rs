@@ -37,6 +37,18 @@ pub(crate) fn item<'v>(object: &'v Value, path: &str, member: &str, value: &str)
     items(object, path).iter().find(|item| item.get(member).and_then(Value::as_str) == Some(value))
 }
 
+/// Whether an object is newer than the one that is known. Watches may show the past again.
+pub(crate) fn is_newer(object: &Value, known: &Value) -> bool {
+    let version = |object: &Value| text(object, "/metadata/resourceVersion").parse::<u64>();
+    if text(object, "/metadata/uid") != text(known, "/metadata/uid") {
+        return true;
+    }
+    match (version(object), version(known)) {
+        (Ok(new), Ok(old)) => new > old,
+        _ => text(object, "/metadata/resourceVersion") != text(known, "/metadata/resourceVersion"),
+    }
+}
+
 /// JSON without blanks, the members of all objects by name: equal values give equal texts.
 pub(crate) fn canonical(value: &Value) -> String {
     fn sorted(value: &Value) -> Value {

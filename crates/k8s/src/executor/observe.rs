@@ -1,4 +1,4 @@
-//! Everything a plan for an executor is made of, read at the server. Owns which objects those are.
+//! Everything a plan for an executor is made of, as it is known or read. Owns which objects those are.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,6 @@ use crate::hourglass::controller::Look;
 use crate::hourglass::names;
 use crate::hourglass::plan::Trouble;
 use crate::hourglass::spec::{ExecutorSpec, ExecutorStatus};
-use crate::performer::{get, list};
 
 /// Names of the children of an executor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,15 +88,14 @@ impl fmt::Debug for Observation {
 
 /// Reads all of it; none where the executor is gone.
 pub(super) async fn observe<A: Api>(look: Look<'_, A>) -> Result<Option<Observation>, ApiError> {
-    let Look { api, key, trouble, admitted, .. } = look;
-    let place = key.namespace.as_str();
-    let Some(object) = get(api, Kind::Executor, (place, &key.name)).await? else { return Ok(None) };
+    let Look { sight, trouble, admitted, .. } = look;
+    let Some(object) = sight.own().await? else { return Ok(None) };
     let meta = Meta::of(&object);
     let spec = serde_json::from_value::<ExecutorSpec>(object.get("spec").cloned().unwrap_or_default());
     let stored = object.get("status").cloned().unwrap_or_default();
     let names = Names::of(&meta.name);
     let account = match &spec {
-        Ok(spec) => get(api, Kind::ServiceAccount, (place, &spec.service_account_name)).await?,
+        Ok(spec) => sight.get(Kind::ServiceAccount, &spec.service_account_name).await?,
         Err(_) => None,
     };
     let labels = format!("app=hourglass-executor,{NAME}={}", names::label_value(&meta.name));
@@ -105,13 +103,13 @@ pub(super) async fn observe<A: Api>(look: Look<'_, A>) -> Result<Option<Observat
         spec: spec.map_err(|error| error.to_string()),
         status: serde_json::from_value(stored.clone()).unwrap_or_default(),
         stored,
-        config: get(api, Kind::ConfigMap, (place, &names.config)).await?,
-        secret: get(api, Kind::Secret, (place, &names.secrets)).await?,
+        config: sight.child(&meta, Kind::ConfigMap, &names.config).await?,
+        secret: sight.child(&meta, Kind::Secret, &names.secrets).await?,
         account,
-        deployment: get(api, Kind::Deployment, (place, &names.deployment)).await?,
-        budget: get(api, Kind::DisruptionBudget, (place, &names.deployment)).await?,
-        service: get(api, Kind::Service, (place, &names.service)).await?,
-        pods: list(api, Kind::Pod, place, &labels).await?,
+        deployment: sight.child(&meta, Kind::Deployment, &names.deployment).await?,
+        budget: sight.child(&meta, Kind::DisruptionBudget, &names.deployment).await?,
+        service: sight.child(&meta, Kind::Service, &names.service).await?,
+        pods: sight.list(Kind::Pod, &labels).await?,
         trouble,
         admitted,
         meta,

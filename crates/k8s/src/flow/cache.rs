@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Key, text};
 use crate::observe;
+use crate::value::is_newer;
 
 /// Flows by key, Jobs by the uid of the flow that owns them.
 #[derive(Debug, Default)]
@@ -148,18 +149,6 @@ impl Cache {
     /// Forgets what was kept for a flow that is over.
     pub(super) fn forget_changes(&mut self, flow: &str) {
         self.changed.remove(flow);
-    }
-}
-
-/// Whether an object is newer than the one that is known. Watches may show the past again.
-fn is_newer(object: &Value, known: &Value) -> bool {
-    let version = |object: &Value| text(object, "/metadata/resourceVersion").parse::<u64>();
-    if text(object, "/metadata/uid") != text(known, "/metadata/uid") {
-        return true;
-    }
-    match (version(object), version(known)) {
-        (Ok(new), Ok(old)) => new > old,
-        _ => text(object, "/metadata/resourceVersion") != text(known, "/metadata/resourceVersion"),
     }
 }
 

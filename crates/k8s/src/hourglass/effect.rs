@@ -49,9 +49,10 @@ pub(super) struct Hand<'a, A> {
 }
 
 impl<A: Api> Hand<'_, A> {
-    /// Carries out one effect. Gives what the server made of an apply.
+    /// Carries out one effect. Gives the object that it was about as the server has it now; none where it is gone, or where
+    /// people alone are told.
     pub(super) async fn carry(&self, effect: &Effect) -> Result<Option<Value>, Failure> {
-        let done = match effect {
+        match effect {
             Effect::AddFinalizer => {
                 let mut finalizers = self.meta.finalizers.clone();
                 finalizers.push(self.finalizer.to_owned());
@@ -62,38 +63,48 @@ impl<A: Api> Hand<'_, A> {
                 gone_is_done(self.set_finalizers(&left.cloned().collect::<Vec<_>>()).await)
             }
             Effect::WriteStatus(status) => self.write_status(status).await,
-            Effect::Create(kind, object) => self.create(*kind, object).await,
-            Effect::Apply(kind, object) => return self.apply(*kind, object).await.map(Some),
+            Effect::Create(kind, object) => self.create(*kind, object).await.map(Some),
+            Effect::Apply(kind, object) => self.apply(*kind, object).await.map(Some),
             Effect::PatchMeta { key, metadata } => {
                 let patch = json!({"metadata": metadata});
                 let request = Request::patch(key.kind, &self.meta.namespace, &key.name, patch).by(MANAGER);
-                self.api.send(&request).await.map(drop).map_err(Failure::Api)
+                Ok(Some(self.api.send(&request).await?))
             }
             Effect::Delete { key, uid, propagation } => {
                 let request = Request::delete(key.kind, &self.meta.namespace, &key.name, Some(uid.clone()));
                 let foreground = *propagation == Propagation::Foreground;
                 let request = if foreground { request.after_its_children() } else { request };
-                gone_is_done(self.api.send(&request).await.map(drop).map_err(Failure::Api))
+                match gone_is_done(self.api.send(&request).await.map(Some).map_err(Failure::Api))? {
+                    // It may stay for a while: servers do not always answer with it.
+                    Some(_) => self.read(key.kind, &key.name).await,
+                    None => Ok(None),
+                }
             }
             Effect::RecordEvent(notice) => {
                 let event = events::event(self.kind, self.meta, notice, (self.now, self.config));
                 match self.api.send(&Request::create(Kind::Event, event).by(MANAGER)).await {
-                    Err(error) if error.code == Some(409) => Ok(()),
-                    answer => answer.map(drop).map_err(Failure::Api),
+                    Err(error) if error.code == Some(409) => Ok(None),
+                    answer => answer.map(|_| None).map_err(Failure::Api),
                 }
             }
-        };
-        done.map(|()| None)
+        }
     }
 
-    async fn set_finalizers(&self, finalizers: &[String]) -> Result<(), Failure> {
+    async fn read(&self, kind: Kind, name: &str) -> Result<Option<Value>, Failure> {
+        match self.api.send(&Request::get(kind, &self.meta.namespace, name)).await {
+            Err(error) if error.code == Some(404) => Ok(None),
+            answer => Ok(Some(answer?)),
+        }
+    }
+
+    async fn set_finalizers(&self, finalizers: &[String]) -> Result<Option<Value>, Failure> {
         // With the version: a list is replaced as a whole.
         let patch = json!({"metadata": {"resourceVersion": self.meta.version, "finalizers": finalizers}});
         let request = Request::patch(self.kind, &self.meta.namespace, &self.meta.name, patch).by(MANAGER);
-        Ok(self.api.send(&request).await.map(drop)?)
+        Ok(Some(self.api.send(&request).await?))
     }
 
-    async fn write_status(&self, status: &Value) -> Result<(), Failure> {
+    async fn write_status(&self, status: &Value) -> Result<Option<Value>, Failure> {
         let object = json!({
             "apiVersion": self.kind.api_version(),
             "kind": self.kind.name(),
@@ -105,20 +116,19 @@ impl<A: Api> Hand<'_, A> {
             },
             "status": status,
         });
-        Ok(self.api.send(&Request::apply_status(self.kind, object, STATUS_MANAGER)).await.map(drop)?)
+        Ok(Some(self.api.send(&Request::apply_status(self.kind, object, STATUS_MANAGER)).await?))
     }
 
-    async fn create(&self, kind: Kind, object: &Value) -> Result<(), Failure> {
-        let Err(error) = self.api.send(&Request::create(kind, object.clone()).by(MANAGER)).await else { return Ok(()) };
-        if error.reason != "AlreadyExists" {
-            return Err(error.into());
+    async fn create(&self, kind: Kind, object: &Value) -> Result<Value, Failure> {
+        match self.api.send(&Request::create(kind, object.clone()).by(MANAGER)).await {
+            Err(error) if error.reason == "AlreadyExists" => {}
+            answer => return Ok(answer?),
         }
         let name = text(object, "/metadata/name");
-        match self.api.send(&Request::get(kind, &self.meta.namespace, &name)).await {
-            Ok(there) if self.meta.owns(&there) || !owned(object) => Ok(()),
-            Ok(_) => Err(Failure::Foreign(ObjectKey { kind, name })),
-            Err(error) if error.code == Some(404) => Err(Failure::Outdated),
-            Err(error) => Err(error.into()),
+        match self.read(kind, &name).await? {
+            Some(there) if self.meta.owns(&there) || !owned(object) => Ok(there),
+            Some(_) => Err(Failure::Foreign(ObjectKey { kind, name })),
+            None => Err(Failure::Outdated),
         }
     }
 
@@ -126,11 +136,7 @@ impl<A: Api> Hand<'_, A> {
     /// the creation has set and no apply names would stay for ever.
     async fn apply(&self, kind: Kind, object: &Value) -> Result<Value, Failure> {
         let name = text(object, "/metadata/name");
-        let live = self.api.send(&Request::get(kind, &self.meta.namespace, &name)).await;
-        let live = match live {
-            Err(error) if error.code == Some(404) => return Err(Failure::Outdated),
-            answer => answer?,
-        };
+        let live = self.read(kind, &name).await?.ok_or(Failure::Outdated)?;
         if !self.meta.owns(&live) {
             return Err(Failure::Foreign(ObjectKey { kind, name }));
         }
@@ -169,9 +175,9 @@ fn taken_over(live: &Value) -> Option<Vec<Value>> {
 }
 
 /// What is gone already is deleted.
-fn gone_is_done(answer: Result<(), Failure>) -> Result<(), Failure> {
+fn gone_is_done(answer: Result<Option<Value>, Failure>) -> Result<Option<Value>, Failure> {
     match answer {
-        Err(Failure::Api(error)) if error.code == Some(404) => Ok(()),
+        Err(Failure::Api(error)) if error.code == Some(404) => Ok(None),
         // Another one of the name: the one that was to go is gone.
         Err(Failure::Api(error)) if error.code == Some(409) => Err(Failure::Outdated),
         other => other,

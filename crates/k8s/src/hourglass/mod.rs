@@ -3,6 +3,7 @@
 //! `executor`.
 
 pub mod admitted;
+pub mod cache;
 pub mod children;
 pub mod condition;
 pub mod controller;

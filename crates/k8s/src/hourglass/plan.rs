@@ -7,6 +7,7 @@ use orlop_core::time::Time;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::cache::Live;
 use super::spec::Retry;
 use crate::api::{Kind, Propagation};
 
@@ -125,6 +126,8 @@ pub struct Plan {
     pub path: Vec<Step>,
     /// Whether what kept an earlier plan from being carried out may be gone with this one: it is tried again at once.
     pub eased: bool,
+    /// Whether it gives a name to a pod that is to be made, which must be free.
+    pub names: bool,
     /// Whether an invariant does not hold: nothing of it may be done.
     pub broken: bool,
 }
@@ -133,6 +136,19 @@ impl Plan {
     /// The same with the way its status has taken; broken where there is none.
     pub(crate) fn along(self, way: Option<Vec<Step>>) -> Self {
         Self { broken: self.broken || way.is_none(), path: way.unwrap_or_default(), ..self }
+    }
+
+    /// How much of what it was made of must have been asked for at the server: what cannot be taken back is not done on what
+    /// watches have shown.
+    pub(super) fn needs(&self) -> Live {
+        let of = |effect: &Effect| match effect {
+            Effect::RemoveFinalizer => Live::Everything,
+            Effect::Delete { key, .. } if key.kind == Kind::Pod => Live::Pods,
+            Effect::Create(Kind::Pod, _) => Live::Names,
+            _ => Live::Nothing,
+        };
+        let names = if self.names { Live::Names } else { Live::Nothing };
+        self.effects.iter().map(of).max().unwrap_or_default().max(names)
     }
 
     /// Whether something other than people is to be told of it.

@@ -87,8 +87,12 @@ pub(super) fn decide(facts: &Facts<'_>) -> Decision {
 /// R2: a pod without number is the one of its name, else the first. One that lost the label that its Service selects gets it back.
 fn label(facts: &Facts<'_>, decision: &mut Decision) -> bool {
     let performer = names::label_value(&facts.obs.meta.name);
-    let own =
-        |owned: &&Owned<'_>| texts(owned.pod.object, "/metadata/labels").get(super::PERFORMER) != Some(&performer);
+    let own = |owned: &&Owned<'_>| {
+        let labels = texts(owned.pod.object, "/metadata/labels");
+        // Pods are watched by the one, and selected by the other.
+        labels.get("app").map(String::as_str) != Some("hourglass-performer")
+            || labels.get(super::PERFORMER) != Some(&performer)
+    };
     for owned in facts.pods.iter().filter(|owned| owned.pod.is_live()).filter(own) {
         decision.actions.push(Effect::PatchMeta {
             key: ObjectKey { kind: Kind::Pod, name: owned.pod.name.clone() },

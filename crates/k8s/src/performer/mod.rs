@@ -25,7 +25,6 @@ use serde_json::Value;
 
 pub use normal::NormalSpec;
 pub use observe::Observation;
-pub(crate) use observe::{get, list};
 pub use render::{Invalid, Rendered};
 pub(crate) use review::review;
 

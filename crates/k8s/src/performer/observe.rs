@@ -1,4 +1,4 @@
-//! Everything a plan for a performer is made of, read at the server. Owns which objects those are.
+//! Everything a plan for a performer is made of, as it is known or read. Owns which objects those are.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,13 +8,14 @@ use serde_json::Value;
 use super::{CONTAINER, PERFORMER};
 use crate::api::{Api, ApiError, Kind, Request};
 use crate::hourglass::admitted::Admitted;
+use crate::hourglass::cache::{Live, Sight};
 use crate::hourglass::children::{Meta, is_going};
 use crate::hourglass::controller::Look;
 use crate::hourglass::names;
 use crate::hourglass::plan::Trouble;
 use crate::hourglass::spec::{PerformerSpec, PerformerStatus};
 use crate::hourglass::world::World;
-use crate::value::{text, texts, word};
+use crate::value::{texts, word};
 
 /// Numbers whose names may be held by pods of others that are on their way out.
 const SKIPPED: u32 = 16;
@@ -52,29 +53,34 @@ pub struct Observation {
 
 /// Reads all of it; none where the performer is gone.
 pub(super) async fn observe<A: Api>(look: Look<'_, A>) -> Result<Option<Observation>, ApiError> {
-    let Look { api, key, world, trouble, admitted, .. } = look;
-    let Some(object) = get(api, Kind::Performer, (&key.namespace, &key.name)).await? else { return Ok(None) };
+    let Look { sight, world, trouble, admitted, .. } = look;
+    let Some(object) = sight.own().await? else { return Ok(None) };
     let meta = Meta::of(&object);
     let spec = serde_json::from_value::<PerformerSpec>(object.get("spec").cloned().unwrap_or_default());
     let stored = object.get("status").cloned().unwrap_or_default();
     let status = serde_json::from_value::<PerformerStatus>(stored.clone()).unwrap_or_default();
-    let place = key.namespace.as_str();
     let labels = format!("{PERFORMER}={}", names::label_value(&meta.name));
-    let mut pods = list(api, Kind::Pod, place, &labels).await?;
+    let mut pods = sight.list(Kind::Pod, &labels).await?;
     let service = names::service(CONTAINER, &meta.name);
-    let mut others: BTreeSet<String> = [names::incarnation(&meta.name, &meta.uid, 1)].into();
     // One that lost its labels is found by its name.
-    others.insert(names::incarnation(&meta.name, &meta.uid, status.incarnation.max(1)));
+    let mut others: BTreeSet<String> = BTreeSet::new();
+    others.extend(status.active.as_ref().map(|active| active.pod_name.clone()));
     others.extend(status.candidate.as_ref().map(|candidate| candidate.pod_name.clone()));
-    for name in others {
-        add(api, &mut pods, place, &name).await?;
+    let names = sight.live >= Live::Names;
+    if names {
+        others.extend([1, status.incarnation.max(1)].map(|number| names::incarnation(&meta.name, &meta.uid, number)));
     }
-    let world = with_hosts(api, world, &pods).await?;
+    for name in others.iter().filter(|name| !has(&pods, name)).cloned().collect::<Vec<_>>() {
+        pods.extend(if names { sight.ask(Kind::Pod, &name).await? } else { sight.get(Kind::Pod, &name).await? });
+    }
+    let world = with_hosts(sight.api, world, &pods).await?;
     let used = pods.iter().filter(|pod| meta.owns(pod)).filter_map(number).max().unwrap_or_default();
     let mut next = status.incarnation.max(used) + 1;
     for _ in 0..SKIPPED {
         let name = names::incarnation(&meta.name, &meta.uid, next);
-        add(api, &mut pods, place, &name).await?;
+        if names && !has(&pods, &name) && !others.contains(&name) {
+            pods.extend(sight.ask(Kind::Pod, &name).await?);
+        }
         let holder = pods.iter().find(|pod| word(pod, "/metadata/name") == name);
         if !holder.is_some_and(is_going) {
             break;
@@ -83,9 +89,9 @@ pub(super) async fn observe<A: Api>(look: Look<'_, A>) -> Result<Option<Observat
     }
     let asked = spec.as_ref().ok().and_then(|spec| spec.hardware_requirements.as_ref()?.allocation);
     let claims = asked.is_some_and(|asked| asked != Default::default()) || status.allocation.as_deref() == Some("dra");
-    let templates = if claims { claim_templates(api, place, &labels, &world).await? } else { Vec::new() };
+    let templates = if claims { claim_templates(&sight, &labels, &world).await? } else { Vec::new() };
     let executor = match spec.as_ref().ok().and_then(|spec| spec.executor_ref.as_deref()) {
-        Some(name) => get(api, Kind::Executor, (place, name)).await?,
+        Some(name) => sight.get(Kind::Executor, name).await?,
         None => None,
     };
     Ok(Some(Observation {
@@ -94,8 +100,8 @@ pub(super) async fn observe<A: Api>(look: Look<'_, A>) -> Result<Option<Observat
         stored,
         pods,
         next,
-        service: get(api, Kind::Service, (place, &service)).await?,
-        revisions: list(api, Kind::Revision, place, &labels).await?,
+        service: sight.child(&meta, Kind::Service, &service).await?,
+        revisions: sight.list(Kind::Revision, &labels).await?,
         templates,
         executor,
         world,
@@ -115,8 +121,8 @@ pub(super) fn template_kind(world: &World) -> Kind {
     if world.devices.version() == Some("v1beta2") { Kind::BetaClaimTemplate } else { Kind::ClaimTemplate }
 }
 
-async fn claim_templates<A: Api>(api: &A, place: &str, labels: &str, world: &World) -> Result<Vec<Value>, ApiError> {
-    match list(api, template_kind(world), place, labels).await {
+async fn claim_templates<A: Api>(sight: &Sight<'_, A>, labels: &str, world: &World) -> Result<Vec<Value>, ApiError> {
+    match sight.list(template_kind(world), labels).await {
         // Where claims are not served there are no templates.
         Err(error) if error.code == Some(404) => Ok(Vec::new()),
         answer => answer,
@@ -130,37 +136,16 @@ async fn with_hosts<A: Api>(api: &A, mut world: Arc<World>, pods: &[Value]) -> R
         if world.nodes.as_ref().is_none_or(|nodes| nodes.contains_key(name)) {
             continue;
         }
-        match get(api, Kind::Node, ("", name)).await {
-            Ok(Some(node)) => drop(Arc::make_mut(&mut world).node(&node)),
-            Ok(None) => {}
-            // The watch was allowed to tell of them.
-            Err(error) if matches!(error.code, Some(401 | 403)) => {}
+        match api.send(&Request::get(Kind::Node, "", name)).await {
+            Ok(node) => drop(Arc::make_mut(&mut world).node(&node)),
+            // It is gone, or the watch was allowed to tell of it.
+            Err(error) if matches!(error.code, Some(401 | 403 | 404)) => {}
             Err(error) => return Err(error),
         }
     }
     Ok(world)
 }
 
-/// Reads a pod by its name, unless it is known already.
-async fn add<A: Api>(api: &A, pods: &mut Vec<Value>, place: &str, name: &str) -> Result<(), ApiError> {
-    if !pods.iter().any(|pod| word(pod, "/metadata/name") == name) {
-        pods.extend(get(api, Kind::Pod, (place, name)).await?);
-    }
-    Ok(())
-}
-
-/// Reads an object; none where there is none.
-pub(crate) async fn get<A: Api>(api: &A, kind: Kind, (place, name): (&str, &str)) -> Result<Option<Value>, ApiError> {
-    match api.send(&Request::get(kind, place, name)).await {
-        Ok(object) => Ok(Some(object)),
-        Err(error) if error.code == Some(404) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// Reads all objects with labels, in the order of their names.
-pub(crate) async fn list<A: Api>(api: &A, kind: Kind, place: &str, labels: &str) -> Result<Vec<Value>, ApiError> {
-    let mut all = crate::api::list(api, kind, place, labels).await?;
-    all.sort_by_key(|object| text(object, "/metadata/name"));
-    Ok(all)
+fn has(pods: &[Value], name: &str) -> bool {
+    pods.iter().any(|pod| word(pod, "/metadata/name") == name)
 }

@@ -49,7 +49,8 @@ pub(super) fn finish(facts: &Facts<'_>, mut decision: Decision) -> Plan {
     }
     let due = decision.due.filter(|at| *at > facts.now);
     let requeue = Requeue::Resync.or_at(due);
-    Plan { effects, requeue, eased: decision.eased, ..Plan::default() }.along(path)
+    let names = status.incarnation > facts.obs.status.incarnation;
+    Plan { effects, requeue, eased: decision.eased, names, ..Plan::default() }.along(path)
 }
 
 /// The status to be written; none where it is what is stored.

@@ -59,7 +59,7 @@ fn s3_2_what_may_not_be_read_is_said_and_what_serves_goes_on() {
     bed.wait(301);
     assert_eq!(place(&bed), "Running/Running False/AsExpected");
     let mut bed = running(spec());
-    bed.refuse("get", Kind::Deployment, 9, refused(403, "Forbidden"));
+    bed.refuse("get", Kind::ConfigMap, 9, refused(403, "Forbidden"));
     bed.wait(302);
     assert_eq!(place(&bed), "Running/Running True/Forbidden");
     assert!(bed.events().contains(&"Forbidden".to_owned()));

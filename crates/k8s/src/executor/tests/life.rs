@@ -141,6 +141,10 @@ fn s4_2_what_is_deleted_or_changed_by_others_is_put_right() {
     bed.server.remove(Kind::Deployment, "exec");
     bed.rest();
     assert_eq!(place(&bed), "Running/Running False/AsExpected");
+    // Nobody tells of ConfigMaps: they are looked at again in their time.
+    bed.wait(301);
+    let config = bed.server.get(Kind::ConfigMap, "exec-config").unwrap();
+    assert_ne!(config["data"]["config.yaml"], "changed");
     bed.writes_nothing_more();
 }
 

@@ -134,7 +134,10 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         let hand = self.hand(&meta);
         for effect in &plan.effects {
             match hand.carry(effect).await {
-                Ok(_) => self.done(key, &plan, effect),
+                Ok(answer) => {
+                    self.took(key, effect, answer.as_ref());
+                    self.done(key, &plan, effect);
+                }
                 Err(failure) => tracing::debug!(object = %key, ?failure, "what is wrong is not said"),
             }
         }

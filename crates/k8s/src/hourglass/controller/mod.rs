@@ -17,11 +17,12 @@ use serde_json::Value;
 
 use super::Config;
 use super::admitted::Admitted;
+use super::cache::{Cache, Live, Sight};
 use super::children::{Meta, parent, shown};
 use super::effect::Hand;
 pub use super::monitor::{Monitor, Told};
 use super::plan::{Effect, Notice, Plan, Requeue, Trouble};
-use super::world::World;
+use super::world::{self, World};
 use crate::api::{Api, ApiError, Kind};
 use crate::shell::{Clock, Key, Next};
 use crate::value::word;
@@ -31,8 +32,8 @@ const ROUNDS: usize = 16;
 
 /// What a pass may look at.
 pub struct Look<'a, A> {
-    /// The server.
-    pub api: &'a A,
+    /// The way to the object and everything around it.
+    pub sight: Sight<'a, A>,
     /// Which object.
     pub key: &'a Key,
     /// The cluster.
@@ -65,7 +66,7 @@ pub trait Reconciler: Send + Sync {
     /// Everything a plan is made of.
     type Observation: fmt::Debug + Send + Sync;
 
-    /// Reads everything, at the server; none where the object is gone.
+    /// Reads everything; none where the object is gone.
     async fn observe<A: Api>(look: Look<'_, A>) -> Result<Option<Self::Observation>, ApiError>;
 
     /// Metadata of the object that was observed.
@@ -97,6 +98,7 @@ pub struct Controller<A, R: Reconciler> {
     resync: Duration,
     pub(super) monitor: Arc<dyn Monitor>,
     known: Mutex<Known>,
+    cache: Mutex<Cache>,
     rested: Mutex<BTreeMap<Key, Rested<R>>>,
 }
 
@@ -113,6 +115,8 @@ struct Known {
     /// What was seen of the objects themselves: a change of their status alone starts no pass.
     objects: BTreeMap<Key, Value>,
     streaks: BTreeMap<Key, Streak>,
+    /// Objects of which something had no success: what is known of them may be old.
+    unsure: BTreeSet<Key>,
     admitted: BTreeMap<Key, Arc<Admitted>>,
     /// Whose labels tell of GPUs on the nodes there are.
     families: Vec<LabelFamily>,
@@ -137,7 +141,8 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
     /// A controller that knows nothing yet. Show it what exists before the first pass.
     pub fn new(api: A, clock: Arc<dyn Clock>, config: Arc<Config>, resync: Duration) -> Self {
         let (known, rested) = (Mutex::default(), Mutex::default());
-        Self { api, clock, config, resync, monitor: Arc::new(()), known, rested }
+        let cache = Mutex::new(Cache::of::<R>());
+        Self { api, clock, config, resync, monitor: Arc::new(()), known, cache, rested }
     }
 
     /// The same, measured.
@@ -148,6 +153,10 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
 
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn cache(&self) -> MutexGuard<'_, Cache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn now(&self) -> Time {
@@ -163,15 +172,24 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         let mut known = self.known();
         if kind == R::KIND {
             let (key, shown) = (Key::of(object), shown(object));
-            let changed = known.objects.get(&key) != Some(&shown);
-            known.objects.insert(key.clone(), shown);
-            return if changed { vec![key] } else { Vec::new() };
+            let before = known.objects.insert(key.clone(), shown.clone());
+            let mut cache = self.cache();
+            let news = cache.seen(kind, object);
+            if before.as_ref().and_then(asked) != asked(&shown) {
+                cache.forget(&key);
+            }
+            return if news && before != Some(shown) { vec![key] } else { Vec::new() };
         }
         if R::CHILDREN.contains(&kind) {
-            return parent((R::KIND, R::LABEL), object).into_iter().collect();
+            // What the server has answered to a write was looked at already.
+            let news = self.cache().seen(kind, object);
+            return parent((R::KIND, R::LABEL), object).filter(|_| news).into_iter().collect();
         }
         if kind == Kind::Executor {
-            return in_namespace(&known, object);
+            let before = self.cache().shown(kind, &Key::of(object)).cloned();
+            self.cache().seen(kind, object);
+            let same = before.is_some_and(|before| before.get("spec") == object.get("spec"));
+            return if same { Vec::new() } else { self.naming(&known, object) };
         }
         if !Arc::make_mut(&mut known.world).seen(kind, object, &self.config.tables.catalogue) {
             return Vec::new();
@@ -206,6 +224,17 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         }
     }
 
+    /// Objects that name an executor, of which something is news: it is read anew for them.
+    fn naming(&self, known: &Known, executor: &Value) -> Vec<Key> {
+        let (mut cache, Key { namespace, name }) = (self.cache(), Key::of(executor));
+        let names =
+            |key: &&Key| cache.shown(R::KIND, key).is_some_and(|object| word(object, "/spec/executorRef") == name);
+        let here = known.objects.keys().filter(|key| key.namespace == namespace);
+        let keys: Vec<Key> = here.filter(names).cloned().collect();
+        keys.iter().for_each(|key| cache.unread(key, Kind::Executor, &name));
+        keys
+    }
+
     fn rested(&self) -> MutexGuard<'_, BTreeMap<Key, Rested<R>>> {
         self.rested.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -220,13 +249,16 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         if kind == R::KIND {
             let key = Key::of(object);
             known.objects.remove(&key);
+            self.cache().gone(kind, object);
             return vec![key];
         }
         if R::CHILDREN.contains(&kind) {
+            self.cache().gone(kind, object);
             return parent((R::KIND, R::LABEL), object).into_iter().collect();
         }
         if kind == Kind::Executor {
-            return in_namespace(&known, object);
+            self.cache().gone(kind, object);
+            return self.naming(&known, object);
         }
         if !Arc::make_mut(&mut known.world).gone(kind, object) {
             return Vec::new();
@@ -238,6 +270,9 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
     /// looked at.
     pub fn listed(&self, kind: Kind, uids: &BTreeSet<String>, namespace: Option<&str>) -> Vec<Key> {
         let mut known = self.known();
+        if !world::KINDS.contains(&kind) {
+            self.cache().listed(kind, uids, namespace);
+        }
         if kind != R::KIND {
             if R::CHILDREN.contains(&kind) || !Arc::make_mut(&mut known.world).listed(kind, uids) {
                 return Vec::new();
@@ -301,23 +336,36 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
             (Arc::clone(&known.world), trouble, known.admitted.get(key).cloned().unwrap_or_default())
         };
         let about = trouble.as_ref().map(|(asked, _)| asked.clone());
-        let look = Look { api: &self.api, key, world, trouble: trouble.map(|(_, trouble)| trouble), admitted, now };
-        let observation = match R::observe(look).await {
-            Ok(Some(observation)) => observation,
-            Ok(None) => {
-                self.forget(key);
-                return Round::Over(Next::default());
+        let trouble = trouble.map(|(_, trouble)| trouble);
+        let mut live = if self.known().unsure.remove(key) { Live::Everything } else { Live::Nothing };
+        let (observation, plan) = loop {
+            let sight = Sight::new((&self.api, &self.cache), (R::KIND, key), live, (now, self.resync));
+            let (world, trouble, admitted) = (Arc::clone(&world), trouble.clone(), Arc::clone(&admitted));
+            let observation = match R::observe(Look { sight, key, world, trouble, admitted, now }).await {
+                Ok(Some(observation)) => observation,
+                Ok(None) => {
+                    self.forget(key);
+                    return Round::Over(Next::default());
+                }
+                Err(error) => {
+                    self.known().unsure.insert(key.clone());
+                    return self.unread(key, &error).await;
+                }
+            };
+            let meta = R::meta(&observation);
+            if about.as_ref().is_some_and(|about| *about != (meta.uid.clone(), meta.generation)) {
+                // The spec that was in trouble is another now.
+                self.known().streaks.remove(key);
+                return Round::Again;
             }
-            Err(error) => return self.unread(key, &error).await,
+            let plan = R::plan(&observation, &self.config, now);
+            if plan.needs() <= live {
+                break (observation, plan);
+            }
+            live = plan.needs();
         };
         let meta = R::meta(&observation);
-        if about.is_some_and(|about| about != (meta.uid.clone(), meta.generation)) {
-            // The spec that was in trouble is another now.
-            self.known().streaks.remove(key);
-            return Round::Again;
-        }
         self.monitor.told(Told::Observed { key, created_at: meta.created_at, status: R::stored(&observation) });
-        let plan = R::plan(&observation, &self.config, now);
         if plan.broken {
             return Round::Broken;
         }
@@ -350,6 +398,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
                     tracing::debug!(object = %key, ?failure, "an event is not recorded");
                 }
                 Err(failure) => {
+                    self.known().unsure.insert(key.clone());
                     let failure = failure.without(&R::hidden(observation));
                     return self.failed(key, (meta, effect), failure).await;
                 }
@@ -383,8 +432,15 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         Round::Over(Next { again_at, ..Next::default() })
     }
 
-    /// Remembers what the server made of a child.
+    /// Remembers what the server made of an object.
     fn took(&self, key: &Key, effect: &Effect, answer: Option<&Value>) {
+        let (kind, name) = match effect {
+            Effect::Create(kind, object) | Effect::Apply(kind, object) => (*kind, word(object, "/metadata/name")),
+            Effect::PatchMeta { key, .. } | Effect::Delete { key, .. } => (key.kind, key.name.as_str()),
+            Effect::AddFinalizer | Effect::RemoveFinalizer | Effect::WriteStatus(_) => (R::KIND, key.name.as_str()),
+            Effect::RecordEvent(_) => return,
+        };
+        self.cache().found((key, self.now()), (kind, name), answer);
         let (Effect::Apply(kind, wanted), Some(answer)) = (effect, answer) else { return };
         let (mut known, now) = (self.known(), self.now());
         let admitted = Arc::make_mut(known.admitted.entry(key.clone()).or_default());
@@ -414,6 +470,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         known.admitted.remove(key);
         known.objects.remove(key);
         drop(known);
+        self.cache().forget(key);
         self.monitor.told(Told::Forgotten { key });
     }
 }
@@ -432,9 +489,4 @@ enum Round {
 /// Which spec an object had when it was seen.
 fn asked(shown: &Value) -> Option<Asked> {
     Some((word(shown, "/uid").to_owned(), shown.get("generation")?.as_i64()?))
-}
-
-fn in_namespace(known: &Known, object: &Value) -> Vec<Key> {
-    let namespace = word(object, "/metadata/namespace");
-    known.objects.keys().filter(|key| key.namespace == namespace).cloned().collect()
 }

@@ -98,7 +98,7 @@ fn s3_1_a_deletion_is_of_one_object_only_and_what_is_gone_is_deleted() {
     let key = ObjectKey { kind: Kind::Pod, name: "child".to_owned() };
     let delete = Effect::Delete { key, uid: "c".to_owned(), propagation: Propagation::Background };
     let (asked, outcome) = carried(&delete, Ok(json!({})));
-    let [request] = asked.as_slice() else { panic!("{asked:?}") };
+    let [request, Request { verb: Verb::Get, .. }] = asked.as_slice() else { panic!("{asked:?}") };
     let options = serde_json::to_value(request.delete_options()).unwrap();
     assert_eq!(options["preconditions"], json!({"uid": "c"}), "{options}");
     assert_eq!(options["gracePeriodSeconds"], Value::Null, "never forced");

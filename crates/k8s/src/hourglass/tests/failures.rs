@@ -136,14 +136,15 @@ fn s3_1_what_starts_a_pass_is_everything_of_an_object_but_its_status() {
     object["metadata"]["resourceVersion"] = json!("99");
     object["metadata"]["managedFields"] = json!([{"manager": "orlop-operator-status", "subresource": "status"}]);
     assert!(!starts(&object), "its status alone");
-    for (path, value) in [
+    for (version, (path, value)) in (100..).zip([
         ("generation", json!(2)),
         ("annotations", json!({"a": "b"})),
         ("labels", json!({"a": "b"})),
         ("finalizers", json!(["f"])),
         ("deletionTimestamp", json!("2026-11-21T10:00:00Z")),
         ("uid", json!("another")),
-    ] {
+    ]) {
+        object["metadata"]["resourceVersion"] = json!(version.to_string());
         object["metadata"][path] = value;
         assert!(starts(&object), "{path}");
         assert!(!starts(&object), "{path}: seen already");

@@ -62,6 +62,8 @@ pub(crate) struct Bed<R: Reconciler> {
     /// What images do: they cannot be pulled, crash, are never ready.
     pub(crate) images: BTreeMap<String, &'static str>,
     pub(crate) passes: usize,
+    /// Whether watches tell one thing at a time, each after a pass over what is known by then.
+    pub(crate) late: bool,
     /// What somebody does while the controller is dead, once.
     pub(crate) at_death: Option<fn(&Server)>,
 }
@@ -78,8 +80,23 @@ impl<R: Reconciler> Bed<R> {
         let (config, steps) = (Arc::new(Config::default()), Arc::new(Steps::default()));
         let controller = controller(&server, &clock, &config, &steps);
         let (queue, due, world, images, listed) = Default::default();
-        let (seen, passes, at_death) = Default::default();
-        Self { server, clock, config, controller, steps, queue, due, seen, world, listed, images, passes, at_death }
+        let (seen, passes, at_death, late) = Default::default();
+        Self {
+            server,
+            clock,
+            config,
+            controller,
+            steps,
+            queue,
+            due,
+            seen,
+            world,
+            listed,
+            images,
+            passes,
+            late,
+            at_death,
+        }
     }
 
     /// Somebody creates an object of the kind.
@@ -129,17 +146,27 @@ impl<R: Reconciler> Bed<R> {
         for kind in self.listed.clone() {
             self.list(kind);
         }
+        let late = std::mem::take(&mut self.late);
         self.deliver();
+        self.late = late;
+        for kind in watched::<R>() {
+            let uids =
+                self.server.list(kind).iter().map(|object| crate::value::text(object, "/metadata/uid")).collect();
+            let _ = self.controller.listed(kind, &uids, None);
+        }
         self.queue.extend(self.controller.keys());
     }
 
     fn deliver(&mut self) {
-        let news = self.server.store().log[self.seen..].to_vec();
+        let all = if self.late { 1 } else { usize::MAX };
+        let news: Vec<_> = self.server.store().log.iter().skip(self.seen).take(all).cloned().collect();
         self.seen += news.len();
         for change in news {
-            let concerns =
-                change.kind == R::KIND || R::CHILDREN.contains(&change.kind) || R::OTHERS.contains(&change.kind);
-            if concerns && change.gone {
+            let concerns = watched::<R>().contains(&change.kind);
+            // A watch selects children by their labels, and tells of one that loses them as if it were gone.
+            let labels = &change.object["metadata"]["labels"];
+            let selected = R::LABELS.split_once('=').is_some_and(|(name, value)| labels[name] == value);
+            if concerns && (change.gone || R::CHILDREN.contains(&change.kind) && !selected) {
                 self.queue.extend(self.controller.gone(change.kind, &change.object));
             } else if concerns {
                 self.queue.extend(self.controller.seen(change.kind, &change.object));
@@ -151,7 +178,12 @@ impl<R: Reconciler> Bed<R> {
     pub(crate) fn settle(&mut self) {
         loop {
             self.deliver();
-            let Some(key) = self.queue.pop_first() else { return };
+            let Some(key) = self.queue.pop_first() else {
+                if self.seen == self.server.store().log.len() {
+                    return;
+                }
+                continue;
+            };
             self.passes += 1;
             assert!(self.passes < 20_000, "the controller does not come to rest: {:?}", self.writes());
             let next = self.controller.reconcile(&key).now_or_never().expect("nothing here waits");
@@ -283,7 +315,18 @@ fn controller<R: Reconciler>(
     steps: &Arc<Steps>,
 ) -> Controller<Server, R> {
     let clock = Arc::clone(clock) as Arc<dyn Clock>;
-    Controller::new(server.clone(), clock, Arc::clone(config), RESYNC).measured(Arc::clone(steps) as Arc<dyn Monitor>)
+    let controller = Controller::new(server.clone(), clock, Arc::clone(config), RESYNC);
+    let controller: Controller<Server, R> = controller.measured(Arc::clone(steps) as Arc<dyn Monitor>);
+    for kind in watched::<R>() {
+        let _ = controller.listed(kind, &BTreeSet::new(), None);
+    }
+    controller
+}
+
+/// What the server's watches tell a controller: of its objects, their children, and executors.
+fn watched<R: Reconciler>() -> Vec<Kind> {
+    let others = R::OTHERS.iter().filter(|kind| **kind == Kind::Executor);
+    [R::KIND].iter().chain(R::CHILDREN).chain(others).copied().collect()
 }
 
 /// Writes of a scenario that are tried where not all are.

@@ -182,8 +182,9 @@ proptest! {
     #![proptest_config(histories(96))]
 
     #[test]
-    fn k1_to_k8_hold_whatever_happens(events in prop::collection::vec(event(), 1..24)) {
+    fn k1_to_k8_hold_whatever_happens(events in prop::collection::vec(event(), 1..24), late in any::<bool>()) {
         let mut bed = Bed::new();
+        bed.late = late;
         foreign(&bed);
         let theirs = bed.server.get(Kind::Pod, THEIRS);
         bed.images.insert("bad".into(), "never");

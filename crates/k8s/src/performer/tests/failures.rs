@@ -23,7 +23,7 @@ fn with(fault: Fault) -> Bed {
 
 #[test]
 fn what_may_not_be_read_is_said_and_asked_for_again_less_and_less_often() {
-    for (verb, kind) in [("list", Kind::Pod), ("get", Kind::Service), ("list", Kind::Revision)] {
+    for (verb, kind) in [("get", Kind::Pod), ("get", Kind::Service), ("list", Kind::Revision)] {
         let mut bed = with(Fault::Refuse(verb, kind, u32::MAX, refused(403, "Forbidden")));
         bed.wait(1000);
         assert_eq!(place(&bed), "Failed/Failed True/Forbidden", "{verb} {kind:?}");
@@ -41,8 +41,8 @@ fn what_may_not_be_read_is_said_and_asked_for_again_less_and_less_often() {
 #[test]
 fn s3_2_reads_that_fail_too_often_are_said_and_what_serves_goes_on() {
     let mut bed = running(spec("well"));
-    bed.refuse("list", Kind::Pod, 9, refused(500, "InternalError"));
-    bed.server.edit(Kind::Performer, "avs", |performer| performer["metadata"]["labels"] = json!({"a": "b"}));
+    bed.refuse("list", Kind::Revision, 9, refused(500, "InternalError"));
+    bed.change("avs", |spec| spec["version"] = json!("2"));
     bed.wait(100);
     assert_eq!(place(&bed), "Running/Running False/AsExpected", "so far it is only tried again");
     bed.wait(180);
@@ -86,7 +86,7 @@ fn s3_2_conflicts_are_tried_at_once_five_times_and_then_as_errors_are() {
 #[test]
 fn s3_2_no_less_is_waited_than_the_server_asks_for() {
     let patience = ApiError { retry_after: Some(Duration::from_secs(77)), ..refused(429, "TooManyRequests") };
-    for (verb, kind) in [("create", Kind::Pod), ("list", Kind::Pod)] {
+    for (verb, kind) in [("create", Kind::Pod), ("get", Kind::Pod)] {
         let mut bed = with(Fault::Refuse(verb, kind, 1, patience.clone()));
         bed.wait(76);
         assert!(pods(&bed).is_empty(), "{verb}");
@@ -163,7 +163,7 @@ fn s5_2_what_the_scheduler_says_is_taken_over_once() {
 
 #[test]
 fn whom_the_server_does_not_know_is_denied_like_one_without_rights() {
-    for (verb, kind) in [("create", Kind::Pod), ("list", Kind::Pod)] {
+    for (verb, kind) in [("create", Kind::Pod), ("get", Kind::Pod)] {
         let mut bed = with(Fault::Refuse(verb, kind, 1, refused(401, "Unauthorized")));
         bed.settle();
         assert_eq!((place(&bed).as_str(), pods(&bed).len()), ("Failed/Failed True/Forbidden", 0), "{verb}");
@@ -195,7 +195,7 @@ fn s3_2_who_may_not_write_the_status_waits_for_the_resync_whatever_happens() {
 #[test]
 fn a_read_that_the_server_refuses_is_said_and_tried_again() {
     for code in [400, 422] {
-        let mut bed = with(Fault::Refuse("list", Kind::Pod, 1, refused(code, "Invalid")));
+        let mut bed = with(Fault::Refuse("get", Kind::Pod, 1, refused(code, "Invalid")));
         bed.settle();
         assert_eq!(
             (place(&bed).as_str(), bed.failures()),
@@ -208,7 +208,7 @@ fn a_read_that_the_server_refuses_is_said_and_tried_again() {
 
 #[test]
 fn s3_2_another_object_of_the_name_does_not_inherit_what_was_wrong() {
-    for (verb, kind) in [("create", Kind::Pod), ("list", Kind::Pod), ("patch", Kind::Performer)] {
+    for (verb, kind) in [("create", Kind::Pod), ("get", Kind::Pod), ("patch", Kind::Performer)] {
         let mut bed = with(Fault::Refuse(verb, kind, 1, refused(422, "Invalid")));
         bed.settle();
         assert_eq!(place(&bed), "Failed/Failed True/AdmissionRefused", "{verb}");
@@ -221,7 +221,7 @@ fn s3_2_another_object_of_the_name_does_not_inherit_what_was_wrong() {
 
 #[test]
 fn s3_2_a_failure_during_an_upgrade_in_place_comes_back_to_where_it_was() {
-    for (verb, kind) in [("list", Kind::Pod), ("get", Kind::Service), ("create", Kind::Pod)] {
+    for (verb, kind) in [("list", Kind::Revision), ("create", Kind::Pod)] {
         for (times, error, reason) in
             [(4, refused(403, "Forbidden"), "Forbidden"), (9, refused(500, "InternalError"), "RetriesExhausted")]
         {

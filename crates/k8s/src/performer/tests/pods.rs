@@ -184,7 +184,7 @@ fn s5_1_an_image_rewritten_at_admission_decides_nothing() {
 pub(super) fn unnumbered(containers: Value) -> Bed {
     let mut bed = bed();
     let performer = bed.submit("avs", spec("well"));
-    let owner = json!([{"kind": "Performer", "uid": performer["metadata"]["uid"], "controller": true}]);
+    let owner = json!([{"kind": "Performer", "name": "avs", "uid": performer["metadata"]["uid"], "controller": true}]);
     let now = json!([{"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-21T09:00:00Z"}]);
     bed.server.put(
         Kind::Pod,
@@ -291,4 +291,17 @@ fn s5_1_a_pod_that_is_adopted_is_watched_as_all_are() {
     let (name, value) = <Performers as Reconciler>::LABELS.split_once('=').unwrap();
     assert_eq!((&labels[name], &labels[super::super::PERFORMER]), (&json!(value), &json!("avs")), "{labels}");
     assert_eq!(place(&bed), "Running/Running False/AsExpected");
+}
+
+#[test]
+fn a_pod_that_no_watch_shows_any_more_is_looked_for_before_another_is_made() {
+    let mut bed = running(spec("well"));
+    bed.server.edit(Kind::Pod, "performer-avs", |pod| {
+        pod["metadata"]["labels"].as_object_mut().unwrap().remove("app");
+    });
+    bed.rest();
+    let pod = bed.server.get(Kind::Pod, "performer-avs").unwrap();
+    assert_eq!(pod["metadata"]["labels"]["app"], "hourglass-performer");
+    assert_eq!((pods(&bed).len(), place(&bed).as_str()), (1, "Running/Running False/AsExpected"));
+    bed.writes_nothing_more();
 }

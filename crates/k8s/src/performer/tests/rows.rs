@@ -148,7 +148,7 @@ fn goes_step_by_step() -> Ways {
     begun.at_death = Some(|server| server.ask_to_go(Kind::Performer, "avs"));
     let performer = begun.submit("avs", spec("well"));
     put_unnumbered(&begun, "performer-avs", &performer["metadata"]["uid"]);
-    let owner = json!([{"kind": "Performer", "uid": performer["metadata"]["uid"], "controller": true}]);
+    let owner = json!([{"kind": "Performer", "name": "avs", "uid": performer["metadata"]["uid"], "controller": true}]);
     let metadata = json!({"name": "performer-avs", "ownerReferences": owner, "finalizers": ["theirs"]});
     begun.server.put(Kind::Service, json!({ "metadata": metadata }));
     let mut all = Ways::default();
@@ -208,7 +208,7 @@ fn before_an_upgrade() -> Ways {
 
 /// A pod from before pods had numbers.
 fn put_unnumbered(bed: &Bed, name: &str, owner: &serde_json::Value) {
-    let owner = json!([{"kind": "Performer", "uid": owner, "controller": true}]);
+    let owner = json!([{"kind": "Performer", "name": "avs", "uid": owner, "controller": true}]);
     let labels = json!({"app": "hourglass-performer", "hourglass.eigenlayer.io/performer": "avs"});
     let metadata = json!({"name": name, "labels": labels, "ownerReferences": owner});
     let container = json!({"name": "performer", "image": "well"});

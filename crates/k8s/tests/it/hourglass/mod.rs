@@ -2,6 +2,7 @@
 
 mod bed;
 mod bounds;
+mod crowd;
 mod examples;
 mod life;
 mod real;
