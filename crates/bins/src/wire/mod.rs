@@ -25,6 +25,6 @@ mod tests;
 pub mod worker;
 
 /// The number of this protocol.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 /// The largest message either side takes, in bytes.
 pub const MESSAGE_MAX: usize = 4 << 20;

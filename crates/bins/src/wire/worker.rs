@@ -26,7 +26,7 @@ pub struct ProtocolRange {
 
 impl ProtocolRange {
     /// What this program speaks.
-    pub const OURS: Self = Self { min: 1, max: super::PROTOCOL };
+    pub const OURS: Self = Self { min: 2, max: super::PROTOCOL };
 
     /// The highest number that both speak.
     #[must_use]

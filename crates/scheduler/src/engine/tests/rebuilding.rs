@@ -222,13 +222,13 @@ pub(super) fn s5_4_rows_that_contradict_each_other_start_nothing() {
         change(&mut stored);
         restart(&mut bed, stored).unwrap_err().to_string()
     };
-    insta::assert_snapshot!(error(&|stored| stored.workers.clear()), @"the store contradicts itself: attempt j0000100000001.0#1@1 is on a worker that is not there; nothing was started, restore the store from a backup");
-    insta::assert_snapshot!(error(&|stored| stored.jobs.clear()), @"the store contradicts itself: attempt j0000100000001.0#1@1 belongs to no job; nothing was started, restore the store from a backup");
+    insta::assert_snapshot!(error(&|stored| stored.workers.clear()), @"the store contradicts itself: attempt j0000100000001.0.0.1.1 is on a worker that is not there; nothing was started, restore the store from a backup");
+    insta::assert_snapshot!(error(&|stored| stored.jobs.clear()), @"the store contradicts itself: attempt j0000100000001.0.0.1.1 belongs to no job; nothing was started, restore the store from a backup");
     insta::assert_snapshot!(error(&|stored| stored.attempts.clear()), @"the store contradicts itself: as a whole, a unit holds capacity without an attempt, or not with one; nothing was started, restore the store from a backup");
     insta::assert_snapshot!(error(&|stored| stored.jobs.extend(good.jobs.clone())), @"the store contradicts itself: job j0000100000001 is stored twice; nothing was started, restore the store from a backup");
-    insta::assert_snapshot!(error(&|stored| stored.attempts.extend(good.attempts.clone())), @"the store contradicts itself: attempt j0000100000001.0#1@1 is stored twice; nothing was started, restore the store from a backup");
+    insta::assert_snapshot!(error(&|stored| stored.attempts.extend(good.attempts.clone())), @"the store contradicts itself: attempt j0000100000001.0.0.1.1 is stored twice; nothing was started, restore the store from a backup");
     insta::assert_snapshot!(error(&|stored| stored.workers.extend(good.workers.clone())), @"the store contradicts itself: worker `w1` 1 comes after an incarnation that has not left; nothing was started, restore the store from a backup");
-    insta::assert_snapshot!(error(&|stored| stored.attempts[0].attempt.attempt = 2), @"the store contradicts itself: attempt j0000100000001.0#2@1 is newer than its job knows; nothing was started, restore the store from a backup");
+    insta::assert_snapshot!(error(&|stored| stored.attempts[0].attempt.attempt = 2), @"the store contradicts itself: attempt j0000100000001.0.0.2.1 is newer than its job knows; nothing was started, restore the store from a backup");
     insta::assert_snapshot!(error(&|stored| stored.attempts[0].attempt.epoch = Epoch(9)), @"the store contradicts itself: epoch 2 is not above those that attempts were issued under; nothing was started, restore the store from a backup");
 }
 

@@ -167,7 +167,7 @@ async fn s4_a_stream_begins_with_hello_and_nonsense_ends_it() {
     insta::assert_snapshot!(error, @"ref.attempt: is 0; attempts count from 1 (invalid-spec)");
     assert!(WorkerClient::new(served_channel(&served).await, Some("a\nb")).is_err());
     let old = Registration { protocol: ProtocolRange { min: 7, max: 9 }, ..registration() };
-    insta::assert_snapshot!(client.register(old).await.unwrap_err(), @"this server speaks protocols 1 to 1 (precondition)");
+    insta::assert_snapshot!(client.register(old).await.unwrap_err(), @"this server speaks protocols 2 to 2 (precondition)");
 }
 
 pub(crate) async fn served_channel(served: &Served) -> tonic::transport::Channel {
