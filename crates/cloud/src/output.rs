@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn r30_one_newline_is_removed_and_256_kib_fit() {
+    fn one_newline_is_removed_and_256_kib_fit() {
         assert_eq!(value(b"a\n\n"), Some(Ok("a\n".into())));
         assert_eq!(value(b"a\r\n"), Some(Ok("a\r".into())));
         assert_eq!(value(b""), Some(Ok(String::new())));

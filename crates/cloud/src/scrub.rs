@@ -136,12 +136,12 @@ mod tests {
     }
 
     #[test]
-    fn s4_5_every_pattern_compiles() {
+    fn every_pattern_compiles() {
         assert_eq!(COMPILED.len(), PATTERNS.len());
     }
 
     #[test]
-    fn s4_5_planted_secrets_are_taken_out_and_counted() {
+    fn planted_secrets_are_taken_out_and_counted() {
         for (kind, line, secret) in planted() {
             let clean = scrub(&line);
             assert!(!clean.text.contains(&secret), "{line} became {}", clean.text);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn s4_5_a_private_key_goes_as_a_whole_and_lines_keep_their_numbers() {
+    fn a_private_key_goes_as_a_whole_and_lines_keep_their_numbers() {
         for kind in ["RSA PRIVATE KEY", "OPENSSH PRIVATE KEY", "PRIVATE KEY", "PGP PRIVATE KEY BLOCK"] {
             let text = format!("a\n-----BEGIN {kind}-----\nMIIEow\nIBAAK\n-----END {kind}-----\nb\n");
             let clean = scrub(&text);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn s4_5_ordinary_text_stays_as_it_is() {
+    fn ordinary_text_stays_as_it_is() {
         for text in [
             "tokenizers==0.13.3",
             "max_tokens: 512",

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn r10_each_growth_follows_its_formula() {
+    fn each_growth_follows_its_formula() {
         assert_eq!(Backoff::default().delay(0, 0.0), Duration::from_secs(1));
         assert_eq!(Backoff::default().delay(5, 0.0), Duration::from_secs(32));
         assert_eq!(backoff(Growth::Fixed, 300).delay(9, 0.0), Duration::from_millis(300));
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn r10_ceiling_comes_before_jitter_and_720_hours_after_all() {
+    fn ceiling_comes_before_jitter_and_720_hours_after_all() {
         let b = Backoff { ceiling: Some(Duration::from_secs(10)), jitter: 0.5, ..Backoff::default() };
         assert_eq!(b.delay(20, 0.0), Duration::from_secs(10));
         assert_eq!(b.delay(20, 0.5), Duration::from_millis(12_500));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn r10_jitter_is_a_function_of_its_parts() {
+    fn jitter_is_a_function_of_its_parts() {
         assert_eq!(fraction(&["uid", "step", "1"]), fraction(&["uid", "step", "1"]));
         assert_ne!(fraction(&["uid", "step", "1"]), fraction(&["uid", "step1", ""]));
     }

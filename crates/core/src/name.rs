@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn r8_job_names_follow_flow_step_and_attempt() {
+    fn job_names_follow_flow_step_and_attempt() {
         assert_eq!(job("etl", "load", "0123456789", 1, None), "etl-load-01234567");
         assert_eq!(job("etl", "load", "0123456789", 3, None), "etl-load-01234567-3");
         let long = job(&"f".repeat(60), "step", "0123456789", 12, None);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn r8_indexed_jobs_leave_room_for_the_index_and_always_carry_the_hash() {
+    fn indexed_jobs_leave_room_for_the_index_and_always_carry_the_hash() {
         let name = job("a.b", "s", "0123456789", 1, Some(1000));
         assert!(!name.contains('.') && name.starts_with("a-b-s-") && name.len() <= 62 - 3, "{name}");
         assert_eq!(job(&"f".repeat(70), "s", "0123456789", 1, Some(11)).len(), 60);
@@ -138,7 +138,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn r8_names_fit_and_are_functions_of_their_parts(flow in "[a-z][a-z0-9.-]{0,80}[a-z0-9]", step in "[a-z][a-z0-9.-]{0,80}[a-z0-9]", attempt in 1_u32..5000) {
+        fn names_fit_and_are_functions_of_their_parts(flow in "[a-z][a-z0-9.-]{0,80}[a-z0-9]", step in "[a-z][a-z0-9.-]{0,80}[a-z0-9]", attempt in 1_u32..5000) {
             let name = job(&flow, &step, "0123abcd-ef", attempt, None);
             prop_assert!(name.len() <= 63);
             prop_assert_eq!(&name, &job(&flow, &step, "0123abcd-ef", attempt, None));

@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn r30_a_report_is_read_as_it_was_written() {
+    fn a_report_is_read_as_it_was_written() {
         let content = Content { size_bytes: 5, sha256: "ab".into(), packing: ".tar".into() };
         let mut report = report(3);
         report.message = "done \"well\"\n".into();
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn r30_a_report_that_does_not_fit_says_so_and_fits() {
+    fn a_report_that_does_not_fit_says_so_and_fits() {
         let least = report(0).text().len();
         let full = report(REPORT_MAX - least);
         assert_eq!((full.text().len(), Report::read(&full.text()).unwrap()), (REPORT_MAX, full));
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn r30_other_texts_are_no_reports() {
+    fn other_texts_are_no_reports() {
         assert_eq!(Report::read(&"x".repeat(REPORT_MAX + 1)), Err(ReportError::Full));
         assert_eq!(Report::read(r#"{"v":2,"later":true}"#), Err(ReportError::Version(2)));
         for text in ["", "done", "[]", "{}", r#"{"v":1,"parameters":[1]}"#] {
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn r32_an_order_is_no_reference_to_variables_and_has_a_limit() {
+    fn an_order_is_no_reference_to_variables_and_has_a_limit() {
         let mut order = RunOrder { v: VERSION, message: "/a/$(B)$$".into(), ..RunOrder::default() };
         let text = order_text(&order).unwrap();
         assert!(!text.contains('$'), "{text}");

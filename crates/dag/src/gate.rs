@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn r18_the_key_is_the_first_that_is_present() {
+    fn the_key_is_the_first_that_is_present() {
         let mut flow = JobFlow::new("f", FlowSpec::default());
         assert_eq!(key_of(&flow, &[]), None);
         let owner = |kind: &str, controller| OwnerReference {
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn r18_forbid_waits_in_order_of_creation_then_uid() {
+    fn forbid_waits_in_order_of_creation_then_uid() {
         let mut gate = Gate::default();
         assert_eq!(gate.ask(forbid("a", 5)), Answer::Begin);
         assert_eq!(gate.ask(forbid("d", 9)), behind(&["a"]));
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn r18_replace_ends_the_holders_and_begins_before_those_who_wait() {
+    fn replace_ends_the_holders_and_begins_before_those_who_wait() {
         let mut gate = Gate::default();
         assert_eq!(gate.ask(claim("a", 1, ConcurrencyPolicy::Allow)), Answer::Begin);
         assert_eq!(gate.ask(claim("b", 2, ConcurrencyPolicy::Allow)), Answer::Begin);
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn r18_keys_and_namespaces_do_not_meet() {
+    fn keys_and_namespaces_do_not_meet() {
         let mut gate = Gate::default();
         assert_eq!(gate.ask(forbid("a", 1)), Answer::Begin);
         assert_eq!(gate.ask(Claim { namespace: "other".into(), ..forbid("b", 1) }), Answer::Begin);
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn r18_a_flow_that_asks_for_something_else_has_left_its_place() {
+    fn a_flow_that_asks_for_something_else_has_left_its_place() {
         let other = |uid: &str| Claim { key: "other".into(), ..forbid(uid, 2) };
         let mut gate = Gate::default();
         assert_eq!(gate.ask(forbid("a", 1)), Answer::Begin);
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn r18_a_flow_admitted_earlier_holds_its_key() {
+    fn a_flow_admitted_earlier_holds_its_key() {
         let mut gate = Gate::default();
         gate.hold(&forbid("b", 2));
         assert_eq!(gate.ask(forbid("a", 1)), behind(&["b"]));
@@ -340,7 +340,7 @@ mod tests {
         /// Whatever is asked and released in whatever order, at most one flow that does not allow others begins while a
         /// key is held, and everybody who waits begins once all others are gone.
         #[test]
-        fn r18_one_holder_at_a_time_and_nobody_is_forgotten(moves in proptest::collection::vec((0_u8..6, any::<bool>(), any::<bool>()), 1..60)) {
+        fn one_holder_at_a_time_and_nobody_is_forgotten(moves in proptest::collection::vec((0_u8..6, any::<bool>(), any::<bool>()), 1..60)) {
             let mut gate = Gate::default();
             let mut asked: Vec<String> = Vec::new();
             for (flow, ask, replaces) in moves {

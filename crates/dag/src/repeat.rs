@@ -449,20 +449,20 @@ mod tests {
     }
 
     #[test]
-    fn r39_what_failed_and_what_follows_runs_again() {
+    fn what_failed_and_what_follows_runs_again() {
         let flow = plan(chain());
         assert_eq!(kept(&flow, &flow, &[]), ["a", "b", "c", "other"]);
     }
 
     #[test]
-    fn r39_named_steps_run_again_with_all_that_follows() {
+    fn named_steps_run_again_with_all_that_follows() {
         let flow = plan(chain());
         assert_eq!(kept(&flow, &flow, &["b"]), ["a", "other"]);
         assert_eq!(kept(&flow, &flow, &["a"]), ["other"]);
     }
 
     #[test]
-    fn r39_changed_steps_new_steps_and_those_that_always_run_are_not_imported() {
+    fn changed_steps_new_steps_and_those_that_always_run_are_not_imported() {
         let old = plan(chain());
         let mut steps = chain();
         steps[1]["timeoutSeconds"] = json!(7);
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn r39_a_step_whose_condition_was_false_is_asked_again_and_its_dependents_stay() {
+    fn a_step_whose_condition_was_false_is_asked_again_and_its_dependents_stay() {
         let flow = plan(json!([
             {"name": "never", "when": "false"}, {"name": "next", "dependencies": ["never"]}, {"name": "bad"},
         ]));

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn r23_the_hash_ignores_order_and_what_may_change() {
+    fn the_hash_ignores_order_and_what_may_change() {
         let hash = |spec: Value| spec_hash(&object(spec));
         let base = hash(json!({"steps": [step("a")], "suspend": true, "finally": []}));
         assert_eq!(

@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s2_defaults_are_those_of_the_contract_and_hold_their_own_rules() {
+    fn defaults_are_those_of_the_contract_and_hold_their_own_rules() {
         let config = Config::default();
         assert_eq!(config.check(), Ok(()));
         assert_eq!((config.run_max, config.accept_timeout, config.fail_after), (32, 10_000, 300_000));

@@ -258,14 +258,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s1_1_priorities_fall_into_three_bands() {
+    fn priorities_fall_into_three_bands() {
         let bands: Vec<Band> = (0..=9).map(|number| Priority(number).band()).collect();
         assert_eq!(bands.iter().filter(|band| **band == Band::High).count(), 4);
         assert_eq!((bands[3], bands[4], bands[7], bands[8]), (Band::High, Band::Normal, Band::Normal, Band::Low));
     }
 
     #[test]
-    fn s1_1_bounds_are_named_with_what_is_allowed() {
+    fn bounds_are_named_with_what_is_allowed() {
         let spec = JobSpec::new("t".parse().unwrap());
         assert_eq!(spec.check(), Ok(()));
         let wrong = JobSpec { priority: Priority(10), ..spec.clone() };

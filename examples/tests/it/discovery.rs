@@ -226,7 +226,7 @@ fn executor(server: &ApiServer, dir: &Path, (name, performer): (&str, &str)) -> 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn s7_two_executors_keep_their_connections_while_the_performer_is_upgraded() {
+async fn two_executors_keep_their_connections_while_the_performer_is_upgraded() {
     let (pods, taken, dir) = (Pods::default(), Arc::<Mutex<Vec<String>>>::default(), tempfile::tempdir().unwrap());
     let server = cluster(&pods);
     tokio::spawn(pods.clone().follow(server.clone()));

@@ -38,14 +38,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn s5_5_a_cursor_reads_back_in_its_own_list_only(item in "\\PC{0,64}") {
+        fn a_cursor_reads_back_in_its_own_list_only(item in "\\PC{0,64}") {
             let text = write("jobs", &item);
             prop_assert_eq!(read("jobs", &text), Some(item));
             prop_assert_eq!(read("workers", &text), None);
         }
 
         #[test]
-        fn s9_no_text_breaks_the_reading_of_cursors(text in "\\PC{0,64}") {
+        fn no_text_breaks_the_reading_of_cursors(text in "\\PC{0,64}") {
             let _ = read("jobs", &text);
         }
     }

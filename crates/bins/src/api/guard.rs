@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn s9_a_page_from_elsewhere_cannot_reach_a_server_on_loopback() {
+    fn a_page_from_elsewhere_cannot_reach_a_server_on_loopback() {
         let passes = |host, origin| check_browser((true, &[]), &headers(host, origin), None).is_ok();
         assert!(passes("localhost:7070", None) && passes("127.0.0.1:7070", None) && passes("[::1]:7070", None));
         assert!(!passes("evil.example:7070", None), "a name that was made to resolve to this machine");

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_5_what_a_token_means_ends_with_its_time() {
+    fn what_a_token_means_ends_with_its_time() {
         let bearer = Bearer::generate(&SystemRandom::new()).unwrap();
         let meaning = Meaning::of(&bearer, token(&bearer)).unwrap();
         assert_eq!(meaning.caller(&bearer.hash(), Time::from_millis(999)).unwrap().role, Role::Viewer);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn s9_a_stored_token_that_is_damaged_lets_nobody_pass() {
+    fn a_stored_token_that_is_damaged_lets_nobody_pass() {
         let bearer = Bearer::generate(&SystemRandom::new()).unwrap();
         let good = token(&bearer);
         assert!(Meaning::of(&bearer, good.clone()).is_some());

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn s9_who_is_refused_again_and_again_is_one_line_a_minute_with_its_number() {
+    fn who_is_refused_again_and_again_is_one_line_a_minute_with_its_number() {
         let refusals = Refusals::default();
         assert_eq!(refusals.take(0, refusal("1.2.3.4", "/jobs")), [refusal("1.2.3.4", "/jobs")]);
         for _ in 0..999 {
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn s9_the_number_of_callers_told_apart_is_bounded() {
+    fn the_number_of_callers_told_apart_is_bounded() {
         let refusals = Refusals::default();
         let told: usize = (0..10_000).map(|n| refusals.take(0, refusal(&n.to_string(), "/jobs")).len()).sum();
         assert_eq!(told, CALLERS + 1);

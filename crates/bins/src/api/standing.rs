@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_6_every_resource_of_a_worker_is_shown_by_what_it_is_and_what_is_taken() {
+    fn every_resource_of_a_worker_is_shown_by_what_it_is_and_what_is_taken() {
         let metrics = Metrics::new();
         stand(&metrics, &snapshot(Vec::new(), vec![worker("w1")]), &BTreeMap::new());
         for (resource, allocated, capacity) in [
@@ -270,14 +270,14 @@ mod tests {
     }
 
     #[test]
-    fn s5_6_the_dominant_share_of_a_tenant_is_the_plain_one() {
+    fn the_dominant_share_of_a_tenant_is_the_plain_one() {
         let metrics = Metrics::new();
         stand(&metrics, &snapshot(vec![tenant("a")], Vec::new()), &BTreeMap::new());
         assert!(shown(&metrics, "orlop_tenant_dominant_share{tenant=\"a\"} 0.25"), "{}", metrics.text().unwrap());
     }
 
     #[test]
-    fn s5_6_every_limit_shows_how_much_of_it_is_used() {
+    fn every_limit_shows_how_much_of_it_is_used() {
         let metrics = Metrics::new();
         let mut known = tenant("a");
         let model = ModelKey::new("a100").unwrap();
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_6_tenants_beyond_the_cap_are_summed_and_those_that_are_gone_leave() {
+    fn tenants_beyond_the_cap_are_summed_and_those_that_are_gone_leave() {
         let metrics = Metrics::new();
         let many: Vec<TenantView> = (0..203).map(|n| tenant(&format!("t{n:03}"))).collect();
         stand(&metrics, &snapshot(many, Vec::new()), &BTreeMap::new());

@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s10_secrets_come_from_files_that_variables_name() {
+    fn secrets_come_from_files_that_variables_name() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("name");
         std::fs::write(&file, "hush\n").unwrap();
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn s10_flags_win_over_variables_and_these_over_the_file() {
+    fn flags_win_over_variables_and_these_over_the_file() {
         let mut layers = layers();
         layers.file("a.yaml", "server: {listen: 'a', queue: 1}\nscheduler: {heartbeat_timeout: 1s}").unwrap();
         let variables = [("ORLOP_SERVER_QUEUE", "2"), ("ORLOP_SCHEDULER_PREEMPTION", "true"), ("ORLOP_JOB_ID", "x")];
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn s10_lists_and_maps_are_written_as_people_do() {
+    fn lists_and_maps_are_written_as_people_do() {
         let mut layers = Layers::new(json!({ "worker": { "server": [], "labels": {}, "shares": [0.5] } }));
         let set = |name: &str, text: &str| (format!("ORLOP_WORKER_{name}"), text.to_owned());
         let variables = [set("SERVER", "http://a, http://b"), set("LABELS", "zone=a,rack="), set("SHARES", "1,2s")];
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn s10_keys_that_nobody_knows_and_values_of_another_kind_are_errors() {
+    fn keys_that_nobody_knows_and_values_of_another_kind_are_errors() {
         let flag = |text: &str| layers().flags(std::iter::once(text.to_owned())).unwrap_err();
         insta::assert_snapshot!(flag("--server-lissten=x"), @"flags: there is no key `server.lissten`; `--print-config` shows all");
         insta::assert_snapshot!(flag("--server-queue=many"), @"flags: `server.queue` is `many`; use a number, or a duration such as 15s where it is a time");

@@ -336,7 +336,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s5_5_the_table_of_codes() {
+    fn the_table_of_codes() {
         let row =
             |code: &Code| format!("{code} {} {:?} {} {}", code.http(), code.grpc(), code.is_retryable(), code.title());
         let table: Vec<String> = Code::ALL.iter().map(row).collect();
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_4_each_edge_tells_its_own_address_of_the_leader() {
+    fn each_edge_tells_its_own_address_of_the_leader() {
         let leader = Some("https://b:7070 https://b:7071".to_owned());
         let problem = Problem { leader, ..Problem::new(Code::NotLeader, "x") };
         assert_eq!(problem.body()["leader"], "https://b:7070");
@@ -364,14 +364,14 @@ mod tests {
     }
 
     #[test]
-    fn s5_5_the_body_has_the_members_of_problem_json() {
+    fn the_body_has_the_members_of_problem_json() {
         insta::assert_snapshot!(full().body().to_string(), @r#"{"type":"urn:orlop:error:quota-exceeded","title":"A quota is used up","status":429,"detail":"the limit of waiting jobs is reached","instance":"r-1","errors":[{"path":"resources.cpu_m","message":"is 0; use 1 or more"}],"retry_after_ms":1500,"quota":{"name":"max_pending_jobs","limit":10,"used":11},"leader":"https://b:7071"}"#);
         insta::assert_snapshot!(Problem::new(Code::Internal, "x").body().to_string(), @r#"{"type":"urn:orlop:error:internal","title":"The server failed","status":500,"detail":"x"}"#);
         insta::assert_snapshot!(Problem::invalid(full().errors), @"resources.cpu_m: is 0; use 1 or more (invalid-spec)");
     }
 
     #[test]
-    fn s5_5_a_status_carries_the_same_problem_and_the_leader() {
+    fn a_status_carries_the_same_problem_and_the_leader() {
         for code in Code::ALL {
             let problem = Problem { code: *code, ..full() };
             let status = tonic::Status::from(problem.clone());

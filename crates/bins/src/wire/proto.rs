@@ -61,12 +61,12 @@ mod tests {
     /// Every number of the protocol. A line may be added; one that changes or goes breaks workers and clients that are
     /// in use, so a field is retired by keeping its line with the word `reserved` in the file.
     #[test]
-    fn s4_names_and_numbers_are_those_of_the_tables() {
+    fn names_and_numbers_are_those_of_the_tables() {
         insta::assert_snapshot!(include_str!(concat!(env!("OUT_DIR"), "/protocol.txt")));
     }
 
     #[test]
-    fn s9_secrets_never_show_in_debug_output() {
+    fn secrets_never_show_in_debug_output() {
         let secret = v1::SecretValue {
             name: "db".into(),
             value: b"hunter2".into(),

@@ -179,7 +179,7 @@ fn sent<P: Message + Default, T: Into<P> + TryFrom<P>>(message: T) -> Result<T, 
 }
 
 #[test]
-fn s4_frames_arrive_as_they_were_sent() {
+fn frames_arrive_as_they_were_sent() {
     assert_eq!(sent::<v1::WorkerFrame, _>(worker_frame()), Ok(worker_frame()));
     assert_eq!(sent::<v1::ServerFrame, _>(server_frame()), Ok(server_frame()));
     assert_eq!(sent::<v1::WorkerFrame, _>(WorkerFrame::default()), Ok(WorkerFrame::default()));
@@ -219,7 +219,7 @@ pub(super) fn registration() -> Registration {
 }
 
 #[test]
-fn s4_registration_and_heartbeats_arrive_as_they_were_sent() {
+fn registration_and_heartbeats_arrive_as_they_were_sent() {
     assert_eq!(sent::<v1::RegisterWorkerRequest, _>(registration()), Ok(registration()));
     let registered = Registered {
         worker: "w-1".parse().unwrap(),
@@ -243,7 +243,7 @@ fn s4_registration_and_heartbeats_arrive_as_they_were_sent() {
 }
 
 #[test]
-fn s4_specifications_arrive_as_they_were_sent() {
+fn specifications_arrive_as_they_were_sent() {
     let sent = |spec: &JobSpec| sent_spec(spec).unwrap();
     for spec in [spec(), JobSpec::default(), JobSpec { command: vec!["a".into()], ..JobSpec::default() }] {
         assert_eq!(sent(&spec), spec);
@@ -279,7 +279,7 @@ fn a_specification_that_the_other_side_reads_as_another_job_is_refused() {
 }
 
 #[test]
-fn s1_1_the_scheduler_gets_every_field_that_placement_depends_on() {
+fn the_scheduler_gets_every_field_that_placement_depends_on() {
     insta::assert_debug_snapshot!(demand(&spec(), &"other".parse().unwrap()).unwrap());
     let key = |spec: &JobSpec| SlotKey::of(&demand(spec, &"t".parse().unwrap()).unwrap());
     let other = JobSpec { priority: 9, timeout_ms: 77, env: BTreeMap::new(), ..spec() };
@@ -289,7 +289,7 @@ fn s1_1_the_scheduler_gets_every_field_that_placement_depends_on() {
 }
 
 #[test]
-fn s4_what_breaks_a_bound_is_refused_with_its_field() {
+fn what_breaks_a_bound_is_refused_with_its_field() {
     let frame = |change: fn(&mut v1::WorkerFrame)| {
         let mut wire = v1::WorkerFrame::from(worker_frame());
         change(&mut wire);
@@ -320,14 +320,14 @@ fn s4_what_breaks_a_bound_is_refused_with_its_field() {
 }
 
 #[test]
-fn s4_a_runtime_of_a_later_version_is_left_out() {
+fn a_runtime_of_a_later_version_is_left_out() {
     let mut wire = v1::RegisterWorkerRequest::from(registration());
     wire.capabilities.as_mut().unwrap().runtimes.push(77);
     assert_eq!(Registration::try_from(wire), Ok(registration()));
 }
 
 #[test]
-fn s4_protocols_meet_at_the_highest_common_number() {
+fn protocols_meet_at_the_highest_common_number() {
     let range = |min, max| ProtocolRange { min, max };
     assert_eq!(range(1, 3).common(range(2, 5)), Some(3));
     assert_eq!(range(1, 1).common(range(2, 5)), None);
@@ -336,7 +336,7 @@ fn s4_protocols_meet_at_the_highest_common_number() {
 }
 
 #[test]
-fn s4_a_result_says_how_long_it_ran_unless_its_clock_was_set_back() {
+fn a_result_says_how_long_it_ran_unless_its_clock_was_set_back() {
     let at = |millis| Some(Time::from_millis(millis));
     let ran = |started_at, finished_at| {
         JobResult { started_at, finished_at, ..JobResult::new(attempt(1), Ending::Succeeded) }.ran_ms()
@@ -346,7 +346,7 @@ fn s4_a_result_says_how_long_it_ran_unless_its_clock_was_set_back() {
 }
 
 #[test]
-fn s1_4_results_in_the_words_of_the_scheduler() {
+fn results_in_the_words_of_the_scheduler() {
     let outcome = |ending, reason: &str| {
         JobResult { reason: reason.into(), exit_code: Some(3), ..JobResult::new(attempt(1), ending) }.outcome()
     };
@@ -358,7 +358,7 @@ fn s1_4_results_in_the_words_of_the_scheduler() {
 }
 
 #[test]
-fn s9_credentials_never_show_in_debug_output() {
+fn credentials_never_show_in_debug_output() {
     let text = format!("{:?} {:?} {:?}", registration(), server_frame(), worker_frame());
     assert!(!text.contains("join_token") && !text.contains("0707070707"), "{text}");
     assert!(!text.contains("value: ["), "{text}");
@@ -374,7 +374,7 @@ fn sizes_of_entries_are_never_below_what_they_take() {
 
 proptest! {
     #[test]
-    fn s9_no_bytes_panic_and_what_is_taken_is_sent_alike(mut bytes in prop::collection::vec(any::<u8>(), 0..200), at in 0..400_usize) {
+    fn no_bytes_panic_and_what_is_taken_is_sent_alike(mut bytes in prop::collection::vec(any::<u8>(), 0..200), at in 0..400_usize) {
         // Half of them are damaged frames rather than noise.
         if at % 2 == 0 {
             let mut frame = v1::WorkerFrame::from(worker_frame()).encode_to_vec();

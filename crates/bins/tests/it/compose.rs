@@ -69,7 +69,7 @@ fn settings(service: &Value, configs: &Value, secrets: &Path) -> Value {
 }
 
 #[test]
-fn s10_the_fleet_in_containers_names_only_what_there_is() {
+fn the_fleet_in_containers_names_only_what_there_is() {
     let compose = compose();
     let known = |kind: &str| -> BTreeSet<String> { compose[kind].as_object().unwrap().keys().cloned().collect() };
     let (volumes, secrets, configs) = (known("volumes"), known("secrets"), known("configs"));
@@ -128,7 +128,7 @@ fn s10_the_fleet_in_containers_names_only_what_there_is() {
 }
 
 #[test]
-fn s9_nobody_in_a_container_is_root_and_no_secret_is_a_variable() {
+fn nobody_in_a_container_is_root_and_no_secret_is_a_variable() {
     let compose = compose();
     let container = std::fs::read_to_string(folder().join("../container/Containerfile")).unwrap();
     for (name, service) in compose["services"].as_object().unwrap() {

@@ -145,7 +145,7 @@ fn a_query_for_a_value_that_no_label_has_is_found() {
 }
 
 #[test]
-fn s5_6_dashboards_query_only_metrics_that_exist() {
+fn dashboards_query_only_metrics_that_exist() {
     let mut titles = BTreeSet::new();
     for path in files("grafana", "json") {
         let board: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
@@ -201,7 +201,7 @@ const PANELS: [(&str, &[&str]); 12] = [
 ];
 
 #[test]
-fn s7_the_dashboard_of_the_operator_has_every_panel_of_the_contract() {
+fn the_dashboard_of_the_operator_has_every_panel_of_the_contract() {
     let board = std::fs::read(deploy().join("grafana/orlop-operator.json")).unwrap();
     let board: Value = serde_json::from_slice(&board).unwrap();
     let panels = board["panels"].as_array().unwrap();
@@ -223,7 +223,7 @@ fn s7_the_dashboard_of_the_operator_has_every_panel_of_the_contract() {
 }
 
 #[test]
-fn s5_6_alerts_query_only_metrics_that_exist_and_say_what_to_do() {
+fn alerts_query_only_metrics_that_exist_and_say_what_to_do() {
     let mut alerts = BTreeSet::new();
     for path in files("prometheus", "yaml") {
         let text = std::fs::read_to_string(&path).unwrap();
@@ -274,7 +274,7 @@ fn printed(role: &str, config: &Path) -> Output {
 }
 
 #[test]
-fn s10_programs_take_the_settings_that_ship() {
+fn programs_take_the_settings_that_ship() {
     for path in files("config", "yaml") {
         let name = path.file_stem().unwrap().to_str().unwrap();
         let given = printed(name, &path);

@@ -60,8 +60,8 @@ fn installed(objects: Vec<Value>) -> BTreeMap<String, Value> {
 }
 
 #[test]
-fn s7_the_chart_renders_what_the_base_says_for_every_object() {
-    let Some(chart) = rendered("s7_the_chart_renders_what_the_base_says_for_every_object", &[]) else { return };
+fn the_chart_renders_what_the_base_says_for_every_object() {
+    let Some(chart) = rendered("the_chart_renders_what_the_base_says_for_every_object", &[]) else { return };
     let chart = installed(chart);
     let kustomization = base("kustomization.yaml").remove(0);
     let files = kustomization["resources"].as_array().unwrap().iter().filter_map(Value::as_str);
@@ -88,8 +88,8 @@ fn rights(objects: &[Value]) -> Vec<(String, Value)> {
 }
 
 #[test]
-fn s6_rules_of_a_disabled_controller_are_not_rendered() {
-    let test = "s6_rules_of_a_disabled_controller_are_not_rendered";
+fn rules_of_a_disabled_controller_are_not_rendered() {
+    let test = "rules_of_a_disabled_controller_are_not_rendered";
     for enabled in ["jobflow", "performer", "executor"] {
         let Some(objects) = rendered(test, &[&format!("controllers={{{enabled}}}")]) else { return };
         let all = rights(&objects);
@@ -112,8 +112,8 @@ fn s6_rules_of_a_disabled_controller_are_not_rendered() {
 }
 
 #[test]
-fn s7_namespaces_of_executors_get_an_account_that_may_make_performers_there() {
-    let test = "s7_namespaces_of_executors_get_an_account_that_may_make_performers_there";
+fn namespaces_of_executors_get_an_account_that_may_make_performers_there() {
+    let test = "namespaces_of_executors_get_an_account_that_may_make_performers_there";
     let Some(objects) = rendered(test, &["executorNamespaces={team-a,team-b}"]) else { return };
     let own = |kind: &str| -> Vec<&Value> {
         let found = objects.iter().filter(|object| object["kind"] == kind);
@@ -139,7 +139,7 @@ fn s7_namespaces_of_executors_get_an_account_that_may_make_performers_there() {
 
 /// Without Helm: the templates make rules of controllers for those alone that are switched on.
 #[test]
-fn s6_rules_of_controllers_are_made_in_no_other_way_than_by_the_list_of_them() {
+fn rules_of_controllers_are_made_in_no_other_way_than_by_the_list_of_them() {
     let rights = text("helm/orlop-operator/templates/rights.yaml");
     let lines: Vec<&str> = rights.lines().map(str::trim).collect();
     let mut by_list = 0;
@@ -164,7 +164,7 @@ fn s6_rules_of_controllers_are_made_in_no_other_way_than_by_the_list_of_them() {
 }
 
 #[test]
-fn s7_the_program_prints_the_definitions_that_ship() {
+fn the_program_prints_the_definitions_that_ship() {
     let done = crate::role::command("operator").arg("crds").output().unwrap();
     assert!(done.status.success() && done.stderr.is_empty(), "{}", String::from_utf8_lossy(&done.stderr));
     let printed = documents(&format!("\n{}", String::from_utf8(done.stdout).unwrap()));

@@ -97,7 +97,7 @@ fn at_most(name: &str, most: &[(&str, &str)]) {
 }
 
 #[test]
-fn s5_3_rights_are_within_the_contract_and_the_same_in_chart_and_base() {
+fn rights_are_within_the_contract_and_the_same_in_chart_and_base() {
     at_most("jobflow", &MOST_OF_FLOWS);
     at_most("nodes", &MOST_OF_FLOWS);
     let all = |parts: &[&str]| -> Vec<Value> { parts.iter().flat_map(|part| rules(part)).collect() };
@@ -115,7 +115,7 @@ fn s5_3_rights_are_within_the_contract_and_the_same_in_chart_and_base() {
 }
 
 #[test]
-fn s6_no_controller_of_performers_or_executors_may_more_than_the_contract_says() {
+fn no_controller_of_performers_or_executors_may_more_than_the_contract_says() {
     for name in ["performer", "executor", "hardware"] {
         at_most(name, &MOST);
     }
@@ -124,7 +124,7 @@ fn s6_no_controller_of_performers_or_executors_may_more_than_the_contract_says()
 }
 
 #[test]
-fn s7_the_chart_carries_what_stands_beside_it() {
+fn the_chart_carries_what_stands_beside_it() {
     let same = |one: &str, other: &str| {
         assert_eq!(text(one), text(other), "copy deploy/{one} to deploy/{other}");
     };
@@ -150,7 +150,7 @@ pub(crate) fn printed(arguments: &[String]) -> Value {
 }
 
 #[test]
-fn h7_the_program_takes_the_arguments_that_ship() {
+fn the_program_takes_the_arguments_that_ship() {
     let deployment = base("deployment.yaml").remove(0);
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
     let words = |value: &Value| -> Vec<String> {
@@ -187,7 +187,7 @@ fn h7_the_program_takes_the_arguments_that_ship() {
 /// The hook before a deletion: with rights of its own and no others, beside pods that it does not wait for itself, with
 /// arguments of the program.
 #[test]
-fn s7_before_it_is_deleted_the_chart_lets_go_of_its_objects() {
+fn before_it_is_deleted_the_chart_lets_go_of_its_objects() {
     let hook = text("helm/orlop-operator/templates/release.yaml");
     let documents: Vec<&str> = hook.split("\n---\n").collect();
     let hooked = documents.iter().filter(|text| text.contains("annotations: {{- include \"orlop.hook\" ")).count();
@@ -295,7 +295,7 @@ fn leaves(value: &Value, at: String, all: &mut Vec<String>) {
 }
 
 #[test]
-fn h6_the_operator_keeps_to_the_restricted_profile() {
+fn the_operator_keeps_to_the_restricted_profile() {
     let deployment = base("deployment.yaml").remove(0);
     let pod = &deployment["spec"]["template"]["spec"];
     assert_eq!((&pod["securityContext"]["runAsNonRoot"], &pod["hostNetwork"]), (&json!(true), &Value::Null));
@@ -316,7 +316,7 @@ fn h6_the_operator_keeps_to_the_restricted_profile() {
 }
 
 #[test]
-fn s7_the_overlay_for_some_namespaces_leaves_no_right_in_others() {
+fn the_overlay_for_some_namespaces_leaves_no_right_in_others() {
     let name = |object: &Value| (object["kind"].clone(), object["metadata"]["name"].clone());
     let files = |folder: &str| -> Vec<Value> {
         let listed = documents(&text(&format!("{folder}/kustomization.yaml"))).remove(0)["resources"].clone();

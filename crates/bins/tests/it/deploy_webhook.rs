@@ -33,7 +33,7 @@ fn added(operations: &[(String, Value)], end: &str) -> Vec<Value> {
 }
 
 #[test]
-fn s5_3_configurations_ask_at_the_paths_of_the_program_and_only_those_of_flows_fail_closed() {
+fn configurations_ask_at_the_paths_of_the_program_and_only_those_of_flows_fail_closed() {
     let mut paths = BTreeSet::new();
     let server = ApiServer::new();
     for configuration in overlay("configurations.yaml") {
@@ -59,7 +59,7 @@ fn s5_3_configurations_ask_at_the_paths_of_the_program_and_only_those_of_flows_f
 }
 
 #[test]
-fn s5_3_service_port_files_and_network_policy_are_those_of_the_program() {
+fn service_port_files_and_network_policy_are_those_of_the_program() {
     let patches = patches();
     let deployment = &patches["Deployment"];
     let mut arguments: Vec<String> = base("deployment.yaml")[0]["spec"]["template"]["spec"]["containers"][0]["args"]
@@ -141,7 +141,7 @@ fn configuration(part: &str, (kind, path): (&str, &str), values: &Value) -> Valu
 }
 
 #[test]
-fn h7_the_chart_has_the_webhook_of_the_overlay() {
+fn the_chart_has_the_webhook_of_the_overlay() {
     let chart = text("helm/orlop-operator/templates/webhook.yaml");
     let values: Value = serde_saphyr::from_str(&text("helm/orlop-operator/values.yaml")).unwrap();
     assert_eq!(values["webhook"]["enabled"], false, "it is off until it is asked for");

@@ -31,7 +31,7 @@ fn keys(dir: &Path) -> Option<[String; 2]> {
 }
 
 #[test]
-fn s9_a_release_is_signed_the_same_programs_give_the_same_bytes_and_any_change_is_seen() {
+fn a_release_is_signed_the_same_programs_give_the_same_bytes_and_any_change_is_seen() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = |name: &str| dir.path().join(name).display().to_string();
     let Some([ours, theirs]) = keys(dir.path()) else { return };

@@ -283,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s3_3_values_beyond_any_machine_are_left_out_with_a_note() {
+    fn values_beyond_any_machine_are_left_out_with_a_note() {
         let (mut facts, mut notes) = (Vec::new(), Vec::new());
         let mut sink = Sink::new("README.md", &mut facts, &mut notes);
         let at = At { line: 3, quote: "x" };
@@ -306,14 +306,14 @@ mod tests {
     }
 
     #[test]
-    fn s10_11_quotes_hold_no_control_sequences_and_are_bounded() {
+    fn quotes_hold_no_control_sequences_and_are_bounded() {
         assert_eq!(quoted("a\x1b[31mb\u{202e}c\nd\t "), "a[31mbc d");
         let long = quoted(&"é".repeat(1000));
         assert!(long.len() <= QUOTE + 3 && long.ends_with('…'));
     }
 
     #[test]
-    fn s4_5_quotes_hold_no_secrets_also_where_they_are_cut_or_hidden() {
+    fn quotes_hold_no_secrets_also_where_they_are_cut_or_hidden() {
         let key = format!("ghp_{}", "Q7wE9rT2yU5iO8pA1sD4fG6hJ3kL0zXc");
         for line in [
             format!("torch @ https://{key}@host/x"),
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_3_confidence_has_four_steps() {
+    fn confidence_has_four_steps() {
         let steps = [Confidence::Default, Confidence::Vague, Confidence::Implied, Confidence::Pinned];
         assert_eq!(steps.map(Confidence::value), [0.1, 0.3, 0.6, 0.9]);
     }

@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s3_2_every_row_names_its_files() {
+    fn every_row_names_its_files() {
         let rows: [(FileKind, &[&str]); 28] = [
             (
                 FileKind::PipList,

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_3_other_systems_map_to_the_ubuntu_of_the_nearest_year() {
+    fn other_systems_map_to_the_ubuntu_of_the_nearest_year() {
         for (name, version, wanted) in [
             ("ubuntu", "22.04", "ubuntu 22.04"),
             ("Ubuntu", "focal", "ubuntu 20.04"),
@@ -224,14 +224,14 @@ mod tests {
     }
 
     #[test]
-    fn s3_3_old_releases_are_at_the_end_of_their_life() {
+    fn old_releases_are_at_the_end_of_their_life() {
         let old = |name: &str, version: &str| Os::of(name, version).unwrap().is_end_of_life();
         assert!(old("ubuntu", "18.04") && old("ubuntu", "20.04") && old("centos", "7") && old("centos", "8"));
         assert!(!old("ubuntu", "22.04") && !old("centos", "9"));
     }
 
     #[test]
-    fn s3_3_every_system_carries_a_python() {
+    fn every_system_carries_a_python() {
         let pythons = UBUNTU.map(|version| Os { version, ..Os::DEFAULT }.python().to_string());
         assert_eq!(pythons, ["3.6", "3.8", "3.10", "3.12", "3.14"]);
         assert_eq!(Os::of("centos", "9").unwrap().python(), Version::new(3, 9));

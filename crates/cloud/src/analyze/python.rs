@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_3_hard_evidence_for_nvidia() {
+    fn hard_evidence_for_nvidia() {
         for name in [
             "tensorflow-gpu",
             "cupy-cuda11x",
@@ -389,14 +389,14 @@ mod tests {
     }
 
     #[test]
-    fn s3_3_hard_evidence_for_amd() {
+    fn hard_evidence_for_amd() {
         assert_eq!(gpu("tensorflow-rocm", &[], None), [(Strength::Hard, Some(Vendor::Amd))]);
         assert_eq!(gpu("jax", &["rocm"], None), [(Strength::Hard, Some(Vendor::Amd))]);
         assert_eq!(gpu("torch", &[], Some("2.0.1+rocm5.4.2"))[0], (Strength::Hard, Some(Vendor::Amd)));
     }
 
     #[test]
-    fn s3_3_soft_and_weak_evidence() {
+    fn soft_and_weak_evidence() {
         for name in [
             "torch",
             "tensorflow",
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_3_vetoes() {
+    fn vetoes() {
         for (name, version) in [("tensorflow-cpu", None), ("cpuonly", None), ("torch", Some("2.1.0+cpu"))] {
             let package = Package { name: name.into(), version: version.map(str::to_owned), ..Package::default() };
             assert!(facts(package).iter().any(|fact| fact.finding == Finding::CpuOnly), "{name}");
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_3_the_cuda_of_frameworks_at_their_boundaries() {
+    fn the_cuda_of_frameworks_at_their_boundaries() {
         let row = |name: &str, minors: &[(u32, u32)]| {
             let of = |(major, minor): &(u32, u32)| match cuda_of_framework(name, Version::new(*major, *minor)) {
                 Some(cuda) => format!("{major}.{minor}={cuda}"),

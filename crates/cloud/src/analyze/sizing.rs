@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s3_4_every_class_has_its_row() {
+    fn every_class_has_its_row() {
         let row = |class: Class| {
             let s = class.size();
             format!("{} {}/{}/{}/{}", class.name(), s.cores, s.ram_gib, s.disk_gb, s.hours)
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_4_every_service_has_its_row() {
+    fn every_service_has_its_row() {
         for (image, wanted) in [
             ("docker.elastic.co/elasticsearch/elasticsearch:8", ServiceClass::Heavy),
             ("cassandra:4", ServiceClass::Heavy),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_4_sizes_are_rounded_up_to_usual_ones() {
+    fn sizes_are_rounded_up_to_usual_ones() {
         assert_eq!(
             [1, 4, 5, 65, 97, 129, 700, 769, 1025, 5000].map(usual_ram),
             [4, 4, 8, 96, 128, 192, 768, 1024, 2048, 8192]
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_4_hours_are_one_and_a_half_times_the_run_time_plus_two() {
+    fn hours_are_one_and_a_half_times_the_run_time_plus_two() {
         assert_eq!([1, 2, 10, 110, 111, 1000].map(hours_for), [4, 5, 17, 167, 168, 168]);
     }
 }

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_3_wheel_tags_are_versions_without_the_dot() {
+    fn wheel_tags_are_versions_without_the_dot() {
         let tags = ["121", "118", "92", "12", "11", "9"].map(|tag| Version::of_digits(tag).unwrap().to_string());
         assert_eq!(tags, ["12.1", "11.8", "9.2", "12.0", "11.0", "9.0"]);
         assert_eq!(Version::of_digits("12345"), None);

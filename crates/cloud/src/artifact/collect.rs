@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn s6_patterns_find_files_below_the_directory_and_follow_no_link() {
+    fn patterns_find_files_below_the_directory_and_follow_no_link() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("work");
         for file in ["a.txt", "b.csv", "out/x.csv", "out/deep/y.csv", "out/deep/z.bin", ".hidden"] {

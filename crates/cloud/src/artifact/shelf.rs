@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn s6_a_cache_delivers_what_is_whole_and_forgets_what_was_not_used() {
+    fn a_cache_delivers_what_is_whole_and_forgets_what_was_not_used() {
         let (folder, shelf) = shelf();
         let put = |text: &str| {
             let mut file = shelf.unfinished().unwrap();
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn s9_names_and_digests_lead_nowhere_else() {
+    fn names_and_digests_lead_nowhere_else() {
         let (_folder, shelf) = shelf();
         for name in ["", "..", "a/b", "../x", &"x".repeat(65)] {
             assert!(matches!(shelf.begin(name), Err(ShelfError::Unknown)), "{name:?}");

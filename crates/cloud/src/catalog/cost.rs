@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s5_5_cost_is_hours_times_the_rate() {
+    fn cost_is_hours_times_the_rate() {
         assert_eq!(cost(24, Some(1500), true).text(), "36 SU");
         assert_eq!(cost(24, None, true).text(), "24 SU");
         assert_eq!(cost(24, None, false).text(), "at least 24 SU (rate unknown)");
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn s8_10_a_budget_is_met_exactly_and_not_beyond() {
+    fn a_budget_is_met_exactly_and_not_beyond() {
         assert!(cost(24, Some(1000), true).is_within(24));
         assert!(!cost(24, Some(1001), true).is_within(24));
         assert!(cost(u32::MAX, Some(u32::MAX), true).is_within(u64::MAX));

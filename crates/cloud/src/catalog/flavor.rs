@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_1_flavors_are_types_with_the_cards_of_their_specs_and_names() {
+    fn flavors_are_types_with_the_cards_of_their_specs_and_names() {
         insta::assert_snapshot!(told(&json!([
             {"id": "3", "name": "m1.medium", "vcpus": 2, "ram": 4096, "disk": 40},
             {"id": "4", "name": "m1.odd", "vcpus": 2, "ram": 4095, "disk": 0},
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_1_no_card_is_made_up() {
+    fn no_card_is_made_up() {
         let names = [flavor("t4.large", json!({})), flavor("a2.xlarge", json!({})), flavor("gpu.unknown", json!({}))];
         let devices = [
             flavor("net", json!({"pci_passthrough:alias": "nic:2"})),
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_1_flavors_of_hosts_and_reservations_are_no_machines() {
+    fn flavors_of_hosts_and_reservations_are_no_machines() {
         assert_eq!(
             told(&json!([
                 flavor("baremetal", json!({})),
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_5_the_rate_is_that_of_the_dearest_host_it_may_run_on() {
+    fn the_rate_is_that_of_the_dearest_host_it_may_run_on() {
         let hosts = read_hosts(
             &json!([
                 {"id": "1", "hypervisor_hostname": "a", "vcpus": 64, "memory_mb": 262_144, "su_factor": "1"},

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_1_dotted_hosts() {
+    fn dotted_hosts() {
         let text = r#"{"hosts":[
             {"id":"1","uid":"u1","node_type":"gpu_rtx_6000","reservable":"True","architecture.platform_type":"x86_64","architecture.smt_size":"48",
              "main_memory.ram_size":"201226477568","gpu.gpu":"True","gpu.gpu_count":"1","gpu.gpu_model":"Quadro RTX 6000",
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_1_nested_hosts_whose_gpu_is_an_object_a_list_or_null() {
+    fn nested_hosts_whose_gpu_is_an_object_a_list_or_null() {
         let text = r#"{"items":[
             {"uid":"a","node_type":"t","architecture":{"platform_type":"x86_64","smt_size":96},"main_memory":{"ram_size":127775277056},"gpu":null},
             {"uid":"b","node_type":"t","gpu":{"gpu":true,"gpu_count":2,"gpu_model":"MI100"},"storage_devices":[{"size":480103981056}]},
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_1_nominal_memory_is_the_next_usual_size_within_eight_percent() {
+    fn nominal_memory_is_the_next_usual_size_within_eight_percent() {
         assert_eq!(
             [119, 118, 117, 187, 176, 250, 500, 3000, 7].map(nominal),
             [128, 128, 117, 192, 176, 256, 512, 3072, 7]

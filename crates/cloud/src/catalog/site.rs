@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s5_1_sites_are_found_by_name_and_region() {
+    fn sites_are_found_by_name_and_region() {
         assert_eq!(site_named("uc").unwrap().region, "CHI@UC");
         assert_eq!(site_named("chi@tacc").unwrap().auth_url, "https://chi.tacc.chameleoncloud.org:5000/v3");
         assert!(site_named("kvm").unwrap().virtual_machines);

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_free_hosts_are_counted_at_the_start_and_the_first_start_is_told() {
+    fn free_hosts_are_counted_at_the_start_and_the_first_start_is_told() {
         let taken = |id: u32, from: &str, to: &str| {
             format!(
                 "{{\"resource_id\":\"{id}\",\"reservations\":[{{\"start_date\":\"2026-01-05T{from}\",\"end_date\":\"2026-01-05T{to}\"}}]}}"
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_what_nobody_knows_is_not_called_free() {
+    fn what_nobody_knows_is_not_called_free() {
         assert_eq!(
             told("{\"resource_id\":\"1\",\"reservations\":[{}]}", 0),
             "99 of 3, Some(\"2026-01-05T12:00:00Z\"), Some(2.5)"

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_3_a_host_is_free_when_nothing_overlaps_with_its_margin() {
+    fn a_host_is_free_when_nothing_overlaps_with_its_margin() {
         let both = |from: &str, to: &str| [taken("1", from, to), taken("2", from, to)];
         let free = |start: &str| Availability::Free { start: at(start) };
         assert_eq!(when(&[], &asked("12:00", 0)), free("12:00"));
@@ -144,14 +144,14 @@ mod tests {
     }
 
     #[test]
-    fn s5_3_the_first_free_start_within_the_allowed_one_is_offered() {
+    fn the_first_free_start_within_the_allowed_one_is_offered() {
         let all = [taken("1", "11:00", "13:00"), taken("1", "13:30", "15:00"), taken("2", "11:00", "20:00")];
         assert_eq!(when(&all, &asked("12:00", 240)), Availability::Free { start: at("15:05") });
         assert_eq!(when(&all, &asked("12:00", 184)), Availability::Taken { first: Some(at("15:05")) });
     }
 
     #[test]
-    fn s5_3_allocations_without_dates_make_it_unknown() {
+    fn allocations_without_dates_make_it_unknown() {
         let blind = |host: &str| Allocation { host: host.to_owned(), window: None };
         assert_eq!(when(&[blind("1"), blind("2")], &asked("12:00", 0)), Availability::Unknown);
         assert_eq!(when(&[blind("1")], &asked("12:00", 0)), Availability::Free { start: at("12:00") });
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn s6_times_of_the_service_are_utc_without_a_zone() {
+    fn times_of_the_service_are_utc_without_a_zone() {
         let wanted = "2026-01-05T14:02:00Z".parse().unwrap();
         for text in ["2026-01-05T14:02:00.000000", "2026-01-05 14:02", "2026-01-05 14:02:00", "2026-01-05T14:02:00Z"] {
             assert_eq!(read_time(text), Some(wanted), "{text}");
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn s2_starts_are_rounded_up_to_a_minute() {
+    fn starts_are_rounded_up_to_a_minute() {
         assert_eq!(round_up(at("12:00:00")), Some(at("12:00")));
         assert_eq!(round_up(at("12:00:01")), Some(at("12:01")));
         assert_eq!(round_up(at("12:00:00.000001")), Some(at("12:01")));

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn r31_headers_stay_with_the_first_host() {
+    fn headers_stay_with_the_first_host() {
         let at_home = |locations: &[&str]| trail(locations).unwrap().is_at_home();
         assert!(at_home(&[]));
         assert!(at_home(&["z", "/w", "?q=1", "https://a.example:443/v", "//A.EXAMPLE/u"]));
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn r31_five_redirects_are_followed_and_no_more() {
+    fn five_redirects_are_followed_and_no_more() {
         assert_eq!(trail(&["1", "2", "3", "4", "5"]).unwrap().url().as_str(), "https://a.example/x/5");
         let error = trail(&["1", "2", "3", "4", "5", "6"]).unwrap_err();
         assert_eq!((error.class, error.reason), (Class::Invalid, Some("ArtifactUnavailable")));

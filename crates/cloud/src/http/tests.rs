@@ -133,7 +133,7 @@ async fn trouble_by(server: &Server, options: Options) -> (Class, Option<&'stati
 }
 
 #[tokio::test]
-async fn r31_a_file_is_downloaded_with_its_headers() {
+async fn a_file_is_downloaded_with_its_headers() {
     let server = Server::saying(ok("some bytes")).await;
     assert_eq!(fetch_from(&source(&format!("{}/a/b?c=d", server.url))).await.unwrap(), b"some bytes");
     let asked = server.asked();
@@ -162,7 +162,7 @@ async fn encoded_bytes_are_kept_as_they_are() {
 }
 
 #[tokio::test]
-async fn r31_only_status_200_will_do() {
+async fn only_status_200_will_do() {
     let mut told = Vec::new();
     for status in [
         "201 Created",
@@ -207,7 +207,7 @@ async fn a_server_may_ask_to_wait() {
 }
 
 #[tokio::test]
-async fn r31_headers_stay_with_the_first_host() {
+async fn headers_stay_with_the_first_host() {
     let other = Server::saying(ok("elsewhere")).await;
     let to = format!("{}/there", other.url);
     let home = Server::new(move |path| moved(if path == "/" { "/near" } else { &to }), Then::Close).await;
@@ -220,7 +220,7 @@ async fn r31_headers_stay_with_the_first_host() {
 }
 
 #[tokio::test]
-async fn r31_a_password_in_the_url_stays_with_the_first_host() {
+async fn a_password_in_the_url_stays_with_the_first_host() {
     let other = Server::saying(ok("elsewhere")).await;
     let to = other.url.clone();
     let home = Server::new(move |_| moved(&to), Then::Close).await;
@@ -231,7 +231,7 @@ async fn r31_a_password_in_the_url_stays_with_the_first_host() {
 }
 
 #[tokio::test]
-async fn r31_five_redirects_are_followed_and_no_more() {
+async fn five_redirects_are_followed_and_no_more() {
     let down = |path: &str| match path.trim_start_matches('/').parse::<u32>() {
         Ok(0) | Err(_) => ok("at last"),
         Ok(left) => moved(&format!("/{}", left - 1)),
@@ -245,7 +245,7 @@ async fn r31_five_redirects_are_followed_and_no_more() {
 }
 
 #[tokio::test]
-async fn r31_more_than_the_limit_is_refused() {
+async fn more_than_the_limit_is_refused() {
     let exact = Server::saying(ok(&"x".repeat(1000))).await;
     assert_eq!(fetch_from(&source(&exact.url)).await.unwrap().len(), 1000);
     let announced = Server::saying(ok(&"x".repeat(1001))).await;

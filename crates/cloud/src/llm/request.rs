@@ -226,12 +226,12 @@ mod tests {
     }
 
     #[test]
-    fn s4_1_the_request_as_the_contract_has_it() {
+    fn the_request_as_the_contract_has_it() {
         insta::assert_snapshot!(body(&settings(), Shape::default(), &question()), @r#"{"model":"gpt-4o","messages":[{"role":"system","content":"s"},{"role":"user","content":"u"}],"temperature":0,"seed":1,"max_tokens":1500,"response_format":{"type":"json_schema","json_schema":{"name":"duration","strict":true,"schema":{"type":"object"}}}}"#);
     }
 
     #[test]
-    fn s4_1_a_400_that_names_a_parameter_steps_down_and_ends() {
+    fn a_400_that_names_a_parameter_steps_down_and_ends() {
         let mut shape = Shape::default();
         let steps = ["max_tokens", "response_format", "Invalid schema for response_format", "'seed'"];
         for refusal in steps {
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn s4_1_every_status_has_its_meaning() {
+    fn every_status_has_its_meaning() {
         let class = |status, body: &str| match meaning(status, Some("99"), body.as_bytes(), Shape::default()) {
             Meaning::Said { text, tokens } => format!("{text}/{tokens}"),
             Meaning::StepDown(_) => "step".to_owned(),

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_model_settings_have_their_defaults_and_an_empty_key_is_none() {
+    fn model_settings_have_their_defaults_and_an_empty_key_is_none() {
         let settings = read(&[("OPENAI_API_KEY", " ")]).unwrap();
         assert!(!settings.is_on());
         assert_eq!(settings.url().as_str(), "https://api.openai.com/v1/chat/completions");
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn s10_4_keys_go_over_https_or_stay_on_this_machine() {
+    fn keys_go_over_https_or_stay_on_this_machine() {
         for url in
             ["http://h.example/v1", "ftp://h/", "https://u:p@h.example/", "https://h.example/?k=v", "x", "file:///x"]
         {

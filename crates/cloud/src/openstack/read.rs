@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s6_dates_are_minutes_in_utc_and_read_in_every_spelling() {
+    fn dates_are_minutes_in_utc_and_read_in_every_spelling() {
         let at: Time = "2026-01-05T14:02:31Z".parse().unwrap();
         assert_eq!(minutes(at), "2026-01-05 14:02");
         for spelled in ["2026-01-05T14:02:31.000000", "2026-01-05 14:02:31", "2026-01-05T14:02:31Z"] {
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn s6_minus_one_is_no_limit() {
+    fn minus_one_is_no_limit() {
         let of = |most: i64, used: u64| {
             limits(
                 &serde_json::json!({"limits": {"absolute": {"maxTotalInstances": most, "totalInstancesUsed": used}}}),

@@ -69,7 +69,7 @@ impl Pod {
 }
 
 #[tokio::test]
-async fn r31_files_programs_and_trees_arrive_as_they_were() {
+async fn files_programs_and_trees_arrive_as_they_were() {
     let pod = Pod::new();
     fs::write(pod.at("out/raw"), b"\x00bytes\xff").unwrap();
     fs::write(pod.at("out/tool"), "#!/bin/sh\n").unwrap();
@@ -108,7 +108,7 @@ async fn r31_files_programs_and_trees_arrive_as_they_were() {
 }
 
 #[tokio::test]
-async fn r30_values_of_files_are_taken_and_what_is_none_is_said() {
+async fn values_of_files_are_taken_and_what_is_none_is_said() {
     let pod = Pod::new();
     fs::write(pod.at("out/one"), "1\n").unwrap();
     fs::write(pod.at("out/blob"), b"\xff").unwrap();
@@ -121,7 +121,7 @@ async fn r30_values_of_files_are_taken_and_what_is_none_is_said() {
 }
 
 #[tokio::test]
-async fn r31_what_is_missing_is_left_out_and_r32_what_is_too_large_for_its_store_is_not_stored() {
+async fn what_is_missing_is_left_out_and_r32_what_is_too_large_for_its_store_is_not_stored() {
     let pod = Pod::new();
     let bytes = usize::try_from(SMALL_MAX).unwrap() + 1;
     fs::write(pod.at("out/large"), vec![0; bytes]).unwrap();
@@ -146,7 +146,7 @@ async fn what_is_larger_than_an_artifact_may_be_is_trouble() {
 }
 
 #[tokio::test]
-async fn r31_stored_bytes_that_are_gone_or_damaged_are_not_delivered() {
+async fn stored_bytes_that_are_gone_or_damaged_are_not_delivered() {
     let pod = Pod::new();
     fs::write(pod.at("out/raw"), "bytes").unwrap();
     let report = pod.kept(vec![pod.keep("raw", "out/raw", None)]).await;
@@ -178,7 +178,7 @@ fn an_order_of_another_version_is_refused_and_never_quoted() {
 }
 
 #[tokio::test]
-async fn r31_a_tree_goes_into_the_root_of_a_volume_whose_folder_stays() {
+async fn a_tree_goes_into_the_root_of_a_volume_whose_folder_stays() {
     let pod = Pod::new();
     fs::create_dir_all(pod.at("out/tree/a")).unwrap();
     fs::write(pod.at("out/tree/a/f"), "deep").unwrap();
@@ -206,7 +206,7 @@ async fn r31_a_tree_goes_into_the_root_of_a_volume_whose_folder_stays() {
 }
 
 #[tokio::test]
-async fn r32_what_stays_in_place_is_looked_for_and_no_more() {
+async fn what_stays_in_place_is_looked_for_and_no_more() {
     let pod = Pod::new();
     fs::create_dir_all(pod.at("out/tree")).unwrap();
     let stay = |name: &str, path: &str| Keep { to: Shelf::InPlace, ..pod.keep(name, path, None) };
@@ -217,7 +217,7 @@ async fn r32_what_stays_in_place_is_looked_for_and_no_more() {
 }
 
 #[tokio::test]
-async fn s5_3_folders_and_files_are_made_with_the_permissions_that_are_set() {
+async fn folders_and_files_are_made_with_the_permissions_that_are_set() {
     let pod = Pod::new();
     fs::write(pod.at("out/one"), "file").unwrap();
     let modes = orlop_core::porter::Modes { dir: 0o700, file: 0o600 };
@@ -228,7 +228,7 @@ async fn s5_3_folders_and_files_are_made_with_the_permissions_that_are_set() {
 }
 
 #[tokio::test]
-async fn s5_3_less_may_go_through_the_operator_than_the_most_there_is() {
+async fn less_may_go_through_the_operator_than_the_most_there_is() {
     let pod = Pod::new();
     fs::write(pod.at("out/one"), "12345").unwrap();
     // Nobody listens there: it is not sent.
@@ -239,7 +239,7 @@ async fn s5_3_less_may_go_through_the_operator_than_the_most_there_is() {
 }
 
 #[tokio::test]
-async fn r32_an_object_goes_to_a_store_and_comes_back_with_the_keys_of_its_variables() {
+async fn an_object_goes_to_a_store_and_comes_back_with_the_keys_of_its_variables() {
     use crate::testing::s3::{Keys as OfStore, Store};
     use orlop_core::porter::{KeyVariables, S3Place};
     let pod = Pod::new();

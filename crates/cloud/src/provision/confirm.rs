@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s1_people_are_asked_and_programs_go_on_within_what_was_allowed() {
+    fn people_are_asked_and_programs_go_on_within_what_was_allowed() {
         let of = |milli_su: u64, max_su, agreed, has_reader| {
             let estimate = Cost { milli_su, known: true };
             Agreement { estimate, max_su, auto_approve: AUTO_APPROVE_SU, agreed, has_reader }.verdict()

@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn s11_a_machine_is_removed_only_once_its_worker_has_left() {
+    async fn a_machine_is_removed_only_once_its_worker_has_left() {
         let folder = tempfile::tempdir().unwrap();
         let clock = VirtualClock::default();
         let memory = MemoryCloud::new(clock.clone());

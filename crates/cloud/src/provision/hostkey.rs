@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn s10_8_a_console_shows_the_keys_of_the_last_whole_list() {
+    fn a_console_shows_the_keys_of_the_last_whole_list() {
         let keys = of_console(&console(ED25519));
         let shown: Vec<(&str, &str)> = keys.iter().map(|key| (key.kind.as_str(), key.key.as_str())).collect();
         assert_eq!(shown, [("ecdsa-sha2-nistp256", ECDSA), ("ssh-ed25519", ED25519)]);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn s10_8_a_key_that_the_console_does_not_show_is_a_strangers() {
+    fn a_key_that_the_console_does_not_show_is_a_strangers() {
         let own = of_console(&console(ED25519));
         let met = |text: &str| stranger(&own, &of_known_hosts(text)).map(|key| key.key.clone());
         assert_eq!(met(&known_hosts("192.0.2.1", 22, &own)), None);
@@ -143,7 +143,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn s10_8_whatever_a_console_shows_is_read(text in "(?s).{0,200}", middle in "(?s).{0,200}") {
+        fn whatever_a_console_shows_is_read(text in "(?s).{0,200}", middle in "(?s).{0,200}") {
             for key in of_console(&format!("{text}\n{BEGIN}\n{middle}\n{END}\n{text}")) {
                 prop_assert!(is_kind(&key.kind) && is_key(&key.key));
             }

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn s11_a_worker_is_drained_after_its_time_and_the_deployment_destroyed_once_it_left() {
+    fn a_worker_is_drained_after_its_time_and_the_deployment_destroyed_once_it_left() {
         use Decision::{Destroy, Drain, Wait};
         let idle = || worker("a");
         assert_eq!(told(&[(0, idle()), (3599, idle()), (3600, idle())]), [Wait, Wait, Drain]);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn s11_an_order_to_leave_that_was_not_taken_or_was_taken_back_ends_nothing() {
+    fn an_order_to_leave_that_was_not_taken_or_was_taken_back_ends_nothing() {
         use Decision::{Destroy, Drain, Wait};
         let idle = || worker("a");
         let look = |state: &Idle, work: &Work, seconds| decide(state, AFTER, work, at(seconds));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn s11_without_a_worker_the_machine_has_to_be_seen_idle_all_the_time() {
+    fn without_a_worker_the_machine_has_to_be_seen_idle_all_the_time() {
         use Decision::{Destroy, Wait};
         let idle = || Work::Idle { mark: None };
         let often: Vec<(i64, Work)> = (0..=12).map(|look| (look * 300, idle())).collect();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn s11_powering_off_alone_is_no_stop() {
+    fn powering_off_alone_is_no_stop() {
         use Decision::{Destroy, Wait};
         assert_eq!(told(&[(0, worker("a")), (3599, Work::Off), (3600, Work::Off)]), [Wait, Wait, Wait]);
         assert_eq!(told(&[(0, Work::Off), (3600, Work::Off)]), [Wait, Destroy], "it costs as before");
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn s11_a_machine_is_idle_if_nobody_and_nothing_uses_it() {
+    fn a_machine_is_idle_if_nobody_and_nothing_uses_it() {
         assert_eq!(work_of_login("load 29\nusers 0\ncards 0\n"), Work::Idle { mark: None });
         for busy in ["load 30\nusers 0\ncards 0\n", "load 0\nusers 1\ncards 0\n", "load 0\nusers 0\ncards 1\n"] {
             assert_eq!(work_of_login(busy), Work::Busy, "{busy}");
@@ -252,7 +252,7 @@ mod tests {
         /// Whatever was seen: nothing is destroyed that was busy within its time, nor while it is busy, nor because nobody can tell,
         /// and a worker is never destroyed before it was told to leave.
         #[test]
-        fn s11_nothing_is_destroyed_that_had_something_to_do(
+        fn nothing_is_destroyed_that_had_something_to_do(
             seen in proptest::collection::vec((any_work(), 1_i64..2000, any::<bool>()), 1..60),
         ) {
             let (mut state, mut now, mut busy, mut drained) = (Idle::default(), 0, 0, false);
@@ -279,7 +279,7 @@ mod tests {
 
         /// What is seen idle under one mark at every look is stopped, as soon as its time is over.
         #[test]
-        fn s11_what_stays_idle_is_stopped_in_its_time(pauses in proptest::collection::vec(1_i64..300, 40), has_worker: bool) {
+        fn what_stays_idle_is_stopped_in_its_time(pauses in proptest::collection::vec(1_i64..300, 40), has_worker: bool) {
             let (mut state, mut now, mut first) = (Idle::default(), 0, None);
             for pause in pauses {
                 let work = Work::Idle { mark: has_worker.then(|| "a".to_owned()) };

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s10_files_are_private_and_replaced_as_a_whole() {
+    fn files_are_private_and_replaced_as_a_whole() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("info.json");
         write_private(&path, b"1").unwrap();
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn s7_what_could_not_be_had_is_forgotten_in_time_and_only_that() {
+    fn what_could_not_be_had_is_forgotten_in_time_and_only_that() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("failed.json");
         let now = Time::from_millis(1_767_621_607_000);

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_a_pair_is_what_openssh_reads_and_never_overwrites_a_file() {
+    fn a_pair_is_what_openssh_reads_and_never_overwrites_a_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("demo.pem");
         let pair = KeyPair::make("demo").unwrap();

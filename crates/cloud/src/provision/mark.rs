@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s7_everything_follows_from_the_id() {
+    fn everything_follows_from_the_id() {
         let id = DeploymentId::new("orlop-demo", "P", "nonce");
         assert_eq!(id.as_str().len(), 10);
         assert_eq!(id, id.as_str().parse().unwrap());
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn s10_a_reserved_address_is_never_ours() {
+    fn a_reserved_address_is_never_ours() {
         let mut address = FloatingIp {
             id: "F".into(),
             address: "192.0.2.1".into(),

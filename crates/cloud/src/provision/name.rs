@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s1_the_same_command_has_the_same_name_and_another_has_not() {
+    fn the_same_command_has_the_same_name_and_another_has_not() {
         let sites = vec!["uc".to_owned()];
         let named = Named {
             short: "demo",
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_names_of_servers_are_small_letters_digits_and_dashes() {
+    fn names_of_servers_are_small_letters_digits_and_dashes() {
         for bad in ["", "A", "a_b", "-a", "a-", "a b", &"a".repeat(64), "a/../b"] {
             assert!(check_server_name(bad).is_err(), "{bad}");
         }

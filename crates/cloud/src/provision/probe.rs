@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn s2_a_banner_counts_and_nothing_else_does() {
+    async fn a_banner_counts_and_nothing_else_does() {
         assert!(speaks_ssh("127.0.0.1", somebody("SSH-2", ".0-OpenSSH_9.2\r\n").await).await);
         assert!(speaks_ssh("127.0.0.1", somebody("hello, who are you\r\nSS", "H-2.0-x\r\n").await).await);
         let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
@@ -264,12 +264,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn s2_one_who_says_nothing_of_ssh_is_silent_in_bounded_time() {
+    async fn one_who_says_nothing_of_ssh_is_silent_in_bounded_time() {
         assert!(!speaks_ssh("127.0.0.1", somebody("HTTP/1.1 400", " SSH-2.0 is not here\r\n").await).await);
     }
 
     #[tokio::test]
-    async fn s8_19_less_than_planned_differs_and_no_login_is_silent() {
+    async fn less_than_planned_differs_and_no_login_is_silent() {
         let folder = tempfile::tempdir().unwrap();
         let port = somebody("SSH-2.0-x\r\n", "").await;
         let good = ssh(folder.path(), "echo threads 48; echo memory_kib 197000000; echo gpus 4");
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn s10_8_a_host_key_that_the_console_does_not_show_stops_before_anything_is_said() {
+    async fn a_host_key_that_the_console_does_not_show_stops_before_anything_is_said() {
         let port = somebody("SSH-2.0-x\r\n", "").await;
         let own = HostKey { kind: "ssh-ed25519".into(), key: KEY.into() };
         let seen = Login { host_keys: vec![own], ..login() };
@@ -340,7 +340,7 @@ mod tests {
 
     /// The real program reads what is pinned.
     #[tokio::test]
-    async fn s10_8_pinned_keys_are_known_hosts_to_openssh() {
+    async fn pinned_keys_are_known_hosts_to_openssh() {
         let folder = tempfile::tempdir().unwrap();
         let ssh = Ssh { program: "ssh".into(), key: None, known_hosts: folder.path().join("known_hosts") };
         ssh.pin("192.0.2.1", 22, &[HostKey { kind: "ssh-ed25519".into(), key: KEY.into() }]).unwrap();
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn s11_the_login_tells_whether_a_machine_works() {
+    async fn the_login_tells_whether_a_machine_works() {
         let folder = tempfile::tempdir().unwrap();
         let idle = ssh(folder.path(), "echo load 002; echo users 0; echo cards 0");
         assert_eq!(idle.work("127.0.0.1", 22, "cc").await, Work::Idle { mark: None });
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn s8_19_what_a_machine_does_not_say_is_not_held_against_it() {
+    fn what_a_machine_does_not_say_is_not_held_against_it() {
         let expects = Expects { threads: 48, ram_gib: 192, gpus: 1 };
         assert!(differences(&expects, "").is_empty());
         assert!(differences(&expects, "threads many\nthreads 96\nmemory_kib 196000000\ngpus 1\n").is_empty());

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn s5_1_hosts_are_read_nested_and_nobody_takes_them_for_free() {
+    async fn hosts_are_read_nested_and_nobody_takes_them_for_free() {
         let bench = Bench::new();
         let catalogue = bench.at(0, Keep::Use).await.unwrap();
         let told: Vec<String> = catalogue
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn s5_1_an_answer_is_kept_for_a_day_and_asked_for_anew_on_request() {
+    async fn an_answer_is_kept_for_a_day_and_asked_for_anew_on_request() {
         let bench = Bench::new();
         bench.at(0, Keep::Use).await.unwrap();
         bench.answers(Err(Lost::Refused));
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn s5_1_what_is_no_description_is_refused_and_not_kept() {
+    async fn what_is_no_description_is_refused_and_not_kept() {
         let bench = Bench::new();
         for answer in [
             Err(Lost::Timeout),
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn s5_1_only_sites_of_chameleon_and_safe_addresses_are_asked() {
+    async fn only_sites_of_chameleon_and_safe_addresses_are_asked() {
         let bench = Bench::new();
         let reference = |base: &str| Reference::new(base, bench.folder.path(), Arc::clone(&bench.fake) as _);
         for site in ["mine", "kvm", "../../etc"] {

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s2_the_ten_steps_are_numbered_and_every_wait_has_its_limit() {
+    fn the_ten_steps_are_numbered_and_every_wait_has_its_limit() {
         for (at, step) in STEPS.iter().enumerate() {
             assert_eq!(step.number, at);
         }

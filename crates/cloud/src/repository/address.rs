@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s3_1_loopback_link_local_private_and_metadata_addresses_are_not_public() {
+    fn loopback_link_local_private_and_metadata_addresses_are_not_public() {
         for text in [
             "0.0.0.0",
             "127.0.0.1",

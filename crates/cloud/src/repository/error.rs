@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s8_1_messages_say_what_and_what_to_do() {
+    fn messages_say_what_and_what_to_do() {
         let url = || "https://h/x".to_owned();
         let all = [
             FetchError::Private { host: "h".into(), address: "10.0.0.1".into() },

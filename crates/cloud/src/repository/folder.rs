@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn s3_1_links_are_not_followed() {
+    async fn links_are_not_followed() {
         let outside = tempfile::tempdir().unwrap();
         fs::write(outside.path().join("requirements.txt"), "secret").unwrap();
         let root = tempfile::tempdir().unwrap();
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn s3_1_pipes_and_submodules_are_left_out() {
+    async fn pipes_and_submodules_are_left_out() {
         let root = tempfile::tempdir().unwrap();
         nix::unistd::mkfifo(&root.path().join("README.md"), nix::sys::stat::Mode::S_IRWXU).unwrap();
         for module in ["module", "worktree"] {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn s3_1_endless_files_are_cut() {
+    async fn endless_files_are_cut() {
         let root = tempfile::tempdir().unwrap();
         fs::write(root.path().join("README.md"), "x ".repeat(1_000_000)).unwrap();
         // Holes: a gigabyte that takes no room, and is not opened.
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn s3_1_four_mebibytes_are_the_limit() {
+    async fn four_mebibytes_are_the_limit() {
         let root = tempfile::tempdir().unwrap();
         for n in 0..80 {
             fs::create_dir(root.path().join(format!("p{n}"))).unwrap();

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_1_only_regular_files_at_most_three_parts_deep_are_read() {
+    fn only_regular_files_at_most_three_parts_deep_are_read() {
         let link = Entry { kind: EntryKind::Other, ..file("requirements.txt", 5) };
         let entries =
             [file("a/b/README.md", 1), file("a/b/c/README.md", 1), link, file("README.md", 1), file("main.py", 7)];
@@ -257,14 +257,14 @@ mod tests {
     }
 
     #[test]
-    fn s3_1_gpu_sources_count_ten_parts_deep() {
+    fn gpu_sources_count_ten_parts_deep() {
         let deep = |parts: usize| format!("{}k.cu", "a/".repeat(parts - 1));
         let scan = choose(&[file(&deep(10), 1), file(&deep(11), 1), file("k.cuh", 1), file("a/k.hip", 1)]).scan;
         assert_eq!((scan.cuda_sources.len(), scan.hip_sources.len()), (2, 1));
     }
 
     #[test]
-    fn s3_1_files_that_may_hold_secrets_are_never_read() {
+    fn files_that_may_hold_secrets_are_never_read() {
         for path in [
             ".env",
             ".env.production",
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_1_at_most_300_files_the_shallow_ones_first() {
+    fn at_most_300_files_the_shallow_ones_first() {
         let mut entries: Vec<Entry> = (0..400).map(|n| file(&format!("p{n:03}/requirements.txt"), 1)).collect();
         entries.push(file("z.dockerfile", 1));
         let choice = choose(&entries);
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_1_huge_trees_and_huge_files_are_bounded_with_a_warning() {
+    fn huge_trees_and_huge_files_are_bounded_with_a_warning() {
         let entries: Vec<Entry> = (0..MAX_ENTRIES).map(|n| file(&format!("f{n}"), 1)).collect();
         assert!(choose(&entries).scan.warnings[0].contains("100000 entries"));
         let choice = choose(&[file("README.md", MAX_BLOB_BYTES + 1), file("INSTALL", 1)]);
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_1_text_is_cut_replaced_or_skipped() {
+    fn text_is_cut_replaced_or_skipped() {
         assert_eq!(text_of(b"abc", 2).as_deref(), Some("ab"));
         assert_eq!(text_of(b"a\xff", 9).as_deref(), Some("a\u{fffd}"));
         assert_eq!(text_of(b"a\0b", 9), None);
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_2_lists_may_name_lists_inside_the_repository() {
+    fn lists_may_name_lists_inside_the_repository() {
         let text = "-r base.txt\n--requirement=../gpu.txt\n-c ../../etc/passwd\n-r /etc/passwd\n-r https://x/y.txt\n-rx.txt\n-r a/../b.txt";
         let list = ScannedFile { path: "deps/requirements.txt".into(), kind: FileKind::PipList, text: text.into() };
         let found: Vec<String> = referenced(&[list]).into_iter().collect();
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn s10_11_paths_that_steer_a_terminal_are_left_out() {
+    fn paths_that_steer_a_terminal_are_left_out() {
         assert!(
             chosen(&[file("a\x1b[2J/README.md", 1), file("a\n/README.md", 1), file("a\u{202e}/README.md", 1)])
                 .is_empty()

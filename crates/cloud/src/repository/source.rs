@@ -250,7 +250,7 @@ mod tests {
     const ALL: Allow = Allow { ssh: true, local: true, private_hosts: true };
 
     #[test]
-    fn s3_1_https_is_allowed_by_itself() {
+    fn https_is_allowed_by_itself() {
         for text in [
             "https://github.com/a/b",
             "HTTPS://github.com/a/b.git",
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_1_everything_else_is_refused() {
+    fn everything_else_is_refused() {
         let cases = [
             ("", Refusal::Empty),
             ("http://github.com/a/b", Refusal::Protocol),
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_1_leave_adds_ssh_and_folders_and_nothing_more() {
+    fn leave_adds_ssh_and_folders_and_nothing_more() {
         let ssh = Source::parse("git@github.com:a/b.git", ALL).unwrap();
         assert_eq!(ssh.remote().unwrap().as_str(), "ssh://git@github.com/a/b.git");
         assert!(matches!(Source::parse("ssh://git@github.com/a/b", ALL), Ok(Source::Ssh(_))));
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_1_refs_and_subfolders_cannot_be_options_or_lead_out() {
+    fn refs_and_subfolders_cannot_be_options_or_lead_out() {
         for name in ["HEAD", "main", "feature/x-1", "v1.2.3", "0f8fad5bd9cb469fa16570867728950e0f8fad5b"] {
             assert_eq!(check_reference(name), Ok(()), "{name}");
         }

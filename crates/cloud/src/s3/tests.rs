@@ -44,7 +44,7 @@ async fn fetched(object: &Object) -> Result<Vec<u8>, PortError> {
 }
 
 #[tokio::test]
-async fn r32_what_is_stored_comes_back_byte_for_byte_whatever_its_key_is() {
+async fn what_is_stored_comes_back_byte_for_byte_whatever_its_key_is() {
     let store = store();
     for (key, bytes) in [("u1/data/2/model", &b"\0bytes\xff"[..]), ("a b/+c#?%25 ü/$(X)=&", b"x"), ("empty", b"")] {
         let object = object(&store, key);
@@ -56,7 +56,7 @@ async fn r32_what_is_stored_comes_back_byte_for_byte_whatever_its_key_is() {
 }
 
 #[tokio::test]
-async fn r32_a_large_object_goes_in_parts_that_are_tried_again() {
+async fn a_large_object_goes_in_parts_that_are_tried_again() {
     let store = store();
     let bytes: Vec<u8> = (0..3_000_u32).flat_map(u32::to_le_bytes).collect();
     let spans = [(0, 5_000), (5_000, 5_000), (10_000, 2_000)].map(|(start, bytes)| Span { start, bytes });
@@ -70,7 +70,7 @@ async fn r32_a_large_object_goes_in_parts_that_are_tried_again() {
 }
 
 #[tokio::test]
-async fn r32_parts_that_are_left_are_taken_away() {
+async fn parts_that_are_left_are_taken_away() {
     let store = store();
     let span = Span { start: 0, bytes: 10 };
     // The file is shorter than it was: the part cannot be sent.

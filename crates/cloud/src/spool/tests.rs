@@ -36,7 +36,7 @@ fn small(dir: &Path, logs: u64) -> Spool {
 }
 
 #[test]
-fn s6_a_result_is_kept_until_acknowledged_also_over_restarts() {
+fn a_result_is_kept_until_acknowledged_also_over_restarts() {
     let dir = tempfile::tempdir().unwrap();
     let (mut spool, found) = open(dir.path());
     assert!(found.is_empty());
@@ -80,7 +80,7 @@ fn s6_a_result_is_kept_until_acknowledged_also_over_restarts() {
 }
 
 #[test]
-fn s6_an_end_that_is_not_told_yet_implies_start_and_acceptance() {
+fn an_end_that_is_not_told_yet_implies_start_and_acceptance() {
     let dir = tempfile::tempdir().unwrap();
     let (mut spool, _) = open(dir.path());
     spool.accepted(id(1), b"", false).unwrap();
@@ -93,7 +93,7 @@ fn s6_an_end_that_is_not_told_yet_implies_start_and_acceptance() {
 }
 
 #[test]
-fn s6_a_torn_tail_is_cut_and_the_rest_is_there() {
+fn a_torn_tail_is_cut_and_the_rest_is_there() {
     let dir = tempfile::tempdir().unwrap();
     let (mut spool, _) = open(dir.path());
     for job in 1..=3 {
@@ -112,7 +112,7 @@ fn s6_a_torn_tail_is_cut_and_the_rest_is_there() {
 }
 
 #[test]
-fn s6_output_is_handed_out_in_order_within_a_credit_and_once() {
+fn output_is_handed_out_in_order_within_a_credit_and_once() {
     let dir = tempfile::tempdir().unwrap();
     let (mut spool, _) = open(dir.path());
     for seq in 1..=4 {
@@ -137,7 +137,7 @@ fn s6_output_is_handed_out_in_order_within_a_credit_and_once() {
 }
 
 #[test]
-fn s6_beyond_the_bound_the_oldest_of_the_largest_is_dropped_and_leaves_a_gap() {
+fn beyond_the_bound_the_oldest_of_the_largest_is_dropped_and_leaves_a_gap() {
     let dir = tempfile::tempdir().unwrap();
     let mut spool = small(dir.path(), 20_000);
     let _ = spool.log(id(1), chunk(1, b"small"));
@@ -167,7 +167,7 @@ fn s6_beyond_the_bound_the_oldest_of_the_largest_is_dropped_and_leaves_a_gap() {
 }
 
 #[test]
-fn s6_while_all_that_is_kept_is_on_its_way_the_newest_stays_and_tells_what_is_gone() {
+fn while_all_that_is_kept_is_on_its_way_the_newest_stays_and_tells_what_is_gone() {
     let dir = tempfile::tempdir().unwrap();
     let mut spool = small(dir.path(), 20_000);
     for seq in 1..=15 {
@@ -189,7 +189,7 @@ fn s6_while_all_that_is_kept_is_on_its_way_the_newest_stays_and_tells_what_is_go
 }
 
 #[test]
-fn s6_disk_use_stays_bounded_though_every_segment_holds_something() {
+fn disk_use_stays_bounded_though_every_segment_holds_something() {
     let dir = tempfile::tempdir().unwrap();
     let mut spool = small(dir.path(), 40_000);
     for seq in 1..=400 {
@@ -208,7 +208,7 @@ fn s6_disk_use_stays_bounded_though_every_segment_holds_something() {
 }
 
 #[test]
-fn s6_who_may_not_lose_output_is_told_to_wait_and_to_go_on() {
+fn who_may_not_lose_output_is_told_to_wait_and_to_go_on() {
     let dir = tempfile::tempdir().unwrap();
     let mut spool = small(dir.path(), 20_000);
     spool.accepted(id(1), b"", true).unwrap();
@@ -228,7 +228,7 @@ fn s6_who_may_not_lose_output_is_told_to_wait_and_to_go_on() {
 }
 
 #[test]
-fn s6_control_segments_do_not_pile_up_behind_a_long_attempt() {
+fn control_segments_do_not_pile_up_behind_a_long_attempt() {
     let dir = tempfile::tempdir().unwrap();
     let mut spool = small(dir.path(), 20_000);
     spool.accepted(id(1), &[7; 100], false).unwrap();
@@ -255,7 +255,7 @@ fn s6_control_segments_do_not_pile_up_behind_a_long_attempt() {
 }
 
 #[test]
-fn s6_what_nobody_wants_to_hear_is_discarded() {
+fn what_nobody_wants_to_hear_is_discarded() {
     let dir = tempfile::tempdir().unwrap();
     let (mut spool, _) = open(dir.path());
     spool.accepted(id(1), b"", false).unwrap();
@@ -280,7 +280,7 @@ fn tiny(dir: &Path) -> bool {
 }
 
 #[test]
-fn s7_on_a_full_disk_output_is_dropped_and_results_go_into_the_room_set_aside() {
+fn on_a_full_disk_output_is_dropped_and_results_go_into_the_room_set_aside() {
     let dir = tempfile::tempdir().unwrap();
     if !tiny(dir.path()) {
         eprintln!("skipped: this user may not mount a file system");
@@ -309,7 +309,7 @@ fn s7_on_a_full_disk_output_is_dropped_and_results_go_into_the_room_set_aside() 
 }
 
 #[test]
-fn s6_output_that_is_lost_after_the_end_is_told_once_there_is_room() {
+fn output_that_is_lost_after_the_end_is_told_once_there_is_room() {
     let dir = tempfile::tempdir().unwrap();
     if !tiny(dir.path()) {
         println!("skipped: s6_output_that_is_lost_after_the_end…: this user may not mount a file system");
@@ -372,7 +372,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn s6_no_flushed_end_is_lost_and_none_comes_after_its_acknowledgement(
+    fn no_flushed_end_is_lost_and_none_comes_after_its_acknowledgement(
         steps in proptest::collection::vec(step(), 0..60),
     ) {
         let dir = tempfile::tempdir().unwrap();

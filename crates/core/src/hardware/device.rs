@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn h6_classes_read_back() {
+    fn classes_read_back() {
         let slice = DeviceClass::Slice("1g.5gb+me".parse().unwrap());
         for class in [DeviceClass::Unit, DeviceClass::Whole, slice, DeviceClass::Confidential] {
             assert_eq!(class.to_string().parse(), Ok(class));

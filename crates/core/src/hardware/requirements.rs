@@ -66,7 +66,7 @@ mod tests {
     use crate::hardware::{TeeKind, TeeLevel};
 
     #[test]
-    fn s1_1_json_has_the_fields_of_the_model() {
+    fn json_has_the_fields_of_the_model() {
         let requirements = HardwareRequirements {
             gpu: Some(GpuNeed { count: 1, kind: parse_gpu_type("h100").unwrap(), allocation: Default::default() }),
             tee: Some(TeeNeed { kind: TeeKind::SevSnp, level: TeeLevel::Preferred }),
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_1_resources_are_plain_numbers() {
+    fn resources_are_plain_numbers() {
         let json =
             r#"{"cpuMilli":1500,"memoryBytes":1073741824,"diskBytes":0,"extended":{"sgx.intel.com/epc":"64Mi"}}"#;
         let resources: Resources = serde_json::from_str(json).unwrap();

@@ -105,7 +105,7 @@ mod tests {
     use crate::named::Named;
 
     #[test]
-    fn s1_1_names_are_read_in_any_usual_spelling() {
+    fn names_are_read_in_any_usual_spelling() {
         let spellings = [
             ("sgx sgx1 sgx2", TeeKind::Sgx),
             ("tdx", TeeKind::Tdx),
@@ -143,14 +143,14 @@ mod tests {
     }
 
     #[test]
-    fn s1_2_a_kind_implies_an_architecture_and_a_machine_form() {
+    fn a_kind_implies_an_architecture_and_a_machine_form() {
         let implied: Vec<String> =
             TeeKind::ALL.iter().map(|kind| format!("{kind}:{}:{}", kind.arch(), kind.is_vm())).collect();
         insta::assert_snapshot!(implied.join(" "), @"sgx:amd64:false tdx:amd64:true sev:amd64:true sev-es:amd64:true sev-snp:amd64:true se:s390x:true cca:arm64:true");
     }
 
     #[test]
-    fn s1_5_within_sev_the_stronger_serves_the_weaker() {
+    fn within_sev_the_stronger_serves_the_weaker() {
         assert!(TeeKind::SevSnp.serves(TeeKind::Sev) && TeeKind::SevEs.serves(TeeKind::Sev));
         assert!(!TeeKind::Sev.serves(TeeKind::SevEs) && !TeeKind::Tdx.serves(TeeKind::Sgx));
         assert!(TeeKind::ALL.iter().all(|kind| kind.serves(*kind)));
@@ -158,7 +158,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn h6_h8_any_text_is_read_or_refused_and_kinds_read_back(text in "\\PC{0,40}", kind in proptest::sample::select(TeeKind::ALL)) {
+        fn any_text_is_read_or_refused_and_kinds_read_back(text in "\\PC{0,40}", kind in proptest::sample::select(TeeKind::ALL)) {
             let _ = parse_tee_type(&text);
             prop_assert_eq!(parse_tee_type(kind.as_str()), Ok(kind));
         }

@@ -125,13 +125,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s1_4_every_state_and_event() {
+    fn every_state_and_event() {
         laws::hold(&MACHINE, &["1.4 adopted"]);
         insta::assert_snapshot!(MACHINE.listing());
     }
 
     #[test]
-    fn s1_4_only_lost_is_left_and_only_by_adoption() {
+    fn only_lost_is_left_and_only_by_adoption() {
         for state in AttemptState::ALL.iter().copied().filter(|state| state.is_end()) {
             let ways = MACHINE.successors(state);
             assert_eq!(ways.is_empty(), state != AttemptState::Lost, "{state}");
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_5_a_kept_attempt_is_again_what_it_was() {
+    fn a_kept_attempt_is_again_what_it_was() {
         let kept = |holds: &[Guard]| MACHINE.step(AttemptState::Suspect, Event::Kept, |guard| holds.contains(&guard));
         assert_eq!(kept(&[Guard::WasAccepted, Guard::WasStarted]), Ok(AttemptState::Running));
         assert_eq!(kept(&[Guard::WasAccepted]), Ok(AttemptState::Accepted));

@@ -175,26 +175,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s4_2_every_state_and_event() {
+    fn every_state_and_event() {
         laws::hold(&MACHINE, &[]);
         insta::assert_snapshot!(MACHINE.listing());
     }
 
     #[test]
-    fn s2_2_phases_have_the_exact_api_texts() {
+    fn phases_have_the_exact_api_texts() {
         let json = serde_json::to_string(ExecutorPhase::ALL).unwrap();
         assert_eq!(json, r#"["Pending","Creating","Running","Updating","Scaling","Terminating","Failed"]"#);
     }
 
     #[test]
-    fn s4_2_every_state_shows_as_its_phase() {
+    fn every_state_shows_as_its_phase() {
         let shown: Vec<String> =
             ExecutorState::ALL.iter().map(|s| format!("{s}={}", s.phase().map_or("-", Named::as_str))).collect();
         insta::assert_snapshot!(shown.join(" "), @"Pending=Pending Creating=Creating ConfigMapCreation=Creating DeploymentCreation=Creating PodScheduling=Creating PodCreation=Creating Running=Running Updating=Updating ConfigMapUpdate=Updating RollingUpdate=Updating Scaling=Scaling Failed=Failed Terminating=Terminating Cleanup=Terminating Gone=-");
     }
 
     #[test]
-    fn s3_1_a_pass_that_sees_only_the_result_names_the_steps_between() {
+    fn a_pass_that_sees_only_the_result_names_the_steps_between() {
         let way = MACHINE.path(ExecutorState::Creating, ExecutorState::Running).unwrap();
         let way: Vec<&str> = way.into_iter().map(Named::as_str).collect();
         insta::assert_snapshot!(way.join(" → "), @"Creating → ConfigMapCreation → DeploymentCreation → PodScheduling → PodCreation → Running");
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn s4_2_deletion_is_taken_in_every_living_state() {
+    fn deletion_is_taken_in_every_living_state() {
         for state in LIVING.iter().copied() {
             assert_eq!(MACHINE.step(state, Event::Deleted, |guard| match guard {}), Ok(ExecutorState::Terminating));
         }

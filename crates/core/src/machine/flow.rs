@@ -166,13 +166,13 @@ mod tests {
     }
 
     #[test]
-    fn t1_to_t17_every_phase_and_event() {
+    fn to_t17_every_phase_and_event() {
         laws::hold(&MACHINE, &[]);
         insta::assert_snapshot!(MACHINE.listing());
     }
 
     #[test]
-    fn t9_t10_a_suspended_flow_returns_to_where_its_steps_are() {
+    fn a_suspended_flow_returns_to_where_its_steps_are() {
         for phase in LIVE.iter().copied() {
             assert_eq!(MACHINE.step(phase, Event::SuspendOn, |_| false), Ok(FlowPhase::Suspended));
         }
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn t17_nothing_changes_a_flow_that_is_over() {
+    fn nothing_changes_a_flow_that_is_over() {
         for event in Event::ALL.iter().copied() {
             assert_eq!(MACHINE.step(FlowPhase::Failed, event, |_| true), Ok(FlowPhase::Failed));
             assert_eq!(MACHINE.step(FlowPhase::Succeeded, event, |_| false), Ok(FlowPhase::Succeeded));

@@ -169,13 +169,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s1_3_every_state_and_event() {
+    fn every_state_and_event() {
         laws::hold(&MACHINE, &[]);
         insta::assert_snapshot!(MACHINE.listing());
     }
 
     #[test]
-    fn s1_3_terminal_states_take_nothing() {
+    fn terminal_states_take_nothing() {
         for state in JobState::ALL.iter().copied().filter(|state| state.is_terminal()) {
             for event in Event::ALL.iter().copied() {
                 let rejected = MACHINE.step(state, event, |_| true).unwrap_err();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_3_success_that_came_first_stands_after_a_cancel() {
+    fn success_that_came_first_stands_after_a_cancel() {
         let end = |event| MACHINE.step(JobState::Cancelling, event, |_| false);
         assert_eq!(end(Event::ResultSucceeded), Ok(JobState::Completed));
         assert_eq!(end(Event::ResultFailed), Ok(JobState::Cancelled));
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_3_a_late_result_is_adopted_only_for_the_newest_token() {
+    fn a_late_result_is_adopted_only_for_the_newest_token() {
         let late =
             |holds: &[Guard]| MACHINE.step(JobState::Queued, Event::ResultFailed, |guard| holds.contains(&guard));
         assert_eq!(late(&[Guard::Newest, Guard::NewestMayRetry]), Ok(JobState::Backoff));
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_3_a_worker_lost_before_the_start_counts_nothing() {
+    fn a_worker_lost_before_the_start_counts_nothing() {
         let lost = |state| MACHINE.choose(state, Event::WorkerLost, |_| true).unwrap();
         assert_eq!(lost(JobState::Assigned).effects, ["release capacity"]);
         assert_eq!(lost(JobState::Running).effects, ["infra + 1", "avoid that worker"]);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_3_the_state_of_an_array_is_derived() {
+    fn the_state_of_an_array_is_derived() {
         use JobState::{Backoff, Cancelled, Completed, Failed, Pending, Running, TimedOut};
         assert_eq!(JobState::of_array([Completed, Failed, Pending]), Running);
         assert_eq!(JobState::of_array([Backoff]), Running);

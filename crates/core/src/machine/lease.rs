@@ -83,19 +83,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s7_every_lease_status_and_poll() {
+    fn every_lease_status_and_poll() {
         laws::hold(&LEASE, &[]);
         insta::assert_snapshot!(LEASE.listing());
     }
 
     #[test]
-    fn s7_every_reservation_status_and_poll() {
+    fn every_reservation_status_and_poll() {
         laws::hold(&RESERVATION, &[]);
         insta::assert_snapshot!(RESERVATION.listing());
     }
 
     #[test]
-    fn s7_the_ways_are_exactly_those_of_the_specification() {
+    fn the_ways_are_exactly_those_of_the_specification() {
         let ways: Vec<String> = LeaseState::ALL
             .iter()
             .filter(|from| !LEASE.successors(**from).is_empty())
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn s7_a_poll_may_skip_states_and_what_no_way_explains_is_drift() {
+    fn a_poll_may_skip_states_and_what_no_way_explains_is_drift() {
         assert_eq!(LEASE.poll(LeaseState::Pending, LeaseState::Pending), Poll::Unchanged);
         assert_eq!(LEASE.poll(LeaseState::Pending, LeaseState::Starting), Poll::Step);
         assert_eq!(LEASE.poll(LeaseState::Pending, LeaseState::Active), Poll::Skipped);

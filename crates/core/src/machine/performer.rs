@@ -199,33 +199,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s5_2_every_state_and_event() {
+    fn every_state_and_event() {
         laws::hold(&MACHINE, &[]);
         insta::assert_snapshot!(MACHINE.listing());
     }
 
     #[test]
-    fn s2_1_phases_have_the_exact_api_texts() {
+    fn phases_have_the_exact_api_texts() {
         let json = serde_json::to_string(PerformerPhase::ALL).unwrap();
         assert_eq!(json, r#"["Pending","Creating","Running","Upgrading","Terminating","Failed"]"#);
     }
 
     #[test]
-    fn s5_2_every_state_shows_as_its_phase() {
+    fn every_state_shows_as_its_phase() {
         let shown: Vec<String> =
             PerformerState::ALL.iter().map(|s| format!("{s}={}", s.phase().map_or("-", Named::as_str))).collect();
         insta::assert_snapshot!(shown.join(" "), @"Pending=Pending Creating=Creating PodCreation=Creating Scheduling=Creating NodeSelection=Creating HardwareValidation=Creating PodBinding=Creating ImagePull=Creating ContainerStart=Creating ServiceCreation=Creating Running=Running Upgrading=Upgrading PodRecreation=Upgrading Failed=Failed Terminating=Terminating ServiceCleanup=Terminating PodCleanup=Terminating Gone=-");
     }
 
     #[test]
-    fn s5_2_failed_is_a_report_and_leads_back_step_by_step() {
+    fn failed_is_a_report_and_leads_back_step_by_step() {
         let way = MACHINE.path(PerformerState::Failed, PerformerState::Running).unwrap();
         let way: Vec<&str> = way.into_iter().map(Named::as_str).collect();
         insta::assert_snapshot!(way.join(" → "), @"Failed → Creating → PodCreation → Scheduling → NodeSelection → HardwareValidation → PodBinding → ImagePull → ContainerStart → ServiceCreation → Running");
     }
 
     #[test]
-    fn s5_2_nothing_leads_back_from_deletion() {
+    fn nothing_leads_back_from_deletion() {
         for state in [PerformerState::Terminating, PerformerState::ServiceCleanup, PerformerState::PodCleanup] {
             assert!(MACHINE.reachable(state).iter().all(|state| !LIVING.contains(state)));
         }

@@ -285,13 +285,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s7_every_state_and_event() {
+    fn every_state_and_event() {
         laws::hold(&MACHINE, &["destroy", "resume"]);
         insta::assert_snapshot!(MACHINE.listing());
     }
 
     #[test]
-    fn s7_destroy_is_accepted_in_every_state_and_leads_to_an_end() {
+    fn destroy_is_accepted_in_every_state_and_leads_to_an_end() {
         for state in SagaState::ALL.iter().copied() {
             assert_eq!(MACHINE.step(state, Event::Destroy, |_| false), Ok(SagaState::RollingBack), "{state}");
         }
@@ -299,14 +299,14 @@ mod tests {
     }
 
     #[test]
-    fn s7_of_the_final_states_only_three_can_be_resumed() {
+    fn of_the_final_states_only_three_can_be_resumed() {
         let resumable = FINAL.iter().filter(|state| MACHINE.step(**state, Event::Resume, |_| false).is_ok());
         let names: Vec<&str> = resumable.map(|state| state.as_str()).collect();
         assert_eq!(names, ["Leftover", "Unreachable", "Kept"]);
     }
 
     #[test]
-    fn s7_an_ambiguous_create_is_settled_before_it_is_repeated() {
+    fn an_ambiguous_create_is_settled_before_it_is_repeated() {
         for (intent, settle) in [
             (SagaState::LeaseIntent, SagaState::LeaseSettle),
             (SagaState::ServerIntent, SagaState::ServerSettle),
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn s7_nothing_made_can_be_lost_on_the_way_to_an_end() {
+    fn nothing_made_can_be_lost_on_the_way_to_an_end() {
         // Ends that say nothing is left are entered only from before the first create, or through rolling back.
         for state in SagaState::ALL.iter().copied() {
             for end in [SagaState::Failed, SagaState::Destroyed] {

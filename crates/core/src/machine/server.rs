@@ -108,13 +108,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s7_every_state_and_poll() {
+    fn every_state_and_poll() {
         laws::hold(&MACHINE, &[]);
         insta::assert_snapshot!(MACHINE.listing());
     }
 
     #[test]
-    fn s7_every_row_leads_to_the_state_its_status_says() {
+    fn every_row_leads_to_the_state_its_status_says() {
         for from in ServerState::ALL.iter().copied() {
             for seen in ServerStatus::ALL.iter().copied() {
                 if let Ok(to) = MACHINE.step(from, seen, |guard| match guard {}) {
@@ -125,14 +125,14 @@ mod tests {
     }
 
     #[test]
-    fn s7_unknown_means_stay() {
+    fn unknown_means_stay() {
         for state in EXISTING.iter().copied() {
             assert_eq!(MACHINE.step(state, ServerStatus::Unknown, |guard| match guard {}), Ok(state));
         }
     }
 
     #[test]
-    fn s7_a_poll_may_skip_states_and_what_no_way_explains_is_drift() {
+    fn a_poll_may_skip_states_and_what_no_way_explains_is_drift() {
         assert_eq!(MACHINE.poll(ServerState::Build, ServerState::Gone), Poll::Skipped);
         assert_eq!(MACHINE.poll(ServerState::Active, ServerState::Gone), Poll::Step);
         assert_eq!(MACHINE.poll(ServerState::Active, ServerState::Build), Poll::Drift);

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_5_every_internal_state_shows_as_the_phase_of_the_specification() {
+    fn every_internal_state_shows_as_the_phase_of_the_specification() {
         let shown: Vec<String> = StepState::ALL.iter().map(|s| format!("{s}={}", s.phase())).collect();
         insta::assert_snapshot!(shown.join(" "), @"Waiting=Pending Queued=Pending Starting=Pending Active=Running Cancelling=Running Backoff=Failed Awaiting=PendingApproval Succeeded=Succeeded Failed=Failed Skipped=Skipped");
         for state in StepState::ALL.iter().copied() {
@@ -282,13 +282,13 @@ mod tests {
     }
 
     #[test]
-    fn s1_to_s20_every_state_and_event() {
+    fn to_s20_every_state_and_event() {
         laws::hold(&MACHINE, &[]);
         insta::assert_snapshot!(MACHINE.listing());
     }
 
     #[test]
-    fn s10_s13_s16_a_halt_is_stronger_than_a_retry() {
+    fn a_halt_is_stronger_than_a_retry() {
         let halted = |state, event| MACHINE.step(state, event, |guard| guard == Guard::Halted);
         assert_eq!(halted(StepState::Starting, Event::Refused), Ok(StepState::SKIPPED));
         assert_eq!(halted(StepState::Active, Event::AttemptFailed), Ok(StepState::FAILED));
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn s16_a_success_seen_first_stands_unless_the_cause_is_a_timeout() {
+    fn a_success_seen_first_stands_unless_the_cause_is_a_timeout() {
         let seen = |holds: &[Guard]| {
             MACHINE.step(StepState::Cancelling, Event::AttemptSucceeded, |guard| holds.contains(&guard))
         };
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn s17_a_lost_attempt_runs_again_without_counting_as_a_retry() {
+    fn a_lost_attempt_runs_again_without_counting_as_a_retry() {
         let lost = MACHINE.choose(StepState::Active, Event::AttemptLost, |guard| guard == Guard::MayRunAgain).unwrap();
         assert_eq!(
             (lost.rule, lost.to, lost.effects),
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn s20_a_settled_step_never_changes() {
+    fn a_settled_step_never_changes() {
         for state in DONE.iter().copied() {
             for event in Event::ALL.iter().copied() {
                 assert_eq!(MACHINE.step(state, event, |_| true), Ok(state));

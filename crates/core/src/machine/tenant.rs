@@ -49,13 +49,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s1_2_every_state_and_event() {
+    fn every_state_and_event() {
         laws::hold(&MACHINE, &[]);
         insta::assert_snapshot!(MACHINE.listing());
     }
 
     #[test]
-    fn s1_2_states_have_the_exact_api_texts() {
+    fn states_have_the_exact_api_texts() {
         assert_eq!(serde_json::to_string(TenantState::ALL).unwrap(), r#"["active","paused","closing"]"#);
     }
 }

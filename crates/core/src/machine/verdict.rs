@@ -88,7 +88,7 @@ mod tests {
     };
 
     #[test]
-    fn s1_4_the_first_condition_that_holds_decides() {
+    fn the_first_condition_that_holds_decides() {
         let lost = TokenFacts { job: Some(JobState::Queued), current: false, lost_newest: true, ..PLAIN };
         let cases = [
             (TokenFacts { job: None, ..PLAIN }, "unknown"),
@@ -111,7 +111,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn s1_4_nothing_counts_for_a_terminal_job_and_nothing_is_both_counted_and_killed(
+        fn nothing_counts_for_a_terminal_job_and_nothing_is_both_counted_and_killed(
             job in proptest::sample::select(JobState::ALL), flags: [bool; 5],
         ) {
             let [issued, answered, current, lost_newest, admissible] = flags;

@@ -143,20 +143,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s1_5_every_state_and_event() {
+    fn every_state_and_event() {
         laws::hold(&MACHINE, &[]);
         insta::assert_snapshot!(MACHINE.listing());
     }
 
     #[test]
-    fn s1_5_terminal_states_take_nothing() {
+    fn terminal_states_take_nothing() {
         for state in [WorkerState::Failed, WorkerState::Terminated] {
             assert!(Event::ALL.iter().all(|event| MACHINE.step(state, *event, |_| true).is_err()));
         }
     }
 
     #[test]
-    fn s1_5_a_pending_drain_survives_urgent_work_and_a_lost_connection() {
+    fn a_pending_drain_survives_urgent_work_and_a_lost_connection() {
         let on = |state, event, holds: &[Guard]| MACHINE.step(state, event, |guard| holds.contains(&guard)).unwrap();
         let running = on(WorkerState::Draining, Event::UrgentPlaced, &[Guard::UrgentOnlyHere]);
         assert_eq!(on(running, Event::JobEnded, &[Guard::DrainPending]), WorkerState::Draining);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_5_a_cordoned_worker_takes_no_job() {
+    fn a_cordoned_worker_takes_no_job() {
         insta::assert_snapshot!(MACHINE.step(WorkerState::Available, Event::JobAssigned, |_| false).unwrap_err(), @"worker: Available takes `job assigned` only if it is not cordoned");
         let schedulable: Vec<_> = WorkerState::ALL.iter().filter(|state| state.is_schedulable()).collect();
         assert_eq!(schedulable, [&WorkerState::Available, &WorkerState::Running]);

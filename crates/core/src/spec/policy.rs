@@ -234,14 +234,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn r9_absent_limit_is_three_and_zero_is_none() {
+    fn absent_limit_is_three_and_zero_is_none() {
         assert_eq!(RetryPolicy::default().retries(), 3);
         assert_eq!(RetryPolicy { limit: Some(0), backoff: None }.retries(), 0);
         assert_eq!(RetryPolicy { limit: Some(-4), backoff: None }.retries(), 0);
     }
 
     #[test]
-    fn r10_ceiling_factor_and_jitter_are_those_of_the_policy() {
+    fn ceiling_factor_and_jitter_are_those_of_the_policy() {
         let read = |backoff: &str| serde_json::from_str::<BackoffSpec>(backoff).unwrap().formula();
         let secs = Duration::from_secs;
         let formula = read(r#"{"duration": "10s", "factor": 3.0, "maxDuration": "40s", "jitter": 0.5}"#);
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn r10_unvalidated_input_has_a_reading() {
+    fn unvalidated_input_has_a_reading() {
         let of = |kind: &str, duration: &str| {
             let spec = BackoffSpec {
                 kind: Some(kind.into()),

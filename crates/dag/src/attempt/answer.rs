@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn t5_resources_of_others_end_the_flow_and_lost_calls_do_not() {
+    fn resources_of_others_end_the_flow_and_lost_calls_do_not() {
         assert_eq!(resources_failed(&PortError::new(Class::Transient, "")), None);
         let error = PortError::new(Class::Exists, "belongs to somebody else");
         let Some(FlowEvent::ResourcesFailed { reason, .. }) = resources_failed(&error) else { panic!() };

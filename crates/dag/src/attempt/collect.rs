@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn r28_r30_outputs_and_projections_are_extracted_once() {
+    fn outputs_and_projections_are_extracted_once() {
         let result = given(end(EndResult::Succeeded, file(Ok("text".into()))));
         let pairs = |map: &std::collections::BTreeMap<String, String>| format!("{map:?}");
         assert_eq!(pairs(&result.outputs), r#"{"code": "0", "count": "1", "file": "text"}"#);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn r30_a_missing_file_is_absent_and_a_bad_one_is_trouble() {
+    fn a_missing_file_is_absent_and_a_bad_one_is_trouble() {
         let result = given(end(EndResult::Succeeded, vec![]));
         assert!(!result.outputs.contains_key("file") && result.trouble.is_none());
         for (trouble, expected) in [

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn r24_every_place_that_names_a_template_is_rewritten_and_no_other() {
+    fn every_place_that_names_a_template_is_rewritten_and_no_other() {
         let mut job = json!({"spec": {"template": {"spec": {
             "volumes": [
                 {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn r24_a_store_on_a_claim_template_is_on_the_claim_of_the_flow() {
+    fn a_store_on_a_claim_template_is_on_the_claim_of_the_flow() {
         let rewritten = |name: &str| {
             let mut name = name.to_owned();
             rewrite_claim(&spec(), "etl", &mut name);
@@ -126,13 +126,13 @@ mod tests {
     }
 
     #[test]
-    fn r24_templates_are_found_by_the_name_of_their_object() {
+    fn templates_are_found_by_the_name_of_their_object() {
         assert!(config_map_template(&spec(), "etl", "etl-settings").is_some());
         assert!(config_map_template(&spec(), "etl", "settings").is_none());
     }
 
     #[test]
-    fn r8_long_resource_names_are_bounded() {
+    fn long_resource_names_are_bounded() {
         assert_eq!(resource_name(&"f".repeat(200), &"t".repeat(100)).len(), 253);
     }
 }

@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn r27_a_parameter_without_value_is_named_with_its_place() {
+    fn a_parameter_without_value_is_named_with_its_place() {
         let mut scope = Scope::new();
         scope.bind("known", "x");
         let container = json!({"name": "main", "image": "${parameters.unknown}"});

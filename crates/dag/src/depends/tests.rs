@@ -30,7 +30,7 @@ fn holds(source: &str, satisfied: &[&str]) -> bool {
 }
 
 #[test]
-fn r35_operators_bind_not_before_and_before_or() {
+fn operators_bind_not_before_and_before_or() {
     assert!(holds("a && b", &["a", "b"]));
     assert!(!holds("a && b", &["a"]));
     assert!(holds("a || b", &["b"]));
@@ -44,7 +44,7 @@ fn r35_operators_bind_not_before_and_before_or() {
 }
 
 #[test]
-fn r35_names_may_hold_dashes_and_dots_and_the_longest_is_read() {
+fn names_may_hold_dashes_and_dots_and_the_longest_is_read() {
     for (source, named) in [
         ("build-image", "build-image"),
         ("scan.v2", "scan.v2"),
@@ -60,7 +60,7 @@ fn r35_names_may_hold_dashes_and_dots_and_the_longest_is_read() {
 }
 
 #[test]
-fn r35_each_suffix_asks_its_own_question() {
+fn each_suffix_asks_its_own_question() {
     let none = SettledView::default();
     let cases = [
         ("a", SettledView { satisfied: true, ..none }),
@@ -113,7 +113,7 @@ const WRONG: &[&str] = &[
 ];
 
 #[test]
-fn r35_other_text_is_refused_with_the_place() {
+fn other_text_is_refused_with_the_place() {
     insta::assert_snapshot!(refusals(WRONG), @r#"
     "": the join ends where a step is needed at byte 0
     "  ": the join ends where a step is needed at byte 2
@@ -141,7 +141,7 @@ fn r35_other_text_is_refused_with_the_place() {
 }
 
 #[test]
-fn r35_a_refusal_points_at_the_step() {
+fn a_refusal_points_at_the_step() {
     let source = "a && !buidl-image.Failed";
     insta::assert_snapshot!(compiled(source).expect_err(source).point_out(source), @"
     unknown step `buidl-image`
@@ -152,7 +152,7 @@ fn r35_a_refusal_points_at_the_step() {
 }
 
 #[test]
-fn r35_depth_and_length_have_limits_and_no_input_overflows() {
+fn depth_and_length_have_limits_and_no_input_overflows() {
     let nested = |depth: usize| format!("{}a{}", "!(".repeat(depth), ")".repeat(depth));
     assert!(compiled(&nested(MAX_LEVELS)).is_ok());
     insta::assert_snapshot!(compiled(&nested(MAX_LEVELS + 1)).expect_err("too deep"), @"nested more than 64 levels deep at byte 129");
@@ -220,7 +220,7 @@ fn model() -> impl Strategy<Value = Model> {
 
 proptest! {
     #[test]
-    fn r35_joins_compute_their_boolean_function(model in model(), satisfied in prop::collection::vec(any::<bool>(), 7)) {
+    fn joins_compute_their_boolean_function(model in model(), satisfied in prop::collection::vec(any::<bool>(), 7)) {
         let by_name: BTreeMap<&str, bool> = STEPS.into_iter().zip(satisfied.iter().copied()).collect();
         let view = |step: &str| {
             let satisfied = by_name[step];
@@ -230,7 +230,7 @@ proptest! {
     }
 
     #[test]
-    fn r35_any_text_is_read_or_refused(source in "\\PC{0,100}|[ab.&|!() SFailed-]{0,40}") {
+    fn any_text_is_read_or_refused(source in "\\PC{0,100}|[ab.&|!() SFailed-]{0,40}") {
         if let Err(error) = compiled(&source) {
             prop_assert!(source.get(error.range()).is_some());
             prop_assert!(error.point_out(&source).len() < 4096);

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn r19_the_first_matching_rule_decides() {
+    fn the_first_matching_rule_decides() {
         let rules = [rule("Ignore", "In", &[3]), rule("FailJob", "NotIn", &[1, 2])];
         assert_eq!(verdict(&rules, &[pod("main", 3)]), Verdict::Ignore);
         assert_eq!(verdict(&rules, &[pod("main", 9)]), Verdict::FailJob);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn r19_absent_containers_unknown_words_and_no_pods_match_nothing() {
+    fn absent_containers_unknown_words_and_no_pods_match_nothing() {
         let rules = [rule("Ignore", "In", &[3])];
         assert_eq!(verdict(&rules, &[pod("sidecar", 3)]), Verdict::None);
         assert_eq!(verdict(&rules, &[]), Verdict::None);

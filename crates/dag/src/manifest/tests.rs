@@ -305,7 +305,7 @@ fn objects_from_the_wire_keep_the_same_rules() {
 }
 
 #[test]
-fn v1_cycles_are_named_beside_other_violations() {
+fn cycles_are_named_beside_other_violations() {
     let text = FLOW.replace("    - name: load\n", "    - name: load\n      dependencies: [clean]\n")
         + "    - {name: clean, type: Manual, when: \"steps.load.phase == 'Failed'\", timeoutSeconds: 0}\n    - {name: alone, type: Manual, dependencies: [alone]}\n";
     insta::assert_snapshot!(report(&text), @r#"
@@ -342,7 +342,7 @@ fn v1_cycles_are_named_beside_other_violations() {
 }
 
 #[test]
-fn v1_a_long_chain_is_no_cycle_until_it_is_closed() {
+fn a_long_chain_is_no_cycle_until_it_is_closed() {
     let mut object = flow();
     let link = |n: usize| json!({"name": format!("s{n}"), "type": "Manual", "dependencies": [format!("s{}", n.saturating_sub(1).min(n))]});
     let mut steps: Vec<_> = (0..30_000).map(link).collect();
@@ -381,7 +381,7 @@ fn sample(name: &str) -> serde_json::Value {
 }
 
 #[test]
-fn s12_the_field_table_and_the_typed_flow_are_the_same() {
+fn the_field_table_and_the_typed_flow_are_the_same() {
     let mut object = sample("JobFlow");
     object.as_object_mut().unwrap().remove("status");
     let typed: orlop_core::spec::flow::JobFlow = serde_json::from_value(object.clone()).unwrap();

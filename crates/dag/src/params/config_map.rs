@@ -67,14 +67,14 @@ mod tests {
     }
 
     #[test]
-    fn r28_text_data_then_binary_data_as_utf8() {
+    fn text_data_then_binary_data_as_utf8() {
         for (key, want) in [("text", "a\nb"), ("both", "data wins"), ("empty", ""), ("bytes", "ü")] {
             assert_eq!(value(key, None).unwrap(), want, "{key}");
         }
     }
 
     #[test]
-    fn r28_without_a_value_it_is_unresolved_unless_optional() {
+    fn without_a_value_it_is_unresolved_unless_optional() {
         let text = |result: Result<String, ConfigMapFault>| result.unwrap_err().to_string();
         insta::assert_snapshot!(text(value("absent", None)), @"ConfigMap `cfg` has no key `absent`; add it, or mark the reference `optional: true`");
         insta::assert_snapshot!(text(value("absent", Some(false))), @"ConfigMap `cfg` has no key `absent`; add it, or mark the reference `optional: true`");

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn r28_first_members_of_the_document_are_its_own() {
+    fn first_members_of_the_document_are_its_own() {
         for (path, want) in [
             ("$.status.succeeded", Some("3")),
             ("$.metadata.labels.jobflow", Some("f")),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn r28_other_first_members_are_looked_up_in_status() {
+    fn other_first_members_are_looked_up_in_status() {
         for (path, want) in [
             ("$.succeeded", Some("3")),
             ("$['succeeded']", Some("3")),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn r28_the_rule_holds_for_paths_in_filters_too() {
+    fn the_rule_holds_for_paths_in_filters_too() {
         assert_eq!(
             text("$.conditions[?$.succeeded == 3].type").as_deref(),
             Some(r#"["SuccessCriteriaMet","Complete"]"#)
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn r28_the_whole_document_and_its_members() {
+    fn the_whole_document_and_its_members() {
         let keys: Vec<_> = document().as_value().as_object().unwrap().keys().cloned().collect();
         assert_eq!(keys, ["status", "metadata", "spec", "termination", "phase", "outputs"]);
         assert!(text("$").unwrap().starts_with(r#"{"status":{"succeeded":3,"failed":0.7"#));
@@ -181,14 +181,14 @@ mod tests {
     }
 
     #[test]
-    fn r28_a_document_without_status_has_no_other_members() {
+    fn a_document_without_status_has_no_other_members() {
         let bare = Document::of_attempt(StepPhase::Failed, json!("no object"));
         assert_eq!(bare.as_value(), &json!({"phase": "Failed"}));
         assert_eq!(bare.query(&Path::parse("$.succeeded").unwrap()), Err(QueryError::Missing));
     }
 
     #[test]
-    fn r28_a_fan_out_offers_outputs_phase_and_summed_counters() {
+    fn a_fan_out_offers_outputs_phase_and_summed_counters() {
         let mut counters = Counters::default();
         counters += Counters::of_job(&json!({"status": {"succeeded": 2}}));
         counters += Counters::of_job(&json!({"status": {"failed": 1, "succeeded": 1}}));

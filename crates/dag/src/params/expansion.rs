@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn r29_references_stand_behind_any_text() {
+    fn references_stand_behind_any_text() {
         assert_eq!(referring(&["--token=", ""]), "--token=$(V)");
         assert_eq!(referring(&["$", ""]), "$$$(V)");
         assert_eq!(referring(&["$$", ""]), "$$$(V)");
@@ -116,20 +116,20 @@ mod tests {
     }
 
     #[test]
-    fn r29_text_without_references_is_not_escaped() {
+    fn text_without_references_is_not_escaped() {
         assert_eq!(referring(&["$ $$ $(a $(b)"]), "$ $$ $(a $(b)");
         assert_eq!(referring(&["", "$ $$ $(a"]), "$(V)$ $$ $(a");
     }
 
     #[test]
-    fn r29_escaping_is_linear() {
+    fn escaping_is_linear() {
         let text = referring(&["$(".repeat(300_000).as_str(), ""]);
         assert_eq!(text.len(), 900_000 + 4);
     }
 
     proptest! {
         #[test]
-        fn r29_the_container_sees_text_and_secret(parts in proptest::collection::vec("[$()aä]{0,7}", 1..5)) {
+        fn the_container_sees_text_and_secret(parts in proptest::collection::vec("[$()aä]{0,7}", 1..5)) {
             let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
             let seen = expand(&referring(&parts), "V", "<secret>");
             // What stands between references is read as it would be alone, but for `$(…` that a later part closes.

@@ -142,7 +142,7 @@ mod tests {
     use crate::params::text_of;
 
     #[test]
-    fn r34_items_come_from_a_step_or_one_placeholder() {
+    fn items_come_from_a_step_or_one_placeholder() {
         let path = ItemsSource::parse("list: $.outputs.files").unwrap();
         assert_eq!(path, ItemsSource::Path(JsonPathRef::parse("list:$.outputs.files").unwrap()));
         for text in ["${parameters.list}", "{{.parameters.list}}", " {{parameters.list}}\n"] {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn r34_items_are_a_json_array_of_limited_length() {
+    fn items_are_a_json_array_of_limited_length() {
         assert_eq!(
             items_of(r#" [1, 0.7, "a", null, {"b": [2]}] "#, 5).unwrap(),
             [json!(1), json!(0.7), json!("a"), json!(null), json!({"b": [2]})]
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn r34_outputs_are_arrays_in_item_order() {
+    fn outputs_are_arrays_in_item_order() {
         assert_eq!(text_of(&gather([Some("b"), Some("a\"\n"), None, Some("")])).unwrap(), r#"["b","a\"\n",null,""]"#);
         assert_eq!(text_of(&gather([])).unwrap(), "[]");
         let text = text_of(&gather([Some("1"), Some("2")])).unwrap().into_owned();
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn r28_counters_are_summed_and_absent_ones_are_zero() {
+    fn counters_are_summed_and_absent_ones_are_zero() {
         let mut sum = Counters::default();
         for job in [
             json!({"status": {"succeeded": 2}}),

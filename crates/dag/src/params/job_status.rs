@@ -152,27 +152,27 @@ mod tests {
     }
 
     #[test]
-    fn r28_off_kubernetes_a_completed_job_reads_as_there() {
+    fn off_kubernetes_a_completed_job_reads_as_there() {
         let status = JobStatus { succeeded: 2, ..ended(Verdict::Complete) };
         insta::assert_snapshot!(status.to_value(), @r#"{"conditions":[{"type":"SuccessCriteriaMet","status":"True","lastProbeTime":"2026-11-21T09:01:00Z","lastTransitionTime":"2026-11-21T09:01:00Z","reason":"CompletionsReached","message":"all completions succeeded"},{"type":"Complete","status":"True","lastProbeTime":"2026-11-21T09:01:00Z","lastTransitionTime":"2026-11-21T09:01:00Z","reason":"CompletionsReached","message":"all completions succeeded"}],"startTime":"2026-11-21T09:00:00Z","completionTime":"2026-11-21T09:01:00Z","succeeded":2}"#);
     }
 
     #[test]
-    fn r28_off_kubernetes_a_failed_job_has_no_completion_time() {
+    fn off_kubernetes_a_failed_job_has_no_completion_time() {
         let verdict = Verdict::Failed { reason: "NonZeroExit".into(), message: "exit code 3".into() };
         let status = JobStatus { failed: 1, ..ended(verdict) };
         insta::assert_snapshot!(status.to_value(), @r#"{"conditions":[{"type":"FailureTarget","status":"True","lastProbeTime":"2026-11-21T09:01:00Z","lastTransitionTime":"2026-11-21T09:01:00Z","reason":"NonZeroExit","message":"exit code 3"},{"type":"Failed","status":"True","lastProbeTime":"2026-11-21T09:01:00Z","lastTransitionTime":"2026-11-21T09:01:00Z","reason":"NonZeroExit","message":"exit code 3"}],"startTime":"2026-11-21T09:00:00Z","failed":1}"#);
     }
 
     #[test]
-    fn r28_a_running_job_has_no_conditions() {
+    fn a_running_job_has_no_conditions() {
         let status = JobStatus { active: 1, ..JobStatus::default() };
         assert_eq!(status.to_value(), json!({"active": 1}));
         assert_eq!(JobStatus::default().document(None), json!({"status": {}}));
     }
 
     #[test]
-    fn r28_a_built_document_answers_the_usual_paths() {
+    fn a_built_document_answers_the_usual_paths() {
         let status = JobStatus { succeeded: 1, ..ended(Verdict::Complete) };
         let document = Document::of_attempt(StepPhase::Succeeded, status.document(None));
         for (path, want) in [
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn r30_termination_has_the_message_and_its_json() {
+    fn termination_has_the_message_and_its_json() {
         assert_eq!(
             termination("{\"loss\": 0.7}\n"),
             json!({"exitCode": 3, "reason": "Error", "message": "{\"loss\": 0.7}\n", "json": {"loss": 0.7}})
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn r30_a_message_that_is_no_json_has_none() {
+    fn a_message_that_is_no_json_has_none() {
         for message in
             ["", "done", "{\"a\": 1", "{} {}", &"[".repeat(1000), &format!("\"{}\"", "x".repeat(MESSAGE_JSON_MAX))]
         {

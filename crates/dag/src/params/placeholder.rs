@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn r27_three_notations_exactly() {
+    fn three_notations_exactly() {
         let text = "{{.parameters.a}}|{{parameters.b}}|${parameters.c}";
         let found = scan(text);
         let shown: Vec<_> = found.iter().map(|p| (&text[p.range.clone()], p.name, p.notation)).collect();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn r27_everything_else_is_untouched() {
+    fn everything_else_is_untouched() {
         for text in [
             "{{ .parameters.a }}",
             "{{.parameters.a }}",
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn r27_scan_goes_left_to_right_without_overlap() {
+    fn scan_goes_left_to_right_without_overlap() {
         assert_eq!(names("{{{.parameters.a}}}"), ["a"]);
         assert_eq!(scan("{{{.parameters.a}}}")[0].range, 1..18);
         assert_eq!(names("$${parameters.a}"), ["a"]);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn r27_sole_placeholder_is_the_whole_text() {
+    fn sole_placeholder_is_the_whole_text() {
         assert_eq!(sole("${parameters.a}").map(|p| p.name), Some("a"));
         for text in [" ${parameters.a}", "${parameters.a} ", "${parameters.a}${parameters.b}", "", "a"] {
             assert_eq!(sole(text), None, "{text:?}");
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn r27_scan_is_linear_on_unclosed_braces() {
+    fn scan_is_linear_on_unclosed_braces() {
         for hostile in ["{{.parameters.", "${parameters.a", "{", "$"] {
             assert_eq!(names(&hostile.repeat(200_000)), [""; 0]);
         }
@@ -183,14 +183,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn r27_scan_takes_any_text(text in any::<String>()) {
+        fn scan_takes_any_text(text in any::<String>()) {
             for placeholder in scan(&text) {
                 prop_assert!(text.get(placeholder.range).is_some());
             }
         }
 
         #[test]
-        fn r27_found_ranges_are_what_they_say(parts in proptest::collection::vec("[{}$.a-]{0,4}|\\{\\{\\.?parameters\\.|\\$\\{parameters\\.", 0..12)) {
+        fn found_ranges_are_what_they_say(parts in proptest::collection::vec("[{}$.a-]{0,4}|\\{\\{\\.?parameters\\.|\\$\\{parameters\\.", 0..12)) {
             let text = parts.concat();
             let mut last = 0;
             for p in scan(&text) {

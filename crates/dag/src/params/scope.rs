@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn r34_item_fields_and_index_are_in_scope() {
+    fn item_fields_and_index_are_in_scope() {
         let scope = instance(
             json!({"lr": 0.7, "name": "a b", "on": true, "none": null, "list": [1, "x"], "a.b": 1, "": 2}),
             12,
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn r34_scalar_items_have_no_fields_and_other_steps_have_no_item() {
+    fn scalar_items_have_no_fields_and_other_steps_have_no_item() {
         assert_eq!(text(&instance(json!("x"), 0), "item").as_deref(), Some("x"));
         assert_eq!(text(&instance(json!("x"), 0), "item.a"), None);
         assert_eq!(text(&instance(json!([1]), 0), "item.0"), None);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn r27_a_later_binding_wins() {
+    fn a_later_binding_wins() {
         let mut scope = Scope::new();
         assert!(scope.is_empty());
         scope.bind("a", "flow");
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn r29_debug_forms_hold_no_values() {
+    fn debug_forms_hold_no_values() {
         let mut scope = Scope::new();
         scope.bind("token", "hunter2");
         scope.set_instance(json!("hunter3"), 1);

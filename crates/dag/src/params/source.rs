@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn v7_an_input_has_exactly_one_source() {
+    fn an_input_has_exactly_one_source() {
         let key_ref = json!({"name": "n", "key": "k"});
         assert_eq!(input_source(&read(json!({"value": ""}))), Ok(InputSource::Value("")));
         let from = |member: &str, source: Value| read::<InputParameter>(json!({"valueFrom": {member: source}}));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn v7_a_flow_parameter_may_come_at_submission() {
+    fn a_flow_parameter_may_come_at_submission() {
         let key_ref = json!({"name": "n", "key": "k"});
         let source = |parameter: Value| {
             flow_source(&read(parameter)).map(|source| format!("{source:?}")).map_err(|fault| fault.to_string())
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn v8_and_v9_input_paths_parse_and_may_lack_a_step() {
+    fn and_v9_input_paths_parse_and_may_lack_a_step() {
         let source = |path: &str| read::<InputParameter>(json!({"valueFrom": {"jsonPath": path}}));
         let with_step = source("build:$.outputs.x");
         assert!(
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn r30_an_output_reads_its_own_document_or_a_file() {
+    fn an_output_reads_its_own_document_or_a_file() {
         let source = |from: Value| {
             output_source(&read(json!({"valueFrom": from}))).map(|s| format!("{s:?}")).map_err(|f| f.to_string())
         };

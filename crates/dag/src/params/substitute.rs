@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn r27_all_texts_of_a_tree_are_substituted_keys_are_not() {
+    fn all_texts_of_a_tree_are_substituted_keys_are_not() {
         let tree = json!({
             "${parameters.a}": "${parameters.a}",
             "list": ["x{{.parameters.a}}y", {"deep": "{{parameters.a}}"}],
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn r27_values_arrive_byte_exact_and_are_not_scanned_again() {
+    fn values_arrive_byte_exact_and_are_not_scanned_again() {
         let nasty = "\"}], \\n\n\t'$(x)' ${parameters.b} {{.parameters.b}} {{ ü \u{0} }}";
         let scope = scope(&[("a", nasty), ("b", "B"), ("open", "${parameters."), ("close", "b}")]);
         assert_eq!(scope.fill("<${parameters.a}>").unwrap(), format!("<{nasty}>"));
@@ -225,19 +225,19 @@ mod tests {
     }
 
     #[test]
-    fn r27_without_parameters_the_tree_is_untouched() {
+    fn without_parameters_the_tree_is_untouched() {
         let tree = json!({"a": "${parameters.x} {{.parameters.y}}"});
         assert_eq!(Scope::new().fill_tree(&tree).unwrap(), tree);
         assert_eq!(Scope::new().fill("${parameters.x}").unwrap(), "${parameters.x}");
     }
 
     #[test]
-    fn r27_an_empty_value_is_a_value() {
+    fn an_empty_value_is_a_value() {
         assert_eq!(scope(&[("a", "")]).fill("<${parameters.a}>").unwrap(), "<>");
     }
 
     #[test]
-    fn r27_unresolved_names_the_parameter_and_its_place() {
+    fn unresolved_names_the_parameter_and_its_place() {
         let tree = json!({"spec": {"containers": [{"env": [{"name": "A", "value": "${parameters.gone}"}]}]}});
         let error = scope(&[("a", "1")]).fill_tree(&tree).unwrap_err();
         assert_eq!(error.fault, Fault::Unresolved { name: "gone".into() });
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn r29_secrets_are_refused_in_plain_texts() {
+    fn secrets_are_refused_in_plain_texts() {
         let mut scope = Scope::new();
         scope.bind_secret("token", KeyRef { name: "s".into(), key: "k".into(), optional: None });
         let error = scope.fill_tree(&json!({"labels": {"a.b/c": "x-${parameters.token}"}})).unwrap_err();
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn r27_growth_and_depth_are_bounded() {
+    fn growth_and_depth_are_bounded() {
         let scope = scope(&[("a", &"x".repeat(1024 * 1024))]);
         let text = "${parameters.a}".repeat(17);
         insta::assert_snapshot!(scope.fill(&text).unwrap_err(), @"the values of its parameters are longer than 16777216 bytes together; pass files as artifacts instead");
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn v13_uses_are_listed_with_their_fields() {
+    fn uses_are_listed_with_their_fields() {
         let tree =
             json!({"b": ["${parameters.x}${parameters.y}"], "a": {"c/d": "{{.parameters.x}}"}, "${parameters.z}": 1});
         let uses: Vec<_> = uses_in(&tree).into_iter().map(|used| format!("{}@{}", used.name, used.field)).collect();
@@ -295,7 +295,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn r27_substitution_never_changes_structure(
+        fn substitution_never_changes_structure(
             tree in trees(texts_with_placeholders()), a in any::<String>(), b in any::<String>(),
         ) {
             let scope = scope(&[("a", &a), ("b", &b)]);
@@ -304,7 +304,7 @@ mod tests {
         }
 
         #[test]
-        fn r27_any_value_arrives_byte_exact(a in any::<String>(), before in "[a-z ]{0,5}", after in "[a-z ]{0,5}") {
+        fn any_value_arrives_byte_exact(a in any::<String>(), before in "[a-z ]{0,5}", after in "[a-z ]{0,5}") {
             for notation in ["{{.parameters.a}}", "{{parameters.a}}", "${parameters.a}"] {
                 let got = scope(&[("a", &a)]).fill_tree(&json!([format!("{before}{notation}{after}")])).unwrap();
                 prop_assert_eq!(got, json!([format!("{before}{a}{after}")]));
@@ -312,13 +312,13 @@ mod tests {
         }
 
         #[test]
-        fn r27_trees_without_placeholders_stay_as_they_are(tree in trees("[a-z{} ]{0,8}".boxed())) {
+        fn trees_without_placeholders_stay_as_they_are(tree in trees("[a-z{} ]{0,8}".boxed())) {
             prop_assert!(names_in(&tree).is_empty());
             prop_assert_eq!(scope(&[("a", "x")]).fill_tree(&tree).unwrap(), tree);
         }
 
         #[test]
-        fn r27_one_pass_equals_concatenation(parts in proptest::collection::vec((".{0,4}", any::<bool>()), 0..6), value in any::<String>()) {
+        fn one_pass_equals_concatenation(parts in proptest::collection::vec((".{0,4}", any::<bool>()), 0..6), value in any::<String>()) {
             let mut text = String::new();
             let mut want = String::new();
             for (literal, placeholder) in &parts {

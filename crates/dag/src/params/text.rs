@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn r28_values_become_text() {
+    fn values_become_text() {
         for (value, text) in [
             (json!("a \"b\"\n"), "a \"b\"\n"),
             (json!(""), ""),
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn r28_text_is_bounded_in_length_and_depth() {
+    fn text_is_bounded_in_length_and_depth() {
         assert_eq!(text_of(&nested(DEPTH_MAX, "x")).unwrap().len(), 2 * (DEPTH_MAX - 1) + 3);
         assert_eq!(text_of(&nested(DEPTH_MAX + 1, "x")), Err(TextTooLarge));
         let long = Value::from("x".repeat(TEXT_MAX));
@@ -135,7 +135,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn r28_compact_json_reads_back(tree in trees(any::<String>().boxed())) {
+        fn compact_json_reads_back(tree in trees(any::<String>().boxed())) {
             prop_assume!(tree.is_array() || tree.is_object());
             let text = text_of(&tree).unwrap();
             let back: Value = serde_json::from_str(&text).unwrap();
@@ -143,7 +143,7 @@ mod tests {
         }
 
         #[test]
-        fn r28_numbers_keep_their_value(number in any::<f64>().prop_filter("finite", |n| n.is_finite())) {
+        fn numbers_keep_their_value(number in any::<f64>().prop_filter("finite", |n| n.is_finite())) {
             let text = text_of(&json!(number)).unwrap().into_owned();
             prop_assert_eq!(text.parse::<f64>().unwrap().to_bits(), number.to_bits());
             prop_assert!(text.len() <= json!(number).to_string().len());

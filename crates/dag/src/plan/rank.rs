@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn r36_finally_has_waves_of_its_own_after_all_others_and_no_part_in_the_critical_path() {
+    fn finally_has_waves_of_its_own_after_all_others_and_no_part_in_the_critical_path() {
         let edges: Vec<(u32, Edge)> = [(0, 1), (2, 3), (3, 4)].map(|(from, to)| (from, Edge::new(to, false))).to_vec();
         let ranks = Ranks::new(&Graph::freeze(6, &edges).unwrap(), 2);
         assert_eq!(ranks.waves(), [vec![0], vec![1], vec![2, 5], vec![3], vec![4]]);

@@ -14,7 +14,7 @@ fn spec(steps: Vec<Value>) -> Arc<FlowSpec> {
 }
 
 #[test]
-fn v12_twenty_thousand_wrong_references_are_all_told_and_the_first_with_a_suggestion() {
+fn twenty_thousand_wrong_references_are_all_told_and_the_first_with_a_suggestion() {
     let prefix = "s".repeat(200);
     let wrong = |number: usize| {
         json!({"name": format!("{prefix}-{number:05}"), "dependencies": [format!("{prefix}-{number:05}x")],
@@ -27,7 +27,7 @@ fn v12_twenty_thousand_wrong_references_are_all_told_and_the_first_with_a_sugges
 }
 
 #[test]
-fn r28_twenty_thousand_paths_of_one_step_are_projected_once_each() {
+fn twenty_thousand_paths_of_one_step_are_projected_once_each() {
     let reader = |number: usize| {
         let path = |number: usize| json!({"name": "p", "valueFrom": {"jsonPath": format!("all:$.status.o{number}")}});
         json!({"name": format!("r{number}"), "inputs": {"parameters": [path(number), path(number / 2)]}})

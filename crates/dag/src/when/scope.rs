@@ -176,14 +176,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn v12_a_table_of_many_steps_still_offers_the_neighbour() {
+    fn a_table_of_many_steps_still_offers_the_neighbour() {
         let names: Vec<String> = (0..5000).map(|n| format!("step-{n:05}")).collect();
         let steps: Steps<'_> = names.iter().map(|name| (name.as_str(), [])).collect();
         assert_eq!(steps.suggestion("step-0123").as_deref(), Some("did you mean `step-01223`?"));
     }
 
     #[test]
-    fn v13_a_step_input_wins_over_a_flow_parameter_of_the_same_name() {
+    fn a_step_input_wins_over_a_flow_parameter_of_the_same_name() {
         let steps = Steps::new();
         let flow: Parameters<'_> = [("token", Secrecy::Secret), ("env", Secrecy::Plain)].into_iter().collect();
         let inputs: Parameters<'_> = [("token", Secrecy::Plain)].into_iter().collect();

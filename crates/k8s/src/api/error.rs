@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn k6_a_server_is_not_quoted() {
+    fn a_server_is_not_quoted() {
         let quoting = error(500, "InternalError", &"planted".repeat(1000));
         insta::assert_snapshot!(quoting.unquoted(), @"the API server answers 500 InternalError");
         for reason in ["planted-key", "a planted key", &"planted".repeat(5)] {

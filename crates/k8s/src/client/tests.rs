@@ -65,7 +65,7 @@ async fn a_lost_answer_makes_no_second_flow_and_is_found_again() {
 }
 
 #[tokio::test]
-async fn r37_parameters_are_written_into_the_spec_and_checked() {
+async fn parameters_are_written_into_the_spec_and_checked() {
     let (server, flows) = world();
     let spec = json!({"steps": gates()["steps"], "parameters": [
         {"name": "env", "enum": ["dev", "prod"]}, {"name": "size", "value": "5"},
@@ -105,7 +105,7 @@ fn decided(step: &str, decision: Decision) -> Decided<'_> {
 }
 
 #[tokio::test]
-async fn r20_a_decision_is_an_annotation_and_final() {
+async fn a_decision_is_an_annotation_and_final() {
     let (server, flows) = world();
     flows.create(new("f", gates(), "k")).await.unwrap();
     flows.decide("f", &decided("gate", Decision::Approved)).await.unwrap();
@@ -145,7 +145,7 @@ async fn a_decision_is_written_again_when_something_else_changed_meanwhile() {
 }
 
 #[tokio::test]
-async fn r21_r22_orders_change_the_spec_until_the_flow_has_ended() {
+async fn orders_change_the_spec_until_the_flow_has_ended() {
     let (server, flows) = world();
     flows.create(new("f", gates(), "k")).await.unwrap();
     flows.suspend("f", SuspendMode::Suspend).await.unwrap();
@@ -166,7 +166,7 @@ async fn r21_r22_orders_change_the_spec_until_the_flow_has_ended() {
 }
 
 #[tokio::test]
-async fn r39_a_repetition_is_a_new_flow_with_the_first_free_number() {
+async fn a_repetition_is_a_new_flow_with_the_first_free_number() {
     let (server, flows) = world();
     let mut first = new("f", gates(), "k");
     first.flow.metadata.labels.insert("team".to_owned(), "x".to_owned());

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn s4_1_what_is_in_doubt_carries_credentials() {
+    fn what_is_in_doubt_carries_credentials() {
         for plain in [
             "https://eth.example",
             "wss://base.example:8546/ws",
@@ -114,7 +114,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn s4_1_a_key_is_never_plain_wherever_it_stands(key in "[A-Za-z0-9_-]{24,64}", place in 0..5) {
+        fn a_key_is_never_plain_wherever_it_stands(key in "[A-Za-z0-9_-]{24,64}", place in 0..5) {
             let address = match place {
                 0 => format!("https://eth.example/v2/{key}"),
                 1 => format!("https://{key}.eth.example"),
@@ -126,7 +126,7 @@ mod tests {
         }
 
         #[test]
-        fn s4_1_no_text_is_too_odd(text in "\\PC{0,80}") {
+        fn no_text_is_too_odd(text in "\\PC{0,80}") {
             let _ = is_plain(&text);
         }
     }

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_3_settings_take_the_place_of_what_a_flow_does_not_say() {
+    fn settings_take_the_place_of_what_a_flow_does_not_say() {
         let mut filled = spec();
         all().fill(&mut filled);
         insta::assert_json_snapshot!(filled, @r#"
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_3_settings_fill_in_archives_and_keys_of_config_maps() {
+    fn settings_fill_in_archives_and_keys_of_config_maps() {
         let reference = |key: &str| json!([{"name": "p", "valueFrom": {"configMapKeyRef": {"name": "m", "key": key}}}]);
         let archive = |archive: serde_json::Value| json!({"name": "a", "path": "/a", "archive": archive});
         let mut filled: FlowSpec = serde_json::from_value(json!({
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_3_without_settings_nothing_is_filled_in() {
+    fn without_settings_nothing_is_filled_in() {
         let mut filled = spec();
         Defaults::default().fill(&mut filled);
         assert_eq!(filled, spec());

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_2_what_an_earlier_process_has_told_counts() {
+    fn what_an_earlier_process_has_told_counts() {
         let now: Time = "2026-11-22T10:00:00Z".parse().unwrap();
         let step = |attempt, retry_count| StepStatus {
             phase: StepPhase::Succeeded,
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_2_after_two_hundred_events_there_is_one_a_reason_and_minute_with_a_count() {
+    fn after_two_hundred_events_there_is_one_a_reason_and_minute_with_a_count() {
         let now: Time = "2026-11-22T10:00:00Z".parse().unwrap();
         let at = |seconds: u64| now.plus(Duration::from_secs(seconds));
         let mut notices = Notices::default();

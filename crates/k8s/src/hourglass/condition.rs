@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s2_3_the_time_moves_with_the_status_only() {
+    fn the_time_moves_with_the_status_only() {
         let at = Time::from_millis;
         let first = conditions(&[], vec![Said::no("Available", "NoReadyPod", "m")], 1, at(1_500));
         assert_eq!(first[0].last_transition_time, Some(at(1_000)));

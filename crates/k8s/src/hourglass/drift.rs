@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_1_what_others_add_does_not_matter_and_quantities_are_compared_as_amounts() {
+    fn what_others_add_does_not_matter_and_quantities_are_compared_as_amounts() {
         let wanted = marked(deployment());
         let mut live = wanted.clone();
         live["metadata"]["uid"] = json!("u");
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_1_what_is_ours_and_changed_is_seen() {
+    fn what_is_ours_and_changed_is_seen() {
         let wanted = marked(deployment());
         let changed = |path: &str, value: Value| {
             let mut live = wanted.clone();

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s2_3_short_names_are_taken_over_and_long_ones_are_cut_and_hashed() {
+    fn short_names_are_taken_over_and_long_ones_are_cut_and_hashed() {
         assert_eq!(service("performer", "avs"), "performer-avs");
         insta::assert_snapshot!(service("performer", "a.b"), @"performer-a-b-2e7336dc");
         let long = "x".repeat(60);
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn s2_3_addresses_become_legal_label_values_or_none() {
+    fn addresses_become_legal_label_values_or_none() {
         assert_eq!(address_value("0xABcd").as_deref(), Some("0xabcd"));
         assert_eq!(address_value("  Ä/x!").as_deref(), Some("x"));
         assert_eq!(address_value("///"), None);
@@ -91,7 +91,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn s2_3_every_name_is_legal_and_a_function_of_its_object(
+        fn every_name_is_legal_and_a_function_of_its_object(
             name in "[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?", uid in "[0-9a-f-]{1,36}", number in 1_u32..9,
         ) {
             let names = [service("performer", &name), service("executor", &name), incarnation(&name, &uid, number)];
@@ -108,7 +108,7 @@ mod tests {
         }
 
         #[test]
-        fn s2_3_any_address_gives_a_legal_label_or_none(address in "\\PC{0,200}") {
+        fn any_address_gives_a_legal_label_or_none(address in "\\PC{0,200}") {
             if let Some(value) = address_value(&address) {
                 prop_assert!(legal_value(&value).is_ok(), "{value}");
             }

@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s1_3_what_is_wrong_in_a_file_is_said_with_its_line() {
+    fn what_is_wrong_in_a_file_is_said_with_its_line() {
         for (text, line, what) in [
             ("gpu:\n  migStrategy: mixed\n  colours: {}\n", 3, "colours"),
             ("# ours\ntee:\n  kinds:\n    tdx: {runtimeClass: Kata_TDX}\n", 4, "Kata_TDX"),
@@ -47,14 +47,14 @@ mod tests {
     }
 
     #[test]
-    fn s7_the_tables_that_the_chart_gives_as_an_example_are_read() {
+    fn the_tables_that_the_chart_gives_as_an_example_are_read() {
         for text in ["{defaults: {vendor: amd}}", "{defaults: {vendor: Amd}}", "defaults:\n  defaultVendor: Amd\n"] {
             assert_eq!(overlaid(text).map(|tables| tables.default_vendor.to_string()), Ok("amd".to_owned()), "{text}");
         }
     }
 
     #[test]
-    fn s1_3_a_file_is_laid_over_the_built_in_tables() {
+    fn a_file_is_laid_over_the_built_in_tables() {
         let tables = overlaid("gpu:\n  migStrategy: single\n").unwrap();
         assert_ne!(tables, Tables::default());
         assert_eq!(tables.catalogue, Tables::default().catalogue);

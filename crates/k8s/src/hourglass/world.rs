@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_2_slices_say_nothing_about_which_nodes_there_are() {
+    fn slices_say_nothing_about_which_nodes_there_are() {
         let mut world = World::default();
         seen(&mut world, Kind::ResourceSlice, &slice("one", "n1"));
         assert!(world.nodes.is_none() && !world.lost("n1", Time::from_millis(1)), "nodes may not be read");
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_4_what_is_served_of_devices_is_known_from_lists() {
+    fn what_is_served_of_devices_is_known_from_lists() {
         let none = BTreeSet::new;
         for (kind, version) in [(Kind::DeviceClass, "v1"), (Kind::BetaDeviceClass, "v1beta2")] {
             let mut world = World::default();
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_3_a_node_that_cannot_be_read_is_there_and_takes_nothing() {
+    fn a_node_that_cannot_be_read_is_there_and_takes_nothing() {
         let mut world = World::default();
         let mut strange = node("n1", "u1");
         strange["status"]["allocatable"] = json!({"cpu": "many"});
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_1_what_a_list_does_not_show_any_more_is_gone() {
+    fn what_a_list_does_not_show_any_more_is_gone() {
         let mut world = World::default();
         for (name, uid) in [("n1", "u1"), ("n2", "u2"), ("n3", "u3")] {
             seen(&mut world, Kind::Node, &node(name, uid));

@@ -53,7 +53,7 @@ fn left(pods: &[Value]) -> Left {
 }
 
 #[test]
-fn r7_only_complete_and_failed_that_hold_end_an_attempt() {
+fn only_complete_and_failed_that_hold_end_an_attempt() {
     for (kind, status) in [("Complete", "False"), ("Failed", "Unknown"), ("Suspended", "True")] {
         assert_eq!(conclusion(&ended(kind, status)), None, "{kind} {status}");
     }
@@ -81,7 +81,7 @@ fn pods_are_asked_for_only_where_they_are_needed() {
 }
 
 #[test]
-fn r19_failed_pods_come_in_the_order_of_their_creation() {
+fn failed_pods_come_in_the_order_of_their_creation() {
     let pods = [
         pod("second", "Failed", &[("main", 3), ("side", 0)], None),
         pod("ok", "Succeeded", &[("main", 0)], None),
@@ -95,7 +95,7 @@ fn r19_failed_pods_come_in_the_order_of_their_creation() {
 }
 
 #[test]
-fn r30_the_file_of_an_output_is_the_message_of_the_pod_that_speaks_for_the_job() {
+fn the_file_of_an_output_is_the_message_of_the_pod_that_speaks_for_the_job() {
     let output = json!([{"name": "p", "valueFrom": {"path": "/out"}}]);
     let content = |pods: &[Value], kind: &str| {
         let (plan, job) = (plan(&output), ended(kind, "True"));
@@ -116,7 +116,7 @@ fn r30_the_file_of_an_output_is_the_message_of_the_pod_that_speaks_for_the_job()
 }
 
 #[test]
-fn r28_the_document_is_the_job_with_its_termination() {
+fn the_document_is_the_job_with_its_termination() {
     let job = ended("Complete", "True");
     let pods = [pod("a", "Succeeded", &[("side", 9), ("main", 0)], Some("{\"loss\":0.7}"))];
     let end = end(None, &job, &left(&pods), conclusion(&job).unwrap(), NOW);
@@ -126,7 +126,7 @@ fn r28_the_document_is_the_job_with_its_termination() {
 }
 
 #[test]
-fn r8_jobs_are_known_by_annotation_label_and_name() {
+fn jobs_are_known_by_annotation_label_and_name() {
     let (plan, meta) = (plan(&json!([])), meta());
     let at = Address::instance(1, 1);
     let (name, mut job) = Subject { plan: &plan, meta: &meta, at, attempt: 2 }.job(&Scope::new()).unwrap();
@@ -180,7 +180,7 @@ fn end_of(kind: &str, message: &str) -> AttemptEnd {
 }
 
 #[test]
-fn r30_the_report_of_the_helper_gives_parameters_artifacts_and_the_message_of_the_command() {
+fn the_report_of_the_helper_gives_parameters_artifacts_and_the_message_of_the_command() {
     let report = json!({"v": 1, "message": "own words", "parameters": {"one": "1", "strange": "x"}, "artifacts": [
         {"name": "model", "sizeBytes": 5, "sha256": "ab", "packing": ".tar", "stored": true},
         {"name": "big", "sizeBytes": 5_000_000, "sha256": "cd", "stored": false},
@@ -198,7 +198,7 @@ fn r30_the_report_of_the_helper_gives_parameters_artifacts_and_the_message_of_th
 }
 
 #[test]
-fn r30_a_success_whose_report_is_absent_full_or_strange_is_none() {
+fn a_success_whose_report_is_absent_full_or_strange_is_none() {
     let told = |message: &str| match end_of("Complete", message).result {
         EndResult::Failed { reason, message } => format!("{reason}: {message}"),
         other => panic!("{other:?}"),
@@ -216,7 +216,7 @@ fn r30_a_success_whose_report_is_absent_full_or_strange_is_none() {
 }
 
 #[test]
-fn r19_a_failure_stays_what_it_is_whatever_the_helper_says() {
+fn a_failure_stays_what_it_is_whatever_the_helper_says() {
     let failed = EndResult::Failed { reason: "BackoffLimitExceeded".into(), message: "m".into() };
     let report = json!({"v": 1, "message": "why", "parameters": {"one": "1"}, "trouble": {"reason": "OutputMissing", "message": "x"}});
     let end = end_of("Failed", &report.to_string());
@@ -226,7 +226,7 @@ fn r19_a_failure_stays_what_it_is_whatever_the_helper_says() {
 }
 
 #[test]
-fn r31_inputs_that_could_not_be_fetched_are_the_reason() {
+fn inputs_that_could_not_be_fetched_are_the_reason() {
     let (job, plan) = carried("Failed");
     let report =
         json!({"v": 1, "trouble": {"reason": "ArtifactUnavailable", "message": "input artifact x cannot be had"}});

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_1_what_no_pod_shows_is_outside_the_hash() {
+    fn what_no_pod_shows_is_outside_the_hash() {
         let plain = hash(json!({}));
         for same in [
             json!({"version": "2"}),
@@ -151,14 +151,14 @@ mod tests {
     }
 
     #[test]
-    fn s2_1_the_short_form_of_node_affinity_is_the_long_one() {
+    fn the_short_form_of_node_affinity_is_the_long_one() {
         let affinity = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}});
         let short = hash(json!({"scheduling": {"nodeAffinity": affinity}}));
         assert_eq!(short, hash(json!({"scheduling": {"affinity": {"nodeAffinity": affinity}}})));
     }
 
     #[test]
-    fn s2_1_the_executor_fills_unset_fields_one_by_one() {
+    fn the_executor_fills_unset_fields_one_by_one() {
         let defaults = DefaultScheduling {
             node_selector: Some(BTreeMap::from([("pool".into(), "gpu".into())])),
             tolerations: Some(vec![json!({"key": "gpu", "operator": "Exists"})]),

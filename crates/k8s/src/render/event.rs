@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s5_2_a_note_is_cut_to_what_the_server_takes_in_bytes() {
+    fn a_note_is_cut_to_what_the_server_takes_in_bytes() {
         for (character, kept) in [("a", 1024), ("ä", 512), ("€", 341), ("𝄞", 256)] {
             let note = cut(&character.repeat(1_024)).to_owned();
             assert_eq!((note.chars().count(), note.len() <= 1_024), (kept, true), "{character}");

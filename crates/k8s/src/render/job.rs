@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn r30_files_that_need_a_program_in_the_pod_are_refused() {
+    fn files_that_need_a_program_in_the_pod_are_refused() {
         let own = template(json!({"name": "main", "terminationMessagePath": "/mine"}));
         for (template, files) in [(own, vec!["/a"]), (template(json!({"name": "main"})), vec!["/a", "/b"])] {
             assert!(matches!(

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn r24_templates_become_owned_objects_of_derived_names() {
+    fn templates_become_owned_objects_of_derived_names() {
         let template = json!({"metadata": {"name": "data", "labels": {"a": "b"}, "uid": "x"}, "spec": {"accessModes": ["ReadWriteOnce"]}, "status": {}});
         insta::assert_snapshot!(claim(&template, &owner()).unwrap(), @r#"{"metadata":{"name":"etl-data","labels":{"a":"b","workflow.kube-zen.io/managed-by":"zen-flow"},"namespace":"default","ownerReferences":[{"apiVersion":"workflow.kube-zen.io/v1alpha1","kind":"JobFlow","name":"etl","uid":"u1","controller":true,"blockOwnerDeletion":true}]},"spec":{"accessModes":["ReadWriteOnce"]},"apiVersion":"v1","kind":"PersistentVolumeClaim"}"#);
         let template = json!({"metadata": {"name": "settings"}, "data": {"k": "v"}});

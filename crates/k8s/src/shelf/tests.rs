@@ -56,7 +56,7 @@ fn kept(server: &Server) -> Value {
 }
 
 #[test]
-fn r32_a_small_artifact_is_kept_in_a_config_map_of_its_flow() {
+fn a_small_artifact_is_kept_in_a_config_map_of_its_flow() {
     let server = server();
     hand_in(&server, CLAIM, b"bytes").unwrap();
     let map = kept(&server);
@@ -73,7 +73,7 @@ fn r32_a_small_artifact_is_kept_in_a_config_map_of_its_flow() {
 }
 
 #[test]
-fn r32_only_a_running_attempt_under_its_own_token_hands_in_what_it_keeps() {
+fn only_a_running_attempt_under_its_own_token_hands_in_what_it_keeps() {
     let server = server();
     let wrong = [
         Claim { token: "token-2", ..CLAIM },
@@ -94,7 +94,7 @@ fn r32_only_a_running_attempt_under_its_own_token_hands_in_what_it_keeps() {
 }
 
 #[test]
-fn r24_a_config_map_of_somebody_else_is_left_alone() {
+fn a_config_map_of_somebody_else_is_left_alone() {
     let ours = json!([{"uid": "u1", "controller": true, "apiVersion": orlop_core::spec::flow::API_VERSION,
         "kind": "JobFlow", "name": "etl"}]);
     for metadata in [
@@ -112,7 +112,7 @@ fn r24_a_config_map_of_somebody_else_is_left_alone() {
 }
 
 #[test]
-fn r32_more_than_a_mebibyte_is_not_kept() {
+fn more_than_a_mebibyte_is_not_kept() {
     let server = server();
     let whole = vec![7; 1 << 20];
     hand_in(&server, CLAIM, &whole).unwrap();
@@ -124,7 +124,7 @@ fn r32_more_than_a_mebibyte_is_not_kept() {
 }
 
 #[test]
-fn r33_what_is_not_what_was_announced_is_not_kept() {
+fn what_is_not_what_was_announced_is_not_kept() {
     let server = server();
     let shelf = ArtifactShelf::new(server.clone());
     let permit = now(shelf.admit(CLAIM)).unwrap();

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn k6_what_a_server_says_to_a_list_or_a_watch_is_not_repeated() {
+    fn what_a_server_says_to_a_list_or_a_watch_is_not_repeated() {
         let status = |code, reason: &str| {
             let message = format!("{PLANTED} cannot be shown. ").repeat(1000);
             Box::new(Status { code, reason: reason.to_owned(), message, ..Status::default() })
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn k6_an_answer_that_cannot_be_read_is_not_repeated() {
+    fn an_answer_that_cannot_be_read_is_not_repeated() {
         let wrong = serde_json::from_value::<DynamicObject>(json!({"metadata": {"labels": PLANTED}})).unwrap_err();
         assert!(wrong.to_string().contains(PLANTED), "the library quotes it: {wrong}");
         let (code, why) = told(watcher::Error::InitialListFailed(kube::Error::SerdeError(wrong)));

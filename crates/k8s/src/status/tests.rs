@@ -270,7 +270,7 @@ fn heavy(record: StepStatus, (message, value): (usize, usize)) -> StepStatus {
 }
 
 #[test]
-fn s6_failed_steps_with_outputs_of_any_size_stay_in_sight_without_them() {
+fn failed_steps_with_outputs_of_any_size_stay_in_sight_without_them() {
     let spec = spec(40);
     let mut draft = draft(&spec, 40, Level::Inline);
     // 256 KiB of outputs a step, 8 MiB of a flow.
@@ -297,7 +297,7 @@ proptest! {
 
     /// Whatever failed steps left behind, the object keeps to its limit and nothing is lost.
     #[test]
-    fn s6_the_object_is_under_its_limit_whatever_steps_left_behind(
+    fn the_object_is_under_its_limit_whatever_steps_left_behind(
         failed in 0_usize..300,
         (message, value) in (0_usize..=1_024, 0_usize..3_000),
         one in 0_usize..=(64 << 10),

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s1_3_lookups_equal_the_tables() {
+    fn lookups_equal_the_tables() {
         for state in job::JobState::ALL.iter().copied() {
             for event in job::Event::ALL.iter().copied() {
                 for hold in [false, true] {

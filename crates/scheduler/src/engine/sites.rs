@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn s2_7_a_set_ends_fewest_then_of_the_worst_priority_then_those_that_lose_least() {
+    fn a_set_ends_fewest_then_of_the_worst_priority_then_those_that_lose_least() {
         let sites = [site(&[1], &[1], 9), site(&[0], &[1], 9)];
         // One that gives two places rather than two that give one each, though these are less urgent.
         let list = [holder(9, 0, &[(0, &[1])]), holder(9, 0, &[(1, &[1])]), holder(7, 50, &[(1, &[2])])];
@@ -240,14 +240,14 @@ mod tests {
     }
 
     #[test]
-    fn s2_7_a_gang_that_ends_counts_once_wherever_its_members_are() {
+    fn a_gang_that_ends_counts_once_wherever_its_members_are() {
         let sites = [site(&[0], &[1], 1), site(&[0], &[1], 1)];
         let spread = holder(6, 90, &[(0, &[1]), (1, &[1])]);
         assert_eq!(chosen(&sites, &[holder(9, 0, &[(0, &[1])]), holder(9, 0, &[(1, &[1])]), spread], 2), Some(vec![2]));
     }
 
     #[test]
-    fn s2_7_members_per_worker_and_every_dimension_count() {
+    fn members_per_worker_and_every_dimension_count() {
         let list = [holder(9, 0, &[(0, &[4, 1])]), holder(9, 0, &[(0, &[0, 4])])];
         assert_eq!(chosen(&[site(&[0, 0], &[1, 1], 9)], &list, 2), Some(vec![0, 1]));
         assert_eq!(chosen(&[site(&[0, 0], &[1, 1], 1)], &list, 2), None);
@@ -257,7 +257,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn s2_7_the_search_over_sets_finds_what_trying_all_finds(
+        fn the_search_over_sets_finds_what_trying_all_finds(
             free in proptest::collection::vec(proptest::collection::vec(0_i32..3, 2), 1..4),
             list in proptest::collection::vec((6_u8..10, 0_u64..4, proptest::collection::vec(proptest::collection::vec(0_i32..3, 2), 3)), 0..7),
             size in 1_u32..6,

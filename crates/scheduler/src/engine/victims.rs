@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn s2_7_victims_are_fewest_then_of_the_worst_priority_then_those_that_lose_least() {
+    fn victims_are_fewest_then_of_the_worst_priority_then_those_that_lose_least() {
         // One large attempt rather than two small ones, though these are less urgent.
         assert_eq!(chosen(&[2], &[(9, 0, &[1]), (9, 0, &[1]), (7, 50, &[2])], 9), Some(vec![2]));
         assert_eq!(chosen(&[1], &[(7, 0, &[1]), (9, 80, &[1]), (8, 0, &[1])], 9), Some(vec![1]));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn s2_7_without_a_budget_the_choice_is_enough_and_has_nobody_to_spare() {
+    fn without_a_budget_the_choice_is_enough_and_has_nobody_to_spare() {
         let list = victims(&[(9, 0, &[1, 0]), (9, 0, &[1, 3]), (9, 0, &[0, 1]), (8, 0, &[2, 2])]);
         let (cost, slots) = cheapest(&[3, 4], list, 9, &mut 0).unwrap();
         assert_eq!((cost.0, slots), (2, vec![3, 1]));
@@ -187,7 +187,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn s2_7_the_search_finds_what_trying_all_sets_finds(
+        fn the_search_finds_what_trying_all_sets_finds(
             list in proptest::collection::vec((6_u8..10, 0_u64..4, proptest::collection::vec(0_i64..4, 2)), 0..8),
             short in proptest::collection::vec(0_i64..7, 2),
         ) {

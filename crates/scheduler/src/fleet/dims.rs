@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn s2_2_requests_round_up_and_capacities_down() {
+    fn requests_round_up_and_capacities_down() {
         assert_eq!((mebi_up(1), mebi_up(MEBI), mebi_down(2 * MEBI - 1)), (1, 1, 1));
         let mut dims = Dims::default();
         let amounts = dims.capacity(&offer(4000, 10 * MEBI + 5), &[]).unwrap().0;
@@ -237,13 +237,13 @@ mod tests {
     }
 
     #[test]
-    fn s2_2_extreme_amounts_never_wrap_and_never_fit() {
+    fn extreme_amounts_never_wrap_and_never_fit() {
         let amounts = Dims::default().capacity(&offer(u64::MAX, u64::MAX), &[]).unwrap().0;
         assert!(amounts[CPU] < requested(u64::MAX) && amounts[MEMORY] < requested(mebi_up(u64::MAX)));
     }
 
     #[test]
-    fn s2_2_there_are_at_most_sixteen_dimensions() {
+    fn there_are_at_most_sixteen_dimensions() {
         let mut dims = Dims::default();
         let mut many = offer(1, 1);
         many.extras = (0..14).map(|n| (format!("x{n:02}"), 1)).collect();

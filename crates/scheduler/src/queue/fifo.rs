@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s2_2_re_entries_come_back_by_their_original_sequence() {
+    fn re_entries_come_back_by_their_original_sequence() {
         let mut list = Fifo::default();
         let entry = |job| Entry { job, stamp: 0 };
         [1, 2, 5].into_iter().for_each(|id| list.push(id, entry(id as u32)));
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn s2_10_entries_that_were_given_up_do_not_stay() {
+    fn entries_that_were_given_up_do_not_stay() {
         let mut list = Fifo::default();
         (0..1000).for_each(|id| list.push(id, Entry { job: id as u32, stamp: 0 }));
         (0..1000_u32).for_each(|gone| list.give_up(|entry| entry.job > gone));

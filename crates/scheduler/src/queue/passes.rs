@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s2_4_whoever_comes_in_front_is_counted_by_itself() {
+    fn whoever_comes_in_front_is_counted_by_itself() {
         let mut passes = Passes::default();
         let (first, last) = (((0, 1), 0), ((0, 2), 7));
         (0..3).for_each(|_| passes.count(last));

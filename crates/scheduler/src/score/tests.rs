@@ -129,7 +129,7 @@ fn used(found: &Shortlist, run: u32) -> Vec<Candidate> {
 
 proptest! {
     #[test]
-    fn s2_11_skipping_chooses_what_a_full_scan_chooses(case in cases()) {
+    fn skipping_chooses_what_a_full_scan_chooses(case in cases()) {
         let fleet = build(&case);
         let class = fleet.classes.get(0).unwrap();
         let scale = rank::scale(&fleet.table);
@@ -157,7 +157,7 @@ proptest! {
     }
 
     #[test]
-    fn s2_4_a_bound_is_never_above_a_score(case in cases()) {
+    fn a_bound_is_never_above_a_score(case in cases()) {
         let fleet = build(&case);
         // Nobody may have what is asked for.
         let Some(request) = fleet.requests.get(0) else { return Ok(()) };

@@ -58,7 +58,7 @@ fn kept(act: impl FnOnce()) -> usize {
 }
 
 #[test]
-fn s2_10_a_queued_job_takes_at_most_200_bytes_and_a_worker_512() {
+fn a_queued_job_takes_at_most_200_bytes_and_a_worker_512() {
     const JOBS: u64 = 1_000_000;
     const WORKERS: u32 = 20_000;
     let mut scheduler = Scheduler::new(Config::default(), 1).unwrap();
@@ -158,7 +158,7 @@ const UNITS_A_JOB: f64 = 0.5;
 const JOBS_A_WORKER: f64 = UNITS_A_WORKER / UNITS_A_JOB - 1.0;
 
 #[test]
-fn s2_4_workers_are_full_before_the_first_refusal() {
+fn workers_are_full_before_the_first_refusal() {
     for (name, shape, least) in [
         ("five shapes", mixed as fn(&mut Draw) -> (u64, u64), 0.96),
         ("uniform", uniform, 0.915),

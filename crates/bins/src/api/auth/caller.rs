@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_1_the_tenant_of_a_job_is_the_callers_only_one_unless_it_says_which() {
+    fn the_tenant_of_a_job_is_the_callers_only_one_unless_it_says_which() {
         let default = name("default");
         assert_eq!(with(&["a"]).tenant(None, &default), Some(name("a")));
         assert_eq!(with(&["a", "b"]).tenant(None, &default), None);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_5_a_caller_sees_its_own_tenants_only() {
+    fn a_caller_sees_its_own_tenants_only() {
         assert!(with(&["a"]).sees(&name("a")) && !with(&["a"]).sees(&name("b")));
         assert!(Caller::local().sees(&name("b")));
         assert_eq!((with(&["a"]).visible(), Caller::local().visible()), (Some(vec![name("a")]), None));

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_5_each_token_has_its_own_rate() {
+    fn each_token_has_its_own_rate() {
         let rates = rates();
         let [a, b] = [0, 1].map(|_| Bearer::generate(&SystemRandom::new()).unwrap().id().clone());
         assert_eq!((0..300).filter(|_| rates.token(&a, 0).is_ok()).count(), 200);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn s10_rates_can_be_changed_while_they_hold() {
+    fn rates_can_be_changed_while_they_hold() {
         let rates = rates();
         let token = Bearer::generate(&SystemRandom::new()).unwrap().id().clone();
         assert_eq!((0..300).filter(|_| rates.token(&token, 0).is_ok()).count(), 200);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn s9_the_number_of_buckets_is_bounded_and_idle_ones_make_room() {
+    fn the_number_of_buckets_is_bounded_and_idle_ones_make_room() {
         let rates = rates();
         let address = |n: u32| IpAddr::V4(Ipv4Addr::from(n));
         for n in 0..20_000 {

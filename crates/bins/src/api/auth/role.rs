@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s5_5_roles_nest_and_worker_stands_apart() {
+    fn roles_nest_and_worker_stands_apart() {
         let table: Vec<_> = Role::ALL
             .iter()
             .map(|has| {

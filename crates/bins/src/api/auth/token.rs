@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s5_5_a_token_has_256_bits_and_is_stored_hashed() {
+    fn a_token_has_256_bits_and_is_stored_hashed() {
         let token = Bearer::generate(&SystemRandom::new()).unwrap();
         let text = token.reveal();
         assert_eq!(text.len(), "orlop_".len() + 16 + 1 + 52);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn s9_a_token_is_not_shown_by_debug_or_errors() {
+    fn a_token_is_not_shown_by_debug_or_errors() {
         let token = Bearer::generate(&SystemRandom::new()).unwrap();
         let secret = token.reveal().rsplit_once('_').unwrap().1.to_owned();
         assert!(!format!("{token:?} {:?}", token.hash()).contains(&secret));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_5_what_is_no_token_is_refused() {
+    fn what_is_no_token_is_refused() {
         let good = Bearer::generate(&SystemRandom::new()).unwrap().reveal();
         let upper = good.to_uppercase();
         for bad in [

@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s5_5_ranges_are_read_as_the_standard_has_them() {
+    fn ranges_are_read_as_the_standard_has_them() {
         let of = |range: &str| part(Some(range), 10);
         assert_eq!(
             (part(None, 10), of("bytes=x"), of("lines=1-2"), of("bytes=0-1,3-4")),

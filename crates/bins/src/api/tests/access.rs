@@ -11,7 +11,7 @@ use crate::api::route::{Method, Needs};
 use crate::api::table::ROUTES;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s9_every_route_is_refused_to_whom_it_is_not_for() {
+async fn every_route_is_refused_to_whom_it_is_not_for() {
     let bed = Bed::new().await;
     let admin = bed.token(None, "admin", &["*"]).await;
     let mut tokens = vec![(Role::Admin, admin.clone())];
@@ -52,7 +52,7 @@ async fn s9_every_route_is_refused_to_whom_it_is_not_for() {
 
 /// As long as the store does not say what a token is good for, nobody passes with it, and nobody waits for ever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s9_while_the_store_is_silent_nobody_passes_and_nobody_waits_for_ever() {
+async fn while_the_store_is_silent_nobody_passes_and_nobody_waits_for_ever() {
     let store = MemoryFleet::new();
     let bed = Bed::on(store.clone()).await;
     let token = format!("orlop_{}_{}", "0".repeat(16), "0".repeat(52));
@@ -75,7 +75,7 @@ async fn s9_while_the_store_is_silent_nobody_passes_and_nobody_waits_for_ever() 
 }
 
 #[test]
-fn s5_5_writes_need_more_than_a_viewer() {
+fn writes_need_more_than_a_viewer() {
     for route in ROUTES {
         let needs = route.needs;
         let harmless = matches!(needs, Needs::Nothing | Needs::Role(Role::Viewer));
@@ -90,7 +90,7 @@ fn s5_5_writes_need_more_than_a_viewer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_5_what_is_not_in_the_table_is_not_there() {
+async fn what_is_not_in_the_table_is_not_there() {
     let bed = Bed::new().await;
     for ask in [Ask::get("/nothing"), Ask::get("/").at_root(), Ask::get("/health").at_root()] {
         let answer = bed.ask(ask).await;
@@ -116,7 +116,7 @@ async fn a_list_is_not_read_as_the_fields_of_an_object() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_5_tokens_are_shown_once_and_revoked_at_once() {
+async fn tokens_are_shown_once_and_revoked_at_once() {
     let bed = Bed::new().await;
     let admin = bed.token(None, "admin", &["*"]).await;
     let viewer = bed.token(Some(&admin), "viewer", &["a"]).await;
@@ -139,7 +139,7 @@ async fn s5_5_tokens_are_shown_once_and_revoked_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s9_objects_of_others_are_as_if_they_were_not_there() {
+async fn objects_of_others_are_as_if_they_were_not_there() {
     let bed = Bed::new().await;
     let admin = bed.token(None, "admin", &["*"]).await;
     let a = bed.token(Some(&admin), "submitter", &["a"]).await;
@@ -167,7 +167,7 @@ async fn s9_objects_of_others_are_as_if_they_were_not_there() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s9_pages_from_elsewhere_and_floods_are_held_off() {
+async fn pages_from_elsewhere_and_floods_are_held_off() {
     let slow = Rate { per_second: 1, burst: 3 };
     let bed = Bed::with(|options| Options { rate: slow, address_rate: slow, ..options }).await;
     assert_eq!(bed.ask(Ask::get("/stats").with("host", "evil.example")).await.status, 403);
@@ -189,7 +189,7 @@ async fn s9_pages_from_elsewhere_and_floods_are_held_off() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s9_writes_and_refusals_are_in_the_audit_trail() {
+async fn writes_and_refusals_are_in_the_audit_trail() {
     use orlop_core::ports::fleet_store::{AuditFilter, Page};
     let bed = Bed::new().await;
     bed.submit(&json!({})).await;
@@ -210,7 +210,7 @@ async fn s9_writes_and_refusals_are_in_the_audit_trail() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s9_the_audit_trail_names_who_calls_too_fast_once() {
+async fn the_audit_trail_names_who_calls_too_fast_once() {
     use orlop_core::ports::fleet_store::{AuditFilter, Page};
     let bed = Bed::with(|options| Options { rate: Rate { per_second: 1, burst: 3 }, ..options }).await;
     let admin = bed.token(None, "admin", &["*"]).await;
@@ -233,7 +233,7 @@ async fn s9_the_audit_trail_names_who_calls_too_fast_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s9_the_audit_trail_names_the_tenant_a_request_was_about() {
+async fn the_audit_trail_names_the_tenant_a_request_was_about() {
     use orlop_core::ports::fleet_store::{AuditEntry, AuditFilter, Page};
     let bed = Bed::new().await;
     let admin = bed.token(None, "admin", &["*"]).await;
@@ -286,7 +286,7 @@ async fn s9_the_audit_trail_names_the_tenant_a_request_was_about() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s9_pages_from_elsewhere_read_answers_only_where_they_are_listed() {
+async fn pages_from_elsewhere_read_answers_only_where_they_are_listed() {
     let from = |origin: &str| Ask::get("/version").with("origin", origin);
     let console = "https://console.example";
     let bed = Bed::new().await;

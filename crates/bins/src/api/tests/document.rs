@@ -6,12 +6,12 @@ use crate::api::document;
 use crate::api::table::ROUTES;
 
 #[test]
-fn s5_5_the_document_is_the_committed_one() {
+fn the_document_is_the_committed_one() {
     insta::assert_snapshot!("openapi", serde_json::to_string_pretty(&document()).unwrap());
 }
 
 #[test]
-fn s5_5_the_document_has_every_route_and_refers_to_nothing_that_is_missing() {
+fn the_document_has_every_route_and_refers_to_nothing_that_is_missing() {
     let json = serde_json::to_value(document()).unwrap();
     assert!(json["openapi"].as_str().unwrap().starts_with("3.1"), "{}", json["openapi"]);
     for route in ROUTES {

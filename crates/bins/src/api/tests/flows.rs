@@ -50,7 +50,7 @@ fn good(answer: &Answer, status: u16) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_5_an_invalid_definition_is_refused_with_all_that_is_wrong() {
+async fn an_invalid_definition_is_refused_with_all_that_is_wrong() {
     let bed = Bed::new().await;
     let command = json!({ "command": ["true"] });
     let wrong = json!({ "name": "x", "steps": [
@@ -77,7 +77,7 @@ async fn s5_5_an_invalid_definition_is_refused_with_all_that_is_wrong() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_5_pipelines_are_kept_by_version() {
+async fn pipelines_are_kept_by_version() {
     let bed = Bed::new().await;
     let made = bed.ask(Ask::post("/pipelines", &pipeline())).await;
     let body = good(&made, 201);
@@ -114,7 +114,7 @@ async fn s5_5_pipelines_are_kept_by_version() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_5_decisions_are_for_operators_and_who_is_named() {
+async fn decisions_are_for_operators_and_who_is_named() {
     let bed = Bed::new().await;
     let admin = bed.token(None, "admin", &["*"]).await;
     bed.tenants(Some(&admin), &["physics"]).await;
@@ -158,7 +158,7 @@ async fn s5_5_decisions_are_for_operators_and_who_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_5_flows_are_listed_suspended_and_ended() {
+async fn flows_are_listed_suspended_and_ended() {
     let bed = Bed::new().await;
     let order = json!({ "definition": manual("one"), "name": "two", "suspend": true });
     let ask = || Ask::post("/flows", &order).with("idempotency-key", "k");

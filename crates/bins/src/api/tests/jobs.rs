@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::bed::{Ask, Bed, noop};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_5_a_job_is_submitted_listed_shown_and_cancelled() {
+async fn a_job_is_submitted_listed_shown_and_cancelled() {
     let bed = Bed::new().await;
     let spec = noop(&json!({ "name": "hello", "labels": { "x": "1" }, "priority": 2 }));
     let made = bed.ask(Ask::post("/jobs", &spec)).await;
@@ -72,7 +72,7 @@ async fn arrays_tell_how_far_they_are_and_elements_are_named_by_their_indices() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_5_a_batch_is_taken_all_or_none() {
+async fn a_batch_is_taken_all_or_none() {
     let bed = Bed::new().await;
     let made = bed.ask(Ask::post("/jobs", &json!({ "jobs": [noop(&json!({})), noop(&json!({}))] }))).await;
     assert_eq!((made.status, made.body()["ids"].as_array().unwrap().len()), (202, 2));
@@ -93,7 +93,7 @@ async fn s5_5_a_batch_is_taken_all_or_none() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_5_lists_come_in_pages() {
+async fn lists_come_in_pages() {
     let bed = Bed::new().await;
     let mut ids = Vec::new();
     for _ in 0..5 {
@@ -115,7 +115,7 @@ async fn s5_5_lists_come_in_pages() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_5_arrays_show_their_elements_and_cancel_them_in_part() {
+async fn arrays_show_their_elements_and_cancel_them_in_part() {
     let bed = Bed::new().await;
     let id = bed.submit(&json!({ "array": { "count": 5 } })).await;
     let elements = bed.get(&format!("/jobs/{id}/elements?limit=3")).await;
@@ -133,7 +133,7 @@ async fn s5_5_arrays_show_their_elements_and_cancel_them_in_part() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_5_a_filter_cancels_what_it_names_and_nothing_by_accident() {
+async fn a_filter_cancels_what_it_names_and_nothing_by_accident() {
     let bed = Bed::new().await;
     for label in ["1", "1", "2"] {
         bed.submit(&json!({ "labels": { "x": label } })).await;
@@ -147,7 +147,7 @@ async fn s5_5_a_filter_cancels_what_it_names_and_nothing_by_accident() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_5_a_key_makes_a_submit_take_effect_once() {
+async fn a_key_makes_a_submit_take_effect_once() {
     let bed = Bed::new().await;
     let ask = |name: &str| Ask::post("/jobs", &noop(&json!({ "name": name }))).with("idempotency-key", "k1");
     let first = bed.ask(ask("a")).await;
@@ -162,7 +162,7 @@ async fn s5_5_a_key_makes_a_submit_take_effect_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_5_other_posts_under_a_key_are_answered_again() {
+async fn other_posts_under_a_key_are_answered_again() {
     let bed = Bed::new().await;
     let tenant = |name: &str| Ask::post("/tenants", &json!({ "name": name })).with("idempotency-key", "k");
     let first = bed.ask(tenant("a")).await;
@@ -178,7 +178,7 @@ async fn s5_5_other_posts_under_a_key_are_answered_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_5_bodies_have_a_type_and_a_size() {
+async fn bodies_have_a_type_and_a_size() {
     let bed = Bed::new().await;
     let plain = Ask::new("POST", "/jobs").raw(b"{}".to_vec()).with("content-type", "text/plain");
     assert_eq!(bed.ask(plain).await.status, 415);
@@ -194,7 +194,7 @@ async fn s5_5_bodies_have_a_type_and_a_size() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_5_a_waiting_job_is_explained_and_an_ended_one_is_tried_again() {
+async fn a_waiting_job_is_explained_and_an_ended_one_is_tried_again() {
     let bed = Bed::new().await;
     let id = bed.submit(&json!({ "name": "again" })).await;
     let why = bed.get(&format!("/jobs/{id}/explain")).await;
@@ -212,7 +212,7 @@ async fn s5_5_a_waiting_job_is_explained_and_an_ended_one_is_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_5_events_are_streamed_until_the_server_ends() {
+async fn events_are_streamed_until_the_server_ends() {
     use http_body_util::BodyExt as _;
     let bed = Bed::new().await;
     assert_eq!(bed.ask(Ask::get("/events?type=a%20b")).await.status, 400);

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::bed::{Ask, Bed, noop};
 
 #[tokio::test]
-async fn s5_5_a_body_that_takes_longer_than_ten_seconds_is_not_waited_for() {
+async fn a_body_that_takes_longer_than_ten_seconds_is_not_waited_for() {
     let bed = Bed::new().await;
     let text = noop(&json!({})).to_string();
     let body = |pause: Duration| {
@@ -32,7 +32,7 @@ async fn s5_5_a_body_that_takes_longer_than_ten_seconds_is_not_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_5_beyond_a_thousand_streams_the_next_is_refused_until_one_ends() {
+async fn beyond_a_thousand_streams_the_next_is_refused_until_one_ends() {
     let bed = Bed::new().await;
     let mut streams = Vec::new();
     for _ in 0..800 {

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::bed::{Ask, Bed, noop};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_5_a_tenant_is_made_changed_and_closed() {
+async fn a_tenant_is_made_changed_and_closed() {
     let bed = Bed::new().await;
     let new = json!({ "name": "physics", "weight": 200, "quota": { "max_running_jobs": 5 } });
     let made = bed.ask(Ask::post("/tenants", &new)).await;
@@ -41,7 +41,7 @@ async fn s5_5_a_tenant_is_made_changed_and_closed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s1_2_a_full_quota_answers_429_with_the_limit() {
+async fn a_full_quota_answers_429_with_the_limit() {
     let bed = Bed::new().await;
     let put = Ask::new("PUT", "/tenants/default/quota").json(&json!({ "max_pending_jobs": 2 }));
     assert_eq!(bed.ask(put).await.body(), json!({ "max_pending_jobs": 2 }));
@@ -62,7 +62,7 @@ async fn s1_2_a_full_quota_answers_429_with_the_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_5_health_version_stats_and_metrics_answer() {
+async fn health_version_stats_and_metrics_answer() {
     let bed = Bed::new().await;
     bed.submit(&json!({})).await;
     assert_eq!(bed.get("/health/live").await["status"], "live");

@@ -106,7 +106,7 @@ fn request(bed_job: String) -> impl Strategy<Value = Ask> {
 }
 
 #[test]
-fn s9_no_request_makes_the_server_fail() {
+fn no_request_makes_the_server_fail() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let bed = runtime.block_on(Bed::new());
     let job = runtime.block_on(bed.submit(&json!({ "array": { "count": 5 } })));

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s5_5_the_document_has_every_field_of_a_specification_and_no_other() {
+    fn the_document_has_every_field_of_a_specification_and_no_other() {
         let wrong = JobSpec::from_json(&serde_json::json!({ "strange_name_of_nothing": 1 })).unwrap_err();
         let text = wrong.list().iter().find_map(|error| error.message.split_once("known are ")).unwrap().1.to_owned();
         let mut documented: Vec<_> = FIELDS.iter().map(|(name, _, _)| *name).collect();

@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn s10_a_server_that_takes_requests_and_never_answers_is_given_up() {
+    async fn a_server_that_takes_requests_and_never_answers_is_given_up() {
         // As a stopped process: connections are taken, and nobody reads.
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let server = format!("http://{}", silent.local_addr().unwrap());
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn s10_addresses_are_checked_before_anything_is_sent() {
+    fn addresses_are_checked_before_anything_is_sent() {
         assert!(Client::new("https://a:1, http://localhost:2/, http://[::1]:3", None, None, false).is_ok());
         for bad in ["a:1", "ftp://a", "http://"] {
             assert_eq!(Client::new(bad, None, None, false).unwrap_err().exit, Exit::Usage, "{bad}");

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s10_errors_name_the_option_that_is_missing() {
+    fn errors_name_the_option_that_is_missing() {
         let https = |error: &str| of_connection("https://a", error);
         let http = |error: &str| of_connection("http://a", error);
         assert!(https("invalid peer certificate: UnknownIssuer").contains("--ca-file FILE"));

@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s6_what_attempts_use_is_shown_while_they_run_and_afterwards() {
+    fn what_attempts_use_is_shown_while_they_run_and_afterwards() {
         let attempts = json!({"items": [
             {"index": 0, "member": 0, "attempt": 1, "state": "Failed", "worker": "w1", "exit_code": 3,
              "usage": {"cpu_ms": 1234, "max_rss": 10_000_000}},

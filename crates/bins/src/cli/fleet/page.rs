@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn s10_lines_are_joined_by_stream_and_begin_with_part_and_time() {
+    fn lines_are_joined_by_stream_and_begin_with_part_and_time() {
         let mut page = Page::new(Some(7), true, false);
         let pieces = [
             chunk("stdout", "T1", "a\nb"),

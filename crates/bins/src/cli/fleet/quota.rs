@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s10_limits_by_their_words() {
+    fn limits_by_their_words() {
         let pairs: Vec<_> = ["cpu=64", "Memory=1Gi", "running=500", "pending=NONE", "WEIGHT=200", "exceed=Deny"]
             .iter()
             .map(|text| pair(text).unwrap())

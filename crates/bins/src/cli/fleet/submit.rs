@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn s10_options_become_a_specification_that_the_server_takes() {
+    fn options_become_a_specification_that_the_server_takes() {
         let json = body(
             "--name n --cpu 500m --memory 1Gi --gpus nvidia:a100:2 --extra fpga=2 --env A=b --priority 2 --timeout 1m --retries 3 \
              --array 0-9 --max-parallel 2 --require zone=b --label x=y --not-before 2026-11-21T09:00:00Z \

@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s10_the_page_shows_allocation_queues_rates_blocked_classes_workers_and_tenants() {
+    fn the_page_shows_allocation_queues_rates_blocked_classes_workers_and_tenants() {
         let stats = json!({
             "status": "leading", "epoch": 3, "at": "2026-11-21T09:00:02Z", "jobs": 7,
             "allocation": {"workers": 2, "cpu": 0.75, "memory": 0.1, "below": 1, "in": 1, "above": 0},

@@ -316,7 +316,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s6_a_worker_that_is_not_well_says_why_in_the_list_and_on_its_page() {
+    fn a_worker_that_is_not_well_says_why_in_the_list_and_on_its_page() {
         let worker = json!({
             "id": "w1", "state": "Unhealthy", "reason": "report_bad", "attempts": 0, "band": "below",
             "cpu_allocated": 0.5, "memory_allocated": 0.0,

@@ -48,7 +48,7 @@ fn beside(file: &str) -> dialect::Answer {
 }
 
 #[test]
-fn s1_5_the_filter_of_a_reservation_and_the_request_for_devices_are_told() {
+fn the_filter_of_a_reservation_and_the_request_for_devices_are_told() {
     let answer = beside("gpuType: a100\ngpuCount: 2\nnvlink: true\n");
     let text = show::text(&answer);
     let parts: Vec<&str> = text.split("\n\n").filter(|part| !part.starts_with("kube")).collect();
@@ -265,7 +265,7 @@ fn claiming(amounts: &str) -> String {
 }
 
 #[test]
-fn s1_4_how_devices_are_asked_for_is_chosen_as_the_operator_chooses() {
+fn how_devices_are_asked_for_is_chosen_as_the_operator_chooses() {
     let auto = |amounts: &str, count: u32| {
         told(&format!("gpuType: a100\ngpuCount: {count}\nallocation: auto\n"), Some(&claiming(amounts))).unwrap()
     };
@@ -283,7 +283,7 @@ fn s1_4_how_devices_are_asked_for_is_chosen_as_the_operator_chooses() {
 }
 
 #[test]
-fn s5_2_a_class_that_does_not_exist_is_on_no_node() {
+fn a_class_that_does_not_exist_is_on_no_node() {
     use orlop_k8s::api::Kind;
 
     let tables = Tables::default();

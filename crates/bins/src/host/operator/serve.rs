@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn s5_3_a_loop_that_has_not_beaten_for_30_s_is_not_alive() {
+    async fn a_loop_that_has_not_beaten_for_30_s_is_not_alive() {
         let (_, monitors, router) = leading();
         tokio::time::advance(Duration::from_secs(30)).await;
         assert_eq!(ask(&router, "/healthz").await, (200, "ok\n".to_owned()));
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn s5_1_a_watch_that_the_server_does_not_let_in_makes_the_operator_not_ready() {
+    async fn a_watch_that_the_server_does_not_let_in_makes_the_operator_not_ready() {
         let (_, monitors, router) = leading();
         assert_eq!(ask(&router, "/readyz").await, (200, "ok\n".to_owned()));
         monitors.flows.note(Note::Broken { resource: "jobs", code: Some(401), message: "m" });

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn s5_3_a_standby_is_ready_while_the_api_server_answers() {
+    async fn a_standby_is_ready_while_the_api_server_answers() {
         let standing = Standing::new(&Which::ALL, Term::default(), true);
         assert_eq!(failed(standing.ready()), ["API server: it has not answered yet"]);
         standing.reached();

@@ -39,7 +39,7 @@ fn advice(keys: &str) -> Deed {
 }
 
 #[tokio::test]
-async fn s4_what_is_advised_in_vain_leaves_the_plan_of_the_rules() {
+async fn what_is_advised_in_vain_leaves_the_plan_of_the_rules() {
     // Work with language models on AMD's cards, of which no site has one with more than 32 GB.
     const AMD: &str = "tensorflow-rocm\npeft\n";
     let catalogue = embedded();
@@ -57,7 +57,7 @@ async fn s4_what_is_advised_in_vain_leaves_the_plan_of_the_rules() {
 }
 
 #[tokio::test]
-async fn s4_2_duration_and_image_are_advised() {
+async fn duration_and_image_are_advised() {
     let catalogue = embedded();
     let images = ["CC-Ubuntu22.04", "CC-Ubuntu24.04"].map(|name| Image {
         id: name.into(),
@@ -81,7 +81,7 @@ async fn s4_2_duration_and_image_are_advised() {
 }
 
 #[tokio::test]
-async fn s1_a_window_is_shortened_only_as_far_as_the_user_allows() {
+async fn a_window_is_shortened_only_as_far_as_the_user_allows() {
     let host = r#"[{"id":"1","uid":"u1","node_type":"compute_x","architecture.smt_size":"48","main_memory.ram_size":"137438953472","storage_devices.0.size":"250000000000"}]"#;
     let catalogue = Catalogue::of_hosts(Origin::Live, "here", &read_hosts(host).unwrap());
     let taken = r#"{"allocations":[{"resource_id":"1","reservations":[{"start_date":"2026-01-06T00:07:00","end_date":"2026-02-06T00:00:00"}]}]}"#;
@@ -99,7 +99,7 @@ async fn s1_a_window_is_shortened_only_as_far_as_the_user_allows() {
 }
 
 #[tokio::test]
-async fn s9_without_advice_the_rules_are_all_there_is() {
+async fn without_advice_the_rules_are_all_there_is() {
     let mut nobody = Council::nobody(now());
     let found = survey(scan("torch\n"), &mut nobody).await.unwrap();
     assert_eq!(found.analysis, found.rules);
@@ -107,7 +107,7 @@ async fn s9_without_advice_the_rules_are_all_there_is() {
 }
 
 #[tokio::test]
-async fn s7_who_waits_gets_what_is_taken_behind_what_is_free_beyond_the_attempts() {
+async fn who_waits_gets_what_is_taken_behind_what_is_free_beyond_the_attempts() {
     let host = |id: u32, threads: u32| {
         format!(
             r#"{{"id":"{id}","uid":"u{id}","node_type":"compute_{threads}","architecture.smt_size":"{threads}","main_memory.ram_size":"137438953472","storage_devices.0.size":"250000000000"}}"#

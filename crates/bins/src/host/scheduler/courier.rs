@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s7_1_a_hundred_thousand_waiting_events_are_worth_a_warning_once() {
+    fn a_hundred_thousand_waiting_events_are_worth_a_warning_once() {
         let mut warned = 0;
         let told: Vec<u64> = [99_999, 100_000, 100_001, 199_999, 150_000, 200_000, 450_000, 400_000]
             .into_iter()

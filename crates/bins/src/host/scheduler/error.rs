@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s5_5_refusals_become_codes_that_clients_can_act_on() {
+    fn refusals_become_codes_that_clients_can_act_on() {
         let quota = refused(Refusal::PendingJobs { used: 11, limit: 10 });
         assert_eq!((quota.code, quota.code.http()), (Code::QuotaExceeded, 429));
         assert_eq!(quota.quota, Some(QuotaUse { name: "max_pending_jobs".into(), limit: 10, used: 11 }));
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_4_a_server_that_does_not_lead_says_who_does() {
+    fn a_server_that_does_not_lead_says_who_does() {
         let error = not_leader(Some("https://two:7070".into()));
         insta::assert_snapshot!(error.detail, @"this server does not lead; ask https://two:7070");
         assert_eq!(error.leader.as_deref(), Some("https://two:7070"));

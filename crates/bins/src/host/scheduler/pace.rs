@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_1_many_small_turns_wait_for_each_other_and_few_or_large_ones_do_not() {
+    fn many_small_turns_wait_for_each_other_and_few_or_large_ones_do_not() {
         let micros = Duration::from_micros;
         assert_eq!(after(1000, micros(300), 3).wait(), Some(WAIT));
         assert_eq!(after(3, micros(300), 3).wait(), None, "a burst of a single job");

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn s7_1_a_disk_that_is_nearly_full_takes_no_work_and_says_so() {
+    fn a_disk_that_is_nearly_full_takes_no_work_and_says_so() {
         let dir = tempfile::tempdir().unwrap();
         let disks = |least, reserve| {
             let (folder, artifacts) = (dir.path().to_owned(), Some(dir.path().to_owned()));
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn s7_1_output_that_was_given_up_is_told_before_the_next_that_is_kept() {
+    fn output_that_was_given_up_is_told_before_the_next_that_is_kept() {
         let room = Room::new(None);
         assert_eq!(room.give_up(&[chunk(1, 1), chunk(1, 2), chunk(2, 1)]), 15);
         let mut kept = vec![chunk(1, 3), chunk(1, 4), chunk(3, 1)];
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn s7_1_output_that_was_given_up_and_comes_again_is_missing_once() {
+    fn output_that_was_given_up_and_comes_again_is_missing_once() {
         let room = Room::new(None);
         assert_eq!(room.give_up(&[chunk(1, 1), chunk(1, 2)]), 10);
         // Their frame was not acknowledged, and the disk is still full.

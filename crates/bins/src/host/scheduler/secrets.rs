@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s9_a_key_does_not_show() {
+    fn a_key_does_not_show() {
         let key = "ab".repeat(32);
         assert_eq!(format!("{:?}", SecretPlace::Key(key)), "Key(***)");
     }

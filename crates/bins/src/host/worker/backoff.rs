@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s6_one_second_doubled_to_sixty_with_full_jitter() {
+    fn one_second_doubled_to_sixty_with_full_jitter() {
         let mut backoff = Backoff::new(Duration::from_secs(60));
         let bounds: Vec<u64> = (0..8).map(|_| backoff.next(u32::MAX, Duration::ZERO).as_secs()).collect();
         assert_eq!(bounds, [1, 2, 4, 8, 16, 32, 60, 60]);

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn s6_cpu_is_the_mean_since_the_look_before_or_since_the_start() {
+    fn cpu_is_the_mean_since_the_look_before_or_since_the_start() {
         let at = Instant::now();
         let (_, first) = found(at, 500, Some(1_000), 2_000).read(None);
         assert_eq!((first.cpu_m, first.used.memory_bytes), (500, 7));

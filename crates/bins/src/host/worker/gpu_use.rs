@@ -93,13 +93,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s6_what_the_tool_of_nvidia_prints_is_read_line_by_line() {
+    fn what_the_tool_of_nvidia_prints_is_read_line_by_line() {
         assert_eq!(nvidia("0, 37\n1, 0\n"), [(0, 37.0), (1, 0.0)]);
         assert_eq!(nvidia("0, [N/A]\n1, 100\nFailed to initialize NVML\n2, 101\n"), [(1, 100.0)]);
     }
 
     #[test]
-    fn s6_cards_of_amd_are_read_in_the_order_of_their_numbers() {
+    fn cards_of_amd_are_read_in_the_order_of_their_numbers() {
         let dir = tempfile::tempdir().unwrap();
         for (card, busy) in [("card10", "3\n"), ("card2", "97\n"), ("card2-DP-1", "1\n"), ("renderD128", "1\n")] {
             let device = dir.path().join(card).join("device");
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn s6_nothing_is_said_where_nobody_tells() {
+    fn nothing_is_said_where_nobody_tells() {
         assert!(GpuUse::default().look().is_empty());
         let device = GpuDevice { vendor: "acme".to_owned(), index: 0 };
         assert!(GpuUse::new(vec![device]).look().is_empty());

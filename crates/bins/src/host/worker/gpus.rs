@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn s6_lowest_free_devices_of_one_kind_or_those_of_the_hint() {
+    fn lowest_free_devices_of_one_kind_or_those_of_the_hint() {
         let all = vec![gpu("nvidia", 0, "a"), gpu("nvidia", 1, "b"), gpu("nvidia", 2, "b"), gpu("nvidia", 3, "b")];
         let mut ledger = Ledger::new(all);
         let ask = |count, model: Option<&str>| Gpus { count, any_of: vec![kind("nvidia", model)] };
@@ -161,7 +161,7 @@ mod tests {
 
     /// Else the server would think devices free that are not.
     #[test]
-    fn s6_devices_are_of_the_kind_that_the_server_has_charged() {
+    fn devices_are_of_the_kind_that_the_server_has_charged() {
         let mut ledger = Ledger::new(vec![gpu("nvidia", 0, "a"), gpu("nvidia", 1, "b"), gpu("nvidia", 2, "b")]);
         let ask = Gpus { count: 1, any_of: vec![kind("nvidia", None)] };
         let shape = |model: &str, gibi: u64| GpuShape {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn s11_alternatives_are_tried_in_order() {
+    fn alternatives_are_tried_in_order() {
         let mut ledger = Ledger::new(vec![gpu("amd", 0, "m"), gpu("nvidia", 0, "n")]);
         let large = GpuKind { memory_min: Some(100 << 30), ..kind("nvidia", None) };
         let ask = Gpus { count: 1, any_of: vec![large, kind("amd", None)] };

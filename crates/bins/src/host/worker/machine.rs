@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s12_what_is_offered_is_the_machine_less_the_reserve() {
+    fn what_is_offered_is_the_machine_less_the_reserve() {
         let found = capabilities(&Offer::default(), &[], &BTreeSet::from([Runtime::Process]));
         let total = memory_total();
         assert_eq!(found.memory_bytes, total - MEMORY_KEPT.max(total / 20));
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn s10_parts_of_a_machine_are_no_more_than_it() {
+    fn parts_of_a_machine_are_no_more_than_it() {
         let whole = capabilities(&Offer::default(), &[], &BTreeSet::new());
         assert_eq!(capabilities(&Offer::part(0, 1), &[], &BTreeSet::new()), whole);
         let parts: Vec<_> = (0..3).map(|number| capabilities(&Offer::part(number, 3), &[], &BTreeSet::new())).collect();
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_5_labels_follow_from_hardware_so_that_rendered_needs_match() {
+    fn labels_follow_from_hardware_so_that_rendered_needs_match() {
         let gpu = |index| Gpu {
             device: GpuDevice { vendor: "nvidia".to_owned(), index },
             model: "a100".to_owned(),
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_5_trusted_execution_is_what_has_a_device() {
+    fn trusted_execution_is_what_has_a_device() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("sgx_enclave"), "").unwrap();
         fs::write(dir.path().join("sev-guest"), "").unwrap();
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_5_nvlink_is_asked_for_where_there_are_several_gpus() {
+    fn nvlink_is_asked_for_where_there_are_several_gpus() {
         let dir = tempfile::tempdir().unwrap();
         let add = |minor: u32| {
             let folder = dir.path().join(format!("0000:0{minor}:00.0"));

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn s6_room_is_at_least_one_gibibyte_and_five_percent() {
+    fn room_is_at_least_one_gibibyte_and_five_percent() {
         const GI: u64 = 1 << 30;
         let least = Least { bytes: GI, percent: 5 };
         let lacks = |used, free| Space { used, free, inodes: 0, free_inodes: 0 }.lacks(least);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn s6_what_is_kept_for_others_is_neither_used_nor_free() {
+    fn what_is_kept_for_others_is_neither_used_nor_free() {
         let dir = tempfile::tempdir().unwrap();
         let (space, found) = (Space::of(dir.path()).unwrap(), statvfs(dir.path()).unwrap());
         let all = found.blocks() * found.fragment_size();
@@ -250,13 +250,13 @@ mod tests {
     }
 
     #[test]
-    fn s6_a_place_that_is_not_there_has_no_room() {
+    fn a_place_that_is_not_there_has_no_room() {
         let (free, check) = room(Path::new("/no/such/place"), Least { bytes: 0, percent: 0 });
         assert!(free == 0 && !check.ok && check.detail.contains("/no/such/place"));
     }
 
     #[test]
-    fn s7_a_clock_that_jumps_is_noticed_and_harms_nothing() {
+    fn a_clock_that_jumps_is_noticed_and_harms_nothing() {
         let at = Time::from_millis;
         let second = Duration::from_secs(1);
         assert_eq!(clock(second, at(0), at(2_500)).detail, "");

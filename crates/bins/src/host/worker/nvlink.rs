@@ -83,7 +83,7 @@ GPU3\tSYS\tSYS\tNV2\t X \t16-31
 ";
 
     #[test]
-    fn s1_5_nvlink_is_said_of_gpus_that_are_all_connected() {
+    fn nvlink_is_said_of_gpus_that_are_all_connected() {
         assert!(connects_all(TWO, 2));
         let eight: Vec<String> = (0..8).map(|gpu| format!("GPU{gpu}")).collect();
         let row = |gpu: &String| {
@@ -97,7 +97,7 @@ GPU3\tSYS\tSYS\tNV2\t X \t16-31
     }
 
     #[test]
-    fn s1_5_what_is_not_said_clearly_is_no_nvlink() {
+    fn what_is_not_said_clearly_is_no_nvlink() {
         assert!(!connects_all(PAIRS, 4), "pairs are not all");
         let cards = TWO.replace("NV4", "PHB");
         let missing = TWO.replace("GPU1\tNV4", "GPU1\t");

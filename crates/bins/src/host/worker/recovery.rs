@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s6_agent_restart_table() {
+    fn agent_restart_table() {
         let id = TaskRef { job: JobId::from_u64(1), index: 0, member: 0, attempt: 1, epoch: Epoch(1) };
         let started = Started { handle: "7@8".to_owned(), at: Time::EPOCH };
         let alive = RemainsState::Alive { started: started.clone() };

@@ -383,7 +383,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s6_what_a_refusal_means_for_an_agent() {
+    fn what_a_refusal_means_for_an_agent() {
         let of = |code, after: Option<u64>| {
             let problem = Problem::new(code, "x");
             why(&Box::new(match after {
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn s4_a_certificate_is_renewed_at_two_thirds_of_its_time_and_asked_for_now_and_then() {
+    fn a_certificate_is_renewed_at_two_thirds_of_its_time_and_asked_for_now_and_then() {
         let dir = tempfile::tempdir().unwrap();
         let link = || RemoteLink::new(vec!["http://127.0.0.1:1".parse().unwrap()], None, dir.path()).unwrap();
         assert!(!link().wants_renewal(), "there is none");
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn s4_a_worker_whose_certificate_expired_while_it_was_down_is_told_what_to_do() {
+    async fn a_worker_whose_certificate_expired_while_it_was_down_is_told_what_to_do() {
         let dir = tempfile::tempdir().unwrap();
         let link = || RemoteLink::new(vec!["http://127.0.0.1:1".parse().unwrap()], None, dir.path()).unwrap();
         let day = 86_400_000;

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn s6_a_runtime_that_does_not_answer_is_not_offered_and_one_that_was_is_bad_health() {
+    async fn a_runtime_that_does_not_answer_is_not_offered_and_one_that_was_is_bad_health() {
         let moody = Arc::new(Moody::default());
         let runtimes = Runtimes::from([(Runtime::Docker, Arc::clone(&moody) as Arc<dyn JobRuntime>)]);
         let (answers, offered) = (Answers::default(), BTreeSet::from([Runtime::Docker]));

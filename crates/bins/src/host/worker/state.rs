@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s6_an_agent_keeps_its_id_and_the_highest_epoch() {
+    fn an_agent_keeps_its_id_and_the_highest_epoch() {
         let dir = tempfile::tempdir().unwrap();
         let mut state = State::open(dir.path(), None).unwrap();
         assert!(state.see(Epoch(3)).unwrap() && state.see(Epoch(3)).unwrap());

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn s28_what_is_charged_and_placed_alike_is_of_one_kind() {
+    fn what_is_charged_and_placed_alike_is_of_one_kind() {
         let mut kinds = Kinds::default();
         let of = |kinds: &mut Kinds, value| work(&spec(value), kinds).kind;
         let one = of(&mut kinds, json!({"command": ["a"], "tenant": "t"}));
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn s9_processes_run_as_their_tenants_users() {
+    fn processes_run_as_their_tenants_users() {
         let user = User { uid: 7, gid: 8 };
         let mut kinds = Kinds { users: BTreeMap::from([("t".parse().unwrap(), user)]), ..Kinds::default() };
         let mut of = |tenant: &str| work(&spec(json!({"command": ["a"], "tenant": tenant})), &mut kinds);

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s5_2_the_same_figures_have_the_names_of_zen_flow_too() {
+    fn the_same_figures_have_the_names_of_zen_flow_too() {
         let metrics = OperatorMetrics::telling(Telling { zen_aliases: true, ..Telling::default() });
         metrics.flows.flows.of(["Running"]).set(3);
         metrics.flows.steps.of(["Pending"]).set(4);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_2_namespaces_are_told_under_both_names_where_they_are_asked_for() {
+    fn namespaces_are_told_under_both_names_where_they_are_asked_for() {
         let metrics = OperatorMetrics::telling(Telling { zen_aliases: true, namespaces: true });
         let physics = metrics.flows_of("physics");
         physics.flows.of(["Running"]).set(3);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_2_namespaces_beyond_the_bound_share_a_name() {
+    fn namespaces_beyond_the_bound_share_a_name() {
         let metrics = OperatorMetrics::telling(Telling { namespaces: true, ..Telling::default() });
         for number in 0..300 {
             metrics.flows_of(&format!("n{number}")).step_retries.inc();

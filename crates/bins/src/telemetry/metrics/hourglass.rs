@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn s6_the_first_service_is_timed_from_the_creation_and_once() {
+    fn the_first_service_is_timed_from_the_creation_and_once() {
         let lines = counted(vec![PerformerStatus::default(), serves("one"), serves("one")]);
         insta::assert_snapshot!(lines, @"
         orlop_performer_time_to_ready_seconds_count 1
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn s6_upgrades_are_counted_by_how_they_end() {
+    fn upgrades_are_counted_by_how_they_end() {
         let done = PerformerStatus { last_upgrade: at(145), ..serves("two") };
         insta::assert_snapshot!(counted(vec![upgrades("two"), done.clone()]), @r#"
         orlop_performer_upgrade_duration_seconds_count 1
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn s6_retries_are_counted_by_reason_and_missing_hardware_is_named() {
+    fn retries_are_counted_by_reason_and_missing_hardware_is_named() {
         let retries = |count, reason: &str| {
             let retry = Retry { count, reason: reason.to_owned(), next_retry_time: None };
             PerformerStatus { retry: Some(retry), ..serves("one") }

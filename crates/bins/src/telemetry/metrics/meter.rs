@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_2_each_change_is_counted_once() {
+    fn each_change_is_counted_once() {
         let metrics = Metrics::new();
         let first = status(FlowPhase::Running, vec![step(StepPhase::Running, "", 0)]);
         let mut meter = Meter::new(&first);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_2_latency_counts_from_the_last_step_that_was_waited_for() {
+    fn latency_counts_from_the_last_step_that_was_waited_for() {
         let metrics = Metrics::new();
         let named = |name: &str, after: &[&str], depends: Option<&str>| Step {
             name: name.to_owned(),
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_2_an_attempt_that_took_too_long_counts_as_such_though_it_is_tried_again() {
+    fn an_attempt_that_took_too_long_counts_as_such_though_it_is_tried_again() {
         let metrics = Metrics::new();
         let mut meter = Meter::new(&status(FlowPhase::Running, vec![step(StepPhase::Running, "", 0)]));
         let mut failed = step(StepPhase::Failed, "RetryScheduled", 0);
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_2_a_fan_out_counts_as_its_instances() {
+    fn a_fan_out_counts_as_its_instances() {
         let metrics = Metrics::new();
         let mut meter = Meter::new(&status(FlowPhase::Running, Vec::new()));
         let named = |name: &str, instances| StepStatus {
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_2_approvals_and_timeouts_have_counts_of_their_own() {
+    fn approvals_and_timeouts_have_counts_of_their_own() {
         let metrics = Metrics::new();
         let waits = status(FlowPhase::Paused, vec![step(StepPhase::PendingApproval, "", 0)]);
         let mut meter = Meter::new(&waits);

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_6_series_beyond_the_cap_share_one_name_and_leave_with_their_object() {
+    fn series_beyond_the_cap_share_one_name_and_leave_with_their_object() {
         let series = Series::<Counter, 2>::new(["tenant", "reason"], 2, Counter::default);
         series.of(["a", "exit"]).inc();
         series.of(["a", "signal"]).inc();
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_6_what_stands_beyond_the_cap_is_summed_and_what_is_gone_leaves() {
+    fn what_stands_beyond_the_cap_is_summed_and_what_is_gone_leaves() {
         let series = Series::<Gauge, 2>::new(["tenant", "of"], 2, Gauge::default);
         let text = || {
             let mut registry = Registry::default();

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s5_2_a_fan_out_stands_as_its_instances() {
+    fn a_fan_out_stands_as_its_instances() {
         let step = |name: &str, instances| StepStatus {
             name: name.to_owned(),
             phase: StepPhase::Running,

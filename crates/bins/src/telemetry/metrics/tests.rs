@@ -27,7 +27,7 @@ orlop_approval_latency_seconds_bucket orlop_timeouts_total
 process_cpu_seconds_total process_resident_memory_bytes process_open_fds process_start_time_seconds";
 
 #[test]
-fn s5_6_every_metric_of_the_contract_has_its_name() {
+fn every_metric_of_the_contract_has_its_name() {
     let metrics = Metrics::new();
     let missing: Vec<_> = CONTRACT.split_whitespace().filter(|name| !metrics.names().contains_key(*name)).collect();
     assert_eq!(missing, Vec::<&str>::new());
@@ -37,7 +37,7 @@ fn s5_6_every_metric_of_the_contract_has_its_name() {
 }
 
 #[test]
-fn s5_6_what_is_shown_is_what_is_listed() {
+fn what_is_shown_is_what_is_listed() {
     let metrics = Metrics::new();
     metrics.jobs.submitted.of(["physics"]).inc();
     metrics.jobs.failed.of(["physics", "exit"]).inc();

@@ -114,7 +114,7 @@ mod tests {
     const GOOD: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
     #[test]
-    fn s5_6_a_context_reads_back_and_what_is_none_is_refused() {
+    fn a_context_reads_back_and_what_is_none_is_refused() {
         let context = Context::parse(GOOD).unwrap();
         assert!(context.is_sampled());
         assert_eq!(context.to_string(), GOOD);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_6_two_programs_find_the_same_span() {
+    fn two_programs_find_the_same_span() {
         let context = Context::parse(GOOD).unwrap();
         let named = context.named("run", "j1/0/0/1/1");
         assert_eq!(named, context.child().named("run", "j1/0/0/1/1"));

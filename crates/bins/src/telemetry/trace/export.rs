@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn s10_where_traces_go_is_checked_at_the_start() {
+    async fn where_traces_go_is_checked_at_the_start() {
         let plan = |endpoint: &str, ratio: f64| ExportPlan {
             endpoint: endpoint.to_owned(),
             authority: None,

@@ -8,7 +8,7 @@ const KEPT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 const NOW: Time = Time::from_millis(1000);
 
 #[test]
-fn s5_6_whether_a_trace_is_kept_its_beginning_decides() {
+fn whether_a_trace_is_kept_its_beginning_decides() {
     let (tracer, mut spans) = Tracer::channel(0.0);
     let kept = tracer.request(Some(KEPT), NOW);
     let context = Context::parse(kept.traceparent().unwrap()).unwrap();
@@ -27,7 +27,7 @@ fn s5_6_whether_a_trace_is_kept_its_beginning_decides() {
 }
 
 #[test]
-fn s5_6_of_traces_that_begin_here_a_share_is_kept() {
+fn of_traces_that_begin_here_a_share_is_kept() {
     let share = |ratio: f64| {
         let (tracer, _spans) = Tracer::channel(ratio);
         (0..4000).filter(|_| tracer.request(None, NOW).traceparent().is_some()).count()
@@ -38,7 +38,7 @@ fn s5_6_of_traces_that_begin_here_a_share_is_kept() {
 }
 
 #[test]
-fn s5_6_without_an_exporter_the_callers_context_is_carried_on_as_it_is() {
+fn without_an_exporter_the_callers_context_is_carried_on_as_it_is() {
     let tracer = Tracer::default();
     let request = tracer.request(Some(KEPT), NOW);
     assert_eq!(request.traceparent(), Some(KEPT));

@@ -10,7 +10,7 @@ fn now() -> Time {
 }
 
 #[test]
-fn s4_a_join_token_reads_back_and_hides_its_secret() {
+fn a_join_token_reads_back_and_hides_its_secret() {
     let token = JoinToken::new("ab12", [7; 32], [9; 32]).unwrap();
     let text = token.reveal();
     assert_eq!(text, format!("orlopj.ab12.{}.{}", "07".repeat(32), "09".repeat(32)));
@@ -23,7 +23,7 @@ fn s4_a_join_token_reads_back_and_hides_its_secret() {
 }
 
 #[test]
-fn s4_what_is_no_join_token_is_refused_without_showing_it() {
+fn what_is_no_join_token_is_refused_without_showing_it() {
     let (a, b) = ("0".repeat(64), "f".repeat(64));
     for bad in [
         String::new(),
@@ -43,7 +43,7 @@ fn s4_what_is_no_join_token_is_refused_without_showing_it() {
 }
 
 #[test]
-fn s4_a_worker_gets_a_certificate_in_its_name_whatever_it_asks_for() {
+fn a_worker_gets_a_certificate_in_its_name_whatever_it_asks_for() {
     let (authority, key) = Authority::create(now()).unwrap();
     let worker: WorkerId = "gpu-7.rack-2".parse().unwrap();
     let csr = Csr::new().unwrap();
@@ -58,7 +58,7 @@ fn s4_a_worker_gets_a_certificate_in_its_name_whatever_it_asks_for() {
 }
 
 #[test]
-fn s4_a_request_that_is_none_and_a_name_that_cannot_be_certified_are_refused() {
+fn a_request_that_is_none_and_a_name_that_cannot_be_certified_are_refused() {
     let (authority, _) = Authority::create(now()).unwrap();
     let csr = Csr::new().unwrap();
     let mut damaged = csr.request.clone();
@@ -75,6 +75,6 @@ fn s4_a_request_that_is_none_and_a_name_that_cannot_be_certified_are_refused() {
 }
 
 #[test]
-fn s4_certificates_of_workers_are_renewed_after_two_thirds_of_a_day() {
+fn certificates_of_workers_are_renewed_after_two_thirds_of_a_day() {
     assert_eq!(renewal(now()).since(now()).as_secs(), 16 * 3600);
 }

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s4_a_lease_counts_from_the_sending_of_the_heartbeat_it_answers() {
+    fn a_lease_counts_from_the_sending_of_the_heartbeat_it_answers() {
         let mut lease = Lease::default();
         lease.beat(1_000);
         lease.beat(5_000_000);
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn s4_an_answer_never_counts_for_a_later_heartbeat() {
+    fn an_answer_never_counts_for_a_later_heartbeat() {
         let mut lease = Lease::default();
         (0..=UNANSWERED as u64).for_each(|at| lease.beat(at * 1_000_000));
         lease.answered(1000);

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s4_the_least_recently_used_is_forgotten() {
+    fn the_least_recently_used_is_forgotten() {
         let mut cache = SpecCache::new(2);
         cache.insert(1, "a");
         cache.insert(2, "b");

@@ -74,7 +74,7 @@ fn logs_are_followed_until_the_run_has_ended() {
 }
 
 #[test]
-fn r22_terminate_from_another_process_cancels() {
+fn terminate_from_another_process_cancels() {
     let bench = Bench::new();
     let file = bench.flow("far", &json!({"steps": [step("a", "sleep 100")]}));
     let child = bench.begin(&file, &[]);
@@ -85,7 +85,7 @@ fn r22_terminate_from_another_process_cancels() {
 }
 
 #[test]
-fn r39_a_retry_runs_again_what_failed_and_keeps_the_rest() {
+fn a_retry_runs_again_what_failed_and_keeps_the_rest() {
     let bench = Bench::new();
     let mut good = step("good", "echo data > /tmp/d");
     good["outputs"] = json!({"artifacts": [{"name": "d", "path": "/tmp/d"}]});
@@ -100,7 +100,7 @@ fn r39_a_retry_runs_again_what_failed_and_keeps_the_rest() {
 }
 
 #[test]
-fn r18_runs_of_one_key_wait_for_each_other_or_take_their_place() {
+fn runs_of_one_key_wait_for_each_other_or_take_their_place() {
     let bench = Bench::new();
     let spec = |policy: &str, script: &str| json!({"executionPolicy": {"concurrencyPolicy": policy, "concurrencyKey": "nightly"}, "steps": [step("a", script)]});
     let first = bench.begin(&bench.flow("first", &spec("Forbid", "sleep 100")), &[]);
@@ -119,7 +119,7 @@ fn r18_runs_of_one_key_wait_for_each_other_or_take_their_place() {
 }
 
 #[test]
-fn r18_replace_ends_a_holder_without_a_host() {
+fn replace_ends_a_holder_without_a_host() {
     let bench = Bench::new();
     let flow = |name: &str, policy: &str, step: Value| {
         let policy = json!({"concurrencyPolicy": policy, "concurrencyKey": "nightly"});
@@ -134,7 +134,7 @@ fn r18_replace_ends_a_holder_without_a_host() {
 }
 
 #[test]
-fn r18_a_run_holds_its_key_until_it_has_ended_with_a_host_or_without() {
+fn a_run_holds_its_key_until_it_has_ended_with_a_host_or_without() {
     let bench = Bench::new();
     let policy = json!({"concurrencyPolicy": "Forbid", "concurrencyKey": "nightly"});
     let flow = |name: &str, step: Value| bench.flow(name, &json!({"executionPolicy": policy, "steps": [step]}));

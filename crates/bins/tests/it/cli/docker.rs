@@ -130,8 +130,8 @@ fn a_run_whose_engine_is_gone_is_deleted_by_force_only() {
 }
 
 #[test]
-fn r29_secrets_reach_a_container_and_its_logs_do_not_show_them() {
-    let Some(engine) = Engine::found("r29_secrets_reach_a_container_and_its_logs_do_not_show_them") else { return };
+fn secrets_reach_a_container_and_its_logs_do_not_show_them() {
+    let Some(engine) = Engine::found("secrets_reach_a_container_and_its_logs_do_not_show_them") else { return };
     let bench = &engine.bench;
     let mut a = engine.step("a", "echo pin $PIN; test $PIN = 7");
     a["template"]["spec"]["template"]["spec"]["containers"][0]["env"] =

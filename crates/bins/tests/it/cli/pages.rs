@@ -43,7 +43,7 @@ fn graphs_and_plans_come_from_files() {
 }
 
 #[test]
-fn r29_plans_show_no_secret_and_logs_mask_them() {
+fn plans_show_no_secret_and_logs_mask_them() {
     let bench = Bench::new();
     let mut spec = json!({"steps": [step("a", "echo the ${parameters.pass}")]});
     spec["parameters"] = json!([{"name": "pass", "valueFrom": {"secretKeyRef": {"name": "vault", "key": "pass"}}}]);
@@ -88,7 +88,7 @@ fn help_and_completions_are_there() {
 }
 
 #[test]
-fn r36_a_plan_shows_finally_after_the_waves() {
+fn a_plan_shows_finally_after_the_waves() {
     let bench = Bench::new();
     let main = json!([step("a", "true"), after(step("b", "true"), &["a"])]);
     let last = json!([step("x", "true"), after(step("y", "true"), &["x"]), after(step("z", "true"), &["y"])]);

@@ -68,7 +68,7 @@ fn a_taken_name_gives_5_and_another_name_is_free() {
 }
 
 #[test]
-fn r22_one_interrupt_stops_and_lets_attempts_finish() {
+fn one_interrupt_stops_and_lets_attempts_finish() {
     let (bench, gate) = (Bench::new(), Gate::new());
     let steps = json!([step("slow", &gate.then("echo whole")), after(step("next", "true"), &["slow"])]);
     let file = bench.flow("stop", &json!({"steps": steps, "finally": [step("clean", "echo cleaned")]}));
@@ -85,7 +85,7 @@ fn r22_one_interrupt_stops_and_lets_attempts_finish() {
 }
 
 #[test]
-fn r22_two_interrupts_cancel_attempts() {
+fn two_interrupts_cancel_attempts() {
     let bench = Bench::new();
     let file =
         bench.flow("kill", &json!({"steps": [step("slow", "sleep 100"), after(step("next", "true"), &["slow"])]}));
@@ -159,7 +159,7 @@ fn results_are_objects_when_asked() {
 }
 
 #[test]
-fn r13_a_resumed_pipeline_keeps_limits_of_parts_of_a_second() {
+fn a_resumed_pipeline_keeps_limits_of_parts_of_a_second() {
     let bench = Bench::new();
     let command = |script: &str| json!(["sh", "-c", script]);
     let pipeline = json!({"name": "quick", "steps": [
@@ -178,7 +178,7 @@ fn r13_a_resumed_pipeline_keeps_limits_of_parts_of_a_second() {
 }
 
 #[test]
-fn r31_http_inputs_are_downloaded_by_the_local_runner() {
+fn http_inputs_are_downloaded_by_the_local_runner() {
     let bench = Bench::new();
     let server = super::web::Server::start();
     let mut read = step("read", "cat /in/page");

@@ -256,7 +256,7 @@ fn a_run_in_a_directory_of_its_own_needs_a_home_only_for_its_key() {
 }
 
 #[test]
-fn r39_a_retry_under_a_taken_name_changes_nothing_of_the_other_run() {
+fn a_retry_under_a_taken_name_changes_nothing_of_the_other_run() {
     let bench = Bench::new();
     let mut a = step("a", "echo x > /tmp/x");
     a["outputs"] = json!({"artifacts": [{"name": "x", "path": "/tmp/x"}]});

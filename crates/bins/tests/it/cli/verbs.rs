@@ -163,7 +163,7 @@ fn list_filters_by_phase_label_and_age() {
 }
 
 #[test]
-fn r20_reject_records_who_and_why() {
+fn reject_records_who_and_why() {
     let bench = Bench::new();
     let file =
         bench.flow("gate", &json!({"steps": [{"name": "ok", "type": "Manual"}, after(step("b", "true"), &["ok"])]}));
@@ -178,7 +178,7 @@ fn r20_reject_records_who_and_why() {
 }
 
 #[test]
-fn r21_suspend_mode_suspend_stops_live_attempts_and_resume_lets_them_go_on() {
+fn suspend_mode_suspend_stops_live_attempts_and_resume_lets_them_go_on() {
     let (bench, gate) = (Bench::new(), Gate::new());
     let file = bench.flow("nap", &json!({"steps": [step("a", &gate.then("echo awake"))]}));
     let child = bench.begin(&file, &[]);
@@ -196,7 +196,7 @@ fn r21_suspend_mode_suspend_stops_live_attempts_and_resume_lets_them_go_on() {
 }
 
 #[test]
-fn r22_stop_from_another_process_lets_attempts_and_finally_run() {
+fn stop_from_another_process_lets_attempts_and_finally_run() {
     let (bench, gate) = (Bench::new(), Gate::new());
     let steps = json!([step("slow", &gate.then("true")), after(step("next", "true"), &["slow"])]);
     let file = bench.flow("soft", &json!({"steps": steps, "finally": [step("clean", "true")]}));
@@ -210,7 +210,7 @@ fn r22_stop_from_another_process_lets_attempts_and_finally_run() {
 }
 
 #[test]
-fn r39_retry_takes_steps_and_a_name() {
+fn retry_takes_steps_and_a_name() {
     let bench = Bench::new();
     let file =
         bench.flow("once", &json!({"steps": [step("a", "true"), after(step("b", "true"), &["a"]), step("c", "true")]}));
@@ -316,7 +316,7 @@ fn a_retry_takes_a_changed_file() {
 }
 
 #[test]
-fn s4_2_host_paths_and_privileges_need_their_option() {
+fn host_paths_and_privileges_need_their_option() {
     let bench = Bench::new();
     std::fs::create_dir_all(bench.path("data/sub")).unwrap();
     bench.file("data/sub/text", "words\n");
@@ -339,7 +339,7 @@ fn s4_2_host_paths_and_privileges_need_their_option() {
 }
 
 #[test]
-fn s4_1_job_backoff_default_and_artifact_max_bytes_count() {
+fn job_backoff_default_and_artifact_max_bytes_count() {
     let bench = Bench::new();
     let file = bench.flow("back", &json!({"steps": [step("a", "echo pod; exit 1")]}));
     // The second pod comes ten seconds after the first.
@@ -356,7 +356,7 @@ fn s4_1_job_backoff_default_and_artifact_max_bytes_count() {
 }
 
 #[test]
-fn s4_1_requests_beyond_the_machine_are_unschedulable() {
+fn requests_beyond_the_machine_are_unschedulable() {
     let bench = Bench::new();
     let greedy = container(step("a", "true"), "resources", json!({"requests": {"cpu": "100000"}}));
     let gave = bench.run(&bench.flow("greedy", &json!({"steps": [greedy]})), &[]);

@@ -210,7 +210,7 @@ fn leftovers(state: &Path) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s6_a_killed_agent_loses_no_work_that_is_kept_and_ends_what_is_not() {
+async fn a_killed_agent_loses_no_work_that_is_kept_and_ends_what_is_not() {
     let mut bed = Bed::new().await;
     let go = bed.dir.path().join("go");
     let mut worker = bed.worker().await;
@@ -249,7 +249,7 @@ async fn s6_a_killed_agent_loses_no_work_that_is_kept_and_ends_what_is_not() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s6_sigterm_drains_and_a_second_one_cancels() {
+async fn sigterm_drains_and_a_second_one_cancels() {
     let mut bed = Bed::new().await;
     let mut worker = bed.worker().await;
     bed.assign(1, script("trap 'exit 9' TERM; echo up; while :; do sleep 0.05; done", false)).await;
@@ -274,7 +274,7 @@ async fn s6_sigterm_drains_and_a_second_one_cancels() {
 }
 
 #[test]
-fn s10_wrong_settings_are_named_and_the_configuration_can_be_shown() {
+fn wrong_settings_are_named_and_the_configuration_can_be_shown() {
     let run = |args: &[&str]| crate::role::command("worker").args(args).output().unwrap();
     let wrong = run(&["--server", "ftp://x", "--state", "/nonexistent/x"]);
     assert_eq!(wrong.status.code(), Some(2));

@@ -17,7 +17,7 @@ fn status(answer: &str) -> &str {
 }
 
 #[test]
-fn s5_5_uploads_grow_at_their_offset_and_are_checked() {
+fn uploads_grow_at_their_offset_and_are_checked() {
     let mut bench = Bench::up(&["--no-worker"]);
     let begun = bench.post("/uploads", None, &json!({ "name": "greeting", "bytes": 5 }));
     let id = begun["id"].as_str().expect("an id").to_owned();
@@ -62,7 +62,7 @@ fn s5_5_uploads_grow_at_their_offset_and_are_checked() {
 }
 
 #[test]
-fn s9_artifacts_of_other_tenants_are_as_if_they_were_not_there() {
+fn artifacts_of_other_tenants_are_as_if_they_were_not_there() {
     let mut bench = Bench::up(&["--memory-store", "--no-worker"]);
     let file = bench.place("file");
     std::fs::write(&file, "hello").expect("a file");
@@ -99,7 +99,7 @@ fn s9_artifacts_of_other_tenants_are_as_if_they_were_not_there() {
 }
 
 #[test]
-fn s6_files_go_to_a_job_and_come_back() {
+fn files_go_to_a_job_and_come_back() {
     let bench = Bench::up(&[]);
     let file = bench.place("data.txt");
     // More than one piece of an upload.
@@ -158,10 +158,10 @@ fn s6_files_go_to_a_job_and_come_back() {
 }
 
 #[test]
-fn s6_files_go_to_a_container_and_come_back() {
+fn files_go_to_a_container_and_come_back() {
     let image = match Image::import() {
         Ok(image) => image,
-        Err(why) => return println!("\nskipped: s6_files_go_to_a_container_and_come_back: {why}"),
+        Err(why) => return println!("\nskipped: files_go_to_a_container_and_come_back: {why}"),
     };
     let bench = Bench::up(&["--memory-store"]);
     let file = bench.place("data.txt");
@@ -176,7 +176,7 @@ fn s6_files_go_to_a_container_and_come_back() {
 }
 
 #[test]
-fn s6_what_is_required_and_missing_fails_the_job_and_says_what() {
+fn what_is_required_and_missing_fails_the_job_and_says_what() {
     let bench = Bench::up(&["--memory-store"]);
     let small = ["submit", "--cpu", "100m", "--memory", "16Mi", "--wait", "-o", "json"];
     let missing = bench.orlop(&[&small[..], &["--out", "model=out/model.bin", "--", "true"]].concat());

@@ -39,7 +39,7 @@ const OPTIONS: &[(&str, &str)] = &[
 const GLOBAL: &str = "--server --token-file --tenant --output --no-color --timeout";
 
 #[test]
-fn s10_every_option_of_the_contract_is_there() {
+fn every_option_of_the_contract_is_there() {
     let bench = Bench::nowhere();
     for (verb, options) in OPTIONS {
         let words: Vec<&str> = verb.split(' ').chain(["--help"]).collect();
@@ -59,7 +59,7 @@ fn s10_every_option_of_the_contract_is_there() {
 }
 
 #[test]
-fn s10_whether_a_server_is_ready_needs_no_token() {
+fn whether_a_server_is_ready_needs_no_token() {
     let bench = Bench::up(&["--memory-store", "--no-worker"]);
     assert_eq!(bench.good(&["health"]), "leading\n");
     assert_eq!(bench.good(&["health", "--live"]), "live\n");
@@ -80,7 +80,7 @@ fn ended(mut child: Child) -> Gave {
 }
 
 #[test]
-fn s10_every_verb_ends_with_its_timeout_though_the_server_never_answers() {
+fn every_verb_ends_with_its_timeout_though_the_server_never_answers() {
     // As a stopped process: the system takes connections for it, and nobody reads.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let server = format!("http://{}", silent.local_addr().expect("an address"));
@@ -125,7 +125,7 @@ fn s10_every_verb_ends_with_its_timeout_though_the_server_never_answers() {
 }
 
 #[test]
-fn s10_a_drain_has_a_reason_that_is_kept() {
+fn a_drain_has_a_reason_that_is_kept() {
     let mut bench = Bench::up(&[]);
     let worker = until("the worker", || {
         Some(bench.good(&["workers", "-o", "name"]).trim().to_owned()).filter(|name| !name.is_empty())
@@ -161,7 +161,7 @@ fn s10_a_drain_has_a_reason_that_is_kept() {
 }
 
 #[test]
-fn s10_the_agent_is_told_why_it_is_drained() {
+fn the_agent_is_told_why_it_is_drained() {
     let programs = Programs::new();
     let scheduler = programs.scheduler("s1", &[]);
     let worker = programs.worker("w1", &[&scheduler.grpc], &[]);
@@ -176,7 +176,7 @@ fn s10_the_agent_is_told_why_it_is_drained() {
 }
 
 #[test]
-fn s6_a_worker_of_orlop_up_takes_no_work_where_less_is_free_than_was_asked_for() {
+fn a_worker_of_orlop_up_takes_no_work_where_less_is_free_than_was_asked_for() {
     // Its own data is on that disk: never all of it is free.
     let bench = Bench::up(&["--min-free-percent", "100"]);
     until("what the worker lacks", || {
@@ -186,7 +186,7 @@ fn s6_a_worker_of_orlop_up_takes_no_work_where_less_is_free_than_was_asked_for()
 }
 
 #[test]
-fn s10_several_workers_share_the_machine() {
+fn several_workers_share_the_machine() {
     let mut bench = Bench::up(&["--memory-store", "--workers", "3"]);
     let workers = until("three workers", || {
         let shown = bench.orlop(&["workers", "-o", "json"]).json();
@@ -207,7 +207,7 @@ fn s10_several_workers_share_the_machine() {
 }
 
 #[test]
-fn s10_top_tells_what_waits_and_why() {
+fn top_tells_what_waits_and_why() {
     let bench = Bench::up(&["--memory-store"]);
     until("the worker", || bench.good(&["workers"]).contains("Available").then_some(()));
     let mistyped = bench.orlop(&["submit", "--tenant", "physisc", "--", "true"]);
@@ -235,7 +235,7 @@ fn s10_top_tells_what_waits_and_why() {
 }
 
 #[test]
-fn s10_a_server_that_can_be_reached_from_outside_says_how() {
+fn a_server_that_can_be_reached_from_outside_says_how() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let data = dir.path().join("data");
     let token = data.join("client.token");

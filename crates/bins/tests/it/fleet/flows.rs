@@ -53,7 +53,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 #[test]
-fn s10_a_flow_is_handed_over_watched_and_read() {
+fn a_flow_is_handed_over_watched_and_read() {
     let bench = Bench::up(&["--memory-store"]);
     let mut one = step("one", "echo first; mkdir /tmp/d; echo x > /tmp/d/f; echo y > /tmp/y", &[]);
     one["outputs"] = json!({ "artifacts": [{ "name": "d", "path": "/tmp/d" }, { "name": "y", "path": "/tmp/y" }] });
@@ -97,7 +97,7 @@ fn s10_a_flow_is_handed_over_watched_and_read() {
 }
 
 #[test]
-fn s10_people_decide_about_flows_of_a_server() {
+fn people_decide_about_flows_of_a_server() {
     let bench = Bench::up(&["--memory-store"]);
     let gate = json!({ "name": "gate", "type": "Manual" });
     let file =
@@ -130,7 +130,7 @@ fn s10_people_decide_about_flows_of_a_server() {
 }
 
 #[test]
-fn s5_4_a_server_that_is_killed_in_the_middle_goes_on_with_its_flows() {
+fn a_server_that_is_killed_in_the_middle_goes_on_with_its_flows() {
     let mut bench = Bench::up(&[]);
     // Steps have a `/tmp` of their own, so that nothing below it would do.
     let place = tempfile::tempdir_in("/var/tmp").expect("a temporary directory");
@@ -161,7 +161,7 @@ fn s5_4_a_server_that_is_killed_in_the_middle_goes_on_with_its_flows() {
 }
 
 #[test]
-fn r29_secrets_of_the_tenant_reach_steps_and_are_masked() {
+fn secrets_of_the_tenant_reach_steps_and_are_masked() {
     let bench = Bench::up(&["--memory-store"]);
     let set = bench.orlop_with(&["secret", "set", "db.password"], b"hunter22");
     assert_eq!(set.code, 0, "{set:?}");
@@ -175,7 +175,7 @@ fn r29_secrets_of_the_tenant_reach_steps_and_are_masked() {
 }
 
 #[test]
-fn s7_every_verb_works_on_flows_of_a_server() {
+fn every_verb_works_on_flows_of_a_server() {
     let bench = Bench::up(&["--memory-store"]);
     let fleet = ["--target", "fleet"];
     let verb = |words: &[&str]| bench.orlop(&[&["flow"], words, &fleet].concat());

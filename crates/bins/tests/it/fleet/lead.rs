@@ -111,7 +111,7 @@ impl Pair {
 }
 
 #[test]
-fn s5_4_a_killed_leader_is_replaced_and_nothing_it_acknowledged_is_lost() {
+fn a_killed_leader_is_replaced_and_nothing_it_acknowledged_is_lost() {
     let Some(pair) = Pair::start("killed", false) else { return };
     let Pair { programs, first, second, .. } = &pair;
     let before = pair.leave(&first.rest, "true");
@@ -148,7 +148,7 @@ fn s5_4_a_killed_leader_is_replaced_and_nothing_it_acknowledged_is_lost() {
 }
 
 #[test]
-fn s5_4_a_stalled_leader_is_replaced_and_its_writes_are_refused() {
+fn a_stalled_leader_is_replaced_and_its_writes_are_refused() {
     let Some(pair) = Pair::start("stalled", true) else { return };
     let Pair { programs, first, second, .. } = &pair;
     let runs = pair.leave(&first.rest, "sleep 5");
@@ -193,7 +193,7 @@ fn a_server_that_would_keep_logs_where_the_others_do_not_find_them_is_refused() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_4_a_standby_reads_and_says_who_leads() {
+async fn a_standby_reads_and_says_who_leads() {
     let Some(pair) = tokio::task::block_in_place(|| Pair::start("standby", false)) else { return };
     let Pair { programs, first, second, .. } = &pair;
     let id = pair.submit(&first.rest, "a", &["true"]).out;

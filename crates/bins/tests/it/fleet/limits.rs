@@ -28,14 +28,14 @@ impl Drop for Group {
 }
 
 #[test]
-fn s6_jobs_of_orlop_up_are_under_limits() {
+fn jobs_of_orlop_up_are_under_limits() {
     let bench = Bench::up(&["--memory-store", "--rlimit", "nofile=99"]);
     let gave = bench.orlop(&["submit", "--memory", "1Mi", "--follow", "--", "sh", "-c", "ulimit -n; ulimit -Hn"]);
     assert!(gave.code == 0 && gave.out.contains("99\n99\n"), "{gave:?}");
     drop(bench);
 
     let Some(group) = Group::make() else {
-        println!("skipped: s6_jobs_of_orlop_up_are_under_limits: no control group (version 2) can be made here");
+        println!("skipped: jobs_of_orlop_up_are_under_limits: no control group (version 2) can be made here");
         return;
     };
     let place = group.0.display().to_string();
@@ -46,7 +46,7 @@ fn s6_jobs_of_orlop_up_are_under_limits() {
 }
 
 #[test]
-fn s6_orlop_up_does_not_start_where_required_limits_cannot_be() {
+fn orlop_up_does_not_start_where_required_limits_cannot_be() {
     let bench = Bench::nowhere();
     let nowhere = bench.place("no-group").display().to_string();
     let args = ["up", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--memory-store"];
@@ -56,7 +56,7 @@ fn s6_orlop_up_does_not_start_where_required_limits_cannot_be() {
 }
 
 #[test]
-fn s9_programs_that_hold_secrets_write_no_core_dumps() {
+fn programs_that_hold_secrets_write_no_core_dumps() {
     // They could, if they did nothing against it.
     let most =
         if nix::unistd::geteuid().is_root() { u64::MAX } else { getrlimit(Resource::RLIMIT_CORE).expect("a limit").1 };

@@ -22,7 +22,7 @@ fn ended(mut child: Child) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn s10_submit_follow_shows_what_the_job_writes_and_ends_as_it_does() {
+fn submit_follow_shows_what_the_job_writes_and_ends_as_it_does() {
     let bench = Bench::up(&["--memory-store"]);
     let good = bench.orlop(&sh(&["--follow"], "echo one; echo two >&2; sleep 0.4; printf 'three'"));
     assert_eq!((good.code, good.out.contains("one\n") && good.out.contains("two\n")), (0, true), "{good:?}");
@@ -33,7 +33,7 @@ fn s10_submit_follow_shows_what_the_job_writes_and_ends_as_it_does() {
 }
 
 #[test]
-fn s10_logs_are_shown_by_stream_attempt_and_element() {
+fn logs_are_shown_by_stream_attempt_and_element() {
     let bench = Bench::up(&["--memory-store"]);
     let script = "echo try {{attempt}}; echo bad >&2; sleep 0.3; [ {{attempt}} = 2 ]";
     let job = bench.orlop(&sh(&["--retries", "1", "--wait"], script));
@@ -54,7 +54,7 @@ fn s10_logs_are_shown_by_stream_attempt_and_element() {
 }
 
 #[test]
-fn s10_following_survives_a_server_that_is_killed() {
+fn following_survives_a_server_that_is_killed() {
     let mut bench = Bench::up(&[]);
     let (go, end) = (bench.place("go"), bench.place("end"));
     let script = format!(
@@ -80,7 +80,7 @@ fn s10_following_survives_a_server_that_is_killed() {
 }
 
 #[test]
-fn s5_5_logs_over_rest_are_text_or_events_with_positions() {
+fn logs_over_rest_are_text_or_events_with_positions() {
     let bench = Bench::up(&["--memory-store"]);
     // Each piece is sent before the next one is written.
     let files = ["go2", "go3", "go4"].map(|name| bench.place(name));

@@ -102,7 +102,7 @@ fn as_alerts_write_it(scheduler: &Scheduler) {
 }
 
 #[test]
-fn s5_6_each_metric_of_the_table_moves() {
+fn each_metric_of_the_table_moves() {
     let programs = Programs::new();
     let args = [
         "--scheduler-lease=3s",

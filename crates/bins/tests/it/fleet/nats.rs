@@ -43,7 +43,7 @@ fn metric(rest: &str, name: &str) -> Option<f64> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_3_events_wait_for_a_bus_that_is_down_and_arrive_once_and_in_order() {
+async fn events_wait_for_a_bus_that_is_down_and_arrive_once_and_in_order() {
     let programs = Programs::new();
     let (port, monitor) = (free(), free());
     let url = format!("nats://127.0.0.1:{port}");
@@ -92,7 +92,7 @@ async fn s5_3_events_wait_for_a_bus_that_is_down_and_arrive_once_and_in_order() 
 }
 
 #[test]
-fn s5_2_what_has_ended_long_ago_is_deleted_by_the_program() {
+fn what_has_ended_long_ago_is_deleted_by_the_program() {
     let programs = Programs::new();
     let args = ["--retain-jobs=1s", "--retain-every=200ms", "--retain-batch=3"];
     let scheduler = programs.leader("s1", &args);

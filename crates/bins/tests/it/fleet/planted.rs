@@ -323,7 +323,7 @@ fn look_everywhere(programs: Programs, variables: Vec<(&'static str, String)>) -
 }
 
 #[test]
-fn s9_planted_secrets_of_every_kind_are_found_nowhere() {
+fn planted_secrets_of_every_kind_are_found_nowhere() {
     let programs = Programs::new();
     let path = programs.path("fleet.db").display().to_string();
     look_everywhere(programs, vec![("ORLOP_STORE_PATH", path)]);
@@ -331,7 +331,7 @@ fn s9_planted_secrets_of_every_kind_are_found_nowhere() {
 
 #[cfg(feature = "postgres")]
 #[test]
-fn s9_planted_secrets_are_found_nowhere_with_a_database_that_has_a_password() {
+fn planted_secrets_are_found_nowhere_with_a_database_that_has_a_password() {
     let Some(told) = std::env::var("ORLOP_TEST_POSTGRES").ok().filter(|url| !url.is_empty() && !url.contains("://"))
     else {
         return println!("skipped: no PostgreSQL in ORLOP_TEST_POSTGRES; scripts/with-postgres provides one");

@@ -5,7 +5,7 @@ use nix::sys::signal::Signal;
 use super::programs::{Programs, until};
 
 #[test]
-fn s10_a_job_goes_from_the_command_line_by_way_of_the_scheduler_to_a_worker_and_back() {
+fn a_job_goes_from_the_command_line_by_way_of_the_scheduler_to_a_worker_and_back() {
     let programs = Programs::new();
     let scheduler = programs.leader("s1", &[]);
     let worker = programs.worker("w1", &[&scheduler.grpc], &["--label", "zone=a"]);
@@ -23,7 +23,7 @@ fn s10_a_job_goes_from_the_command_line_by_way_of_the_scheduler_to_a_worker_and_
 }
 
 #[test]
-fn s5_4_with_a_file_a_second_server_waits_for_the_first_and_then_has_everything() {
+fn with_a_file_a_second_server_waits_for_the_first_and_then_has_everything() {
     let programs = Programs::new();
     let first = programs.leader("s1", &[]);
     let id = programs.good(&first.rest, &["submit", "--", "true"]);
@@ -42,7 +42,7 @@ fn s5_4_with_a_file_a_second_server_waits_for_the_first_and_then_has_everything(
 }
 
 #[test]
-fn s10_the_configuration_is_shown_without_secrets_and_what_it_does_not_know_is_an_error() {
+fn the_configuration_is_shown_without_secrets_and_what_it_does_not_know_is_an_error() {
     let programs = Programs::new();
     let file = programs.path("scheduler.yaml");
     std::fs::write(&file, "store: {url: 'postgres://orlop:hush@db/orlop'}\nserver: {name: a, listen: '127.0.0.1:1'}\n")
@@ -69,7 +69,7 @@ fn s10_the_configuration_is_shown_without_secrets_and_what_it_does_not_know_is_a
 }
 
 #[test]
-fn s10_a_hangup_loads_the_configuration_again_and_a_bad_one_changes_nothing() {
+fn a_hangup_loads_the_configuration_again_and_a_bad_one_changes_nothing() {
     let programs = Programs::new();
     let file = programs.path("scheduler.yaml");
     let write = |text: &str| std::fs::write(&file, text).expect("a file is written");
@@ -98,7 +98,7 @@ fn s10_a_hangup_loads_the_configuration_again_and_a_bad_one_changes_nothing() {
 }
 
 #[test]
-fn s2_9_jobs_that_no_worker_could_run_are_taken_with_a_warning_and_defaults_hold() {
+fn jobs_that_no_worker_could_run_are_taken_with_a_warning_and_defaults_hold() {
     let programs = Programs::new();
     let scheduler = programs.leader("s1", &["--defaults-timeout=7s"]);
     let submit =

@@ -65,7 +65,7 @@ fn job(bench: &Bench, name: &str, script: &str, more: serde_json::Value) -> Stri
 }
 
 #[test]
-fn s6_planted_secrets_reach_the_job_and_nothing_else() {
+fn planted_secrets_reach_the_job_and_nothing_else() {
     let bench = Bench::up(&[]);
     let set = bench.orlop_with(&["secret", "set", "db"], PLANTED.as_bytes());
     assert_eq!((set.code, set.out.as_str(), set.err.as_str()), (0, "", ""), "{set:?}");
@@ -130,7 +130,7 @@ fn s6_planted_secrets_reach_the_job_and_nothing_else() {
 }
 
 #[test]
-fn s5_5_secrets_are_named_replaced_and_deleted_and_never_shown() {
+fn secrets_are_named_replaced_and_deleted_and_never_shown() {
     let bench = Bench::up(&["--memory-store", "--no-worker"]);
     let set = |name: &str, value: &[u8]| bench.orlop_with(&["secret", "set", name], value);
     assert_eq!((set("b", b"one").code, set("a", b"two").code, set("b", b"three").code), (0, 0, 0));
@@ -147,7 +147,7 @@ fn s5_5_secrets_are_named_replaced_and_deleted_and_never_shown() {
 }
 
 #[test]
-fn s6_a_missing_secret_fails_the_attempt_and_says_which() {
+fn a_missing_secret_fails_the_attempt_and_says_which() {
     let bench = Bench::up(&["--memory-store"]);
     let file = job(&bench, "job.json", "true", json!({ "retries": 3 }));
     let ran = bench.orlop(&["submit", "-f", &file, "--wait", "-o", "json"]);

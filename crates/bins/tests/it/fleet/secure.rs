@@ -48,7 +48,7 @@ fn a_token_whose_file_goes(programs: &Programs, grpc: &str, orlop: impl Fn(&[&st
 }
 
 #[test]
-fn s4_a_worker_joins_with_a_token_and_comes_back_with_its_certificate() {
+fn a_worker_joins_with_a_token_and_comes_back_with_its_certificate() {
     let programs = Programs::new();
     let scheduler = programs.scheduler("s1", &SECURE);
     assert!(scheduler.rest.starts_with("https://") && scheduler.grpc.starts_with("https://"));
@@ -260,7 +260,7 @@ fn a_worker_that_was_shut_out_comes_back_with_a_new_join_token_only() {
 }
 
 #[test]
-fn s4_a_server_with_the_certificate_of_an_outside_authority() {
+fn a_server_with_the_certificate_of_an_outside_authority() {
     let programs = Programs::new();
     let now = orlop::cloud::runtime::logs::now();
     let (authority, _) = Authority::create(now).expect("an authority");

@@ -66,7 +66,7 @@ async fn until(world: &World, uid: &str, holds: impl Fn(&FlowStatus) -> bool) ->
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn r32_an_artifact_of_one_worker_is_delivered_on_another() {
+async fn an_artifact_of_one_worker_is_delivered_on_another() {
     let world = World::of(&["a", "b"]).await;
     let mut make =
         step("make", Some("a"), "mkdir -p /tmp/out/deep && echo hello > /tmp/out/deep/f && echo raw > /tmp/raw", &[]);
@@ -89,7 +89,7 @@ async fn r32_an_artifact_of_one_worker_is_delivered_on_another() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn s4_1_steps_with_a_claim_wait_for_the_worker_that_has_it() {
+async fn steps_with_a_claim_wait_for_the_worker_that_has_it() {
     let world = World::of(&["a", "b"]).await;
     let claim = json!({ "metadata": { "name": "data" }, "spec": {
         "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Mi" } } } });

@@ -55,7 +55,7 @@ fn by_name(spans: &[Received], trace: &str) -> BTreeMap<String, Received> {
 }
 
 #[test]
-fn s5_6_a_job_is_one_trace_from_submit_to_result() {
+fn a_job_is_one_trace_from_submit_to_result() {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
     let collector = runtime.block_on(Receiver::start()).expect("a collector");
@@ -98,7 +98,7 @@ fn s5_6_a_job_is_one_trace_from_submit_to_result() {
 }
 
 #[test]
-fn s5_6_a_chosen_trace_begins_at_the_server_and_ends_with_it() {
+fn a_chosen_trace_begins_at_the_server_and_ends_with_it() {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
     let collector = runtime.block_on(Receiver::start()).expect("a collector");
@@ -128,7 +128,7 @@ fn s5_6_a_chosen_trace_begins_at_the_server_and_ends_with_it() {
 }
 
 #[test]
-fn s5_6_a_correlation_id_is_in_job_environment_events_audit_and_logs() {
+fn a_correlation_id_is_in_job_environment_events_audit_and_logs() {
     let programs = Programs::new();
     let scheduler = programs.scheduler("s1", &["--log-level", "info,orlop::jobs=debug,orlop::api=debug"]);
     let _worker = programs.worker("w1", &[&scheduler.grpc], &[]);
@@ -203,7 +203,7 @@ fn s5_6_a_correlation_id_is_in_job_environment_events_audit_and_logs() {
 }
 
 #[test]
-fn s5_6_the_command_line_hands_its_trace_on_to_a_server_of_one_process() {
+fn the_command_line_hands_its_trace_on_to_a_server_of_one_process() {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
     let collector = runtime.block_on(Receiver::start()).expect("a collector");

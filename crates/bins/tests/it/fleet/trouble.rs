@@ -33,7 +33,7 @@ fn a_server_that_others_reach_runs_no_jobs_as_its_own_user_unless_that_is_said()
 }
 
 #[test]
-fn s7_what_was_acknowledged_is_there_after_a_kill() {
+fn what_was_acknowledged_is_there_after_a_kill() {
     let mut bench = Bench::up(&["--no-worker"]);
     let file = bench.noop("job.yaml", "");
     let mut ids: Vec<String> = (0..5).map(|_| bench.good(&["submit", "-f", &file, "--cpu", "100000"])).collect();
@@ -51,7 +51,7 @@ fn s7_what_was_acknowledged_is_there_after_a_kill() {
 }
 
 #[test]
-fn s7_1_a_second_server_on_the_same_data_says_why_it_does_not_start() {
+fn a_second_server_on_the_same_data_says_why_it_does_not_start() {
     let bench = Bench::up(&["--no-worker"]);
     let data = bench.data().display().to_string();
     let second = bench.orlop(&["up", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--data", &data]);
@@ -59,7 +59,7 @@ fn s7_1_a_second_server_on_the_same_data_says_why_it_does_not_start() {
 }
 
 #[test]
-fn s5_5_tokens_decide_who_may_what() {
+fn tokens_decide_who_may_what() {
     let mut bench = Bench::up(&["--memory-store", "--no-worker"]);
     let id = bench.good(&["submit", "--", "true"]);
     let made = |bench: &Bench, by: Option<&str>, body| {

@@ -9,7 +9,7 @@ use super::programs::{Programs, until};
 const USERS: [&str; 2] = ["--user=maths=54321", "--user=physics=54331:54332"];
 
 #[test]
-fn s6_tenants_run_as_their_users_under_limits_and_see_nothing_of_each_other() {
+fn tenants_run_as_their_users_under_limits_and_see_nothing_of_each_other() {
     if !nix::unistd::geteuid().is_root() {
         return println!("skipped: s6_tenants_run_as_their_users…: only root runs processes as other users");
     }

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::bench::Bench;
 
 #[test]
-fn s10_jobs_are_submitted_listed_shown_and_cancelled() {
+fn jobs_are_submitted_listed_shown_and_cancelled() {
     let bench = Bench::up(&["--memory-store", "--no-worker"]);
     let id = bench.good(&["submit", "--name", "hello", "--label", "x=1", "--cpu", "500m", "--", "echo", "hi"]);
     let id = id.trim();
@@ -30,7 +30,7 @@ fn s10_jobs_are_submitted_listed_shown_and_cancelled() {
 }
 
 #[test]
-fn s10_arrays_and_filters() {
+fn arrays_and_filters() {
     let bench = Bench::up(&["--memory-store", "--no-worker"]);
     let file = bench.noop("job.yaml", "labels: {kind: sweep}\n");
     let id = bench.good(&["submit", "-f", &file, "--array", "0-999", "--max-parallel", "50"]);
@@ -42,7 +42,7 @@ fn s10_arrays_and_filters() {
 }
 
 #[test]
-fn s10_jobs_are_listed_since_a_time_and_cancelled_by_state() {
+fn jobs_are_listed_since_a_time_and_cancelled_by_state() {
     let bench = Bench::up(&["--memory-store", "--no-worker"]);
     let (one, two) = (bench.good(&["submit", "--", "true"]), bench.good(&["submit", "--", "true"]));
     assert_eq!(bench.good(&["jobs", "--since", "1h", "-o", "name"]).lines().count(), 2);
@@ -59,7 +59,7 @@ fn s10_jobs_are_listed_since_a_time_and_cancelled_by_state() {
 }
 
 #[test]
-fn s5_5_headers_have_16_kib_at_most() {
+fn headers_have_16_kib_at_most() {
     let bench = Bench::up(&["--memory-store", "--no-worker"]);
     let fits = bench.get("/jobs", &format!("X-Filler: {}\r\n", "a".repeat(12 << 10)));
     assert!(fits.starts_with("HTTP/1.1 200"), "{fits}");
@@ -68,7 +68,7 @@ fn s5_5_headers_have_16_kib_at_most() {
 }
 
 #[test]
-fn s10_a_key_submits_once_and_wait_has_its_own_end() {
+fn a_key_submits_once_and_wait_has_its_own_end() {
     let bench = Bench::up(&["--memory-store", "--no-worker"]);
     let file = bench.noop("job.yaml", "");
     let first = bench.good(&["submit", "-f", &file, "--key", "nightly"]);
@@ -127,7 +127,7 @@ fn a_verb_that_waits_ends_with_the_code_of_the_signal() {
 }
 
 #[test]
-fn s10_limits_of_time_and_of_gpus_by_model_are_set_and_shown() {
+fn limits_of_time_and_of_gpus_by_model_are_set_and_shown() {
     let bench = Bench::up(&["--memory-store", "--no-worker"]);
     bench.good(&["quota", "set", "physics", "gpus:a100=4", "timeout=12h"]);
     let set = bench.good(&["quota", "set", "physics", "gpus:h100=2"]);

@@ -27,7 +27,7 @@ fn jobs_run_and_their_ends_are_exit_codes() {
 }
 
 #[test]
-fn s10_arrays_run_through() {
+fn arrays_run_through() {
     let bench = Bench::up(&["--memory-store"]);
     let file = bench.noop("job.yaml", "resources: {cpu_m: 10, memory_bytes: 0}\n");
     let all = bench.orlop(&["submit", "-f", &file, "--array", "0-99", "--wait", "-o", "json"]);
@@ -36,7 +36,7 @@ fn s10_arrays_run_through() {
 }
 
 #[test]
-fn s2_9_what_waits_is_explained() {
+fn what_waits_is_explained() {
     let bench = Bench::up(&["--memory-store"]);
     let id = bench.good(&["submit", "--cpu", "100000", "--", "true"]);
     let began = std::time::Instant::now();
@@ -52,7 +52,7 @@ fn s2_9_what_waits_is_explained() {
 }
 
 #[test]
-fn s6_what_a_job_uses_is_shown_while_it_runs_and_afterwards() {
+fn what_a_job_uses_is_shown_while_it_runs_and_afterwards() {
     let bench = Bench::up(&["--memory-store"]);
     // Its first process waits: what it started is counted too.
     let script = "sh -c 'while :; do :; done' & sleep 600";
@@ -81,7 +81,7 @@ fn s6_what_a_job_uses_is_shown_while_it_runs_and_afterwards() {
 }
 
 #[test]
-fn s10_a_cordoned_worker_gets_nothing_new_until_it_is_uncordoned() {
+fn a_cordoned_worker_gets_nothing_new_until_it_is_uncordoned() {
     let bench = Bench::up(&["--memory-store"]);
     let submit = ["submit", "--cpu", "100m", "--memory", "1Mi", "--", "sleep", "600"];
     let before = bench.good(&submit).trim().to_owned();
@@ -106,7 +106,7 @@ fn s10_a_cordoned_worker_gets_nothing_new_until_it_is_uncordoned() {
 }
 
 #[test]
-fn s10_a_watch_shows_the_jobs_again_and_again() {
+fn a_watch_shows_the_jobs_again_and_again() {
     use std::io::BufRead as _;
     let bench = Bench::up(&["--memory-store", "--no-worker"]);
     let mut watch = bench.begin(&["jobs", "--watch", "-o", "name"]);
@@ -119,7 +119,7 @@ fn s10_a_watch_shows_the_jobs_again_and_again() {
 }
 
 #[test]
-fn s10_an_interrupt_drains_and_a_second_one_cancels() {
+fn an_interrupt_drains_and_a_second_one_cancels() {
     let mut bench = Bench::up(&[]);
     bench.good(&["submit", "--cpu", "100m", "--memory", "1Mi", "--", "sleep", "1000"]);
     let began = std::time::Instant::now();

@@ -47,8 +47,8 @@ impl Drop for Made<'_> {
 }
 
 #[test]
-fn s5_3_and_h6_a_real_api_server_asks_before_it_stores() {
-    let test = "s5_3_and_h6_a_real_api_server_asks_before_it_stores";
+fn and_h6_a_real_api_server_asks_before_it_stores() {
+    let test = "and_h6_a_real_api_server_asks_before_it_stores";
     let Some(cluster) = Cluster::find(test) else { return };
     let dir = tempfile::tempdir().unwrap();
     cluster.kubectl(&["apply", "-k", &deploy("crds")]);

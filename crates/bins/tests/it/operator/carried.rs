@@ -91,7 +91,7 @@ fn outputs(status: &Value, step: usize) -> Vec<(&str, &str)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn r32_parameters_and_a_tree_go_from_step_to_step_through_the_operator() {
+async fn parameters_and_a_tree_go_from_step_to_step_through_the_operator() {
     let (server, status) = outcome(None, |_| handed_on()).await;
     assert_eq!(status["phase"], "Succeeded", "{status}");
     assert_eq!(outputs(&status, 0), [("count", "42"), ("more", "one"), ("said", "words")]);
@@ -110,7 +110,7 @@ async fn r32_parameters_and_a_tree_go_from_step_to_step_through_the_operator() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn r32_they_go_over_a_claim_too() {
+async fn they_go_over_a_claim_too() {
     let claim = json!({"persistentVolumeClaim": {"claimName": "shelf", "subPath": "artifacts"}});
     let (server, status) = outcome(Some(claim), |_| handed_on()).await;
     assert_eq!(status["phase"], "Succeeded", "{status}");
@@ -133,7 +133,7 @@ fn bucket() -> (Store, Value) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn r32_they_go_over_a_bucket_and_no_command_sees_its_keys() {
+async fn they_go_over_a_bucket_and_no_command_sees_its_keys() {
     let (bucket, store) = bucket();
     let spec = |_: &str| {
         let mut spec = handed_on();
@@ -156,7 +156,7 @@ async fn r32_they_go_over_a_bucket_and_no_command_sees_its_keys() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn r30_outputs_larger_than_a_termination_message_arrive_whole() {
+async fn outputs_larger_than_a_termination_message_arrive_whole() {
     let (server, status) = outcome(None, |_| {
         let mut step = step("make", "head -c 20000 /dev/zero | tr '\\0' x > /tmp/big; echo 1 > /tmp/one");
         let file = |name: &str| json!({"name": name, "valueFrom": {"path": format!("/tmp/{name}")}});
@@ -169,7 +169,7 @@ async fn r30_outputs_larger_than_a_termination_message_arrive_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn r31_an_input_that_is_not_there_is_the_reason_of_its_step() {
+async fn an_input_that_is_not_there_is_the_reason_of_its_step() {
     let (_, status) = outcome(None, |url| {
         let mut step = step("take", "true");
         let http = json!({"url": format!("{url}/nothing"), "headers": {"X-Key": "planted"}});
@@ -185,7 +185,7 @@ async fn r31_an_input_that_is_not_there_is_the_reason_of_its_step() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn r30_an_output_that_is_missing_fails_its_step_and_an_exit_code_is_kept() {
+async fn an_output_that_is_missing_fails_its_step_and_an_exit_code_is_kept() {
     let (_, status) = outcome(None, |_| {
         let mut missing = step("missing", "true");
         missing["outputs"] = json!({"artifacts": [{"name": "data", "path": "/nowhere/data"}]});

@@ -71,7 +71,7 @@ impl Bench {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ch7_a_flow_of_a_cluster_is_submitted_watched_approved_and_deleted() {
+async fn a_flow_of_a_cluster_is_submitted_watched_approved_and_deleted() {
     let bench = Bench::new().await;
     let gate = json!({"name": "gate", "type": "Manual", "dependencies": ["a"]});
     bench.write("etl", &json!({"steps": [step("a", &[], &json!({})), gate, step("b", &["gate"], &json!({}))]}));
@@ -111,7 +111,7 @@ async fn ch7_a_flow_of_a_cluster_is_submitted_watched_approved_and_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ch7_runs_end_with_the_codes_of_the_contract_and_are_repeated() {
+async fn runs_end_with_the_codes_of_the_contract_and_are_repeated() {
     let bench = Bench::new().await;
     let fails = step("a", &[], &json!({"fake/exit-code": "3"}));
     bench.write("bad", &json!({"steps": [fails.clone(), step("b", &["a"], &json!({}))]}));
@@ -136,7 +136,7 @@ async fn ch7_runs_end_with_the_codes_of_the_contract_and_are_repeated() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ch7_a_cluster_that_is_not_there_is_told() {
+async fn a_cluster_that_is_not_there_is_told() {
     let bench = Bench::new().await;
     kubeconfig(bench.dir.path(), "http://127.0.0.1:1");
     let (code, told) = bench.orlop("list").await;

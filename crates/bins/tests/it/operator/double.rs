@@ -99,7 +99,7 @@ fn two() -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s5_3_a_leader_runs_flows_and_its_standby_goes_on_with_them() {
+async fn a_leader_runs_flows_and_its_standby_goes_on_with_them() {
     let server = server(true);
     let (first, second) = (operator(&server, plan("first")), operator(&server, plan("second")));
     let ((stop_first, first_stops), (stop_second, second_stops)) = (Stop::new(), Stop::new());

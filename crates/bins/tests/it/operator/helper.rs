@@ -38,7 +38,7 @@ fn report(folder: &Path) -> Value {
 }
 
 #[test]
-fn r32_the_exit_code_of_the_command_is_kept() {
+fn the_exit_code_of_the_command_is_kept() {
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(code(dir.path(), "echo 1 > value; exit 0"), 0);
     assert_eq!(report(dir.path())["parameters"], json!({"value": "1"}));
@@ -51,7 +51,7 @@ fn r32_the_exit_code_of_the_command_is_kept() {
 }
 
 #[test]
-fn r32_the_command_sees_neither_order_nor_token_and_its_own_message_is_kept() {
+fn the_command_sees_neither_order_nor_token_and_its_own_message_is_kept() {
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(code(dir.path(), "env > seen; printf 'own words' > message"), 0);
     let seen = std::fs::read_to_string(dir.path().join("seen")).unwrap();
@@ -60,7 +60,7 @@ fn r32_the_command_sees_neither_order_nor_token_and_its_own_message_is_kept() {
 }
 
 #[test]
-fn r32_the_command_cannot_read_what_the_helper_was_given_as_the_same_user() {
+fn the_command_cannot_read_what_the_helper_was_given_as_the_same_user() {
     use std::os::unix::fs::PermissionsExt as _;
     use std::os::unix::process::CommandExt as _;
     if !nix::unistd::Uid::effective().is_root() {
@@ -114,7 +114,7 @@ fn until(what: &str, mut look: impl FnMut() -> bool) {
 }
 
 #[test]
-fn r32_signals_reach_the_command() {
+fn signals_reach_the_command() {
     for (signal, name) in [(Signal::SIGTERM, "TERM"), (Signal::SIGINT, "INT"), (Signal::SIGUSR1, "USR1")] {
         let dir = tempfile::tempdir().unwrap();
         let script = format!("trap 'echo {name} > got; exit 5' {name}; echo up > ready; while :; do sleep 0.05; done");
@@ -140,7 +140,7 @@ fn keeper(folder: &Path, script: &str) -> Command {
 }
 
 #[test]
-fn r32_only_the_order_to_end_keeps_artifacts_from_being_stored_and_that_is_said() {
+fn only_the_order_to_end_keeps_artifacts_from_being_stored_and_that_is_said() {
     for (signal, name, kept) in [(Signal::SIGHUP, "HUP", true), (Signal::SIGTERM, "TERM", false)] {
         let dir = tempfile::tempdir().unwrap();
         let script = format!("trap 'echo x > out; exit 0' {name}; echo up > ready; while :; do sleep 0.05; done");
@@ -155,7 +155,7 @@ fn r32_only_the_order_to_end_keeps_artifacts_from_being_stored_and_that_is_said(
 }
 
 #[test]
-fn r32_what_is_handed_in_goes_through_no_proxy_of_the_command() {
+fn what_is_handed_in_goes_through_no_proxy_of_the_command() {
     use std::io::{Read as _, Write as _};
     let dir = tempfile::tempdir().unwrap();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -188,7 +188,7 @@ fn r32_what_is_handed_in_goes_through_no_proxy_of_the_command() {
 }
 
 #[test]
-fn r11_a_helper_that_fetches_ends_when_it_is_told_to() {
+fn a_helper_that_fetches_ends_when_it_is_told_to() {
     let dir = tempfile::tempdir().unwrap();
     // It takes connections and answers none.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -53,7 +53,7 @@ async fn comes(what: &str, mut look: impl FnMut() -> bool) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn r20_an_api_server_that_asks_the_program_stores_who_has_decided() {
+async fn an_api_server_that_asks_the_program_stores_who_has_decided() {
     let issued = issue(0);
     let mut bench = Bench::new(&issued).await;
     let endpoint = Endpoint::new(Mutex::new(bench.program().webhook()));

@@ -110,7 +110,7 @@ fn good() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_3_reviews_are_answered_over_https_in_the_words_of_the_rules() {
+async fn reviews_are_answered_over_https_in_the_words_of_the_rules() {
     let issued = issue(0);
     let bench = Bench::new(&issued).await;
     apart(move || {
@@ -178,7 +178,7 @@ fn keep_asking(address: &str, authorities: &[String], done: &AtomicBool) -> usiz
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_3_a_renewed_certificate_is_taken_while_connections_are_live_and_a_wrong_pair_is_not() {
+async fn a_renewed_certificate_is_taken_while_connections_are_live_and_a_wrong_pair_is_not() {
     let (first, second, third) = (issue(0), issue(10), issue(20));
     let mut bench = Bench::new(&first).await;
     apart(move || {
@@ -226,7 +226,7 @@ async fn s5_3_a_renewed_certificate_is_taken_while_connections_are_live_and_a_wr
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_3_it_is_not_ready_before_there_is_a_certificate() {
+async fn it_is_not_ready_before_there_is_a_certificate() {
     let mut bench = Bench::prepare().await;
     bench.start("127.0.0.1:0").await;
     apart(move || {

@@ -74,7 +74,7 @@ fn asks(bench: &Bench, endpoint: &Endpoint, verb: &str, args: &[&str]) -> Gave {
 }
 
 #[test]
-fn s10_5_planted_secrets_are_in_no_output_no_log_no_record_and_no_question() {
+fn planted_secrets_are_in_no_output_no_log_no_record_and_no_question() {
     let bench = planted();
     // A model that tries to get them out.
     let endpoint = Endpoint::new(|name| {
@@ -113,7 +113,7 @@ fn s10_5_planted_secrets_are_in_no_output_no_log_no_record_and_no_question() {
 }
 
 #[test]
-fn s4_advice_raises_wishes_and_is_told() {
+fn advice_raises_wishes_and_is_told() {
     let bench = Bench::new();
     bench.file("repo/requirements.txt", "torch==2.1.0\n");
     let endpoint =
@@ -139,7 +139,7 @@ fn s4_advice_raises_wishes_and_is_told() {
 }
 
 #[test]
-fn s4_5_orders_in_a_readme_change_nothing_but_a_warning() {
+fn orders_in_a_readme_change_nothing_but_a_warning() {
     let bench = Bench::new();
     bench.file("repo/requirements.txt", "flask\n");
     bench.file("repo/README.md", "# x\nRequires 16 GB of RAM.\n");
@@ -167,7 +167,7 @@ fn s4_5_orders_in_a_readme_change_nothing_but_a_warning() {
 }
 
 #[test]
-fn s4_1_a_silent_model_costs_time_and_nothing_else() {
+fn a_silent_model_costs_time_and_nothing_else() {
     let bench = Bench::new();
     bench.file("repo/requirements.txt", "torch\n");
     let endpoint = Endpoint::new(|_| None);

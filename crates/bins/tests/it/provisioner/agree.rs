@@ -69,7 +69,7 @@ impl Seated {
 const QUESTION: &str = "lease this for 24 SU? [y/N] ";
 
 #[test]
-fn s1_who_agrees_on_a_terminal_saw_the_plan_and_gets_the_server() {
+fn who_agrees_on_a_terminal_saw_the_plan_and_gets_the_server() {
     for answer in ["y\n", "YES\n"] {
         let site = Site::new();
         let mut seated = Seated::start(&site, &["--max-su", "100"]);
@@ -88,7 +88,7 @@ fn s1_who_agrees_on_a_terminal_saw_the_plan_and_gets_the_server() {
 }
 
 #[test]
-fn s1_any_other_answer_and_the_end_of_input_make_nothing() {
+fn any_other_answer_and_the_end_of_input_make_nothing() {
     for answer in [&b"n\n"[..], b"\n", b"yeah\n", b"\x04"] {
         let site = Site::new();
         let mut seated = Seated::start(&site, &[]);
@@ -102,7 +102,7 @@ fn s1_any_other_answer_and_the_end_of_input_make_nothing() {
 }
 
 #[test]
-fn s7_control_c_at_the_question_ends_it_and_makes_nothing() {
+fn control_c_at_the_question_ends_it_and_makes_nothing() {
     let site = Site::new();
     let mut seated = Seated::start(&site, &[]);
     seated.until(QUESTION);
@@ -114,7 +114,7 @@ fn s7_control_c_at_the_question_ends_it_and_makes_nothing() {
 }
 
 #[test]
-fn s1_who_agreed_beforehand_is_not_asked() {
+fn who_agreed_beforehand_is_not_asked() {
     let site = Site::new();
     let (code, seen) = Seated::start(&site, &["--yes"]).ended();
     assert_eq!((code, seen.contains("[y/N]")), (0, false), "{seen}");

@@ -21,7 +21,7 @@ fn nodes(gave: &Gave) -> Vec<Value> {
 }
 
 #[test]
-fn s1_without_credentials_hardware_is_of_the_table_and_says_so() {
+fn without_credentials_hardware_is_of_the_table_and_says_so() {
     let bench = Bench::new();
     let gave = run(&bench, &["nodes", "--site", "nrp,uc"]);
     assert_eq!(gave.code, 0, "{gave:?}");
@@ -37,7 +37,7 @@ fn s1_without_credentials_hardware_is_of_the_table_and_says_so() {
 }
 
 #[test]
-fn s5_1_a_file_takes_the_place_of_the_table_at_the_first_site() {
+fn a_file_takes_the_place_of_the_table_at_the_first_site() {
     let bench = Bench::new();
     bench.file("hosts.json", r#"{"hosts":[{"id":"1","uid":"u1","node_type":"own_type","architecture.smt_size":"8","main_memory.ram_size":"17179869184","storage_devices.0.size":"250000000000","su_factor":"0.5"}]}"#);
     let gave = run(&bench, &["nodes", "--site", "mine,nrp", "--catalog-file", "hosts.json", "--output", "json"]);
@@ -54,7 +54,7 @@ fn s5_1_a_file_takes_the_place_of_the_table_at_the_first_site() {
 }
 
 #[test]
-fn s1_images_and_sites_are_told_without_credentials() {
+fn images_and_sites_are_told_without_credentials() {
     let bench = Bench::new();
     let images = run(&bench, &["images", "--site", "uc"]);
     assert_eq!(images.code, 0, "{images:?}");
@@ -71,7 +71,7 @@ fn s1_images_and_sites_are_told_without_credentials() {
 }
 
 #[test]
-fn s1_what_cannot_be_shown_is_refused_with_its_exit_code() {
+fn what_cannot_be_shown_is_refused_with_its_exit_code() {
     let bench = Bench::new();
     for (args, code) in [
         (&["nodes", "--site", "mars"][..], 2),
@@ -136,7 +136,7 @@ fn described(bench: &Bench, url: &str, args: &[&str]) -> Value {
 }
 
 #[test]
-fn s5_1_the_public_description_comes_before_the_table_and_is_kept() {
+fn the_public_description_comes_before_the_table_and_is_kept() {
     let bench = Bench::new();
     bench.file("repo/requirements.txt", "flask\n");
     let description = Description::new(200, NODES);
@@ -164,7 +164,7 @@ fn s5_1_the_public_description_comes_before_the_table_and_is_kept() {
 }
 
 #[test]
-fn s5_1_without_a_description_the_table_takes_its_place_with_a_warning() {
+fn without_a_description_the_table_takes_its_place_with_a_warning() {
     let bench = Bench::new();
     for (description, why) in [
         (Description::new(500, ""), "it answered 500"),
@@ -191,7 +191,7 @@ mod live {
     use super::*;
 
     #[test]
-    fn s1_with_credentials_free_hosts_are_counted_in_the_window() {
+    fn with_credentials_free_hosts_are_counted_in_the_window() {
         let site = Site::new();
         let before = site.run(&["catalog", "nodes", "--output", "json"]);
         assert_eq!((before.code, &before.json()["data"]["sites"][0]["source"]), (0, &"live".into()), "{before:?}");
@@ -214,7 +214,7 @@ mod live {
     }
 
     #[test]
-    fn s5_4_images_that_are_not_trusted_say_why() {
+    fn images_that_are_not_trusted_say_why() {
         let site = Site::new();
         {
             let mut world = site.cloud.world();
@@ -233,7 +233,7 @@ mod live {
         assert_eq!((images.len(), &images[3]["trusted"], &images[3]["user"]), (4, &false.into(), &"debian".into()));
     }
     #[test]
-    fn s5_1_hosts_that_are_hidden_are_those_of_the_file() {
+    fn hosts_that_are_hidden_are_those_of_the_file() {
         let site = Site::new();
         site.cloud.faults().on("reservation GET /os-hosts", orlop_cloud::testing::openstack::Fault::Status(403), 1000);
         site.bench.file(

@@ -9,7 +9,7 @@ use super::bench::Bench;
 use super::cloud::{PASSWORD, Site, settings};
 
 #[test]
-fn s1_a_repository_becomes_a_server_is_extended_and_removed_with_nothing_left() {
+fn a_repository_becomes_a_server_is_extended_and_removed_with_nothing_left() {
     let site = Site::new();
     let gave = site.apply(&[]);
     assert_eq!(gave.code, 0, "{gave:?}");
@@ -58,7 +58,7 @@ fn s1_a_repository_becomes_a_server_is_extended_and_removed_with_nothing_left() 
 }
 
 #[test]
-fn s1_json_is_one_document_and_jsonl_ends_with_it() {
+fn json_is_one_document_and_jsonl_ends_with_it() {
     let site = Site::new();
     let gave = site.apply(&["--output", "jsonl", "--no-floating-ip"]);
     assert_eq!(gave.code, 0, "{gave:?}");
@@ -86,7 +86,7 @@ fn s1_json_is_one_document_and_jsonl_ends_with_it() {
 }
 
 #[test]
-fn s1_without_a_terminal_what_costs_much_needs_an_agreement() {
+fn without_a_terminal_what_costs_much_needs_an_agreement() {
     let site = Site::new();
     for host in &mut site.cloud.world().hosts {
         host.document["su_factor"] = json!("10.0");
@@ -107,7 +107,7 @@ fn s1_without_a_terminal_what_costs_much_needs_an_agreement() {
 }
 
 #[test]
-fn s8_12_credentials_are_told_apart_before_anything_is_made() {
+fn credentials_are_told_apart_before_anything_is_made() {
     let site = Site::new();
     let with = |change: &dyn Fn(&mut std::process::Command)| {
         let mut command = site.command(&Site::demo(&["--output", "json"]));
@@ -147,7 +147,7 @@ fn s8_12_credentials_are_told_apart_before_anything_is_made() {
 }
 
 #[test]
-fn s6_an_identity_provider_elsewhere_signs_one_in() {
+fn an_identity_provider_elsewhere_signs_one_in() {
     let site = Site::new();
     let with = |password: &str| {
         let mut command = site.command(&Site::demo(&["--output", "json"]));
@@ -170,7 +170,7 @@ fn s6_an_identity_provider_elsewhere_signs_one_in() {
 }
 
 #[test]
-fn s1_clouds_yaml_and_openrc_are_sources_too() {
+fn clouds_yaml_and_openrc_are_sources_too() {
     let site = Site::new();
     let base = site.command(&[]);
     let url = base
@@ -199,7 +199,7 @@ fn s1_clouds_yaml_and_openrc_are_sources_too() {
 }
 
 #[test]
-fn s1_a_saved_plan_is_carried_out_until_it_goes_stale() {
+fn a_saved_plan_is_carried_out_until_it_goes_stale() {
     let site = Site::new();
     let planned = site.run(&[
         "plan",
@@ -236,7 +236,7 @@ fn s1_a_saved_plan_is_carried_out_until_it_goes_stale() {
 }
 
 #[test]
-fn s7_two_runs_of_one_deployment_and_names_that_are_taken() {
+fn two_runs_of_one_deployment_and_names_that_are_taken() {
     let site = Site::new();
     // As long as the others need.
     site.cloud.world().build.takes = Duration::from_secs(600);
@@ -267,7 +267,7 @@ fn s7_two_runs_of_one_deployment_and_names_that_are_taken() {
 }
 
 #[test]
-fn s8_what_is_missing_is_told_before_anything_is_made() {
+fn what_is_missing_is_told_before_anything_is_made() {
     let site = Site::new();
     let code = |args: &[&str]| {
         let gave = site.apply(&[&["--output", "json"], args].concat());
@@ -291,7 +291,7 @@ fn s8_what_is_missing_is_told_before_anything_is_made() {
 }
 
 #[test]
-fn s8_7_without_floating_ips_it_is_degraded_and_done() {
+fn without_floating_ips_it_is_degraded_and_done() {
     let site = Site::new();
     site.cloud.world().pool = 0;
     let gave = site.apply(&["--output", "json"]);
@@ -300,7 +300,7 @@ fn s8_7_without_floating_ips_it_is_degraded_and_done() {
 }
 
 #[test]
-fn s8_5_a_server_that_fails_is_undone_and_its_console_kept() {
+fn a_server_that_fails_is_undone_and_its_console_kept() {
     let site = Site::new();
     site.cloud.world().build.fails = Some(("No valid host was found".to_owned(), 10));
     let gave = site.apply(&["--fallback", "none", "--output", "json"]);
@@ -352,7 +352,7 @@ pub(super) fn answers_at_22(site: &Site) -> Option<()> {
 }
 
 #[test]
-fn s8_18_a_machine_has_to_answer_and_to_be_as_planned() {
+fn a_machine_has_to_answer_and_to_be_as_planned() {
     let site = Site::new();
     if answers_at_22(&site).is_none() {
         return;
@@ -410,7 +410,7 @@ fn a_site_that_lists_no_hosts_has_no_capacity_and_nothing_is_made() {
 }
 
 #[test]
-fn s2_a_clock_that_is_off_is_told_and_dates_are_those_of_the_cloud() {
+fn a_clock_that_is_off_is_told_and_dates_are_those_of_the_cloud() {
     let site = Site::new();
     site.cloud.world().clock_ahead = 7200;
     let gave = site.apply(&["--output", "json", "--lease-duration", "5"]);
@@ -423,7 +423,7 @@ fn s2_a_clock_that_is_off_is_told_and_dates_are_those_of_the_cloud() {
 }
 
 #[test]
-fn s7_notes_that_are_damaged_lead_to_no_second_deployment_and_hide_nothing_from_destroy() {
+fn notes_that_are_damaged_lead_to_no_second_deployment_and_hide_nothing_from_destroy() {
     let site = Site::new();
     assert_eq!(site.apply(&[]).code, 0);
     let known = site.run(&["list", "--output", "json"]).json();

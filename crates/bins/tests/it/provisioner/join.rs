@@ -62,7 +62,7 @@ pub(super) fn started(site: &Site) -> Vec<String> {
 }
 
 #[test]
-fn s11_a_plan_tells_the_id_and_the_command_and_the_machine_joins_as_that_deployment() {
+fn a_plan_tells_the_id_and_the_command_and_the_machine_joins_as_that_deployment() {
     let (site, token) = (Site::new(), Token::new());
     let plan = ["plan", "--repo", "repo", "--allow-local", "--server-name", "demo", "--out", "plan.json"];
     let planned = site.run(&[&plan[..], &FLEET, &["--idle-stop", "1h", "--start-delay-minutes", "0"]].concat());
@@ -112,7 +112,7 @@ fn s11_a_plan_tells_the_id_and_the_command_and_the_machine_joins_as_that_deploym
 }
 
 #[test]
-fn s11_what_cannot_join_is_refused_before_a_cloud_is_asked() {
+fn what_cannot_join_is_refused_before_a_cloud_is_asked() {
     let (site, token) = (Site::new(), Token::new());
     site.bench.file("long", &"x".repeat(47 * 1024));
     site.bench.file("bad.token", "planted-no-token");
@@ -142,7 +142,7 @@ fn s11_what_cannot_join_is_refused_before_a_cloud_is_asked() {
 }
 
 #[test]
-fn s11_whoever_goes_on_reads_the_token_again_and_without_it_nothing_stays() {
+fn whoever_goes_on_reads_the_token_again_and_without_it_nothing_stays() {
     for is_there in [true, false] {
         let (site, token) = (Site::new(), Token::new());
         site.cloud.world().tick = Duration::from_secs(3);

@@ -15,7 +15,7 @@ fn calls(site: &Site, what: &str) -> usize {
 }
 
 #[test]
-fn s1_a_virtual_machine_is_leased_cannot_be_extended_and_leaves_nothing() {
+fn a_virtual_machine_is_leased_cannot_be_extended_and_leaves_nothing() {
     let site = site();
     let gave = site.apply(&["--kind", "vm", "--output", "json", "--allow-ssh-from", "192.0.2.0/24"]);
     assert_eq!(gave.code, 0, "{gave:?}");
@@ -37,7 +37,7 @@ fn s1_a_virtual_machine_is_leased_cannot_be_extended_and_leaves_nothing() {
 }
 
 #[test]
-fn s1_without_reservation_there_is_no_lease_and_no_lifetime_to_cap() {
+fn without_reservation_there_is_no_lease_and_no_lifetime_to_cap() {
     let site = site();
     let flags = ["--kind", "vm", "--reservation", "none", "--flavor", "m1.xlarge"];
     let capped = site.apply(&[&flags[..], &["--max-lifetime", "2d"]].concat());
@@ -57,7 +57,7 @@ fn s1_without_reservation_there_is_no_lease_and_no_lifetime_to_cap() {
 }
 
 #[test]
-fn s1_a_cloud_that_reserves_nothing_gives_virtual_machines_without_a_lease() {
+fn a_cloud_that_reserves_nothing_gives_virtual_machines_without_a_lease() {
     let site = site();
     site.cloud.world().reserves = false;
     let leased = site.apply(&["--output", "json"]);
@@ -79,7 +79,7 @@ fn s1_a_cloud_that_reserves_nothing_gives_virtual_machines_without_a_lease() {
 }
 
 #[test]
-fn s7_a_machine_takes_the_place_of_hosts_that_are_not_there() {
+fn a_machine_takes_the_place_of_hosts_that_are_not_there() {
     let site = site();
     site.cloud.world().hosts.truncate(2);
     let cards = ["--gpu", "1", "--vram", "80", "--gpu-vendor", "nvidia"];
@@ -93,7 +93,7 @@ fn s7_a_machine_takes_the_place_of_hosts_that_are_not_there() {
 }
 
 #[test]
-fn s1_flags_of_machines_are_refused_for_hosts_and_seen_in_plan_and_catalogue() {
+fn flags_of_machines_are_refused_for_hosts_and_seen_in_plan_and_catalogue() {
     let site = site();
     let code = |flags: &[&str]| {
         let gave = site.apply(&[flags, &["--output", "json"]].concat());

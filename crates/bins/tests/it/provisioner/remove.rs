@@ -9,7 +9,7 @@ use super::cloud::{QUICK, Site};
 use crate::ongoing::until;
 
 #[test]
-fn s7_what_nobody_knows_is_listed_and_removed() {
+fn what_nobody_knows_is_listed_and_removed() {
     let site = Site::new();
     let made = site.apply(&["--create-key", "--output", "json"]);
     assert_eq!(made.code, 2, "a pair is made or a file is named");
@@ -65,7 +65,7 @@ fn a_keypair_that_is_left_alone_is_listed_and_removed() {
 
 /// What became of it is not known, so that nothing of it is removed unless its id is given.
 #[test]
-fn s8_22_a_deployment_whose_journal_is_damaged_keeps_its_name_and_goes_by_its_id() {
+fn a_deployment_whose_journal_is_damaged_keeps_its_name_and_goes_by_its_id() {
     let site = Site::new();
     let made = site.apply(&["--output", "json"]).json();
     let id = made["data"]["deployment_id"].as_str().expect("an id").to_owned();
@@ -94,7 +94,7 @@ fn s8_22_a_deployment_whose_journal_is_damaged_keeps_its_name_and_goes_by_its_id
 
 /// Neither a lease of a name that the user gave nor a key of such a name bears a mark: the other lines tell them.
 #[test]
-fn s8_22_what_bears_no_mark_is_told_by_the_lines_that_are_not_damaged() {
+fn what_bears_no_mark_is_told_by_the_lines_that_are_not_damaged() {
     let site = Site::new();
     let front = ["apply", "--repo", "repo", "--allow-local", "--server-name", "demo", "--lease-name", "mine"];
     let key = ["--create-key", "--key-name", "my-key", "--output", "json"];
@@ -122,7 +122,7 @@ fn s8_22_what_bears_no_mark_is_told_by_the_lines_that_are_not_damaged() {
 }
 
 #[test]
-fn s8_21_what_cannot_be_removed_is_named_and_goes_when_it_can() {
+fn what_cannot_be_removed_is_named_and_goes_when_it_can() {
     let site = Site::new();
     assert_eq!(site.apply(&[]).code, 0);
     let lease = site.info()["lease_id"].clone();
@@ -182,7 +182,7 @@ fn what_is_left_when_the_time_for_removing_is_spent_is_listed() {
 }
 
 #[test]
-fn s1_a_key_that_is_kept_stays_with_its_private_half() {
+fn a_key_that_is_kept_stays_with_its_private_half() {
     let site = Site::new();
     let args =
         ["apply", "--repo", "repo", "--allow-local", "--server-name", "demo", "--create-key", "--key-name", "mine"];

@@ -22,7 +22,7 @@ const APPLY: [&str; 12] = [
 ];
 
 #[test]
-fn s7_what_a_saved_plan_offers_is_waited_for_once_it_is_taken() {
+fn what_a_saved_plan_offers_is_waited_for_once_it_is_taken() {
     let site = Site::new();
     let planned =
         site.run(&["plan", "--repo", "repo", "--allow-local", "--out", "plan.json", "--start-delay-minutes", "0"]);
@@ -43,7 +43,7 @@ fn s7_what_a_saved_plan_offers_is_waited_for_once_it_is_taken() {
 }
 
 #[test]
-fn s1_a_budget_is_one_for_everything_that_a_saved_plan_would_try() {
+fn a_budget_is_one_for_everything_that_a_saved_plan_would_try() {
     let site = Site::new();
     for host in site.cloud.world().hosts.iter_mut().filter(|host| host.node_type == "gpu_rtx_6000") {
         host.document["su_factor"] = "4.0".into();
@@ -68,7 +68,7 @@ fn s1_a_budget_is_one_for_everything_that_a_saved_plan_would_try() {
 }
 
 #[test]
-fn s1_a_plan_that_was_made_without_credentials_is_carried_out() {
+fn a_plan_that_was_made_without_credentials_is_carried_out() {
     let site = Site::new();
     site.bench
         .file("hosts.json", &serde_json::json!({"hosts": [site.cloud.world().hosts[0].document.clone()]}).to_string());

@@ -68,7 +68,7 @@ impl Two {
 }
 
 #[test]
-fn s7_what_fails_at_one_site_is_removed_there_and_goes_on_at_the_next() {
+fn what_fails_at_one_site_is_removed_there_and_goes_on_at_the_next() {
     let both = Two::new();
     both.break_one();
     let gave = both.run(&Two::demo(&[]));
@@ -90,7 +90,7 @@ fn s7_what_fails_at_one_site_is_removed_there_and_goes_on_at_the_next() {
 }
 
 #[test]
-fn s8_9_no_quota_at_one_site_leads_to_the_next_before_anything_is_made() {
+fn no_quota_at_one_site_leads_to_the_next_before_anything_is_made() {
     let both = Two::new();
     both.one.cloud.world().quota = (50, 0);
     let gave = both.run(&Two::demo(&[]));
@@ -154,7 +154,7 @@ fn a_site_that_is_away_is_named_and_passed_over() {
 }
 
 #[test]
-fn s7_attempts_are_those_of_all_sites_and_the_last_failure_decides() {
+fn attempts_are_those_of_all_sites_and_the_last_failure_decides() {
     let both = Two::new();
     both.break_one();
     let spent = both.run(&Two::demo(&["--max-attempts", "2"]));
@@ -171,7 +171,7 @@ fn s7_attempts_are_those_of_all_sites_and_the_last_failure_decides() {
 }
 
 #[test]
-fn s7_keeping_what_failed_is_for_the_last_site() {
+fn keeping_what_failed_is_for_the_last_site() {
     let both = Two::new();
     both.break_one();
     both.two.cloud.world().build.fails = Some(("No valid host was found".to_owned(), 100));
@@ -188,7 +188,7 @@ fn s7_keeping_what_failed_is_for_the_last_site() {
 }
 
 #[test]
-fn s7_killed_at_one_site_it_is_taken_up_there_and_goes_on_at_the_next() {
+fn killed_at_one_site_it_is_taken_up_there_and_goes_on_at_the_next() {
     let both = Two::new();
     both.one.cloud.world().build.takes = Duration::from_secs(6);
     let mut child = both.spawn(&[]);
@@ -208,7 +208,7 @@ fn s7_killed_at_one_site_it_is_taken_up_there_and_goes_on_at_the_next() {
 }
 
 #[test]
-fn s7_what_cannot_be_removed_at_one_site_ends_the_run_there() {
+fn what_cannot_be_removed_at_one_site_ends_the_run_there() {
     let both = Two::new();
     both.break_one();
     both.one.cloud.faults().on("reservation DELETE", Fault::Status(403), 100_000);
@@ -237,7 +237,7 @@ fn count(site: &Site, front: &str) -> usize {
 }
 
 #[test]
-fn s7_a_free_host_is_waited_for_at_all_sites_and_taken_where_it_is() {
+fn a_free_host_is_waited_for_at_all_sites_and_taken_where_it_is() {
     let both = Two::new();
     let far = orlop_core::time::Time::from_millis(4_000_000_000_000);
     both.one.cloud.world().take_all(far);
@@ -275,7 +275,7 @@ fn s7_a_free_host_is_waited_for_at_all_sites_and_taken_where_it_is() {
 }
 
 #[test]
-fn s7_resume_goes_on_at_the_next_site_with_what_was_asked_for() {
+fn resume_goes_on_at_the_next_site_with_what_was_asked_for() {
     let both = Two::new();
     both.one.cloud.world().build.takes = Duration::from_secs(6);
     let mut child = both.spawn(&["--lease-duration", "7"]);
@@ -307,7 +307,7 @@ fn s7_resume_goes_on_at_the_next_site_with_what_was_asked_for() {
 }
 
 #[test]
-fn s7_killed_between_two_sites_it_goes_on_at_the_next_and_not_at_the_first_again() {
+fn killed_between_two_sites_it_goes_on_at_the_next_and_not_at_the_first_again() {
     for verb in ["apply", "resume"] {
         let both = Two::new();
         both.break_one();

@@ -22,7 +22,7 @@ fn slow() -> Site {
 }
 
 #[test]
-fn s7_killed_while_a_server_is_built_it_goes_on_with_what_is_there() {
+fn killed_while_a_server_is_built_it_goes_on_with_what_is_there() {
     let site = slow();
     let mut child = site.spawn(&Site::demo(&[]));
     site.until("ServerWait");
@@ -39,7 +39,7 @@ fn s7_killed_while_a_server_is_built_it_goes_on_with_what_is_there() {
 }
 
 #[test]
-fn s7_killed_while_a_server_is_built_it_is_destroyed_or_applied_again() {
+fn killed_while_a_server_is_built_it_is_destroyed_or_applied_again() {
     let site = slow();
     for again in ["destroy", "apply"] {
         let mut child = site.spawn(&Site::demo(&[]));
@@ -58,7 +58,7 @@ fn s7_killed_while_a_server_is_built_it_is_destroyed_or_applied_again() {
 }
 
 #[test]
-fn s1_whoever_only_looks_is_ended_by_the_first_signal_and_nothing_is_removed() {
+fn whoever_only_looks_is_ended_by_the_first_signal_and_nothing_is_removed() {
     let site = slow();
     let mut child = site.spawn(&Site::demo(&[]));
     site.until("ServerWait");
@@ -81,7 +81,7 @@ fn s1_whoever_only_looks_is_ended_by_the_first_signal_and_nothing_is_removed() {
 }
 
 #[test]
-fn s7_the_first_signal_rolls_back_and_tells_which_it_was() {
+fn the_first_signal_rolls_back_and_tells_which_it_was() {
     let site = slow();
     for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
         let child = site.spawn(&Site::demo(&["--output", "json"]));
@@ -95,7 +95,7 @@ fn s7_the_first_signal_rolls_back_and_tells_which_it_was() {
 }
 
 #[test]
-fn s7_a_second_signal_a_hang_up_or_a_flag_keep_everything() {
+fn a_second_signal_a_hang_up_or_a_flag_keep_everything() {
     let site = slow();
     for (signals, more) in [
         (vec![Signal::SIGHUP], &[][..]),
@@ -126,7 +126,7 @@ fn s7_a_second_signal_a_hang_up_or_a_flag_keep_everything() {
 }
 
 #[test]
-fn s7_before_anything_is_made_a_signal_just_ends_it() {
+fn before_anything_is_made_a_signal_just_ends_it() {
     let site = Site::new();
     let silent = Endpoint::new(|_| None);
     let mut command = site.command(&Site::demo(&["--output", "json"]));

@@ -14,7 +14,7 @@ fn torch() -> Bench {
 }
 
 #[test]
-fn s1_analyze_shows_each_value_with_its_evidence() {
+fn analyze_shows_each_value_with_its_evidence() {
     let bench = torch();
     let gave = bench.run("analyze", &[]);
     assert_eq!(gave.code, 0, "{gave:?}");
@@ -39,7 +39,7 @@ fn what_variants_would_ask_for_and_what_comes_closest_is_shown() {
 }
 
 #[test]
-fn s1_json_is_one_document_and_the_same_every_time() {
+fn json_is_one_document_and_the_same_every_time() {
     let bench = torch();
     let (first, second) =
         (bench.run("analyze", &["--output", "json"]).json(), bench.run("analyze", &["--output", "json"]).json());
@@ -58,7 +58,7 @@ fn s1_json_is_one_document_and_the_same_every_time() {
 }
 
 #[test]
-fn s1_jsonl_is_events_and_the_document_last() {
+fn jsonl_is_events_and_the_document_last() {
     let gave = torch().run("plan", &["--output", "jsonl"]);
     let lines: Vec<Value> = gave.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let states: Vec<String> =
@@ -76,7 +76,7 @@ fn s1_jsonl_is_events_and_the_document_last() {
 }
 
 #[test]
-fn s1_plan_needs_no_credentials_and_saves_itself() {
+fn plan_needs_no_credentials_and_saves_itself() {
     let bench = torch();
     let gave = bench
         .run("plan", &["--out", "plan.json", "--max-attempts", "2", "--lease-duration", "10", "--os", "ubuntu:24.04"]);
@@ -93,7 +93,7 @@ fn s1_plan_needs_no_credentials_and_saves_itself() {
 }
 
 #[test]
-fn s1_flags_win_over_rules_also_downwards() {
+fn flags_win_over_rules_also_downwards() {
     let bench = torch();
     let best = |args: &[&str]| {
         let gave = bench.run("plan", &[&["--output", "json", "-q"], args].concat());
@@ -122,7 +122,7 @@ fn s1_flags_win_over_rules_also_downwards() {
 }
 
 #[test]
-fn s1_a_catalogue_file_takes_the_place_of_the_table() {
+fn a_catalogue_file_takes_the_place_of_the_table() {
     let bench = Bench::new();
     bench.file("repo/requirements.txt", "flask\n");
     bench.file("hosts.json", r#"{"hosts":[{"id":"1","uid":"u1","node_type":"own_type","architecture.smt_size":"8","main_memory.ram_size":"17179869184","storage_devices.0.size":"250000000000"}]}"#);
@@ -179,7 +179,7 @@ fn exit_codes_are_those_of_the_table() {
 }
 
 #[test]
-fn s1_settings_come_from_the_explicit_file_then_the_environment_then_dot_env() {
+fn settings_come_from_the_explicit_file_then_the_environment_then_dot_env() {
     let bench = torch();
     let site = |with: &[&str], environment: Option<&str>| {
         let mut command = bench
@@ -203,7 +203,7 @@ fn s1_settings_come_from_the_explicit_file_then_the_environment_then_dot_env() {
 }
 
 #[test]
-fn s3_1_nothing_is_left_behind_and_state_is_private() {
+fn nothing_is_left_behind_and_state_is_private() {
     let bench = torch();
     assert_eq!(bench.run("analyze", &["--state-dir", "state"]).code, 0);
     let left: Vec<_> =

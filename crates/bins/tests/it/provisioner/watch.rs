@@ -17,7 +17,7 @@ fn joining<'a>(file: &'a str, rest: &'a str, more: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn s11_a_worker_makes_it_ready_and_once_it_is_idle_it_leaves_and_all_of_it_goes() {
+fn a_worker_makes_it_ready_and_once_it_is_idle_it_leaves_and_all_of_it_goes() {
     let (mut site, token, programs) = (Site::new(), Token::new(), Programs::new());
     site.fleet_token = Some(programs.client_token());
     if answers_at_22(&site).is_none() {
@@ -54,7 +54,7 @@ fn s11_a_worker_makes_it_ready_and_once_it_is_idle_it_leaves_and_all_of_it_goes(
 }
 
 #[test]
-fn s11_a_worker_that_does_not_join_is_told_and_everything_kept() {
+fn a_worker_that_does_not_join_is_told_and_everything_kept() {
     let (mut site, token, programs) = (Site::new(), Token::new(), Programs::new());
     site.fleet_token = Some(programs.client_token());
     if answers_at_22(&site).is_none() {
@@ -94,7 +94,7 @@ fn s11_a_worker_that_does_not_join_is_told_and_everything_kept() {
 }
 
 #[test]
-fn s11_without_a_worker_the_login_tells_whether_it_is_idle() {
+fn without_a_worker_the_login_tells_whether_it_is_idle() {
     let site = Site::new();
     let says = |answer: &str| {
         site.bench.file("bin/ssh", &format!("#!/bin/sh\n{answer}\n"));
@@ -124,7 +124,7 @@ fn s11_without_a_worker_the_login_tells_whether_it_is_idle() {
 }
 
 #[test]
-fn s11_a_lifetime_holds_for_the_lease_its_extensions_and_saved_plans() {
+fn a_lifetime_holds_for_the_lease_its_extensions_and_saved_plans() {
     let site = Site::new();
     let code = |gave: &Gave| gave.code;
     assert_eq!(code(&site.apply(&["--max-lifetime", "59m"])), 2, "no lease is as short as that");

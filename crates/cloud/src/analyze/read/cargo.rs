@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_2_cargo_toml() {
+    fn cargo_toml() {
         let table = [
             ("[package]\nname='a'", "Target Class(Compiled)"),
             ("[dependencies]\ncudarc='0.1'", "Target Class(Compiled) · Hard Gpu(Some(Nvidia))"),
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_4_thirty_members_are_large() {
+    fn thirty_members_are_large() {
         let members = |count: usize| format!("[workspace]\nmembers=[{}]", "'a',".repeat(count));
         assert_eq!(told(read, &members(29)), "Target Class(Compiled)");
         assert_eq!(told(read, &members(30)), "Target Class(LargeCompiled)");

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s3_2_workflows_are_weak() {
+    fn workflows_are_weak() {
         let (mut facts, mut notes) = (Vec::new(), Vec::new());
         let text = "jobs:\n  a:\n    runs-on: ubuntu-20.04\n    strategy:\n      matrix:\n        python-version: [3.8, \"3.10\"]\n        os: [ubuntu-latest, windows-2022]\n";
         read(text, &mut Sink::new(".github/workflows/ci.yml", &mut facts, &mut notes));

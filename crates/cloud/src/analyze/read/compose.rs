@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_2_services_reservations_and_devices() {
+    fn services_reservations_and_devices() {
         let text = r#"
 services:
   train:
@@ -177,7 +177,7 @@ services:
     }
 
     #[test]
-    fn s3_2_other_ways_to_ask_for_cards() {
+    fn other_ways_to_ask_for_cards() {
         assert!(told("services: {a: {runtime: nvidia}}").contains("compose-runtime Gpu(Some(Nvidia))"));
         assert!(told("services: {a: {gpus: all}}").contains("compose-gpus Gpu(Some(Nvidia))"));
         assert!(told("services: {a: {gpus: [{driver: amd, count: 1}]}}").contains("compose-device Gpu(Some(Amd))"));

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_2_conda_environments() {
+    fn conda_environments() {
         let text = "name: x\nchannels: [pytorch]\ndependencies:\n  - python=3.8\n  - pytorch::pytorch=1.12.1\n  - cudatoolkit=11.3\n  - cudnn\n  - numpy>=1.20\n  - pip:\n    - jax[cuda12]\n";
         insta::assert_snapshot!(told(read, text).0, @r"
         4 Target Python(Version { major: 3, minor: 8 })
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_2_conda_locks() {
+    fn conda_locks() {
         let text = "version: 1\npackage:\n- name: python\n  version: 3.10.8\n  platform: linux-64\n- name: cudatoolkit\n  version: 11.8.0\n  platform: win-64\n- name: pytorch\n  version: 2.1.0\n  platform: linux-64\n";
         insta::assert_snapshot!(told(read_lock, text).0, @r"
         3 Target Python(Version { major: 3, minor: 10 })

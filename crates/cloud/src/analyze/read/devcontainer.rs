@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_2_what_the_host_must_have() {
+    fn what_the_host_must_have() {
         let text = "{ // comment\n \"image\": \"mcr.microsoft.com/devcontainers/python:3.11-bookworm\", /* \"x\" */\n \"runArgs\": [\"--gpus\", \"all\",],\n \"hostRequirements\": {\"cpus\": 8, \"memory\": \"32gb\", \"storage\": \"100gb\", \"gpu\": {\"cores\": 1000, \"memory\": \"24gb\"},}\n}";
         insta::assert_snapshot!(told(text), @r"
         Target os-of-image Os(Os { kind: Ubuntu, version: Version { major: 24, minor: 4 }, mapped: true })

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_2_the_last_stage_gives_the_system_and_all_stages_the_cards() {
+    fn the_last_stage_gives_the_system_and_all_stages_the_cards() {
         let text = "ARG TAG=12.1.0-devel-ubuntu20.04\nFROM nvidia/cuda:${TAG} AS build\nRUN make\nFROM python:3.10-bookworm\nCOPY --from=build /x /x\n";
         insta::assert_snapshot!(told(text), @r"
         2 cuda-image Gpu(Some(Nvidia))
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_2_a_stage_on_a_stage_has_its_base() {
+    fn a_stage_on_a_stage_has_its_base() {
         let text = "FROM --platform=linux/arm64 ubuntu:22.04 AS base\nFROM base\nRUN apt-get install -y \\\n  # a comment\n  openjdk-17-jdk\n";
         insta::assert_snapshot!(told(text), @r"
         1 arch-of-platform Arch(Arm64)
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_2_no_visible_devices_is_a_veto() {
+    fn no_visible_devices_is_a_veto() {
         for text in [
             "ENV CUDA_VISIBLE_DEVICES=\"\"",
             "ENV CUDA_VISIBLE_DEVICES -1",

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_2_base_images_say_system_cuda_python_and_maker() {
+    fn base_images_say_system_cuda_python_and_maker() {
         let images = [
             "nvidia/cuda:12.1.0-cudnn8-devel-ubuntu22.04",
             "docker.io/nvidia/cuda:11.8.0-base-ubi8",

@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_2_builds_for_the_jvm() {
+    fn builds_for_the_jvm() {
         assert_eq!(told("plugins { id 'java' }"), "1 Class(Compiled)");
         assert_eq!(told("a\n<artifactId>spark-core_2.12</artifactId>"), "1 Class(Compiled) · 2 Ram(16)");
         assert_eq!(told("org.gradle.jvmargs=-Xmx8g -Xms1g"), "1 Class(Compiled) · 1 Ram(12)");

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_2_locks_in_toml() {
+    fn locks_in_toml() {
         let text = "[[package]]\nname = \"torch\"\nversion = \"2.1.2+cu118\"\n\n[[package]]\nname = \"nvidia-cublas-cu11\"\nversion = \"11.1\"\n";
         insta::assert_snapshot!(told(read_toml, text), @r"
         2 Hard Gpu(Some(Nvidia))
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_2_locks_of_pipenv() {
+    fn locks_of_pipenv() {
         let text = "{\"_meta\":{\"requires\":{\"python_version\":\"3.9\"}},\n\"default\":{\"tensorflow\":{\"version\":\"==2.12.0\"}}}";
         insta::assert_snapshot!(told(read_pipfile, text), @r"
         2 Target Class(DeepLearning)

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_2_cuda_in_a_build_file_is_hard() {
+    fn cuda_in_a_build_file_is_hard() {
         for line in [
             "project(x LANGUAGES CXX CUDA)",
             "enable_language(CUDA)",
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_2_cuda_within_an_option_that_is_off_is_weak() {
+    fn cuda_within_an_option_that_is_off_is_weak() {
         let text = "option(USE_CUDA \"with CUDA\" OFF)\nif(USE_CUDA)\n  enable_language(CUDA)\nendif()\nproject(x)\n";
         assert!(told("CMakeLists.txt", text).contains("3 Weak Gpu(Some(Nvidia))"));
         let on = text.replace("OFF", "ON");
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_4_libraries_as_large_as_llvm() {
+    fn libraries_as_large_as_llvm() {
         for line in ["find_package(LLVM REQUIRED CONFIG)", "find_package(Boost 1.70)", "find_package(ROOT)"] {
             assert!(told("CMakeLists.txt", line).contains("Class(LargeCompiled)"), "{line}");
         }

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s3_2_package_json() {
+    fn package_json() {
         let (mut facts, mut notes) = (Vec::new(), Vec::new());
         let text = "{\"engines\":{\"node\":\">=18\"},\n\"dependencies\":{\"next\":\"14\",\n\"@tensorflow/tfjs-node-gpu\":\"4\"},\n\"devDependencies\":{\"playwright\":\"1\"}}";
         read(text, &mut Sink::new("package.json", &mut facts, &mut notes));

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_2_requirements_are_read_as_packaging_tools_write_them() {
+    fn requirements_are_read_as_packaging_tools_write_them() {
         let of = |text: &str| {
             let p = package(text)?;
             Some(format!("{} {:?} {:?}{}", p.name, p.extras, p.version, if p.optional { " optional" } else { "" }))
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_2_indexes_name_their_builds() {
+    fn indexes_name_their_builds() {
         for (line, wanted) in [
             ("--index-url https://download.pytorch.org/whl/cu118", Finding::Cuda(Version::new(11, 8))),
             ("--extra-index-url=https://download.pytorch.org/whl/cu121", Finding::Cuda(Version::new(12, 1))),
@@ -174,14 +174,14 @@ mod tests {
     }
 
     #[test]
-    fn s3_2_lines_are_joined_and_comments_are_not_read() {
+    fn lines_are_joined_and_comments_are_not_read() {
         let facts = read_all("# torch\n\nnumpy \\\n  ==1.2 \\\n  --hash=sha256:00 # vllm\nvllm\n");
         let places: Vec<(u32, &str)> = facts.iter().map(|fact| (fact.line, fact.rule)).collect();
         assert_eq!(places, [(3, "class-of-package"), (6, "class-of-package"), (6, "cuda-package")]);
     }
 
     #[test]
-    fn s3_2_wheels_by_address_name_their_build_and_architecture() {
+    fn wheels_by_address_name_their_build_and_architecture() {
         let facts = read_all(
             "torch @ https://h/whl/torch-2.0.1%2Bcu118-cp310-cp310-linux_x86_64.whl\nhttps://h/x-1-cp39-linux_aarch64.whl",
         );

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_2_projects_extras_groups_sources() {
+    fn projects_extras_groups_sources() {
         let text = r#"
 [project]
 requires-python = ">=3.9,<3.12"
@@ -231,7 +231,7 @@ url = "https://download.pytorch.org/whl/cu118"
     }
 
     #[test]
-    fn s3_2_pipfiles() {
+    fn pipfiles() {
         let text = "[[source]]\nurl = \"https://h/whl/cpu\"\n[packages]\ntorch = \"==1.13\"\n[requires]\npython_version = \"3.8\"\n";
         let (facts, _) = facts(read_pipfile, text);
         assert!(facts.iter().any(|fact| fact.finding == Finding::CpuOnly));

@@ -263,13 +263,13 @@ mod tests {
     }
 
     #[test]
-    fn s3_3_sentences_may_run_over_lines_and_code_says_nothing() {
+    fn sentences_may_run_over_lines_and_code_says_nothing() {
         let text = "# Title\n\nThis needs at least\n16 GB of RAM. It was nice.\n\n```\nrequires 512 GB of RAM\n```\n~~~\nrequires 256 GB of RAM\n~~~\n";
         assert_eq!(told(text), "3 Hard Ram(16)");
     }
 
     #[test]
-    fn s3_3_lists_and_tables_inherit_the_words_of_their_heading() {
+    fn lists_and_tables_inherit_the_words_of_their_heading() {
         let text = "## Requirements\n\n- 8 cores\n- 32 GB RAM\n\nSome prose about 64 GB RAM.\n\n## Recommended\n* 64 GB RAM\n\n## Results\n- 128 GB RAM\n";
         assert_eq!(told(text), "3 Hard Cores(8)\n4 Hard Ram(32)\n9 Target Ram(64)");
         let table = "Hardware requirements\n---------------------\n\n| Part | Size |\n|---|---|\n| Disk | 100 GB |\n";
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_1_endless_sentences_are_cut() {
+    fn endless_sentences_are_cut() {
         let text = format!("{} needs 16 GB RAM", "word ".repeat(100_000));
         assert_eq!(told(&text), "");
     }

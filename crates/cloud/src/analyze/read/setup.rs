@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_2_setup_cfg() {
+    fn setup_cfg() {
         let text = "[options]\npython_requires = >=3.7\ninstall_requires =\n    torch\n    # vllm\n[options.extras_require]\ncuda =\n    pycuda\n";
         insta::assert_snapshot!(told(read_cfg, text), @r"
         2 Target python-range PythonFrom(Version { major: 3, minor: 7 })
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_2_setup_py_by_literal_patterns() {
+    fn setup_py_by_literal_patterns() {
         let text = "from torch.utils.cpp_extension import CUDAExtension\nsetup(\n  python_requires='>=3.8',\n  install_requires=[\n    'numpy', \"vllm==0.4\",  # 'apex'\n  ],\n  ext_modules=[CUDAExtension('x', ['x.cu'])],\n  name='torch')\n";
         insta::assert_snapshot!(told(read_py, text), @r"
         3 Target python-range PythonFrom(Version { major: 3, minor: 8 })
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_2_files_that_hold_a_version_of_python() {
+    fn files_that_hold_a_version_of_python() {
         assert!(told(read_version, "# c\n3.11.4\n").contains("Python(Version { major: 3, minor: 11 })"));
         assert!(told(read_version, "python-3.8.10").contains("minor: 8"));
         assert!(told(read_tools, "nodejs 18\npython 3.9.1 3.8\n").contains("minor: 9"));

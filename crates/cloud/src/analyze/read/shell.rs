@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_2_commands_that_install() {
+    fn commands_that_install() {
         let scripts = [
             "apt-get update && apt-get install -y --no-install-recommends nvidia-cuda-toolkit curl",
             "pip install --no-cache-dir 'torch==2.0.1' --index-url https://h/whl/cpu -r requirements.txt",

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_4_the_largest_heap_counts() {
+    fn the_largest_heap_counts() {
         assert_eq!(heap_tenths("-Xms1g -Xmx4g -Xmx512m"), Some(40));
         assert_eq!(heap_tenths("-Xmx2048m\""), Some(20));
         assert_eq!(heap_tenths("-Xmx -XmxQ"), None);

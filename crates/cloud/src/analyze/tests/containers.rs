@@ -3,7 +3,7 @@
 use super::expect;
 
 #[test]
-fn c01_cuda_base_images() {
+fn cuda_base_images() {
     expect(
         "devel",
         &[("Dockerfile", "FROM nvidia/cuda:12.2.0-devel-ubuntu22.04\n")],
@@ -14,23 +14,23 @@ fn c01_cuda_base_images() {
 }
 
 #[test]
-fn c02_pytorch_images_name_their_cuda() {
+fn pytorch_images_name_their_cuda() {
     expect("pytorch", &[("Dockerfile", "FROM pytorch/pytorch:2.1.0-cuda11.8-cudnn8-devel\n")], "gpu! cuda=11.8 ram=16");
 }
 
 #[test]
-fn c03_rocm_images() {
+fn rocm_images() {
     expect("rocm", &[("Dockerfile", "FROM rocm/pytorch:latest\n")], "gpu! amd rocm");
 }
 
 #[test]
-fn c04_a_build_stage_with_cuda_and_a_last_stage_without() {
+fn a_build_stage_with_cuda_and_a_last_stage_without() {
     let text = "FROM nvidia/cuda:12.1.0-devel-ubuntu20.04 AS build\nRUN nvcc -o x x.cu\nFROM debian:bookworm\nCOPY --from=build /x /x\n";
     expect("stages", &[("Dockerfile", text)], "gpu! cuda=12.1 os=ubuntu-24.04 note=stands");
 }
 
 #[test]
-fn c05_systems_of_containers() {
+fn systems_of_containers() {
     for (base, os) in [
         ("ubuntu:18.04", "ubuntu-18.04"),
         ("debian:bullseye-slim", "ubuntu-22.04"),
@@ -47,7 +47,7 @@ fn c05_systems_of_containers() {
 }
 
 #[test]
-fn c06_the_container_outranks_the_readme_and_that_the_workflow() {
+fn the_container_outranks_the_readme_and_that_the_workflow() {
     let all = [
         ("Dockerfile", "FROM ubuntu:20.04\n"),
         ("README.md", "Tested on Ubuntu 18.04.\n"),
@@ -59,7 +59,7 @@ fn c06_the_container_outranks_the_readme_and_that_the_workflow() {
 }
 
 #[test]
-fn c07_commands_within_images() {
+fn commands_within_images() {
     expect(
         "pip",
         &[(
@@ -81,7 +81,7 @@ fn c07_commands_within_images() {
 }
 
 #[test]
-fn c08_no_visible_devices() {
+fn no_visible_devices() {
     expect(
         "veto",
         &[("Dockerfile", "FROM python:3.9\nENV CUDA_VISIBLE_DEVICES=-1\nRUN pip install torch\n")],
@@ -90,7 +90,7 @@ fn c08_no_visible_devices() {
 }
 
 #[test]
-fn c09_compose_reservations_are_hard() {
+fn compose_reservations_are_hard() {
     let text = "services:\n  a:\n    image: x\n    deploy:\n      resources:\n        reservations:\n          cpus: '6'\n          memory: 24G\n          devices: [{driver: nvidia, count: 2, capabilities: [gpu]}]\n";
     expect(
         "reservation",
@@ -102,7 +102,7 @@ fn c09_compose_reservations_are_hard() {
 }
 
 #[test]
-fn c10_services_are_added() {
+fn services_are_added() {
     let text = "services:\n  es: {image: 'elasticsearch:8'}\n  kafka: {image: 'confluentinc/cp-kafka'}\n  db: {image: 'postgres:15'}\n  redis: {image: redis}\n  app: {build: .}\n";
     // 8 + 4 + 2 + 1 + 1 + 1 + 4 = 21; they share threads; 20 + 30 + 30 + 5 + 5 + 5 = 95.
     expect("stack", &[("docker-compose.yml", text)], "cpu ram=32 cores=4 disk=100");
@@ -111,7 +111,7 @@ fn c10_services_are_added() {
 }
 
 #[test]
-fn c11_a_heap_replaces_the_memory_of_its_service() {
+fn a_heap_replaces_the_memory_of_its_service() {
     let text = "services:\n  es:\n    image: elasticsearch:8\n    environment: ['ES_JAVA_OPTS=-Xmx8g']\n";
     // 8 + 12 + 4 = 24.
     expect("heap", &[("docker-compose.yml", text)], "ram=32 disk=50");
@@ -121,7 +121,7 @@ fn c11_a_heap_replaces_the_memory_of_its_service() {
 }
 
 #[test]
-fn c12_the_same_service_in_two_files_counts_once() {
+fn the_same_service_in_two_files_counts_once() {
     let files = [
         ("docker-compose.yml", "services: {db: {image: 'postgres:15'}}"),
         ("docker-compose.override.yml", "services: {db: {image: 'postgres:15'}}"),
@@ -130,7 +130,7 @@ fn c12_the_same_service_in_two_files_counts_once() {
 }
 
 #[test]
-fn c13_dev_containers() {
+fn dev_containers() {
     let text = "{\"image\":\"ubuntu:22.04\",\"runArgs\":[\"--gpus\",\"all\"],\"hostRequirements\":{\"cpus\":8,\"memory\":\"64gb\",\"storage\":\"200gb\"}}";
     expect("host", &[(".devcontainer/devcontainer.json", text)], "gpu! cores!=8 ram!=64 os=ubuntu-22.04 disk=500");
     let optional = "{\"hostRequirements\":{\"gpu\":\"optional\"}}";
@@ -140,7 +140,7 @@ fn c13_dev_containers() {
 }
 
 #[test]
-fn c14_images_for_arm() {
+fn images_for_arm() {
     expect("arm", &[("Dockerfile", "FROM arm64v8/ubuntu:22.04\n")], "arch=aarch64");
     expect(
         "both",
@@ -153,7 +153,7 @@ fn c14_images_for_arm() {
 }
 
 #[test]
-fn c15_a_variant_for_gpus_beside_one_without() {
+fn a_variant_for_gpus_beside_one_without() {
     let files = [
         ("Dockerfile", "FROM python:3.11-slim-bookworm\n"),
         ("Dockerfile.gpu", "FROM nvidia/cuda:12.4.1-runtime-ubuntu22.04\n"),

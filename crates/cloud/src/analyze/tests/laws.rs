@@ -92,7 +92,7 @@ proptest! {
     }
 
     #[test]
-    fn s9_the_same_scan_gives_the_same_bytes(bits in 0_u32..(1 << 24)) {
+    fn the_same_scan_gives_the_same_bytes(bits in 0_u32..(1 << 24)) {
         let some: Vec<_> = (0..24).filter(|n| bits & (1 << n) != 0).map(|n| SHELF[n]).collect();
         let turned: Vec<_> = some.iter().rev().copied().collect();
         let text = |files: &[(&str, &str)]| serde_json::to_string(&analysed(files)).unwrap();
@@ -100,7 +100,7 @@ proptest! {
     }
 
     #[test]
-    fn s9_wishes_stay_within_machines(bits in 0_u32..(1 << 24)) {
+    fn wishes_stay_within_machines(bits in 0_u32..(1 << 24)) {
         let some: Vec<_> = (0..24).filter(|n| bits & (1 << n) != 0).map(|n| SHELF[n]).collect();
         let r = analysed(&some).requirements;
         for need in [&r.cpu_cores, &r.ram_gb, &r.disk_gb] {
@@ -127,7 +127,7 @@ proptest! {
 }
 
 #[test]
-fn s9_time_grows_with_the_text_and_no_faster() {
+fn time_grows_with_the_text_and_no_faster() {
     let line = "This requires 16 GB of RAM, a GPU with 24 GB VRAM such as an A100 or RTX 3090, and Ubuntu 20.04. ";
     let text = line.repeat(640);
     let of = |count: usize| {
@@ -145,7 +145,7 @@ fn s9_time_grows_with_the_text_and_no_faster() {
 }
 
 #[test]
-fn s3_4_the_json_has_every_field() {
+fn the_json_has_every_field() {
     let analysis = analysed(&[("requirements.txt", "torch==2.1.0\n")]);
     let json = serde_json::to_value(&analysis).unwrap();
     let keys: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();

@@ -3,7 +3,7 @@
 use super::expect;
 
 #[test]
-fn n01_compiled_projects_have_a_floor() {
+fn compiled_projects_have_a_floor() {
     expect("rust", &[("Cargo.toml", "[package]\nname='a'\n")], "cpu cores!=4 ram!=8 cores=4 ram=8 disk=20");
     expect("go", &[("go.mod", "module x\n")], "cpu cores!=4 ram!=8");
     expect("cmake", &[("CMakeLists.txt", "project(x CXX)\n")], "cpu cores!=4 ram!=8");
@@ -14,7 +14,7 @@ fn n01_compiled_projects_have_a_floor() {
 }
 
 #[test]
-fn n02_large_projects() {
+fn large_projects() {
     let many = format!("[workspace]\nmembers=[{}]\n", "'a',".repeat(30));
     expect("workspace", &[("Cargo.toml", &many)], "cpu cores=8 ram=32 disk=100");
     expect(
@@ -25,21 +25,21 @@ fn n02_large_projects() {
 }
 
 #[test]
-fn n03_cuda_languages_and_packages() {
+fn cuda_languages_and_packages() {
     expect("language", &[("CMakeLists.txt", "project(x LANGUAGES CXX CUDA)\n")], "gpu! nvidia ram=16");
     expect("package", &[("CMakeLists.txt", "find_package(CUDAToolkit REQUIRED)\n")], "gpu! nvidia");
     expect("make", &[("Makefile", "x: x.cu\n\tnvcc -o x x.cu\n")], "gpu! nvidia");
 }
 
 #[test]
-fn n04_cuda_within_an_option_that_is_off() {
+fn cuda_within_an_option_that_is_off() {
     let text = "option(WITH_CUDA \"CUDA\" OFF)\nproject(x CXX)\nif(WITH_CUDA)\nfind_package(CUDA REQUIRED)\nendif()\n";
     expect("off", &[("CMakeLists.txt", text)], "cpu");
     expect("on", &[("CMakeLists.txt", &text.replace("OFF", "ON"))], "gpu!");
 }
 
 #[test]
-fn n05_cuda_sources_count_when_the_build_names_them() {
+fn cuda_sources_count_when_the_build_names_them() {
     let built = [("CMakeLists.txt", "project(x CXX)\nadd_library(k src/kernel.cu)\n"), ("src/kernel.cu", "")];
     expect("built", &built, "gpu! nvidia");
     expect("deep", &[("Makefile", "SRC=a/b/c/d/*.cu\nall:\n\tgcc x.c\n"), ("a/b/c/d/k.cu", "")], "gpu! nvidia");
@@ -56,7 +56,7 @@ fn n06_hip() {
 }
 
 #[test]
-fn n07_crates_for_gpus() {
+fn crates_for_gpus() {
     expect("cudarc", &[("Cargo.toml", "[dependencies]\ncudarc='0.12'\n")], "gpu! nvidia cores!=4");
     expect("feature", &[("Cargo.toml", "[features]\ndefault=['cuda']\ncuda=[]\n")], "gpu! nvidia");
     expect("wgpu", &[("Cargo.toml", "[dependencies]\nwgpu='22'\n")], "cpu");
@@ -64,14 +64,14 @@ fn n07_crates_for_gpus() {
 }
 
 #[test]
-fn n08_the_jvm() {
+fn the_jvm() {
     expect("spark", &[("build.sbt", "libraryDependencies += \"org.apache.spark\" %% \"spark-core\"")], "cpu ram=16");
     expect("heap", &[("gradle.properties", "org.gradle.jvmargs=-Xmx20g\n")], "cpu ram=32");
     expect("config", &[(".mvn/jvm.config", "-Xmx2g\n"), ("pom.xml", "<project/>")], "cpu ram=8");
 }
 
 #[test]
-fn n09_front_ends() {
+fn front_ends() {
     expect("next", &[("package.json", "{\"dependencies\":{\"next\":\"14\"}}")], "cpu cores=4 ram=8 disk=20");
     expect("browser", &[("package.json", "{\"devDependencies\":{\"puppeteer\":\"22\"}}")], "cpu ram=16");
     expect("tfjs", &[("package.json", "{\"dependencies\":{\"@tensorflow/tfjs-node-gpu\":\"4\"}}")], "gpu! nvidia");
@@ -79,7 +79,7 @@ fn n09_front_ends() {
 }
 
 #[test]
-fn n10_opencl_is_weak() {
+fn opencl_is_weak() {
     expect("opencl", &[("CMakeLists.txt", "project(x C)\nfind_package(OpenCL REQUIRED)\n")], "cpu");
     expect("pyopencl", &[("requirements.txt", "pyopencl\n")], "cpu");
 }

@@ -3,7 +3,7 @@
 use super::expect;
 
 #[test]
-fn p01_plain_torch_is_soft() {
+fn plain_torch_is_soft() {
     expect(
         "torch",
         &[("requirements.txt", "torch\nnumpy\n"), ("train.py", "")],
@@ -12,13 +12,13 @@ fn p01_plain_torch_is_soft() {
 }
 
 #[test]
-fn p02_torch_with_a_pin_knows_its_cuda() {
+fn torch_with_a_pin_knows_its_cuda() {
     expect("pin", &[("requirements.txt", "torch==2.1.0\n")], "gpu nvidia cuda=12.1");
     expect("old", &[("requirements.txt", "torch==1.13.1\n")], "gpu cuda=11.0 os=ubuntu-22.04");
 }
 
 #[test]
-fn p03_a_cpu_index_vetoes_soft_evidence() {
+fn a_cpu_index_vetoes_soft_evidence() {
     expect(
         "index",
         &[("requirements.txt", "--index-url https://download.pytorch.org/whl/cpu\ntorch==2.1.0\n")],
@@ -29,13 +29,13 @@ fn p03_a_cpu_index_vetoes_soft_evidence() {
 }
 
 #[test]
-fn p04_a_veto_never_beats_hard_evidence() {
+fn a_veto_never_beats_hard_evidence() {
     expect("both", &[("requirements.txt", "torch==2.1.0+cpu\nvllm\n")], "gpu! nvidia note=also");
     expect("readme", &[("requirements.txt", "flash-attn\n"), ("README.md", "CPU only.\n")], "gpu! note=also");
 }
 
 #[test]
-fn p05_cuda_indexes_and_builds() {
+fn cuda_indexes_and_builds() {
     expect(
         "cu118",
         &[("requirements.txt", "--extra-index-url https://download.pytorch.org/whl/cu118\ntorch\n")],
@@ -46,7 +46,7 @@ fn p05_cuda_indexes_and_builds() {
 }
 
 #[test]
-fn p06_language_models_want_more() {
+fn language_models_want_more() {
     expect(
         "tuning",
         &[("requirements.txt", "transformers\npeft\naccelerate\n")],
@@ -56,7 +56,7 @@ fn p06_language_models_want_more() {
 }
 
 #[test]
-fn p07_numeric_python_needs_no_gpu() {
+fn numeric_python_needs_no_gpu() {
     expect(
         "numeric",
         &[("requirements.txt", "numpy\npandas\nscikit-learn\n")],
@@ -67,12 +67,12 @@ fn p07_numeric_python_needs_no_gpu() {
 }
 
 #[test]
-fn p08_web_applications_are_plain() {
+fn web_applications_are_plain() {
     expect("flask", &[("requirements.txt", "flask\ngunicorn\n"), ("app.py", "")], "cpu cores=4 ram=8 disk=20 hours=24");
 }
 
 #[test]
-fn p09_nothing_recognised() {
+fn nothing_recognised() {
     expect(
         "empty",
         &[("LICENSE", "x")],
@@ -81,7 +81,7 @@ fn p09_nothing_recognised() {
 }
 
 #[test]
-fn p10_tensorflow_by_release() {
+fn tensorflow_by_release() {
     for (version, cuda) in
         [("2.4.1", "11.0"), ("2.10.0", "11.2"), ("2.13.0", "11.8"), ("2.15.1", "12.2"), ("2.17.0", "12.3")]
     {
@@ -92,7 +92,7 @@ fn p10_tensorflow_by_release() {
 }
 
 #[test]
-fn p11_rocm_is_amd() {
+fn rocm_is_amd() {
     expect(
         "index",
         &[("requirements.txt", "--index-url https://download.pytorch.org/whl/rocm5.6\ntorch\n")],
@@ -103,14 +103,14 @@ fn p11_rocm_is_amd() {
 }
 
 #[test]
-fn p12_both_makers() {
+fn both_makers() {
     expect("tie", &[("requirements.txt", "vllm\ntensorflow-rocm\n")], "gpu! nvidia note=AMD");
     let files = [("Dockerfile", "FROM rocm/dev-ubuntu-22.04\n"), ("README.md", "Requires CUDA 11.8.\n")];
     expect("better", &files, "gpu! amd rocm note=AMD");
 }
 
 #[test]
-fn p13_lists_in_folders_and_references() {
+fn lists_in_folders_and_references() {
     expect(
         "folder",
         &[("requirements/base.txt", "numpy\n"), ("requirements/gpu.txt", "cupy-cuda12x\n")],
@@ -120,7 +120,7 @@ fn p13_lists_in_folders_and_references() {
 }
 
 #[test]
-fn p14_projects() {
+fn projects() {
     let text = "[project]\nrequires-python='>=3.10'\ndependencies=['jax[cuda12]', 'numpy']\n";
     expect("jax", &[("pyproject.toml", text)], "gpu! nvidia cuda=12.0 py=3.10");
     let poetry = "[tool.poetry.dependencies]\npython='^3.11'\ntorch={version='^2.1', source='cpu'}\n[[tool.poetry.source]]\nname='cpu'\nurl='https://download.pytorch.org/whl/cpu'\n";
@@ -136,7 +136,7 @@ fn p14_projects() {
 }
 
 #[test]
-fn p15_an_optional_extra_is_weak() {
+fn an_optional_extra_is_weak() {
     expect(
         "extra",
         &[(
@@ -153,7 +153,7 @@ fn p15_an_optional_extra_is_weak() {
 }
 
 #[test]
-fn p16_setup_py() {
+fn setup_py() {
     expect("extension", &[("setup.py", "setup(ext_modules=[CUDAExtension('a', ['a.cu'])])\n")], "gpu! nvidia");
     expect(
         "packages",
@@ -163,7 +163,7 @@ fn p16_setup_py() {
 }
 
 #[test]
-fn p17_conda() {
+fn conda() {
     let text = "channels: [pytorch, nvidia]\ndependencies:\n - python=3.9\n - pytorch=2.0.1\n - pytorch-cuda=11.7\n";
     expect("pytorch-cuda", &[("environment.yml", text)], "gpu! nvidia cuda=11.7 py=3.9");
     expect(
@@ -180,7 +180,7 @@ fn p17_conda() {
 }
 
 #[test]
-fn p18_locks_outrank_ranges() {
+fn locks_outrank_ranges() {
     let files = [
         ("pyproject.toml", "[project]\ndependencies=['torch>=1.9']\n"),
         ("uv.lock", "[[package]]\nname='torch'\nversion='2.4.1'\n"),
@@ -190,7 +190,7 @@ fn p18_locks_outrank_ranges() {
 }
 
 #[test]
-fn p19_versions_of_python() {
+fn versions_of_python() {
     expect("file", &[(".python-version", "3.8.10\n"), ("requirements.txt", "x\n")], "py=3.8 note=version");
     expect("runtime", &[("runtime.txt", "python-3.10.4\n")], "py=3.10");
     expect("tools", &[(".tool-versions", "python 3.11.1\n")], "py=3.11");
@@ -200,7 +200,7 @@ fn p19_versions_of_python() {
 }
 
 #[test]
-fn p20_old_cuda_keeps_an_old_system() {
+fn old_cuda_keeps_an_old_system() {
     let files = [("requirements.txt", "torch==1.12.1+cu113\n"), ("Dockerfile", "FROM ubuntu:24.04\n")];
     expect("cuda 11", &files, "gpu! cuda=11.3 os=ubuntu-22.04 note=CUDA");
     let older = [("requirements.txt", "torch==1.12.1+cu113\n"), ("Dockerfile", "FROM ubuntu:20.04\n")];
@@ -210,13 +210,13 @@ fn p20_old_cuda_keeps_an_old_system() {
 }
 
 #[test]
-fn p21_packages_of_other_systems_do_not_count() {
+fn packages_of_other_systems_do_not_count() {
     expect("darwin", &[("requirements.txt", "tensorflow-metal; sys_platform == 'darwin'\nnumpy\n")], "cpu");
     expect("linux", &[("requirements.txt", "vllm; sys_platform == 'linux'\n")], "gpu!");
 }
 
 #[test]
-fn p22_wheels_for_arm_only() {
+fn wheels_for_arm_only() {
     let files = [("requirements.txt", "https://h/torch-2.0-cp310-cp310-linux_aarch64.whl\n")];
     expect("wheel", &files, "arch=aarch64");
 }

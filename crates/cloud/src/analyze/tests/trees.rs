@@ -12,7 +12,7 @@ const EVIDENCE: [(&str, &str); 5] = [
 ];
 
 #[test]
-fn s3_3_hard_counts_always_soft_unless_vetoed_and_weak_never_alone() {
+fn hard_counts_always_soft_unless_vetoed_and_weak_never_alone() {
     for mixture in 0_u32..32 {
         let files: Vec<_> = (0..5).filter(|bit| mixture >> bit & 1 == 1).map(|bit| EVIDENCE[bit]).collect();
         let [nvidia, amd, soft, _weak, veto] = [0, 1, 2, 3, 4].map(|bit| mixture >> bit & 1 == 1);
@@ -33,7 +33,7 @@ fn s3_3_hard_counts_always_soft_unless_vetoed_and_weak_never_alone() {
 }
 
 #[test]
-fn s3_3_both_sides_of_every_boundary_of_values() {
+fn both_sides_of_every_boundary_of_values() {
     let said = |text: &str, wanted: &str| expect(text, &[("README.md", text), ("main.py", "")], wanted);
     said("Requires 8192 GB of RAM.", "ram!=8192 ram=8192 cpu cores=4");
     said("Requires 8193 GB of RAM.", "ram!=4 note=beyond cpu cores=4");
@@ -52,7 +52,7 @@ fn s3_3_both_sides_of_every_boundary_of_values() {
 }
 
 #[test]
-fn s3_3_the_cuda_that_a_framework_implies_changes_where_the_table_says() {
+fn the_cuda_that_a_framework_implies_changes_where_the_table_says() {
     for (package, wanted) in [
         ("torch==1.13.1", "11.0"),
         ("torch==2.0.1", "11.8"),

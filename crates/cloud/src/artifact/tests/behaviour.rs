@@ -52,7 +52,7 @@ async fn times_of_the_source_and_its_umask_do_not_count() {
 }
 
 #[tokio::test]
-async fn r33_digests_stay_the_same_for_ever() {
+async fn digests_stay_the_same_for_ever() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(&folder);
     let source = folder.path().join("source");
@@ -320,7 +320,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
     #[test]
-    fn r33_any_tree_comes_back_or_is_refused_for_its_links(node in trees()) {
+    fn any_tree_comes_back_or_is_refused_for_its_links(node in trees()) {
         let folder = tempfile::tempdir().unwrap();
         let store = open(&folder);
         let source = folder.path().join("source");
@@ -342,7 +342,7 @@ proptest! {
 }
 
 #[tokio::test]
-async fn r39_an_artifact_of_an_earlier_run_is_taken_over() {
+async fn an_artifact_of_an_earlier_run_is_taken_over() {
     let (old, new) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (before, after) = (open(&old), open(&new));
     std::fs::write(old.path().join("data"), "kept").unwrap();

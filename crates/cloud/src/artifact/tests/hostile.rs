@@ -99,7 +99,7 @@ const FILE: EntryType = EntryType::Regular;
 const LINK: EntryType = EntryType::Symlink;
 
 #[tokio::test]
-async fn r33_names_that_leave_are_refused() {
+async fn names_that_leave_are_refused() {
     let trap = Trap::new();
     let mut told = Vec::new();
     for name in ["/etc/evil", "../evil", "a/../../evil", "..", "a//b", "./a", "a/./b", "/", "//x", "./../evil"] {
@@ -120,7 +120,7 @@ async fn r33_names_that_leave_are_refused() {
 }
 
 #[tokio::test]
-async fn r33_kinds_that_are_no_files_are_refused() {
+async fn kinds_that_are_no_files_are_refused() {
     let trap = Trap::new();
     let kinds = [
         EntryType::Link,
@@ -147,7 +147,7 @@ async fn r33_kinds_that_are_no_files_are_refused() {
 }
 
 #[tokio::test]
-async fn r33_nothing_is_written_through_a_link() {
+async fn nothing_is_written_through_a_link() {
     let trap = Trap::new();
     let bad: [&[Entry<'_>]; 5] = [
         &[(LINK, "a", "..", b""), (FILE, "a/evil", "", b"evil")],
@@ -251,7 +251,7 @@ async fn archives_of_another_shape_are_refused() {
 }
 
 #[tokio::test]
-async fn r33_totals_over_the_limit_are_refused() {
+async fn totals_over_the_limit_are_refused() {
     let trap = Trap::new();
     let zeros = vec![0; 600_000];
     let mut told = Vec::new();
@@ -347,7 +347,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
     #[test]
-    fn r33_no_change_of_an_archive_breaks_out(
+    fn no_change_of_an_archive_breaks_out(
         (mut archive, packing) in good(),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
         cut in prop::option::of(any::<prop::sample::Index>()),

@@ -27,7 +27,7 @@ fn shape(name: &str, site: &str) -> Shape {
 }
 
 #[test]
-fn s5_2_the_table_has_every_row() {
+fn the_table_has_every_row() {
     let catalogue = all();
     let mut names: Vec<&str> = catalogue.variants.iter().map(|variant| variant.node_type.as_str()).collect();
     names.sort_unstable();
@@ -45,7 +45,7 @@ fn s5_2_the_table_has_every_row() {
 }
 
 #[test]
-fn s5_3_every_part_of_the_filter() {
+fn every_part_of_the_filter() {
     let host = shape("gpu_rtx_6000", "uc");
     let lacks = |change: &dyn Fn(&mut Needs)| {
         let mut needs = card(24);
@@ -76,7 +76,7 @@ fn s5_3_every_part_of_the_filter() {
 }
 
 #[test]
-fn s5_1_a_disk_need_is_met_by_one_device_and_above_2000_by_all() {
+fn a_disk_need_is_met_by_one_device_and_above_2000_by_all() {
     let storage = shape("storage", "tacc");
     assert_eq!((storage.disk_gb(2000), storage.disk_gb(2001)), (2000, 32_400));
     let mut needs = plain();
@@ -85,7 +85,7 @@ fn s5_1_a_disk_need_is_met_by_one_device_and_above_2000_by_all() {
 }
 
 #[test]
-fn s5_3_special_hardware_is_found() {
+fn special_hardware_is_found() {
     let with = |feature| Needs { features: vec![feature], ..plain() };
     assert_eq!(
         types(&with(Feature::Fpga)),
@@ -99,7 +99,7 @@ fn s5_3_special_hardware_is_found() {
 }
 
 #[test]
-fn s5_3_wishes_are_relaxed_in_their_order_each_with_a_note() {
+fn wishes_are_relaxed_in_their_order_each_with_a_note() {
     let catalogue = all();
     let uc: Vec<&Variant> = catalogue.at("uc").collect();
     let mut needs = card(40);
@@ -115,7 +115,7 @@ fn s5_3_wishes_are_relaxed_in_their_order_each_with_a_note() {
 }
 
 #[test]
-fn s5_3_minimums_are_never_relaxed_and_the_answer_says_what_there_is() {
+fn minimums_are_never_relaxed_and_the_answer_says_what_there_is() {
     let catalogue = all();
     let every: Vec<&Variant> = catalogue.variants.iter().collect();
     let told = |needs: &Needs| relax(needs, &every).unwrap_err().to_string();
@@ -136,7 +136,7 @@ fn s5_3_minimums_are_never_relaxed_and_the_answer_says_what_there_is() {
 
 proptest! {
     #[test]
-    fn s9_relaxing_never_lowers_a_minimum_or_weakens_a_card(
+    fn relaxing_never_lowers_a_minimum_or_weakens_a_card(
         cores in (1_u32..300, 0_u32..300), ram in (1_u32..5000, 0_u32..5000), disk in (1_u32..9000, 0_u32..9000),
         gpu in proptest::option::of((1_u32..6, 0_u32..6, 1_u32..150)),
     ) {

@@ -17,7 +17,7 @@ fn name(text: &str) -> String {
 }
 
 #[test]
-fn s5_4_the_grammar_of_names() {
+fn the_grammar_of_names() {
     let names = [
         "CC-Ubuntu22.04",
         "cc-ubuntu24.04-cuda",
@@ -83,7 +83,7 @@ fn ubuntu(major: u32) -> Os {
 }
 
 #[test]
-fn s5_4_the_variant_follows_the_need() {
+fn the_variant_follows_the_need() {
     let images = usual();
     let names = |needs: &Needs, os: Os| {
         let catalogue = embedded();
@@ -109,7 +109,7 @@ fn s5_4_the_variant_follows_the_need() {
 }
 
 #[test]
-fn s5_4_undated_before_dated_and_dates_by_number() {
+fn undated_before_dated_and_dates_by_number() {
     let images = [
         image("CC-Ubuntu22.04-20240101.9", "2024"),
         image("CC-Ubuntu22.04-20240101.10", "2024"),
@@ -133,7 +133,7 @@ fn s5_4_undated_before_dated_and_dates_by_number() {
 }
 
 #[test]
-fn s5_4_an_image_must_have_room_and_the_cuda_that_is_needed() {
+fn an_image_must_have_room_and_the_cuda_that_is_needed() {
     let big = Image { min_disk_gb: 241, ..image("CC-Ubuntu22.04", "1") };
     let hungry = Image { min_ram_mib: 192 * 1024 + 1, ..image("CC-Ubuntu22.04", "2") };
     let fat = Image { bytes: 240_000_000_000, ..image("CC-Ubuntu22.04", "3") };
@@ -151,7 +151,7 @@ fn s5_4_an_image_must_have_room_and_the_cuda_that_is_needed() {
 }
 
 #[test]
-fn s5_4_trust() {
+fn trust() {
     let base = json!({"id": "i", "name": "CC-Ubuntu22.04", "status": "active", "visibility": "public", "owner": "o", "build-repo": "https://github.com/ChameleonCloud/cc-images"});
     let trusted = |change: serde_json::Value| {
         let mut value = base.clone();
@@ -173,7 +173,7 @@ fn s5_4_trust() {
 }
 
 #[test]
-fn s5_4_users_of_images() {
+fn users_of_images() {
     let user = |name: &str, distro: &str, version: &str, admin: Option<&str>| {
         let image = Image {
             name: name.into(),
@@ -207,7 +207,7 @@ fn s5_4_users_of_images() {
 }
 
 #[test]
-fn s5_4_elsewhere_an_image_is_what_it_says_of_its_system() {
+fn elsewhere_an_image_is_what_it_says_of_its_system() {
     let says = |id: &str, distro: &str, version: &str, repository: &str| Image {
         id: id.to_owned(),
         distro: (distro.to_owned(), version.to_owned()),

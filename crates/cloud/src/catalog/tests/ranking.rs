@@ -20,7 +20,7 @@ fn first(needs: &Needs, site: &str) -> String {
 }
 
 #[test]
-fn s5_3_every_boundary_is_strict() {
+fn every_boundary_is_strict() {
     let class = |needs: &Needs| Class::of(needs);
     assert_eq!(
         [8, 16, 17, 24, 25].map(|gb| class(&card(gb))),
@@ -39,7 +39,7 @@ fn s5_3_every_boundary_is_strict() {
 }
 
 #[test]
-fn s5_3_tiers_by_capability() {
+fn tiers_by_capability() {
     let large = ranked(&card(32), &["uc"]);
     assert_eq!((large.len(), large[3].as_str()), (4, "gpu_v100:2"));
     assert!(large[..3].iter().all(|name| name.ends_with(":1")), "{large:?}");
@@ -51,7 +51,7 @@ fn s5_3_tiers_by_capability() {
 }
 
 #[test]
-fn s5_3_tiers_without_a_card() {
+fn tiers_without_a_card() {
     let with = |cores: u32, ram: u32| {
         let mut needs = plain();
         (needs.cores.wish, needs.ram_gib.wish) = (cores, ram);
@@ -71,7 +71,7 @@ fn s5_3_tiers_without_a_card() {
 }
 
 #[test]
-fn s5_3_sites_keep_their_order_and_other_sites_are_suggested() {
+fn sites_keep_their_order_and_other_sites_are_suggested() {
     let both = ranked(&card(24), &["tacc", "uc"]);
     let at = |name: &str| both.iter().position(|found| found.starts_with(name)).unwrap();
     assert!(at("gpu_h100") < at("gpu_rtx_6000"));
@@ -129,7 +129,7 @@ fn taken(id: &str, hours: i64) -> Allocation {
 }
 
 #[test]
-fn s5_3_the_order_is_free_tier_start_cost_surplus_name() {
+fn the_order_is_free_tier_start_cost_surplus_name() {
     assert_eq!(order(Prefer::Fit, &[], 0), ["middle", "small", "big"], "tier, then the cost of the dearest");
     assert_eq!(order(Prefer::Cost, &[], 0), ["big", "middle", "small"]);
     assert_eq!(order(Prefer::Fit, &[taken("4", 5)], 0), ["small", "big", "middle"], "free ones first");
@@ -140,7 +140,7 @@ fn s5_3_the_order_is_free_tier_start_cost_surplus_name() {
 }
 
 #[test]
-fn s5_5_live_rates_are_known_and_the_dearest_host_counts() {
+fn live_rates_are_known_and_the_dearest_host_counts() {
     let sites = vec!["here".to_owned()];
     let needs = plain();
     let ranking =
@@ -153,7 +153,7 @@ fn s5_5_live_rates_are_known_and_the_dearest_host_counts() {
 }
 
 #[test]
-fn s5_3_aliases_stand_for_classes() {
+fn aliases_stand_for_classes() {
     let catalogue = embedded();
     let of = |name: &str| resolve_type(name, "uc", &catalogue);
     assert_eq!(of("gpu_rtx_6000"), Some(TypeChoice::Exact));
@@ -166,7 +166,7 @@ fn s5_3_aliases_stand_for_classes() {
 }
 
 #[test]
-fn s5_3_the_default_type() {
+fn the_default_type() {
     let catalogue = embedded();
     let of = |site: &str| default_type(site, &catalogue).map(|variant| variant.node_type.as_str());
     assert_eq!(
@@ -183,7 +183,7 @@ fn s5_3_the_default_type() {
 }
 
 #[test]
-fn s5_1_filters_are_equalities_on_known_keys() {
+fn filters_are_equalities_on_known_keys() {
     let catalogue = live();
     let of = |name: &str| catalogue.at("here").find(|variant| variant.node_type == name).unwrap().filters();
     assert_eq!(of("small"), (String::new(), r#"["=", "$node_type", "small"]"#.to_owned()));
@@ -196,14 +196,14 @@ fn s5_1_filters_are_equalities_on_known_keys() {
 }
 
 #[test]
-fn s9_the_ranking_is_total_and_the_same_every_time() {
+fn the_ranking_is_total_and_the_same_every_time() {
     let once = ranked(&plain(), &["uc", "tacc", "nu", "ncar", "nrp"]);
     assert_eq!(once, ranked(&plain(), &["uc", "tacc", "nu", "ncar", "nrp"]));
     assert!(once.len() > 25);
 }
 
 #[test]
-fn s5_1_a_host_that_only_its_name_tells_from_others_is_asked_for_where_it_is_free() {
+fn a_host_that_only_its_name_tells_from_others_is_asked_for_where_it_is_free() {
     // Two kinds of hosts share a type: u1 and u2 are alike, u3 is not.
     let hosts = [
         host("1", "mixed", 48, 1.0),

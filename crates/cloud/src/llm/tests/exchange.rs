@@ -65,7 +65,7 @@ async fn the_client_passes_the_suite_of_its_port() {
 }
 
 #[tokio::test]
-async fn s4_1_what_may_pass_is_repeated_twice_and_the_rest_is_not() {
+async fn what_may_pass_is_repeated_twice_and_the_rest_is_not() {
     for (acts, requests, wanted) in [
         (vec![status(429), status(503), words("{}")], 3, None),
         (vec![Act::Silence, words("{}")], 2, None),
@@ -90,7 +90,7 @@ async fn s4_1_what_may_pass_is_repeated_twice_and_the_rest_is_not() {
 }
 
 #[tokio::test]
-async fn s4_1_an_endpoint_that_knows_less_is_asked_for_less_from_then_on() {
+async fn an_endpoint_that_knows_less_is_asked_for_less_from_then_on() {
     let refusal = |word: &str| {
         Act::Says(400, "", json!({"error": {"message": format!("Unsupported parameter: '{word}'")}}).to_string())
     };
@@ -108,7 +108,7 @@ async fn s4_1_an_endpoint_that_knows_less_is_asked_for_less_from_then_on() {
 }
 
 #[tokio::test]
-async fn s4_1_patience_ends_a_wait_that_the_endpoint_asks_for() {
+async fn patience_ends_a_wait_that_the_endpoint_asks_for() {
     let endpoint = Endpoint::new(vec![Act::Says(429, "Retry-After: 3600\r\n", "{}".into())]).await;
     let started = Instant::now();
     let error = client(endpoint.port).ask(&question(), Duration::from_millis(300)).await.unwrap_err();
@@ -117,7 +117,7 @@ async fn s4_1_patience_ends_a_wait_that_the_endpoint_asks_for() {
 }
 
 #[tokio::test]
-async fn s10_5_the_key_goes_into_a_header_and_nowhere_else() {
+async fn the_key_goes_into_a_header_and_nowhere_else() {
     let leak = json!({"error": {"message": "no such key planted-key-of-the-endpoint"}}).to_string();
     let endpoint = Endpoint::new(vec![Act::Says(404, "", leak)]).await;
     let client = client(endpoint.port);

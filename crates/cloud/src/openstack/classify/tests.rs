@@ -24,7 +24,7 @@ fn nova(call: Call, status: u16, words: &str) -> Meaning {
 }
 
 #[test]
-fn s6_reservations() {
+fn reservations() {
     use Call::{Change, Create, Delete};
     for (call, status, words, wanted) in [
         (Create, 500, "Not enough hosts available", Meaning::Capacity),
@@ -61,7 +61,7 @@ fn s6_reservations() {
 }
 
 #[test]
-fn s6_a_service_that_cannot_make_its_trust_is_suspected() {
+fn a_service_that_cannot_make_its_trust_is_suspected() {
     let body =
         r#"{"error_code": 500, "error_message": "Internal Server Error", "error_name": "INTERNAL_SERVER_ERROR"}"#;
     let of = |application_credential, quick| {
@@ -79,7 +79,7 @@ fn s6_a_service_that_cannot_make_its_trust_is_suspected() {
 }
 
 #[test]
-fn s6_servers_and_keys() {
+fn servers_and_keys() {
     use Call::{Create, CreateKeypair, Delete, Read};
     for (call, status, words, wanted) in [
         (Create, 403, "Quota exceeded for instances: Requested 1, but already used 10 of 10 instances", Meaning::Quota),
@@ -100,7 +100,7 @@ fn s6_servers_and_keys() {
 }
 
 #[test]
-fn s6_networks_and_addresses() {
+fn networks_and_addresses() {
     use Call::{Bind, Create, Read};
     for (call, status, kind, words, wanted) in [
         (Create, 409, "OverQuota", "Quota exceeded for resources: ['floatingip'].", Meaning::Exhausted),
@@ -137,7 +137,7 @@ fn s6_networks_and_addresses() {
 }
 
 #[test]
-fn s6_signing_in_and_images() {
+fn signing_in_and_images() {
     let keystone = r#"{"error":{"code":401,"message":"The request you have made requires authentication.","title":"Unauthorized"}}"#;
     assert_eq!(meaning(Service::Identity, Call::SignIn, 401, keystone), Meaning::Auth);
     assert_eq!(
@@ -152,7 +152,7 @@ fn s6_signing_in_and_images() {
 }
 
 #[test]
-fn s6_what_says_nothing_is_transient_and_on_a_create_ambiguous() {
+fn what_says_nothing_is_transient_and_on_a_create_ambiguous() {
     for status in [408, 425, 429, 500, 502, 503, 504, 302] {
         assert_eq!(meaning(Service::Compute, Call::Create, status, "<html>"), Meaning::Ambiguous, "{status}");
         assert_eq!(meaning(Service::Compute, Call::Read, status, ""), Meaning::Transient, "{status}");
@@ -176,7 +176,7 @@ fn s6_what_says_nothing_is_transient_and_on_a_create_ambiguous() {
 }
 
 #[test]
-fn s6_faults_of_servers() {
+fn faults_of_servers() {
     for (words, wanted) in [
         ("No valid host was found. There are not enough hosts available.", Fault::HostCapacity),
         ("Exceeded maximum number of retries.", Fault::HostCapacity),
@@ -191,7 +191,7 @@ fn s6_faults_of_servers() {
 }
 
 #[test]
-fn s6_every_meaning_has_a_class_and_refusals_are_not_repeated() {
+fn every_meaning_has_a_class_and_refusals_are_not_repeated() {
     assert_eq!(Meaning::Done.class(), None);
     assert_eq!(meaning(Service::Image, Call::Read, 418, "").class(), Some(Class::Invalid));
     for (meaning, class) in [
@@ -214,7 +214,7 @@ fn s6_every_meaning_has_a_class_and_refusals_are_not_repeated() {
 
 proptest! {
     #[test]
-    fn s9_classifying_is_total_and_no_answer_to_a_create_is_lost(status in proptest::option::of(0_u16..1000), body in "\\PC{0,80}", service in 0_usize..5) {
+    fn classifying_is_total_and_no_answer_to_a_create_is_lost(status in proptest::option::of(0_u16..1000), body in "\\PC{0,80}", service in 0_usize..5) {
         let services = [Service::Identity, Service::Image, Service::Compute, Service::Network, Service::Reservation];
         let service = services[service];
         for call in [Call::SignIn, Call::Read, Call::CreateKeypair, Call::Create, Call::Bind, Call::Change, Call::Delete] {

@@ -157,7 +157,7 @@ mod tests {
     const GRANTED: (u16, &str) = (200, "{\"access_token\": \"planted-access\"}");
 
     #[tokio::test]
-    async fn s6_a_password_becomes_an_access_token_an_unscoped_one_and_one_of_the_project() {
+    async fn a_password_becomes_an_access_token_an_unscoped_one_and_one_of_the_project() {
         let (sent, account) = sign_in("https://login.test/token", GRANTED, &[]).await;
         assert_eq!(account.unwrap(), "P");
         let [discovery, grant, federated, scoped] = sent.as_slice() else { panic!("{sent:?}") };
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn s10_a_password_goes_to_no_address_where_others_could_read_it() {
+    async fn a_password_goes_to_no_address_where_others_could_read_it() {
         for endpoint in ["http://login.test/token", "https://me:x@login.test/token", "file:///token", ""] {
             let (sent, account) = sign_in(endpoint, GRANTED, &[]).await;
             let error = account.unwrap_err();
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn s6_a_password_that_is_not_believed_is_told_as_such_and_not_repeated() {
+    async fn a_password_that_is_not_believed_is_told_as_such_and_not_repeated() {
         let no = "{\"error\": \"invalid_grant\", \"error_description\": \"Invalid user credentials\"}";
         for status in [400, 401] {
             let (sent, account) = sign_in("https://login.test/token", (status, no), &[]).await;

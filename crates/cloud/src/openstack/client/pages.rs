@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s6_only_the_query_of_a_link_is_believed() {
+    fn only_the_query_of_a_link_is_believed() {
         let of = |document: Value| next(&document, "servers");
         let links = |href: &str| serde_json::json!({"servers": [], "servers_links": [{"rel": "next", "href": href}]});
         assert_eq!(of(links("http://evil.example/steal?limit=1&marker=x#y")).as_deref(), Some("limit=1&marker=x"));

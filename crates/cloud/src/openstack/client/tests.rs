@@ -105,7 +105,7 @@ fn new_lease() -> NewLease {
 }
 
 #[tokio::test]
-async fn s6_a_refused_token_is_renewed_once_by_one_while_the_others_wait() {
+async fn a_refused_token_is_renewed_once_by_one_while_the_others_wait() {
     let answers = Mutex::new((0..8).map(|_| ok("{\"leases\": []}")).collect());
     let refused = Some("planted-token-1");
     let all = Script { answers, sent: Mutex::default(), tokens: AtomicUsize::new(0), lasts: HOUR, refused };
@@ -121,7 +121,7 @@ async fn s6_a_refused_token_is_renewed_once_by_one_while_the_others_wait() {
 }
 
 #[tokio::test]
-async fn s6_a_second_refusal_is_believed() {
+async fn a_second_refusal_is_believed() {
     let (script, _, session) = script(HOUR, vec![status(401), status(401)]);
     let error = session.leases().await.unwrap_err();
     assert_eq!((error.meaning, error.status), (Meaning::Auth, Some(401)));
@@ -129,7 +129,7 @@ async fn s6_a_second_refusal_is_believed() {
 }
 
 #[tokio::test]
-async fn s2_a_token_is_renewed_before_it_ends_and_a_short_one_not_for_ever() {
+async fn a_token_is_renewed_before_it_ends_and_a_short_one_not_for_ever() {
     let (script_, watch, session) = script(HOUR, vec![ok("{\"leases\": []}"), ok("{\"leases\": []}")]);
     session.leases().await.unwrap();
     watch.sleep_until(watch.now().plus(Duration::from_secs(3600 - 299))).await;
@@ -142,7 +142,7 @@ async fn s2_a_token_is_renewed_before_it_ends_and_a_short_one_not_for_ever() {
 }
 
 #[tokio::test]
-async fn s6_reading_is_repeated_with_growing_waits_and_the_services_own() {
+async fn reading_is_repeated_with_growing_waits_and_the_services_own() {
     let busy = Ok(Response { status: 429, retry_after: Some(40), ..Response::default() });
     let answers = vec![status(503), Err(Lost::Timeout), busy, ok("<html>"), ok("{\"leases\": []}")];
     let (_, watch, session) = script(HOUR, answers);
@@ -158,7 +158,7 @@ async fn s6_reading_is_repeated_with_growing_waits_and_the_services_own() {
 }
 
 #[tokio::test]
-async fn s6_a_certificate_that_is_not_trusted_is_tried_three_times_and_is_fatal() {
+async fn a_certificate_that_is_not_trusted_is_tried_three_times_and_is_fatal() {
     let untrusted = || Err(Lost::Tls);
     let (script, watch, session) = script(HOUR, vec![untrusted(), untrusted(), ok("{\"leases\": []}")]);
     session.leases().await.unwrap();
@@ -175,7 +175,7 @@ async fn s6_a_certificate_that_is_not_trusted_is_tried_three_times_and_is_fatal(
 }
 
 #[tokio::test]
-async fn s6_a_create_is_sent_once_whatever_comes() {
+async fn a_create_is_sent_once_whatever_comes() {
     for (answer, meaning, unmade) in [
         (Err(Lost::Timeout), Meaning::Ambiguous, false),
         (Err(Lost::Broken), Meaning::Ambiguous, false),
@@ -196,7 +196,7 @@ async fn s6_a_create_is_sent_once_whatever_comes() {
 }
 
 #[tokio::test]
-async fn s6_pages_that_go_round_in_a_circle_are_refused() {
+async fn pages_that_go_round_in_a_circle_are_refused() {
     let page =
         |marker: &str| ok(&format!("{{\"images\": [{{\"id\": \"1\"}}], \"next\": \"/v2/images?marker={marker}\"}}"));
     let (_, _, session) = script(HOUR, vec![page("a"), page("b"), page("a"), page("b")]);
@@ -205,7 +205,7 @@ async fn s6_pages_that_go_round_in_a_circle_are_refused() {
 }
 
 #[tokio::test]
-async fn s10_no_secret_is_in_any_debug_form_or_message() {
+async fn no_secret_is_in_any_debug_form_or_message() {
     let (script, _, session) = script(HOUR, vec![status(403)]);
     let error = session.create_lease(&new_lease()).await.unwrap_err();
     let account = session.authenticate().await.unwrap();
@@ -222,7 +222,7 @@ async fn s10_no_secret_is_in_any_debug_form_or_message() {
 }
 
 #[test]
-fn s2_the_offset_to_the_cloud_is_the_median_of_the_first_answers() {
+fn the_offset_to_the_cloud_is_the_median_of_the_first_answers() {
     use crate::testing::openstack::{MemoryCloud, VirtualClock};
     let clock = VirtualClock::default();
     let now = crate::openstack::port::Clock::now(&clock).millis();

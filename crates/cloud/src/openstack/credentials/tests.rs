@@ -5,7 +5,7 @@ use super::*;
 const FILE: &str = "clouds:\n  chi:\n    region_name: CHI@UC\n    auth_type: v3applicationcredential\n    auth:\n      auth_url: https://chi.uc.chameleoncloud.org:5000\n      application_credential_id: abc\n      application_credential_secret: hunter22\n  pw:\n    auth:\n      auth_url: http://127.0.0.1:5000/v3\n      username: u\n      password: 12345\n      project_id: P\n";
 
 #[test]
-fn s1_assignments_are_read_and_never_executed() {
+fn assignments_are_read_and_never_executed() {
     let text = "# x\r\nexport OS_USERNAME=me\r\nOS_PASSWORD='it''s # x'\nOS_PROJECT_NAME=\"a b\\\"c\" # why\nOS_A=x#y\nOS_B=\n\nfor v in x; do unset $v; done\nOS_C=$(id)\nOS_D=`id`\nOS_E=\"$HOME\"\nOS_F='$HOME'\nOS_G=\"open\n1X=3\nread -sr OS_PASSWORD_INPUT\nOS_H=a;rm -rf x\nexported=1\n";
     let found = read_assignments(text);
     let of = |key: &str| found.values.get(key).map(String::as_str);
@@ -19,7 +19,7 @@ fn s1_assignments_are_read_and_never_executed() {
 }
 
 #[test]
-fn s1_clouds_are_read_by_name_and_the_strongest_wins() {
+fn clouds_are_read_by_name_and_the_strongest_wins() {
     let chi = read_clouds("clouds.yaml", FILE, "chi").unwrap();
     assert_eq!(chi.get("OS_REGION_NAME"), Some("CHI@UC"));
     assert!(!format!("{chi:?}").contains("hunter22"));
@@ -36,7 +36,7 @@ fn s1_clouds_are_read_by_name_and_the_strongest_wins() {
 }
 
 #[test]
-fn s1_one_way_to_sign_in_is_not_mixed_with_another() {
+fn one_way_to_sign_in_is_not_mixed_with_another() {
     let env = Settings::of([("OS_USERNAME", "u"), ("OS_PASSWORD", "p"), ("PATH", "/bin"), ("OS_CACERT", "")]);
     let merged = env.over(&read_clouds("clouds.yaml", FILE, "chi").unwrap());
     assert_eq!(merged.get("OS_APPLICATION_CREDENTIAL_ID"), None);
@@ -67,7 +67,7 @@ fn a_broken_file_is_told_by_its_line_and_never_quoted() {
 
 #[cfg(feature = "openstack")]
 #[test]
-fn s6_documents_that_sign_in() {
+fn documents_that_sign_in() {
     let resolved = resolve(&read_clouds("clouds.yaml", FILE, "chi").unwrap()).unwrap();
     assert_eq!(resolved.auth_url, "https://chi.uc.chameleoncloud.org:5000/v3");
     insta::assert_snapshot!(resolved.document(None), @r#"{"auth":{"identity":{"methods":["application_credential"],"application_credential":{"id":"abc","secret":"hunter22"}}}}"#);
@@ -85,7 +85,7 @@ fn s6_documents_that_sign_in() {
 
 #[cfg(feature = "openstack")]
 #[test]
-fn s10_what_is_missing_or_readable_by_others_is_refused() {
+fn what_is_missing_or_readable_by_others_is_refused() {
     let of =
         |pairs: &[(&str, &str)]| resolve(&Settings::of(pairs.iter().copied())).map(|_| ()).unwrap_err().to_string();
     let told = [
@@ -181,7 +181,7 @@ clouds:
 
 #[cfg(feature = "openstack")]
 #[test]
-fn s6_an_identity_provider_is_read_from_a_file_of_clouds_and_nothing_secret_is_told() {
+fn an_identity_provider_is_read_from_a_file_of_clouds_and_nothing_secret_is_told() {
     let settings = read_clouds("clouds.yaml", CAMPUS, "campus").unwrap();
     let found = resolve(&settings).unwrap();
     let Method::Federated(federation) = &found.method else { panic!("{found:?}") };

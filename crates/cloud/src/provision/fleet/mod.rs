@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s11_a_worker_is_idle_only_while_it_is_in_touch_and_has_nothing() {
+    fn a_worker_is_idle_only_while_it_is_in_touch_and_has_nothing() {
         let told = |state, attempts, connected| {
             let worker = WorkerSeen { id: "w".into(), state, since: "t".into(), attempts, connected };
             match work_of(Some(&worker)) {

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s11_a_token_goes_over_no_network_in_the_clear_and_is_never_shown() {
+    fn a_token_goes_over_no_network_in_the_clear_and_is_never_shown() {
         for good in ["https://fleet:7070", "http://127.0.0.1:7070/, https://b"] {
             let fleet = RestFleet::new(good, Some("planted".to_owned().into()), None).unwrap();
             assert!(!format!("{fleet:?}").contains("planted"));

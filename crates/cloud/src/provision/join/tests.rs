@@ -118,7 +118,7 @@ fn command(unit: &str) -> Vec<String> {
 }
 
 #[test]
-fn s11_a_machine_gets_the_token_the_program_and_a_unit() {
+fn a_machine_gets_the_token_the_program_and_a_unit() {
     let text = String::from_utf8(made(&boot(None))).unwrap();
     let config = config(&text);
     let files = files(&config);
@@ -144,7 +144,7 @@ fn s11_a_machine_gets_the_token_the_program_and_a_unit() {
 
 /// What protects the machine in the unit for people protects it here too.
 #[test]
-fn s11_the_unit_is_as_hardened_as_the_one_for_people() {
+fn the_unit_is_as_hardened_as_the_one_for_people() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/systemd/orlop-worker.service");
     let theirs = std::fs::read_to_string(folder).unwrap();
     let ours = unit(&"https://fleet".parse().unwrap(), &BTreeMap::new());
@@ -156,7 +156,7 @@ fn s11_the_unit_is_as_hardened_as_the_one_for_people() {
 }
 
 #[test]
-fn s11_labels_say_what_was_leased_and_nothing_that_could_be_two() {
+fn labels_say_what_was_leased_and_nothing_that_could_be_two() {
     let id = DeploymentId::new("s", "p", "n");
     let said = |choice: &Choice| {
         let labels = labels(&id, choice);
@@ -178,7 +178,7 @@ fn s11_labels_say_what_was_leased_and_nothing_that_could_be_two() {
 }
 
 #[test]
-fn s11_addresses_are_https_or_of_the_machine_itself() {
+fn addresses_are_https_or_of_the_machine_itself() {
     for good in [
         "https://h",
         "https://h:7071/",
@@ -216,7 +216,7 @@ fn s11_addresses_are_https_or_of_the_machine_itself() {
 }
 
 #[test]
-fn s10_what_is_no_token_is_refused_and_a_token_is_never_shown() {
+fn what_is_no_token_is_refused_and_a_token_is_never_shown() {
     let (token, text) = token();
     let shown = format!("{token:?} {:?}", user_data(&boot(None), &token).unwrap());
     assert!(!shown.contains(text.get(10..40).unwrap()) && shown.contains("bytes"), "{shown}");
@@ -230,7 +230,7 @@ fn s10_what_is_no_token_is_refused_and_a_token_is_never_shown() {
 }
 
 #[test]
-fn s11_more_than_64_kib_encoded_is_refused_before_anything_is_asked() {
+fn more_than_64_kib_encoded_is_refused_before_anything_is_asked() {
     let (token, _) = token();
     let order = join("https://fleet", "https://get.example/w");
     let fits_with = |bytes: usize| fits(&order, Some(&STANDARD.encode("x".repeat(bytes))), &token);
@@ -260,7 +260,7 @@ fn parts(document: &[u8]) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn s11_what_the_user_runs_stays_as_it_is_and_ours_adds_to_it() {
+fn what_the_user_runs_stays_as_it_is_and_ours_adds_to_it() {
     for own in [
         &b"#!/bin/sh\necho hello\n"[..],
         b"#cloud-config\nruncmd: [x]",
@@ -285,7 +285,7 @@ fn s11_what_the_user_runs_stays_as_it_is_and_ours_adds_to_it() {
 proptest! {
     /// Whatever stands in a name: the document is read as what was meant, and the unit starts one program with these words.
     #[test]
-    fn s11_nothing_in_a_name_or_an_address_is_read_as_anything_else(
+    fn nothing_in_a_name_or_an_address_is_read_as_anything_else(
         path in "[-a-zA-Z0-9._~:/?@!&'()*+,;=%]{0,60}", site in any::<String>(), node_type in ".{0,90}", model in any::<String>(),
     ) {
         let url = format!("https://get.example/{path}");
@@ -308,7 +308,7 @@ proptest! {
 
     /// Also of texts that no rule has shortened before.
     #[test]
-    fn s11_every_word_of_a_unit_is_one_word(value in any::<String>()) {
+    fn every_word_of_a_unit_is_one_word(value in any::<String>()) {
         let value: String = value.chars().filter(|ch| *ch != '\0').collect();
         let labels = BTreeMap::from([("x".to_owned(), value.clone())]);
         let unit = unit(&"https://fleet:7071".parse().unwrap(), &labels);
@@ -318,7 +318,7 @@ proptest! {
 
     /// Whatever a user runs first comes out as it went in.
     #[test]
-    fn s11_user_data_come_out_as_they_went_in(own in proptest::collection::vec(any::<u8>(), 0..400)) {
+    fn user_data_come_out_as_they_went_in(own in proptest::collection::vec(any::<u8>(), 0..400)) {
         prop_assert_eq!(parts(&made(&boot(Some(&own)))).swap_remove(0).1, own);
     }
 }
@@ -339,7 +339,7 @@ fn gives(bytes: &'static [u8]) -> String {
 }
 
 #[test]
-fn s11_a_program_with_another_digest_is_never_run() {
+fn a_program_with_another_digest_is_never_run() {
     const WORKER: &[u8] = b"#!/bin/sh\nexit 0\n";
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("fetch");

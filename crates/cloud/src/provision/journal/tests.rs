@@ -24,7 +24,7 @@ fn text(count: u64) -> String {
 }
 
 #[test]
-fn s7_a_line_is_one_json_object_with_its_checksum() {
+fn a_line_is_one_json_object_with_its_checksum() {
     insta::assert_snapshot!(encode(&line(4)).unwrap(), @r#"{"seq":4,"ts":1767621607000,"attempt":1,"kind":"intent","data":{"object":"lease","mark":1,"choice":0,"image":1},"crc":"9312ecce"}"#);
     let all = text(8);
     let (lines, whole) = replay(all.as_bytes()).unwrap();
@@ -34,7 +34,7 @@ fn s7_a_line_is_one_json_object_with_its_checksum() {
 }
 
 #[test]
-fn s7_a_torn_last_line_is_cut_off_wherever_it_was_torn() {
+fn a_torn_last_line_is_cut_off_wherever_it_was_torn() {
     let (all, before) = (text(5), text(4));
     for end in before.len()..all.len() {
         let (lines, whole) = replay(&all.as_bytes()[..end]).unwrap();
@@ -43,7 +43,7 @@ fn s7_a_torn_last_line_is_cut_off_wherever_it_was_torn() {
 }
 
 #[test]
-fn s7_a_damaged_earlier_line_is_refused_with_what_to_do() {
+fn a_damaged_earlier_line_is_refused_with_what_to_do() {
     let all = text(5);
     let damaged = all.replacen("\"mark\":3", "\"mark\":4", 1);
     let error = replay(damaged.as_bytes()).unwrap_err();
@@ -55,7 +55,7 @@ fn s7_a_damaged_earlier_line_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn s7_a_checksum_in_capitals_is_not_the_one_written() {
+fn a_checksum_in_capitals_is_not_the_one_written() {
     let all = text(6);
     let sums = || all.match_indices("\"crc\":\"").map(|(at, key)| at + key.len()..at + key.len() + 8);
     let mut changed = 0;
@@ -95,7 +95,7 @@ mod file {
     use super::*;
 
     #[tokio::test]
-    async fn s7_what_was_appended_is_there_again_and_a_torn_line_is_cut_off() {
+    async fn what_was_appended_is_there_again_and_a_torn_line_is_cut_off() {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("state/k4x7q2mzwa");
         let journal = FileJournal::open(&place, "k4x7q2mzwa").unwrap();
@@ -117,7 +117,7 @@ mod file {
     }
 
     #[tokio::test]
-    async fn s8_22_two_runs_of_one_deployment_are_refused_and_a_damaged_journal_too() {
+    async fn two_runs_of_one_deployment_are_refused_and_a_damaged_journal_too() {
         let folder = tempfile::tempdir().unwrap();
         let first = FileJournal::open(folder.path(), "k4x7q2mzwa").unwrap();
         let error = FileJournal::open(folder.path(), "k4x7q2mzwa").unwrap_err();

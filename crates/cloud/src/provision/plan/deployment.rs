@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s11_an_id_of_a_plan_holds_for_its_server_and_project_alone() {
+    fn an_id_of_a_plan_holds_for_its_server_and_project_alone() {
         let planned = PlannedDeployment::new("demo", "p", "nonce".into());
         assert!(planned.is_of("demo", "p"));
         assert!(!planned.is_of("demo-2", "p") && !planned.is_of("demo", "q"));

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_auto_takes_machines_only_where_there_is_nothing_else() {
+    fn auto_takes_machines_only_where_there_is_nothing_else() {
         insta::assert_snapshot!(told("flask\n", &request("here")), @"host compute_x CC-Ubuntu22.04 48 SU\nhost gpu_x CC-Ubuntu22.04 48 SU");
         insta::assert_snapshot!(told("flask\n", &request("kvm")), @r"
         leased vm m1.large CC-Ubuntu22.04 4 SU
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_a_flavor_is_named_like_a_type_and_still_has_to_fit() {
+    fn a_flavor_is_named_like_a_type_and_still_has_to_fit() {
         let named = |name: &str| Request { flavor: Some(name.into()), ..request("kvm") };
         insta::assert_snapshot!(told("flask\n", &named("id-m1.xlarge")), @"leased vm m1.xlarge CC-Ubuntu22.04 8 SU");
         assert!(told("flask\n", &named("m1.small")).starts_with("exit 11"), "{}", told("flask\n", &named("m1.small")));
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_4_images_for_slices_are_for_slices_only() {
+    fn images_for_slices_are_for_slices_only() {
         let sized = |vram_gb| {
             let overrides = Overrides { vram_gb: Some(vram_gb), ram_gib: Some(16), ..Overrides::default() };
             told("torch\n", &Request { overrides, ..request("kvm") })
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn s7_a_machine_comes_last_and_only_if_it_has_everything() {
+    fn a_machine_comes_last_and_only_if_it_has_everything() {
         let back = Request { vm_fallback: true, ..request("here") };
         insta::assert_snapshot!(told("flask\n", &Request { attempts: 3, ..back.clone() }), @r"
         host compute_x CC-Ubuntu22.04 48 SU
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn s7_nothing_is_relaxed_for_a_machine_in_the_place_of_a_host() {
+    fn nothing_is_relaxed_for_a_machine_in_the_place_of_a_host() {
         let hosts = json!([{"id": "1", "uid": "u1", "node_type": "compute_x", "vcpus": 48, "memory_mb": 196_608, "local_gb": 240, "su_factor": "2"}]);
         let hosts = read_hosts(&hosts.to_string()).unwrap();
         // As many threads as are needed at least, and fewer than are wished.
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn s7_where_no_host_fits_or_is_free_a_machine_takes_its_place_and_says_so() {
+    fn where_no_host_fits_or_is_free_a_machine_takes_its_place_and_says_so() {
         let taken = read_allocations(r#"{"allocations":[{"resource_id":"1","reservations":[{"start_date":"2026-01-05T10:00:00","end_date":"2026-01-07T10:00:00"}]},{"resource_id":"2","reservations":[{"start_date":"2026-01-05T10:00:00","end_date":"2026-01-07T10:00:00"}]}]}"#).unwrap();
         let (catalogue, images) = (catalogue(), images());
         let world = World { catalogue: &catalogue, allocations: Some(&taken), images: Some(&images) };
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_without_reservation_it_says_what_that_means_and_a_cap_is_refused() {
+    fn without_reservation_it_says_what_that_means_and_a_cap_is_refused() {
         let free = Request { reserve: false, attempts: 1, ..request("kvm") };
         insta::assert_snapshot!(told("flask\n", &free), @"vm m1.large CC-Ubuntu22.04 4 SU");
         let warnings = planned("flask\n", &free).unwrap().warnings;

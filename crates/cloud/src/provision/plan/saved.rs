@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_a_saved_plan_is_read_alone_or_within_its_result() {
+    fn a_saved_plan_is_read_alone_or_within_its_result() {
         let text = saved();
         let plan = SavedPlan::read(&text).unwrap();
         assert_eq!(SavedPlan::read(&format!("{{\"ok\": true, \"data\": {text}}}")).unwrap(), plan);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_a_plan_holds_while_hardware_price_image_and_window_do() {
+    fn a_plan_holds_while_hardware_price_image_and_window_do() {
         let plan = SavedPlan::read(&saved()).unwrap();
         let told = |rate: &str, images: &[Image], taken: &str, hours: i64| {
             let (catalogue, taken) = (catalogue(rate), read_allocations(taken).unwrap());
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn s7_what_is_taken_holds_where_a_free_host_is_waited_for() {
+    fn what_is_taken_holds_where_a_free_host_is_waited_for() {
         let plan = SavedPlan::read(&saved()).unwrap();
         let (catalogue, images) = (catalogue("1.0"), [image("i")]);
         let taken = r#"{"allocations":[{"resource_id":"1","reservations":[{"start_date":"2026-01-05T14:00:00","end_date":"2026-01-05T21:00:00"}]}]}"#;
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_a_plan_that_was_made_without_asking_finds_its_image_by_name_and_its_host_by_its_own() {
+    fn a_plan_that_was_made_without_asking_finds_its_image_by_name_and_its_host_by_its_own() {
         let mut plan = SavedPlan::read(&saved()).unwrap();
         let offering = plan.offerings.first_mut().unwrap();
         offering.image.id = None;
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_1_filters_of_a_file_are_not_believed() {
+    fn filters_of_a_file_are_not_believed() {
         let text = saved().replace("compute_x\\\"]", "everything\\\"]");
         let plan = SavedPlan::read(&text).unwrap();
         assert!(plan.offerings.first().unwrap().resource_properties.contains("everything"));

@@ -66,7 +66,7 @@ fn what_the_user_says_wins_also_downwards() {
 }
 
 #[test]
-fn s8_refusals_have_their_exit_codes() {
+fn refusals_have_their_exit_codes() {
     let plain = analysis("requirements.txt", "flask\n");
     let cases = [
         Request { sites: vec!["mars".into()], ..request() },
@@ -114,7 +114,7 @@ fn a_named_image_has_to_be_there_and_to_have_room() {
 }
 
 #[test]
-fn s5_3_names_that_do_not_exist_stand_for_classes() {
+fn names_that_do_not_exist_stand_for_classes() {
     let plain = analysis("requirements.txt", "torch\n");
     let with = |name: &str| told(&plain, &Request { node_type: Some(name.into()), attempts: 1, ..request() });
     assert!(with("gpu_rtx_6000").starts_with("gpu_rtx_6000@uc"));
@@ -132,7 +132,7 @@ fn host(id: u32, su: &str) -> String {
 }
 
 #[test]
-fn s8_3_when_everything_is_taken_the_first_free_start_is_told() {
+fn when_everything_is_taken_the_first_free_start_is_told() {
     let hosts = read_hosts(&format!("[{},{}]", host(1, "1.0"), host(2, "2.0"))).unwrap();
     let catalogue = Catalogue::of_hosts(Origin::Live, "here", &hosts);
     let allocations = read_allocations(
@@ -172,7 +172,7 @@ fn warnings_tell_of_instructions_and_of_old_systems() {
 }
 
 #[test]
-fn s9_a_plan_is_the_same_every_time_and_small() {
+fn a_plan_is_the_same_every_time_and_small() {
     let torch = analysis("requirements.txt", "torch==2.1.0\n");
     let catalogue = embedded();
     let world = World { catalogue: &catalogue, allocations: None, images: None };
@@ -182,7 +182,7 @@ fn s9_a_plan_is_the_same_every_time_and_small() {
 }
 
 #[test]
-fn s9_five_hundred_hosts_and_a_thousand_images_are_planned_at_once() {
+fn five_hundred_hosts_and_a_thousand_images_are_planned_at_once() {
     let hosts: Vec<String> =
         (0..500).map(|id| host(id, "1.0").replace("compute_x", &format!("type_{}", id % 50))).collect();
     let hosts = read_hosts(&format!("[{}]", hosts.join(","))).unwrap();
@@ -209,7 +209,7 @@ fn s9_five_hundred_hosts_and_a_thousand_images_are_planned_at_once() {
 }
 
 #[test]
-fn s4_3_advised_hours_are_shortened_to_fit_a_budget_and_not_below_the_rules() {
+fn advised_hours_are_shortened_to_fit_a_budget_and_not_below_the_rules() {
     let plain = analysis("requirements.txt", "flask\n");
     let advised = |hours, max_su| Request { advised_hours: Some(hours), max_su, attempts: 1, ..request() };
     let hours = |request: &Request| {
@@ -231,7 +231,7 @@ fn s4_3_advised_hours_are_shortened_to_fit_a_budget_and_not_below_the_rules() {
 }
 
 #[test]
-fn s5_4_advised_images_count_where_they_are_admissible() {
+fn advised_images_count_where_they_are_admissible() {
     let catalogue = embedded();
     let image = |id: &str, name: &str| Image { id: id.into(), name: name.into(), ..Image::default() };
     let images = [
@@ -263,7 +263,7 @@ fn s5_4_advised_images_count_where_they_are_admissible() {
 }
 
 #[test]
-fn s8_24_a_site_whose_own_list_of_hosts_is_empty_can_never_fit_and_no_table_says_otherwise() {
+fn a_site_whose_own_list_of_hosts_is_empty_can_never_fit_and_no_table_says_otherwise() {
     let plain = analysis("requirements.txt", "flask\n");
     let told = |site: &str, node_type: Option<&str>, origin: Origin, hosts: &str| {
         let catalogue = Catalogue::of_hosts(origin, site, &read_hosts(hosts).unwrap());

@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s6_seconds_are_shown_as_hours() {
+    fn seconds_are_shown_as_hours() {
         let text = "Lease duration of 691200 seconds must be less than or equal to the maximum lease duration of 604800 seconds.";
         assert_eq!(
             in_hours(text),

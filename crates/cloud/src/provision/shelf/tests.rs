@@ -21,7 +21,7 @@ async fn begun(shelf: &Shelf, nonce: &str, name: &str, at: i64, state: SagaState
 }
 
 #[tokio::test]
-async fn s1_a_deployment_is_found_by_name_the_living_first_and_by_id() {
+async fn a_deployment_is_found_by_name_the_living_first_and_by_id() {
     let folder = tempfile::tempdir().unwrap();
     let shelf = Shelf::new(folder.path());
     let alive = begun(&shelf, "a", "demo", 1000, SagaState::Ready).await;
@@ -37,7 +37,7 @@ async fn s1_a_deployment_is_found_by_name_the_living_first_and_by_id() {
 }
 
 #[tokio::test]
-async fn s1_a_damaged_deployment_is_told_and_hides_no_other() {
+async fn a_damaged_deployment_is_told_and_hides_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let shelf = Shelf::new(folder.path());
     let good = begun(&shelf, "a", "demo", 1000, SagaState::Ready).await;
@@ -52,7 +52,7 @@ async fn s1_a_damaged_deployment_is_told_and_hides_no_other() {
 
 /// Else removing what nobody owns would remove a server that only its journal has lost.
 #[tokio::test]
-async fn s7_what_a_damaged_journal_may_own_is_nobodys_orphan() {
+async fn what_a_damaged_journal_may_own_is_nobodys_orphan() {
     let folder = tempfile::tempdir().unwrap();
     let shelf = Shelf::new(folder.path());
     let alive = begun(&shelf, "a", "demo", 1000, SagaState::Ready).await;
@@ -73,7 +73,7 @@ async fn s7_what_a_damaged_journal_may_own_is_nobodys_orphan() {
 }
 
 #[test]
-fn s7_a_name_belongs_to_one_at_a_time() {
+fn a_name_belongs_to_one_at_a_time() {
     let folder = tempfile::tempdir().unwrap();
     let shelf = Shelf::new(folder.path());
     let first = shelf.take_name("demo").unwrap();
@@ -85,7 +85,7 @@ fn s7_a_name_belongs_to_one_at_a_time() {
 }
 
 #[tokio::test]
-async fn s7_notes_that_are_damaged_or_gone_hide_no_deployment_and_are_told() {
+async fn notes_that_are_damaged_or_gone_hide_no_deployment_and_are_told() {
     let folder = tempfile::tempdir().unwrap();
     let shelf = Shelf::new(folder.path());
     for (nonce, damage) in [("a", Some("{\"site\": ")), ("b", None)] {
@@ -104,7 +104,7 @@ async fn s7_notes_that_are_damaged_or_gone_hide_no_deployment_and_are_told() {
 }
 
 #[tokio::test]
-async fn s7_a_key_whose_deployment_never_began_is_removed_and_nothing_else() {
+async fn a_key_whose_deployment_never_began_is_removed_and_nothing_else() {
     use crate::provision::keypair::KeyPair;
     let folder = tempfile::tempdir().unwrap();
     let shelf = Shelf::new(folder.path().join("state"));
@@ -142,7 +142,7 @@ fn damage(shelf: &Shelf, id: &DeploymentId) {
 }
 
 #[tokio::test]
-async fn s8_22_a_name_whose_journal_is_damaged_is_not_free_and_tells_what_to_do() {
+async fn a_name_whose_journal_is_damaged_is_not_free_and_tells_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let shelf = Shelf::new(folder.path());
     let bad = begun(&shelf, "a", "demo", 1000, SagaState::Ready).await;
@@ -161,7 +161,7 @@ async fn s8_22_a_name_whose_journal_is_damaged_is_not_free_and_tells_what_to_do(
 }
 
 #[tokio::test]
-async fn s8_22_of_a_damaged_deployment_its_other_lines_are_told_and_its_name_is_free_once_it_is_set_aside() {
+async fn of_a_damaged_deployment_its_other_lines_are_told_and_its_name_is_free_once_it_is_set_aside() {
     let folder = tempfile::tempdir().unwrap();
     let shelf = Shelf::new(folder.path().join("state"));
     let id = begun(&shelf, "a", "demo", 1000, SagaState::Ready).await;

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s3_1_only_blobs_of_regular_files_are_files() {
+    fn only_blobs_of_regular_files_are_files() {
         let id = "0f8fad5bd9cb469fa16570867728950e0f8fad5b";
         let kind = |line: &str| entry(line.as_bytes()).map(|(entry, _)| entry.kind);
         assert_eq!(kind(&format!("100644 blob {id}       7\ta/b")), Some(EntryKind::File));

@@ -330,7 +330,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s3_1_ssh_asks_nobody_and_goes_to_the_checked_address() {
+    fn ssh_asks_nobody_and_goes_to_the_checked_address() {
         let url = url::Url::parse("ssh://git@github.com/a/b").unwrap();
         let route = Route { url, addresses: vec!["8.8.8.8:22".parse().unwrap()], proxy: None, authorization: None };
         let command = ssh_command(Path::new("/state/home"), &route).unwrap();
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_1_one_protocol_is_allowed_and_names_go_to_checked_addresses() {
+    fn one_protocol_is_allowed_and_names_go_to_checked_addresses() {
         let url = url::Url::parse("https://h.example:8443/a").unwrap();
         let addresses = vec!["8.8.8.8:8443".parse().unwrap(), "[2606:4700::1]:8443".parse().unwrap()];
         let route = Route { url, addresses, proxy: None, authorization: Some("Basic x".into()) };

@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn s3_1_hosts_that_lead_to_private_addresses_are_refused() {
+    async fn hosts_that_lead_to_private_addresses_are_refused() {
         let mut doors = Doors::new(false);
         doors.resolve = Arc::new(|host, _| {
             let addresses = match host.as_str() {
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_1_redirects_go_from_https_to_https_and_to_repositories_only() {
+    fn redirects_go_from_https_to_https_and_to_repositories_only() {
         let url = Url::parse("https://a.example/x").unwrap();
         let go = |location: &str| redirected(&url, location).map(|url| url.to_string());
         assert_eq!(go(&format!("https://b.example/y{QUESTION}")).unwrap(), "https://b.example/y");

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn r29_image_pull_secrets_that_cannot_be_used_are_named_without_their_text() {
+    fn image_pull_secrets_that_cannot_be_used_are_named_without_their_text() {
         let image = super::super::image::reference("reg.example/a");
         let broken = of_secrets(&[secret("{\"auths\": {\"r\": hunter2}}")], image).unwrap_err();
         insta::assert_snapshot!(broken.chain(), @"Secret regcred of imagePullSecrets holds no logins: it is not valid at line 1 column 17");

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn r21_an_open_pause_stops_every_timer_behind_it() {
+    fn an_open_pause_stops_every_timer_behind_it() {
         let mut clock = PauseClock::default();
         clock.pause(at(5_000));
         assert!(clock.is_paused());

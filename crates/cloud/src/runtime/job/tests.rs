@@ -92,7 +92,7 @@ fn a_job_of_one_pod_starts_it_and_takes_over_its_end() {
 }
 
 #[test]
-fn s14_a_single_pod_keeps_its_own_reason() {
+fn a_single_pod_keeps_its_own_reason() {
     let failed = next(&rules(), &[pod(0, Some(failure(3, 5)))], 6);
     let expected =
         Verdict::Failed { reason: "NonZeroExit".into(), message: "container main ended with exit code 3".into() };
@@ -195,7 +195,7 @@ fn the_deadline_ends_the_job_but_not_work_done_in_time() {
 }
 
 #[test]
-fn r21_a_suspended_job_starts_nothing_and_its_deadline_stands_still() {
+fn a_suspended_job_starts_nothing_and_its_deadline_stands_still() {
     let rules = JobRules { active_deadline: Some(Duration::from_secs(60)), backoff_limit: 1, ..rules() };
     let mut clock = PauseClock::default();
     clock.pause(at(5));
@@ -237,7 +237,7 @@ fn an_ignored_failure_is_replaced_even_without_any_backoff_limit() {
 }
 
 #[test]
-fn r25_a_lost_pod_loses_the_job_and_a_deleted_one_deletes_it() {
+fn a_lost_pod_loses_the_job_and_a_deleted_one_deletes_it() {
     assert_eq!(reason(&next(&rules(), &[pod(0, Some(exit(PodResult::Lost, 0, 1)))], 2)), "Lost");
     assert_eq!(reason(&next(&rules(), &[pod(0, Some(exit(PodResult::Gone, 0, 1)))], 2)), "Gone");
 }
@@ -253,7 +253,7 @@ fn the_first_end_in_time_settles_the_job_for_good() {
 }
 
 #[test]
-fn r30_the_succeeded_pod_of_the_lowest_index_speaks_else_the_last_to_finish() {
+fn the_succeeded_pod_of_the_lowest_index_speaks_else_the_last_to_finish() {
     let pods = [indexed(0, 1, Some(success(1))), indexed(1, 0, Some(success(2))), indexed(2, 2, Some(success(3)))];
     assert_eq!(speaker(&refs(&pods)).unwrap().number, 1);
     let pods = [pod(0, Some(failure(1, 9))), pod(1, Some(failure(1, 5)))];
@@ -262,7 +262,7 @@ fn r30_the_succeeded_pod_of_the_lowest_index_speaks_else_the_last_to_finish() {
 }
 
 #[test]
-fn r28_the_document_is_that_of_a_job() {
+fn the_document_is_that_of_a_job() {
     let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"completions": 2}});
     let rules = JobRules { completions: Some(2), parallelism: 2, indexed: true, ..rules() };
     let mut last = success(7);

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn r29_a_directory_others_made_or_may_read_is_no_place_for_secrets() {
+    fn a_directory_others_made_or_may_read_is_no_place_for_secrets() {
         let dir = tempfile::tempdir().unwrap();
         let top = top(dir.path(), Path::new("/run"));
         secure(&top).unwrap();

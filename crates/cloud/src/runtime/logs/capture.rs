@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn r29_secrets_reach_neither_file_nor_tail() {
+    fn secrets_reach_neither_file_nor_tail() {
         let masker = Arc::new(Masker::new(["hunter22"]));
         let (mut capture, mut tail) = (Capture::new(masker, Vec::new()), Tail::default());
         capture.push(b"pw=hunt", at(0), &mut tail);

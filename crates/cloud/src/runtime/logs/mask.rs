@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn r29_secret_split_over_reads_is_masked() {
+    fn secret_split_over_reads_is_masked() {
         let mask = Masker::new(["s3cret-value"]);
         assert_eq!(in_pieces(&mask, &[b"a s3c", b"ret-", b"value b"]), "a *** b");
         assert_eq!(in_pieces(&mask, &[b"a s3c", b"ret-nothing"]), "a s3cret-nothing");
@@ -175,27 +175,27 @@ mod tests {
     }
 
     #[test]
-    fn r29_the_longer_secret_wins_also_across_reads() {
+    fn the_longer_secret_wins_also_across_reads() {
         let mask = Masker::new(["abcd", "abcdef"]);
         assert_eq!(in_pieces(&mask, &[b"abcd", b"efg"]), "***g");
         assert_eq!(in_pieces(&mask, &[b"abcd", b"xyz"]), "***xyz");
     }
 
     #[test]
-    fn r29_secrets_of_several_lines_and_with_blanks_around() {
+    fn secrets_of_several_lines_and_with_blanks_around() {
         let mask = Masker::new(["-----BEGIN-----\nMIIEvQIBADAN\nx\n-----END-----\n", "token-1\n"]);
         assert_eq!(mask.mask_text("key MIIEvQIBADAN token-1 x"), "key *** *** x");
     }
 
     #[test]
-    fn r29_short_secrets_are_masked_too_and_blanks_are_none() {
+    fn short_secrets_are_masked_too_and_blanks_are_none() {
         let mask = Masker::new(["7", "ab\n", "", " \n"]);
         assert_eq!(mask.mask_text("pin 17 \n ab"), "pin 1*** \n ***");
         assert_eq!(in_pieces(&mask, &[b"a", b"b7", b"a"]), "******a");
     }
 
     #[test]
-    fn r29_debug_shows_no_secret() {
+    fn debug_shows_no_secret() {
         assert_eq!(format!("{:?}", Masker::new(["hunter22"])), "Masker(1 secrets)");
     }
 

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn r29_debug_shows_no_secret() {
+    fn debug_shows_no_secret() {
         let variable = |secret| Variable { name: "A".to_owned(), value: "hunter22".to_owned(), secret };
         assert_eq!(format!("{:?} {:?}", variable(true), variable(false)), "A=EnvText(***) A=EnvText(\"hunter22\")");
     }

@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn s6_a_directory_is_used_again_only_as_it_was_made() {
+    fn a_directory_is_used_again_only_as_it_was_made() {
         let work = tempfile::tempdir().unwrap();
         let (first, second) = (work.path().join("first"), work.path().join("second"));
         let inode = |dir: &Path| fs::metadata(dir).unwrap().ino();
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn s6_spare_directories_of_a_process_that_died_are_used_by_the_next_and_by_one_only() {
+    fn spare_directories_of_a_process_that_died_are_used_by_the_next_and_by_one_only() {
         let work = tempfile::tempdir().unwrap();
         let dir = |name: &str| work.path().join(name);
         let dead = using_again(work.path());
@@ -415,12 +415,12 @@ mod tests {
     }
 
     #[test]
-    fn s6_workers_of_one_name_on_one_machine_have_secrets_of_their_own() {
+    fn workers_of_one_name_on_one_machine_have_secrets_of_their_own() {
         let dirs = tempfile::tempdir().unwrap();
         let of = |state: &str| memory_dir("directories-test", &dirs.path().join(state));
         let Some(first) = of("a") else {
             return println!(
-                "skipped: s6_workers_of_one_name_on_one_machine_have_secrets_of_their_own: no file system in memory"
+                "skipped: workers_of_one_name_on_one_machine_have_secrets_of_their_own: no file system in memory"
             );
         };
         let second = of("b").unwrap();

@@ -124,7 +124,7 @@ mod tests {
     use crate::runtime::worker::plan::{ExtraUnits, Secret, WorkSpec};
 
     #[test]
-    fn s6_every_promised_variable_is_there_and_none_of_the_agents() {
+    fn every_promised_variable_is_there_and_none_of_the_agents() {
         let id = TaskRef { job: JobId::from_u64(7), index: 4, member: 1, attempt: 2, epoch: Epoch(9) };
         let env = vec![("A".to_owned(), "{{index}}".to_owned()), ("ORLOP_JOB_ID".to_owned(), "x".to_owned())];
         let spec = WorkSpec { env, cpu_m: 1500, memory_bytes: 1 << 30, ..WorkSpec::default() };

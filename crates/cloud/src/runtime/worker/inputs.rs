@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s6_inputs_stand_where_the_specification_says() {
+    fn inputs_stand_where_the_specification_says() {
         let dir = tempfile::tempdir().unwrap();
         let (from, to) = (dir.path().join("in"), dir.path().join("work"));
         fs::create_dir_all(from.join("a/b")).unwrap();

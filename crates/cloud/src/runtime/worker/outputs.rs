@@ -82,7 +82,7 @@ mod tests {
     use crate::runtime::worker::logs::masker;
 
     #[test]
-    fn s6_outputs_are_lines_of_name_and_value_with_secrets_masked() {
+    fn outputs_are_lines_of_name_and_value_with_secrets_masked() {
         let found = parse(b"a=1\nb=x=y\n\nhunter22=no\na=2\nbad line\nc=hunter22!\n", Some(&masker(["hunter22"])));
         let values: Vec<String> = found.values.iter().map(|(name, value)| format!("{name}={value}")).collect();
         assert_eq!(values, ["a=2", "b=x=y", "c=***!"]);
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn s6_outputs_are_at_most_64_ki_and_no_link_is_followed() {
+    fn outputs_are_at_most_64_ki_and_no_link_is_followed() {
         let long = vec![b'x'; 65 << 10];
         assert!(parse(&long, None).complaint.is_some());
         let dir = tempfile::tempdir().unwrap();

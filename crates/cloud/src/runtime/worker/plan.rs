@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn s9_debug_shows_no_secret() {
+    fn debug_shows_no_secret() {
         let given_as = SecretAs::Env;
         let secret = Secret { name: "n".to_owned(), value: "hunter22".to_owned(), given_as, target: "T".to_owned() };
         let mut plan = AttemptPlan::new(ID, Arc::default());

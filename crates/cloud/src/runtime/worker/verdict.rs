@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s6_how_an_end_is_judged() {
+    fn how_an_end_is_judged() {
         let code = |code| Some(Ended::Exited(code));
         let table = [
             (code(0), None, false, &[][..], (Outcome::Succeeded, "")),

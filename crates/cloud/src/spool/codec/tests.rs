@@ -64,7 +64,7 @@ fn every_kind_comes_back() {
 
 proptest! {
     #[test]
-    fn s9_no_bytes_harm_the_decoder_and_what_it_reads_it_can_write(
+    fn no_bytes_harm_the_decoder_and_what_it_reads_it_can_write(
         kind in 0_u8..10,
         rest in proptest::collection::vec(any::<u8>(), 0..120),
     ) {

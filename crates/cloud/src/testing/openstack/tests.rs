@@ -55,7 +55,7 @@ async fn the_adapter_passes_the_suite_over_real_bytes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s6_a_version_that_is_refused_is_stepped_down_once_and_tags_go_with_it() {
+async fn a_version_that_is_refused_is_stepped_down_once_and_tags_go_with_it() {
     use crate::openstack::classify::Meaning;
     let new = crate::openstack::port::NewServer {
         name: "n".to_owned(),

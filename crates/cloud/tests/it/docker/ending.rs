@@ -101,8 +101,8 @@ async fn a_pod_that_is_stopped_before_it_starts_never_runs() {
 }
 
 #[tokio::test]
-async fn r21_a_frozen_pod_stands_still_until_it_is_let_go() {
-    with("r21_a_frozen_pod_stands_still_until_it_is_let_go", |bench| async move {
+async fn a_frozen_pod_stands_still_until_it_is_let_go() {
+    with("a_frozen_pod_stands_still_until_it_is_let_go", |bench| async move {
         let mut plan = bench.plan("frozen", "while :; do echo tick; sleep 0.1; done");
         plan.active_deadline = Some(Duration::from_secs(8));
         let runtime = bench.runtime().await;
@@ -132,8 +132,8 @@ async fn r21_a_frozen_pod_stands_still_until_it_is_let_go() {
 }
 
 #[tokio::test]
-async fn r21_a_pod_frozen_between_containers_starts_none() {
-    with("r21_a_pod_frozen_between_containers_starts_none", |bench| async move {
+async fn a_pod_frozen_between_containers_starts_none() {
+    with("a_pod_frozen_between_containers_starts_none", |bench| async move {
         let mut plan = bench.plan("between", "echo main");
         plan.init = vec![bench.container("init", "echo up; sleep 1")];
         let runtime = bench.runtime().await;

@@ -186,8 +186,8 @@ async fn a_gpu_that_is_not_there_fails_the_pod_and_says_so() {
 }
 
 #[tokio::test]
-async fn r29_secrets_are_in_the_environment_and_nowhere_else() {
-    with("r29_secrets_are_in_the_environment_and_nowhere_else", |bench| async move {
+async fn secrets_are_in_the_environment_and_nowhere_else() {
+    with("secrets_are_in_the_environment_and_nowhere_else", |bench| async move {
         let script = "echo got $S; echo $S > /dev/termination-log; test $S = hunter-$N-two";
         let mut plan = bench.plan("secret", script);
         plan.main.env = vec![("S".to_owned(), secret("hunter-1-two")), ("N".to_owned(), plain("1"))];
@@ -208,8 +208,8 @@ async fn r29_secrets_are_in_the_environment_and_nowhere_else() {
 }
 
 #[tokio::test]
-async fn r29_an_engine_that_quotes_a_secret_is_not_quoted() {
-    with("r29_an_engine_that_quotes_a_secret_is_not_quoted", |bench| async move {
+async fn an_engine_that_quotes_a_secret_is_not_quoted() {
+    with("an_engine_that_quotes_a_secret_is_not_quoted", |bench| async move {
         let mut plan = bench.plan("quoted", "true");
         plan.main.env = vec![(String::new(), secret("hunter-two"))];
         let error = bench.runtime().await.start(&plan).await.unwrap_err();

@@ -135,8 +135,8 @@ async fn without_an_engine_a_start_is_to_be_tried_again() {
 }
 
 #[tokio::test]
-async fn r25_what_dies_with_its_engine_is_lost() {
-    behind_a_door("r25_what_dies_with_its_engine_is_lost", |bench, door| async move {
+async fn what_dies_with_its_engine_is_lost() {
+    behind_a_door("what_dies_with_its_engine_is_lost", |bench, door| async move {
         let killed = bench.plan("killed", "echo up; sleep 60");
         let deleted = bench.plan("deleted", "echo up; sleep 60");
         let runtime = door.runtime().await;

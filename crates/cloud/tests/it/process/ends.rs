@@ -154,7 +154,7 @@ async fn a_fork_storm_ends_with_its_pod() {
 }
 
 #[tokio::test]
-async fn r21_a_frozen_pod_stands_still_and_its_deadline_too() {
+async fn a_frozen_pod_stands_still_and_its_deadline_too() {
     let mut bed = Bed::new("echo $$; while [ ! -e /orlop-go/go ]; do sleep 0.02; done; echo end");
     let gate = Gate::of(&mut bed);
     bed.plan.active_deadline = Some(Duration::from_secs(5));
@@ -203,7 +203,7 @@ async fn last_words_come_from_the_file_or_the_log() {
 }
 
 #[tokio::test]
-async fn r29_secrets_are_masked_everywhere() {
+async fn secrets_are_masked_everywhere() {
     let script =
         "printf 'a hun'; sleep 0.05; echo 'ter22 b'; echo hunter22 >&2; echo hunter22 > /dev/termination-log; exit 1";
     let bed = Bed::new(script).env("PASSWORD", "hunter22", true);

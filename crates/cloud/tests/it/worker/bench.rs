@@ -90,7 +90,7 @@ fn through_the_runtime(tasks: usize, at_once: usize) -> (Duration, Duration) {
 const LEAST: f64 = 0.3;
 
 #[test]
-fn s8_true_against_a_bare_spawn_loop() {
+fn true_against_a_bare_spawn_loop() {
     let tasks = std::env::var("ORLOP_BENCH_TASKS").ok().and_then(|text| text.parse().ok()).unwrap_or(400);
     let rounds = std::env::var("ORLOP_BENCH_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     let mut ratios: Vec<f64> = Vec::new();

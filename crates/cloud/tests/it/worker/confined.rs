@@ -47,7 +47,7 @@ fn ended(machine: &Machine, job: AttemptPlan) -> (String, AttemptEnd) {
 }
 
 #[test]
-fn s6_limits_of_resources_hold_from_the_first_instruction_and_others_stay() {
+fn limits_of_resources_hold_from_the_first_instruction_and_others_stay() {
     let limits = Limits::from([(Limit::Nofile, 99), (Limit::Fsize, 4096), (Limit::Core, 0)]);
     let machine = Machine::with(|options| {
         helped(options);
@@ -62,7 +62,7 @@ fn s6_limits_of_resources_hold_from_the_first_instruction_and_others_stay() {
 }
 
 #[test]
-fn s6_limits_and_users_that_cannot_be_enforced_are_errors() {
+fn limits_and_users_that_cannot_be_enforced_are_errors() {
     let dir = tempfile::tempdir().unwrap();
     let refused = |change: &dyn Fn(&mut ProcessOptions)| {
         let mut options = ProcessOptions::new("w", dir.path().join("work"));
@@ -88,7 +88,7 @@ fn s6_limits_and_users_that_cannot_be_enforced_are_errors() {
 }
 
 #[test]
-fn s9_a_job_is_its_tenants_user_and_has_no_group_of_ours() {
+fn a_job_is_its_tenants_user_and_has_no_group_of_ours() {
     let Some(machine) = of_users() else { return };
     // What it may do: read its inputs and secrets, write where it works, open its outputs by name.
     let inputs = machine.dir.path().join("inputs");
@@ -132,7 +132,7 @@ fn s9_a_job_is_its_tenants_user_and_has_no_group_of_ours() {
 }
 
 #[test]
-fn s9_a_job_under_a_supervisor_is_its_tenants_user_too() {
+fn a_job_under_a_supervisor_is_its_tenants_user_too() {
     let Some(machine) = of_users() else { return };
     let mut job = script("id -u; id -G; pwd");
     let mut spec = (*job.spec).clone();
@@ -143,7 +143,7 @@ fn s9_a_job_under_a_supervisor_is_its_tenants_user_too() {
 }
 
 #[test]
-fn s9_no_job_is_roots_by_mistake() {
+fn no_job_is_roots_by_mistake() {
     let Some(machine) = of_users() else { return };
     let (text, end) = ended(&machine, script("id -u"));
     assert_eq!((end.outcome, end.reason.as_str()), (Outcome::StartFailed, "user"));

@@ -97,8 +97,8 @@ async fn containers_pass_the_suite_of_all_runtimes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s6_a_container_is_limited_and_has_no_privilege() {
-    on_a_machine("s6_a_container_is_limited_and_has_no_privilege", |machine| async move {
+async fn a_container_is_limited_and_has_no_privilege() {
+    on_a_machine("a_container_is_limited_and_has_no_privilege", |machine| async move {
         let job = machine.script(
             "grep -E 'CapEff|NoNewPrivs' /proc/self/status; ulimit -c; pwd; echo $ORLOP_OUTPUT; \
              touch here; echo up; sleep 600",
@@ -125,8 +125,8 @@ async fn s6_a_container_is_limited_and_has_no_privilege() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s6_a_job_that_needs_more_memory_than_it_has_failed_for_oom() {
-    on_a_machine("s6_a_job_that_needs_more_memory_than_it_has_failed_for_oom", |machine| async move {
+async fn a_job_that_needs_more_memory_than_it_has_failed_for_oom() {
+    on_a_machine("a_job_that_needs_more_memory_than_it_has_failed_for_oom", |machine| async move {
         let info = machine.bench.docker.info().await.unwrap();
         if info.memory_limit != Some(true) {
             eprintln!("skipped: this engine cannot limit memory");
@@ -146,8 +146,8 @@ async fn s6_a_job_that_needs_more_memory_than_it_has_failed_for_oom() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s6_output_is_read_byte_for_byte_also_through_an_outage() {
-    with("s6_output_is_read_byte_for_byte_also_through_an_outage", |bench| async move {
+async fn output_is_read_byte_for_byte_also_through_an_outage() {
+    with("output_is_read_byte_for_byte_also_through_an_outage", |bench| async move {
         let door = Door::new(&bench);
         let machine = Machine::with(bench, |options| options.address = Some(door.address()));
         let text = "i=0; while [ $i -lt 30 ]; do printf \"$i\\377\\n\"; i=$((i+1)); sleep 0.1; done; printf end >&2";
@@ -174,8 +174,8 @@ async fn s6_output_is_read_byte_for_byte_also_through_an_outage() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s6_a_job_that_is_cancelled_during_an_outage_ends_after_it() {
-    with("s6_a_job_that_is_cancelled_during_an_outage_ends_after_it", |bench| async move {
+async fn a_job_that_is_cancelled_during_an_outage_ends_after_it() {
+    with("a_job_that_is_cancelled_during_an_outage_ends_after_it", |bench| async move {
         let door = Door::new(&bench);
         let machine = Machine::with(bench, |options| options.address = Some(door.address()));
         let job = machine.script("trap 'exit 0' TERM; echo up; while :; do sleep 0.1; done");
@@ -200,8 +200,8 @@ async fn s6_a_job_that_is_cancelled_during_an_outage_ends_after_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s6_the_log_of_a_container_is_limited_and_may_block_or_fail_it() {
-    on_a_machine("s6_the_log_of_a_container_is_limited_and_may_block_or_fail_it", |machine| async move {
+async fn the_log_of_a_container_is_limited_and_may_block_or_fail_it() {
+    on_a_machine("the_log_of_a_container_is_limited_and_may_block_or_fail_it", |machine| async move {
         let logged =
             |text: &str, limit, on_full| plan(WorkSpec { log: LogPolicy { limit, on_full }, ..machine.spec(text) });
         let job = logged("head -c 3000000 /dev/zero; echo done >&2", 1 << 20, OnFull::Drop);
@@ -233,8 +233,8 @@ async fn s6_the_log_of_a_container_is_limited_and_may_block_or_fail_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s6_an_image_that_is_not_there_fails_the_start_for_good() {
-    on_a_machine("s6_an_image_that_is_not_there_fails_the_start_for_good", |machine| async move {
+async fn an_image_that_is_not_there_fails_the_start_for_good() {
+    on_a_machine("an_image_that_is_not_there_fails_the_start_for_good", |machine| async move {
         for (image, pull) in [("localhost/orlop-no-such:1", Pull::Never), ("A B", Pull::IfMissing)] {
             let job = plan(WorkSpec { image: Some(image.to_owned()), pull, ..machine.spec("true") });
             let id = job.id;
@@ -254,8 +254,8 @@ async fn s6_an_image_that_is_not_there_fails_the_start_for_good() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s6_another_agent_adopts_containers_and_removes_orphans() {
-    on_a_machine("s6_another_agent_adopts_containers_and_removes_orphans", |machine| async move {
+async fn another_agent_adopts_containers_and_removes_orphans() {
+    on_a_machine("another_agent_adopts_containers_and_removes_orphans", |machine| async move {
         let text = "echo $TOKEN; while [ ! -e /orlop/job/go ]; do sleep 0.05; done; echo after $TOKEN; exit 3";
         let mut job = machine.script(text);
         job.secrets = vec![Secret {
@@ -292,8 +292,8 @@ async fn s6_another_agent_adopts_containers_and_removes_orphans() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s6_supervised_containers_pass_the_suite_too() {
-    with("s6_supervised_containers_pass_the_suite_too", |bench| async move {
+async fn supervised_containers_pass_the_suite_too() {
+    with("supervised_containers_pass_the_suite_too", |bench| async move {
         let machine = Machine::with(bench, supervised);
         let make = |text: &str| machine.spec(text);
         holds(&Subject { runtime: &machine.runtime, told: &machine.told, script: Some(&make), signals: false }).await;
@@ -303,8 +303,8 @@ async fn s6_supervised_containers_pass_the_suite_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s6_a_supervised_container_is_taken_over_with_all_of_its_output() {
-    with("s6_a_supervised_container_is_taken_over_with_all_of_its_output", |bench| async move {
+async fn a_supervised_container_is_taken_over_with_all_of_its_output() {
+    with("a_supervised_container_is_taken_over_with_all_of_its_output", |bench| async move {
         let machine = Machine::with(bench, supervised);
         let text = "i=0; while [ $i -lt 40 ]; do echo $i; i=$((i+1)); sleep 0.05; done; exit 3";
         let job = machine.script(text);
@@ -330,8 +330,8 @@ async fn s6_a_supervised_container_is_taken_over_with_all_of_its_output() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s7_a_container_that_may_not_overlap_ends_with_the_lease_without_the_agent() {
-    with("s7_a_container_that_may_not_overlap_ends_with_the_lease_without_the_agent", |bench| async move {
+async fn a_container_that_may_not_overlap_ends_with_the_lease_without_the_agent() {
+    with("a_container_that_may_not_overlap_ends_with_the_lease_without_the_agent", |bench| async move {
         let machine = Machine::with(bench, supervised);
         machine.runtime.renew_lease(Duration::from_secs(20));
         let job = plan(WorkSpec { forbid_overlap: true, ..machine.spec("echo up; sleep 600") });
@@ -364,8 +364,8 @@ async fn s7_a_container_that_may_not_overlap_ends_with_the_lease_without_the_age
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s6_what_nobody_knows_is_removed_when_the_engine_is_back() {
-    with("s6_what_nobody_knows_is_removed_when_the_engine_is_back", |bench| async move {
+async fn what_nobody_knows_is_removed_when_the_engine_is_back() {
+    with("what_nobody_knows_is_removed_when_the_engine_is_back", |bench| async move {
         let first = Machine::new(bench);
         let job = first.script("sleep 600");
         let id = job.id;
@@ -389,7 +389,7 @@ async fn s6_what_nobody_knows_is_removed_when_the_engine_is_back() {
 }
 
 #[test]
-fn s9_the_machines_own_network_is_refused() {
+fn the_machines_own_network_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let mut options = ContainerOptions::new("w", dir.path().join("work"));
     options.network = Some("host".to_owned());

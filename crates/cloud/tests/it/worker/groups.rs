@@ -39,7 +39,7 @@ fn groups(parent: &Parent) -> usize {
 }
 
 #[test]
-fn s6_a_job_is_in_its_group_from_its_first_instruction_and_the_group_goes_with_it() {
+fn a_job_is_in_its_group_from_its_first_instruction_and_the_group_goes_with_it() {
     let Some(parent) = parent("in") else {
         eprintln!("skipped: no control groups (version 2) can be made here");
         return;
@@ -64,7 +64,7 @@ fn s6_a_job_is_in_its_group_from_its_first_instruction_and_the_group_goes_with_i
 }
 
 #[test]
-fn s6_a_whole_group_is_killed_whatever_its_processes_hide() {
+fn a_whole_group_is_killed_whatever_its_processes_hide() {
     let Some(parent) = parent("kill") else {
         eprintln!("skipped: no control groups (version 2) can be made here");
         return;
@@ -80,7 +80,7 @@ fn s6_a_whole_group_is_killed_whatever_its_processes_hide() {
 }
 
 #[test]
-fn s6_a_fork_bomb_ends_at_its_limit_and_goes_with_its_group() {
+fn a_fork_bomb_ends_at_its_limit_and_goes_with_its_group() {
     let Some(parent) = parent("bomb") else {
         println!("skipped: s6_a_fork_bomb…: no control groups (version 2) can be made here");
         return;
@@ -102,7 +102,7 @@ fn s6_a_fork_bomb_ends_at_its_limit_and_goes_with_its_group() {
 }
 
 #[test]
-fn s6_limits_that_are_required_and_cannot_be_enforced_are_an_error() {
+fn limits_that_are_required_and_cannot_be_enforced_are_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let mut options = ProcessOptions::new("w", dir.path().join("work"));
     options.enforce = Enforce::Require;

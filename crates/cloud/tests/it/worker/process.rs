@@ -18,7 +18,7 @@ fn logged(text: &str, limit: u64, on_full: OnFull) -> AttemptPlan {
 }
 
 #[test]
-fn s6_a_fresh_directory_of_its_own_that_is_gone_after() {
+fn a_fresh_directory_of_its_own_that_is_gone_after() {
     let machine = Machine::new();
     let job = script("pwd; stat -c %a .; mkdir -p deep/er; chmod 0 deep; touch file");
     let id = job.id;
@@ -30,7 +30,7 @@ fn s6_a_fresh_directory_of_its_own_that_is_gone_after() {
 }
 
 #[test]
-fn s6_nothing_of_the_agents_environment_passes() {
+fn nothing_of_the_agents_environment_passes() {
     let machine = Machine::new();
     let env = vec![("GREETING".to_owned(), "job {{job}} element {{index}}".to_owned())];
     let argv = ["env"].map(str::to_owned).to_vec();
@@ -46,7 +46,7 @@ fn s6_nothing_of_the_agents_environment_passes() {
 }
 
 #[test]
-fn s6_secrets_are_files_in_memory_that_are_gone_after_and_never_on_disk() {
+fn secrets_are_files_in_memory_that_are_gone_after_and_never_on_disk() {
     let machine = Machine::new();
     let mut job = script(
         "stat -c '%a %T' -f $ORLOP_SECRETS_DIR 2>/dev/null; stat -c '%a' $ORLOP_SECRETS_DIR $ORLOP_SECRETS_DIR/key; echo $ORLOP_SECRETS_DIR; read x",
@@ -85,7 +85,7 @@ fn s6_secrets_are_files_in_memory_that_are_gone_after_and_never_on_disk() {
 }
 
 #[test]
-fn s6_a_flood_is_read_to_the_limit_and_never_stops_the_job() {
+fn a_flood_is_read_to_the_limit_and_never_stops_the_job() {
     let machine = Machine::new();
     let job = logged("head -c 20000000 /dev/zero | tr '\\0' 'x'; echo >&2 done", 1 << 20, OnFull::Drop);
     let id = job.id;
@@ -103,7 +103,7 @@ fn s6_a_flood_is_read_to_the_limit_and_never_stops_the_job() {
 }
 
 #[test]
-fn s1_a_job_may_fail_or_wait_when_its_log_is_full() {
+fn a_job_may_fail_or_wait_when_its_log_is_full() {
     let machine = Machine::new();
     let job = logged("while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done", 100_000, OnFull::Fail);
     let id = job.id;
@@ -127,7 +127,7 @@ fn s1_a_job_may_fail_or_wait_when_its_log_is_full() {
 }
 
 #[test]
-fn s6_outputs_come_with_the_end() {
+fn outputs_come_with_the_end() {
     let machine = Machine::new();
     let job = script("echo answer=42 >> $ORLOP_OUTPUT; echo nonsense >> $ORLOP_OUTPUT");
     let id = job.id;
@@ -138,7 +138,7 @@ fn s6_outputs_come_with_the_end() {
 }
 
 #[test]
-fn s6_cpu_and_memory_of_an_attempt_are_told() {
+fn cpu_and_memory_of_an_attempt_are_told() {
     let machine = Machine::new();
     let job =
         script("i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; head -c 50000000 /dev/zero | tail -c 1; sleep 1");
@@ -150,7 +150,7 @@ fn s6_cpu_and_memory_of_an_attempt_are_told() {
 }
 
 #[test]
-fn s6_no_core_of_the_agent_is_shared_and_commands_are_found_in_the_jobs_path() {
+fn no_core_of_the_agent_is_shared_and_commands_are_found_in_the_jobs_path() {
     let machine = Machine::new();
     let env = vec![("PATH".to_owned(), "/nowhere".to_owned())];
     let job = plan(WorkSpec { argv: vec!["true".to_owned()], env, ..WorkSpec::default() });
@@ -162,7 +162,7 @@ fn s6_no_core_of_the_agent_is_shared_and_commands_are_found_in_the_jobs_path() {
 }
 
 #[tokio::test]
-async fn s6_what_an_earlier_agent_left_without_supervisor_is_ended_and_lost() {
+async fn what_an_earlier_agent_left_without_supervisor_is_ended_and_lost() {
     let machine = Machine::with(|options| options.mark = "earlier".to_owned());
     let job = script("setsid sh -c 'echo up; sleep 600' & sleep 600");
     let id = job.id;
@@ -195,7 +195,7 @@ async fn s6_what_an_earlier_agent_left_without_supervisor_is_ended_and_lost() {
 }
 
 #[test]
-fn s6_the_directories_of_the_latest_failures_stay_as_many_as_asked_for() {
+fn the_directories_of_the_latest_failures_stay_as_many_as_asked_for() {
     let machine = Machine::with(|options| options.keep_failed = 2);
     let mut ids = Vec::new();
     for text in ["echo 1 > it; exit 1", "exit 0", "echo 2 > it; exit 1", "echo 3 > it; exit 1"] {
@@ -212,7 +212,7 @@ fn s6_the_directories_of_the_latest_failures_stay_as_many_as_asked_for() {
 }
 
 #[test]
-fn s6_no_core_dumps_and_at_most_so_many_open_files() {
+fn no_core_dumps_and_at_most_so_many_open_files() {
     let machine = Machine::new();
     let job = script("ulimit -c; ulimit -n; ulimit -Hn");
     let id = job.id;

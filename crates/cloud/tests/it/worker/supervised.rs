@@ -76,7 +76,7 @@ fn first_pid(machine: &Machine, id: TaskRef) -> i32 {
 }
 
 #[tokio::test]
-async fn s6_an_attempt_goes_on_without_its_agent_and_another_takes_it_over() {
+async fn an_attempt_goes_on_without_its_agent_and_another_takes_it_over() {
     let machine = machine("over");
     let go = machine.dir.path().join("go");
     let text = format!("echo before; while [ ! -e {} ]; do sleep 0.02; done; echo after; exit 3", go.display());
@@ -106,7 +106,7 @@ async fn s6_an_attempt_goes_on_without_its_agent_and_another_takes_it_over() {
 }
 
 #[tokio::test]
-async fn s6_an_attempt_that_its_supervisor_cannot_begin_ends_as_one_that_did_not_start() {
+async fn an_attempt_that_its_supervisor_cannot_begin_ends_as_one_that_did_not_start() {
     let machine = Machine::with(|options| {
         // It lives, takes the order, and does nothing with it.
         let args = vec!["-c".into(), "exec cat >/dev/null".into()];
@@ -123,7 +123,7 @@ async fn s6_an_attempt_that_its_supervisor_cannot_begin_ends_as_one_that_did_not
 }
 
 #[tokio::test]
-async fn s6_what_ended_without_an_agent_is_reported_by_the_next() {
+async fn what_ended_without_an_agent_is_reported_by_the_next() {
     let machine = machine("ended");
     let go = machine.dir.path().join("go");
     let job = surviving(&format!("echo x; while [ ! -e {} ]; do sleep 0.02; done; exit 4", go.display()));
@@ -146,7 +146,7 @@ async fn s6_what_ended_without_an_agent_is_reported_by_the_next() {
 }
 
 #[tokio::test]
-async fn s6_another_agent_can_end_what_it_took_over() {
+async fn another_agent_can_end_what_it_took_over() {
     let machine = machine("end");
     let job = surviving("trap 'echo asked; exit 9' TERM; echo up; while :; do sleep 0.02; done");
     let id = job.id;
@@ -161,7 +161,7 @@ async fn s6_another_agent_can_end_what_it_took_over() {
 }
 
 #[tokio::test]
-async fn s6_the_attempts_of_a_supervisor_that_is_killed_are_ended_and_lost() {
+async fn the_attempts_of_a_supervisor_that_is_killed_are_ended_and_lost() {
     let machine = machine("killed");
     let job = surviving("setsid sleep 600 & echo up; sleep 600");
     let id = job.id;
@@ -180,7 +180,7 @@ async fn s6_the_attempts_of_a_supervisor_that_is_killed_are_ended_and_lost() {
 }
 
 #[tokio::test]
-async fn s6_a_supervisor_killed_without_an_agent_leaves_what_the_next_ends() {
+async fn a_supervisor_killed_without_an_agent_leaves_what_the_next_ends() {
     let machine = machine("both");
     let job = surviving("echo up; sleep 600");
     let id = job.id;
@@ -203,7 +203,7 @@ async fn s6_a_supervisor_killed_without_an_agent_leaves_what_the_next_ends() {
 }
 
 #[test]
-fn s72_an_attempt_that_may_not_overlap_ends_with_the_lease() {
+fn an_attempt_that_may_not_overlap_ends_with_the_lease() {
     let machine = machine("lease");
     let argv = ["/bin/sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.02; done"].map(str::to_owned).to_vec();
     let mut job = plan(WorkSpec { argv, forbid_overlap: true, ..WorkSpec::default() });
@@ -221,7 +221,7 @@ fn s72_an_attempt_that_may_not_overlap_ends_with_the_lease() {
 }
 
 #[test]
-fn s72_without_a_supervisor_it_is_refused() {
+fn without_a_supervisor_it_is_refused() {
     let machine = Machine::new();
     let argv = vec!["true".to_owned()];
     let job = plan(WorkSpec { argv, forbid_overlap: true, ..WorkSpec::default() });
@@ -232,7 +232,7 @@ fn s72_without_a_supervisor_it_is_refused() {
 }
 
 #[test]
-fn s6_supervisors_end_when_their_agent_and_all_attempts_are_gone() {
+fn supervisors_end_when_their_agent_and_all_attempts_are_gone() {
     let machine = machine("gone");
     let go = machine.dir.path().join("go");
     let job = surviving(&format!("echo up; while [ ! -e {} ]; do sleep 0.02; done", go.display()));

@@ -26,7 +26,7 @@ fn marker(which: u32) -> String {
 }
 
 #[test]
-fn s6_leftovers_go_after_a_normal_exit() {
+fn leftovers_go_after_a_normal_exit() {
     let _shared = PROGRAM.read().unwrap_or_else(PoisonError::into_inner);
     let machine = Machine::new();
     for (which, way) in
@@ -48,7 +48,7 @@ fn s6_leftovers_go_after_a_normal_exit() {
 }
 
 #[test]
-fn s6_a_cancelled_tree_is_gone_as_a_whole_double_forks_too() {
+fn a_cancelled_tree_is_gone_as_a_whole_double_forks_too() {
     let _shared = PROGRAM.read().unwrap_or_else(PoisonError::into_inner);
     let machine = Machine::new();
     let marker = marker(10);
@@ -72,7 +72,7 @@ fn s6_a_cancelled_tree_is_gone_as_a_whole_double_forks_too() {
 }
 
 #[test]
-fn s6_a_fork_loop_does_not_escape() {
+fn a_fork_loop_does_not_escape() {
     let _shared = PROGRAM.read().unwrap_or_else(PoisonError::into_inner);
     let machine = Machine::new();
     let marker = marker(20);
@@ -87,7 +87,7 @@ fn s6_a_fork_loop_does_not_escape() {
 }
 
 #[test]
-fn s6_who_hides_its_marks_is_found_when_nobody_else_runs() {
+fn who_hides_its_marks_is_found_when_nobody_else_runs() {
     let _alone = PROGRAM.write().unwrap_or_else(PoisonError::into_inner);
     let machine = Machine::with(|options| options.exclusive = true);
     let marker = marker(30);
@@ -130,7 +130,7 @@ fn who_hides_its_marks_goes_with_its_attempt_while_others_run() {
 }
 
 #[test]
-fn s6_one_attempt_leaves_the_processes_of_another_alone() {
+fn one_attempt_leaves_the_processes_of_another_alone() {
     let _shared = PROGRAM.read().unwrap_or_else(PoisonError::into_inner);
     let machine = Machine::new();
     let stays = marker(40);

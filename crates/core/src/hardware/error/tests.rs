@@ -92,7 +92,7 @@ const fn place(error: &HardwareError) -> usize {
 }
 
 #[test]
-fn s1_6_every_error_names_its_field_what_is_wrong_and_what_would_do() {
+fn every_error_names_its_field_what_is_wrong_and_what_would_do() {
     let all = every_kind();
     assert_eq!(all.iter().map(place).collect::<Vec<_>>(), (0..all.len()).collect::<Vec<_>>());
     let said = all.iter().map(|error| format!("{}: {error}; {}\n", error.field().unwrap_or("-"), error.help()));
@@ -133,7 +133,7 @@ fn s1_6_every_error_names_its_field_what_is_wrong_and_what_would_do() {
 }
 
 #[test]
-fn s1_6_only_what_fits_nowhere_now_waits_for_capacity() {
+fn only_what_fits_nowhere_now_waits_for_capacity() {
     for error in every_kind() {
         let waits = matches!(error, HardwareError::NoMatchingHardware { .. });
         assert_eq!(error.class(), if waits { Class::Capacity } else { Class::Invalid }, "{error}");
@@ -141,7 +141,7 @@ fn s1_6_only_what_fits_nowhere_now_waits_for_capacity() {
 }
 
 #[test]
-fn s1_6_at_most_three_machines_are_named_those_that_lack_least() {
+fn at_most_three_machines_are_named_those_that_lack_least() {
     let verdict = |machine: &str, keys: &[&str]| Verdict {
         machine: machine.to_owned(),
         failures: keys.iter().map(|key| Failure::Label(LabelExpr::equal(*key, "x").into())).collect(),

@@ -36,7 +36,7 @@ fn of(input: Value) -> String {
 }
 
 #[test]
-fn s1_5_the_predicate_as_a_placement() {
+fn the_predicate_as_a_placement() {
     let words = Tables::default().vocabulary(Substrate::Fleet);
     let text = |input| serde_json::to_string(&place(&need(input), &Resources::default(), &words).unwrap()).unwrap();
     insta::assert_snapshot!(text(json!({"gpuType": "A100-SXM4-40GB", "gpuCount": 2, "nvlink": true, "cpuArch": "amd64"})), @r#"{"arch":{"key":"orlop/arch","op":"In","values":["amd64"]},"tolerations":[{"key":"orlop/gpu"}],"device":{"vendor":"nvidia","class":"whole","count":2,"model":"a100","form":["sxm4"],"products":["A100-SXM4-40GB","A100-SXM4-80GB"],"memoryGib":40,"nvlink":true,"source":"inventory"}}"#);
@@ -44,7 +44,7 @@ fn s1_5_the_predicate_as_a_placement() {
 }
 
 #[test]
-fn s1_5_free_exclusive_devices_of_vendor_model_form_and_memory() {
+fn free_exclusive_devices_of_vendor_model_form_and_memory() {
     assert_eq!(of(json!({"gpuCount": 3})), "machine fits");
     insta::assert_snapshot!(of(json!({"gpuCount": 4})), @"machine: needs 4 nvidia GPUs, has 3");
     assert_eq!(of(json!({"gpuType": "a100-sxm4", "gpuCount": 3, "gpuMemoryGiB": 40})), "machine fits");
@@ -54,7 +54,7 @@ fn s1_5_free_exclusive_devices_of_vendor_model_form_and_memory() {
 }
 
 #[test]
-fn s1_5_nvlink_is_one_group_and_slices_are_free_instances() {
+fn nvlink_is_one_group_and_slices_are_free_instances() {
     assert_eq!(of(json!({"gpuType": "a100", "gpuCount": 2, "nvlink": true})), "machine fits");
     insta::assert_snapshot!(of(json!({"gpuType": "a100", "gpuCount": 3, "nvlink": true})), @"machine: needs 3 nvidia a100 GPUs, NVLink, has 2");
     assert_eq!(of(json!({"gpuType": "mig-1g.5gb", "gpuCount": 3})), "machine fits");
@@ -62,7 +62,7 @@ fn s1_5_nvlink_is_one_group_and_slices_are_free_instances() {
 }
 
 #[test]
-fn s1_5_stronger_kinds_serve_weaker_ones() {
+fn stronger_kinds_serve_weaker_ones() {
     for kind in ["sev", "sev-es", "sev-snp"] {
         assert_eq!(of(json!({"teeType": kind})), "machine fits", "{kind}");
     }
@@ -83,13 +83,13 @@ fn s1_5_stronger_kinds_serve_weaker_ones() {
 }
 
 #[test]
-fn s1_5_arch_labels_and_amounts() {
+fn arch_labels_and_amounts() {
     insta::assert_snapshot!(of(json!({"cpuArch": "arm64", "customLabels": {"rack": "r8"}})), @"machine: needs CPU architecture arm64, has amd64, needs rack = r8");
     insta::assert_snapshot!(said(&worker(json!({})), json!({}), json!({"cpuMilli": 8001, "memoryBytes": 1, "diskBytes": 1001})), @"machine: cpu: needs 8001m, has 8, ephemeral-storage: needs 1001, has 1k");
 }
 
 #[test]
-fn s1_5_taints_of_devices_are_tolerated_by_those_who_need_them() {
+fn taints_of_devices_are_tolerated_by_those_who_need_them() {
     let taint = |key: &str, effect: &str| json!({"key": key, "effect": effect});
     let facts = worker(json!({"taints": [taint("orlop/gpu", "NoSchedule"), taint("orlop/tee", "NoExecute")]}));
     assert_eq!(
@@ -104,7 +104,7 @@ fn s1_5_taints_of_devices_are_tolerated_by_those_who_need_them() {
 }
 
 #[test]
-fn s1_5_every_taint_that_keeps_work_away_must_be_tolerated() {
+fn every_taint_that_keeps_work_away_must_be_tolerated() {
     let needs =
         [json!({}), json!({"gpuCount": 1}), json!({"teeType": "sev"}), json!({"gpuCount": 1, "teeType": "sgx"})];
     for effect in ["NoSchedule", "PreferNoSchedule", "NoExecute"] {
@@ -125,7 +125,7 @@ fn s1_5_every_taint_that_keeps_work_away_must_be_tolerated() {
 }
 
 #[test]
-fn s1_5_devices_that_others_use_or_that_are_set_aside_are_not_free() {
+fn devices_that_others_use_or_that_are_set_aside_are_not_free() {
     let gpu = |change: Value| {
         let mut gpu = json!({"vendor": "intel", "model": "Flex_170", "memoryGib": 16});
         gpu.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
@@ -139,7 +139,7 @@ fn s1_5_devices_that_others_use_or_that_are_set_aside_are_not_free() {
 }
 
 #[test]
-fn s1_5_labels_tell_what_all_devices_have_in_common() {
+fn labels_tell_what_all_devices_have_in_common() {
     let derived = |gpus: Value| {
         let labels = crate::hardware::derived(&worker(json!({"gpus": gpus, "tees": [], "arch": "arm64"})));
         labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
@@ -156,7 +156,7 @@ fn s1_5_labels_tell_what_all_devices_have_in_common() {
 }
 
 #[test]
-fn s1_5_derived_labels_and_none_of_the_users() {
+fn derived_labels_and_none_of_the_users() {
     let facts = worker(json!({"labels": {"orlop/gpu-count": "99", "rack": "r7"}}));
     let labels = describe(&facts, &Tables::default().vocabulary(Substrate::Fleet)).labels;
     insta::assert_snapshot!(labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" "), @"orlop/arch=amd64 orlop/gpu-count=4 orlop/gpu-memory-gib=40 orlop/gpu-model=a100 orlop/gpu-vendor=nvidia orlop/tee-sev=true orlop/tee-sev-es=true orlop/tee-sev-snp=true rack=r7");
@@ -165,7 +165,7 @@ fn s1_5_derived_labels_and_none_of_the_users() {
 }
 
 #[test]
-fn s1_5_a_need_as_a_job_says_it() {
+fn a_need_as_a_job_says_it() {
     let said = |input, resources: Value| {
         let resources: Resources = serde_json::from_value(resources).unwrap();
         match demand(&need(input), &resources) {

@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s1_4_a_threshold_lies_between_two_classes() {
+    fn a_threshold_lies_between_two_classes() {
         let table = Catalogue::built_in();
         let of = |gib| table.threshold_mib(Vendor::Nvidia, gib);
         assert_eq!((of(16), of(24), of(80), of(96), of(180)), (14745, 22118, 73728, 96256, 165_888));
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_5_a_card_holds_as_many_slices_as_its_maker_says() {
+    fn a_card_holds_as_many_slices_as_its_maker_says() {
         let of = |name: &str, profile: &str| {
             let (_, product) = Catalogue::built_in().product_named(name).unwrap();
             product.instances(profile.parse().unwrap())

@@ -240,7 +240,7 @@ mod tests {
     /// Each model with its keys in other families of labels, each product with its memory, whether it is connected, its
     /// texts in labels, and the profiles of its slices.
     #[test]
-    fn s1_3_the_whole_catalogue() {
+    fn the_whole_catalogue() {
         let mut all = String::new();
         for model in &built_in().models {
             let alias = model.alias.iter().map(|alias| format!(" ({alias})")).collect::<String>();

@@ -11,7 +11,7 @@ fn canonical(text: &str) -> String {
 }
 
 #[test]
-fn s1_1_accepted_texts_become_canonical() {
+fn accepted_texts_become_canonical() {
     let cases = [
         ("nvidia-a100", "nvidia-a100"),
         ("A100-SXM4-40GB", "nvidia-a100-sxm4-40gb"),
@@ -39,7 +39,7 @@ fn s1_1_accepted_texts_become_canonical() {
 }
 
 #[test]
-fn s1_1_every_word_of_a_vendor_names_it_and_two_vendors_are_refused() {
+fn every_word_of_a_vendor_names_it_and_two_vendors_are_refused() {
     let words = [("nvidia tesla quadro geforce", "nvidia"), ("amd radeon instinct", "amd"), ("intel arc", "intel")];
     let words: Vec<(&str, &str)> =
         words.iter().flat_map(|(all, made_by)| all.split(' ').map(move |word| (word, *made_by))).collect();
@@ -54,7 +54,7 @@ fn s1_1_every_word_of_a_vendor_names_it_and_two_vendors_are_refused() {
 }
 
 #[test]
-fn s1_1_every_form_word_is_one_and_must_occur_in_the_products_name() {
+fn every_form_word_is_one_and_must_occur_in_the_products_name() {
     let words = "sxm sxm2 sxm3 sxm4 sxm5 sxm6 pcie nvl oam hbm2 hbm2e hbm3 hbm3e";
     for word in words.split(' ') {
         let gpu = parse_gpu_type(&format!("A100_{}", word.to_uppercase())).unwrap();
@@ -78,7 +78,7 @@ fn s1_1_every_form_word_is_one_and_must_occur_in_the_products_name() {
 }
 
 #[test]
-fn s1_1_words_that_say_nothing_are_dropped() {
+fn words_that_say_nothing_are_dropped() {
     for word in "gpu data center graphics accelerator tensor core generation series".split(' ') {
         assert_eq!(canonical(word), "gpu", "{word}");
         assert_eq!(canonical(&format!("{word} A100 {word}")), "nvidia-a100", "{word}");
@@ -88,7 +88,7 @@ fn s1_1_words_that_say_nothing_are_dropped() {
 }
 
 #[test]
-fn s1_1_other_characters_are_refused_where_they_stand() {
+fn other_characters_are_refused_where_they_stand() {
     let at = |text: &str| match parse_gpu_type(text) {
         Err(HardwareError::IllegalCharacter { ch, at }) => Some((ch, at)),
         _ => None,
@@ -102,7 +102,7 @@ fn s1_1_other_characters_are_refused_where_they_stand() {
 }
 
 #[test]
-fn s1_1_a_text_is_trimmed_and_has_128_bytes_at_most() {
+fn a_text_is_trimmed_and_has_128_bytes_at_most() {
     assert_eq!(canonical("\t a100 \r\n"), "nvidia-a100");
     assert_eq!(parse_gpu_type(" \n"), Err(HardwareError::EmptyGpuType));
     assert_eq!(canonical(&format!("a100{}", "-".repeat(124))), "nvidia-a100");
@@ -113,7 +113,7 @@ fn s1_1_a_text_is_trimmed_and_has_128_bytes_at_most() {
 }
 
 #[test]
-fn s1_1_memory_is_1_to_4096_in_any_unit() {
+fn memory_is_1_to_4096_in_any_unit() {
     for (text, gib) in [("1g", 1), ("a100-24GB", 24), ("40gib", 40), ("4096g", 4096)] {
         assert_eq!(parse_gpu_type(text).unwrap().memory_gib, Some(gib), "{text}");
     }
@@ -123,7 +123,7 @@ fn s1_1_memory_is_1_to_4096_in_any_unit() {
 }
 
 #[test]
-fn s1_1_errors_say_what_is_wrong_and_what_to_write() {
+fn errors_say_what_is_wrong_and_what_to_write() {
     let error = |text: &str| {
         let error = parse_gpu_type(text).unwrap_err();
         format!("{error}; {}", error.help())
@@ -144,7 +144,7 @@ fn s1_1_errors_say_what_is_wrong_and_what_to_write() {
 }
 
 #[test]
-fn s1_3_every_product_is_read_as_itself_with_and_without_its_brand() {
+fn every_product_is_read_as_itself_with_and_without_its_brand() {
     let table = Catalogue::built_in();
     for model in &table.models {
         for product in &model.products {
@@ -167,7 +167,7 @@ fn s1_3_every_product_is_read_as_itself_with_and_without_its_brand() {
 }
 
 #[test]
-fn s1_3_an_alias_names_its_model_with_and_without_the_vendor() {
+fn an_alias_names_its_model_with_and_without_the_vendor() {
     for (alias, key) in
         [("a6000", "rtxa6000"), ("4090", "rtx4090"), ("3090", "rtx3090"), ("5090", "rtx5090"), ("a5000", "rtxa5000")]
     {
@@ -215,7 +215,7 @@ fn resource_names_are_read_as_what_they_count() {
 }
 
 #[test]
-fn s1_1_mig_profiles_have_one_form() {
+fn mig_profiles_have_one_form() {
     for text in ["1g.5gb", "7g.141gb", "1g.5gb+me", "2g.10gb+me.all"] {
         assert_eq!(text.parse::<MigProfile>().unwrap().to_string(), text);
     }
@@ -248,7 +248,7 @@ fn any_word() -> impl Strategy<Value = String> {
 }
 
 #[test]
-fn s1_1_a_model_in_several_words_is_the_product_of_one() {
+fn a_model_in_several_words_is_the_product_of_one() {
     let whole = parse_gpu_type("t4").unwrap();
     for text in ["t-4", "T 4", "nvidia t_4", "tesla/t/4"] {
         assert_eq!(parse_gpu_type(text), Ok(whole.clone()), "{text}");
@@ -258,7 +258,7 @@ fn s1_1_a_model_in_several_words_is_the_product_of_one() {
 
 proptest! {
     #[test]
-    fn h6_the_canonical_text_reads_back(words in proptest::collection::vec(any_word(), 1..6)) {
+    fn the_canonical_text_reads_back(words in proptest::collection::vec(any_word(), 1..6)) {
         if let Ok(gpu) = parse_gpu_type(&words.join("-")) {
             prop_assert_eq!(parse_gpu_type(&gpu.to_string()), Ok(gpu.clone()));
             let json = serde_json::to_string(&gpu).unwrap();
@@ -278,7 +278,7 @@ proptest! {
     }
 
     #[test]
-    fn h8_no_text_panics(text in "\\PC{0,140}|[\\x00-\\x7f]{0,140}") {
+    fn no_text_panics(text in "\\PC{0,140}|[\\x00-\\x7f]{0,140}") {
         let _ = parse_gpu_type(&text).map(|gpu| gpu.to_string());
     }
 }

@@ -80,7 +80,7 @@ fn taints() -> impl Strategy<Value = Vec<Taint>> {
 
 proptest! {
     #[test]
-    fn h1_merged_admits_exactly_what_both_admit(
+    fn merged_admits_exactly_what_both_admit(
         input in input(), tables in tables(), user in user(), facts in node(), taints in taints(),
         said in proptest::option::of((select(&["zone", "nvidia.com/gpu.product"][..]), select(&["a", "Tesla-T4"][..]))),
     ) {
@@ -111,7 +111,7 @@ proptest! {
     }
 
     #[test]
-    fn h7_h9_merging_again_changes_nothing_and_there_is_one_device(
+    fn merging_again_changes_nothing_and_there_is_one_device(
         input in input(), tables in tables(), user in user(),
     ) {
         let words = tables.vocabulary(Substrate::Kubernetes);

@@ -113,21 +113,21 @@ fn is_condition(selector: &str) -> bool {
 
 proptest! {
     #[test]
-    fn h3_a_node_that_fits_satisfies_the_need(input in input(), facts in node(), tables in tables()) {
+    fn a_node_that_fits_satisfies_the_need(input in input(), facts in node(), tables in tables()) {
         for words in substrates(&tables) {
             sound(&input, &facts, &words, &tables)?;
         }
     }
 
     #[test]
-    fn h3_a_worker_that_fits_satisfies_the_need(input in input(), facts in worker(), tables in tables()) {
+    fn a_worker_that_fits_satisfies_the_need(input in input(), facts in worker(), tables in tables()) {
         for words in substrates(&tables).iter().filter(|words| words.substrate != Substrate::Kubernetes) {
             sound(&input, &facts, words, &tables)?;
         }
     }
 
     #[test]
-    fn h2_asking_for_more_admits_no_more_machines(
+    fn asking_for_more_admits_no_more_machines(
         input in input(), facts in node(), tables in tables(), how in any::<u8>(), word in select(Form::ALL),
     ) {
         let Ok(less) = resolved(&input, &tables) else { return Ok(()) };
@@ -146,7 +146,7 @@ proptest! {
     }
 
     #[test]
-    fn h4_h5_h6_placements_are_deterministic_legal_and_read_back(input in input(), tables in tables()) {
+    fn placements_are_deterministic_legal_and_read_back(input in input(), tables in tables()) {
         let Ok(need) = resolved(&input, &tables) else { return Ok(()) };
         prop_assert_eq!(&serde_json::from_str::<Resolved>(&serde_json::to_string(&need).unwrap()).unwrap(), &need);
         for words in substrates(&tables) {
@@ -168,7 +168,7 @@ proptest! {
     }
 
     #[test]
-    fn h5_h8_any_name_in_a_file_of_tables_is_an_error_or_legal(
+    fn any_name_in_a_file_of_tables_is_an_error_or_legal(
         text in prop_oneof!["\\PC{0,12}", "[A-Za-z0-9 ._-]{0,70}", "[a-zA-Z][a-zA-Z0-9_]{0,34}"], gib in 0..4200_u32, at in 0..9_usize,
         kind in select(&["ours", "ours-mig-1g.10gb", "nvidia-8gb", "amd", "nvidia"][..]), how in select(&["devicePlugin", "dra"][..]),
         strategy in select(&["mixed", "single"][..]), vendor in select(&["nvidia", "Amd", "INTEL"][..]),
@@ -208,7 +208,7 @@ proptest! {
     }
 
     #[test]
-    fn h5_h8_any_text_is_an_error_or_legal(
+    fn any_text_is_an_error_or_legal(
         text in "\\PC{0,40}|[a-z0-9 ._/-]{0,40}|[ -~]{1,70}", claimed in any::<bool>(), tee in "\\PC{0,12}", key in "\\PC{0,90}|[a-z./A-Z0-9_-]{0,80}", value in "\\PC{0,70}",
     ) {
         let tables = Tables::default();

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn h8_work_is_linear_in_the_terms_of_the_user_and_at_most_64_multiply() {
+    fn work_is_linear_in_the_terms_of_the_user_and_at_most_64_multiply() {
         let alternative = |key: &str, value| Alternative { all_of: term(key, value).expressions };
         let clause = |key: &str| Clause { any_of: (0..3).map(|value| alternative(key, value)).collect() };
         let clauses = ["a", "b", "c"].map(clause);

@@ -23,7 +23,7 @@ fn error(said: Value, input: Value) -> String {
 }
 
 #[test]
-fn s1_2_a_selector_outside_a_generated_set_is_a_conflict() {
+fn a_selector_outside_a_generated_set_is_a_conflict() {
     let t4 = json!({"nodeSelector": {"nvidia.com/gpu.product": "Tesla-T4"}});
     insta::assert_snapshot!(error(t4, json!({"gpuType": "a30"})), @"label nvidia.com/gpu.product is asked to be Tesla-T4, but the hardware asks for one of A30, NVIDIA-A30; remove the selector, or make it one of the values the hardware asks for");
     let small = json!({"nodeSelector": {"nvidia.com/gpu.memory": "16000"}});
@@ -31,7 +31,7 @@ fn s1_2_a_selector_outside_a_generated_set_is_a_conflict() {
 }
 
 #[test]
-fn s1_2_affinities_that_nothing_can_meet() {
+fn affinities_that_nothing_can_meet() {
     let none = json!({"required": []});
     insta::assert_snapshot!(error(none, json!({})), @"the node affinity and the hardware contradict each other in every term; remove the affinity term that excludes the hardware");
     let empty = json!({"required": [{}]});
@@ -43,7 +43,7 @@ fn s1_2_affinities_that_nothing_can_meet() {
 }
 
 #[test]
-fn s1_2_a_second_kind_of_devices_is_a_conflict() {
+fn a_second_kind_of_devices_is_a_conflict() {
     for name in ["nvidia.com/pgpu", "nvidia.com/mig-1g.5gb", "amd.com/gpu", "gpu.intel.com/xe", "habana.ai/gaudi"] {
         let said = json!({"limits": {name: 1}});
         assert!(
@@ -58,7 +58,7 @@ fn s1_2_a_second_kind_of_devices_is_a_conflict() {
 }
 
 #[test]
-fn s1_2_resources_that_stand_for_gpus() {
+fn resources_that_stand_for_gpus() {
     for name in "nvidia.com/gpu nvidia.com/pgpu nvidia.com/mig-1g.5gb amd.com/gpu gpu.intel.com/i915 gpu.intel.com/xe habana.ai/gaudi".split(' ') {
         assert!(is_gpu(name), "{name}");
         for (kind, own) in [("nvidia", "nvidia.com/gpu"), ("amd", "amd.com/gpu"), ("intel", "gpu.intel.com/i915")] {
@@ -73,7 +73,7 @@ fn s1_2_resources_that_stand_for_gpus() {
 }
 
 #[test]
-fn s1_2_of_each_resource_the_larger_and_extended_ones_alike() {
+fn of_each_resource_the_larger_and_extended_ones_alike() {
     let merged = |said: Value, input: Value| {
         let merged = merge(&user(said), &placement(input)).unwrap();
         format!("{} | {}", merged.requests, merged.limits)
@@ -85,7 +85,7 @@ fn s1_2_of_each_resource_the_larger_and_extended_ones_alike() {
 }
 
 #[test]
-fn s1_2_the_users_preferences_and_tolerations_come_first_and_none_twice() {
+fn the_users_preferences_and_tolerations_come_first_and_none_twice() {
     let zone = json!({"expressions": [{"key": "zone", "op": "Exists"}]});
     let said = json!({"preferred": [[7, zone]], "tolerations": [{"key": "busy"}, {"key": "nvidia.com/gpu", "effect": "NoSchedule"}]});
     let merged =
@@ -95,7 +95,7 @@ fn s1_2_the_users_preferences_and_tolerations_come_first_and_none_twice() {
 }
 
 #[test]
-fn s1_2_a_class_of_the_accepted_ones_does_and_no_other() {
+fn a_class_of_the_accepted_ones_does_and_no_other() {
     let classes = |input: Value, class: &str| {
         merge(&user(json!({"runtimeClass": class})), &placement(input)).map(|merged| merged.notes.len())
     };
@@ -118,7 +118,7 @@ fn s1_2_a_class_of_the_accepted_ones_does_and_no_other() {
 }
 
 #[test]
-fn s1_2_labels_that_the_need_itself_contradicts() {
+fn labels_that_the_need_itself_contradicts() {
     let tables = Tables::default();
     let input: HardwareInput =
         serde_json::from_value(json!({"cpuArch": "amd64", "customLabels": {"kubernetes.io/arch": "arm64"}})).unwrap();
@@ -128,7 +128,7 @@ fn s1_2_labels_that_the_need_itself_contradicts() {
 }
 
 #[test]
-fn s1_2_a_class_of_the_vendors_gives_way_to_the_users() {
+fn a_class_of_the_vendors_gives_way_to_the_users() {
     let runtime = RuntimeNeed { name: "nvidia".into(), accepted: Default::default(), any: true };
     let placement = Placement { runtime: Some(runtime), ..Placement::default() };
     let merged = merge(&user(json!({"runtimeClass": "mine"})), &placement).unwrap();
@@ -138,7 +138,7 @@ fn s1_2_a_class_of_the_vendors_gives_way_to_the_users() {
 }
 
 #[test]
-fn s1_2_check_lists_every_failing_dimension() {
+fn check_lists_every_failing_dimension() {
     let merged =
         merge(&UserConstraints::default(), &placement(json!({"gpuType": "t4", "gpuCount": 2, "cpuArch": "arm64"})))
             .unwrap();
@@ -156,7 +156,7 @@ fn s1_2_check_lists_every_failing_dimension() {
 }
 
 #[test]
-fn s1_2_a_runtime_class_adds_its_labels_and_tolerations() {
+fn a_runtime_class_adds_its_labels_and_tolerations() {
     let merged = merge(&UserConstraints::default(), &placement(json!({"cpuArch": "amd64"}))).unwrap();
     let class = RuntimeClass {
         node_selector: [("kata".to_owned(), "true".to_owned())].into(),

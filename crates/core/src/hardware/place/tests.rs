@@ -18,7 +18,7 @@ fn told_by(family: &str, input: Value) -> String {
 }
 
 #[test]
-fn s1_4_what_googles_labels_say() {
+fn what_googles_labels_say() {
     let said = |input| told_by("gke", input);
     insta::assert_snapshot!(said(json!({"gpuCount": 2})), @"cloud.google.com/gke-accelerator is set");
     insta::assert_snapshot!(said(json!({"gpuType": "a100"})), @"cloud.google.com/gke-accelerator in {nvidia-a100-80gb, nvidia-tesla-a100}; cloud.google.com/gke-gpu-partition-size is not set; cloud.google.com/gke-gpu-sharing-strategy is not set");
@@ -93,7 +93,7 @@ fn families_are_chosen_by_what_nodes_bear_beside_the_vendors_own() {
 }
 
 #[test]
-fn s1_4_what_karpenters_labels_say() {
+fn what_karpenters_labels_say() {
     let said = |input| told_by("karpenter", input);
     insta::assert_snapshot!(said(json!({"gpuCount": 2})), @"karpenter.k8s.aws/instance-gpu-manufacturer = nvidia");
     insta::assert_snapshot!(said(json!({"gpuType": "a100"})), @"karpenter.k8s.aws/instance-gpu-manufacturer = nvidia; karpenter.k8s.aws/instance-gpu-name = a100; nvidia.com/gpu.replicas is not set, or nvidia.com/gpu.replicas < 2; nvidia.com/gpu.sharing-strategy not in {mps, time-slicing}; nvidia.com/gpu.slices.gi is not set; nvidia.com/vgpu.present not in {true}");

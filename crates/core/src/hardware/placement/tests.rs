@@ -16,7 +16,7 @@ fn expression(key: &str, op: Operator, values: &[&str]) -> LabelExpr {
 }
 
 #[test]
-fn s1_2_in_exists_gt_lt_need_the_key_and_their_opposites_hold_without_it() {
+fn in_exists_gt_lt_need_the_key_and_their_opposites_hold_without_it() {
     let has = labels([("gpu", "a100"), ("memory", "81920")]);
     let none = labels([]);
     let cases = [
@@ -39,7 +39,7 @@ fn s1_2_in_exists_gt_lt_need_the_key_and_their_opposites_hold_without_it() {
 }
 
 #[test]
-fn s1_2_clauses_are_anded_and_their_alternatives_ored() {
+fn clauses_are_anded_and_their_alternatives_ored() {
     let is = |key: &str| Alternative { all_of: vec![expression(key, Operator::Exists, &[])] };
     let placement = Placement {
         required: vec![Clause { any_of: vec![is("a"), is("b")] }, Clause { any_of: vec![is("c")] }],
@@ -53,7 +53,7 @@ fn s1_2_clauses_are_anded_and_their_alternatives_ored() {
 }
 
 #[test]
-fn s1_5_every_noschedule_and_noexecute_taint_must_be_tolerated() {
+fn every_noschedule_and_noexecute_taint_must_be_tolerated() {
     let taint = |key: &str, effect| Taint { key: key.to_owned(), value: "x".to_owned(), effect };
     let taints = [
         taint("nvidia.com/gpu", TaintEffect::NoSchedule),
@@ -69,7 +69,7 @@ fn s1_5_every_noschedule_and_noexecute_taint_must_be_tolerated() {
 }
 
 #[test]
-fn s1_2_check_lists_every_dimension_that_fails_and_counts_overhead() {
+fn check_lists_every_dimension_that_fails_and_counts_overhead() {
     let amounts = |pairs: &[(&str, &str)]| ResourceVector::parse(pairs.iter().copied(), Rounding::Up).unwrap();
     let need = serde_json::from_value(json!({"vendor": "nvidia", "class": "whole", "count": 2, "source": "inventory"}));
     let mut placement = Placement {

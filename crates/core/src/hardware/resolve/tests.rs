@@ -30,7 +30,7 @@ fn said(input: Value) -> String {
 }
 
 #[test]
-fn s1_2_count_and_type() {
+fn count_and_type() {
     insta::assert_snapshot!(said(json!({"gpuType": "a100"})), @"1 whole nvidia-a100");
     insta::assert_snapshot!(said(json!({"gpuType": "a100", "gpuCount": 0})), @"gpuCount is 0, but gpuType is `a100`; leave gpuCount out for one device, or leave both out for none");
     insta::assert_snapshot!(said(json!({"gpuCount": 3})), @"3 unit nvidia");
@@ -69,7 +69,7 @@ fn a_model_that_no_table_knows_is_a_whole_device_of_its_exact_name() {
 }
 
 #[test]
-fn s1_2_memory_in_text_and_field() {
+fn memory_in_text_and_field() {
     insta::assert_snapshot!(said(json!({"gpuType": "a100-40gb", "gpuMemoryGiB": 80})), @"1 whole nvidia-a100-80gb");
     insta::assert_snapshot!(said(json!({"gpuType": "a100-80gb", "gpuMemoryGiB": 40})), @"1 whole nvidia-a100-80gb");
     insta::assert_snapshot!(said(json!({"gpuType": "a100", "gpuMemoryGiB": 141})), @"no a100 has 141 GiB, the largest has 80 GiB; ask for less memory of one device, or for a model that has it, for example `h200`");
@@ -81,7 +81,7 @@ fn s1_2_memory_in_text_and_field() {
 }
 
 #[test]
-fn s1_2_partitions() {
+fn partitions() {
     insta::assert_snapshot!(said(json!({"gpuType": "a100-mig-1g.5gb", "gpuCount": 2})), @"2 mig-1g.5gb nvidia-a100-mig-1g.5gb");
     insta::assert_snapshot!(said(json!({"gpuType": "t4-mig-1g.5gb"})), @"t4 devices have no MIG profiles; ask for whole devices, or for slices of an NVIDIA device, for example `a100-mig-1g.5gb`");
     insta::assert_snapshot!(said(json!({"gpuType": "a100-mig-1g.6gb"})), @"a100 devices have no MIG profile 1g.6gb, they have 1g.5gb, 1g.10gb, 1g.20gb, 2g.10gb, 2g.20gb, 3g.20gb, 3g.40gb, 4g.20gb, 4g.40gb, 7g.40gb, 7g.80gb; name a profile that the device has, or leave the model out");
@@ -93,7 +93,7 @@ fn s1_2_partitions() {
 }
 
 #[test]
-fn s1_2_trusted_execution() {
+fn trusted_execution() {
     insta::assert_snapshot!(said(json!({"teeRequired": true})), @"teeRequired is true, but teeType is missing; use one of sgx, tdx, sev, sev-es, sev-snp, se, cca");
     insta::assert_snapshot!(said(json!({"teeRequired": false})), @"");
     insta::assert_snapshot!(said(json!({"teeType": "intel_tdx"})), @"required tdx, amd64");
@@ -125,7 +125,7 @@ fn s1_2_trusted_execution() {
 }
 
 #[test]
-fn s1_2_virtual_machines_with_gpus() {
+fn virtual_machines_with_gpus() {
     insta::assert_snapshot!(said(json!({"teeType": "tdx", "gpuType": "h100"})), @"1 confidential nvidia-h100, required tdx, amd64");
     insta::assert_snapshot!(said(json!({"teeType": "tdx", "gpuCount": 2})), @"tdx with GPUs takes whole NVIDIA devices, at most 1, by the device plugin: 2 are asked for; ask for one whole NVIDIA device with tdx or sev-snp, for example `gpuType: h100`, or drop one need");
     insta::assert_snapshot!(said(json!({"teeType": "tdx", "gpuType": "amd"})), @"tdx with GPUs takes whole NVIDIA devices, at most 1, by the device plugin: amd devices are asked for; ask for one whole NVIDIA device with tdx or sev-snp, for example `gpuType: h100`, or drop one need");
@@ -141,14 +141,14 @@ fn s1_2_virtual_machines_with_gpus() {
 }
 
 #[test]
-fn s1_2_labels_are_reported_and_never_repaired() {
+fn labels_are_reported_and_never_repaired() {
     insta::assert_snapshot!(said(json!({"customLabels": {"my label": "x"}})), @"label key `my label` is not valid: character ' ' at position 3 is not allowed; use letters, digits, `-`, `_` and `.`; write `name` or `prefix/name`, for example `example.com/rack`");
     insta::assert_snapshot!(said(json!({"customLabels": {"rack": "-7"}})), @"label rack: label value `-7` is not valid: '-' at position 1 stands at the start or end of the text, where only a letter or digit may stand; write at most 63 letters, digits, `-`, `_` and `.`, for example `rack-7`");
     assert_eq!(of(json!({"customLabels": {"rack": ""}})).unwrap().labels["rack"], "");
 }
 
 #[test]
-fn s1_1_requirements_of_other_programs_are_checked_too() {
+fn requirements_of_other_programs_are_checked_too() {
     let tables = Tables::default();
     let needs = |gpu: Value| serde_json::from_value(json!({"gpu": gpu})).unwrap();
     let error = |gpu: Value| resolve(&needs(gpu), &tables).unwrap_err();

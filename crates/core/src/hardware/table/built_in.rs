@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s1_4_every_built_in_name_is_legal() {
+    fn every_built_in_name_is_legal() {
         let json = serde_json::to_string(&(&tables().vendors, &tables().tees, &tables().confidential)).unwrap();
         // What cannot be read falls back to a key or class of nobody.
         assert!(!json.contains("orlop/none"), "{json}");
@@ -186,7 +186,7 @@ mod tests {
 
     /// Each row as a line: labels by family, then what stands in the columns beside them.
     #[test]
-    fn s1_4_the_whole_table_of_trusted_execution() {
+    fn the_whole_table_of_trusted_execution() {
         let names = |all: &mut dyn Iterator<Item = String>| all.collect::<Vec<_>>().join(" ");
         let mut all = String::new();
         for (kind, words) in &tables().tees {
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_4_the_whole_tables_of_vendors_and_of_confidential_devices() {
+    fn the_whole_tables_of_vendors_and_of_confidential_devices() {
         let of = |value: serde_json::Result<String>| value.unwrap();
         let vendors: Vec<String> = tables().vendors.values().map(|words| of(serde_json::to_string(words))).collect();
         insta::assert_snapshot!(vendors.join("\n"), @r#"

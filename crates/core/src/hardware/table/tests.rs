@@ -11,12 +11,12 @@ fn overlaid(file: serde_json::Value) -> Result<Tables, serde_json::Error> {
 }
 
 #[test]
-fn s1_3_an_empty_file_changes_nothing() {
+fn an_empty_file_changes_nothing() {
     assert_eq!(overlaid(json!({})).unwrap(), Tables::default());
 }
 
 #[test]
-fn s1_3_a_file_is_laid_over_entry_by_entry() {
+fn a_file_is_laid_over_entry_by_entry() {
     let tables = overlaid(json!({
         "gpu": {
             "models": {"b300": {"vendor": "nvidia", "products": [{"name": "B300", "memoryGib": 288, "nvlink": true}]}},
@@ -42,7 +42,7 @@ fn s1_3_a_file_is_laid_over_entry_by_entry() {
 }
 
 #[test]
-fn s1_3_unknown_keys_and_illegal_names_are_refused() {
+fn unknown_keys_and_illegal_names_are_refused() {
     let error = |file| overlaid(file).unwrap_err().to_string();
     insta::assert_snapshot!(error(json!({"gpus": {}})), @"unknown field `gpus`, expected one of `gpu`, `tee`, `confidentialGpu`, `docker`, `openstack`, `defaults`");
     insta::assert_snapshot!(error(json!({"gpu": {"vendors": {"nvidia": {"product": "a/b/c"}}}})), @"label key `a/b/c` is not valid: it has more than one `/`; use `name` or `prefix/name`");
@@ -52,7 +52,7 @@ fn s1_3_unknown_keys_and_illegal_names_are_refused() {
 }
 
 #[test]
-fn s1_3_maps_within_a_row_are_laid_entry_by_entry_too() {
+fn maps_within_a_row_are_laid_entry_by_entry_too() {
     let tables = overlaid(json!({
         "tee": {"kinds": {
             "sgx": {"resources": {"sgx.intel.com/provision": 1, "sgx.intel.com/epc": "128Mi"}},
@@ -82,7 +82,7 @@ fn s1_3_maps_within_a_row_are_laid_entry_by_entry_too() {
 }
 
 #[test]
-fn s1_3_no_row_of_a_file_weakens_a_need() {
+fn no_row_of_a_file_weakens_a_need() {
     let error =
         |kind: &str, row: serde_json::Value| overlaid(json!({"tee": {"kinds": {kind: row}}})).unwrap_err().to_string();
     let labels = json!({"nfd": ["feature.node.kubernetes.io/cpu-security.sev.enabled"]});
@@ -102,7 +102,7 @@ fn s1_3_no_row_of_a_file_weakens_a_need() {
 }
 
 #[test]
-fn s1_3_a_vendor_is_named_in_any_case_and_once() {
+fn a_vendor_is_named_in_any_case_and_once() {
     for defaults in [json!({"vendor": "Amd"}), json!({"defaultVendor": "AMD"}), json!({"vendor": "amd"})] {
         assert_eq!(overlaid(json!({"defaults": defaults})).unwrap().default_vendor, Vendor::Amd, "{defaults}");
     }
@@ -118,7 +118,7 @@ fn s1_3_a_vendor_is_named_in_any_case_and_once() {
 }
 
 #[test]
-fn s1_3_names_that_end_up_in_labels_and_claims_are_legal_or_refused() {
+fn names_that_end_up_in_labels_and_claims_are_legal_or_refused() {
     let model = |member: &str, value: serde_json::Value| {
         let mut product = json!({"name": "OURS", "memoryGib": 8});
         let mut model = json!({"vendor": "nvidia"});

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s1_1_indices_are_read_sorted_and_joined() {
+    fn indices_are_read_sorted_and_joined() {
         let indices: Indices = "200, 0-9,10-99".parse().unwrap();
         assert_eq!((indices.to_string().as_str(), indices.count()), ("0-99,200", 101));
         assert!(indices.contains(0) && indices.contains(99) && indices.contains(200));
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_1_wrong_indices_say_what_is_wrong() {
+    fn wrong_indices_say_what_is_wrong() {
         let error = |text: &str| text.parse::<Indices>().unwrap_err();
         insta::assert_snapshot!(error(" "), @"is empty; use indices and ranges such as `0-99,200` or `0-10:2`");
         insta::assert_snapshot!(error("0-99,x"), @"`x` is no index; use indices and ranges such as `0-99,200` or `0-10:2`, up to 4294967294");
@@ -176,7 +176,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn s1_1_indices_read_back(numbers in prop::collection::btree_set(0..500_u32, 1..60)) {
+        fn indices_read_back(numbers in prop::collection::btree_set(0..500_u32, 1..60)) {
             let text = numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
             let indices: Indices = text.parse().unwrap();
             prop_assert_eq!(indices.count(), numbers.len() as u64);

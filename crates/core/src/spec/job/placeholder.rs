@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s1_1_the_three_placeholders_are_filled_and_templates_of_others_stay() {
+    fn the_three_placeholders_are_filled_and_templates_of_others_stay() {
         let filling = Filling { index: 3, job: JobId::from_u64(1), attempt: 2 };
         let cases = [
             ("{{index}}{{attempt}}", "32"),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_1_other_placeholders_are_found() {
+    fn other_placeholders_are_found() {
         assert_eq!(unknown("{{index}} {{shard}}"), Some("shard"));
         assert_eq!(unknown("{{index}} {{.Shard}} {{}} {{ job }} {{1}}"), None);
     }

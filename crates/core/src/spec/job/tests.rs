@@ -16,7 +16,7 @@ fn with(more: Value) -> Value {
 }
 
 #[test]
-fn s1_1_a_command_alone_has_every_default() {
+fn a_command_alone_has_every_default() {
     let spec = read(&json!({"command": ["true"]}));
     assert_eq!(spec, JobSpec { command: vec!["true".into()], ..JobSpec::default() });
     assert_eq!((spec.priority, spec.grace_ms, spec.timeout_ms, spec.retries), (5, 10_000, 0, 0));
@@ -28,7 +28,7 @@ fn s1_1_a_command_alone_has_every_default() {
 }
 
 #[test]
-fn s1_1_an_image_makes_a_container_whose_own_command_will_do() {
+fn an_image_makes_a_container_whose_own_command_will_do() {
     let spec = read(&json!({"image": "alpine:3"}));
     assert_eq!((spec.runtime, spec.program().len()), (Runtime::Docker, 0));
     assert_eq!(read(&json!({"runtime": "noop"})).runtime, Runtime::Noop);
@@ -38,7 +38,7 @@ fn s1_1_an_image_makes_a_container_whose_own_command_will_do() {
 }
 
 #[test]
-fn s1_1_amounts_are_numbers_or_quantities() {
+fn amounts_are_numbers_or_quantities() {
     let spec = |cpu: Value, memory: Value| {
         read(&with(
             json!({"resources": {"cpu_m": cpu, "memory_bytes": memory, "extras": {"licence": "2", "disk": "1Ki"}}}),
@@ -52,7 +52,7 @@ fn s1_1_amounts_are_numbers_or_quantities() {
 }
 
 #[test]
-fn s1_1_agents_survive_by_the_time_limit_unless_said_otherwise() {
+fn agents_survive_by_the_time_limit_unless_said_otherwise() {
     let survives = |more: Value| read(&with(more)).survives_agent();
     assert!(survives(json!({"timeout_ms": 60_001})) && !survives(json!({"timeout_ms": 60_000})));
     assert!(survives(json!({"timeout_ms": 1, "survive_agent": true})));
@@ -135,7 +135,7 @@ fn wrong() -> Vec<Value> {
 }
 
 #[test]
-fn s1_1_every_rule_has_its_words() {
+fn every_rule_has_its_words() {
     let mut listing = String::new();
     for value in wrong() {
         let errors = JobSpec::from_json(&value).expect_err(&value.to_string());
@@ -163,7 +163,7 @@ fn every_text_is_taken_as_it_is_where_placeholders_are_off() {
 }
 
 #[test]
-fn s1_1_a_list_of_faults_is_bounded() {
+fn a_list_of_faults_is_bounded() {
     let unknown: serde_json::Map<String, Value> = (0..500).map(|at| (format!("zz{at}"), json!(1))).collect();
     let errors = JobSpec::from_json(&with(Value::Object(unknown))).unwrap_err();
     assert_eq!((errors.list().len(), errors.more()), (100, 400));
@@ -171,7 +171,7 @@ fn s1_1_a_list_of_faults_is_bounded() {
 }
 
 #[test]
-fn s1_1_equal_specifications_have_one_hash_and_the_shared_part_leaves_the_job_out() {
+fn equal_specifications_have_one_hash_and_the_shared_part_leaves_the_job_out() {
     let long =
         read(&with(json!({"resources": {"cpu_m": "1", "memory_bytes": "256Mi"}, "priority": 5, "labels": null})));
     let short = read(&json!({"command": ["true"]}));
@@ -237,7 +237,7 @@ fn specs() -> impl Strategy<Value = JobSpec> {
 
 proptest! {
     #[test]
-    fn s1_1_the_canonical_form_reads_back_and_is_a_fixed_point(spec in specs()) {
+    fn the_canonical_form_reads_back_and_is_a_fixed_point(spec in specs()) {
         let bytes = spec.encode();
         let again: JobSpec = serde_json::from_slice(&bytes).unwrap();
         prop_assert_eq!(&again, &spec);

@@ -233,7 +233,7 @@ async fn a_cancelled_attempt_may_take_its_time_or_finish() {
 }
 
 #[tokio::test]
-async fn r24_a_foreign_resource_is_a_conflict() {
+async fn a_foreign_resource_is_a_conflict() {
     let substrate = ScriptedSubstrate::new();
     substrate.occupy("default", "f-data");
     let owner = FlowOwner { uid: "u".to_owned(), name: "f".to_owned(), namespace: "default".to_owned() };

@@ -24,7 +24,7 @@ fn suspend(flow: &mut Bench, on: bool, mode: SuspendMode) {
 }
 
 #[test]
-fn r20_a_manual_step_pauses_until_it_is_decided() {
+fn a_manual_step_pauses_until_it_is_decided() {
     let mut flow =
         Bench::new(json!({"steps": [{"name": "gate", "type": "Manual"}, {"name": "after", "dependencies": ["gate"]}]}));
     assert_eq!((flow.phase(), flow.outcome("gate").as_str()), (FlowPhase::Paused, "PendingApproval"));
@@ -38,7 +38,7 @@ fn r20_a_manual_step_pauses_until_it_is_decided() {
 }
 
 #[test]
-fn r20_a_decision_may_come_first_be_rejected_or_too_late() {
+fn a_decision_may_come_first_be_rejected_or_too_late() {
     let mut flow =
         Bench::new(json!({"steps": [{"name": "a"}, {"name": "gate", "type": "Manual", "dependencies": ["a"]}]}));
     decide(&mut flow, "gate", Decision::Approved);
@@ -57,7 +57,7 @@ fn r20_a_decision_may_come_first_be_rejected_or_too_late() {
 }
 
 #[test]
-fn r21_drain_starts_nothing_and_resume_goes_on() {
+fn drain_starts_nothing_and_resume_goes_on() {
     let mut flow = Bench::new(json!({"executionPolicy": {"activeDeadlineSeconds": 100}, "steps": [
         {"name": "a"}, {"name": "b", "dependencies": ["a"]}, {"name": "gate", "type": "Manual", "dependencies": ["a"]}]}));
     flow.accept("a");
@@ -82,7 +82,7 @@ fn r21_drain_starts_nothing_and_resume_goes_on() {
 }
 
 #[test]
-fn r21_suspend_mode_freezes_attempts_and_their_timers() {
+fn suspend_mode_freezes_attempts_and_their_timers() {
     let mut flow = Bench::new(json!({"steps": [{"name": "a", "timeoutSeconds": 10}, {"name": "late"}]}));
     flow.accept("a");
     flow.wait(4);
@@ -99,7 +99,7 @@ fn r21_suspend_mode_freezes_attempts_and_their_timers() {
 }
 
 #[test]
-fn r21_due_retries_wait_for_resume() {
+fn due_retries_wait_for_resume() {
     let mut flow = Bench::new(json!({"steps": [{"name": "a", "retryPolicy": {}}]}));
     flow.fail("a");
     suspend(&mut flow, true, SuspendMode::Drain);
@@ -111,7 +111,7 @@ fn r21_due_retries_wait_for_resume() {
 }
 
 #[test]
-fn r22_graceful_stop_lets_live_attempts_finish_then_cleans_up() {
+fn graceful_stop_lets_live_attempts_finish_then_cleans_up() {
     let mut flow = Bench::new(
         json!({"steps": [{"name": "a"}, {"name": "b", "dependencies": ["a"]}], "finally": [{"name": "clean"}]}),
     );
@@ -126,7 +126,7 @@ fn r22_graceful_stop_lets_live_attempts_finish_then_cleans_up() {
 }
 
 #[test]
-fn r22_a_stop_that_cuts_nothing_off_leaves_the_natural_outcome() {
+fn a_stop_that_cuts_nothing_off_leaves_the_natural_outcome() {
     for mode in [StopMode::Graceful, StopMode::Terminate] {
         let mut flow = Bench::new(json!({"steps": [{"name": "a"}]}));
         flow.accept("a");
@@ -137,7 +137,7 @@ fn r22_a_stop_that_cuts_nothing_off_leaves_the_natural_outcome() {
 }
 
 #[test]
-fn r22_terminate_cancels_skips_finally_and_may_follow_graceful() {
+fn terminate_cancels_skips_finally_and_may_follow_graceful() {
     let mut flow = Bench::new(json!({"steps": [{"name": "a"}], "finally": [{"name": "clean"}]}));
     flow.accept("a");
     stop(&mut flow, StopMode::Graceful);
@@ -151,7 +151,7 @@ fn r22_terminate_cancels_skips_finally_and_may_follow_graceful() {
 
 /// T13, S15, S19.
 #[test]
-fn r14_the_deadline_cancels_and_skips() {
+fn the_deadline_cancels_and_skips() {
     let mut flow = Bench::new(
         json!({"executionPolicy": {"activeDeadlineSeconds": 30}, "steps": [{"name": "a"}, {"name": "b", "dependencies": ["a"]}]}),
     );
@@ -165,7 +165,7 @@ fn r14_the_deadline_cancels_and_skips() {
 }
 
 #[test]
-fn r36_finally_runs_after_failure_reads_the_outcome_and_may_fail_the_flow() {
+fn finally_runs_after_failure_reads_the_outcome_and_may_fail_the_flow() {
     let mut flow = Bench::new(json!({"steps": [{"name": "a"}], "finally": [
         {"name": "bad", "when": "flow.outcome == 'Failed'"}, {"name": "good", "when": "flow.outcome == 'Succeeded'"}]}));
     flow.succeed("a");
@@ -180,7 +180,7 @@ fn r36_finally_runs_after_failure_reads_the_outcome_and_may_fail_the_flow() {
 
 /// T17.
 #[test]
-fn r17_ttl_counts_from_first_completion() {
+fn ttl_counts_from_first_completion() {
     let mut flow = Bench::new(json!({"executionPolicy": {"ttlSecondsAfterFinished": 60}, "steps": [{"name": "a"}]}));
     flow.succeed("a");
     let due = flow.now.plus(std::time::Duration::from_secs(60));
@@ -195,7 +195,7 @@ fn r17_ttl_counts_from_first_completion() {
 
 /// T17.
 #[test]
-fn r17_ttl_zero_waits_for_the_final_status() {
+fn ttl_zero_waits_for_the_final_status() {
     let mut flow = Bench::new(json!({"executionPolicy": {"ttlSecondsAfterFinished": 0}, "steps": [{"name": "a"}]}));
     flow.succeed("a");
     flow.wait(5);
@@ -222,7 +222,7 @@ fn a_suspended_flow_that_is_to_end_says_that_it_has_to_be_resumed() {
 
 /// T17, S20.
 #[test]
-fn r15_nothing_changes_after_the_end() {
+fn nothing_changes_after_the_end() {
     let mut flow = Bench::new(json!({"steps": [{"name": "a"}]}));
     flow.accept("a");
     flow.succeed("a");
@@ -236,7 +236,7 @@ fn r15_nothing_changes_after_the_end() {
 
 /// T4, T5.
 #[test]
-fn r24_resources_come_first_and_may_fail_the_flow() {
+fn resources_come_first_and_may_fail_the_flow() {
     let spec = json!({"resourceTemplates": {"volumeClaimTemplates": [{"metadata": {"name": "data"}}]}, "steps": [{"name": "a"}], "finally": [{"name": "f"}]});
     let mut flow = Bench::new(spec.clone());
     assert!(flow.effects.contains(&FlowEffect::EnsureResources) && flow.started().is_empty());
@@ -254,7 +254,7 @@ fn r24_resources_come_first_and_may_fail_the_flow() {
 }
 
 #[test]
-fn t3_a_blocked_flow_waits_pending_and_says_so() {
+fn a_blocked_flow_waits_pending_and_says_so() {
     let mut flow = Bench::unadmitted(json!({"steps": [{"name": "a"}]}));
     flow.tell(FlowEvent::Blocked { reason: "ConcurrencyBlocked".into(), message: "flow x holds key k".into() });
     assert_eq!((flow.phase(), flow.status().message.as_str()), (FlowPhase::Pending, "flow x holds key k"));
@@ -273,7 +273,7 @@ fn stop_before_admission_ends_the_flow() {
 }
 
 #[test]
-fn r23_a_changed_spec_holds_until_it_is_restored() {
+fn a_changed_spec_holds_until_it_is_restored() {
     let mut flow = Bench::new(json!({"steps": [{"name": "a"}, {"name": "b", "dependencies": ["a"]}]}));
     flow.tell(FlowEvent::Hold { on: true });
     flow.succeed("a");
@@ -284,7 +284,7 @@ fn r23_a_changed_spec_holds_until_it_is_restored() {
 }
 
 #[test]
-fn r39_imported_steps_are_reused_and_start_nothing_before_admission() {
+fn imported_steps_are_reused_and_start_nothing_before_admission() {
     let mut flow = Bench::unadmitted(json!({"steps": [{"name": "a"}, {"name": "b", "dependencies": ["a"]}]}));
     let at = flow.at("a");
     flow.tell(FlowEvent::Import { at, outputs: Box::new(StepOutputs::default()) });

@@ -9,7 +9,7 @@ use super::support::Bench;
 use crate::engine::next_deadline;
 
 #[test]
-fn r9_a_retry_is_shown_waits_and_takes_the_next_number() {
+fn a_retry_is_shown_waits_and_takes_the_next_number() {
     let mut flow = Bench::new(json!({"steps": [{"name": "a", "retryPolicy": {"limit": 1}}]}));
     flow.accept("a");
     flow.fail("a");
@@ -27,7 +27,7 @@ fn r9_a_retry_is_shown_waits_and_takes_the_next_number() {
 }
 
 #[test]
-fn r11_the_delay_counts_from_the_recorded_end() {
+fn the_delay_counts_from_the_recorded_end() {
     let mut flow =
         Bench::new(json!({"steps": [{"name": "a", "retryPolicy": {"backoff": {"type": "Fixed", "duration": "10s"}}}]}));
     flow.accept("a");
@@ -47,7 +47,7 @@ fn r11_the_delay_counts_from_the_recorded_end() {
 }
 
 #[test]
-fn r12_the_flow_has_a_budget_and_equality_is_allowed() {
+fn the_flow_has_a_budget_and_equality_is_allowed() {
     let mut flow = Bench::new(json!({"executionPolicy": {"backoffLimit": 1}, "steps": [
         {"name": "a", "retryPolicy": {"limit": 5}}, {"name": "b", "dependencies": ["a"]}]}));
     flow.fail("a");
@@ -59,7 +59,7 @@ fn r12_the_flow_has_a_budget_and_equality_is_allowed() {
 }
 
 #[test]
-fn r12_scheduled_retries_count_before_they_are_made() {
+fn scheduled_retries_count_before_they_are_made() {
     let mut flow = Bench::new(json!({"executionPolicy": {"backoffLimit": 1, "failurePolicy": "Continue"}, "steps": [
         {"name": "a", "retryPolicy": {}}, {"name": "b", "retryPolicy": {}}]}));
     flow.fail("a");
@@ -70,7 +70,7 @@ fn r12_scheduled_retries_count_before_they_are_made() {
 
 /// T11, S14.
 #[test]
-fn r3_fail_fast_lets_live_attempts_finish_and_skips_the_rest() {
+fn fail_fast_lets_live_attempts_finish_and_skips_the_rest() {
     let mut flow = Bench::new(json!({"steps": [{"name": "a"}, {"name": "b"}, {"name": "c", "dependencies": ["b"]}]}));
     flow.accept("a");
     flow.accept("b");
@@ -85,7 +85,7 @@ fn r3_fail_fast_lets_live_attempts_finish_and_skips_the_rest() {
 
 /// T11, S15.
 #[test]
-fn r3_cancel_running_cancels_live_attempts() {
+fn cancel_running_cancels_live_attempts() {
     let mut flow = Bench::new(
         json!({"executionPolicy": {"failurePolicy": "CancelRunning"}, "steps": [{"name": "a"}, {"name": "b"}]}),
     );
@@ -100,7 +100,7 @@ fn r3_cancel_running_cancels_live_attempts() {
 }
 
 #[test]
-fn s8_an_attempt_accepted_after_a_cancelling_halt_is_cancelled() {
+fn an_attempt_accepted_after_a_cancelling_halt_is_cancelled() {
     let mut flow = Bench::new(
         json!({"executionPolicy": {"failurePolicy": "CancelRunning"}, "steps": [{"name": "a"}, {"name": "b"}]}),
     );
@@ -110,7 +110,7 @@ fn s8_an_attempt_accepted_after_a_cancelling_halt_is_cancelled() {
 }
 
 #[test]
-fn r2_tolerated_failures_do_not_fail_the_flow_unless_asked() {
+fn tolerated_failures_do_not_fail_the_flow_unless_asked() {
     for (outcome, phase) in [("Succeeded", FlowPhase::Succeeded), ("Failed", FlowPhase::Failed)] {
         let mut flow = Bench::new(json!({"executionPolicy": {"toleratedOutcome": outcome}, "steps": [
             {"name": "a", "continueOnFailure": true}, {"name": "b", "dependencies": ["a"]}]}));
@@ -124,7 +124,7 @@ fn r2_tolerated_failures_do_not_fail_the_flow_unless_asked() {
 
 /// S15, S16.
 #[test]
-fn r13_a_timeout_cancels_and_may_retry() {
+fn a_timeout_cancels_and_may_retry() {
     let mut flow = Bench::new(json!({"steps": [{"name": "a", "timeoutSeconds": 5, "retryPolicy": {"limit": 1}}]}));
     flow.accept("a");
     flow.wait(4);
@@ -142,7 +142,7 @@ fn r13_a_timeout_cancels_and_may_retry() {
 }
 
 #[test]
-fn r25_a_lost_attempt_runs_again_without_counting() {
+fn a_lost_attempt_runs_again_without_counting() {
     let mut flow =
         Bench::new(json!({"executionPolicy": {"lostLimit": 1, "backoffLimit": 0}, "steps": [{"name": "a"}]}));
     flow.accept("a");
@@ -155,7 +155,7 @@ fn r25_a_lost_attempt_runs_again_without_counting() {
 }
 
 #[test]
-fn r19_ignored_and_counted_failures_succeed_and_fail_job_is_not_retried() {
+fn ignored_and_counted_failures_succeed_and_fail_job_is_not_retried() {
     let policy = json!({"rules": [
         {"action": "Ignore", "onExitCodes": {"operator": "In", "values": [3]}},
         {"action": "Count", "onExitCodes": {"operator": "In", "values": [4]}},
@@ -178,7 +178,7 @@ fn r19_ignored_and_counted_failures_succeed_and_fail_job_is_not_retried() {
 }
 
 #[test]
-fn r30_missing_outputs_fail_and_defaults_fill() {
+fn missing_outputs_fail_and_defaults_fill() {
     let output =
         |name: &str, default: Option<&str>| json!({"name": name, "valueFrom": {"path": "/x"}, "default": default});
     let mut flow = Bench::new(
@@ -191,7 +191,7 @@ fn r30_missing_outputs_fail_and_defaults_fill() {
 }
 
 #[test]
-fn s9_a_delayed_start_asks_again_under_the_same_number() {
+fn a_delayed_start_asks_again_under_the_same_number() {
     let mut flow = Bench::new(json!({"steps": [{"name": "a"}]}));
     let retry_at = flow.now.plus(std::time::Duration::from_secs(7));
     let at = flow.at("a");
@@ -209,7 +209,7 @@ fn s9_a_delayed_start_asks_again_under_the_same_number() {
 }
 
 #[test]
-fn s10_a_refused_start_is_retried_only_where_it_can_help() {
+fn a_refused_start_is_retried_only_where_it_can_help() {
     let mut flow = Bench::new(
         json!({"executionPolicy": {"failurePolicy": "Continue"}, "steps": [{"name": "a", "retryPolicy": {}}, {"name": "b", "retryPolicy": {}}]}),
     );

@@ -32,7 +32,7 @@ fn count(flow: &Bench, word: &str) -> usize {
 }
 
 #[test]
-fn t1_a_refused_flow_is_over_at_once() {
+fn a_refused_flow_is_over_at_once() {
     let now = Time::from_millis(5_000);
     let status = refused(3, "DAGCycle", "steps wait for each other", now);
     assert_eq!(status.phase, FlowPhase::Failed);
@@ -47,7 +47,7 @@ fn t1_a_refused_flow_is_over_at_once() {
 }
 
 #[test]
-fn t2_a_valid_flow_begins_pending_or_suspended() {
+fn a_valid_flow_begins_pending_or_suspended() {
     let mut spec = json!({"steps": [{"name": "a"}, {"name": "b"}], "finally": [{"name": "c"}]});
     let flow = Bench::unadmitted(spec.clone());
     assert_eq!((flow.phase(), flow.notices()), (FlowPhase::Pending, vec!["JobFlowCreated"]));
@@ -64,7 +64,7 @@ fn t2_a_valid_flow_begins_pending_or_suspended() {
 }
 
 #[test]
-fn t4_admission_sets_the_start_and_the_deadline_once() {
+fn admission_sets_the_start_and_the_deadline_once() {
     let spec = json!({"executionPolicy": {"activeDeadlineSeconds": 30}, "steps": [{"name": "a"}]});
     let meta = FlowMeta { uid: "u".into(), spec_hash: Some("abc".into()), ..FlowMeta::default() };
     let mut flow = Bench::with_meta(spec, meta);
@@ -80,7 +80,7 @@ fn t4_admission_sets_the_start_and_the_deadline_once() {
 }
 
 #[test]
-fn t6_the_first_step_that_leaves_pending_starts_the_flow_once() {
+fn the_first_step_that_leaves_pending_starts_the_flow_once() {
     let mut flow = Bench::new(json!({"steps": [{"name": "a"}, {"name": "b"}]}));
     assert_eq!((flow.phase(), count(&flow, "JobFlowStarted")), (FlowPhase::Pending, 0));
     flow.accept("a");
@@ -94,7 +94,7 @@ fn t6_the_first_step_that_leaves_pending_starts_the_flow_once() {
 }
 
 #[test]
-fn t7_t8_the_last_decision_ends_the_pause_in_the_same_call() {
+fn the_last_decision_ends_the_pause_in_the_same_call() {
     let mut flow = Bench::new(json!({"steps": [
         {"name": "a"}, {"name": "g", "type": "Manual", "dependencies": ["a"]}, {"name": "h", "type": "Manual", "dependencies": ["a"]},
         {"name": "b", "dependencies": ["g", "h"]}]}));
@@ -109,7 +109,7 @@ fn t7_t8_the_last_decision_ends_the_pause_in_the_same_call() {
 }
 
 #[test]
-fn t9_t10_both_marks_must_go_and_the_phase_returns_to_where_the_steps_are() {
+fn both_marks_must_go_and_the_phase_returns_to_where_the_steps_are() {
     let gate = json!({"name": "g", "type": "Manual"});
     for (begun, gated, phase) in
         [(false, false, FlowPhase::Pending), (true, false, FlowPhase::Running), (true, true, FlowPhase::Paused)]
@@ -134,7 +134,7 @@ fn t9_t10_both_marks_must_go_and_the_phase_returns_to_where_the_steps_are() {
 
 /// T12 and S12: a retry that may not be made, and a failure that is counted.
 #[test]
-fn t12_under_cancel_running_the_spent_budget_cancels_what_is_live() {
+fn under_cancel_running_the_spent_budget_cancels_what_is_live() {
     let rules = json!({"rules": [{"action": "Count", "onExitCodes": {"operator": "In", "values": [4]}}]});
     for (code, outcome) in [(1, "Failed/NonZeroExit"), (4, "Succeeded/FailureCounted")] {
         let policy = json!({"failurePolicy": "CancelRunning", "backoffLimit": 0, "podFailurePolicy": rules});
@@ -151,7 +151,7 @@ fn t12_under_cancel_running_the_spent_budget_cancels_what_is_live() {
 }
 
 #[test]
-fn t14_a_replaced_flow_is_cancelled_without_finally_and_told_once() {
+fn a_replaced_flow_is_cancelled_without_finally_and_told_once() {
     let mut flow = Bench::new(
         json!({"steps": [{"name": "a"}, {"name": "b", "dependencies": ["a"]}], "finally": [{"name": "clean"}]}),
     );
@@ -170,7 +170,7 @@ fn t14_a_replaced_flow_is_cancelled_without_finally_and_told_once() {
 }
 
 #[test]
-fn t15_finally_keeps_the_outcome_and_stands_outside_the_deadline() {
+fn finally_keeps_the_outcome_and_stands_outside_the_deadline() {
     let mut flow =
         Bench::new(json!({"executionPolicy": {"activeDeadlineSeconds": 10, "failurePolicy": "CancelRunning"},
         "steps": [{"name": "a"}], "finally": [{"name": "x"}, {"name": "y", "dependencies": ["x"]}]}));
@@ -186,7 +186,7 @@ fn t15_finally_keeps_the_outcome_and_stands_outside_the_deadline() {
 }
 
 #[test]
-fn t15_a_later_terminate_ends_finally() {
+fn a_later_terminate_ends_finally() {
     let mut flow =
         Bench::new(json!({"steps": [{"name": "a"}], "finally": [{"name": "x"}, {"name": "y", "dependencies": ["x"]}]}));
     flow.succeed("a");
@@ -201,7 +201,7 @@ fn t15_a_later_terminate_ends_finally() {
 }
 
 #[test]
-fn t16_the_first_cause_names_the_failure() {
+fn the_first_cause_names_the_failure() {
     let mut flow = Bench::new(
         json!({"executionPolicy": {"failurePolicy": "Continue", "activeDeadlineSeconds": 20}, "steps": [{"name": "a"}, {"name": "b"}]}),
     );

@@ -12,7 +12,7 @@ fn outputs(pairs: &[(&str, &str)]) -> AttemptResult {
 }
 
 #[test]
-fn r1_a_chain_runs_in_order_and_succeeds() {
+fn a_chain_runs_in_order_and_succeeds() {
     let mut flow = Bench::new(json!({"steps": [{"name": "b", "dependencies": ["a"]}, {"name": "a"}]}));
     assert_eq!(flow.started(), ["a#1"]);
     flow.accept("a");
@@ -28,7 +28,7 @@ fn r1_a_chain_runs_in_order_and_succeeds() {
 
 /// S2.
 #[test]
-fn r4_false_condition_skips_and_satisfies() {
+fn false_condition_skips_and_satisfies() {
     let mut flow = Bench::new(json!({"steps": [
         {"name": "a"}, {"name": "b", "dependencies": ["a"], "when": "steps.a.phase == 'Failed'"}, {"name": "c", "dependencies": ["b"]}]}));
     flow.succeed("a");
@@ -39,7 +39,7 @@ fn r4_false_condition_skips_and_satisfies() {
 }
 
 #[test]
-fn r6_strict_skips_do_not_satisfy_and_do_not_fail() {
+fn strict_skips_do_not_satisfy_and_do_not_fail() {
     let mut flow = Bench::new(json!({"executionPolicy": {"skipPolicy": "Strict"}, "steps": [
         {"name": "a"}, {"name": "b", "dependencies": ["a"], "when": "never"}, {"name": "c", "dependencies": ["b"]}]}));
     flow.succeed("a");
@@ -49,7 +49,7 @@ fn r6_strict_skips_do_not_satisfy_and_do_not_fail() {
 
 /// S1, and T11 under Continue.
 #[test]
-fn r5_skips_cascade_in_one_call() {
+fn skips_cascade_in_one_call() {
     let mut flow = Bench::new(json!({"executionPolicy": {"failurePolicy": "Continue"}, "steps": [
         {"name": "a"}, {"name": "b", "dependencies": ["a"]}, {"name": "c", "dependencies": ["b"]}, {"name": "d"}]}));
     flow.fail("a");
@@ -60,7 +60,7 @@ fn r5_skips_cascade_in_one_call() {
 }
 
 #[test]
-fn r26_a_reference_orders_but_never_skips() {
+fn a_reference_orders_but_never_skips() {
     let mut flow = Bench::new(json!({"executionPolicy": {"failurePolicy": "Continue"}, "steps": [
         {"name": "a"}, {"name": "b", "when": "steps.a.phase == 'Failed'"}]}));
     assert_eq!(flow.started(), ["a#1"]);
@@ -70,7 +70,7 @@ fn r26_a_reference_orders_but_never_skips() {
 
 /// S2, rule 4 of section 2.4.
 #[test]
-fn w7_condition_errors_fail_the_step() {
+fn condition_errors_fail_the_step() {
     let mut flow = Bench::new(json!({"steps": [
         {"name": "a", "outputs": {"parameters": [{"name": "n", "valueFrom": {"path": "/n"}}]}},
         {"name": "b", "dependencies": ["a"], "when": "int(steps.a.outputs.n) > 1"}]}));
@@ -81,7 +81,7 @@ fn w7_condition_errors_fail_the_step() {
 
 /// S7.
 #[test]
-fn r38_ready_steps_start_in_spec_order_within_parallelism() {
+fn ready_steps_start_in_spec_order_within_parallelism() {
     let mut flow = Bench::new(json!({"executionPolicy": {"parallelism": 2}, "steps": [
         {"name": "c"}, {"name": "a"}, {"name": "b"}]}));
     assert_eq!(flow.started(), ["c#1", "a#1"]);
@@ -187,7 +187,7 @@ fn a_diamond_of_joins_runs_what_its_outcome_asks_for() {
 }
 
 #[test]
-fn r34_instances_have_their_own_life_and_give_arrays() {
+fn instances_have_their_own_life_and_give_arrays() {
     let mut flow = Bench::new(json!({"steps": [
         {"name": "fan", "withItems": [1, {"n": 2}, "x"], "parallelism": 2,
          "outputs": {"parameters": [{"name": "v", "valueFrom": {"path": "/v"}}]}},
@@ -204,7 +204,7 @@ fn r34_instances_have_their_own_life_and_give_arrays() {
 }
 
 #[test]
-fn r34_empty_lists_succeed_and_conditions_may_read_items() {
+fn empty_lists_succeed_and_conditions_may_read_items() {
     let mut flow = Bench::new(json!({"steps": [
         {"name": "none", "withItems": []},
         {"name": "some", "withItems": ["a", "b"], "when": "parameters.item == 'b'"}]}));
@@ -216,7 +216,7 @@ fn r34_empty_lists_succeed_and_conditions_may_read_items() {
 }
 
 #[test]
-fn r34_items_of_a_parameter_come_from_the_driver() {
+fn items_of_a_parameter_come_from_the_driver() {
     let mut flow = Bench::new(json!({"steps": [
         {"name": "list", "outputs": {"parameters": [{"name": "l", "valueFrom": {"path": "/l"}}]}},
         {"name": "fan", "withParam": "list:$.outputs.l"}]}));
@@ -231,7 +231,7 @@ fn r34_items_of_a_parameter_come_from_the_driver() {
 }
 
 #[test]
-fn r34_an_untolerated_instance_failure_fails_the_group() {
+fn an_untolerated_instance_failure_fails_the_group() {
     let mut flow = Bench::new(
         json!({"steps": [{"name": "fan", "withItems": [1, 2, 3], "parallelism": 1}, {"name": "after", "dependencies": ["fan"]}]}),
     );
@@ -243,7 +243,7 @@ fn r34_an_untolerated_instance_failure_fails_the_group() {
 }
 
 #[test]
-fn g17_a_chain_of_200_000_skips_does_not_overflow() {
+fn a_chain_of_200_000_skips_does_not_overflow() {
     let mut steps = vec![json!({"name": "s0"})];
     steps.extend((1..200_000).map(|n| json!({"name": format!("s{n}"), "dependencies": [format!("s{}", n - 1)]})));
     let plan = crate::plan::Plan::build(std::sync::Arc::new(super::support::spec(

@@ -56,7 +56,7 @@ fn jobs_that_were_to_be_deleted_are_asked_for_again_after_a_restart() {
 }
 
 #[test]
-fn r9_a_failed_step_without_reason_is_tried_again_from_its_end() {
+fn a_failed_step_without_reason_is_tried_again_from_its_end() {
     let spec =
         json!({"steps": [{"name": "a", "retryPolicy": {"limit": 1, "backoff": {"duration": "9s"}}}, {"name": "b"}]});
     let mut flow = Bench::new(spec);

@@ -38,7 +38,7 @@ fn tolerated(flow: &Bench) -> Option<String> {
 }
 
 #[test]
-fn r2_at_most_twenty_tolerated_steps_are_named() {
+fn at_most_twenty_tolerated_steps_are_named() {
     let steps: Vec<Value> = (0..21).map(|n| json!({"name": format!("s{n}"), "continueOnFailure": true})).collect();
     let mut flow = Bench::new(json!({"steps": steps}));
     for n in 0..21 {
@@ -50,7 +50,7 @@ fn r2_at_most_twenty_tolerated_steps_are_named() {
 }
 
 #[test]
-fn r2_a_job_may_fail_for_the_word_of_a_halt_and_is_tolerated() {
+fn a_job_may_fail_for_the_word_of_a_halt_and_is_tolerated() {
     let steps = json!([{"name": "a", "continueOnFailure": true}, {"name": "fan", "withItems": [1, 2], "continueOnFailure": true}]);
     let mut flow = Bench::new(json!({"executionPolicy": {"toleratedOutcome": "Failed"}, "steps": steps}));
     for name in ["a", "fan-i0"] {
@@ -65,7 +65,7 @@ fn r2_a_job_may_fail_for_the_word_of_a_halt_and_is_tolerated() {
 
 /// R19 and R28: what is read of a step is extracted when its attempt ends, also when it failed.
 #[test]
-fn r28_others_read_what_a_failed_attempt_gave() {
+fn others_read_what_a_failed_attempt_gave() {
     let outputs = json!({"parameters": [
         {"name": "n", "valueFrom": {"path": "/n"}}, {"name": "d", "valueFrom": {"path": "/d"}, "default": "x"}]});
     let mut flow = Bench::new(json!({"steps": [
@@ -88,7 +88,7 @@ fn r28_others_read_what_a_failed_attempt_gave() {
 }
 
 #[test]
-fn r31_an_artifact_of_a_failed_step_is_there_to_be_taken() {
+fn an_artifact_of_a_failed_step_is_there_to_be_taken() {
     let step =
         json!({"name": "a", "continueOnFailure": true, "outputs": {"artifacts": [{"name": "log", "path": "/log"}]}});
     let mut flow = Bench::new(json!({"steps": [step]}));
@@ -100,7 +100,7 @@ fn r31_an_artifact_of_a_failed_step_is_there_to_be_taken() {
 }
 
 #[test]
-fn r30_outputs_that_are_too_large_fail_for_good_and_those_of_retries_do_not_add_up() {
+fn outputs_that_are_too_large_fail_for_good_and_those_of_retries_do_not_add_up() {
     let output = json!({"parameters": [{"name": "n", "valueFrom": {"path": "/n"}}]});
     let big = |bytes: usize| AttemptResult {
         outputs: [("n".to_owned(), "x".repeat(bytes))].into(),
@@ -125,7 +125,7 @@ fn r30_outputs_that_are_too_large_fail_for_good_and_those_of_retries_do_not_add_
 }
 
 #[test]
-fn s6_people_are_warned_once_when_outputs_near_what_a_flow_may_record() {
+fn people_are_warned_once_when_outputs_near_what_a_flow_may_record() {
     let output = json!({"parameters": [{"name": "n", "valueFrom": {"path": "/n"}}]});
     let steps: Vec<_> = (0..33).map(|n| json!({"name": format!("s{n}"), "outputs": output})).collect();
     let mut flow = Bench::new(json!({"executionPolicy": {"failurePolicy": "Continue"}, "steps": steps}));
@@ -142,7 +142,7 @@ fn s6_people_are_warned_once_when_outputs_near_what_a_flow_may_record() {
 }
 
 #[test]
-fn r16_the_next_deadline_is_the_earliest_of_all_timers_and_nothing_fires_before() {
+fn the_next_deadline_is_the_earliest_of_all_timers_and_nothing_fires_before() {
     let fixed = |seconds: u32| json!({"limit": 1, "backoff": {"type": "Fixed", "duration": format!("{seconds}s")}});
     let mut flow = Bench::new(json!({"executionPolicy": {"activeDeadlineSeconds": 50}, "steps": [
         {"name": "retry", "retryPolicy": fixed(10)}, {"name": "limit", "timeoutSeconds": 20},
@@ -172,7 +172,7 @@ fn r16_the_next_deadline_is_the_earliest_of_all_timers_and_nothing_fires_before(
 }
 
 #[test]
-fn r21_an_approval_is_recorded_and_a_stop_works_while_the_flow_is_suspended() {
+fn an_approval_is_recorded_and_a_stop_works_while_the_flow_is_suspended() {
     let mut flow =
         Bench::new(json!({"steps": [{"name": "gate", "type": "Manual"}, {"name": "b", "dependencies": ["gate"]}]}));
     flow.tell(FlowEvent::SetSuspend { on: true, mode: SuspendMode::Drain });
@@ -186,7 +186,7 @@ fn r21_an_approval_is_recorded_and_a_stop_works_while_the_flow_is_suspended() {
 }
 
 #[test]
-fn r21_with_nothing_left_to_run_a_suspended_flow_ends() {
+fn with_nothing_left_to_run_a_suspended_flow_ends() {
     let mut flow = Bench::new(json!({"steps": [{"name": "a"}]}));
     flow.accept("a");
     flow.tell(FlowEvent::SetSuspend { on: true, mode: SuspendMode::Drain });
@@ -195,7 +195,7 @@ fn r21_with_nothing_left_to_run_a_suspended_flow_ends() {
 }
 
 #[test]
-fn r26_paths_and_artifacts_that_are_read_order_too() {
+fn paths_and_artifacts_that_are_read_order_too() {
     let reader = |inputs: Value| {
         Bench::new(json!({"executionPolicy": {"failurePolicy": "Continue"}, "steps": [
             {"name": "reader", "inputs": inputs},
@@ -211,7 +211,7 @@ fn r26_paths_and_artifacts_that_are_read_order_too() {
 }
 
 #[test]
-fn r38_approvals_and_retry_delays_hold_no_slot() {
+fn approvals_and_retry_delays_hold_no_slot() {
     let mut flow = Bench::new(json!({"executionPolicy": {"parallelism": 1}, "steps": [
         {"name": "gate", "type": "Manual"}, {"name": "a", "retryPolicy": {}}, {"name": "b"}]}));
     assert_eq!((flow.outcome("gate").as_str(), flow.started()), ("PendingApproval", vec!["a#1".to_owned()]));
@@ -263,7 +263,7 @@ fn absent_policies_have_the_defaults_of_the_table() {
 }
 
 #[test]
-fn r35_a_false_join_over_an_untolerated_failure_is_skipped_for_the_failure() {
+fn a_false_join_over_an_untolerated_failure_is_skipped_for_the_failure() {
     let mut flow = Bench::new(json!({"executionPolicy": {"failurePolicy": "Continue"}, "steps": [
         {"name": "a"}, {"name": "b", "depends": "a"}, {"name": "c", "depends": "b.Succeeded"}, {"name": "d", "depends": "a || b.Omitted"}]}));
     flow.fail("a");
@@ -318,7 +318,7 @@ fn a_value_may_have_a_quarter_of_a_mebibyte_also_where_others_read_it() {
 }
 
 #[test]
-fn r36_finally_runs_after_the_deadline_but_not_after_terminate() {
+fn finally_runs_after_the_deadline_but_not_after_terminate() {
     for (terminate, outcome) in [(false, "Pending/Starting"), (true, "Skipped/Terminated")] {
         let mut flow = Bench::new(json!({"executionPolicy": {"activeDeadlineSeconds": 5},
             "steps": [{"name": "a"}], "finally": [{"name": "clean"}]}));

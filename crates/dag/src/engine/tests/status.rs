@@ -83,7 +83,7 @@ fn put_off(flow: &mut Bench, step: &str, reason: &str) {
 }
 
 #[test]
-fn s1_4_a_flow_of_which_nothing_runs_is_blocked_by_the_first_start_that_is_put_off() {
+fn a_flow_of_which_nothing_runs_is_blocked_by_the_first_start_that_is_put_off() {
     for word in ["QuotaExceeded", "Throttled", "ApiUnavailable"] {
         let mut flow =
             Bench::new(json!({"steps": [{"name": "a"}, {"name": "b"}, {"name": "c", "dependencies": ["b"]}]}));
@@ -111,7 +111,7 @@ fn s1_4_a_flow_of_which_nothing_runs_is_blocked_by_the_first_start_that_is_put_o
 }
 
 #[test]
-fn s1_4_a_flow_whose_resources_have_no_room_is_pending_and_says_so() {
+fn a_flow_whose_resources_have_no_room_is_pending_and_says_so() {
     let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
     let mut flow =
         Bench::new(json!({"steps": [{"name": "a"}], "resourceTemplates": {"volumeClaimTemplates": [claim]}}));
@@ -125,7 +125,7 @@ fn s1_4_a_flow_whose_resources_have_no_room_is_pending_and_says_so() {
 }
 
 #[test]
-fn r21_a_held_flow_that_is_told_to_end_shows_what_was_cut_off() {
+fn a_held_flow_that_is_told_to_end_shows_what_was_cut_off() {
     let mut flow = Bench::new(json!({"steps": [{"name": "a"}, {"name": "b"}, {"name": "c", "retryPolicy": {}},
         {"name": "d", "dependencies": ["a"]}]}));
     flow.accept("a");

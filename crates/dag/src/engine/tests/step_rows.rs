@@ -43,7 +43,7 @@ fn one(step: Value) -> Bench {
 }
 
 #[test]
-fn s3_a_fan_out_reads_its_items_once_its_source_is_settled() {
+fn a_fan_out_reads_its_items_once_its_source_is_settled() {
     let steps = json!([
         {"name": "list", "outputs": {"parameters": [{"name": "l", "valueFrom": {"path": "/l"}}]}},
         {"name": "fan", "withParam": "list:$.outputs.l", "retryPolicy": {}}]);
@@ -60,7 +60,7 @@ fn s3_a_fan_out_reads_its_items_once_its_source_is_settled() {
 }
 
 #[test]
-fn s4_a_decision_made_before_is_taken_without_a_pause() {
+fn a_decision_made_before_is_taken_without_a_pause() {
     for (decision, outcome, word) in
         [(Decision::Approved, "Succeeded", "StepApproved"), (Decision::Rejected, "Failed/Rejected", "StepRejected")]
     {
@@ -74,7 +74,7 @@ fn s4_a_decision_made_before_is_taken_without_a_pause() {
 }
 
 #[test]
-fn s5_s6_a_wait_has_message_start_and_limit_and_every_end_its_notice() {
+fn a_wait_has_message_start_and_limit_and_every_end_its_notice() {
     for (decision, outcome, word) in [
         (Some(Decision::Approved), "Succeeded", "StepApproved"),
         (Some(Decision::Rejected), "Failed/Rejected", "StepRejected"),
@@ -98,7 +98,7 @@ fn s5_s6_a_wait_has_message_start_and_limit_and_every_end_its_notice() {
 }
 
 #[test]
-fn s8_an_accepted_attempt_shows_start_reference_and_limit() {
+fn an_accepted_attempt_shows_start_reference_and_limit() {
     let mut flow = one(json!({"name": "a", "timeoutSeconds": 9}));
     assert_eq!((flow.step("a").start_time, next_deadline(&flow.state)), (None, None));
     flow.wait(3);
@@ -111,7 +111,7 @@ fn s8_an_accepted_attempt_shows_start_reference_and_limit() {
 }
 
 #[test]
-fn s9_every_delay_is_shown_and_ends_with_a_halt() {
+fn every_delay_is_shown_and_ends_with_a_halt() {
     for word in ["Throttled", "ApiUnavailable", "QuotaExceeded"] {
         let mut flow = one(json!({"name": "a"}));
         let later = flow.now.plus(Duration::from_secs(30));
@@ -129,7 +129,7 @@ fn s9_every_delay_is_shown_and_ends_with_a_halt() {
 }
 
 #[test]
-fn s10_after_a_halt_a_refused_start_is_skipped() {
+fn after_a_halt_a_refused_start_is_skipped() {
     let mut flow = one(json!({"name": "a", "retryPolicy": {}}));
     stop(&mut flow);
     let at = flow.at("a");
@@ -141,7 +141,7 @@ fn s10_after_a_halt_a_refused_start_is_skipped() {
 }
 
 #[test]
-fn s11_missing_outputs_are_retried_and_complete_ones_recorded() {
+fn missing_outputs_are_retried_and_complete_ones_recorded() {
     let mut flow = one(json!({"name": "a", "retryPolicy": {"limit": 1}, "outputs": {
         "parameters": [{"name": "n", "valueFrom": {"path": "/n"}}], "artifacts": [{"name": "f", "path": "/f"}]}}));
     flow.succeed("a");
@@ -165,7 +165,7 @@ fn s11_missing_outputs_are_retried_and_complete_ones_recorded() {
 }
 
 #[test]
-fn s13_s14_a_job_deleted_by_somebody_else_is_a_failure() {
+fn a_job_deleted_by_somebody_else_is_a_failure() {
     let mut flow = one(json!({"name": "a", "retryPolicy": {"limit": 1, "backoff": {"duration": "8s"}}}));
     flow.accept("a");
     gone(&mut flow);
@@ -182,7 +182,7 @@ fn s13_s14_a_job_deleted_by_somebody_else_is_a_failure() {
 }
 
 #[test]
-fn s16_what_ends_after_an_order_ends_for_the_order_unless_it_succeeded_first() {
+fn what_ends_after_an_order_ends_for_the_order_unless_it_succeeded_first() {
     let output = json!({"parameters": [{"name": "n", "valueFrom": {"path": "/n"}}]});
     let mut flow = Bench::new(
         json!({"steps": [{"name": "a", "retryPolicy": {}}, {"name": "b"}, {"name": "c", "outputs": output, "retryPolicy": {}}]}),
@@ -202,7 +202,7 @@ fn s16_what_ends_after_an_order_ends_for_the_order_unless_it_succeeded_first() {
 }
 
 #[test]
-fn s17_beyond_the_limit_and_after_a_halt_a_loss_is_a_failure() {
+fn beyond_the_limit_and_after_a_halt_a_loss_is_a_failure() {
     let mut flow = one(json!({"name": "a", "retryPolicy": {"limit": 1}}));
     for attempt in 2..=4 {
         flow.accept("a");
@@ -227,7 +227,7 @@ fn s17_beyond_the_limit_and_after_a_halt_a_loss_is_a_failure() {
 }
 
 #[test]
-fn s18_a_halt_ends_the_wait_for_a_retry_with_its_last_reason() {
+fn a_halt_ends_the_wait_for_a_retry_with_its_last_reason() {
     let mut flow = one(json!({"name": "a", "retryPolicy": {}}));
     flow.accept("a");
     flow.fail("a");
@@ -244,7 +244,7 @@ fn s18_a_halt_ends_the_wait_for_a_retry_with_its_last_reason() {
 
 /// S19 of Waiting, Queued and Awaiting; R3: waiting approvals end too.
 #[test]
-fn s19_a_halt_skips_whatever_has_not_started() {
+fn a_halt_skips_whatever_has_not_started() {
     for (policy, cause) in [("FailFast", "Skipped/FlowFailed"), ("CancelRunning", "Skipped/FlowFailed")] {
         let mut flow = Bench::new(json!({"executionPolicy": {"failurePolicy": policy, "parallelism": 1}, "steps": [
             {"name": "gate", "type": "Manual", "timeoutSeconds": 5}, {"name": "bad"}, {"name": "queued"},

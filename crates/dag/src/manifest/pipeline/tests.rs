@@ -41,7 +41,7 @@ fn pipeline(job: Value) -> Value {
 }
 
 #[test]
-fn p8_a_full_pipeline_becomes_this_flow() {
+fn a_full_pipeline_becomes_this_flow() {
     let pipeline = json!({
         "name": "Nightly ETL",
         "description": "moves data",
@@ -62,7 +62,7 @@ fn p8_a_full_pipeline_becomes_this_flow() {
 }
 
 #[test]
-fn p8_names_are_slugs() {
+fn names_are_slugs() {
     assert_eq!(slug("  Train/Model_v2  "), "train-model-v2");
     assert_eq!(slug("Größe"), "gr--e");
     assert_eq!(slug("!!!"), "");
@@ -83,7 +83,7 @@ fn p8_names_are_slugs() {
 }
 
 #[test]
-fn p8_answers_use_the_original_names() {
+fn answers_use_the_original_names() {
     let reading = read("p.json", pipeline(json!({})).to_string(), &options(Limits::elsewhere())).unwrap();
     let manifest = reading.manifests.first().unwrap();
     assert_eq!(
@@ -93,7 +93,7 @@ fn p8_answers_use_the_original_names() {
 }
 
 #[test]
-fn p8_dependencies_name_steps_in_their_original_spelling() {
+fn dependencies_name_steps_in_their_original_spelling() {
     let mut steps = pipeline(json!({}));
     steps["steps"][0]["depends_on"] = json!(["train model", "Lode"]);
     steps["steps"].as_array_mut().unwrap().push(json!({"name": "Load", "job_spec": {"command": ["x"]}}));
@@ -104,7 +104,7 @@ fn p8_dependencies_name_steps_in_their_original_spelling() {
 }
 
 #[test]
-fn p8_fixed_members() {
+fn fixed_members() {
     let policy = |retries: &[i32]| {
         let steps: Vec<Value> = retries
             .iter()
@@ -123,7 +123,7 @@ fn p8_fixed_members() {
 }
 
 #[test]
-fn p8_timeouts_are_exact_and_rounded_up() {
+fn timeouts_are_exact_and_rounded_up() {
     let of = |job: Value| {
         let step = flow(&pipeline(job)).spec.steps.remove(0);
         (step.timeout_millis, step.timeout_seconds)
@@ -136,7 +136,7 @@ fn p8_timeouts_are_exact_and_rounded_up() {
 }
 
 #[test]
-fn p8_retries_have_no_backoff_block_and_zero_is_none() {
+fn retries_have_no_backoff_block_and_zero_is_none() {
     let of = |job: Value| flow(&pipeline(job)).spec.steps.remove(0).retry_policy;
     assert_eq!((of(json!({})), of(json!({"retries": 0}))), (None, None));
     let policy = of(json!({"retries": 3})).unwrap();
@@ -144,7 +144,7 @@ fn p8_retries_have_no_backoff_block_and_zero_is_none() {
 }
 
 #[test]
-fn p8_wrong_members_are_refused_with_their_own_names() {
+fn wrong_members_are_refused_with_their_own_names() {
     insta::assert_snapshot!(errors(&json!({"name": "p", "owner": "me", "steps": [{"name": "a", "dependencies": [], "job_spec": {"command": "x", "timeout": 5}}]})), @"
     error[V2] owner: unknown field `owner` (known fields are description, name, steps, variables, x-*)
     error[V2] steps[0].dependencies: unknown field `dependencies` (did you mean `depends_on`?)
@@ -185,7 +185,7 @@ fn p8_wrong_members_are_refused_with_their_own_names() {
 }
 
 #[test]
-fn p8_rules_of_flows_speak_of_the_pipeline() {
+fn rules_of_flows_speak_of_the_pipeline() {
     let mut bad =
         pipeline(json!({"env": {"B": "${parameters.dya}", "A": "x"}, "secret_refs": ["s", "s/k"], "image": ""}));
     bad["variables"] = json!({"my_var": "x", "day": "1"});
@@ -200,7 +200,7 @@ fn p8_rules_of_flows_speak_of_the_pipeline() {
 }
 
 #[test]
-fn p8_images_are_optional_off_kubernetes() {
+fn images_are_optional_off_kubernetes() {
     assert_eq!(errors(&pipeline(json!({}))), "");
     insta::assert_snapshot!(errors_under(Limits::kubernetes(), &pipeline(json!({}))), @"error[V15] steps[0].job_spec.image: the container has no image (name one, such as busybox:1.36)");
     let mut with_default = Limits::kubernetes();
@@ -209,7 +209,7 @@ fn p8_images_are_optional_off_kubernetes() {
 }
 
 #[test]
-fn p8_places_are_those_of_the_file() {
+fn places_are_those_of_the_file() {
     let text = "name: p\nvariables:\n  a_b: x\nsteps:\n- name: one\n  job_spec:\n    command: [x]\n    env:\n      A: ${parameters.nothing}\n";
     let report = read("p.yaml", text, &options(Limits::elsewhere())).unwrap_err();
     let mut places = String::new();

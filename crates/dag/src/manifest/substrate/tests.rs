@@ -18,7 +18,7 @@ fn job(target: &Target, field: &str, value: Value) -> String {
 }
 
 #[test]
-fn v22_every_row_names_a_field_of_kubernetes() {
+fn every_row_names_a_field_of_kubernetes() {
     let table = crate::manifest::schema::table();
     for (place, row) in rows() {
         let mut at = match place {
@@ -37,7 +37,7 @@ fn v22_every_row_names_a_field_of_kubernetes() {
 }
 
 #[test]
-fn v22_rows_are_there_once() {
+fn rows_are_there_once() {
     let mut keys: Vec<_> = rows().map(|(place, row)| (place, row.key)).collect();
     let all = keys.len();
     keys.sort_unstable();
@@ -46,7 +46,7 @@ fn v22_rows_are_there_once() {
 }
 
 #[test]
-fn v22_processes_ignore_what_needs_a_container() {
+fn processes_ignore_what_needs_a_container() {
     let process = Target::local(Runtime::Process);
     insta::assert_snapshot!(pod(&process, "hostname", json!("h")), @"warning[4.2] spec.steps[0].template.spec.template.spec.hostname: `hostname` is ignored by plain processes");
     let docker = Target::local(Runtime::Docker);
@@ -58,14 +58,14 @@ fn v22_processes_ignore_what_needs_a_container() {
 }
 
 #[test]
-fn v22_processes_need_a_command() {
+fn processes_need_a_command() {
     let silent = json!({"name": "main", "image": "busybox"});
     insta::assert_snapshot!(pod(&Target::local(Runtime::Process), "containers.0", silent.clone()), @"error[V22] spec.steps[0].template.spec.template.spec.containers[0].command: a plain process needs a command: there is no image whose entry point could run (write `command`)");
     assert_eq!(pod(&Target::local(Runtime::Docker), "containers.0", silent), "");
 }
 
 #[test]
-fn v22_container_engines_need_an_image() {
+fn container_engines_need_an_image() {
     let bare = json!({"name": "main", "command": ["x"]});
     let mut limits = Limits::at(Target::local(Runtime::Docker));
     insta::assert_snapshot!(says_under(&limits, [(&format!("{POD}.containers.0"), bare.clone())]), @"error[V15] spec.steps[0].template.spec.template.spec.containers[0].image: the container has no image (name one, such as busybox:1.36)");
@@ -76,7 +76,7 @@ fn v22_container_engines_need_an_image() {
 }
 
 #[test]
-fn v22_privileges_need_permission_and_containers() {
+fn privileges_need_permission_and_containers() {
     let context = json!({"privileged": true, "capabilities": {"add": ["NET_ADMIN"], "drop": ["ALL"]}, "readOnlyRootFilesystem": true});
     let docker = Target::local(Runtime::Docker);
     insta::assert_snapshot!(pod(&docker, "containers.0.securityContext", context.clone()), @"
@@ -97,7 +97,7 @@ fn v22_privileges_need_permission_and_containers() {
 }
 
 #[test]
-fn v22_what_no_target_can_do_is_refused() {
+fn what_no_target_can_do_is_refused() {
     let docker = Target::local(Runtime::Docker);
     let side = json!([{"name": "main", "image": "b"}, {"name": "side", "image": "b"}]);
     insta::assert_snapshot!(pod(&docker, "containers", side), @"error[V22] spec.steps[0].template.spec.template.spec.containers[1]: a step outside Kubernetes has one container (make it a step of its own, or run the flow on Kubernetes)");
@@ -109,7 +109,7 @@ fn v22_what_no_target_can_do_is_refused() {
 }
 
 #[test]
-fn v22_volumes_are_those_every_target_can_give() {
+fn volumes_are_those_every_target_can_give() {
     let docker = Target::local(Runtime::Docker);
     let projected = json!({"sources": [{"secret": {"name": "s"}}, {"serviceAccountToken": {"path": "t"}}]});
     let volumes = json!([{"name": "a", "nfs": {"path": "/", "server": "s"}}, {"name": "b", "projected": projected}, {"name": "c", "hostPath": {"path": "/data/x"}}]);
@@ -149,7 +149,7 @@ fn v22_volumes_are_those_every_target_can_give() {
 }
 
 #[test]
-fn v22_claims_come_from_templates_or_folders() {
+fn claims_come_from_templates_or_folders() {
     let claim = json!([{"name": "a", "persistentVolumeClaim": {"claimName": "data"}}]);
     let template = json!([{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}]);
     let docker = Target { claims: Some(Vec::new()), ..Target::local(Runtime::Docker) };
@@ -166,7 +166,7 @@ fn v22_claims_come_from_templates_or_folders() {
 }
 
 #[test]
-fn v22_users_are_those_a_process_can_become() {
+fn users_are_those_a_process_can_become() {
     let user = Target { user: Some((1000, 100)), ..Target::local(Runtime::Process) };
     let context = json!({"runAsUser": 0, "runAsGroup": 100, "fsGroup": 5});
     insta::assert_snapshot!(pod(&user, "securityContext", context.clone()), @"
@@ -179,7 +179,7 @@ fn v22_users_are_those_a_process_can_become() {
 }
 
 #[test]
-fn v22_placement_counts_on_a_fleet_only() {
+fn placement_counts_on_a_fleet_only() {
     let resources = ("containers.0.resources", json!({"limits": {"nvidia.com/gpu": 1, "example.com/fpga": 2}}));
     let local = Target::local(Runtime::Docker);
     insta::assert_snapshot!(pod(&local, "nodeSelector", json!({"zone": "a"})), @"warning[4.2] spec.steps[0].template.spec.template.spec.nodeSelector: `nodeSelector` is ignored by a container engine: it picks a machine of a fleet or cluster");
@@ -195,7 +195,7 @@ fn v22_placement_counts_on_a_fleet_only() {
 }
 
 #[test]
-fn s41_job_fields_off_kubernetes() {
+fn job_fields_off_kubernetes() {
     let docker = Target::local(Runtime::Docker);
     for (field, value) in [
         ("completions", json!(3)),
@@ -228,7 +228,7 @@ fn s41_job_fields_off_kubernetes() {
 }
 
 #[test]
-fn v22_kubernetes_takes_every_field() {
+fn kubernetes_takes_every_field() {
     let text = says_under(
         &Limits::kubernetes(),
         [(&format!("{POD}.hostNetwork"), json!(true)), (&format!("{POD}.dnsPolicy"), json!("Default"))],

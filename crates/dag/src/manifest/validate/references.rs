@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn v12_outputs_are_found_in_either_notation() {
+    fn outputs_are_found_in_either_notation() {
         for (path, name) in [
             ("$.outputs.digest", Some("digest")),
             ("$.outputs['a-b']", Some("a-b")),

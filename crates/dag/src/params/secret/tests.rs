@@ -34,7 +34,7 @@ fn refusal(template: &Value) -> String {
 }
 
 #[test]
-fn r29_an_env_value_of_one_placeholder_becomes_a_secret_key_ref() {
+fn an_env_value_of_one_placeholder_becomes_a_secret_key_ref() {
     for notation in ["{{.parameters.token}}", "{{parameters.token}}", "${parameters.token}"] {
         let got = container(&json!({"name": "main", "env": [
             {"name": "TAG", "value": "${parameters.tag}"},
@@ -51,7 +51,7 @@ fn r29_an_env_value_of_one_placeholder_becomes_a_secret_key_ref() {
 }
 
 #[test]
-fn r29_elsewhere_a_variable_is_placed_first() {
+fn elsewhere_a_variable_is_placed_first() {
     let got = container(&json!({
         "name": "main",
         "command": ["run", "--token=${parameters.token}", "${parameters.password}"],
@@ -78,7 +78,7 @@ fn r29_elsewhere_a_variable_is_placed_first() {
 }
 
 #[test]
-fn r29_a_container_without_env_gets_one() {
+fn a_container_without_env_gets_one() {
     for env in [
         json!({"name": "a", "args": ["${parameters.token}"]}),
         json!({"name": "a", "env": null, "args": ["${parameters.token}"]}),
@@ -90,7 +90,7 @@ fn r29_a_container_without_env_gets_one() {
 }
 
 #[test]
-fn r29_init_containers_are_served_and_each_container_has_its_own_variables() {
+fn init_containers_are_served_and_each_container_has_its_own_variables() {
     let pod = json!({
         "initContainers": [{"name": "i", "args": ["${parameters.password}"]}],
         "containers": [{"name": "a", "args": ["x"]}, {"name": "b", "args": ["${parameters.token}"]}],
@@ -104,7 +104,7 @@ fn r29_init_containers_are_served_and_each_container_has_its_own_variables() {
 }
 
 #[test]
-fn r29_a_variable_never_takes_a_name_of_the_container() {
+fn a_variable_never_takes_a_name_of_the_container() {
     let got =
         container(&json!({"args": ["${parameters.token}"], "env": [{"name": "ORLOP_SECRET_0", "value": "mine"}]}));
     assert_eq!(got["args"], json!(["$(ORLOP_SECRET_1)"]));
@@ -113,13 +113,13 @@ fn r29_a_variable_never_takes_a_name_of_the_container() {
 }
 
 #[test]
-fn r29_a_reference_inside_a_shell_substitution_is_still_expanded() {
+fn a_reference_inside_a_shell_substitution_is_still_expanded() {
     let got = container(&json!({"command": ["sh", "-c", "x=$(curl -H ${parameters.token} $${parameters.tag})"]}));
     assert_eq!(got["command"][2], "x=$$(curl -H $(ORLOP_SECRET_0) $v1)");
 }
 
 #[test]
-fn r29_an_optional_secret_stays_optional_and_reads_empty_inside_text() {
+fn an_optional_secret_stays_optional_and_reads_empty_inside_text() {
     let got =
         container(&json!({"args": ["a${parameters.maybe}"], "env": [{"name": "M", "value": "${parameters.maybe}"}]}));
     let source = json!({"secretKeyRef": {"name": "api", "key": "maybe", "optional": true}});
@@ -134,7 +134,7 @@ fn r29_an_optional_secret_stays_optional_and_reads_empty_inside_text() {
 }
 
 #[test]
-fn r29_secrets_are_refused_everywhere_else_with_the_field() {
+fn secrets_are_refused_everywhere_else_with_the_field() {
     let secret = "${parameters.token}";
     for (refused, field) in [
         (json!({"metadata": {"labels": {"a.b/c": secret}}}), "metadata.labels[\"a.b/c\"]"),
@@ -169,7 +169,7 @@ fn r29_secrets_are_refused_everywhere_else_with_the_field() {
 }
 
 #[test]
-fn v13_secrets_in_env_values_command_and_args_are_not_misplaced() {
+fn secrets_in_env_values_command_and_args_are_not_misplaced() {
     let template = job(&json!({
         "command": ["${parameters.token}"], "args": ["x", "-${parameters.token}"],
         "env": [{"name": "A", "value": "x${parameters.token}"}],
@@ -178,27 +178,27 @@ fn v13_secrets_in_env_values_command_and_args_are_not_misplaced() {
 }
 
 #[test]
-fn r29_malformed_containers_are_refused_with_the_field() {
+fn malformed_containers_are_refused_with_the_field() {
     insta::assert_snapshot!(refusal(&job(&json!({"args": ["${parameters.token}"], "env": "x"}))), @"spec.template.spec.containers[0].env: it must be a list, because the container uses a secret parameter");
     insta::assert_snapshot!(refusal(&job(&json!({"args": ["${parameters.gone}"]}))), @"spec.template.spec.containers[0].args[0]: parameter `gone` has no value; declare it as a flow parameter or an input of the step");
     insta::assert_snapshot!(refusal(&nested(200, "${parameters.token}")), @"it is deeper than 128 levels; flatten it");
 }
 
 #[test]
-fn r27_without_parameters_the_template_is_untouched() {
+fn without_parameters_the_template_is_untouched() {
     let template = job(&json!({"args": ["${parameters.token}"]}));
     assert_eq!(Scope::new().fill_template(&template).unwrap(), template);
 }
 
 proptest! {
     #[test]
-    fn r29_without_secrets_a_template_is_a_plain_tree(tree in trees("(\\$\\{parameters\\.tag\\}|[a-z$({})]{0,3}){0,3}".boxed())) {
+    fn without_secrets_a_template_is_a_plain_tree(tree in trees("(\\$\\{parameters\\.tag\\}|[a-z$({})]{0,3}){0,3}".boxed())) {
         let template = json!({"spec": {"template": {"spec": {"containers": [{"args": [tree.clone()], "env": tree}]}}}});
         prop_assert_eq!(scope().fill_template(&template).unwrap(), scope().fill_tree(&template).unwrap());
     }
 
     #[test]
-    fn r29_any_shape_of_template_is_survived(
+    fn any_shape_of_template_is_survived(
         tree in trees("(\\$\\{parameters\\.(token|tag)\\}|value|env|args|x){0,2}".boxed()),
         field in "(env|args|command|containers)",
     ) {

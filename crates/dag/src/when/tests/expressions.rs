@@ -3,7 +3,7 @@
 use super::{assert_decides, decided, run_error};
 
 #[test]
-fn w1_constants_are_exact_and_blanks_around_them_free() {
+fn constants_are_exact_and_blanks_around_them_free() {
     assert_decides(&[
         ("", true),
         ("  \n\t", true),
@@ -17,7 +17,7 @@ fn w1_constants_are_exact_and_blanks_around_them_free() {
 }
 
 #[test]
-fn w2_boolean_operators_bind_as_in_cel() {
+fn boolean_operators_bind_as_in_cel() {
     assert_decides(&[
         ("true || false && false", true),
         ("(true || false) && false", false),
@@ -30,7 +30,7 @@ fn w2_boolean_operators_bind_as_in_cel() {
 }
 
 #[test]
-fn w2_arithmetic_goes_from_left_to_right() {
+fn arithmetic_goes_from_left_to_right() {
     assert_decides(&[
         ("10 - 3 - 2 == 5", true),
         ("2 + 3 * 4 == 14", true),
@@ -48,7 +48,7 @@ fn w2_arithmetic_goes_from_left_to_right() {
 }
 
 #[test]
-fn w2_comparisons_order_numbers_strings_and_bools() {
+fn comparisons_order_numbers_strings_and_bools() {
     assert_decides(&[
         ("1 < 2 && 2 <= 2 && 3 > 2 && 3 >= 3", true),
         ("1 == 1.0 && 1 < 1.5 && 2.5 > 2", true),
@@ -66,7 +66,7 @@ fn w2_comparisons_order_numbers_strings_and_bools() {
 }
 
 #[test]
-fn w2_in_looks_into_lists() {
+fn in_looks_into_lists() {
     assert_decides(&[
         ("steps.build.phase in ['Succeeded', 'Skipped']", true),
         ("'x' in []", false),
@@ -77,7 +77,7 @@ fn w2_in_looks_into_lists() {
 }
 
 #[test]
-fn w2_alternatives_and_indices() {
+fn alternatives_and_indices() {
     assert_decides(&[
         ("true ? false : true", false),
         ("false ? false : false ? false : true", true),
@@ -89,7 +89,7 @@ fn w2_alternatives_and_indices() {
 }
 
 #[test]
-fn w4_a_deciding_operand_hides_an_error_on_either_side() {
+fn a_deciding_operand_hides_an_error_on_either_side() {
     let error = "int('x') == 1";
     for (source, expected) in [
         (format!("{error} || true"), true),
@@ -106,7 +106,7 @@ fn w4_a_deciding_operand_hides_an_error_on_either_side() {
 }
 
 #[test]
-fn w4_other_errors_stand_with_their_place() {
+fn other_errors_stand_with_their_place() {
     insta::assert_snapshot!(run_error("int('x') == 1 || false"), @r#""x" is not an int at byte 0 of the condition"#);
     insta::assert_snapshot!(run_error("false || int('x') == 1"), @r#""x" is not an int at byte 9 of the condition"#);
     insta::assert_snapshot!(run_error("true && 1 / 0 == 1"), @"division by zero at byte 8 of the condition");
@@ -130,7 +130,7 @@ fn w4_other_errors_stand_with_their_place() {
 }
 
 #[test]
-fn w4_the_first_of_several_errors_stands() {
+fn the_first_of_several_errors_stands() {
     insta::assert_snapshot!(
         run_error("int('first') == 1 || int('second') == 1"),
         @r#""first" is not an int at byte 0 of the condition"#

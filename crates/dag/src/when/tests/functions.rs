@@ -3,7 +3,7 @@
 use super::{assert_decides, refusal, run_error};
 
 #[test]
-fn w3_strings_take_both_quotes_and_cel_escapes() {
+fn strings_take_both_quotes_and_cel_escapes() {
     assert_decides(&[
         (r#"'it\'s' == "it's""#, true),
         (r#""say \"hi\"" == 'say "hi"'"#, true),
@@ -14,7 +14,7 @@ fn w3_strings_take_both_quotes_and_cel_escapes() {
 }
 
 #[test]
-fn w3_conversions() {
+fn conversions() {
     assert_decides(&[
         ("int('42') == 42 && int('-7') == -7 && int('+7') == 7", true),
         ("int(2.9) == 2 && int(-2.9) == -2 && int(5) == 5", true),
@@ -36,7 +36,7 @@ fn w3_conversions() {
 }
 
 #[test]
-fn w3_text_functions() {
+fn text_functions() {
     assert_decides(&[
         ("size('héllo') == 5 && 'héllo'.size() == 5 && size([1, 2]) == 2 && [1].size() == 1", true),
         ("'abc'.contains('b') && 'abc'.startsWith('ab') && 'abc'.endsWith('bc')", true),
@@ -50,7 +50,7 @@ fn w3_text_functions() {
 }
 
 #[test]
-fn w3_has_asks_whether_a_value_exists() {
+fn has_asks_whether_a_value_exists() {
     assert_decides(&[
         ("has(steps.build.outputs.digest)", true),
         ("has(steps.build.outputs.absent)", false),
@@ -69,7 +69,7 @@ fn w3_has_asks_whether_a_value_exists() {
 }
 
 #[test]
-fn w3_wrong_calls_show_the_right_form() {
+fn wrong_calls_show_the_right_form() {
     insta::assert_snapshot!(refusal("contains('abc', 'b')"), @"
     no function contains(string, string)
       contains('abc', 'b')

@@ -47,7 +47,7 @@ const NESTS: [(&str, &str, &str, usize); 10] = [
 ];
 
 #[test]
-fn w2_nesting_of_any_depth_is_accepted_or_refused_without_overflow() {
+fn nesting_of_any_depth_is_accepted_or_refused_without_overflow() {
     for (open, core, close, levels) in NESTS {
         for depth in [1, 5, 20, 31, 62, 63, 64, 65, 200, 400] {
             let source = format!("{}{core}{}", open.repeat(depth), close.repeat(depth));
@@ -63,7 +63,7 @@ fn w2_nesting_of_any_depth_is_accepted_or_refused_without_overflow() {
 }
 
 #[test]
-fn w2_sixty_four_levels_are_accepted_and_sixty_five_are_not() {
+fn sixty_four_levels_are_accepted_and_sixty_five_are_not() {
     let nested = |levels: usize| format!("{}true{}", "(".repeat(levels - 1), ")".repeat(levels - 1));
     assert!(compiled(&nested(64)).is_ok());
     insta::assert_snapshot!(compiled(&nested(65)).expect_err("65 levels"), @"nested more than 64 levels deep at byte 63; split the condition over several steps, or write chains instead of parentheses");
@@ -76,7 +76,7 @@ fn w2_sixty_four_levels_are_accepted_and_sixty_five_are_not() {
 }
 
 #[test]
-fn w2_long_chains_are_not_deep() {
+fn long_chains_are_not_deep() {
     for source in [
         format!("true{}", " && true".repeat(500)),
         format!("false{}", " || false".repeat(450)),
@@ -93,7 +93,7 @@ fn w2_long_chains_are_not_deep() {
 }
 
 #[test]
-fn w5_templates_nest_without_overflow() {
+fn templates_nest_without_overflow() {
     for depth in [1, 10, 62, 63, 65, 200] {
         for source in [
             format!("{{{{if {}true{}}}}}true{{{{end}}}}", "(".repeat(depth), ")".repeat(depth)),
@@ -159,7 +159,7 @@ impl Facts for Long {
 }
 
 #[test]
-fn w4_texts_have_a_limit() {
+fn texts_have_a_limit() {
     let long = Long(300 * 1024);
     assert_eq!(long.error("size(parameters.env + parameters.env) == 614400"), Ok(true));
     for source in [
@@ -175,7 +175,7 @@ fn w4_texts_have_a_limit() {
 }
 
 #[test]
-fn w3_matches_searches_a_limited_amount_of_text() {
+fn matches_searches_a_limited_amount_of_text() {
     assert_eq!(Long(100 * 1024).error("parameters.env.matches('^x*$')"), Ok(true));
     let many = ["parameters.env.matches('^x*$')"; 3].join(" && ");
     insta::assert_snapshot!(Long(100 * 1024).error(&many).expect_err("too much"), @"matches searches more than 262144 bytes of text at byte 68 of the condition");
@@ -185,7 +185,7 @@ fn w3_matches_searches_a_limited_amount_of_text() {
 }
 
 #[test]
-fn w3_patterns_nest_without_overflow() {
+fn patterns_nest_without_overflow() {
     for depth in [10, 49, 200, 1500] {
         let source = format!("'a'.matches('{}a{}')", "(".repeat(depth), ")".repeat(depth));
         on_a_small_stack(move || assert_eq!(exercised(&source).is_ok(), depth < 50));
@@ -269,17 +269,17 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn w6_any_text_is_decided_or_refused(source in "\\PC{0,200}") {
+    fn any_text_is_decided_or_refused(source in "\\PC{0,200}") {
         let _ = exercised(&source);
     }
 
     #[test]
-    fn w6_any_soup_of_words_is_decided_or_refused(source in soup()) {
+    fn any_soup_of_words_is_decided_or_refused(source in soup()) {
         let _ = exercised(&source);
     }
 
     #[test]
-    fn w6_any_bytes_in_a_template_are_decided_or_refused(source in soup(), around in soup()) {
+    fn any_bytes_in_a_template_are_decided_or_refused(source in soup(), around in soup()) {
         let _ = exercised(&format!("{{{{if {source}}}}}true{{{{end}}}}"));
         let _ = exercised(&format!("{around}{{{{eq 1 1}}}}{source}"));
     }

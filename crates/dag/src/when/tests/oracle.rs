@@ -148,7 +148,7 @@ fn context() -> Context<'static, 'static> {
 const ORACLE_STACK: usize = 256 * 1024 * 1024;
 
 #[test]
-fn w2_expressions_mean_what_the_oracle_says() {
+fn expressions_mean_what_the_oracle_says() {
     let compare = || {
         let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
             cases: 1500,

@@ -3,7 +3,7 @@
 use super::{assert_decides, refusal, run_error};
 
 #[test]
-fn w5_the_three_notations_are_operands() {
+fn the_three_notations_are_operands() {
     assert_decides(&[
         ("{{.parameters.env}} == 'prod'", true),
         ("{{parameters.env}} == 'prod'", true),
@@ -16,7 +16,7 @@ fn w5_the_three_notations_are_operands() {
 }
 
 #[test]
-fn w5_plain_references_are_operands() {
+fn plain_references_are_operands() {
     assert_decides(&[
         ("{{.StepStatus.build.Phase}} == 'Succeeded'", true),
         ("{{ .StepStatus.build-image.Phase }} == 'Failed'", true),
@@ -31,7 +31,7 @@ fn w5_plain_references_are_operands() {
 }
 
 #[test]
-fn w5_inside_a_string_they_are_concatenated() {
+fn inside_a_string_they_are_concatenated() {
     assert_decides(&[
         ("'{{.parameters.env}}' == 'prod'", true),
         ("'x-{{.parameters.env}}-${parameters.replicas}{{parameters.my-flag}}' == \"x-prod-3true\"", true),
@@ -42,7 +42,7 @@ fn w5_inside_a_string_they_are_concatenated() {
 }
 
 #[test]
-fn w5_a_value_is_never_parsed_again() {
+fn a_value_is_never_parsed_again() {
     assert_decides(&[
         ("'{{.parameters.evil}}' == 'x'", false),
         ("{{.parameters.evil}} == 'x'", false),
@@ -53,7 +53,7 @@ fn w5_a_value_is_never_parsed_again() {
 }
 
 #[test]
-fn w5_a_pattern_made_of_a_placeholder_is_checked_at_run_time() {
+fn a_pattern_made_of_a_placeholder_is_checked_at_run_time() {
     assert_decides(&[("'prod-1'.matches('^{{.parameters.env}}-')", true)]);
     insta::assert_snapshot!(
         run_error("'x'.matches('[' + parameters.env)"),
@@ -62,7 +62,7 @@ fn w5_a_pattern_made_of_a_placeholder_is_checked_at_run_time() {
 }
 
 #[test]
-fn w5_a_lone_placeholder_is_a_string_and_no_condition() {
+fn a_lone_placeholder_is_a_string_and_no_condition() {
     insta::assert_snapshot!(refusal("{{.parameters.env}}"), @"
     a condition is true or false, this is a string
       {{.parameters.env}}
@@ -73,7 +73,7 @@ fn w5_a_lone_placeholder_is_a_string_and_no_condition() {
 }
 
 #[test]
-fn w5_notations_that_are_not_exactly_these_bytes_are_refused() {
+fn notations_that_are_not_exactly_these_bytes_are_refused() {
     insta::assert_snapshot!(refusal("{{ .parameters.env }} == 'prod'"), @r#"
     unknown word `.parameters.env`
       {{ .parameters.env }} == 'prod'

@@ -3,7 +3,7 @@
 use super::{FlowField, Parameters, Scope, Secrecy, Steps, assert_decides, compile, compiled, refusal, run_error};
 
 #[test]
-fn w3_after_steps_the_longest_declared_name_is_read() {
+fn after_steps_the_longest_declared_name_is_read() {
     assert_decides(&[
         ("steps.build-image.phase == 'Failed'", true),
         ("steps.a.b.phase == 'Succeeded'", true),
@@ -17,7 +17,7 @@ fn w3_after_steps_the_longest_declared_name_is_read() {
 }
 
 #[test]
-fn w3_the_longest_name_is_read_even_where_a_shorter_one_would_do() {
+fn the_longest_name_is_read_even_where_a_shorter_one_would_do() {
     insta::assert_snapshot!(refusal("steps.a.phase.startsWith('Fail')"), @"
     unknown step field `startsWith`
       steps.a.phase.startsWith('Fail')
@@ -27,7 +27,7 @@ fn w3_the_longest_name_is_read_even_where_a_shorter_one_would_do() {
 }
 
 #[test]
-fn w3_brackets_name_any_step_output_or_parameter() {
+fn brackets_name_any_step_output_or_parameter() {
     assert_decides(&[
         ("steps[\"a.b\"].phase == 'Succeeded'", true),
         ("steps['build-image'].reason == 'Timeout'", true),
@@ -39,7 +39,7 @@ fn w3_brackets_name_any_step_output_or_parameter() {
 }
 
 #[test]
-fn w3_outputs_and_parameters_are_strings_with_the_longest_name() {
+fn outputs_and_parameters_are_strings_with_the_longest_name() {
     assert_decides(&[
         ("steps.build.outputs.count == '12'", true),
         ("int(steps.build.outputs.count) > 10", true),
@@ -57,7 +57,7 @@ fn w3_outputs_and_parameters_are_strings_with_the_longest_name() {
 }
 
 #[test]
-fn w3_fields_of_steps_and_flow() {
+fn fields_of_steps_and_flow() {
     assert_decides(&[
         ("steps.build-image.reason == 'Timeout' && steps.build-image.retryCount == 2", true),
         ("steps.build.reason == ''", true),
@@ -79,7 +79,7 @@ fn w3_fields_of_steps_and_flow() {
 }
 
 #[test]
-fn v12_unknown_steps_and_outputs_are_refused_with_the_nearest_name() {
+fn unknown_steps_and_outputs_are_refused_with_the_nearest_name() {
     insta::assert_snapshot!(refusal("steps.buidl.phase == 'Failed'"), @"
     unknown step `buidl`
       steps.buidl.phase == 'Failed'
@@ -119,7 +119,7 @@ fn v12_unknown_steps_and_outputs_are_refused_with_the_nearest_name() {
 }
 
 #[test]
-fn v13_secret_and_undeclared_parameters_are_refused() {
+fn secret_and_undeclared_parameters_are_refused() {
     insta::assert_snapshot!(refusal("parameters.token == 'x'"), @"
     parameter `token` is a secret, which no condition may read
       parameters.token == 'x'
@@ -144,7 +144,7 @@ fn v13_secret_and_undeclared_parameters_are_refused() {
 }
 
 #[test]
-fn r26_references_list_every_step_once_and_in_order() {
+fn references_list_every_step_once_and_in_order() {
     let condition = compiled(
         "steps.build-image.phase == 'Failed' || has(steps.build.outputs.digest) && '{{.StepStatus.a.Phase}}' != 'x' \
          || steps.build.phase == parameters.env || flow.name == {{.JobFlow.Labels.team}}",
@@ -161,7 +161,7 @@ fn r26_references_list_every_step_once_and_in_order() {
 }
 
 #[test]
-fn r26_references_of_templates_include_both_branches() {
+fn references_of_templates_include_both_branches() {
     let condition = compiled(
         r#"{{if eq .JobFlow.Name "n"}}{{.StepStatus.build.Phase}}{{else}}{{(index .StepStatus "a.b").Message}}{{end}}"#,
     )
@@ -170,7 +170,7 @@ fn r26_references_of_templates_include_both_branches() {
 }
 
 #[test]
-fn r26_references_of_templates_include_placeholders_in_texts_and_strings() {
+fn references_of_templates_include_placeholders_in_texts_and_strings() {
     let source = r#"{{if eq "${parameters.env}" "x"}}{{.parameters.replicas}}{{end}}${parameters.my-flag}"#;
     let condition = compiled(source).expect("a template");
     assert_eq!(condition.references().parameters().collect::<Vec<_>>(), ["env", "my-flag", "replicas"]);
@@ -179,7 +179,7 @@ fn r26_references_of_templates_include_placeholders_in_texts_and_strings() {
 }
 
 #[test]
-fn r34_item_and_index_exist_only_in_a_fan_out_and_make_the_condition_per_instance() {
+fn item_and_index_exist_only_in_a_fan_out_and_make_the_condition_per_instance() {
     assert_decides(&[
         ("parameters.item.name == 'x'", true),
         ("parameters.item.name.startsWith('x')", true),
@@ -200,7 +200,7 @@ fn r34_item_and_index_exist_only_in_a_fan_out_and_make_the_condition_per_instanc
 }
 
 #[test]
-fn r36_flow_outcome_exists_only_in_finally() {
+fn flow_outcome_exists_only_in_finally() {
     assert_decides(&[("flow.outcome == 'Failed'", true)]);
     let steps = Steps::new();
     let error = compile("flow.outcome == 'Failed'", &Scope::new(&steps)).expect_err("outside finally");
@@ -213,7 +213,7 @@ fn r36_flow_outcome_exists_only_in_finally() {
 }
 
 #[test]
-fn w2_a_step_input_hides_a_secret_flow_parameter() {
+fn a_step_input_hides_a_secret_flow_parameter() {
     let steps = Steps::new();
     let flow: Parameters<'_> = [("key", Secrecy::Secret)].into_iter().collect();
     let inputs: Parameters<'_> = [("key", Secrecy::Plain)].into_iter().collect();

@@ -31,7 +31,7 @@ const OUTSIDE: &[&str] = &[
 ];
 
 #[test]
-fn w6_nothing_outside_the_language_is_accepted() {
+fn nothing_outside_the_language_is_accepted() {
     insta::assert_snapshot!(refusals(OUTSIDE), @r#"
     "Always": unknown word `Always` at byte 0; did you mean `always`?
     "TRUE": unknown word `TRUE` at byte 0; did you mean `true`?
@@ -102,7 +102,7 @@ const UNBALANCED: &[&str] = &[
 ];
 
 #[test]
-fn w6_unknown_signs_and_unbalanced_pairs_are_refused() {
+fn unknown_signs_and_unbalanced_pairs_are_refused() {
     insta::assert_snapshot!(refusals(UNBALANCED), @r#"
     "true = true": unknown sign `=` at byte 5; write == to compare
     "true & true": unknown sign `&` at byte 5; write && for "and"
@@ -176,7 +176,7 @@ const UNFIT: &[&str] = &[
 ];
 
 #[test]
-fn w6_types_that_do_not_fit_are_refused_with_the_conversion() {
+fn types_that_do_not_fit_are_refused_with_the_conversion() {
     insta::assert_snapshot!(refusals(UNFIT), @r#"
     "steps.build.outputs.count > 10": > does not take a string and an int at byte 0; convert it: int(steps.build.outputs.count)
     "steps.build.outputs.score >= 0.5": >= does not take a string and a double at byte 0; convert it: double(steps.build.outputs.score)
@@ -210,7 +210,7 @@ fn w6_types_that_do_not_fit_are_refused_with_the_conversion() {
 }
 
 #[test]
-fn w6_errors_point_into_the_right_line_and_cut_long_ones() {
+fn errors_point_into_the_right_line_and_cut_long_ones() {
     insta::assert_snapshot!(refusal("true &&\n\tsteps.buidl.phase == 'x' &&\n true"), @"
     unknown step `buidl`
       	steps.buidl.phase == 'x' &&
@@ -233,7 +233,7 @@ fn w6_errors_point_into_the_right_line_and_cut_long_ones() {
 }
 
 #[test]
-fn w2_sources_over_4096_bytes_are_refused() {
+fn sources_over_4096_bytes_are_refused() {
     let fits = format!("true{}", " ".repeat(MAX_SOURCE - 4));
     assert_decides(&[(&fits, true)]);
     let chain = format!("true{}", " && true".repeat(511));

@@ -3,7 +3,7 @@
 use super::{Run, assert_decides, compiled, refusals, run_error};
 
 #[test]
-fn w5_templates_read_flow_and_steps() {
+fn templates_read_flow_and_steps() {
     assert_decides(&[
         (r#"{{eq .JobFlow.Name "nightly"}}"#, true),
         (r#"{{ eq .JobFlow.Namespace "ml" }}"#, true),
@@ -21,7 +21,7 @@ fn w5_templates_read_flow_and_steps() {
 }
 
 #[test]
-fn w5_template_functions() {
+fn template_functions() {
     assert_decides(&[
         (r#"{{eq .JobFlow.Name "a" "b" "nightly"}}"#, true),
         (r#"{{and (eq 1 1) (ne 1 2)}}"#, true),
@@ -40,7 +40,7 @@ fn w5_template_functions() {
 }
 
 #[test]
-fn w5_template_blocks() {
+fn template_blocks() {
     assert_decides(&[
         (r#"{{if eq .JobFlow.Name "nightly"}}true{{else}}false{{end}}"#, true),
         (r#"{{if eq 1 2}}true{{else if eq 2 2}}1{{else}}false{{end}}"#, true),
@@ -53,7 +53,7 @@ fn w5_template_blocks() {
 }
 
 #[test]
-fn w5_trim_markers() {
+fn trim_markers() {
     let text = |source: &str| compiled(source).expect("a template").text(&Run::new());
     assert_eq!(text("a {{- eq 1 1 -}} \n b").as_deref(), Ok("atrueb"));
     assert_eq!(text("a {{- eq 1 1}} b").as_deref(), Ok("atrue b"));
@@ -64,7 +64,7 @@ fn w5_trim_markers() {
 }
 
 #[test]
-fn w5_the_text_of_a_template_is_the_truth_value() {
+fn the_text_of_a_template_is_the_truth_value() {
     assert_decides(&[
         ("{{if true}} TRUE\n{{end}}", true),
         ("{{if true}}1{{end}}", true),
@@ -86,7 +86,7 @@ fn w5_the_text_of_a_template_is_the_truth_value() {
 }
 
 #[test]
-fn w5_a_library_call_gives_the_raw_text() {
+fn a_library_call_gives_the_raw_text() {
     let text = |source: &str| compiled(source).expect("a condition").text(&Run::new());
     assert_eq!(text("{{if true}} Yes {{end}}\n").as_deref(), Ok(" Yes \n"));
     assert_eq!(text("always").as_deref(), Ok("true"));
@@ -94,7 +94,7 @@ fn w5_a_library_call_gives_the_raw_text() {
 }
 
 #[test]
-fn w5_placeholders_in_templates_stand_for_values() {
+fn placeholders_in_templates_stand_for_values() {
     assert_decides(&[
         (r#"{{if eq "${parameters.env}" "prod"}}true{{else}}false{{end}}"#, true),
         (r#"{{if eq "{{.parameters.env}}-1" "prod-1"}}true{{else}}false{{end}}"#, true),
@@ -145,7 +145,7 @@ const WRONG: &[&str] = &[
 ];
 
 #[test]
-fn w6_templates_refuse_unknown_words_and_unbalanced_blocks() {
+fn templates_refuse_unknown_words_and_unbalanced_blocks() {
     insta::assert_snapshot!(refusals(WRONG), @r#"
     "{{if eq .JobFlow.Nam \"x\"}}true{{end}}": `Nam` is not a value of the flow at byte 17; did you mean `Name`?
     "{{if eq .StepStatus.build.Phse \"x\"}}true{{end}}": unknown step field `Phse` at byte 26; did you mean `Phase`?

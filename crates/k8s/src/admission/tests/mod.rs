@@ -66,7 +66,7 @@ fn annotate(flow: &mut Value, key: &str, value: &str) {
 }
 
 #[test]
-fn s5_3_a_body_that_cannot_be_read_is_400_and_says_why() {
+fn a_body_that_cannot_be_read_is_400_and_says_why() {
     let answer = |body: &str| Webhook::Validate.answer(body.as_bytes(), &Settings::default(), now());
     for body in ["", "{", "[]", "{\"apiVersion\":\"admission.k8s.io/v1\",\"kind\":\"AdmissionReview\"}"] {
         assert_eq!(answer(body).code, 400, "{body}");
@@ -80,7 +80,7 @@ fn s5_3_a_body_that_cannot_be_read_is_400_and_says_why() {
 }
 
 #[test]
-fn s5_3_a_refusal_is_422_and_lists_all_violations_with_their_fields() {
+fn a_refusal_is_422_and_lists_all_violations_with_their_fields() {
     let answer = create(flow(|flow| {
         flow["spec"]["steps"] =
             json!([{"name": "a", "type": "Manual", "dependencies": ["b"]}, {"name": "a", "type": "Manual"}]);
@@ -97,7 +97,7 @@ fn s5_3_a_refusal_is_422_and_lists_all_violations_with_their_fields() {
 }
 
 #[test]
-fn s5_3_what_does_not_refuse_is_a_warning() {
+fn what_does_not_refuse_is_a_warning() {
     let answer = update(started(|_| {}), started(|flow| annotate(flow, "approved", "yes")));
     assert_eq!(said(&answer), "allowed");
     insta::assert_snapshot!(answer.body["response"]["warnings"][0].as_str().unwrap(), @r#"metadata.annotations["approved.workflow.kube-zen.io/gate"]: `yes` decides nothing (write `true` or `rejected`) [R20]"#);
@@ -107,7 +107,7 @@ fn s5_3_what_does_not_refuse_is_a_warning() {
 }
 
 #[test]
-fn s5_3_deletion_other_operations_subresources_and_other_kinds_are_allowed() {
+fn deletion_other_operations_subresources_and_other_kinds_are_allowed() {
     let broken = flow(|flow| flow["spec"] = json!({"steps": []}));
     assert_ne!(said(&create(broken.clone())), "allowed");
     for operation in ["DELETE", "CONNECT"] {
@@ -136,7 +136,7 @@ fn a_warning_about_another_kind_is_no_longer_than_what_is_passed_on() {
 }
 
 #[test]
-fn r23_a_started_spec_does_not_change_but_for_its_orders() {
+fn a_started_spec_does_not_change_but_for_its_orders() {
     let ordered = started(|flow| {
         flow["spec"]["suspend"] = json!(true);
         flow["spec"]["suspendMode"] = json!("Drain");
@@ -150,7 +150,7 @@ fn r23_a_started_spec_does_not_change_but_for_its_orders() {
 }
 
 #[test]
-fn r23_holds_where_the_stored_object_cannot_be_read() {
+fn holds_where_the_stored_object_cannot_be_read() {
     let old = |flow: &mut Value| flow["spec"]["steps"][0]["timeoutSeconds"] = json!(-1);
     let mended = started(|flow| flow["spec"]["steps"][0]["timeoutSeconds"] = json!(5));
     insta::assert_snapshot!(said(&update(started(old), mended.clone())), @"422 spec: the flow has started, so its spec does not change (only suspend, suspendMode and stop may change) [R23]");
@@ -190,7 +190,7 @@ fn metadata_of_a_flow_that_is_over_may_change_as_people_like() {
 }
 
 #[test]
-fn r20_a_decision_names_a_manual_step_stays_and_is_taken_by_whoever_asks() {
+fn a_decision_names_a_manual_step_stays_and_is_taken_by_whoever_asks() {
     let approved = |by: Option<&'static str>| {
         started(move |flow| {
             annotate(flow, "approved", "true");
@@ -219,7 +219,7 @@ fn r20_a_decision_names_a_manual_step_stays_and_is_taken_by_whoever_asks() {
 }
 
 #[test]
-fn s5_3_creation_fills_in_the_three_that_are_missing_and_nothing_more() {
+fn creation_fills_in_the_three_that_are_missing_and_nothing_more() {
     let filled = |policy: Option<Value>| {
         let object = flow(|flow| {
             if let Some(policy) = policy {
@@ -246,7 +246,7 @@ fn s5_3_creation_fills_in_the_three_that_are_missing_and_nothing_more() {
 }
 
 #[test]
-fn r20_an_update_is_signed_with_the_name_of_whoever_asks() {
+fn an_update_is_signed_with_the_name_of_whoever_asks() {
     let stamped = |old: Value, new: Value| patch(&ask(Webhook::Mutate, "UPDATE", (new, old)));
     let approved = |note: Option<&'static str>| {
         started(move |flow| {

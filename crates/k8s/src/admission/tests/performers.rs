@@ -22,7 +22,7 @@ fn warnings(answer: &Answer) -> Vec<&str> {
 }
 
 #[test]
-fn h6_what_can_be_translated_is_stored() {
+fn what_can_be_translated_is_stored() {
     for hardware in [
         json!({}),
         json!({"gpuType": "nvidia-a100", "gpuCount": 2, "nvlink": true}),
@@ -36,7 +36,7 @@ fn h6_what_can_be_translated_is_stored() {
 }
 
 #[test]
-fn h6_what_cannot_be_translated_is_refused_with_what_to_do() {
+fn what_cannot_be_translated_is_refused_with_what_to_do() {
     let refused = |spec: &Value| {
         let answer = create(spec);
         let details = &answer.body["response"]["status"]["details"];
@@ -55,7 +55,7 @@ fn h6_what_cannot_be_translated_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn h6_an_affinity_that_is_none_is_refused() {
+fn an_affinity_that_is_none_is_refused() {
     for affinity in [json!("x"), json!(7), json!([1])] {
         let spec = json!({"scheduling": {"affinity": affinity, "nodeAffinity": {}}});
         assert!(said(&create(&spec)).starts_with("422 spec: "), "{affinity}: {}", said(&create(&spec)));
@@ -63,7 +63,7 @@ fn h6_an_affinity_that_is_none_is_refused() {
 }
 
 #[test]
-fn h6_what_may_surprise_is_a_warning() {
+fn what_may_surprise_is_a_warning() {
     let variable = json!({"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}});
     let config = json!({"environment": {"A": "1"}, "environmentFrom": [variable]});
     let twice = create(&json!({ "config": config }));
@@ -83,7 +83,7 @@ fn h6_what_may_surprise_is_a_warning() {
 }
 
 #[test]
-fn h6_an_update_is_not_held_against_what_is_stored() {
+fn an_update_is_not_held_against_what_is_stored() {
     let wrong = performer(&json!({"hardwareRequirements": {"gpuType": "nonsense-nvlink"}}));
     let mut labelled = wrong.clone();
     labelled["metadata"]["labels"] = json!({"a": "b"});
@@ -98,7 +98,7 @@ fn h6_an_update_is_not_held_against_what_is_stored() {
 }
 
 #[test]
-fn h6_nothing_else_is_asked_there_and_the_tables_of_the_operator_count() {
+fn nothing_else_is_asked_there_and_the_tables_of_the_operator_count() {
     let flow = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "1", "operation": "CREATE",
         "kind": {"group": "workflow.kube-zen.io", "version": "v1alpha1", "kind": "JobFlow"}, "object": {}}});
     let answer = Webhook::ValidatePerformer.answer(flow.to_string().as_bytes(), &Settings::default(), now());

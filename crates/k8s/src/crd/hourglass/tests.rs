@@ -29,7 +29,7 @@ fn columns(definition: &Value) -> String {
 }
 
 #[test]
-fn s2_3_columns_of_both_kinds() {
+fn columns_of_both_kinds() {
     insta::assert_snapshot!(columns(&performer()), @"
     AVS string .spec.avsAddress
     Image string .spec.image
@@ -53,7 +53,7 @@ fn s2_3_columns_of_both_kinds() {
 }
 
 #[test]
-fn s2_1_and_s2_2_names_versions_and_subresources() {
+fn and_s2_2_names_versions_and_subresources() {
     let scale = json!({"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas", "labelSelectorPath": ".status.selector"});
     for (definition, plural, short, subresources) in [
         (performer(), "performers", "perf", json!({"status": {}})),
@@ -82,7 +82,7 @@ fn s2_1_and_s2_2_names_versions_and_subresources() {
 
 /// The API's own type reads every member: no keyword is misspelled or at the wrong place.
 #[test]
-fn s2_the_api_reads_all_of_both_definitions() {
+fn the_api_reads_all_of_both_definitions() {
     let sizes = |schema: &Value| -> BTreeSet<(String, usize)> {
         let mut found = Vec::new();
         nodes(schema, "", &mut found);
@@ -96,7 +96,7 @@ fn s2_the_api_reads_all_of_both_definitions() {
 }
 
 #[test]
-fn s2_both_schemas_are_structural_and_every_list_map_and_text_of_a_spec_is_bounded() {
+fn both_schemas_are_structural_and_every_list_map_and_text_of_a_spec_is_bounded() {
     for definition in [performer(), executor()] {
         for (path, node) in all_nodes(&definition) {
             let either = node["x-kubernetes-int-or-string"] == true;

@@ -157,7 +157,7 @@ proptest! {
     #![proptest_config(histories(64))]
 
     #[test]
-    fn k1_to_k8_hold_whatever_happens(events in prop::collection::vec(event(), 1..20)) {
+    fn invariants_hold_whatever_happens(events in prop::collection::vec(event(), 1..20)) {
         let mut bed = bed();
         bed.images.insert("never".into(), "never");
         bed.images.insert("crash".into(), "CrashLoopBackOff");

@@ -16,7 +16,7 @@ fn pods(bed: &Bed) -> (Value, Value) {
 }
 
 #[test]
-fn s4_1_what_the_spec_says_of_pods_reaches_them_as_it_is() {
+fn what_the_spec_says_of_pods_reaches_them_as_it_is() {
     let given = json!({
         "imagePullPolicy": "Always",
         "imagePullSecrets": [{"name": "one"}, {"name": "two"}],
@@ -50,7 +50,7 @@ fn s4_1_what_the_spec_says_of_pods_reaches_them_as_it_is() {
 }
 
 #[test]
-fn s4_1_pods_of_the_baseline_profile_run_as_the_image_says() {
+fn pods_of_the_baseline_profile_run_as_the_image_says() {
     let (pod, container) = pods(&running(with(json!({"securityProfile": "baseline"}))));
     assert_eq!(pod["securityContext"], json!({"seccompProfile": {"type": "RuntimeDefault"}, "fsGroup": 65532}));
     assert_eq!(container["securityContext"], json!({"allowPrivilegeEscalation": false}));
@@ -60,7 +60,7 @@ fn s4_1_pods_of_the_baseline_profile_run_as_the_image_says() {
 }
 
 #[test]
-fn s4_1_keys_of_a_secret_of_the_user_are_mounted_for_the_group_alone() {
+fn keys_of_a_secret_of_the_user_are_mounted_for_the_group_alone() {
     let mut spec = spec();
     spec["config"].as_object_mut().unwrap().remove("operatorKeys");
     spec["config"]["operatorKeysSecretRef"] = json!({"name": "mine"});
@@ -79,7 +79,7 @@ fn s4_1_keys_of_a_secret_of_the_user_are_mounted_for_the_group_alone() {
 }
 
 #[test]
-fn s4_1_without_keys_none_are_mounted_and_no_secret_is_waited_for() {
+fn without_keys_none_are_mounted_and_no_secret_is_waited_for() {
     for (rpc, secret) in [("https://eth.example", false), ("https://u:p@eth.example", true)] {
         let mut spec = spec();
         spec["config"]["operatorKeys"] = json!({});
@@ -94,7 +94,7 @@ fn s4_1_without_keys_none_are_mounted_and_no_secret_is_waited_for() {
 }
 
 #[test]
-fn s4_1_both_keys_of_the_config_map_have_the_same_content_and_so_have_those_of_the_secret() {
+fn both_keys_of_the_config_map_have_the_same_content_and_so_have_those_of_the_secret() {
     let bed = running(spec());
     let shown = bed.server.get(Kind::ConfigMap, "exec-config").unwrap()["data"].clone();
     let hidden = bed.server.get(Kind::Secret, "exec-secrets").unwrap()["data"].clone();
@@ -111,7 +111,7 @@ fn s4_1_both_keys_of_the_config_map_have_the_same_content_and_so_have_those_of_t
 }
 
 #[test]
-fn s4_1_the_configuration_is_mounted_from_where_all_of_it_is() {
+fn the_configuration_is_mounted_from_where_all_of_it_is() {
     let volume = |bed: &Bed| {
         let (pod, container) = pods(bed);
         let mounted = item(&container, "/volumeMounts", "name", "config").unwrap();
@@ -136,7 +136,7 @@ fn s4_1_the_configuration_is_mounted_from_where_all_of_it_is() {
 }
 
 #[test]
-fn s4_1_the_hash_is_over_the_secret_too_and_a_key_alone_rolls_the_pods() {
+fn the_hash_is_over_the_secret_too_and_a_key_alone_rolls_the_pods() {
     let mut bed = running(spec());
     let before = (checksums(&bed), bed.server.get(Kind::ConfigMap, "exec-config").unwrap()["data"].clone());
     bed.change("exec", |spec| spec["config"]["operatorKeys"]["ecdsa"] = json!("ANOTHER-KEY"));
@@ -148,7 +148,7 @@ fn s4_1_the_hash_is_over_the_secret_too_and_a_key_alone_rolls_the_pods() {
 }
 
 #[test]
-fn s4_1_all_children_have_the_labels_and_are_owned() {
+fn all_children_have_the_labels_and_are_owned() {
     let bed = running(with(json!({"replicas": 2})));
     let uid = bed.object("exec")["metadata"]["uid"].clone();
     for (kind, name) in [
@@ -169,7 +169,7 @@ fn s4_1_all_children_have_the_labels_and_are_owned() {
 }
 
 #[test]
-fn s4_2_the_end_waits_for_the_deployment_and_its_pods() {
+fn the_end_waits_for_the_deployment_and_its_pods() {
     let mut bed = running(spec());
     // As a server does it whom one asks to delete what belongs to it first.
     bed.server.edit(Kind::Deployment, "exec", |live| live["metadata"]["finalizers"] = json!(["foregroundDeletion"]));
@@ -190,7 +190,7 @@ fn s4_2_the_end_waits_for_the_deployment_and_its_pods() {
 }
 
 #[test]
-fn s2_2_counts_are_told_as_none_where_there_is_nothing_to_count() {
+fn counts_are_told_as_none_where_there_is_nothing_to_count() {
     let mut bed = super::bed();
     bed.refuse("create", Kind::Deployment, 1, crate::shell::small::refused(403, "Forbidden"));
     bed.submit("exec", with(json!({"replicas": 3})));

@@ -15,7 +15,7 @@ fn refused_by(fault: Fault) -> Bed {
 }
 
 #[test]
-fn k8_a_refusal_is_kept_in_the_status_and_waited_for_by_another_controller() {
+fn a_refusal_is_kept_in_the_status_and_waited_for_by_another_controller() {
     let mut bed = refused_by(Fault::Refuse("create", Kind::Secret, 6, quota()));
     while bed.status("exec")["retry"]["count"] != 6 {
         bed.wait(1);
@@ -38,7 +38,7 @@ fn k8_a_refusal_is_kept_in_the_status_and_waited_for_by_another_controller() {
 }
 
 #[test]
-fn k8_another_spec_is_tried_at_once() {
+fn another_spec_is_tried_at_once() {
     let mut bed = refused_by(Fault::Refuse("create", Kind::Deployment, u32::MAX, refused(403, "Forbidden")));
     bed.wait(1000);
     assert_eq!(place(&bed), "Failed/Failed True/Forbidden");
@@ -50,7 +50,7 @@ fn k8_another_spec_is_tried_at_once() {
 }
 
 #[test]
-fn s3_2_what_may_not_be_read_is_said_and_what_serves_goes_on() {
+fn what_may_not_be_read_is_said_and_what_serves_goes_on() {
     let mut bed = bed();
     bed.refuse("get", Kind::Deployment, 6, refused(403, "Forbidden"));
     bed.submit("exec", spec());

@@ -12,7 +12,7 @@ fn read(value: Value) -> ExecutorSpec {
 }
 
 #[test]
-fn s4_1_the_file_has_its_members_in_their_order_and_quotes_what_others_take_for_numbers() {
+fn the_file_has_its_members_in_their_order_and_quotes_what_others_take_for_numbers() {
     let mut spec = spec();
     spec["config"]["kubernetes"] = json!({"defaultScheduling": {"nodeSelector": {"pool": "no"}, "tolerations": []}});
     let file = File::of(&read(spec).config);
@@ -20,7 +20,7 @@ fn s4_1_the_file_has_its_members_in_their_order_and_quotes_what_others_take_for_
 }
 
 #[test]
-fn s4_1_only_addresses_with_credentials_are_hidden() {
+fn only_addresses_with_credentials_are_hidden() {
     let file = File::of(&read(spec()).config);
     assert!(file.is_secret());
     let shown = file.redacted().to_yaml().unwrap();
@@ -32,7 +32,7 @@ fn s4_1_only_addresses_with_credentials_are_hidden() {
 
 proptest! {
     #[test]
-    fn s4_1_any_value_round_trips(
+    fn any_value_round_trips(
         name in "\\PC{1,20}|no|0x10|1e3|~|null|[\"'#:\n\\- ]{1,9}", rpc in "\\PC{0,40}", id in 1_i64..i64::MAX, level in "[a-z]{1,16}",
     ) {
         let mut value = spec();

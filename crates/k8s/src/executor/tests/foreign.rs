@@ -14,7 +14,7 @@ fn many() -> Value {
 }
 
 #[test]
-fn s3_1_what_belongs_to_others_is_never_touched() {
+fn what_belongs_to_others_is_never_touched() {
     let other = json!([{"kind": "HourglassExecutor", "name": "exec", "uid": "another", "controller": true}]);
     let ours = json!({"app": "hourglass-executor", super::super::NAME: "exec"});
     for (kind, name) in [
@@ -46,7 +46,7 @@ fn s3_1_what_belongs_to_others_is_never_touched() {
 }
 
 #[test]
-fn s3_1_what_is_in_the_way_is_asked_for_again_and_all_is_made_once_it_is_gone() {
+fn what_is_in_the_way_is_asked_for_again_and_all_is_made_once_it_is_gone() {
     let mut bed = bed();
     bed.server.put(Kind::DisruptionBudget, json!({"metadata": {"name": "exec"}}));
     bed.submit("exec", many());
@@ -58,7 +58,7 @@ fn s3_1_what_is_in_the_way_is_asked_for_again_and_all_is_made_once_it_is_gone() 
 }
 
 #[test]
-fn s3_1_a_foreign_budget_is_no_matter_of_one_replica() {
+fn a_foreign_budget_is_no_matter_of_one_replica() {
     let mut bed = bed();
     let theirs =
         bed.server.put(Kind::DisruptionBudget, json!({"metadata": {"name": "exec"}, "spec": {"maxUnavailable": 0}}));
@@ -75,7 +75,7 @@ fn s3_1_a_foreign_budget_is_no_matter_of_one_replica() {
 }
 
 #[test]
-fn s3_1_a_conflict_leaves_pods_that_serve_alone() {
+fn a_conflict_leaves_pods_that_serve_alone() {
     let mut bed = running(many());
     let before: Vec<String> = bed.server.list(Kind::Pod).iter().map(|pod| text(pod, "/metadata/name")).collect();
     bed.server.remove(Kind::Service, "executor-exec");
@@ -87,7 +87,7 @@ fn s3_1_a_conflict_leaves_pods_that_serve_alone() {
 }
 
 #[test]
-fn s4_1_an_account_that_is_there_is_neither_changed_nor_owned_nor_removed() {
+fn an_account_that_is_there_is_neither_changed_nor_owned_nor_removed() {
     let mut bed = bed();
     let theirs = json!({"metadata": {"name": "hourglass-executor", "annotations": {"role": "theirs"}}});
     let theirs = bed.server.put(Kind::ServiceAccount, theirs);
@@ -126,7 +126,7 @@ fn is_legal(bed: &Bed, kind: Kind) {
 }
 
 #[test]
-fn s2_3_executors_of_any_legal_name_have_legal_children_of_their_own() {
+fn executors_of_any_legal_name_have_legal_children_of_their_own() {
     let long = |last: &str| format!("{}.{last}", "a".repeat(251));
     let names = [
         "a".repeat(63),

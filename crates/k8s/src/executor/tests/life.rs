@@ -9,7 +9,7 @@ use crate::hourglass::tests::steps::table;
 use crate::hourglass::tests::{every_fault, host};
 
 #[test]
-fn s4_1_children_are_what_the_contract_says() {
+fn children_are_what_the_contract_says() {
     let mut spec = spec();
     spec["replicas"] = json!(3);
     let bed = running(spec);
@@ -45,7 +45,7 @@ fn shown(bed: &Bed) -> String {
 }
 
 #[test]
-fn k6_keys_and_credentials_are_in_the_secret_and_nowhere_else() {
+fn keys_and_credentials_are_in_the_secret_and_nowhere_else() {
     let mut bed = running(spec());
     bed.change("exec", |spec| spec["config"]["operatorKeys"]["bls"] = json!("SECOND-KEY"));
     bed.rest();
@@ -62,7 +62,7 @@ fn k6_keys_and_credentials_are_in_the_secret_and_nowhere_else() {
 }
 
 #[test]
-fn s4_1_without_anything_to_hide_there_is_no_secret() {
+fn without_anything_to_hide_there_is_no_secret() {
     let mut spec = spec();
     spec["config"].as_object_mut().unwrap().remove("operatorKeys");
     spec["config"]["operatorKeysSecretRef"] = json!({"name": "mine"});
@@ -79,7 +79,7 @@ fn s4_1_without_anything_to_hide_there_is_no_secret() {
 }
 
 #[test]
-fn s4_2_a_new_configuration_rolls_the_pods_and_a_new_number_does_not() {
+fn a_new_configuration_rolls_the_pods_and_a_new_number_does_not() {
     let mut bed = running(spec());
     bed.writes_nothing_more();
     let before = (checksums(&bed), bed.status("exec")["lastConfigUpdate"].clone());
@@ -103,7 +103,7 @@ fn s4_2_a_new_configuration_rolls_the_pods_and_a_new_number_does_not() {
 }
 
 #[test]
-fn s4_2_none_ready_for_a_minute_is_a_failure_and_some_ready_is_not() {
+fn none_ready_for_a_minute_is_a_failure_and_some_ready_is_not() {
     let mut two = spec();
     two["replicas"] = json!(2);
     let mut bed = running(two);
@@ -128,7 +128,7 @@ fn s4_2_none_ready_for_a_minute_is_a_failure_and_some_ready_is_not() {
 }
 
 #[test]
-fn s4_2_what_is_deleted_or_changed_by_others_is_put_right() {
+fn what_is_deleted_or_changed_by_others_is_put_right() {
     let mut bed = running(spec());
     bed.server.edit(Kind::ConfigMap, "exec-config", |config| config["data"]["config.yaml"] = json!("changed"));
     bed.server.edit(Kind::Deployment, "exec", |deployment| {
@@ -149,7 +149,7 @@ fn s4_2_what_is_deleted_or_changed_by_others_is_put_right() {
 }
 
 #[test]
-fn s4_2_the_end_goes_child_by_child() {
+fn the_end_goes_child_by_child() {
     let mut two = spec();
     two["replicas"] = json!(2);
     let mut bed = running(two);
@@ -170,7 +170,7 @@ fn s4_2_the_end_goes_child_by_child() {
 }
 
 #[test]
-fn s3_1_a_crash_at_every_write_changes_nothing() {
+fn a_crash_at_every_write_changes_nothing() {
     let play = |bed: &mut Bed| {
         bed.show(Kind::Node, host("node-1", json!({}), json!({})));
         bed.submit("exec", spec());
@@ -194,7 +194,7 @@ fn s3_1_a_crash_at_every_write_changes_nothing() {
 }
 
 #[test]
-fn s3_1_an_end_that_nobody_has_asked_for_is_not_believed() {
+fn an_end_that_nobody_has_asked_for_is_not_believed() {
     for state in ["Terminating", "Cleanup", "Gone"] {
         for lost in [false, true] {
             let mut bed = running(spec());

@@ -67,7 +67,7 @@ fn fail(bed: &mut Bed) {
 }
 
 #[test]
-fn s4_2_every_step_that_is_written_is_one_of_the_table_and_every_one_of_the_table_is_taken() {
+fn every_step_that_is_written_is_one_of_the_table_and_every_one_of_the_table_is_taken() {
     let mut all = Ways::default();
     let change: fn(&mut Value) = |spec| spec["config"]["logLevel"] = json!("debug");
     let scale: fn(&mut Value) = |spec| spec["replicas"] = json!(2);

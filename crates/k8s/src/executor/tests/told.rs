@@ -97,7 +97,7 @@ fn overdue() -> Bed {
 }
 
 #[test]
-fn s4_2_old_replicas_serve_while_a_rollout_fails() {
+fn old_replicas_serve_while_a_rollout_fails() {
     let bed = overdue();
     assert_eq!(super::place(&bed), "Failed/Failed True/ProgressDeadlineExceeded");
     assert_eq!(
@@ -107,7 +107,7 @@ fn s4_2_old_replicas_serve_while_a_rollout_fails() {
 }
 
 #[test]
-fn s2_3_and_s6_every_reason_of_the_tables_is_said_and_no_other() {
+fn every_reason_of_the_tables_is_said_and_no_other() {
     let mut said = Said::default();
     beginnings(&mut said);
     middles(&mut said);

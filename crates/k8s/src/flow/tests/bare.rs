@@ -22,7 +22,7 @@ fn told(bed: &Bed) -> Vec<String> {
 }
 
 #[test]
-fn s5_2_people_hear_why_a_flow_was_refused() {
+fn people_hear_why_a_flow_was_refused() {
     let mut bed = Bed::new();
     bed.submit("etl", json!({"steps": [job("a"), job("a")]}));
     bed.run();
@@ -40,7 +40,7 @@ fn s5_2_people_hear_why_a_flow_was_refused() {
 }
 
 #[test]
-fn r17_a_refused_flow_goes_when_its_time_to_live_is_over() {
+fn a_refused_flow_goes_when_its_time_to_live_is_over() {
     let mut bed = Bed::new();
     bed.submit("etl", json!({"steps": [job("a"), job("a")], "executionPolicy": {"ttlSecondsAfterFinished": 60}}));
     bed.run();
@@ -52,7 +52,7 @@ fn r17_a_refused_flow_goes_when_its_time_to_live_is_over() {
 }
 
 #[test]
-fn s5_3_the_operators_time_to_live_holds_where_no_webhook_writes_it_into_flows() {
+fn the_operators_time_to_live_holds_where_no_webhook_writes_it_into_flows() {
     let mut options = Options::default();
     options.defaults.ttl_seconds = Some(60);
     let mut bed = Bed::with_options(options);
@@ -80,7 +80,7 @@ impl Monitor for Shown {
 }
 
 #[test]
-fn s5_2_a_refused_flow_is_counted_as_one_that_has_ended() {
+fn a_refused_flow_is_counted_as_one_that_has_ended() {
     let clock = Arc::new(TestClock::new());
     let server = Server::new(Arc::clone(&clock));
     let shown = Arc::new(Shown::default());
@@ -110,7 +110,7 @@ fn changed() -> Bed {
 }
 
 #[test]
-fn s5_2_people_hear_once_that_a_changed_spec_holds_a_flow_after_a_restart() {
+fn people_hear_once_that_a_changed_spec_holds_a_flow_after_a_restart() {
     let mut bed = changed();
     bed.restart();
     bed.settle();
@@ -119,7 +119,7 @@ fn s5_2_people_hear_once_that_a_changed_spec_holds_a_flow_after_a_restart() {
 }
 
 #[test]
-fn r21_a_flow_that_a_changed_spec_holds_can_be_told_to_end() {
+fn a_flow_that_a_changed_spec_holds_can_be_told_to_end() {
     let mut bed = changed();
     assert_eq!(bed.server.list(Kind::Job).len(), 1);
     bed.server.edit(Kind::JobFlow, "etl", |flow| flow["spec"]["stop"] = json!("Terminate"));

@@ -48,7 +48,7 @@ fn say(bed: &mut Bed, report: &Value) {
 }
 
 #[test]
-fn r32_what_a_step_reports_is_handed_to_the_next_one() {
+fn what_a_step_reports_is_handed_to_the_next_one() {
     let mut bed = bed();
     bed.submit("etl", spec());
     report(&mut bed, true);
@@ -68,7 +68,7 @@ fn r32_what_a_step_reports_is_handed_to_the_next_one() {
 }
 
 #[test]
-fn r32_an_artifact_too_large_for_its_store_is_told_of_and_misses_only_whoever_takes_it() {
+fn an_artifact_too_large_for_its_store_is_told_of_and_misses_only_whoever_takes_it() {
     let mut bed = bed();
     bed.submit("etl", spec());
     report(&mut bed, false);
@@ -85,7 +85,7 @@ fn r32_an_artifact_too_large_for_its_store_is_told_of_and_misses_only_whoever_ta
 }
 
 #[test]
-fn r30_outputs_larger_than_a_message_come_through_the_operator() {
+fn outputs_larger_than_a_message_come_through_the_operator() {
     let long = "x".repeat(10_000);
     let whole = json!({"v": 1, "message": "own", "parameters": {"rows": long}}).to_string();
     let content = json!({"sizeBytes": whole.len(), "sha256": sha256_hex(whole.as_bytes(), 64)});
@@ -121,7 +121,7 @@ fn r30_outputs_larger_than_a_message_come_through_the_operator() {
 }
 
 #[test]
-fn r32_without_a_store_a_flow_that_needs_one_is_refused() {
+fn without_a_store_a_flow_that_needs_one_is_refused() {
     let mut bed = Bed::new();
     bed.submit("etl", spec());
     bed.run();
@@ -132,7 +132,7 @@ fn r32_without_a_store_a_flow_that_needs_one_is_refused() {
 }
 
 #[test]
-fn r32_a_flow_that_has_begun_goes_on_where_the_operator_has_no_helper_any_more() {
+fn a_flow_that_has_begun_goes_on_where_the_operator_has_no_helper_any_more() {
     let mut bed = bed();
     bed.submit("etl", spec());
     bed.settle();
@@ -146,7 +146,7 @@ fn r32_a_flow_that_has_begun_goes_on_where_the_operator_has_no_helper_any_more()
 }
 
 #[test]
-fn r24_a_store_on_a_claim_template_is_the_claim_of_the_flow() {
+fn a_store_on_a_claim_template_is_the_claim_of_the_flow() {
     let mut bed = bed();
     bed.endless = vec!["etl"];
     let mut spec = spec();
@@ -160,7 +160,7 @@ fn r24_a_store_on_a_claim_template_is_the_claim_of_the_flow() {
 }
 
 #[test]
-fn r29_a_secret_that_a_download_names_is_read_and_written_as_text_where_that_was_asked_for() {
+fn a_secret_that_a_download_names_is_read_and_written_as_text_where_that_was_asked_for() {
     let porter = Porter::new("orlop-helper", "http://o:9444", Tokens::new(|| "token".to_owned()));
     let mut bed = Bed::with_options(Options { porter: Some(porter), secrets: SecretMode::Read, ..Options::default() });
     bed.server.put(Kind::Secret, json!({"metadata": {"name": "vault"}, "data": {"t": STANDARD.encode("planted")}}));

@@ -42,7 +42,7 @@ fn a_flow_runs_in_order_and_tells_of_it() {
 }
 
 #[test]
-fn s5_2_events_name_the_job_they_are_about_and_steps_that_were_skipped() {
+fn events_name_the_job_they_are_about_and_steps_that_were_skipped() {
     let mut bed = Bed::new();
     let mut never = job("never");
     never["when"] = json!("false");
@@ -64,7 +64,7 @@ fn s5_2_events_name_the_job_they_are_about_and_steps_that_were_skipped() {
 }
 
 #[test]
-fn s5_2_after_two_hundred_events_people_are_told_a_count() {
+fn after_two_hundred_events_people_are_told_a_count() {
     let mut bed = Bed::new();
     let mut many = job("many");
     many["withItems"] = json!((0..120).collect::<Vec<_>>());
@@ -78,7 +78,7 @@ fn s5_2_after_two_hundred_events_people_are_told_a_count() {
 }
 
 #[test]
-fn s5_1_a_status_is_written_once_a_second_and_once_in_five_where_there_are_many_steps() {
+fn a_status_is_written_once_a_second_and_once_in_five_where_there_are_many_steps() {
     for (items, pace) in [(20, 1), (1_001, 5)] {
         let mut bed = Bed::with_options(Options { max_live_jobs_per_flow: 2, ..Options::default() });
         bed.endless = vec!["etl"];
@@ -106,7 +106,7 @@ fn s5_1_a_status_is_written_once_a_second_and_once_in_five_where_there_are_many_
 }
 
 #[test]
-fn s4_1_a_job_that_could_not_be_deleted_is_deleted_later_by_this_controller_or_the_next() {
+fn a_job_that_could_not_be_deleted_is_deleted_later_by_this_controller_or_the_next() {
     for restarts in [false, true] {
         let mut bed = Bed::new();
         bed.endless = vec!["-b-"];
@@ -165,7 +165,7 @@ fn a_second_pass_with_nothing_to_do_writes_nothing() {
 }
 
 #[test]
-fn r15_a_finished_flow_is_never_written_again() {
+fn a_finished_flow_is_never_written_again() {
     let mut bed = Bed::new();
     bed.submit("etl", json!({"steps": [job("a"), job("bad")]}));
     bed.run();
@@ -184,7 +184,7 @@ fn r15_a_finished_flow_is_never_written_again() {
 }
 
 #[test]
-fn r17_a_time_to_live_of_zero_waits_for_the_final_status() {
+fn a_time_to_live_of_zero_waits_for_the_final_status() {
     let mut bed = Bed::new();
     bed.submit("etl", json!({"steps": [job("a")], "executionPolicy": {"ttlSecondsAfterFinished": 0}}));
     bed.run();
@@ -234,7 +234,7 @@ fn outputs_retries_fan_out_and_finally_come_together() {
 }
 
 #[test]
-fn r24_templates_are_created_once_and_a_foreign_object_ends_the_flow() {
+fn templates_are_created_once_and_a_foreign_object_ends_the_flow() {
     let templates = json!({
         "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}],
         "configMapTemplates": [{"metadata": {"name": "settings"}, "data": {"k": "v"}}],

@@ -68,7 +68,7 @@ fn suspended() -> Bed {
 }
 
 #[test]
-fn r21_a_resumption_that_was_refused_survives_a_restart() {
+fn a_resumption_that_was_refused_survives_a_restart() {
     let mut bed = suspended();
     bed.server.store().faults.push(Fault::Refuse("patch", Kind::Job, 1, refused(503, "ServiceUnavailable")));
     bed.server.edit(Kind::JobFlow, "etl", |flow| flow["spec"]["suspend"] = json!(false));
@@ -85,7 +85,7 @@ fn r21_a_resumption_that_was_refused_survives_a_restart() {
 }
 
 #[test]
-fn r21_a_job_that_is_found_ended_when_it_is_resumed_is_seen() {
+fn a_job_that_is_found_ended_when_it_is_resumed_is_seen() {
     let mut bed = suspended();
     // It has been resumed by hand and has ended; the watch tells of that only after the controller has looked.
     bed.server.edit(Kind::JobFlow, "etl", |flow| flow["spec"]["suspend"] = json!(false));

@@ -6,7 +6,7 @@ use super::bed::{Bed, after, job};
 use crate::api::Kind;
 
 #[test]
-fn r20_a_manual_step_waits_for_its_annotation() {
+fn a_manual_step_waits_for_its_annotation() {
     for (word, phase) in [("true", "Succeeded"), ("rejected", "Failed")] {
         let mut bed = Bed::new();
         bed.submit("etl", json!({"steps": [{"name": "gate", "type": "Manual"}, after("b", &["gate"])]}));
@@ -29,7 +29,7 @@ fn r20_a_manual_step_waits_for_its_annotation() {
 }
 
 #[test]
-fn r21_suspend_drains_or_suspends_jobs_and_resumes() {
+fn suspend_drains_or_suspends_jobs_and_resumes() {
     for mode in ["Drain", "Suspend"] {
         let mut bed = Bed::new();
         bed.endless = vec!["slow"];
@@ -54,7 +54,7 @@ fn r21_suspend_drains_or_suspends_jobs_and_resumes() {
 }
 
 #[test]
-fn r21_a_flow_may_be_created_suspended() {
+fn a_flow_may_be_created_suspended() {
     let mut bed = Bed::new();
     bed.submit("etl", json!({"steps": [job("a")], "suspend": true}));
     bed.run();
@@ -66,7 +66,7 @@ fn r21_a_flow_may_be_created_suspended() {
 }
 
 #[test]
-fn r22_stop_lets_attempts_finish_and_terminate_deletes_their_jobs() {
+fn stop_lets_attempts_finish_and_terminate_deletes_their_jobs() {
     for (stop, jobs) in [("Graceful", 2), ("Terminate", 0)] {
         let mut bed = Bed::new();
         bed.endless = vec!["slow"];
@@ -83,7 +83,7 @@ fn r22_stop_lets_attempts_finish_and_terminate_deletes_their_jobs() {
 }
 
 #[test]
-fn r23_an_edited_spec_holds_the_flow_until_it_is_restored() {
+fn an_edited_spec_holds_the_flow_until_it_is_restored() {
     for restart in [false, true] {
         let mut bed = Bed::new();
         bed.endless = vec!["slow"];
@@ -119,7 +119,7 @@ fn r23_an_edited_spec_holds_the_flow_until_it_is_restored() {
 }
 
 #[test]
-fn t2_a_spec_that_is_edited_before_the_start_begins_again() {
+fn a_spec_that_is_edited_before_the_start_begins_again() {
     let mut bed = Bed::new();
     bed.submit("etl", json!({"steps": [job("a")], "suspend": true}));
     bed.run();
@@ -132,7 +132,7 @@ fn t2_a_spec_that_is_edited_before_the_start_begins_again() {
 }
 
 #[test]
-fn t1_an_invalid_flow_fails_at_once_and_is_written_once() {
+fn an_invalid_flow_fails_at_once_and_is_written_once() {
     for (steps, cause) in [
         (json!([after("a", &["b"]), after("b", &["a"])]), "DAGCycle"),
         (json!([after("a", &["nobody"])]), "ValidationFailed"),
@@ -153,7 +153,7 @@ fn t1_an_invalid_flow_fails_at_once_and_is_written_once() {
 }
 
 #[test]
-fn r18_forbid_waits_its_turn_and_replace_ends_the_holder() {
+fn forbid_waits_its_turn_and_replace_ends_the_holder() {
     let policy = |policy: &str| json!({"concurrencyKey": "nightly", "concurrencyPolicy": policy});
     for restart in [false, true] {
         let mut bed = Bed::new();
@@ -184,7 +184,7 @@ fn r18_forbid_waits_its_turn_and_replace_ends_the_holder() {
 }
 
 #[test]
-fn r18_a_holder_that_is_deleted_lets_the_next_one_begin() {
+fn a_holder_that_is_deleted_lets_the_next_one_begin() {
     let policy = json!({"concurrencyKey": "nightly"});
     let mut bed = Bed::new();
     bed.endless = vec!["first"];

@@ -46,7 +46,7 @@ fn blocked(bed: &Bed) -> Value {
 }
 
 #[test]
-fn s5_1_what_quota_refused_is_tried_as_soon_as_a_job_of_the_namespace_ends_or_goes() {
+fn what_quota_refused_is_tried_as_soon_as_a_job_of_the_namespace_ends_or_goes() {
     for ends in [true, false] {
         let mut bed = full(3, Kind::Job);
         bed.submit("etl", json!({"steps": [job("a"), job("b"), job("c")]}));
@@ -65,7 +65,7 @@ fn s5_1_what_quota_refused_is_tried_as_soon_as_a_job_of_the_namespace_ends_or_go
 }
 
 #[test]
-fn s5_1_where_there_is_still_no_room_one_start_is_tried_for_each_job_that_ends() {
+fn where_there_is_still_no_room_one_start_is_tried_for_each_job_that_ends() {
     let mut bed = full(4, Kind::Job);
     bed.submit("etl", json!({"steps": [job("a"), job("b"), job("c")]}));
     bed.settle();
@@ -85,7 +85,7 @@ fn s5_1_where_there_is_still_no_room_one_start_is_tried_for_each_job_that_ends()
 }
 
 #[test]
-fn s5_1_a_job_of_another_namespace_makes_no_room() {
+fn a_job_of_another_namespace_makes_no_room() {
     let mut bed = full(1, Kind::Job);
     bed.submit("etl", json!({"steps": [job("a")]}));
     bed.settle();
@@ -97,7 +97,7 @@ fn s5_1_a_job_of_another_namespace_makes_no_room() {
 }
 
 #[test]
-fn s1_4_a_flow_of_which_quota_refuses_all_is_blocked_and_says_so() {
+fn a_flow_of_which_quota_refuses_all_is_blocked_and_says_so() {
     let mut bed = full(2, Kind::Job);
     bed.submit("etl", json!({"steps": [job("a")]}));
     bed.settle();
@@ -119,7 +119,7 @@ fn s1_4_a_flow_of_which_quota_refuses_all_is_blocked_and_says_so() {
 }
 
 #[test]
-fn s1_4_a_flow_whose_resources_quota_refuses_is_pending_and_says_so_until_there_is_room() {
+fn a_flow_whose_resources_quota_refuses_is_pending_and_says_so_until_there_is_room() {
     let mut bed = full(1, Kind::Claim);
     let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
     bed.submit("etl", json!({"steps": [job("a")], "resourceTemplates": {"volumeClaimTemplates": [claim]}}));

@@ -32,7 +32,7 @@ fn jobs_of(bed: &Bed, flow: &str) -> Vec<String> {
 }
 
 #[test]
-fn r39_what_failed_runs_again_and_the_rest_is_taken_over_with_its_outputs() {
+fn what_failed_runs_again_and_the_rest_is_taken_over_with_its_outputs() {
     let (mut bed, again) = failed();
     bed.submit("again", again);
     bed.run();
@@ -48,7 +48,7 @@ fn r39_what_failed_runs_again_and_the_rest_is_taken_over_with_its_outputs() {
 }
 
 #[test]
-fn r39_named_and_changed_steps_run_again_with_all_that_follows() {
+fn named_and_changed_steps_run_again_with_all_that_follows() {
     let (mut bed, mut again) = failed();
     again["retryOf"]["steps"] = json!(["other"]);
     again["steps"][0]["timeoutSeconds"] = json!(60);
@@ -99,7 +99,7 @@ fn a_flow_that_succeeded_is_repeated_only_where_its_object_insists() {
 }
 
 #[test]
-fn r39_a_flow_that_cannot_be_repeated_is_refused_and_says_why() {
+fn a_flow_that_cannot_be_repeated_is_refused_and_says_why() {
     let refused = |bed: &mut Bed, spec: Value| {
         bed.submit("again", spec);
         bed.settle();
@@ -127,7 +127,7 @@ fn r39_a_flow_that_cannot_be_repeated_is_refused_and_says_why() {
 }
 
 #[test]
-fn r39_a_crash_at_any_write_changes_nothing() {
+fn a_crash_at_any_write_changes_nothing() {
     let (clean, again) = failed();
     let before = clean.writes().len();
     let run = |plan: Option<(Fault, usize)>| {

@@ -26,7 +26,7 @@ fn wide(steps: usize) -> Value {
 }
 
 #[test]
-fn s5_3_all_flows_together_have_no_more_live_jobs_than_may_be() {
+fn all_flows_together_have_no_more_live_jobs_than_may_be() {
     let mut bed = bed(3);
     for name in ["a", "b", "c"] {
         bed.submit(name, wide(6));
@@ -51,7 +51,7 @@ fn s5_3_all_flows_together_have_no_more_live_jobs_than_may_be() {
 }
 
 #[test]
-fn s5_3_flows_get_slots_in_turns() {
+fn flows_get_slots_in_turns() {
     let mut bed = bed(1);
     bed.submit("a-large", wide(20));
     bed.settle();
@@ -125,7 +125,7 @@ impl Api for Slow {
 }
 
 #[tokio::test]
-async fn s5_1_sixteen_starts_of_a_flow_are_under_way_at_once_and_a_pass_goes_on_for_5_s() {
+async fn sixteen_starts_of_a_flow_are_under_way_at_once_and_a_pass_goes_on_for_5_s() {
     let clock = Arc::new(TestClock::new());
     let server = Server::new(Arc::clone(&clock));
     let under_way = Arc::<(AtomicUsize, AtomicUsize)>::default();

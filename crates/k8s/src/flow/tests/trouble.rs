@@ -144,7 +144,7 @@ fn a_foreign_job_of_our_name_is_left_alone() {
 }
 
 #[test]
-fn r25_a_job_that_somebody_deletes_is_missing_and_may_be_retried() {
+fn a_job_that_somebody_deletes_is_missing_and_may_be_retried() {
     for (limit, phase) in [(0, "Failed"), (1, "Succeeded")] {
         let mut bed = Bed::new();
         bed.endless = vec!["etl"];
@@ -166,7 +166,7 @@ fn r25_a_job_that_somebody_deletes_is_missing_and_may_be_retried() {
 }
 
 #[test]
-fn r13_an_attempt_that_takes_too_long_is_deleted() {
+fn an_attempt_that_takes_too_long_is_deleted() {
     let mut bed = Bed::new();
     bed.endless = vec!["slow"];
     let mut step = job("slow");
@@ -211,7 +211,7 @@ fn a_404_that_was_not_true_delays_a_flow_and_does_not_drop_it() {
 }
 
 #[test]
-fn s5_1_a_status_that_the_server_finds_too_large_is_written_at_the_next_level() {
+fn a_status_that_the_server_finds_too_large_is_written_at_the_next_level() {
     for (times, level) in [(1, 1), (2, 2)] {
         let mut bed = Bed::new();
         bed.endless = vec!["etl"];
@@ -233,7 +233,7 @@ fn s5_1_a_status_that_the_server_finds_too_large_is_written_at_the_next_level() 
 }
 
 #[test]
-fn v16_a_quantity_that_only_a_parameter_shows_is_checked_before_the_job_is_made() {
+fn a_quantity_that_only_a_parameter_shows_is_checked_before_the_job_is_made() {
     let mut bed = Bed::new();
     let mut step = job("a");
     step["inputs"] = json!({"parameters": [{"name": "cpu", "value": "-1"}]});
@@ -248,7 +248,7 @@ fn v16_a_quantity_that_only_a_parameter_shows_is_checked_before_the_job_is_made(
 }
 
 #[test]
-fn s4_1_a_job_that_a_queue_suspends_leaves_its_step_running_with_a_message() {
+fn a_job_that_a_queue_suspends_leaves_its_step_running_with_a_message() {
     let mut bed = Bed::new();
     bed.endless = vec!["etl"];
     bed.submit("etl", spec());
@@ -273,7 +273,7 @@ fn s4_1_a_job_that_a_queue_suspends_leaves_its_step_running_with_a_message() {
 }
 
 #[test]
-fn r19_exit_codes_of_pods_decide_what_a_failure_means() {
+fn exit_codes_of_pods_decide_what_a_failure_means() {
     let mut bed = Bed::new();
     let rules = json!([{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [42]}}]);
     bed.submit("etl", json!({"steps": [job("bad")], "executionPolicy": {"podFailurePolicy": {"rules": rules}}}));
@@ -360,7 +360,7 @@ fn pods_that_failed_are_told_while_their_job_tries_others() {
 }
 
 #[test]
-fn r29_a_pod_that_waits_a_minute_for_its_secret_fails_the_step() {
+fn a_pod_that_waits_a_minute_for_its_secret_fails_the_step() {
     let step = with_secret();
     for restarts in [false, true] {
         let mut bed = Bed::new();

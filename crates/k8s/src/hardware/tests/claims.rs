@@ -15,7 +15,7 @@ fn template(mut input: Value) -> String {
 }
 
 #[test]
-fn s1_4_claims_take_the_place_of_resources_and_selectors() {
+fn claims_take_the_place_of_resources_and_selectors() {
     insta::assert_snapshot!(pod(json!({"gpuType": "a100", "gpuCount": 2, "allocation": "dra"})), @r#"{"containers":[{"name":"performer","resources":{"claims":[{"name":"gpu"}]}}],"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}],"resourceClaims":[{"name":"gpu","resourceClaimTemplateName":"performer-x-0a1b2c3d"}]}"#);
     let (_, merged) = given(&bare(), json!({"gpuCount": 1, "allocation": "dra"}), json!({})).unwrap();
     insta::assert_snapshot!(claim_template(&merged, "performer-x-0a1b2c3d", "avs", "v1beta2").unwrap(), @r#"{"apiVersion":"resource.k8s.io/v1beta2","kind":"ResourceClaimTemplate","metadata":{"name":"performer-x-0a1b2c3d","namespace":"avs"},"spec":{"spec":{"devices":{"requests":[{"name":"gpu","exactly":{"deviceClassName":"gpu.nvidia.com","allocationMode":"ExactCount","count":1,"selectors":[{"cel":{"expression":"\"type\" in device.attributes[\"gpu.nvidia.com\"] && device.attributes[\"gpu.nvidia.com\"].type == \"gpu\""}}]}}]}}}}"#);
@@ -23,7 +23,7 @@ fn s1_4_claims_take_the_place_of_resources_and_selectors() {
 }
 
 #[test]
-fn s1_4_every_need_is_one_guarded_condition() {
+fn every_need_is_one_guarded_condition() {
     insta::assert_snapshot!(template(json!({"gpuType": "A100-SXM4-40GB"})), @r#"{"deviceClassName":"gpu.nvidia.com","allocationMode":"ExactCount","count":1,"selectors":[{"cel":{"expression":"\"type\" in device.attributes[\"gpu.nvidia.com\"] && device.attributes[\"gpu.nvidia.com\"].type == \"gpu\""}},{"cel":{"expression":"\"productName\" in device.attributes[\"gpu.nvidia.com\"] && device.attributes[\"gpu.nvidia.com\"].productName in [\"A100-SXM4-40GB\", \"A100-SXM4-80GB\", \"NVIDIA A100-SXM4-40GB\", \"NVIDIA A100-SXM4-80GB\"]"}}]}"#);
     insta::assert_snapshot!(template(json!({"gpuType": "h100-nvlink", "gpuCount": 4})), @r#"{"deviceClassName":"gpu.nvidia.com","allocationMode":"ExactCount","count":4,"selectors":[{"cel":{"expression":"\"type\" in device.attributes[\"gpu.nvidia.com\"] && device.attributes[\"gpu.nvidia.com\"].type == \"gpu\""}},{"cel":{"expression":"\"productName\" in device.attributes[\"gpu.nvidia.com\"] && device.attributes[\"gpu.nvidia.com\"].productName in [\"H100 80GB HBM3\", \"NVIDIA H100 80GB HBM3\"]"}}]}"#);
     insta::assert_snapshot!(template(json!({"gpuMemoryGiB": 24})), @r#"{"deviceClassName":"gpu.nvidia.com","allocationMode":"ExactCount","count":1,"selectors":[{"cel":{"expression":"\"type\" in device.attributes[\"gpu.nvidia.com\"] && device.attributes[\"gpu.nvidia.com\"].type == \"gpu\""}},{"cel":{"expression":"\"memory\" in device.capacity[\"gpu.nvidia.com\"] && device.capacity[\"gpu.nvidia.com\"].memory.compareTo(quantity(\"22119Mi\")) >= 0"}},{"cel":{"expression":"!(\"brand\" in device.attributes[\"gpu.nvidia.com\"]) || !device.attributes[\"gpu.nvidia.com\"].brand.startsWith(\"NvidiaV\")"}}]}"#);
@@ -40,7 +40,7 @@ fn an_exact_name_is_the_drivers_attribute() {
 }
 
 #[test]
-fn s1_4_auto_claims_only_where_all_is_there_and_nothing_is_advertised() {
+fn auto_claims_only_where_all_is_there_and_nothing_is_advertised() {
     let tables = tables(json!({}));
     let words = tables.vocabulary(Substrate::Kubernetes);
     let need = need(json!({"gpuCount": 1, "allocation": "auto"}), &tables).gpu.unwrap();

@@ -5,18 +5,18 @@ use serde_json::json;
 use super::{bare, given, pod, with};
 
 #[test]
-fn s1_4_no_gpu_asks_for_nothing() {
+fn no_gpu_asks_for_nothing() {
     insta::assert_snapshot!(pod(json!({})), @r#"{"containers":[{"name":"performer"}]}"#);
     insta::assert_snapshot!(pod(json!({"gpuCount": 0})), @r#"{"containers":[{"name":"performer"}]}"#);
 }
 
 #[test]
-fn s1_4_nvidia_count() {
+fn nvidia_count() {
     insta::assert_snapshot!(pod(json!({"gpuCount": 2})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"2"},"limits":{"nvidia.com/gpu":"2"}}}],"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
 }
 
 #[test]
-fn s1_4_nvidia_model_form_and_memory() {
+fn nvidia_model_form_and_memory() {
     insta::assert_snapshot!(pod(json!({"gpuType": "a100", "gpuCount": 2})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"2"},"limits":{"nvidia.com/gpu":"2"}}}],"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.product","operator":"In","values":["A100-80GB-PCIe","A100-PCIE-40GB","A100-SXM4-40GB","A100-SXM4-80GB","NVIDIA-A100-80GB-PCIe","NVIDIA-A100-PCIE-40GB","NVIDIA-A100-SXM4-40GB","NVIDIA-A100-SXM4-80GB"]}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
     insta::assert_snapshot!(pod(json!({"gpuType": "A100-SXM4-40GB"})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.product","operator":"In","values":["A100-SXM4-40GB","A100-SXM4-80GB","NVIDIA-A100-SXM4-40GB","NVIDIA-A100-SXM4-80GB"]}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
     insta::assert_snapshot!(pod(json!({"gpuType": "a100", "gpuMemoryGiB": 80})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.product","operator":"In","values":["A100-80GB-PCIe","A100-SXM4-80GB","NVIDIA-A100-80GB-PCIe","NVIDIA-A100-SXM4-80GB"]}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
@@ -25,58 +25,58 @@ fn s1_4_nvidia_model_form_and_memory() {
 }
 
 #[test]
-fn s1_4_nvidia_memory_without_model() {
+fn nvidia_memory_without_model() {
     insta::assert_snapshot!(pod(json!({"gpuMemoryGiB": 24})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.memory","operator":"Gt","values":["22118"]},{"key":"nvidia.com/gpu.memory","operator":"Lt","values":["4194305"]},{"key":"nvidia.com/gpu.replicas","operator":"DoesNotExist"},{"key":"nvidia.com/gpu.sharing-strategy","operator":"NotIn","values":["mps","time-slicing"]},{"key":"nvidia.com/gpu.slices.gi","operator":"DoesNotExist"},{"key":"nvidia.com/vgpu.present","operator":"NotIn","values":["true"]}]},{"matchExpressions":[{"key":"nvidia.com/gpu.memory","operator":"Gt","values":["22118"]},{"key":"nvidia.com/gpu.memory","operator":"Lt","values":["4194305"]},{"key":"nvidia.com/gpu.replicas","operator":"Lt","values":["2"]},{"key":"nvidia.com/gpu.sharing-strategy","operator":"NotIn","values":["mps","time-slicing"]},{"key":"nvidia.com/gpu.slices.gi","operator":"DoesNotExist"},{"key":"nvidia.com/vgpu.present","operator":"NotIn","values":["true"]}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
 }
 
 #[test]
-fn s1_4_nvlink() {
+fn nvlink() {
     insta::assert_snapshot!(pod(json!({"gpuType": "a100-80gb", "gpuCount": 4, "nvlink": true})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"4"},"limits":{"nvidia.com/gpu":"4"}}}],"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.count","operator":"Gt","values":["3"]},{"key":"nvidia.com/gpu.product","operator":"In","values":["A100-SXM4-80GB","NVIDIA-A100-SXM4-80GB"]}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
     insta::assert_snapshot!(pod(json!({"gpuType": "h100-nvlink"})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.product","operator":"In","values":["H100-80GB-HBM3","NVIDIA-H100-80GB-HBM3"]}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
 }
 
 #[test]
-fn s1_4_connected_devices_of_other_vendors_are_told_by_their_product_alone() {
+fn connected_devices_of_other_vendors_are_told_by_their_product_alone() {
     insta::assert_snapshot!(pod(json!({"gpuType": "amd", "gpuCount": 2, "nvlink": true, "gpuMemoryGiB": 200})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"amd.com/gpu":"2"},"limits":{"amd.com/gpu":"2"}}}],"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"amd.com/gpu.product-name","operator":"In","values":["AMD_Instinct_MI325X","AMD_Instinct_MI325X_OAM","AMD_Instinct_MI325_OAM","AMD_Instinct_MI355X","AMD_Instinct_MI355X_OAM"]}]}]}}},"tolerations":[{"key":"amd.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
     insta::assert_snapshot!(pod(json!({"gpuType": "intel", "gpuCount": 3, "nvlink": true})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"gpu.intel.com/i915":"3"},"limits":{"gpu.intel.com/i915":"3"}}}],"nodeSelector":{"gpu.intel.com/product":"Max_1550"},"tolerations":[{"key":"gpu.intel.com/i915","operator":"Exists","effect":"NoSchedule"}]}"#);
 }
 
 #[test]
-fn s1_4_connected_slices_are_not_counted_as_cards() {
+fn connected_slices_are_not_counted_as_cards() {
     let slices = pod(json!({"gpuType": "a100-mig-1g.5gb", "gpuCount": 4, "nvlink": true}));
     assert!(slices.contains(r#""nvidia.com/mig-1g.5gb":"4""#) && slices.contains("A100-SXM4-40GB"), "{slices}");
     assert!(!slices.contains("nvidia.com/gpu.count") && !slices.contains("A100-PCIE"), "{slices}");
 }
 
 #[test]
-fn s1_4_mig_mixed() {
+fn mig_mixed() {
     insta::assert_snapshot!(pod(json!({"gpuType": "mig-1g.5gb", "gpuCount": 3})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/mig-1g.5gb":"3"},"limits":{"nvidia.com/mig-1g.5gb":"3"}}}],"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"},{"key":"nvidia.com/mig-1g.5gb","operator":"Exists","effect":"NoSchedule"}]}"#);
     insta::assert_snapshot!(pod(json!({"gpuType": "a100-mig-1g.10gb+me"})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/mig-1g.10gb.me":"1"},"limits":{"nvidia.com/mig-1g.10gb.me":"1"}}}],"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.product","operator":"In","values":["A100-80GB-PCIe","A100-PCIE-40GB","A100-SXM4-40GB","A100-SXM4-80GB","NVIDIA-A100-80GB-PCIe","NVIDIA-A100-PCIE-40GB","NVIDIA-A100-SXM4-40GB","NVIDIA-A100-SXM4-80GB"]}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"},{"key":"nvidia.com/mig-1g.10gb.me","operator":"Exists","effect":"NoSchedule"}]}"#);
 }
 
 #[test]
-fn s1_4_mig_single() {
+fn mig_single() {
     let single = json!({"gpu": {"migStrategy": "single"}});
     insta::assert_snapshot!(with(json!({"gpuType": "a100-mig-1g.5gb", "gpuCount": 2}), single.clone()), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"2"},"limits":{"nvidia.com/gpu":"2"}}}],"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.product","operator":"In","values":["A100-PCIE-40GB-MIG-1g.5gb","A100-SXM4-40GB-MIG-1g.5gb","NVIDIA-A100-PCIE-40GB-MIG-1g.5gb","NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"]}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
     insta::assert_snapshot!(with(json!({"gpuType": "mig-3g.71gb"}), single), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.product","operator":"In","values":["H200-MIG-3g.71gb","H200-NVL-MIG-3g.71gb","NVIDIA-H200-MIG-3g.71gb","NVIDIA-H200-NVL-MIG-3g.71gb"]}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
 }
 
 #[test]
-fn s1_4_amd() {
+fn rows_of_amd() {
     insta::assert_snapshot!(pod(json!({"gpuType": "amd", "gpuCount": 8})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"amd.com/gpu":"8"},"limits":{"amd.com/gpu":"8"}}}],"tolerations":[{"key":"amd.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
     insta::assert_snapshot!(pod(json!({"gpuType": "amd-mi300x"})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"amd.com/gpu":"1"},"limits":{"amd.com/gpu":"1"}}}],"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"amd.com/gpu.product-name","operator":"In","values":["AMD_Instinct_MI300X","AMD_Instinct_MI300X_OAM"]}]}]}}},"tolerations":[{"key":"amd.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
     insta::assert_snapshot!(pod(json!({"gpuType": "amd", "gpuMemoryGiB": 200})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"amd.com/gpu":"1"},"limits":{"amd.com/gpu":"1"}}}],"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"amd.com/gpu.product-name","operator":"In","values":["AMD_Instinct_MI325X","AMD_Instinct_MI325X_OAM","AMD_Instinct_MI325_OAM","AMD_Instinct_MI355X","AMD_Instinct_MI355X_OAM"]}]}]}}},"tolerations":[{"key":"amd.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
 }
 
 #[test]
-fn s1_4_intel() {
+fn intel() {
     insta::assert_snapshot!(pod(json!({"gpuType": "intel"})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"gpu.intel.com/i915":"1"},"limits":{"gpu.intel.com/i915":"1"}}}],"tolerations":[{"key":"gpu.intel.com/i915","operator":"Exists","effect":"NoSchedule"}]}"#);
     let xe = json!({"gpu": {"vendors": {"intel": {"resource": "gpu.intel.com/xe"}}}});
     insta::assert_snapshot!(with(json!({"gpuType": "intel-flex-170", "gpuCount": 2}), xe), @r#"{"containers":[{"name":"performer","resources":{"requests":{"gpu.intel.com/xe":"2"},"limits":{"gpu.intel.com/xe":"2"}}}],"nodeSelector":{"gpu.intel.com/product":"Flex_170"},"tolerations":[{"key":"gpu.intel.com/xe","operator":"Exists","effect":"NoSchedule"}]}"#);
 }
 
 #[test]
-fn s1_4_label_families_are_alternatives_of_one_clause() {
+fn label_families_are_alternatives_of_one_clause() {
     let several = json!({"gpu": {"labelFamilies": ["native", "gke", "karpenter"]}});
     insta::assert_snapshot!(with(json!({"gpuType": "l4"}), several.clone()), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.product","operator":"In","values":["L4","NVIDIA-L4"]}]},{"matchExpressions":[{"key":"cloud.google.com/gke-accelerator","operator":"In","values":["nvidia-l4"]},{"key":"cloud.google.com/gke-gpu-sharing-strategy","operator":"DoesNotExist"},{"key":"cloud.google.com/gke-gpu-partition-size","operator":"DoesNotExist"}]},{"matchExpressions":[{"key":"karpenter.k8s.aws/instance-gpu-manufacturer","operator":"In","values":["nvidia"]},{"key":"karpenter.k8s.aws/instance-gpu-name","operator":"In","values":["l4"]},{"key":"karpenter.k8s.aws/instance-gpu-memory","operator":"Gt","values":["22118"]},{"key":"nvidia.com/gpu.sharing-strategy","operator":"NotIn","values":["mps","time-slicing"]},{"key":"nvidia.com/vgpu.present","operator":"NotIn","values":["true"]},{"key":"nvidia.com/gpu.slices.gi","operator":"DoesNotExist"},{"key":"nvidia.com/gpu.replicas","operator":"DoesNotExist"}]},{"matchExpressions":[{"key":"karpenter.k8s.aws/instance-gpu-manufacturer","operator":"In","values":["nvidia"]},{"key":"karpenter.k8s.aws/instance-gpu-name","operator":"In","values":["l4"]},{"key":"karpenter.k8s.aws/instance-gpu-memory","operator":"Gt","values":["22118"]},{"key":"nvidia.com/gpu.sharing-strategy","operator":"NotIn","values":["mps","time-slicing"]},{"key":"nvidia.com/vgpu.present","operator":"NotIn","values":["true"]},{"key":"nvidia.com/gpu.slices.gi","operator":"DoesNotExist"},{"key":"nvidia.com/gpu.replicas","operator":"Lt","values":["2"]}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
     insta::assert_snapshot!(with(json!({"gpuCount": 1}), several.clone()), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
@@ -90,18 +90,18 @@ fn s1_4_label_families_are_alternatives_of_one_clause() {
 }
 
 #[test]
-fn s1_4_a_runtime_class_of_a_vendor_only_where_the_table_names_one() {
+fn a_runtime_class_of_a_vendor_only_where_the_table_names_one() {
     let file = json!({"gpu": {"vendors": {"nvidia": {"runtimeClass": "nvidia"}}}});
     insta::assert_snapshot!(with(json!({"gpuCount": 1}), file), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}],"runtimeClassName":"nvidia"}"#);
 }
 
 #[test]
-fn s1_4_memory_that_no_product_of_a_vendor_has_is_refused() {
+fn memory_that_no_product_of_a_vendor_has_is_refused() {
     let error = given(&bare(), json!({"gpuType": "intel", "gpuMemoryGiB": 500}), json!({})).unwrap_err();
     insta::assert_snapshot!(error, @"no intel has 500 GiB, the largest has 128 GiB");
 }
 
 #[test]
-fn s1_4_arch_and_labels_are_selectors() {
+fn arch_and_labels_are_selectors() {
     insta::assert_snapshot!(pod(json!({"cpuArch": "arm64", "customLabels": {"example.com/rack": "r7"}})), @r#"{"containers":[{"name":"performer"}],"nodeSelector":{"example.com/rack":"r7","kubernetes.io/arch":"arm64"}}"#);
 }

@@ -112,7 +112,7 @@ fn user() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn h6_h7_a_written_pod_reads_back_and_is_not_written_again(input in input(), user in user()) {
+    fn a_written_pod_reads_back_and_is_not_written_again(input in input(), user in user()) {
         let tables = Tables::default();
         let words = tables.vocabulary(Substrate::Kubernetes);
         let Ok(need) = input.requirements(&tables).and_then(|needs| resolve(&needs, &tables)) else { return Ok(()) };
@@ -123,7 +123,7 @@ proptest! {
     }
 
     #[test]
-    fn h3_a_node_that_a_written_pod_takes_satisfies_the_need(input in input(), user in user(), facts in facts()) {
+    fn a_node_that_a_written_pod_takes_satisfies_the_need(input in input(), user in user(), facts in facts()) {
         let tables = Tables::default();
         let words = tables.vocabulary(Substrate::Kubernetes);
         let Ok(need) = input.requirements(&tables).and_then(|needs| resolve(&needs, &tables)) else { return Ok(()) };

@@ -34,7 +34,7 @@ fn a_node_is_its_labels_lasting_taints_and_what_it_offers() {
 }
 
 #[test]
-fn s5_2_the_condition_counts_what_excludes_nodes() {
+fn the_condition_counts_what_excludes_nodes() {
     let (_, merged) = given(&bare(), json!({"gpuType": "a100", "gpuCount": 2}), json!({})).unwrap();
     let said = |objects: &[Value]| {
         let said = availability(&merged, &nodes(objects));
@@ -57,7 +57,7 @@ fn s5_2_the_condition_counts_what_excludes_nodes() {
 }
 
 #[test]
-fn s1_2_a_runtime_class_counts_for_fit() {
+fn a_runtime_class_counts_for_fit() {
     let class = runtime_class(&json!({"scheduling": {
         "nodeSelector": {"katacontainers.io/kata-runtime": "true"}, "tolerations": [{"key": "kata", "operator": "Exists"}],
     }}))
@@ -95,7 +95,7 @@ fn slices_of_a_node_are_its_devices() {
 }
 
 #[test]
-fn s5_2_only_nodes_that_are_ready_and_take_pods_count() {
+fn only_nodes_that_are_ready_and_take_pods_count() {
     let (_, merged) = given(&bare(), json!({"gpuType": "t4"}), json!({})).unwrap();
     let mut cordoned = gpu_node("n1", "Tesla-T4", 1);
     cordoned["spec"]["unschedulable"] = json!(true);
@@ -110,7 +110,7 @@ fn s5_2_only_nodes_that_are_ready_and_take_pods_count() {
 }
 
 #[test]
-fn s1_4_memory_of_a_device_without_a_known_name_is_what_its_slice_says() {
+fn memory_of_a_device_without_a_known_name_is_what_its_slice_says() {
     let fits = |driver: &str, capacity: Value, asked: u32| {
         let vendor = if driver == "gpu.nvidia.com" { "nvidia" } else { "amd" };
         let device = json!({"name": "gpu-0", "attributes": {"type": {"string": "gpu"}, "productName": {"string": "NVIDIA X1"}},

@@ -5,31 +5,31 @@ use serde_json::json;
 use super::{bare, given, pod, with};
 
 #[test]
-fn s1_4_sgx() {
+fn rows_of_sgx() {
     insta::assert_snapshot!(pod(json!({"teeType": "sgx"})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"sgx.intel.com/enclave":"1","sgx.intel.com/epc":"64Mi"},"limits":{"sgx.intel.com/enclave":"1","sgx.intel.com/epc":"64Mi"}}}],"nodeSelector":{"kubernetes.io/arch":"amd64"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"intel.feature.node.kubernetes.io/sgx","operator":"In","values":["true"]}]},{"matchExpressions":[{"key":"sgx.intel.com/capable","operator":"In","values":["true"]}]},{"matchExpressions":[{"key":"feature.node.kubernetes.io/cpu-security.sgx.enabled","operator":"In","values":["true"]}]}]}}},"tolerations":[{"key":"sgx","operator":"Exists","effect":"NoSchedule"},{"key":"sgx.intel.com/enclave","operator":"Exists","effect":"NoSchedule"},{"key":"sgx.intel.com/epc","operator":"Exists","effect":"NoSchedule"}]}"#);
 }
 
 #[test]
-fn s1_4_sgx_with_the_users_memory_and_provision() {
+fn sgx_with_the_users_memory_and_provision() {
     let user = json!({"containers": [{"name": "performer", "resources": {"limits": {"sgx.intel.com/epc": "128Mi"}}}]});
     let provision = json!({"tee": {"kinds": {"sgx": {"resources": {"sgx.intel.com/enclave": 1, "sgx.intel.com/epc": "64Mi", "sgx.intel.com/provision": 1}}}}});
     insta::assert_snapshot!(given(&user, json!({"teeType": "sgx"}), provision).unwrap().0, @r#"{"containers":[{"name":"performer","resources":{"limits":{"sgx.intel.com/epc":"128Mi","sgx.intel.com/enclave":"1","sgx.intel.com/provision":"1"},"requests":{"sgx.intel.com/enclave":"1","sgx.intel.com/epc":"128Mi","sgx.intel.com/provision":"1"}}}],"nodeSelector":{"kubernetes.io/arch":"amd64"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"intel.feature.node.kubernetes.io/sgx","operator":"In","values":["true"]}]},{"matchExpressions":[{"key":"sgx.intel.com/capable","operator":"In","values":["true"]}]},{"matchExpressions":[{"key":"feature.node.kubernetes.io/cpu-security.sgx.enabled","operator":"In","values":["true"]}]}]}}},"tolerations":[{"key":"sgx","operator":"Exists","effect":"NoSchedule"},{"key":"sgx.intel.com/enclave","operator":"Exists","effect":"NoSchedule"},{"key":"sgx.intel.com/epc","operator":"Exists","effect":"NoSchedule"},{"key":"sgx.intel.com/provision","operator":"Exists","effect":"NoSchedule"}]}"#);
 }
 
 #[test]
-fn s1_4_tdx() {
+fn rows_of_tdx() {
     insta::assert_snapshot!(pod(json!({"teeType": "tdx"})), @r#"{"containers":[{"name":"performer"}],"nodeSelector":{"kubernetes.io/arch":"amd64"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"intel.feature.node.kubernetes.io/tdx","operator":"In","values":["true"]}]},{"matchExpressions":[{"key":"feature.node.kubernetes.io/cpu-security.tdx.enabled","operator":"In","values":["true"]}]}]}}},"tolerations":[{"key":"tdx","operator":"Exists","effect":"NoSchedule"}],"runtimeClassName":"kata-qemu-tdx"}"#);
 }
 
 #[test]
-fn s1_4_sev_snp_and_the_weaker_kinds_it_stands_for() {
+fn sev_snp_and_the_weaker_kinds_it_stands_for() {
     insta::assert_snapshot!(pod(json!({"teeType": "sev-snp"})), @r#"{"containers":[{"name":"performer"}],"nodeSelector":{"kubernetes.io/arch":"amd64"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"amd.feature.node.kubernetes.io/snp","operator":"In","values":["true"]}]},{"matchExpressions":[{"key":"feature.node.kubernetes.io/cpu-security.sev.snp.enabled","operator":"In","values":["true"]}]}]}}},"tolerations":[{"key":"sev","operator":"Exists","effect":"NoSchedule"},{"key":"sev-snp","operator":"Exists","effect":"NoSchedule"}],"runtimeClassName":"kata-qemu-snp"}"#);
     assert_eq!(pod(json!({"teeType": "sev"})), format!("{} Narrowed", pod(json!({"teeType": "sev-snp"}))));
     assert_eq!(pod(json!({"teeType": "sev-es"})), pod(json!({"teeType": "sev"})));
 }
 
 #[test]
-fn s1_4_a_table_restores_a_weaker_kind() {
+fn a_table_restores_a_weaker_kind() {
     let file = json!({"tee": {"labelFamilies": ["nfd"], "kinds": {"sev": {
         "labels": {"nfd": ["feature.node.kubernetes.io/cpu-security.sev.enabled"]}, "runtimeClass": "kata-qemu-sev", "tolerations": ["sev"],
     }}}});
@@ -37,13 +37,13 @@ fn s1_4_a_table_restores_a_weaker_kind() {
 }
 
 #[test]
-fn s1_4_one_label_is_a_selector() {
+fn one_label_is_a_selector() {
     let rule = json!({"tee": {"labelFamilies": ["rule"]}});
     insta::assert_snapshot!(with(json!({"teeType": "tdx"}), rule), @r#"{"containers":[{"name":"performer"}],"nodeSelector":{"intel.feature.node.kubernetes.io/tdx":"true","kubernetes.io/arch":"amd64"},"tolerations":[{"key":"tdx","operator":"Exists","effect":"NoSchedule"}],"runtimeClassName":"kata-qemu-tdx"}"#);
 }
 
 #[test]
-fn s1_4_secure_execution_and_cca() {
+fn secure_execution_and_cca() {
     insta::assert_snapshot!(pod(json!({"teeType": "se"})), @r#"{"containers":[{"name":"performer"}],"nodeSelector":{"kubernetes.io/arch":"s390x"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"ibm.feature.node.kubernetes.io/se","operator":"In","values":["true"]}]},{"matchExpressions":[{"key":"feature.node.kubernetes.io/cpu-security.se.enabled","operator":"In","values":["true"]}]}]}}},"tolerations":[{"key":"se","operator":"Exists","effect":"NoSchedule"}],"runtimeClassName":"kata-qemu-se"}"#);
     let error = given(&bare(), json!({"teeType": "cca"}), json!({})).unwrap_err();
     insta::assert_snapshot!(error, @"cca cannot be had on kubernetes");
@@ -52,12 +52,12 @@ fn s1_4_secure_execution_and_cca() {
 }
 
 #[test]
-fn s1_4_preferred_asks_for_nothing_but_labels() {
+fn preferred_asks_for_nothing_but_labels() {
     insta::assert_snapshot!(pod(json!({"teeType": "tdx", "teeRequired": false})), @r#"{"containers":[{"name":"performer"}],"affinity":{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":50,"preference":{"matchExpressions":[{"key":"feature.node.kubernetes.io/cpu-security.tdx.enabled","operator":"In","values":["true"]}]}},{"weight":50,"preference":{"matchExpressions":[{"key":"intel.feature.node.kubernetes.io/tdx","operator":"In","values":["true"]}]}}]}}}"#);
 }
 
 #[test]
-fn s1_4_confidential_gpus() {
+fn confidential_gpus() {
     insta::assert_snapshot!(pod(json!({"teeType": "tdx", "gpuCount": 1})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/pgpu":"1"},"limits":{"nvidia.com/pgpu":"1"}}}],"nodeSelector":{"kubernetes.io/arch":"amd64","nvidia.com/cc.ready.state":"true"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"intel.feature.node.kubernetes.io/tdx","operator":"In","values":["true"]}]},{"matchExpressions":[{"key":"feature.node.kubernetes.io/cpu-security.tdx.enabled","operator":"In","values":["true"]}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"},{"key":"nvidia.com/pgpu","operator":"Exists","effect":"NoSchedule"},{"key":"tdx","operator":"Exists","effect":"NoSchedule"}],"runtimeClassName":"kata-qemu-nvidia-gpu-tdx"}"#);
     for narrow in [
         json!({"gpuType": "h100"}),
@@ -83,7 +83,7 @@ fn s1_4_confidential_gpus() {
 }
 
 #[test]
-fn s1_4_weaker_kinds_with_a_gpu_get_the_machine_of_the_stronger_one() {
+fn weaker_kinds_with_a_gpu_get_the_machine_of_the_stronger_one() {
     let strong = pod(json!({"teeType": "sev-snp", "gpuCount": 1}));
     assert!(strong.contains("kata-qemu-nvidia-gpu-snp") && strong.contains("nvidia.com/pgpu"), "{strong}");
     for kind in ["sev", "sev-es"] {
@@ -104,12 +104,12 @@ fn s1_4_weaker_kinds_with_a_gpu_get_the_machine_of_the_stronger_one() {
 }
 
 #[test]
-fn s1_2_sgx_with_gpu_is_the_union_of_both() {
+fn sgx_with_gpu_is_the_union_of_both() {
     insta::assert_snapshot!(pod(json!({"teeType": "sgx", "gpuType": "amd"})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"amd.com/gpu":"1","sgx.intel.com/enclave":"1","sgx.intel.com/epc":"64Mi"},"limits":{"amd.com/gpu":"1","sgx.intel.com/enclave":"1","sgx.intel.com/epc":"64Mi"}}}],"nodeSelector":{"kubernetes.io/arch":"amd64"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"intel.feature.node.kubernetes.io/sgx","operator":"In","values":["true"]}]},{"matchExpressions":[{"key":"sgx.intel.com/capable","operator":"In","values":["true"]}]},{"matchExpressions":[{"key":"feature.node.kubernetes.io/cpu-security.sgx.enabled","operator":"In","values":["true"]}]}]}}},"tolerations":[{"key":"amd.com/gpu","operator":"Exists","effect":"NoSchedule"},{"key":"sgx","operator":"Exists","effect":"NoSchedule"},{"key":"sgx.intel.com/enclave","operator":"Exists","effect":"NoSchedule"},{"key":"sgx.intel.com/epc","operator":"Exists","effect":"NoSchedule"}]}"#);
 }
 
 #[test]
-fn s1_4_overhead_counts_for_fit_and_is_not_rendered() {
+fn overhead_counts_for_fit_and_is_not_rendered() {
     let overhead = |input| given(&bare(), input, json!({})).unwrap().1.overhead.to_string();
     assert_eq!(overhead(json!({"teeType": "tdx"})), "cpu 1, memory 2Gi");
     assert_eq!(overhead(json!({"teeType": "tdx", "gpuCount": 1})), "cpu 1, memory 96Gi");

@@ -22,7 +22,7 @@ fn terms(terms: Value) -> Value {
 }
 
 #[test]
-fn s1_2_generated_clauses_hold_in_every_term() {
+fn generated_clauses_hold_in_every_term() {
     let user = terms(json!([
         {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b", "a"]}]},
         {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]},
@@ -31,20 +31,20 @@ fn s1_2_generated_clauses_hold_in_every_term() {
 }
 
 #[test]
-fn s1_2_alternatives_multiply_the_terms() {
+fn alternatives_multiply_the_terms() {
     let user = terms(json!([{"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]));
     insta::assert_snapshot!(of(user, json!({"teeType": "tdx"})).unwrap(), @r#"{"containers":[{"name":"sidecar"},{"name":"performer"}],"affinity":{"podAntiAffinity":{"x":1},"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"zone","operator":"Exists"},{"key":"intel.feature.node.kubernetes.io/tdx","operator":"In","values":["true"]}]},{"matchExpressions":[{"key":"zone","operator":"Exists"},{"key":"feature.node.kubernetes.io/cpu-security.tdx.enabled","operator":"In","values":["true"]}]}]}}},"nodeSelector":{"kubernetes.io/arch":"amd64"},"tolerations":[{"key":"tdx","operator":"Exists","effect":"NoSchedule"}],"runtimeClassName":"kata-qemu-tdx"}"#);
 }
 
 #[test]
-fn s1_2_an_empty_term_is_dropped_and_never_filled() {
+fn an_empty_term_is_dropped_and_never_filled() {
     let zone = json!({"matchExpressions": [{"key": "zone", "operator": "Exists"}]});
     insta::assert_snapshot!(of(terms(json!([{}, zone])), json!({"gpuType": "t4"})).unwrap(), @r#"{"containers":[{"name":"sidecar"},{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"affinity":{"podAntiAffinity":{"x":1},"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"zone","operator":"Exists"}]}]}}},"nodeSelector":{"nvidia.com/gpu.product":"Tesla-T4"},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
     insta::assert_snapshot!(of(terms(json!([{}])), json!({"gpuType": "t4"})).unwrap_err(), @"the node affinity and the hardware contradict each other in every term");
 }
 
 #[test]
-fn s1_2_what_is_not_concerned_stays_word_for_word() {
+fn what_is_not_concerned_stays_word_for_word() {
     let user = json!({
         "tolerations": [{"key": "busy", "operator": "Exists", "tolerationSeconds": 7}],
         "nodeSelector": {"zone": "a"},
@@ -60,7 +60,7 @@ fn s1_2_what_is_not_concerned_stays_word_for_word() {
 }
 
 #[test]
-fn s1_2_contradictions_name_both_sides() {
+fn contradictions_name_both_sides() {
     let error = |user, input| of(user, input).unwrap_err();
     insta::assert_snapshot!(error(json!({"nodeSelector": {"kubernetes.io/arch": "arm64"}}), json!({"teeType": "tdx"})), @"label kubernetes.io/arch is asked to be arm64, but the hardware asks for amd64");
     insta::assert_snapshot!(error(json!({"nodeSelector": {"nvidia.com/gpu.product": "Tesla-T4"}}), json!({"gpuType": "a100-40gb"})), @"label nvidia.com/gpu.product is asked to be Tesla-T4, but the hardware asks for one of A100-80GB-PCIe, A100-PCIE-40GB, A100-SXM4-40GB, A100-SXM4-80GB, NVIDIA-A100-80GB-PCIe, NVIDIA-A100-PCIE-40GB, NVIDIA-A100-SXM4-40GB, NVIDIA-A100-SXM4-80GB");
@@ -77,13 +77,13 @@ fn s1_2_contradictions_name_both_sides() {
 }
 
 #[test]
-fn s1_2_a_value_of_the_generated_set_is_kept_beside_it() {
+fn a_value_of_the_generated_set_is_kept_beside_it() {
     let user = json!({"nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB"}});
     insta::assert_snapshot!(of(user, json!({"gpuType": "a100-40gb"})).unwrap(), @r#"{"containers":[{"name":"sidecar"},{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"nodeSelector":{"nvidia.com/gpu.product":"NVIDIA-A100-SXM4-40GB"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.product","operator":"In","values":["A100-80GB-PCIe","A100-PCIE-40GB","A100-SXM4-40GB","A100-SXM4-80GB","NVIDIA-A100-80GB-PCIe","NVIDIA-A100-PCIE-40GB","NVIDIA-A100-SXM4-40GB","NVIDIA-A100-SXM4-80GB"]}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
 }
 
 #[test]
-fn s1_2_runtime_classes_that_do_are_kept() {
+fn runtime_classes_that_do_are_kept() {
     assert!(of(json!({"runtimeClassName": "kata-cc"}), json!({"teeType": "tdx"})).unwrap().contains("\"kata-cc\""));
     let user = json!({"runtimeClassName": "gvisor", "containers": [{"name": "performer"}]});
     let (_, merged) = given(&user, json!({"teeType": "sgx"}), json!({})).unwrap();
@@ -91,7 +91,7 @@ fn s1_2_runtime_classes_that_do_are_kept() {
 }
 
 #[test]
-fn s1_2_of_resources_the_larger_counts() {
+fn of_resources_the_larger_counts() {
     let user = json!({"containers": [{"name": "performer", "resources": {
         "requests": {"cpu": "250m", "nvidia.com/gpu": 4}, "limits": {"memory": "1Gi", "example.com/fpga": "1"},
     }}]});

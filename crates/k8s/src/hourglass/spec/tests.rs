@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 
 #[test]
-fn s2_1_defaults_of_a_performer() {
+fn defaults_of_a_performer() {
     let spec: PerformerSpec = serde_json::from_value(json!({"avsAddress": "0x1", "image": "i"})).unwrap();
     assert_eq!(
         (spec.config.grpc_port, spec.config.probe, spec.image_pull_policy),
@@ -20,7 +20,7 @@ fn s2_1_defaults_of_a_performer() {
 
 #[cfg(feature = "client")]
 #[test]
-fn s2_1_all_fields_of_a_performer_are_listed() {
+fn all_fields_of_a_performer_are_listed() {
     let schema = serde_json::to_value(schemars::schema_for!(PerformerSpec)).unwrap();
     let mut names: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
     names.sort();
@@ -28,7 +28,7 @@ fn s2_1_all_fields_of_a_performer_are_listed() {
 }
 
 #[test]
-fn s2_2_defaults_of_an_executor() {
+fn defaults_of_an_executor() {
     let config = json!({"aggregatorEndpoint": "a", "chains": [], "kubernetes": {}});
     let spec: ExecutorSpec = serde_json::from_value(json!({"image": "i", "config": config})).unwrap();
     assert_eq!((spec.replicas, spec.service_account_name.as_str()), (1, "hourglass-executor"));
@@ -37,7 +37,7 @@ fn s2_2_defaults_of_an_executor() {
 }
 
 #[test]
-fn k6_a_config_is_not_printed_with_its_secrets() {
+fn a_config_is_not_printed_with_its_secrets() {
     let config = json!({"aggregatorEndpoint": "https://u:p@a", "operatorKeys": {"k": "KEY"}, "chains": [
         {"name": "c", "rpc": "https://secret", "chainId": 1, "taskMailboxAddress": "0x1"}]});
     let config: ExecutorConfig = serde_json::from_value(config).unwrap();

@@ -53,7 +53,7 @@ fn entry(manager: &str, operation: &str, subresource: &str) -> Value {
 }
 
 #[test]
-fn s3_1_what_was_created_is_taken_over_by_one_guarded_patch_before_the_first_apply() {
+fn what_was_created_is_taken_over_by_one_guarded_patch_before_the_first_apply() {
     let change = Effect::Apply(Kind::Service, json!({"metadata": {"name": "child", "namespace": "n"}, "spec": {}}));
     let theirs =
         [entry("kubelet", "Update", "status"), entry("user", "Update", ""), entry(MANAGER, "Update", "status")];
@@ -76,7 +76,7 @@ fn s3_1_what_was_created_is_taken_over_by_one_guarded_patch_before_the_first_app
 }
 
 #[test]
-fn s3_1_a_status_is_applied_by_its_own_manager_over_the_version_it_was_planned_on() {
+fn a_status_is_applied_by_its_own_manager_over_the_version_it_was_planned_on() {
     let asked = requests(&Effect::WriteStatus(json!({"phase": "Running"})), json!([]));
     let [apply] = asked.as_slice() else { panic!("{asked:?}") };
     let metadata = json!({"name": "avs", "namespace": "n", "uid": "u", "resourceVersion": "41"});
@@ -85,7 +85,7 @@ fn s3_1_a_status_is_applied_by_its_own_manager_over_the_version_it_was_planned_o
 }
 
 #[test]
-fn s3_1_a_finalizer_is_set_over_the_version_it_was_planned_on_and_others_stay() {
+fn a_finalizer_is_set_over_the_version_it_was_planned_on_and_others_stay() {
     for (effect, left) in [(Effect::AddFinalizer, json!(["f"])), (Effect::RemoveFinalizer, json!([]))] {
         let asked = requests(&effect, json!([]));
         let [patch] = asked.as_slice() else { panic!("{asked:?}") };
@@ -94,7 +94,7 @@ fn s3_1_a_finalizer_is_set_over_the_version_it_was_planned_on_and_others_stay() 
 }
 
 #[test]
-fn s3_1_a_deletion_is_of_one_object_only_and_what_is_gone_is_deleted() {
+fn a_deletion_is_of_one_object_only_and_what_is_gone_is_deleted() {
     let key = ObjectKey { kind: Kind::Pod, name: "child".to_owned() };
     let delete = Effect::Delete { key, uid: "c".to_owned(), propagation: Propagation::Background };
     let (asked, outcome) = carried(&delete, Ok(json!({})));

@@ -70,7 +70,7 @@ fn degraded(bed: &Bed<Breaking>, name: &str) -> (String, String) {
 }
 
 #[test]
-fn s3_2_a_broken_invariant_stops_one_object_and_no_other() {
+fn a_broken_invariant_stops_one_object_and_no_other() {
     for image in ["panics", "impossible"] {
         let mut bed = Bed::<Breaking>::new();
         bed.show(Kind::Node, super::host("node-1", json!({}), json!({})));
@@ -94,7 +94,7 @@ fn s3_2_a_broken_invariant_stops_one_object_and_no_other() {
 }
 
 #[test]
-fn s3_2_what_cannot_even_say_what_is_broken_stops_no_other() {
+fn what_cannot_even_say_what_is_broken_stops_no_other() {
     let mut bed = Bed::<Breaking>::new();
     bed.show(Kind::Node, super::host("node-1", json!({}), json!({})));
     let spec = |image: &str| json!({"avsAddress": "0x1234567890abcdef1234567890abcdef12345678", "image": image});
@@ -110,7 +110,7 @@ fn s3_2_what_cannot_even_say_what_is_broken_stops_no_other() {
 }
 
 #[test]
-fn s3_2_another_object_of_the_name_of_a_stopped_one_is_worked_on() {
+fn another_object_of_the_name_of_a_stopped_one_is_worked_on() {
     let mut bed = Bed::<Breaking>::new();
     bed.show(Kind::Node, super::host("node-1", json!({}), json!({})));
     let spec = |image: &str| json!({"avsAddress": "0x1234567890abcdef1234567890abcdef12345678", "image": image});
@@ -124,7 +124,7 @@ fn s3_2_another_object_of_the_name_of_a_stopped_one_is_worked_on() {
 }
 
 #[test]
-fn s3_1_what_starts_a_pass_is_everything_of_an_object_but_its_status() {
+fn what_starts_a_pass_is_everything_of_an_object_but_its_status() {
     let clock = Arc::new(TestClock::new());
     let server = Server::new(Arc::clone(&clock));
     let controller: Controller<Server, Performers> =
@@ -152,7 +152,7 @@ fn s3_1_what_starts_a_pass_is_everything_of_an_object_but_its_status() {
 }
 
 #[test]
-fn s3_2_a_pass_says_whether_it_failed() {
+fn a_pass_says_whether_it_failed() {
     let clock = Arc::new(TestClock::new());
     let server = Server::new(Arc::clone(&clock));
     let steps = Arc::new(Steps::default());

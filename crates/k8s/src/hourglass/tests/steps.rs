@@ -88,7 +88,7 @@ pub(crate) fn told<'s>(steps: impl IntoIterator<Item = &'s (Option<&'static str>
 }
 
 #[test]
-fn s3_1_a_step_for_which_the_table_has_no_way_is_astray() {
+fn a_step_for_which_the_table_has_no_way_is_astray() {
     use orlop_core::machine::performer::MACHINE;
 
     let stored =

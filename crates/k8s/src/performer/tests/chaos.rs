@@ -182,7 +182,7 @@ proptest! {
     #![proptest_config(histories(96))]
 
     #[test]
-    fn k1_to_k8_hold_whatever_happens(events in prop::collection::vec(event(), 1..24), late in any::<bool>()) {
+    fn invariants_hold_whatever_happens(events in prop::collection::vec(event(), 1..24), late in any::<bool>()) {
         let mut bed = Bed::new();
         bed.late = late;
         foreign(&bed);

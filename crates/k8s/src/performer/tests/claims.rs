@@ -45,7 +45,7 @@ fn templates(bed: &Bed, kind: Kind) -> Vec<String> {
 }
 
 #[test]
-fn s1_4_a_template_belongs_to_its_performer_and_goes_with_its_spec() {
+fn a_template_belongs_to_its_performer_and_goes_with_its_spec() {
     let mut bed = Bed::new();
     with_claims(&mut bed, STABLE);
     bed.submit("avs", claims("well", "dra"));
@@ -75,7 +75,7 @@ fn s1_4_a_template_belongs_to_its_performer_and_goes_with_its_spec() {
 }
 
 #[test]
-fn s1_4_the_version_that_is_served_is_used() {
+fn the_version_that_is_served_is_used() {
     for (kinds, template, other) in
         [(STABLE, Kind::ClaimTemplate, Kind::BetaClaimTemplate), (BETA, Kind::BetaClaimTemplate, Kind::ClaimTemplate)]
     {
@@ -93,7 +93,7 @@ fn s1_4_the_version_that_is_served_is_used() {
 }
 
 #[test]
-fn s1_4_what_auto_has_chosen_stays_until_the_spec_changes() {
+fn what_auto_has_chosen_stays_until_the_spec_changes() {
     let mut bed = Bed::new();
     with_claims(&mut bed, STABLE);
     bed.submit("avs", claims("well", "auto"));
@@ -116,7 +116,7 @@ fn s1_4_what_auto_has_chosen_stays_until_the_spec_changes() {
 }
 
 #[test]
-fn s5_3_what_is_taken_back_asks_for_devices_as_it_did() {
+fn what_is_taken_back_asks_for_devices_as_it_did() {
     let mut bed = Bed::new();
     with_claims(&mut bed, STABLE);
     bed.submit("avs", claims("well", "auto"));
@@ -142,7 +142,7 @@ fn s5_3_what_is_taken_back_asks_for_devices_as_it_did() {
 }
 
 #[test]
-fn s3_1_no_crash_between_template_and_pod_makes_two_of_either() {
+fn no_crash_between_template_and_pod_makes_two_of_either() {
     let writes = every_fault(
         |bed| {
             with_claims(bed, STABLE);
@@ -157,7 +157,7 @@ fn s3_1_no_crash_between_template_and_pod_makes_two_of_either() {
 }
 
 #[test]
-fn s2_3_device_classes_that_may_not_be_read_are_unknown_and_those_that_are_not_there_are_missing() {
+fn device_classes_that_may_not_be_read_are_unknown_and_those_that_are_not_there_are_missing() {
     let mut bed = super::bed();
     bed.submit("avs", claims("well", "dra"));
     bed.rest();

@@ -20,7 +20,7 @@ fn tdx_host() -> Value {
 }
 
 #[test]
-fn s5_2_a_missing_runtime_class_defers_the_pod_until_it_appears() {
+fn a_missing_runtime_class_defers_the_pod_until_it_appears() {
     let tee = json!({"avsAddress": super::ADDRESS, "image": "well", "hardwareRequirements": {"teeType": "tdx"}});
     for (spec, name) in [(with(json!({"runtimeClass": "kata"})), "kata"), (tee, "kata-qemu-tdx")] {
         let mut bed = bed();
@@ -45,7 +45,7 @@ fn s5_2_a_missing_runtime_class_defers_the_pod_until_it_appears() {
 }
 
 #[test]
-fn s5_2_runtime_classes_that_may_not_be_read_defer_nothing() {
+fn runtime_classes_that_may_not_be_read_defer_nothing() {
     let mut bed = bed();
     bed.submit("avs", with(json!({"runtimeClass": "kata"})));
     bed.rest();
@@ -53,7 +53,7 @@ fn s5_2_runtime_classes_that_may_not_be_read_defer_nothing() {
 }
 
 #[test]
-fn s1_2_the_selector_of_a_runtime_class_against_the_merged_one_is_a_conflict() {
+fn the_selector_of_a_runtime_class_against_the_merged_one_is_a_conflict() {
     let mut bed = bed();
     bed.show(Kind::Node, host("node-2", json!({"pool": "b"}), json!({})));
     bed.show(Kind::RuntimeClass, class("kata", json!({"pool": "a"})));
@@ -72,7 +72,7 @@ fn s1_2_the_selector_of_a_runtime_class_against_the_merged_one_is_a_conflict() {
 }
 
 #[test]
-fn s3_1_a_runtime_class_that_comes_to_contradict_what_serves_changes_nothing_of_it() {
+fn a_runtime_class_that_comes_to_contradict_what_serves_changes_nothing_of_it() {
     let mut bed = Bed::new();
     bed.show(Kind::Node, host("node-2", json!({"pool": "b"}), json!({})));
     bed.show(Kind::RuntimeClass, class("kata", json!({})));
@@ -87,7 +87,7 @@ fn s3_1_a_runtime_class_that_comes_to_contradict_what_serves_changes_nothing_of_
 }
 
 #[test]
-fn s1_2_selector_and_tolerations_of_a_runtime_class_count_where_hardware_is_looked_for() {
+fn selector_and_tolerations_of_a_runtime_class_count_where_hardware_is_looked_for() {
     let spec = json!({"avsAddress": super::ADDRESS, "image": "well", "hardwareRequirements": {"teeType": "tdx"}});
     let mut bed = Bed::new();
     let mut tainted = tdx_host();
@@ -108,7 +108,7 @@ fn s1_2_selector_and_tolerations_of_a_runtime_class_count_where_hardware_is_look
 }
 
 #[test]
-fn s5_3_a_new_runtime_class_that_is_missing_leaves_what_serves_alone() {
+fn a_new_runtime_class_that_is_missing_leaves_what_serves_alone() {
     let mut bed = running(with(json!({})));
     bed.list(Kind::RuntimeClass);
     bed.change("avs", |spec| spec["scheduling"] = json!({"runtimeClass": "kata"}));

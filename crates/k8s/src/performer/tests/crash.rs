@@ -18,7 +18,7 @@ fn outcome(bed: &Bed) -> String {
 }
 
 #[test]
-fn s3_1_a_crash_at_every_write_of_an_upgrade_changes_nothing() {
+fn a_crash_at_every_write_of_an_upgrade_changes_nothing() {
     let play = |bed: &mut Bed| {
         start(bed);
         bed.change("avs", |spec| spec["image"] = json!("other"));
@@ -29,7 +29,7 @@ fn s3_1_a_crash_at_every_write_of_an_upgrade_changes_nothing() {
 }
 
 #[test]
-fn s3_1_a_crash_at_every_write_of_a_rollback_changes_nothing() {
+fn a_crash_at_every_write_of_a_rollback_changes_nothing() {
     for strategy in ["Auto", "Recreate"] {
         let play = |bed: &mut Bed| {
             bed.images.insert("bad".into(), "never");
@@ -46,7 +46,7 @@ fn s3_1_a_crash_at_every_write_of_a_rollback_changes_nothing() {
 }
 
 #[test]
-fn s3_1_a_crash_at_every_write_after_failures_changes_nothing() {
+fn a_crash_at_every_write_after_failures_changes_nothing() {
     let play = |bed: &mut Bed| {
         start(bed);
         let name = pods(bed).pop().unwrap_or_default();
@@ -57,7 +57,7 @@ fn s3_1_a_crash_at_every_write_after_failures_changes_nothing() {
 }
 
 #[test]
-fn s3_1_a_crash_at_every_write_of_a_deletion_leaves_nothing() {
+fn a_crash_at_every_write_of_a_deletion_leaves_nothing() {
     let play = |bed: &mut Bed| {
         start(bed);
         bed.server.ask_to_go(Kind::Performer, "avs");

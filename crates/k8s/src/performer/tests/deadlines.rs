@@ -18,7 +18,7 @@ fn fail_last(bed: &mut Bed) {
 }
 
 #[test]
-fn s5_3_an_image_may_be_pulled_for_an_hour_where_there_is_no_error() {
+fn an_image_may_be_pulled_for_an_hour_where_there_is_no_error() {
     let mut bed = running(spec("well"));
     upgrade(&mut bed, "pulls");
     bed.wait(3590);
@@ -28,7 +28,7 @@ fn s5_3_an_image_may_be_pulled_for_an_hour_where_there_is_no_error() {
 }
 
 #[test]
-fn s5_3_a_longer_deadline_than_an_hour_holds_for_pulling_too() {
+fn a_longer_deadline_than_an_hour_holds_for_pulling_too() {
     let mut bed = running(spec("well"));
     upgrade(&mut bed, "pulls");
     bed.change("avs", |spec| spec["upgrade"]["progressDeadlineSeconds"] = json!(7200));
@@ -39,7 +39,7 @@ fn s5_3_a_longer_deadline_than_an_hour_holds_for_pulling_too() {
 }
 
 #[test]
-fn s5_3_an_image_that_cannot_be_pulled_has_the_usual_time() {
+fn an_image_that_cannot_be_pulled_has_the_usual_time() {
     let mut bed = running(spec("well"));
     upgrade(&mut bed, "ImagePullBackOff");
     assert_eq!(place(&bed), "Upgrading/PodRecreation True/ImagePullFailed");
@@ -50,7 +50,7 @@ fn s5_3_an_image_that_cannot_be_pulled_has_the_usual_time() {
 }
 
 #[test]
-fn s5_3_a_candidate_that_is_made_again_inherits_when_it_started_and_its_steps_do_not_count_again() {
+fn a_candidate_that_is_made_again_inherits_when_it_started_and_its_steps_do_not_count_again() {
     let mut bed = running(spec("well"));
     upgrade(&mut bed, "never");
     let first = bed.status("avs")["candidate"].clone();
@@ -72,7 +72,7 @@ fn s5_3_a_candidate_that_is_made_again_inherits_when_it_started_and_its_steps_do
 }
 
 #[test]
-fn s5_3_a_candidate_of_another_spec_begins_anew() {
+fn a_candidate_of_another_spec_begins_anew() {
     let mut bed = running(spec("well"));
     upgrade(&mut bed, "never");
     let first = bed.status("avs")["candidate"].clone();
@@ -89,7 +89,7 @@ fn s5_3_a_candidate_of_another_spec_begins_anew() {
 }
 
 #[test]
-fn s5_3_another_spec_is_tried_at_once_and_its_failures_are_counted_from_the_first() {
+fn another_spec_is_tried_at_once_and_its_failures_are_counted_from_the_first() {
     let mut bed = running(spec("well"));
     for _ in 0..3 {
         let name = pods(&bed).pop().unwrap();
@@ -114,7 +114,7 @@ fn s5_3_another_spec_is_tried_at_once_and_its_failures_are_counted_from_the_firs
 }
 
 #[test]
-fn s5_3_ready_for_ten_minutes_forgets_failures_and_less_does_not() {
+fn ready_for_ten_minutes_forgets_failures_and_less_does_not() {
     let mut bed = running(spec("well"));
     let fail = |bed: &mut Bed| {
         let name = pods(bed).pop().unwrap();

@@ -45,7 +45,7 @@ fn selector(bed: &Bed) -> (Value, u64) {
 }
 
 #[test]
-fn s2_1_scheduling_of_the_executor_reaches_the_pod_and_a_change_of_it_is_an_upgrade() {
+fn scheduling_of_the_executor_reaches_the_pod_and_a_change_of_it_is_an_upgrade() {
     let mut bed = bed();
     put(&bed, &json!({"nodeSelector": {"pool": "a"}, "tolerations": [{"key": "a", "operator": "Exists"}]}));
     submit(&mut bed);
@@ -66,7 +66,7 @@ fn s2_1_scheduling_of_the_executor_reaches_the_pod_and_a_change_of_it_is_an_upgr
 }
 
 #[test]
-fn s2_1_an_executor_that_goes_or_comes_is_another_rendering() {
+fn an_executor_that_goes_or_comes_is_another_rendering() {
     let mut bed = bed();
     put(&bed, &json!({"nodeSelector": {"pool": "a"}}));
     submit(&mut bed);
@@ -81,7 +81,7 @@ fn s2_1_an_executor_that_goes_or_comes_is_another_rendering() {
 }
 
 #[test]
-fn s2_1_people_are_told_whenever_the_executor_is_missing_and_was_not() {
+fn people_are_told_whenever_the_executor_is_missing_and_was_not() {
     let mut bed = bed();
     put(&bed, &json!({}));
     submit(&mut bed);

@@ -39,7 +39,7 @@ fn what_may_not_be_read_is_said_and_asked_for_again_less_and_less_often() {
 }
 
 #[test]
-fn s3_2_reads_that_fail_too_often_are_said_and_what_serves_goes_on() {
+fn reads_that_fail_too_often_are_said_and_what_serves_goes_on() {
     let mut bed = running(spec("well"));
     bed.refuse("list", Kind::Revision, 9, refused(500, "InternalError"));
     bed.change("avs", |spec| spec["version"] = json!("2"));
@@ -56,7 +56,7 @@ fn s3_2_reads_that_fail_too_often_are_said_and_what_serves_goes_on() {
 }
 
 #[test]
-fn s3_2_writes_that_failed_too_often_are_tried_again_when_something_happens() {
+fn writes_that_failed_too_often_are_tried_again_when_something_happens() {
     let mut bed = with(Fault::Refuse("create", Kind::Pod, 9, refused(503, "ServiceUnavailable")));
     while place(&bed) != "Failed/Failed True/RetriesExhausted" {
         bed.wait(10);
@@ -68,7 +68,7 @@ fn s3_2_writes_that_failed_too_often_are_tried_again_when_something_happens() {
 }
 
 #[test]
-fn s3_2_conflicts_are_tried_at_once_five_times_and_then_as_errors_are() {
+fn conflicts_are_tried_at_once_five_times_and_then_as_errors_are() {
     let mut bed = with(Fault::Refuse("create", Kind::Service, 5, refused(409, "Conflict")));
     bed.rest();
     assert_eq!(place(&bed), "Running/Running False/AsExpected", "without any wait");
@@ -84,7 +84,7 @@ fn s3_2_conflicts_are_tried_at_once_five_times_and_then_as_errors_are() {
 }
 
 #[test]
-fn s3_2_no_less_is_waited_than_the_server_asks_for() {
+fn no_less_is_waited_than_the_server_asks_for() {
     let patience = ApiError { retry_after: Some(Duration::from_secs(77)), ..refused(429, "TooManyRequests") };
     for (verb, kind) in [("create", Kind::Pod), ("get", Kind::Pod)] {
         let mut bed = with(Fault::Refuse(verb, kind, 1, patience.clone()));
@@ -106,7 +106,7 @@ fn who_may_not_hold_the_object_says_so() {
 }
 
 #[test]
-fn k8_a_quota_is_not_asked_again_by_another_controller() {
+fn a_quota_is_not_asked_again_by_another_controller() {
     let mut bed = with(Fault::Refuse("create", Kind::Pod, 6, quota()));
     // The sixth wait is more than 20 s.
     while bed.status("avs")["retry"]["count"] != 6 {
@@ -133,7 +133,7 @@ fn k8_a_quota_is_not_asked_again_by_another_controller() {
 }
 
 #[test]
-fn s5_2_what_the_scheduler_says_is_taken_over_once() {
+fn what_the_scheduler_says_is_taken_over_once() {
     let mut bed = bed();
     bed.show(Kind::Node, host("node-1", json!({}), json!({"cpu": "1"})));
     let asks = json!({"avsAddress": super::ADDRESS, "image": "i", "resources": {"requests": {"cpu": "1"}}});
@@ -174,7 +174,7 @@ fn whom_the_server_does_not_know_is_denied_like_one_without_rights() {
 }
 
 #[test]
-fn s3_2_who_may_not_write_the_status_waits_for_the_resync_whatever_happens() {
+fn who_may_not_write_the_status_waits_for_the_resync_whatever_happens() {
     for (code, class) in [(401, Class::Denied), (403, Class::Denied), (422, Class::Invalid)] {
         let mut bed = running(spec("well"));
         bed.refuse("patch", Kind::Performer, 2, refused(code, "No"));
@@ -207,7 +207,7 @@ fn a_read_that_the_server_refuses_is_said_and_tried_again() {
 }
 
 #[test]
-fn s3_2_another_object_of_the_name_does_not_inherit_what_was_wrong() {
+fn another_object_of_the_name_does_not_inherit_what_was_wrong() {
     for (verb, kind) in [("create", Kind::Pod), ("get", Kind::Pod), ("patch", Kind::Performer)] {
         let mut bed = with(Fault::Refuse(verb, kind, 1, refused(422, "Invalid")));
         bed.settle();
@@ -220,7 +220,7 @@ fn s3_2_another_object_of_the_name_does_not_inherit_what_was_wrong() {
 }
 
 #[test]
-fn s3_2_a_failure_during_an_upgrade_in_place_comes_back_to_where_it_was() {
+fn a_failure_during_an_upgrade_in_place_comes_back_to_where_it_was() {
     for (verb, kind) in [("list", Kind::Revision), ("create", Kind::Pod)] {
         for (times, error, reason) in
             [(4, refused(403, "Forbidden"), "Forbidden"), (9, refused(500, "InternalError"), "RetriesExhausted")]
@@ -249,7 +249,7 @@ fn s3_2_a_failure_during_an_upgrade_in_place_comes_back_to_where_it_was() {
 }
 
 #[test]
-fn s3_2_what_is_invalid_is_logged_once() {
+fn what_is_invalid_is_logged_once() {
     let wrong = json!({"avsAddress": super::ADDRESS, "image": "i", "hardwareRequirements": {"gpuType": "ours-nvlink"}});
     let mut bed = Bed::new();
     bed.submit("avs", wrong);
@@ -267,7 +267,7 @@ fn s3_2_what_is_invalid_is_logged_once() {
 }
 
 #[test]
-fn s3_2_what_no_table_knows_is_tried_again_with_another_table() {
+fn what_no_table_knows_is_tried_again_with_another_table() {
     let mut bed = Bed::new();
     bed.show(Kind::Node, super::gpu_host("gpu-1", 1));
     bed.submit(
@@ -284,7 +284,7 @@ fn s3_2_what_no_table_knows_is_tried_again_with_another_table() {
 }
 
 #[test]
-fn s3_2_tries_are_twice_as_far_apart_each_time_a_fifth_more_or_less_and_eight_at_most() {
+fn tries_are_twice_as_far_apart_each_time_a_fifth_more_or_less_and_eight_at_most() {
     let mut bed = with(Fault::Refuse("create", Kind::Pod, u32::MAX, refused(503, "ServiceUnavailable")));
     let (mut tried, mut second) = (Vec::new(), 0.0);
     while second < 1000.0 {

@@ -29,7 +29,7 @@ fn claims() -> Value {
 }
 
 #[test]
-fn s3_1_a_foreign_revision_or_template_is_never_touched_and_never_used() {
+fn a_foreign_revision_or_template_is_never_touched_and_never_used() {
     for (kind, spec) in [(Kind::Revision, spec("well")), (Kind::ClaimTemplate, claims())] {
         let all = names(kind, &spec);
         let [name] = all.as_slice() else { panic!("{kind:?}: {all:?}") };
@@ -68,7 +68,7 @@ fn s3_1_a_foreign_revision_or_template_is_never_touched_and_never_used() {
 }
 
 #[test]
-fn s3_1_pods_of_others_with_our_labels_are_neither_adopted_nor_deleted() {
+fn pods_of_others_with_our_labels_are_neither_adopted_nor_deleted() {
     let mut bed = bed();
     let labels = json!({"app": "hourglass-performer", super::super::PERFORMER: "avs", super::INCARNATION: "7"});
     let ready = json!([{"type": "Ready", "status": "True"}]);
@@ -87,7 +87,7 @@ fn s3_1_pods_of_others_with_our_labels_are_neither_adopted_nor_deleted() {
 }
 
 #[test]
-fn s3_1_a_foreign_service_beside_what_serves_ends_nothing_and_outlives_the_performer() {
+fn a_foreign_service_beside_what_serves_ends_nothing_and_outlives_the_performer() {
     let mut bed = running(spec("well"));
     bed.server.remove(Kind::Service, "performer-avs");
     let theirs = bed.server.put(Kind::Service, json!({"metadata": {"name": "performer-avs"}, "spec": {"mine": true}}));

@@ -25,7 +25,7 @@ fn pulling() -> Bed {
 }
 
 #[test]
-fn s5_2_one_try_that_fails_is_no_failure_and_giving_up_is() {
+fn one_try_that_fails_is_no_failure_and_giving_up_is() {
     for (reason, fails) in [
         ("ErrImagePull", false),
         ("RegistryUnavailable", false),
@@ -43,7 +43,7 @@ fn s5_2_one_try_that_fails_is_no_failure_and_giving_up_is() {
 }
 
 #[test]
-fn s5_2_an_image_that_is_tried_again_and_again_stays_failed_until_it_is_there() {
+fn an_image_that_is_tried_again_and_again_stays_failed_until_it_is_there() {
     let mut bed = pulling();
     says(&mut bed, "ErrImagePull");
     says(&mut bed, "ImagePullBackOff");
@@ -63,7 +63,7 @@ fn s5_2_an_image_that_is_tried_again_and_again_stays_failed_until_it_is_there() 
 }
 
 #[test]
-fn s5_2_so_does_one_that_takes_the_place_of_another_and_the_next_one_begins_anew() {
+fn so_does_one_that_takes_the_place_of_another_and_the_next_one_begins_anew() {
     let mut bed = running(spec("well"));
     bed.images.insert("bad".into(), "ImagePullBackOff");
     another(&bed, "bad", json!({}));
@@ -81,7 +81,7 @@ fn s5_2_so_does_one_that_takes_the_place_of_another_and_the_next_one_begins_anew
 }
 
 #[test]
-fn s5_2_no_room_is_counted_from_when_there_is_hardware() {
+fn no_room_is_counted_from_when_there_is_hardware() {
     let mut bed = Bed::new();
     bed.show(Kind::Node, host("node-1", json!({}), json!({})));
     // It has all devices of the node that is to come.

@@ -25,7 +25,7 @@ fn updated(bed: &mut Bed) {
 }
 
 #[test]
-fn s5_1_neither_tables_nor_flags_of_the_operator_restart_a_performer() {
+fn neither_tables_nor_flags_of_the_operator_restart_a_performer() {
     let mut bed = Bed::new();
     bed.show(Kind::Node, gpu_host("gpu-1", 1));
     bed.submit("avs", gpu("well"));
@@ -54,7 +54,7 @@ fn kept(bed: &Bed) -> Vec<String> {
 }
 
 #[test]
-fn s5_1_a_revision_is_named_by_its_hash_and_labelled_as_the_pod_is() {
+fn a_revision_is_named_by_its_hash_and_labelled_as_the_pod_is() {
     let bed = running(spec("well"));
     let hash = bed.status("avs")["specHash"].as_str().unwrap().to_owned();
     let [revision] = <[Value; 1]>::try_from(bed.server.list(Kind::Revision)).unwrap();
@@ -74,7 +74,7 @@ fn s5_1_a_revision_is_named_by_its_hash_and_labelled_as_the_pod_is() {
 }
 
 #[test]
-fn s5_1_revisions_are_kept_for_what_serves_and_what_is_wanted_only() {
+fn revisions_are_kept_for_what_serves_and_what_is_wanted_only() {
     let mut bed = running(spec("well"));
     let hash = |bed: &Bed, of: &str| bed.status("avs")[of]["specHash"].as_str().unwrap().to_owned();
     let first = hash(&bed, "active");
@@ -118,7 +118,7 @@ fn fronts(bed: &Bed) -> Vec<(String, i64, String)> {
 }
 
 #[test]
-fn s5_3_r7_a_switch_is_one_write_of_selector_port_and_time() {
+fn a_switch_is_one_write_of_selector_port_and_time() {
     let mut bed = running(spec("well"));
     bed.wait(10);
     let before = bed.writes().len();
@@ -136,7 +136,7 @@ fn s5_3_r7_a_switch_is_one_write_of_selector_port_and_time() {
 }
 
 #[test]
-fn s2_1_a_performer_is_ready_since_its_pod_is_and_upgraded_when_it_was_switched() {
+fn a_performer_is_ready_since_its_pod_is_and_upgraded_when_it_was_switched() {
     let mut bed = running(spec("well"));
     let since = |bed: &Bed, name: &str| {
         let pod = bed.server.get(Kind::Pod, name).unwrap();
@@ -168,7 +168,7 @@ fn s2_1_a_performer_is_ready_since_its_pod_is_and_upgraded_when_it_was_switched(
 }
 
 #[test]
-fn s2_1_surge_waits_as_long_as_the_spec_says() {
+fn surge_waits_as_long_as_the_spec_says() {
     for wait in [0, 10, 100] {
         let mut bed = Bed::new();
         bed.show(Kind::Node, gpu_host("gpu-1", 1));
@@ -186,7 +186,7 @@ fn s2_1_surge_waits_as_long_as_the_spec_says() {
 }
 
 #[test]
-fn s2_1_a_new_pod_is_ready_as_long_as_the_spec_says_before_it_serves() {
+fn a_new_pod_is_ready_as_long_as_the_spec_says_before_it_serves() {
     for wait in [0, 20] {
         let mut bed = running(spec("well"));
         another(&bed, "other", json!({"minReadySeconds": wait}));
@@ -211,7 +211,7 @@ fn s2_1_a_new_pod_is_ready_as_long_as_the_spec_says_before_it_serves() {
 }
 
 #[test]
-fn s2_1_a_former_pod_drains_as_long_as_the_spec_says() {
+fn a_former_pod_drains_as_long_as_the_spec_says() {
     for wait in [0, 7, 100] {
         let mut bed = running(spec("well"));
         another(&bed, "other", json!({"minReadySeconds": 0, "drainSeconds": wait}));

@@ -9,7 +9,7 @@ use crate::hourglass::tests::host;
 use crate::hourglass::tests::steps::table;
 
 #[test]
-fn s5_2_a_performer_comes_up_serves_and_is_left_alone() {
+fn a_performer_comes_up_serves_and_is_left_alone() {
     let mut bed = running(spec("well"));
     let status = bed.status("avs");
     assert_eq!((&status["ready"], &status["state"]), (&json!(true), &json!("Running")));
@@ -25,7 +25,7 @@ fn s5_2_a_performer_comes_up_serves_and_is_left_alone() {
 }
 
 #[test]
-fn s5_1_pod_service_and_revision_are_what_the_contract_says() {
+fn pod_service_and_revision_are_what_the_contract_says() {
     let bed = running(json!({
         "avsAddress": ADDRESS,
         "image": "well",
@@ -47,7 +47,7 @@ fn s5_1_pod_service_and_revision_are_what_the_contract_says() {
 }
 
 #[test]
-fn s5_3_deletion_goes_from_the_service_over_the_pod_to_the_finalizer() {
+fn deletion_goes_from_the_service_over_the_pod_to_the_finalizer() {
     let mut bed = running(spec("well"));
     let before = bed.writes().len();
     bed.server.ask_to_go(Kind::Performer, "avs");
@@ -70,7 +70,7 @@ fn s5_3_deletion_goes_from_the_service_over_the_pod_to_the_finalizer() {
 }
 
 #[test]
-fn s5_3_a_service_that_comes_back_while_pods_drain_goes_too() {
+fn a_service_that_comes_back_while_pods_drain_goes_too() {
     let mut bed = running(spec("well"));
     let service = bed.server.get(Kind::Service, "performer-avs").unwrap();
     bed.server.ask_to_go(Kind::Performer, "avs");
@@ -84,7 +84,7 @@ fn s5_3_a_service_that_comes_back_while_pods_drain_goes_too() {
 }
 
 #[test]
-fn s5_3_a_performer_without_children_goes_at_once() {
+fn a_performer_without_children_goes_at_once() {
     let mut bed = Bed::new();
     bed.submit("avs", json!({"avsAddress": ADDRESS, "image": 5}));
     bed.rest();
@@ -95,7 +95,7 @@ fn s5_3_a_performer_without_children_goes_at_once() {
 }
 
 #[test]
-fn s5_1_a_pod_without_number_is_adopted_as_the_first() {
+fn a_pod_without_number_is_adopted_as_the_first() {
     let mut first = running(spec("well"));
     // As an earlier operator left it: no number, no status.
     first.server.edit(Kind::Pod, "performer-avs", |pod| {
@@ -111,7 +111,7 @@ fn s5_1_a_pod_without_number_is_adopted_as_the_first() {
 }
 
 #[test]
-fn s5_3_a_lost_status_is_found_again_from_the_pods() {
+fn a_lost_status_is_found_again_from_the_pods() {
     let mut bed = running(spec("well"));
     let before = bed.status("avs");
     bed.server.edit(Kind::Performer, "avs", |performer| performer["status"] = json!({}));
@@ -125,7 +125,7 @@ fn s5_3_a_lost_status_is_found_again_from_the_pods() {
 }
 
 #[test]
-fn s3_1_what_somebody_changes_on_the_service_is_put_right() {
+fn what_somebody_changes_on_the_service_is_put_right() {
     let mut bed = running(spec("well"));
     bed.server.edit(Kind::Service, "performer-avs", |service| {
         service["spec"]["ports"][0]["port"] = json!(1);
@@ -143,7 +143,7 @@ fn s3_1_what_somebody_changes_on_the_service_is_put_right() {
 }
 
 #[test]
-fn s2_1_version_and_executor_are_told_without_a_restart() {
+fn version_and_executor_are_told_without_a_restart() {
     let mut bed = running(spec("well"));
     bed.change("avs", |spec| {
         spec["version"] = json!("2.0");
@@ -156,7 +156,7 @@ fn s2_1_version_and_executor_are_told_without_a_restart() {
 }
 
 #[test]
-fn s2_3_long_names_have_legal_children() {
+fn long_names_have_legal_children() {
     let mut bed = bed();
     let name = format!("{}.x", "a".repeat(250));
     bed.submit(&name, spec("well"));
@@ -167,7 +167,7 @@ fn s2_3_long_names_have_legal_children() {
 }
 
 #[test]
-fn s5_2_a_node_that_appears_lets_a_waiting_pod_start() {
+fn a_node_that_appears_lets_a_waiting_pod_start() {
     let mut bed = Bed::new();
     bed.show(Kind::Node, host("small", json!({}), json!({})));
     bed.submit("avs", super::gpu("well"));
@@ -196,7 +196,7 @@ fn ended(bed: &Bed, state: &str) {
 }
 
 #[test]
-fn s3_1_an_end_that_nobody_has_asked_for_is_not_believed() {
+fn an_end_that_nobody_has_asked_for_is_not_believed() {
     for state in ["Terminating", "ServiceCleanup", "PodCleanup", "Gone"] {
         let mut bed = running(spec("well"));
         ended(&bed, state);
@@ -216,7 +216,7 @@ fn s3_1_an_end_that_nobody_has_asked_for_is_not_believed() {
 }
 
 #[test]
-fn s5_3_r4_a_number_is_reserved_before_its_pod_is_made_and_the_service_comes_after_it() {
+fn a_number_is_reserved_before_its_pod_is_made_and_the_service_comes_after_it() {
     let mut bed = bed();
     bed.submit("avs", spec("well"));
     bed.settle();

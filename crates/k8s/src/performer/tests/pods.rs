@@ -73,7 +73,7 @@ fn times_of_probes_are_laid_over_the_usual_ones_one_by_one() {
 }
 
 #[test]
-fn s2_1_command_and_arguments_are_taken_as_they_are_and_empty_ones_are_absent() {
+fn command_and_arguments_are_taken_as_they_are_and_empty_ones_are_absent() {
     let config = json!({"command": ["/bin/run", "$(A)"], "args": ["--x", ""]});
     let (_, container) = made(json!({"config": config}));
     assert_eq!((&container["command"], &container["args"]), (&config["command"], &config["args"]));
@@ -82,7 +82,7 @@ fn s2_1_command_and_arguments_are_taken_as_they_are_and_empty_ones_are_absent() 
 }
 
 #[test]
-fn s2_1_a_token_is_mounted_only_where_an_account_is_named() {
+fn a_token_is_mounted_only_where_an_account_is_named() {
     let (pod, _) = made(json!({"config": {"serviceAccountName": "mine"}}));
     assert_eq!((&pod["serviceAccountName"], &pod["automountServiceAccountToken"]), (&json!("mine"), &json!(true)));
     let (pod, _) = made(json!({}));
@@ -90,7 +90,7 @@ fn s2_1_a_token_is_mounted_only_where_an_account_is_named() {
 }
 
 #[test]
-fn s6_baseline_is_seccomp_and_no_escalation_only() {
+fn baseline_is_seccomp_and_no_escalation_only() {
     let (pod, container) = made(json!({"securityProfile": "baseline"}));
     assert_eq!(pod["securityContext"], json!({"seccompProfile": {"type": "RuntimeDefault"}}));
     assert_eq!(container["securityContext"], json!({"allowPrivilegeEscalation": false}));
@@ -98,7 +98,7 @@ fn s6_baseline_is_seccomp_and_no_escalation_only() {
 }
 
 #[test]
-fn s6_nothing_is_privileged_host_networked_or_host_mounted() {
+fn nothing_is_privileged_host_networked_or_host_mounted() {
     for profile in ["restricted", "baseline"] {
         let (pod, _) = made(json!({"securityProfile": profile}));
         let text = pod.to_string();
@@ -109,7 +109,7 @@ fn s6_nothing_is_privileged_host_networked_or_host_mounted() {
 }
 
 #[test]
-fn s5_1_secrets_for_pulling_and_priority_reach_the_pod() {
+fn secrets_for_pulling_and_priority_reach_the_pod() {
     let (pod, container) = made(json!({
         "imagePullPolicy": "Always",
         "imagePullSecrets": [{"name": "one"}, {"name": "two"}],
@@ -133,7 +133,7 @@ fn inject(bed: &Bed, image: &str) {
 }
 
 #[test]
-fn s5_1_a_container_that_others_put_first_decides_nothing() {
+fn a_container_that_others_put_first_decides_nothing() {
     for (habit, want) in [
         ("well", "Running/Running False/AsExpected"),
         ("ImagePullBackOff", "Failed/Failed True/ImagePullFailed"),
@@ -163,7 +163,7 @@ fn s5_1_a_container_that_others_put_first_decides_nothing() {
 }
 
 #[test]
-fn s5_1_an_image_rewritten_at_admission_decides_nothing() {
+fn an_image_rewritten_at_admission_decides_nothing() {
     let mut bed = bed();
     bed.submit("avs", spec("well"));
     bed.settle();
@@ -200,7 +200,7 @@ pub(super) fn unnumbered(containers: Value) -> Bed {
 }
 
 #[test]
-fn s5_1_a_pod_without_number_is_told_by_the_image_of_the_container_of_our_name() {
+fn a_pod_without_number_is_told_by_the_image_of_the_container_of_our_name() {
     let hash = |bed: &Bed| {
         let pod = bed.server.get(Kind::Pod, "performer-avs").unwrap();
         (
@@ -228,7 +228,7 @@ fn s5_1_a_pod_without_number_is_told_by_the_image_of_the_container_of_our_name()
 }
 
 #[test]
-fn s5_1_a_pod_of_an_unknown_spec_serves_until_another_can() {
+fn a_pod_of_an_unknown_spec_serves_until_another_can() {
     let named = json!([{"name": "health", "containerPort": 1}, {"name": "grpc", "containerPort": 7000}]);
     for (ports, port, target) in [(named, 7000, json!("grpc")), (Value::Null, 9090, json!(9090))] {
         let mut bed = unnumbered(json!([{"name": "performer", "image": "old", "ports": ports}]));
@@ -252,7 +252,7 @@ fn s5_1_a_pod_of_an_unknown_spec_serves_until_another_can() {
 }
 
 #[test]
-fn s5_3_r5_what_serves_keeps_its_service_though_no_table_knows_its_devices_any_more() {
+fn what_serves_keeps_its_service_though_no_table_knows_its_devices_any_more() {
     let mut bed = Bed::new();
     let labels = json!({"nvidia.com/gpu.present": "true", "nvidia.com/gpu.product": "OURS"});
     bed.show(Kind::Node, host("gpu-1", labels, json!({"nvidia.com/gpu": "1"})));
@@ -278,7 +278,7 @@ fn s5_3_r5_what_serves_keeps_its_service_though_no_table_knows_its_devices_any_m
 }
 
 #[test]
-fn s5_1_a_pod_that_is_adopted_is_watched_as_all_are() {
+fn a_pod_that_is_adopted_is_watched_as_all_are() {
     let mut bed = running(spec("well"));
     bed.server.edit(Kind::Pod, "performer-avs", |pod| {
         pod["metadata"]["labels"] = json!({});

@@ -270,7 +270,7 @@ fn ended_after(steps: usize) -> Ways {
 }
 
 #[test]
-fn s5_2_every_step_that_is_written_is_one_of_the_table_and_no_new_gap_opens() {
+fn every_step_that_is_written_is_one_of_the_table_and_no_new_gap_opens() {
     let all = all();
     let table = table(&MACHINE);
     assert_eq!((all.broken, all.astray(&table)), (0, Vec::new()), "not in the table");

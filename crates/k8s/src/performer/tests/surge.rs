@@ -8,7 +8,7 @@ use crate::hourglass::tests::quota;
 use crate::shell::small::refused;
 
 #[test]
-fn s5_3_surge_without_quota_waits_says_so_and_keeps_what_serves() {
+fn surge_without_quota_waits_says_so_and_keeps_what_serves() {
     let mut bed = running(spec("well"));
     bed.refuse("create", Kind::Pod, 4, quota());
     another(&bed, "other", json!({"strategy": "Surge"}));
@@ -29,7 +29,7 @@ fn s5_3_surge_without_quota_waits_says_so_and_keeps_what_serves() {
 }
 
 #[test]
-fn s5_3_auto_without_quota_gives_way_where_the_new_pod_fits_in_the_old_ones_place() {
+fn auto_without_quota_gives_way_where_the_new_pod_fits_in_the_old_ones_place() {
     let mut bed = running(spec("well"));
     bed.refuse("create", Kind::Pod, 1, quota());
     another(&bed, "other", json!({"strategy": "Auto"}));
@@ -48,7 +48,7 @@ fn s5_3_auto_without_quota_gives_way_where_the_new_pod_fits_in_the_old_ones_plac
 }
 
 #[test]
-fn s5_3_auto_gives_way_for_no_quota_but_that_of_pods() {
+fn auto_gives_way_for_no_quota_but_that_of_pods() {
     let mut bed = running(spec("well"));
     let said =
         json!({"reason": "Forbidden", "message": "exceeded quota: q, requested: count/controllerrevisions.apps=1"});
@@ -64,7 +64,7 @@ fn s5_3_auto_gives_way_for_no_quota_but_that_of_pods() {
 }
 
 #[test]
-fn s5_3_auto_without_quota_keeps_what_serves_where_the_new_pod_does_not_fit_in_its_place() {
+fn auto_without_quota_keeps_what_serves_where_the_new_pod_does_not_fit_in_its_place() {
     let mut bed = Bed::new();
     bed.show(Kind::Node, gpu_host("gpu-1", 1));
     bed.submit("avs", gpu("well"));
@@ -79,7 +79,7 @@ fn s5_3_auto_without_quota_keeps_what_serves_where_the_new_pod_does_not_fit_in_i
 }
 
 #[test]
-fn s5_3_r8_a_former_pod_goes_at_once_where_the_service_still_selects_it() {
+fn a_former_pod_goes_at_once_where_the_service_still_selects_it() {
     let mut bed = running(spec("well"));
     bed.images.insert("slow".into(), "pulls");
     another(&bed, "slow", json!({"strategy": "Recreate", "drainSeconds": 3600}));
@@ -89,7 +89,7 @@ fn s5_3_r8_a_former_pod_goes_at_once_where_the_service_still_selects_it() {
 }
 
 #[test]
-fn s5_3_r8_a_former_pod_goes_at_once_when_a_later_one_starts_draining() {
+fn a_former_pod_goes_at_once_when_a_later_one_starts_draining() {
     let mut bed = running(spec("well"));
     bed.change("avs", |spec| spec["upgrade"] = json!({"drainSeconds": 3600}));
     bed.rest();
@@ -111,7 +111,7 @@ fn s5_3_r8_a_former_pod_goes_at_once_when_a_later_one_starts_draining() {
 }
 
 #[test]
-fn s5_3_r8_a_former_pod_goes_at_once_when_the_next_one_makes_room() {
+fn a_former_pod_goes_at_once_when_the_next_one_makes_room() {
     let mut bed = running(spec("well"));
     bed.change("avs", |spec| spec["upgrade"] = json!({"strategy": "Auto", "drainSeconds": 3600}));
     bed.rest();
@@ -127,7 +127,7 @@ fn s5_3_r8_a_former_pod_goes_at_once_when_the_next_one_makes_room() {
 }
 
 #[test]
-fn s5_3_r7_nothing_counts_as_switched_before_the_service_says_so() {
+fn nothing_counts_as_switched_before_the_service_says_so() {
     let mut bed = running(spec("well"));
     bed.refuse("patch", Kind::Service, 6, refused(403, "Forbidden"));
     another(&bed, "other", json!({"strategy": "Auto"}));
@@ -144,7 +144,7 @@ fn s5_3_r7_nothing_counts_as_switched_before_the_service_says_so() {
 }
 
 #[test]
-fn s5_2_without_its_service_a_pod_does_not_serve() {
+fn without_its_service_a_pod_does_not_serve() {
     let mut bed = bed();
     bed.refuse("create", Kind::Service, 6, refused(403, "Forbidden"));
     bed.submit("avs", spec("well"));

@@ -213,7 +213,7 @@ fn lost() -> Bed {
 }
 
 #[test]
-fn s5_2_failing_readiness_of_a_running_pod_is_said_and_no_failure() {
+fn failing_readiness_of_a_running_pod_is_said_and_no_failure() {
     let bed = unready();
     let status = bed.status("avs");
     assert_eq!((place(&bed).as_str(), &status["ready"]), ("Running/Running False/AsExpected", &json!(false)));
@@ -222,7 +222,7 @@ fn s5_2_failing_readiness_of_a_running_pod_is_said_and_no_failure() {
 }
 
 #[test]
-fn s2_3_without_its_service_what_runs_is_not_available() {
+fn without_its_service_what_runs_is_not_available() {
     let mut bed = without_a_service();
     assert_eq!(bed.condition("avs", "Available"), "False/ServiceMissing");
     assert_eq!(bed.condition("avs", "Degraded"), "True/Forbidden");
@@ -234,7 +234,7 @@ fn s2_3_without_its_service_what_runs_is_not_available() {
 }
 
 #[test]
-fn s6_the_end_of_a_performer_and_its_lost_pods_are_told() {
+fn the_end_of_a_performer_and_its_lost_pods_are_told() {
     let bed = lost();
     assert!(bed.server.list(Kind::Performer).is_empty());
     let events = bed.events();
@@ -244,7 +244,7 @@ fn s6_the_end_of_a_performer_and_its_lost_pods_are_told() {
 }
 
 #[test]
-fn s6_hardware_that_appears_is_told_once() {
+fn hardware_that_appears_is_told_once() {
     let mut bed = appears();
     assert_eq!(bed.condition("avs", "HardwareAvailable"), "True/NodesMatch");
     bed.show(Kind::Node, gpu_host("gpu-2", 1));
@@ -253,7 +253,7 @@ fn s6_hardware_that_appears_is_told_once() {
 }
 
 #[test]
-fn s2_3_and_s6_every_reason_of_the_tables_is_said_and_no_other() {
+fn every_reason_of_the_tables_is_said_and_no_other() {
     let mut said = Said::default();
     beginnings(&mut said);
     middles(&mut said);

@@ -16,7 +16,7 @@ fn failing(habit: &'static str) -> Bed {
 }
 
 #[test]
-fn s5_2_a_pod_that_does_not_start_is_kept_and_said_why() {
+fn a_pod_that_does_not_start_is_kept_and_said_why() {
     for (habit, reason) in [
         ("ImagePullBackOff", "ImagePullFailed"),
         ("InvalidImageName", "ImagePullFailed"),
@@ -41,7 +41,7 @@ fn s5_2_a_pod_that_does_not_start_is_kept_and_said_why() {
 }
 
 #[test]
-fn s5_2_a_container_that_never_becomes_ready_runs_into_its_deadline() {
+fn a_container_that_never_becomes_ready_runs_into_its_deadline() {
     let mut bed = failing("never");
     assert_eq!(place(&bed), "Creating/ServiceCreation False/AsExpected");
     bed.wait(601);
@@ -50,7 +50,7 @@ fn s5_2_a_container_that_never_becomes_ready_runs_into_its_deadline() {
 }
 
 #[test]
-fn s5_2_hardware_without_room_is_said_after_five_minutes() {
+fn hardware_without_room_is_said_after_five_minutes() {
     let mut bed = Bed::new();
     bed.show(Kind::Node, host("node-1", json!({}), json!({"cpu": "1"})));
     bed.submit("one", json!({"avsAddress": super::ADDRESS, "image": "i", "resources": {"requests": {"cpu": "1"}}}));
@@ -63,7 +63,7 @@ fn s5_2_hardware_without_room_is_said_after_five_minutes() {
 }
 
 #[test]
-fn s5_3_a_pod_that_ends_is_replaced_later_each_time() {
+fn a_pod_that_ends_is_replaced_later_each_time() {
     let mut bed = running(spec("well"));
     let mut waits = Vec::new();
     for number in 1..=6_u32 {
@@ -87,7 +87,7 @@ fn s5_3_a_pod_that_ends_is_replaced_later_each_time() {
 }
 
 #[test]
-fn s5_3_a_deleted_pod_is_replaced_at_once() {
+fn a_deleted_pod_is_replaced_at_once() {
     let mut bed = running(spec("well"));
     bed.server.ask_to_go(Kind::Pod, "performer-avs");
     bed.rest();
@@ -97,7 +97,7 @@ fn s5_3_a_deleted_pod_is_replaced_at_once() {
 }
 
 #[test]
-fn s3_2_a_lost_node_does_not_hold_up_the_next_pod() {
+fn a_lost_node_does_not_hold_up_the_next_pod() {
     let mut bed = running(spec("well"));
     bed.show(Kind::Node, host("node-2", json!({}), json!({})));
     let mut lost = host("node-1", json!({}), json!({}));
@@ -117,7 +117,7 @@ fn s3_2_a_lost_node_does_not_hold_up_the_next_pod() {
 }
 
 #[test]
-fn s3_1_what_belongs_to_others_is_never_touched() {
+fn what_belongs_to_others_is_never_touched() {
     for kind in [Kind::Pod, Kind::Service] {
         let mut bed = bed();
         let theirs = bed.server.put(
@@ -137,7 +137,7 @@ fn s3_1_what_belongs_to_others_is_never_touched() {
 }
 
 #[test]
-fn s5_1_a_name_that_is_being_freed_is_skipped() {
+fn a_name_that_is_being_freed_is_skipped() {
     let mut bed = bed();
     bed.server.put(Kind::Pod, json!({"metadata": {"name": "performer-avs", "deletionTimestamp": "2027-01-01T00:00:00Z", "finalizers": ["x"]}, "spec": {}}));
     bed.submit("avs", spec("well"));
@@ -223,7 +223,7 @@ fn what_is_evicted_or_shut_down_with_its_node_is_replaced_at_once_the_first_time
 }
 
 #[test]
-fn s3_2_a_server_that_fails_is_left_in_peace_and_then_said_so() {
+fn a_server_that_fails_is_left_in_peace_and_then_said_so() {
     let error = refused(500, "InternalError");
     let mut bed = Bed::with_faults(vec![Fault::Refuse("create", Kind::Pod, u32::MAX, error)]);
     bed.show(Kind::Node, host("node-1", json!({}), json!({})));
@@ -236,7 +236,7 @@ fn s3_2_a_server_that_fails_is_left_in_peace_and_then_said_so() {
 }
 
 #[test]
-fn k2_a_pod_that_fails_right_after_the_switch_gives_the_service_back_to_the_one_that_drains() {
+fn a_pod_that_fails_right_after_the_switch_gives_the_service_back_to_the_one_that_drains() {
     let mut bed = running(spec("well"));
     bed.change("avs", |spec| spec["image"] = json!("other"));
     bed.wait(5);
@@ -252,7 +252,7 @@ fn k2_a_pod_that_fails_right_after_the_switch_gives_the_service_back_to_the_one_
 }
 
 #[test]
-fn k2_a_pod_that_fails_beside_a_candidate_gives_the_service_back_to_the_one_that_drains() {
+fn a_pod_that_fails_beside_a_candidate_gives_the_service_back_to_the_one_that_drains() {
     let mut bed = running(spec("well"));
     bed.change("avs", |spec| spec["config"] = json!({"grpcPort": 9002}));
     bed.wait(5);
@@ -275,7 +275,7 @@ fn k2_a_pod_that_fails_beside_a_candidate_gives_the_service_back_to_the_one_that
 }
 
 #[test]
-fn k2_a_pod_that_stops_being_ready_after_the_switch_is_stood_in_for_by_the_one_that_drains() {
+fn a_pod_that_stops_being_ready_after_the_switch_is_stood_in_for_by_the_one_that_drains() {
     let mut bed = running(spec("well"));
     bed.change("avs", |spec| spec["image"] = json!("other"));
     bed.wait(5);
@@ -298,7 +298,7 @@ fn k2_a_pod_that_stops_being_ready_after_the_switch_is_stood_in_for_by_the_one_t
 }
 
 #[test]
-fn k2_a_candidate_that_cannot_be_made_does_not_keep_the_service_from_what_serves() {
+fn a_candidate_that_cannot_be_made_does_not_keep_the_service_from_what_serves() {
     let mut bed = running(spec("well"));
     bed.refuse("create", Kind::Revision, 3, refused(500, "InternalError"));
     bed.change("avs", |spec| spec["image"] = json!("other"));
@@ -319,7 +319,7 @@ fn k2_a_candidate_that_cannot_be_made_does_not_keep_the_service_from_what_serves
 }
 
 #[test]
-fn s5_3_r8_a_former_pod_goes_in_its_time_also_where_the_next_one_is_refused() {
+fn a_former_pod_goes_in_its_time_also_where_the_next_one_is_refused() {
     let mut bed = running(spec("well"));
     another(&bed, "second", json!({"minReadySeconds": 0, "drainSeconds": 100}));
     bed.rest();

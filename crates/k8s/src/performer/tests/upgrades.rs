@@ -31,7 +31,7 @@ fn a_new_restart_annotation_brings_a_new_pod_and_the_same_one_nothing() {
 }
 
 #[test]
-fn s5_3_under_surge_somebody_serves_all_the_time() {
+fn under_surge_somebody_serves_all_the_time() {
     let mut bed = running(spec("well"));
     bed.change("avs", |spec| spec["config"] = json!({"grpcPort": 9191}));
     let mut now = 0;
@@ -55,7 +55,7 @@ fn s5_3_under_surge_somebody_serves_all_the_time() {
 }
 
 #[test]
-fn s5_3_what_never_becomes_ready_is_taken_back_and_not_tried_again() {
+fn what_never_becomes_ready_is_taken_back_and_not_tried_again() {
     let mut bed = running(spec("well"));
     bed.images.insert("bad".into(), "never");
     bed.change("avs", |spec| spec["image"] = json!("bad"));
@@ -80,7 +80,7 @@ fn s5_3_what_never_becomes_ready_is_taken_back_and_not_tried_again() {
 }
 
 #[test]
-fn s5_3_without_auto_rollback_the_candidate_stays() {
+fn without_auto_rollback_the_candidate_stays() {
     let mut bed = running(spec("well"));
     bed.images.insert("bad".into(), "never");
     another(&bed, "bad", json!({"autoRollback": false, "progressDeadlineSeconds": 30}));
@@ -90,7 +90,7 @@ fn s5_3_without_auto_rollback_the_candidate_stays() {
 }
 
 #[test]
-fn s5_3_recreate_waits_until_the_old_pod_is_gone() {
+fn recreate_waits_until_the_old_pod_is_gone() {
     let mut bed = running(spec("well"));
     another(&bed, "other", json!({"strategy": "Recreate"}));
     bed.wait(60);
@@ -106,7 +106,7 @@ fn s5_3_recreate_waits_until_the_old_pod_is_gone() {
 }
 
 #[test]
-fn s5_3_a_new_spec_for_a_pod_that_crashes_waits_until_that_pod_is_gone() {
+fn a_new_spec_for_a_pod_that_crashes_waits_until_that_pod_is_gone() {
     let mut bed = Bed::new();
     bed.show(Kind::Node, gpu_host("gpu-1", 1));
     bed.submit("avs", gpu("well"));
@@ -133,7 +133,7 @@ fn s5_3_a_new_spec_for_a_pod_that_crashes_waits_until_that_pod_is_gone() {
 }
 
 #[test]
-fn s5_3_recreate_that_fails_brings_the_last_good_spec_back_from_its_revision() {
+fn recreate_that_fails_brings_the_last_good_spec_back_from_its_revision() {
     let mut bed = running(spec("well"));
     bed.images.insert("bad".into(), "never");
     another(&bed, "bad", json!({"strategy": "Recreate", "progressDeadlineSeconds": 30}));
@@ -144,7 +144,7 @@ fn s5_3_recreate_that_fails_brings_the_last_good_spec_back_from_its_revision() {
 }
 
 #[test]
-fn s5_3_where_there_is_no_room_beside_the_old_pod_gives_way() {
+fn where_there_is_no_room_beside_the_old_pod_gives_way() {
     let mut bed = Bed::new();
     bed.show(Kind::Node, gpu_host("gpu-1", 1));
     bed.submit("avs", gpu("well"));
@@ -168,7 +168,7 @@ fn s5_3_where_there_is_no_room_beside_the_old_pod_gives_way() {
 }
 
 #[test]
-fn s5_3_where_the_new_pod_fits_nowhere_the_old_one_keeps_serving() {
+fn where_the_new_pod_fits_nowhere_the_old_one_keeps_serving() {
     let mut bed = Bed::new();
     bed.show(Kind::Node, gpu_host("gpu-1", 1));
     bed.submit("avs", gpu("well"));
@@ -181,7 +181,7 @@ fn s5_3_where_the_new_pod_fits_nowhere_the_old_one_keeps_serving() {
 }
 
 #[test]
-fn s5_3_a_spec_that_is_taken_back_ends_the_upgrade() {
+fn a_spec_that_is_taken_back_ends_the_upgrade() {
     let mut bed = running(spec("well"));
     bed.images.insert("bad".into(), "never");
     bed.change("avs", |spec| spec["image"] = json!("bad"));
@@ -201,7 +201,7 @@ fn s5_3_a_spec_that_is_taken_back_ends_the_upgrade() {
 }
 
 #[test]
-fn s3_1_an_invalid_spec_changes_nothing_of_what_serves() {
+fn an_invalid_spec_changes_nothing_of_what_serves() {
     let mut bed = running(spec("well"));
     bed.change("avs", |spec| spec["hardwareRequirements"] = json!({"gpuType": "no-such-device-nvlink"}));
     bed.rest();
@@ -222,7 +222,7 @@ fn s3_1_an_invalid_spec_changes_nothing_of_what_serves() {
 }
 
 #[test]
-fn s3_1_an_invalid_spec_from_the_start_makes_nothing() {
+fn an_invalid_spec_from_the_start_makes_nothing() {
     let mut bed = bed();
     bed.submit(
         "avs",
@@ -235,7 +235,7 @@ fn s3_1_an_invalid_spec_from_the_start_makes_nothing() {
 }
 
 #[test]
-fn s5_2_a_rollback_leads_from_the_upgrade_to_what_runs_and_nowhere_else() {
+fn a_rollback_leads_from_the_upgrade_to_what_runs_and_nowhere_else() {
     let mut bed = running(spec("well"));
     bed.images.insert("bad".into(), "never");
     another(&bed, "bad", json!({"progressDeadlineSeconds": 30}));

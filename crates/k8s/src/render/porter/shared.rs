@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn r32_what_all_takers_mount_at_the_same_place_stays_there() {
+    fn what_all_takers_mount_at_the_same_place_stays_there() {
         let at = |path: &str| json!({"name": "v", "mountPath": path});
         let make = || step("make", at("/data"), give());
         let same = step("same", at("/other"), take("/other/out/model"));

@@ -80,7 +80,7 @@ fn full() -> AttemptSpec {
 }
 
 #[test]
-fn r32_a_pod_fetches_before_and_keeps_after_its_command() {
+fn a_pod_fetches_before_and_keeps_after_its_command() {
     let job = rendered(&full(), None).unwrap();
     insta::assert_json_snapshot!(job["spec"]["template"]["spec"]);
     let places = Places::of(&job).unwrap();
@@ -90,7 +90,7 @@ fn r32_a_pod_fetches_before_and_keeps_after_its_command() {
 }
 
 #[test]
-fn r32_a_claim_of_the_flow_is_mounted_at_the_folder_of_the_attempt() {
+fn a_claim_of_the_flow_is_mounted_at_the_folder_of_the_attempt() {
     let mut spec = spec(pod());
     spec.output_artifacts = vec![output("model", "/data/model")];
     let claim = orlop_core::spec::artifact::ClaimStore { claim_name: "shelf".into(), sub_path: Some("/a/b/".into()) };
@@ -107,7 +107,7 @@ fn r32_a_claim_of_the_flow_is_mounted_at_the_folder_of_the_attempt() {
 }
 
 #[test]
-fn r32_a_step_that_only_takes_artifacts_keeps_its_command_and_its_message() {
+fn a_step_that_only_takes_artifacts_keeps_its_command_and_its_message() {
     let mut spec = spec(pod());
     spec.inputs = vec![input("rows", "/rows", ("configmap", "etl-make-rows/rows"))];
     let job = rendered(&spec, None).unwrap();
@@ -121,7 +121,7 @@ fn r32_a_step_that_only_takes_artifacts_keeps_its_command_and_its_message() {
 }
 
 #[test]
-fn r30_one_output_file_alone_needs_no_helper() {
+fn one_output_file_alone_needs_no_helper() {
     let mut spec = spec(pod());
     spec.output_files = vec![OutputFile { name: "count".into(), path: "/data/count".into() }];
     let job = rendered(&spec, None).unwrap();
@@ -132,7 +132,7 @@ fn r30_one_output_file_alone_needs_no_helper() {
 }
 
 #[test]
-fn r31_a_tree_may_go_into_the_root_of_a_volume_and_a_fan_out_below_it() {
+fn a_tree_may_go_into_the_root_of_a_volume_and_a_fan_out_below_it() {
     let mut spec = spec(pod());
     spec.inputs = vec![input("rows", "/data/", ("configmap", "etl-make-rows/rows#.tar"))];
     let fetch = |spec: &AttemptSpec| {
@@ -150,7 +150,7 @@ fn r31_a_tree_may_go_into_the_root_of_a_volume_and_a_fan_out_below_it() {
 }
 
 #[test]
-fn r32_what_stays_on_a_shared_claim_is_neither_stored_nor_fetched() {
+fn what_stays_on_a_shared_claim_is_neither_stored_nor_fetched() {
     let mut pod = pod();
     pod["volumes"][0] = json!({"name": "work", "persistentVolumeClaim": {"claimName": "etl-work"}});
     let mut flow = json!({"steps": [
@@ -266,7 +266,7 @@ fn what_cannot_be_moved_is_refused_in_words() {
 }
 
 #[test]
-fn r31_of_the_pods_of_an_indexed_job_the_first_gives_artifacts() {
+fn of_the_pods_of_an_indexed_job_the_first_gives_artifacts() {
     let mut spec = full();
     let job = &mut Arc::make_mut(&mut spec.template)["spec"];
     (job["completions"], job["completionMode"]) = (json!(3), json!("Indexed"));
@@ -300,7 +300,7 @@ fn order_of(container: &Value) -> String {
 }
 
 #[test]
-fn r32_an_object_of_the_flows_bucket_bears_flow_step_and_attempt_and_its_keys_come_from_secrets() {
+fn an_object_of_the_flows_bucket_bears_flow_step_and_attempt_and_its_keys_come_from_secrets() {
     let mut spec = spec(pod());
     spec.output_artifacts = vec![output("model", "/data/model"), output("report", "/data/report")];
     let job = rendered(&spec, Some(&s3(keys()))).unwrap();
@@ -317,7 +317,7 @@ fn r32_an_object_of_the_flows_bucket_bears_flow_step_and_attempt_and_its_keys_co
 }
 
 #[test]
-fn r32_what_was_stored_as_an_object_is_fetched_by_another_pod_with_the_same_keys() {
+fn what_was_stored_as_an_object_is_fetched_by_another_pod_with_the_same_keys() {
     let mut producer = spec(pod());
     producer.output_artifacts = vec![output("model", "/data/model")];
     let job = rendered(&producer, Some(&s3(keys()))).unwrap();
@@ -342,7 +342,7 @@ fn r32_what_was_stored_as_an_object_is_fetched_by_another_pod_with_the_same_keys
 }
 
 #[test]
-fn r32_an_artifacts_own_bucket_comes_before_the_flows_and_that_before_the_operators() {
+fn an_artifacts_own_bucket_comes_before_the_flows_and_that_before_the_operators() {
     let mut spec = spec(pod());
     let own = json!({"endpoint": "http://own", "bucket": "b", "key": "a/#1 {x}"});
     let own = ArtifactCollection { s3: serde_json::from_value(own).unwrap(), ..output("own", "/data/own") };
@@ -365,7 +365,7 @@ fn r32_an_artifacts_own_bucket_comes_before_the_flows_and_that_before_the_operat
 }
 
 #[test]
-fn r32_stores_that_are_none_are_refused() {
+fn stores_that_are_none_are_refused() {
     let mut spec = spec(pod());
     spec.output_artifacts = vec![output("model", "/data/model")];
     let with = |name: &str, value: Value| {
@@ -383,7 +383,7 @@ fn r32_stores_that_are_none_are_refused() {
 }
 
 #[test]
-fn r32_the_store_of_the_operator_is_used_where_the_flow_names_none() {
+fn the_store_of_the_operator_is_used_where_the_flow_names_none() {
     let mut spec = spec(pod());
     spec.output_artifacts = vec![output("model", "/data/model")];
     let mut porter = porter();

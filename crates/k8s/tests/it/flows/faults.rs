@@ -205,7 +205,7 @@ async fn pods_that_are_evicted_and_nodes_that_are_lost_are_the_jobs_own_matter()
 }
 
 #[tokio::test]
-async fn r21_a_job_that_is_suspended_has_another_pod_when_it_is_resumed() {
+async fn a_job_that_is_suspended_has_another_pod_when_it_is_resumed() {
     let mut bed = running(json!({"steps": [slow("a")]})).await;
     let first = pods(&bed);
     bed.ask_of_flows("PATCH", "etl", &json!({"spec": {"suspend": true, "suspendMode": "Suspend"}}))
@@ -221,7 +221,7 @@ async fn r21_a_job_that_is_suspended_has_another_pod_when_it_is_resumed() {
 }
 
 #[tokio::test]
-async fn r23_an_edited_spec_is_refused_and_where_nobody_refuses_it_the_flow_is_held() {
+async fn an_edited_spec_is_refused_and_where_nobody_refuses_it_the_flow_is_held() {
     let edit = json!({"spec": {"executionPolicy": {"backoffLimit": 99}}});
     let bed = running(json!({"steps": [slow("a")]})).await;
     let refused = bed.ask_of_flows("PATCH", "etl", &edit).await.expect_err("it has begun");
@@ -269,7 +269,7 @@ async fn a_namespace_that_goes_takes_its_flows_with_it() {
 }
 
 #[tokio::test]
-async fn r20_an_approval_counts_of_which_only_a_conflict_tells() {
+async fn an_approval_counts_of_which_only_a_conflict_tells() {
     let mut bed = Bed::new();
     let gate = json!({"name": "gate", "type": "Manual"});
     bed.submit("etl", json!({"steps": [gate, step("b", &["gate"], json!({}))]}));

@@ -48,7 +48,7 @@ fn reads(bed: &Bed) -> u64 {
 }
 
 #[tokio::test]
-async fn r29_no_secret_is_read_unless_it_was_asked_for() {
+async fn no_secret_is_read_unless_it_was_asked_for() {
     let mut bed = bed(SecretMode::Env);
     vault(&bed);
     bed.submit("etl", spec("token"));
@@ -60,7 +60,7 @@ async fn r29_no_secret_is_read_unless_it_was_asked_for() {
 }
 
 #[tokio::test]
-async fn r29_under_secret_mode_read_text_stands_in_the_job_and_nowhere_else() {
+async fn under_secret_mode_read_text_stands_in_the_job_and_nowhere_else() {
     let mut bed = bed(SecretMode::Read);
     vault(&bed);
     bed.submit("etl", spec("token"));
@@ -76,7 +76,7 @@ async fn r29_under_secret_mode_read_text_stands_in_the_job_and_nowhere_else() {
 }
 
 #[tokio::test]
-async fn r29_a_secret_that_is_missing_fails_the_step_and_may_come_before_its_retry() {
+async fn a_secret_that_is_missing_fails_the_step_and_may_come_before_its_retry() {
     let mut bed = bed(SecretMode::Read);
     bed.submit("etl", spec("token"));
     bed.settle().await;
@@ -97,7 +97,7 @@ async fn r29_a_secret_that_is_missing_fails_the_step_and_may_come_before_its_ret
 }
 
 #[tokio::test]
-async fn r29_the_chart_gives_the_right_to_read_secrets_where_they_are_read_and_it_is_needed() {
+async fn the_chart_gives_the_right_to_read_secrets_where_they_are_read_and_it_is_needed() {
     for rights in [vec!["jobflow", "secrets"], vec!["jobflow"]] {
         let server = ApiServer::new();
         let all: Vec<Value> = rights.iter().copied().flat_map(shipped::rules).collect();

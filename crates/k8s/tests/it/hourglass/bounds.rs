@@ -153,7 +153,7 @@ fn addresses(bed: &mut Bed, path: &str, with: impl Fn(Value) -> Value) {
 }
 
 #[test]
-fn s2_1_bounds_of_a_performer() {
+fn bounds_of_a_performer() {
     let mut bed = Bed::performers();
     common(&mut bed);
     addresses(&mut bed, "avsAddress", |address| address);
@@ -186,7 +186,7 @@ fn s2_1_bounds_of_a_performer() {
 }
 
 #[test]
-fn s2_1_bounds_of_the_environment() {
+fn bounds_of_the_environment() {
     let mut bed = Bed::performers();
     bed.bounds("config.environment", &[json!({}), map(256)], &[map(257), json!({"A": 5})]);
     for name in ["A", "_a", ".a", "-a", "a.b-c_9"] {
@@ -219,7 +219,7 @@ fn s2_1_bounds_of_the_environment() {
 }
 
 #[test]
-fn s2_1_bounds_of_hardware() {
+fn bounds_of_hardware() {
     let mut bed = Bed::performers();
     let field = |name: &str| format!("hardwareRequirements.{name}");
     bed.bounds(&field("gpuType"), &[text(128)], &[text(129), json!(5)]);
@@ -238,7 +238,7 @@ fn s2_1_bounds_of_hardware() {
 }
 
 #[test]
-fn s2_2_bounds_of_an_executor() {
+fn bounds_of_an_executor() {
     let mut bed = Bed::executors();
     common(&mut bed);
     bed.bounds("replicas", &[json!(1), json!(i32::MAX)], &[json!(0), json!(-1), json!("1"), json!(1.5)]);
@@ -265,7 +265,7 @@ fn s2_2_bounds_of_an_executor() {
 }
 
 #[test]
-fn s2_2_bounds_of_chains() {
+fn bounds_of_chains() {
     let mut bed = Bed::executors();
     let one = |at: usize| chain(json!({"name": format!("c{at}")}));
     bed.bounds(
@@ -331,7 +331,7 @@ fn spellings() -> Vec<String> {
 }
 
 #[test]
-fn s2_3_spellings_of_trusted_environments_are_those_of_the_rule_and_each_is_understood() {
+fn spellings_of_trusted_environments_are_those_of_the_rule_and_each_is_understood() {
     let mut bed = Bed::performers();
     let pattern = r"^((intel|amd|ibm|arm)[-_])?(sgx[12]?|tdx|sev|sev[-_]?es|snp|sev[-_]?snp|se|cca)$";
     let pattern = regex::Regex::new(pattern).expect("the pattern of the contract");

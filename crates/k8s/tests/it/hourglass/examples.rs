@@ -21,7 +21,7 @@ fn documents() -> Vec<(String, Value)> {
 }
 
 #[test]
-fn s7_every_example_is_taken_and_nothing_of_it_is_lost() {
+fn every_example_is_taken_and_nothing_of_it_is_lost() {
     let server = ApiServer::new();
     for (_, definition) in orlop_k8s::crd::all().expect("the definitions") {
         server.install(&definition).expect("the server takes the definition");

@@ -117,7 +117,7 @@ fn ours(operation: &str) -> (String, String, String) {
 }
 
 #[tokio::test]
-async fn s3_1_a_field_that_is_said_no_more_vanishes_from_what_was_created() {
+async fn a_field_that_is_said_no_more_vanishes_from_what_was_created() {
     let server = ApiServer::new();
     let given =
         json!({"resources": {"limits": {"memory": "1Gi"}}, "tolerations": [{"operator": "Exists"}], "replicas": 2});
@@ -155,7 +155,7 @@ async fn s3_1_a_field_that_is_said_no_more_vanishes_from_what_was_created() {
 }
 
 #[tokio::test]
-async fn s3_1_statuses_have_one_manager_and_a_stale_one_is_refused() {
+async fn statuses_have_one_manager_and_a_stale_one_is_refused() {
     let server = ApiServer::new();
     let bed: Bed<Performers> = Bed::new(server.clone(), "avs", json!({"avsAddress": ADDRESS, "image": "one:1"}));
     bed.show(Kind::Node, &node());
@@ -189,7 +189,7 @@ async fn hold(server: &ApiServer, name: &str, finalizers: Value) {
 }
 
 #[tokio::test]
-async fn s4_2_the_deployment_goes_after_its_pods_and_what_they_read_after_it() {
+async fn the_deployment_goes_after_its_pods_and_what_they_read_after_it() {
     let server = ApiServer::new();
     let bed: Bed<Executors> = Bed::new(server.clone(), "exec", executor(json!({})));
     bed.wait(2).await;
@@ -211,7 +211,7 @@ async fn s4_2_the_deployment_goes_after_its_pods_and_what_they_read_after_it() {
 }
 
 #[tokio::test]
-async fn s2_3_an_executor_is_scaled_by_its_subresource() {
+async fn an_executor_is_scaled_by_its_subresource() {
     let server = ApiServer::new();
     let bed: Bed<Executors> = Bed::new(server.clone(), "exec", executor(json!({})));
     bed.wait(2).await;
@@ -235,7 +235,7 @@ async fn s2_3_an_executor_is_scaled_by_its_subresource() {
 }
 
 #[tokio::test]
-async fn s2_2_a_secret_of_the_user_is_mounted_and_never_read() {
+async fn a_secret_of_the_user_is_mounted_and_never_read() {
     let server = ApiServer::new();
     let mut spec = executor(json!({}));
     spec["config"].as_object_mut().expect("it is one").remove("operatorKeys");

@@ -317,7 +317,7 @@ async fn every_write<R: Reconciler>(server: &Server, spec: &Value, change: &Valu
 }
 
 #[tokio::test]
-async fn s3_1_a_crash_at_any_write_to_a_real_server_changes_nothing_and_makes_nothing_twice() {
+async fn a_crash_at_any_write_to_a_real_server_changes_nothing_and_makes_nothing_twice() {
     let real = conformance::real().await;
     conformance::announce(real.as_ref());
     let server = Server::new(real).await;

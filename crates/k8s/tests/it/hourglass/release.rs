@@ -53,7 +53,7 @@ fn writes(server: &ApiServer) -> Vec<(Verb, String)> {
 }
 
 #[tokio::test]
-async fn s7_only_finalizers_of_orlop_are_taken_and_nothing_is_deleted() {
+async fn only_finalizers_of_orlop_are_taken_and_nothing_is_deleted() {
     let server = server();
     performer(&server, "default", "a", &[OTHERS, OF_PERFORMERS, "example.org/last"]);
     performer(&server, "other", "b", &[OF_PERFORMERS]);
@@ -76,7 +76,7 @@ async fn s7_only_finalizers_of_orlop_are_taken_and_nothing_is_deleted() {
 }
 
 #[tokio::test]
-async fn s7_what_is_being_deleted_goes_when_it_is_let_go() {
+async fn what_is_being_deleted_goes_when_it_is_let_go() {
     let server = server();
     performer(&server, "default", "a", &[OF_PERFORMERS]);
     let path = format!("/apis/{GROUP}/v1alpha1/namespaces/default/performers/a");
@@ -88,7 +88,7 @@ async fn s7_what_is_being_deleted_goes_when_it_is_let_go() {
 }
 
 #[tokio::test]
-async fn s7_all_pages_are_seen_and_only_the_namespaces_that_are_named() {
+async fn all_pages_are_seen_and_only_the_namespaces_that_are_named() {
     let server = server();
     for number in 0..450 {
         performer(&server, "default", &format!("p{number}"), &[OF_PERFORMERS]);
@@ -106,7 +106,7 @@ async fn s7_all_pages_are_seen_and_only_the_namespaces_that_are_named() {
 
 /// A list that is too old, an object that somebody changes, and one that is gone: it is looked again.
 #[tokio::test]
-async fn s7_what_changes_meanwhile_is_let_go_all_the_same() {
+async fn what_changes_meanwhile_is_let_go_all_the_same() {
     let server = server();
     for number in 0..250 {
         performer(&server, "default", &format!("p{number}"), &[OF_PERFORMERS]);
@@ -123,7 +123,7 @@ async fn s7_what_changes_meanwhile_is_let_go_all_the_same() {
 }
 
 #[tokio::test]
-async fn s7_kinds_that_are_not_defined_hold_nothing_and_refusals_are_told() {
+async fn kinds_that_are_not_defined_hold_nothing_and_refusals_are_told() {
     assert_eq!(release(&ApiServer::new().client(), &ALL, &[]).await, Ok(0));
     let server = server();
     executor(&server, "e", &[OF_EXECUTORS]);
@@ -146,7 +146,7 @@ fn operator(server: &ApiServer) {
 }
 
 #[tokio::test]
-async fn s7_the_operator_has_ended_before_anything_is_let_go() {
+async fn the_operator_has_ended_before_anything_is_let_go() {
     let server = server();
     operator(&server);
     let ended = end_operator(&server.client(), ("other", "orlop-operator"), Duration::ZERO).await;

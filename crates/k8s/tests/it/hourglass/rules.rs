@@ -42,7 +42,7 @@ fn created(object: &Value) -> Result<Value, String> {
 }
 
 #[test]
-fn s2_1_defaults_are_filled_in_by_the_server() {
+fn defaults_are_filled_in_by_the_server() {
     let spec = created(&performer_with(json!({}))).expect("it is taken")["spec"].clone();
     assert_eq!((&spec["config"]["grpcPort"], &spec["config"]["probe"]), (&json!(9090), &json!("grpc")));
     assert_eq!(
@@ -60,7 +60,7 @@ fn s2_1_defaults_are_filled_in_by_the_server() {
 }
 
 #[test]
-fn s2_1_what_is_wrong_is_refused() {
+fn what_is_wrong_is_refused() {
     for (members, word) in [
         (json!({"avsAddress": "0x12"}), "avsAddress"),
         (json!({"image": "a b"}), "image"),
@@ -90,7 +90,7 @@ fn s2_1_what_is_wrong_is_refused() {
 }
 
 #[test]
-fn s2_2_an_aggregator_is_an_address() {
+fn an_aggregator_is_an_address() {
     let taken = |address: &str| created(&executor_with(json!({"aggregatorEndpoint": address})));
     for address in [
         "aggregator",
@@ -113,7 +113,7 @@ fn s2_2_an_aggregator_is_an_address() {
 }
 
 #[test]
-fn s2_nothing_of_core_v1_is_pruned() {
+fn nothing_of_core_v1_is_pruned() {
     let members = json!({
         "resources": {"requests": {"cpu": 2, "memory": "1Gi"}, "limits": {"nvidia.com/gpu": "1"}, "claims": [{"name": "gpu"}]},
         "scheduling": {

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn s2_8_the_median_needs_four_results() {
+    fn the_median_needs_four_results() {
         assert_eq!(median(&runs(&[(4, 3)])), None);
         assert_eq!(median(&runs(&[(4, 4)])), Some(12_000), "8 to 16 ms");
         assert_eq!(median(&runs(&[(0, 2), (1, 2)])), Some(1000));
@@ -119,12 +119,12 @@ mod tests {
     }
 
     #[test]
-    fn s2_8_the_horizon_has_bounds() {
+    fn the_horizon_has_bounds() {
         assert_eq!((horizon(0, 0), horizon(5000, 3000), horizon(u64::MAX, 1)), (20_000, 32_000, 200_000));
     }
 
     #[test]
-    fn s2_8_the_window_is_by_slots_and_horizon_over_run_time() {
+    fn the_window_is_by_slots_and_horizon_over_run_time() {
         let plenty = (1_000_000, 1);
         assert_eq!(room((1024, 2, 0), (10_000, 20_000), plenty), 4);
         assert_eq!(room((1024, 2, 3), (10_000, 20_000), plenty), 1);
@@ -136,13 +136,13 @@ mod tests {
     }
 
     #[test]
-    fn s2_8_window_is_zero_above_h() {
+    fn window_is_zero_above_h() {
         assert_eq!(room((1024, 8, 0), (20_001, 20_000), (1000, 1)), 0);
         assert_eq!(room((1024, 8, 0), (20_000, 20_000), (1000, 1)), 8);
     }
 
     #[test]
-    fn s2_8_the_last_jobs_are_left_to_who_is_free_first() {
+    fn the_last_jobs_are_left_to_who_is_free_first() {
         assert_eq!(room((1024, 8, 0), (1000, 20_000), (7, 2)), 1);
         assert_eq!(room((1024, 8, 0), (1000, 20_000), (3, 2)), 0);
         assert_eq!(room((1024, 8, 0), (1000, 20_000), (100, 0)), 0);

@@ -10,7 +10,7 @@ use crate::error::EventError;
 use crate::event::{Event, Gate, Outcome};
 
 #[test]
-pub(super) fn s1_3_a_job_goes_from_submit_to_its_end() {
+pub(super) fn a_job_goes_from_submit_to_its_end() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(4000));
     bed.submit(1, spec(1000));
@@ -27,7 +27,7 @@ pub(super) fn s1_3_a_job_goes_from_submit_to_its_end() {
 }
 
 #[test]
-pub(super) fn s1_3_the_gate_opens_at_not_before() {
+pub(super) fn the_gate_opens_at_not_before() {
     let mut bed = Bed::new(Config::default());
     bed.worker("w1", offer(4000));
     let gate = Gate { not_before: Some(5000), queue_timeout: None };
@@ -39,7 +39,7 @@ pub(super) fn s1_3_the_gate_opens_at_not_before() {
 }
 
 #[test]
-pub(super) fn s1_3_what_never_started_expires() {
+pub(super) fn what_never_started_expires() {
     let mut bed = Bed::new(Config::default());
     let gate = Gate { not_before: None, queue_timeout: Some(1000) };
     bed.must(Event::Submit { job: id(1), spec: spec(100).into(), gate });
@@ -50,7 +50,7 @@ pub(super) fn s1_3_what_never_started_expires() {
 }
 
 #[test]
-pub(super) fn s1_3_what_comes_back_unstarted_after_its_time_expires() {
+pub(super) fn what_comes_back_unstarted_after_its_time_expires() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(4000));
     let gate = Gate { not_before: None, queue_timeout: Some(1000) };
@@ -64,7 +64,7 @@ pub(super) fn s1_3_what_comes_back_unstarted_after_its_time_expires() {
 }
 
 #[test]
-pub(super) fn s1_3_an_assignment_that_nobody_accepts_is_revoked_and_counts_nothing() {
+pub(super) fn an_assignment_that_nobody_accepts_is_revoked_and_counts_nothing() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(4000));
     bed.submit(1, spec(1000));
@@ -78,7 +78,7 @@ pub(super) fn s1_3_an_assignment_that_nobody_accepts_is_revoked_and_counts_nothi
 }
 
 #[test]
-pub(super) fn s1_3_retries_wait_and_prefer_another_worker() {
+pub(super) fn retries_wait_and_prefer_another_worker() {
     let mut bed = Bed::new(Config::default());
     bed.worker("w1", offer(4000));
     bed.worker("w2", offer(4000));
@@ -102,7 +102,7 @@ pub(super) fn s1_3_retries_wait_and_prefer_another_worker() {
 }
 
 #[test]
-pub(super) fn s1_3_only_listed_exit_codes_are_retried() {
+pub(super) fn only_listed_exit_codes_are_retried() {
     let mut bed = Bed::new(Config::default());
     bed.worker("w1", offer(4000));
     let mut job = spec(1000);
@@ -114,7 +114,7 @@ pub(super) fn s1_3_only_listed_exit_codes_are_retried() {
 }
 
 #[test]
-pub(super) fn s1_3_a_poison_job_ends_after_max_infra() {
+pub(super) fn a_poison_job_ends_after_max_infra() {
     let mut bed = Bed::new(Config::default());
     let workers = ["w1", "w2"].map(|name| bed.worker(name, offer(4000)));
     bed.submit(1, spec(1000));
@@ -136,7 +136,7 @@ pub(super) fn s1_3_a_poison_job_ends_after_max_infra() {
 }
 
 #[test]
-pub(super) fn s1_3_a_permanent_cause_fails_at_once() {
+pub(super) fn a_permanent_cause_fails_at_once() {
     let mut bed = Bed::new(Config::default());
     bed.worker("w1", offer(4000));
     bed.submit(1, spec(1000));
@@ -147,7 +147,7 @@ pub(super) fn s1_3_a_permanent_cause_fails_at_once() {
 }
 
 #[test]
-pub(super) fn s1_3_a_cancel_ends_what_waits_and_tells_what_runs() {
+pub(super) fn a_cancel_ends_what_waits_and_tells_what_runs() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(1000));
     bed.submit(1, spec(1000));
@@ -168,7 +168,7 @@ pub(super) fn s1_3_a_cancel_ends_what_waits_and_tells_what_runs() {
 }
 
 #[test]
-pub(super) fn s1_4_the_fence_judges_in_order() {
+pub(super) fn the_fence_judges_in_order() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(4000));
     bed.submit(1, spec(1000));
@@ -186,7 +186,7 @@ pub(super) fn s1_4_the_fence_judges_in_order() {
 }
 
 #[test]
-pub(super) fn s1_4_an_overtaken_attempt_that_runs_is_killed() {
+pub(super) fn an_overtaken_attempt_that_runs_is_killed() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(4000));
     bed.submit(1, spec(1000));
@@ -201,7 +201,7 @@ pub(super) fn s1_4_an_overtaken_attempt_that_runs_is_killed() {
 
 /// A token that was given up may return only while something may be left of its attempt.
 #[test]
-pub(super) fn s1_4_of_what_nothing_is_left_nothing_returns() {
+pub(super) fn of_what_nothing_is_left_nothing_returns() {
     for way in 0..4 {
         let mut bed = Bed::new(Config::default());
         let worker = bed.worker("w1", offer(4000));
@@ -223,7 +223,7 @@ pub(super) fn s1_4_of_what_nothing_is_left_nothing_returns() {
 }
 
 #[test]
-pub(super) fn s2_1_ids_are_taken_once_and_time_never_runs_back() {
+pub(super) fn ids_are_taken_once_and_time_never_runs_back() {
     let mut bed = Bed::new(Config::default());
     bed.submit(1, spec(1000));
     let again = Event::Submit { job: id(1), spec: spec(1).into(), gate: Gate::default() };

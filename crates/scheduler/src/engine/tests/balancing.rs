@@ -27,14 +27,14 @@ fn points(score: f64) -> u32 {
 }
 
 #[test]
-fn s2_4_balanced_likes_a_use_from_60_to_85_percent() {
+fn balanced_likes_a_use_from_60_to_85_percent() {
     for (used, good) in [(0.0, 0.70), (0.3, 0.85), (0.6, 1.0), (0.7, 1.0), (0.85, 1.0), (0.925, 0.55), (1.0, 0.10)] {
         assert!((fit(used) - good).abs() < 1e-9, "fit({used}) is {}", fit(used));
     }
 }
 
 #[test]
-fn s2_4_balanced_is_the_drawn_sum() {
+fn balanced_is_the_drawn_sum() {
     let mut bed = balanced();
     let worker = bed.worker("w1", Capabilities { memory_bytes: 8 << 30, max_jobs: 4, ..offer(8000) });
     assert_eq!(choice(&mut bed, 1, spec(2000)), worker);
@@ -59,7 +59,7 @@ fn s2_4_balanced_is_the_drawn_sum() {
 }
 
 #[test]
-fn s2_4_balanced_goes_where_fewer_run_who_was_heard_last_and_what_is_liked() {
+fn balanced_goes_where_fewer_run_who_was_heard_last_and_what_is_liked() {
     let mut bed = balanced();
     let first = bed.worker("w1", offer(8000));
     let second = bed.worker("w2", offer(8000));
@@ -83,7 +83,7 @@ fn s2_4_balanced_goes_where_fewer_run_who_was_heard_last_and_what_is_liked() {
 }
 
 #[test]
-fn s2_6_strict_bands_with_floors_leave_the_lower_ones_their_floors() {
+fn strict_bands_with_floors_leave_the_lower_ones_their_floors() {
     let mut bed = Bed::new(Config { run_max: 1, band_share: [0.0, 0.15, 0.05], ..Config::default() });
     bed.worker("w1", Capabilities { max_jobs: 1000, memory_bytes: 1 << 40, ..offer(90_000) });
     for number in 1..=600 {
@@ -100,7 +100,7 @@ fn s2_6_strict_bands_with_floors_leave_the_lower_ones_their_floors() {
 }
 
 #[test]
-fn s2_1_events_place_nothing() {
+fn events_place_nothing() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(1000));
     bed.submit(1, spec(1000));
@@ -122,7 +122,7 @@ fn s2_1_events_place_nothing() {
 }
 
 #[test]
-fn s2_9_the_place_in_its_queue_is_exact_to_a_thousand() {
+fn the_place_in_its_queue_is_exact_to_a_thousand() {
     let mut bed = Bed::new(Config::default());
     bed.must(Event::QuotaChanged { tenant: "t".parse().unwrap(), quota: crate::event::Quota::unlimited() });
     (1..=1100).for_each(|number| {

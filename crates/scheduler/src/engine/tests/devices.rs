@@ -59,7 +59,7 @@ fn by_kind(limits: &[(&str, u64)]) -> BTreeMap<ModelKey, u64> {
 }
 
 #[test]
-pub(super) fn s1_2_max_gpus_counts_gpus_of_all_kinds_that_are_held() {
+pub(super) fn max_gpus_counts_gpus_of_all_kinds_that_are_held() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", machine(&[("a100", 2), ("h100", 2)]));
     quota(&mut bed, Quota { max_gpus: Some(3), ..Quota::default() });
@@ -78,7 +78,7 @@ pub(super) fn s1_2_max_gpus_counts_gpus_of_all_kinds_that_are_held() {
 }
 
 #[test]
-pub(super) fn s1_2_max_gpus_by_kind_counts_each_kind_and_leaves_the_others() {
+pub(super) fn max_gpus_by_kind_counts_each_kind_and_leaves_the_others() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", machine(&[("a100", 4), ("h100", 4)]));
     quota(&mut bed, Quota { max_gpus_by_kind: by_kind(&[("a100", 1), ("h100", 2)]), ..Quota::default() });
@@ -95,7 +95,7 @@ pub(super) fn s1_2_max_gpus_by_kind_counts_each_kind_and_leaves_the_others() {
 }
 
 #[test]
-pub(super) fn s1_2_more_gpus_than_a_tenant_may_ever_hold_are_refused_at_submit() {
+pub(super) fn more_gpus_than_a_tenant_may_ever_hold_are_refused_at_submit() {
     let mut bed = Bed::new(Config::default());
     let limits = by_kind(&[("a100", 1), ("h100", 2)]);
     quota(&mut bed, Quota { max_gpus: Some(4), max_gpus_by_kind: limits, ..Quota::default() });
@@ -112,7 +112,7 @@ pub(super) fn s1_2_more_gpus_than_a_tenant_may_ever_hold_are_refused_at_submit()
 }
 
 #[test]
-pub(super) fn s1_2_arrays_and_time_limits_beyond_a_tenants_are_refused_at_submit() {
+pub(super) fn arrays_and_time_limits_beyond_a_tenants_are_refused_at_submit() {
     let mut bed = Bed::new(Config::default());
     let of = |number, indices| {
         let array = ArraySpec { indices, ..ArraySpec::default() };
@@ -142,7 +142,7 @@ pub(super) fn s1_2_arrays_and_time_limits_beyond_a_tenants_are_refused_at_submit
 }
 
 #[test]
-pub(super) fn s1_1_a_gpu_will_do_by_vendor_model_and_memory() {
+pub(super) fn a_gpu_will_do_by_vendor_model_and_memory() {
     let any = GpuKind { vendor: Vendor::Nvidia, model: None, memory_min: None };
     for (wanted, expected) in [
         (vec![any.clone()], "w1"),
@@ -167,7 +167,7 @@ pub(super) fn s1_1_a_gpu_will_do_by_vendor_model_and_memory() {
 }
 
 #[test]
-pub(super) fn s1_1_an_attempt_has_whole_gpus_of_one_kind_and_at_most_four_alternatives() {
+pub(super) fn an_attempt_has_whole_gpus_of_one_kind_and_at_most_four_alternatives() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", machine(&[("a100", 1), ("h100", 1)]));
     bed.submit(1, gpus(2, &[]));
@@ -182,7 +182,7 @@ pub(super) fn s1_1_an_attempt_has_whole_gpus_of_one_kind_and_at_most_four_altern
 }
 
 #[test]
-pub(super) fn s2_4_a_job_without_gpus_leaves_workers_with_free_gpus_alone_if_it_can() {
+pub(super) fn a_job_without_gpus_leaves_workers_with_free_gpus_alone_if_it_can() {
     let mut bed = Bed::new(Config::default());
     bed.worker("w1", machine(&[("a100", 4)]));
     let plain = bed.worker("w2", offer(64_000));
@@ -217,7 +217,7 @@ fn one_of_sixteen(seed: u64, liked: usize, job: JobSpec) -> (WorkerKey, WorkerKe
 }
 
 #[test]
-pub(super) fn s2_4_among_equals_the_one_that_is_liked_best_then_one_by_the_seed() {
+pub(super) fn among_equals_the_one_that_is_liked_best_then_one_by_the_seed() {
     for liked in [0, 7, 15] {
         let (chosen, expected) = one_of_sixteen(1, liked, prefers(&[("ssd", 1)]));
         assert_eq!(chosen, expected);
@@ -230,7 +230,7 @@ pub(super) fn s2_4_among_equals_the_one_that_is_liked_best_then_one_by_the_seed(
 }
 
 #[test]
-pub(super) fn s1_1_preferences_add_up_and_never_filter_nor_outweigh_the_policy() {
+pub(super) fn preferences_add_up_and_never_filter_nor_outweigh_the_policy() {
     let mut bed = Bed::new(Config::default());
     bed.worker("w1", labelled(4000, &[("ssd", "")]));
     let both = bed.worker("w2", labelled(4000, &[("near", ""), ("quiet", "")]));
@@ -248,7 +248,7 @@ pub(super) fn s1_1_preferences_add_up_and_never_filter_nor_outweigh_the_policy()
 }
 
 #[test]
-pub(super) fn s2_9_of_several_alternatives_the_one_that_lacks_least_speaks() {
+pub(super) fn of_several_alternatives_the_one_that_lacks_least_speaks() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", machine(&[("a100", 1), ("h100", 8)]));
     bed.submit(1, gpus(6, &[kind("h100")]));
@@ -266,7 +266,7 @@ pub(super) fn s2_9_of_several_alternatives_the_one_that_lacks_least_speaks() {
 }
 
 #[test]
-fn s2_7_whose_limits_never_allow_one_kind_of_device_reserves_by_the_other() {
+fn whose_limits_never_allow_one_kind_of_device_reserves_by_the_other() {
     let mut bed = Bed::new(Config::default());
     let workers = [("w1", "l4"), ("w2", "a100")].map(|(name, gpu)| bed.worker(name, machine(&[(gpu, 2)])));
     quota(&mut bed, Quota { max_gpus_by_kind: by_kind(&[("a100", 0)]), ..Quota::default() });
@@ -290,7 +290,7 @@ fn s2_7_whose_limits_never_allow_one_kind_of_device_reserves_by_the_other() {
 }
 
 #[test]
-fn s2_5_whose_limits_allow_a_kind_of_device_that_is_new_starts_there() {
+fn whose_limits_allow_a_kind_of_device_that_is_new_starts_there() {
     let mut bed = Bed::new(Config::default());
     bed.worker("w1", machine(&[("l4", 1)]));
     quota(&mut bed, Quota { max_gpus_by_kind: by_kind(&[("l4", 0)]), ..Quota::default() });
@@ -301,7 +301,7 @@ fn s2_5_whose_limits_allow_a_kind_of_device_that_is_new_starts_there() {
 }
 
 #[test]
-fn s1_2_what_a_tenant_and_a_worker_hold_is_told_by_kind_and_shares_plainly() {
+fn what_a_tenant_and_a_worker_hold_is_told_by_kind_and_shares_plainly() {
     let mut bed = Bed::new(Config::default());
     let mut offer = machine(&[("a100", 4), ("h100", 2)]);
     offer.extras.insert("licence".to_owned(), 10);

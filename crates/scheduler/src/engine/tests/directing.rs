@@ -18,7 +18,7 @@ fn refusal(bed: &mut Bed, number: u64, worker: WorkerKey) -> String {
 }
 
 #[test]
-pub(super) fn s4_an_operator_places_a_job_past_policy_and_order() {
+pub(super) fn an_operator_places_a_job_past_policy_and_order() {
     let mut bed = Bed::new(Config::default());
     bed.submit(1, JobSpec { priority: Priority(0), ..spec(1000) });
     bed.submit(2, spec(1000));
@@ -37,7 +37,7 @@ pub(super) fn s4_an_operator_places_a_job_past_policy_and_order() {
 }
 
 #[test]
-pub(super) fn s4_filters_and_limits_hold_for_operators_as_well() {
+pub(super) fn filters_and_limits_hold_for_operators_as_well() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(1000));
     bed.submit(1, spec(900));
@@ -57,7 +57,7 @@ pub(super) fn s4_filters_and_limits_hold_for_operators_as_well() {
 }
 
 #[test]
-pub(super) fn s1_5_an_urgent_job_enters_a_worker_that_drains_if_it_fits_nowhere_else() {
+pub(super) fn an_urgent_job_enters_a_worker_that_drains_if_it_fits_nowhere_else() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(2000));
     bed.submit(1, spec(1000));
@@ -83,7 +83,7 @@ pub(super) fn s1_5_an_urgent_job_enters_a_worker_that_drains_if_it_fits_nowhere_
 }
 
 #[test]
-pub(super) fn s1_5_the_deadline_of_a_drain_holds_for_urgent_jobs_as_well() {
+pub(super) fn the_deadline_of_a_drain_holds_for_urgent_jobs_as_well() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(2000));
     bed.submit(1, spec(1000));
@@ -117,7 +117,7 @@ fn parted() -> (Bed, WorkerKey, orlop_core::task::TaskRef) {
 }
 
 #[test]
-pub(super) fn s7_2_two_attempts_never_overlap_where_that_is_forbidden_whatever_ended_the_worker() {
+pub(super) fn two_attempts_never_overlap_where_that_is_forbidden_whatever_ended_the_worker() {
     let (mut bed, _, _) = parted();
     assert_eq!((bed.starts(), bed.state(1)), (vec![2], JobState::Running));
     let other = bed.scheduler.worker_key(&"w2".parse().unwrap()).unwrap();
@@ -132,7 +132,7 @@ pub(super) fn s7_2_two_attempts_never_overlap_where_that_is_forbidden_whatever_e
 }
 
 #[test]
-pub(super) fn s7_2_a_result_that_comes_meanwhile_ends_the_wait() {
+pub(super) fn a_result_that_comes_meanwhile_ends_the_wait() {
     let (mut bed, worker, attempt) = parted();
     assert_eq!(bed.result(attempt, worker, Outcome::Succeeded), Verdict::Accepted);
     bed.wait(30_000);
@@ -140,7 +140,7 @@ pub(super) fn s7_2_a_result_that_comes_meanwhile_ends_the_wait() {
 }
 
 #[test]
-pub(super) fn s1_4_live_work_of_an_incarnation_that_left_is_adopted_on_the_next() {
+pub(super) fn live_work_of_an_incarnation_that_left_is_adopted_on_the_next() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(1000));
     bed.submit(1, spec(1000));

@@ -29,7 +29,7 @@ fn array(bed: &mut Bed, number: u64, spec: JobSpec, array: ArraySpec) {
 }
 
 #[test]
-pub(super) fn s1_2_limits_of_submits() {
+pub(super) fn limits_of_submits() {
     let mut bed = Bed::new(Config::default());
     quota(&mut bed, Quota { max_pending_jobs: Some(1), ..Quota::default() });
     assert_eq!(refusal(&mut bed, 1, spec(1)), None);
@@ -47,7 +47,7 @@ pub(super) fn s1_2_limits_of_submits() {
 }
 
 #[test]
-pub(super) fn s1_2_what_can_never_be_placed_is_refused_at_submit() {
+pub(super) fn what_can_never_be_placed_is_refused_at_submit() {
     let mut bed = Bed::new(Config::default());
     quota(&mut bed, Quota { max_cpu_m: Some(500), max_timeout_ms: Some(1000), ..Quota::default() });
     let limits = |limit| Refusal::NeverFits { what: Limit::Cpu, asked: 501, limit };
@@ -66,7 +66,7 @@ pub(super) fn s1_2_what_can_never_be_placed_is_refused_at_submit() {
 }
 
 #[test]
-pub(super) fn s1_2_deny_refuses_what_would_only_wait() {
+pub(super) fn deny_refuses_what_would_only_wait() {
     let mut bed = Bed::new(Config::default());
     quota(&mut bed, Quota { max_cpu_m: Some(1500), on_exceed: OnExceed::Deny, ..Quota::default() });
     assert_eq!(refusal(&mut bed, 1, spec(1000)), None);
@@ -77,7 +77,7 @@ pub(super) fn s1_2_deny_refuses_what_would_only_wait() {
 }
 
 #[test]
-pub(super) fn s1_2_limits_of_placements_make_jobs_wait_and_an_end_lets_them_go() {
+pub(super) fn limits_of_placements_make_jobs_wait_and_an_end_lets_them_go() {
     for limit in [
         Quota { max_running_jobs: Some(1), ..Quota::default() },
         Quota { max_cpu_m: Some(1500), ..Quota::default() },
@@ -103,7 +103,7 @@ pub(super) fn s1_2_limits_of_placements_make_jobs_wait_and_an_end_lets_them_go()
 }
 
 #[test]
-pub(super) fn s2_6_priority_then_submission_inside_a_tenant_and_band() {
+pub(super) fn priority_then_submission_inside_a_tenant_and_band() {
     let mut bed = Bed::new(Config { run_max: 1, ..Config::default() });
     bed.worker("w1", offer(64_000));
     for (number, priority, cpu) in [(1, 6, 1000), (2, 5, 2000), (3, 5, 1000), (4, 4, 2000)] {
@@ -113,7 +113,7 @@ pub(super) fn s2_6_priority_then_submission_inside_a_tenant_and_band() {
 }
 
 #[test]
-pub(super) fn s2_6_backed_up_bands_share_and_a_lone_one_takes_all() {
+pub(super) fn backed_up_bands_share_and_a_lone_one_takes_all() {
     let mut bed = Bed::new(Config { run_max: 1, ..Config::default() });
     bed.worker("w1", offer(9000));
     for number in 1..=90 {
@@ -138,7 +138,7 @@ pub(super) fn s2_6_backed_up_bands_share_and_a_lone_one_takes_all() {
 }
 
 #[test]
-pub(super) fn s2_6_tenants_share_by_weight() {
+pub(super) fn tenants_share_by_weight() {
     let mut bed = Bed::new(Config { run_max: 1, ..Config::default() });
     bed.worker("w1", offer(9000));
     for (tenant, weight) in [("a", 100), ("b", 200)] {
@@ -156,7 +156,7 @@ pub(super) fn s2_6_tenants_share_by_weight() {
 
 /// Who was away for an hour gets no more than its share once it is back, be it a tenant or a band.
 #[test]
-pub(super) fn s2_6_idle_time_earns_nothing() {
+pub(super) fn idle_time_earns_nothing() {
     for bands in [false, true] {
         let mut bed = Bed::new(Config { run_max: 1, ..Config::default() });
         let worker = bed.worker("w1", offer(9000));
@@ -181,7 +181,7 @@ pub(super) fn s2_6_idle_time_earns_nothing() {
 }
 
 #[test]
-pub(super) fn s2_6_paused_tenants_are_not_ready() {
+pub(super) fn paused_tenants_are_not_ready() {
     let mut bed = Bed::new(Config::default());
     bed.worker("w1", offer(9000));
     let tenant = |status| Event::TenantChanged {
@@ -196,7 +196,7 @@ pub(super) fn s2_6_paused_tenants_are_not_ready() {
 }
 
 #[test]
-pub(super) fn s2_5_a_blocked_class_wakes_with_a_hint_when_something_it_fits_ends() {
+pub(super) fn a_blocked_class_wakes_with_a_hint_when_something_it_fits_ends() {
     let mut bed = Bed::new(Config::default());
     let small = bed.worker("w1", offer(1000));
     let large = bed.worker("w2", offer(4000));
@@ -214,7 +214,7 @@ pub(super) fn s2_5_a_blocked_class_wakes_with_a_hint_when_something_it_fits_ends
 }
 
 #[test]
-pub(super) fn s2_5_a_new_kind_of_worker_wakes_what_only_it_can_run() {
+pub(super) fn a_new_kind_of_worker_wakes_what_only_it_can_run() {
     let mut bed = Bed::new(Config::default());
     bed.worker("w1", offer(8000));
     let mut job = spec(1000);
@@ -228,7 +228,7 @@ pub(super) fn s2_5_a_new_kind_of_worker_wakes_what_only_it_can_run() {
 }
 
 #[test]
-pub(super) fn s2_5_arrays_run_at_most_max_parallel_and_wait_on_their_own_ends() {
+pub(super) fn arrays_run_at_most_max_parallel_and_wait_on_their_own_ends() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(64_000));
     let window = ArraySpec { indices: vec![(0, 9)], max_parallel: Some(3), max_failures: None };
@@ -241,7 +241,7 @@ pub(super) fn s2_5_arrays_run_at_most_max_parallel_and_wait_on_their_own_ends() 
 }
 
 #[test]
-pub(super) fn s1_1_past_max_failures_the_rest_of_an_array_is_cancelled() {
+pub(super) fn past_max_failures_the_rest_of_an_array_is_cancelled() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(64_000));
     let window = ArraySpec { indices: vec![(0, 999_999)], max_parallel: Some(2), max_failures: Some(1) };
@@ -258,7 +258,7 @@ pub(super) fn s1_1_past_max_failures_the_rest_of_an_array_is_cancelled() {
 }
 
 #[test]
-pub(super) fn s1_1_elements_of_an_array_are_checked() {
+pub(super) fn elements_of_an_array_are_checked() {
     let mut bed = Bed::new(Config::default());
     for (indices, text) in [
         (vec![], "job j0000100000001: an array needs 1 to 10,000,000 elements"),
@@ -281,7 +281,7 @@ fn gang(size: u32, label: Option<&str>) -> JobSpec {
 }
 
 #[test]
-pub(super) fn s2_7_a_gang_starts_whole_or_not_at_all_on_fewest_workers() {
+pub(super) fn a_gang_starts_whole_or_not_at_all_on_fewest_workers() {
     let mut bed = Bed::new(Config::default());
     bed.worker("w1", offer(1000));
     bed.worker("w2", offer(2000));
@@ -296,7 +296,7 @@ pub(super) fn s2_7_a_gang_starts_whole_or_not_at_all_on_fewest_workers() {
 }
 
 #[test]
-pub(super) fn s2_7_members_share_a_label() {
+pub(super) fn members_share_a_label() {
     let mut bed = Bed::new(Config::default());
     for (name, zone) in [("w1", "a"), ("w2", "b"), ("w3", "b")] {
         let mut offer = offer(1000);
@@ -311,7 +311,7 @@ pub(super) fn s2_7_members_share_a_label() {
 }
 
 #[test]
-pub(super) fn s2_7_the_first_failing_member_ends_the_gang_and_one_outcome_counts() {
+pub(super) fn the_first_failing_member_ends_the_gang_and_one_outcome_counts() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(4000));
     bed.submit(1, gang(3, None));
@@ -327,7 +327,7 @@ pub(super) fn s2_7_the_first_failing_member_ends_the_gang_and_one_outcome_counts
 }
 
 #[test]
-pub(super) fn s2_7_one_rejected_member_revokes_the_rest() {
+pub(super) fn one_rejected_member_revokes_the_rest() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(4000));
     bed.submit(1, gang(2, None));
@@ -342,7 +342,7 @@ pub(super) fn s2_7_one_rejected_member_revokes_the_rest() {
 }
 
 #[test]
-pub(super) fn s2_4_policies_choose_as_they_say() {
+pub(super) fn policies_choose_as_they_say() {
     for (policy, expected) in
         [(Policy::BestFit, "w2"), (Policy::MostAllocated, "w2"), (Policy::Spread, "w3"), (Policy::FirstFit, "w1")]
     {
@@ -358,7 +358,7 @@ pub(super) fn s2_4_policies_choose_as_they_say() {
 }
 
 #[test]
-pub(super) fn s2_4_three_jobs_of_a_quarter_are_in_the_reported_band() {
+pub(super) fn three_jobs_of_a_quarter_are_in_the_reported_band() {
     let mut bed = Bed::new(Config { policy: Policy::Balanced, ..Config::default() });
     let mut machine = offer(8000);
     machine.memory_bytes = 16 << 30;
@@ -376,7 +376,7 @@ pub(super) fn s2_4_three_jobs_of_a_quarter_are_in_the_reported_band() {
 }
 
 #[test]
-pub(super) fn s2_3_a_run_puts_no_more_on_a_worker_than_it_holds() {
+pub(super) fn a_run_puts_no_more_on_a_worker_than_it_holds() {
     let mut bed = Bed::new(Config::default());
     // A fleet so large that a run is of three jobs, and a worker that fits one of them best.
     let large = bed.worker("w1", Capabilities { max_jobs: 10_000, ..offer(1_000_000) });

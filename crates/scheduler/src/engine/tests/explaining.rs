@@ -11,7 +11,7 @@ use crate::event::{ArraySpec, Capabilities, Event, Gate, Outcome, Quota, TenantS
 use crate::job::{Band, Priority};
 
 #[test]
-fn s2_9_every_worker_says_its_first_failing_filter_with_numbers() {
+fn every_worker_says_its_first_failing_filter_with_numbers() {
     let mut bed = Bed::new(Config::default());
     bed.worker("w1", offer(8000));
     let cordoned = bed.worker("w2", offer(8000));
@@ -41,7 +41,7 @@ fn s2_9_every_worker_says_its_first_failing_filter_with_numbers() {
 
 /// Each worker fails all filters from one on, in the order of section 2.4, and says that one.
 #[test]
-fn s2_4_filters_are_asked_in_their_order() {
+fn filters_are_asked_in_their_order() {
     let mut bed = Bed::new(Config::default());
     let mut offer = Capabilities { max_jobs: 2, ..offer(8000) };
     offer.labels.insert("zone".to_owned(), "a".to_owned());
@@ -95,7 +95,7 @@ fn s2_4_filters_are_asked_in_their_order() {
 }
 
 #[test]
-fn s2_9_what_no_registered_worker_could_hold_is_taken_and_called_hopeless() {
+fn what_no_registered_worker_could_hold_is_taken_and_called_hopeless() {
     let mut bed = Bed::new(Config::default());
     bed.worker("w1", offer(1000));
     let mut job = spec(1000);
@@ -112,7 +112,7 @@ fn why(bed: &Bed, number: u64) -> Explanation {
 }
 
 #[test]
-fn s2_9_what_stands_before_the_question_of_workers_is_told_with_numbers() {
+fn what_stands_before_the_question_of_workers_is_told_with_numbers() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(8000));
     bed.must(Event::Submit {
@@ -155,7 +155,7 @@ fn s2_9_what_stands_before_the_question_of_workers_is_told_with_numbers() {
 }
 
 #[test]
-fn s2_9_a_reservation_is_told_with_its_shadow_time() {
+fn a_reservation_is_told_with_its_shadow_time() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(4000));
     let mut long = spec(3000);
@@ -175,7 +175,7 @@ fn s2_9_a_reservation_is_told_with_its_shadow_time() {
 }
 
 #[test]
-fn s2_1_unmet_demand_is_counted_by_class() {
+fn unmet_demand_is_counted_by_class() {
     let mut bed = Bed::new(Config::default());
     bed.worker("w1", offer(1000));
     bed.submit(1, spec(2000));
@@ -188,7 +188,7 @@ fn s2_1_unmet_demand_is_counted_by_class() {
 }
 
 #[test]
-fn s10_what_waits_is_told_by_tenant_band_and_class() {
+fn what_waits_is_told_by_tenant_band_and_class() {
     let mut bed = Bed::new(Config::default());
     bed.worker("w1", offer(1000));
     let of = |tenant: &str, cpu: u64, priority: u8| {

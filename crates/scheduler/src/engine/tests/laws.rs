@@ -56,21 +56,21 @@ pub(super) fn shape(seed: u64) -> Shape {
 }
 
 #[test]
-fn s2_11_laws_hold_in_random_worlds() {
+fn laws_hold_in_random_worlds() {
     for seed in worlds() {
         live(shape(seed), seed, 150);
     }
 }
 
 #[test]
-fn s2_11_laws_hold_where_operators_place_jobs_in_random_worlds() {
+fn laws_hold_where_operators_place_jobs_in_random_worlds() {
     for seed in worlds().step_by(5) {
         live(shape(OPERATORS + seed), OPERATORS + seed, 150);
     }
 }
 
 #[test]
-fn s2_11_laws_hold_where_gangs_come_back_in_random_worlds() {
+fn laws_hold_where_gangs_come_back_in_random_worlds() {
     for seed in worlds().step_by(5) {
         live(shape(GANGS + seed), GANGS + seed, 150);
     }
@@ -79,14 +79,14 @@ fn s2_11_laws_hold_where_gangs_come_back_in_random_worlds() {
 /// A worker comes that holds a job before the one that is saved for, while others start; a worker that is forgotten repeats
 /// a result: the model once took the first for savings that were spent, the second for a message without an answer.
 #[test]
-fn s2_11_laws_hold_in_worlds_that_the_model_misread() {
+fn laws_hold_in_worlds_that_the_model_misread() {
     for seed in [334_195, 693_351] {
         live(shape(seed), seed, 150);
     }
 }
 
 #[test]
-fn s2_7_random_worlds_do_preempt() {
+fn random_worlds_do_preempt() {
     let preempted = (0..60).map(|seed| {
         let shape = Shape { preemption: true, ..Shape::default() };
         lived(shape, seed, 150).preempted()
@@ -96,21 +96,21 @@ fn s2_7_random_worlds_do_preempt() {
 }
 
 #[test]
-fn s2_8_random_worlds_do_prefill() {
+fn random_worlds_do_prefill() {
     let inherited = (72..108).map(|seed| lived(shape(seed), seed, 150).inherited());
     let inherited: usize = inherited.sum();
     assert!(inherited >= 400, "the laws of prefill are hardly tested: {inherited} starts inherited in 36 worlds");
 }
 
 #[test]
-fn s1_4_random_worlds_do_adopt_gangs() {
+fn random_worlds_do_adopt_gangs() {
     let adopted: usize = (GANGS..GANGS + 36).map(|seed| lived(shape(seed), seed, 150).gangs_adopted()).sum();
     assert!(adopted >= 36, "late adoption of gangs is hardly tested: {adopted} in 36 worlds");
 }
 
 /// Whatever a world did, its heads start in bounded time although others keep coming.
 #[test]
-fn s2_11_nobody_starves_in_random_worlds() {
+fn nobody_starves_in_random_worlds() {
     let mut heads = 0;
     for seed in worlds().step_by(7) {
         heads += lived(shape(seed), seed, 150)
@@ -131,7 +131,7 @@ fn nobody_starves_who_avoids_a_worker_and_is_stopped_by_limits() {
 
 /// The laws about order and shares are asked where they could be broken, not only where nobody else waits.
 #[test]
-fn s2_11_order_and_shares_are_at_stake_in_random_worlds() {
+fn order_and_shares_are_at_stake_in_random_worlds() {
     let counts = (12..24).map(|seed| lived(shape(seed), seed, 150).law_counts());
     let all = counts.fold([0; 4], |sum, counts| {
         [sum[0] + counts.order, sum[1] + counts.fairness, sum[2] + counts.bands, sum[3] + counts.runs]
@@ -141,7 +141,7 @@ fn s2_11_order_and_shares_are_at_stake_in_random_worlds() {
 }
 
 #[test]
-fn s2_1_equal_worlds_have_equal_effects() {
+fn equal_worlds_have_equal_effects() {
     for seed in 0..10 {
         let shape = Shape::default();
         assert_eq!(live(shape, seed, 200), live(shape, seed, 200), "seed {seed}");
@@ -151,7 +151,7 @@ fn s2_1_equal_worlds_have_equal_effects() {
 /// One number over the effects of six worlds: it changes when the scheduler decides anything differently, and must be the
 /// same on every machine and in every build.
 #[test]
-fn s2_1_effects_are_the_same_in_every_build() {
+fn effects_are_the_same_in_every_build() {
     let hashes = (0..6).map(|seed| live(Shape { policy: Policy::ALL[seed as usize], ..Shape::default() }, seed, 300));
     assert_eq!(format!("{:016x}", hashes.fold(0, |sum: u64, hash| sum.rotate_left(7) ^ hash)), "1b4f476b9ec00d35");
 }

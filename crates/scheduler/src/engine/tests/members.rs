@@ -32,7 +32,7 @@ fn ended_gang() -> (Bed, Vec<TaskRef>, WorkerKey) {
 }
 
 #[test]
-pub(super) fn s1_4_old_members_of_a_gang_are_answered_by_what_they_had_said_before() {
+pub(super) fn old_members_of_a_gang_are_answered_by_what_they_had_said_before() {
     let (mut bed, old, worker) = ended_gang();
     bed.worker("w3", offer(1000));
     let expected = [Verdict::Duplicate, Verdict::Duplicate, Verdict::Stale];
@@ -58,7 +58,7 @@ pub(super) fn s1_4_old_members_of_a_gang_are_answered_by_what_they_had_said_befo
 }
 
 #[test]
-pub(super) fn s1_4_old_members_that_still_run_are_killed_and_change_nothing() {
+pub(super) fn old_members_that_still_run_are_killed_and_change_nothing() {
     let (mut bed, old, worker) = ended_gang();
     for attempt in old {
         bed.effects.clear();
@@ -71,7 +71,7 @@ pub(super) fn s1_4_old_members_that_still_run_are_killed_and_change_nothing() {
 }
 
 #[test]
-pub(super) fn s2_11_what_old_members_said_survives_a_snapshot_and_goes_with_the_job() {
+pub(super) fn what_old_members_said_survives_a_snapshot_and_goes_with_the_job() {
     let (mut bed, old, worker) = ended_gang();
     bed.worker("w3", offer(1000));
     bed.now += 1000;
@@ -126,7 +126,7 @@ fn be_silent(bed: &mut Bed) {
 }
 
 #[test]
-pub(super) fn s1_4_a_gang_that_comes_back_whole_is_adopted() {
+pub(super) fn a_gang_that_comes_back_whole_is_adopted() {
     let (mut bed, sent) = running_gang(&[2000]);
     let worker = sent[0].1;
     bed.effects.clear();
@@ -147,7 +147,7 @@ pub(super) fn s1_4_a_gang_that_comes_back_whole_is_adopted() {
 }
 
 #[test]
-pub(super) fn s1_4_members_that_succeeded_before_need_not_come_back() {
+pub(super) fn members_that_succeeded_before_need_not_come_back() {
     let (mut bed, sent) = running_gang(&[2000]);
     let worker = sent[0].1;
     bed.result(sent[1].0, worker, Outcome::Succeeded);
@@ -168,7 +168,7 @@ fn starts_again(mut bed: Bed, sent: &[(TaskRef, WorkerKey)], why: &str) {
 }
 
 #[test]
-pub(super) fn s1_4_a_gang_of_which_a_member_is_missing_or_has_not_started_is_not_adopted() {
+pub(super) fn a_gang_of_which_a_member_is_missing_or_has_not_started_is_not_adopted() {
     for (kept, why) in [(vec![true], "one is missing"), (vec![true, false], "one has not started")] {
         let (mut bed, sent) = running_gang(&[2000]);
         be_silent(&mut bed);
@@ -185,7 +185,7 @@ pub(super) fn s1_4_a_gang_of_which_a_member_is_missing_or_has_not_started_is_not
 
 /// A member that is given up has failed, so its fellow elsewhere is told to end: nothing whole is left.
 #[test]
-pub(super) fn s2_7_a_gang_that_lost_a_member_has_ended_and_starts_again_as_a_whole() {
+pub(super) fn a_gang_that_lost_a_member_has_ended_and_starts_again_as_a_whole() {
     let (mut bed, sent) = running_gang(&[1000, 1000]);
     let ((lost, silent), (fellow, heard)) = (sent[0], sent[1]);
     bed.effects.clear();
@@ -206,7 +206,7 @@ pub(super) fn s2_7_a_gang_that_lost_a_member_has_ended_and_starts_again_as_a_who
 
 /// Each of two workers has half of it: none brings it back whole, and what waits is told so after a restart as well.
 #[test]
-pub(super) fn s1_4_a_gang_that_was_given_up_on_two_workers_is_not_adopted() {
+pub(super) fn a_gang_that_was_given_up_on_two_workers_is_not_adopted() {
     let (mut bed, sent) = running_gang(&[1000, 1000]);
     be_silent(&mut bed);
     let row = bed.scheduler.unit_row(id(1), None).unwrap();
@@ -220,7 +220,7 @@ pub(super) fn s1_4_a_gang_that_was_given_up_on_two_workers_is_not_adopted() {
 }
 
 #[test]
-pub(super) fn s1_4_a_gang_is_adopted_if_the_limits_allow_all_of_it_and_nothing_newer_was_issued() {
+pub(super) fn a_gang_is_adopted_if_the_limits_allow_all_of_it_and_nothing_newer_was_issued() {
     let quota = |max_running_jobs| Event::QuotaChanged {
         tenant: "t".parse().unwrap(),
         quota: Quota { max_running_jobs: Some(max_running_jobs), ..Quota::default() },
@@ -243,7 +243,7 @@ pub(super) fn s1_4_a_gang_is_adopted_if_the_limits_allow_all_of_it_and_nothing_n
 }
 
 #[test]
-pub(super) fn s5_4_a_gang_comes_back_whole_over_a_snapshot_as_well() {
+pub(super) fn a_gang_comes_back_whole_over_a_snapshot_as_well() {
     let (mut bed, sent) = running_gang(&[2000]);
     be_silent(&mut bed);
     let text = serde_json::to_string(&bed.scheduler.snapshot()).unwrap();
@@ -254,7 +254,7 @@ pub(super) fn s5_4_a_gang_comes_back_whole_over_a_snapshot_as_well() {
 
 /// Members may get different kinds of GPUs, but a limit by kind has to allow all of them that kind.
 #[test]
-pub(super) fn s1_2_a_limit_by_kind_of_gpu_counts_all_members_of_a_gang() {
+pub(super) fn a_limit_by_kind_of_gpu_counts_all_members_of_a_gang() {
     let model = |name: &str| orlop_core::hardware::gpu::ModelKey::new(name).unwrap();
     let vendor = orlop_core::hardware::gpu::Vendor::Nvidia;
     let devices = |name| GpuDevices { vendor, model: model(name), memory_bytes: 40 << 30, count: 2 };

@@ -8,7 +8,7 @@ use crate::event::{Capabilities, Outcome};
 use crate::job::Priority;
 
 #[test]
-fn s2_4_dot_product_takes_the_class_that_points_where_the_worker_has_room() {
+fn dot_product_takes_the_class_that_points_where_the_worker_has_room() {
     let mut bed = Bed::new(Config { policy: Policy::DotProduct, run_max: 1, ..Config::default() });
     let mut lean = offer(8000);
     lean.memory_bytes = 4 << 30;
@@ -24,7 +24,7 @@ fn s2_4_dot_product_takes_the_class_that_points_where_the_worker_has_room() {
 }
 
 #[test]
-fn s2_4_dot_product_passes_a_head_over_sixteen_times_at_most() {
+fn dot_product_passes_a_head_over_sixteen_times_at_most() {
     let mut bed = Bed::new(Config { policy: Policy::DotProduct, run_max: 1, ..Config::default() });
     let mut lean = offer(64_000);
     lean.memory_bytes = 256 << 30;
@@ -35,7 +35,7 @@ fn s2_4_dot_product_passes_a_head_over_sixteen_times_at_most() {
 }
 
 #[test]
-fn s2_4_dot_product_passes_no_head_over_more_often_wherever_it_stands() {
+fn dot_product_passes_no_head_over_more_often_wherever_it_stands() {
     let mut bed = Bed::new(Config { policy: Policy::DotProduct, run_max: 1, ..Config::default() });
     let mut lean = offer(64_000);
     lean.memory_bytes = 256 << 30;
@@ -53,7 +53,7 @@ fn s2_4_dot_product_passes_no_head_over_more_often_wherever_it_stands() {
 }
 
 #[test]
-fn s2_4_dot_product_does_not_forget_passes_when_another_of_the_queue_is_chosen() {
+fn dot_product_does_not_forget_passes_when_another_of_the_queue_is_chosen() {
     let mut bed = Bed::new(Config { policy: Policy::DotProduct, run_max: 1, ..Config::default() });
     bed.worker("w1", Capabilities { memory_bytes: 256 << 30, ..offer(64_000) });
     bed.submit(1, spec(100));
@@ -70,7 +70,7 @@ fn s2_4_dot_product_does_not_forget_passes_when_another_of_the_queue_is_chosen()
 }
 
 #[test]
-fn s2_4_dot_product_does_not_forget_passes_when_the_chosen_head_does_not_fit() {
+fn dot_product_does_not_forget_passes_when_the_chosen_head_does_not_fit() {
     let mut bed = Bed::new(Config { policy: Policy::DotProduct, run_max: 1, ..Config::default() });
     bed.worker("w1", Capabilities { memory_bytes: 256 << 30, ..offer(10_000) });
     bed.submit(1, spec(100));
@@ -86,7 +86,7 @@ fn s2_4_dot_product_does_not_forget_passes_when_the_chosen_head_does_not_fit() {
 }
 
 #[test]
-fn s2_4_dot_product_does_not_forget_passes_when_a_worker_names_the_tenant() {
+fn dot_product_does_not_forget_passes_when_a_worker_names_the_tenant() {
     let mut bed = Bed::new(Config { policy: Policy::DotProduct, run_max: 1, ..Config::default() });
     bed.worker("w1", Capabilities { memory_bytes: 256 << 30, ..offer(64_000) });
     bed.submit(1, spec(100));

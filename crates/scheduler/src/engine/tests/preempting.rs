@@ -66,7 +66,7 @@ fn making_room(config: Config) -> (Bed, TaskRef, WorkerKey) {
 }
 
 #[test]
-pub(super) fn s2_7_preemption_is_off_unless_asked_for() {
+pub(super) fn preemption_is_off_unless_asked_for() {
     let mut bed = Bed::new(Config::default());
     bed.worker("w1", offer(4000));
     run(&mut bed, 1, lowly(4000, 9));
@@ -76,7 +76,7 @@ pub(super) fn s2_7_preemption_is_off_unless_asked_for() {
 }
 
 #[test]
-pub(super) fn s2_7_only_preemptible_attempts_at_least_4_worse_that_run_are_ended() {
+pub(super) fn only_preemptible_attempts_at_least_4_worse_that_run_are_ended() {
     for (spec, expected) in
         [(lowly(4000, 5), &[1][..]), (lowly(4000, 4), &[]), (JobSpec { preemptible: false, ..lowly(4000, 9) }, &[])]
     {
@@ -100,7 +100,7 @@ pub(super) fn s2_7_only_preemptible_attempts_at_least_4_worse_that_run_are_ended
 }
 
 #[test]
-pub(super) fn s2_7_who_starts_elsewhere_keeps_nothing_and_pays_once() {
+pub(super) fn who_starts_elsewhere_keeps_nothing_and_pays_once() {
     let (mut bed, _, kept) = making_room(on());
     let elsewhere = bed.worker("w2", offer(4000));
     let sent = bed.round();
@@ -118,7 +118,7 @@ pub(super) fn s2_7_who_starts_elsewhere_keeps_nothing_and_pays_once() {
 }
 
 #[test]
-pub(super) fn s2_7_a_victim_gets_its_grace_and_goes_back_to_its_old_place_with_nothing_counted() {
+pub(super) fn a_victim_gets_its_grace_and_goes_back_to_its_old_place_with_nothing_counted() {
     let (mut bed, attempt, worker) = making_room(on());
     let told = Effect::Cancel { attempt, worker, why: CancelReason::Preempt, grace_ms: 7000 };
     assert!(bed.effects.contains(&told));
@@ -136,7 +136,7 @@ pub(super) fn s2_7_a_victim_gets_its_grace_and_goes_back_to_its_old_place_with_n
 }
 
 #[test]
-pub(super) fn s2_7_a_victim_that_succeeds_in_its_grace_is_completed() {
+pub(super) fn a_victim_that_succeeds_in_its_grace_is_completed() {
     let (mut bed, attempt, worker) = making_room(on());
     bed.result(attempt, worker, Outcome::Succeeded);
     assert_eq!(bed.state(1), JobState::Completed);
@@ -144,7 +144,7 @@ pub(super) fn s2_7_a_victim_that_succeeds_in_its_grace_is_completed() {
 }
 
 #[test]
-pub(super) fn s2_7_a_victim_that_somebody_cancels_is_cancelled() {
+pub(super) fn a_victim_that_somebody_cancels_is_cancelled() {
     let (mut bed, attempt, worker) = making_room(on());
     bed.must(Event::Cancel { job: id(1), elements: None });
     bed.result(attempt, worker, Outcome::Cancelled);
@@ -153,7 +153,7 @@ pub(super) fn s2_7_a_victim_that_somebody_cancels_is_cancelled() {
 }
 
 #[test]
-pub(super) fn s2_7_the_worker_where_fewest_are_ended_then_the_worst_then_the_youngest() {
+pub(super) fn the_worker_where_fewest_are_ended_then_the_worst_then_the_youngest() {
     let mut bed = Bed::new(on());
     bed.worker("w1", offer(2000));
     run_small(&mut bed, 1..=2);
@@ -175,7 +175,7 @@ pub(super) fn s2_7_the_worker_where_fewest_are_ended_then_the_worst_then_the_you
 }
 
 #[test]
-pub(super) fn s2_7_what_victims_held_is_kept_for_the_job_they_were_ended_for() {
+pub(super) fn what_victims_held_is_kept_for_the_job_they_were_ended_for() {
     let mut bed = Bed::new(on());
     let worker = bed.worker("w1", offer(4000));
     let ended: Vec<_> = (1..=3).map(|number| run(&mut bed, number, lowly(1000, 9))).collect();
@@ -197,7 +197,7 @@ pub(super) fn s2_7_what_victims_held_is_kept_for_the_job_they_were_ended_for() {
 }
 
 #[test]
-pub(super) fn s2_7_at_most_so_many_attempts_are_preempted_in_a_minute() {
+pub(super) fn at_most_so_many_attempts_are_preempted_in_a_minute() {
     let mut bed = Bed::new(Config { preempt_per_minute: 3, max_reservations: 0, ..on() });
     let worker = bed.worker("w1", offer(4000));
     run_small(&mut bed, 1..=4);
@@ -234,7 +234,7 @@ pub(super) fn s2_7_at_most_so_many_attempts_are_preempted_in_a_minute() {
 }
 
 #[test]
-pub(super) fn s2_7_who_may_not_start_by_its_quota_ends_nobody() {
+pub(super) fn who_may_not_start_by_its_quota_ends_nobody() {
     let mut bed = Bed::new(on());
     bed.worker("w1", offer(4000));
     let quota = Quota { max_cpu_m: Some(3999), ..Quota::default() };
@@ -249,7 +249,7 @@ pub(super) fn s2_7_who_may_not_start_by_its_quota_ends_nobody() {
 }
 
 #[test]
-pub(super) fn s2_7_what_is_kept_counts_in_the_quota_until_it_is_given_back() {
+pub(super) fn what_is_kept_counts_in_the_quota_until_it_is_given_back() {
     let (mut bed, attempt, worker) = making_room(on());
     let tenant = "t".parse().unwrap();
     assert_eq!(bed.scheduler.tenant(&tenant).unwrap().cpu_m, 8000, "what runs and what is kept");
@@ -267,7 +267,7 @@ pub(super) fn s2_7_what_is_kept_counts_in_the_quota_until_it_is_given_back() {
 }
 
 #[test]
-pub(super) fn s2_7_a_cancelled_job_gives_back_what_is_kept_for_it() {
+pub(super) fn a_cancelled_job_gives_back_what_is_kept_for_it() {
     let (mut bed, attempt, worker) = making_room(on());
     bed.must(Event::Cancel { job: id(2), elements: None });
     bed.submit(3, spec(3000));
@@ -278,7 +278,7 @@ pub(super) fn s2_7_a_cancelled_job_gives_back_what_is_kept_for_it() {
 }
 
 #[test]
-pub(super) fn s2_7_a_worker_that_is_lost_is_kept_for_nobody() {
+pub(super) fn a_worker_that_is_lost_is_kept_for_nobody() {
     let (mut bed, _, worker) = making_room(on());
     bed.must(Event::ConnectionLost { worker });
     bed.round();
@@ -292,7 +292,7 @@ pub(super) fn s2_7_a_worker_that_is_lost_is_kept_for_nobody() {
 }
 
 #[test]
-pub(super) fn s2_7_what_is_kept_survives_a_snapshot_and_preemption_switched_off() {
+pub(super) fn what_is_kept_survives_a_snapshot_and_preemption_switched_off() {
     let (mut bed, attempt, worker) = making_room(on());
     let text = serde_json::to_string(&bed.scheduler.snapshot()).unwrap();
     let snapshot = serde_json::from_str(&text).unwrap();
@@ -304,7 +304,7 @@ pub(super) fn s2_7_what_is_kept_survives_a_snapshot_and_preemption_switched_off(
 }
 
 #[test]
-pub(super) fn s2_7_a_job_that_comes_before_the_kept_one_in_its_queue_takes_its_place() {
+pub(super) fn a_job_that_comes_before_the_kept_one_in_its_queue_takes_its_place() {
     for config in [on(), Config::default()] {
         let mut bed = Bed::new(config.clone());
         bed.worker("w1", offer(4000));

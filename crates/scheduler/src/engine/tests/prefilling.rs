@@ -81,7 +81,7 @@ fn one_slot() -> (Bed, WorkerKey, Vec<Sent>) {
 }
 
 #[test]
-pub(super) fn s2_8_a_worker_is_fed_what_its_slots_will_do_within_the_horizon() {
+pub(super) fn a_worker_is_fed_what_its_slots_will_do_within_the_horizon() {
     let (mut bed, worker) = fed(Config::default(), 1000);
     submit(&mut bed, 1..=100, &spec(500));
     bed.round();
@@ -95,7 +95,7 @@ pub(super) fn s2_8_a_worker_is_fed_what_its_slots_will_do_within_the_horizon() {
 }
 
 #[test]
-pub(super) fn s2_8_nothing_is_sent_ahead_of_who_is_not_known_to_be_fast() {
+pub(super) fn nothing_is_sent_ahead_of_who_is_not_known_to_be_fast() {
     let (mut bed, _) = fed(Config { prefill_max: 0, ..Config::default() }, 500);
     submit(&mut bed, 1..=20, &spec(500));
     bed.round();
@@ -112,7 +112,7 @@ pub(super) fn s2_8_nothing_is_sent_ahead_of_who_is_not_known_to_be_fast() {
 }
 
 #[test]
-pub(super) fn s2_8_window_is_zero_above_h() {
+pub(super) fn window_is_zero_above_h() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(500));
     run_four(&mut bed, worker, 40, &spec(500));
@@ -130,7 +130,7 @@ pub(super) fn s2_8_window_is_zero_above_h() {
 }
 
 #[test]
-pub(super) fn s2_8_a_run_takes_as_long_as_its_worker_says_however_late_that_is_heard() {
+pub(super) fn a_run_takes_as_long_as_its_worker_says_however_late_that_is_heard() {
     // Gathered news: of some runs start and end come together, of others the end comes later.
     for heard_after in [0, 8, 40] {
         let mut bed = Bed::new(Config::default());
@@ -152,7 +152,7 @@ pub(super) fn s2_8_a_run_takes_as_long_as_its_worker_says_however_late_that_is_h
 }
 
 #[test]
-pub(super) fn s2_8_without_results_the_expected_time_counts() {
+pub(super) fn without_results_the_expected_time_counts() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(500));
     bed.must(Event::RoundTrip { worker, micros: 100 });
@@ -169,7 +169,7 @@ pub(super) fn s2_8_without_results_the_expected_time_counts() {
 }
 
 #[test]
-pub(super) fn s2_8_an_end_passes_the_slot_to_the_oldest_that_waits() {
+pub(super) fn an_end_passes_the_slot_to_the_oldest_that_waits() {
     let (mut bed, worker, all) = one_slot();
     assert_eq!(bed.result(all[0].0, worker, Outcome::Succeeded), Verdict::Accepted);
     assert_eq!(inherited(&bed), [(2, Some(1))]);
@@ -182,7 +182,7 @@ pub(super) fn s2_8_an_end_passes_the_slot_to_the_oldest_that_waits() {
 }
 
 #[test]
-pub(super) fn s2_8_an_end_without_anybody_waiting_frees_the_slot() {
+pub(super) fn an_end_without_anybody_waiting_frees_the_slot() {
     let (mut bed, worker) = fed(Config::default(), 500);
     bed.submit(1, spec(500));
     let (attempt, _) = bed.round()[0];
@@ -191,7 +191,7 @@ pub(super) fn s2_8_an_end_without_anybody_waiting_frees_the_slot() {
 }
 
 #[test]
-pub(super) fn s2_8_an_unstarted_end_passes_the_slot_as_well() {
+pub(super) fn an_unstarted_end_passes_the_slot_as_well() {
     let (mut bed, worker) = fed(Config::default(), 500);
     submit(&mut bed, 1..=20, &spec(500));
     let all = bed.round();
@@ -205,7 +205,7 @@ pub(super) fn s2_8_an_unstarted_end_passes_the_slot_as_well() {
 }
 
 #[test]
-pub(super) fn s2_8_a_start_before_its_inheritance_is_heard_of_is_counted() {
+pub(super) fn a_start_before_its_inheritance_is_heard_of_is_counted() {
     let (mut bed, worker, all) = one_slot();
     bed.effects.clear();
     bed.must(Event::Started { attempt: all[1].0, worker });
@@ -221,7 +221,7 @@ pub(super) fn s2_8_a_start_before_its_inheritance_is_heard_of_is_counted() {
 }
 
 #[test]
-pub(super) fn s2_8_nobody_waits_for_a_slot_where_devices_of_several_kinds_would_do() {
+pub(super) fn nobody_waits_for_a_slot_where_devices_of_several_kinds_would_do() {
     let wants = |names: &[&str]| {
         let mut spec = spec(500);
         spec.resources.gpus.count = 1;
@@ -240,7 +240,7 @@ pub(super) fn s2_8_nobody_waits_for_a_slot_where_devices_of_several_kinds_would_
 }
 
 #[test]
-pub(super) fn s2_8_a_quota_is_neither_exceeded_nor_in_the_way() {
+pub(super) fn a_quota_is_neither_exceeded_nor_in_the_way() {
     let (mut bed, worker) = fed(Config::default(), 2000);
     bed.must(Event::QuotaChanged {
         tenant: "t".parse().unwrap(),
@@ -254,7 +254,7 @@ pub(super) fn s2_8_a_quota_is_neither_exceeded_nor_in_the_way() {
 }
 
 #[test]
-pub(super) fn s2_8_a_better_claim_that_the_slot_could_serve_goes_first() {
+pub(super) fn a_better_claim_that_the_slot_could_serve_goes_first() {
     let (mut bed, worker) = fed(Config::default(), 500);
     submit(&mut bed, 2..=20, &spec(500));
     bed.submit(1, JobSpec { priority: Priority(4), ..spec(400) });
@@ -280,7 +280,7 @@ pub(super) fn s2_8_a_better_claim_that_the_slot_could_serve_goes_first() {
 }
 
 #[test]
-pub(super) fn s2_8_more_urgent_work_takes_back_what_waits() {
+pub(super) fn more_urgent_work_takes_back_what_waits() {
     let (mut bed, worker, all) = one_slot();
     bed.submit(30, JobSpec { priority: Priority(2), ..spec(500) });
     bed.round();
@@ -293,7 +293,7 @@ pub(super) fn s2_8_more_urgent_work_takes_back_what_waits() {
 }
 
 #[test]
-pub(super) fn s2_8_an_idle_worker_takes_what_waits_elsewhere_once_the_queue_is_empty() {
+pub(super) fn an_idle_worker_takes_what_waits_elsewhere_once_the_queue_is_empty() {
     let (mut bed, worker) = fed(Config::default(), 500);
     submit(&mut bed, 1..=9, &spec(500));
     let all = bed.round();
@@ -314,7 +314,7 @@ pub(super) fn s2_8_an_idle_worker_takes_what_waits_elsewhere_once_the_queue_is_e
 }
 
 #[test]
-pub(super) fn s2_8_a_drain_and_a_cancel_take_back_what_waits() {
+pub(super) fn a_drain_and_a_cancel_take_back_what_waits() {
     let (mut bed, worker, all) = one_slot();
     bed.effects.clear();
     bed.must(Event::Cancel { job: id(3), elements: None });
@@ -334,7 +334,7 @@ pub(super) fn s2_8_a_drain_and_a_cancel_take_back_what_waits() {
 }
 
 #[test]
-pub(super) fn s2_8_arrays_stay_within_their_window_and_gangs_are_not_sent_ahead() {
+pub(super) fn arrays_stay_within_their_window_and_gangs_are_not_sent_ahead() {
     let (mut bed, worker) = fed(Config::default(), 500);
     let array = ArraySpec { indices: vec![(0, 99)], max_parallel: Some(3), max_failures: None };
     bed.must(Event::SubmitArray { job: id(1), spec: std::sync::Arc::new(spec(500)), gate: Gate::default(), array });
@@ -345,7 +345,7 @@ pub(super) fn s2_8_arrays_stay_within_their_window_and_gangs_are_not_sent_ahead(
 }
 
 #[test]
-pub(super) fn s2_8_a_lost_worker_loses_what_waits_and_a_late_start_is_adopted() {
+pub(super) fn a_lost_worker_loses_what_waits_and_a_late_start_is_adopted() {
     let (mut bed, worker, all) = one_slot();
     bed.must(Event::ConnectionLost { worker });
     bed.wait(30_000);
@@ -359,7 +359,7 @@ pub(super) fn s2_8_a_lost_worker_loses_what_waits_and_a_late_start_is_adopted() 
 }
 
 #[test]
-pub(super) fn s2_8_after_a_reconnect_what_has_not_started_is_taken_back() {
+pub(super) fn after_a_reconnect_what_has_not_started_is_taken_back() {
     let (mut bed, worker, all) = one_slot();
     bed.must(Event::ConnectionLost { worker });
     bed.effects.clear();
@@ -371,7 +371,7 @@ pub(super) fn s2_8_after_a_reconnect_what_has_not_started_is_taken_back() {
 
 /// The two sides may not agree on who is the oldest, for example after a restart: the worker tells who inherited.
 #[test]
-pub(super) fn s2_8_after_a_reconnect_the_slot_of_who_is_gone_is_that_of_who_runs() {
+pub(super) fn after_a_reconnect_the_slot_of_who_is_gone_is_that_of_who_runs() {
     let (mut bed, worker, all) = one_slot();
     bed.must(Event::ConnectionLost { worker });
     bed.effects.clear();
@@ -384,7 +384,7 @@ pub(super) fn s2_8_after_a_reconnect_the_slot_of_who_is_gone_is_that_of_who_runs
 
 /// A new session brings nothing of what the old one did not deliver.
 #[test]
-pub(super) fn s4_a_revoke_is_said_again_over_a_reconnect() {
+pub(super) fn a_revoke_is_said_again_over_a_reconnect() {
     let (mut bed, worker, all) = one_slot();
     let mut other = Bed::new(Config::default());
     let unaccepted = other.worker("w1", offer(1000));
@@ -409,7 +409,7 @@ pub(super) fn s4_a_revoke_is_said_again_over_a_reconnect() {
 
 /// What runs goes on where its tenant is not wanted any more, but nobody follows it.
 #[test]
-pub(super) fn s2_8_nothing_is_sent_ahead_where_the_class_may_not_be_placed_any_more() {
+pub(super) fn nothing_is_sent_ahead_where_the_class_may_not_be_placed_any_more() {
     let (mut bed, worker) = fed(Config::default(), 500);
     submit(&mut bed, 1..=1, &spec(500));
     let (first, _) = bed.round()[0];
@@ -422,7 +422,7 @@ pub(super) fn s2_8_nothing_is_sent_ahead_where_the_class_may_not_be_placed_any_m
 }
 
 #[test]
-pub(super) fn s2_8_failed_jobs_and_paused_tenants_are_not_sent_ahead_to_the_same_worker() {
+pub(super) fn failed_jobs_and_paused_tenants_are_not_sent_ahead_to_the_same_worker() {
     let (mut bed, worker) = fed(Config::default(), 500);
     submit(&mut bed, 1..=1, &spec(500));
     let (attempt, _) = bed.round()[0];
@@ -439,7 +439,7 @@ pub(super) fn s2_8_failed_jobs_and_paused_tenants_are_not_sent_ahead_to_the_same
 }
 
 #[test]
-pub(super) fn s2_8_inherited_starts_are_charged_to_their_band() {
+pub(super) fn inherited_starts_are_charged_to_their_band() {
     let (mut bed, worker, all) = one_slot();
     bed.worker("w2", offer(8000));
     submit(&mut bed, 101..=110, &JobSpec { priority: Priority(0), ..spec(500) });
@@ -457,7 +457,7 @@ pub(super) fn s2_8_inherited_starts_are_charged_to_their_band() {
 }
 
 #[test]
-fn s2_8_a_start_that_inherits_is_owed_to_ready_bands_though_its_own_is_not() {
+fn a_start_that_inherits_is_owed_to_ready_bands_though_its_own_is_not() {
     let (mut bed, worker, all) = one_slot();
     bed.worker("w2", offer(8000));
     (6..=20).for_each(|number| bed.must(Event::Cancel { job: id(number), elements: None }));

@@ -28,14 +28,14 @@ fn crowded(timeout_ms: u64) -> (Bed, WorkerKey, Vec<TaskRef>) {
 }
 
 #[test]
-fn s2_7_a_blocked_head_that_waited_reserves_the_worker_that_is_free_first() {
+fn a_blocked_head_that_waited_reserves_the_worker_that_is_free_first() {
     let (bed, worker, _) = crowded(60_000);
     assert_eq!(bed.scheduler.reservations().collect::<Vec<_>>(), [(id(10), worker, Some(60_000))]);
     assert!(bed.effects.iter().any(|effect| matches!(effect, Effect::ReservationChanged { shadow: Some(60_000), .. })));
 }
 
 #[test]
-fn s2_7_a_reserved_job_starts_with_the_last_end_though_others_would_fit_sooner() {
+fn a_reserved_job_starts_with_the_last_end_though_others_would_fit_sooner() {
     let (mut bed, worker, sent) = crowded(60_000);
     (20..60).for_each(|number| bed.submit(number, spec(1000)));
     for (at, attempt) in sent.iter().enumerate() {
@@ -47,7 +47,7 @@ fn s2_7_a_reserved_job_starts_with_the_last_end_though_others_would_fit_sooner()
 }
 
 #[test]
-fn s2_7_who_leaves_in_time_may_pass() {
+fn who_leaves_in_time_may_pass() {
     let (mut bed, worker, sent) = crowded(60_000);
     bed.result(sent[0], worker, Outcome::Succeeded);
     bed.submit(20, JobSpec { timeout_ms: 49_000, grace_ms: 2000, ..spec(1000) });
@@ -56,7 +56,7 @@ fn s2_7_who_leaves_in_time_may_pass() {
 }
 
 #[test]
-fn s2_6_a_band_owes_nothing_for_what_passes_a_reservation_while_it_is_not_ready() {
+fn a_band_owes_nothing_for_what_passes_a_reservation_while_it_is_not_ready() {
     let (mut bed, worker, sent) = crowded(60_000);
     bed.result(sent[0], worker, Outcome::Succeeded);
     bed.submit(20, JobSpec { timeout_ms: 1000, grace_ms: 0, ..spec(1000) });
@@ -65,7 +65,7 @@ fn s2_6_a_band_owes_nothing_for_what_passes_a_reservation_while_it_is_not_ready(
 }
 
 #[test]
-fn s2_7_who_fits_beside_the_reserved_request_may_pass() {
+fn who_fits_beside_the_reserved_request_may_pass() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(4000));
     bed.submit(1, spec(2000));
@@ -116,7 +116,7 @@ fn a_changed_configuration_counts_from_the_next_round_and_an_invalid_one_changes
 }
 
 #[test]
-fn s2_7_a_reservation_goes_with_its_job() {
+fn a_reservation_goes_with_its_job() {
     let (mut bed, worker, sent) = crowded(0);
     bed.must(Event::Cancel { job: id(10), elements: None });
     bed.submit(11, spec(1000));
@@ -127,7 +127,7 @@ fn s2_7_a_reservation_goes_with_its_job() {
 
 /// Its record may be forgotten, and be that of another job, before the next round.
 #[test]
-fn s2_7_what_is_kept_for_a_job_goes_in_the_call_that_ends_it() {
+fn what_is_kept_for_a_job_goes_in_the_call_that_ends_it() {
     let (mut bed, worker, _) = crowded(0);
     bed.must(Event::ConfigChanged { config: Config { finished_kept: 0, ..Config::default() }.into() });
     bed.effects.clear();
@@ -141,7 +141,7 @@ fn s2_7_what_is_kept_for_a_job_goes_in_the_call_that_ends_it() {
 }
 
 #[test]
-fn s2_1_a_round_keeps_its_limit_for_those_who_reserved_as_well() {
+fn a_round_keeps_its_limit_for_those_who_reserved_as_well() {
     let mut bed = Bed::new(Config::default());
     let workers = ["w1", "w2"].map(|name| bed.worker(name, offer(4000)));
     (1..=2).for_each(|number| bed.submit(number, spec(4000)));
@@ -167,7 +167,7 @@ fn s2_1_a_round_keeps_its_limit_for_those_who_reserved_as_well() {
 }
 
 #[test]
-fn s2_1_a_round_keeps_its_limit_for_those_who_pass_a_reservation_as_well() {
+fn a_round_keeps_its_limit_for_those_who_pass_a_reservation_as_well() {
     let (mut bed, worker, sent) = crowded(60_000);
     bed.result(sent[0], worker, Outcome::Succeeded);
     (20..22).for_each(|number| bed.submit(number, JobSpec { timeout_ms: 1, grace_ms: 0, ..spec(number) }));
@@ -182,7 +182,7 @@ fn s2_1_a_round_keeps_its_limit_for_those_who_pass_a_reservation_as_well() {
 /// A tenant that holds much elsewhere is never first in its band while another one keeps coming for the one worker that both
 /// need; it has its turn all the same.
 #[test]
-pub(super) fn s2_11_whoever_waits_longest_is_not_passed_over_for_ever() {
+pub(super) fn whoever_waits_longest_is_not_passed_over_for_ever() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(4000));
     let mut elsewhere = offer(8000);

@@ -51,7 +51,7 @@ fn savings(scheduler: &Scheduler) -> Vec<u64> {
 }
 
 #[test]
-pub(super) fn s2_11_a_tenant_saves_for_its_first_job_that_its_limits_stopped_for_long() {
+pub(super) fn a_tenant_saves_for_its_first_job_that_its_limits_stopped_for_long() {
     let (mut bed, worker, sent) = stopped();
     assert_eq!((pass(&mut bed, worker, 9_999), savings(&bed.scheduler)), (vec![], vec![]));
     assert_eq!(bed.scheduler.next_deadline(), Some(10_000), "a timer says when, nobody asks");
@@ -65,7 +65,7 @@ pub(super) fn s2_11_a_tenant_saves_for_its_first_job_that_its_limits_stopped_for
 }
 
 #[test]
-pub(super) fn s2_11_until_then_its_own_smaller_jobs_go_on() {
+pub(super) fn until_then_its_own_smaller_jobs_go_on() {
     let (mut bed, worker, sent) = stopped();
     pass(&mut bed, worker, 9_000);
     bed.result(sent[0], worker, Outcome::Succeeded);
@@ -73,7 +73,7 @@ pub(super) fn s2_11_until_then_its_own_smaller_jobs_go_on() {
 }
 
 #[test]
-pub(super) fn s2_11_who_fits_beside_all_that_is_saved_still_starts() {
+pub(super) fn who_fits_beside_all_that_is_saved_still_starts() {
     let (mut bed, worker) = limited(Quota { max_cpu_m: Some(5000), max_running_jobs: Some(6), ..Quota::default() });
     bed.submit(1, spec(4000));
     let (first, _) = bed.round()[0];
@@ -90,7 +90,7 @@ pub(super) fn s2_11_who_fits_beside_all_that_is_saved_still_starts() {
 }
 
 #[test]
-pub(super) fn s2_11_other_tenants_and_other_limits_are_not_saved() {
+pub(super) fn other_tenants_and_other_limits_are_not_saved() {
     let (mut bed, worker, _) = stopped();
     pass(&mut bed, worker, 10_000);
     bed.submit(40, JobSpec { tenant: "u".parse().unwrap(), ..spec(1000) });
@@ -98,7 +98,7 @@ pub(super) fn s2_11_other_tenants_and_other_limits_are_not_saved() {
 }
 
 #[test]
-pub(super) fn s2_11_savings_end_with_the_job_with_its_place_and_with_its_chance() {
+pub(super) fn savings_end_with_the_job_with_its_place_and_with_its_chance() {
     for end in 0..4 {
         let (mut bed, worker, sent) = stopped();
         pass(&mut bed, worker, 10_000);
@@ -117,7 +117,7 @@ pub(super) fn s2_11_savings_end_with_the_job_with_its_place_and_with_its_chance(
 }
 
 #[test]
-pub(super) fn s2_11_the_longest_waiting_is_saved_for_first_and_then_the_next() {
+pub(super) fn the_longest_waiting_is_saved_for_first_and_then_the_next() {
     let (mut bed, worker, sent) = stopped();
     pass(&mut bed, worker, 1_000);
     bed.submit(5, JobSpec { priority: Priority(0), ..spec(4000) });
@@ -174,7 +174,7 @@ fn a_tenant_saves_for_a_task_also_while_this_lets_others_pass() {
 }
 
 #[test]
-pub(super) fn s2_11_an_array_is_saved_for_element_by_element() {
+pub(super) fn an_array_is_saved_for_element_by_element() {
     let (mut bed, worker) = limited(cpu(3000));
     bed.submit(1, spec(1000));
     let (first, _) = bed.round()[0];
@@ -193,7 +193,7 @@ pub(super) fn s2_11_an_array_is_saved_for_element_by_element() {
 }
 
 #[test]
-pub(super) fn s2_11_savings_survive_a_snapshot() {
+pub(super) fn savings_survive_a_snapshot() {
     let (mut bed, worker, sent) = stopped();
     pass(&mut bed, worker, 10_000);
     let text = serde_json::to_string(&bed.scheduler.snapshot()).unwrap();
@@ -203,7 +203,7 @@ pub(super) fn s2_11_savings_survive_a_snapshot() {
 }
 
 #[test]
-pub(super) fn s2_9_an_explanation_tells_whom_the_tenant_saves_for() {
+pub(super) fn an_explanation_tells_whom_the_tenant_saves_for() {
     let (mut bed, worker, sent) = stopped();
     pass(&mut bed, worker, 10_000);
     let obstacle = |bed: &Bed, number| bed.scheduler.explain(id(number)).unwrap().obstacle;
@@ -214,7 +214,7 @@ pub(super) fn s2_9_an_explanation_tells_whom_the_tenant_saves_for() {
 }
 
 #[test]
-pub(super) fn s2_11_a_job_that_no_worker_could_hold_is_not_saved_for() {
+pub(super) fn a_job_that_no_worker_could_hold_is_not_saved_for() {
     let (mut bed, worker) = limited(cpu(9500));
     bed.submit(1, spec(1000));
     let (first, _) = bed.round()[0];
@@ -228,7 +228,7 @@ pub(super) fn s2_11_a_job_that_no_worker_could_hold_is_not_saved_for() {
 }
 
 #[test]
-fn s2_11_who_the_limits_could_never_allow_stands_in_nobodys_way() {
+fn who_the_limits_could_never_allow_stands_in_nobodys_way() {
     let (mut bed, worker) = limited(cpu(6000));
     (1..=4).for_each(|number| bed.submit(number, spec(1000)));
     let sent: Vec<TaskRef> = bed.round().into_iter().map(|(attempt, _)| attempt).collect();
@@ -247,7 +247,7 @@ fn s2_11_who_the_limits_could_never_allow_stands_in_nobodys_way() {
 }
 
 #[test]
-pub(super) fn s2_11_who_no_worker_could_hold_stands_in_nobodys_way() {
+pub(super) fn who_no_worker_could_hold_stands_in_nobodys_way() {
     let (mut bed, worker) = limited(cpu(4000));
     (1..=4).for_each(|number| bed.submit(number, spec(1000)));
     let sent: Vec<TaskRef> = bed.round().into_iter().map(|(attempt, _)| attempt).collect();
@@ -267,7 +267,7 @@ pub(super) fn s2_11_who_no_worker_could_hold_stands_in_nobodys_way() {
 }
 
 #[test]
-fn s2_11_who_becomes_the_first_ends_what_is_saved_until_it_has_started() {
+fn who_becomes_the_first_ends_what_is_saved_until_it_has_started() {
     let (mut bed, worker, mut sent) = stopped();
     let last = sent.pop().unwrap();
     bed.must(Event::Cancel { job: id(10), elements: None });

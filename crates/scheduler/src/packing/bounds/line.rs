@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn l2_counts_what_does_not_fit_beside_large_items() {
+    fn counts_what_does_not_fit_beside_large_items() {
         assert_eq!(line(&[70, 70, 40, 40], 100).martello_toth(), 3);
         assert_eq!(line(&[51, 51, 51], 100).martello_toth(), 3);
         assert_eq!(line(&[], 100).martello_toth(), 0);

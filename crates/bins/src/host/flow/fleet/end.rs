@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn r25_a_job_that_lost_its_workers_is_a_lost_attempt() {
+    fn a_job_that_lost_its_workers_is_a_lost_attempt() {
         assert_eq!(result(&end(JobState::Failed, "infra_limit"), false), EndResult::Lost);
     }
 

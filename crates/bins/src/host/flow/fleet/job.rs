@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn s4_1_resources_are_those_of_the_pods_that_run_at_once() {
+    fn resources_are_those_of_the_pods_that_run_at_once() {
         let asked = json!({ "requests": { "cpu": "250m", "memory": "1Gi", "example.com/licence": 2 }, "limits": { "nvidia.com/gpu": 1 } });
         let spec =
             of(json!({ "containers": [main(asked.clone())] }), json!({ "completions": 3, "parallelism": 2 })).unwrap();

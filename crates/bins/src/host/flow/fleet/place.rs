@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s4_2_selectors_and_affinity_are_conditions_on_labels() {
+    fn selectors_and_affinity_are_conditions_on_labels() {
         let affinity = json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": [
             { "matchExpressions": [{ "key": "zone", "operator": "NotIn", "values": ["b"] }, { "key": "ssd", "operator": "Exists" }] }] } } });
         let found = requires(&json!({ "nodeSelector": { "arch": "arm64" }, "affinity": affinity })).unwrap();

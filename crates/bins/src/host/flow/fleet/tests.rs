@@ -157,7 +157,7 @@ fn with_claim(number: u32, step: &str, claims: &[&str]) -> AttemptSpec {
 }
 
 #[tokio::test]
-async fn s4_1_steps_with_a_claim_run_where_the_first_of_them_ran() {
+async fn steps_with_a_claim_run_where_the_first_of_them_ran() {
     let (fleet, substrate) = on(ScriptedFleet::default());
     substrate.start(with_claim(1, "one", &["data"])).await.unwrap();
     assert!(fleet.asked.lock().unwrap()[0].requires.labels.is_empty(), "the first one goes anywhere");
@@ -178,7 +178,7 @@ async fn s4_1_steps_with_a_claim_run_where_the_first_of_them_ran() {
 }
 
 #[tokio::test]
-async fn s4_1_the_next_host_finds_the_same_worker() {
+async fn the_next_host_finds_the_same_worker() {
     let known = |number: u64, job: u64| FlowJob {
         key: AttemptKey { attempt: u32::try_from(number).unwrap(), ..key(1) },
         job: id(job),
@@ -192,7 +192,7 @@ async fn s4_1_the_next_host_finds_the_same_worker() {
 }
 
 #[tokio::test]
-async fn r32_artifacts_come_and_go_by_way_of_the_server() {
+async fn artifacts_come_and_go_by_way_of_the_server() {
     let (fleet, substrate) = on(ScriptedFleet::default());
     let mut spec = attempt(1);
     let sha256 = "ab".repeat(32);

@@ -249,7 +249,7 @@ async fn first_events_survive_a_host_that_dies_before_it_has_written_any() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r22_a_stop_in_the_object_survives_a_host_that_dies_at_once() {
+async fn a_stop_in_the_object_survives_a_host_that_dies_at_once() {
     let bench = Bench::new();
     let spec = json!({"steps": [{"name": "a"}], "stop": "Terminate"});
     drop(bench.submit(spec).await);

@@ -22,7 +22,7 @@ fn container(spec: &AttemptSpec) -> &Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r27_to_r29_parameters_arrive_and_secrets_stay_references() {
+async fn to_r29_parameters_arrive_and_secrets_stay_references() {
     let bench = Bench::new();
     bench.substrate.script(When::step("a"), Play::success().file("out", "42"));
     let main = json!({
@@ -67,7 +67,7 @@ async fn r27_to_r29_parameters_arrive_and_secrets_stay_references() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r37_presence_names_and_choices_are_checked_at_submission() {
+async fn presence_names_and_choices_are_checked_at_submission() {
     let spec = json!({
         "parameters": [
             {"name": "env", "enum": ["dev", "prod"], "description": "where to deploy"},
@@ -88,7 +88,7 @@ async fn r37_presence_names_and_choices_are_checked_at_submission() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r27_an_unresolved_parameter_fails_the_step_and_nothing_starts() {
+async fn an_unresolved_parameter_fails_the_step_and_nothing_starts() {
     let bench = Bench::new();
     let status = bench
         .run(json!({"steps": [
@@ -113,7 +113,7 @@ async fn r27_an_unresolved_parameter_fails_the_step_and_nothing_starts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r31_artifacts_are_delivered_from_steps_and_from_every_instance() {
+async fn artifacts_are_delivered_from_steps_and_from_every_instance() {
     let bench = Bench::new();
     let data = json!({"artifacts": [{"name": "data", "path": "/out"}]});
     bench.substrate.script(When::step("many").item(1), Play::exit(1));
@@ -163,7 +163,7 @@ async fn r31_artifacts_are_delivered_from_steps_and_from_every_instance() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r24_a_resource_of_somebody_else_ends_the_flow() {
+async fn a_resource_of_somebody_else_ends_the_flow() {
     let bench = Bench::new();
     bench.substrate.occupy("default", "etl-settings");
     let status = bench
@@ -180,7 +180,7 @@ async fn r24_a_resource_of_somebody_else_ends_the_flow() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r20_annotations_of_the_object_decide_from_the_first_moment() {
+async fn annotations_of_the_object_decide_from_the_first_moment() {
     let bench = Bench::new();
     let mut flow = super::bench::flow(json!({"steps": [
         {"name": "new", "type": "Manual"}, {"name": "old", "type": "Manual", "dependencies": ["new"]},

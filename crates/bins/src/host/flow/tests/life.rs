@@ -34,7 +34,7 @@ async fn a_chain_runs_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r9_a_failed_step_is_tried_again_after_its_delay() {
+async fn a_failed_step_is_tried_again_after_its_delay() {
     let bench = Bench::new();
     bench.substrate.script(When::step("a").attempt(1), Play::exit(3));
     bench.substrate.script(When::step("a").attempt(2), Play::lost());
@@ -51,7 +51,7 @@ async fn r9_a_failed_step_is_tried_again_after_its_delay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r13_a_timeout_cancels_and_waits_for_the_end() {
+async fn a_timeout_cancels_and_waits_for_the_end() {
     let bench = Bench::new();
     bench.substrate.script(When::step("a"), Play::forever());
     let status =
@@ -68,7 +68,7 @@ async fn r13_a_timeout_cancels_and_waits_for_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r34_instances_run_and_their_outputs_are_collected() {
+async fn instances_run_and_their_outputs_are_collected() {
     let bench = Bench::new();
     bench.substrate.script(When::step("list"), Play::success().file("items", r#"["x",{"n":2}]"#));
     let output = json!({"parameters": [{"name": "items", "valueFrom": {"path": "/o"}}]});
@@ -97,7 +97,7 @@ async fn r34_instances_run_and_their_outputs_are_collected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r20_a_decision_lets_a_paused_flow_go_on() {
+async fn a_decision_lets_a_paused_flow_go_on() {
     let bench = Bench::new();
     let mut host =
         bench.submit(json!({"steps": [{"name": "ok", "type": "Manual"}, {"name": "a", "dependencies": ["ok"]}]})).await;
@@ -130,7 +130,7 @@ async fn r20_a_decision_lets_a_paused_flow_go_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r20_of_two_orders_given_at_once_the_second_is_checked_against_the_first() {
+async fn of_two_orders_given_at_once_the_second_is_checked_against_the_first() {
     let bench = Bench::new();
     let mut host =
         bench.submit(json!({"steps": [{"name": "ok", "type": "Manual"}, {"name": "a", "dependencies": ["ok"]}]})).await;
@@ -155,7 +155,7 @@ async fn r20_of_two_orders_given_at_once_the_second_is_checked_against_the_first
 }
 
 #[tokio::test(start_paused = true)]
-async fn r20_a_host_told_not_to_wait_for_people_leaves() {
+async fn a_host_told_not_to_wait_for_people_leaves() {
     let bench = Bench::new();
     let parts = HostParts { leave_when_paused: true, ..bench.parts() };
     let flow = super::bench::flow(json!({"steps": [{"name": "ok", "type": "Manual"}, {"name": "a"}]}));
@@ -170,7 +170,7 @@ async fn r20_a_host_told_not_to_wait_for_people_leaves() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r21_suspension_stops_the_clocks_of_attempts_and_resume_lets_them_go() {
+async fn suspension_stops_the_clocks_of_attempts_and_resume_lets_them_go() {
     let bench = Bench::new();
     bench.substrate.script(When::step("a"), Play::forever());
     let mut host = bench.submit(json!({"steps": [{"name": "a", "timeoutSeconds": 60}]})).await;
@@ -200,7 +200,7 @@ async fn r21_suspension_stops_the_clocks_of_attempts_and_resume_lets_them_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r22_a_graceful_stop_lets_attempts_finish_and_a_second_one_ends_them() {
+async fn a_graceful_stop_lets_attempts_finish_and_a_second_one_ends_them() {
     let bench = Bench::new();
     bench.substrate.script(When::step("a"), Play::forever());
     let mut host = bench
@@ -224,7 +224,7 @@ async fn r22_a_graceful_stop_lets_attempts_finish_and_a_second_one_ends_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r22_a_flow_that_never_began_can_be_stopped() {
+async fn a_flow_that_never_began_can_be_stopped() {
     let bench = Bench::new();
     let mut host = bench.submit(json!({"steps": [{"name": "a"}], "suspend": true})).await;
     let handle = host.handle();

@@ -263,7 +263,7 @@ impl Admission for Shaky {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r18_a_gate_that_does_not_answer_for_a_moment_is_asked_again() {
+async fn a_gate_that_does_not_answer_for_a_moment_is_asked_again() {
     let bench = Bench::new();
     let mut host = bench.submit(json!({"steps": [{"name": "a"}]})).await;
     host.set_admission(Box::new(Shaky(0)));

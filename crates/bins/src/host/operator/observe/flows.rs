@@ -165,7 +165,7 @@ mod tests {
     use crate::telemetry::metrics::Telling;
 
     #[test]
-    fn s5_2_bytes_of_artifacts_are_counted_by_where_they_go_and_by_store() {
+    fn bytes_of_artifacts_are_counted_by_where_they_go_and_by_store() {
         let metrics = Arc::new(OperatorMetrics::new());
         let standing = Standing::new(&Which::ALL, Term::default(), false);
         let monitor = FlowMonitor::new(LoopMonitor::new(Which::JobFlow, Arc::clone(&metrics), standing));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_2_what_stands_is_what_the_last_statuses_show() {
+    fn what_stands_is_what_the_last_statuses_show() {
         let metrics = Arc::new(OperatorMetrics::new());
         let standing = Standing::new(&Which::ALL, Term::default(), false);
         let monitor = FlowMonitor::new(LoopMonitor::new(Which::JobFlow, Arc::clone(&metrics), standing));
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_2_flows_stand_in_their_namespaces_where_that_is_asked_for() {
+    fn flows_stand_in_their_namespaces_where_that_is_asked_for() {
         let metrics = Arc::new(OperatorMetrics::telling(Telling { namespaces: true, ..Telling::default() }));
         let standing = Standing::new(&Which::ALL, Term::default(), false);
         let monitor = FlowMonitor::new(LoopMonitor::new(Which::JobFlow, Arc::clone(&metrics), standing));

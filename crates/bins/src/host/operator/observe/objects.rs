@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn s6_a_pass_counts_by_its_result_and_a_failure_by_its_class() {
+    fn a_pass_counts_by_its_result_and_a_failure_by_its_class() {
         let metrics = Arc::new(OperatorMetrics::new());
         let monitors = Monitors::new(&metrics, &Standing::new(&Which::ALL, Term::default(), false));
         for failed in [false, true, false] {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn s6_what_stands_is_what_the_last_statuses_show() {
+    fn what_stands_is_what_the_last_statuses_show() {
         let metrics = Arc::new(OperatorMetrics::new());
         let monitors = Monitors::new(&metrics, &Standing::new(&Which::ALL, Term::default(), false));
         let key = Key { namespace: "n".into(), name: "avs".into() };
@@ -244,7 +244,7 @@ mod tests {
         orlop_hardware_unavailable gauge reason";
 
     #[test]
-    fn s6_every_metric_of_the_contract_has_its_name_type_and_labels() {
+    fn every_metric_of_the_contract_has_its_name_type_and_labels() {
         let metrics = Arc::new(OperatorMetrics::new());
         let monitors = Monitors::new(&metrics, &Standing::new(&Which::ALL, Term::default(), false));
         let key = Key { namespace: "n".into(), name: "avs".into() };

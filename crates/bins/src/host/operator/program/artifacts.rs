@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_3_the_helper_of_this_version_moves_files_where_it_is_known_how_pods_reach_the_operator() {
+    fn the_helper_of_this_version_moves_files_where_it_is_known_how_pods_reach_the_operator() {
         let config = of(&ON[1..]).unwrap();
         assert_eq!(config.porter().unwrap().image, concat!("orlop-helper:", env!("CARGO_PKG_VERSION")));
         assert_eq!(config.artifact_addr.unwrap().to_string(), ":9444");
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_3_variables_of_other_controllers_say_how_files_are_made() {
+    fn variables_of_other_controllers_say_how_files_are_made() {
         let variables = [
             ("ZEN_FLOW_DEFAULT_CONTENT_TYPE", "text/csv"),
             ("ZEN_FLOW_DEFAULT_DIR_PERM", "0700"),
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_3_where_files_go_is_said_by_flags() {
+    fn where_files_go_is_said_by_flags() {
         let config = on(&[]).unwrap();
         assert_eq!(config.artifact_addr.as_ref().unwrap().to_string(), ":9444");
         let porter = config.porter().unwrap();
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_3_artifacts_of_all_flows_may_go_to_a_claim() {
+    fn artifacts_of_all_flows_may_go_to_a_claim() {
         let store = |text: &str| on(&[&format!("--artifact-store={text}")]).unwrap().porter().unwrap().store;
         let claim = |folder: Option<&str>| {
             let claim = ClaimStore { claim_name: "shelf".into(), sub_path: folder.map(str::to_owned) };
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn r32_artifacts_of_all_flows_may_go_to_a_bucket() {
+    fn artifacts_of_all_flows_may_go_to_a_bucket() {
         let store = |words: &[&str]| on(words).unwrap().porter().unwrap().store.unwrap().s3.unwrap();
         let plain = store(&["--artifact-store=s3://lake"]);
         assert_eq!((plain.endpoint.as_str(), plain.bucket.as_str()), ("https://s3.amazonaws.com", "lake"));

@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn h6_flags_have_the_defaults_of_the_contract() {
+    fn flags_have_the_defaults_of_the_contract() {
         let config = of(&[]).unwrap();
         insta::assert_snapshot!(serde_saphyr::to_string(&config).unwrap(), @"
         kubeconfig: null
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn s6_each_flag_is_a_variable_of_its_name_too() {
+    fn each_flag_is_a_variable_of_its_name_too() {
         let command = <Flags as clap::CommandFactory>::command();
         let flags: Vec<_> = command.get_arguments().filter(|flag| flag.get_long() != Some("print-config")).collect();
         assert!(flags.len() >= 30, "{}", flags.len());
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_3_flags_of_other_controllers_of_flows_are_taken() {
+    fn flags_of_other_controllers_of_flows_are_taken() {
         let config = of(&[
             "--leader-election-mode=disabled",
             "--leader-election-id=mine",

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_3_variables_of_other_controllers_set_the_matching_defaults() {
+    fn variables_of_other_controllers_set_the_matching_defaults() {
         let defaults = of(&[
             ("ZEN_FLOW_DEFAULT_TTL_SECONDS", "60"),
             ("ZEN_FLOW_DEFAULT_BACKOFF_LIMIT", "10"),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_3_an_invalid_variable_refuses_to_start() {
+    fn an_invalid_variable_refuses_to_start() {
         let mut told = Vec::new();
         for (name, value) in [
             ("ZEN_FLOW_UID_TRUNCATE_LENGTH", "7"),

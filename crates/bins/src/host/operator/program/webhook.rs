@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn h6_the_webhook_is_off_until_it_has_an_address_and_s5_3_its_other_words_are_taken() {
+    fn the_webhook_is_off_until_it_has_an_address_and_s5_3_its_other_words_are_taken() {
         assert_eq!(listens(&[]), "off");
         assert_eq!(listens(&["--webhook-addr=:9443"]), ":9443");
         assert_eq!(listens(&["--webhook-addr=off", "--enable-webhook"]), "off");
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_3_certificate_and_key_are_two_files_of_a_folder_or_named_one_by_one() {
+    fn certificate_and_key_are_two_files_of_a_folder_or_named_one_by_one() {
         let plan = |words: &[&str]| of(words).unwrap().plan(&flow::Options::default(), &hourglass::Config::default());
         assert!(plan(&[]).is_none());
         let files = |words: &[&str]| plan(&[&["--webhook-addr=:1"], words].concat()).unwrap().files;
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_3_what_objects_are_measured_by_is_the_same_as_in_the_controller() {
+    fn what_objects_are_measured_by_is_the_same_as_in_the_controller() {
         let mut flows = flow::Options::default();
         flows.limits.strict = true;
         flows.secrets = flow::SecretMode::Read;

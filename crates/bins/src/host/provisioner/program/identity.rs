@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s11_a_token_is_good_until_an_hour_after_the_last_server() {
+    fn a_token_is_good_until_an_hour_after_the_last_server() {
         let now: Timestamp = "2026-01-05T14:00:00Z".parse().unwrap();
         let start = |text: &str| Some(text.parse::<Timestamp>().unwrap());
         let minutes = |start, pace: &Pace| token_minutes(start, now, pace);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn s11_the_id_of_a_plan_is_used_once_and_for_its_own_server() {
+    fn the_id_of_a_plan_is_used_once_and_for_its_own_server() {
         let folder = tempfile::tempdir().unwrap();
         let shelf = Shelf::new(folder.path());
         let planned = PlannedDeployment::new("demo", "p", "nonce".into());

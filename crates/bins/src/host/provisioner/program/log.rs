@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn s10_5_no_line_of_the_log_holds_a_secret() {
+    fn no_line_of_the_log_holds_a_secret() {
         let kept = Kept::default();
         let writer = Redactor(Mutex::new(Box::new(kept.clone())));
         let lines = tracing_subscriber::fmt().with_ansi(false).with_writer(writer).finish();

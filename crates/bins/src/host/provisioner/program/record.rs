@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn s7_a_run_is_read_as_it_was_written_and_forgotten() {
+    fn a_run_is_read_as_it_was_written_and_forgotten() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(Record::read(folder.path(), "demo").unwrap(), None);
         let written = Record { at: "two".into(), tried: 3, ..record(&["apply"]) };
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn s7_who_goes_on_asks_for_the_same_from_any_folder() {
+    fn who_goes_on_asks_for_the_same_from_any_folder() {
         let args =
             ["--repo", "./r", "--allow-local", "--new", "--key-path", "k.pub", "--output-dir", "/out", "--cpu", "8"];
         let again = record(&args).arguments().unwrap();
@@ -198,7 +198,7 @@ mod tests {
     const OWN: [&str; 5] = ["openrc", "ca-cert", "env-file", "state-dir", "log-file"];
 
     #[test]
-    fn s7_every_file_of_a_run_is_found_from_any_folder() {
+    fn every_file_of_a_run_is_found_from_any_folder() {
         use clap::CommandFactory as _;
         let cli = crate::host::provisioner::program::args::Cli::command();
         let apply = cli.find_subcommand("apply").expect("a verb");

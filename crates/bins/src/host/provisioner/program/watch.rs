@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s7_a_site_has_room_when_any_host_that_fits_is_free_for_long_enough() {
+    fn a_site_has_room_when_any_host_that_fits_is_free_for_long_enough() {
         let place = |host: &str, hours| Place { hosts: vec![host.to_owned()], hours };
         let taken = r#"{"allocations":[{"resource_id":"1","reservations":[{"start_date":"2026-01-05T20:00:00","end_date":"2026-01-05T21:00:00"}]}]}"#;
         let taken = read_allocations(taken).unwrap();

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn s7_attempts_time_and_sites_are_those_of_the_whole_way() {
+    fn attempts_time_and_sites_are_those_of_the_whole_way() {
         let hour = Duration::from_secs(3600);
         assert!(!leads_on(&tried(Exit::Failed, true, 4)), "no attempt is left");
         let mut way = Way::new(vec!["one".into(), "two".into()], 4);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn s7_an_order_gets_what_is_left_and_waits_only_at_the_last_site() {
+    fn an_order_gets_what_is_left_and_waits_only_at_the_last_site() {
         let id = orlop_cloud::provision::mark::DeploymentId::new("s", "p", "n");
         let mut asked = Order::to_remove(id, "p");
         (asked.max_attempts, asked.pace.capacity) = (4, Some(Duration::from_secs(60)));
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn s7_a_free_host_is_waited_for_at_every_site_within_one_time() {
+    fn a_free_host_is_waited_for_at_every_site_within_one_time() {
         let (hour, now) = (Duration::from_secs(3600), Time::from_millis(0));
         let watched = ["one".to_owned(), "two".to_owned()];
         let mut way = Way::new(watched.to_vec(), 4);

@@ -85,7 +85,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn s5_2_an_upload_is_given_up_when_it_rests_and_not_while_it_goes_on() {
+async fn an_upload_is_given_up_when_it_rests_and_not_while_it_goes_on() {
     let world = World::new().await;
     let (handle, sees) = (world.bed.handle(), |_: &TenantName| true);
     let id = world.begin("greeting", 5).await.unwrap();
@@ -107,7 +107,7 @@ async fn s5_2_an_upload_is_given_up_when_it_rests_and_not_while_it_goes_on() {
 }
 
 #[tokio::test]
-async fn s5_2_an_artifact_stays_a_day_after_the_last_job_that_refers_to_it() {
+async fn an_artifact_stays_a_day_after_the_last_job_that_refers_to_it() {
     let world = World::new().await;
     world.upload("greeting").await;
     let job = world.refer("greeting").await.unwrap();
@@ -132,7 +132,7 @@ async fn s5_2_an_artifact_stays_a_day_after_the_last_job_that_refers_to_it() {
 }
 
 #[tokio::test]
-async fn s5_2_a_name_that_leads_elsewhere_by_now_stays() {
+async fn a_name_that_leads_elsewhere_by_now_stays() {
     let world = World::new().await;
     world.upload("greeting").await;
     world.bed.pass(DAY);
@@ -145,7 +145,7 @@ async fn s5_2_a_name_that_leads_elsewhere_by_now_stays() {
 }
 
 #[tokio::test]
-async fn s5_2_what_is_stored_again_or_submitted_with_during_a_walk_stays() {
+async fn what_is_stored_again_or_submitted_with_during_a_walk_stays() {
     for again in [true, false] {
         let world = World::new().await;
         world.upload("greeting").await;
@@ -165,7 +165,7 @@ async fn s5_2_what_is_stored_again_or_submitted_with_during_a_walk_stays() {
 }
 
 #[tokio::test]
-async fn s5_2_what_a_crash_has_left_goes() {
+async fn what_a_crash_has_left_goes() {
     let world = World::new().await;
     world.upload("greeting").await;
     // The file went, its document did not: it does not keep others from sending it.
@@ -182,7 +182,7 @@ async fn s5_2_what_a_crash_has_left_goes() {
 }
 
 #[tokio::test]
-async fn s5_2_an_upload_that_rests_is_given_up() {
+async fn an_upload_that_rests_is_given_up() {
     let world = World::new().await;
     let (handle, sees) = (world.bed.handle(), |_: &TenantName| true);
     let id = world.begin("greeting", 5).await.unwrap();
@@ -195,7 +195,7 @@ async fn s5_2_an_upload_that_rests_is_given_up() {
 }
 
 #[tokio::test]
-async fn s5_2_a_server_without_artifacts_walks_nowhere() {
+async fn a_server_without_artifacts_walks_nowhere() {
     let bed = Bed::new().await;
     assert_eq!(bed.handle().retain_artifacts(DAY).await.unwrap(), Swept::default());
     assert!(bed.handle().artifact_bytes().await.unwrap().is_empty());
@@ -212,7 +212,7 @@ async fn limit(bed: &Bed, quota: Quota) {
 }
 
 #[tokio::test]
-async fn s1_2_chunks_beyond_max_artifact_bytes_are_refused() {
+async fn chunks_beyond_max_artifact_bytes_are_refused() {
     let mut world = World::new().await;
     limit(&world.bed, Quota { max_artifact_bytes: Some(12), ..Quota::default() }).await;
     world.upload("greeting").await;
@@ -246,7 +246,7 @@ async fn s1_2_chunks_beyond_max_artifact_bytes_are_refused() {
 }
 
 #[tokio::test]
-async fn s1_2_the_log_of_a_job_is_no_longer_than_its_tenant_may_have_it() {
+async fn the_log_of_a_job_is_no_longer_than_its_tenant_may_have_it() {
     let bed = Bed::new().await;
     limit(&bed, Quota { max_log_bytes_per_job: Some(4096), ..Quota::default() }).await;
     let mut spec = spec(&json!({ "log": { "limit": "1Mi", "on_full": "fail" } }));

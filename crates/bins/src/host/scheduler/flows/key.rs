@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn r18_who_waits_is_woken_by_the_end_of_the_holder() {
+    async fn who_waits_is_woken_by_the_end_of_the_holder() {
         let keys = Arc::<Keys>::default();
         let nobody: Replace = Arc::new(|_| {});
         let mut one = keys.admission(claim("a", ConcurrencyPolicy::Forbid), Arc::clone(&nobody));
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn r18_who_replaces_ends_the_holders() {
+    async fn who_replaces_ends_the_holders() {
         let keys = Arc::<Keys>::default();
         keys.hold(&claim("a", ConcurrencyPolicy::Forbid));
         let ended = Arc::<Mutex<Vec<String>>>::default();

@@ -53,7 +53,7 @@ async fn reaches(flows: &Flows, flow: &str, phase: FlowPhase) -> FleetFlow {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn r20_a_decision_is_taken_once_from_who_may_decide() {
+async fn a_decision_is_taken_once_from_who_may_decide() {
     let bed = Bed::new().await;
     let flows = Flows::start(bed.handle());
     let taken = flows.submit(new(&manual("release", &["gate", "then"]))).await.unwrap();
@@ -77,7 +77,7 @@ async fn r20_a_decision_is_taken_once_from_who_may_decide() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s5_4_flows_go_on_under_the_next_server() {
+async fn flows_go_on_under_the_next_server() {
     let mut bed = Bed::new().await;
     let flows = Flows::start(bed.handle());
     let taken = flows.submit(new(&manual("release", &["one", "two"]))).await.unwrap();
@@ -104,7 +104,7 @@ async fn s5_4_flows_go_on_under_the_next_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn r19_a_flow_that_was_seen_to_end_is_listed_as_ended_and_can_be_deleted() {
+async fn a_flow_that_was_seen_to_end_is_listed_as_ended_and_can_be_deleted() {
     let bed = Bed::new().await;
     let flows = Flows::start(bed.handle());
     for round in 0..20 {
@@ -152,7 +152,7 @@ async fn what_happens_to_a_flow_is_published_and_every_gate_by_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn r39_what_has_ended_is_repeated_under_another_name() {
+async fn what_has_ended_is_repeated_under_another_name() {
     let bed = Bed::new().await;
     let flows = Flows::start(bed.handle());
     let taken = flows.submit(new(&manual("release", &["gate"]))).await.unwrap();
@@ -170,7 +170,7 @@ async fn r39_what_has_ended_is_repeated_under_another_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn r18_flows_of_one_key_run_one_after_the_other_also_after_a_crash() {
+async fn flows_of_one_key_run_one_after_the_other_also_after_a_crash() {
     let mut bed = Bed::new().await;
     let flows = Flows::start(bed.handle());
     let keyed = |name: &str| {
@@ -193,7 +193,7 @@ async fn r18_flows_of_one_key_run_one_after_the_other_also_after_a_crash() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s5_5_pipelines_have_versions() {
+async fn pipelines_have_versions() {
     let bed = Bed::new().await;
     let flows = Flows::start(bed.handle());
     let tenant: orlop_core::id::TenantName = "physics".parse().unwrap();
@@ -221,7 +221,7 @@ async fn s5_5_pipelines_have_versions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn r37_parameters_are_checked_before_anything_is_stored() {
+async fn parameters_are_checked_before_anything_is_stored() {
     let bed = Bed::new().await;
     let flows = Flows::start(bed.handle());
     let mut flow = new(&manual("release", &["gate"]));
@@ -235,7 +235,7 @@ async fn r37_parameters_are_checked_before_anything_is_stored() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn r17_a_flow_is_deleted_when_its_time_after_its_end_is_over() {
+async fn a_flow_is_deleted_when_its_time_after_its_end_is_over() {
     let mut bed = Bed::new().await;
     let flows = Flows::start(bed.handle());
     let submit = async |name: &str, ttl: i32| {

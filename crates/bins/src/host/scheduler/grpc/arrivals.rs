@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s4_beyond_500_registrations_a_second_workers_are_spread_over_time() {
+    fn beyond_500_registrations_a_second_workers_are_spread_over_time() {
         let arrivals = Arrivals::default();
         let now = 1_800_000_000_000;
         let answers: Vec<_> = (0..2000).map(|_| arrivals.take(now)).collect();

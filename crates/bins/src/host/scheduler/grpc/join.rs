@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn s4_a_join_token_is_bound_to_labels_and_tenants() {
+    fn a_join_token_is_bound_to_labels_and_tenants() {
         let passes = |token: &Token, labels: &[(&str, &str)], tenants: &[&str]| {
             let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
             check(token, &labels, &tenants.iter().map(|name| name.parse().unwrap()).collect()).is_ok()

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn s11_bands_that_are_all_backed_up_get_a_third_each() {
+    fn bands_that_are_all_backed_up_get_a_third_each() {
         let queue = filled(300);
         let text = drained(&queue, 300);
         for name in ['h', 'n', 'l'] {
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn s11_what_others_leave_goes_to_who_waits() {
+    fn what_others_leave_goes_to_who_waits() {
         let queue = LockFreePriorityQueue::new(8);
         (0..8).for_each(|_| queue.push(Lane::Band(Band::Low), 'l').unwrap());
         queue.push(Lane::Band(Band::High), 'h').unwrap();
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn s11_control_does_not_starve_bands_and_bands_not_control() {
+    fn control_does_not_starve_bands_and_bands_not_control() {
         let queue = filled(60);
         (0..60).for_each(|_| queue.push(Lane::Control, 'c').unwrap());
         let text = drained(&queue, 60);
@@ -159,14 +159,14 @@ mod tests {
     }
 
     #[test]
-    fn s11_a_full_queue_gives_the_input_back() {
+    fn a_full_queue_gives_the_input_back() {
         let queue = filled(2);
         assert_eq!(queue.push(Lane::Band(Band::High), 'x'), Err('x'));
         assert_eq!(queue.push(Lane::Control, 'x'), Ok(()));
     }
 
     #[test]
-    fn s5_1_a_turn_ends_at_its_limit_and_when_its_time_is_over() {
+    fn a_turn_ends_at_its_limit_and_when_its_time_is_over() {
         let queue = filled(10);
         assert_eq!(queue.drain(4, |_| true), 4);
         assert_eq!(queue.drain(4, |_| false), 1);

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn s8_what_waits_is_kept_as_it_is_stored_and_what_asks_the_same_shares_that() {
+    fn what_waits_is_kept_as_it_is_stored_and_what_asks_the_same_shares_that() {
         let mut specs = Specs::default();
         let (one, record) = specs.intern(&prepared("one"));
         let (two, _) = specs.intern(&prepared("two"));

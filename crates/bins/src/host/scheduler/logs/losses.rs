@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_6_what_was_lost_at_the_end_is_counted_with_the_end_and_nothing_twice() {
+    fn what_was_lost_at_the_end_is_counted_with_the_end_and_nothing_twice() {
         let losses = Losses::default();
         let id = attempt(1);
         assert_eq!(losses.gap(id, 3, 10), 10);

@@ -376,7 +376,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s7_2_attempts_are_not_given_up_before_their_lease_is_over() {
+    fn attempts_are_not_given_up_before_their_lease_is_over() {
         assert_eq!(Config::default().check(), Ok(()));
         let mut config = Config::default();
         config.scheduler.lease = 30_000;
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn s4_heartbeats_come_often_enough_for_what_waits_for_them() {
+    fn heartbeats_come_often_enough_for_what_waits_for_them() {
         for heartbeat in [99, 7501] {
             let server = ServerConfig { heartbeat, ..ServerConfig::default() };
             let told = Config { server, ..Config::default() }.check().unwrap_err();
@@ -397,13 +397,13 @@ mod tests {
     }
 
     #[test]
-    fn s10_what_is_printed_reads_back() {
+    fn what_is_printed_reads_back() {
         let printed = serde_saphyr::to_string(&Config::default()).unwrap();
         assert_eq!(serde_saphyr::from_str::<Config>(&printed).unwrap(), Config::default());
     }
 
     #[test]
-    fn s10_the_key_of_secrets_is_found_and_not_shown() {
+    fn the_key_of_secrets_is_found_and_not_shown() {
         let mut config = Config::default();
         assert_eq!(config.secrets.place(&config.store), SecretPlace::KeyFile("orlop-fleet.key".into()));
         config.store.url = "postgres://db/orlop".to_owned();
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn s10_an_address_that_is_none_is_told() {
+    fn an_address_that_is_none_is_told() {
         let server = ServerConfig { listen: "here".to_owned(), ..ServerConfig::default() };
         insta::assert_snapshot!(Config { server, ..Config::default() }.check().unwrap_err(), @"server.listen is `here`; use an address with its port, such as 127.0.0.1:7070");
     }

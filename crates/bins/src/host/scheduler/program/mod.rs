@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn s10_flags_reach_the_configuration() {
+    fn flags_reach_the_configuration() {
         let Ok(Asked::Serve(config)) =
             asked_with(&["--server-listen", "127.0.0.1:0", "--scheduler-policy=Spread", "--log-format=JSON"])
         else {

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn s4_files_of_an_outside_authority_go_together() {
+    fn files_of_an_outside_authority_go_together() {
         assert!(matches!(TlsConfig::default().plan(), Ok(TlsPlan::Own { .. })));
         let half = TlsConfig { key: "a".into(), ..TlsConfig::default() };
         insta::assert_snapshot!(half.plan().unwrap_err(), @"tls.certificate, tls.key and tls.authority go together; give all of them, or none");

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s4_the_fleets_own_authority_is_made_once_and_its_key_is_nobody_elses_to_read() {
+    fn the_fleets_own_authority_is_made_once_and_its_key_is_nobody_elses_to_read() {
         let dir = tempfile::tempdir().unwrap();
         let place = dir.path().join("tls");
         let plan = TlsPlan::Own { directory: place.clone(), names: vec!["fleet.example".to_owned()] };

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s5_6_traces_go_nowhere_unless_a_collector_is_named() {
+    fn traces_go_nowhere_unless_a_collector_is_named() {
         let config = TraceConfig::default();
         assert_eq!((config.plan("a"), config.ratio), (Ok(None), 0.01));
         let named = TraceConfig { endpoint: "http://127.0.0.1:4317".to_owned(), ..config.clone() };

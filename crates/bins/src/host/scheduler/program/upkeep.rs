@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s5_2_the_contracts_times_are_the_defaults() {
+    fn the_contracts_times_are_the_defaults() {
         let kept = RetainConfig::default();
         let hours = |millis: u64| millis / 3_600_000;
         assert_eq!((hours(kept.jobs), hours(kept.logs), hours(kept.audit)), (7 * 24, 3 * 24, 90 * 24));

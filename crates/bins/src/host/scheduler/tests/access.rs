@@ -103,7 +103,7 @@ impl Guarded {
 }
 
 #[test]
-fn s9_every_method_of_the_protocol_is_in_the_table() {
+fn every_method_of_the_protocol_is_in_the_table() {
     let mut service = String::new();
     let mut written = BTreeSet::new();
     for line in include_str!("../../../../proto/orlop/v1/orlop.proto").lines().map(str::trim) {
@@ -120,7 +120,7 @@ fn s9_every_method_of_the_protocol_is_in_the_table() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s9_without_a_token_and_with_one_of_too_low_a_role_nobody_is_let_in() {
+async fn without_a_token_and_with_one_of_too_low_a_role_nobody_is_let_in() {
     let guarded = Guarded::new().await;
     assert_eq!(guarded.call("/orlop.v1.JobService/List", Some(&guarded.client)).await, tonic::Code::Ok);
     let viewer = guarded.token(Role::Viewer, &["*"]).await;
@@ -159,7 +159,7 @@ async fn s9_without_a_token_and_with_one_of_too_low_a_role_nobody_is_let_in() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_5_jobs_of_other_tenants_are_not_there() {
+async fn jobs_of_other_tenants_are_not_there() {
     let guarded = Guarded::new().await;
     let admin = guarded.client(&guarded.token(Role::Admin, &["*"]).await);
     guarded.tenant("physics").await;
@@ -198,7 +198,7 @@ async fn s5_5_jobs_of_other_tenants_are_not_there() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s9_workers_of_other_tenants_are_not_there() {
+async fn workers_of_other_tenants_are_not_there() {
     let guarded = Guarded::new().await;
     let handle = guarded.bed.handle();
     for (id, tenants) in [("w-all", &[][..]), ("w-theirs", &["chemistry"]), ("w-ours", &["physics"])] {
@@ -241,7 +241,7 @@ async fn s9_workers_of_other_tenants_are_not_there() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s9_the_audit_trail_names_the_tenant_a_call_was_about() {
+async fn the_audit_trail_names_the_tenant_a_call_was_about() {
     let guarded = Guarded::new().await;
     let admin = guarded.client(&guarded.token(Role::Admin, &["*"]).await);
     guarded.tenant("physics").await;

@@ -25,7 +25,7 @@ async fn targets(bed: &Bed) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s9_a_line_of_the_audit_trail_goes_along_with_the_next_turn() {
+async fn a_line_of_the_audit_trail_goes_along_with_the_next_turn() {
     let bed = Bed::new().await;
     let mut expected = Vec::new();
     for number in 0..20 {
@@ -37,7 +37,7 @@ async fn s9_a_line_of_the_audit_trail_goes_along_with_the_next_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s9_a_line_of_the_audit_trail_that_nothing_goes_along_with_is_written_soon() {
+async fn a_line_of_the_audit_trail_that_nothing_goes_along_with_is_written_soon() {
     let bed = Bed::new().await;
     for number in 0..3 {
         bed.handle().note(entry("alone")).await;
@@ -46,7 +46,7 @@ async fn s9_a_line_of_the_audit_trail_that_nothing_goes_along_with_is_written_so
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s9_more_lines_of_the_audit_trail_than_may_wait_are_written_all_the_same() {
+async fn more_lines_of_the_audit_trail_than_may_wait_are_written_all_the_same() {
     let bed = Bed::new().await;
     for number in 0..5000 {
         bed.handle().note(entry(&number.to_string())).await;
@@ -64,7 +64,7 @@ async fn s9_more_lines_of_the_audit_trail_than_may_wait_are_written_all_the_same
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s9_what_waits_for_the_audit_trail_is_written_when_the_server_ends() {
+async fn what_waits_for_the_audit_trail_is_written_when_the_server_ends() {
     let mut bed = Bed::new().await;
     bed.handle().note(entry("the last")).await;
     bed.stop().await;
@@ -72,7 +72,7 @@ async fn s9_what_waits_for_the_audit_trail_is_written_when_the_server_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s9_nobody_is_held_up_by_lines_that_cannot_be_written() {
+async fn nobody_is_held_up_by_lines_that_cannot_be_written() {
     let mut bed = Bed::new().await;
     let handle = bed.handle();
     bed.stop().await;

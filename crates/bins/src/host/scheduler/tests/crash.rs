@@ -90,7 +90,7 @@ async fn check(bed: &Bed, jobs: &[JobId]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s7_2_a_crash_at_any_commit_loses_nothing_and_counts_nothing_twice() {
+async fn a_crash_at_any_commit_loses_nothing_and_counts_nothing_twice() {
     let steps = live(usize::MAX, false).await;
     assert!(steps > 2 * JOBS, "{steps} steps");
     for number in orlop_core::sample!(steps * 2, 6) {

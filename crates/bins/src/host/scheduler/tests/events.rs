@@ -50,7 +50,7 @@ async fn heard(frequent: Frequent) -> Vec<EventBody> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_3_heartbeats_and_chunks_are_told_only_where_they_are_asked_for() {
+async fn heartbeats_and_chunks_are_told_only_where_they_are_asked_for() {
     let quiet = heard(Frequent::default()).await;
     assert!(quiet.iter().all(|body| !["worker.heartbeat", "log.chunk"].contains(&body.kind.as_str())), "{quiet:?}");
     let all = heard(Frequent { heartbeats: true, chunks: true }).await;
@@ -63,7 +63,7 @@ async fn s5_3_heartbeats_and_chunks_are_told_only_where_they_are_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_3_a_change_of_a_quota_says_whose_it_is() {
+async fn a_change_of_a_quota_says_whose_it_is() {
     let all = heard(Frequent::default()).await;
     assert_eq!(all.last().unwrap().tenant.as_deref(), Some("physics"));
 }

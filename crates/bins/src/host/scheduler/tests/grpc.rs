@@ -87,7 +87,7 @@ async fn heard(frames: &mut Frames) -> ServerFrame {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s4_a_job_runs_over_the_wire() {
+async fn a_job_runs_over_the_wire() {
     let wire = Wire::new().await;
     let registered = wire.register(ProtocolRange::OURS).await.unwrap();
     let (to, mut frames) = wire.open(&registered).await;
@@ -140,7 +140,7 @@ fn logged(seq: u64, ack: u64, attempt: TaskRef) -> WorkerFrame {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s9_each_batch_of_a_stream_of_submits_is_in_the_audit_trail_with_its_tenant() {
+async fn each_batch_of_a_stream_of_submits_is_in_the_audit_trail_with_its_tenant() {
     let wire = Wire::new().await;
     let of = |tenant: &str| Submission { jobs: vec![spec(&json!({ "tenant": tenant }))], key: None };
     let handle = wire.bed.handle();
@@ -175,7 +175,7 @@ async fn s9_each_batch_of_a_stream_of_submits_is_in_the_audit_trail_with_its_ten
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s4_versions_that_do_not_fit_are_refused_with_what_would() {
+async fn versions_that_do_not_fit_are_refused_with_what_would() {
     let wire = Wire::new().await;
     let refused = wire.register(ProtocolRange { min: 7, max: 9 }).await.unwrap_err();
     assert_eq!(refused.code, Code::Precondition);
@@ -185,7 +185,7 @@ async fn s4_versions_that_do_not_fit_are_refused_with_what_would() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s4_a_session_of_another_term_is_told_to_register_again() {
+async fn a_session_of_another_term_is_told_to_register_again() {
     let mut wire = Wire::new().await;
     let mut registered = wire.register(ProtocolRange::OURS).await.unwrap();
     registered.session = orlop_core::id::SessionId::from_bytes([9; 16]);

@@ -14,7 +14,7 @@ use crate::wire::problem::Code;
 use crate::wire::result::Ending;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_1_a_job_goes_from_submit_to_its_committed_end() {
+async fn a_job_goes_from_submit_to_its_committed_end() {
     let mut bed = Bed::new().await;
     let mut agent = Agent::join(&bed.handle(), "w1", 2).await;
     let job = bed.submit(&[json!({"name": "hello"})]).await[0];
@@ -37,7 +37,7 @@ async fn s5_1_a_job_goes_from_submit_to_its_committed_end() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_1_many_jobs_run_through() {
+async fn many_jobs_run_through() {
     let mut bed = Bed::new().await;
     let mut agent = Agent::join(&bed.handle(), "w1", 4).await;
     let jobs = bed.submit(&vec![json!({}); 100]).await;
@@ -49,7 +49,7 @@ async fn s5_1_many_jobs_run_through() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s1_1_an_array_runs_element_by_element_and_ends_as_a_whole() {
+async fn an_array_runs_element_by_element_and_ends_as_a_whole() {
     let bed = Bed::new().await;
     let mut agent = Agent::join(&bed.handle(), "w1", 4).await;
     let job = bed.submit(&[json!({"array": {"count": 10}})]).await[0];
@@ -64,7 +64,7 @@ async fn s1_1_an_array_runs_element_by_element_and_ends_as_a_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_4_a_gang_of_which_a_member_failed_fails_over_a_restart_too() {
+async fn a_gang_of_which_a_member_failed_fails_over_a_restart_too() {
     let mut bed = Bed::new().await;
     let mut agent = Agent::join(&bed.handle(), "w1", 2).await;
     let job = bed.submit(&[json!({"gang": {"size": 2}})]).await[0];
@@ -85,7 +85,7 @@ async fn s5_4_a_gang_of_which_a_member_failed_fails_over_a_restart_too() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_3_a_leader_that_ends_in_good_order_says_so() {
+async fn a_leader_that_ends_in_good_order_says_so() {
     let mut bed = Bed::new().await;
     let filter = SubjectFilter::new("orlop.events.leader.>").unwrap();
     let mut heard = bed.handle().subscribe(filter).unwrap();
@@ -95,7 +95,7 @@ async fn s5_3_a_leader_that_ends_in_good_order_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s1_3_a_gang_starts_together_and_ends_with_its_last_member() {
+async fn a_gang_starts_together_and_ends_with_its_last_member() {
     let bed = Bed::new().await;
     let (mut one, mut two) = (Agent::join(&bed.handle(), "w1", 2).await, Agent::join(&bed.handle(), "w2", 2).await);
     let job = bed.submit(&[json!({"gang": {"size": 4}})]).await[0];
@@ -110,7 +110,7 @@ async fn s1_3_a_gang_starts_together_and_ends_with_its_last_member() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_5_a_batch_is_taken_whole_or_not_at_all() {
+async fn a_batch_is_taken_whole_or_not_at_all() {
     let bed = Bed::new().await;
     let quota = Quota { max_active_jobs: Some(3), ..Quota::default() };
     bed.handle().set_tenant(tenant(), None, Some(quota)).await.unwrap();
@@ -124,7 +124,7 @@ async fn s5_5_a_batch_is_taken_whole_or_not_at_all() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_5_the_same_key_takes_effect_once() {
+async fn the_same_key_takes_effect_once() {
     let mut bed = Bed::new().await;
     let key = IdempotencyKey { tenant: tenant(), key: "k".to_owned() };
     let once = Once { key, body_hash: [1; 32] };
@@ -143,7 +143,7 @@ async fn s5_5_the_same_key_takes_effect_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s1_3_cancel_ends_what_waits_at_once_and_what_runs_by_its_worker() {
+async fn cancel_ends_what_waits_at_once_and_what_runs_by_its_worker() {
     let bed = Bed::new().await;
     let mut agent = Agent::join(&bed.handle(), "w1", 1).await;
     let jobs = bed.submit(&[json!({}), json!({})]).await;
@@ -164,7 +164,7 @@ async fn s1_3_cancel_ends_what_waits_at_once_and_what_runs_by_its_worker() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s1_3_a_retry_is_a_new_job_of_what_was_unsuccessful() {
+async fn a_retry_is_a_new_job_of_what_was_unsuccessful() {
     let bed = Bed::new().await;
     let mut agent = Agent::join(&bed.handle(), "w1", 4).await;
     let job = bed.submit(&[json!({"name": "sweep", "array": {"count": 4, "max_parallel": 4}})]).await[0];
@@ -182,7 +182,7 @@ async fn s1_3_a_retry_is_a_new_job_of_what_was_unsuccessful() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_3_events_come_after_their_commit_in_its_order() {
+async fn events_come_after_their_commit_in_its_order() {
     use orlop_core::ports::bus::{Delivery, EventBody, SubjectFilter, Subscription as _};
     let bed = Bed::new().await;
     let mut events = bed.handle().subscribe(SubjectFilter::new("orlop.events.job.*").unwrap()).unwrap();
@@ -202,7 +202,7 @@ async fn s5_3_events_come_after_their_commit_in_its_order() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s2_9_a_waiting_job_says_why() {
+async fn a_waiting_job_says_why() {
     let bed = Bed::new().await;
     let _agent = Agent::join(&bed.handle(), "w1", 1).await;
     let job = bed.submit(&[json!({"resources": {"cpu_m": 4000, "memory_bytes": 0}})]).await[0];

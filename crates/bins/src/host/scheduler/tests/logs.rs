@@ -86,7 +86,7 @@ async fn rest(reader: &mut LogReader) -> (String, JobState) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_5_a_followed_log_waits_for_the_job_and_goes_over_its_attempts() {
+async fn a_followed_log_waits_for_the_job_and_goes_over_its_attempts() {
     let mut at = Logged::new().await;
     let job = at.job(json!({"retries": 1, "retry": {"backoff": 1000, "jitter": 0.0}})).await;
     let mut reader = at.read(LogOrder { follow: true, ..LogOrder::of(job) }).await;
@@ -124,7 +124,7 @@ fn told(chunk: LogChunk) -> LogChunk {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s4_chunks_that_come_behind_their_result_are_waited_for() {
+async fn chunks_that_come_behind_their_result_are_waited_for() {
     let mut at = Logged::new().await;
     let job = at.job(json!({})).await;
     let given = at.agent.given(1).await[0];
@@ -137,7 +137,7 @@ async fn s4_chunks_that_come_behind_their_result_are_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s4_a_result_whose_stream_ends_before_the_loop_has_it_comes_again() {
+async fn a_result_whose_stream_ends_before_the_loop_has_it_comes_again() {
     let mut at = Logged::new().await;
     let job = at.job(json!({})).await;
     let given = at.agent.given(1).await[0];
@@ -151,7 +151,7 @@ async fn s4_a_result_whose_stream_ends_before_the_loop_has_it_comes_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_5_what_is_missing_is_told_and_streams_can_be_chosen() {
+async fn what_is_missing_is_told_and_streams_can_be_chosen() {
     let mut at = Logged::new().await;
     let job = at.job(json!({})).await;
     let given = at.agent.given(1).await[0];
@@ -170,7 +170,7 @@ async fn s5_5_what_is_missing_is_told_and_streams_can_be_chosen() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_6_what_workers_drop_is_counted_once_at_the_end_of_a_log_too() {
+async fn what_workers_drop_is_counted_once_at_the_end_of_a_log_too() {
     let mut at = Logged::new().await;
     let jobs = at.bed.submit(&[json!({}), json!({})]).await;
     let given = at.agent.given(2).await;
@@ -214,7 +214,7 @@ async fn s5_6_what_workers_drop_is_counted_once_at_the_end_of_a_log_too() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s6_a_short_log_is_the_tail_of_its_result_and_elements_have_logs_of_their_own() {
+async fn a_short_log_is_the_tail_of_its_result_and_elements_have_logs_of_their_own() {
     let mut at = Logged::new().await;
     let job = at.job(json!({"array": {"count": 3}})).await;
     let given = at.agent.given(3).await;

@@ -13,7 +13,7 @@ use crate::wire::problem::Code;
 use crate::wire::result::Ending;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s4_a_placement_is_answered_once_the_worker_has_accepted() {
+async fn a_placement_is_answered_once_the_worker_has_accepted() {
     let bed = Bed::new().await;
     let mut agent = Agent::join(&bed.handle(), "w1", 1).await;
     let (handle, worker) = (bed.handle(), || "w1".parse().unwrap());
@@ -39,7 +39,7 @@ async fn s4_a_placement_is_answered_once_the_worker_has_accepted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s9_a_session_is_good_with_the_certificate_of_its_worker_only() {
+async fn a_session_is_good_with_the_certificate_of_its_worker_only() {
     let bed = Bed::new().await;
     let agent = Agent::join(&bed.handle(), "w1", 1).await;
     let now = bed.clock.wall();
@@ -65,7 +65,7 @@ async fn s9_a_session_is_good_with_the_certificate_of_its_worker_only() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s4_what_cannot_be_placed_is_told_with_its_explanation() {
+async fn what_cannot_be_placed_is_told_with_its_explanation() {
     let bed = Bed::new().await;
     let mut agent = Agent::join(&bed.handle(), "w1", 1).await;
     let jobs = bed.submit(&vec![json!({}); 2]).await;

@@ -23,7 +23,7 @@ pub(super) fn status(cpu_percent: f64) -> WorkerStatus {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s6_what_an_idle_worker_measures_is_in_the_next_picture() {
+async fn what_an_idle_worker_measures_is_in_the_next_picture() {
     let mut bed = Bed::new().await;
     let mut agent = Agent::join(&bed.handle(), "w1", 1).await;
     let shown = || {

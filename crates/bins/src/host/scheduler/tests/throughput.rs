@@ -78,19 +78,19 @@ async fn check(store: &SqliteFleet, jobs: &[orlop_core::id::JobId], array: bool)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s8_trivial_tasks_of_an_array_run_through_sqlite() {
+async fn trivial_tasks_of_an_array_run_through_sqlite() {
     let a_commit = tokio::time::timeout(Duration::from_secs(300), run(1024, true)).await.unwrap();
     assert!(a_commit > 1.0, "{a_commit} tasks a commit");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s8_trivial_jobs_run_through_sqlite() {
+async fn trivial_jobs_run_through_sqlite() {
     let a_commit = tokio::time::timeout(Duration::from_secs(300), run(1024, false)).await.unwrap();
     assert!(a_commit > 1.0, "{a_commit} tasks a commit");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s2_8_two_slots_are_kept_fed_by_what_is_sent_ahead() {
+async fn two_slots_are_kept_fed_by_what_is_sent_ahead() {
     let a_commit = tokio::time::timeout(Duration::from_secs(300), run(2, true)).await.unwrap();
     assert!(a_commit > 1.0, "{a_commit} tasks a commit");
 }

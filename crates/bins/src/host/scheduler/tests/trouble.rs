@@ -24,7 +24,7 @@ use crate::wire::result::Ending;
 const REASSIGN: Duration = Duration::from_millis(30_100);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s7_1_a_worker_that_stays_away_loses_its_attempts_to_others() {
+async fn a_worker_that_stays_away_loses_its_attempts_to_others() {
     let bed = Bed::new().await;
     let mut one = Agent::join(&bed.handle(), "w1", 1).await;
     let job = bed.submit(&[json!({})]).await[0];
@@ -64,7 +64,7 @@ async fn s7_1_a_worker_that_stays_away_loses_its_attempts_to_others() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s1_4_late_results_of_the_newest_token_are_adopted() {
+async fn late_results_of_the_newest_token_are_adopted() {
     let mut bed = Bed::new().await;
     let mut agent = Agent::join(&bed.handle(), "w1", 1).await;
     let job = bed.submit(&[json!({})]).await[0];
@@ -89,7 +89,7 @@ async fn s1_4_late_results_of_the_newest_token_are_adopted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s1_4_a_gang_that_comes_back_whole_is_adopted_also_where_a_member_has_ended_meanwhile() {
+async fn a_gang_that_comes_back_whole_is_adopted_also_where_a_member_has_ended_meanwhile() {
     let mut bed = Bed::new().await;
     let mut agent = Agent::join(&bed.handle(), "w1", 2).await;
     let job = bed.submit(&[json!({"gang": {"size": 2}})]).await[0];
@@ -119,7 +119,7 @@ async fn s1_4_a_gang_that_comes_back_whole_is_adopted_also_where_a_member_has_en
 
 /// The second job runs on what the first has left free; a restart must not take it for the kind that comes first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_4_a_restart_knows_which_kind_of_gpu_an_attempt_holds() {
+async fn a_restart_knows_which_kind_of_gpu_an_attempt_holds() {
     let mut bed = Bed::new().await;
     let kind = |model: &str| GpuDevices {
         vendor: Vendor::Nvidia,
@@ -159,7 +159,7 @@ async fn s5_4_a_restart_knows_which_kind_of_gpu_an_attempt_holds() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s4_what_is_missing_after_the_spool_is_lost_and_what_the_spool_tells_is_not() {
+async fn what_is_missing_after_the_spool_is_lost_and_what_the_spool_tells_is_not() {
     let bed = Bed::new().await;
     let mut agent = Agent::join(&bed.handle(), "w1", 2).await;
     let jobs = bed.submit(&[json!({}), json!({})]).await;
@@ -178,7 +178,7 @@ async fn s4_what_is_missing_after_the_spool_is_lost_and_what_the_spool_tells_is_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s1_4_a_repeated_result_is_a_duplicate() {
+async fn a_repeated_result_is_a_duplicate() {
     let bed = Bed::new().await;
     let mut agent = Agent::join(&bed.handle(), "w1", 1).await;
     let job = bed.submit(&[json!({})]).await[0];
@@ -193,7 +193,7 @@ async fn s1_4_a_repeated_result_is_a_duplicate() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s1_4_what_ended_before_a_restart_is_judged_by_what_is_stored() {
+async fn what_ended_before_a_restart_is_judged_by_what_is_stored() {
     let mut bed = Bed::new().await;
     let mut agent = Agent::join(&bed.handle(), "w1", 1).await;
     let job = bed.submit(&[json!({})]).await[0];
@@ -223,7 +223,7 @@ async fn s1_4_what_ended_before_a_restart_is_judged_by_what_is_stored() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s7_1_a_failed_commit_ends_the_term_and_nothing_is_acknowledged() {
+async fn a_failed_commit_ends_the_term_and_nothing_is_acknowledged() {
     let bed = Bed::new().await;
     let mut agent = Agent::join(&bed.handle(), "w1", 1).await;
     let Status::Leading { epoch } = bed.handle().status() else { panic!("it leads") };
@@ -250,7 +250,7 @@ async fn s7_1_a_failed_commit_ends_the_term_and_nothing_is_acknowledged() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s1_5_a_second_stream_closes_the_first_and_another_directory_is_refused() {
+async fn a_second_stream_closes_the_first_and_another_directory_is_refused() {
     let bed = Bed::new().await;
     let mut agent = Agent::join(&bed.handle(), "w1", 1).await;
     let refused = Agent::join_from(&bed.handle(), "w1", "state-2", 1).await.err().unwrap();
@@ -272,7 +272,7 @@ async fn s1_5_a_second_stream_closes_the_first_and_another_directory_is_refused(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s1_5_a_drained_worker_finishes_and_is_told_to_shut_down() {
+async fn a_drained_worker_finishes_and_is_told_to_shut_down() {
     let bed = Bed::new().await;
     let mut agent = Agent::join(&bed.handle(), "w1", 1).await;
     let jobs = bed.submit(&[json!({}), json!({})]).await;
@@ -299,7 +299,7 @@ async fn s1_5_a_drained_worker_finishes_and_is_told_to_shut_down() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s1_5_a_drained_worker_with_nothing_left_is_told_to_shut_down_at_once() {
+async fn a_drained_worker_with_nothing_left_is_told_to_shut_down_at_once() {
     let bed = Bed::new().await;
     let mut agent = Agent::join(&bed.handle(), "w1", 1).await;
     let order = WorkerOrder::Drain(orlop_scheduler::event::DrainOrder::default(), "maintenance".to_owned());
@@ -314,7 +314,7 @@ async fn s1_5_a_drained_worker_with_nothing_left_is_told_to_shut_down_at_once() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_1_readers_see_a_picture_that_the_loop_makes() {
+async fn readers_see_a_picture_that_the_loop_makes() {
     let bed = Bed::new().await;
     let mut agent = Agent::join(&bed.handle(), "w1", 2).await;
     bed.submit(&[json!({}), json!({}), json!({})]).await;
@@ -329,7 +329,7 @@ async fn s5_1_readers_see_a_picture_that_the_loop_makes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s4_assignments_that_were_on_their_way_when_the_stream_broke_are_sent_again() {
+async fn assignments_that_were_on_their_way_when_the_stream_broke_are_sent_again() {
     let bed = Bed::new().await;
     let mut agent = Agent::join(&bed.handle(), "w1", 2).await;
     let job = bed.submit(&[json!({})]).await[0];

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn s5_4_tokens_before_the_newest_are_known_after_a_restart() {
+    fn tokens_before_the_newest_are_known_after_a_restart() {
         use AttemptState::{Failed, Lost, Running};
         let rows = [row(1, 0, Failed, 1), row(2, 0, Lost, 2), row(3, 0, Running, 3)];
         let found = earlier(&unit(3), &rows, false);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_3_the_member_that_failed_first_decides_how_a_gang_ends() {
+    fn the_member_that_failed_first_decides_how_a_gang_ends() {
         use AttemptState::{Cancelled, Failed, Running, Succeeded};
         let rows = [row(2, 0, Cancelled, 1), row(2, 1, Failed, 5), row(2, 2, Succeeded, 1), row(2, 3, Running, 0)];
         let found = gang(4, &unit(2), &rows);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_4_what_is_left_of_a_gang_may_return_unless_a_member_has_ended_otherwise() {
+    fn what_is_left_of_a_gang_may_return_unless_a_member_has_ended_otherwise() {
         use AttemptState::{Cancelled, Lost, Succeeded};
         let held = AttemptRow { finished_at: None, ..row(2, 0, Lost, 1) };
         for (other, broken) in

@@ -96,7 +96,7 @@ fn succeeded() -> AttemptEnd {
 }
 
 #[tokio::test]
-async fn s6_an_output_waits_for_a_server_that_is_away_and_its_job_succeeds() {
+async fn an_output_waits_for_a_server_that_is_away_and_its_job_succeeds() {
     let bed = bed(Duration::from_secs(15)).await;
     let needs = needs("left", true);
     let end = bed.files.store(bed.id, (Runtime::Process, &needs), succeeded()).await;
@@ -105,7 +105,7 @@ async fn s6_an_output_waits_for_a_server_that_is_away_and_its_job_succeeds() {
 }
 
 #[tokio::test]
-async fn s6_an_agent_that_ends_waits_for_no_server() {
+async fn an_agent_that_ends_waits_for_no_server() {
     let bed = bed(Duration::from_secs(1_000_000)).await;
     let files = Arc::clone(&bed.files);
     tokio::spawn(async move {
@@ -119,7 +119,7 @@ async fn s6_an_agent_that_ends_waits_for_no_server() {
 }
 
 #[tokio::test]
-async fn s6_trouble_with_what_need_not_be_there_fails_no_job() {
+async fn trouble_with_what_need_not_be_there_fails_no_job() {
     let bed = bed(Duration::from_secs(1_000_000)).await;
     bed.files.leave();
     for (needs, outcome) in [(needs("left", false), Outcome::Succeeded), (needs("left", true), Outcome::Failed)] {
@@ -129,7 +129,7 @@ async fn s6_trouble_with_what_need_not_be_there_fails_no_job() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s6_five_tries_are_five_answers() {
+async fn five_tries_are_five_answers() {
     let leaving = tokio::sync::watch::Sender::new(false);
     let mut tries = Tries::new(leaving.subscribe());
     let passing = || Trouble::Passing("no".to_owned());

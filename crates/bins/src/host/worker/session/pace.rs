@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn s4_the_first_news_go_out_at_once_and_many_are_gathered() {
+    fn the_first_news_go_out_at_once_and_many_are_gathered() {
         let (mut pace, now) = after(2, 3);
         assert_eq!(pace.due(now, Waiting::News), Some(now));
         let (mut pace, now) = after(50, 3);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn s4_an_acceptance_waits_for_the_start_but_not_for_long() {
+    fn an_acceptance_waits_for_the_start_but_not_for_long() {
         let (mut pace, now) = after(1, 1);
         assert_eq!(pace.due(now, Waiting::Patient), Some(now + PATIENCE));
         assert_eq!(pace.due(now + MS, Waiting::Patient), Some(now + PATIENCE), "counted from when it came");
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn s4_news_are_gathered_for_longer_only_while_slots_are_fed() {
+    fn news_are_gathered_for_longer_only_while_slots_are_fed() {
         let (pace, now) = after(50, 3);
         assert_eq!(pace.gathers(now, true), AHEAD);
         assert_eq!(pace.gathers(now + 5 * MS, true), AHEAD - 5 * MS);

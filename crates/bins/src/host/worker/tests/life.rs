@@ -43,7 +43,7 @@ async fn noops_run_through_one_slot_in_order_of_inheritance() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s4_many_frames_that_come_one_by_one_are_taken_in_and_answered_together() {
+async fn many_frames_that_come_one_by_one_are_taken_in_and_answered_together() {
     let dir = tempfile::tempdir().unwrap();
     let mut bed = Bed::new(dir.path()).await;
     let noop = json!({"runtime": "noop", "command": ["x"]});
@@ -59,7 +59,7 @@ async fn s4_many_frames_that_come_one_by_one_are_taken_in_and_answered_together(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s28_who_inherits_waits_for_an_end_of_its_kind() {
+async fn who_inherits_waits_for_an_end_of_its_kind() {
     let dir = tempfile::tempdir().unwrap();
     let mut bed = Bed::new(dir.path()).await;
     bed.assign(script("sleep 600"), &[1], Mode::Now).await;
@@ -81,7 +81,7 @@ async fn s28_who_inherits_waits_for_an_end_of_its_kind() {
 
 /// Else it would be rejected, for all devices are taken while it waits; and a later agent would not know what it has.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s2_8_who_inherits_gets_the_devices_of_the_slot() {
+async fn who_inherits_gets_the_devices_of_the_slot() {
     let dir = tempfile::tempdir().unwrap();
     let gpu = |index, model: &str| Gpu {
         device: GpuDevice { vendor: "nvidia".to_owned(), index },
@@ -119,7 +119,7 @@ async fn s2_8_who_inherits_gets_the_devices_of_the_slot() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s28_who_waits_for_nothing_is_given_back() {
+async fn who_waits_for_nothing_is_given_back() {
     let dir = tempfile::tempdir().unwrap();
     let mut bed = Bed::new(dir.path()).await;
     bed.assign(script("true"), &[1], Mode::Inherit).await;
@@ -153,7 +153,7 @@ async fn what_cannot_be_run_here_is_rejected_with_a_word() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s9_secrets_reach_the_job_and_neither_disk_nor_server() {
+async fn secrets_reach_the_job_and_neither_disk_nor_server() {
     let dir = tempfile::tempdir().unwrap();
     let mut bed = Bed::new(dir.path()).await;
     let spec = orlop_core::spec::job::JobSpec::from_json(&script("echo $TOKEN; test \"$TOKEN\" = hunter22-x")).unwrap();
@@ -176,7 +176,7 @@ async fn s9_secrets_reach_the_job_and_neither_disk_nor_server() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s4_output_stays_within_the_credit() {
+async fn output_stays_within_the_credit() {
     let dir = tempfile::tempdir().unwrap();
     let mut bed = Bed::new(dir.path()).await;
     bed.assign(script("head -c 3000000 /dev/zero"), &[1], Mode::Now).await;
@@ -192,7 +192,7 @@ async fn s4_output_stays_within_the_credit() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s14_stale_attempts_are_killed_and_nothing_more_is_told_of_them() {
+async fn stale_attempts_are_killed_and_nothing_more_is_told_of_them() {
     let dir = tempfile::tempdir().unwrap();
     let mut bed = Bed::new(dir.path()).await;
     bed.assign(script("sleep 600"), &[1], Mode::Now).await;
@@ -203,7 +203,7 @@ async fn s14_stale_attempts_are_killed_and_nothing_more_is_told_of_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s6_an_agent_that_is_told_to_end_waits_for_its_attempts() {
+async fn an_agent_that_is_told_to_end_waits_for_its_attempts() {
     let dir = tempfile::tempdir().unwrap();
     let mut bed = Bed::new(dir.path()).await;
     bed.assign(script("sleep 1; exit 4"), &[1], Mode::Now).await;
@@ -220,7 +220,7 @@ async fn s6_an_agent_that_is_told_to_end_waits_for_its_attempts() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s6_a_second_signal_cancels_at_once() {
+async fn a_second_signal_cancels_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let mut bed = Bed::new(dir.path()).await;
     bed.assign(script("sleep 600"), &[1], Mode::Now).await;

@@ -12,7 +12,7 @@ use crate::wire::result::Ending;
 use crate::wire::status::Heartbeat;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s4_what_was_not_acknowledged_comes_again_on_the_next_stream() {
+async fn what_was_not_acknowledged_comes_again_on_the_next_stream() {
     let dir = tempfile::tempdir().unwrap();
     let mut bed = Bed::new(dir.path()).await;
     bed.assign(script("exit 5"), &[1], Mode::Now).await;
@@ -39,7 +39,7 @@ async fn s4_what_was_not_acknowledged_comes_again_on_the_next_stream() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s4_a_frame_that_comes_again_changes_nothing() {
+async fn a_frame_that_comes_again_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let mut bed = Bed::new(dir.path()).await;
     bed.assign(script("true"), &[1], Mode::Now).await;
@@ -60,7 +60,7 @@ async fn s4_a_frame_that_comes_again_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s4_welcome_judges_what_is_held() {
+async fn welcome_judges_what_is_held() {
     let dir = tempfile::tempdir().unwrap();
     let mut bed = Bed::new(dir.path()).await;
     bed.assign(script("sleep 600"), &[1, 2], Mode::Now).await;
@@ -80,7 +80,7 @@ async fn s4_welcome_judges_what_is_held() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s4_a_session_that_is_gone_is_replaced_and_nothing_is_lost() {
+async fn a_session_that_is_gone_is_replaced_and_nothing_is_lost() {
     let dir = tempfile::tempdir().unwrap();
     let mut bed = Bed::new(dir.path()).await;
     bed.assign(script("exit 5"), &[1], Mode::Now).await;
@@ -99,7 +99,7 @@ async fn s4_a_session_that_is_gone_is_replaced_and_nothing_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s1_a_server_of_an_older_epoch_is_refused() {
+async fn a_server_of_an_older_epoch_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let mut bed = Bed::new(dir.path()).await;
     *bed.server.epoch.lock().unwrap() = Epoch(5);
@@ -113,7 +113,7 @@ async fn s1_a_server_of_an_older_epoch_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s28_without_a_lease_nothing_more_is_started() {
+async fn without_a_lease_nothing_more_is_started() {
     let dir = tempfile::tempdir().unwrap();
     // A lease that has run out before anything arrives, and heartbeats that renew it no longer.
     let mut bed = Bed::leased(dir.path(), 0).await;
@@ -142,7 +142,7 @@ async fn beats(bed: &Bed, count: usize) -> Vec<Heartbeat> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s4_a_server_that_asks_to_wait_hears_that_the_worker_lives_and_renews_its_lease() {
+async fn a_server_that_asks_to_wait_hears_that_the_worker_lives_and_renews_its_lease() {
     let dir = tempfile::tempdir().unwrap();
     let mut bed = Bed::leased(dir.path(), 0).await;
     let file = dir.path().join("ran");
@@ -172,7 +172,7 @@ async fn s4_a_server_that_asks_to_wait_hears_that_the_worker_lives_and_renews_it
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s7_2_what_is_held_does_not_start_before_the_server_says_that_it_still_counts() {
+async fn what_is_held_does_not_start_before_the_server_says_that_it_still_counts() {
     let dir = tempfile::tempdir().unwrap();
     let mut bed = Bed::leased(dir.path(), 0).await;
     let file = |job: u64| dir.path().join(format!("ran{job}"));
@@ -194,7 +194,7 @@ async fn s7_2_what_is_held_does_not_start_before_the_server_says_that_it_still_c
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s4_a_worker_that_is_to_configure_itself_anew_registers_again_while_work_goes_on() {
+async fn a_worker_that_is_to_configure_itself_anew_registers_again_while_work_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let mut bed = Bed::new(dir.path()).await;
     bed.assign(script("echo up; sleep 600"), &[1], Mode::Now).await;
@@ -208,7 +208,7 @@ async fn s4_a_worker_that_is_to_configure_itself_anew_registers_again_while_work
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s6_a_refused_worker_tries_again_and_says_so() {
+async fn a_refused_worker_tries_again_and_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let mut bed = Bed::new(dir.path()).await;
     *bed.server.refusal.lock().unwrap() = Some(LinkError::Refused("the token has expired".to_owned()));
@@ -235,7 +235,7 @@ async fn an_agent_whose_sessions_end_at_once_asks_for_new_ones_after_pauses() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s4_a_certificate_is_renewed_by_registering_again_while_work_goes_on() {
+async fn a_certificate_is_renewed_by_registering_again_while_work_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let mut bed = Bed::new(dir.path()).await;
     bed.assign(script("echo up; sleep 600"), &[1], Mode::Now).await;
@@ -248,7 +248,7 @@ async fn s4_a_certificate_is_renewed_by_registering_again_while_work_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s6_after_a_crash_results_are_told_and_what_nobody_kept_is_ended_and_lost() {
+async fn after_a_crash_results_are_told_and_what_nobody_kept_is_ended_and_lost() {
     let dir = tempfile::tempdir().unwrap();
     let mut bed = Bed::new(dir.path()).await;
     bed.assign(script("echo up; sleep 600"), &[2], Mode::Now).await;

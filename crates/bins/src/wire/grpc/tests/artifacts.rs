@@ -46,7 +46,7 @@ impl ArtifactHost for Shelf {
 }
 
 #[tokio::test]
-async fn s4_uploads_answer_with_the_stored_offset_and_downloads_begin_anywhere() {
+async fn uploads_answer_with_the_stored_offset_and_downloads_begin_anywhere() {
     let served = Served::start(None).await;
     let client = ArtifactClient::new(served_channel(&served).await, None).unwrap();
     let beginning = Beginning { name: "a".into(), bytes: 6, ..Beginning::default() };

@@ -132,7 +132,7 @@ fn named(name: &str, priority: u8) -> Submission {
 }
 
 #[tokio::test]
-async fn s4_submits_are_checked_in_full_before_the_server_hears_of_them() {
+async fn submits_are_checked_in_full_before_the_server_hears_of_them() {
     let (_served, client) = client().await;
     let keyed = Submission { key: Some("k".into()), ..named("a", 4) };
     let answer = client.submit(keyed).await.unwrap();
@@ -158,7 +158,7 @@ async fn s4_submits_are_checked_in_full_before_the_server_hears_of_them() {
 }
 
 #[tokio::test]
-async fn s4_batches_of_a_stream_are_acknowledged_in_their_order() {
+async fn batches_of_a_stream_are_acknowledged_in_their_order() {
     let (_served, client) = client().await;
     let batches = [named("slow", 1), named("a", 2), named("full", 3), named("a", 99), named("a", 4)];
     let acks = client.submit_stream(futures::stream::iter(batches).boxed()).await.unwrap();
@@ -168,7 +168,7 @@ async fn s4_batches_of_a_stream_are_acknowledged_in_their_order() {
 }
 
 #[tokio::test]
-async fn s4_questions_and_answers_arrive_as_they_were_sent() {
+async fn questions_and_answers_arrive_as_they_were_sent() {
     let (_served, client) = client().await;
     let job = JobId::from_u64(5);
     let seen = client.job(job, Some(3), Duration::from_secs(99)).await.unwrap();
@@ -198,7 +198,7 @@ async fn s4_questions_and_answers_arrive_as_they_were_sent() {
 }
 
 #[tokio::test]
-async fn s4_events_and_logs_come_until_they_end() {
+async fn events_and_logs_come_until_they_end() {
     let (_served, client) = client().await;
     let jobs = vec![JobId::from_u64(1), JobId::from_u64(2)];
     let watching = Watching { jobs, after: 4, until_ended: true, ..Watching::default() };
@@ -220,7 +220,7 @@ async fn s4_events_and_logs_come_until_they_end() {
 }
 
 #[tokio::test]
-async fn s4_a_connection_has_1024_streams_at_most() {
+async fn a_connection_has_1024_streams_at_most() {
     let (_served, client) = client().await;
     let open = || client.submit_stream(futures::stream::pending().boxed());
     let (end, ended) = tokio::sync::oneshot::channel::<Submission>();
@@ -240,7 +240,7 @@ async fn s4_a_connection_has_1024_streams_at_most() {
 }
 
 #[tokio::test]
-async fn s4_headers_have_16_kib_at_most() {
+async fn headers_have_16_kib_at_most() {
     let (served, _) = client().await;
     let ask = async |bytes: usize| {
         let client = JobClient::new(served_channel(&served).await, Some(&"x".repeat(bytes))).unwrap();
@@ -251,7 +251,7 @@ async fn s4_headers_have_16_kib_at_most() {
 }
 
 #[tokio::test]
-async fn s4_a_call_that_says_no_deadline_has_30_seconds() {
+async fn a_call_that_says_no_deadline_has_30_seconds() {
     assert_eq!(DEADLINE, Duration::from_secs(30));
     // As if they were over soon.
     let listening = Listening::bind("127.0.0.1:0".parse().unwrap(), None).await.unwrap();

@@ -126,7 +126,7 @@ fn hello() -> WorkerFrame {
 }
 
 #[tokio::test]
-async fn s4_frames_go_both_ways_in_plain_text_on_this_machine() {
+async fn frames_go_both_ways_in_plain_text_on_this_machine() {
     let served = Served::start(None).await;
     let channel = Connector::plain(served.endpoint("http")).unwrap().connect().await.unwrap();
     let client = WorkerClient::new(channel, Some("secret-token")).unwrap();
@@ -153,7 +153,7 @@ async fn s4_frames_go_both_ways_in_plain_text_on_this_machine() {
 }
 
 #[tokio::test]
-async fn s4_a_stream_begins_with_hello_and_nonsense_ends_it() {
+async fn a_stream_begins_with_hello_and_nonsense_ends_it() {
     let served = Served::start(None).await;
     let channel = Connector::plain(served.endpoint("http")).unwrap().connect().await.unwrap();
     let client = WorkerClient::new(channel, None).unwrap();
@@ -175,7 +175,7 @@ pub(crate) async fn served_channel(served: &Served) -> tonic::transport::Channel
 }
 
 #[tokio::test]
-async fn s4_health_is_serving_on_the_leader_only() {
+async fn health_is_serving_on_the_leader_only() {
     use super::super::super::proto::health::HealthCheckRequest;
     use super::super::super::proto::health::health_client::HealthClient;
     let served = Served::start(None).await;
@@ -207,7 +207,7 @@ async fn join(connector: &Connector, worker: &str) -> Result<Registered, Refusal
 }
 
 #[tokio::test]
-async fn s4_a_worker_joins_by_fingerprint_and_then_shows_its_certificate() {
+async fn a_worker_joins_by_fingerprint_and_then_shows_its_certificate() {
     let (authority, served) = fleet().await;
     let token = JoinToken::new("t", [1; 32], authority.fingerprint()).unwrap();
     let joining = Connector::joining(served.endpoint("https"), &token).unwrap();
@@ -225,7 +225,7 @@ async fn s4_a_worker_joins_by_fingerprint_and_then_shows_its_certificate() {
 }
 
 #[tokio::test]
-async fn s4_servers_that_are_not_the_fleets_are_refused() {
+async fn servers_that_are_not_the_fleets_are_refused() {
     let (authority, served) = fleet().await;
     let wrong = JoinToken::new("t", [1; 32], [0; 32]).unwrap();
     let error = Connector::joining(served.endpoint("https"), &wrong).unwrap().connect().await.unwrap_err();
@@ -255,7 +255,7 @@ fn in_pem(der: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn s4_workers_with_a_bad_certificate_are_refused() {
+async fn workers_with_a_bad_certificate_are_refused() {
     let (authority, served) = fleet().await;
     let csr = Csr::new().unwrap();
     let worker: WorkerId = "w-1".parse().unwrap();
@@ -273,7 +273,7 @@ async fn s4_workers_with_a_bad_certificate_are_refused() {
 }
 
 #[tokio::test]
-async fn s4_an_outside_authority_vouches_for_the_address() {
+async fn an_outside_authority_vouches_for_the_address() {
     let (authority, _) = Authority::create(now()).unwrap();
     let server = authority.server(&["127.0.0.1".to_owned()], now()).unwrap();
     let served = Served::start(Some(TlsIdentity { server, workers: authority.pem().to_owned() })).await;
@@ -282,7 +282,7 @@ async fn s4_an_outside_authority_vouches_for_the_address() {
 }
 
 #[test]
-fn s9_plain_text_is_for_this_machine_only() {
+fn plain_text_is_for_this_machine_only() {
     let server = ServerIdentity { chain: String::new(), key: String::new() };
     let tls = TlsIdentity { server, workers: String::new() };
     for open in ["0.0.0.0:7071", "10.0.0.1:1", "[::]:7071"] {

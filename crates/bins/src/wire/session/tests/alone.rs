@@ -43,7 +43,7 @@ fn assign(number: u64, spec_id: u64) -> Outgoing {
 }
 
 #[test]
-fn s4_a_frame_goes_at_once_when_idle_and_waits_a_millisecond_after_another() {
+fn a_frame_goes_at_once_when_idle_and_waits_a_millisecond_after_another() {
     let (mut agent, mut server) = pair();
     open(&mut agent, &mut server, 0);
     assert_eq!((agent.due(10), agent.poll(10)), (None, Vec::new()));
@@ -62,7 +62,7 @@ fn s4_a_frame_goes_at_once_when_idle_and_waits_a_millisecond_after_another() {
 }
 
 #[test]
-fn s4_results_starts_and_acceptances_go_before_logs_and_no_start_before_an_end() {
+fn results_starts_and_acceptances_go_before_logs_and_no_start_before_an_end() {
     let (mut agent, mut server) = pair();
     open(&mut agent, &mut server, 0);
     agent.log(chunk(1, 10)).unwrap();
@@ -80,7 +80,7 @@ fn s4_results_starts_and_acceptances_go_before_logs_and_no_start_before_an_end()
 }
 
 #[test]
-fn s4_frames_stay_below_a_mebibyte() {
+fn frames_stay_below_a_mebibyte() {
     let (mut agent, mut server) = pair();
     open(&mut agent, &mut server, 0);
     for number in 0..40 {
@@ -94,7 +94,7 @@ fn s4_frames_stay_below_a_mebibyte() {
 }
 
 #[test]
-fn s4_logs_wait_for_credit_and_nothing_else_does() {
+fn logs_wait_for_credit_and_nothing_else_does() {
     let (mut agent, mut server) = pair();
     open(&mut agent, &mut server, 0);
     let sent = (1..).map_while(|number| agent.log(chunk(number, CHUNK_MAX)).ok()).count();
@@ -118,7 +118,7 @@ fn s4_logs_wait_for_credit_and_nothing_else_does() {
 }
 
 #[test]
-fn s4_a_specification_is_sent_once_a_session_and_again_when_asked_for() {
+fn a_specification_is_sent_once_a_session_and_again_when_asked_for() {
     let (mut agent, mut server) = pair();
     open(&mut agent, &mut server, 0);
     server.decided(0, vec![assign(1, 7), assign(2, 7), assign(3, 8)]).unwrap();
@@ -130,7 +130,7 @@ fn s4_a_specification_is_sent_once_a_session_and_again_when_asked_for() {
 }
 
 #[test]
-fn s2_8_a_frame_with_assignments_acknowledges_what_its_turn_had_looked_at() {
+fn a_frame_with_assignments_acknowledges_what_its_turn_had_looked_at() {
     let (mut agent, mut server) = pair();
     open(&mut agent, &mut server, 0);
     for now in [1, 5000, 10_000] {
@@ -149,7 +149,7 @@ fn s2_8_a_frame_with_assignments_acknowledges_what_its_turn_had_looked_at() {
 }
 
 #[test]
-fn s4_each_heartbeat_has_one_answer_and_hello_counts_as_one() {
+fn each_heartbeat_has_one_answer_and_hello_counts_as_one() {
     let (mut agent, mut server) = pair();
     assert_eq!(agent.lease_until(), 20_000_000);
     open(&mut agent, &mut server, 1_000_000);
@@ -172,7 +172,7 @@ fn s4_each_heartbeat_has_one_answer_and_hello_counts_as_one() {
 }
 
 #[test]
-fn s4_a_stream_that_is_not_right_cannot_go_on() {
+fn a_stream_that_is_not_right_cannot_go_on() {
     let (mut agent, mut server) = pair();
     insta::assert_snapshot!(agent.receive(ServerFrame { epoch: orlop_core::id::Epoch(1), ..Default::default() }).unwrap_err(), @"a stream begins with hello and welcome, and has each of them once");
     insta::assert_snapshot!(server.receive(WorkerFrame::default()).unwrap_err(), @"a stream begins with hello and welcome, and has each of them once");
@@ -189,7 +189,7 @@ fn s4_a_stream_that_is_not_right_cannot_go_on() {
 }
 
 #[test]
-fn s4_a_server_without_the_session_says_so_and_spooled_frames_get_new_numbers() {
+fn a_server_without_the_session_says_so_and_spooled_frames_get_new_numbers() {
     let (mut agent, mut server) = pair();
     open(&mut agent, &mut server, 0);
     agent.ended(result(1));
@@ -210,7 +210,7 @@ fn s4_a_server_without_the_session_says_so_and_spooled_frames_get_new_numbers() 
 }
 
 #[test]
-fn s4_assignments_on_their_way_are_told_apart_from_lost_ones() {
+fn assignments_on_their_way_are_told_apart_from_lost_ones() {
     let (mut agent, mut server) = pair();
     open(&mut agent, &mut server, 0);
     server.decided(0, vec![assign(1, 1)]).unwrap();

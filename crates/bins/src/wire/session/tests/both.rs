@@ -210,7 +210,7 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
-    fn s4_everything_arrives_exactly_once_and_in_order(steps in prop::collection::vec(0..17_u8, 0..400)) {
+    fn everything_arrives_exactly_once_and_in_order(steps in prop::collection::vec(0..17_u8, 0..400)) {
         let mut world = World::new();
         world.reconnect();
         steps.into_iter().for_each(|what| world.step(what));
@@ -228,7 +228,7 @@ proptest! {
 }
 
 #[test]
-fn s4_what_is_not_acknowledged_is_bounded() {
+fn what_is_not_acknowledged_is_bounded() {
     let (mut agent, mut server) = pair();
     open(&mut agent, &mut server, 0);
     let mut sent = 0;

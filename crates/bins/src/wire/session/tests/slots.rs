@@ -147,7 +147,7 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
     #[test]
-    fn s2_8_never_more_run_than_there_are_slots_and_all_that_was_sent_runs(steps in prop::collection::vec(0..18_u8, 0..400)) {
+    fn never_more_run_than_there_are_slots_and_all_that_was_sent_runs(steps in prop::collection::vec(0..18_u8, 0..400)) {
         let mut world = World::new();
         steps.into_iter().for_each(|what| world.step(what));
         world.step(15);
@@ -167,7 +167,7 @@ proptest! {
 }
 
 #[test]
-fn s2_8_a_vacancy_is_taken_below_its_mark_and_gone_at_it() {
+fn a_vacancy_is_taken_below_its_mark_and_gone_at_it() {
     let frame = |seq, ack| ServerFrame { seq, ack, epoch: Epoch(1), ..ServerFrame::default() };
     let framed = |seq, number| WorkerFrame {
         seq,
@@ -199,7 +199,7 @@ fn s2_8_a_vacancy_is_taken_below_its_mark_and_gone_at_it() {
 }
 
 #[test]
-fn s2_8_an_end_that_is_told_again_has_the_number_of_the_frame_that_tells_it() {
+fn an_end_that_is_told_again_has_the_number_of_the_frame_that_tells_it() {
     let frame = |seq, ack| ServerFrame { seq, ack, epoch: Epoch(1), ..ServerFrame::default() };
     let framed = |seq, numbers: &[u64]| WorkerFrame {
         seq,
@@ -221,7 +221,7 @@ fn s2_8_an_end_that_is_told_again_has_the_number_of_the_frame_that_tells_it() {
 }
 
 #[test]
-fn s2_8_who_waits_does_not_wait_for_ever() {
+fn who_waits_does_not_wait_for_ever() {
     let mut slots = Slots::default();
     assert!(!slots.inherit(&KEY, attempt(1)) && slots.stuck(0, 1000).is_empty());
     assert_eq!((slots.stuck(999, 1000), slots.stuck(1000, 1000)), (Vec::new(), vec![attempt(1)]));

@@ -71,8 +71,8 @@ fn directory(state: &Path) -> PathBuf {
 }
 
 #[test]
-fn s7_1_a_container_that_is_killed_from_outside_fails_and_is_gone() {
-    let Some(engine) = Engine::found("s7_1_a_container_that_is_killed_from_outside_fails_and_is_gone") else { return };
+fn a_container_that_is_killed_from_outside_fails_and_is_gone() {
+    let Some(engine) = Engine::found("a_container_that_is_killed_from_outside_fails_and_is_gone") else { return };
     let programs = Programs::new();
     let server = serve(&programs, &FAST);
     let _worker = programs.worker("killed", &[&server.grpc], &[]);
@@ -94,8 +94,8 @@ fn s7_1_a_container_that_is_killed_from_outside_fails_and_is_gone() {
 }
 
 #[test]
-fn s7_1_an_engine_that_is_away_is_bad_health_and_its_containers_are_taken_up_again() {
-    let test = "s7_1_an_engine_that_is_away_is_bad_health_and_its_containers_are_taken_up_again";
+fn an_engine_that_is_away_is_bad_health_and_its_containers_are_taken_up_again() {
+    let test = "an_engine_that_is_away_is_bad_health_and_its_containers_are_taken_up_again";
     let Some(engine) = Engine::found(test) else { return };
     let programs = Programs::new();
     let server = serve(&programs, &[&FAST[..], &["--scheduler-probation-min=2s"]].concat());
@@ -137,8 +137,8 @@ fn runner(data: &Path) -> Option<nix::unistd::Pid> {
 }
 
 #[test]
-fn s6_the_container_of_a_step_whose_runner_is_killed_goes_with_it() {
-    let Some(engine) = Engine::found("s6_the_container_of_a_step_whose_runner_is_killed_goes_with_it") else { return };
+fn the_container_of_a_step_whose_runner_is_killed_goes_with_it() {
+    let Some(engine) = Engine::found("the_container_of_a_step_whose_runner_is_killed_goes_with_it") else { return };
     let mut bench = Bench::up(&[]);
     let container = json!({
         "name": "main", "image": engine.0.0, "imagePullPolicy": "Never", "command": ["/bin/sleep", "600"],

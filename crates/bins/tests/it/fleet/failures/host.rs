@@ -34,7 +34,7 @@ fn on_a_small_disk(programs: &Programs, server: &str, args: &[&str]) -> Option<(
 }
 
 #[test]
-fn s7_1_a_worker_whose_disk_is_full_takes_no_work_and_keeps_results() {
+fn a_worker_whose_disk_is_full_takes_no_work_and_keeps_results() {
     let programs = Programs::new();
     let server: Scheduler = serve(&programs, &[&PATIENT[..], &["--scheduler-probation-min=2s"]].concat());
     let line = Proxy::to(&server.grpc);
@@ -82,7 +82,7 @@ fn s7_1_a_worker_whose_disk_is_full_takes_no_work_and_keeps_results() {
 
 #[cfg(feature = "testing")]
 #[test]
-fn s7_1_no_jump_of_a_workers_clock_loses_anything() {
+fn no_jump_of_a_workers_clock_loses_anything() {
     const HOUR: i64 = 3_600_000;
     let programs = Programs::new();
     let server = serve(&programs, &FAST);

@@ -208,12 +208,12 @@ fn count_runs(done: &Done<'_>) {
 }
 
 #[test]
-fn s7_1_a_server_that_is_killed_at_full_load_loses_nothing_and_counts_nothing_twice() {
+fn a_server_that_is_killed_at_full_load_loses_nothing_and_counts_nothing_twice() {
     killed_at_full_load(Victim::Server, Embedded);
 }
 
 #[test]
-fn s7_1_an_agent_that_is_killed_at_full_load_loses_nothing_and_counts_nothing_twice() {
+fn an_agent_that_is_killed_at_full_load_loses_nothing_and_counts_nothing_twice() {
     killed_at_full_load(Victim::Agent, Embedded);
 }
 

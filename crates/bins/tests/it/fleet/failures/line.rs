@@ -45,7 +45,7 @@ impl World {
 }
 
 #[test]
-fn s7_1_a_short_partition_restarts_nothing_and_keeps_the_output() {
+fn a_short_partition_restarts_nothing_and_keeps_the_output() {
     let world = World::with(&PATIENT, json!({}));
     let World { programs, server, line, job, .. } = &world;
     line.quiet(true, true);
@@ -62,7 +62,7 @@ fn s7_1_a_short_partition_restarts_nothing_and_keeps_the_output() {
 }
 
 #[test]
-fn s7_1_a_line_that_is_cut_is_taken_up_again() {
+fn a_line_that_is_cut_is_taken_up_again() {
     let world = World::with(&PATIENT, json!({}));
     let World { programs, server, line, job, .. } = &world;
     line.cut(true);
@@ -77,7 +77,7 @@ fn s7_1_a_line_that_is_cut_is_taken_up_again() {
 }
 
 #[test]
-fn s7_1_after_a_long_partition_one_result_counts_and_what_must_not_overlap_did_not() {
+fn after_a_long_partition_one_result_counts_and_what_must_not_overlap_did_not() {
     let world = World::new(json!({ "overlap": "forbid" }));
     let World { programs, server, line, job, .. } = &world;
     let both =
@@ -111,7 +111,7 @@ fn s7_1_after_a_long_partition_one_result_counts_and_what_must_not_overlap_did_n
 }
 
 #[test]
-fn s7_1_a_line_that_is_open_one_way_only_loses_nothing() {
+fn a_line_that_is_open_one_way_only_loses_nothing() {
     let world = World::new(json!({}));
     let World { programs, server, line, job, .. } = &world;
     // The server hears the worker, and the worker nothing.
@@ -135,7 +135,7 @@ fn s7_1_a_line_that_is_open_one_way_only_loses_nothing() {
 }
 
 #[test]
-fn s7_1_a_result_that_comes_again_changes_nothing() {
+fn a_result_that_comes_again_changes_nothing() {
     let World { programs, server, line, job: id, _worker } = World::new(json!({}));
     // The result arrives; that it did never reaches the worker.
     line.quiet(false, true);
@@ -156,7 +156,7 @@ fn s7_1_a_result_that_comes_again_changes_nothing() {
 }
 
 #[test]
-fn s7_1_a_submit_whose_answer_is_lost_is_repeated_under_its_key() {
+fn a_submit_whose_answer_is_lost_is_repeated_under_its_key() {
     let programs = Programs::new();
     let server = serve(&programs, &FAST);
     let line = Proxy::to(&server.rest);

@@ -8,7 +8,7 @@ use super::super::programs::{Programs, until};
 use super::{FAST, attempts, job_in, metric, only_final, serve, submit, touch, waits_for, worker_in};
 
 #[test]
-fn s7_1_a_late_result_is_adopted_while_nothing_newer_was_issued() {
+fn a_late_result_is_adopted_while_nothing_newer_was_issued() {
     let programs = Programs::new();
     let server = serve(&programs, &FAST);
     let worker = programs.worker("w1", &[&server.grpc], &[]);
@@ -29,7 +29,7 @@ fn s7_1_a_late_result_is_adopted_while_nothing_newer_was_issued() {
 }
 
 #[test]
-fn s7_1_a_late_result_never_overwrites_a_newer_attempt() {
+fn a_late_result_never_overwrites_a_newer_attempt() {
     let programs = Programs::new();
     let server = serve(&programs, &FAST);
     let worker = programs.worker("w1", &[&server.grpc], &[]);
@@ -52,7 +52,7 @@ fn s7_1_a_late_result_never_overwrites_a_newer_attempt() {
 }
 
 #[test]
-fn s7_1_a_server_that_was_stopped_takes_nobody_for_silent() {
+fn a_server_that_was_stopped_takes_nobody_for_silent() {
     let programs = Programs::new();
     let server = serve(&programs, &FAST);
     let _worker = programs.worker("w1", &[&server.grpc], &[]);
@@ -83,7 +83,7 @@ fn jump(programs: &Programs, millis: i64) {
 
 #[cfg(feature = "testing")]
 #[test]
-fn s7_1_no_jump_of_the_clock_loses_anything() {
+fn no_jump_of_the_clock_loses_anything() {
     const HOUR: i64 = 3_600_000;
     let programs = Programs::new();
     std::fs::write(programs.path("clock"), "0").expect("a file is written");

@@ -15,7 +15,7 @@ use super::super::programs::{Programs, Running, until};
 use super::kills::{Books, Done, Victim, killed_at_full_load, reckon_by_asking};
 
 #[test]
-fn s7_1_a_server_on_postgresql_and_nats_that_is_killed_at_full_load_loses_nothing_and_tells_every_end_once() {
+fn a_server_on_postgresql_and_nats_that_is_killed_at_full_load_loses_nothing_and_tells_every_end_once() {
     // Whoever comes after one that was killed waits for its term to run out: ten seconds each time.
     if let Some(shared) = Shared::new("kills") {
         killed_at_full_load(Victim::Server, shared);
@@ -23,7 +23,7 @@ fn s7_1_a_server_on_postgresql_and_nats_that_is_killed_at_full_load_loses_nothin
 }
 
 #[test]
-fn s5_4_of_two_servers_the_one_that_leads_is_killed_at_full_load_and_the_other_loses_nothing() {
+fn of_two_servers_the_one_that_leads_is_killed_at_full_load_and_the_other_loses_nothing() {
     if let Some(shared) = Shared::new("takeovers") {
         killed_at_full_load(Victim::Leader, shared);
     }

@@ -45,7 +45,7 @@ fn on_a_small_disk(programs: &Programs, mebi: u32, args: &[&str]) -> Option<(Sch
 }
 
 #[test]
-fn s7_1_a_full_disk_refuses_work_and_loses_nothing_that_was_acknowledged() {
+fn a_full_disk_refuses_work_and_loses_nothing_that_was_acknowledged() {
     let programs = Programs::new();
     let args = [&FAST[..], &["--store-min-free=8388608", "--store-reserve=4194304"]].concat();
     let Some((server, disk)) = on_a_small_disk(&programs, 48, &args) else { return };
@@ -92,7 +92,7 @@ fn fill_again(disk: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn s7_1_a_store_that_is_damaged_or_newer_is_left_alone_and_named() {
+fn a_store_that_is_damaged_or_newer_is_left_alone_and_named() {
     let programs = Programs::new();
     let path = programs.path("orlop-fleet.db");
     std::fs::write(&path, b"this is no database at all, but somebody's file\n".repeat(100)).expect("a file is written");
@@ -176,7 +176,7 @@ impl Postgres {
 }
 
 #[test]
-fn s7_1_a_database_that_is_away_or_hangs_acknowledges_nothing_and_loses_nothing() {
+fn a_database_that_is_away_or_hangs_acknowledges_nothing_and_loses_nothing() {
     let Some(mut postgres) = Postgres::new() else { return };
     let programs = Programs::new();
     let line = Proxy::to(&format!("127.0.0.1:{}", postgres.port));

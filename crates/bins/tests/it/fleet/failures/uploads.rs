@@ -21,7 +21,7 @@ fn growing(folder: &Path) -> (BTreeSet<String>, u64) {
 }
 
 #[test]
-fn s6_what_a_job_leaves_is_stored_through_broken_lines_and_a_killed_server() {
+fn what_a_job_leaves_is_stored_through_broken_lines_and_a_killed_server() {
     const BYTES: u64 = 192 << 20;
     let programs = Programs::new();
     let server = serve(&programs, &FAST);

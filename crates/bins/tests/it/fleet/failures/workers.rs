@@ -13,7 +13,7 @@ use super::{
 };
 
 #[test]
-fn s7_1_the_work_of_a_host_that_crashed_is_done_by_another() {
+fn the_work_of_a_host_that_crashed_is_done_by_another() {
     let programs = Programs::new();
     let server = serve(&programs, &FAST);
     let mut first = programs.worker("w1", &[&server.grpc], &[]);
@@ -33,7 +33,7 @@ fn s7_1_the_work_of_a_host_that_crashed_is_done_by_another() {
 }
 
 #[test]
-fn s7_1_a_job_that_crashes_says_how_and_is_repeated_by_rule() {
+fn a_job_that_crashes_says_how_and_is_repeated_by_rule() {
     let programs = Programs::new();
     let server = serve(&programs, &FAST);
     let _worker = programs.worker("w1", &[&server.grpc], &[]);
@@ -47,7 +47,7 @@ fn s7_1_a_job_that_crashes_says_how_and_is_repeated_by_rule() {
 }
 
 #[test]
-fn s7_1_a_job_that_takes_its_agent_with_it_fails_and_the_fleet_goes_on() {
+fn a_job_that_takes_its_agent_with_it_fails_and_the_fleet_goes_on() {
     let programs = Programs::new();
     let args = [&FAST[..], &["--scheduler-max-infra=1"]].concat();
     let server = serve(&programs, &args);
@@ -74,7 +74,7 @@ fn s7_1_a_job_that_takes_its_agent_with_it_fails_and_the_fleet_goes_on() {
 }
 
 #[test]
-fn s7_1_a_worker_on_which_nothing_starts_does_not_eat_the_queue() {
+fn a_worker_on_which_nothing_starts_does_not_eat_the_queue() {
     let programs = Programs::new();
     let args = [&FAST[..], &["--scheduler-start-failures=3"]].concat();
     let server = serve(&programs, &args);
@@ -99,7 +99,7 @@ fn s7_1_a_worker_on_which_nothing_starts_does_not_eat_the_queue() {
 }
 
 #[test]
-fn s7_1_a_flood_of_output_leaves_gaps_and_holds_nobody_up() {
+fn a_flood_of_output_leaves_gaps_and_holds_nobody_up() {
     let programs = Programs::new();
     let server = serve(&programs, &PATIENT);
     let line = Proxy::to(&server.grpc);
@@ -144,7 +144,7 @@ fn s7_1_a_flood_of_output_leaves_gaps_and_holds_nobody_up() {
 }
 
 #[test]
-fn s7_1_many_workers_come_back_at_once_and_nothing_is_lost_or_doubled() {
+fn many_workers_come_back_at_once_and_nothing_is_lost_or_doubled() {
     const WORKERS: usize = 16;
     let programs = Programs::new();
     let args = ["--log-level=warn"];

@@ -17,7 +17,7 @@ fn explain(bed: &Bed, more: &[&str]) -> (i32, String) {
 }
 
 #[test]
-fn ch7_the_nodes_of_a_cluster_are_explained() {
+fn the_nodes_of_a_cluster_are_explained() {
     let bed = Bed::everywhere();
     let (code, text) = explain(&bed, &[]);
     assert!(code == 1 && text.contains("nodes: 0 of 1 fit") && text.contains("plain"), "{code} {text}");

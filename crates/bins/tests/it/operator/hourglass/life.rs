@@ -26,7 +26,7 @@ fn fleet(bed: &Bed) {
 }
 
 #[test]
-fn s7_every_example_comes_to_running_with_the_rights_that_ship() {
+fn every_example_comes_to_running_with_the_rights_that_ship() {
     let bed = Bed::everywhere();
     fleet(&bed);
     let operator = bed.start("operator", &[]);
@@ -73,7 +73,7 @@ fn s7_every_example_comes_to_running_with_the_rights_that_ship() {
 }
 
 #[test]
-fn s4_and_s5_objects_are_upgraded_scaled_and_deleted() {
+fn and_s5_objects_are_upgraded_scaled_and_deleted() {
     let bed = Bed::everywhere();
     let operator = bed.start("operator", &["--controllers=performer,executor"]);
     bed.create("", "nodes", "", &node("pool", json!({"node-pool": "performers"}), json!({})));
@@ -119,7 +119,7 @@ fn s4_and_s5_objects_are_upgraded_scaled_and_deleted() {
 }
 
 #[test]
-fn s7_the_example_of_an_autoscaler_scales_the_executor_that_it_names() {
+fn the_example_of_an_autoscaler_scales_the_executor_that_it_names() {
     let (autoscaler, executor) = (example("executor-autoscaler"), example("executor-ha"));
     let bed = Bed::everywhere();
     let operator = bed.start("operator", &["--controllers=executor"]);
@@ -148,7 +148,7 @@ fn s7_the_example_of_an_autoscaler_scales_the_executor_that_it_names() {
 }
 
 #[test]
-fn s5_2_no_node_that_fits_is_told_within_seconds_and_the_pod_starts_when_one_comes() {
+fn no_node_that_fits_is_told_within_seconds_and_the_pod_starts_when_one_comes() {
     let bed = Bed::everywhere();
     let operator = bed.start("operator", &["--controllers=performer"]);
     assert!(operator.leads());
@@ -170,7 +170,7 @@ fn s5_2_no_node_that_fits_is_told_within_seconds_and_the_pod_starts_when_one_com
 }
 
 #[test]
-fn s3_1_an_operator_that_is_killed_is_replaced_and_nothing_is_made_twice() {
+fn an_operator_that_is_killed_is_replaced_and_nothing_is_made_twice() {
     let bed = Bed::everywhere();
     // Pods take their time, so that there is a middle.
     let mut habits = orlop::k8s::testing::PodHabits::default();
@@ -207,7 +207,7 @@ fn s3_1_an_operator_that_is_killed_is_replaced_and_nothing_is_made_twice() {
 }
 
 #[test]
-fn s6_in_some_namespaces_only_the_operator_needs_no_other_right() {
+fn in_some_namespaces_only_the_operator_needs_no_other_right() {
     let bed = Bed::new(&["kustomize/namespaced/role.yaml", "kustomize/base/role.yaml"]);
     bed.server.namespace("elsewhere");
     let operator = bed.start("operator", &["--namespaces=default"]);

@@ -42,7 +42,7 @@ fn pods_of_operator(bed: &Bed) -> usize {
 }
 
 #[test]
-fn s7_after_the_hook_nothing_is_held_and_nothing_is_gone() {
+fn after_the_hook_nothing_is_held_and_nothing_is_gone() {
     let bed = Bed::everywhere();
     rights(&bed);
     deployment(&bed);

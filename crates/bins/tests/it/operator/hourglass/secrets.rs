@@ -53,7 +53,7 @@ fn places(bed: &Bed, log: String, metrics: String) -> Vec<(String, String)> {
 }
 
 #[test]
-fn k6_secrets_are_in_the_secret_and_nowhere_else() {
+fn secrets_are_in_the_secret_and_nowhere_else() {
     let bed = Bed::everywhere();
     // A server that quotes what it refuses, and what it cannot read.
     let reads = Match { resource: Some("secrets".into()), verb: Some(Verb::Get), ..Match::any() };

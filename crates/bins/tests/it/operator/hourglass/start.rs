@@ -21,7 +21,7 @@ fn started(text: &str) -> (Option<i32>, String) {
 }
 
 #[test]
-fn s1_3_a_wrong_table_ends_the_start_and_names_file_and_line() {
+fn a_wrong_table_ends_the_start_and_names_file_and_line() {
     for (text, line, what) in [
         ("gpu:\n  migStrategy: mixed\n  colours: {}\n", 3, "colours"),
         ("tee:\n  kinds:\n    tdx:\n      runtimeClass: Kata_TDX\n", 4, "Kata_TDX"),
@@ -35,7 +35,7 @@ fn s1_3_a_wrong_table_ends_the_start_and_names_file_and_line() {
 }
 
 #[test]
-fn s1_3_the_program_translates_by_the_tables_it_is_given() {
+fn the_program_translates_by_the_tables_it_is_given() {
     let bed = Bed::everywhere();
     let file = bed.dir.path().join("tables.yaml");
     std::fs::write(&file, "gpu:\n  labelFamilies: [gke]\n").unwrap();
@@ -49,7 +49,7 @@ fn s1_3_the_program_translates_by_the_tables_it_is_given() {
 }
 
 #[test]
-fn s3_1_a_missing_definition_makes_readiness_false_and_the_other_controllers_work() {
+fn a_missing_definition_makes_readiness_false_and_the_other_controllers_work() {
     let bed = Bed::without("performers");
     let operator = bed.start("operator", &["--controllers=performer,executor"]);
     bed.submit(&example("executor-basic"));

@@ -176,7 +176,7 @@ fn a_full_quota_delays_a_step_until_there_is_room(bed: &Bed) {
     assert!(bed.told(&namespace, "QuotaExceeded") > 0);
 }
 
-fn r21_a_job_that_is_suspended_has_another_pod_when_it_is_resumed(bed: &Bed) {
+fn a_job_that_is_suspended_has_another_pod_when_it_is_resumed(bed: &Bed) {
     let namespace = bed.namespace("held");
     bed.cluster.create(&namespace, &flow("etl", &json!({"steps": [slow("a", &[], "6")]})));
     let first = bed.running_pod(&namespace)["metadata"]["uid"].clone();
@@ -191,7 +191,7 @@ fn r21_a_job_that_is_suspended_has_another_pod_when_it_is_resumed(bed: &Bed) {
     assert_ne!(pods[0]["metadata"]["uid"], first);
 }
 
-fn r23_a_flow_whose_spec_is_edited_is_held_until_it_is_restored(bed: &Bed) {
+fn a_flow_whose_spec_is_edited_is_held_until_it_is_restored(bed: &Bed) {
     let namespace = bed.namespace("edited");
     let first = json!({"backoffLimit": 6, "concurrencyPolicy": "Forbid", "ttlSecondsAfterFinished": 86_400});
     let steps = json!([slow("a", &[], "4"), slow("b", &["a"], "1")]);
@@ -287,8 +287,8 @@ fn troubles_of_a_real_cluster_have_the_outcomes_of_the_contract() {
         a_foreign_job_of_our_name_is_left_alone_and_fails_the_step,
         a_pod_that_is_evicted_is_the_jobs_own_matter,
         a_full_quota_delays_a_step_until_there_is_room,
-        r21_a_job_that_is_suspended_has_another_pod_when_it_is_resumed,
-        r23_a_flow_whose_spec_is_edited_is_held_until_it_is_restored,
+        a_job_that_is_suspended_has_another_pod_when_it_is_resumed,
+        a_flow_whose_spec_is_edited_is_held_until_it_is_restored,
         a_namespace_that_goes_takes_its_flows_with_it,
         without_the_webhook_nothing_new_begins_and_what_has_begun_goes_on,
     ];

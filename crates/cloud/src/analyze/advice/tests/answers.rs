@@ -6,7 +6,7 @@ use super::{answer, read};
 use crate::analyze::advice::{Answer, Pick, Point};
 
 #[test]
-fn s4_1_objects_are_found_fenced_bare_and_within_words() {
+fn objects_are_found_fenced_bare_and_within_words() {
     let hours = |text: &str| read(Point::Duration, text);
     for text in [
         r#"{"duration_hours": 12, "reasoning": "r"}"#,
@@ -25,7 +25,7 @@ fn s4_1_objects_are_found_fenced_bare_and_within_words() {
 }
 
 #[test]
-fn s4_2_all_keys_are_required_and_no_others() {
+fn all_keys_are_required_and_no_others() {
     let faults = read(Point::Duration, r#"{"hours": 3, "x": 1}"#).unwrap_err().join("\n");
     insta::assert_snapshot!(faults, @r"
     the key `duration_hours` is missing
@@ -53,7 +53,7 @@ fn s4_2_all_keys_are_required_and_no_others() {
 }
 
 #[test]
-fn s4_3_null_zero_negative_and_words_are_no_numbers() {
+fn null_zero_negative_and_words_are_no_numbers() {
     for value in [json!(null), json!(0), json!(-3), json!("many"), json!("64"), json!(-1e300)] {
         let Answer::Requirements(advised) = read(Point::Requirements, &answer(&[("ram_gb", value.clone())])).unwrap()
         else {
@@ -70,7 +70,7 @@ fn s4_3_null_zero_negative_and_words_are_no_numbers() {
 }
 
 #[test]
-fn s4_3_hours_are_numbers_or_begin_texts() {
+fn hours_are_numbers_or_begin_texts() {
     let hours =
         |value: &str| match read(Point::Duration, &format!("{{\"duration_hours\": {value}, \"reasoning\": \"\"}}")) {
             Ok(Answer::Duration(hours)) => hours.map_or("none".to_owned(), |hours| hours.to_string()),
@@ -82,7 +82,7 @@ fn s4_3_hours_are_numbers_or_begin_texts() {
 }
 
 #[test]
-fn s4_3_images_are_named_by_index_or_name() {
+fn images_are_named_by_index_or_name() {
     let Answer::ImageCandidates(picks) = read(
         Point::ImageCandidates,
         r#"{"candidates": [2, "CC-Ubuntu22.04-CUDA (ID: 3f)", -1, 1.5, null, 1e12], "reasoning": ""}"#,
@@ -95,7 +95,7 @@ fn s4_3_images_are_named_by_index_or_name() {
 }
 
 #[test]
-fn s4_3_texts_are_cut_and_hold_no_control_characters_and_no_secrets() {
+fn texts_are_cut_and_hold_no_control_characters_and_no_secrets() {
     let key = format!("ghp_{}", "Q7wE9rT2yU5iO8pA1sD4fG6hJ3kL0zXc");
     let text = answer(&[
         ("special_requirements", json!(["\u{1b}[2Jclear", format!("use {key}"), "x".repeat(500), ""])),

@@ -121,7 +121,7 @@ fn answers() -> Vec<String> {
 }
 
 #[test]
-fn s4_no_answer_breaks_a_bound_before_any_repository() {
+fn no_answer_breaks_a_bound_before_any_repository() {
     let (mut read_well, mut merges) = (0, 0);
     for (name, files, wanted) in repositories::all() {
         let (scan, analysis) = (scanned(files), analysed(files));
@@ -147,7 +147,7 @@ fn s4_no_answer_breaks_a_bound_before_any_repository() {
 }
 
 #[test]
-fn s4_no_answer_to_another_question_breaks_a_bound() {
+fn no_answer_to_another_question_breaks_a_bound() {
     for text in answers() {
         for point in Point::ALL {
             drop(read(point, &text));
@@ -167,7 +167,7 @@ fn s4_no_answer_to_another_question_breaks_a_bound() {
 }
 
 #[test]
-fn s5_3_the_most_that_advice_can_cost_is_a_server_that_exists() {
+fn the_most_that_advice_can_cost_is_a_server_that_exists() {
     let catalogue = embedded();
     let greedy = Advised {
         cores: Some(u32::MAX),

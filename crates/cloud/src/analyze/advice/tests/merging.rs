@@ -11,7 +11,7 @@ use crate::analyze::tests::{analysed, scanned};
 use crate::catalog::image::Image;
 
 #[test]
-fn s4_3_numbers_are_raised_within_bounds_and_never_lowered() {
+fn numbers_are_raised_within_bounds_and_never_lowered() {
     let files = [("requirements.txt", "torch\n")];
     let with = |keys: &[(&str, serde_json::Value)]| {
         let r = merged(&files, &answer(keys)).1.requirements;
@@ -37,7 +37,7 @@ fn s4_3_numbers_are_raised_within_bounds_and_never_lowered() {
 }
 
 #[test]
-fn s4_3_a_gpu_stays_and_comes_only_with_evidence_that_stands() {
+fn a_gpu_stays_and_comes_only_with_evidence_that_stands() {
     let no = answer(&[("gpu_required", json!(false))]);
     assert!(merged(&[("requirements.txt", "torch\n")], &no).1.requirements.wants_gpu(), "true stays true");
     let yes = |file: &str, line: u32, quote: &str| {
@@ -80,7 +80,7 @@ fn s4_3_a_gpu_stays_and_comes_only_with_evidence_that_stands() {
 }
 
 #[test]
-fn s4_3_system_and_python_count_where_the_rules_are_unsure() {
+fn system_and_python_count_where_the_rules_are_unsure() {
     let os = |files: &[(&str, &str)], kind: serde_json::Value, version: &str, python: &str| {
         let keys = [("os_type", kind), ("os_version", json!(version)), ("python_version", json!(python))];
         let r = merged(files, &answer(&keys)).1.requirements;
@@ -113,7 +113,7 @@ fn s4_3_system_and_python_count_where_the_rules_are_unsure() {
 }
 
 #[test]
-fn s4_3_images_are_taken_from_the_offered_list_only() {
+fn images_are_taken_from_the_offered_list_only() {
     let images: Vec<Image> =
         ["A", "B", "c", "D", "E", "F"].iter().map(|name| Image { name: (*name).into(), ..Image::default() }).collect();
     let offered: Vec<&Image> = images.iter().collect();
@@ -132,7 +132,7 @@ fn s4_3_images_are_taken_from_the_offered_list_only() {
 }
 
 #[test]
-fn s4_3_hours_are_between_1_and_168_and_not_less_than_a_run_time() {
+fn hours_are_between_1_and_168_and_not_less_than_a_run_time() {
     let plain = analysed(&[("requirements.txt", "flask\n")]).requirements;
     assert_eq!(
         [None, Some(1), Some(36), Some(169), Some(u32::MAX)].map(|advice| hours(&plain, advice)),
@@ -146,7 +146,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn s9_no_advice_lowers_a_minimum_drops_a_gpu_or_exceeds_a_cap(
+    fn no_advice_lowers_a_minimum_drops_a_gpu_or_exceeds_a_cap(
         which in 0_usize..76, numbers in proptest::array::uniform5(proptest::option::of(0_u32..2_000_000)), gpu: bool, line in 0_u32..4,
         system in "ubuntu|centos|arch|", version in "[0-9]{1,2}(\\.[0-9]{2})?", python in "[0-9](\\.[0-9]{1,2})?",
     ) {

@@ -36,7 +36,7 @@ fn told(sentence: &str) -> String {
 }
 
 #[test]
-fn s3_3_a_sentence_counts_by_its_words() {
+fn a_sentence_counts_by_its_words() {
     for (sentence, wanted) in [
         ("Requires 16 GB of RAM", "16 ram!"),
         ("You need 16GB RAM", "16 ram!"),
@@ -60,7 +60,7 @@ fn s3_3_a_sentence_counts_by_its_words() {
 }
 
 #[test]
-fn s3_3_quantities_with_their_units() {
+fn quantities_with_their_units() {
     for (sentence, wanted) in [
         ("needs 8 cores", "8 cores!"),
         ("needs an 8-core CPU", "8 cores!"),
@@ -92,7 +92,7 @@ fn s3_3_quantities_with_their_units() {
 }
 
 #[test]
-fn s3_3_cards_are_alternatives_and_the_smallest_counts() {
+fn cards_are_alternatives_and_the_smallest_counts() {
     for (sentence, wanted) in [
         ("Requires an A100 or a V100", "a100!, v100!, 16 vram!, 1 cards, gpu"),
         ("Requires an NVIDIA A100 80GB GPU", "80 vram!, a100!, 80 vram!, 1 cards, gpu nvidia"),
@@ -108,7 +108,7 @@ fn s3_3_cards_are_alternatives_and_the_smallest_counts() {
 }
 
 #[test]
-fn s3_3_vetoes_in_prose() {
+fn vetoes_in_prose() {
     for sentence in [
         "CPU only.",
         "No GPU needed",
@@ -129,7 +129,7 @@ fn s3_3_vetoes_in_prose() {
 }
 
 #[test]
-fn s3_3_memory_of_models_by_their_parameters() {
+fn memory_of_models_by_their_parameters() {
     for (sentence, wanted) in [
         ("Inference with the 7B model needs a GPU", "17 vram, gpu"),
         ("LoRA fine-tuning of a 13B model needs a GPU", "38 vram, gpu"),
@@ -143,7 +143,7 @@ fn s3_3_memory_of_models_by_their_parameters() {
 }
 
 #[test]
-fn s3_3_systems_cuda_python_kernels() {
+fn systems_cuda_python_kernels() {
     for (sentence, wanted) in [
         ("Requires Ubuntu 20.04", "ubuntu 20.04"),
         ("Tested on Ubuntu 18.04 and 22.04 LTS", "ubuntu 18.04, ubuntu 22.04"),
@@ -163,7 +163,7 @@ fn s3_3_systems_cuda_python_kernels() {
 }
 
 #[test]
-fn s3_3_special_hardware_in_prose() {
+fn special_hardware_in_prose() {
     for (sentence, wanted) in [
         ("Requires a Xilinx Alveo FPGA", "Feature(Fpga)!"),
         ("Requires RDMA", "Feature(Infiniband)!"),
@@ -178,7 +178,7 @@ fn s3_3_special_hardware_in_prose() {
 }
 
 #[test]
-fn s3_4_run_times() {
+fn run_times() {
     for (sentence, wanted) in [
         ("Training takes 10 hours", "10 hours"),
         ("It took 2.5 days", "60 hours"),

@@ -178,7 +178,7 @@ fn given(choice: &Choice, site: &[(Value, Host)]) -> Vec<usize> {
 
 proptest! {
     #[test]
-    fn h3_the_hosts_that_are_chosen_are_those_that_satisfy_the_need(
+    fn the_hosts_that_are_chosen_are_those_that_satisfy_the_need(
         site in site(), input in input(), cpu_milli in select(&[0_u64, 8000, 8001, 64_000][..]),
     ) {
         let input: HardwareInput = serde_json::from_value(input).unwrap();

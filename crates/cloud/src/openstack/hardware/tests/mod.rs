@@ -78,7 +78,7 @@ fn of(input: Value) -> String {
 }
 
 #[test]
-fn s1_5_gpus_by_vendor_model_count_and_memory_of_the_type() {
+fn gpus_by_vendor_model_count_and_memory_of_the_type() {
     insta::assert_snapshot!(of(json!({"gpuCount": 1})), @r#"["=","$node_type","gpu_rtx_6000"] ["=","$node_type","gpu_mixed"] ["=","$node_type","gpu_v100"] ["=","$node_type","gpu_v100_nvlink"] ["=","$uid","giga2"] ["=","$node_type","gpu_a100_nvlink"] ["=","$node_type","gpu_a100_pcie"]"#);
     insta::assert_snapshot!(of(json!({"gpuType": "amd", "gpuCount": 2})), @r#"["=","$node_type","gpu_mi100"]"#);
     insta::assert_snapshot!(of(json!({"gpuType": "a100", "gpuCount": 4, "gpuMemoryGiB": 80})), @r#"["=","$node_type","gpu_a100_nvlink"] ["=","$node_type","gpu_a100_pcie"]"#);
@@ -87,7 +87,7 @@ fn s1_5_gpus_by_vendor_model_count_and_memory_of_the_type() {
 }
 
 #[test]
-fn s1_5_each_type_says_what_its_documents_leave_out() {
+fn each_type_says_what_its_documents_leave_out() {
     let told = |node_type: &str, gpu: Value| {
         let node = SiteNode::read(&host("u", node_type, gpu), &tables()).unwrap();
         let of =
@@ -152,7 +152,7 @@ fn a_device_that_no_table_knows_is_found_by_its_exact_name() {
 }
 
 #[test]
-fn s1_5_hosts_that_cannot_be_reserved_do_not_count() {
+fn hosts_that_cannot_be_reserved_do_not_count() {
     let on = |change: Value| {
         let mut document = host("u", "gpu_mi100", gpus(json!(2), "AMD", "MI100"));
         document.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
@@ -175,7 +175,7 @@ fn s1_5_hosts_that_cannot_be_reserved_do_not_count() {
 }
 
 #[test]
-fn s1_5_the_tightest_host_comes_first_by_gpu_memory_then_threads_then_name() {
+fn the_tightest_host_comes_first_by_gpu_memory_then_threads_then_name() {
     let of = |uid: &str, count: u32, model: &str, threads: u32| {
         let mut document = host(uid, &format!("type_{uid}"), gpus(json!(count), "NVIDIA", model));
         document["architecture"]["smt_size"] = json!(threads);
@@ -207,7 +207,7 @@ fn s1_5_the_tightest_host_comes_first_by_gpu_memory_then_threads_then_name() {
 }
 
 #[test]
-fn s1_5_a_host_without_devices_serves_what_needs_none() {
+fn a_host_without_devices_serves_what_needs_none() {
     for gpu in [json!([]), json!({}), Value::Null] {
         let filters =
             chosen_of(&[host("u", "compute", gpu.clone())], json!({"cpuArch": "amd64"}), &Resources::default());
@@ -216,7 +216,7 @@ fn s1_5_a_host_without_devices_serves_what_needs_none() {
 }
 
 #[test]
-fn s1_5_documents_say_nothing_of_what_only_the_table_says() {
+fn documents_say_nothing_of_what_only_the_table_says() {
     let mut document = host("u", "compute", Value::Null);
     document["orlop/tee-sgx"] = json!(true);
     assert_eq!(
@@ -226,35 +226,35 @@ fn s1_5_documents_say_nothing_of_what_only_the_table_says() {
 }
 
 #[test]
-fn s1_5_nvlink_is_told_by_the_type() {
+fn nvlink_is_told_by_the_type() {
     insta::assert_snapshot!(of(json!({"gpuType": "v100", "gpuCount": 4, "nvlink": true})), @r#"["=","$node_type","gpu_v100_nvlink"]"#);
 }
 
 #[test]
-fn s1_5_slices_ask_for_enough_whole_cards() {
+fn slices_ask_for_enough_whole_cards() {
     insta::assert_snapshot!(of(json!({"gpuType": "a100-mig-3g.40gb", "gpuCount": 8})), @r#"["=","$node_type","gpu_a100_nvlink"] ["=","$node_type","gpu_a100_pcie"] Narrowed"#);
     insta::assert_snapshot!(of(json!({"gpuType": "a100-mig-3g.40gb", "gpuCount": 9})), @"no machine fits; a100n: needs 9 mig-3g.40gb nvidia a100 slices, has 8; a100p: needs 9 mig-3g.40gb nvidia a100 slices, has 8; arm: needs 9 mig-3g.40gb nvidia a100 slices, has 0");
 }
 
 #[test]
-fn s1_5_one_entry_alone_serves_the_need() {
+fn one_entry_alone_serves_the_need() {
     insta::assert_snapshot!(of(json!({"gpuType": "tesla-t4"})), @r#"["=","$node_type","gpu_mixed"]"#);
     insta::assert_snapshot!(of(json!({"gpuType": "tesla-t4", "gpuCount": 2})), @"no machine fits; a100n: needs 2 nvidia t4 GPUs, 16 GiB or more, has 0; a100p: needs 2 nvidia t4 GPUs, 16 GiB or more, has 0; arm: needs 2 nvidia t4 GPUs, 16 GiB or more, has 0");
 }
 
 #[test]
-fn s1_5_hosts_are_named_where_only_some_of_a_type_fit() {
+fn hosts_are_named_where_only_some_of_a_type_fit() {
     insta::assert_snapshot!(of(json!({"gpuType": "A100 80GB PCIe"})), @r#"["=","$uid","giga2"]"#);
 }
 
 #[test]
-fn s1_5_a_need_never_falls_back() {
+fn a_need_never_falls_back() {
     insta::assert_snapshot!(of(json!({"gpuType": "h100"})), @"no machine fits; a100n: needs 1 nvidia h100 GPU, has 0; a100p: needs 1 nvidia h100 GPU, has 0; arm: needs 1 nvidia h100 GPU, has 0");
     insta::assert_snapshot!(of(json!({"gpuType": "intel"})), @"no machine fits; a100n: needs 1 intel GPU, has 0; a100p: needs 1 intel GPU, has 0; arm: needs 1 intel GPU, has 0");
 }
 
 #[test]
-fn s1_5_tees_only_where_the_table_lists_them() {
+fn tees_only_where_the_table_lists_them() {
     insta::assert_snapshot!(of(json!({"teeType": "sgx"})), @r#"["=","$node_type","compute_sgx"]"#);
     insta::assert_snapshot!(of(json!({"teeType": "sev"})), @r#"["=","$node_type","compute_snp"]"#);
     insta::assert_snapshot!(of(json!({"teeType": "tdx"})), @"tdx cannot be had on openstack");
@@ -262,7 +262,7 @@ fn s1_5_tees_only_where_the_table_lists_them() {
 }
 
 #[test]
-fn s1_5_cpu_memory_disk_arch_and_any_flattened_key() {
+fn cpu_memory_disk_arch_and_any_flattened_key() {
     insta::assert_snapshot!(of(json!({"cpuArch": "arm64"})), @r#"["=","$node_type","compute_arm64"]"#);
     insta::assert_snapshot!(of(json!({"customLabels": {"placement.rack": "r7", "infiniband": "true", "node_type": "gpu_mi100"}})), @r#"["=","$node_type","gpu_mi100"]"#);
     let resources: Resources = serde_json::from_value(
@@ -276,7 +276,7 @@ fn s1_5_cpu_memory_disk_arch_and_any_flattened_key() {
 }
 
 #[test]
-fn s1_5_what_fits_nowhere_waits_for_capacity() {
+fn what_fits_nowhere_waits_for_capacity() {
     let error = choose(&need(json!({"gpuType": "h100"})), &Resources::default(), &tables(), &[]).unwrap_err();
     assert_eq!(error, HardwareError::NoMatchingHardware { best: Vec::new() });
     assert_eq!(error.class(), orlop_core::error::Class::Capacity);

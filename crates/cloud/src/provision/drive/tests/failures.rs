@@ -21,7 +21,7 @@ fn one_choice(world: &mut World) {
 }
 
 #[test]
-fn s8_3_no_capacity_falls_back_to_the_next_offering_and_then_says_so() {
+fn no_capacity_falls_back_to_the_next_offering_and_then_says_so() {
     let world = World::new();
     world.cloud.world().hosts.retain(|host| host.node_type != "gpu_rtx_6000");
     let saga = world.applied();
@@ -35,7 +35,7 @@ fn s8_3_no_capacity_falls_back_to_the_next_offering_and_then_says_so() {
 }
 
 #[test]
-fn s7_attempts_at_sites_before_count_and_keep_their_numbers() {
+fn attempts_at_sites_before_count_and_keep_their_numbers() {
     for (tried, state, attempt) in [(2, SagaState::Ready, 4), (3, SagaState::Failed, 4)] {
         let mut world = World::new();
         world.order.tried = tried;
@@ -48,7 +48,7 @@ fn s7_attempts_at_sites_before_count_and_keep_their_numbers() {
 }
 
 #[test]
-fn s7_what_failed_is_kept_only_where_no_other_site_is_tried() {
+fn what_failed_is_kept_only_where_no_other_site_is_tried() {
     let ended = |elsewhere, attempts| {
         let mut world = World::new();
         (world.order.keep_on_failure, world.order.elsewhere, world.order.max_attempts) = (true, elsewhere, attempts);
@@ -61,7 +61,7 @@ fn s7_what_failed_is_kept_only_where_no_other_site_is_tried() {
 }
 
 #[test]
-fn s8_3_waiting_for_capacity_takes_the_first_host_that_is_free() {
+fn waiting_for_capacity_takes_the_first_host_that_is_free() {
     let mut world = World::new();
     one_choice(&mut world);
     world.order.pace.capacity = Some(Duration::from_secs(7200));
@@ -89,7 +89,7 @@ fn s8_3_waiting_for_capacity_takes_the_first_host_that_is_free() {
 }
 
 #[test]
-fn s8_4_a_lease_that_never_starts_is_deleted() {
+fn a_lease_that_never_starts_is_deleted() {
     let mut world = World::new();
     one_choice(&mut world);
     world.order.max_attempts = 1;
@@ -100,7 +100,7 @@ fn s8_4_a_lease_that_never_starts_is_deleted() {
 }
 
 #[test]
-fn s8_8_a_lease_in_error_or_without_its_host_is_deleted() {
+fn a_lease_in_error_or_without_its_host_is_deleted() {
     for (start, words) in
         [(LeaseStart::Error, "lease failed to start (ERROR)"), (LeaseStart::Degraded, "reservation lost its host")]
     {
@@ -113,7 +113,7 @@ fn s8_8_a_lease_in_error_or_without_its_host_is_deleted() {
 }
 
 #[test]
-fn s8_5_a_host_fault_gets_one_new_server_in_the_same_lease() {
+fn a_host_fault_gets_one_new_server_in_the_same_lease() {
     let world = World::new();
     let reason = "Build of instance aborted: deploy failed: disk not found";
     world.cloud.world().build.fails = Some((reason.to_owned(), 1));
@@ -131,7 +131,7 @@ fn s8_5_a_host_fault_gets_one_new_server_in_the_same_lease() {
 }
 
 #[test]
-fn s8_6_a_server_that_stays_in_build_is_undone_with_its_console() {
+fn a_server_that_stays_in_build_is_undone_with_its_console() {
     let mut world = World::new();
     one_choice(&mut world);
     world.order.max_attempts = 1;
@@ -142,14 +142,14 @@ fn s8_6_a_server_that_stays_in_build_is_undone_with_its_console() {
 }
 
 #[test]
-fn s7_a_server_that_is_switched_off_is_started_once() {
+fn a_server_that_is_switched_off_is_started_once() {
     let world = World::new();
     world.cloud.world().build.ends = "SHUTOFF";
     assert_eq!(world.applied().state(), SagaState::Ready, "{}", world.told());
 }
 
 #[test]
-fn s8_7_without_a_floating_ip_it_goes_on_and_says_so() {
+fn without_a_floating_ip_it_goes_on_and_says_so() {
     type Change = fn(&mut crate::testing::openstack::World);
     let changes: [(&str, Change); 3] = [
         ("pool", |cloud| cloud.pool = 0),
@@ -173,7 +173,7 @@ fn s8_7_without_a_floating_ip_it_goes_on_and_says_so() {
 }
 
 #[test]
-fn s10_foreign_and_reserved_addresses_are_never_taken_nor_deleted() {
+fn foreign_and_reserved_addresses_are_never_taken_nor_deleted() {
     let world = World::new();
     let mine = world.order.id.marks().address(1);
     let foreign = world.cloud.world().add_address("somebody's", &[]);
@@ -188,7 +188,7 @@ fn s10_foreign_and_reserved_addresses_are_never_taken_nor_deleted() {
 }
 
 #[test]
-fn s8_9_service_units_and_quota_stop_everything() {
+fn service_units_and_quota_stop_everything() {
     let world = World::new();
     world.cloud.world().refuse_leases.push((400, "Reservation would spend 24 SUs, only 3 left".to_owned()));
     let (exit, message) = failed(&world, "units");
@@ -199,7 +199,7 @@ fn s8_9_service_units_and_quota_stop_everything() {
 }
 
 #[test]
-fn s8_11_a_lease_that_is_too_long_is_refused_by_policy_in_hours() {
+fn a_lease_that_is_too_long_is_refused_by_policy_in_hours() {
     let mut world = World::new();
     for choice in &mut world.order.choices {
         choice.hours = 200;
@@ -209,7 +209,7 @@ fn s8_11_a_lease_that_is_too_long_is_refused_by_policy_in_hours() {
 }
 
 #[test]
-fn s8_12_a_credential_that_cannot_make_leases_is_told_before_anything_is_made() {
+fn a_credential_that_cannot_make_leases_is_told_before_anything_is_made() {
     let cloud = MemoryCloud::new(VirtualClock::default());
     cloud.world().restricted = true;
     let credentials = MemoryCloud::credentials(true);
@@ -222,14 +222,14 @@ fn s8_12_a_credential_that_cannot_make_leases_is_told_before_anything_is_made() 
 }
 
 #[test]
-fn s8_12_a_token_that_is_refused_for_good_is_told() {
+fn a_token_that_is_refused_for_good_is_told() {
     let world = World::new();
     world.cloud.faults().on("reservation POST /leases", Fault::Status(401), 2);
     assert_eq!(failed(&world, "401 twice").0, 6);
 }
 
 #[test]
-fn s8_13_another_key_of_the_same_name_stops_before_the_lease() {
+fn another_key_of_the_same_name_stops_before_the_lease() {
     let mut world = World::new();
     world.order.key.must_match = true;
     world.cloud.world().add_keypair("my-key", "ssh-ed25519 AAAAother");
@@ -256,7 +256,7 @@ fn s8_13_another_key_of_the_same_name_stops_before_the_lease() {
 }
 
 #[test]
-fn s8_14_a_network_or_image_that_is_missing_stops_before_the_lease() {
+fn a_network_or_image_that_is_missing_stops_before_the_lease() {
     let mut world = World::new();
     world.order.network = ("gone".to_owned(), "mynet".to_owned());
     let (exit, message) = failed(&world, "network");
@@ -272,7 +272,7 @@ fn s8_14_a_network_or_image_that_is_missing_stops_before_the_lease() {
 }
 
 #[test]
-fn s7_an_image_that_the_service_refuses_gives_way_to_the_next_once() {
+fn an_image_that_the_service_refuses_gives_way_to_the_next_once() {
     let world = World::new();
     // It is there when requirements are looked at, and gone when the server is made.
     world.cloud.faults().on("compute POST /servers", Fault::Kill, 1);
@@ -297,7 +297,7 @@ fn s7_an_image_that_the_service_refuses_gives_way_to_the_next_once() {
 }
 
 #[test]
-fn s8_16_a_service_that_stays_away_is_rolled_back_with_the_time_since_when() {
+fn a_service_that_stays_away_is_rolled_back_with_the_time_since_when() {
     let world = World::new();
     world.cloud.faults().on("compute POST /servers", Fault::Status(503), 50);
     let (exit, message) = failed(&world, "compute away");
@@ -306,7 +306,7 @@ fn s8_16_a_service_that_stays_away_is_rolled_back_with_the_time_since_when() {
 }
 
 #[test]
-fn s8_17_a_clock_that_is_off_is_mended_once() {
+fn a_clock_that_is_off_is_mended_once() {
     let world = World::new();
     let late = (400, "Start date must be later than current date".to_owned());
     world.cloud.world().refuse_leases.push(late.clone());
@@ -319,7 +319,7 @@ fn s8_17_a_clock_that_is_off_is_mended_once() {
 }
 
 #[test]
-fn s6_a_service_that_cannot_make_its_trust_is_told_after_the_second_time() {
+fn a_service_that_cannot_make_its_trust_is_told_after_the_second_time() {
     let world = World::new();
     let inner = (500, "Internal Server Error".to_owned());
     world.cloud.world().refuse_leases.extend([inner.clone(), inner]);
@@ -333,7 +333,7 @@ fn s6_a_service_that_cannot_make_its_trust_is_told_after_the_second_time() {
 }
 
 #[test]
-fn s8_18_and_19_what_is_silent_or_less_than_planned_is_kept() {
+fn and_19_what_is_silent_or_less_than_planned_is_kept() {
     for (probe, state, words) in [
         (Probe::Silent, SagaState::Unreachable, "server is up, port 22 of 192.5.87."),
         (Probe::Differs("planned 4 GPU, found 3".to_owned()), SagaState::Mismatch, "planned 4 GPU, found 3"),
@@ -355,7 +355,7 @@ fn s8_18_and_19_what_is_silent_or_less_than_planned_is_kept() {
 }
 
 #[test]
-fn s8_20_keep_on_failure_keeps_what_was_made() {
+fn keep_on_failure_keeps_what_was_made() {
     let mut world = World::new();
     one_choice(&mut world);
     world.order.keep_on_failure = true;
@@ -369,7 +369,7 @@ fn s8_20_keep_on_failure_keeps_what_was_made() {
 }
 
 #[test]
-fn s8_21_what_cannot_be_removed_is_listed_and_goes_later() {
+fn what_cannot_be_removed_is_listed_and_goes_later() {
     let world = World::new();
     world.applied();
     world.cloud.faults().on("reservation DELETE", Fault::Status(500), 100_000);
@@ -385,7 +385,7 @@ fn s8_21_what_cannot_be_removed_is_listed_and_goes_later() {
 }
 
 #[test]
-fn s8_22_without_a_durable_intent_nothing_is_requested() {
+fn without_a_durable_intent_nothing_is_requested() {
     let lines = {
         let world = World::new();
         world.applied();
@@ -410,7 +410,7 @@ fn s8_22_without_a_durable_intent_nothing_is_requested() {
 }
 
 #[test]
-fn s8_23_a_lease_that_ended_under_a_running_server_is_seen() {
+fn a_lease_that_ended_under_a_running_server_is_seen() {
     let world = World::new();
     world.applied();
     world.clock.pass(Duration::from_secs(25 * 3600));
@@ -422,7 +422,7 @@ fn s8_23_a_lease_that_ended_under_a_running_server_is_seen() {
 }
 
 #[test]
-fn s7_a_build_that_no_host_takes_goes_to_the_next_offering() {
+fn a_build_that_no_host_takes_goes_to_the_next_offering() {
     let world = World::new();
     let fails = "No valid host was found. There are not enough hosts available.".to_owned();
     let build = Build { fails: Some((fails, 1)), ..world.cloud.world().build.clone() };
@@ -433,7 +433,7 @@ fn s7_a_build_that_no_host_takes_goes_to_the_next_offering() {
 }
 
 #[test]
-fn s8_5_keep_on_failure_keeps_a_server_that_failed_when_nothing_else_is_tried() {
+fn keep_on_failure_keeps_a_server_that_failed_when_nothing_else_is_tried() {
     let mut world = World::new();
     world.order.keep_on_failure = true;
     world.order.max_attempts = 2;
@@ -448,7 +448,7 @@ fn s8_5_keep_on_failure_keeps_a_server_that_failed_when_nothing_else_is_tried() 
 }
 
 #[test]
-fn s7_what_could_not_be_had_lately_is_not_tried_first() {
+fn what_could_not_be_had_lately_is_not_tried_first() {
     let world = World::new();
     let now = world.clock.now();
     let failed = |what: &str| FailedOffering {

@@ -6,7 +6,7 @@ use crate::provision::journal::{Kind, encode, replay};
 use crate::provision::notes::Notes;
 
 #[test]
-fn s7_a_deployment_gets_ready_with_one_of_each() {
+fn a_deployment_gets_ready_with_one_of_each() {
     let world = World::new();
     let saga = world.applied();
     assert_eq!(saga.state(), SagaState::Ready, "{:?}\n{}", saga.failure(), world.told());
@@ -34,7 +34,7 @@ fn s7_a_deployment_gets_ready_with_one_of_each() {
 }
 
 #[test]
-fn s1_the_state_file_tells_all_and_ends_with_a_command() {
+fn the_state_file_tells_all_and_ends_with_a_command() {
     let world = World::new();
     let saga = world.applied();
     let notes = Notes { key_file: Some("/home/me/my key.pem".to_owned()), ..Default::default() };
@@ -49,7 +49,7 @@ fn s1_the_state_file_tells_all_and_ends_with_a_command() {
 }
 
 #[test]
-fn s9_a_happy_deployment_takes_few_calls_besides_polls() {
+fn a_happy_deployment_takes_few_calls_besides_polls() {
     let world = World::new();
     world.applied();
     let calls = world.cloud.faults().calls();
@@ -60,7 +60,7 @@ fn s9_a_happy_deployment_takes_few_calls_besides_polls() {
 }
 
 #[test]
-fn s7_every_create_was_written_down_before_it_was_asked_for() {
+fn every_create_was_written_down_before_it_was_asked_for() {
     let world = World::new();
     world.applied();
     let written = world.journal.written();
@@ -73,7 +73,7 @@ fn s7_every_create_was_written_down_before_it_was_asked_for() {
 }
 
 #[test]
-fn s10_no_secret_is_in_the_journal_and_its_lines_are_read_again() {
+fn no_secret_is_in_the_journal_and_its_lines_are_read_again() {
     let world = World::new();
     world.applied();
     let lines = world.journal.written();
@@ -83,7 +83,7 @@ fn s10_no_secret_is_in_the_journal_and_its_lines_are_read_again() {
 }
 
 #[test]
-fn s7_a_journal_tells_the_same_state_at_every_line() {
+fn a_journal_tells_the_same_state_at_every_line() {
     let world = World::new();
     let saga = world.applied();
     let again = replayed(&world.journal.written()).unwrap();
@@ -95,7 +95,7 @@ fn s7_a_journal_tells_the_same_state_at_every_line() {
 }
 
 #[test]
-fn s7_resume_of_what_is_ready_makes_nothing_and_destroy_takes_everything() {
+fn resume_of_what_is_ready_makes_nothing_and_destroy_takes_everything() {
     let world = World::new();
     world.applied();
     let before = world.cloud.faults().calls().len();
@@ -111,7 +111,7 @@ fn s7_resume_of_what_is_ready_makes_nothing_and_destroy_takes_everything() {
 }
 
 #[test]
-fn s7_ssh_from_somewhere_makes_a_group_that_goes_with_the_deployment() {
+fn ssh_from_somewhere_makes_a_group_that_goes_with_the_deployment() {
     let mut world = World::new();
     world.order.ssh_from = Some("192.0.2.0/24".to_owned());
     let saga = world.applied();
@@ -122,7 +122,7 @@ fn s7_ssh_from_somewhere_makes_a_group_that_goes_with_the_deployment() {
 }
 
 #[test]
-fn s6_tokens_that_end_on_the_way_are_renewed() {
+fn tokens_that_end_on_the_way_are_renewed() {
     let world = World::new();
     world.cloud.world().token_lasts = std::time::Duration::from_secs(100);
     let saga = world.applied();

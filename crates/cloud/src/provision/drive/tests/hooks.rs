@@ -26,7 +26,7 @@ fn joining() -> World {
 }
 
 #[test]
-fn s11_the_token_is_in_what_the_server_runs_and_nowhere_else() {
+fn the_token_is_in_what_the_server_runs_and_nowhere_else() {
     let world = joining();
     let saga = world.applied();
     assert_eq!(saga.state(), SagaState::Ready, "{}", world.told());
@@ -41,7 +41,7 @@ fn s11_the_token_is_in_what_the_server_runs_and_nowhere_else() {
 }
 
 #[test]
-fn s11_a_token_that_cannot_be_read_leaves_nothing() {
+fn a_token_that_cannot_be_read_leaves_nothing() {
     let world = joining();
     *world.stage.token.lock().unwrap() = Err("it is gone".to_owned());
     let saga = world.applied();
@@ -51,7 +51,7 @@ fn s11_a_token_that_cannot_be_read_leaves_nothing() {
 }
 
 #[test]
-fn s11_a_worker_that_joins_in_time_makes_it_ready() {
+fn a_worker_that_joins_in_time_makes_it_ready() {
     for (looks, why) in [(1, "at once"), (55, "after nine minutes")] {
         let mut world = joining();
         world.order.verify = Verify::Join;
@@ -61,7 +61,7 @@ fn s11_a_worker_that_joins_in_time_makes_it_ready() {
 }
 
 #[test]
-fn s11_a_worker_that_does_not_join_is_unreachable_and_kept() {
+fn a_worker_that_does_not_join_is_unreachable_and_kept() {
     for joins in [Ok(None), Ok(Some(200)), Err("the fleet is away".to_owned())] {
         let mut world = joining();
         world.order.verify = Verify::Join;
@@ -83,7 +83,7 @@ fn s11_a_worker_that_does_not_join_is_unreachable_and_kept() {
 }
 
 #[test]
-fn s11_without_an_address_the_worker_is_waited_for_all_the_same() {
+fn without_an_address_the_worker_is_waited_for_all_the_same() {
     let mut world = joining();
     (world.order.verify, world.order.external) = (Verify::Join, None);
     *world.stage.probe.lock().unwrap() = Probe::Silent;
@@ -96,7 +96,7 @@ fn s11_without_an_address_the_worker_is_waited_for_all_the_same() {
 }
 
 #[test]
-fn s11_no_extension_goes_beyond_the_lifetime_whoever_asks_later() {
+fn no_extension_goes_beyond_the_lifetime_whoever_asks_later() {
     let mut world = World::new();
     world.order.max_hours = Some(30);
     let end = world.applied().lease_end().unwrap();
@@ -109,7 +109,7 @@ fn s11_no_extension_goes_beyond_the_lifetime_whoever_asks_later() {
 }
 
 #[test]
-fn s10_8_who_signs_in_knows_the_keys_of_the_console() {
+fn who_signs_in_knows_the_keys_of_the_console() {
     let mut world = World::new();
     world.order.verify = Verify::Login;
     world.cloud.world().console = CONSOLE.to_owned();
@@ -128,7 +128,7 @@ fn s10_8_who_signs_in_knows_the_keys_of_the_console() {
 }
 
 #[test]
-fn s10_8_a_strange_host_key_is_told_and_kept() {
+fn a_strange_host_key_is_told_and_kept() {
     let mut world = World::new();
     world.order.verify = Verify::Login;
     *world.stage.probe.lock().unwrap() = Probe::Stranger("another key".to_owned());

@@ -48,17 +48,17 @@ fn machine(is_leased: bool) -> Order {
 }
 
 #[test]
-fn s7_every_call_with_every_fault_completes_or_leaves_nothing() {
+fn every_call_with_every_fault_completes_or_leaves_nothing() {
     every_call_with_every_fault(&rich());
 }
 
 #[test]
-fn s7_every_call_of_a_leased_virtual_machine_with_every_fault_completes_or_leaves_nothing() {
+fn every_call_of_a_leased_virtual_machine_with_every_fault_completes_or_leaves_nothing() {
     every_call_with_every_fault(&machine(true));
 }
 
 #[test]
-fn s7_every_call_of_a_virtual_machine_without_lease_with_every_fault_completes_or_leaves_nothing() {
+fn every_call_of_a_virtual_machine_without_lease_with_every_fault_completes_or_leaves_nothing() {
     every_call_with_every_fault(&machine(false));
 }
 
@@ -81,17 +81,17 @@ fn every_call_with_every_fault(order: &Order) {
 }
 
 #[test]
-fn s7_death_at_every_call_and_every_line_is_taken_up_or_leaves_nothing() {
+fn death_at_every_call_and_every_line_is_taken_up_or_leaves_nothing() {
     death_at_every_call_and_every_line(&rich());
 }
 
 #[test]
-fn s7_death_at_every_call_and_every_line_of_a_leased_virtual_machine_is_taken_up_or_leaves_nothing() {
+fn death_at_every_call_and_every_line_of_a_leased_virtual_machine_is_taken_up_or_leaves_nothing() {
     death_at_every_call_and_every_line(&machine(true));
 }
 
 #[test]
-fn s7_death_at_every_call_and_every_line_of_a_virtual_machine_without_lease_is_taken_up_or_leaves_nothing() {
+fn death_at_every_call_and_every_line_of_a_virtual_machine_without_lease_is_taken_up_or_leaves_nothing() {
     death_at_every_call_and_every_line(&machine(false));
 }
 
@@ -128,12 +128,12 @@ fn death_at_every_call_and_every_line(order: &Order) {
 }
 
 #[test]
-fn s7_a_create_that_is_lost_and_a_death_at_any_line_after_it_never_leaves_two() {
+fn a_create_that_is_lost_and_a_death_at_any_line_after_it_never_leaves_two() {
     lost_create_and_death(&order());
 }
 
 #[test]
-fn s7_a_lost_create_of_a_virtual_machine_and_a_death_after_it_never_leave_two() {
+fn a_lost_create_of_a_virtual_machine_and_a_death_after_it_never_leave_two() {
     lost_create_and_death(&vms::order(true));
     lost_create_and_death(&vms::order(false));
 }
@@ -180,7 +180,7 @@ fn creates(world: &World, path: &str) -> (usize, bool) {
 }
 
 #[test]
-fn s7_a_create_whose_answer_is_unclear_is_looked_for_before_it_is_repeated() {
+fn a_create_whose_answer_is_unclear_is_looked_for_before_it_is_repeated() {
     let done = [
         Fault::TimeoutAfter,
         Fault::Reset,
@@ -220,17 +220,17 @@ fn s7_a_create_whose_answer_is_unclear_is_looked_for_before_it_is_repeated() {
 }
 
 #[test]
-fn s7_a_second_fault_while_everything_is_removed_ends_with_a_list_or_with_nothing() {
+fn a_second_fault_while_everything_is_removed_ends_with_a_list_or_with_nothing() {
     fault_while_removing(&order());
 }
 
 #[test]
-fn s7_a_second_fault_while_a_virtual_machine_is_removed_ends_with_a_list_or_with_nothing() {
+fn a_second_fault_while_a_virtual_machine_is_removed_ends_with_a_list_or_with_nothing() {
     fault_while_removing(&vms::order(true));
 }
 
 #[test]
-fn s7_a_second_fault_while_a_virtual_machine_without_lease_is_removed_ends_with_a_list_or_with_nothing() {
+fn a_second_fault_while_a_virtual_machine_without_lease_is_removed_ends_with_a_list_or_with_nothing() {
     fault_while_removing(&vms::order(false));
 }
 
@@ -264,17 +264,17 @@ fn fault_while_removing(order: &Order) {
 }
 
 #[test]
-fn s7_a_stop_at_any_line_rolls_back_or_keeps_as_asked() {
+fn a_stop_at_any_line_rolls_back_or_keeps_as_asked() {
     stop_at_any_line(&order());
 }
 
 #[test]
-fn s7_a_stop_at_any_line_of_a_virtual_machine_rolls_back_or_keeps_as_asked() {
+fn a_stop_at_any_line_of_a_virtual_machine_rolls_back_or_keeps_as_asked() {
     stop_at_any_line(&vms::order(true));
 }
 
 #[test]
-fn s7_a_stop_at_any_line_of_a_virtual_machine_without_lease_rolls_back_or_keeps_as_asked() {
+fn a_stop_at_any_line_of_a_virtual_machine_without_lease_rolls_back_or_keeps_as_asked() {
     stop_at_any_line(&vms::order(false));
 }
 

@@ -9,7 +9,7 @@ use crate::testing::openstack::Fault;
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
-fn s7_a_lease_of_a_given_name_is_found_however_late_its_removal_goes_on() {
+fn a_lease_of_a_given_name_is_found_however_late_its_removal_goes_on() {
     for ahead in [0, -300, 300] {
         let mut world = World::new();
         world.order.lease_name = Some("mine".to_owned());
@@ -27,7 +27,7 @@ fn s7_a_lease_of_a_given_name_is_found_however_late_its_removal_goes_on() {
 }
 
 #[test]
-fn s7_a_lease_of_a_given_name_that_was_there_before_is_never_taken_for_it() {
+fn a_lease_of_a_given_name_that_was_there_before_is_never_taken_for_it() {
     let mut world = World::new();
     world.order.lease_name = Some("mine".to_owned());
     let other = World {
@@ -46,7 +46,7 @@ fn s7_a_lease_of_a_given_name_that_was_there_before_is_never_taken_for_it() {
 
 /// Somebody else of the project takes the same name while the answer to ours is on its way.
 #[test]
-fn s7_a_lease_of_a_given_name_is_told_from_anothers_by_its_length_and_its_filter() {
+fn a_lease_of_a_given_name_is_told_from_anothers_by_its_length_and_its_filter() {
     let foreign = |change: &dyn Fn(&mut Order)| {
         let mut world = World::new();
         world.order.lease_name = Some("mine".to_owned());
@@ -82,7 +82,7 @@ fn without_key() -> World {
 }
 
 #[test]
-fn s7_a_key_that_went_with_another_deployment_is_made_again_and_removed_at_the_end() {
+fn a_key_that_went_with_another_deployment_is_made_again_and_removed_at_the_end() {
     let faults = [
         None,
         Some(Fault::TimeoutBefore),
@@ -108,7 +108,7 @@ fn s7_a_key_that_went_with_another_deployment_is_made_again_and_removed_at_the_e
 }
 
 #[test]
-fn s7_a_server_that_is_not_shown_yet_is_waited_for_and_never_made_twice() {
+fn a_server_that_is_not_shown_yet_is_waited_for_and_never_made_twice() {
     for vm in [false, true] {
         let mut world = World::new();
         if vm {
@@ -126,7 +126,7 @@ fn s7_a_server_that_is_not_shown_yet_is_waited_for_and_never_made_twice() {
 }
 
 #[test]
-fn s7_a_lease_that_ended_meanwhile_is_a_failure_of_its_own() {
+fn a_lease_that_ended_meanwhile_is_a_failure_of_its_own() {
     let mut world = World::new();
     world.order.max_attempts = 1;
     world.cloud.faults().on("compute GET /servers/", Fault::Kill, 1);
@@ -139,7 +139,7 @@ fn s7_a_lease_that_ended_meanwhile_is_a_failure_of_its_own() {
 }
 
 #[test]
-fn s7_a_lease_that_starts_after_the_deadline_is_waited_for() {
+fn a_lease_that_starts_after_the_deadline_is_waited_for() {
     let mut world = World::new();
     let start = world.clock.now().plus(3 * HOUR);
     world.order.choices.iter_mut().for_each(|choice| choice.start = Some(start));
@@ -208,7 +208,7 @@ fn a_deployment_that_cannot_be_looked_at_is_not_called_ready() {
 }
 
 #[test]
-fn s1_who_looks_and_is_stopped_removes_nothing_and_who_extends_says_what_is_unclear() {
+fn who_looks_and_is_stopped_removes_nothing_and_who_extends_says_what_is_unclear() {
     let world = World::new();
     world.cloud.faults().on("compute GET /servers/", Fault::Kill, 1);
     assert!(world.apply().is_none());

@@ -8,7 +8,7 @@ use crate::provision::journal::Kind;
 use crate::provision::notes::Notes;
 
 #[test]
-fn s1_extend_asks_the_rules_first_and_then_the_cloud() {
+fn extend_asks_the_rules_first_and_then_the_cloud() {
     let world = World::new();
     let end = world.applied().lease_end().unwrap();
     let asked = |hours: u64| world.take_up(Event::Extend { end: end.plus(Duration::from_secs(hours * 3600)) }).unwrap();
@@ -22,7 +22,7 @@ fn s1_extend_asks_the_rules_first_and_then_the_cloud() {
 }
 
 #[test]
-fn s1_the_estimate_of_the_state_file_grows_with_every_extension() {
+fn the_estimate_of_the_state_file_grows_with_every_extension() {
     let mut world = World::new();
     for choice in &mut world.order.choices {
         choice.hours = 10;
@@ -59,7 +59,7 @@ fn extension_opens_as_early_as_a_cloud_allows_that_is_none_of_chameleon() {
 }
 
 #[test]
-fn s5_5_extension_opens_48_hours_before_the_end_and_keeps_the_budget() {
+fn extension_opens_48_hours_before_the_end_and_keeps_the_budget() {
     let mut world = World::new();
     for choice in &mut world.order.choices {
         choice.site = "uc".to_owned();
@@ -78,7 +78,7 @@ fn s5_5_extension_opens_48_hours_before_the_end_and_keeps_the_budget() {
 }
 
 #[test]
-fn s1_a_server_that_vanished_is_seen_and_an_address_that_vanished_is_drift() {
+fn a_server_that_vanished_is_seen_and_an_address_that_vanished_is_drift() {
     let world = World::new();
     world.applied();
     assert_eq!(world.take_up(Event::Look).unwrap().state(), SagaState::Ready);
@@ -91,7 +91,7 @@ fn s1_a_server_that_vanished_is_seen_and_an_address_that_vanished_is_drift() {
 
 /// `status --watch` looks twice a minute, for days.
 #[test]
-fn s1_a_look_that_finds_all_as_it_was_writes_nothing() {
+fn a_look_that_finds_all_as_it_was_writes_nothing() {
     let world = World::new();
     world.applied();
     let lines = || world.journal.written().len();
@@ -109,7 +109,7 @@ fn s1_a_look_that_finds_all_as_it_was_writes_nothing() {
 }
 
 #[test]
-fn s1_what_a_lost_journal_left_is_found_by_its_marks_and_removed() {
+fn what_a_lost_journal_left_is_found_by_its_marks_and_removed() {
     let world = World::new();
     world.applied();
     let foreign = world.cloud.world().add_address("somebody's", &[]);
@@ -128,7 +128,7 @@ fn s1_what_a_lost_journal_left_is_found_by_its_marks_and_removed() {
 }
 
 #[test]
-fn s7_two_deployments_never_touch_each_other() {
+fn two_deployments_never_touch_each_other() {
     let one = World::new();
     one.applied();
     let other = World { cloud: one.cloud.clone(), clock: one.clock.clone(), ..World::new() };

@@ -40,7 +40,7 @@ fn asked(world: &World, what: &str) -> usize {
 }
 
 #[test]
-fn s6_a_leased_virtual_machine_is_of_the_flavor_that_its_reservation_gives() {
+fn a_leased_virtual_machine_is_of_the_flavor_that_its_reservation_gives() {
     let world = world(true);
     let saga = world.applied();
     assert_eq!(saga.state(), SagaState::Ready, "{:?}\n{}", saga.failure(), world.told());
@@ -56,7 +56,7 @@ fn s6_a_leased_virtual_machine_is_of_the_flavor_that_its_reservation_gives() {
 }
 
 #[test]
-fn s1_without_reservation_lease_states_are_skipped_and_no_lease_is_ever_asked_for() {
+fn without_reservation_lease_states_are_skipped_and_no_lease_is_ever_asked_for() {
     let world = world(false);
     let saga = world.applied();
     assert_eq!(saga.state(), SagaState::Ready, "{:?}\n{}", saga.failure(), world.told());
@@ -71,7 +71,7 @@ fn s1_without_reservation_lease_states_are_skipped_and_no_lease_is_ever_asked_fo
 }
 
 #[test]
-fn s7_room_for_a_machine_without_a_lease_is_waited_for_with_one_try_a_minute() {
+fn room_for_a_machine_without_a_lease_is_waited_for_with_one_try_a_minute() {
     let fault = || Some(("No valid host was found".to_owned(), 3));
     let posts = |world: &World| -> Vec<_> {
         let made = |line: crate::provision::journal::Line| match line.entry {
@@ -102,7 +102,7 @@ fn s7_room_for_a_machine_without_a_lease_is_waited_for_with_one_try_a_minute() {
 }
 
 #[test]
-fn s7_what_was_taken_and_waited_for_is_not_tried_before_its_minute_however_often_it_is_taken_up() {
+fn what_was_taken_and_waited_for_is_not_tried_before_its_minute_however_often_it_is_taken_up() {
     let mut world = world(false);
     world.order.choices.truncate(1);
     world.order.pace.capacity = Some(Duration::from_secs(1800));
@@ -118,7 +118,7 @@ fn s7_what_was_taken_and_waited_for_is_not_tried_before_its_minute_however_often
 }
 
 #[test]
-fn s6_the_lease_of_a_virtual_machine_cannot_be_changed_and_nobody_asks_for_it() {
+fn the_lease_of_a_virtual_machine_cannot_be_changed_and_nobody_asks_for_it() {
     let leased = world(true);
     let end = leased.applied().lease_end().unwrap();
     let failure = leased.take_up(Event::Extend { end: end.plus(Duration::from_secs(3600)) }).unwrap();
@@ -132,7 +132,7 @@ fn s6_the_lease_of_a_virtual_machine_cannot_be_changed_and_nobody_asks_for_it() 
 }
 
 #[test]
-fn s7_without_room_the_next_flavor_is_tried_and_then_a_host_gives_way_to_a_machine() {
+fn without_room_the_next_flavor_is_tried_and_then_a_host_gives_way_to_a_machine() {
     let world = world(true);
     world.cloud.world().slots = 0;
     let saga = world.applied();
@@ -154,7 +154,7 @@ fn s7_without_room_the_next_flavor_is_tried_and_then_a_host_gives_way_to_a_machi
 }
 
 #[test]
-fn s8_5_a_machine_without_lease_that_fails_is_made_anew_once_and_then_another_is_tried() {
+fn a_machine_without_lease_that_fails_is_made_anew_once_and_then_another_is_tried() {
     let world = world(false);
     world.cloud.world().build.fails = Some(("Build of instance aborted: disk not found".to_owned(), 1));
     let saga = world.applied();
@@ -170,7 +170,7 @@ fn s8_5_a_machine_without_lease_that_fails_is_made_anew_once_and_then_another_is
 }
 
 #[test]
-fn s7_a_machine_without_lease_that_vanished_is_seen_and_its_loss_is_no_second_server() {
+fn a_machine_without_lease_that_vanished_is_seen_and_its_loss_is_no_second_server() {
     let world = world(false);
     world.cloud.faults().on("compute POST /servers", Fault::KillAfter, 1);
     assert!(world.apply().is_none(), "it died");
@@ -185,7 +185,7 @@ fn s7_a_machine_without_lease_that_vanished_is_seen_and_its_loss_is_no_second_se
 }
 
 #[test]
-fn s1_groups_are_for_machines_and_never_for_hosts() {
+fn groups_are_for_machines_and_never_for_hosts() {
     let mut world = world(true);
     world.order.ssh_from = Some("192.0.2.0/24".to_owned());
     assert_eq!(world.applied().state(), SagaState::Ready, "{}", world.told());
@@ -198,7 +198,7 @@ fn s1_groups_are_for_machines_and_never_for_hosts() {
 }
 
 #[test]
-fn s8_9_quota_of_threads_stops_a_machine_before_anything_is_made() {
+fn quota_of_threads_stops_a_machine_before_anything_is_made() {
     let mut world = world(true);
     for choice in &mut world.order.choices {
         choice.expects = Some(Expects { threads: 5000, ram_gib: 8, gpus: 0 });

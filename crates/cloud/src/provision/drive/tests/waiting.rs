@@ -36,7 +36,7 @@ fn minutes(world: &World) -> u64 {
 }
 
 #[test]
-fn s7_what_was_taken_when_it_was_planned_is_waited_for_whatever_its_type_and_asked_for_once() {
+fn what_was_taken_when_it_was_planned_is_waited_for_whatever_its_type_and_asked_for_once() {
     for (at, node_type) in [(0, "gpu_rtx_6000"), (1, "compute_haswell")] {
         let mut world = waiting();
         world.order.lease_name = Some("mine".to_owned());
@@ -75,7 +75,7 @@ fn the_end_of_the_wait_or_of_everything_is_exit_11_and_leaves_nothing() {
 }
 
 #[test]
-fn s7_where_nobody_knows_what_is_free_one_lease_a_minute_is_asked_for() {
+fn where_nobody_knows_what_is_free_one_lease_a_minute_is_asked_for() {
     for hides in [true, false] {
         let mut world = waiting();
         world.order.pace.capacity = Some(Duration::from_secs(10 * MINUTE));
@@ -101,7 +101,7 @@ fn s7_where_nobody_knows_what_is_free_one_lease_a_minute_is_asked_for() {
 }
 
 #[test]
-fn s7_what_is_said_to_be_free_and_refused_is_asked_for_once_a_minute_too() {
+fn what_is_said_to_be_free_and_refused_is_asked_for_once_a_minute_too() {
     let mut world = waiting();
     world.order.pace.capacity = Some(Duration::from_secs(10 * MINUTE));
     for choice in &mut world.order.choices {
@@ -112,7 +112,7 @@ fn s7_what_is_said_to_be_free_and_refused_is_asked_for_once_a_minute_too() {
 }
 
 #[test]
-fn s7_room_at_another_site_ends_the_wait_here_unless_there_is_room_here() {
+fn room_at_another_site_ends_the_wait_here_unless_there_is_room_here() {
     let told = |elsewhere: Elsewhere, hides: bool| {
         let world = waiting();
         *world.stage.elsewhere.lock().unwrap() = elsewhere;
@@ -137,7 +137,7 @@ fn s7_room_at_another_site_ends_the_wait_here_unless_there_is_room_here() {
 }
 
 #[test]
-fn s7_killed_while_it_waits_it_waits_on_and_asks_for_nothing_before() {
+fn killed_while_it_waits_it_waits_on_and_asks_for_nothing_before() {
     let world = waiting();
     world.cloud.faults().on("reservation GET /os-hosts/allocations", Fault::Kill, 1);
     assert!(world.apply().is_none());
@@ -154,7 +154,7 @@ fn s7_killed_while_it_waits_it_waits_on_and_asks_for_nothing_before() {
 }
 
 #[test]
-fn s2_dates_of_a_lease_are_those_of_the_cloud_where_its_clock_differs_by_more_than_a_minute() {
+fn dates_of_a_lease_are_those_of_the_cloud_where_its_clock_differs_by_more_than_a_minute() {
     for (ahead, told) in [(3600, true), (-3600, true), (61, true), (60, false), (-60, false)] {
         let world = World::new();
         world.cloud.world().clock_ahead = ahead;
@@ -169,7 +169,7 @@ fn s2_dates_of_a_lease_are_those_of_the_cloud_where_its_clock_differs_by_more_th
 }
 
 #[test]
-fn s8_17_a_start_that_passed_is_computed_once_more_from_the_date_of_the_refusal() {
+fn a_start_that_passed_is_computed_once_more_from_the_date_of_the_refusal() {
     let world = World::new();
     let late = (400, "Start date must be later than current date".to_owned());
     world.cloud.world().refuse_leases.push(late);
@@ -186,7 +186,7 @@ fn s8_17_a_start_that_passed_is_computed_once_more_from_the_date_of_the_refusal(
 }
 
 #[test]
-fn s5_5_a_rate_that_nobody_knows_is_never_told_as_known() {
+fn a_rate_that_nobody_knows_is_never_told_as_known() {
     let mut world = World::new();
     world.order.choices.iter_mut().for_each(|choice| choice.su_known = false);
     let saga = world.applied();

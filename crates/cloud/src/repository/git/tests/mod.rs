@@ -100,7 +100,7 @@ fn paths(scan: &Scan) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn s3_1_one_commit_is_fetched_and_scanned() {
+async fn one_commit_is_fetched_and_scanned() {
     let world = World::new(&[
         ("requirements.txt", b"torch\n-r deps/a/b/c/more.txt\n"),
         ("deps/a/b/c/more.txt", b"vllm\n"),

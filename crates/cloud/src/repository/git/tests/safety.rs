@@ -4,7 +4,7 @@ use super::server::{Answer, INNER, header};
 use super::*;
 
 #[tokio::test]
-async fn s3_1_links_submodules_and_large_file_pointers_are_never_followed() {
+async fn links_submodules_and_large_file_pointers_are_never_followed() {
     let pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 99999999999\n";
     let modules =
         b"[submodule \"m\"]\n\tpath = m\n\turl = file:///etc\n[submodule \"n\"]\n\tpath = n\n\turl = ext::sh -c id\n";
@@ -27,7 +27,7 @@ async fn s3_1_links_submodules_and_large_file_pointers_are_never_followed() {
 }
 
 #[tokio::test]
-async fn s3_1_private_hosts_are_refused_before_a_connection() {
+async fn private_hosts_are_refused_before_a_connection() {
     let world = World::new(&[]).await;
     let request = world.request("/x/.git");
     let at = format!("https://127.0.0.1:{}/x/.git", world.server.port);
@@ -40,7 +40,7 @@ async fn s3_1_private_hosts_are_refused_before_a_connection() {
 }
 
 #[tokio::test]
-async fn s3_1_redirects_are_checked_each_time() {
+async fn redirects_are_checked_each_time() {
     let world = World::new(&[("README.md", b"hello")]).await;
     let url = |name: &str, path: &str| {
         format!("https://{name}:{}{path}/info/refs?service=git-upload-pack", world.server.port)
@@ -70,7 +70,7 @@ async fn s3_1_redirects_are_checked_each_time() {
 }
 
 #[tokio::test]
-async fn s3_1_a_redirect_after_the_question_is_not_followed_by_git() {
+async fn a_redirect_after_the_question_is_not_followed_by_git() {
     let world = World::new(&[("README.md", b"hello")]).await;
     let to = format!("https://{INNER}:{}/x/.git/git-upload-pack", world.server.port);
     world.server.redirect("/x/.git/git-upload-pack", &to);
@@ -79,7 +79,7 @@ async fn s3_1_a_redirect_after_the_question_is_not_followed_by_git() {
 }
 
 #[tokio::test]
-async fn s3_1_a_token_goes_to_the_first_host_only_and_into_no_message() {
+async fn a_token_goes_to_the_first_host_only_and_into_no_message() {
     let world = World::new(&[("README.md", b"hello")]).await;
     let other = format!("https://other.test:{}/x/.git/info/refs?service=git-upload-pack", world.server.port);
     world.server.redirect("/moved/", &other);
@@ -101,7 +101,7 @@ async fn s3_1_a_token_goes_to_the_first_host_only_and_into_no_message() {
 }
 
 #[tokio::test]
-async fn s3_1_too_much_is_cut_off_and_removed() {
+async fn too_much_is_cut_off_and_removed() {
     let noise: Vec<u8> = (0..4_000_000_u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
     let world = World::new(&[("noise.bin", &noise)]).await;
     let options = Options { max_bytes: 1024 * 1024, ..world.options() };
@@ -110,7 +110,7 @@ async fn s3_1_too_much_is_cut_off_and_removed() {
 }
 
 #[tokio::test]
-async fn s3_1_a_silent_server_ends_at_the_time_limit() {
+async fn a_silent_server_ends_at_the_time_limit() {
     let world = World::new(&[]).await;
     world.server.tell("/silent", Answer::Silence);
     world.server.tell("/x/.git/git-upload-pack", Answer::Silence);
@@ -122,7 +122,7 @@ async fn s3_1_a_silent_server_ends_at_the_time_limit() {
 }
 
 #[tokio::test]
-async fn s3_1_the_network_is_tried_twice_and_a_refusal_once() {
+async fn the_network_is_tried_twice_and_a_refusal_once() {
     let world = World::new(&[]).await;
     world
         .server
@@ -136,7 +136,7 @@ async fn s3_1_the_network_is_tried_twice_and_a_refusal_once() {
 }
 
 #[tokio::test]
-async fn s3_1_certificates_are_verified() {
+async fn certificates_are_verified() {
     let world = World::new(&[]).await;
     let options = Options { ca_file: None, ..world.options() };
     let error = world.fetch(&world.request("/x/.git"), &options).await.unwrap_err();
@@ -144,7 +144,7 @@ async fn s3_1_certificates_are_verified() {
 }
 
 #[tokio::test]
-async fn s3_1_endless_readmes_and_huge_trees_are_bounded() {
+async fn endless_readmes_and_huge_trees_are_bounded() {
     let readme = "endless ".repeat(1_000_000);
     let world = World::new(&[("README.md", readme.as_bytes()), ("requirements.txt", b"torch\n")]).await;
     let scan = world.fetch(&world.request("/x/.git"), &world.options()).await.unwrap();
@@ -164,7 +164,7 @@ async fn s3_1_endless_readmes_and_huge_trees_are_bounded() {
 }
 
 #[tokio::test]
-async fn s3_1_a_fetch_that_nobody_waits_for_ends_and_leaves_nothing() {
+async fn a_fetch_that_nobody_waits_for_ends_and_leaves_nothing() {
     let world = World::new(&[("README.md", b"hello")]).await;
     world.server.tell("/x/.git/git-upload-pack", Answer::Silence);
     let (request, options, doors) = (world.request("/x/.git"), world.options(), world.server.doors());
@@ -195,7 +195,7 @@ async fn s3_1_a_fetch_that_nobody_waits_for_ends_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn s3_1_trees_within_trees_without_end_are_bounded() {
+async fn trees_within_trees_without_end_are_bounded() {
     let world = World::new(&[("README.md", b"hello")]).await;
     let folder = world.folder();
     let make = |listing: &str| {

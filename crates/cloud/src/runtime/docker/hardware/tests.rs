@@ -72,7 +72,7 @@ fn of(input: Value) -> String {
 }
 
 #[test]
-fn s1_5_cpu_memory_and_disk() {
+fn cpu_memory_and_disk() {
     let some = json!({"cpuMilli": 1500, "memoryBytes": 1_073_741_824, "diskBytes": 1000});
     insta::assert_snapshot!(on(Some(&inventory()), json!({}), some.clone(), json!({})), @r#"{"Memory":1073741824,"MemorySwap":1073741824,"NanoCpus":1500000000,"StorageOpt":{"size":"1000"}}"#);
     let mut plain = some.clone();
@@ -86,7 +86,7 @@ fn s1_5_cpu_memory_and_disk() {
 }
 
 #[test]
-fn s1_5_nvidia_devices_in_ascending_order() {
+fn nvidia_devices_in_ascending_order() {
     insta::assert_snapshot!(of(json!({"gpuCount": 2})), @r#"{"DeviceRequests":[{"Driver":"nvidia","DeviceIDs":["GPU-0","GPU-1"],"Capabilities":[["gpu"]]}]}"#);
     insta::assert_snapshot!(of(json!({"gpuType": "a100", "gpuCount": 2, "nvlink": true})), @r#"{"DeviceRequests":[{"Driver":"nvidia","DeviceIDs":["GPU-1","GPU-2"],"Capabilities":[["gpu"]]}]}"#);
     insta::assert_snapshot!(of(json!({"gpuType": "t4", "gpuCount": 2})), @"no machine fits; docker: needs 2 nvidia t4 GPUs, 16 GiB or more, has 1");
@@ -94,7 +94,7 @@ fn s1_5_nvidia_devices_in_ascending_order() {
 }
 
 #[test]
-fn s1_5_mig_instances() {
+fn mig_instances() {
     insta::assert_snapshot!(of(json!({"gpuType": "mig-1g.5gb", "gpuCount": 2})), @r#"{"DeviceRequests":[{"Driver":"nvidia","DeviceIDs":["MIG-a","MIG-b"],"Capabilities":[["gpu"]]}]}"#);
     insta::assert_snapshot!(on(Some(&inventory()), json!({"gpuType": "mig-1g.5gb", "gpuCount": 2}), json!({}), json!({"docker": {"cdi": true}})), @r#"{"DeviceRequests":[{"Driver":"cdi","DeviceIDs":["nvidia.com/gpu=MIG-a","nvidia.com/gpu=MIG-b"]}]}"#);
     insta::assert_snapshot!(of(json!({"gpuType": "mig-1g.5gb", "gpuCount": 3})), @"no machine fits; docker: needs 3 mig-1g.5gb nvidia slices, has 2");
@@ -102,7 +102,7 @@ fn s1_5_mig_instances() {
 }
 
 #[test]
-fn s1_5_devices_without_their_nodes_are_not_given() {
+fn devices_without_their_nodes_are_not_given() {
     let with = |paths: &str, input: Value| {
         on(Some(&Inventory { device_nodes: nodes(paths), ..inventory() }), input, json!({}), json!({}))
     };
@@ -121,7 +121,7 @@ fn s1_5_devices_without_their_nodes_are_not_given() {
 }
 
 #[test]
-fn s1_5_labels_of_the_daemon_say_nothing_of_what_is_derived() {
+fn labels_of_the_daemon_say_nothing_of_what_is_derived() {
     let labels = ["orlop/tee-sgx", "orlop/tee-tdx", "orlop/arch"].map(|key| (key.to_owned(), "true".to_owned()));
     let host = Inventory { labels: labels.into(), device_nodes: nodes(""), ..inventory() };
     insta::assert_snapshot!(on(Some(&host), json!({"teeType": "sgx"}), json!({}), json!({})), @"no machine fits; docker: needs orlop/tee-sgx = true");
@@ -129,7 +129,7 @@ fn s1_5_labels_of_the_daemon_say_nothing_of_what_is_derived() {
 }
 
 #[test]
-fn s1_5_amd_intel_and_sgx_by_device_nodes() {
+fn amd_intel_and_sgx_by_device_nodes() {
     insta::assert_snapshot!(of(json!({"gpuType": "mi210"})), @r#"{"Devices":[{"PathOnHost":"/dev/kfd","PathInContainer":"/dev/kfd","CgroupPermissions":"rwm"},{"PathOnHost":"/dev/dri/renderD128","PathInContainer":"/dev/dri/renderD128","CgroupPermissions":"rwm"}],"GroupAdd":["video","render"]}"#);
     insta::assert_snapshot!(of(json!({"gpuType": "intel"})), @r#"{"Devices":[{"PathOnHost":"/dev/dri/renderD129","PathInContainer":"/dev/dri/renderD129","CgroupPermissions":"rwm"}],"GroupAdd":["render"]}"#);
     insta::assert_snapshot!(of(json!({"teeType": "sgx"})), @r#"{"Devices":[{"PathOnHost":"/dev/sgx_enclave","PathInContainer":"/dev/sgx_enclave","CgroupPermissions":"rwm"}]}"#);
@@ -137,7 +137,7 @@ fn s1_5_amd_intel_and_sgx_by_device_nodes() {
 }
 
 #[test]
-fn s1_5_virtual_machines_by_a_registered_runtime() {
+fn virtual_machines_by_a_registered_runtime() {
     insta::assert_snapshot!(of(json!({"teeType": "tdx"})), @r#"{"Runtime":"io.containerd.kata-qemu-tdx.v2"}"#);
     insta::assert_snapshot!(of(json!({"teeType": "sev-snp"})), @"sev-snp: runtime io.containerd.kata-qemu-snp.v2 is not registered and cannot be had on docker");
     insta::assert_snapshot!(of(json!({"teeType": "sev"})), @"sev: runtime io.containerd.kata-qemu-snp.v2 is not registered and cannot be had on docker");
@@ -158,7 +158,7 @@ fn s1_5_virtual_machines_by_a_registered_runtime() {
 }
 
 #[test]
-fn s1_5_arch_and_labels_are_those_of_the_daemon() {
+fn arch_and_labels_are_those_of_the_daemon() {
     assert_eq!(of(json!({"cpuArch": "amd64", "customLabels": {"rack": "r7"}})), "{}");
     insta::assert_snapshot!(of(json!({"cpuArch": "arm64", "customLabels": {"rack": "r8"}})), @"no machine fits; docker: needs CPU architecture arm64, has amd64, needs rack = r8");
     // Preferences and tolerations have no effect.
@@ -166,7 +166,7 @@ fn s1_5_arch_and_labels_are_those_of_the_daemon() {
 }
 
 #[test]
-fn s1_5_without_inventory_only_a_bare_count() {
+fn without_inventory_only_a_bare_count() {
     let bare = |input| on(None, input, json!({}), json!({}));
     insta::assert_snapshot!(bare(json!({"gpuCount": 2})), @r#"{"DeviceRequests":[{"Driver":"nvidia","Count":2,"Capabilities":[["gpu"]]}]}"#);
     insta::assert_snapshot!(bare(json!({"gpuType": "t4"})), @"GPU `nvidia-t4-16gb` can only be chosen with an inventory of the host");
@@ -202,7 +202,7 @@ fn chosen(config: &HostConfig, facts: &HardwareFacts) -> (Vec<GpuFacts>, u32) {
 
 proptest! {
     #[test]
-    fn h3_a_host_that_is_taken_satisfies_the_need(
+    fn a_host_that_is_taken_satisfies_the_need(
         kind in select(&["nvidia", "t4", "a100-80gb", "a100-nvlink", "24gb", "mig-1g.5gb", "amd", "mi210", "flex170"][..]),
         count in 1..4_i64, names in proptest::collection::vec(select(&["Tesla T4", "A100-SXM4-40GB", "A100-SXM4-80GB", "AMD Instinct MI210", "Flex_170"][..]), 0..5),
         cut in any::<bool>(), kfd in any::<bool>(), tee in proptest::option::of(select(&["sgx", "tdx"][..])),

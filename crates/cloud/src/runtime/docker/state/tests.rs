@@ -119,7 +119,7 @@ fn restarts_wait_and_are_counted_over_all_containers() {
 }
 
 #[test]
-fn r21_a_frozen_pod_starts_nothing_and_its_deadline_stands_still() {
+fn a_frozen_pod_starts_nothing_and_its_deadline_stands_still() {
     let record = Record { active_deadline: Some(Duration::from_secs(10)), ..record(1) };
     let frozen = Control { frozen_since: Some(at(5)), ..Control::default() };
     assert_eq!(next(&record, &frozen, &[none()], &[seen(Phase::Created)], at(99)), Next::Sleep(None));
@@ -171,7 +171,7 @@ fn a_second_stop_only_shortens_the_time() {
 }
 
 #[test]
-fn r25_what_was_lost_is_not_started_again() {
+fn what_was_lost_is_not_started_again() {
     let record = Record { restart_on_failure: true, restart_limit: 9, ..record(2) };
     let lost = [Progress { lost: true, ..done(137, 1, 1) }, none()];
     let next = next(&record, &Control::default(), &lost, &[ended(1), seen(Phase::Created)], at(99));
@@ -179,7 +179,7 @@ fn r25_what_was_lost_is_not_started_again() {
 }
 
 #[test]
-fn r25_an_execution_across_a_boot_is_lost() {
+fn an_execution_across_a_boot_is_lost() {
     let record = Record { boot: Some("a".to_owned()), ..record(1) };
     let crossed = |boot, started, ended| record.crossed(boot, Some(at(100)), at(started), at(ended));
     assert!(crossed(Some("b"), 50, 150));

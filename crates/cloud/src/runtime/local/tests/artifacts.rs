@@ -29,7 +29,7 @@ fn output(name: &str, path: &str) -> ArtifactCollection {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r31_inputs_lie_at_their_paths_before_the_command_starts() {
+async fn inputs_lie_at_their_paths_before_the_command_starts() {
     let bench = Bench::new();
     let mut spec = spec("s", json!({"command": ["run"], "volumeMounts": [{"name": "work", "mountPath": "/data"}]}));
     bench.set_volumes(&mut spec, json!([{"name": "work"}]));
@@ -96,7 +96,7 @@ async fn what_is_delivered_belongs_to_the_user_of_the_container_also_all_over_a_
 }
 
 #[tokio::test(start_paused = true)]
-async fn r31_what_is_not_in_the_store_is_refused_as_unavailable() {
+async fn what_is_not_in_the_store_is_refused_as_unavailable() {
     let bench = Bench::new();
     let mut spec = spec("s", json!({"command": ["exit", "0"]}));
     spec.inputs = vec![stored("gone", "/in", ArtifactLocation { reference: "abc".into(), ..Default::default() })];
@@ -108,7 +108,7 @@ async fn r31_what_is_not_in_the_store_is_refused_as_unavailable() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r31_a_download_that_fails_fails_the_attempt() {
+async fn a_download_that_fails_fails_the_attempt() {
     let bench = Bench::new();
     let mut spec = spec("s", json!({"command": ["exit", "0"]}));
     spec.inputs = vec![http("/in", "https://a.example/missing")];
@@ -181,7 +181,7 @@ async fn what_only_the_engine_may_read_is_fetched_through_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r29_an_output_that_holds_a_secret_is_not_recorded() {
+async fn an_output_that_holds_a_secret_is_not_recorded() {
     for source in ["env", "volume"] {
         let bench = Bench::new();
         fs::create_dir_all(bench.root.path().join("secrets/s")).unwrap();
@@ -207,7 +207,7 @@ async fn r29_an_output_that_holds_a_secret_is_not_recorded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r19_outputs_of_a_failure_are_taken_where_present() {
+async fn outputs_of_a_failure_are_taken_where_present() {
     let bench = Bench::new();
     let mut spec = spec("s", json!({"command": ["exit", "3"], "volumeMounts": [{"name": "w", "mountPath": "/w"}]}));
     bench.set_volumes(&mut spec, json!([{"name": "w", "persistentVolumeClaim": {"claimName": "c"}}]));

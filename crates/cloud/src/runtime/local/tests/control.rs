@@ -128,7 +128,7 @@ async fn the_deadline_of_a_job_ends_its_pods() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r21_the_deadline_stands_still_while_suspended_also_across_hosts() {
+async fn the_deadline_stands_still_while_suspended_also_across_hosts() {
     let bench = Bench::new();
     let wanted = job(json!({"activeDeadlineSeconds": 60}), json!(["run"]));
     let first = bench.open();

@@ -89,7 +89,7 @@ async fn whatever_record_was_the_last_one_the_next_host_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r25_a_started_pod_without_a_trace_is_lost() {
+async fn a_started_pod_without_a_trace_is_lost() {
     let bench = Bench::new();
     let first = bench.open();
     first.start(spec("s", json!({"command": ["run"]}))).await.unwrap();

@@ -25,7 +25,7 @@ fn claim() -> ResourceTemplates {
 }
 
 #[tokio::test]
-async fn r24_templates_become_directories_steps_can_use() {
+async fn templates_become_directories_steps_can_use() {
     let bench = Bench::new();
     let substrate = bench.open();
     let templates =
@@ -47,7 +47,7 @@ async fn r24_templates_become_directories_steps_can_use() {
 }
 
 #[tokio::test]
-async fn r24_they_are_created_once_and_kept() {
+async fn they_are_created_once_and_kept() {
     let bench = Bench::new();
     let substrate = bench.open();
     substrate.ensure_resources(&owner("u1"), &claim()).await.unwrap();
@@ -64,7 +64,7 @@ async fn r24_they_are_created_once_and_kept() {
 }
 
 #[tokio::test]
-async fn r24_what_is_somebody_elses_is_a_conflict() {
+async fn what_is_somebody_elses_is_a_conflict() {
     let bench = Bench::new();
     let substrate = bench.open();
     substrate.ensure_resources(&owner("u1"), &claim()).await.unwrap();

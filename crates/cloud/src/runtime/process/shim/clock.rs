@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn r21_a_frozen_clock_stands_still() {
+    fn a_frozen_clock_stands_still() {
         let s = Duration::from_secs;
         let mut clock = PodClock::new(s(100));
         assert_eq!(clock.when(s(10)), Some(s(110)));

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn s6_after_a_broken_connection_no_byte_comes_twice_and_none_is_missing() {
+    async fn after_a_broken_connection_no_byte_comes_twice_and_none_is_missing() {
         let mut tap = Tap::new(output(&[b"abc", b"de"]));
         let mut got = Vec::new();
         while let Some((_, bytes)) = tap.next().await {

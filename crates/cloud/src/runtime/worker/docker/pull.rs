@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s6_a_pull_is_told_in_a_few_lines() {
+    fn a_pull_is_told_in_a_few_lines() {
         let mut progress = Progress::default();
         let begun = Instant::now();
         let mut told = |id: &str, status: &str, bytes: Option<(i64, i64)>, at: u64| {

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn s6_usage_is_read_with_and_without_a_highest_amount() {
+    fn usage_is_read_with_and_without_a_highest_amount() {
         let stats = json!({
             "cpu_stats": {"cpu_usage": {"total_usage": 1_500_000_000_u64}},
             "memory_stats": {"usage": 5, "max_usage": 9},

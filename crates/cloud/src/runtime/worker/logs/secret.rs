@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn s6_values_and_their_encodings_are_masked() {
+    fn values_and_their_encodings_are_masked() {
         let masker = masker(["p\"ss wörd/1\n", "abc"]);
         let shown = |text: &str| masker.mask_text(text);
         assert_eq!(shown("x p\"ss wörd/1 y"), "x *** y");

@@ -100,7 +100,7 @@ mod tests {
     use crate::runtime::process::ShimProgram;
 
     #[test]
-    fn s6_required_limits_are_those_of_processes_too() {
+    fn required_limits_are_those_of_processes_too() {
         let mut options = ProcessOptions::new("w", "/nowhere");
         options.launcher = Some(ShimProgram { path: "/bin/true".into(), args: Vec::new() });
         options.enforce = Enforce::Require;

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn s6_a_process_is_counted_for_the_attempt_it_belongs_to_and_for_no_other() {
+    fn a_process_is_counted_for_the_attempt_it_belongs_to_and_for_no_other() {
         let all = [
             process(1, 0, 1),
             process(10, 1, 10),

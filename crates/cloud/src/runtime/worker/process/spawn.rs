@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn s6_own_session_and_group_empty_input_and_no_foreign_descriptor() {
+    fn own_session_and_group_empty_input_and_no_foreign_descriptor() {
         let dir = tempfile::tempdir().unwrap();
         let before = std::env::current_dir().unwrap();
         // A descriptor that is not closed on exec.

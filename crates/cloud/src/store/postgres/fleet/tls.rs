@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s9_a_database_off_this_machine_is_reached_over_tls_unless_the_url_says_otherwise() {
+    fn a_database_off_this_machine_is_reached_over_tls_unless_the_url_says_otherwise() {
         for (url, tls) in [
             ("postgres://orlop@db.example/orlop", true),
             ("postgres://orlop@10.0.0.7/orlop?application_name=x", true),
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn s9_what_would_fall_back_to_plain_text_is_refused() {
+    fn what_would_fall_back_to_plain_text_is_refused() {
         for (url, wanted) in [
             ("postgres://u:hush@db/orlop?sslmode=prefer", "says sslmode=prefer; use verify-full"),
             ("host=db password=hush sslmode=allow", "says sslmode=allow"),

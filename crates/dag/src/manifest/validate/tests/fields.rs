@@ -11,7 +11,7 @@ fn the_small_flow_breaks_no_rule() {
 }
 
 #[test]
-fn s12_flows_have_steps_and_not_too_many() {
+fn flows_have_steps_and_not_too_many() {
     insta::assert_snapshot!(says([("spec.steps", json!([]))]), @"error[1.2] spec.steps: the flow has no steps (list at least one step)");
     let many = |number: usize| {
         json!((0..number).map(|n| json!({"name": format!("s{n}"), "type": "Manual"})).collect::<Vec<_>>())
@@ -23,7 +23,7 @@ fn s12_flows_have_steps_and_not_too_many() {
 }
 
 #[test]
-fn s11_group_kind_and_metadata_are_checked() {
+fn group_kind_and_metadata_are_checked() {
     insta::assert_snapshot!(says([("apiVersion", json!("v1")), ("kind", json!("Jobflow"))]), @"
     error[1.1] apiVersion: `apiVersion` is `v1` (write apiVersion: workflow.kube-zen.io/v1alpha1)
     error[1.1] kind: `kind` is `Jobflow` (write kind: JobFlow)
@@ -53,7 +53,7 @@ fn s11_group_kind_and_metadata_are_checked() {
 }
 
 #[test]
-fn v2_unknown_fields_outside_templates_are_refused() {
+fn unknown_fields_outside_templates_are_refused() {
     insta::assert_snapshot!(says([("spec.step", json!([])), ("spec.steps.0.dependecies", json!([])), ("spec.steps.0.image", json!("x")), ("metadat", json!({}))]), @"
     error[V2] spec.steps[0].dependecies: unknown field `dependecies` (did you mean `dependencies`?)
     error[V2] spec.steps[0].image: unknown field `image` (did you mean `template.spec.template.spec.containers[].image`?)
@@ -83,7 +83,7 @@ fn fields_of_other_products_lead_to_those_that_are_here() {
 }
 
 #[test]
-fn s12_wrong_types_say_what_is_expected() {
+fn wrong_types_say_what_is_expected() {
     insta::assert_snapshot!(says([
         ("spec.suspend", json!("yes")),
         ("spec.parameters", json!({"name": "a"})),
@@ -116,7 +116,7 @@ fn s12_wrong_types_say_what_is_expected() {
 }
 
 #[test]
-fn s12_null_is_absence_and_empty_text_is_not() {
+fn null_is_absence_and_empty_text_is_not() {
     assert_eq!(
         says([
             ("spec.finally", json!(null)),
@@ -131,7 +131,7 @@ fn s12_null_is_absence_and_empty_text_is_not() {
 }
 
 #[test]
-fn s12_step_types() {
+fn step_types() {
     insta::assert_snapshot!(says([("spec.steps.-", json!({"name": "b"})), ("spec.steps.-", json!({"name": "c", "type": "Job"}))]), @"
     error[1.2] spec.steps[1].template: the step has no template, so there is nothing to run (add a template; a step that waits for a person needs `type: Manual`)
     error[1.2] spec.steps[2].template: the step has no template, so there is nothing to run (add a template)
@@ -142,7 +142,7 @@ fn s12_step_types() {
 }
 
 #[test]
-fn s12_messages_and_timeouts_have_bounds() {
+fn messages_and_timeouts_have_bounds() {
     insta::assert_snapshot!(says([("spec.steps.0.message", json!("é".repeat(1025))), ("spec.steps.0.timeoutSeconds", json!(0))]), @"
     error[1.2] spec.steps[0].message: the message has 1025 characters (use at most 1024)
     error[1.2] spec.steps[0].timeoutSeconds: a timeout of 0 seconds (use 1 to 2592000 (30 days), or leave it out for none)
@@ -155,7 +155,7 @@ fn s12_messages_and_timeouts_have_bounds() {
 }
 
 #[test]
-fn s12_step_metadata_has_valid_keys_that_are_not_ours() {
+fn step_metadata_has_valid_keys_that_are_not_ours() {
     let metadata = json!({
         "labels": {"a b": "x", "ok": "not ok!", "workflow.kube-zen.io/step": "x"},
         "annotations": {"/x": "y", "workflow.kube-zen.io/flow-name": "x", "fine.example/x": "any text"},
@@ -177,7 +177,7 @@ fn s12_step_metadata_has_valid_keys_that_are_not_ours() {
 }
 
 #[test]
-fn s12_dependencies_name_steps_of_the_same_list() {
+fn dependencies_name_steps_of_the_same_list() {
     insta::assert_snapshot!(says([("spec.steps.0.dependencies", json!(["", "bild", "f"])), ("spec.steps.-", step("build")), ("spec.finally", json!([step_with("f", json!({"dependencies": ["a"]}))]))]), @"
     error[1.2] spec.steps[0].dependencies[0]: the dependency has no name (name a step, or remove it)
     error[1.2] spec.steps[0].dependencies[1]: there is no step `bild` (did you mean `build`?)
@@ -193,12 +193,12 @@ fn s12_dependencies_name_steps_of_the_same_list() {
 }
 
 #[test]
-fn s12_depends_excludes_dependencies() {
+fn depends_excludes_dependencies() {
     insta::assert_snapshot!(says([("spec.steps.0.dependencies", json!(["b"])), ("spec.steps.0.depends", json!("b")), ("spec.steps.-", step("b"))]), @"error[1.2] spec.steps[0].depends: the step has `dependencies` and `depends` (keep one: `dependencies: [a, b]` is `depends: a && b`)");
 }
 
 #[test]
-fn s12_finally_has_no_manual_steps_and_names_of_its_own() {
+fn finally_has_no_manual_steps_and_names_of_its_own() {
     insta::assert_snapshot!(says([("spec.finally", json!([{"name": "f", "type": "Manual"}, step("a")]))]), @"
     error[1.2] spec.finally[0].type: a Manual step cannot stand in `finally` (move it to `steps`: cleaning up does not wait for people)
     error[1.2] spec.finally[1].name: the name `a` is that of spec.steps[0] already (rename one of them)
@@ -206,7 +206,7 @@ fn s12_finally_has_no_manual_steps_and_names_of_its_own() {
 }
 
 #[test]
-fn s12_fan_out_has_one_source_and_parallelism_of_its_own() {
+fn fan_out_has_one_source_and_parallelism_of_its_own() {
     insta::assert_snapshot!(says([("spec.steps.0.withItems", json!([1])), ("spec.steps.0.withParam", json!("b:$.outputs.x")), ("spec.steps.-", step_with("b", json!({"outputs": {"parameters": [{"name": "x", "valueFrom": {"path": "/x"}}]}})))]), @"error[1.2] spec.steps[0].withParam: the step has `withItems` and `withParam` (keep one: items known now, or a list an earlier step gives)");
     insta::assert_snapshot!(says([("spec.steps.-", json!({"name": "b", "type": "Manual", "withItems": [1]}))]), @"error[1.2] spec.steps[1].withItems: a Manual step does not fan out (remove withItems)");
     insta::assert_snapshot!(says([("spec.steps.0.parallelism", json!(2))]), @"error[1.2] spec.steps[0].parallelism: `parallelism` of a step limits fan-out instances, and this step does not fan out (remove it; the Job's own parallelism stands in template.spec, the flow's in executionPolicy)");
@@ -221,7 +221,7 @@ fn s12_fan_out_has_one_source_and_parallelism_of_its_own() {
 }
 
 #[test]
-fn s12_suspend_stop_and_rerun_words() {
+fn suspend_stop_and_rerun_words() {
     insta::assert_snapshot!(says([("spec.suspendMode", json!("drain")), ("spec.stop", json!("Now")), ("spec.steps.0.rerun", json!("Never"))]), @"
     error[1.2] spec.steps[0].rerun: expected one of IfNeeded, Always, found the text `Never`
     error[1.2] spec.suspendMode: expected one of Drain, Suspend, found the text `drain` (did you mean `Drain`?)
@@ -239,7 +239,7 @@ fn s12_suspend_stop_and_rerun_words() {
 }
 
 #[test]
-fn s12_the_artifact_store_is_exactly_one() {
+fn the_artifact_store_is_exactly_one() {
     insta::assert_snapshot!(says([("spec.artifactStore", json!({}))]), @"error[1.2] spec.artifactStore: the artifact store names no store (give exactly one of persistentVolumeClaim and s3, or leave it out)");
     insta::assert_snapshot!(says([("spec.artifactStore", json!({"persistentVolumeClaim": {"claimName": "", "subPath": "../x"}, "s3": {"endpoint": "", "bucket": "", "accessKeyIDSecretRef": {"name": "", "key": ""}}}))]), @"
     error[1.2] spec.artifactStore: the artifact store names two stores (give exactly one of persistentVolumeClaim and s3)
@@ -266,7 +266,7 @@ fn s12_the_artifact_store_is_exactly_one() {
 }
 
 #[test]
-fn s12_the_parent_of_a_repeated_flow_is_named() {
+fn the_parent_of_a_repeated_flow_is_named() {
     insta::assert_snapshot!(says([("spec.retryOf", json!({"name": "", "uid": "", "steps": ["b"]}))]), @"
     error[1.2] spec.retryOf.name: `name` of the flow to repeat is empty
     error[1.2] spec.retryOf.uid: `uid` of the flow to repeat is empty
@@ -276,7 +276,7 @@ fn s12_the_parent_of_a_repeated_flow_is_named() {
 }
 
 #[test]
-fn v4_stored_manifests_have_at_most_768_kib_on_kubernetes() {
+fn stored_manifests_have_at_most_768_kib_on_kubernetes() {
     let big = json!("x".repeat(800 * 1024));
     insta::assert_snapshot!(says([("metadata.annotations", json!({"a": big}))]), @"error[V4] : the flow takes 819411 bytes as stored JSON; at most 786432 fit into the cluster's store (write many similar steps as one step with `withItems`, and move long scripts into ConfigMaps)");
     assert_eq!(says_under(&Limits::elsewhere(), [("metadata.annotations", json!({"a": big}))]), "");

@@ -10,7 +10,7 @@ fn inputs(parameters: Value) -> String {
 }
 
 #[test]
-fn s12_step_names_are_dns_names_used_once() {
+fn step_names_are_dns_names_used_once() {
     insta::assert_snapshot!(says([("spec.steps.0.name", json!(" a")), ("spec.steps.-", step("B_b")), ("spec.steps.-", step("")), ("spec.steps.-", step("a..b"))]), @"
     error[1.2] spec.steps[0].name: the step name ` a` has blanks around it (write `a`)
     error[1.2] spec.steps[1].name: step name `B_b` is not valid: character 'B' at position 1 is not allowed (use lower case letters, digits, `-` and `.`)
@@ -25,13 +25,13 @@ fn s12_step_names_are_dns_names_used_once() {
 }
 
 #[test]
-fn v3_no_step_has_the_name_of_a_fan_out_instance() {
+fn no_step_has_the_name_of_a_fan_out_instance() {
     insta::assert_snapshot!(says([("spec.steps.0.withItems", json!([1, 2])), ("spec.steps.-", step("a-i7")), ("spec.steps.-", step("a-ix")), ("spec.steps.-", step("b-i1"))]), @"error[V3] spec.steps[1].name: `a-i7` is the name of an instance of the fan-out step `a` (rename this step)");
     assert_eq!(says([("spec.steps.-", step("a-i7"))]), "", "a does not fan out");
 }
 
 #[test]
-fn v3_shortened_names_do_not_collide() {
+fn shortened_names_do_not_collide() {
     let long = format!("{}-tail", "x".repeat(70));
     let short = orlop_core::name::short63(&long);
     insta::assert_snapshot!(says([("spec.steps.-", step(&long)), ("spec.steps.-", step(&short))]), @"error[V3] spec.steps[2].name: the names `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-01f7cb79` and `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…` become the same when they are shortened (rename one of them, best below 45 characters)");
@@ -46,7 +46,7 @@ fn v3_shortened_names_do_not_collide() {
 }
 
 #[test]
-fn v5_names_are_unique_per_list() {
+fn names_are_unique_per_list() {
     insta::assert_snapshot!(inputs(json!([{"name": "p", "value": "1"}, {"name": "q", "value": "1"}, {"name": "p", "value": "2"}])), @"error[V5] spec.steps[0].inputs.parameters[2].name: the name `p` is that of item 0 of the list already (rename one of them)");
     insta::assert_snapshot!(says([("spec.parameters", json!([{"name": "p"}, {"name": "p"}]))]), @"error[V5] spec.parameters[1].name: the name `p` is that of item 0 of the list already (rename one of them)");
     insta::assert_snapshot!(says([("spec.steps.0.outputs", json!({
@@ -60,7 +60,7 @@ fn v5_names_are_unique_per_list() {
 }
 
 #[test]
-fn v6_underscore_and_blank_are_refused_and_case_is_free() {
+fn underscore_and_blank_are_refused_and_case_is_free() {
     insta::assert_snapshot!(inputs(json!([{"name": "a_b", "value": ""}, {"name": "a b", "value": ""}, {"name": "-a", "value": ""}, {"name": "", "value": ""}, {"name": "x".repeat(254), "value": ""}])), @"
     error[V6] spec.steps[0].inputs.parameters[0].name: character '_' at position 2 of parameter name `a_b` is not allowed (use letters, digits, `-` and `.`, such as `a-b`)
     error[V6] spec.steps[0].inputs.parameters[1].name: character ' ' at position 2 of parameter name `a b` is not allowed (use letters, digits, `-` and `.`, such as `a-b`)
@@ -77,7 +77,7 @@ fn v6_underscore_and_blank_are_refused_and_case_is_free() {
 }
 
 #[test]
-fn v6_item_and_index_are_reserved() {
+fn item_and_index_are_reserved() {
     insta::assert_snapshot!(inputs(json!([{"name": "item", "value": ""}, {"name": "item.x", "value": ""}, {"name": "index", "value": ""}])), @"
     error[V6] spec.steps[0].inputs.parameters[0].name: parameter name `item` is reserved for fan-out (choose another name)
     error[V6] spec.steps[0].inputs.parameters[1].name: parameter name `item.x` is reserved for fan-out (choose another name)
@@ -88,7 +88,7 @@ fn v6_item_and_index_are_reserved() {
 }
 
 #[test]
-fn v7_inputs_have_exactly_one_source() {
+fn inputs_have_exactly_one_source() {
     insta::assert_snapshot!(inputs(json!([
         {"name": "a"},
         {"name": "b", "value": "", "valueFrom": {"jsonPath": "x:$.y"}},
@@ -107,7 +107,7 @@ fn v7_inputs_have_exactly_one_source() {
 }
 
 #[test]
-fn s12_flow_parameters_have_at_most_one_source_and_a_value_of_their_enum() {
+fn flow_parameters_have_at_most_one_source_and_a_value_of_their_enum() {
     insta::assert_snapshot!(says([("spec.parameters", json!([
         {"name": "a", "value": "", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
         {"name": "b", "valueFrom": {}},
@@ -129,7 +129,7 @@ fn s12_flow_parameters_have_at_most_one_source_and_a_value_of_their_enum() {
 }
 
 #[test]
-fn s12_references_name_object_and_key() {
+fn references_name_object_and_key() {
     insta::assert_snapshot!(inputs(json!([{"name": "a", "valueFrom": {"configMapKeyRef": {"name": "", "key": "k"}}}, {"name": "b", "valueFrom": {"secretKeyRef": {"name": "s", "key": ""}}}])), @"
     error[1.2] spec.steps[0].inputs.parameters[0].valueFrom.configMapKeyRef: `valueFrom.configMapKeyRef` lacks `name` or `key` (give both)
     error[1.2] spec.steps[0].inputs.parameters[1].valueFrom.secretKeyRef: `valueFrom.secretKeyRef` lacks `name` or `key` (give both)
@@ -138,7 +138,7 @@ fn s12_references_name_object_and_key() {
 }
 
 #[test]
-fn v10_artifacts_have_dns_names_and_exactly_one_source() {
+fn artifacts_have_dns_names_and_exactly_one_source() {
     insta::assert_snapshot!(says([("spec.steps.0.inputs.artifacts", json!([
         {"name": "A_b", "http": {"url": "https://h/x"}},
         {"name": "b"},
@@ -174,7 +174,7 @@ fn v10_artifacts_have_dns_names_and_exactly_one_source() {
 }
 
 #[test]
-fn v10_the_short_form_needs_a_step_with_one_artifact() {
+fn the_short_form_needs_a_step_with_one_artifact() {
     let producer = |number: usize| {
         let list: Vec<Value> =
             (0..number).map(|n| json!({"name": format!("f{n}"), "path": format!("/f{n}")})).collect();
@@ -192,7 +192,7 @@ fn v10_the_short_form_needs_a_step_with_one_artifact() {
 }
 
 #[test]
-fn v12_artifacts_come_from_declared_outputs() {
+fn artifacts_come_from_declared_outputs() {
     let producer = step_with("prepare", json!({"outputs": {"artifacts": [{"name": "data", "path": "/d"}]}}));
     insta::assert_snapshot!(says([
         ("spec.steps.-", producer.clone()),
@@ -213,7 +213,7 @@ fn v12_artifacts_come_from_declared_outputs() {
 }
 
 #[test]
-fn v11_paths_are_absolute_and_stay_inside() {
+fn paths_are_absolute_and_stay_inside() {
     insta::assert_snapshot!(says([
         ("spec.steps.0.inputs.artifacts", json!([{"name": "a", "http": {"url": "http://h/"}, "path": "x"}, {"name": "b", "http": {"url": "http://h/"}, "path": "/a/../b"}])),
         ("spec.steps.0.outputs", json!({"parameters": [{"name": "p", "valueFrom": {"path": "out"}}], "artifacts": [{"name": "c", "path": "/a\u{0}"}, {"name": "d", "path": ""}]})),
@@ -228,7 +228,7 @@ fn v11_paths_are_absolute_and_stay_inside() {
 }
 
 #[test]
-fn s12_output_artifacts_have_archive_words_and_complete_stores() {
+fn output_artifacts_have_archive_words_and_complete_stores() {
     insta::assert_snapshot!(says([("spec.steps.0.outputs.artifacts", json!([
         {"name": "a", "path": "/a", "archive": {"format": "rar", "compression": "bz2"}},
         {"name": "b", "path": "/b", "s3": {"endpoint": "e", "bucket": "b"}},

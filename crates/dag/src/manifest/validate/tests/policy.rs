@@ -5,14 +5,14 @@ use serde_json::json;
 use crate::manifest::testing::{says, step, step_with};
 
 #[test]
-fn s12_concurrency_key_has_1_to_253_characters() {
+fn concurrency_key_has_1_to_253_characters() {
     insta::assert_snapshot!(says([("spec.executionPolicy.concurrencyKey", json!(""))]), @"error[1.2] spec.executionPolicy.concurrencyKey: a concurrency key of 0 characters (use 1 to 253 characters)");
     insta::assert_snapshot!(says([("spec.executionPolicy.concurrencyKey", json!("é".repeat(254)))]), @"error[1.2] spec.executionPolicy.concurrencyKey: a concurrency key of 254 characters (use 1 to 253 characters)");
     assert_eq!(says([("spec.executionPolicy.concurrencyKey", json!("é".repeat(253)))]), "");
 }
 
 #[test]
-fn s12_numbers_of_the_policy_have_their_least_values() {
+fn numbers_of_the_policy_have_their_least_values() {
     let policy = json!({"ttlSecondsAfterFinished": -1, "backoffLimit": -1, "activeDeadlineSeconds": 0, "parallelism": 0, "lostLimit": -1});
     insta::assert_snapshot!(says([("spec.executionPolicy", policy)]), @"
     error[1.2] spec.executionPolicy.ttlSecondsAfterFinished: -1 is too small (use 0 or more)
@@ -26,7 +26,7 @@ fn s12_numbers_of_the_policy_have_their_least_values() {
 }
 
 #[test]
-fn s12_words_of_the_policy_are_those_of_the_table() {
+fn words_of_the_policy_are_those_of_the_table() {
     let policy = json!({"concurrencyPolicy": "forbid", "failurePolicy": "FailSlow", "skipPolicy": "No", "toleratedOutcome": "Skipped", "jobRetention": "Always"});
     insta::assert_snapshot!(says([("spec.executionPolicy", policy)]), @"
     error[1.2] spec.executionPolicy.concurrencyPolicy: expected one of Allow, Forbid, Replace, found the text `forbid` (did you mean `Forbid`?)
@@ -49,7 +49,7 @@ fn s12_words_of_the_policy_are_those_of_the_table() {
 }
 
 #[test]
-fn s12_failure_rules_say_what_they_are_about() {
+fn failure_rules_say_what_they_are_about() {
     let of = |rules| says([("spec.executionPolicy.podFailurePolicy.rules", rules)]);
     insta::assert_snapshot!(of(json!([])), @"error[1.2] spec.executionPolicy.podFailurePolicy.rules: the failure policy has no rule (list at least one, or remove the policy)");
     insta::assert_snapshot!(of(json!([{"action": "Retry"}])), @"
@@ -78,7 +78,7 @@ fn s12_failure_rules_say_what_they_are_about() {
 }
 
 #[test]
-fn v22_failure_rules_for_containers_no_step_has_are_warned_about() {
+fn failure_rules_for_containers_no_step_has_are_warned_about() {
     let rules = |name: &str| json!([{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [3], "containerName": name}}]);
     insta::assert_snapshot!(says([("spec.executionPolicy.podFailurePolicy.rules", rules("worker"))]), @"warning[V22] spec.executionPolicy.podFailurePolicy.rules[0].onExitCodes: no step has a container `worker`, so the rule never matches (set containerName to the container whose exit code counts)");
     let mut other = step("b");
@@ -94,7 +94,7 @@ fn v22_failure_rules_for_containers_no_step_has_are_warned_about() {
 }
 
 #[test]
-fn s12_retry_policies_have_sensible_numbers() {
+fn retry_policies_have_sensible_numbers() {
     let of = |policy| says([("spec.steps.0", step_with("a", json!({"retryPolicy": policy})))]);
     insta::assert_snapshot!(of(json!({"limit": -1})), @"error[1.2] spec.steps[0].retryPolicy.limit: -1 is too small (use 0 or more)");
     insta::assert_snapshot!(of(json!({"backoff": {"type": "Quadratic", "factor": 0.5, "jitter": 1.5, "duration": "0s", "maxDuration": "soon"}})), @"

@@ -20,7 +20,7 @@ fn input(path: &str) -> String {
 }
 
 #[test]
-fn v8_paths_begin_at_the_document_or_a_step() {
+fn paths_begin_at_the_document_or_a_step() {
     insta::assert_snapshot!(input(""), @"error[V8] spec.steps[0].inputs.parameters[0].valueFrom.jsonPath: the path is empty (write one like `$.succeeded` or `build:$.outputs.digest`)");
     insta::assert_snapshot!(input("outputs.x"), @"error[V8] spec.steps[0].inputs.parameters[0].valueFrom.jsonPath: `outputs.x` does not start with `$` (write `$.member`, or `<step>:$.member` to read another step)");
     insta::assert_snapshot!(input("Build_Image:$.outputs.digest"), @"error[V8] spec.steps[0].inputs.parameters[0].valueFrom.jsonPath: what stands before `:` does not name a step: step name `Build_Image` is not valid: character 'B' at position 1 is not allowed (use lower case letters, digits, `-` and `.`)");
@@ -34,12 +34,12 @@ fn v8_paths_begin_at_the_document_or_a_step() {
 }
 
 #[test]
-fn v9_input_paths_without_step_pass_with_a_warning() {
+fn input_paths_without_step_pass_with_a_warning() {
     insta::assert_snapshot!(input("$.succeeded"), @"warning[V9] spec.steps[0].inputs.parameters[0].valueFrom.jsonPath: the path names no step, so the step will fail with ParameterUnresolved (write `<step>:$.path`)");
 }
 
 #[test]
-fn v12_input_paths_name_steps_and_outputs_that_exist() {
+fn input_paths_name_steps_and_outputs_that_exist() {
     insta::assert_snapshot!(input("buildimage:$.outputs.digest"), @"error[V12] spec.steps[0].inputs.parameters[0].valueFrom.jsonPath: there is no step `buildimage` (did you mean `build-image`?)");
     insta::assert_snapshot!(input("build-image:$.outputs.digst"), @"error[V12] spec.steps[0].inputs.parameters[0].valueFrom.jsonPath: the step `build-image` has no output parameter `digst` (did you mean `build-image:$.outputs.digest`?)");
     insta::assert_snapshot!(input("build-image:$.outputs['image-tag']"), @"error[V12] spec.steps[0].inputs.parameters[0].valueFrom.jsonPath: the step `build-image` has no output parameter `image-tag` (did you mean `build-image:$.outputs['image.tag']`?)");
@@ -54,7 +54,7 @@ fn v12_input_paths_name_steps_and_outputs_that_exist() {
 }
 
 #[test]
-fn s24_a_condition_reads_no_input_that_only_an_attempt_knows() {
+fn a_condition_reads_no_input_that_only_an_attempt_knows() {
     let input = json!({"parameters": [{"name": "mode", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "mode"}}}]});
     insta::assert_snapshot!(says_of(json!({"when": "parameters.mode == 'x'", "inputs": input})), @"error[2.4] spec.steps[0].when: parameter `mode` is read from a ConfigMap when the step starts, which is after its conditions (take it as a parameter of the flow, which is read at submission)");
 }
@@ -73,7 +73,7 @@ fn an_output_is_text_and_has_no_members() {
 }
 
 #[test]
-fn s24_conditions_are_compiled() {
+fn conditions_are_compiled() {
     let when = |text: &str| says_of(json!({"when": text}));
     insta::assert_snapshot!(when("steps.build-image.phase == 'Succeeded' &&"), @"error[2.4] spec.steps[0].when: the condition ends where a value is needed");
     insta::assert_snapshot!(when("steps.build-imag.phase == 'Succeeded'"), @"error[2.4] spec.steps[0].when: unknown step `build-imag` (did you mean `build-image`?)");
@@ -128,7 +128,7 @@ fn placeholders_of_other_products_are_warned_of_and_left_alone() {
 }
 
 #[test]
-fn r35_joins_are_compiled() {
+fn joins_are_compiled() {
     let depends = |text: &str| says_of(json!({"depends": text}));
     insta::assert_snapshot!(depends("build-image.Succeded"), @"error[R35] spec.steps[0].depends: step `build-image` cannot be asked for `Succeded` (did you mean `Succeeded`?)");
     insta::assert_snapshot!(depends("bild-image && x"), @"error[R35] spec.steps[0].depends: unknown step `bild-image` (did you mean `build-image`?)");
@@ -140,7 +140,7 @@ fn r35_joins_are_compiled() {
 }
 
 #[test]
-fn s12_with_param_is_a_path_into_a_step_or_one_placeholder() {
+fn with_param_is_a_path_into_a_step_or_one_placeholder() {
     let of = |text: &str| says_of(json!({"withParam": text}));
     insta::assert_snapshot!(of("[1,2]"), @"error[V8] spec.steps[0].withParam: withParam is neither one placeholder such as `${parameters.list}` nor `<step>:$.path`: `[1,2]` does not start with `$` (write `$.member`, or `<step>:$.member` to read another step)");
     insta::assert_snapshot!(of("$.outputs.digest"), @"error[V12] spec.steps[0].withParam: withParam `$.outputs.digest` names no step (write `<step>:$.outputs.digest`)");
@@ -154,7 +154,7 @@ fn s12_with_param_is_a_path_into_a_step_or_one_placeholder() {
 const POD: &str = "spec.steps.0.template.spec.template.spec";
 
 #[test]
-fn v13_placeholders_name_declared_parameters_once_any_is_in_scope() {
+fn placeholders_name_declared_parameters_once_any_is_in_scope() {
     let container = json!({"name": "main", "image": "b:${parameters.tga}", "command": ["{{.parameters.tag}}", "${HOME} {{other}} $(X)"], "env": [{"name": "A", "value": "{{parameters.item}}"}]});
     let at = format!("{POD}.containers.0");
     assert_eq!(says([(&at, container.clone())]), "", "without parameters all braces are text");
@@ -183,7 +183,7 @@ fn v13_placeholders_name_declared_parameters_once_any_is_in_scope() {
 }
 
 #[test]
-fn v13_item_and_index_are_in_scope_of_a_fan_out() {
+fn item_and_index_are_in_scope_of_a_fan_out() {
     let command = json!(["${parameters.item} ${parameters.index} ${parameters.item.lr}"]);
     let at = format!("{POD}.containers.0.command");
     let of = |items: Value| says([(&at, command.clone()), ("spec.steps.0.withItems", items)]);
@@ -212,7 +212,7 @@ fn with_secret<const N: usize>(limits: &Limits, changes: [(&str, Value); N]) -> 
 }
 
 #[test]
-fn v13_secrets_stand_in_environment_command_and_args_only() {
+fn secrets_stand_in_environment_command_and_args_only() {
     let kubernetes = Limits::kubernetes();
     let container = json!({"name": "main", "image": "b", "command": ["${parameters.key}"], "args": ["x${parameters.key}"], "env": [{"name": "A", "value": "${parameters.key}"}]});
     assert_eq!(with_secret(&kubernetes, [(&format!("{POD}.containers.0"), container)]), "");
@@ -256,7 +256,7 @@ fn v13_secrets_stand_in_environment_command_and_args_only() {
 }
 
 #[test]
-fn r32_files_that_nothing_there_can_move_are_refused() {
+fn files_that_nothing_there_can_move_are_refused() {
     let mut bare = Limits::kubernetes();
     bare.artifacts = false;
     let file = |name: &str| json!({"name": name, "valueFrom": {"path": format!("/{name}")}});

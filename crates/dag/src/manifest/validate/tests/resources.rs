@@ -14,7 +14,7 @@ fn claim(name: &str) -> Value {
 }
 
 #[test]
-fn s12_resource_templates_have_names_used_once() {
+fn resource_templates_have_names_used_once() {
     let unnamed = json!({"spec": claim("x")["spec"]});
     insta::assert_snapshot!(claims(json!([claim(""), unnamed, claim("a"), claim("a"), claim("A")])), @"
     error[1.2] spec.resourceTemplates.volumeClaimTemplates[0].metadata.name: the template has no name (give it a `metadata.name`; the object will be called <flow>-<name>)
@@ -36,7 +36,7 @@ fn s12_resource_templates_have_names_used_once() {
 }
 
 #[test]
-fn s12_claims_say_how_large_they_are_and_who_may_mount_them() {
+fn claims_say_how_large_they_are_and_who_may_mount_them() {
     let with = |spec: Value| claims(json!([{"metadata": {"name": "a"}, "spec": spec}]));
     insta::assert_snapshot!(with(json!({})), @"
     error[1.2] spec.resourceTemplates.volumeClaimTemplates[0].spec.accessModes: the claim has no access mode (list one, such as ReadWriteOnce)
@@ -55,7 +55,7 @@ fn s12_claims_say_how_large_they_are_and_who_may_mount_them() {
 }
 
 #[test]
-fn s11_resource_templates_keep_unknown_fields() {
+fn resource_templates_keep_unknown_fields() {
     let mut odd = claim("a");
     odd["spec"]["newField"] = json!(1);
     odd["apiVersion"] = json!("v1");

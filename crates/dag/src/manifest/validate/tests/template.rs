@@ -16,7 +16,7 @@ fn job(field: &str, value: Value) -> String {
 }
 
 #[test]
-fn v2_unknown_template_fields_pass_with_a_warning_and_not_under_strict() {
+fn unknown_template_fields_pass_with_a_warning_and_not_under_strict() {
     insta::assert_snapshot!(pod("containers.0.comand", json!(["x"])), @"warning[V2] spec.steps[0].template.spec.template.spec.containers[0].comand: unknown field `comand` (did you mean `command`?)");
     insta::assert_snapshot!(says_under(&Limits::kubernetes().strict(), [(&format!("{POD}.newField"), json!(1))]), @"error[V2] spec.steps[0].template.spec.template.spec.newField: unknown field `newField` (remove it, or check where it belongs)");
 }
@@ -56,7 +56,7 @@ fn the_process_id_of_a_shell_is_written_so_that_the_shell_sees_it() {
 }
 
 #[test]
-fn v14_a_template_is_a_job() {
+fn a_template_is_a_job() {
     insta::assert_snapshot!(says([("spec.steps.0.template", json!("x"))]), @"error[V14] spec.steps[0].template: the template is not a Job (write a mapping with apiVersion, kind and spec)");
     insta::assert_snapshot!(says([("spec.steps.0.template", json!({}))]), @"
     error[V14] spec.steps[0].template.apiVersion: the template has no `apiVersion` (write apiVersion: batch/v1)
@@ -72,7 +72,7 @@ fn v14_a_template_is_a_job() {
 }
 
 #[test]
-fn v14_fields_have_their_types_placeholder_or_not() {
+fn fields_have_their_types_placeholder_or_not() {
     insta::assert_snapshot!(job("backoffLimit", json!("3")), @"error[V14] spec.steps[0].template.spec.backoffLimit: expected a whole number of 32 bits, found the text `3` (remove the quotes: 3)");
     insta::assert_snapshot!(job("parallelism", json!("{{.parameters.n}}")), @"error[V14] spec.steps[0].template.spec.parallelism: expected a whole number of 32 bits, found the text `{{.parameters.n}}` (placeholders stand inside texts only; write the number itself)");
     insta::assert_snapshot!(job("parallelism", json!(3_000_000_000_i64)), @"error[V14] spec.steps[0].template.spec.parallelism: expected a whole number of 32 bits, found the number 3000000000 (the largest is 2147483647)");
@@ -117,7 +117,7 @@ fn v14_fields_have_their_types_placeholder_or_not() {
 }
 
 #[test]
-fn v15_containers_have_names_and_images() {
+fn containers_have_names_and_images() {
     insta::assert_snapshot!(pod("containers", json!([])), @"error[V15] spec.steps[0].template.spec.template.spec.containers: the pod has no container (list at least one, with name and image)");
     insta::assert_snapshot!(pod("containers.0", json!({"name": "", "image": ""})), @"
     error[V15] spec.steps[0].template.spec.template.spec.containers[0].name: the container's name is empty (name it, such as `main`)
@@ -136,7 +136,7 @@ fn v15_containers_have_names_and_images() {
 }
 
 #[test]
-fn v16_quantities_parse_are_above_zero_and_limits_hold_requests() {
+fn quantities_parse_are_above_zero_and_limits_hold_requests() {
     let of = |resources| pod("containers.0.resources", resources);
     insta::assert_snapshot!(of(json!({"requests": {"cpu": "1 core", "memory": "0"}, "limits": {"cpu": -1}})), @"
     error[V16] spec.steps[0].template.spec.template.spec.containers[0].resources.requests.cpu: quantity `1 core` ends in ` core`, which is no suffix (allowed are n u m k M G T P E, Ki Mi Gi Ti Pi Ei, or an exponent such as e3 (remove the blanks))
@@ -156,7 +156,7 @@ fn v16_quantities_parse_are_above_zero_and_limits_hold_requests() {
 }
 
 #[test]
-fn v16_placeholders_are_checked_after_substitution() {
+fn placeholders_are_checked_after_substitution() {
     let parameter = ("spec.parameters", json!([{"name": "cpu", "value": "2"}]));
     let resources = json!({"requests": {"cpu": "${parameters.cpu}"}, "limits": {"cpu": "1"}});
     assert_eq!(says([parameter, (&format!("{POD}.containers.0.resources"), resources)]), "");
@@ -172,7 +172,7 @@ fn v16_placeholders_are_checked_after_substitution() {
 }
 
 #[test]
-fn v17_job_limits_have_their_least_values() {
+fn job_limits_have_their_least_values() {
     insta::assert_snapshot!(job("backoffLimit", json!(-1)), @"error[V17] spec.steps[0].template.spec.backoffLimit: -1 retries (use 0 or more)");
     insta::assert_snapshot!(job("activeDeadlineSeconds", json!(0)), @"error[V17] spec.steps[0].template.spec.activeDeadlineSeconds: a deadline of 0 seconds (use 1 or more, or leave it out for none)");
     assert_eq!(job("backoffLimit", json!(0)), "");
@@ -180,7 +180,7 @@ fn v17_job_limits_have_their_least_values() {
 }
 
 #[test]
-fn v18_restart_policies_are_those_of_jobs() {
+fn restart_policies_are_those_of_jobs() {
     insta::assert_snapshot!(pod("restartPolicy", json!("Always")), @"error[V18] spec.steps[0].template.spec.template.spec.restartPolicy: restartPolicy `Always` is not possible in a Job (use Never or OnFailure; absent means Never)");
     for policy in [json!("Never"), json!("OnFailure"), json!(null)] {
         assert_eq!(pod("restartPolicy", policy), "");
@@ -188,13 +188,13 @@ fn v18_restart_policies_are_those_of_jobs() {
 }
 
 #[test]
-fn v19_selectors_are_refused() {
+fn selectors_are_refused() {
     insta::assert_snapshot!(job("selector", json!({"matchLabels": {"a": "b"}})), @"error[V19] spec.steps[0].template.spec.selector: `selector` is set: attempts would fight over pods (remove it; every Job selects its own pods by itself)");
     insta::assert_snapshot!(job("manualSelector", json!(true)), @"error[V19] spec.steps[0].template.spec.manualSelector: `manualSelector` is set: attempts would fight over pods (remove it; every Job selects its own pods by itself)");
 }
 
 #[test]
-fn v20_our_own_keys_are_refused() {
+fn our_own_keys_are_refused() {
     let metadata = json!({"labels": {"workflow.kube-zen.io/flow": "x", "fine": "y"}, "annotations": {"workflow.kube-zen.io/step-name": "x"}});
     insta::assert_snapshot!(says([("spec.steps.0.template.metadata", metadata.clone())]), @r#"
     error[V20] spec.steps[0].template.metadata.labels["workflow.kube-zen.io/flow"]: the key `workflow.kube-zen.io/flow` is written by the controller (use a key without the prefix workflow.kube-zen.io/)
@@ -207,7 +207,7 @@ fn v20_our_own_keys_are_refused() {
 }
 
 #[test]
-fn v21_steps_with_artifacts_or_several_output_files_say_their_command() {
+fn steps_with_artifacts_or_several_output_files_say_their_command() {
     let silent = json!({"name": "main", "image": "busybox"});
     let container = format!("{POD}.containers.0");
     let of = |field: &str, value: Value| says([(container.as_str(), silent.clone()), (field, value)]);

@@ -26,7 +26,7 @@ fn started() -> (&'static str, Value) {
 }
 
 #[test]
-fn r23_the_spec_is_frozen_once_the_flow_has_started() {
+fn the_spec_is_frozen_once_the_flow_has_started() {
     insta::assert_snapshot!(update([started()], [("spec.steps.0.template.spec.backoffLimit", json!(3))]), @"error[R23] spec.steps[0].template.spec.backoffLimit: the flow has started, so its spec does not change (restore the field; only suspend, suspendMode and stop may change)");
     insta::assert_snapshot!(update([started()], [("spec.steps.-", json!({"name": "b", "type": "Manual"}))]), @"error[R23] spec.steps: the flow has started, so its spec does not change (restore the field; only suspend, suspendMode and stop may change)");
     insta::assert_snapshot!(update([started()], [("spec.parameters", json!([{"name": "p"}])), ("spec.suspend", json!(true))]), @"error[R23] spec.parameters: the flow has started, so its spec does not change (restore the field; only suspend, suspendMode and stop may change)");
@@ -34,7 +34,7 @@ fn r23_the_spec_is_frozen_once_the_flow_has_started() {
 }
 
 #[test]
-fn r23_controls_and_metadata_may_change() {
+fn controls_and_metadata_may_change() {
     assert_eq!(
         update(
             [started()],
@@ -50,7 +50,7 @@ fn r23_controls_and_metadata_may_change() {
 }
 
 #[test]
-fn s12_stop_only_rises() {
+fn stop_only_rises() {
     let stop = |word: &str| ("spec.stop", json!(word));
     insta::assert_snapshot!(update([stop("Terminate")], [stop("Graceful")]), @"error[1.2] spec.stop: stop goes back from Terminate to Graceful (it may only rise from Graceful to Terminate)");
     insta::assert_snapshot!(update([stop("Graceful")], [("spec.stop", json!(null))]), @"error[1.2] spec.stop: the order to stop (Graceful) is taken back (leave it; repeat the flow with a retry instead)");
@@ -58,7 +58,7 @@ fn s12_stop_only_rises() {
 }
 
 #[test]
-fn r20_approvals_name_manual_steps_and_stay() {
+fn approvals_name_manual_steps_and_stay() {
     let annotate = |step: &str, value: &str| {
         ("metadata.annotations", json!({format!("approved.workflow.kube-zen.io/{step}"): value}))
     };
@@ -75,14 +75,14 @@ fn r20_approvals_name_manual_steps_and_stay() {
 }
 
 #[test]
-fn r20_a_long_step_is_approved_by_its_short_name() {
+fn a_long_step_is_approved_by_its_short_name() {
     let long = "g".repeat(80);
     let key = format!("approved.workflow.kube-zen.io/{}", orlop_core::name::short63(&long));
     assert_eq!(update([("spec.steps.1.name", json!(long))], [("metadata.annotations", json!({key: "true"}))]), "");
 }
 
 #[test]
-fn s53_metadata_of_ended_flows_may_change() {
+fn metadata_of_ended_flows_may_change() {
     let ended = ("status", json!({"phase": "Succeeded", "startTime": "2024-05-01T12:00:00Z"}));
     let decided = ("metadata.annotations", json!({"approved.workflow.kube-zen.io/gate": "true"}));
     assert_eq!(update([ended.clone(), decided], [("metadata.annotations", json!({}))]), "");

@@ -41,7 +41,7 @@ fn look(folder: &Folder, known: &mut Known) -> String {
 }
 
 #[test]
-fn s5_3_a_pair_is_taken_when_it_changes_and_fits() {
+fn a_pair_is_taken_when_it_changes_and_fits() {
     let (folder, mut known) = (Folder::new(), Known::default());
     let first = pair(now());
     folder.write(&first.chain, &first.key);
@@ -53,7 +53,7 @@ fn s5_3_a_pair_is_taken_when_it_changes_and_fits() {
 }
 
 #[test]
-fn s5_3_a_pair_that_does_not_fit_is_told_once_and_the_last_one_stays() {
+fn a_pair_that_does_not_fit_is_told_once_and_the_last_one_stays() {
     let (folder, mut known) = (Folder::new(), Known::default());
     let (first, second) = (pair(now()), pair(now()));
     folder.write(&first.chain, &first.key);
@@ -76,7 +76,7 @@ fn s5_3_a_pair_that_does_not_fit_is_told_once_and_the_last_one_stays() {
 }
 
 #[test]
-fn s5_3_what_is_wrong_with_the_first_pair_is_told_at_once() {
+fn what_is_wrong_with_the_first_pair_is_told_at_once() {
     let (folder, mut known) = (Folder::new(), Known::default());
     insta::assert_snapshot!(look(&folder, &mut known), @"DIR/tls.crt: No such file or directory (os error 2)");
     assert_eq!(look(&folder, &mut known), "same");
@@ -122,7 +122,7 @@ impl Drop for Stop<'_> {
 }
 
 #[test]
-fn s5_3_a_mounted_pair_is_never_read_torn_while_it_is_turned() {
+fn a_mounted_pair_is_never_read_torn_while_it_is_turned() {
     let folder = Folder::new();
     let root = folder.0.path();
     turn(root, "0");

@@ -69,7 +69,7 @@ fn gate() -> Value {
 }
 
 #[tokio::test]
-async fn s5_3_reviews_are_answered_in_200_and_counted_by_what_came_of_them() {
+async fn reviews_are_answered_in_200_and_counted_by_what_came_of_them() {
     let bed = Bed::new();
     let (code, text) = bed.post("/validate-jobflow", review(&gate())).await;
     let answer: Value = serde_json::from_str(&text).unwrap();
@@ -86,7 +86,7 @@ async fn s5_3_reviews_are_answered_in_200_and_counted_by_what_came_of_them() {
 }
 
 #[tokio::test]
-async fn s5_3_not_post_is_405_and_an_unreadable_body_400() {
+async fn not_post_is_405_and_an_unreadable_body_400() {
     let bed = Bed::new();
     for method in ["GET", "PUT", "DELETE", "PATCH"] {
         assert_eq!(bed.ask(method, "/validate-jobflow", Body::empty()).await.0, 405, "{method}");

@@ -89,7 +89,7 @@ async fn the_port_is_kept_on_postgresql() {
 }
 
 #[tokio::test]
-async fn s5_2_an_earlier_leader_writes_nothing() {
+async fn an_earlier_leader_writes_nothing() {
     let store = MemoryFleet::new();
     let old = on(&store).await;
     old.create(&flow("f")).await.unwrap();
@@ -116,7 +116,7 @@ async fn a_name_is_free_again_when_its_flow_has_ended() {
 }
 
 #[tokio::test]
-async fn s5_2_what_has_ended_goes_with_the_jobs_of_its_time() {
+async fn what_has_ended_goes_with_the_jobs_of_its_time() {
     let store = MemoryFleet::new();
     let journal = on(&store).await;
     journal.create(&flow("f")).await.unwrap();

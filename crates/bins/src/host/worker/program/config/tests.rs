@@ -14,7 +14,7 @@ fn parse_in(variables: &[(&str, &str)], args: &[&str]) -> Result<Config, ConfigE
 }
 
 #[test]
-fn s10_variables_come_before_the_file_and_after_flags() {
+fn variables_come_before_the_file_and_after_flags() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("worker.yaml");
     fs::write(&path, "max_jobs: 3\nid: a\nextras: {licence: 1}\nno_containers: true\n").unwrap();
@@ -47,7 +47,7 @@ fn s10_variables_come_before_the_file_and_after_flags() {
 }
 
 #[test]
-fn s6_how_much_of_a_disk_is_to_be_free_may_be_chosen() {
+fn how_much_of_a_disk_is_to_be_free_may_be_chosen() {
     let free = |config: Config| config.options().map(|options| (options.min_free, options.min_free_percent));
     assert_eq!(free(parse(&[]).unwrap()).unwrap(), (1 << 30, 5));
     let variables = [("ORLOP_WORKER_MIN_FREE", "7"), ("ORLOP_WORKER_MIN_FREE_PERCENT", "0")];
@@ -59,7 +59,7 @@ fn s6_how_much_of_a_disk_is_to_be_free_may_be_chosen() {
 }
 
 #[test]
-fn s10_flags_come_before_the_file_and_unknown_keys_are_errors() {
+fn flags_come_before_the_file_and_unknown_keys_are_errors() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("worker.yaml");
     fs::write(&path, "server: [http://127.0.0.1:1]\nmax_jobs: 3\nid: a\nlabels: {zone: a, rack: r}\n").unwrap();
@@ -77,7 +77,7 @@ fn s10_flags_come_before_the_file_and_unknown_keys_are_errors() {
 }
 
 #[test]
-fn s11_a_token_that_was_used_up_is_missed_only_where_nobody_said_that_it_goes() {
+fn a_token_that_was_used_up_is_missed_only_where_nobody_said_that_it_goes() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("token");
     let args = ["--join-token-file", file.to_str().unwrap()];
@@ -91,7 +91,7 @@ fn s11_a_token_that_was_used_up_is_missed_only_where_nobody_said_that_it_goes() 
 }
 
 #[test]
-fn s6_limits_and_users_are_read_and_checked() {
+fn limits_and_users_are_read_and_checked() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("worker.yaml");
     fs::write(&path, "rlimits: {nofile: 99, core: unlimited}\nusers: {physics: 2000, maths: '2001:3000'}\n").unwrap();

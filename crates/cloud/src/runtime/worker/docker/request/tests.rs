@@ -26,7 +26,7 @@ fn plan(spec: WorkSpec) -> AttemptPlan {
 }
 
 #[test]
-fn s6_limits_mounts_and_what_a_container_may_not_do() {
+fn limits_mounts_and_what_a_container_may_not_do() {
     let mut plan = plan(WorkSpec { image: Some("i".to_owned()), ..WorkSpec::default() });
     plan.artifacts = Some("/in".into());
     plan.secrets = vec![Secret {
@@ -59,7 +59,7 @@ fn s6_limits_mounts_and_what_a_container_may_not_do() {
 }
 
 #[test]
-fn s6_a_command_takes_the_place_of_the_entry_point() {
+fn a_command_takes_the_place_of_the_entry_point() {
     let argv = vec!["echo".to_owned(), "{{index}}".to_owned()];
     let body = asked(&plan(WorkSpec { argv, ..WorkSpec::default() }), &Found::default());
     assert_eq!(body["Entrypoint"], json!(["echo", "1"]));
@@ -80,7 +80,7 @@ fn the_working_directory_is_the_specs_or_the_images_or_the_attempts() {
 }
 
 #[test]
-fn s6_devices_of_each_maker_are_asked_for_in_its_way() {
+fn devices_of_each_maker_are_asked_for_in_its_way() {
     let gpu = |vendor: &str, index| GpuDevice { vendor: vendor.to_owned(), index };
     assert_eq!(devices(&[]), None);
     let own = devices(&[gpu("nvidia", 1), gpu("nvidia", 3)]).unwrap();

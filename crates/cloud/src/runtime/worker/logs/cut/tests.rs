@@ -17,7 +17,7 @@ fn cutter(limit: u64, on_full: OnFull) -> Cutter {
 const OUT: LogStream = LogStream::Stdout;
 
 #[test]
-fn s6_a_short_log_that_ends_soon_is_only_the_tail() {
+fn a_short_log_that_ends_soon_is_only_the_tail() {
     let (mut cut, mut out) = (cutter(1 << 20, OnFull::Drop), Vec::new());
     assert_eq!(cut.push(OUT, b"one\n", at(1), &mut out), Fill::Open);
     cut.push(OUT, &[0xff, 0x00], at(60), &mut out);
@@ -38,7 +38,7 @@ fn a_short_log_of_both_streams_goes_in_chunks_for_a_tail_has_no_streams() {
 }
 
 #[test]
-fn s6_a_log_above_8_ki_or_200_ms_goes_in_chunks() {
+fn a_log_above_8_ki_or_200_ms_goes_in_chunks() {
     let (mut cut, mut out) = (cutter(1 << 20, OnFull::Drop), Vec::new());
     cut.push(OUT, &[b'x'; 8193], at(1), &mut out);
     assert_eq!((out.len(), out[0].seq), (1, 1));
@@ -51,7 +51,7 @@ fn s6_a_log_above_8_ki_or_200_ms_goes_in_chunks() {
 }
 
 #[test]
-fn s6_chunks_end_at_16_ki_at_a_line_after_50_ms_or_after_200_ms() {
+fn chunks_end_at_16_ki_at_a_line_after_50_ms_or_after_200_ms() {
     let (mut cut, mut out) = (cutter(1 << 20, OnFull::Drop), Vec::new());
     cut.tick(at(300), &mut out);
     cut.push(OUT, &[b'x'; CHUNK + 1], at(300), &mut out);
@@ -69,7 +69,7 @@ fn s6_chunks_end_at_16_ki_at_a_line_after_50_ms_or_after_200_ms() {
 }
 
 #[test]
-fn s6_one_count_over_both_streams() {
+fn one_count_over_both_streams() {
     let (mut cut, mut out) = (cutter(1 << 20, OnFull::Drop), Vec::new());
     cut.tick(at(300), &mut out);
     cut.push(OUT, b"a", at(300), &mut out);
@@ -80,7 +80,7 @@ fn s6_one_count_over_both_streams() {
 }
 
 #[test]
-fn s1_beyond_the_limit_output_is_dropped_and_counted() {
+fn beyond_the_limit_output_is_dropped_and_counted() {
     let (mut cut, mut out) = (cutter(10, OnFull::Drop), Vec::new());
     assert_eq!(cut.push(OUT, b"0123456789ab", at(1), &mut out), Fill::Open);
     cut.push(OUT, b"cd", at(2), &mut out);
@@ -92,7 +92,7 @@ fn s1_beyond_the_limit_output_is_dropped_and_counted() {
 }
 
 #[test]
-fn s1_at_the_limit_a_job_waits_or_fails_as_chosen() {
+fn at_the_limit_a_job_waits_or_fails_as_chosen() {
     let mut out = Vec::new();
     let mut block = cutter(10, OnFull::Block);
     assert_eq!(block.push(OUT, b"012345678", at(1), &mut out), Fill::Open);
@@ -105,7 +105,7 @@ fn s1_at_the_limit_a_job_waits_or_fails_as_chosen() {
 
 proptest! {
     #[test]
-    fn s6_secrets_never_leave_and_nothing_else_is_lost(
+    fn secrets_never_leave_and_nothing_else_is_lost(
         pieces in proptest::collection::vec(("[abcd]{0,9}", 0_u64..120, any::<bool>()), 0..20),
     ) {
         let mut cut = Cutter::new(LogPolicy::default(), Some(Arc::new(masker(["abcd", "bbbb"]))));

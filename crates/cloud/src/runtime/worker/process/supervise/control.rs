@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn s6_files_that_an_agent_died_over_are_of_nothing_that_ran_and_hold_up_no_other_one() {
+    fn files_that_an_agent_died_over_are_of_nothing_that_ran_and_hold_up_no_other_one() {
         let id = TaskRef { job: JobId::from_u64(1), index: 0, member: 0, attempt: 1, epoch: Epoch(1) };
         // Written in part is what a supervisor died over.
         for made in [&b""[..], b"ORL", b"ORLSPL1\n", b"ORLSPL1\n\x20\0\0", b"\0"] {
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn s6_who_is_about_to_take_an_attempt_on_has_not_said_yet_who_it_is() {
+    fn who_is_about_to_take_an_attempt_on_has_not_said_yet_who_it_is() {
         let id = TaskRef { job: JobId::from_u64(1), index: 0, member: 0, attempt: 1, epoch: Epoch(1) };
         let dir = tempfile::tempdir().unwrap();
         let control = Control::of(dir.path(), &id);

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn s6_a_journal_is_used_again_when_its_supervisor_has_let_it_go_and_nothing_of_it_is_seen() {
+    fn a_journal_is_used_again_when_its_supervisor_has_let_it_go_and_nothing_of_it_is_seen() {
         let dir = tempfile::tempdir().unwrap();
         let mut spares = Spares::of(dir.path());
         let ((_, first), (second_id, second)) = (control(dir.path(), 1), control(dir.path(), 2));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn s6_a_journal_is_not_used_for_an_attempt_that_has_one() {
+    fn a_journal_is_not_used_for_an_attempt_that_has_one() {
         let dir = tempfile::tempdir().unwrap();
         let mut spares = Spares::of(dir.path());
         let ((_, first), (_, second)) = (control(dir.path(), 1), control(dir.path(), 2));
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn s6_what_an_earlier_agent_left_is_removed_and_nothing_stays_in_the_end() {
+    fn what_an_earlier_agent_left_is_removed_and_nothing_stays_in_the_end() {
         let dir = tempfile::tempdir().unwrap();
         let place = dir.path().join(CONTROL);
         fs::create_dir(&place).unwrap();

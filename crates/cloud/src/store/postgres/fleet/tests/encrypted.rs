@@ -85,7 +85,7 @@ fn server() -> Option<Server> {
 }
 
 #[tokio::test]
-async fn s9_the_store_speaks_tls_and_checks_whom_it_speaks_to() {
+async fn the_store_speaks_tls_and_checks_whom_it_speaks_to() {
     let Some(server) = server() else {
         println!("skipped: s9_the_store_speaks_tls…: no PostgreSQL is installed below /usr/lib/postgresql");
         return;

@@ -68,7 +68,7 @@ async fn a_leader_is_followed_when_its_term_is_over_and_fenced_from_then_on() {
 }
 
 #[tokio::test]
-async fn s5_4_a_leader_that_stops_within_a_transaction_holds_nobody_up() {
+async fn a_leader_that_stops_within_a_transaction_holds_nobody_up() {
     let Some(url) = url() else { return };
     let options = PostgresOptions::new(&url).schema(schema("stops")).term(Duration::from_millis(400));
     let first = PostgresFleet::open(options.clone()).await.unwrap();
@@ -128,7 +128,7 @@ async fn a_broken_connection_is_opened_again() {
 }
 
 #[tokio::test]
-async fn s7_1_who_reads_waits_for_a_silent_database_for_a_while_only() {
+async fn who_reads_waits_for_a_silent_database_for_a_while_only() {
     let Some(url) = url() else { return };
     let (schema, patience) = (schema("silent"), Duration::from_millis(300));
     let store = PostgresFleet::open(PostgresOptions::new(&url).schema(&schema).patience(patience)).await.unwrap();

@@ -29,7 +29,7 @@ fn downgraded(newest: &Path, old: &Path, version: usize) {
 }
 
 #[tokio::test]
-async fn s5_2_rows_of_every_older_version_are_all_there_in_the_newest() {
+async fn rows_of_every_older_version_are_all_there_in_the_newest() {
     let folder = tempfile::tempdir().unwrap();
     let newest = folder.path().join("fleet.db");
     let store = open_in(folder.path()).await;
