@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use orlop_core::error::PortError;
 use orlop_core::spec::artifact::HttpSource;
 
-/// Fetches artifacts of kind `http` (rule R31).
+/// Fetches artifacts of kind `http`.
 #[async_trait]
 pub trait Download: Send + Sync {
     /// GETs `source` into the file `target`, whose parent exists and which does not. Headers go to the first host only,

@@ -1,4 +1,4 @@
-//! Outputs as they are taken (rules R30 and R31): the text of a file that others may be writing, and what is said of one that
+//! Outputs as they are taken: the text of a file that others may be writing, and what is said of one that
 //! cannot be had. Owns the limit of a value and what is none.
 
 use std::fs::{self, File, OpenOptions};

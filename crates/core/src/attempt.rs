@@ -79,7 +79,7 @@ pub struct AttemptSpec {
     pub flow_name: String,
     /// Namespace of the flow.
     pub namespace: String,
-    /// Name of the Job or container (rule R8).
+    /// Name of the Job or container.
     pub job_name: String,
     /// The `batch/v1` Job: parameters substituted, claims rewritten, names, labels and annotations set. Secrets stand in
     /// it as `secretKeyRef` only.
@@ -150,7 +150,7 @@ pub struct ArtifactCollection {
 pub struct AttemptEnd {
     /// What became of it.
     pub result: EndResult,
-    /// Its document: a Job with `status`, beside it `termination` (rules R28 and R30).
+    /// Its document: a Job with `status`, beside it `termination`.
     pub document: Value,
     /// Its failed pods, in creation order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -19,7 +19,7 @@ pub enum Growth {
     Exponential,
 }
 
-/// A retry delay formula: base, growth, ceiling and jitter (rule R10 of the flow contract).
+/// A retry delay formula: base, growth, ceiling and jitter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Backoff {
     /// How the delay grows.

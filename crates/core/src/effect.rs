@@ -1,4 +1,4 @@
-//! Effects of a flow: what the engine wants done (section 3.2 of the flow contract). Owns the values and their
+//! Effects of a flow: what the engine wants done. Owns the values and their
 //! idempotency keys; carrying one out twice must equal once.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Events of a flow: what has happened, as the engine is told it (section 3.3 of the flow contract). Owns the values and
+//! Events of a flow: what has happened, as the engine is told it. Owns the values and
 //! their journal form; decides nothing.
 
 use std::collections::BTreeMap;
@@ -208,7 +208,7 @@ pub enum FlowEvent {
         #[serde(default)]
         replaced: bool,
     },
-    /// The stored spec was changed after the start, or restored (rule R23).
+    /// The stored spec was changed after the start, or restored.
     Hold {
         /// Changed or restored.
         on: bool,

@@ -36,7 +36,7 @@ pub fn short63(text: &str) -> String {
     format!("{}-{}", head.trim_end_matches(['-', '.']), sha256_hex(text.as_bytes(), 8))
 }
 
-/// What a derived object name is made of (rule R8).
+/// What a derived object name is made of.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts<'a> {
     /// Name of the flow.
@@ -67,7 +67,7 @@ fn hashed(base: &str, parts: Parts<'_>, limit: usize) -> String {
     format!("{}-{hash}{}", head.trim_end_matches(['-', '.']), parts.suffix)
 }
 
-/// Name of the Job of one attempt (rule R8): `<flow>-<step>-<uid8>`, from the second attempt on with `-<n>`.
+/// Name of the Job of one attempt: `<flow>-<step>-<uid8>`, from the second attempt on with `-<n>`.
 ///
 /// `indexed` is the number of completions of a Job in completion mode Indexed, whose pods' host names carry the index:
 /// the limit is then 62 less the digits of the last index, dots become dashes and the hash is always added.

@@ -1,4 +1,4 @@
-//! The contract with the program that moves an attempt's files inside its pod (rules R30 to R32): what it is told, and what it
+//! The contract with the program that moves an attempt's files inside its pod: what it is told, and what it
 //! leaves as termination message. Owns both forms and their limits; moves nothing.
 
 use std::collections::BTreeMap;
@@ -324,7 +324,7 @@ impl Report {
         Some(serde_json::to_string(self).unwrap_or_default()).filter(|whole| whole.len() > REPORT_MAX)
     }
 
-    /// The text of it, which fits. One that does not becomes a report of that (rule R30).
+    /// The text of it, which fits. One that does not becomes a report of that.
     #[must_use]
     pub fn text(&self) -> String {
         let text = |report: &Self| serde_json::to_string(report).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The concurrency gate (rule R18): which of the flows that share a key may begin. Owns who holds a key and who waits for
+//! The concurrency gate: which of the flows that share a key may begin. Owns who holds a key and who waits for
 //! it; never ends a flow and never asks a clock. The host that drives it carries its answers out.
 
 use std::collections::BTreeMap;

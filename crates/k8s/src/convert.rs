@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::crd;
 
-/// Fields of a spec that may change after the start (rule R23).
+/// Fields of a spec that may change after the start.
 const MUTABLE: [&str; 3] = ["suspend", "suspendMode", "stop"];
 
 /// A flow as an object gives it.
@@ -116,7 +116,7 @@ fn is_empty(status: &Value) -> bool {
     status.is_null() || status.as_object().is_some_and(Map::is_empty)
 }
 
-/// The hash by which a spec is told from another (rule R23): SHA-256 in hex of its members in order of their names, those
+/// The hash by which a spec is told from another: SHA-256 in hex of its members in order of their names, those
 /// left out that may change.
 #[must_use]
 pub fn spec_hash(object: &Value) -> String {

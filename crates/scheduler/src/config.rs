@@ -1,9 +1,9 @@
-//! How the scheduler behaves: policies, limits and time limits, with the defaults of the contract (chapters 1 and 2). Owns
+//! How the scheduler behaves: policies, limits and time limits, with the defaults of the contract. Owns
 //! the values only.
 
 use serde::{Deserialize, Serialize};
 
-/// Which worker a job gets among those that fit (scheduler contract, section 2.4).
+/// Which worker a job gets among those that fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
@@ -124,7 +124,7 @@ pub struct ConfigError {
     pub allowed: &'static str,
 }
 
-/// How long a worker may take to end an attempt whose lease is over, in milliseconds (section 7.2).
+/// How long a worker may take to end an attempt whose lease is over, in milliseconds.
 const KILL: u64 = 5000;
 
 impl Config {

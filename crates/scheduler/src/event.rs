@@ -73,7 +73,7 @@ pub struct Capabilities {
     pub tenants: BTreeSet<TenantName>,
 }
 
-/// Whether a tenant's jobs run (scheduler contract, section 1.2).
+/// Whether a tenant's jobs run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TenantStatus {

@@ -1,5 +1,5 @@
 //! What a job asks of the fleet: the part of a job's specification that placement, order and retries depend on. Owns its
-//! values and their bounds (scheduler contract, section 1.1). Commands, environment and artifacts never get here.
+//! values and their bounds. Commands, environment and artifacts never get here.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
 //! What a store keeps of a scheduler, row by row, and what [`crate::engine::Scheduler::rebuild`] reads back after a
-//! restart (scheduler contract, sections 5.2 and 5.4). Owns the values; reads and writes nothing.
+//! restart. Owns the values; reads and writes nothing.
 //!
 //! A store holds one row for each of the types below. Times are monotonic milliseconds of the host that rebuilds: a host
 //! keeps wall times and converts them when it loads. What is written when:

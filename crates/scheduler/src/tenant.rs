@@ -1,5 +1,5 @@
 //! A tenant: settings, limits, what it uses, and its lanes. Owns admission at submit and the room that is left at placement
-//! (scheduler contract, section 1.2); never places.
+//!; never places.
 
 use orlop_core::hardware::gpu::ModelKey;
 use orlop_core::id::TenantName;

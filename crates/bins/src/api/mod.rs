@@ -1,4 +1,4 @@
-//! The fleet's REST interface (scheduler contract, section 5.5): who may call, what they may see, and how it is said. Owns
+//! The fleet's REST interface: who may call, what they may see, and how it is said. Owns
 //! HTTP; what a call does is the host's.
 //!
 //! Every route stands in one table (`table`) with the role it needs; one function (`serve`) leads every request through the

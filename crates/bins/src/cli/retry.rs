@@ -1,4 +1,4 @@
-//! `orlop flow retry`: what failed runs again in a new flow (rule R39). Owns names and the way of artifacts from the old
+//! `orlop flow retry`: what failed runs again in a new flow. Owns names and the way of artifacts from the old
 //! run to the new one.
 
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The concurrency gate (rule R18) among the runs of one home. Owns the claims: a file for each. One that waits is believed
+//! The concurrency gate among the runs of one home. Owns the claims: a file for each. One that waits is believed
 //! as long as its run answers, one that holds the key until the journal of its run says that it has ended, whether a host
 //! drives it or not. Who begins is decided by [`Gate`]; waiting is for the end of a connection.
 

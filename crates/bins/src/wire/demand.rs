@@ -71,7 +71,7 @@ pub fn elements(array: &user::Array) -> Option<ArraySpec> {
     Some(ArraySpec { indices, max_parallel: array.max_parallel, max_failures: array.max_failures })
 }
 
-/// By what an agent knows whose slot an attempt may inherit: tenant and class (scheduler contract, section 2.8). Equal
+/// By what an agent knows whose slot an attempt may inherit: tenant and class. Equal
 /// keys have equal request vectors and quota charges.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SlotKey {

@@ -1,5 +1,5 @@
 //! The protocol of the fleet: what a scheduler server, its workers and its clients say to each other over gRPC
-//! (scheduler contract, chapter 4). Owns the messages with their bounds and the errors of calls. Never decides where a
+//!. Owns the messages with their bounds and the errors of calls. Never decides where a
 //! job runs, and never keeps anything.
 //!
 //! Generated types stay inside: [`artifact`], [`attempt`], [`frame`], [`job`], [`query`], [`result`], [`status`] and

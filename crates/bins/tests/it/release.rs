@@ -1,4 +1,4 @@
-//! Releases are signed, and who checks one sees any change to it (scheduler contract, chapter 9).
+//! Releases are signed, and who checks one sees any change to it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -7,7 +7,7 @@ use reqwest::{Response, StatusCode, Url};
 
 use super::error::{shown, unavailable};
 
-/// Redirects followed at most (rule R31).
+/// Redirects followed at most.
 const MAX_REDIRECTS: u32 = 5;
 
 /// Where a download has got to.

@@ -1,4 +1,4 @@
-//! Logs in files of 64 Mi of checksummed records (scheduler contract, 5.2). Owns the files of a folder, what each holds of which
+//! Logs in files of 64 Mi of checksummed records. Owns the files of a folder, what each holds of which
 //! attempt, and their age.
 //!
 //! Servers may share the folder. Each term of leadership writes files of its own, and nobody changes those of another: what a

@@ -1,4 +1,4 @@
-//! Inputs on their way into a pod (rule R31): all of them are there, byte for byte, before the command starts. Owns the order
+//! Inputs on their way into a pod: all of them are there, byte for byte, before the command starts. Owns the order
 //! of that and what is said of one that cannot be had.
 
 use std::fs::{self, File, Permissions};

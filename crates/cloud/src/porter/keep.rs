@@ -1,4 +1,4 @@
-//! Outputs of a command that has ended (rules R30 to R33): values of files, and artifacts on their way to a store. Owns what is
+//! Outputs of a command that has ended: values of files, and artifacts on their way to a store. Owns what is
 //! taken and what is said of what cannot be; what is missing is left out, and what that means is the engine's.
 
 use std::fs::{self, File};
@@ -64,7 +64,7 @@ pub(super) async fn all(order: &RunOrder, secrets: Secrets<'_>, artifacts: bool)
     report
 }
 
-/// The report as it is left: where it does not fit into a termination message, it is handed in (rule R30).
+/// The report as it is left: where it does not fit into a termination message, it is handed in.
 pub(super) async fn fitting(order: &RunOrder, token: &str, report: Report) -> Report {
     let (Some(whole), Some(url)) = (report.overflow(), &order.overflow) else { return report };
     let content =

@@ -1,4 +1,4 @@
-//! The program in a pod that moves an attempt's files there (rules R30 to R33): it fetches inputs before the command starts,
+//! The program in a pod that moves an attempt's files there: it fetches inputs before the command starts,
 //! runs the command, keeps its outputs, and leaves a report. Owns what happens in the pod; where files go and what a report
 //! means is decided by whoever made the pod.
 //!

@@ -1,4 +1,4 @@
-//! Objects of S3 stores (flow contract, rule R32): whole files on their way there, in parts where they are large, and back.
+//! Objects of S3 stores: whole files on their way there, in parts where they are large, and back.
 //! Owns which region a store is in, what an answer means, and the size of parts; requests are signed in their query by a
 //! library. A signature or a key appears in no message.
 

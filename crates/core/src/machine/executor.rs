@@ -137,7 +137,7 @@ const CREATING_UPDATING_SCALING: &[ExecutorState] = &[
 
 /// The life of an executor.
 ///
-/// A spec that turns invalid shows as Failed from every state (section 3.1) while the children stay as they are.
+/// A spec that turns invalid shows as Failed from every state while the children stay as they are.
 pub static MACHINE: Machine<ExecutorState, Event, NoGuard> = Machine {
     name: "executor",
     terminal: &[ExecutorState::Gone],

@@ -1,4 +1,4 @@
-//! The life of a flow (rules T1 to T17 of the flow contract, section 3.4). Owns its visible phases and the table between
+//! The life of a flow. Owns its visible phases and the table between
 //! them; never decides which guard holds (that is the flow engine's work).
 
 use super::Machine;

@@ -1,4 +1,4 @@
-//! The life of a fleet job, an array element or a gang (scheduler contract, section 1.3). Owns its states, the table
+//! The life of a fleet job, an array element or a gang. Owns its states, the table
 //! between them and the derived state of an array; never judges tokens, which is done before an event gets here.
 
 use super::Machine;

@@ -1,4 +1,4 @@
-//! The life of a step (rules S1 to S20 of the flow contract, section 3.5). Owns its internal states, the API phases they
+//! The life of a step. Owns its internal states, the API phases they
 //! show as and the table between them; never counts retries or dependencies.
 
 use super::Machine;
@@ -206,8 +206,8 @@ const DONE: &[StepState] = &[StepState::SUCCEEDED, StepState::FAILED, StepState:
 /// The life of a step by its internal state.
 ///
 /// Rows beyond S1 to S20: R34 fan-out lists, R39 imports, and what section 3.5 leaves implicit: approvals recorded while
-/// a step cannot take them (R20, R21), the timer of a delayed start (S9), live attempts under a halt that lets them
-/// finish (R3).
+/// a step cannot take them, the timer of a delayed start, live attempts under a halt that lets them
+/// finish.
 pub static MACHINE: Machine<StepState, Event, Guard> = Machine {
     name: "step",
     terminal: DONE,

@@ -1,4 +1,4 @@
-//! The life of a tenant (scheduler contract, sections 1.2 and 5.5). Owns its states and the table between them; knows no
+//! The life of a tenant. Owns its states and the table between them; knows no
 //! quota.
 
 use super::transition::rows;

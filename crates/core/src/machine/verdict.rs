@@ -1,4 +1,4 @@
-//! The fence: what a start or result message is worth (scheduler contract, section 1.4). Owns the order of the conditions;
+//! The fence: what a start or result message is worth. Owns the order of the conditions;
 //! never looks a token up and never answers anybody.
 
 use super::job::JobState;

@@ -1,4 +1,4 @@
-//! The life of one incarnation of a worker (scheduler contract, section 1.5). Owns its states and the table between them;
+//! The life of one incarnation of a worker. Owns its states and the table between them;
 //! never measures a heartbeat. Cordon is a flag beside the state, not a state.
 
 use super::Machine;

@@ -1,4 +1,4 @@
-//! Where events of the fleet go after their commit (scheduler contract, section 5.3). Owns the contract of the bus and the
+//! Where events of the fleet go after their commit. Owns the contract of the bus and the
 //! form of its subjects; publishes nothing by itself.
 //!
 //! Events are published after the turn that caused them was committed, in its order. An in-process bus keeps the newest in a

@@ -1,4 +1,4 @@
-//! Where the values of secrets come from when an attempt needs them (scheduler contract, section 6). Owns the contract; a
+//! Where the values of secrets come from when an attempt needs them. Owns the contract; a
 //! value is never part of a spec, an event or a log.
 
 use std::fmt;

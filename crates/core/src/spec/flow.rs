@@ -1,4 +1,4 @@
-//! The JobFlow object and its spec (chapter 1 of the flow contract). Absent extension fields stay absent: a default is
+//! The JobFlow object and its spec. Absent extension fields stay absent: a default is
 //! never written into an object.
 
 use serde::{Deserialize, Serialize};
@@ -58,28 +58,28 @@ pub struct FlowSpec {
     /// Flow-wide behaviour.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution_policy: Option<ExecutionPolicy>,
-    /// Objects created before the first step (rule R24).
+    /// Objects created before the first step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_templates: Option<ResourceTemplates>,
-    /// Parameters visible in every step (rule R37).
+    /// Parameters visible in every step.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parameters: Vec<FlowParameter>,
-    /// Steps that run once after all others (rule R36).
+    /// Steps that run once after all others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub finally: Vec<Step>,
-    /// Whether nothing new may start (rule R21).
+    /// Whether nothing new may start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
     /// What suspension does to live attempts; default Drain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend_mode: Option<SuspendMode>,
-    /// An order to end (rule R22).
+    /// An order to end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<StopMode>,
     /// Where artifacts are stored; default the driver's store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifact_store: Option<ArtifactStore>,
-    /// The flow this one repeats from its failures (rule R39).
+    /// The flow this one repeats from its failures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<RetryOf>,
 }
@@ -113,7 +113,7 @@ pub fn template_name(template: &Value) -> Option<&str> {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FlowParameter {
-    /// Name (rule V6).
+    /// Name.
     pub name: String,
     /// Its value; neither this nor `value_from` means that it is supplied at submission.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -25,7 +25,7 @@ pub struct ExecutionPolicy {
     /// What happens when another flow holds the same concurrency key; default Forbid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency_policy: Option<ConcurrencyPolicy>,
-    /// The concurrency key (rule R18).
+    /// The concurrency key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency_key: Option<String>,
     /// Seconds a finished flow is kept; default 86400.
@@ -37,7 +37,7 @@ pub struct ExecutionPolicy {
     /// Wall clock limit from the start, in seconds; default none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_deadline_seconds: Option<i64>,
-    /// What an exit code means (rule R19).
+    /// What an exit code means.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_failure_policy: Option<PodFailurePolicy>,
     /// What an untolerated failure does; default FailFast.

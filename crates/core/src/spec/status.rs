@@ -1,4 +1,4 @@
-//! Status of a flow as the API shows it (section 1.4 of the flow contract). Owns the fields; what they say is decided by
+//! Status of a flow as the API shows it. Owns the fields; what they say is decided by
 //! the engine's `view`.
 
 use std::collections::BTreeMap;
@@ -53,13 +53,13 @@ pub struct FlowStatus {
     /// Generation of the spec this status is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// SHA-256 of the canonical spec at admission (rule R23).
+    /// SHA-256 of the canonical spec at admission.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec_hash: Option<String>,
-    /// Retries and counted failures summed over the flow (rule R12).
+    /// Retries and counted failures summed over the flow.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retries: u32,
-    /// Seconds the deadline stood still (rule R21).
+    /// Seconds the deadline stood still.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub suspended_seconds: u64,
 }
@@ -195,7 +195,7 @@ pub struct StepOutputs {
     /// Artifacts by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<ArtifactRecord>,
-    /// Values that other steps read from this step's document, by path (rule R28).
+    /// Values that other steps read from this step's document, by path.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub projections: BTreeMap<String, String>,
 }

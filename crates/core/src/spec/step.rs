@@ -159,7 +159,7 @@ pub struct Inputs {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct InputParameter {
-    /// Name (rule V6).
+    /// Name.
     pub name: String,
     /// Its value; an empty text is a value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -227,7 +227,7 @@ pub struct Outputs {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OutputParameter {
-    /// Name (rule V6).
+    /// Name.
     pub name: String,
     /// Where its value is read.
     pub value_from: OutputValueFrom,

@@ -1,4 +1,4 @@
-//! What a substrate's error means for the engine: wait, or never (section 5.1). Owns the mapping by class, never by text.
+//! What a substrate's error means for the engine: wait, or never. Owns the mapping by class, never by text.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Artifacts of an attempt: where its inputs come from and what is collected of it (rules R31 to R34). Owns the reading of
+//! Artifacts of an attempt: where its inputs come from and what is collected of it. Owns the reading of
 //! `from`; moves no byte.
 
 use orlop_core::attempt::{Address, ArtifactCollection, ArtifactDelivery, ArtifactSource, OutputFile};
@@ -165,7 +165,7 @@ pub fn collections(step: &Step) -> (Vec<OutputFile>, Vec<ArtifactCollection>) {
     (files.collect(), artifacts.collect())
 }
 
-/// Substitutes the placeholders in stores of artifacts (rule R27).
+/// Substitutes the placeholders in stores of artifacts.
 ///
 /// # Errors
 /// The first artifact with a placeholder that cannot be substituted.

@@ -1,4 +1,4 @@
-//! What the parameters of an attempt stand for (rules R27 to R29 and R37). Owns the order of bindings; reads no ConfigMap
+//! What the parameters of an attempt stand for. Owns the order of bindings; reads no ConfigMap
 //! and no Secret itself: ConfigMap keys are handed out to be looked up, Secrets stay references.
 
 use orlop_core::attempt::Address;

@@ -1,4 +1,4 @@
-//! From the end of an attempt to what the engine is told of it: outputs, projections, artifacts (rules R28, R30, R31).
+//! From the end of an attempt to what the engine is told of it: outputs, projections, artifacts.
 //! Owns which value an output has; decides nothing about success.
 
 use orlop_core::attempt::{Address, AttemptEnd, EndResult, FileTrouble, OUTPUT_VALUE_MAX};

@@ -1,4 +1,4 @@
-//! The items of a `withParam` fan-out (rule R34). Owns where they are read; creates no instance.
+//! The items of a `withParam` fan-out. Owns where they are read; creates no instance.
 
 use orlop_core::attempt::Address;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Names of what a flow creates, and the rewriting of short names to them (rule R24). Owns which places of a Job name a
+//! Names of what a flow creates, and the rewriting of short names to them. Owns which places of a Job name a
 //! claim or a ConfigMap; creates nothing.
 
 use orlop_core::name::{Parts, bounded};

@@ -15,7 +15,7 @@ use crate::manifest::validate_resources;
 use crate::params::{Fault, Scope};
 use crate::plan::Plan;
 
-/// Why an attempt can never be created as it is (section 1.4).
+/// Why an attempt can never be created as it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}: {message}")]
 pub struct Refusal {

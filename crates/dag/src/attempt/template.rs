@@ -50,7 +50,7 @@ impl Subject<'_> {
         self.plan.step(self.at.step)
     }
 
-    /// Name of the Job (rule R8), given its spec for the length rule of indexed Jobs.
+    /// Name of the Job, given its spec for the length rule of indexed Jobs.
     #[must_use]
     pub fn job_name(&self, job: &Value) -> String {
         name::job(&self.meta.name, &self.plan.instance_name(self.at), &self.meta.uid, self.attempt, indexed(job))
@@ -98,7 +98,7 @@ impl Subject<'_> {
         Ok((name, job))
     }
 
-    /// Sets the labels and annotations that every Job and pod of a flow carries (section 1.1).
+    /// Sets the labels and annotations that every Job and pod of a flow carries.
     fn mark(&self, metadata: Option<&mut Map<String, Value>>) {
         let Some(metadata) = metadata else { return };
         let (flow, step) = (&self.meta.name, self.plan.name(self.at.step));

@@ -1,4 +1,4 @@
-//! The boolean join language of `depends` (R35). [`compile`] checks a text against the declared steps; [`Depends::eval`]
+//! The boolean join language of `depends`. [`compile`] checks a text against the declared steps; [`Depends::eval`]
 //! decides it once all named steps are settled. It never skips anything itself: the engine does.
 
 mod parser;
@@ -65,7 +65,7 @@ impl Asked {
 /// What is known of a settled step; for a fan-out step, of the group.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SettledView {
-    /// Lets dependents proceed (R1): `<step>`
+    /// Lets dependents proceed: `<step>`
     pub satisfied: bool,
     /// `<step>.Succeeded`
     pub succeeded: bool,

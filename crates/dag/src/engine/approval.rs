@@ -1,4 +1,4 @@
-//! Manual steps: decisions before, while and after they are waited for (rule R20).
+//! Manual steps: decisions before, while and after they are waited for.
 
 use orlop_core::attempt::Address;
 use orlop_core::event::FlowEvent;

@@ -74,7 +74,7 @@ fn since_true(status: &FlowStatus, kind: &str) -> Option<Time> {
     known.last_transition_time.filter(|_| known.status == ConditionStatus::True)
 }
 
-/// The status of a held flow that was told to end at once (rules R21 and R22), for a host that does not know the spec it began
+/// The status of a held flow that was told to end at once, for a host that does not know the spec it began
 /// with and has ended its attempts; `replaced` where another flow takes its place. Records that are packed stay as they are: only
 /// the spec would tell whose they are.
 #[must_use]

@@ -44,7 +44,7 @@ pub enum ReadError {
 }
 
 /// Reads `<step>:$.path` from what is recorded of a settled step: the value extracted when its attempt ended, its
-/// outputs and phase, of a fan-out also its counters (rule R28).
+/// outputs and phase, of a fan-out also its counters.
 ///
 /// # Errors
 /// When the step is unknown or not settled, or the path selects nothing.

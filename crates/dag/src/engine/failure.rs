@@ -22,7 +22,7 @@ pub(super) enum Verdict {
     None,
 }
 
-/// Rules in order, for each rule the failed pods in creation order: the first match decides (rule R19).
+/// Rules in order, for each rule the failed pods in creation order: the first match decides.
 pub(super) fn verdict(rules: &[PodFailureRule], pods: &[PodEnd]) -> Verdict {
     for rule in rules {
         if !pods.iter().any(|pod| rule.on_exit_codes.as_ref().is_none_or(|codes| matches(codes, pod))) {
@@ -49,7 +49,7 @@ fn matches(codes: &OnExitCodes, pod: &PodEnd) -> bool {
     }
 }
 
-/// Whether the retry policy applies to a failure of this reason (section 1.4).
+/// Whether the retry policy applies to a failure of this reason.
 pub(super) fn is_retryable(why: &str) -> bool {
     !matches!(
         why,
@@ -65,7 +65,7 @@ pub(super) fn is_retryable(why: &str) -> bool {
     )
 }
 
-/// Time between the end of a failed attempt and the next one (rule R10).
+/// Time between the end of a failed attempt and the next one.
 pub(super) fn delay(plan: &Plan, uid: &str, at: Address, node: &Node) -> Duration {
     let Some((_, formula)) = plan.get(at.step.0).and_then(|step| step.retry.as_deref()) else {
         return Duration::ZERO;
@@ -98,7 +98,7 @@ impl Call<'_> {
         }
     }
 
-    /// Whether the flow may make one more retry besides those that are made or scheduled (rule R12).
+    /// Whether the flow may make one more retry besides those that are made or scheduled.
     fn has_budget(&self) -> bool {
         let scheduled = u32::try_from(self.state.index.backoff.len()).unwrap_or(u32::MAX);
         let spent = self.state.flow.retries.saturating_add(scheduled);
@@ -115,7 +115,7 @@ impl Call<'_> {
         }
     }
 
-    /// A retry is due: back to the queue under the next attempt number (rules R9 and S18). Failures that were counted
+    /// A retry is due: back to the queue under the next attempt number. Failures that were counted
     /// since it was scheduled may have used up the budget.
     pub(super) fn retry(&mut self, at: Address) {
         let unchecked = fault(Fault::NoBudget) || fault(Fault::RetryOverBudget);
@@ -189,7 +189,7 @@ impl Call<'_> {
         self.settle(at, StepOutcome::Failed, Some(why), Some(message));
     }
 
-    /// The flow has used up its retries (rule R12).
+    /// The flow has used up its retries.
     pub(super) fn halt_over_budget(&mut self, at: Address) {
         if self.is_finally(at) {
             return;

@@ -1,4 +1,4 @@
-//! Fan-out: from items to instances, and from settled instances to the step (rule R34).
+//! Fan-out: from items to instances, and from settled instances to the step.
 
 use std::ops::Range;
 use std::sync::Arc;

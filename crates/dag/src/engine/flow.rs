@@ -140,7 +140,7 @@ impl Call<'_> {
         self.halt(Halt { reason: reason::FLOW_FAILED.into(), cancels: false });
     }
 
-    /// A step was settled in the flow this one repeats (rule R39). Steps that were skipped by their own condition are not
+    /// A step was settled in the flow this one repeats. Steps that were skipped by their own condition are not
     /// imported: the condition is evaluated again, over the same values.
     pub(super) fn import(&mut self, at: Address, outputs: &StepOutputs) {
         // `finally` always runs again.

@@ -19,7 +19,7 @@ pub(super) struct Halt {
 }
 
 impl Call<'_> {
-    /// A person, or another flow of the same key, ends the flow (rule R22). An order that adds nothing changes nothing.
+    /// A person, or another flow of the same key, ends the flow. An order that adds nothing changes nothing.
     pub(super) fn stop(&mut self, mode: StopMode, replaced: bool) {
         let cause = match (mode, replaced) {
             (_, true) => reason::REPLACED,

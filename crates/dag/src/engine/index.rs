@@ -200,7 +200,7 @@ impl Index {
         }
     }
 
-    /// Notes a failure that is tolerated (rule R2); what a halt cut off is none, and of a fan-out its instances tell.
+    /// Notes a failure that is tolerated; what a halt cut off is none, and of a fan-out its instances tell.
     pub(super) fn note_failure(&mut self, plan: &Plan, at: Address, node: &Node) {
         let by_instances = at.item.is_none() && self.groups.contains_key(&at.step.0);
         if node.failed() && !by_instances && !node.was_cancelled() && plan.failure(at.step).tolerated {
@@ -304,7 +304,7 @@ impl Index {
         }
     }
 
-    /// Takes the first unit that may start out of the ready queue: spec order, then item index (rule R38).
+    /// Takes the first unit that may start out of the ready queue: spec order, then item index.
     pub(super) fn dequeue(&mut self, plan: &Plan) -> Option<Address> {
         let first = *self.ready.first()?;
         let Some(group) = self.groups.get_mut(&first.step.0) else {

@@ -161,7 +161,7 @@ impl Call<'_> {
         }
     }
 
-    /// Notes when the status of each condition flipped (section 1.4).
+    /// Notes when the status of each condition flipped.
     fn update_conditions(&mut self) {
         let phase = self.state.flow.phase;
         let done = phase.is_terminal();

@@ -1,4 +1,4 @@
-//! The end of a part and of the flow: when it is over, how it came out, what that is called (rules R1, R2, R22, R36).
+//! The end of a part and of the flow: when it is over, how it came out, what that is called.
 
 use orlop_core::machine::flow::FlowPhase;
 use orlop_core::spec::policy::ToleratedOutcome;
@@ -8,7 +8,7 @@ use super::state::{Cause, Outcome, Stage};
 use super::{Call, reason};
 
 impl Cause {
-    /// What fails a flow whose failures were all tolerated (rule R2).
+    /// What fails a flow whose failures were all tolerated.
     pub(super) fn tolerated() -> Self {
         let message = "every failure was tolerated, and toleratedOutcome is Failed".to_owned();
         Self { reason: reason::FLOW_FAILED.into(), message }
@@ -56,7 +56,7 @@ impl Call<'_> {
         if self.state.flow.final_halt.is_some() { part.live == 0 } else { part.open == 0 }
     }
 
-    /// How the flow comes out by what has happened so far (rules R1 and R2).
+    /// How the flow comes out by what has happened so far.
     fn outcome(&self) -> Outcome {
         if let Some(cause) = self.state.cause(self.plan) {
             return Outcome { good: false, cause: Some(cause.clone()) };
@@ -86,7 +86,7 @@ impl Call<'_> {
         self.notice_finished();
     }
 
-    /// The phase people see (section 3.4), the first that applies.
+    /// The phase people see, the first that applies.
     pub(super) fn visible_phase(&self) -> FlowPhase {
         let flow = &self.state.flow;
         if flow.completed.is_some() {

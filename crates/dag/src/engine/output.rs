@@ -1,4 +1,4 @@
-//! Outputs of an attempt: what is complete, what is missing, what is too large (rule R30, chapter 6).
+//! Outputs of an attempt: what is complete, what is missing, what is too large.
 
 use orlop_core::attempt::Address;
 use orlop_core::event::AttemptResult;
@@ -58,7 +58,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Takes what a failed attempt gave, for steps that read it (rules R28 and R31): what is there, without defaults;
+    /// Takes what a failed attempt gave, for steps that read it: what is there, without defaults;
     /// nothing where it is too large to be recorded.
     pub(super) fn take_outputs(&mut self, at: Address, result: &AttemptResult) {
         let Some(step) = self.plan.step(at.step) else { return };

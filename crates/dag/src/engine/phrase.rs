@@ -65,7 +65,7 @@ pub(super) fn before_suspended(text: &str) -> &str {
     split.and_then(|(before, _)| before.strip_suffix(AND)).unwrap_or(text)
 }
 
-/// What a held flow waits for (rule R23).
+/// What a held flow waits for.
 pub(super) fn held(since: Time) -> String {
     format!("{HELD}{since}{AND}restore it to go on")
 }
@@ -143,7 +143,7 @@ pub(super) fn is_unmade(text: &str) -> bool {
 /// A retry for which the flow has no budget left, before what had failed.
 const OVER_BUDGET: &str = "the flow has no retry left: ";
 
-/// What is to be said about a failure that would be tried again if the flow had a retry left (rule R12).
+/// What is to be said about a failure that would be tried again if the flow had a retry left.
 pub(super) fn over_budget(message: &str) -> String {
     format!("{OVER_BUDGET}{message}")
 }

@@ -1,4 +1,4 @@
-//! Words for reasons, causes and notices (sections 1.4 and 5.2 of the flow contract).
+//! Words for reasons, causes and notices.
 
 pub(crate) const CONDITION_FALSE: &str = "ConditionFalse";
 pub(crate) const CONDITION_ERROR: &str = "ConditionError";

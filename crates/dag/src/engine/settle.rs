@@ -119,7 +119,7 @@ impl Call<'_> {
         }
     }
 
-    /// Skips a step because a step it depends on settled unsatisfied (rule R5).
+    /// Skips a step because a step it depends on settled unsatisfied.
     pub(super) fn skip_for(&mut self, source: u32, target: u32) {
         let node = self.state.nodes.get(source as usize);
         let by_failure = node.is_some_and(is_failure_rooted);
@@ -128,7 +128,7 @@ impl Call<'_> {
         self.settle(Address::step(target), StepOutcome::Skipped, Some(why.into()), Some(message));
     }
 
-    /// Evaluates a join all of whose steps are settled; skips the step where it is false (rule R35).
+    /// Evaluates a join all of whose steps are settled; skips the step where it is false.
     pub(super) fn decide_join(&mut self, step: u32, join: &Depends) {
         if join.eval(&|name| self.settled_view(name)) {
             return;
@@ -204,7 +204,7 @@ impl Call<'_> {
         })
     }
 
-    /// What joins may ask of a settled step (rule R35).
+    /// What joins may ask of a settled step.
     fn settled_view(&self, name: &str) -> SettledView {
         let Some(step) = self.plan.index_of(name) else { return SettledView::default() };
         let at = Address { step, item: None };

@@ -11,7 +11,7 @@ use super::state::{Resources, State};
 use crate::plan::Plan;
 
 impl Call<'_> {
-    /// Starts what is ready while slots are free: spec order, then item index (rule R38). Decisions hold no slot.
+    /// Starts what is ready while slots are free: spec order, then item index. Decisions hold no slot.
     pub(super) fn fill_slots(&mut self) {
         let unready = self.state.flow.started.is_none() || self.state.flow.resources == Resources::Asked;
         if self.state.flow.completed.is_some() || unready || (self.state.is_paused() && !fault(Fault::IgnoreSuspend)) {

@@ -39,13 +39,13 @@ pub struct FlowMeta {
     /// Annotations.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// Values of flow parameters that are not secret (rule R37).
+    /// Values of flow parameters that are not secret.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, String>,
     /// Live attempts the driver allows; the flow's own `parallelism` may lower it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_live: Option<u32>,
-    /// SHA-256 of the canonical spec (rule R23).
+    /// SHA-256 of the canonical spec.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec_hash: Option<String>,
     /// Generation of the object.
@@ -88,7 +88,7 @@ pub(super) struct Flow {
     pub(super) final_halt: Option<Text>,
     /// Everything that makes the flow fail, in order of time, each reason once.
     pub(super) causes: Vec<Cause>,
-    /// Orders of people that cut something off; others do not make the flow fail (rule R22).
+    /// Orders of people that cut something off; others do not make the flow fail.
     pub(super) cut: Vec<Text>,
     pub(super) outcome: Option<Outcome>,
     pub(super) left_pending: bool,
@@ -220,7 +220,7 @@ impl Node {
             && self.message.as_deref() == Some(super::phrase::CANCELLED)
     }
 
-    /// Forgets what belonged to the last attempt (rule R9).
+    /// Forgets what belonged to the last attempt.
     pub(super) fn clear_attempt(&mut self) {
         *self = Self {
             state: self.state,
@@ -326,7 +326,7 @@ impl State {
         }
     }
 
-    /// Whether a settled step lets its dependents proceed (rules R1, R6 and R34).
+    /// Whether a settled step lets its dependents proceed.
     pub(super) fn is_satisfied(&self, plan: &Plan, at: Address) -> bool {
         let strict = plan.policy().skip == orlop_core::spec::policy::SkipPolicy::Strict;
         let Some(node) = self.node(at) else { return false };

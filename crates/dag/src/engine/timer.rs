@@ -1,4 +1,4 @@
-//! Timers: everything that happens because time has passed (rule R16). Owns when a host must call again.
+//! Timers: everything that happens because time has passed. Owns when a host must call again.
 
 use std::cmp::Reverse;
 

@@ -1,4 +1,4 @@
-//! What the graph of a flow shows: cycles (V1), found by the planner. Owns the way from its errors to violations.
+//! What the graph of a flow shows: cycles, found by the planner. Owns the way from its errors to violations.
 
 use std::sync::Arc;
 

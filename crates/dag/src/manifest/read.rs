@@ -37,7 +37,7 @@ impl Options {
 pub enum Form {
     /// A JobFlow object.
     JobFlow,
-    /// A pipeline (chapter 8).
+    /// A pipeline.
     Pipeline,
 }
 

@@ -1,4 +1,4 @@
-//! Values of ConfigMaps (rule R28). Owns which member holds the value of a key; never reads a ConfigMap itself.
+//! Values of ConfigMaps. Owns which member holds the value of a key; never reads a ConfigMap itself.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,4 +1,4 @@
-//! The document of a step (rules R28 and R30): what paths of outputs, inputs and `withParam` read. Owns its members and
+//! The document of a step: what paths of outputs, inputs and `withParam` read. Owns its members and
 //! the rule for first members; never fetches anything.
 
 use orlop_core::machine::step::StepPhase;

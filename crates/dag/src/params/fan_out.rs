@@ -1,4 +1,4 @@
-//! Fan-out values (rule R34): where items come from, the items of a text, outputs as arrays in item order, and summed
+//! Fan-out values: where items come from, the items of a text, outputs as arrays in item order, and summed
 //! counters. Owns these conversions; never starts instances.
 
 use std::ops::AddAssign;

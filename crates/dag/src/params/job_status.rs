@@ -1,5 +1,5 @@
 //! What a driver off Kubernetes says about an attempt: a Job status as the Job controller writes it, and how the first
-//! container ended (rules R28 and R30). Owns the two forms; never decides whether an attempt succeeded.
+//! container ended. Owns the two forms; never decides whether an attempt succeeded.
 
 use orlop_core::time::Time;
 use serde_json::{Map, Value, json};
@@ -102,7 +102,7 @@ fn seconds(time: Time) -> Value {
     Value::from(time.whole_seconds().to_string())
 }
 
-/// How the first container of an attempt ended (rule R30).
+/// How the first container of an attempt ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Termination {
     /// Its exit code; 128 + n when ended by signal n.

@@ -1,5 +1,5 @@
 //! Parameters: placeholders and their substitution, JSONPath into documents of steps, placement of secrets, fan-out
-//! values (rules R27 to R30, R34, V6 to V9, V13 of the flow contract).
+//! values.
 //!
 //! All of it is pure and bounded: trees, paths, documents and texts may be hostile. Planner, engine and drivers share it,
 //! so that a manifest means the same everywhere.

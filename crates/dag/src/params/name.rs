@@ -1,4 +1,4 @@
-//! Names of parameters (rule V6). Owns the check and the reserved names; never repairs a name.
+//! Names of parameters. Owns the check and the reserved names; never repairs a name.
 
 /// The most bytes a parameter name may have.
 pub const NAME_MAX: usize = 253;
@@ -9,7 +9,7 @@ pub const ITEM: &str = "item";
 /// Name of the parameter that holds the position of a fan-out instance, from 0.
 pub const INDEX: &str = "index";
 
-/// What is wrong with a parameter name (rule V6). Positions count characters from 1.
+/// What is wrong with a parameter name. Positions count characters from 1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NameFault {

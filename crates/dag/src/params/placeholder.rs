@@ -1,4 +1,4 @@
-//! Parameter placeholders in text (rule R27). Owns the three notations and finds them byte by byte; never knows values.
+//! Parameter placeholders in text. Owns the three notations and finds them byte by byte; never knows values.
 
 use std::ops::Range;
 

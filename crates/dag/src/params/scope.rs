@@ -1,5 +1,5 @@
 //! What a parameter name stands for where an attempt is made: declared parameters, and item and index of a fan-out
-//! instance (rules R27, R29, R34). Owns the lookup; never reads a ConfigMap, Secret or document itself.
+//! instance. Owns the lookup; never reads a ConfigMap, Secret or document itself.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub enum Lookup<'s> {
 }
 
 impl fmt::Debug for Lookup<'_> {
-    /// Shows kinds only: under `--secret-mode=read` a text may be a secret (rule R29).
+    /// Shows kinds only: under `--secret-mode=read` a text may be a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Plain(_) => f.write_str("Plain(…)"),
@@ -80,7 +80,7 @@ impl Scope {
         self.instance = Some((item, index));
     }
 
-    /// Whether no parameter at all is in scope, so that placeholders stay text (rule R27).
+    /// Whether no parameter at all is in scope, so that placeholders stay text.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bindings.is_empty() && self.instance.is_none()
@@ -131,7 +131,7 @@ fn plain(value: Option<&Value>) -> Lookup<'_> {
 }
 
 impl fmt::Debug for Scope {
-    /// Shows names only: a bound text may be a secret (rule R29).
+    /// Shows names only: a bound text may be a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Scope")
             .field("names", &self.bindings.keys())

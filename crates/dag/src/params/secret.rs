@@ -1,4 +1,4 @@
-//! Where secrets may stand in a `batch/v1` Job template (rule R29, V13), and the Job that has them there: as
+//! Where secrets may stand in a `batch/v1` Job template, and the Job that has them there: as
 //! `secretKeyRef`, never as text. The same form serves Kubernetes and all other drivers, which resolve the references of
 //! the environment themselves. Owns the placement; never sees a secret.
 
@@ -52,7 +52,7 @@ impl<'t> Spot<'t> {
     }
 }
 
-/// The uses of secret parameters where no secret may stand (V13): everywhere but in env values, command and args of
+/// The uses of secret parameters where no secret may stand: everywhere but in env values, command and args of
 /// containers and init containers.
 #[must_use]
 pub fn misplaced_secrets<'t>(template: &'t Value, is_secret: &dyn Fn(&str) -> bool) -> Vec<Use<'t>> {
@@ -68,7 +68,7 @@ pub fn misplaced_secrets<'t>(template: &'t Value, is_secret: &dyn Fn(&str) -> bo
 }
 
 impl Scope {
-    /// A copy of a Job template with all placeholders substituted and secrets placed (rules R27 and R29).
+    /// A copy of a Job template with all placeholders substituted and secrets placed.
     ///
     /// An env value that is exactly one secret placeholder becomes `valueFrom.secretKeyRef`. Inside a longer env value,
     /// in command and in args a secret becomes `$(ORLOP_SECRET_<k>)`, and that variable stands first in the container's

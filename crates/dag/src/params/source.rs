@@ -1,4 +1,4 @@
-//! Where declared parameters take their values from (rules V7, V8, V9, R30). Owns the check that there is exactly one
+//! Where declared parameters take their values from. Owns the check that there is exactly one
 //! source and its parsed form; never resolves it.
 
 use orlop_core::spec::flow::FlowParameter;
@@ -72,7 +72,7 @@ pub enum SourceFault {
         /// The member.
         member: &'static str,
     },
-    /// A path that does not parse (V8).
+    /// A path that does not parse.
     #[error("`valueFrom.jsonPath`: {0}")]
     Path(#[from] PathError),
     /// An output path into another step.
@@ -80,7 +80,7 @@ pub enum SourceFault {
     ForeignStep(String),
 }
 
-/// The source of an input parameter (V7, V8).
+/// The source of an input parameter.
 ///
 /// # Errors
 /// When there is not exactly one, or it cannot be used.
@@ -127,7 +127,7 @@ pub fn flow_source(parameter: &FlowParameter) -> Result<FlowSource<'_>, SourceFa
     }
 }
 
-/// The source of an output parameter (V7, V8, R30). Whether a file's path is usable is V11, not asked here.
+/// The source of an output parameter. Whether a file's path is usable is V11, not asked here.
 ///
 /// # Errors
 /// When there is not exactly one, or it cannot be used.

@@ -1,4 +1,4 @@
-//! Substitution of placeholders in texts and JSON trees (rule R27), and which names a tree uses (V13). Owns the single
+//! Substitution of placeholders in texts and JSON trees, and which names a tree uses. Owns the single
 //! pass without re-scan; never changes keys, shape or a text without placeholders. Secrets are refused here: see
 //! `secret` for the one place where they may stand.
 

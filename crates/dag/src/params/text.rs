@@ -1,4 +1,4 @@
-//! Values as text (rule R28): text as is, numbers in shortest form, `true`, `false`, null empty, the rest compact JSON.
+//! Values as text: text as is, numbers in shortest form, `true`, `false`, null empty, the rest compact JSON.
 //! Owns the conversion and its limits; never decides which value is meant.
 
 use std::borrow::Cow;
@@ -18,7 +18,7 @@ pub const TEXT_MAX: usize = 8 * 1024 * 1024;
 #[error("the value is longer than {TEXT_MAX} bytes or deeper than {DEPTH_MAX} levels; read a smaller part of it")]
 pub struct TextTooLarge;
 
-/// The text of a value (rule R28).
+/// The text of a value.
 ///
 /// ```
 /// use orlop_dag::params::text_of;

@@ -14,7 +14,7 @@ use crate::depends::{self, Depends};
 use crate::params::Path;
 use crate::when::{self, Condition, Parameters, Scope, Secrecy, Steps};
 
-/// Default limit of a `finally` attempt (rule R36).
+/// Default limit of a `finally` attempt.
 const FINALLY_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// Errors that are told with the name that was meant.
@@ -206,7 +206,7 @@ impl<'a> Builder<'a> {
         step as usize >= self.spec.steps.len()
     }
 
-    /// An edge that only orders (rule R26). A `finally` step may read every main step: these are settled before it.
+    /// An edge that only orders. A `finally` step may read every main step: these are settled before it.
     fn refer(&mut self, number: u32, name: &str, finally: bool, member: &str) {
         match self.index.get(name).copied() {
             Some(source) if self.is_finally(source) == finally => self.edges.push((source, Edge::new(number, true))),
@@ -310,7 +310,7 @@ fn set_failures(steps: &mut [StepPlan], edges: &EdgeList, named: &BTreeSet<(u32,
     }
 }
 
-/// A JSONPath reference with a step prefix as step and path (rule R28); absent where there is no prefix.
+/// A JSONPath reference with a step prefix as step and path; absent where there is no prefix.
 pub(crate) fn split_reference(text: &str) -> Option<(&str, &str)> {
     if text.trim_start().starts_with('$') {
         return None;

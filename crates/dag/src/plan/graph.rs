@@ -6,7 +6,7 @@ use petgraph::graph::{DiGraph, NodeIndex};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Edge(u32);
 
-/// The top bit marks an edge that only orders (rule R26).
+/// The top bit marks an edge that only orders.
 const REFERENCE: u32 = 1 << 31;
 
 impl Edge {

@@ -189,7 +189,7 @@ impl Plan {
         Ranks::new(&self.graph, self.main_len())
     }
 
-    /// Paths that other steps read from the document of `step`, to be extracted once when its attempt ends (rule R28).
+    /// Paths that other steps read from the document of `step`, to be extracted once when its attempt ends.
     #[must_use]
     pub fn projections(&self, step: StepIndex) -> &[String] {
         self.get(step.0).map_or(&[], |step| &step.projections)

@@ -1,5 +1,5 @@
 //! What a condition reads: one [`Reference`] per mention, and [`References`], their summary for the engine, which
-//! adds ordering edges (R26) and decides about evaluation per instance (R34). Never reads a value itself.
+//! adds ordering edges and decides about evaluation per instance. Never reads a value itself.
 
 use super::error::{SourceError, Span};
 use super::names::shortened;
@@ -99,7 +99,7 @@ pub struct References {
 }
 
 impl References {
-    /// The steps whose fields are read: each must be settled before the condition is evaluated (R26).
+    /// The steps whose fields are read: each must be settled before the condition is evaluated.
     pub fn steps(&self) -> impl Iterator<Item = &str> {
         self.steps.iter().map(AsRef::as_ref)
     }
@@ -115,12 +115,12 @@ impl References {
     }
 
     /// The names `item`, `item.<field>` and `index` that are read. If there are any, the condition belongs to the
-    /// instances of the fan-out and is evaluated for each of them (R34).
+    /// instances of the fan-out and is evaluated for each of them.
     pub fn instance(&self) -> impl Iterator<Item = &str> {
         self.instance.iter().map(AsRef::as_ref)
     }
 
-    /// Whether the condition is evaluated per fan-out instance (R34).
+    /// Whether the condition is evaluated per fan-out instance.
     pub fn is_per_instance(&self) -> bool {
         !self.instance.is_empty()
     }

@@ -62,7 +62,7 @@ impl<'a, O: IntoIterator<Item = &'a str>> FromIterator<(&'a str, O)> for Steps<'
     }
 }
 
-/// Whether a condition may read a parameter. Secret ones are refused (V13), and those whose value is read only when an
+/// Whether a condition may read a parameter. Secret ones are refused, and those whose value is read only when an
 /// attempt starts: a condition is decided before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Secrecy {
@@ -135,13 +135,13 @@ impl<'a> Scope<'a> {
         self
     }
 
-    /// Puts `item`, `item.<field>` and `index` in scope (R34).
+    /// Puts `item`, `item.<field>` and `index` in scope.
     pub fn in_fan_out(mut self) -> Self {
         self.fan_out = true;
         self
     }
 
-    /// Puts `flow.outcome` in scope (R36).
+    /// Puts `flow.outcome` in scope.
     pub fn in_finally(mut self) -> Self {
         self.finally = true;
         self

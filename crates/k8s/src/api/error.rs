@@ -1,4 +1,4 @@
-//! What a refused or lost request means (section 5.1): a class by status code and kind. Owns that table; repeats nothing.
+//! What a refused or lost request means: a class by status code and kind. Owns that table; repeats nothing.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! New flows: submitted, and repeated (rules R37 and R39). Owns the mark by which a submission whose answer was lost is found
+//! New flows: submitted, and repeated. Owns the mark by which a submission whose answer was lost is found
 //! again, and what of an old flow a new one takes over.
 
 use std::collections::BTreeMap;
@@ -76,7 +76,7 @@ impl<A: Api> FlowClient<A> {
         )))
     }
 
-    /// Repeats a flow that has ended, in a new one: what failed, these steps, and what comes after them (rule R39). Without a
+    /// Repeats a flow that has ended, in a new one: what failed, these steps, and what comes after them. Without a
     /// name it is the old one's with the first free number behind it.
     ///
     /// # Errors
@@ -152,7 +152,7 @@ pub struct Repeat {
     pub key: String,
 }
 
-/// Writes values into the parameters of a spec (rule R37): on Kubernetes a flow is all there is of a submission.
+/// Writes values into the parameters of a spec: on Kubernetes a flow is all there is of a submission.
 fn set(spec: &mut FlowSpec, values: &BTreeMap<String, String>) -> Result<(), ClientError> {
     let invalid = |text: String| Err(ClientError::Invalid(text));
     if let Some(name) = values.keys().find(|name| !spec.parameters.iter().any(|known| known.name == **name)) {

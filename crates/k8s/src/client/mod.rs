@@ -1,5 +1,5 @@
 //! Flows of a cluster as a program or a command line works with them: created, read at every level of their status, ordered
-//! about, repeated, deleted (chapter 7 of the flow contract). Owns what each verb asks of an API server; watches and logs
+//! about, repeated, deleted. Owns what each verb asks of an API server; watches and logs
 //! are in [`watch`] and [`logs`].
 
 mod create;

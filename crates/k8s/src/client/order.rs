@@ -1,4 +1,4 @@
-//! What is ordered about a flow: decisions, suspension, its end, its deletion (rules R20 to R22). Owns the patches; what they
+//! What is ordered about a flow: decisions, suspension, its end, its deletion. Owns the patches; what they
 //! do is the controller's.
 
 use orlop_core::error::Class;

@@ -1,4 +1,4 @@
-//! Whether an address may be shown (section 4.1). Owns that judgement; what is in doubt carries credentials.
+//! Whether an address may be shown. Owns that judgement; what is in doubt carries credentials.
 
 use url::{Host, Url};
 

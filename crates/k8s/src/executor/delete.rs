@@ -1,4 +1,4 @@
-//! The end of an executor (section 4.2): Service, PodDisruptionBudget, Deployment with its pods, ConfigMap, Secret, finalizer.
+//! The end of an executor: Service, PodDisruptionBudget, Deployment with its pods, ConfigMap, Secret, finalizer.
 //! Owns that order; it goes on wherever it was left.
 
 use orlop_core::machine::executor::{ExecutorPhase, ExecutorState as State, MACHINE};

@@ -1,4 +1,4 @@
-//! The file an executor reads (section 4.1). Owns its members and their order, and what of it may be shown.
+//! The file an executor reads. Owns its members and their order, and what of it may be shown.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Children of an executor as objects (section 4.1). Owns what they look like; equal specs give equal objects. Keys and
+//! Children of an executor as objects. Owns what they look like; equal specs give equal objects. Keys and
 //! addresses with credentials are in the Secret and nowhere else.
 
 use std::collections::BTreeMap;

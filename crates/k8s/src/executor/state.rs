@@ -1,4 +1,4 @@
-//! Where an executor is in its lifecycle (section 4.2), and what is wrong with it. Owns that reading of what is observed; the
+//! Where an executor is in its lifecycle, and what is wrong with it. Owns that reading of what is observed; the
 //! table of steps is in `orlop_core::machine::executor`.
 
 use std::time::Duration;

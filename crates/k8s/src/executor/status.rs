@@ -1,4 +1,4 @@
-//! What is written about an executor (section 2.2), and the plan as a whole. Owns the fields that follow from what is
+//! What is written about an executor, and the plan as a whole. Owns the fields that follow from what is
 //! observed, and the conditions.
 
 use orlop_core::machine::Named;

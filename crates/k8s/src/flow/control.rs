@@ -1,4 +1,4 @@
-//! What people order through the object: stop, suspension, approvals, and that its spec was changed (rules R20 to R23).
+//! What people order through the object: stop, suspension, approvals, and that its spec was changed.
 //! Owns where that stands in an object; the engine knows what is new.
 
 use orlop_core::attempt::Address;

@@ -174,7 +174,7 @@ impl Memory {
         self.tell(&event, now);
     }
 
-    /// Tells people of artifacts that are too large for their store (rule R32).
+    /// Tells people of artifacts that are too large for their store.
     fn tell_unstored(&mut self, (at, attempt): Unit, end: &AttemptEnd, now: Time) {
         for artifact in end.artifacts.iter().filter(|artifact| artifact.location.is_none()) {
             let message = format!(

@@ -1,4 +1,4 @@
-//! The concurrency gate among the flows of a cluster (rule R18). Owns the way from objects to claims and from the gate's
+//! The concurrency gate among the flows of a cluster. Owns the way from objects to claims and from the gate's
 //! answers to what flows are told.
 
 use orlop_core::event::FlowEvent;

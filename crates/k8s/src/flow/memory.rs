@@ -199,7 +199,7 @@ impl Memory {
         }
     }
 
-    /// Artifacts that stay where they are (rule R32).
+    /// Artifacts that stay where they are.
     pub(super) fn shared(&self) -> &Shared {
         self.shared.get_or_init(|| Shared::of(self.plan.spec()))
     }

@@ -1,5 +1,5 @@
 //! The controller of flows: one more driver of the engine, which keeps its state in the status of the object and in the Jobs
-//! that exist. Owns the pass over one flow (section 5.1 of the flow contract) and what is known between passes; never
+//! that exist. Owns the pass over one flow and what is known between passes; never
 //! decides what may run, and never watches or waits: who runs it shows it objects and calls it when it asks to be called.
 //!
 //! Nothing is lost with a controller. The next one reads the flow from the server, not from a cache that may be old, and

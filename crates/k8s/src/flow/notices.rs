@@ -1,4 +1,4 @@
-//! What people are told of a flow (section 5.2): the first events one by one, later ones once a reason and minute with their
+//! What people are told of a flow: the first events one by one, later ones once a reason and minute with their
 //! number. Owns that count; telling is the store's.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! The flow that a flow repeats (rule R39): it is read where it stands, and what it hands over is imported before the new one
+//! The flow that a flow repeats: it is read where it stands, and what it hands over is imported before the new one
 //! begins. Owns the questions asked about it; which steps run again is chosen elsewhere.
 
 use std::collections::BTreeMap;

@@ -273,7 +273,7 @@ impl<A: Api> Controller<A> {
         Next { wake: known.leave(key, &uid), ..Next::default() }
     }
 
-    /// What is left to do for a flow that is over: delete it when its time has come (rule R17).
+    /// What is left to do for a flow that is over: delete it when its time has come.
     async fn rest(&self, key: &Key, object: &Value, status: &FlowStatus) -> Option<Time> {
         let policy = object.pointer("/spec/executionPolicy/ttlSecondsAfterFinished").and_then(Value::as_i64);
         let usual = self.options.defaults.ttl_seconds.unwrap_or(DEFAULT_TTL_SECONDS);

@@ -60,7 +60,7 @@ impl<A: Api> Controller<A> {
     }
 }
 
-/// Where the texts stand that a download is made of (rule R27).
+/// Where the texts stand that a download is made of.
 fn download(input: &ArtifactInput) -> Option<Value> {
     let http = input.http.as_ref()?;
     Some(json!([http.url, http.headers]))

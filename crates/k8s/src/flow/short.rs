@@ -1,4 +1,4 @@
-//! Flows that quota holds up (section 5.1): they are looked at as soon as a Job of their namespace has ended or is gone, not only
+//! Flows that quota holds up: they are looked at as soon as a Job of their namespace has ended or is gone, not only
 //! when their time is over. Owns who waits for that, and what is tried then; the server says whether there is room.
 
 use std::collections::{BTreeMap, BTreeSet};

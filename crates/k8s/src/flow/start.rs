@@ -19,7 +19,7 @@ use crate::api::{Api, ApiError, Kind, Request};
 use crate::observe::{self, Ownership};
 use crate::render;
 
-/// Where artifacts of a flow are kept: a claim that is made from a template has the name of its object (rule R24).
+/// Where artifacts of a flow are kept: a claim that is made from a template has the name of its object.
 fn store_of(spec: &FlowSpec, flow: &str) -> Option<ArtifactStore> {
     let mut store = spec.artifact_store.clone()?;
     if let Some(claim) = &mut store.persistent_volume_claim {

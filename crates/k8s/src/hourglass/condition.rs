@@ -1,4 +1,4 @@
-//! Conditions (section 2.3). Owns that all of a kind are there, and that the time of one moves with its status only.
+//! Conditions. Owns that all of a kind are there, and that the time of one moves with its status only.
 
 use orlop_core::time::Time;
 

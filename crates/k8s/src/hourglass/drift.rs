@@ -1,4 +1,4 @@
-//! Whether a child still is what was rendered (section 3.1): the hash of what was applied, and every field we set, compared as
+//! Whether a child still is what was rendered: the hash of what was applied, and every field we set, compared as
 //! the API means it. Owns that comparison; fields of others do not matter.
 
 use orlop_core::name::sha256_hex;

@@ -1,4 +1,4 @@
-//! What people are told, as events (chapter 6). Owns their names: the same notice about the same object is one event.
+//! What people are told, as events. Owns their names: the same notice about the same object is one event.
 
 use orlop_core::time::Time;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Names of children and values of labels (section 2.3): total, deterministic, legal for any name an object may have. Owns
+//! Names of children and values of labels: total, deterministic, legal for any name an object may have. Owns
 //! these formulas.
 
 use orlop_core::name::{sha256_hex, short63};

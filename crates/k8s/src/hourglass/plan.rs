@@ -1,4 +1,4 @@
-//! What a controller is to do (section 3.1), as values: effects in their order, when to look again, and which way through the
+//! What a controller is to do, as values: effects in their order, when to look again, and which way through the
 //! lifecycle was taken. Owns that vocabulary; carries nothing out.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What pods may do (chapter 6). Owns the two profiles as security contexts.
+//! What pods may do. Owns the two profiles as security contexts.
 
 use serde_json::{Value, json};
 

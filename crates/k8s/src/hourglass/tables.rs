@@ -1,4 +1,4 @@
-//! The file of hardware tables that is laid over the built-in ones (section 1.3). Owns reading it, with the places of what is
+//! The file of hardware tables that is laid over the built-in ones. Owns reading it, with the places of what is
 //! wrong in it; what it may say is decided in `orlop_core::hardware`.
 
 use orlop_core::hardware::{Tables, TablesFile};

@@ -1,4 +1,4 @@
-//! What a Job says about its attempt (rule R7): only its conditions Complete and Failed end it. Owns the way from a Job and
+//! What a Job says about its attempt: only its conditions Complete and Failed end it. Owns the way from a Job and
 //! its pods to what the engine is told; asks nobody.
 
 mod pods;

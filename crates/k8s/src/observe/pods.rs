@@ -1,4 +1,4 @@
-//! What pods of a Job left: exit codes, termination messages, output files (rules R19 and R30). Owns which pod speaks for
+//! What pods of a Job left: exit codes, termination messages, output files. Owns which pod speaks for
 //! the Job.
 
 use orlop_core::attempt::{ContainerEnd, FileTrouble, FileValue, PodEnd};

@@ -1,4 +1,4 @@
-//! What the helper in a pod left: its report as termination message, and why inputs could not be had (rules R30 and R31).
+//! What the helper in a pod left: its report as termination message, and why inputs could not be had.
 //! Owns what of it counts: a success whose outputs cannot be taken is none, and where an artifact is follows from the Job.
 
 use orlop_core::attempt::{EndResult, FileValue};

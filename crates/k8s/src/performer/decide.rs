@@ -195,7 +195,7 @@ fn lost(facts: &Facts<'_>, decision: &mut Decision) -> bool {
     {
         decision.next.active = None;
         failed = Some((reason, active.incarnation));
-        // Beside a candidate, one that drains serves again until that one does (K2); alone, it is adopted.
+        // Beside a candidate, one that drains serves again until that one does; alone, it is adopted.
         let known = facts.known.candidate.as_ref().map(|known| known.incarnation);
         let drains = |owned: &&Owned<'_>| {
             let another = owned.number != active.incarnation && Some(owned.number) != known;
@@ -449,7 +449,7 @@ fn serve(facts: &Facts<'_>, decision: &mut Decision) {
     decision.service = Some(service);
 }
 
-/// A pod that drains and is ready, where the one that took its place is not (K2): it is named until that one is ready again.
+/// A pod that drains and is ready, where the one that took its place is not: it is named until that one is ready again.
 fn stands_in(facts: &Facts<'_>, next: &PerformerStatus) -> Option<(u32, String)> {
     let active = facts.pod(next.active.as_ref()?.incarnation)?;
     let known = next.candidate.as_ref().map(|known| known.incarnation);

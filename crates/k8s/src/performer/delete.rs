@@ -1,4 +1,4 @@
-//! The end of a performer (section 5.3): the Service first, then the pods, then the finalizer. Owns that order; it goes on
+//! The end of a performer: the Service first, then the pods, then the finalizer. Owns that order; it goes on
 //! wherever it was left.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The spec by which pods are told apart (section 5.1): defaults filled in, those of the executor merged, without what no pod
+//! The spec by which pods are told apart: defaults filled in, those of the executor merged, without what no pod
 //! shows. Owns that form and its hash; tables and flags of the operator are outside, so neither restarts a performer.
 
 use orlop_core::hardware::HardwareInput;

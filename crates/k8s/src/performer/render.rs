@@ -1,4 +1,4 @@
-//! Children of a performer as objects (section 5.1). Owns what they look like; equal specs give equal objects.
+//! Children of a performer as objects. Owns what they look like; equal specs give equal objects.
 
 use std::collections::BTreeMap;
 

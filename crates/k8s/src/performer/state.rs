@@ -1,4 +1,4 @@
-//! Where a performer is in its lifecycle (section 5.2), and what is wrong with it. Owns that reading of what is decided and
+//! Where a performer is in its lifecycle, and what is wrong with it. Owns that reading of what is decided and
 //! observed; the table of steps is in `orlop_core::machine::performer`.
 
 use std::time::Duration;

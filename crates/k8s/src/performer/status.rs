@@ -1,4 +1,4 @@
-//! What is written about a performer (section 2.1), and the plan as a whole. Owns the fields that follow from what is decided,
+//! What is written about a performer, and the plan as a whole. Owns the fields that follow from what is decided,
 //! the conditions, and the order of effects: durable intent first, outside action second, what has happened last.
 
 use orlop_core::hardware::placement::Note;

@@ -1,4 +1,4 @@
-//! What is left over (R8 and R9 of section 5.3): former pods, revisions and templates nobody needs, failures of long ago. Owns
+//! What is left over: former pods, revisions and templates nobody needs, failures of long ago. Owns
 //! when they go.
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! How a new spec takes the place of the old one (section 5.3): beside it, in its place, or not at all. Owns when the old pod
+//! How a new spec takes the place of the old one: beside it, in its place, or not at all. Owns when the old pod
 //! gives way and when an upgrade has failed.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Events for people (section 5.2). Owns their form; the same notice gives the same name, so that it is created once.
+//! Events for people. Owns their form; the same notice gives the same name, so that it is created once.
 
 use orlop_core::effect::FlowNotice;
 use orlop_core::name::{Parts, bounded, sha256_hex};

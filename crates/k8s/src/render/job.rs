@@ -71,7 +71,7 @@ pub enum RenderError {
 }
 
 impl RenderError {
-    /// The reason of the step (section 1.4).
+    /// The reason of the step.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
         match self {

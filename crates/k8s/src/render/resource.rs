@@ -1,4 +1,4 @@
-//! PersistentVolumeClaims and ConfigMaps of a flow (rule R24), and the ConfigMaps of a large status. Owns their form.
+//! PersistentVolumeClaims and ConfigMaps of a flow, and the ConfigMaps of a large status. Owns their form.
 
 use std::collections::BTreeMap;
 

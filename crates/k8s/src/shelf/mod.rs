@@ -1,4 +1,4 @@
-//! Small artifacts of flows, handed in by pods and kept in ConfigMaps of their flow (rule R32). Owns who may hand in what: an
+//! Small artifacts of flows, handed in by pods and kept in ConfigMaps of their flow. Owns who may hand in what: an
 //! attempt that runs, under its own token, an artifact that its Job says it keeps so. Bytes go through memory and stay nowhere.
 
 #[cfg(test)]

@@ -135,7 +135,7 @@ pub(crate) fn news<K>(event: watcher::Result<watcher::Event<K>>, value: impl Fn(
     }
 }
 
-/// What kept a watch from going on, without words of the server (rule K6).
+/// What kept a watch from going on, without words of the server.
 fn unquoted(error: &watcher::Error) -> String {
     let refused = match error {
         watcher::Error::InitialListFailed(error)

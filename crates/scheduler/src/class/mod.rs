@@ -1,4 +1,4 @@
-//! Classes: the interned shapes of jobs for placement (scheduler contract, chapter 1 and section 2.2). Owns which kinds of
+//! Classes: the interned shapes of jobs for placement. Owns which kinds of
 //! workers a class may see, its request vectors, and whether it is blocked. Tenant, priority and time limits are no part
 //! of a class.
 

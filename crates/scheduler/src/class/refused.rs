@@ -1,4 +1,4 @@
-//! The index of classes that fit nowhere, or only where something grew, by the magnitudes of their cpu and memory requests (section 2.5): which of them could fit
+//! The index of classes that fit nowhere, or only where something grew, by the magnitudes of their cpu and memory requests: which of them could fit
 //! what a worker has free. Owns the buckets and the test by cpu and memory; the exact test is the caller's.
 
 use serde::{Deserialize, Serialize};

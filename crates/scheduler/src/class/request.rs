@@ -37,7 +37,7 @@ impl Request {
         amounts
     }
 
-    /// Its dominant share of the fleet, at least 10⁻⁹ (section 2.6): the greatest of amount ÷ fleet total.
+    /// Its dominant share of the fleet, at least 10⁻⁹: the greatest of amount ÷ fleet total.
     pub(crate) fn share(&self, table: &Table) -> f64 {
         let share = |(dim, amount): &(u8, i32)| table.part(usize::from(*dim), *amount).unwrap_or(1.0);
         self.need.iter().map(share).fold(1e-9, f64::max)

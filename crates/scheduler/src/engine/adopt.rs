@@ -1,4 +1,4 @@
-//! Late adoption (section 1.4): work that was given up and turns out to run is kept. Owns what makes an attempt count again,
+//! Late adoption: work that was given up and turns out to run is kept. Owns what makes an attempt count again,
 //! and when a gang comes back: as it was started, whole or not at all, with every member that has not succeeded on the worker
 //! that says so.
 

@@ -1,4 +1,4 @@
-//! Backfill (section 2.7): who may enter a reserved worker without holding the reservation up. Owns the two rules, by time
+//! Backfill: who may enter a reserved worker without holding the reservation up. Owns the two rules, by time
 //! and by room, and what it takes to enter; who reserves what is decided in `reserve`.
 
 use super::Scheduler;

@@ -1,5 +1,5 @@
-//! Placements beside the order of rounds: on the worker that an operator names (chapter 4), and of urgent jobs on workers
-//! that drain (section 1.5). Owns these two; filters and limits hold for them as for every placement.
+//! Placements beside the order of rounds: on the worker that an operator names, and of urgent jobs on workers
+//! that drain. Owns these two; filters and limits hold for them as for every placement.
 
 use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;

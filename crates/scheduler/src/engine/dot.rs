@@ -1,4 +1,4 @@
-//! The policy `dot-product` (section 2.4): which of a tenant's first heads suits the worker that grew. Owns the choice and
+//! The policy `dot-product`: which of a tenant's first heads suits the worker that grew. Owns the choice and
 //! how often a head may be passed over; the other policies take the first head.
 
 use super::Scheduler;

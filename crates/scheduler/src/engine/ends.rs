@@ -253,7 +253,7 @@ impl Scheduler {
         }
     }
 
-    /// Whether a job that never has two attempts at once must wait: the lease of this one may not be over (section 7.2).
+    /// Whether a job that never has two attempts at once must wait: the lease of this one may not be over.
     pub(super) fn must_wait(&self, slot: u32) -> bool {
         let Some(attempt) = self.attempts.get(slot) else { return false };
         let forbids = self.spec_of(attempt.unit.job).is_some_and(|spec| spec.overlap == Overlap::Forbid);

@@ -1,4 +1,4 @@
-//! Why a job is not running (section 2.9), and what the fleet lacks. Owns the first failing filter of every worker, with
+//! Why a job is not running, and what the fleet lacks. Owns the first failing filter of every worker, with
 //! numbers; decides nothing.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What an explanation says (section 2.9). Owns its values and their words; finds nothing out.
+//! What an explanation says. Owns its values and their words; finds nothing out.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::effect::Limit;
 use crate::job::{Band, Resources, Runtime};
 use crate::token::WorkerKey;
 
-/// Which filter turns a worker down, in the order they are asked (section 2.4).
+/// Which filter turns a worker down, in the order they are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Misfit {

@@ -1,4 +1,4 @@
-//! When and where a job that waits could start at the earliest (section 2.7), by the declared time limits of what runs:
+//! When and where a job that waits could start at the earliest, by the declared time limits of what runs:
 //! workers for a job, sets of workers for a gang. Owns the forecast; reservations are made of it elsewhere.
 
 use std::cmp::Reverse;

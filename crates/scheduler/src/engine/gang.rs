@@ -1,7 +1,7 @@
-//! Gangs: one decision for all members, one outcome (section 2.7). Owns which workers a gang gets and how the ends of its
+//! Gangs: one decision for all members, one outcome. Owns which workers a gang gets and how the ends of its
 //! members become the end of its attempt: the first that fails ends the others. A member that is given up has failed, so its
 //! fellows on other workers are told to end. Those on the same worker went out of sight with it: if it returns with all of
-//! them, the gang is adopted late (section 1.4) as it was started, whole or not at all.
+//! them, the gang is adopted late as it was started, whole or not at all.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

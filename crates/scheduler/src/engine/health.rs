@@ -1,4 +1,4 @@
-//! Health: heartbeats, silence, bad reports, failed starts, probation (section 1.5). Owns when a worker is trusted; one
+//! Health: heartbeats, silence, bad reports, failed starts, probation. Owns when a worker is trusted; one
 //! timer a worker is enough, since a heartbeat only moves what is due.
 
 use orlop_core::machine::attempt;

@@ -1,4 +1,4 @@
-//! Messages about attempts: what they are worth (section 1.4) and what they do. Owns the fence; every start and every
+//! Messages about attempts: what they are worth and what they do. Owns the fence; every start and every
 //! result gets an answer, after the change it makes.
 
 use orlop_core::machine::attempt::{self, AttemptState};

@@ -1,4 +1,4 @@
-//! The scheduler: events and time in, effects out (scheduler contract, chapter 2). Owns the state and which part handles
+//! The scheduler: events and time in, effects out. Owns the state and which part handles
 //! which event; each part stands in its own file.
 
 use serde::{Deserialize, Serialize};

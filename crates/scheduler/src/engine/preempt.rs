@@ -1,4 +1,4 @@
-//! Preemption (section 2.7): a blocked head ends running attempts that may be ended for more urgent work, and what they
+//! Preemption: a blocked head ends running attempts that may be ended for more urgent work, and what they
 //! held is kept for it until it starts. Owns who may end whom and how often; where that costs least is chosen in `preemption_plan`,
 //! and what is kept is a reservation. A gang is one victim: all its members end.
 

@@ -1,4 +1,4 @@
-//! Where a blocked head makes room, and whom that ends (section 2.7): one worker for a job, a set for a gang. Owns which
+//! Where a blocked head makes room, and whom that ends: one worker for a job, a set for a gang. Owns which
 //! workers and victims are compared; the choices among these are made in `victims` and `sites`, and nothing changes here.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! A scheduler out of a store's rows after a restart (section 5.4). Owns what a restart does to what was stored: workers
+//! A scheduler out of a store's rows after a restart. Owns what a restart does to what was stored: workers
 //! are silent from now on, their attempts suspect, and a new epoch begins.
 
 use std::collections::{BTreeMap, BTreeSet};

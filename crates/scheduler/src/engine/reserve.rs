@@ -1,4 +1,4 @@
-//! Reservations (section 2.7): a blocked head that has waited long enough gets a worker, a gang a set of workers, that nobody
+//! Reservations: a blocked head that has waited long enough gets a worker, a gang a set of workers, that nobody
 //! else may enter, save by backfill. Owns what is kept and for how long; who gets it is said in `grant`, where it
 //! could start first is forecast, and who may pass is backfill. Workers that attempts were ended on are kept in the same way.
 

@@ -1,4 +1,4 @@
-//! Rounds: which band, which tenant, which queue, and a run of its jobs (sections 2.3 and 2.6). Owns the order of decisions;
+//! Rounds: which band, which tenant, which queue, and a run of its jobs. Owns the order of decisions;
 //! where a class fits is found by the search.
 
 use super::Scheduler;
@@ -158,7 +158,7 @@ impl Scheduler {
         self.was_ready = ready;
     }
 
-    /// Charges a placement to its band (section 2.6).
+    /// Charges a placement to its band.
     pub(super) fn charge_band(&mut self, band: usize, cost: f64) {
         let ready = self.was_ready;
         let shares = self.config.band_share;

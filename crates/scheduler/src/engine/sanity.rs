@@ -1,4 +1,4 @@
-//! Whether the state agrees with itself: every cross reference and every counter against a recount (section 2.11). Owns the
+//! Whether the state agrees with itself: every cross reference and every counter against a recount. Owns the
 //! checks; for tests, fuzzing and doubt, since it reads everything.
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 //! Which jobs make enough room for a gang on a set of workers: the fewest, then those of the worst priority, then those that
-//! lose the least run time (section 2.7). Owns the choice among given jobs; knows nothing of attempts and tenants.
+//! lose the least run time. Owns the choice among given jobs; knows nothing of attempts and tenants.
 
 use std::cmp::Reverse;
 

@@ -1,5 +1,5 @@
 //! Which attempts of one worker make enough room: the fewest, then those of the worst priority, then those that lose the
-//! least run time (section 2.7). Owns the choice among given attempts; knows nothing of jobs and workers.
+//! least run time. Owns the choice among given attempts; knows nothing of jobs and workers.
 
 use std::cmp::Reverse;
 

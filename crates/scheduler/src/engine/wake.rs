@@ -1,4 +1,4 @@
-//! Blocked classes and stopped queues: when they leave the rounds and what brings them back (section 2.5). Owns the
+//! Blocked classes and stopped queues: when they leave the rounds and what brings them back. Owns the
 //! invariant that while a class is blocked no open worker that it may see has room for it.
 
 use super::Scheduler;

@@ -1,4 +1,4 @@
-//! Workers come, change and go (section 1.5). Owns the worker table's rows and flags; silence and probation are in `health`.
+//! Workers come, change and go. Owns the worker table's rows and flags; silence and probation are in `health`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

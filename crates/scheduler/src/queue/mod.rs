@@ -1,4 +1,4 @@
-//! Ready queues: jobs of one band, tenant and class in order of priority and submission (sections 2.2 and 2.6). Owns order
+//! Ready queues: jobs of one band, tenant and class in order of priority and submission. Owns order
 //! and lanes; never decides whose turn it is.
 
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! How often heads of a queue were passed over by `dot-product` (section 2.4). Owns that each job or element is counted by
+//! How often heads of a queue were passed over by `dot-product`. Owns that each job or element is counted by
 //! itself: what comes in front of one, or leaves from there, changes nothing about it.
 
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! The scores of the packing policies (section 2.4), least is best, in 16-bit fixed point. Owns the formulas over a block
+//! The scores of the packing policies, least is best, in 16-bit fixed point. Owns the formulas over a block
 //! of 64 workers and the bound over a block's summaries. Only additions, multiplications and square roots of `f32`, which
 //! are exact by IEEE 754, in one order: equal on every platform, and monotone, so that a bound is never above a score.
 

@@ -1,4 +1,4 @@
-//! What bands are owed for starts beside the turns of a round (sections 2.6 and 2.8): whoever inherits a slot, or is placed
+//! What bands are owed for starts beside the turns of a round: whoever inherits a slot, or is placed
 //! by an operator, is charged to its band like any placement. Owns the naive account of one call; rounds, in which bands
 //! begin and cease to be ready, have the law of bands.
 

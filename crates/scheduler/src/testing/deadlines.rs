@@ -1,4 +1,4 @@
-//! The laws of time and of counts (sections 1.3 and 1.5): gates, expiry, delays between attempts, silence of workers, and how
+//! The laws of time and of counts: gates, expiry, delays between attempts, silence of workers, and how
 //! often something may happen again. Owns when what is due; everything is told by effects and the model.
 
 use std::collections::{BTreeMap, BTreeSet};

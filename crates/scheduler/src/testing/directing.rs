@@ -1,5 +1,5 @@
-//! Placements beside the order of rounds in a random world: operators place jobs on workers that they name (chapter 4), and
-//! drain workers, which urgent jobs enter all the same (section 1.5). Owns these events; what such a placement must keep to is
+//! Placements beside the order of rounds in a random world: operators place jobs on workers that they name, and
+//! drain workers, which urgent jobs enter all the same. Owns these events; what such a placement must keep to is
 //! the law of every placement.
 
 use super::law::Broken;

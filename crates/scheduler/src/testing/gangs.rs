@@ -1,4 +1,4 @@
-//! Gangs that go out of sight with their worker and come back in a random world (section 1.4). Owns these events, which chance
+//! Gangs that go out of sight with their worker and come back in a random world. Owns these events, which chance
 //! alone hardly ever puts in this order, and the law that a gang is adopted whole or not at all.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! The law of no starvation (section 2.11): the head of any band and tenant that fits some worker's total and the tenant's
+//! The law of no starvation: the head of any band and tenant that fits some worker's total and the tenant's
 //! quota starts after a bounded number of job ends, although others keep coming. Owns the siege by which this is tried: all
 //! attempts end within some turns, the fleet is kept full by small jobs of everybody, and nothing else happens.
 //!

@@ -1,4 +1,4 @@
-//! The laws of preemption in a random world (section 2.7): who may be ended, how often, and that what they held is kept for
+//! The laws of preemption in a random world: who may be ended, how often, and that what they held is kept for
 //! the job they were ended for until it starts. Owns what effects said about it.
 
 use std::collections::BTreeSet;

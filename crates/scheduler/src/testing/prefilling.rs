@@ -1,4 +1,4 @@
-//! Prefill in a random world (section 2.8): agents that keep local queues as real ones do, and the laws about what is sent
+//! Prefill in a random world: agents that keep local queues as real ones do, and the laws about what is sent
 //! ahead. Owns who waits for a slot, what was asked back, and what may be sent ahead of whom.
 //!
 //! An agent starts what waits only when an attempt of the same tenant and shape has ended, in the same frame; what it was

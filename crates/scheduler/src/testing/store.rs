@@ -1,5 +1,5 @@
 //! The store of a random world: rows as section 5.2 keeps them, each looked up only when an event or an effect names what
-//! it is about, and the restart out of them (section 5.4). Owns the rows and what a restart does to a world.
+//! it is about, and the restart out of them. Owns the rows and what a restart does to a world.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The laws of order, bands and fairness (section 2.11), judged before every placement by the plain picture of who else could
+//! The laws of order, bands and fairness, judged before every placement by the plain picture of who else could
 //! be placed instead. Owns what has to be remembered between placements: the run that goes on, who was passed over, and what
 //! every band got since it became ready.
 //!

@@ -1,4 +1,4 @@
-//! Limits of the interface (scheduler contract, section 5.5): how long a body may take, how large it may be, how many streams
+//! Limits of the interface: how long a body may take, how large it may be, how many streams
 //! there are.
 
 use std::time::Duration;

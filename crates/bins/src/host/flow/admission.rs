@@ -1,4 +1,4 @@
-//! Who says when a flow may begin (rule R18). Owns the port only; the order among flows is the gate's.
+//! Who says when a flow may begin. Owns the port only; the order among flows is the gate's.
 
 use async_trait::async_trait;
 use orlop_core::error::PortError;

@@ -1,4 +1,4 @@
-//! Keys of ConfigMaps as parameters (rule R28): the flow's own templates first, then what the host was given. Owns that
+//! Keys of ConfigMaps as parameters: the flow's own templates first, then what the host was given. Owns that
 //! order; the host's place of ConfigMaps is a port.
 
 use async_trait::async_trait;

@@ -1,4 +1,4 @@
-//! Small artifacts that pods hand in, over HTTP (flow contract, rule R32). Owns codes, and what one request may cost; who may
+//! Small artifacts that pods hand in, over HTTP. Owns codes, and what one request may cost; who may
 //! hand in what is `orlop_k8s::shelf`'s. Every replica listens; the one that leads keeps, and the others say to come again.
 
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! Probes and metrics over HTTP (flow contract, section 5.3). Owns routes and answers; says nothing a label or a log may not
+//! Probes and metrics over HTTP. Owns routes and answers; says nothing a label or a log may not
 //! say.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Whether the operator works, and why not. Owns the facts and the rules of readiness (flow contract, section 5.3); a
+//! Whether the operator works, and why not. Owns the facts and the rules of readiness; a
 //! standby is ready, so that a replacement is not waited for.
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 //! The writer: turns that wait are written together in one transaction, and what they release is carried out in their order
-//! once that is durable (scheduler contract, section 5.1). Owns group commit and what a failure ends; computes no turn.
+//! once that is durable. Owns group commit and what a failure ends; computes no turn.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

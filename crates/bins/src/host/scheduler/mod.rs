@@ -1,5 +1,5 @@
 //! The scheduler server: one thread owns the core and works in turns; what a turn decided is released after its commit
-//! (scheduler contract, chapters 4 and 5). Owns the host around the core; the rules of placement are the core's.
+//!. Owns the host around the core; the rules of placement are the core's.
 //!
 //! ```text
 //! handlers ── Handle ──► LockFreePriorityQueue ──► turn: inputs → core → round → rows ──► writer: group commit

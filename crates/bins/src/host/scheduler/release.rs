@@ -1,4 +1,4 @@
-//! What is done once a turn is committed, and never before (scheduler contract, section 5.1). Owns the list and its order;
+//! What is done once a turn is committed, and never before. Owns the list and its order;
 //! decides nothing.
 
 use std::fmt;

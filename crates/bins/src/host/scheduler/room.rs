@@ -1,5 +1,5 @@
 //! Room on the server's disks: with too little of it no work is taken and logs are given up, so that results still have
-//! room (scheduler contract, section 7.1). Owns the bounds, the reserve that is let go last, and what of logs was given up.
+//! room. Owns the bounds, the reserve that is let go last, and what of logs was given up.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};

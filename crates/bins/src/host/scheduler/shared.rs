@@ -63,7 +63,7 @@ pub struct Options {
     pub heartbeat_ms: u32,
 }
 
-/// Events that are many and tell little, off by default (scheduler contract, section 5.3).
+/// Events that are many and tell little, off by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Frequent {
     /// `worker.heartbeat`, of each heartbeat.

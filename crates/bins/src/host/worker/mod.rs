@@ -1,5 +1,5 @@
 //! The worker agent: takes attempts from a scheduler server, runs them on this machine, and tells what becomes of them
-//! (scheduler contract, chapter 6). Owns the agent as a whole; what happens in it is in its parts:
+//!. Owns the agent as a whole; what happens in it is in its parts:
 //!
 //! | part | owns |
 //! |---|---|

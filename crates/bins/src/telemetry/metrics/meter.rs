@@ -1,4 +1,4 @@
-//! What is counted of flows (flow contract, section 5.2), from one status to the next. Owns which change is which count; what
+//! What is counted of flows, from one status to the next. Owns which change is which count; what
 //! stands is counted when it is asked for.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! Traces of jobs (scheduler contract, section 5.6): submit, queue, assign, run, result as spans of one trace whose context
+//! Traces of jobs: submit, queue, assign, run, result as spans of one trace whose context
 //! travels in `traceparent`. Owns which traces are kept and the bounded way to whoever exports them; never waits for it.
 
 mod context;

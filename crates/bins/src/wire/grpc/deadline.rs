@@ -1,4 +1,4 @@
-//! How long a call may take whose caller does not say (scheduler contract, chapter 4). Owns that limit; the beginning of a
+//! How long a call may take whose caller does not say. Owns that limit; the beginning of a
 //! stream is an answer, and what follows has no end of its own.
 
 use std::time::Duration;

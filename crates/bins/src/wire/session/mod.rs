@@ -1,4 +1,4 @@
-//! Sessions: frames that arrive exactly once and in order although streams break (scheduler contract, chapter 4). Owns
+//! Sessions: frames that arrive exactly once and in order although streams break. Owns
 //! numbers, acknowledgements, repetition, order inside frames, credit for logs, leases, and which slot an attempt
 //! inherits. Pure: time is an argument (microseconds of a monotonic clock), streams and stores are the caller's.
 //!

@@ -1,4 +1,4 @@
-//! Whose slot an attempt inherits, on the agent (scheduler contract, section 2.8). Owns the local queue of each tenant
+//! Whose slot an attempt inherits, on the agent. Owns the local queue of each tenant
 //! and class and the vacancies of ends that found it empty; starts nothing.
 //!
 //! The server passes the slot of an end to the oldest attempt it sent to wait there, else frees it. The agent knows which

@@ -100,7 +100,7 @@ impl Harness for Operated {
     }
 }
 
-/// A case as Kubernetes tells of it: a Job says itself why it failed (flow contract, 1.4).
+/// A case as Kubernetes tells of it: a Job says itself why it failed.
 fn told_by_jobs(mut case: Case) -> Case {
     for outcome in case.expect.steps.values_mut() {
         *outcome = outcome.replace("NonZeroExit", "BackoffLimitExceeded");

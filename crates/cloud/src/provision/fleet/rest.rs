@@ -1,4 +1,4 @@
-//! A fleet over its REST interface (scheduler contract, 5.5). Owns paths, pages and the token; decides nothing.
+//! A fleet over its REST interface. Owns paths, pages and the token; decides nothing.
 
 use std::time::Duration;
 

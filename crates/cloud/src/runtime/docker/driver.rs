@@ -191,7 +191,7 @@ impl Driver {
         .await
     }
 
-    /// Whether nobody but an engine that went down can have killed a container (rule R25).
+    /// Whether nobody but an engine that went down can have killed a container.
     fn died_with_engine(&self, seen: &Observed, ended_at: Time) -> bool {
         let killed = KILLED.contains(&seen.exit_code) && !seen.oom_killed;
         killed && self.pod.control().stop.is_none() && self.outage.explains(ended_at)

@@ -1,4 +1,4 @@
-//! Outputs of a pod that has ended (rules R30 and R31): values of files and artifacts. Owns their limits; what is missing
+//! Outputs of a pod that has ended: values of files and artifacts. Owns their limits; what is missing
 //! is left out, and what that means is the engine's.
 
 use std::fs;
@@ -77,7 +77,7 @@ async fn masker(plan: &PodPlan) -> Result<Masker, PortError> {
     Ok(Masker::new(secrets))
 }
 
-/// The error for a value that may not be recorded (rule R29).
+/// The error for a value that may not be recorded.
 fn secret(output: &OutputFile) -> PortError {
     let message = format!(
         "output file {} at {} holds a value of a Secret, and outputs are recorded in the open; hand secrets on by a volume \

@@ -1,4 +1,4 @@
-//! Input artifacts on their way into a pod (rule R31). Owns where each is put: into the volume that is mounted there, or
+//! Input artifacts on their way into a pod. Owns where each is put: into the volume that is mounted there, or
 //! beside the pod under a mount of its own.
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! Resource templates as directories: claims and ConfigMaps of a flow (rule R24). Owns their creation, once, and the
+//! Resource templates as directories: claims and ConfigMaps of a flow. Owns their creation, once, and the
 //! check that they are this flow's.
 
 use std::collections::BTreeMap;

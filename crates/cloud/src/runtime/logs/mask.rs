@@ -14,7 +14,7 @@ pub const MASK: &str = "***";
 /// brace, give nothing away and stand in every log.
 const SECRET_LINE_MIN: usize = 8;
 
-/// Replaces the secrets of a pod by [`MASK`] (rule R29).
+/// Replaces the secrets of a pod by [`MASK`].
 ///
 /// A secret is found as it is, without the blanks around it, and, when it has several lines, line by line. However short
 /// it is, no place of it stays: a secret `1` masks every 1. Only blanks are no secret.

@@ -123,7 +123,7 @@ impl ProcessRuntime {
         Ok(Some(PodHandle { name: plan.name.clone(), id }))
     }
 
-    /// Says, once each, what a pod asks for and this machine does not give (section 4.2).
+    /// Says, once each, what a pod asks for and this machine does not give.
     fn warn(&self, plan: &PodPlan, capabilities: &Capabilities) {
         let mut all = plan.init.iter().chain([&plan.main]);
         let limited = all.clone().any(|plan| plan.cpu_limit_milli.is_some() || plan.memory_limit_bytes.is_some());

@@ -1,4 +1,4 @@
-//! Where the fleet's server writes down what it decided before it acts (scheduler contract, sections 5.1, 5.2, 5.4). Owns
+//! Where the fleet's server writes down what it decided before it acts. Owns
 //! the contract of the store; decides nothing about jobs.
 //!
 //! One server at a time writes, under an [`Epoch`] that it took with [`FleetStore::acquire`]; a commit of an older epoch is

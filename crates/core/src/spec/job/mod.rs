@@ -1,4 +1,4 @@
-//! What a job of the fleet is (scheduler contract, section 1.1): its fields with their defaults, reading them from JSON
+//! What a job of the fleet is: its fields with their defaults, reading them from JSON
 //! with every fault at its place, and the canonical form by which equal specifications are known. Owns the value; never
 //! starts or places anything.
 

@@ -150,7 +150,7 @@ impl Traces {
                     self.note_cut(why);
                 }
             }
-            // A halt that ends the wait for a retry is not a failure of its own (row S18).
+            // A halt that ends the wait for a retry is not a failure of its own.
             StepState::FAILED if phrase::is_unmade(text) => {}
             StepState::FAILED if phrase::is_over_budget(text) => self.over_budget = true,
             StepState::FAILED if !plan.failure(at.step).tolerated => {

@@ -1,4 +1,4 @@
-//! Rebuilding a state from what the API shows (section 3.1): per step, the higher of the recorded attempt and the highest
+//! Rebuilding a state from what the API shows: per step, the higher of the recorded attempt and the highest
 //! execution that exists wins. For stores that keep a status and no journal.
 //!
 //! A status shows times in whole seconds, so a rebuilt timer may be due up to a second early. What else it has no field

@@ -1,4 +1,4 @@
-//! Rows of the table of flow transitions (section 3.4), where no rule of chapter 2 says all of them.
+//! Rows of the table of flow transitions, where no rule of chapter 2 says all of them.
 
 use std::time::Duration;
 

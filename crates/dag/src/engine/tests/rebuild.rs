@@ -1,4 +1,4 @@
-//! Rebuilding from a status (section 3.1): what must not be misread.
+//! Rebuilding from a status: what must not be misread.
 
 use orlop_core::effect::FlowEffect;
 use orlop_core::event::{AttemptResult, FlowEvent};

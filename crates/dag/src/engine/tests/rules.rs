@@ -223,7 +223,7 @@ fn approvals_and_retry_delays_hold_no_slot() {
     assert_eq!(flow.started(), ["a#2"]);
 }
 
-/// The field `jobRetention`, and the time to live of a template (section 4.1).
+/// The field `jobRetention`, and the time to live of a template.
 #[test]
 fn retention_decides_which_ended_jobs_are_forgotten() {
     let now = Duration::ZERO;

@@ -1,4 +1,4 @@
-//! What a status shows (section 1.4): conditions, reasons, messages, progress, the estimate, what stands beside the run.
+//! What a status shows: conditions, reasons, messages, progress, the estimate, what stands beside the run.
 
 use std::time::Duration;
 

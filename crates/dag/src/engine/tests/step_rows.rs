@@ -1,4 +1,4 @@
-//! Rows of the table of step transitions (section 3.5), where no rule of chapter 2 says all of them.
+//! Rows of the table of step transitions, where no rule of chapter 2 says all of them.
 
 use std::time::Duration;
 

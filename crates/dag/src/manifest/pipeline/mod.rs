@@ -1,4 +1,4 @@
-//! The pipeline form (chapter 8): a shorter document that becomes the same flow. Owns its members, defaults and names;
+//! The pipeline form: a shorter document that becomes the same flow. Owns its members, defaults and names;
 //! checks of the flow itself are those of every flow.
 
 mod convert;

@@ -148,7 +148,7 @@ impl<'v> Walk<'v> {
         fits || self.misfit(value, Kind { outer: Outer::One, base }, path)
     }
 
-    /// A text that should be an amount (rule V16); one that a parameter may fill is checked when it is filled.
+    /// A text that should be an amount; one that a parameter may fill is checked when it is filled.
     fn amount(&mut self, text: &str, path: &Path<'_>) -> bool {
         if text.contains("{{") || text.contains("${") {
             return true;

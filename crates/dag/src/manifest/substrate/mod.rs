@@ -1,4 +1,4 @@
-//! What becomes of the fields of a Job template where it does not run on Kubernetes (chapters 4.1 and 4.2): honoured,
+//! What becomes of the fields of a Job template where it does not run on Kubernetes: honoured,
 //! ignored with a warning, or refused. Owns the walk and the fields whose answer depends on their value; the table of
 //! all others is data.
 

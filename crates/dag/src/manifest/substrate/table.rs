@@ -99,7 +99,7 @@ const fn privilege(key: &'static str, when: When) -> Row {
     }
 }
 
-/// Fields of the Job (chapter 4.1).
+/// Fields of the Job.
 const JOB: &[Row] = &[
     honoured("activeDeadlineSeconds"),
     honoured("backoffLimit"),
@@ -123,7 +123,7 @@ const JOB: &[Row] = &[
     honoured("ttlSecondsAfterFinished"),
 ];
 
-/// Fields of the pod (chapter 4.2). Volumes, users and named resources depend on their values and are not here.
+/// Fields of the pod. Volumes, users and named resources depend on their values and are not here.
 const POD: &[Row] = &[
     honoured("activeDeadlineSeconds"),
     inside("affinity"),
@@ -152,7 +152,7 @@ const POD: &[Row] = &[
     honoured("volumes"),
 ];
 
-/// Fields of containers, init containers included (chapter 4.2).
+/// Fields of containers, init containers included.
 const CONTAINER: &[Row] = &[
     honoured("args"),
     honoured("command"),

@@ -1,4 +1,4 @@
-//! Artifacts of steps: names (V5, V10), sources (V10, V12), paths (V11) and stores.
+//! Artifacts of steps: names, sources, paths and stores.
 
 use std::collections::BTreeMap;
 

@@ -18,7 +18,7 @@ const STEPS_KUBERNETES: usize = 10_000;
 const STEPS_ELSEWHERE: usize = 100_000;
 /// Step names on each side that are compared with a misspelt one.
 const NEIGHBOURS: usize = 128;
-/// Bytes a stored manifest may have on Kubernetes (rule V4).
+/// Bytes a stored manifest may have on Kubernetes.
 const BYTES_KUBERNETES: usize = 768 << 10;
 
 /// What depends on where a flow runs and on how strict its reader is.
@@ -31,7 +31,7 @@ pub struct Limits {
     pub steps: usize,
     /// Items a `withItems` may list.
     pub items: usize,
-    /// Bytes of the stored object (rule V4); no limit when absent.
+    /// Bytes of the stored object; no limit when absent.
     pub bytes: Option<usize>,
     /// Refuse what is otherwise only warned about: unknown template fields, fields the target ignores.
     pub strict: bool,
@@ -40,10 +40,10 @@ pub struct Limits {
     pub image_optional: bool,
     /// Whether the controller writes secrets into Jobs as text (`--secret-mode=read`, rule R29).
     pub secrets_as_text: bool,
-    /// Whether something moves files of steps there, and has a store for them (rule R32). On Kubernetes that is a helper in
+    /// Whether something moves files of steps there, and has a store for them. On Kubernetes that is a helper in
     /// their pods, which an operator may lack.
     pub artifacts: bool,
-    /// Where steps run outside Kubernetes; fields it ignores or refuses are reported when given (rule V22).
+    /// Where steps run outside Kubernetes; fields it ignores or refuses are reported when given.
     pub target: Option<Target>,
 }
 
@@ -203,7 +203,7 @@ impl<'f> Context<'f> {
         Note::new(format!("there is no step {}", shown(name)), help)
     }
 
-    /// Whether the flow creates a claim that steps may call by this name, short or prefixed (rule R24).
+    /// Whether the flow creates a claim that steps may call by this name, short or prefixed.
     pub(super) fn is_claim_template(&self, name: &str) -> bool {
         let short = name.strip_prefix(self.flow.metadata.name.as_str()).and_then(|rest| rest.strip_prefix('-'));
         self.claims.contains(name) || short.is_some_and(|short| self.claims.contains(short))

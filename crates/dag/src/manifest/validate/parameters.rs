@@ -1,4 +1,4 @@
-//! Parameters of flows and steps: names (V5, V6), values and sources (V7, V8), and the cells of their rows.
+//! Parameters of flows and steps: names, values and sources, and the cells of their rows.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Placeholders: names that are declared, and secrets only where they may stand (V13, R29).
+//! Placeholders: names that are declared, and secrets only where they may stand.
 
 use std::collections::BTreeMap;
 

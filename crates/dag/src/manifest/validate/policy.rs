@@ -1,4 +1,4 @@
-//! `executionPolicy`, cell by cell, and whether its failure rules name containers that exist (rule V22).
+//! `executionPolicy`, cell by cell, and whether its failure rules name containers that exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;

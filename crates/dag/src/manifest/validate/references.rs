@@ -1,5 +1,5 @@
 //! What steps read of other steps: `when`, `depends`, `withParam` and input paths name steps and outputs that exist
-//! (V9, V12), in their own languages.
+//!, in their own languages.
 
 use crate::depends;
 use crate::manifest::path::Path;

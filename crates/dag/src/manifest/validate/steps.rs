@@ -16,7 +16,7 @@ use crate::manifest::violation::{Note, Violations, shown};
 const MESSAGE_MAX: usize = 1024;
 /// Longest timeout, in seconds: 30 days.
 const TIMEOUT_MAX: i64 = 2_592_000;
-/// Prefix of keys that only the controller writes (rule V20).
+/// Prefix of keys that only the controller writes.
 pub(super) const OWN_PREFIX: &str = "workflow.kube-zen.io/";
 /// Longest label value and Job name.
 const LABEL_MAX: usize = 63;
@@ -233,7 +233,7 @@ fn instance_name(context: &Context<'_>, (name, path): (&str, &Path<'_>), found: 
 }
 
 /// Forms of step names that must be their own because one of two equal ones is shortened: the label value and approval
-/// key, and the Job names of attempts and instances (rule R8).
+/// key, and the Job names of attempts and instances.
 struct ShortForms<'c> {
     flow: &'c str,
     taken: BTreeMap<String, &'c str>,

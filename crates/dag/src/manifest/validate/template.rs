@@ -1,4 +1,4 @@
-//! Step templates: a `batch/v1` Job whose fields have their types (V2, V14), and the rules on Job and pod (V17–V20).
+//! Step templates: a `batch/v1` Job whose fields have their types, and the rules on Job and pod (V17–V20).
 
 use orlop_core::quantity::{Quantity, QuantityError};
 use serde_json::Value;

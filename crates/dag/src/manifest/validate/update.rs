@@ -1,4 +1,4 @@
-//! What may change in a stored flow: R23, `stop`, and approvals that name Manual steps and stay (chapter 5.3). Owns the
+//! What may change in a stored flow: R23, `stop`, and approvals that name Manual steps and stay. Owns the
 //! comparison of two objects; who may write is not asked here.
 
 use orlop_core::name::short63;

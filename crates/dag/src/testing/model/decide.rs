@@ -1,4 +1,4 @@
-//! What follows from a change: skips, halts, and which step is decided next (rows S1 to S5, S7, S13, S14, S18, S19).
+//! What follows from a change: skips, halts, and which step is decided next.
 
 use orlop_core::attempt::Address;
 use orlop_core::spec::policy::{FailurePolicy, SkipPolicy};
@@ -38,7 +38,7 @@ impl Model<'_> {
         }
     }
 
-    /// Settles a fan-out all of whose instances are settled (rule R34).
+    /// Settles a fan-out all of whose instances are settled.
     fn conclude_group(&mut self, step: u32) {
         let Some(instances) = self.instances_of(step) else { return };
         if !instances.iter().all(|unit| unit.st.settled()) {
@@ -77,7 +77,7 @@ impl Model<'_> {
         }
     }
 
-    /// Whether a settled step lets dependents proceed (rules R1, R6, R34).
+    /// Whether a settled step lets dependents proceed.
     fn satisfied(&self, step: usize) -> bool {
         let Some(unit) = self.steps.get(step) else { return false };
         let strict = self.case.skip == SkipPolicy::Strict;
@@ -94,7 +94,7 @@ impl Model<'_> {
         self.steps.get(step).is_some_and(|unit| unit.st == St::Failed || unit.reason == "DependencyFailed")
     }
 
-    /// Skips the first step that must be, by the step of the flow that settled first (rule R5).
+    /// Skips the first step that must be, by the step of the flow that settled first.
     fn skip_one(&mut self) -> bool {
         let mut settled: Vec<(u64, usize)> = self
             .steps
@@ -125,7 +125,7 @@ impl Model<'_> {
         false
     }
 
-    /// Why a join, the last of whose steps to settle was `source`, skips its step (rule R35).
+    /// Why a join, the last of whose steps to settle was `source`, skips its step.
     fn join_skips(&self, join: &Join, source: usize) -> Option<&'static str> {
         let mut named = Vec::new();
         join.steps(&mut named);
@@ -224,7 +224,7 @@ impl Model<'_> {
         }
     }
 
-    /// Whether the condition of a unit holds; settles the unit where it does not (row S2).
+    /// Whether the condition of a unit holds; settles the unit where it does not.
     fn condition(&mut self, at: Address) -> bool {
         let Some(when) = self.case.steps.get(at.step.0 as usize).and_then(|step| step.when.as_ref()) else {
             return true;
@@ -279,7 +279,7 @@ impl Model<'_> {
         }
     }
 
-    /// An attempt failed (rows S13 and S14).
+    /// An attempt failed.
     pub(super) fn fail(&mut self, at: Address, reason: &str, retryable: bool) {
         let limit = self.case.steps.get(at.step.0 as usize).and_then(|step| step.retry).map_or(0, |retry| retry.limit);
         let again = retryable && self.unit(at).is_some_and(|unit| unit.retries < limit);
@@ -347,7 +347,7 @@ impl Model<'_> {
         }
     }
 
-    /// A halt: the first one of a part skips what has not started (row S19), a cancelling one ends what is live (S15).
+    /// A halt: the first one of a part skips what has not started, a cancelling one ends what is live.
     pub(super) fn halt(&mut self, cause: &str, cancels: bool) {
         let finally = self.finally;
         if !finally && self.halt.is_none() {

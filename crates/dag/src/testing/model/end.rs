@@ -1,4 +1,4 @@
-//! What every call ends with: free slots, the end of a part, the end of the flow (rows S5, S7, T15, T16).
+//! What every call ends with: free slots, the end of a part, the end of the flow.
 
 use orlop_core::attempt::Address;
 use orlop_core::spec::policy::ToleratedOutcome;
@@ -18,7 +18,7 @@ impl Model<'_> {
         }
     }
 
-    /// Begins waits for decisions and starts what slots allow (rule R38).
+    /// Begins waits for decisions and starts what slots allow.
     fn fill(&mut self) {
         if self.admitted.is_none() || self.resources_asked || self.paused_now() {
             return;
@@ -84,7 +84,7 @@ impl Model<'_> {
         false
     }
 
-    /// What makes the flow fail: the first cause; an order only if it cut something off or skipped it (rules R1, R22).
+    /// What makes the flow fail: the first cause; an order only if it cut something off or skipped it.
     fn verdict(&self) -> Option<String> {
         let counts = |cause: &&String| {
             let order = matches!(cause.as_str(), "Stopped" | "Terminated" | "Replaced");

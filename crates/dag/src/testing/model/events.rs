@@ -108,7 +108,7 @@ impl Model<'_> {
         exists && !self.st(step).settled() && self.instances_of(at.step.0).is_none() && !self.is_finally(at)
     }
 
-    /// A decision takes effect (rows S4 and S6).
+    /// A decision takes effect.
     pub(super) fn decided(&mut self, at: Address) {
         match self.unit(at).and_then(|unit| unit.approval) {
             Some(Decision::Approved) => self.settle(at, St::Succeeded, ""),
@@ -287,7 +287,7 @@ impl Model<'_> {
         }
     }
 
-    /// Takes outputs; with `all`, what is promised must be there (rule R30).
+    /// Takes outputs; with `all`, what is promised must be there.
     fn outputs(&mut self, at: Address, result: &AttemptResult, all: bool) -> Result<(), String> {
         if let Some((reason, _)) = &result.trouble {
             return Err(reason.clone());
@@ -311,7 +311,7 @@ impl Model<'_> {
         let word = match () {
             () if exits(3) => "FailureIgnored",
             () if exits(4) => "FailureCounted",
-            // What a failed attempt gave may be read where the step is not tried again (rules R28 and R31).
+            // What a failed attempt gave may be read where the step is not tried again.
             () => {
                 let promised = self.case.steps.get(at.step.0 as usize).is_some_and(|step| step.output);
                 if let Some(unit) = self.unit_mut(at) {

@@ -1,4 +1,4 @@
-//! What a flow shows (section 1.4), from the model's plain records, to be compared with the engine's view.
+//! What a flow shows, from the model's plain records, to be compared with the engine's view.
 
 use orlop_core::attempt::Address;
 use orlop_core::machine::flow::FlowPhase;

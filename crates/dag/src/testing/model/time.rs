@@ -1,4 +1,4 @@
-//! What time does (rule R16): timers in the order in which they are due, retry delays, the next deadline.
+//! What time does: timers in the order in which they are due, retry delays, the next deadline.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The definitions of performers and executors against the contract (section 2.3) and the API's own types.
+//! The definitions of performers and executors against the contract and the API's own types.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Every cell of the table of children (section 4.1).
+//! Every cell of the table of children.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,4 +1,4 @@
-//! Objects of others under the names of ours (section 3.1), and names of any length (section 2.3).
+//! Objects of others under the names of ours, and names of any length.
 
 use orlop_core::id::{dns1123_label, dns1123_subdomain, label_value};
 use serde_json::{Value, json};

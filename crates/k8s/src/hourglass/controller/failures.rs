@@ -1,4 +1,4 @@
-//! What a failure of a pass leads to (section 3.2): again at once, later, or not before something has changed, and what people
+//! What a failure of a pass leads to: again at once, later, or not before something has changed, and what people
 //! are told of it. Owns these choices and the waits between tries.
 
 use std::panic::AssertUnwindSafe;
@@ -224,7 +224,7 @@ fn refusal(error: &ApiError) -> Option<&'static str> {
     }
 }
 
-/// What an error is to these controllers: whom the server does not know is refused like one who has no right (section 3.2).
+/// What an error is to these controllers: whom the server does not know is refused like one who has no right.
 fn class(error: &ApiError) -> Class {
     if error.code == Some(401) { Class::Denied } else { error.class() }
 }

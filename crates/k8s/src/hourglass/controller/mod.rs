@@ -1,4 +1,4 @@
-//! The loop of one object that both controllers share (section 3.1): observe, plan, carry out, again. Owns what is known
+//! The loop of one object that both controllers share: observe, plan, carry out, again. Owns what is known
 //! between passes; what a failure leads to is in `failures`, a kind's own rules are in its plan.
 
 mod failures;

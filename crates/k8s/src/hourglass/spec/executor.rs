@@ -1,4 +1,4 @@
-//! `HourglassExecutor` (section 2.2).
+//! `HourglassExecutor`.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! `Performer` (section 2.1).
+//! `Performer`.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The requests that effects come to (section 3.1).
+//! The requests that effects come to.
 
 use std::sync::Mutex;
 

@@ -26,7 +26,7 @@ pub(crate) fn histories(count: u32) -> Config {
 }
 
 impl<R: Reconciler> Bed<R> {
-    /// Passes until nothing is to be done now, of which there are few (K5).
+    /// Passes until nothing is to be done now, of which there are few.
     pub(crate) fn settles(&mut self) -> Result<(), TestCaseError> {
         let before = self.passes;
         self.settle();

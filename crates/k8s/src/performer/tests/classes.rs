@@ -1,4 +1,4 @@
-//! Runtime classes (sections 1.2, 1.4 and 5.2): one that does not exist yet, one that goes where the spec does not.
+//! Runtime classes: one that does not exist yet, one that goes where the spec does not.
 
 use serde_json::{Value, json};
 

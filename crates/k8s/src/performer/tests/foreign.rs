@@ -1,4 +1,4 @@
-//! Objects of others under the names of ours (section 3.1): they stay as they are, and it is said.
+//! Objects of others under the names of ours: they stay as they are, and it is said.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! What stays as it is when something else changes (section 5.1), what is kept of specs, times that are told, and that a
-//! switch is one write (R7).
+//! What stays as it is when something else changes, what is kept of specs, times that are told, and that a
+//! switch is one write.
 
 use std::sync::Arc;
 

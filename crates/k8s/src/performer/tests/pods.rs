@@ -1,4 +1,4 @@
-//! Rows of the pod (section 5.1), and that a container is known by its name wherever it stands.
+//! Rows of the pod, and that a container is known by its name wherever it stands.
 
 use std::sync::Arc;
 

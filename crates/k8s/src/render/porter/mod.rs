@@ -1,4 +1,4 @@
-//! The helper in a pod, which moves the files of an attempt (rule R32): an init container that fetches inputs, and a program
+//! The helper in a pod, which moves the files of an attempt: an init container that fetches inputs, and a program
 //! that the command runs under, which keeps outputs. Owns what a Job gets for it; moves nothing and asks nobody.
 //!
 //! What was asked of it stands in an annotation of the Job, so that whoever sees its end knows where each artifact must be: a
@@ -100,7 +100,7 @@ pub(crate) fn fingerprint(token: &str) -> String {
     sha256_hex(token.as_bytes(), 64)
 }
 
-/// Whether an attempt's files cannot be moved without a program in the pod (rule R30), and which they are.
+/// Whether an attempt's files cannot be moved without a program in the pod, and which they are.
 pub(super) fn wanted(spec: &AttemptSpec) -> Option<&'static str> {
     let main = spec.template.pointer("/spec/template/spec/containers/0");
     let own = main.is_some_and(|main| main.get("terminationMessagePath").is_some());

@@ -1,5 +1,5 @@
 //! Outputs of a pod: what the helper collects when the command has ended, and where each artifact goes. Owns the order of
-//! stores (rule R32).
+//! stores.
 
 use orlop_core::attempt::{ArtifactCollection, AttemptSpec};
 use orlop_core::porter::{Keep, REPORT, RunOrder, Shelf, VERSION};
@@ -98,7 +98,7 @@ fn desk(porter: &Porter, spec: &AttemptSpec, name: &str) -> String {
     format!("{}/v1/artifacts/{}/{}/{name}", porter.url, spec.namespace, spec.job_name)
 }
 
-/// Prepares the store that artifacts go to: the flow's own before the operator's, ConfigMaps where there is none (rule R32).
+/// Prepares the store that artifacts go to: the flow's own before the operator's, ConfigMaps where there is none.
 fn store<'a>(
     helper: &mut Helper,
     spec: &AttemptSpec,

@@ -1,4 +1,4 @@
-//! Artifacts that stay where their step wrote them (rule R32): on a claim that whoever takes them mounts too, at the very same
+//! Artifacts that stay where their step wrote them: on a claim that whoever takes them mounts too, at the very same
 //! place. Owns where a path of a container is on a claim, and which artifacts of a flow all of their takers see so.
 
 use std::collections::{BTreeMap, BTreeSet};

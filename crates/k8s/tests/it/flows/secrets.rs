@@ -1,4 +1,4 @@
-//! Secrets (rule R29): read by nobody but the kubelet, unless the operator was told to.
+//! Secrets: read by nobody but the kubelet, unless the operator was told to.
 
 use orlop_k8s::flow::{Options, SecretMode};
 use orlop_k8s::testing::ApiServer;

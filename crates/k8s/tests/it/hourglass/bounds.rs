@@ -1,4 +1,4 @@
-//! Bounds of every field of both kinds (sections 2.1 and 2.2): what is just inside is taken, what is just outside is refused
+//! Bounds of every field of both kinds: what is just inside is taken, what is just outside is refused
 //! by its name; and spellings of trusted environments (2.3).
 
 use orlop_core::hardware::parse_tee_type;

@@ -1,4 +1,4 @@
-//! Prefill (section 2.8): a worker keeps jobs ready for the slots that its own attempts will leave, so that it is never
+//! Prefill: a worker keeps jobs ready for the slots that its own attempts will leave, so that it is never
 //! idle for a round trip. Owns who is sent ahead and in which order; slots pass in `feeds`, how many is in `window`, and who
 //! is taken back in `revoke`.
 

@@ -1,5 +1,5 @@
 //! Taking back what was sent ahead and has no slot yet: for a drain, for a reservation, for more urgent work, and for a
-//! capable worker that is idle (section 2.8). Owns when; an end that comes first passes its slot on all the same.
+//! capable worker that is idle. Owns when; an end that comes first passes its slot on all the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 

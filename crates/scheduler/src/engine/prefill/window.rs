@@ -1,4 +1,4 @@
-//! How many attempts may wait on a worker (section 2.8): by its slots, the median run time of the class and how long news
+//! How many attempts may wait on a worker: by its slots, the median run time of the class and how long news
 //! take there and back. Owns the formula.
 
 use super::super::Scheduler;

@@ -1,4 +1,4 @@
-//! The drawn score of `balanced`, term by term (section 2.4), and strict bands with floors (section 2.6).
+//! The drawn score of `balanced`, term by term, and strict bands with floors.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Gangs that wait: reservations of sets of workers, backfill around them, and moves to earlier sets (section 2.7).
+//! Gangs that wait: reservations of sets of workers, backfill around them, and moves to earlier sets.
 
 use orlop_core::task::TaskRef;
 

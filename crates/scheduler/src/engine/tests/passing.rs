@@ -1,4 +1,4 @@
-//! Whom the policy `dot-product` passes over, and how often (section 2.4).
+//! Whom the policy `dot-product` passes over, and how often.
 
 use orlop_core::machine::job::JobState;
 

@@ -1,4 +1,4 @@
-//! Turns and what they begin with: runs (section 2.3), what wakes blocked classes (2.5), what bands owe each other (2.6), how
+//! Turns and what they begin with: runs, what wakes blocked classes (2.5), what bands owe each other (2.6), how
 //! many reservations there are (2.7), and when the host is to call again (2.1).
 
 use super::bed::{Bed, id, offer, spec};

@@ -84,7 +84,7 @@ impl LoopMonitor {
     }
 
     /// A watch has failed; `told` says why, without words of the server: whoever reads a log or asks for readiness may not
-    /// be who may read objects (rule K6).
+    /// be who may read objects.
     fn broken(&self, resource: &'static str, code: Option<u16>, told: &str) {
         let which = self.which;
         let Some(code) = code else {

@@ -1,5 +1,5 @@
 //! Settings of flows: how secrets come to their steps, and what they do that do not say it. Owns the flag, and the variables in
-//! the words of zen-flow that no flag stands for; an invalid one refuses to start (flow contract, section 5.3).
+//! the words of zen-flow that no flag stands for; an invalid one refuses to start.
 
 use std::str::FromStr;
 use std::time::Duration;

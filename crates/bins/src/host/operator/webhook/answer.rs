@@ -1,4 +1,4 @@
-//! Requests of the API server and their answers (flow contract, section 5.3). Owns codes of HTTP and what one request may
+//! Requests of the API server and their answers. Owns codes of HTTP and what one request may
 //! cost; whether an object may be stored is `orlop_k8s::admission`'s.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The fleet's artifacts as a server keeps them (scheduler contract, section 6): uploads, what is whole, and whose it is. Owns
+//! The fleet's artifacts as a server keeps them: uploads, what is whole, and whose it is. Owns
 //! the documents beside the bytes; callers are checked by the services. How long it stays is [`retain`]'s, how much of it a
 //! tenant may have [`usage`]'s.
 //!

@@ -1,4 +1,4 @@
-//! What happens to flows, as events of the bus (scheduler contract, section 5.3), and their steps as documents. Owns which
+//! What happens to flows, as events of the bus, and their steps as documents. Owns which
 //! change is which event; whatever is told was in the journal before.
 
 use std::collections::{BTreeMap, BTreeSet};

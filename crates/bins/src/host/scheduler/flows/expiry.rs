@@ -1,4 +1,4 @@
-//! When flows that have ended are deleted: `ttlSecondsAfterFinished` after their end (rule R17). Owns the times that come; what
+//! When flows that have ended are deleted: `ttlSecondsAfterFinished` after their end. Owns the times that come; what
 //! deleting a flow takes away is the journal's. Nothing polls: the next time is slept for.
 
 use std::collections::BTreeSet;

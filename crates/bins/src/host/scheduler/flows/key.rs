@@ -1,4 +1,4 @@
-//! The concurrency gate (rule R18) among the flows of a server. Owns who asks it and who is woken; the order is the gate's.
+//! The concurrency gate among the flows of a server. Owns who asks it and who is woken; the order is the gate's.
 //! A flow that was admitted holds its key until it has ended, whichever server drives it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

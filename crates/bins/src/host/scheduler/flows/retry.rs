@@ -1,4 +1,4 @@
-//! Retry from failed (rule R39): what failed runs again in a new flow. Owns names of such flows; which steps run again is
+//! Retry from failed: what failed runs again in a new flow. Owns names of such flows; which steps run again is
 //! the flow host's choice.
 
 use std::collections::{BTreeMap, BTreeSet};

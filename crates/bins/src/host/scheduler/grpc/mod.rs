@@ -1,4 +1,4 @@
-//! The server behind the services of the protocol: workers, jobs, logs (scheduler contract, chapter 4). Owns what each call
+//! The server behind the services of the protocol: workers, jobs, logs. Owns what each call
 //! asks of the handle and the store; messages, limits and connections are the protocol's.
 //!
 //! Every call passes the gate first (`gate`): it has the same tokens, roles and rates as REST.

@@ -1,4 +1,4 @@
-//! Values of secrets for attempts that are on their way out (scheduler contract, section 6). Owns resolving them as the last
+//! Values of secrets for attempts that are on their way out. Owns resolving them as the last
 //! thing before a frame leaves, so that no queue of the server holds one; a connection off this machine is encrypted, which
 //! the listener sees to.
 

@@ -1,5 +1,5 @@
 //! What comes in: one bounded lock-free queue per band and one for control traffic, filled by handlers without blocking,
-//! drained by the turn (scheduler contract, sections 5.1 and 11). Owns the shares of the queues in a turn; the order of jobs
+//! drained by the turn. Owns the shares of the queues in a turn; the order of jobs
 //! is the core's.
 
 mod wake;

@@ -1,4 +1,4 @@
-//! Events of the bus (scheduler contract, section 5.3): what the core's effects and the loop's inputs are called outside.
+//! Events of the bus: what the core's effects and the loop's inputs are called outside.
 //! Owns subjects and bodies; events are released after the commit of their turn, and made only if somebody listens.
 
 use orlop_core::id::{JobId, TenantName};

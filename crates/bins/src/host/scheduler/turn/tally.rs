@@ -1,5 +1,5 @@
 //! What is counted of a turn: collected while effects are taken in, and given to the metrics once at its end, so that the
-//! hot path touches no shared counter. Owns what counts as what (scheduler contract, section 5.6).
+//! hot path touches no shared counter. Owns what counts as what.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What attempts need before they start and leave when they have ended (scheduler contract, section 6). Owns fetching into a
+//! What attempts need before they start and leave when they have ended. Owns fetching into a
 //! cache, checking, delivering read-only, collecting and storing; when that is done is decided by the agent's core.
 
 mod tries;

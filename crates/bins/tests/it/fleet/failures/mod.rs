@@ -1,4 +1,4 @@
-//! The failure matrix of the scheduler contract (section 7.1) on the real programs: each failure is brought about, and its
+//! The failure matrix of the scheduler contract on the real programs: each failure is brought about, and its
 //! guarantee looked for.
 //!
 //! | failure | here |

@@ -1,4 +1,4 @@
-//! Resource templates (rule R24).
+//! Resource templates.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Job fields off Kubernetes (section 4.1).
+//! Job fields off Kubernetes.
 
 use std::time::Duration;
 
