@@ -1,4 +1,4 @@
-//! Secrets taken out of text before it is shown, logged or sent anywhere (provisioner contract, 4.5). Owns the patterns;
+//! Secrets taken out of text before it is shown, logged or sent anywhere. Owns the patterns;
 //! reads nothing itself. Every line keeps its number.
 
 use std::borrow::Cow;

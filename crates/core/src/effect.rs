@@ -88,7 +88,7 @@ pub enum FlowEffect {
 pub struct FlowNotice {
     /// Whether it is a warning.
     pub warning: bool,
-    /// One word, of section 5.2.
+    /// One word,.
     pub reason: String,
     /// A sentence.
     pub message: String,

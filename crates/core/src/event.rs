@@ -66,7 +66,7 @@ pub enum FlowEvent {
         at: Address,
         /// Its number.
         attempt: u32,
-        /// Reason of section 1.4.
+        /// Reason.
         reason: String,
         /// A sentence.
         message: String,

@@ -1,4 +1,4 @@
-//! What is to be done: the effects of section 2.1 of the contract, in the order they are to be done. Owns the values and
+//! What is to be done: the effects, in the order they are to be done. Owns the values and
 //! their idempotency keys; does nothing.
 
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What happens to the scheduler: the events of section 2.1 of the contract. Owns the values; decides nothing.
+//! What happens to the scheduler: the events. Owns the values; decides nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

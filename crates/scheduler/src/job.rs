@@ -167,7 +167,7 @@ pub struct JobSpec {
 /// The most elements of one array.
 pub const MAX_ELEMENTS: u64 = 10_000_000;
 
-/// A specification that breaks a bound of section 1.1.
+/// A specification that breaks a bound.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field} is {given}; use {allowed}")]
 pub struct SpecError {
@@ -202,7 +202,7 @@ impl JobSpec {
         }
     }
 
-    /// Checks every bound of section 1.1 that placement relies on.
+    /// Checks every bound that placement relies on.
     ///
     /// # Errors
     /// The first field that is out of its bounds.

@@ -1,5 +1,5 @@
 //! What a received message may hold: the error of one that holds more, and the checks all messages share. Owns the
-//! limits of section 4 of the scheduler contract; never repairs anything.
+//! limits; never repairs anything.
 
 use std::collections::BTreeMap;
 

@@ -43,7 +43,7 @@ fn configurations_ask_at_the_paths_of_the_program_and_only_those_of_flows_fail_c
             let path = webhook["clientConfig"]["service"]["path"].as_str().unwrap();
             let asked = Webhook::of(path).unwrap();
             assert_eq!(asked == Webhook::Mutate, mutates, "{path}");
-            // No controller of performers relies on it (Hourglass contract, chapter 6).
+            // No controller of performers relies on it.
             let (group, resource, policy) = match asked {
                 Webhook::ValidatePerformer => ("hourglass.eigenlayer.io", "performers", "Ignore"),
                 _ => ("workflow.kube-zen.io", "jobflows", "Fail"),

@@ -1,4 +1,4 @@
-//! Accelerator cards by name: memory, maker, generation (provisioner contract, 3.3). Owns which names count and how they are found in
+//! Accelerator cards by name: memory, maker, generation. Owns which names count and how they are found in
 //! text; what a device is stands in the table of devices, and which card is needed is decided elsewhere.
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! From facts to requirements (provisioner contract, 3.3 and 3.4): which fact wins, field by field. Owns the decision
+//! From facts to requirements: which fact wins, field by field. Owns the decision
 //! trees; never reads a file. Adding a fact never lowers a minimum.
 
 use std::collections::BTreeMap;

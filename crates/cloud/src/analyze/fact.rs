@@ -1,4 +1,4 @@
-//! A fact: one thing a file says about the machine, with its strength and where it stands (provisioner contract, 3.3).
+//! A fact: one thing a file says about the machine, with its strength and where it stands.
 //! Owns the values and their collection; decides nothing.
 
 use orlop_core::hardware::Arch;

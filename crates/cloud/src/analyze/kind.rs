@@ -1,4 +1,4 @@
-//! Which files of a repository say something (provisioner contract, 3.2), by name and place. Owns the names; reads no file.
+//! Which files of a repository say something, by name and place. Owns the names; reads no file.
 
 /// What a file is, as far as it says what a machine must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,4 +1,4 @@
-//! What advice may change (provisioner contract, 4.3): raise a wish within bounds, say yes to a GPU with evidence, name a
+//! What advice may change: raise a wish within bounds, say yes to a GPU with evidence, name a
 //! system where nothing else does, pick from a list. Owns the bounds. Never lowers a minimum or a wish, never drops a GPU, and
 //! never touches vendor, architecture and features. Pure: the same arguments give the same bytes.
 

@@ -1,4 +1,4 @@
-//! From a scanned repository to what a machine must have, by rules alone (provisioner contract, chapter 3): facts with
+//! From a scanned repository to what a machine must have, by rules alone: facts with
 //! their evidence, then requirements. Pure and total: no I/O, no clock; the same scan gives the same bytes.
 
 pub mod advice;

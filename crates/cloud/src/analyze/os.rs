@@ -1,4 +1,4 @@
-//! Operating systems that can be had, and what others come nearest to (provisioner contract, 3.3, row OS). Owns the
+//! Operating systems that can be had, and what others come nearest to. Owns the
 //! mapping; which image is taken is the catalogue's matter.
 
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Python packages as evidence (provisioner contract, 3.3): which names mean a GPU, whose, and which CUDA. Owns the tables;
+//! Python packages as evidence: which names mean a GPU, whose, and which CUDA. Owns the tables;
 //! the files that name packages are read elsewhere.
 
 use orlop_core::hardware::Arch;

@@ -1,4 +1,4 @@
-//! What a machine must have, field by field, with the evidence (provisioner contract, end of 3.4). Owns the value and its
+//! What a machine must have, field by field, with the evidence. Owns the value and its
 //! JSON; the rules that fill it stand in `decide`.
 
 use orlop_core::hardware::gpu::Vendor;

@@ -1,4 +1,4 @@
-//! How large a machine a kind of project wants (provisioner contract, 3.4). Owns the tables and the rounding; which kind
+//! How large a machine a kind of project wants. Owns the tables and the rounding; which kind
 //! a project is, is a fact.
 
 /// What kind of project it is, the smallest need first.

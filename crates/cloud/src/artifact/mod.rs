@@ -1,4 +1,4 @@
-//! The content-addressed store of artifacts on this machine (port [`ArtifactStore`], rules R31 to R33). Owns the stored
+//! The content-addressed store of artifacts on this machine (port [`ArtifactStore`]). Owns the stored
 //! bytes: what is stored never changes, equal content is stored once, and no consumer is ever given the stored file
 //! itself. Never decides which artifact goes where.
 //!

@@ -1,4 +1,4 @@
-//! What a lease costs and how long it may be (provisioner contract, 5.5). Owns the arithmetic, in thousandths of a service
+//! What a lease costs and how long it may be. Owns the arithmetic, in thousandths of a service
 //! unit; whether somebody may spend it is the budget's matter.
 
 /// A cost in thousandths of a service unit, and whether the rate behind it is known.

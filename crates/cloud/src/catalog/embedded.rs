@@ -1,4 +1,4 @@
-//! The hardware of Chameleon as it was in the middle of 2026 (provisioner contract, 5.2), used where nothing live is to be
+//! The hardware of Chameleon as it was in the middle of 2026, used where nothing live is to be
 //! had. Owns the data; availability and rates are unknown here.
 
 use orlop_core::hardware::Arch;

@@ -1,4 +1,4 @@
-//! Whether a host fits, and how far needs are relaxed when none does (provisioner contract, 5.3). Owns the filter and the
+//! Whether a host fits, and how far needs are relaxed when none does. Owns the filter and the
 //! order of relaxing; GPU presence, vendor, memory of a card, architecture and minimums are never relaxed.
 
 use serde::Serialize;

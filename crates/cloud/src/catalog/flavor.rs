@@ -1,4 +1,4 @@
-//! Flavors of virtual machines as types (provisioner contract, 5.1). Owns what a flavor says of itself: its size, and cards in its
+//! Flavors of virtual machines as types. Owns what a flavor says of itself: its size, and cards in its
 //! extra specs and its name. Where it does not say, nothing is made up: it has no card, or one without memory.
 
 use orlop_core::hardware::Arch;

@@ -1,4 +1,4 @@
-//! Hosts as the rules see them, and variants: hosts of a type that are equal (provisioner contract, 5.1). Owns the values
+//! Hosts as the rules see them, and variants: hosts of a type that are equal. Owns the values
 //! and the grouping.
 
 use orlop_core::hardware::Arch;

@@ -1,4 +1,4 @@
-//! Images: which are trusted, what their names say, which one by rule, and who signs in (provisioner contract, 5.4). Owns the
+//! Images: which are trusted, what their names say, which one by rule, and who signs in. Owns the
 //! grammar of names and the two stages of the choice.
 
 use std::cmp::Reverse;

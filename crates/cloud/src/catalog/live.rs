@@ -1,4 +1,4 @@
-//! Hosts as the reservation service lists them, dotted or nested (provisioner contract, 5.1). Owns what is made
+//! Hosts as the reservation service lists them, dotted or nested. Owns what is made
 //! of the fields; every value is text that may be wrong, and nothing here fails but a document that is none.
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! What can be leased: hosts, variants of hosts, images, windows, cost, and which of it fits best (provisioner contract,
-//! chapter 5). Pure and total: no I/O, no clock.
+//! What can be leased: hosts, variants of hosts, images, windows, cost, and which of it fits best.
+//! Pure and total: no I/O, no clock.
 
 pub mod cost;
 mod embedded;

@@ -1,5 +1,5 @@
 //! What is looked for in a catalogue: requirements with the user's overrides, which win over rules and advice, also
-//! downwards (provisioner contract, 1 and 5.3). Owns the joining.
+//! downwards. Owns the joining.
 
 use orlop_core::hardware::Arch;
 use orlop_core::hardware::gpu::Vendor;

@@ -1,4 +1,4 @@
-//! Known sites and their addresses (provisioner contract, 5.1). Owns the table.
+//! Known sites and their addresses. Owns the table.
 
 /// A site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

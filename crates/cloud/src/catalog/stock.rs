@@ -1,5 +1,5 @@
-//! What can be had of a catalogue in a window: hosts by type, how many are free, since when and at what rate (provisioner
-//! contract, verb `catalog nodes`). Owns the counting; whether a host is free is `window`'s.
+//! What can be had of a catalogue in a window: hosts by type, how many are free, since when and at what rate.
+//! Owns the counting; whether a host is free is `window`'s.
 
 use jiff::Timestamp;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! When a host is free (provisioner contract, 5.3, Availability). Owns the overlap rule and the first free start; never
+//! When a host is free. Owns the overlap rule and the first free start; never
 //! reads a clock.
 
 use jiff::civil::DateTime;

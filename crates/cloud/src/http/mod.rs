@@ -1,4 +1,4 @@
-//! Downloads of artifacts over HTTP (port [`Download`], rule R31). Owns redirects, limits and times; what the bytes mean
+//! Downloads of artifacts over HTTP (port [`Download`]). Owns redirects, limits and times; what the bytes mean
 //! is the consumer's. Headers of a source are sent to its own host only, and never appear in a message.
 
 mod error;

@@ -1,4 +1,4 @@
-//! The four points of a run (provisioner contract, 4.2): what is asked when, and what becomes of it. Owns the order; where the
+//! The four points of a run: what is asked when, and what becomes of it. Owns the order; where the
 //! repository tries to give instructions, what the machine must have and for how long is not asked at all.
 
 use jiff::Timestamp;

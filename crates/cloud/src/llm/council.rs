@@ -1,4 +1,4 @@
-//! Asking within limits (provisioner contract, 4.1 and 4.4): the record first, one repair, 120 s in all, and rules when nothing
+//! Asking within limits: the record first, one repair, 120 s in all, and rules when nothing
 //! helps. Owns the order and the account of what was asked; every failure is a warning.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Advice by a model over an OpenAI-compatible endpoint (provisioner contract, chapter 4). Owns the exchange, its limits and
+//! Advice by a model over an OpenAI-compatible endpoint. Owns the exchange, its limits and
 //! its record; what is asked and what an answer may change stands in `analyze`. Every failure is a warning, never an error.
 
 mod advise;

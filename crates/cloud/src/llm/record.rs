@@ -1,4 +1,4 @@
-//! The record of advice (provisioner contract, 4.4): one line of JSON an answer. Owns its form, its file and the digest by which
+//! The record of advice: one line of JSON an answer. Owns its form, its file and the digest by which
 //! the same question is known again.
 
 use std::fs::{File, OpenOptions};

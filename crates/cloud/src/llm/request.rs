@@ -1,4 +1,4 @@
-//! Requests and answers of chat completions as values (provisioner contract, 4.1). Owns the forms, what to leave out when a
+//! Requests and answers of chat completions as values. Owns the forms, what to leave out when a
 //! server does not know a parameter, and the meaning of each status; sends nothing.
 
 use std::borrow::Cow;

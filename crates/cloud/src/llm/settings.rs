@@ -1,4 +1,4 @@
-//! Where a model is asked, and how (provisioner contract, chapter 1, row Model). Owns the names of the settings and their
+//! Where a model is asked, and how. Owns the names of the settings and their
 //! defaults; the key is never shown.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Whether a plan is carried out without asking, after asking, or not at all (provisioner contract, chapter 1, Confirmation).
+//! Whether a plan is carried out without asking, after asking, or not at all.
 //! Owns the rule; asks nobody.
 
 use crate::catalog::cost::Cost;

@@ -1,4 +1,4 @@
-//! Machines for whoever wants some, such as a scheduler (provisioner contract, chapter 11): a thin front over plan, saga and shelf.
+//! Machines for whoever wants some, such as a scheduler: a thin front over plan, saga and shelf.
 //! Owns no rule of theirs; its own is that a machine whose worker may still work is not removed.
 //!
 //! ```

@@ -1,4 +1,4 @@
-//! Host keys of a machine, as its console shows them (provisioner contract, chapter 10, no. 8). Owns reading the console's text and
+//! Host keys of a machine, as its console shows them. Owns reading the console's text and
 //! the file of known hosts, and the comparison.
 
 use serde::{Deserialize, Serialize};

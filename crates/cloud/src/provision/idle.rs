@@ -1,4 +1,4 @@
-//! When a machine that has nothing to do is destroyed (provisioner contract, chapter 11, Lifetime). Owns the decision: a state, an
+//! When a machine that has nothing to do is destroyed. Owns the decision: a state, an
 //! observation and the time give a state and what follows. Pure; the lease's end is another matter, and the cloud's.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The state file of a deployment, and the last words of a program (provisioner contract, chapter 1, State). Owns the fields; it is
+//! The state file of a deployment, and the last words of a program. Owns the fields; it is
 //! written anew at every change, so that it tells the truth of one that is half built.
 
 use orlop_core::machine::saga::SagaState;

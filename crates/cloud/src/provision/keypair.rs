@@ -1,5 +1,5 @@
-//! A pair of keys for one server: ed25519, made here, the private half in the form of OpenSSH (provisioner contract, chapter 1,
-//! `--create-key`). Owns that form and that the file is new and readable by nobody else; the private half is never sent.
+//! A pair of keys for one server: ed25519, made here, the private half in the form of OpenSSH.
+//! Owns that form and that the file is new and readable by nobody else; the private half is never sent.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};

@@ -1,4 +1,4 @@
-//! Marks that tie objects of a cloud to a deployment (provisioner contract, chapter 7). Owns their spelling: every name, tag and
+//! Marks that tie objects of a cloud to a deployment. Owns their spelling: every name, tag and
 //! label follows from the deployment's id.
 
 use std::collections::BTreeMap;

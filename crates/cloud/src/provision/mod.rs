@@ -1,4 +1,4 @@
-//! From requirements to a leased server (provisioner contract). Owns the plan, the marks, the journal's form and the saga, all
+//! From requirements to a leased server. Owns the plan, the marks, the journal's form and the saga, all
 //! pure; `drive` carries the saga out over ports.
 
 pub mod confirm;

@@ -1,4 +1,4 @@
-//! Names of servers that follow from what was asked for (provisioner contract, chapter 1). Owns their form: the same command
+//! Names of servers that follow from what was asked for. Owns their form: the same command
 //! finds the same deployment.
 
 use super::mark::base32;

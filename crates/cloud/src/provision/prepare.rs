@@ -1,4 +1,4 @@
-//! From a plan and what a site has to what is carried out (provisioner contract, steps 3 and 4). Pure. Owns the checks of key,
+//! From a plan and what a site has to what is carried out. Pure. Owns the checks of key,
 //! network, flavor, image and quota that come before anything is made, and their words.
 
 use orlop_core::time::Time;

@@ -1,4 +1,4 @@
-//! Whether a machine answers, and what it has (provisioner contract, step 8). Owns the look at the port, the command that signs in
+//! Whether a machine answers, and what it has. Owns the look at the port, the command that signs in
 //! and the comparison with the plan.
 
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Chameleon's public description of its hardware, which needs no login (provisioner contract, 5.1, order of truth). Owns the
+//! Chameleon's public description of its hardware, which needs no login. Owns the
 //! question, what is kept of its answer for a day, and their bounds; whether a host is free it does not tell.
 
 use std::fs::{self, File};

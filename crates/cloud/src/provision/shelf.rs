@@ -1,5 +1,5 @@
-//! Deployments that this machine knows: one folder each, with journal, plan and what a program needs besides (provisioner
-//! contract, chapter 1, State). Owns the folder's layout and finding deployments in it; only a journal's owner writes there.
+//! Deployments that this machine knows: one folder each, with journal, plan and what a program needs besides.
+//! Owns the folder's layout and finding deployments in it; only a journal's owner writes there.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

@@ -1,5 +1,5 @@
-//! What a site has at the moment: hosts, when they are taken, images, flavors, networks, limits (provisioner contract, step 2 and
-//! 4). Owns asking for all of it at once; decides nothing and creates nothing.
+//! What a site has at the moment: hosts, when they are taken, images, flavors, networks, limits.
+//! Owns asking for all of it at once; decides nothing and creates nothing.
 
 use serde_json::Value;
 

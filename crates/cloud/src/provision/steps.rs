@@ -1,4 +1,4 @@
-//! The ten steps of a deployment as people see them (provisioner contract, chapter 2). Owns names, usual times and limits, and
+//! The ten steps of a deployment as people see them. Owns names, usual times and limits, and
 //! which state of the saga belongs to which step.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Which network addresses a repository may be fetched from (provisioner contract, 3.1, row Hosts). Owns the ranges;
+//! Which network addresses a repository may be fetched from. Owns the ranges;
 //! never resolves a name.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

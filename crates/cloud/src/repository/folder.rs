@@ -1,4 +1,4 @@
-//! A folder of this machine as a repository (provisioner contract, 3.1, row Reading). Owns the walk: every part of a path
+//! A folder of this machine as a repository. Owns the walk: every part of a path
 //! is opened without following links, and regular files only are read.
 
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Repositories: where one may come from, which of its files are read, and how much of them (provisioner contract, 3.1).
+//! Repositories: where one may come from, which of its files are read, and how much of them.
 //! Owns the rules and, behind the feature `git`, the two ways to obtain one. Never executes or writes what it reads.
 
 pub mod address;

@@ -1,4 +1,4 @@
-//! Which files of a tree are read, and how much of each (provisioner contract, 3.1, rows Reading, Limits, Never read).
+//! Which files of a tree are read, and how much of each.
 //! Owns the choice and its result; never reads anything itself.
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! What a user may name as a repository (provisioner contract, 3.1, row Allowed). Owns the reading and refusal of
+//! What a user may name as a repository. Owns the reading and refusal of
 //! addresses; never opens one.
 
 use std::fmt;

@@ -1,4 +1,4 @@
-//! How a container failed, in words: one mapping for everything that runs pods (reasons of section 1.4 off Kubernetes).
+//! How a container failed, in words: one mapping for everything that runs pods (reasons off Kubernetes).
 //! Owns reasons and sentences; never looks at a process or an engine.
 
 use nix::sys::signal::Signal;

@@ -1,4 +1,4 @@
-//! What users write about hardware, and what it means (Hourglass contract, section 1.2, first rows). Owns defaults and
+//! What users write about hardware, and what it means. Owns defaults and
 //! contradictions within the request; machines are not its matter.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What work needs of a machine, as users ask for it (Hourglass contract, section 1.1). Owns the value; resolving it to a
+//! What work needs of a machine, as users ask for it. Owns the value; resolving it to a
 //! placement is a later step.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! The life of a `HourglassExecutor` (Hourglass contract, section 4.2). Owns its detailed states, the phases they show as
+//! The life of a `HourglassExecutor`. Owns its detailed states, the phases they show as
 //! and the table between them; never looks at a cluster.
 
 use super::transition::rows;

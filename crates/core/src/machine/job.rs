@@ -68,7 +68,7 @@ impl JobState {
 }
 
 named_enum! {
-    /// What happens to a job. Those about attempts have passed the fence of section 1.4.
+    /// What happens to a job. Those about attempts have passed the fence.
     pub enum Event("job event") {
         Submitted = "submit",
         GateOpened = "gate open",

@@ -1,4 +1,4 @@
-//! The lives of a reservation service's leases and reservations (provisioner contract, chapter 7). Owns their statuses
+//! The lives of a reservation service's leases and reservations. Owns their statuses
 //! and the tables between them; what a status means for a deployment is the saga's matter.
 
 use super::transition::rows;

@@ -1,5 +1,5 @@
-//! The life of a `Performer` (Hourglass contract, section 5.2). Owns its detailed states, the phases they show as and the
-//! table between them; the plan of section 5.3 decides what is done.
+//! The life of a `Performer`. Owns its detailed states, the phases they show as and the
+//! table between them; the plan decides what is done.
 
 use super::transition::rows;
 use super::{Machine, NoGuard};

@@ -1,4 +1,4 @@
-//! The life of a provisioner deployment (provisioner contract, chapter 7). Owns the states of its saga and the table
+//! The life of a provisioner deployment. Owns the states of its saga and the table
 //! between them; never sends a request, writes a journal or counts a budget.
 
 use super::Machine;
@@ -190,7 +190,7 @@ impl SagaState {
 
 /// The life of a deployment.
 ///
-/// Where the settle rule names no end, repeats used up roll back (failure 16 of chapter 8). The rows named `resume` are
+/// Where the settle rule names no end, repeats used up roll back (failure 16). The rows named `resume` are
 /// the paragraph of that name: they start in every state under way, since a process may die in any.
 pub static MACHINE: Machine<SagaState, Event, Guard> = Machine {
     name: "deployment",

@@ -1,4 +1,4 @@
-//! The life of a compute service's server (provisioner contract, chapter 7). Owns the statuses a poll may see, the states
+//! The life of a compute service's server. Owns the statuses a poll may see, the states
 //! they lead to and the table between them; what a state means for a deployment is the saga's matter.
 
 use super::transition::rows;

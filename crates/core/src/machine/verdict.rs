@@ -52,7 +52,7 @@ pub struct TokenFacts {
 }
 
 impl TokenFacts {
-    /// The verdict: the first condition of section 1.4 that holds.
+    /// The verdict: the first condition that holds.
     #[must_use]
     pub fn judge(&self) -> Verdict {
         let Some(job) = self.job.filter(|_| self.issued) else {

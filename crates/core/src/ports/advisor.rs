@@ -1,4 +1,4 @@
-//! Who may be asked for advice within bounds that code sets (provisioner contract, chapter 4). Owns the contract; what an
+//! Who may be asked for advice within bounds that code sets. Owns the contract; what an
 //! answer is worth is for the asker to judge, and no answer is ever an order.
 
 use std::time::Duration;

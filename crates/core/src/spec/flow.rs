@@ -182,7 +182,7 @@ mod tests {
 
     use super::*;
 
-    /// Every extension field of sections 1.2 is absent here, and no default is written.
+    /// Every extension field is absent here, and no default is written.
     #[test]
     fn absent_fields_stay_absent() {
         let flow = json!({

@@ -387,7 +387,7 @@ mod tests {
 
     use super::*;
 
-    /// Every field of the tables of section 1.4 under its name, and nothing where it is absent.
+    /// Every field of the tables under its name, and nothing where it is absent.
     #[test]
     fn the_status_has_the_fields_of_the_tables() {
         let at = "2026-01-01T00:00:01Z";

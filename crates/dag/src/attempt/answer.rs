@@ -81,7 +81,7 @@ pub fn patience(error: &PortError, tries: u32) -> Duration {
     delay(error, tries, "call").1
 }
 
-/// Why something is not created now, in one word (section 1.4, `Blocked`).
+/// Why something is not created now, in one word.
 #[must_use]
 pub fn shortage(error: &PortError) -> &'static str {
     error.reason.unwrap_or_else(|| delay(error, 0, "call").0)

@@ -1,4 +1,4 @@
-//! From a step's template to the Job of one attempt, in the order of section 4.1: decode, substitute, rewrite claims,
+//! From a step's template to the Job of one attempt, in this order: decode, substitute, rewrite claims,
 //! drop name, namespace, owners and status, default restart policy, set name, labels and annotations, merge the step's
 //! metadata. Owns that order; starts nothing.
 

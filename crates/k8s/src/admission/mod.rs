@@ -4,11 +4,11 @@
 //! ```
 //! use orlop_k8s::admission::{Settings, Webhook};
 //! let review = serde_json::json!({
-//!     "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
-//!     "request": {"uid": "7", "operation": "CREATE", "kind": {"group": "workflow.kube-zen.io", "version": "v1alpha1", "kind": "JobFlow"},
-//!         "userInfo": {"username": "ann"},
-//!         "object": {"apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow", "metadata": {"name": "f"},
-//!             "spec": {"steps": [{"name": "gate", "type": "Manual"}]}}},
+//! "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+//! "request": {"uid": "7", "operation": "CREATE", "kind": {"group": "workflow.kube-zen.io", "version": "v1alpha1", "kind": "JobFlow"},
+//! "userInfo": {"username": "ann"},
+//! "object": {"apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow", "metadata": {"name": "f"},
+//! "spec": {"steps": [{"name": "gate", "type": "Manual"}]}}},
 //! });
 //! let now = "2026-11-22T10:00:00Z".parse().unwrap();
 //! let answer = Webhook::Validate.answer(review.to_string().as_bytes(), &Settings::default(), now);
@@ -71,7 +71,7 @@ pub enum Webhook {
     Validate,
     /// What is to be filled in of a flow.
     Mutate,
-    /// Whether the hardware a performer asks for can be said in the words of Kubernetes (Hourglass contract, chapter 6).
+    /// Whether the hardware a performer asks for can be said in the words of Kubernetes.
     ValidatePerformer,
 }
 

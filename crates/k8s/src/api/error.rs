@@ -179,7 +179,7 @@ mod tests {
         ApiError::from_status(code, &json!({"reason": reason, "message": message}))
     }
 
-    /// Rows of the table of section 5.1.
+    /// Rows of the table.
     #[test]
     fn the_table_of_errors() {
         for (code, reason, message, want) in [

@@ -1,4 +1,4 @@
-//! The definitions of `Performer` and `HourglassExecutor` (Hourglass contract, chapter 2). Owns names, columns,
+//! The definitions of `Performer` and `HourglassExecutor`. Owns names, columns,
 //! subresources and rules; fields come from the types in `hourglass::spec`.
 
 use orlop_core::machine::Named;

@@ -1,4 +1,4 @@
-//! The controller of executors (Hourglass contract, chapter 4): a Deployment with its configuration, its keys and a Service.
+//! The controller of executors: a Deployment with its configuration, its keys and a Service.
 //! Owns what those are and when they change; how a plan is carried out is in `hourglass`.
 
 mod address;

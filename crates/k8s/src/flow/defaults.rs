@@ -1,5 +1,5 @@
-//! What a flow does that does not say it: settings of the operator in the place of the usual values (flow contract,
-//! section 5.3). Owns where they go. They are never written into an object, so its hash stays that of what is stored.
+//! What a flow does that does not say it: settings of the operator in the place of the usual values.
+//! Owns where they go. They are never written into an object, so its hash stays that of what is stored.
 
 use orlop_core::spec::artifact::{ArchiveFormat, Compression};
 use orlop_core::spec::flow::FlowSpec;

@@ -242,7 +242,7 @@ fn first_of(found: &Violations) -> String {
     first.map(|violation| format!("{}: {}", violation.path, violation.message)).unwrap_or_default()
 }
 
-/// Transition T1: the status of a flow that can never run.
+/// The status of a flow that can never run.
 fn refusal(object: &Value, found: &Violations, now: Time) -> FlowStatus {
     let errors: Vec<_> = found.iter().filter(|violation| violation.severity == Severity::Error).collect();
     let cycle = !errors.is_empty() && errors.iter().all(|violation| violation.rule == "V1");

@@ -1,4 +1,4 @@
-//! One pass over one flow, in the order of section 5.1: read, open, orders, gate, Jobs, time, effects, status. Owns that
+//! One pass over one flow, in this order: read, open, orders, gate, Jobs, time, effects, status. Owns that
 //! order and when the next pass is due.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Hardware needs in Kubernetes (Hourglass contract, sections 1.2 and 1.4): nodes read as machines, pods read as users, and
+//! Hardware needs in Kubernetes: nodes read as machines, pods read as users, and
 //! what is merged written into pods and claims. Owns the form of these objects; what they must say is decided in
 //! `orlop_core::hardware`.
 

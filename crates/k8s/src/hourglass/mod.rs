@@ -1,4 +1,4 @@
-//! What the controllers of performers and of executors share (Hourglass contract, chapters 2 and 3): their specs, names,
+//! What the controllers of performers and of executors share: their specs, names,
 //! plans, conditions, and how a plan is carried out. Owns those; what either kind needs is decided in `performer` and
 //! `executor`.
 

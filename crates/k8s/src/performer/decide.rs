@@ -1,4 +1,4 @@
-//! The rules R1 to R9 of section 5.3. Owns their order and what each does; how an upgrade goes is in `upgrade`, what is said
+//! The rules R1 to R9. Owns their order and what each does; how an upgrade goes is in `upgrade`, what is said
 //! of it in `status`.
 
 use std::time::Duration;
@@ -84,7 +84,7 @@ pub(super) fn decide(facts: &Facts<'_>) -> Decision {
     decision
 }
 
-/// R2: a pod without number is the one of its name, else the first. One that lost the label that its Service selects gets it back.
+/// A pod without number is the one of its name, else the first. One that lost the label that its Service selects gets it back.
 fn label(facts: &Facts<'_>, decision: &mut Decision) -> bool {
     let performer = names::label_value(&facts.obs.meta.name);
     let own = |owned: &&Owned<'_>| {
@@ -125,7 +125,7 @@ fn label(facts: &Facts<'_>, decision: &mut Decision) -> bool {
     !decision.actions.is_empty()
 }
 
-/// R2: the status names no pod although there are: it was lost.
+/// The status names no pod although there are: it was lost.
 fn adopt(facts: &Facts<'_>, decision: &mut Decision) -> bool {
     let known = &facts.known;
     if known.active.is_some() || known.candidate.is_some() {
@@ -179,7 +179,7 @@ fn candidate(entry: &Incarnation, now: Time) -> Candidate {
     }
 }
 
-/// R3: a pod that served or was to serve is no more. It is written down first; then what is left of it goes.
+/// A pod that served or was to serve is no more. It is written down first; then what is left of it goes.
 fn lost(facts: &Facts<'_>, decision: &mut Decision) -> bool {
     let fate = |number: u32, seen: bool| match facts.pod(number).map(|owned| owned.pod.fate) {
         Some(Fate::Live) => None,
@@ -261,7 +261,7 @@ pub(super) fn waits(next: &PerformerStatus, now: Time) -> Option<Time> {
     next.retry.as_ref()?.next_retry_time.filter(|at| *at > now)
 }
 
-/// R4 and R6: a number for a pod that is wanted and that no pod has.
+/// A number for a pod that is wanted and that no pod has.
 fn reserve(facts: &Facts<'_>, decision: &mut Decision) -> bool {
     let Some(wanted) = facts.wanted() else { return false };
     let (active, known) = (decision.next.active.clone(), decision.next.candidate.clone());
@@ -317,7 +317,7 @@ fn reserve(facts: &Facts<'_>, decision: &mut Decision) -> bool {
     true
 }
 
-/// R4: a reserved pod that nobody has seen is made, under the same number.
+/// A reserved pod that nobody has seen is made, under the same number.
 fn create(facts: &Facts<'_>, decision: &mut Decision) {
     let Some(known) = decision.next.candidate.clone() else { return };
     if facts.pod(known.incarnation).is_some() || known.pod_uid.is_some() {
@@ -369,7 +369,7 @@ fn make(facts: &Facts<'_>, rendered: &Rendered, number: u32, decision: &mut Deci
     }
 }
 
-/// R7: the candidate serves.
+/// The candidate serves.
 fn switch(facts: &Facts<'_>, decision: &mut Decision) -> bool {
     let Some(known) = decision.next.candidate.clone() else { return false };
     let Some(owned) = facts.pod(known.incarnation).filter(|owned| owned.pod.ready) else { return false };
@@ -421,7 +421,7 @@ fn switch(facts: &Facts<'_>, decision: &mut Decision) -> bool {
     true
 }
 
-/// R5: a Service in front of what serves, or comes up where nothing does.
+/// A Service in front of what serves, or comes up where nothing does.
 fn serve(facts: &Facts<'_>, decision: &mut Decision) {
     let selected = facts.front.selects.and_then(|number| facts.pod(number)).is_some_and(|owned| owned.pod.is_live());
     let active = decision.next.active.as_ref().map(|active| (active.incarnation, active.spec_hash.clone()));

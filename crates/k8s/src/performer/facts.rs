@@ -1,4 +1,4 @@
-//! An observation sorted by what the rules of section 5.3 ask: which pods are whose, what is wanted, what the Service selects.
+//! An observation sorted by what the rules ask: which pods are whose, what is wanted, what the Service selects.
 //! Owns these readings; decides nothing.
 
 use orlop_core::hardware::gpu::Allocation;

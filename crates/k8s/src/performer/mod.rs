@@ -1,4 +1,4 @@
-//! The controller of performers (Hourglass contract, chapter 5): one pod that serves, one that takes its place, a Service in
+//! The controller of performers: one pod that serves, one that takes its place, a Service in
 //! front. Owns the rules R1 to R9; how a plan is carried out is in `hourglass`.
 
 mod decide;

@@ -25,7 +25,7 @@ fn drained_at(facts: &Facts<'_>, number: u32) -> Option<Time> {
     front.switched_at.filter(|_| served).map(|at| at.plus(Duration::from_secs(seconds)))
 }
 
-/// R8 and R9: former pods, and what belongs to them only, go.
+/// Former pods, and what belongs to them only, go.
 pub(super) fn sweep(facts: &Facts<'_>, decision: &mut Decision) {
     let next = &decision.next;
     let numbers: BTreeSet<u32> =

@@ -156,7 +156,7 @@ fn mark_instance(metadata: &mut Map<String, Value>, instance: &str) {
     }
 }
 
-/// Rule R30: the one output file is what the first container leaves as termination message.
+/// The one output file is what the first container leaves as termination message.
 fn catch_file(job: &mut Value, path: &str) -> Result<(), RenderError> {
     let container = job.pointer_mut("/spec/template/spec/containers/0").and_then(Value::as_object_mut);
     let container = container.ok_or(RenderError::NotAJob)?;

@@ -1,4 +1,4 @@
-//! The costs of section 2.10 of the scheduler contract as curves over fleet, queue and tenants, with the growth that the
+//! The costs as curves over fleet, queue and tenants, with the growth that the
 //! contract allows. Run with `cargo bench -p orlop-scheduler --bench online`; words after `--` choose the curves whose
 //! titles contain one of them. Every figure is per element (placement, pair, submit, …), the best of several runs.
 

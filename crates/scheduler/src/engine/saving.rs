@@ -1,4 +1,4 @@
-//! Savings (section 2.11, no starvation): the first job of a tenant and band that its tenant's limits have stopped for long
+//! Savings: the first job of a tenant and band that its tenant's limits have stopped for long
 //! would wait for ever while the tenant's own smaller jobs keep these limits used up. So the tenant saves for it: others of
 //! its jobs start only if they fit under the limits together with all that it needs. Owns for whom a tenant saves and until
 //! when; what is saved is taken off in `room`.

@@ -19,7 +19,7 @@ pub(crate) struct Kind {
     pub(crate) tenants: BTreeSet<TenantName>,
 }
 
-/// Which of a class's conditions on a kind fails first, in the order of section 2.4.
+/// Which of a class's conditions on a kind fails first, in the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mismatch {
     Tenant,

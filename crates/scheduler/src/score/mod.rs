@@ -1,4 +1,4 @@
-//! Which worker a class of jobs gets: ranking by policy over the worker table. Owns the scores of section 2.4 and the scan
+//! Which worker a class of jobs gets: ranking by policy over the worker table. Owns the scores and the scan
 //! that skips whole blocks; changes nothing.
 
 pub(crate) mod rank;

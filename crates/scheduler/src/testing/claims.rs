@@ -1,5 +1,5 @@
 //! Who may speak of which attempt in a random world: a worker of its own, also of those that an earlier incarnation of it
-//! had (section 1.4, late adoption), and of nobody else's. Owns that law, and what the model learns of an attempt
+//! had, and of nobody else's. Owns that law, and what the model learns of an attempt
 //! that another incarnation brings back.
 
 use std::collections::BTreeSet;

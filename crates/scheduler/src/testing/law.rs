@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A law that random worlds hold the scheduler to: the invariants of section 2.11, and the rules that they rest on.
+/// A law that random worlds hold the scheduler to: the invariants, and the rules that they rest on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Law {

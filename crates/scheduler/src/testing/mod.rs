@@ -1,5 +1,5 @@
 //! A hostile world for the scheduler: random events drawn from bytes or a seed, a naive model that is built from effects
-//! alone, and the laws of section 2.11 that must hold between the two after every call. For tests and fuzzing.
+//! alone, and the laws that must hold between the two after every call. For tests and fuzzing.
 
 mod agents;
 mod amounts;

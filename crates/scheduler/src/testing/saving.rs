@@ -1,4 +1,4 @@
-//! The law of saving in a random world (section 2.11, no starvation): while a tenant saves its limits for a job, its other
+//! The law of saving in a random world: while a tenant saves its limits for a job, its other
 //! jobs start only if they leave room for all that this one needs. Owns for whom the scheduler said that it saves, and when
 //! that has to end; how much is left beside it is worked out in `room`.
 

@@ -1,4 +1,4 @@
-//! The rows of chapter 8, each with what it compares with and its target.
+//! The rows, each with what it compares with and its target.
 
 mod gaps;
 mod latency;

@@ -1,4 +1,4 @@
-//! Flows and pipelines as they are shown. Owns their shapes, and the states of chapter 8 of the flow contract.
+//! Flows and pipelines as they are shown. Owns their shapes, and the states.
 
 use std::collections::BTreeMap;
 

@@ -97,7 +97,7 @@ pub fn capabilities(offer: &Offer, gpus: &[Gpu], runtimes: &BTreeSet<Runtime>) -
     }
 }
 
-/// The labels people gave it, and those that follow from what it is (hardware contract, section 1.5). What people say under the
+/// The labels people gave it, and those that follow from what it is. What people say under the
 /// names of the latter does not count.
 fn labels(offer: &Offer, gpus: &[Gpu]) -> BTreeMap<String, String> {
     let mut labels = offer.labels.clone();

@@ -27,7 +27,7 @@ enum Fate {
     Settled,
 }
 
-/// The rule (scheduler contract, chapter 6, agent restart).
+/// What an agent does about an attempt that it finds after a restart.
 fn fate(known: &Recovered, remains: Option<&RemainsState>) -> Fate {
     match (known.ended, remains, &known.started) {
         (true, ..) => Fate::Settled,

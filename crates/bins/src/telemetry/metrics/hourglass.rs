@@ -1,4 +1,4 @@
-//! Metrics of performers and executors (operator contract, chapter 6). Owns their names and which change of a status is which
+//! Metrics of performers and executors. Owns their names and which change of a status is which
 //! count. No label names an object.
 
 use orlop_core::machine::performer::PerformerPhase;

@@ -1,4 +1,4 @@
-//! The metrics of an operator (flow contract, section 5.2; operator contract, chapter 6): one value that its controllers
+//! The metrics of an operator: one value that its controllers
 //! share. No label names a flow, a step, a Job or a person.
 
 use std::collections::BTreeMap;

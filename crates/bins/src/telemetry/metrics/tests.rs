@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Every metric of section 5.6, and those of flows that a server drives.
+/// Every metric, and those of flows that a server drives.
 const CONTRACT: &str = "
 orlop_worker_heartbeats_total orlop_job_execution_duration_bucket orlop_worker_cpu_usage_percent orlop_scheduler_queue_size
 orlop_jobs_submitted_total orlop_jobs_scheduled_total orlop_jobs_completed_total orlop_jobs_failed_total

@@ -1,4 +1,4 @@
-//! Verbs and options of the contract's chapter 7 that no other test here holds, and the options of chapter 4.
+//! Verbs and options of the contract's chapter 7 that no other test here holds, and the options.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Answers as values: text to JSON, JSON to what it says (provisioner contract, 4.1 and 4.2). Owns the tolerance, which is
+//! Answers as values: text to JSON, JSON to what it says. Owns the tolerance, which is
 //! small and written down here, and the faults that are told back. Never panics and never trusts: bounds are kept by `merge`.
 
 use orlop_core::ports::advisor::MAX_REPLY;

@@ -1,4 +1,4 @@
-//! Text of a repository as data within a question (provisioner contract, 4.5): suspicious lines and secrets out, a random
+//! Text of a repository as data within a question: suspicious lines and secrets out, a random
 //! marker around each file, a bound on each and on all. Owns the form.
 
 use std::collections::BTreeMap;

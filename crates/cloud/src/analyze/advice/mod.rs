@@ -1,4 +1,4 @@
-//! Advice within bounds (provisioner contract, chapter 4): four questions as values, and how an answer is read. Owns the words
+//! Advice within bounds: four questions as values, and how an answer is read. Owns the words
 //! of the questions and the schemas; what an answer may change stands in `merge`, who is asked in `llm`. Pure.
 
 mod answer;

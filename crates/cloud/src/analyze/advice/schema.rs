@@ -1,4 +1,4 @@
-//! The forms that answers must have (provisioner contract, 4.2), strict: every key required, no others. Owns the schemas.
+//! The forms that answers must have, strict: every key required, no others. Owns the schemas.
 //! Lengths stand in descriptions, since servers refuse schemas with keywords that they do not know.
 
 use serde_json::{Value, json};

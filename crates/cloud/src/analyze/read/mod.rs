@@ -1,4 +1,4 @@
-//! What each kind of file says (provisioner contract, 3.2). Owns the dispatch; each reader parses and never executes, and
+//! What each kind of file says. Owns the dispatch; each reader parses and never executes, and
 //! takes a file it cannot parse for one that says nothing, with a note.
 
 mod cargo;

@@ -1,4 +1,4 @@
-//! Documents for people: headings, lists, tables and paragraphs cut into sentences (provisioner contract, 3.3). Owns the
+//! Documents for people: headings, lists, tables and paragraphs cut into sentences. Owns the
 //! cutting and which words a sentence inherits from its heading; what a sentence says stands in `sentence`.
 
 use super::super::fact::{At, Sink, Strength};

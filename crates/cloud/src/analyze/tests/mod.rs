@@ -1,4 +1,4 @@
-//! Repositories written for tests, and the hard facts and ranges expected of them (provisioner contract, chapter 3).
+//! Repositories written for tests, and the hard facts and ranges expected of them.
 
 mod containers;
 mod corpus;

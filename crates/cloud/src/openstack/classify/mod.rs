@@ -1,4 +1,4 @@
-//! What an answer of a service means and what follows from it (provisioner contract, chapter 6, the table of answers). Owns
+//! What an answer of a service means and what follows from it. Owns
 //! the table; total over every service, method, status and body, and pure.
 
 #[cfg(test)]

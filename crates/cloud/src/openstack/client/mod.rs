@@ -1,4 +1,4 @@
-//! The adapter to OpenStack (provisioner contract, chapter 6): requests as values, one service a file. Translates and classifies;
+//! The adapter to OpenStack: requests as values, one service a file. Translates and classifies;
 //! decides nothing and never repeats a create.
 
 mod clock;

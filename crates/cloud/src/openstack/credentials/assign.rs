@@ -1,4 +1,4 @@
-//! Files of assignments: `.env` and openrc (provisioner contract, chapter 1). Owns the grammar `[export ]KEY=VALUE` with
+//! Files of assignments: `.env` and openrc. Owns the grammar `[export ]KEY=VALUE` with
 //! quotes and comments; such files are read and never executed.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! `clouds.yaml` and `secure.yaml` (provisioner contract, chapter 1). Owns their keys; aliases and nesting are bounded by the
+//! `clouds.yaml` and `secure.yaml`. Owns their keys; aliases and nesting are bounded by the
 //! parser, and no message quotes the file.
 
 use serde_json::{Map, Value};

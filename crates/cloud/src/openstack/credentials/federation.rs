@@ -1,4 +1,4 @@
-//! Signing in with an identity provider elsewhere (provisioner contract, chapter 6, Keystone: `v3oidcpassword`). Owns what its
+//! Signing in with an identity provider elsewhere. Owns what its
 //! settings come to.
 
 use secrecy::SecretString;

@@ -1,4 +1,4 @@
-//! What one signs in with (provisioner contract, chapter 1, Configuration). Owns the settings by name, their sources and what
+//! What one signs in with. Owns the settings by name, their sources and what
 //! they come to; reads no file and no environment by itself, and no secret of it is ever printed.
 
 mod assign;

@@ -1,4 +1,4 @@
-//! Hardware needs on a site's node catalogue (Hourglass contract, section 1.5): which hosts fit, and the exact filters by
+//! Hardware needs on a site's node catalogue: which hosts fit, and the exact filters by
 //! which they are reserved. Owns that choice; it asks no service. Comparisons of the reservation service are textual and know
 //! no alternatives, so what it is sent names a type or a host and nothing else.
 

@@ -1,4 +1,4 @@
-//! Ports to the services of a cloud (provisioner contract, chapter 9), object-safe and asynchronous. Owns the traits, the
+//! Ports to the services of a cloud, object-safe and asynchronous. Owns the traits, the
 //! values they speak in and their error; carries out nothing.
 //!
 //! Reading and deleting may be repeated, and an adapter does so by itself within bounds. Creating never is: when an adapter

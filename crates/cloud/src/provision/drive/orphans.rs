@@ -1,4 +1,4 @@
-//! Objects in a project that bear a mark, with or without a journal (provisioner contract, `list --remote`). Owns finding them;
+//! Objects in a project that bear a mark, with or without a journal. Owns finding them;
 //! removes nothing.
 
 use crate::openstack::port::{Answered, Cloud};

@@ -1,4 +1,4 @@
-//! The fleet that a deployment's machine works for: what it knows of the worker there (provisioner contract, chapter 11). Owns the
+//! The fleet that a deployment's machine works for: what it knows of the worker there. Owns the
 //! port and what an answer means; asks nobody itself.
 
 #[cfg(feature = "openstack")]

@@ -1,5 +1,5 @@
-//! What a server runs first so that it joins a fleet: a cloud-config, beside what the user wants it to run (provisioner contract,
-//! chapter 11). Owns the document and its limit, and the token, which is shown by nothing else.
+//! What a server runs first so that it joins a fleet: a cloud-config, beside what the user wants it to run.
+//! Owns the document and its limit, and the token, which is shown by nothing else.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! A machine that joins a fleet by itself (provisioner contract, chapter 11, Fleet join). Owns what is said of it and the rules of
+//! A machine that joins a fleet by itself. Owns what is said of it and the rules of
 //! addresses, digests and labels; the secret with which it joins is no part of any of these.
 
 #[cfg(feature = "openstack")]

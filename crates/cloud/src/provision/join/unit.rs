@@ -1,4 +1,4 @@
-//! The unit that keeps a worker running on a machine that joined (provisioner contract, chapter 11). Owns its text and the
+//! The unit that keeps a worker running on a machine that joined. Owns its text and the
 //! quoting of systemd.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! The journal of a deployment (provisioner contract, chapter 7): what is written, its lines, and how they are read again. Owns
+//! The journal of a deployment: what is written, its lines, and how they are read again. Owns
 //! the form: one JSON object a line with a checksum; a torn last line is cut off, a damaged earlier one is refused.
 
 #[cfg(feature = "openstack")]

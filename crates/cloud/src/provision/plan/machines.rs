@@ -1,5 +1,5 @@
-//! Which machines are looked through: hosts, virtual machines, or hosts and then virtual machines (provisioner contract, chapter
-//! 1, `--kind`, `--flavor`, `--reservation`, `--fallback vm`). Owns that choice.
+//! Which machines are looked through: hosts, virtual machines, or hosts and then virtual machines.
+//! Owns that choice.
 
 use super::{PlanError, PlannedOffering, Request, World, document, narrow, taken};
 use crate::catalog::fit::fits;

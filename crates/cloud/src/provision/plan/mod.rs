@@ -1,5 +1,5 @@
-//! The plan: which offerings, in which order, with which image, when, for how long and at what cost (provisioner contract,
-//! verb `plan`). Owns the joining of requirements, catalogue and what the user says; creates nothing and needs no credentials.
+//! The plan: which offerings, in which order, with which image, when, for how long and at what cost.
+//! Owns the joining of requirements, catalogue and what the user says; creates nothing and needs no credentials.
 
 mod closest;
 mod deployment;

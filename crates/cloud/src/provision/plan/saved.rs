@@ -1,4 +1,4 @@
-//! A plan of before, read from its file (provisioner contract, `apply --plan`). Owns its reading, and whether it still holds: the
+//! A plan of before, read from its file. Owns its reading, and whether it still holds: the
 //! hardware, the price, the image and the window that somebody agreed to. What is asked of a cloud is made anew by code.
 
 use jiff::{SignedDuration, Timestamp};

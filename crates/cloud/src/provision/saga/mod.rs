@@ -1,4 +1,4 @@
-//! The saga of a deployment (provisioner contract, chapter 7): a state, an event and the time give effects. Pure: no I/O, no
+//! The saga of a deployment: a state, an event and the time give effects. Pure: no I/O, no
 //! clock, no runtime. Every transition is one of the table in `orlop_core::machine::saga`; every create is written down before
 //! it is asked for, and one whose answer is unclear is looked for by its mark before it is repeated.
 

@@ -1,4 +1,4 @@
-//! Repositories by the Git program (provisioner contract, 3.1): one commit, bare, without anything that runs. Owns the order
+//! Repositories by the Git program: one commit, bare, without anything that runs. Owns the order
 //! of work and its limits; what Git is told stands in `program`, which hosts are asked in `route`.
 
 mod objects;

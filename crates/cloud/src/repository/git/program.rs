@@ -1,4 +1,4 @@
-//! What the Git program is told (provisioner contract, 3.1, row Fetch): no shell, nothing of the user's or the system's
+//! What the Git program is told: no shell, nothing of the user's or the system's
 //! configuration, one protocol, a process group of its own that is killed at the limit. Owns the environment and the
 //! commands.
 

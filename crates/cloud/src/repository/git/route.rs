@@ -1,5 +1,5 @@
-//! The way to a repository: which host, which of its addresses, and where it redirects to (provisioner contract, 3.1, row
-//! Hosts). Owns the checks; the address that was checked is the one that is connected to.
+//! The way to a repository: which host, which of its addresses, and where it redirects to.
+//! Owns the checks; the address that was checked is the one that is connected to.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

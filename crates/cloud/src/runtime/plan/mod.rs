@@ -1,4 +1,4 @@
-//! From the `batch/v1` Job of an attempt to the plan of a pod. Owns what every field of section 4.2 means on one machine
+//! From the `batch/v1` Job of an attempt to the plan of a pod. Owns what every field means on one machine
 //! and the refusal of those that can mean nothing here; starts nothing.
 //!
 //! Two stages. [`JobTemplate::read`] turns the JSON tree into typed values, once per attempt and without looking at the

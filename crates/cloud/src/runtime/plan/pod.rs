@@ -1,4 +1,4 @@
-//! A pod as its template gives it. Owns its fields and the refusals of section 4.2 at pod level.
+//! A pod as its template gives it. Owns its fields and the refusals at pod level.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! A need in the words of the fleet: the predicate on what a worker reports, and the part of it that a job can say (Hourglass
-//! contract, section 1.5). Owns that rendering; the scheduler places by it.
+//! A need in the words of the fleet: the predicate on what a worker reports, and the part of it that a job can say.
+//! Owns that rendering; the scheduler places by it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! The built-in table of device models and their products (Hourglass contract, section 1.3). Owns the data in rows; what is
+//! The built-in table of device models and their products. Owns the data in rows; what is
 //! made of them, and laid over them, stands in the catalogue.
 
 use super::catalogue::{Catalogue, FamilyValue, Model, Product};

@@ -1,4 +1,4 @@
-//! Reading device names, as users write them and as machines report them (Hourglass contract, section 1.1). Owns the five
+//! Reading device names, as users write them and as machines report them. Owns the five
 //! steps; the words it looks up are data elsewhere.
 
 use super::name::without_maker;

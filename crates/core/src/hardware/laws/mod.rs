@@ -1,4 +1,4 @@
-//! The laws of the hardware model (Hourglass contract, section 1.6) over random needs, machines and users. `PROPTEST_CASES`
+//! The laws of the hardware model over random needs, machines and users. `PROPTEST_CASES`
 //! sets how many of each. Owns the generators; the laws stand beside.
 
 mod merging;

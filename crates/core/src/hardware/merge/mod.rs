@@ -1,4 +1,4 @@
-//! A placement and what the user asks for besides, as one (Hourglass contract, section 1.2). Owns the rules of merging: both
+//! A placement and what the user asks for besides, as one. Owns the rules of merging: both
 //! hold, nothing is weakened, and what contradicts is an error with both sides named.
 
 mod contradiction;

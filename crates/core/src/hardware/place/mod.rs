@@ -1,4 +1,4 @@
-//! From a need to a neutral placement in the words of a substrate (Hourglass contract, sections 1.2 and 1.4). Owns labels,
+//! From a need to a neutral placement in the words of a substrate. Owns labels,
 //! architecture, trusted execution and plain resources; devices stand beside.
 
 mod claim;

@@ -1,4 +1,4 @@
-//! Where work may run, in words of no substrate (Hourglass contract, section 1.2). Owns the neutral value and the meaning
+//! Where work may run, in words of no substrate. Owns the neutral value and the meaning
 //! of its expressions, taints and tolerations; deriving and rendering it is the translations' work.
 
 use std::collections::{BTreeMap, BTreeSet};

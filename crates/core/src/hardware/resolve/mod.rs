@@ -1,4 +1,4 @@
-//! From requirements to a need without gaps or contradictions (Hourglass contract, section 1.2). Owns what follows from
+//! From requirements to a need without gaps or contradictions. Owns what follows from
 //! device tables and from trusted execution; substrates are not its matter.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! The rows that are built in (Hourglass contract, sections 1.3 to 1.5). Owns data only.
+//! The rows that are built in. Owns data only.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Configurable tables of the hardware model (Hourglass contract, section 1.3): what is built in, and what a file lays over
+//! Configurable tables of the hardware model: what is built in, and what a file lays over
 //! it entry by entry. Owns the value and its overlay; reading YAML is the program's matter.
 
 mod built_in;

@@ -1,4 +1,4 @@
-//! The bounds and rules of section 1.1 of the scheduler contract, each field with all that is wrong with it. Owns the
+//! The bounds and rules, each field with all that is wrong with it. Owns the
 //! rules; never repairs anything.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! The table of section 1.1, row by row: defaults, bounds, rules, and the canonical form.
+//! The table, row by row: defaults, bounds, rules, and the canonical form.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -129,7 +129,7 @@ fn read_state(planned: &StepPlan, at: Address, record: &StepStatus, terminal: bo
         StepPhase::Running => StepState::Active,
         StepPhase::Succeeded => StepState::SUCCEEDED,
         StepPhase::Failed if record.reason == reason::RETRY_SCHEDULED => StepState::Backoff,
-        // Rule R9: a failure without a reason, as other controllers leave it.
+        // A failure without a reason, as other controllers leave it.
         StepPhase::Failed if record.reason.is_empty() && !terminal && retries_left && !group => StepState::Backoff,
         StepPhase::Failed => StepState::FAILED,
         StepPhase::Skipped => StepState::SKIPPED,

@@ -149,7 +149,6 @@ fn terminate_cancels_skips_finally_and_may_follow_graceful() {
     assert_eq!(flow.phase(), FlowPhase::Failed);
 }
 
-/// T13, S15, S19.
 #[test]
 fn the_deadline_cancels_and_skips() {
     let mut flow = Bench::new(
@@ -178,7 +177,6 @@ fn finally_runs_after_failure_reads_the_outcome_and_may_fail_the_flow() {
     assert_eq!((flow.phase(), flow.cause().as_str()), (FlowPhase::Failed, "FinallyFailed"));
 }
 
-/// T17.
 #[test]
 fn ttl_counts_from_first_completion() {
     let mut flow = Bench::new(json!({"executionPolicy": {"ttlSecondsAfterFinished": 60}, "steps": [{"name": "a"}]}));
@@ -193,7 +191,6 @@ fn ttl_counts_from_first_completion() {
     assert!(flow.effects.is_empty());
 }
 
-/// T17.
 #[test]
 fn ttl_zero_waits_for_the_final_status() {
     let mut flow = Bench::new(json!({"executionPolicy": {"ttlSecondsAfterFinished": 0}, "steps": [{"name": "a"}]}));
@@ -220,7 +217,6 @@ fn a_suspended_flow_that_is_to_end_says_that_it_has_to_be_resumed() {
     assert_eq!(flow.status().message, "Stopped: the flow was told to end");
 }
 
-/// T17, S20.
 #[test]
 fn nothing_changes_after_the_end() {
     let mut flow = Bench::new(json!({"steps": [{"name": "a"}]}));
@@ -234,7 +230,6 @@ fn nothing_changes_after_the_end() {
     assert_eq!((flow.phase(), flow.state.revision()), (FlowPhase::Succeeded, revision));
 }
 
-/// T4, T5.
 #[test]
 fn resources_come_first_and_may_fail_the_flow() {
     let spec = json!({"resourceTemplates": {"volumeClaimTemplates": [{"metadata": {"name": "data"}}]}, "steps": [{"name": "a"}], "finally": [{"name": "f"}]});

@@ -68,7 +68,6 @@ fn scheduled_retries_count_before_they_are_made() {
     assert_eq!(flow.status().retries, 0);
 }
 
-/// T11, S14.
 #[test]
 fn fail_fast_lets_live_attempts_finish_and_skips_the_rest() {
     let mut flow = Bench::new(json!({"steps": [{"name": "a"}, {"name": "b"}, {"name": "c", "dependencies": ["b"]}]}));
@@ -83,7 +82,6 @@ fn fail_fast_lets_live_attempts_finish_and_skips_the_rest() {
     assert_eq!(flow.status().progress.summary, "3/3");
 }
 
-/// T11, S15.
 #[test]
 fn cancel_running_cancels_live_attempts() {
     let mut flow = Bench::new(
@@ -122,7 +120,6 @@ fn tolerated_failures_do_not_fail_the_flow_unless_asked() {
     }
 }
 
-/// S15, S16.
 #[test]
 fn a_timeout_cancels_and_may_retry() {
     let mut flow = Bench::new(json!({"steps": [{"name": "a", "timeoutSeconds": 5, "retryPolicy": {"limit": 1}}]}));
@@ -228,7 +225,7 @@ fn a_refused_start_is_retried_only_where_it_can_help() {
     }
 }
 
-/// S20, fencing of section 3.1.
+/// S20, fencing.
 #[test]
 fn fenced_events_change_nothing_and_are_counted() {
     let mut flow = Bench::new(json!({"steps": [{"name": "a", "retryPolicy": {}}, {"name": "b"}]}));

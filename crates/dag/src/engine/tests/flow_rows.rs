@@ -1,4 +1,4 @@
-//! Rows of the table of flow transitions, where no rule of chapter 2 says all of them.
+//! Rows of the table of flow transitions, where no rule says all of them.
 
 use std::time::Duration;
 
@@ -132,7 +132,7 @@ fn both_marks_must_go_and_the_phase_returns_to_where_the_steps_are() {
     }
 }
 
-/// T12 and S12: a retry that may not be made, and a failure that is counted.
+/// A retry that may not be made, and a failure that is counted.
 #[test]
 fn under_cancel_running_the_spent_budget_cancels_what_is_live() {
     let rules = json!({"rules": [{"action": "Count", "onExitCodes": {"operator": "In", "values": [4]}}]});

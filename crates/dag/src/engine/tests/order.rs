@@ -26,7 +26,6 @@ fn a_chain_runs_in_order_and_succeeds() {
     assert!(flow.notices().contains(&"JobFlowCompleted"));
 }
 
-/// S2.
 #[test]
 fn false_condition_skips_and_satisfies() {
     let mut flow = Bench::new(json!({"steps": [
@@ -68,7 +67,6 @@ fn a_reference_orders_but_never_skips() {
     assert_eq!(flow.started(), ["b#1"]);
 }
 
-/// S2, rule 4 of section 2.4.
 #[test]
 fn condition_errors_fail_the_step() {
     let mut flow = Bench::new(json!({"steps": [
@@ -79,7 +77,6 @@ fn condition_errors_fail_the_step() {
     assert_eq!(flow.phase(), FlowPhase::Failed);
 }
 
-/// S7.
 #[test]
 fn ready_steps_start_in_spec_order_within_parallelism() {
     let mut flow = Bench::new(json!({"executionPolicy": {"parallelism": 2}, "steps": [

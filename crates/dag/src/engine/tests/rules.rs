@@ -1,4 +1,4 @@
-//! Rules of chapter 2 whose other tests leave something open: toleration, reads of failures, timers, slots, retention.
+//! Rules whose other tests leave something open: toleration, reads of failures, timers, slots, retention.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ fn a_job_may_fail_for_the_word_of_a_halt_and_is_tolerated() {
     assert_eq!((flow.phase(), flow.cause().as_str()), (FlowPhase::Failed, "FlowFailed"));
 }
 
-/// R19 and R28: what is read of a step is extracted when its attempt ends, also when it failed.
+/// What is read of a step is extracted when its attempt ends, also when it failed.
 #[test]
 fn others_read_what_a_failed_attempt_gave() {
     let outputs = json!({"parameters": [
@@ -247,7 +247,7 @@ fn retention_decides_which_ended_jobs_are_forgotten() {
     assert_eq!(forgotten(&flow), [(1, Duration::from_secs(30))]);
 }
 
-/// R9, R12, R17: the numbers of the policy table where nothing is said.
+/// The numbers of the policy table where nothing is said.
 #[test]
 fn absent_policies_have_the_defaults_of_the_table() {
     let step = json!({"name": "a", "retryPolicy": {"limit": 9, "backoff": {"type": "Fixed"}}});

@@ -1,4 +1,4 @@
-//! Rows of the table of step transitions, where no rule of chapter 2 says all of them.
+//! Rows of the table of step transitions, where no rule says all of them.
 
 use std::time::Duration;
 

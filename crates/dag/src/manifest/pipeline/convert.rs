@@ -1,4 +1,4 @@
-//! From pipeline to flow, member by member. Owns the table of chapter 8.
+//! From pipeline to flow, member by member. Owns the table.
 
 use std::collections::{BTreeMap, BTreeSet};
 

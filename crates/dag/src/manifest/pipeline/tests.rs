@@ -1,4 +1,4 @@
-//! The table of chapter 8, member by member.
+//! The table, member by member.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! The table of chapters 4.1 and 4.2. A key is a field path below `template.spec` without indices; what the table does
+//! The table. A key is a field path below `template.spec` without indices; what the table does
 //! not name is ignored.
 
 use serde_json::Value;

@@ -35,7 +35,7 @@ pub(super) fn check(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
     }
 }
 
-/// Rule R32: files of a step that nothing there can move.
+/// Files of a step that nothing there can move.
 fn movable(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
     if context.limits.artifacts {
         return;
@@ -172,7 +172,6 @@ fn output(artifact: &ArtifactOutput, path: &Path<'_>, found: &mut Violations) {
     }
 }
 
-/// Rule V11.
 fn absolute(value: &str, path: &Path<'_>, found: &mut Violations) {
     let fault = if !value.starts_with('/') {
         "is not absolute"

@@ -105,7 +105,7 @@ fn check_shell(container: &Value, path: &Path<'_>, found: &mut Violations) {
     }
 }
 
-/// Rule V16: amounts above 0, limits not below requests. Texts that are no amounts are reported by the walk.
+/// Amounts above 0, limits not below requests. Texts that are no amounts are reported by the walk.
 fn check_resources((owner, path): (&Value, &Path<'_>), found: &mut Violations) {
     let Some(resources) = member(owner, "resources") else { return };
     let of = |field: &str| member(resources, field).and_then(Value::as_object);
@@ -137,7 +137,6 @@ fn check_resources((owner, path): (&Value, &Path<'_>), found: &mut Violations) {
     }
 }
 
-/// Rule V21.
 fn command(at: At<'_>, (container, path): (Option<&Value>, &Path<'_>), found: &mut Violations) {
     let step = at.step;
     let artifacts = !step.input_artifacts().is_empty() || !step.output_artifacts().is_empty();

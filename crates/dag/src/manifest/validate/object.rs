@@ -100,7 +100,6 @@ fn retry_of(context: &Context<'_>, found: &mut Violations) {
     }
 }
 
-/// Rule V4.
 fn size(context: &Context<'_>, found: &mut Violations) {
     let Some(limit) = context.limits.bytes else { return };
     let mut counter = Counter(0);

@@ -37,7 +37,6 @@ pub(super) fn check_step(context: &Context<'_>, at: At<'_>, found: &mut Violatio
     }
 }
 
-/// Rules V5 and V6.
 fn names<'n>(names: impl Iterator<Item = &'n str>, list: &Path<'_>, found: &mut Violations) {
     let mut seen = BTreeMap::new();
     for (index, name) in names.enumerate() {
@@ -63,7 +62,6 @@ fn proposal(name: &str, fault: &NameFault) -> Option<Note> {
     Some(Note::new(message, Some(format!("{help}, such as {}", shown(kept)))))
 }
 
-/// Rule V5.
 pub(super) fn unique<'n>(
     seen: &mut BTreeMap<&'n str, usize>,
     (name, index): (&'n str, usize),

@@ -59,7 +59,6 @@ pub(super) fn check(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
     }
 }
 
-/// Rules V17 and V19.
 fn check_job(job: &Value, path: &Path<'_>, found: &mut Violations) {
     if let Some(limit) = job.get("backoffLimit").and_then(Value::as_i64).filter(|limit| *limit < 0) {
         found.error("V17", &path.field("backoffLimit"), || (format!("{limit} retries"), "use 0 or more"));
@@ -104,7 +103,6 @@ fn check_pod(context: &Context<'_>, at: At<'_>, (job, path): (&Value, &Path<'_>)
     containers::check(context, at, (pod, &pod_path), found);
 }
 
-/// Rule V20.
 fn reserved(metadata: Option<&Value>, path: &Path<'_>, found: &mut Violations) {
     for field in ["labels", "annotations"] {
         if let Some(map) = metadata.and_then(|metadata| metadata.get(field)).and_then(Value::as_object) {

@@ -49,7 +49,7 @@ fn stop(old: &JobFlow, new: &JobFlow, found: &mut Violations) {
     }
 }
 
-/// Rule R23: names the first field that differs.
+/// Names the first field that differs.
 fn frozen(old: &JobFlow, new: &JobFlow, found: &mut Violations) {
     if old.spec == new.spec {
         return;

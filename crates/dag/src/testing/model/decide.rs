@@ -6,7 +6,7 @@ use orlop_core::spec::policy::{FailurePolicy, SkipPolicy};
 use super::super::case::{Ask, Condition, Items, Join};
 use super::{Model, St};
 
-/// Halt causes of section 1.4.
+/// Halt causes.
 const HALTS: [&str; 6] =
     ["FlowFailed", "BackoffLimitExceeded", "ActiveDeadlineExceeded", "Stopped", "Terminated", "Replaced"];
 
@@ -314,7 +314,6 @@ impl Model<'_> {
         }
     }
 
-    /// Row T12.
     pub(super) fn over_budget(&mut self, at: Address) {
         if !self.is_finally(at) {
             self.cause("BackoffLimitExceeded");
@@ -323,7 +322,6 @@ impl Model<'_> {
         }
     }
 
-    /// Row T11.
     pub(super) fn fail_for_good(&mut self, at: Address, reason: &str) {
         self.settle(at, St::Failed, reason);
         if self.tolerated(at) {

@@ -90,7 +90,7 @@ impl Model<'_> {
         }
     }
 
-    /// Rule R39: steps of the main part may be imported before the flow is admitted.
+    /// Steps of the main part may be imported before the flow is admitted.
     fn is_importable(&self, at: Address) -> bool {
         let waits = self.unit(at).is_some_and(|unit| unit.st == St::Waiting);
         self.admitted.is_none() && at.item.is_none() && waits && !self.is_finally(at)
@@ -303,7 +303,7 @@ impl Model<'_> {
         Ok(())
     }
 
-    /// Rule R19: the case's rules ignore exit code 3, count 4 and do not retry 5.
+    /// The case's rules ignore exit code 3, count 4 and do not retry 5.
     fn failed(&mut self, at: Address, reason: &str, pods: &[PodEnd], result: &AttemptResult) {
         let exits = |code: i32| {
             pods.iter().flat_map(|pod| &pod.containers).any(|end| end.name == "main" && end.exit_code == code)

@@ -20,7 +20,7 @@ use super::case::Case;
 pub(super) use decide::is_halt;
 pub use show::{Row, Shown};
 
-/// Where a unit (a step or an instance) stands: the internal states of section 3.5.
+/// Where a unit (a step or an instance) stands: the internal states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum St {
     #[default]

@@ -12,7 +12,6 @@ use super::{Model, St};
 use crate::testing::case::name;
 
 impl Model<'_> {
-    /// Rule R10.
     pub(super) fn delay(&self, at: Address) -> Duration {
         let Some(unit) = self.unit(at) else { return Duration::ZERO };
         let Some(retry) = self.case.steps.get(at.step.0 as usize).and_then(|step| step.retry) else {

@@ -1,4 +1,4 @@
-//! Questions about performers (Hourglass contract, chapter 6).
+//! Questions about performers.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Anything may happen in any order: the laws of section 3.2 hold whenever the controller rests, and once it is quiet an
+//! Anything may happen in any order: the laws hold whenever the controller rests, and once it is quiet an
 //! executor serves and nothing is written any more.
 
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! Every row of the lifecycle of section 4.2 is taken.
+//! Every row of the lifecycle is taken.
 
 use orlop_core::machine::executor::{ExecutorState, MACHINE};
 use serde_json::{Value, json};

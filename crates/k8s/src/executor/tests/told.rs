@@ -1,4 +1,4 @@
-//! Every reason of the tables of sections 2.3 and 6 is said once somewhere, and no other: conditions and events of executors.
+//! Every reason of the tables is said once somewhere, and no other: conditions and events of executors.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Rows of the table of errors of section 5.1, and Jobs that others touch.
+//! Rows of the table of errors, and Jobs that others touch.
 
 use serde_json::json;
 

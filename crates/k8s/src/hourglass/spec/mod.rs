@@ -1,4 +1,4 @@
-//! Specs and statuses as the API has them (Hourglass contract, chapter 2). Owns fields, defaults and bounds; the definitions
+//! Specs and statuses as the API has them. Owns fields, defaults and bounds; the definitions
 //! of the kinds are made from these types, and what is read here is what the schema declares.
 
 mod executor;

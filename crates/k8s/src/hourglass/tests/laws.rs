@@ -1,4 +1,4 @@
-//! Laws of section 3.2 that hold for every kind, read off what the server has seen.
+//! Laws that hold for every kind, read off what the server has seen.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +34,7 @@ impl<R: Reconciler> Bed<R> {
         Ok(())
     }
 
-    /// K1: what was written to was ours, or the object itself. K4: the finalizer has gone after the children.
+    /// What was written to was ours, or the object itself. K4: the finalizer has gone after the children.
     pub(crate) fn laws(&self) -> Result<(), TestCaseError> {
         let store = self.server.store();
         let mine: BTreeSet<String> = store

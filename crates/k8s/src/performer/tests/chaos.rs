@@ -1,4 +1,4 @@
-//! Anything may happen in any order: the laws of section 3.2 hold whenever the controller rests, and once it is quiet a
+//! Anything may happen in any order: the laws hold whenever the controller rests, and once it is quiet a
 //! performer serves and nothing is written any more.
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! Devices that are asked for by claims (section 1.4, DRA): templates with their pods, the choice of `auto`, what the cluster
+//! Devices that are asked for by claims: templates with their pods, the choice of `auto`, what the cluster
 //! says about devices.
 
 use serde_json::{Value, json};
@@ -66,7 +66,7 @@ fn a_template_belongs_to_its_performer_and_goes_with_its_spec() {
     assert_eq!(pod["spec"]["containers"][0]["resources"], json!({"claims": [{"name": "gpu"}]}), "no extended resource");
     assert_eq!((&pod["spec"]["nodeSelector"], &pod["spec"]["affinity"]), (&Value::Null, &Value::Null));
     bed.writes_nothing_more();
-    // R9: the template of a spec nobody has any more goes.
+    // The template of a spec nobody has any more goes.
     bed.change("avs", |spec| spec["image"] = json!("other"));
     bed.wait(60);
     let left = templates(&bed, Kind::ClaimTemplate);

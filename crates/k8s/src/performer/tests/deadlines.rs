@@ -1,4 +1,4 @@
-//! How long something may take, and what a new try inherits (section 5.3, "deadline" and "retry").
+//! How long something may take, and what a new try inherits.
 
 use serde_json::{Value, json};
 

@@ -239,7 +239,7 @@ fn a_pod_of_an_unknown_spec_serves_until_another_can() {
         assert_eq!((&front(&bed)["port"], &front(&bed)["targetPort"]), (&json!(port), &target));
         assert_eq!(bed.status("avs")["grpcEndpoint"], format!("performer-avs.default.svc.cluster.local:{port}"));
         assert_eq!(bed.status("avs")["ready"], true);
-        // R5: also where somebody takes it away.
+        // Also where somebody takes it away.
         bed.server.remove(Kind::Service, "performer-avs");
         bed.rest();
         assert_eq!((selected(&bed).as_str(), serves(&bed)), ("1", true));

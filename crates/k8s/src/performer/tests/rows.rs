@@ -1,4 +1,4 @@
-//! Every row of the lifecycle of section 5.2 is taken.
+//! Every row of the lifecycle is taken.
 
 use orlop_core::machine::performer::{MACHINE, PerformerState};
 use serde_json::json;

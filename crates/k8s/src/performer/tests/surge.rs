@@ -1,4 +1,4 @@
-//! An upgrade for which there is no quota, and when former pods go (section 5.3, "surge impossible" and R8).
+//! An upgrade for which there is no quota, and when former pods go.
 
 use serde_json::json;
 

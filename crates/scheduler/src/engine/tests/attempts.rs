@@ -1,4 +1,4 @@
-//! Jobs and attempts: sections 1.3 and 1.4.
+//! Jobs and attempts.
 
 use orlop_core::machine::job::JobState;
 use orlop_core::machine::verdict::Verdict;

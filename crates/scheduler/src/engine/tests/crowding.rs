@@ -1,4 +1,4 @@
-//! Preemption by gangs and of gangs: section 2.7.
+//! Preemption by gangs and of gangs.
 
 use std::collections::BTreeSet;
 

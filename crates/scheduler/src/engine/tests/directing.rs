@@ -1,4 +1,4 @@
-//! Placements beside the order, and what must never overlap: chapter 4, sections 1.4, 1.5 and 7.2.
+//! Placements beside the order, and what must never overlap.
 
 use orlop_core::machine::job::JobState;
 use orlop_core::machine::verdict::Verdict;

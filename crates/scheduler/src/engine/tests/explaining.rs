@@ -1,4 +1,4 @@
-//! Explanations and unmet demand: section 2.9.
+//! Explanations and unmet demand.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ fn every_worker_says_its_first_failing_filter_with_numbers() {
     assert!(bed.scheduler.explain(id(9)).is_none());
 }
 
-/// Each worker fails all filters from one on, in the order of section 2.4, and says that one.
+/// Each worker fails all filters from one on, in the order, and says that one.
 #[test]
 fn filters_are_asked_in_their_order() {
     let mut bed = Bed::new(Config::default());

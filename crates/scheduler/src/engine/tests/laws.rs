@@ -1,4 +1,4 @@
-//! The laws of section 2.11 over random worlds, checked after every call.
+//! The laws over random worlds, checked after every call.
 
 use std::ops::Range;
 

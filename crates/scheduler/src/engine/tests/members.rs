@@ -1,4 +1,4 @@
-//! What messages of members of a gang are worth once their attempt has ended: section 1.4.
+//! What messages of members of a gang are worth once their attempt has ended.
 
 use orlop_core::machine::job::JobState;
 use orlop_core::machine::verdict::Verdict;

@@ -1,4 +1,4 @@
-//! Preemption: section 2.7.
+//! Preemption.
 
 use orlop_core::machine::job::JobState;
 use orlop_core::task::TaskRef;

@@ -1,4 +1,4 @@
-//! Prefill: section 2.8.
+//! Prefill.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Restart from the rows of a store: section 5.4.
+//! Restart from the rows of a store.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Reservations and backfill: section 2.7.
+//! Reservations and backfill.
 
 use orlop_core::hardware::placement::{LabelExpr, Operator};
 use orlop_core::task::TaskRef;

@@ -1,4 +1,4 @@
-//! Savings of tenants for who waits for their limits: section 2.11.
+//! Savings of tenants for who waits for their limits.
 
 use orlop_core::task::TaskRef;
 

@@ -1,4 +1,4 @@
-//! Snapshots: section 2.11, equivalence.
+//! Snapshots.
 
 use super::bed::{Bed, offer, spec};
 use crate::config::{Config, Policy};

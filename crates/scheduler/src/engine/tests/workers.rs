@@ -1,4 +1,4 @@
-//! Workers: section 1.5, and what becomes of their attempts.
+//! Workers, and what becomes of their attempts.
 
 use std::sync::Arc;
 

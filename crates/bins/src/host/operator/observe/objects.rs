@@ -20,7 +20,7 @@ use super::super::Which;
 use super::LoopMonitor;
 use crate::telemetry::metrics::PerformerMeter;
 
-/// Reasons for which there is no hardware (operator contract, section 2.3).
+/// Reasons for which there is no hardware.
 const MISSING: [&str; 5] =
     ["NoMatchingLabels", "InsufficientAllocatable", "UntoleratedTaint", "RuntimeClassMissing", "DeviceClassMissing"];
 
@@ -223,7 +223,7 @@ mod tests {
         assert!(text.contains("orlop_objects{controller=\"performer\",phase=\"Failed\"} 0"), "{text}");
     }
 
-    /// The table of chapter 6: name, type, labels.
+    /// The table: name, type, labels.
     const TABLE: &str = "
         orlop_reconcile_total counter controller result
         orlop_reconcile_duration_seconds histogram controller

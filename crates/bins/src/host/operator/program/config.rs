@@ -1,5 +1,5 @@
-//! The configuration of `orlop-operator`: flags, and variables `ORLOP_*` of the same names (operator contract, chapter 6;
-//! flow contract, section 5.3). Owns names, defaults, what is wrong with a value, and the way to a plan.
+//! The configuration of `orlop-operator`: flags, and variables `ORLOP_*` of the same names.
+//! Owns names, defaults, what is wrong with a value, and the way to a plan.
 
 use std::ffi::OsString;
 

@@ -1,4 +1,4 @@
-//! The result for programs: one document of the schema `orlop.provisioner/1` (provisioner contract, chapter 1, Output). Owns its
+//! The result for programs: one document of the schema `orlop.provisioner/1`. Owns its
 //! form; the same input gives the same data.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What takes the place of hosts that a site does not show (provisioner contract, 5.1, order of truth): a file that was given, then
+//! What takes the place of hosts that a site does not show: a file that was given, then
 //! Chameleon's public description, then the built-in table. Owns that order.
 
 use std::path::Path;

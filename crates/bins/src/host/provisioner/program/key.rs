@@ -1,4 +1,4 @@
-//! The key of a deployment: which one, from where, and a new pair if that is asked for (provisioner contract, step 3). Owns the
+//! The key of a deployment: which one, from where, and a new pair if that is asked for. Owns the
 //! files; what is right is the library's.
 
 use std::io;

@@ -1,4 +1,4 @@
-//! Settings by name: an explicit file, then the environment, then `./.env` (provisioner contract, chapter 1, Configuration). Owns
+//! Settings by name: an explicit file, then the environment, then `./.env`. Owns
 //! their order and where state is kept; files are read and never executed, and no value is ever shown.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Signing in: which cloud, from which of the sources of settings, as whom (provisioner contract, chapter 1, Configuration). Owns the
+//! Signing in: which cloud, from which of the sources of settings, as whom. Owns the
 //! files of clouds and the order of sources; what settings mean is the library's.
 
 use std::io::{self, IsTerminal as _};

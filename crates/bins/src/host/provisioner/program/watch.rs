@@ -1,4 +1,4 @@
-//! Sites where a host is waited for beside the one that waits (provisioner contract, chapter 7, `CapacityWait`). Owns the list of them;
+//! Sites where a host is waited for beside the one that waits. Owns the list of them;
 //! when a host is free is the library's.
 
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,5 +1,5 @@
-//! One term of leadership: the core with what the loop knows beside it, and the turn that both go through (scheduler
-//! contract, section 5.1). Owns the order of a turn: inputs, round, rows; which input does what stands in the files beside.
+//! One term of leadership: the core with what the loop knows beside it, and the turn that both go through.
+//! Owns the order of a turn: inputs, round, rows; which input does what stands in the files beside.
 
 mod draft;
 mod effects;

@@ -1,6 +1,5 @@
 //! What a message is worth that is about a job the loop no longer holds: it ended, and the loop forgot it or was restarted
-//! since. Owns asking the store for it, off the loop; of jobs that are held the core's word stands (scheduler contract,
-//! section 1.4).
+//! since. Owns asking the store for it, off the loop; of jobs that are held the core's word stands.
 
 use std::sync::Arc;
 

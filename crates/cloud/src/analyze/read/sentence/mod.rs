@@ -1,4 +1,4 @@
-//! What one sentence says about a machine (provisioner contract, 3.3): words that make it count, quantities, cards,
+//! What one sentence says about a machine: words that make it count, quantities, cards,
 //! systems. Owns the patterns; where sentences come from stands in `readme`.
 
 mod kind;

@@ -1,4 +1,4 @@
-//! Hardware needs of one container (Hourglass contract, section 1.5): what a host has, which of its devices are chosen, and
+//! Hardware needs of one container: what a host has, which of its devices are chosen, and
 //! the host configuration that asks for them. Owns that translation; never talks to an engine.
 
 mod inventory;

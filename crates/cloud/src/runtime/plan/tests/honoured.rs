@@ -1,4 +1,4 @@
-//! Rows of section 4.2 that are honoured.
+//! Rows that are honoured.
 
 use std::fs;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Tests of section 4.2: what each pod field means on one machine, and which are refused.
+//! Tests: what each pod field means on one machine, and which are refused.
 
 mod honoured;
 mod job;

@@ -1,4 +1,4 @@
-//! Rows of section 4.2 that are refused, and values of the wrong type: each with the path of its field.
+//! Rows that are refused, and values of the wrong type: each with the path of its field.
 
 use orlop_core::error::Class;
 use serde_json::{Value, json};

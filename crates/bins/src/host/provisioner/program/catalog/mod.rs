@@ -1,4 +1,4 @@
-//! The verb `catalog`: hardware, images and sites that can be had (provisioner contract, chapter 1 and 5). Owns which site is
+//! The verb `catalog`: hardware, images and sites that can be had. Owns which site is
 //! asked and what takes the place of an answer; creates nothing.
 
 mod images;
