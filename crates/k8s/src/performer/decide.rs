@@ -21,6 +21,8 @@ use crate::value::{text, texts};
 
 /// The longest wait between failures, in seconds.
 const LONGEST: u64 = 300;
+/// Reason of the event that tells of a new pod.
+pub(super) const CREATED: &str = "Created";
 
 /// What is decided about a performer.
 #[derive(Debug, Default)]
@@ -362,7 +364,7 @@ fn make(facts: &Facts<'_>, rendered: &Rendered, number: u32, decision: &mut Deci
         }
     }
     decision.actions.push(Effect::Create(Kind::Pod, rendered.pod(meta, number)));
-    decision.notices.push(Notice::normal("Created", format!("pod {number} is made"), number));
+    decision.notices.push(Notice::normal(CREATED, format!("created pod {number}"), number));
     if facts.front.live.is_none() && !facts.front.going && decision.next.active.is_none() {
         let face = Face::of(&rendered.spec);
         decision.actions.push(Effect::Create(Kind::Service, face.service(meta, number, &switched(None, None))));

@@ -7,7 +7,7 @@ use orlop_core::machine::performer::{MACHINE, PerformerPhase, PerformerState as 
 use orlop_core::time::Time;
 use serde_json::Value;
 
-use super::decide::Decision;
+use super::decide::{CREATED, Decision};
 use super::facts::Facts;
 use super::render::{Rendered, duplicates};
 use super::state::{Standing, Wrong, standing};
@@ -36,14 +36,17 @@ pub(super) fn finish(facts: &Facts<'_>, mut decision: Decision) -> Plan {
     let actions = std::mem::take(&mut decision.actions);
     // People are told once something is done about it, and before the status that ends the matter.
     let events = if write.is_some() { notices } else { Vec::new() };
-    let events = events.into_iter().map(Effect::RecordEvent);
+    let (created, events): (Vec<Notice>, Vec<Notice>) = events.into_iter().partition(|notice| notice.reason == CREATED);
+    let (created, events) = (created.into_iter().map(Effect::RecordEvent), events.into_iter().map(Effect::RecordEvent));
     let path = write.as_ref().map_or(Some(Vec::new()), |_| way(&MACHINE, facts.obs.status.state, status.state));
     if decision.first {
         effects.extend(events);
         effects.extend(write);
         effects.extend(actions);
+        effects.extend(created);
     } else {
         effects.extend(actions);
+        effects.extend(created);
         effects.extend(events);
         effects.extend(write);
     }

@@ -23,8 +23,9 @@ const fn row(product: &'static str, count: usize, types: &'static [&'static str]
     Row { types, product, count }
 }
 
-/// Amazon EC2 instance types, accelerated computing (docs.aws.amazon.com/ec2, instance type guide, read in November 2026), and sizes of
-/// virtual machines with GPUs in Azure (learn.microsoft.com/azure/virtual-machines/sizes, read in November 2026).
+/// Amazon EC2: counts of g4dn, g5, g6 and p3 by the table of GPU instance types in the AWS Batch user guide (gpu-jobs, read 2026-11-29), the others by the EC2
+/// instance type guide. Azure: counts of NCas T4 v3, NCads A100 v4, NCads H100 v5 and ND by the sizes of AKS nodes in Aspire 13.3 and the
+/// hardware table of Hugging Face on Azure (both read 2026-11-29), the others by Azure's pages of sizes.
 static ROWS: &[Row] = &[
     row("Tesla T4", 1, &["g4dn.xlarge", "g4dn.2xlarge", "g4dn.4xlarge", "g4dn.8xlarge", "g4dn.16xlarge"]),
     row("Tesla T4", 4, &["g4dn.12xlarge"]),

@@ -184,18 +184,21 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         streak.conflicts <= CONFLICTS
     }
 
-    /// Backs off: 1 s · 2ᵏ, a fifth more or less, five minutes at most, and no less than the server asks for.
+    /// Backs off: 1 s · 2ᵏ, a fifth more or less, five minutes at most, and no less than the server asks for. What is refused or denied
+    /// is tried each minute: rights and policies change without a sign.
     fn put_off(&self, key: &Key, error: &ApiError) -> Next {
         let mut known = self.known();
         let streak = known.streaks.entry(key.clone()).or_default();
+        let refused = matches!(class(error), Class::Denied | Class::Invalid);
+        let most = Duration::from_secs(if refused { 60 } else { 300 });
         let backoff = Backoff {
             base: Duration::from_millis(800),
-            ceiling: Some(Duration::from_secs(240)),
+            ceiling: Some(most * 4 / 5),
             jitter: 0.5,
             ..Backoff::default()
         };
         let drawn = fraction(&[&key.to_string(), &streak.failures.to_string()]);
-        let delay = backoff.delay(streak.failures, drawn).min(Duration::from_secs(300));
+        let delay = backoff.delay(streak.failures, drawn).min(most);
         streak.failures = streak.failures.saturating_add(1);
         let now = self.now();
         if let Some(wait) = error.retry_after {
