@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{Epoch, JobId};
+use crate::named::named_enum;
 
 /// One attempt of a task with its fencing token (attempt number and epoch). Ordered by job, element, attempt, member and epoch.
 ///
@@ -60,6 +61,73 @@ impl FromStr for TaskRef {
         // Only the form that is written names an attempt: `01` and `+1` are somebody else's names.
         if parts.next().is_none() && task.to_string() == text { Ok(task) } else { Err(wrong()) }
     }
+}
+
+named_enum! {
+    /// How an attempt ended.
+    pub enum TaskEnd("end of an attempt") {
+        /// With a code that means success.
+        Succeeded = "succeeded",
+        /// With another code, by a signal, or for a reason of its own.
+        Failed = "failed",
+        /// It ran longer than its limit.
+        TimedOut = "timed_out",
+        /// It was asked to end.
+        Cancelled = "cancelled",
+        /// It made room for more urgent work.
+        Preempted = "preempted",
+        /// Its process or container could not be started.
+        StartFailed = "start_failed",
+        /// Nobody knows how.
+        Lost = "lost",
+    }
+}
+
+/// What an attempt used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// CPU time in milliseconds.
+    pub cpu_ms: u64,
+    /// Greatest resident memory seen, in bytes; 0 where the attempt was too short to be looked at.
+    pub max_rss: u64,
+    /// Bytes read from storage.
+    pub io_read: u64,
+    /// Bytes written to storage.
+    pub io_write: u64,
+}
+
+impl Usage {
+    /// The greater of both in everything.
+    #[must_use]
+    pub fn most(self, other: Self) -> Self {
+        Self {
+            cpu_ms: self.cpu_ms.max(other.cpu_ms),
+            max_rss: self.max_rss.max(other.max_rss),
+            io_read: self.io_read.max(other.io_read),
+            io_write: self.io_write.max(other.io_write),
+        }
+    }
+}
+
+named_enum! {
+    /// Where a piece of a log comes from.
+    pub enum LogStream("log stream") {
+        /// Standard output.
+        Stdout = "stdout",
+        /// Standard error.
+        Stderr = "stderr",
+        /// The worker itself.
+        System = "system",
+    }
+}
+
+/// What is missing of a log before a piece of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogGap {
+    /// Pieces.
+    pub chunks: u64,
+    /// Bytes.
+    pub bytes: u64,
 }
 
 #[cfg(test)]

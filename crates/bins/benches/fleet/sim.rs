@@ -12,10 +12,10 @@ use orlop::host::client_token::find;
 use orlop::wire::attempt::{JobStarted, Mode, Process};
 use orlop::wire::frame::{DirectiveKind, Live, LiveState, ServerFrame};
 use orlop::wire::grpc::{Connector, FrameSink, Refusal, WorkerClient};
-use orlop::wire::result::{Ending, JobResult};
+use orlop::wire::result::JobResult;
 use orlop::wire::session::{AgentSession, Slots};
 use orlop::wire::worker::{ProtocolRange, Registration};
-use orlop_core::task::TaskRef;
+use orlop_core::task::{TaskEnd, TaskRef};
 use orlop_scheduler::event::Capabilities;
 use orlop_scheduler::job::Runtime;
 use tokio::sync::{Mutex, watch};
@@ -265,7 +265,7 @@ fn end_what_is_due(sim: &mut Sim, manner: Manner) {
         let Some((_, attempt)) = sim.ends.pop_front() else { return };
         sim.live.remove(&attempt);
         sim.told.insert(attempt, now);
-        sim.session.ended(JobResult { exit_code: Some(0), ..JobResult::new(attempt, Ending::Succeeded) });
+        sim.session.ended(JobResult { exit_code: Some(0), ..JobResult::new(attempt, TaskEnd::Succeeded) });
         if let Some(next) = sim.slots.ended(&(), attempt) {
             start(sim, next, manner);
         }

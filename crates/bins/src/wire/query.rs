@@ -7,12 +7,13 @@ use std::time::Duration;
 use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
 use orlop_core::spec::job::Indices;
+use orlop_core::task::LogStream;
 use orlop_core::time::Time;
 
 use super::bound::{LIST_MAX, NAME_MAX, OnWire, WireError, at_most, each, millis, text, time};
 use super::job::{BATCH_MAX, JobView};
 use super::proto::v1;
-use super::result::{LogChunk, LogStream};
+use super::result::LogChunk;
 
 /// Which jobs are meant; what is absent does not matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,49 +4,21 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use orlop_core::task::TaskRef;
+use orlop_core::task::{LogGap, LogStream, TaskEnd, TaskRef, Usage};
 use orlop_core::time::Time;
 use orlop_scheduler::event::Outcome;
 
 use super::attempt::{about, is_command, is_permanent};
 use super::bound::{
     CHUNK_MAX, FRAME_BYTES, LIST_MAX, NAME_MAX, OUTPUTS_MAX, OnWire, TAIL_MAX, TEXT_MAX, WireError, at_most, each,
-    millis, mirrored, text, time, weight,
+    millis, same_values, text, time, weight,
 };
 use super::proto::v1;
 
-mirrored! {
-    /// How an attempt ended, as its agent says.
-    pub enum Ending = v1::Outcome, "result.outcome" {
-        /// With a code of success.
-        Succeeded,
-        /// With another exit, by a signal or for a reason of its own.
-        Failed,
-        /// Over its wall limit.
-        TimedOut,
-        /// Told to end.
-        Cancelled,
-        /// Made room for more urgent work.
-        Preempted,
-        /// Its process or container could not be started.
-        StartFailed,
-        /// The agent lost it.
-        Lost,
-    }
+same_values! {
+    TaskEnd = v1::Outcome, "result.outcome" { Succeeded, Failed, TimedOut, Cancelled, Preempted, StartFailed, Lost }
 }
-
-/// What an attempt used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// CPU time in milliseconds.
-    pub cpu_ms: u64,
-    /// Greatest memory in bytes.
-    pub max_rss: u64,
-    /// Bytes read.
-    pub io_read: u64,
-    /// Bytes written.
-    pub io_write: u64,
-}
+same_values! { LogStream = v1::LogStream, "log.stream" { Stdout, Stderr, System } }
 
 impl From<Usage> for v1::Usage {
     fn from(usage: Usage) -> Self {
@@ -139,7 +111,7 @@ pub struct JobResult {
     /// The attempt.
     pub attempt: TaskRef,
     /// How it ended.
-    pub ending: Ending,
+    pub ending: TaskEnd,
     /// Its exit code, if it had one.
     pub exit_code: Option<i32>,
     /// The signal that ended it.
@@ -165,7 +137,7 @@ pub struct JobResult {
 impl JobResult {
     /// An end without particulars.
     #[must_use]
-    pub fn new(attempt: TaskRef, ending: Ending) -> Self {
+    pub fn new(attempt: TaskRef, ending: TaskEnd) -> Self {
         let (outputs, artifacts, tail) = (BTreeMap::new(), Vec::new(), Bytes::new());
         Self {
             attempt,
@@ -187,15 +159,15 @@ impl JobResult {
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         match self.ending {
-            Ending::Succeeded => Outcome::Succeeded,
-            Ending::Failed => Outcome::Failed { exit_code: self.exit_code },
-            Ending::TimedOut => Outcome::TimedOut,
-            Ending::Cancelled | Ending::Preempted => Outcome::Cancelled,
-            Ending::StartFailed => match self.exit_code.filter(|_| is_command(&self.reason)) {
+            TaskEnd::Succeeded => Outcome::Succeeded,
+            TaskEnd::Failed => Outcome::Failed { exit_code: self.exit_code },
+            TaskEnd::TimedOut => Outcome::TimedOut,
+            TaskEnd::Cancelled | TaskEnd::Preempted => Outcome::Cancelled,
+            TaskEnd::StartFailed => match self.exit_code.filter(|_| is_command(&self.reason)) {
                 Some(exit_code) => Outcome::CannotStart { exit_code },
                 None => Outcome::StartFailed { permanent: is_permanent(&self.reason) },
             },
-            Ending::Lost => Outcome::Lost,
+            TaskEnd::Lost => Outcome::Lost,
         }
     }
 
@@ -247,7 +219,7 @@ impl TryFrom<v1::JobResult> for JobResult {
         at_most("result.tail", wire.tail.len(), TAIL_MAX)?;
         let result = Self {
             attempt: about(wire.r#ref)?,
-            ending: Ending::read(wire.outcome)?,
+            ending: TaskEnd::read(wire.outcome)?,
             exit_code: wire.exit_code,
             signal: wire.signal,
             reason: text("result.reason", wire.reason, TEXT_MAX)?,
@@ -262,27 +234,6 @@ impl TryFrom<v1::JobResult> for JobResult {
         at_most("result", result.size(), FRAME_BYTES)?;
         Ok(result)
     }
-}
-
-mirrored! {
-    /// Where a log comes from.
-    pub enum LogStream = v1::LogStream, "log.stream" {
-        /// Standard output.
-        Stdout,
-        /// Standard error.
-        Stderr,
-        /// The agent itself.
-        System,
-    }
-}
-
-/// What is missing before a chunk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LogGap {
-    /// Chunks.
-    pub chunks: u64,
-    /// Bytes.
-    pub bytes: u64,
 }
 
 /// A piece of what an attempt wrote.

@@ -9,7 +9,7 @@ use orlop_core::id::{Epoch, Incarnation, JobId, SessionId};
 use orlop_core::machine::verdict::Verdict;
 use orlop_core::machine::worker::WorkerState;
 use orlop_core::spec::job::{JobSpec, SecretAs};
-use orlop_core::task::TaskRef;
+use orlop_core::task::{LogGap, LogStream, TaskEnd, TaskRef, Usage};
 use orlop_core::time::Time;
 use orlop_scheduler::event::{Capabilities, GpuDevices, Outcome};
 use orlop_scheduler::job::Runtime;
@@ -51,7 +51,7 @@ fn result() -> JobResult {
         }],
         log: LogSummary { bytes: 1, dropped_bytes: 2, dropped_chunks: 3, last_seq: 4 },
         tail: Bytes::from_static(b"tail"),
-        ..JobResult::new(attempt(1), Ending::Failed)
+        ..JobResult::new(attempt(1), TaskEnd::Failed)
     }
 }
 
@@ -339,7 +339,7 @@ fn protocols_meet_at_the_highest_common_number() {
 fn a_result_says_how_long_it_ran_unless_its_clock_was_set_back() {
     let at = |millis| Some(Time::from_millis(millis));
     let ran = |started_at, finished_at| {
-        JobResult { started_at, finished_at, ..JobResult::new(attempt(1), Ending::Succeeded) }.ran_ms()
+        JobResult { started_at, finished_at, ..JobResult::new(attempt(1), TaskEnd::Succeeded) }.ran_ms()
     };
     assert_eq!((ran(at(10), at(13)), ran(at(10), at(10))), (Some(3), Some(0)));
     assert_eq!((ran(at(10), at(9)), ran(None, at(9)), ran(at(10), None)), (None, None, None));
@@ -350,11 +350,11 @@ fn results_in_the_words_of_the_scheduler() {
     let outcome = |ending, reason: &str| {
         JobResult { reason: reason.into(), exit_code: Some(3), ..JobResult::new(attempt(1), ending) }.outcome()
     };
-    assert_eq!(outcome(Ending::Failed, "oom"), Outcome::Failed { exit_code: Some(3) });
-    assert_eq!(outcome(Ending::StartFailed, "image"), Outcome::StartFailed { permanent: true });
-    assert_eq!(outcome(Ending::StartFailed, "command: `x` was not found"), Outcome::CannotStart { exit_code: 3 });
-    assert_eq!(outcome(Ending::StartFailed, "fork"), Outcome::StartFailed { permanent: false });
-    assert_eq!((outcome(Ending::Preempted, ""), outcome(Ending::Lost, "")), (Outcome::Cancelled, Outcome::Lost));
+    assert_eq!(outcome(TaskEnd::Failed, "oom"), Outcome::Failed { exit_code: Some(3) });
+    assert_eq!(outcome(TaskEnd::StartFailed, "image"), Outcome::StartFailed { permanent: true });
+    assert_eq!(outcome(TaskEnd::StartFailed, "command: `x` was not found"), Outcome::CannotStart { exit_code: 3 });
+    assert_eq!(outcome(TaskEnd::StartFailed, "fork"), Outcome::StartFailed { permanent: false });
+    assert_eq!((outcome(TaskEnd::Preempted, ""), outcome(TaskEnd::Lost, "")), (Outcome::Cancelled, Outcome::Lost));
 }
 
 #[test]

@@ -13,10 +13,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use orlop_core::error::{Class, PortError};
 use orlop_core::id::Epoch;
+use orlop_core::task::LogStream;
 use orlop_core::time::Time;
 
 use super::segment::{Segment, SegmentName};
-use super::{Chunk, LogBackend, LogKey, LogOptions, LogStream, LogSummary};
+use super::{Chunk, LogBackend, LogKey, LogOptions, LogSummary};
 
 /// The logs below one folder.
 #[derive(Debug)]

@@ -138,8 +138,9 @@ impl Index {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Gap, LogStream};
+    use super::super::Gap;
     use super::*;
+    use orlop_core::task::LogStream;
 
     #[test]
     fn who_reads_on_begins_near_where_it_was_also_after_a_restart() {

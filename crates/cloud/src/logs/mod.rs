@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use orlop_core::error::{Class, PortError};
 use orlop_core::id::{Epoch, JobId};
-use orlop_core::named::Named;
+use orlop_core::task::LogStream;
 use orlop_core::time::Time;
 use tokio::sync::watch;
 
@@ -36,30 +36,6 @@ pub struct LogKey {
     pub member: u32,
     /// Number of the attempt.
     pub attempt: u32,
-}
-
-/// Where a chunk comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum LogStream {
-    /// Standard output.
-    Stdout,
-    /// Standard error.
-    Stderr,
-    /// The worker itself.
-    System,
-}
-
-impl Named for LogStream {
-    const KIND: &'static str = "log stream";
-    const ALL: &'static [Self] = &[Self::Stdout, Self::Stderr, Self::System];
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Stdout => "stdout",
-            Self::Stderr => "stderr",
-            Self::System => "system",
-        }
-    }
 }
 
 /// What is missing before a chunk.

@@ -1,9 +1,10 @@
 //! The form of a record in a segment: length, checksum, head, bytes. Owns encoding and checking; reads no file.
 
 use orlop_core::id::JobId;
+use orlop_core::task::LogStream;
 use orlop_core::time::Time;
 
-use super::{Chunk, Gap, LogKey, LogStream, MAX_CHUNK};
+use super::{Chunk, Gap, LogKey, MAX_CHUNK};
 
 /// Bytes before the head: length of what follows the checksum, and the checksum.
 pub(super) const FRAME: usize = 8;

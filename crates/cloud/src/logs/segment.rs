@@ -5,11 +5,12 @@ use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use orlop_core::id::Epoch;
+use orlop_core::task::LogStream;
 use orlop_core::time::Time;
 
 use super::index::{Extent, Index};
 use super::record::{FRAME, HEAD, body_len, decode, encode, head, is_whole};
-use super::{Chunk, LogKey, LogStream};
+use super::{Chunk, LogKey};
 use crate::durable::sync_directory;
 
 /// Bytes gathered before they are written.

@@ -26,7 +26,7 @@ use std::ops::Bound::{Excluded, Unbounded};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use orlop_core::task::TaskRef;
+use orlop_core::task::{LogStream, TaskRef};
 
 use self::codec::Entry;
 use self::journal::{Journal, Spot};
@@ -34,7 +34,7 @@ use self::outlog::OutLog;
 pub use self::recover::Recovered;
 use self::reserve::Reserve;
 use crate::runtime::logs::now;
-use crate::runtime::worker::event::{AttemptEnd, LogChunk, LogStream, Room, Started};
+use crate::runtime::worker::event::{AttemptEnd, LogChunk, Room, Started};
 
 /// Number of an entry, growing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

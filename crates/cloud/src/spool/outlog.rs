@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::Bound::{Excluded, Unbounded};
 
-use orlop_core::task::TaskRef;
+use orlop_core::task::{LogGap, TaskRef};
 
 use super::EntryNo;
 use super::codec::{self, Entry};
 use super::journal::{Journal, Spot};
-use crate::runtime::worker::event::{Gap, LogChunk, Room};
+use crate::runtime::worker::event::{LogChunk, Room};
 
 /// Bytes that an entry has beside its output, about.
 const BESIDE: u64 = 64;
@@ -21,9 +21,9 @@ struct Chunk {
     spot: Spot,
     bytes: u64,
     /// What was dropped before it since it was written.
-    gap: Gap,
+    gap: LogGap,
     /// What was dropped before that, which stands in it: it may yet not be written.
-    told: Gap,
+    told: LogGap,
 }
 
 /// The output of one attempt.
@@ -32,13 +32,13 @@ struct Source {
     chunks: BTreeSet<EntryNo>,
     bytes: u64,
     /// What was dropped and is in no chunk's gap yet.
-    gap: Gap,
-    lost: Gap,
+    gap: LogGap,
+    lost: LogGap,
     last_seq: u64,
     keep: bool,
     over: bool,
     /// What was dropped since it is over: its result does not count it, and no later chunk can tell it.
-    untold: Gap,
+    untold: LogGap,
 }
 
 #[derive(Debug)]
@@ -55,8 +55,8 @@ pub(super) struct OutLog {
     buffer: Vec<u8>,
 }
 
-fn add(one: Gap, other: Gap) -> Gap {
-    Gap { chunks: one.chunks + other.chunks, bytes: one.bytes + other.bytes }
+fn add(one: LogGap, other: LogGap) -> LogGap {
+    LogGap { chunks: one.chunks + other.chunks, bytes: one.bytes + other.bytes }
 }
 
 impl OutLog {
@@ -76,14 +76,14 @@ impl OutLog {
     }
 
     /// A chunk that was found at the opening.
-    pub(super) fn found(&mut self, no: EntryNo, id: TaskRef, spot: Spot, chunk: &LogChunk, gap: Gap) {
+    pub(super) fn found(&mut self, no: EntryNo, id: TaskRef, spot: Spot, chunk: &LogChunk, gap: LogGap) {
         self.journal.need(spot);
         let source = self.sources.entry(id).or_default();
         source.lost = add(source.lost, gap);
         self.remember(no, id, spot, chunk, gap);
     }
 
-    fn remember(&mut self, no: EntryNo, id: TaskRef, spot: Spot, chunk: &LogChunk, gap: Gap) {
+    fn remember(&mut self, no: EntryNo, id: TaskRef, spot: Spot, chunk: &LogChunk, gap: LogGap) {
         let bytes = chunk.data.len() as u64 + BESIDE;
         self.bytes += bytes;
         let source = self.sources.entry(id).or_default();
@@ -104,14 +104,14 @@ impl OutLog {
         source.last_seq = source.last_seq.max(chunk.seq);
         let untold = std::mem::take(&mut source.untold);
         let gap = add(add(chunk.gap.unwrap_or_default(), std::mem::take(&mut source.gap)), untold);
-        chunk.gap = (gap != Gap::default()).then_some(gap);
+        chunk.gap = (gap != LogGap::default()).then_some(gap);
         self.buffer.clear();
         codec::log(no, &id, &chunk, &mut self.buffer);
         match self.journal.append(&self.buffer, true) {
-            Ok(spot) => self.remember(no, id, spot, &chunk, Gap::default()),
+            Ok(spot) => self.remember(no, id, spot, &chunk, LogGap::default()),
             Err(error) => {
                 tracing::debug!(%error, attempt = %id, "output cannot be kept");
-                self.lose(&id, Gap { chunks: 1, bytes: chunk.data.len() as u64 }, gap);
+                self.lose(&id, LogGap { chunks: 1, bytes: chunk.data.len() as u64 }, gap);
             }
         }
         if self.bytes > self.max {
@@ -127,7 +127,7 @@ impl OutLog {
     }
 
     /// Counts what is gone; `before` was told to be gone and is not told otherwise now.
-    fn lose(&mut self, id: &TaskRef, gone: Gap, before: Gap) {
+    fn lose(&mut self, id: &TaskRef, gone: LogGap, before: LogGap) {
         self.dropped += gone.bytes;
         let source = self.sources.entry(*id).or_default();
         source.lost = add(source.lost, gone);
@@ -157,10 +157,10 @@ impl OutLog {
         let told = self.journal.read(chunk.spot).ok().and_then(|bytes| codec::decode(&bytes));
         let before = match told {
             Some(Entry::Log(_, _, told)) => told.gap.unwrap_or_default(),
-            _ => Gap::default(),
+            _ => LogGap::default(),
         };
         self.released.push(no);
-        let gone = Gap { chunks: 1, bytes: chunk.bytes - BESIDE };
+        let gone = LogGap { chunks: 1, bytes: chunk.bytes - BESIDE };
         self.lose(id, gone, add(before, chunk.gap));
         // It is told before the next chunk that is left, or the next that comes.
         let next = self.sources.get(id).and_then(|source| source.chunks.range(no..).next().copied());
@@ -174,7 +174,7 @@ impl OutLog {
     }
 
     /// Writes down that output is gone before a chunk.
-    fn note(&mut self, no: EntryNo, id: TaskRef, gap: Gap) {
+    fn note(&mut self, no: EntryNo, id: TaskRef, gap: LogGap) {
         self.buffer.clear();
         codec::encode(&Entry::Gap(no, id, gap), &mut self.buffer);
         if let Err(error) = self.journal.append(&self.buffer, false) {
@@ -195,7 +195,7 @@ impl OutLog {
 
     /// Forgets an attempt that is over, once nothing of it is to be told.
     fn forget(&mut self, id: &TaskRef) {
-        let done = |source: &Source| source.over && source.chunks.is_empty() && source.untold == Gap::default();
+        let done = |source: &Source| source.over && source.chunks.is_empty() && source.untold == LogGap::default();
         if self.sources.get(id).is_some_and(done) {
             self.sources.remove(id);
         }
@@ -203,14 +203,14 @@ impl OutLog {
 
     /// Attempts that are over and of whose losses nobody knows, each with the number of its last chunk.
     pub(super) fn untold(&self) -> Vec<(TaskRef, u64)> {
-        let untold = self.sources.iter().filter(|(_, source)| source.untold != Gap::default());
+        let untold = self.sources.iter().filter(|(_, source)| source.untold != LogGap::default());
         untold.map(|(id, source)| (*id, source.last_seq)).collect()
     }
 
     /// The attempt has ended: what its output lost here.
-    pub(super) fn end(&mut self, id: &TaskRef) -> Gap {
+    pub(super) fn end(&mut self, id: &TaskRef) -> LogGap {
         self.waiting.remove(id);
-        let Some(source) = self.sources.get_mut(id) else { return Gap::default() };
+        let Some(source) = self.sources.get_mut(id) else { return LogGap::default() };
         source.over = true;
         let lost = source.lost;
         self.forget(id);
@@ -273,7 +273,7 @@ impl OutLog {
                 let spot = self.journal.append(&payload, true)?;
                 self.journal.release(std::mem::replace(&mut chunk.spot, spot));
                 let (id, gap) = (chunk.id, chunk.gap);
-                if gap != Gap::default() {
+                if gap != LogGap::default() {
                     self.note(no, id, gap);
                 }
             }
@@ -294,7 +294,7 @@ impl OutLog {
             if let Some(chunk) = self.remove(no) {
                 let bytes = chunk.bytes - BESIDE;
                 // One without output only tells of what was lost before.
-                let gone = Gap { chunks: u64::from(bytes > 0), bytes };
+                let gone = LogGap { chunks: u64::from(bytes > 0), bytes };
                 self.lose(&chunk.id, gone, add(chunk.told, chunk.gap));
             }
         }
@@ -314,7 +314,7 @@ impl OutLog {
             let told = self.journal.read(chunk.spot).ok().and_then(|bytes| codec::decode(&bytes));
             if let Some(Entry::Log(_, id, mut told)) = told {
                 let gap = add(told.gap.unwrap_or_default(), chunk.gap);
-                told.gap = (gap != Gap::default()).then_some(gap);
+                told.gap = (gap != LogGap::default()).then_some(gap);
                 all.push((*no, id, told));
             }
         }
@@ -354,6 +354,6 @@ impl OutLog {
     }
 }
 
-fn chunk_gap(chunks: &BTreeMap<EntryNo, Chunk>, no: EntryNo) -> Gap {
-    chunks.get(&no).map_or(Gap::default(), |chunk| chunk.gap)
+fn chunk_gap(chunks: &BTreeMap<EntryNo, Chunk>, no: EntryNo) -> LogGap {
+    chunks.get(&no).map_or(LogGap::default(), |chunk| chunk.gap)
 }

@@ -6,14 +6,14 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::sync::Arc;
 
-use orlop_core::task::TaskRef;
+use orlop_core::task::{LogGap, TaskRef};
 
 use super::codec::{self, Entry};
 use super::journal::{Journal, Spot};
 use super::outlog::OutLog;
 use super::reserve::Reserve;
 use super::{EntryNo, Item, Known, Spool, SpoolOptions};
-use crate::runtime::worker::event::{Gap, LogChunk, Started};
+use crate::runtime::worker::event::{LogChunk, Started};
 
 /// An attempt of an earlier agent whose end the server has not acknowledged.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,7 +35,7 @@ pub struct Recovered {
 struct Found {
     control: BTreeMap<EntryNo, (Entry, Spot)>,
     chunks: BTreeMap<EntryNo, (TaskRef, LogChunk, Spot)>,
-    gaps: BTreeMap<EntryNo, Gap>,
+    gaps: BTreeMap<EntryNo, LogGap>,
     released: BTreeSet<EntryNo>,
     last: u64,
     last_seq: BTreeMap<TaskRef, u64>,

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use orlop_core::id::{Epoch, JobId};
+use orlop_core::task::{LogGap, LogStream, TaskEnd};
 use orlop_core::time::Time;
 use proptest::prelude::*;
 
 use super::*;
-use crate::runtime::worker::event::{Gap, LogStream, Outcome};
 
 fn id(job: u64) -> TaskRef {
     TaskRef { job: JobId::from_u64(job), index: 0, member: 0, attempt: 1, epoch: Epoch(1) }
@@ -20,7 +20,7 @@ fn chunk(seq: u64, data: &[u8]) -> LogChunk {
 }
 
 fn end() -> AttemptEnd {
-    AttemptEnd::without_run(Outcome::Succeeded, "", Time::EPOCH)
+    AttemptEnd::without_run(TaskEnd::Succeeded, "", Time::EPOCH)
 }
 
 fn started() -> Started {
@@ -150,7 +150,7 @@ fn beyond_the_bound_the_oldest_of_the_largest_is_dropped_and_leaves_a_gap() {
     let large: Vec<&LogChunk> = told.iter().filter(|(_, of, _)| *of == id(2)).map(|(_, _, chunk)| chunk).collect();
     let gone = 40 - large.len() as u64;
     assert!(gone > 20, "{gone}");
-    assert_eq!(large[0].gap, Some(Gap { chunks: gone, bytes: gone * 1000 }));
+    assert_eq!(large[0].gap, Some(LogGap { chunks: gone, bytes: gone * 1000 }));
     assert_eq!(large[0].seq, gone + 1);
     assert!(large[1..].iter().all(|chunk| chunk.gap.is_none()));
     assert_eq!(spool.stats().dropped, gone * 1000);
@@ -163,7 +163,7 @@ fn beyond_the_bound_the_oldest_of_the_largest_is_dropped_and_leaves_a_gap() {
     let mut spool = small(dir.path(), 20_000);
     let again = spool.next_chunks(100, 1 << 20);
     assert_eq!(again.len(), told.len());
-    assert_eq!(again[1].2.gap, Some(Gap { chunks: gone, bytes: gone * 1000 }));
+    assert_eq!(again[1].2.gap, Some(LogGap { chunks: gone, bytes: gone * 1000 }));
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn while_all_that_is_kept_is_on_its_way_the_newest_stays_and_tells_what_is_gone(
     assert_eq!(told.last().map(|chunk| chunk.seq), Some(40), "how it ended");
     let gone = 25 - told.len() as u64;
     assert!(gone > 15, "{gone}");
-    assert_eq!(told[0].gap, Some(Gap { chunks: gone, bytes: gone * 1000 }));
+    assert_eq!(told[0].gap, Some(LogGap { chunks: gone, bytes: gone * 1000 }));
     assert_eq!(spool.stats().dropped, gone * 1000);
 }
 
@@ -337,7 +337,7 @@ fn output_that_is_lost_after_the_end_is_told_once_there_is_room() {
     let chunks = spool.next_chunks(10, 1 << 20);
     let [(no, of, last)] = &chunks[..] else { panic!("{chunks:?}") };
     assert_eq!((*of, last.seq, last.data.len()), (id(1), 2, 0));
-    assert_eq!(last.gap, Some(Gap { chunks: 2, bytes: 30_000 }));
+    assert_eq!(last.gap, Some(LogGap { chunks: 2, bytes: 30_000 }));
     spool.release(*no);
     spool.flush().unwrap();
     assert_eq!(spool.next_chunks(10, 1 << 20).len(), 0, "once");

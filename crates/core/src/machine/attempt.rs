@@ -4,6 +4,7 @@
 use super::Machine;
 use super::transition::rows;
 use crate::named::named_enum;
+use crate::task::TaskEnd;
 
 named_enum! {
     /// The state of an attempt.
@@ -42,6 +43,20 @@ impl AttemptState {
     #[must_use]
     pub fn is_end(self) -> bool {
         MACHINE.is_terminal(self)
+    }
+}
+
+impl From<TaskEnd> for AttemptState {
+    fn from(end: TaskEnd) -> Self {
+        match end {
+            TaskEnd::Succeeded => Self::Succeeded,
+            TaskEnd::Failed => Self::Failed,
+            TaskEnd::TimedOut => Self::TimedOut,
+            TaskEnd::Cancelled => Self::Cancelled,
+            TaskEnd::Preempted => Self::Preempted,
+            TaskEnd::StartFailed => Self::StartFailed,
+            TaskEnd::Lost => Self::Lost,
+        }
     }
 }
 

@@ -12,16 +12,16 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures::stream;
-use orlop_cloud::logs::LogStream;
 use orlop_core::machine::job::JobState;
 use orlop_core::named::Named as _;
+use orlop_core::task::LogStream;
 use serde_json::{Value, json};
 
 use super::super::call::{Call, wrong};
 use super::super::reply::{Answer, Reply};
 use super::super::state::Api;
 use super::super::streams::StreamPermit;
-use crate::host::scheduler::{Error, LogNews, LogOrder, LogReader, PartNews, PartsReader, stored_stream, wire_stream};
+use crate::host::scheduler::{Error, LogNews, LogOrder, LogReader, PartNews, PartsReader};
 use crate::wire::result::LogChunk;
 
 /// A stream with nothing to say says so after this time, so that nobody in between closes it.
@@ -108,9 +108,7 @@ pub(in super::super) async fn logs(api: Arc<Api>, call: Call) -> Answer {
 
 /// What is asked for.
 fn order(call: &Call, order: LogOrder, form: Form, several: bool) -> Result<LogOrder, Error> {
-    let name = |text: &str| {
-        LogStream::from_typed(text).map(wire_stream).map_err(|_| wrong("stream", "use stdout, stderr or system"))
-    };
+    let name = |text: &str| LogStream::from_typed(text).map_err(|_| wrong("stream", "use stdout, stderr or system"));
     let asked = LogOrder {
         index: if several { 0 } else { call.read("index")?.unwrap_or(0) },
         attempt: call.read("attempt")?,
@@ -225,7 +223,7 @@ fn events(chunk: &LogChunk, part: Option<u32>, out: &mut Vec<u8>) {
     }
     let mut data = json!({
         "attempt": attempt,
-        "stream": stored_stream(chunk.stream).as_str(),
+        "stream": chunk.stream.as_str(),
         "seq": seq,
         "time": chunk.time.map(|time| time.to_string()),
     });

@@ -237,8 +237,9 @@ impl Room {
 
 #[cfg(test)]
 mod tests {
-    use orlop_cloud::logs::{Gap, LogStream};
+    use orlop_cloud::logs::Gap;
     use orlop_core::id::JobId;
+    use orlop_core::task::LogStream;
 
     use super::*;
 

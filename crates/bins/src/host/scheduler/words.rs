@@ -3,20 +3,19 @@
 use std::borrow::Cow;
 
 use orlop_core::ports::fleet_store::Text;
+use orlop_core::task::TaskEnd;
 use orlop_scheduler::effect::{Reason, WorkerReason};
 
-use crate::wire::result::Ending;
-
 /// How an attempt ended.
-pub(super) const fn ending(ending: Ending) -> &'static str {
+pub(super) const fn ending(ending: TaskEnd) -> &'static str {
     match ending {
-        Ending::Succeeded => "succeeded",
-        Ending::Failed => "failed",
-        Ending::TimedOut => "timed_out",
-        Ending::Cancelled => "cancelled",
-        Ending::Preempted => "preempted",
-        Ending::StartFailed => "start_failed",
-        Ending::Lost => "lost",
+        TaskEnd::Succeeded => "succeeded",
+        TaskEnd::Failed => "failed",
+        TaskEnd::TimedOut => "timed_out",
+        TaskEnd::Cancelled => "cancelled",
+        TaskEnd::Preempted => "preempted",
+        TaskEnd::StartFailed => "start_failed",
+        TaskEnd::Lost => "lost",
     }
 }
 

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use orlop_cloud::runtime::worker::{AttemptEnd, Kept, LogChunk, LogStream, Outcome, Started};
+use orlop_cloud::runtime::worker::{AttemptEnd, Kept, LogChunk, Started};
 use orlop_cloud::spool::{Cursor, EntryNo, Item};
 use orlop_core::task::TaskRef;
 
@@ -15,7 +15,7 @@ use super::core::Core;
 use crate::wire::attempt::{JobStarted, Process, Rejected};
 use crate::wire::bound::{FRAME_BYTES, FRAME_ENTRIES, LOG_CREDIT};
 use crate::wire::frame::WorkerFrame;
-use crate::wire::result::{self, Artifact, Ending, JobResult, LogGap, LogSummary, Usage};
+use crate::wire::result::{self, Artifact, JobResult, LogSummary};
 
 /// Room in a frame for what is not counted entry by entry.
 const BESIDE: usize = 4096;
@@ -159,23 +159,14 @@ fn started_of(id: TaskRef, started: &Started) -> JobStarted {
 }
 
 fn result_of(id: TaskRef, end: &AttemptEnd) -> JobResult {
-    let ending = match end.outcome {
-        Outcome::Succeeded => Ending::Succeeded,
-        Outcome::Failed => Ending::Failed,
-        Outcome::TimedOut => Ending::TimedOut,
-        Outcome::Cancelled => Ending::Cancelled,
-        Outcome::Preempted => Ending::Preempted,
-        Outcome::StartFailed => Ending::StartFailed,
-        Outcome::Lost => Ending::Lost,
-    };
-    let (used, log) = (end.usage, end.log);
+    let log = end.log;
     JobResult {
         exit_code: end.exit_code,
         signal: end.signal,
         reason: end.reason.clone(),
         started_at: end.started_at,
         finished_at: Some(end.finished_at),
-        usage: Usage { cpu_ms: used.cpu_ms, max_rss: used.max_rss, io_read: used.io_read, io_write: used.io_write },
+        usage: end.usage,
         outputs: end.outputs.clone(),
         log: LogSummary {
             bytes: log.bytes + log.dropped_bytes,
@@ -185,7 +176,7 @@ fn result_of(id: TaskRef, end: &AttemptEnd) -> JobResult {
         },
         tail: Bytes::copy_from_slice(&end.tail),
         artifacts: end.artifacts.iter().map(artifact_of).collect(),
-        ..JobResult::new(id, ending)
+        ..JobResult::new(id, end.outcome)
     }
 }
 
@@ -195,12 +186,6 @@ fn artifact_of(kept: &Kept) -> Artifact {
 }
 
 fn chunk_of(id: TaskRef, chunk: LogChunk) -> result::LogChunk {
-    let stream = match chunk.stream {
-        LogStream::Stdout => result::LogStream::Stdout,
-        LogStream::Stderr => result::LogStream::Stderr,
-        LogStream::System => result::LogStream::System,
-    };
-    let gap = chunk.gap.map(|gap| LogGap { chunks: gap.chunks, bytes: gap.bytes });
     let (attempt, data) = (id, Bytes::from(chunk.data));
-    result::LogChunk { attempt, stream, seq: chunk.seq, time: Some(chunk.time), data, gap }
+    result::LogChunk { attempt, stream: chunk.stream, seq: chunk.seq, time: Some(chunk.time), data, gap: chunk.gap }
 }

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use orlop_cloud::runtime::worker::{AttemptEnd, Outcome, RemainsState};
+use orlop_cloud::runtime::worker::{AttemptEnd, RemainsState};
 use orlop_cloud::spool::Recovered;
 use orlop_core::error::{Class, PortError};
 use orlop_core::spec::job::Runtime;
-use orlop_core::task::TaskRef;
+use orlop_core::task::{TaskEnd, TaskRef};
 
 use super::clock::now;
 use super::core::Taken;
@@ -74,7 +74,7 @@ pub(super) async fn recover(shared: &Arc<Shared>, recovered: Vec<Recovered>) -> 
             }
             Fate::GiveBack => shared.lock().spool.revoked(known.id)?,
             Fate::Lost => {
-                let end = AttemptEnd::without_run(Outcome::Lost, "agent_restart", now());
+                let end = AttemptEnd::without_run(TaskEnd::Lost, "agent_restart", now());
                 shared.lock().spool.ended(known.id, end)?;
             }
             Fate::Settled => {}

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use orlop_cloud::runtime::worker::noop::succeeded;
 use orlop_cloud::runtime::worker::{
-    AttemptEnd, AttemptEvents, AttemptPlan, Cause, JobRuntime, LogChunk, Outcome, Room, Started,
+    AttemptEnd, AttemptEvents, AttemptPlan, Cause, JobRuntime, LogChunk, Room, Started,
 };
 use orlop_core::spec::job::Runtime;
-use orlop_core::task::TaskRef;
+use orlop_core::task::{TaskEnd, TaskRef};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
@@ -109,7 +109,7 @@ impl Shared {
                 },
                 Act::Fetch(runtime, plan, needs) => self.fetch(runtime, plan, needs),
                 Act::End(_, id, cause, _) if self.fetched(&id).inspect(AbortHandle::abort).is_some() => {
-                    let outcome = if cause == Cause::Preempt { Outcome::Preempted } else { Outcome::Cancelled };
+                    let outcome = if cause == Cause::Preempt { TaskEnd::Preempted } else { TaskEnd::Cancelled };
                     let end = AttemptEnd::without_run(outcome, "", now());
                     let ended = self.lock().ended(id, end, Instant::now(), &mut more);
                     complain(id, ended);
@@ -157,7 +157,7 @@ impl Shared {
                 (Ok(_), None) => tracing::error!(attempt = %id, %runtime, "an attempt of a runtime that is not here"),
                 (Err(reason), _) => {
                     files.clear(id);
-                    let end = AttemptEnd::without_run(Outcome::StartFailed, reason, now());
+                    let end = AttemptEnd::without_run(TaskEnd::StartFailed, reason, now());
                     me.note(id, |core, acts| core.ended(id, end, Instant::now(), acts));
                     me.flush();
                 }
@@ -196,12 +196,12 @@ impl Shared {
         match (done, noted.and_then(|(_, cause)| cause)) {
             (Ok(end), _) => end,
             (Err(_), Some(cause)) => {
-                let outcome = if cause == Cause::Preempt { Outcome::Preempted } else { Outcome::Cancelled };
+                let outcome = if cause == Cause::Preempt { TaskEnd::Preempted } else { TaskEnd::Cancelled };
                 AttemptEnd { outcome, reason: "while its artifacts were stored".to_owned(), ..end }
             }
             (Err(error), None) => {
                 tracing::error!(attempt = %id, %error, "what an attempt left is not stored");
-                AttemptEnd { outcome: Outcome::Failed, reason: format!("artifact: {error}"), ..end }
+                AttemptEnd { outcome: TaskEnd::Failed, reason: format!("artifact: {error}"), ..end }
             }
         }
     }

@@ -14,12 +14,12 @@ use orlop::wire::attempt::{AssignJob, Mode};
 use orlop::wire::frame::{Hello, LiveState, ServerFrame, Spec, Welcome, WorkerFrame};
 use orlop::wire::grpc::{Caller, FramesIn, FramesOut, Listening, Refusal, Services, WorkerHost};
 use orlop::wire::problem::{Code, Problem};
-use orlop::wire::result::{Ending, JobResult};
+use orlop::wire::result::JobResult;
 use orlop::wire::status::{Heartbeat, HeartbeatAnswer, WorkerStatus};
 use orlop::wire::worker::{Limits, Registered, Registration};
 use orlop_core::id::{Epoch, Incarnation, JobId, SessionId, WorkerId};
 use orlop_core::spec::job::JobSpec;
-use orlop_core::task::TaskRef;
+use orlop_core::task::{TaskEnd, TaskRef};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
@@ -234,10 +234,10 @@ async fn a_killed_agent_loses_no_work_that_is_kept_and_ends_what_is_not() {
     );
     assert_eq!(bed.result(3).await.exit_code, Some(5));
     let lost = bed.result(2).await;
-    assert_eq!((lost.ending, lost.reason.as_str()), (Ending::Lost, "agent_restart"));
+    assert_eq!((lost.ending, lost.reason.as_str()), (TaskEnd::Lost, "agent_restart"));
     std::fs::write(&go, "").unwrap();
     let kept = bed.result(1).await;
-    assert_eq!((kept.ending, kept.exit_code), (Ending::Failed, Some(3)));
+    assert_eq!((kept.ending, kept.exit_code), (TaskEnd::Failed, Some(3)));
     bed.until(|bed| bed.text(1).contains("after")).await;
     assert_eq!(bed.text(1), "before\nafter\n", "nothing twice, nothing missing");
     bed.seq += 1;
@@ -264,7 +264,7 @@ async fn sigterm_drains_and_a_second_one_cancels() {
     assert!(bed.results.is_empty(), "it waits");
     worker.signal(Signal::SIGTERM);
     let result = bed.result(1).await;
-    assert_eq!((result.ending, result.exit_code), (Ending::Preempted, Some(9)));
+    assert_eq!((result.ending, result.exit_code), (TaskEnd::Preempted, Some(9)));
     bed.seq += 1;
     let (seq, ack) = (bed.seq, bed.last);
     bed.put(ServerFrame { seq, ack, ..ServerFrame::default() }).await;

@@ -14,11 +14,10 @@ use nix::unistd::geteuid;
 use orlop_core::error::{Class, PortError};
 use orlop_core::name::sha256_hex;
 use orlop_core::spec::job::SecretAs;
-use orlop_core::task::TaskRef;
+use orlop_core::task::{TaskEnd, TaskRef};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
-use super::event::Outcome;
 use super::plan::{Secret, User, beneath};
 use crate::runtime::confidential;
 
@@ -126,8 +125,8 @@ impl Directories {
     }
 
     /// The attempt of a directory has ended: it goes, or stays for a while where it failed and some are to stay.
-    pub(super) fn retire(&self, dir: &Path, outcome: Outcome) {
-        if self.keep_failed == 0 || !matches!(outcome, Outcome::Failed | Outcome::TimedOut) {
+    pub(super) fn retire(&self, dir: &Path, outcome: TaskEnd) {
+        if self.keep_failed == 0 || !matches!(outcome, TaskEnd::Failed | TaskEnd::TimedOut) {
             return self.discard(dir);
         }
         let kept = self.work.join(FAILED).join(dir.file_name().unwrap_or_default());

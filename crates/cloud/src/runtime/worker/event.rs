@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use orlop_core::task::TaskRef;
+use orlop_core::task::{LogGap, LogStream, TaskEnd, TaskRef, Usage};
 use orlop_core::time::Time;
 use serde::{Deserialize, Serialize};
 
@@ -19,71 +19,6 @@ pub enum Cause {
     Lease,
 }
 
-/// How an attempt ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Outcome {
-    /// With a code that means success.
-    Succeeded,
-    /// With another code, by a signal, or for a reason.
-    Failed,
-    /// It ran longer than its limit.
-    TimedOut,
-    /// It was asked to end.
-    Cancelled,
-    /// It gave way.
-    Preempted,
-    /// It never ran.
-    StartFailed,
-    /// Nobody knows how.
-    Lost,
-}
-
-/// What an attempt used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Usage {
-    /// CPU time in milliseconds.
-    pub cpu_ms: u64,
-    /// Greatest resident memory seen, in bytes; 0 when the attempt was too short to be looked at.
-    pub max_rss: u64,
-    /// Bytes read from storage.
-    pub io_read: u64,
-    /// Bytes written to storage.
-    pub io_write: u64,
-}
-
-impl Usage {
-    /// The greater of both in everything.
-    #[must_use]
-    pub fn most(self, other: Self) -> Self {
-        Self {
-            cpu_ms: self.cpu_ms.max(other.cpu_ms),
-            max_rss: self.max_rss.max(other.max_rss),
-            io_read: self.io_read.max(other.io_read),
-            io_write: self.io_write.max(other.io_write),
-        }
-    }
-}
-
-/// Where output came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum LogStream {
-    /// Standard output.
-    Stdout,
-    /// Standard error.
-    Stderr,
-    /// The worker itself.
-    System,
-}
-
-/// Output that is missing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Gap {
-    /// Chunks that are missing.
-    pub chunks: u64,
-    /// Their bytes.
-    pub bytes: u64,
-}
-
 /// A piece of output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogChunk {
@@ -96,7 +31,7 @@ pub struct LogChunk {
     /// The bytes, secrets masked, in whatever encoding the job writes.
     pub data: Vec<u8>,
     /// What is missing before it.
-    pub gap: Option<Gap>,
+    pub gap: Option<LogGap>,
 }
 
 /// What became of all output.
@@ -125,7 +60,7 @@ pub struct Started {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptEnd {
     /// How.
-    pub outcome: Outcome,
+    pub outcome: TaskEnd,
     /// Exit code, when it ended with one.
     pub exit_code: Option<i32>,
     /// Signal, when it ended by one.
@@ -167,7 +102,7 @@ pub struct Kept {
 impl AttemptEnd {
     /// The end of an attempt that never ran, or of which nothing is known.
     #[must_use]
-    pub fn without_run(outcome: Outcome, reason: impl Into<String>, at: Time) -> Self {
+    pub fn without_run(outcome: TaskEnd, reason: impl Into<String>, at: Time) -> Self {
         Self {
             outcome,
             exit_code: None,
@@ -194,7 +129,7 @@ impl AttemptEnd {
     #[must_use]
     pub fn start_failed(word: &str, message: &str, at: Time) -> (Self, LogChunk) {
         let data = format!("{}\n", cut(message, SAID)).into_bytes();
-        let end = Self::without_run(Outcome::StartFailed, word, at);
+        let end = Self::without_run(TaskEnd::StartFailed, word, at);
         let log = LogTotals { bytes: data.len() as u64, last_seq: 1, ..LogTotals::default() };
         (Self { log, ..end }, LogChunk { stream: LogStream::System, seq: 1, time: at, data, gap: None })
     }

@@ -30,9 +30,7 @@ use async_trait::async_trait;
 use orlop_core::error::PortError;
 use orlop_core::task::TaskRef;
 
-pub use event::{
-    AttemptEnd, AttemptEvents, Cause, Kept, LogChunk, LogStream, LogTotals, Outcome, Room, Started, Usage,
-};
+pub use event::{AttemptEnd, AttemptEvents, Cause, Kept, LogChunk, LogTotals, Room, Started};
 pub use logs::SECRET_MIN;
 pub use plan::{AttemptPlan, ExtraUnits, GpuDevice, Secret, User, WorkSpec, beneath};
 
@@ -77,7 +75,7 @@ pub trait JobRuntime: Send + Sync + std::fmt::Debug {
     fn kind(&self) -> &'static str;
 
     /// Starts an attempt. Returns at once; what becomes of it is told, an attempt that cannot start too
-    /// ([`Outcome::StartFailed`]).
+    /// ([`TaskEnd::StartFailed`]).
     fn start(&self, plan: AttemptPlan);
 
     /// Asks an attempt to end: after `grace` all of it is killed. One that is not here is fine, and so is asking again;

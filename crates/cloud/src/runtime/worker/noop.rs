@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use orlop_core::error::{Class, PortError};
-use orlop_core::task::TaskRef;
+use orlop_core::task::{TaskEnd, TaskRef};
 use orlop_core::time::Time;
 
-use super::event::{AttemptEnd, AttemptEvents, Cause, Outcome, Started};
+use super::event::{AttemptEnd, AttemptEvents, Cause, Started};
 use super::plan::AttemptPlan;
 use super::{InUse, JobRuntime, Remains};
 use crate::runtime::logs::now;
@@ -16,7 +16,7 @@ use crate::runtime::logs::now;
 /// The end of an attempt that ran nothing.
 #[must_use]
 pub fn succeeded(at: Time) -> AttemptEnd {
-    let end = AttemptEnd::without_run(Outcome::Succeeded, "", at);
+    let end = AttemptEnd::without_run(TaskEnd::Succeeded, "", at);
     AttemptEnd { exit_code: Some(0), started_at: Some(at), ..end }
 }
 

@@ -1,7 +1,8 @@
 //! What the end of an attempt means. Owns the rule, the same for every runtime; never looks at a process or container.
 
-use super::event::{Cause, Outcome};
+use super::event::Cause;
 use crate::runtime::process::tree::Ended;
+use orlop_core::task::TaskEnd;
 
 /// Why an attempt is being ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,22 +17,22 @@ pub(super) enum Why {
 
 /// What an end means. Whoever was being ended has not succeeded, whatever its code; a job that ran out of memory while
 /// it was being ended was being ended.
-pub(super) fn judge(ended: Option<Ended>, why: Option<Why>, oom: bool, success: &[i32]) -> (Outcome, &'static str) {
+pub(super) fn judge(ended: Option<Ended>, why: Option<Why>, oom: bool, success: &[i32]) -> (TaskEnd, &'static str) {
     match why {
-        Some(Why::Asked(Cause::Cancel)) => return (Outcome::Cancelled, ""),
-        Some(Why::Asked(Cause::Preempt)) => return (Outcome::Preempted, ""),
-        Some(Why::Asked(Cause::Lease)) => return (Outcome::Lost, "lease_expired"),
-        Some(Why::Timeout) => return (Outcome::TimedOut, ""),
-        Some(Why::LogLimit) => return (Outcome::Failed, "log_limit"),
+        Some(Why::Asked(Cause::Cancel)) => return (TaskEnd::Cancelled, ""),
+        Some(Why::Asked(Cause::Preempt)) => return (TaskEnd::Preempted, ""),
+        Some(Why::Asked(Cause::Lease)) => return (TaskEnd::Lost, "lease_expired"),
+        Some(Why::Timeout) => return (TaskEnd::TimedOut, ""),
+        Some(Why::LogLimit) => return (TaskEnd::Failed, "log_limit"),
         None => {}
     }
     match ended {
-        _ if oom => (Outcome::Failed, "oom"),
+        _ if oom => (TaskEnd::Failed, "oom"),
         Some(Ended::Exited(code)) if success.contains(&code) || (success.is_empty() && code == 0) => {
-            (Outcome::Succeeded, "")
+            (TaskEnd::Succeeded, "")
         }
-        Some(_) => (Outcome::Failed, ""),
-        None => (Outcome::Lost, "no_status"),
+        Some(_) => (TaskEnd::Failed, ""),
+        None => (TaskEnd::Lost, "no_status"),
     }
 }
 
@@ -43,17 +44,17 @@ mod tests {
     fn how_an_end_is_judged() {
         let code = |code| Some(Ended::Exited(code));
         let table = [
-            (code(0), None, false, &[][..], (Outcome::Succeeded, "")),
-            (code(3), None, false, &[0, 3], (Outcome::Succeeded, "")),
-            (code(0), None, false, &[3], (Outcome::Failed, "")),
-            (Some(Ended::Signalled(9)), None, false, &[], (Outcome::Failed, "")),
-            (Some(Ended::Signalled(9)), None, true, &[], (Outcome::Failed, "oom")),
-            (code(0), Some(Why::Timeout), false, &[], (Outcome::TimedOut, "")),
-            (code(0), Some(Why::Asked(Cause::Cancel)), true, &[], (Outcome::Cancelled, "")),
-            (code(0), Some(Why::Asked(Cause::Preempt)), false, &[], (Outcome::Preempted, "")),
-            (code(0), Some(Why::Asked(Cause::Lease)), false, &[], (Outcome::Lost, "lease_expired")),
-            (code(0), Some(Why::LogLimit), false, &[], (Outcome::Failed, "log_limit")),
-            (None, None, false, &[], (Outcome::Lost, "no_status")),
+            (code(0), None, false, &[][..], (TaskEnd::Succeeded, "")),
+            (code(3), None, false, &[0, 3], (TaskEnd::Succeeded, "")),
+            (code(0), None, false, &[3], (TaskEnd::Failed, "")),
+            (Some(Ended::Signalled(9)), None, false, &[], (TaskEnd::Failed, "")),
+            (Some(Ended::Signalled(9)), None, true, &[], (TaskEnd::Failed, "oom")),
+            (code(0), Some(Why::Timeout), false, &[], (TaskEnd::TimedOut, "")),
+            (code(0), Some(Why::Asked(Cause::Cancel)), true, &[], (TaskEnd::Cancelled, "")),
+            (code(0), Some(Why::Asked(Cause::Preempt)), false, &[], (TaskEnd::Preempted, "")),
+            (code(0), Some(Why::Asked(Cause::Lease)), false, &[], (TaskEnd::Lost, "lease_expired")),
+            (code(0), Some(Why::LogLimit), false, &[], (TaskEnd::Failed, "log_limit")),
+            (None, None, false, &[], (TaskEnd::Lost, "no_status")),
         ];
         for (ended, why, oom, success, expected) in table {
             assert_eq!(judge(ended, why, oom, success), expected, "{ended:?} {why:?} {oom} {success:?}");

@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 
 use orlop_core::id::{Epoch, JobId};
-use orlop_core::task::TaskRef;
+use orlop_core::task::{LogGap, LogStream, TaskEnd, TaskRef, Usage};
 use orlop_core::time::Time;
 
 use super::EntryNo;
-use crate::runtime::worker::event::{AttemptEnd, Gap, Kept, LogChunk, LogStream, LogTotals, Outcome, Started, Usage};
+use crate::runtime::worker::event::{AttemptEnd, Kept, LogChunk, LogTotals, Started};
 
 /// What an entry says.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,7 +29,7 @@ pub enum Entry {
     /// It wrote something.
     Log(EntryNo, TaskRef, LogChunk),
     /// Output before this entry is gone.
-    Gap(EntryNo, TaskRef, Gap),
+    Gap(EntryNo, TaskRef, LogGap),
     /// These entries are no longer needed: acknowledged, or given up.
     Released(Vec<EntryNo>),
 }
@@ -111,13 +111,13 @@ fn head(kind: u8, no: EntryNo, id: &TaskRef, out: &mut Vec<u8>) {
 
 fn ended(end: &AttemptEnd, out: &mut Vec<u8>) {
     out.push(match end.outcome {
-        Outcome::Succeeded => 0,
-        Outcome::Failed => 1,
-        Outcome::TimedOut => 2,
-        Outcome::Cancelled => 3,
-        Outcome::Preempted => 4,
-        Outcome::StartFailed => 5,
-        Outcome::Lost => 6,
+        TaskEnd::Succeeded => 0,
+        TaskEnd::Failed => 1,
+        TaskEnd::TimedOut => 2,
+        TaskEnd::Cancelled => 3,
+        TaskEnd::Preempted => 4,
+        TaskEnd::StartFailed => 5,
+        TaskEnd::Lost => 6,
     });
     for value in [end.exit_code, end.signal] {
         out.push(u8::from(value.is_some()));
@@ -256,7 +256,7 @@ impl<'a> Reader<'a> {
             }
             ENDED => Entry::Ended(no, id, Box::new(self.ended()?)),
             LOG => Entry::Log(no, id, self.log()?),
-            GAP => Entry::Gap(no, id, Gap { chunks: self.number()?, bytes: self.number()? }),
+            GAP => Entry::Gap(no, id, LogGap { chunks: self.number()?, bytes: self.number()? }),
             _ => return None,
         })
     }
@@ -284,20 +284,20 @@ impl<'a> Reader<'a> {
             _ => return None,
         };
         let (seq, time) = (self.number()?, self.time()?);
-        let gap = Gap { chunks: self.number()?, bytes: self.number()? };
-        let gap = (gap != Gap::default()).then_some(gap);
+        let gap = LogGap { chunks: self.number()?, bytes: self.number()? };
+        let gap = (gap != LogGap::default()).then_some(gap);
         Some(LogChunk { stream, seq, time, data: self.bytes()?, gap })
     }
 
     fn ended(&mut self) -> Option<AttemptEnd> {
         let outcome = match self.byte()? {
-            0 => Outcome::Succeeded,
-            1 => Outcome::Failed,
-            2 => Outcome::TimedOut,
-            3 => Outcome::Cancelled,
-            4 => Outcome::Preempted,
-            5 => Outcome::StartFailed,
-            6 => Outcome::Lost,
+            0 => TaskEnd::Succeeded,
+            1 => TaskEnd::Failed,
+            2 => TaskEnd::TimedOut,
+            3 => TaskEnd::Cancelled,
+            4 => TaskEnd::Preempted,
+            5 => TaskEnd::StartFailed,
+            6 => TaskEnd::Lost,
             _ => return None,
         };
         let mut code = || {

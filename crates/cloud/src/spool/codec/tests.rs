@@ -10,7 +10,7 @@ fn id() -> TaskRef {
 
 fn end() -> AttemptEnd {
     AttemptEnd {
-        outcome: Outcome::Failed,
+        outcome: TaskEnd::Failed,
         exit_code: Some(-1),
         signal: None,
         reason: "oom".to_owned(),

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use nix::sys::resource::{UsageWho, getrusage};
 use orlop_cloud::runtime::worker::process::{ProcessOptions, ProcessRuntime};
 use orlop_cloud::runtime::worker::{
-    AttemptEnd, AttemptEvents, AttemptPlan, JobRuntime, LogChunk, Outcome, Room, Started, WorkSpec,
+    AttemptEnd, AttemptEvents, AttemptPlan, JobRuntime, LogChunk, Room, Started, WorkSpec,
 };
-use orlop_core::task::TaskRef;
+use orlop_core::task::{TaskEnd, TaskRef};
 
 use super::fresh;
 
@@ -29,7 +29,7 @@ impl AttemptEvents for Counter {
         Room::Free
     }
     fn ended(&self, _: TaskRef, end: AttemptEnd) {
-        if end.outcome != Outcome::Succeeded {
+        if end.outcome != TaskEnd::Succeeded {
             self.failed.fetch_add(1, Ordering::Relaxed);
         }
         self.ends.send(()).unwrap();

@@ -5,8 +5,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use orlop_cloud::runtime::process::ShimProgram;
 use orlop_cloud::runtime::worker::process::{Limit, Limits, ProcessOptions, ProcessRuntime};
-use orlop_cloud::runtime::worker::{AttemptEnd, AttemptPlan, JobRuntime, LogStream, Outcome, Secret, User};
+use orlop_cloud::runtime::worker::{AttemptEnd, AttemptPlan, JobRuntime, Secret, User};
 use orlop_core::spec::job::SecretAs;
+use orlop_core::task::{LogStream, TaskEnd};
 
 use super::recorder::Recorder;
 use super::{Machine, script};
@@ -55,7 +56,7 @@ fn limits_of_resources_hold_from_the_first_instruction_and_others_stay() {
     });
     let (text, end) = ended(&machine, script("ulimit -n; ulimit -Hn; ulimit -c; head -c 9000 /dev/zero > big"));
     assert!(text.starts_with("99\n99\n0\n"), "{text}");
-    assert_eq!(end.outcome, Outcome::Failed, "a file is longer than it may be");
+    assert_eq!(end.outcome, TaskEnd::Failed, "a file is longer than it may be");
     let (text, ..) = ended(&Machine::new(), script("ulimit -Hc; ulimit -n"));
     let files: u64 = text.lines().nth(1).unwrap().parse().unwrap();
     assert!(text.starts_with("0\n") && files > 99, "{text}");
@@ -127,7 +128,7 @@ fn a_job_is_its_tenants_user_and_has_no_group_of_ours() {
     spec.argv = vec![private.display().to_string()];
     (job.spec, job.user) = (spec.into(), Some(USER));
     let (text, end) = ended(&machine, job);
-    assert_eq!((end.outcome, end.exit_code), (Outcome::Failed, Some(126)));
+    assert_eq!((end.outcome, end.exit_code), (TaskEnd::Failed, Some(126)));
     assert!(text.contains("cannot be run: Permission denied"), "{text}");
 }
 
@@ -139,18 +140,18 @@ fn a_job_under_a_supervisor_is_its_tenants_user_too() {
     spec.survive = true;
     (job.spec, job.user) = (spec.into(), Some(USER));
     let (text, end) = ended(&machine, job);
-    assert!(end.outcome == Outcome::Succeeded && text.starts_with("54321\n54322\n/"), "{end:?} {text}");
+    assert!(end.outcome == TaskEnd::Succeeded && text.starts_with("54321\n54322\n/"), "{end:?} {text}");
 }
 
 #[test]
 fn no_job_is_roots_by_mistake() {
     let Some(machine) = of_users() else { return };
     let (text, end) = ended(&machine, script("id -u"));
-    assert_eq!((end.outcome, end.reason.as_str()), (Outcome::StartFailed, "user"));
+    assert_eq!((end.outcome, end.reason.as_str()), (TaskEnd::StartFailed, "user"));
     assert!(text.contains("this tenant has none here"), "{text}");
     let mut job = script("id -u");
     job.user = Some(USER);
     let (text, end) = ended(&Machine::new(), job);
-    assert_eq!((end.outcome, end.reason.as_str()), (Outcome::StartFailed, "user"));
+    assert_eq!((end.outcome, end.reason.as_str()), (TaskEnd::StartFailed, "user"));
     assert!(text.contains("no other user than its own"), "{text}");
 }

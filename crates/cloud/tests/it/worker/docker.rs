@@ -8,12 +8,10 @@ use std::time::{Duration, Instant};
 use bollard::query_parameters as query;
 use orlop_cloud::runtime::process::ShimProgram;
 use orlop_cloud::runtime::worker::docker::{ContainerOptions, ContainerRuntime};
-use orlop_cloud::runtime::worker::{
-    AttemptPlan, Cause, JobRuntime, LogStream, Outcome, RemainsState, Secret, WorkSpec,
-};
+use orlop_cloud::runtime::worker::{AttemptPlan, Cause, JobRuntime, RemainsState, Secret, WorkSpec};
 use orlop_core::error::Class;
 use orlop_core::spec::job::{LogPolicy, OnFull, Pull, SecretAs};
-use orlop_core::task::TaskRef;
+use orlop_core::task::{LogStream, TaskEnd, TaskRef};
 
 use super::recorder::Recorder;
 use super::suite::{Subject, holds};
@@ -118,7 +116,7 @@ async fn a_container_is_limited_and_has_no_privilege() {
         let dir = machine.bench.directory.path().join("work").join(id.to_string());
         assert!(dir.join("here").exists());
         machine.runtime.end(id, Cause::Cancel, Duration::ZERO);
-        assert_eq!(machine.told.ended(id).1.outcome, Outcome::Cancelled);
+        assert_eq!(machine.told.ended(id).1.outcome, TaskEnd::Cancelled);
         assert!(!dir.exists() && machine.containers().await == 0);
     })
     .await;
@@ -139,7 +137,7 @@ async fn a_job_that_needs_more_memory_than_it_has_failed_for_oom() {
         machine.runtime.start(job);
         let (_, end) = machine.told.ended(id);
         if info.swap_limit == Some(true) {
-            assert_eq!((end.outcome, end.reason.as_str()), (Outcome::Failed, "oom"), "{end:?}");
+            assert_eq!((end.outcome, end.reason.as_str()), (TaskEnd::Failed, "oom"), "{end:?}");
         }
     })
     .await;
@@ -162,7 +160,7 @@ async fn output_is_read_byte_for_byte_also_through_an_outage() {
         door.open();
         machine.runtime.check().await.unwrap();
         let (story, end) = machine.told.ended(id);
-        assert_eq!((end.outcome, end.exit_code), (Outcome::Succeeded, Some(0)), "{end:?}");
+        assert_eq!((end.outcome, end.exit_code), (TaskEnd::Succeeded, Some(0)), "{end:?}");
         let expected: Vec<u8> = (0..30).flat_map(|i| [format!("{i}").as_bytes(), b"\xff\n"].concat()).collect();
         assert_eq!(story.bytes(LogStream::Stdout), expected);
         // What the engine keeps ends with a line feed, whether the job wrote one or not.
@@ -187,14 +185,14 @@ async fn a_job_that_is_cancelled_during_an_outage_ends_after_it() {
         tokio::time::sleep(Duration::from_millis(300)).await;
         assert!(machine.told.so_far(id).end.is_none());
         door.open();
-        assert_eq!(machine.told.ended(id).1.outcome, Outcome::Cancelled);
+        assert_eq!(machine.told.ended(id).1.outcome, TaskEnd::Cancelled);
         // Without an engine an attempt is given back after some patience.
         door.close();
         let job = machine.script("true");
         let id = job.id;
         machine.runtime.start(job);
         let (_, end) = machine.told.ended(id);
-        assert_eq!((end.outcome, end.reason.as_str()), (Outcome::StartFailed, "engine"));
+        assert_eq!((end.outcome, end.reason.as_str()), (TaskEnd::StartFailed, "engine"));
     })
     .await;
 }
@@ -208,13 +206,13 @@ async fn the_log_of_a_container_is_limited_and_may_block_or_fail_it() {
         let id = job.id;
         machine.runtime.start(job);
         let (story, end) = machine.told.ended(id);
-        assert_eq!((end.outcome, end.log.bytes), (Outcome::Succeeded, 1 << 20));
+        assert_eq!((end.outcome, end.log.bytes), (TaskEnd::Succeeded, 1 << 20));
         assert_eq!(story.bytes(LogStream::Stdout).len() as u64 + end.log.dropped_bytes, 3_000_005);
         let job = logged("while :; do echo xxxxxxxxxxxxxxx; done", 100_000, OnFull::Fail);
         let id = job.id;
         machine.runtime.start(job);
         let (_, end) = machine.told.ended(id);
-        assert_eq!((end.outcome, end.reason.as_str()), (Outcome::Failed, "log_limit"));
+        assert_eq!((end.outcome, end.reason.as_str()), (TaskEnd::Failed, "log_limit"));
         // There is no room: the job waits, and goes on when there is.
         machine.told.set_full(true);
         let job = logged("head -c 3000000 /dev/zero; echo done >&2", 64 << 20, OnFull::Block);
@@ -227,7 +225,7 @@ async fn the_log_of_a_container_is_limited_and_may_block_or_fail_it() {
         machine.told.set_full(false);
         machine.runtime.resume(id);
         let (story, end) = machine.told.ended(id);
-        assert_eq!((end.outcome, story.bytes(LogStream::Stdout).len()), (Outcome::Succeeded, 3_000_000));
+        assert_eq!((end.outcome, story.bytes(LogStream::Stdout).len()), (TaskEnd::Succeeded, 3_000_000));
     })
     .await;
 }
@@ -240,7 +238,7 @@ async fn an_image_that_is_not_there_fails_the_start_for_good() {
             let id = job.id;
             machine.runtime.start(job);
             let (story, end) = machine.told.ended(id);
-            assert_eq!((end.outcome, end.reason.as_str()), (Outcome::StartFailed, "image"), "{story:?}");
+            assert_eq!((end.outcome, end.reason.as_str()), (TaskEnd::StartFailed, "image"), "{story:?}");
             assert!(String::from_utf8(story.bytes(LogStream::System)).unwrap().contains(image));
         }
         // The image's own command, in the image's own way.
@@ -282,7 +280,7 @@ async fn another_agent_adopts_containers_and_removes_orphans() {
         assert!(!lost_dir.exists());
         std::fs::write(next.bench.directory.path().join("work").join(id.to_string()).join("go"), "").unwrap();
         let (story, end) = next.told.ended(id);
-        assert_eq!((end.outcome, end.exit_code), (Outcome::Failed, Some(3)), "{end:?}");
+        assert_eq!((end.outcome, end.exit_code), (TaskEnd::Failed, Some(3)), "{end:?}");
         assert!(story.started.is_none() && story.chunks[0].seq == last + 1);
         assert!(story.text().contains("after ***"), "{}", story.text());
         assert_eq!(next.containers().await, 0);
@@ -320,7 +318,7 @@ async fn a_supervised_container_is_taken_over_with_all_of_its_output() {
         assert!(matches!(found[0].state, RemainsState::Alive { .. } | RemainsState::Ended), "{found:?}");
         next.runtime.adopt(id, last).await.unwrap();
         let (story, end) = next.told.ended(id);
-        assert_eq!((end.outcome, end.exit_code), (Outcome::Failed, Some(3)), "{end:?}");
+        assert_eq!((end.outcome, end.exit_code), (TaskEnd::Failed, Some(3)), "{end:?}");
         let whole = [before, story.bytes(LogStream::Stdout)].concat();
         let expected: String = (0..40).map(|i| format!("{i}\n")).collect();
         assert_eq!(String::from_utf8(whole).unwrap(), expected);
@@ -349,7 +347,7 @@ async fn a_container_that_may_not_overlap_ends_with_the_lease_without_the_agent(
         }
         next.runtime.adopt(id, 1).await.unwrap();
         let (_, end) = next.told.ended(id);
-        assert_eq!((end.outcome, end.reason.as_str()), (Outcome::Lost, "lease_expired"), "{end:?}");
+        assert_eq!((end.outcome, end.reason.as_str()), (TaskEnd::Lost, "lease_expired"), "{end:?}");
     })
     .await;
     // Without a supervisor nobody could end it: it is refused.

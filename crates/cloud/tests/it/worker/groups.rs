@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use orlop_cloud::runtime::process::ShimProgram;
 use orlop_cloud::runtime::worker::process::{Enforce, ProcessOptions, ProcessRuntime};
-use orlop_cloud::runtime::worker::{Cause, JobRuntime, Outcome};
+use orlop_cloud::runtime::worker::{Cause, JobRuntime};
+use orlop_core::task::TaskEnd;
 
 use super::recorder::Recorder;
 use super::{Machine, script};
@@ -49,7 +50,7 @@ fn a_job_is_in_its_group_from_its_first_instruction_and_the_group_goes_with_it()
     let id = job.id;
     machine.runtime.start(job);
     let (story, end) = machine.told.ended(id);
-    assert_eq!((end.outcome, end.exit_code), (Outcome::Failed, Some(3)));
+    assert_eq!((end.outcome, end.exit_code), (TaskEnd::Failed, Some(3)));
     assert!(story.text().contains(&format!("orlop-{id}")), "{}", story.text());
     assert_eq!(groups(&parent), 0);
     // What is not there is refused before a group is made for it.
@@ -59,7 +60,7 @@ fn a_job_is_in_its_group_from_its_first_instruction_and_the_group_goes_with_it()
     });
     let id = job.id;
     machine.runtime.start(job);
-    assert_eq!(machine.told.ended(id).1.outcome, Outcome::StartFailed);
+    assert_eq!(machine.told.ended(id).1.outcome, TaskEnd::StartFailed);
     assert_eq!(groups(&parent), 0);
 }
 
@@ -75,7 +76,7 @@ fn a_whole_group_is_killed_whatever_its_processes_hide() {
     machine.runtime.start(job);
     machine.told.until(id, |story| story.text().contains("up"));
     machine.runtime.end(id, Cause::Cancel, Duration::from_millis(100));
-    assert_eq!(machine.told.ended(id).1.outcome, Outcome::Cancelled);
+    assert_eq!(machine.told.ended(id).1.outcome, TaskEnd::Cancelled);
     assert_eq!(groups(&parent), 0, "an empty group can be removed");
 }
 
@@ -97,7 +98,7 @@ fn a_fork_bomb_ends_at_its_limit_and_goes_with_its_group() {
     machine.runtime.start(job);
     let (story, end) = machine.told.ended(id);
     assert!(!story.text().contains("all of them"), "{}", story.text());
-    assert_eq!(end.outcome, Outcome::Failed);
+    assert_eq!(end.outcome, TaskEnd::Failed);
     assert_eq!(groups(&parent), 0, "an empty group can be removed");
 }
 

@@ -5,10 +5,9 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_cloud::runtime::worker::{
-    AttemptPlan, Cause, JobRuntime, LogStream, Outcome, RemainsState, Secret, WorkSpec,
-};
+use orlop_cloud::runtime::worker::{AttemptPlan, Cause, JobRuntime, RemainsState, Secret, WorkSpec};
 use orlop_core::spec::job::{LogPolicy, OnFull, SecretAs};
+use orlop_core::task::{LogStream, TaskEnd};
 
 use super::{Machine, fresh, plan, script};
 
@@ -80,7 +79,7 @@ fn secrets_are_files_in_memory_that_are_gone_after_and_never_on_disk() {
     let id = bad.id;
     machine.runtime.start(bad);
     let (_, end) = machine.told.ended(id);
-    assert_eq!(end.outcome, Outcome::StartFailed);
+    assert_eq!(end.outcome, TaskEnd::StartFailed);
     assert_eq!(end.reason, "secret");
 }
 
@@ -93,7 +92,7 @@ fn a_flood_is_read_to_the_limit_and_never_stops_the_job() {
     let (story, end) = machine.told.ended(id);
     assert_eq!(
         (end.outcome, end.log.bytes, end.log.dropped_bytes),
-        (Outcome::Succeeded, 1 << 20, 20_000_005 - (1 << 20))
+        (TaskEnd::Succeeded, 1 << 20, 20_000_005 - (1 << 20))
     );
     let gaps: u64 = story.chunks.iter().filter_map(|chunk| chunk.gap).map(|gap| gap.bytes).sum();
     assert_eq!(gaps, end.log.dropped_bytes, "every byte that is missing is in a gap");
@@ -109,7 +108,7 @@ fn a_job_may_fail_or_wait_when_its_log_is_full() {
     let id = job.id;
     machine.runtime.start(job);
     let (_, end) = machine.told.ended(id);
-    assert_eq!((end.outcome, end.reason.as_str(), end.log.bytes), (Outcome::Failed, "log_limit", 100_000));
+    assert_eq!((end.outcome, end.reason.as_str(), end.log.bytes), (TaskEnd::Failed, "log_limit", 100_000));
 
     // There is no room in the spool: the job waits, and goes on when there is.
     machine.told.set_full(true);
@@ -123,7 +122,7 @@ fn a_job_may_fail_or_wait_when_its_log_is_full() {
     machine.told.set_full(false);
     machine.runtime.resume(id);
     let (story, end) = machine.told.ended(id);
-    assert_eq!((end.outcome, story.bytes(LogStream::Stdout).len()), (Outcome::Succeeded, 1_000_000));
+    assert_eq!((end.outcome, story.bytes(LogStream::Stdout).len()), (TaskEnd::Succeeded, 1_000_000));
 }
 
 #[test]
@@ -185,7 +184,7 @@ async fn what_an_earlier_agent_left_without_supervisor_is_ended_and_lost() {
     for remains in found {
         next.adopt(remains.id, 0).await.unwrap();
         let (_, end) = told.ended(remains.id);
-        assert_eq!((end.outcome, end.reason.as_str()), (Outcome::Lost, "agent_restart"));
+        assert_eq!((end.outcome, end.reason.as_str()), (TaskEnd::Lost, "agent_restart"));
     }
     assert!(next.list().await.unwrap().is_empty());
     let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use orlop_cloud::runtime::worker::{AttemptEnd, AttemptEvents, LogChunk, LogStream, Room, Started};
-use orlop_core::task::TaskRef;
+use orlop_cloud::runtime::worker::{AttemptEnd, AttemptEvents, LogChunk, Room, Started};
+use orlop_core::task::{LogStream, TaskRef};
 
 /// How long anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);

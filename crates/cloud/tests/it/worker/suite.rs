@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_cloud::runtime::worker::noop::NoopRuntime;
-use orlop_cloud::runtime::worker::{AttemptPlan, Cause, JobRuntime, LogStream, Outcome, WorkSpec};
+use orlop_cloud::runtime::worker::{AttemptPlan, Cause, JobRuntime, WorkSpec};
+use orlop_core::task::{LogStream, TaskEnd};
 
 use super::recorder::Recorder;
 use super::{Machine, fresh};
@@ -46,7 +47,7 @@ fn succeeds(subject: &Subject<'_>) {
     let id = plan.id;
     subject.runtime.start(plan);
     let (story, end) = subject.told.ended(id);
-    assert_eq!((end.outcome, end.exit_code, end.signal), (Outcome::Succeeded, Some(0), None), "{end:?}");
+    assert_eq!((end.outcome, end.exit_code, end.signal), (TaskEnd::Succeeded, Some(0), None), "{end:?}");
     let started = story.started.unwrap();
     assert!(end.started_at == Some(started.at) && started.at <= end.finished_at);
     subject.told.flushed();
@@ -72,7 +73,7 @@ fn fails_with_a_code(subject: &Subject<'_>) {
         let id = plan.id;
         subject.runtime.start(plan);
         let (_, end) = subject.told.ended(id);
-        assert_eq!((end.outcome, end.exit_code, end.signal), (Outcome::Failed, code, signal), "{end:?}");
+        assert_eq!((end.outcome, end.exit_code, end.signal), (TaskEnd::Failed, code, signal), "{end:?}");
     }
 }
 
@@ -88,7 +89,7 @@ fn both_streams_come_as_written(subject: &Subject<'_>) {
 }
 
 fn cancelled_with_and_without_grace(subject: &Subject<'_>) {
-    for (cause, outcome) in [(Cause::Cancel, Outcome::Cancelled), (Cause::Preempt, Outcome::Preempted)] {
+    for (cause, outcome) in [(Cause::Cancel, TaskEnd::Cancelled), (Cause::Preempt, TaskEnd::Preempted)] {
         let plan = subject.plan("trap 'echo asked; exit 7' TERM; echo ready; while :; do sleep 0.05; done");
         let id = plan.id;
         subject.runtime.start(plan);
@@ -104,7 +105,7 @@ fn cancelled_with_and_without_grace(subject: &Subject<'_>) {
     subject.told.until(id, |story| story.text().contains("ready"));
     subject.runtime.end(id, Cause::Cancel, Duration::from_secs(1));
     let (_, end) = subject.told.ended(id);
-    assert_eq!(end.outcome, Outcome::Cancelled, "{end:?}");
+    assert_eq!(end.outcome, TaskEnd::Cancelled, "{end:?}");
     assert!(end.signal == Some(9) || end.exit_code == Some(137), "{end:?}");
 }
 
@@ -143,7 +144,7 @@ fn times_out(subject: &Subject<'_>) {
     (plan.timeout, plan.grace) = (Some(Duration::from_millis(300)), Duration::from_millis(300));
     subject.runtime.start(plan);
     let (_, end) = subject.told.ended(id);
-    assert_eq!(end.outcome, Outcome::TimedOut, "{end:?}");
+    assert_eq!(end.outcome, TaskEnd::TimedOut, "{end:?}");
 }
 
 fn cannot_start(subject: &Subject<'_>) {
@@ -153,7 +154,7 @@ fn cannot_start(subject: &Subject<'_>) {
     plan.spec = Arc::new(WorkSpec { argv, ..(*plan.spec).clone() });
     subject.runtime.start(plan);
     let (story, end) = subject.told.ended(id);
-    assert_eq!(end.outcome, Outcome::StartFailed, "{end:?}");
+    assert_eq!(end.outcome, TaskEnd::StartFailed, "{end:?}");
     assert!(end.reason.starts_with("command: `no-such-program-anywhere` "), "{end:?}");
     assert!(end.exit_code == Some(127), "{end:?}");
     let said = String::from_utf8(story.bytes(LogStream::System)).unwrap();
@@ -178,7 +179,7 @@ fn secrets_are_given_and_masked(subject: &Subject<'_>) {
         vec![secret("in-file-7731", SecretAs::File, "sub/key"), secret("in-env-9482", SecretAs::Env, "TOKEN")];
     subject.runtime.start(plan);
     let (story, end) = subject.told.ended(id);
-    assert_eq!(end.outcome, Outcome::Succeeded, "{end:?}");
+    assert_eq!(end.outcome, TaskEnd::Succeeded, "{end:?}");
     assert_eq!(story.text(), "***\n***\n***");
     assert_eq!(end.outputs.get("a").map(String::as_str), Some("***"));
 }

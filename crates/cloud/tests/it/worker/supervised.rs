@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use orlop_cloud::runtime::process::ShimProgram;
 use orlop_cloud::runtime::worker::process::{ProcessOptions, ProcessRuntime};
-use orlop_cloud::runtime::worker::{AttemptPlan, Cause, JobRuntime, LogStream, Outcome, RemainsState, WorkSpec};
-use orlop_core::task::TaskRef;
+use orlop_cloud::runtime::worker::{AttemptPlan, Cause, JobRuntime, RemainsState, WorkSpec};
+use orlop_core::task::{LogStream, TaskEnd, TaskRef};
 
 use super::recorder::Recorder;
 use super::{Machine, plan};
@@ -98,7 +98,7 @@ async fn an_attempt_goes_on_without_its_agent_and_another_takes_it_over() {
     let (rest, end) = next.told.ended(id);
     assert_eq!(
         (end.outcome, end.exit_code, end.started_at),
-        (Outcome::Failed, Some(3), Some(story.started.unwrap().at))
+        (TaskEnd::Failed, Some(3), Some(story.started.unwrap().at))
     );
     assert_eq!(rest.text(), "after\n", "output goes on where it was");
     assert!(rest.chunks.iter().all(|chunk| chunk.seq > seq) && rest.started.is_none());
@@ -116,7 +116,7 @@ async fn an_attempt_that_its_supervisor_cannot_begin_ends_as_one_that_did_not_st
     let id = job.id;
     machine.runtime.start(job);
     let (story, end) = machine.told.ended(id);
-    assert_eq!((end.outcome, end.reason.as_str()), (Outcome::StartFailed, "supervisor"));
+    assert_eq!((end.outcome, end.reason.as_str()), (TaskEnd::StartFailed, "supervisor"));
     let said = String::from_utf8(story.bytes(LogStream::System)).unwrap();
     assert!(said.contains("no supervisor takes the attempt on: it did not begin"), "{said}");
     until(|| controlled(&machine).is_empty());
@@ -156,7 +156,7 @@ async fn another_agent_can_end_what_it_took_over() {
     next.runtime.adopt(id, 0).await.unwrap();
     next.runtime.end(id, Cause::Cancel, Duration::from_secs(30));
     let (story, end) = next.told.ended(id);
-    assert_eq!((end.outcome, end.exit_code), (Outcome::Cancelled, Some(9)));
+    assert_eq!((end.outcome, end.exit_code), (TaskEnd::Cancelled, Some(9)));
     assert!(story.text().ends_with("asked\n"), "{}", story.text());
 }
 
@@ -170,7 +170,7 @@ async fn the_attempts_of_a_supervisor_that_is_killed_are_ended_and_lost() {
     let (pid, keeper) = (first_pid(&machine, id), keeper(&machine.dir.path().join("work"), id));
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(keeper), nix::sys::signal::Signal::SIGKILL).unwrap();
     let (_, end) = machine.told.ended(id);
-    assert_eq!((end.outcome, end.reason.as_str()), (Outcome::Lost, "supervisor"));
+    assert_eq!((end.outcome, end.reason.as_str()), (TaskEnd::Lost, "supervisor"));
     assert!(is_dead(pid));
     // The next attempt gets another supervisor.
     let job = surviving("exit 2");
@@ -198,7 +198,7 @@ async fn a_supervisor_killed_without_an_agent_leaves_what_the_next_ends() {
     }
     next.runtime.adopt(id, 0).await.unwrap();
     let (_, end) = next.told.ended(id);
-    assert_eq!((end.outcome, end.reason.as_str()), (Outcome::Lost, "agent_restart"));
+    assert_eq!((end.outcome, end.reason.as_str()), (TaskEnd::Lost, "agent_restart"));
     assert!(is_dead(pid) && next.runtime.list().await.unwrap().is_empty());
 }
 
@@ -215,7 +215,7 @@ fn an_attempt_that_may_not_overlap_ends_with_the_lease() {
     let renewed = Instant::now();
     machine.runtime.renew_lease(Duration::from_secs(20));
     let (_, end) = machine.told.ended(id);
-    assert_eq!((end.outcome, end.reason.as_str()), (Outcome::Lost, "lease_expired"));
+    assert_eq!((end.outcome, end.reason.as_str()), (TaskEnd::Lost, "lease_expired"));
     let after = renewed.elapsed();
     assert!(after >= Duration::from_millis(19_900), "it was renewed: {after:?}");
 }
@@ -228,7 +228,7 @@ fn without_a_supervisor_it_is_refused() {
     let id = job.id;
     machine.runtime.start(job);
     let (_, end) = machine.told.ended(id);
-    assert_eq!((end.outcome, end.reason.as_str()), (Outcome::StartFailed, "supervisor"));
+    assert_eq!((end.outcome, end.reason.as_str()), (TaskEnd::StartFailed, "supervisor"));
 }
 
 #[test]

@@ -4,7 +4,8 @@ use std::fs;
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
-use orlop_cloud::runtime::worker::{Cause, JobRuntime, Outcome};
+use orlop_cloud::runtime::worker::{Cause, JobRuntime};
+use orlop_core::task::TaskEnd;
 
 use super::{Machine, script};
 
@@ -42,7 +43,7 @@ fn leftovers_go_after_a_normal_exit() {
         let id = job.id;
         machine.runtime.start(job);
         let (_, end) = machine.told.ended(id);
-        assert_eq!((end.outcome, end.exit_code), (Outcome::Failed, Some(5)), "{way}: {end:?}");
+        assert_eq!((end.outcome, end.exit_code), (TaskEnd::Failed, Some(5)), "{way}: {end:?}");
         assert!(!lives(&marker), "{way}");
     }
 }
@@ -67,7 +68,7 @@ fn a_cancelled_tree_is_gone_as_a_whole_double_forks_too() {
     }
     machine.runtime.end(id, Cause::Cancel, Duration::from_millis(100));
     let (_, end) = machine.told.ended(id);
-    assert_eq!((end.outcome, end.signal), (Outcome::Cancelled, Some(9)));
+    assert_eq!((end.outcome, end.signal), (TaskEnd::Cancelled, Some(9)));
     assert!(!lives(&marker));
 }
 

@@ -7,7 +7,7 @@ use crate::hardware::gpu::GpuShape;
 use crate::id::WorkerId;
 use crate::machine::attempt::AttemptState;
 use crate::named::named_enum;
-use crate::task::TaskRef;
+use crate::task::{TaskRef, Usage};
 use crate::time::Time;
 
 named_enum! {
@@ -37,19 +37,6 @@ pub struct NewAttempt {
     pub assigned_at: Time,
     /// The kind of GPU that it holds, if it asks for any.
     pub gpu: Option<Box<GpuShape>>,
-}
-
-/// What an attempt used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Usage {
-    /// Processor time in milliseconds.
-    pub cpu_ms: u64,
-    /// Greatest resident memory in bytes.
-    pub max_rss: u64,
-    /// Bytes read.
-    pub io_read: u64,
-    /// Bytes written.
-    pub io_write: u64,
 }
 
 /// How an attempt ended; its state says the outcome.

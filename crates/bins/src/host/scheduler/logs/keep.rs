@@ -17,7 +17,7 @@ use super::super::command::Command;
 use super::super::ingress::Lane;
 use super::super::session::Session;
 use super::super::shared::Shared;
-use super::{key, stored_stream};
+use super::key;
 use crate::wire::result::{JobResult, LogChunk};
 
 /// Attempts of a job that are looked at.
@@ -94,7 +94,7 @@ fn told_of(shared: &Shared, chunks: &[LogChunk]) -> Vec<EventBody> {
     let body = |run: &[LogChunk]| {
         let (first, last) = (run.first()?, run.last()?);
         let bytes: usize = run.iter().map(|chunk| chunk.data.len()).sum();
-        let stream = stored_stream(first.stream).as_str();
+        let stream = first.stream.as_str();
         let data = json!({ "stream": stream, "first_seq": first.seq, "last_seq": last.seq, "bytes": bytes });
         Some(EventBody {
             kind: "log.chunk".to_owned(),
@@ -193,7 +193,7 @@ fn stored(chunk: LogChunk) -> Chunk {
     let gap = chunk.gap.unwrap_or_default();
     Chunk {
         key: key(chunk.attempt),
-        stream: stored_stream(chunk.stream),
+        stream: chunk.stream,
         seq: chunk.seq,
         time: chunk.time.unwrap_or_default(),
         gap: Gap { chunks: u32::try_from(gap.chunks).unwrap_or(u32::MAX), bytes: gap.bytes },

@@ -8,15 +8,14 @@ use orlop_cloud::logs::{Chunk, LogKey, LogStore};
 use orlop_core::id::{Epoch, JobId};
 use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{AttemptFilter, AttemptRow, ElementFilter, JobKind, Page, Unit};
-use orlop_core::task::TaskRef;
+use orlop_core::task::{LogGap, LogStream, TaskRef};
 use orlop_core::time::Time;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
 use super::super::{Error, Handle, Stop, error};
-use super::{stored_stream, wire_stream};
 use crate::wire::problem::Code;
-use crate::wire::result::{LogChunk, LogGap, LogStream};
+use crate::wire::result::LogChunk;
 
 /// About the bytes of one reading.
 const BYTES: usize = 1 << 20;
@@ -367,7 +366,7 @@ impl LogReader {
         let (stream, bytes) = (self.order.stream, if self.beside { PIECE } else { BYTES });
         let read = tokio::task::spawn_blocking(move || {
             let seen = store.summary(&key)?.last_seq;
-            Ok((seen, store.read(&key, stream.map(stored_stream), after, bytes)?))
+            Ok((seen, store.read(&key, stream, after, bytes)?))
         });
         let read = read.await.map_err(|panic| error::problem(Code::Internal, panic.to_string()))?;
         let (seen, chunks) = read.map_err(|wrong| error::port(&wrong))?;
@@ -400,7 +399,7 @@ fn told_chunk(id: &TaskRef, chunk: Chunk, missing: u64) -> LogChunk {
     let gap = LogGap { chunks: u64::from(chunk.gap.chunks).max(missing), bytes: chunk.gap.bytes };
     LogChunk {
         attempt: reference(id),
-        stream: wire_stream(chunk.stream),
+        stream: chunk.stream,
         seq: chunk.seq,
         time: Some(chunk.time),
         data: chunk.data.into(),

@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use orlop_core::id::SessionId;
 use orlop_core::machine::worker::WorkerState;
 use orlop_core::ports::fleet_store::{Documents as _, Worker};
-use orlop_core::task::TaskRef;
+use orlop_core::task::{TaskEnd, TaskRef};
 use orlop_scheduler::event::Capabilities;
 use orlop_scheduler::job::Runtime;
 
 use super::super::{Closing, Error, Handle, Registration, Session};
 use super::bed::until;
 use crate::wire::frame::{Hello, Live, LiveState, ServerFrame, Welcome, WorkerFrame};
-use crate::wire::result::{Ending, JobResult};
+use crate::wire::result::JobResult;
 use crate::wire::status::WorkerStatus;
 
 /// A worker's agent.
@@ -236,9 +236,9 @@ impl Agent {
     }
 
     /// The frame that tells the ends of attempts.
-    pub(super) fn result_frame(&self, attempts: &[TaskRef], ending: Ending) -> WorkerFrame {
+    pub(super) fn result_frame(&self, attempts: &[TaskRef], ending: TaskEnd) -> WorkerFrame {
         let results = attempts.iter().map(|attempt| {
-            let exit_code = (ending == Ending::Succeeded).then_some(0);
+            let exit_code = (ending == TaskEnd::Succeeded).then_some(0);
             JobResult { exit_code, ..JobResult::new(*attempt, ending) }
         });
         WorkerFrame { results: results.collect(), ..WorkerFrame::default() }
@@ -263,7 +263,7 @@ impl Agent {
     }
 
     /// Ends attempts.
-    pub(super) async fn end(&mut self, attempts: &[TaskRef], ending: Ending) {
+    pub(super) async fn end(&mut self, attempts: &[TaskRef], ending: TaskEnd) {
         let frame = self.result_frame(attempts, ending);
         self.live.retain(|attempt, _| !attempts.contains(attempt));
         self.send(frame).await;
@@ -288,7 +288,7 @@ impl Agent {
             let given = self.listen().await;
             if !given.is_empty() {
                 done += given.len();
-                self.end(&given, Ending::Succeeded).await;
+                self.end(&given, TaskEnd::Succeeded).await;
             }
         }
         self.all_acknowledged().await;
@@ -302,7 +302,7 @@ impl Agent {
             self.received.clear();
             done += given.len();
             for some in given.chunks(1000) {
-                let frame = self.result_frame(some, Ending::Succeeded);
+                let frame = self.result_frame(some, TaskEnd::Succeeded);
                 self.send(frame).await;
             }
             self.live.clear();

@@ -5,12 +5,12 @@ use orlop_core::error::Class;
 use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{FleetReads, IdempotencyKey, JobFilter, Page};
+use orlop_core::task::TaskEnd;
 use serde_json::json;
 
 use super::super::{Batch, Once};
 use super::agent::Agent;
 use super::bed::{Bed, batch, tenant, until};
-use crate::wire::result::Ending;
 
 /// How many jobs a life has.
 const JOBS: usize = 3;
@@ -42,7 +42,7 @@ async fn live(at: usize, written: bool) -> usize {
         for attempt in given {
             agent.start(attempt).await;
             fail(&mut step);
-            agent.end(&[attempt], Ending::Succeeded).await;
+            agent.end(&[attempt], TaskEnd::Succeeded).await;
         }
         ended = 0;
         for job in &jobs {

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use orlop_cloud::logs::{LogOptions, LogStore};
 use orlop_core::ports::bus::{Delivery, EventBody, SubjectFilter, Subscription};
+use orlop_core::task::LogStream;
 use orlop_core::testing::fleet_store::MemoryFleet;
 use orlop_scheduler::event::Quota;
 use serde_json::json;
@@ -11,7 +12,7 @@ use super::super::{Frequent, Options};
 use super::agent::Agent;
 use super::bed::{Bed, tenant};
 use crate::wire::frame::WorkerFrame;
-use crate::wire::result::{LogChunk, LogStream};
+use crate::wire::result::LogChunk;
 
 /// Events up to one of a kind.
 async fn until_kind(events: &mut impl Subscription, last: &str) -> Vec<EventBody> {

@@ -8,7 +8,7 @@ use futures::stream::BoxStream;
 use orlop_cloud::logs::{LogOptions, LogStore};
 use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{AuditFilter, Page};
-use orlop_core::task::TaskRef;
+use orlop_core::task::{LogStream, TaskEnd, TaskRef};
 use serde_json::json;
 
 use super::super::{Options, Stop, grpc};
@@ -19,7 +19,7 @@ use crate::wire::grpc::{Connector, Endpoint, FrameSink, JobClient, Listening, Re
 use crate::wire::job::Submission;
 use crate::wire::problem::Code;
 use crate::wire::query::{JobQuery, LogQuery};
-use crate::wire::result::{Ending, JobResult, LogChunk, LogStream};
+use crate::wire::result::{JobResult, LogChunk};
 use crate::wire::worker::{ProtocolRange, Registered, Registration};
 
 type Frames = BoxStream<'static, Result<ServerFrame, Refusal>>;
@@ -120,7 +120,7 @@ async fn a_job_runs_over_the_wire() {
 
 fn result(seq: u64, ack: u64, attempt: TaskRef) -> WorkerFrame {
     let outputs = [("answer".to_owned(), "42".to_owned())].into();
-    let result = JobResult { exit_code: Some(0), outputs, ..JobResult::new(attempt, Ending::Succeeded) };
+    let result = JobResult { exit_code: Some(0), outputs, ..JobResult::new(attempt, TaskEnd::Succeeded) };
     WorkerFrame { seq, ack, epoch: attempt.epoch, results: vec![result], ..WorkerFrame::default() }
 }
 

@@ -4,6 +4,7 @@ use orlop_core::machine::attempt::AttemptState;
 use orlop_core::machine::job::JobState;
 use orlop_core::ports::bus::{Delivery, SubjectFilter, Subscription as _};
 use orlop_core::ports::fleet_store::IdempotencyKey;
+use orlop_core::task::TaskEnd;
 use orlop_scheduler::event::Quota;
 use serde_json::json;
 
@@ -11,7 +12,6 @@ use super::super::{Cancelled, Once};
 use super::agent::Agent;
 use super::bed::{Bed, batch, tenant};
 use crate::wire::problem::Code;
-use crate::wire::result::Ending;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_goes_from_submit_to_its_committed_end() {
@@ -22,7 +22,7 @@ async fn a_job_goes_from_submit_to_its_committed_end() {
     assert_eq!((attempt.job, attempt.attempt), (job, 1));
     assert_eq!(bed.state(job).await, JobState::Assigned, "assigned before it was sent");
     agent.start(attempt).await;
-    agent.end(&[attempt], Ending::Succeeded).await;
+    agent.end(&[attempt], TaskEnd::Succeeded).await;
     bed.handle().ended(job).await.unwrap();
     let row = bed.row(job).await;
     assert_eq!((row.unit.state, row.unit.exit_code), (JobState::Completed, Some(0)));
@@ -55,8 +55,8 @@ async fn an_array_runs_element_by_element_and_ends_as_a_whole() {
     let job = bed.submit(&[json!({"array": {"count": 10}})]).await[0];
     let first = agent.given(4).await;
     assert_eq!(bed.state(job).await, JobState::Running);
-    agent.end(&first[..1], Ending::Failed).await;
-    agent.end(&first[1..], Ending::Succeeded).await;
+    agent.end(&first[..1], TaskEnd::Failed).await;
+    agent.end(&first[1..], TaskEnd::Succeeded).await;
     agent.work(6).await;
     bed.handle().ended(job).await.unwrap();
     assert_eq!(bed.state(job).await, JobState::Failed, "one element failed");
@@ -72,14 +72,14 @@ async fn a_gang_of_which_a_member_failed_fails_over_a_restart_too() {
     for member in &members {
         agent.start(*member).await;
     }
-    agent.end(&members[..1], Ending::Failed).await;
+    agent.end(&members[..1], TaskEnd::Failed).await;
     agent.all_acknowledged().await;
     assert_eq!(bed.state(job).await, JobState::Running, "it ends with its last member");
     bed.crash();
     bed.start().await;
     agent.rejoin(&bed.handle()).await.unwrap();
     // The other one was told to end with the first, or is told now.
-    agent.end(&members[1..], Ending::Cancelled).await;
+    agent.end(&members[1..], TaskEnd::Cancelled).await;
     agent.all_acknowledged().await;
     bed.reaches(job, JobState::Failed).await;
 }
@@ -100,8 +100,8 @@ async fn a_gang_starts_together_and_ends_with_its_last_member() {
     let (mut one, mut two) = (Agent::join(&bed.handle(), "w1", 2).await, Agent::join(&bed.handle(), "w2", 2).await);
     let job = bed.submit(&[json!({"gang": {"size": 4}})]).await[0];
     let (left, right) = (one.given(2).await, two.given(2).await);
-    one.end(&left, Ending::Succeeded).await;
-    two.end(&right, Ending::Succeeded).await;
+    one.end(&left, TaskEnd::Succeeded).await;
+    two.end(&right, TaskEnd::Succeeded).await;
     bed.handle().ended(job).await.unwrap();
     assert_eq!(bed.state(job).await, JobState::Completed);
     let finals =
@@ -155,7 +155,7 @@ async fn cancel_ends_what_waits_at_once_and_what_runs_by_its_worker() {
     while !agent.told_to_end.contains(&attempt) {
         agent.listen().await;
     }
-    agent.end(&[attempt], Ending::Cancelled).await;
+    agent.end(&[attempt], TaskEnd::Cancelled).await;
     bed.handle().ended(jobs[0]).await.unwrap();
     assert_eq!(bed.state(jobs[0]).await, JobState::Cancelled);
     assert_eq!(bed.handle().cancel(jobs[0], vec![]).await.unwrap(), Cancelled::Ended);
@@ -170,8 +170,8 @@ async fn a_retry_is_a_new_job_of_what_was_unsuccessful() {
     let job = bed.submit(&[json!({"name": "sweep", "array": {"count": 4, "max_parallel": 4}})]).await[0];
     let given = agent.given(4).await;
     assert_eq!(bed.handle().retry(job, None, None).await.unwrap_err().code, Code::Conflict, "it is live");
-    agent.end(&given[1..3], Ending::Failed).await;
-    agent.end(&[given[0], given[3]], Ending::Succeeded).await;
+    agent.end(&given[1..3], TaskEnd::Failed).await;
+    agent.end(&[given[0], given[3]], TaskEnd::Succeeded).await;
     bed.handle().ended(job).await.unwrap();
     let again = bed.handle().retry(job, None, Some("k".to_owned())).await.unwrap();
     assert_eq!(bed.handle().retry(job, None, Some("k".to_owned())).await.unwrap(), again, "once a key");

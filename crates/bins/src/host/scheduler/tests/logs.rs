@@ -7,7 +7,7 @@ use bytes::Bytes;
 use orlop_cloud::logs::{LogOptions, LogStore};
 use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
-use orlop_core::task::TaskRef;
+use orlop_core::task::{LogGap, LogStream, TaskEnd, TaskRef};
 use orlop_core::testing::fleet_store::MemoryFleet;
 use serde_json::json;
 
@@ -16,7 +16,7 @@ use super::agent::Agent;
 use super::bed::{Bed, SOON, until};
 use crate::wire::frame::WorkerFrame;
 use crate::wire::problem::Code;
-use crate::wire::result::{Ending, JobResult, LogChunk, LogGap, LogStream, LogSummary};
+use crate::wire::result::{JobResult, LogChunk, LogSummary};
 
 struct Logged {
     bed: Bed,
@@ -35,7 +35,7 @@ fn frame(chunks: &[LogChunk]) -> WorkerFrame {
 }
 
 /// A result that says how many chunks there are.
-fn result(attempt: TaskRef, ending: Ending, last_seq: u64) -> WorkerFrame {
+fn result(attempt: TaskRef, ending: TaskEnd, last_seq: u64) -> WorkerFrame {
     let log = LogSummary { last_seq, ..LogSummary::default() };
     let results = vec![JobResult { log, exit_code: Some(1), ..JobResult::new(attempt, ending) }];
     WorkerFrame { results, ..WorkerFrame::default() }
@@ -97,7 +97,7 @@ async fn a_followed_log_waits_for_the_job_and_goes_over_its_attempts() {
     at.agent.send(frame(&[chunk(given, 2, "two")])).await;
     assert_eq!(next(&mut reader).await, LogNews::Chunks(vec![told(chunk(given, 2, "two"))]));
     at.agent.live.clear();
-    at.agent.send(result(given, Ending::Failed, 2)).await;
+    at.agent.send(result(given, TaskEnd::Failed, 2)).await;
     at.bed.reaches(job, JobState::Backoff).await;
     let waiting = tokio::spawn(async move { rest(&mut reader).await });
     // More than the backoff, and less than what would end the session of a worker that is not heard.
@@ -105,7 +105,7 @@ async fn a_followed_log_waits_for_the_job_and_goes_over_its_attempts() {
     at.agent.beat().await;
     let again = at.agent.given(1).await[0];
     at.agent.send(frame(&[chunk(again, 1, "three")])).await;
-    at.agent.send(result(again, Ending::Failed, 1)).await;
+    at.agent.send(result(again, TaskEnd::Failed, 1)).await;
     assert_eq!(waiting.await.unwrap(), ("2:three".to_owned(), JobState::Failed));
     // Afterwards: the latest attempt, a named one, or from one on.
     let latest = LogOrder::of(job);
@@ -128,7 +128,7 @@ async fn chunks_that_come_behind_their_result_are_waited_for() {
     let mut at = Logged::new().await;
     let job = at.job(json!({})).await;
     let given = at.agent.given(1).await[0];
-    at.agent.send(result(given, Ending::Succeeded, 2)).await;
+    at.agent.send(result(given, TaskEnd::Succeeded, 2)).await;
     at.bed.reaches(job, JobState::Completed).await;
     let mut reader = at.read(LogOrder::of(job)).await;
     let reading = tokio::spawn(async move { rest(&mut reader).await });
@@ -143,7 +143,7 @@ async fn a_result_whose_stream_ends_before_the_loop_has_it_comes_again() {
     let given = at.agent.given(1).await[0];
     at.agent.start(given).await;
     // Its logs are written first, and the stream ends meanwhile.
-    let last = WorkerFrame { logs: vec![chunk(given, 1, "a")], ..result(given, Ending::Succeeded, 1) };
+    let last = WorkerFrame { logs: vec![chunk(given, 1, "a")], ..result(given, TaskEnd::Succeeded, 1) };
     let (received, number) = at.agent.send_and_break(last).await;
     assert_eq!(received, number - 1, "it was not received");
     at.bed.reaches(job, JobState::Completed).await;
@@ -159,7 +159,7 @@ async fn what_is_missing_is_told_and_streams_can_be_chosen() {
     let error = LogChunk { stream: LogStream::Stderr, ..chunk(given, 4, "err") };
     at.agent.send(frame(&[LogChunk { gap, ..chunk(given, 2, "a") }, error, chunk(given, 5, "b")])).await;
     at.agent.live.clear();
-    at.agent.send(result(given, Ending::Succeeded, 5)).await;
+    at.agent.send(result(given, TaskEnd::Succeeded, 5)).await;
     at.bed.reaches(job, JobState::Completed).await;
     let order = LogOrder::of(job);
     assert_eq!(at.all(order).await.0, "[-1]1:a [-1]1:err 1:b");
@@ -180,7 +180,7 @@ async fn what_workers_drop_is_counted_once_at_the_end_of_a_log_too() {
     let comes_to = async |bytes| until("the count", async || (dropped() >= bytes).then_some(())).await;
     let gap = |attempt, seq, bytes| LogChunk { gap: Some(LogGap { chunks: 1, bytes }), ..chunk(attempt, seq, "x") };
     let ended = |attempt, dropped_bytes| {
-        let mut frame = result(attempt, Ending::Succeeded, 2);
+        let mut frame = result(attempt, TaskEnd::Succeeded, 2);
         frame.results[0].log.dropped_bytes = dropped_bytes;
         frame
     };
@@ -220,7 +220,7 @@ async fn a_short_log_is_the_tail_of_its_result_and_elements_have_logs_of_their_o
     let given = at.agent.given(3).await;
     let results = given.iter().map(|attempt| {
         let tail = Bytes::from(format!("element {}\n", attempt.index));
-        JobResult { tail, exit_code: Some(0), ..JobResult::new(*attempt, Ending::Succeeded) }
+        JobResult { tail, exit_code: Some(0), ..JobResult::new(*attempt, TaskEnd::Succeeded) }
     });
     at.agent.live.clear();
     let frame = WorkerFrame { results: results.collect(), ..WorkerFrame::default() };

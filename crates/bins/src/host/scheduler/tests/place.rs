@@ -1,6 +1,7 @@
 //! Placements that an operator orders: what is placed, what is refused, and why; and whose a session is.
 
 use orlop_core::id::{Epoch, JobId};
+use orlop_core::task::TaskEnd;
 use serde_json::json;
 
 use super::super::WorkerOrder;
@@ -10,7 +11,6 @@ use super::bed::Bed;
 use crate::wire::frame::{Hello, WorkerFrame};
 use crate::wire::identity::{Authority, Csr, PeerCertificate};
 use crate::wire::problem::Code;
-use crate::wire::result::Ending;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_placement_is_answered_once_the_worker_has_accepted() {
@@ -28,7 +28,7 @@ async fn a_placement_is_answered_once_the_worker_has_accepted() {
         // Both in one turn, unless the loop was quicker: then the round has placed the job before.
         let uncordon = handle.order(worker(), WorkerOrder::Uncordon);
         let (_, placed, attempt) = tokio::join!(uncordon, handle.place(worker(), job), accept);
-        agent.end(&[attempt], Ending::Succeeded).await;
+        agent.end(&[attempt], TaskEnd::Succeeded).await;
         handle.ended(job).await.unwrap();
         match placed {
             Ok(placed) => return assert_eq!(placed, attempt),
@@ -84,5 +84,5 @@ async fn what_cannot_be_placed_is_told_with_its_explanation() {
         running.code == Code::Precondition && running.detail.contains("only a queued job can be placed"),
         "{running}"
     );
-    agent.end(&[attempt], Ending::Succeeded).await;
+    agent.end(&[attempt], TaskEnd::Succeeded).await;
 }

@@ -10,7 +10,7 @@ use orlop_core::machine::attempt::AttemptState;
 use orlop_core::machine::job::JobState;
 use orlop_core::machine::verdict::Verdict;
 use orlop_core::machine::worker::WorkerState;
-use orlop_core::task::TaskRef;
+use orlop_core::task::{TaskEnd, TaskRef};
 use orlop_scheduler::event::{Capabilities, GpuDevices};
 use serde_json::json;
 
@@ -19,7 +19,6 @@ use super::agent::{Agent, offer};
 use super::bed::{Bed, batch, until};
 use crate::wire::frame::DirectiveKind;
 use crate::wire::problem::Code;
-use crate::wire::result::Ending;
 
 const REASSIGN: Duration = Duration::from_millis(30_100);
 
@@ -48,10 +47,10 @@ async fn a_worker_that_stays_away_loses_its_attempts_to_others() {
     let welcome = one.rejoin(&bed.handle()).await.unwrap();
     assert_eq!(welcome.kill, [first], "the older token is stale");
     assert!(!one.is_given_up().await);
-    one.end(&[first], Ending::Succeeded).await;
+    one.end(&[first], TaskEnd::Succeeded).await;
     one.all_acknowledged().await;
     assert_eq!(bed.state(job).await, JobState::Assigned, "a stale result changes nothing");
-    two.end(&[second], Ending::Succeeded).await;
+    two.end(&[second], TaskEnd::Succeeded).await;
     bed.handle().ended(job).await.unwrap();
     let finals: Vec<u32> = bed
         .attempts(job)
@@ -83,7 +82,7 @@ async fn late_results_of_the_newest_token_are_adopted() {
     bed.crash();
     bed.start().await;
     assert_eq!(agent.rejoin(&bed.handle()).await.unwrap().keep, [attempt]);
-    agent.end(&[attempt], Ending::Succeeded).await;
+    agent.end(&[attempt], TaskEnd::Succeeded).await;
     bed.handle().ended(job).await.unwrap();
     assert_eq!(bed.attempts(job).await.len(), 1);
 }
@@ -103,7 +102,7 @@ async fn a_gang_that_comes_back_whole_is_adopted_also_where_a_member_has_ended_m
     bed.pass(REASSIGN);
     bed.reaches(job, JobState::Queued).await;
     // One ended while the stream was down: its result is spooled.
-    agent.spool.insert(3, agent.result_frame(&given[..1], Ending::Succeeded));
+    agent.spool.insert(3, agent.result_frame(&given[..1], TaskEnd::Succeeded));
     agent.live.remove(&given[0]);
     let welcome = agent.rejoin(&bed.handle()).await.unwrap();
     assert_eq!(welcome.keep, [given[1]]);
@@ -111,7 +110,7 @@ async fn a_gang_that_comes_back_whole_is_adopted_also_where_a_member_has_ended_m
     bed.crash();
     bed.start().await;
     assert_eq!(agent.rejoin(&bed.handle()).await.unwrap().keep, [given[1]]);
-    agent.end(&given[1..], Ending::Succeeded).await;
+    agent.end(&given[1..], TaskEnd::Succeeded).await;
     bed.handle().ended(job).await.unwrap();
     assert_eq!(bed.state(job).await, JobState::Completed);
     assert_eq!(bed.attempts(job).await.len(), 2);
@@ -146,7 +145,7 @@ async fn a_restart_knows_which_kind_of_gpu_an_attempt_holds() {
     let told = agent.received.iter().flat_map(|frame| &frame.assign).find(|assign| assign.attempt == second);
     assert_eq!(told.unwrap().gpu.as_ref().unwrap().model.as_str(), "h100");
     agent.start(second).await;
-    agent.end(&[first], Ending::Succeeded).await;
+    agent.end(&[first], TaskEnd::Succeeded).await;
     agent.all_acknowledged().await;
     assert_eq!(bed.attempts(flexible).await[0].attempt.gpu.as_ref().unwrap().model.as_str(), "h100");
     bed.crash();
@@ -167,7 +166,7 @@ async fn what_is_missing_after_the_spool_is_lost_and_what_the_spool_tells_is_not
     agent.hang_up().await;
     agent.stored(WorkerState::Unhealthy).await;
     // One ended while the stream was down: its result is spooled. The other is gone without a trace.
-    agent.spool.insert(1, agent.result_frame(&given[..1], Ending::Succeeded));
+    agent.spool.insert(1, agent.result_frame(&given[..1], TaskEnd::Succeeded));
     agent.live.clear();
     agent.rejoin(&bed.handle()).await.unwrap();
     bed.handle().ended(jobs[0]).await.unwrap();
@@ -183,8 +182,8 @@ async fn a_repeated_result_is_a_duplicate() {
     let mut agent = Agent::join(&bed.handle(), "w1", 1).await;
     let job = bed.submit(&[json!({})]).await[0];
     let attempt = agent.given(1).await[0];
-    agent.end(&[attempt], Ending::Succeeded).await;
-    agent.end(&[attempt], Ending::Failed).await;
+    agent.end(&[attempt], TaskEnd::Succeeded).await;
+    agent.end(&[attempt], TaskEnd::Failed).await;
     agent.all_acknowledged().await;
     let verdicts: Vec<Verdict> =
         agent.received.iter().flat_map(|frame| &frame.verdicts).map(|judged| judged.verdict).collect();
@@ -203,14 +202,14 @@ async fn what_ended_before_a_restart_is_judged_by_what_is_stored() {
     agent.live.clear();
     agent.rejoin(&bed.handle()).await.unwrap();
     let counted = agent.given(1).await[0];
-    agent.end(&[counted], Ending::Succeeded).await;
+    agent.end(&[counted], TaskEnd::Succeeded).await;
     bed.reaches(job, JobState::Completed).await;
     bed.crash();
     bed.start().await;
     agent.rejoin(&bed.handle()).await.unwrap();
     let (never, newer) = (TaskRef { attempt: 9, ..counted }, TaskRef { epoch: Epoch(9), ..counted });
     let given = [counted, lost, never, newer];
-    agent.end(&given, Ending::Failed).await;
+    agent.end(&given, TaskEnd::Failed).await;
     let mut verdicts = BTreeMap::new();
     while verdicts.len() < given.len() {
         agent.listen().await;
@@ -279,7 +278,7 @@ async fn a_drained_worker_finishes_and_is_told_to_shut_down() {
     let attempt = agent.given(1).await[0];
     let order = WorkerOrder::Drain(orlop_scheduler::event::DrainOrder::default(), String::new());
     bed.handle().order("w1".parse().unwrap(), order).await.unwrap();
-    agent.end(&[attempt], Ending::Succeeded).await;
+    agent.end(&[attempt], TaskEnd::Succeeded).await;
     while agent.closed.is_none() {
         agent.listen().await;
     }
@@ -340,6 +339,6 @@ async fn assignments_that_were_on_their_way_when_the_stream_broke_are_sent_again
     agent.open(0).await.unwrap();
     let attempt = agent.given(1).await[0];
     assert_eq!((attempt.job, attempt.attempt), (job, 1), "the same attempt, not another");
-    agent.end(&[attempt], Ending::Succeeded).await;
+    agent.end(&[attempt], TaskEnd::Succeeded).await;
     bed.handle().ended(job).await.unwrap();
 }

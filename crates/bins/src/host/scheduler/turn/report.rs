@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use orlop_core::machine::attempt::AttemptState;
 use orlop_core::machine::verdict::Verdict;
-use orlop_core::ports::fleet_store::{ArtifactLink, AttemptChange, AttemptDetail, AttemptEnd, Record, Usage};
-use orlop_core::task::TaskRef;
+use orlop_core::ports::fleet_store::{ArtifactLink, AttemptChange, AttemptDetail, AttemptEnd, Record};
+use orlop_core::task::{TaskEnd, TaskRef, Usage};
 use orlop_scheduler::event::{Departure, Event};
 use orlop_scheduler::token::WorkerKey;
 
@@ -18,7 +18,7 @@ use super::draft::Told;
 use super::effects::attempt_id;
 use crate::wire::attempt::{JobStarted, Rejected, is_permanent};
 use crate::wire::frame::{Judgement, WorkerFrame};
-use crate::wire::result::{Ending, JobResult};
+use crate::wire::result::JobResult;
 use crate::wire::status::WorkerStatus;
 
 impl Core {
@@ -239,7 +239,7 @@ impl Core {
         let Some(syncing) = live.syncing.take_if(|syncing| syncing.until <= live.applied) else { return };
         for attempt in syncing.missing {
             if self.scheduler.attempt_row(attempt, key).is_some() {
-                self.result(key, JobResult::new(attempt, Ending::Lost));
+                self.result(key, JobResult::new(attempt, TaskEnd::Lost));
             }
         }
     }
@@ -247,22 +247,12 @@ impl Core {
 
 /// The record of an attempt that ended.
 fn ended(result: JobResult, accepted_final: bool, wall: orlop_core::time::Time) -> AttemptChange {
-    let state = match result.ending {
-        Ending::Succeeded => AttemptState::Succeeded,
-        Ending::Failed => AttemptState::Failed,
-        Ending::TimedOut => AttemptState::TimedOut,
-        Ending::Cancelled => AttemptState::Cancelled,
-        Ending::Preempted => AttemptState::Preempted,
-        Ending::StartFailed => AttemptState::StartFailed,
-        Ending::Lost => AttemptState::Lost,
-    };
+    let state = AttemptState::from(result.ending);
     let has_detail = !(result.outputs.is_empty() && result.artifacts.is_empty() && result.tail.is_empty())
         || result.log != crate::wire::result::LogSummary::default();
     let detail = has_detail.then(|| Box::new(detail(&result)));
     let usage = result.usage;
-    let crate::wire::result::Usage { cpu_ms, max_rss, io_read, io_write } = usage;
-    let usage =
-        (usage != crate::wire::result::Usage::default()).then_some(Usage { cpu_ms, max_rss, io_read, io_write });
+    let usage = (usage != Usage::default()).then_some(usage);
     let end = AttemptEnd {
         accepted_final,
         exit_code: result.exit_code,

@@ -14,10 +14,10 @@ use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use orlop_cloud::artifact::{FileMode, Found, Shelf, collect, digest_of};
-use orlop_cloud::runtime::worker::{AttemptEnd, Kept, Outcome, beneath};
+use orlop_cloud::runtime::worker::{AttemptEnd, Kept, beneath};
 use orlop_core::error::Class;
 use orlop_core::spec::job::{JobSpec, Runtime};
-use orlop_core::task::TaskRef;
+use orlop_core::task::{TaskEnd, TaskRef};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
@@ -118,8 +118,8 @@ impl Needs {
     }
 
     /// Whether something is collected after an end: of whoever ran to its own end.
-    pub(super) fn collects(&self, outcome: Outcome) -> bool {
-        !self.outputs.is_empty() && matches!(outcome, Outcome::Succeeded | Outcome::Failed | Outcome::TimedOut)
+    pub(super) fn collects(&self, outcome: TaskEnd) -> bool {
+        !self.outputs.is_empty() && matches!(outcome, TaskEnd::Succeeded | TaskEnd::Failed | TaskEnd::TimedOut)
     }
 }
 
@@ -287,8 +287,8 @@ impl Files {
             match stored {
                 Ok(kept) => end.artifacts.extend(kept),
                 // Who failed has a reason already, and what need not be there fails nobody.
-                Err(why) if output.required && end.outcome == Outcome::Succeeded => {
-                    (end.outcome, end.reason) = (Outcome::Failed, why);
+                Err(why) if output.required && end.outcome == TaskEnd::Succeeded => {
+                    (end.outcome, end.reason) = (TaskEnd::Failed, why);
                 }
                 Err(why) => tracing::warn!(attempt = %id, why, "not all that an attempt left is stored"),
             }

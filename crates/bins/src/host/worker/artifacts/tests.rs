@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use orlop_cloud::runtime::worker::{AttemptEnd, Outcome};
+use orlop_cloud::runtime::worker::AttemptEnd;
 use orlop_core::id::{Epoch, JobId};
 use orlop_core::spec::job::{JobSpec, Runtime};
-use orlop_core::task::TaskRef;
+use orlop_core::task::{TaskEnd, TaskRef};
 use orlop_core::time::Time;
 use serde_json::json;
 use tokio::time::{Instant, timeout};
@@ -92,7 +92,7 @@ fn needs(path: &str, required: bool) -> Arc<Needs> {
 }
 
 fn succeeded() -> AttemptEnd {
-    AttemptEnd::without_run(Outcome::Succeeded, "", Time::EPOCH)
+    AttemptEnd::without_run(TaskEnd::Succeeded, "", Time::EPOCH)
 }
 
 #[tokio::test]
@@ -100,7 +100,7 @@ async fn an_output_waits_for_a_server_that_is_away_and_its_job_succeeds() {
     let bed = bed(Duration::from_secs(15)).await;
     let needs = needs("left", true);
     let end = bed.files.store(bed.id, (Runtime::Process, &needs), succeeded()).await;
-    assert_eq!((end.outcome, end.reason.as_str()), (Outcome::Succeeded, ""));
+    assert_eq!((end.outcome, end.reason.as_str()), (TaskEnd::Succeeded, ""));
     assert_eq!(end.artifacts.iter().map(|kept| kept.bytes).collect::<Vec<_>>(), [4]);
 }
 
@@ -115,14 +115,14 @@ async fn an_agent_that_ends_waits_for_no_server() {
     let needs = needs("left", true);
     let stored = bed.files.store(bed.id, (Runtime::Process, &needs), succeeded());
     let end = timeout(Duration::from_secs(120), stored).await.unwrap();
-    assert!(end.outcome == Outcome::Failed && end.reason.contains("nobody is there"), "{end:?}");
+    assert!(end.outcome == TaskEnd::Failed && end.reason.contains("nobody is there"), "{end:?}");
 }
 
 #[tokio::test]
 async fn trouble_with_what_need_not_be_there_fails_no_job() {
     let bed = bed(Duration::from_secs(1_000_000)).await;
     bed.files.leave();
-    for (needs, outcome) in [(needs("left", false), Outcome::Succeeded), (needs("left", true), Outcome::Failed)] {
+    for (needs, outcome) in [(needs("left", false), TaskEnd::Succeeded), (needs("left", true), TaskEnd::Failed)] {
         let end = bed.files.store(bed.id, (Runtime::Process, &needs), succeeded()).await;
         assert_eq!((end.outcome, end.artifacts.len()), (outcome, 0));
     }

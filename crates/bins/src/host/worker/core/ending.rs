@@ -3,9 +3,9 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use orlop_cloud::runtime::worker::{AttemptEnd, Cause, Outcome};
+use orlop_cloud::runtime::worker::{AttemptEnd, Cause};
 use orlop_cloud::spool::Recovered;
-use orlop_core::task::TaskRef;
+use orlop_core::task::{TaskEnd, TaskRef};
 use orlop_core::time::Time;
 
 use super::{Act, Core, State};
@@ -48,7 +48,7 @@ impl Core {
             acts.push(Act::End(attempt.runtime, id, cause, grace));
             return Ok(());
         }
-        let outcome = if cause == Cause::Preempt { Outcome::Preempted } else { Outcome::Cancelled };
+        let outcome = if cause == Cause::Preempt { TaskEnd::Preempted } else { TaskEnd::Cancelled };
         if self.drop_waiting(id)? {
             self.spool.ended(id, AttemptEnd::without_run(outcome, "", at))?;
         }
@@ -135,6 +135,6 @@ impl Core {
         if recovered.started.is_none() {
             return self.spool.revoked(recovered.id);
         }
-        self.spool.ended(recovered.id, AttemptEnd::without_run(Outcome::Lost, "agent_restart", at))
+        self.spool.ended(recovered.id, AttemptEnd::without_run(TaskEnd::Lost, "agent_restart", at))
     }
 }

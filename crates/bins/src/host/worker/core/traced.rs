@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use orlop_cloud::runtime::worker::{AttemptEnd, Outcome};
-use orlop_core::task::TaskRef;
+use orlop_cloud::runtime::worker::AttemptEnd;
+use orlop_core::task::{TaskEnd, TaskRef};
 
 use crate::telemetry::trace::{Context, Span, Tracer};
 
@@ -45,7 +45,7 @@ impl Traced {
             ("orlop.outcome", format!("{:?}", end.outcome)),
         ];
         attributes.extend(end.exit_code.map(|code| ("orlop.exit_code", code.to_string())));
-        let failed = end.outcome != Outcome::Succeeded;
+        let failed = end.outcome != TaskEnd::Succeeded;
         let reason = || if end.reason.is_empty() { format!("{:?}", end.outcome) } else { end.reason.clone() };
         self.tracer.end(Span {
             context: above.named("run", &attempt.to_string()),

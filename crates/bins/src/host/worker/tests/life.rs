@@ -6,13 +6,13 @@ use orlop_cloud::runtime::worker::GpuDevice;
 use orlop_core::machine::verdict::Verdict;
 use orlop_core::machine::worker::WorkerState;
 use orlop_core::spec::job::SecretAs;
+use orlop_core::task::TaskEnd;
 use serde_json::json;
 
 use super::bed::{Bed, attempt, script, shape};
 use crate::host::worker::gpus::Gpu;
 use crate::wire::attempt::{AssignJob, CancelJob, CancelWhy, Mode, SecretValue};
 use crate::wire::frame::{Directive, DirectiveKind, Judgement, ServerFrame};
-use crate::wire::result::Ending;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_attempt_is_accepted_run_and_told() {
@@ -20,7 +20,7 @@ async fn an_attempt_is_accepted_run_and_told() {
     let mut bed = Bed::new(dir.path()).await;
     bed.assign(script("echo hello; sleep 0.3; exit 3"), &[1], Mode::Now).await;
     let result = bed.result(1).await;
-    assert_eq!((result.ending, result.exit_code), (Ending::Failed, Some(3)));
+    assert_eq!((result.ending, result.exit_code), (TaskEnd::Failed, Some(3)));
     assert!(bed.accepted(1) || result.started_at.is_some());
     bed.until(|bed| !bed.logs(1).is_empty()).await;
     assert_eq!(bed.logs(1)[0].data, "hello\n");
@@ -39,7 +39,7 @@ async fn noops_run_through_one_slot_in_order_of_inheritance() {
         bed.assign(noop.clone(), jobs, Mode::Inherit).await;
     }
     bed.until(|bed| bed.results.len() == 999).await;
-    assert!(bed.results.values().all(|result| result.ending == Ending::Succeeded));
+    assert!(bed.results.values().all(|result| result.ending == TaskEnd::Succeeded));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -70,13 +70,13 @@ async fn who_inherits_waits_for_an_end_of_its_kind() {
     let cancel = vec![CancelJob { attempt: attempt(3), reason: CancelWhy::User, grace_ms: 0 }];
     bed.send(ServerFrame { revoke: vec![attempt(2), attempt(99)], cancel, ..ServerFrame::default() }).await;
     let cancelled = bed.result(3).await;
-    assert_eq!((cancelled.ending, cancelled.started_at), (Ending::Cancelled, None));
+    assert_eq!((cancelled.ending, cancelled.started_at), (TaskEnd::Cancelled, None));
     bed.until(|bed| bed.revoked(2) && bed.revoked(99)).await;
     assert!(!bed.results.contains_key(&attempt(4)), "it waits");
     let cancel = vec![CancelJob { attempt: attempt(1), reason: CancelWhy::Preempted, grace_ms: 5000 }];
     bed.send(ServerFrame { cancel, ..ServerFrame::default() }).await;
-    assert_eq!(bed.result(1).await.ending, Ending::Preempted);
-    assert_eq!(bed.result(4).await.ending, Ending::Succeeded);
+    assert_eq!(bed.result(1).await.ending, TaskEnd::Preempted);
+    assert_eq!(bed.result(4).await.ending, TaskEnd::Succeeded);
 }
 
 /// Else it would be rejected, for all devices are taken while it waits; and a later agent would not know what it has.
@@ -104,7 +104,7 @@ async fn who_inherits_gets_the_devices_of_the_slot() {
     bed.until(|bed| bed.accepted(3)).await;
     let cancel = vec![CancelJob { attempt: attempt(1), reason: CancelWhy::User, grace_ms: 5000 }];
     bed.send(ServerFrame { cancel, ..ServerFrame::default() }).await;
-    assert_eq!(bed.result(1).await.ending, Ending::Cancelled);
+    assert_eq!(bed.result(1).await.ending, TaskEnd::Cancelled);
     bed.started(3).await;
     // There is none left for who comes at once.
     bed.assign_charged(job, &[4], Mode::Now, Some(shape("h100"))).await;
@@ -137,7 +137,7 @@ async fn a_specification_that_is_not_here_is_asked_for() {
     let spec = orlop_core::spec::job::JobSpec::from_json(&script("true")).unwrap();
     let specs = vec![crate::wire::frame::Spec { spec_id: 77, spec: std::sync::Arc::new(spec) }];
     bed.send(ServerFrame { specs, ..ServerFrame::default() }).await;
-    assert_eq!(bed.result(1).await.ending, Ending::Succeeded);
+    assert_eq!(bed.result(1).await.ending, TaskEnd::Succeeded);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -167,7 +167,7 @@ async fn secrets_reach_the_job_and_neither_disk_nor_server() {
     };
     let assign = vec![AssignJob { secrets: vec![secret], ..AssignJob::new(attempt(1), 5, Mode::Now) }];
     bed.send(ServerFrame { specs, assign, ..ServerFrame::default() }).await;
-    assert_eq!(bed.result(1).await.ending, Ending::Succeeded);
+    assert_eq!(bed.result(1).await.ending, TaskEnd::Succeeded);
     // With the result, or before it where the machine is slow.
     bed.until(|bed| !bed.said(1).is_empty()).await;
     assert_eq!(bed.said(1), "***\n");
@@ -199,7 +199,7 @@ async fn stale_attempts_are_killed_and_nothing_more_is_told_of_them() {
     bed.started(1).await;
     let verdicts = vec![Judgement { attempt: attempt(1), verdict: Verdict::Stale }];
     bed.send(ServerFrame { verdicts, ..ServerFrame::default() }).await;
-    assert_eq!(bed.result(1).await.ending, Ending::Cancelled, "the server hears that its capacity is free");
+    assert_eq!(bed.result(1).await.ending, TaskEnd::Cancelled, "the server hears that its capacity is free");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -227,7 +227,7 @@ async fn a_second_signal_cancels_at_once() {
     bed.started(1).await;
     bed.agent.drain();
     bed.agent.cancel();
-    assert_eq!(bed.result(1).await.ending, Ending::Preempted);
+    assert_eq!(bed.result(1).await.ending, TaskEnd::Preempted);
     bed.send(ServerFrame::default()).await;
     bed.until(|bed| bed.frames.last().is_some_and(|frame| frame.goodbye.is_some())).await;
 }

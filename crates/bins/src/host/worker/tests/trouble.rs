@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use orlop_core::id::Epoch;
+use orlop_core::task::TaskEnd;
 
 use super::bed::{Bed, attempt, script};
 use crate::host::worker::link::LinkError;
 use crate::wire::attempt::Mode;
 use crate::wire::frame::{Directive, DirectiveKind, LiveState, ServerFrame, Welcome};
-use crate::wire::result::Ending;
 use crate::wire::status::Heartbeat;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -73,7 +73,7 @@ async fn welcome_judges_what_is_held() {
     assert_eq!(live, [(attempt(1), LiveState::Running), (attempt(2), LiveState::Running)]);
     let (keep, kill) = (vec![attempt(1)], vec![attempt(2)]);
     bed.welcome(Welcome { last_worker_seq: last, keep, kill, ..Welcome::default() }).await;
-    assert_eq!(bed.result(2).await.ending, Ending::Cancelled);
+    assert_eq!(bed.result(2).await.ending, TaskEnd::Cancelled);
     assert!(!bed.results.contains_key(&attempt(1)), "what is kept goes on");
     bed.agent.cancel();
     bed.result(1).await;
@@ -124,7 +124,7 @@ async fn without_a_lease_nothing_more_is_started() {
     bed.until(|bed| beats(bed) > before + 2).await;
     assert!(!bed.results.contains_key(&attempt(1)), "it is held");
     *bed.server.lease_ms.lock().unwrap() = 20_000;
-    assert_eq!(bed.result(1).await.ending, Ending::Succeeded, "and starts with the next lease");
+    assert_eq!(bed.result(1).await.ending, TaskEnd::Succeeded, "and starts with the next lease");
 }
 
 /// Waits until the server has heard so many signs of life.
@@ -188,7 +188,7 @@ async fn what_is_held_does_not_start_before_the_server_says_that_it_still_counts
     bed.last = 0;
     let (keep, kill) = (vec![attempt(1)], vec![attempt(2)]);
     bed.welcome(Welcome { keep, kill, ..Welcome::default() }).await;
-    assert_eq!(bed.result(1).await.ending, Ending::Succeeded);
+    assert_eq!(bed.result(1).await.ending, TaskEnd::Succeeded);
     bed.until(|bed| bed.revoked(2) || bed.results.contains_key(&attempt(2))).await;
     assert!(file(1).exists() && !file(2).exists(), "the other runs elsewhere by now");
 }
@@ -267,7 +267,7 @@ async fn after_a_crash_results_are_told_and_what_nobody_kept_is_ended_and_lost()
     assert!(bed.stream.hello.live.is_empty(), "{:?}", bed.stream.hello);
     assert_eq!(bed.result(1).await.exit_code, Some(5));
     let lost = bed.result(2).await;
-    assert_eq!((lost.ending, lost.reason.as_str()), (Ending::Lost, "agent_restart"));
+    assert_eq!((lost.ending, lost.reason.as_str()), (TaskEnd::Lost, "agent_restart"));
     bed.until(|bed| bed.revoked(3)).await;
     let left = std::fs::read_dir(dir.path().join("state/work")).unwrap();
     let ours = |name: &std::ffi::OsString| name == ".trash" || name == ".spare";

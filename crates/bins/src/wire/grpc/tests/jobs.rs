@@ -8,7 +8,7 @@ use futures::StreamExt;
 use orlop_core::id::{Epoch, JobId};
 use orlop_core::machine::job::JobState;
 use orlop_core::spec::job::JobSpec;
-use orlop_core::task::TaskRef;
+use orlop_core::task::{LogStream, TaskRef};
 use orlop_core::time::Time;
 
 use super::super::super::job::{BATCH_MAX, JobView, Submission, SubmitAnswer};
@@ -16,7 +16,7 @@ use super::super::super::problem::QuotaUse;
 use super::super::super::proto::v1::ExplainJobRequest;
 use super::super::super::proto::v1::job_service_client::JobServiceClient;
 use super::super::super::query::*;
-use super::super::super::result::{LogChunk, LogStream};
+use super::super::super::result::LogChunk;
 use super::workers::{Served, served_channel};
 use super::*;
 

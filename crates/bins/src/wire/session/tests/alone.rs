@@ -2,17 +2,18 @@
 
 use bytes::Bytes;
 use orlop_core::machine::worker::WorkerState;
+use orlop_core::task::{LogStream, TaskEnd};
 
 use super::super::super::attempt::{AssignJob, JobStarted, Mode, Process};
 use super::super::super::bound::{CHUNK_MAX, FRAME_BYTES, FRAME_ENTRIES, LOG_CREDIT};
 use super::super::super::frame::{DirectiveKind, ServerFrame, WorkerFrame};
-use super::super::super::result::{Ending, JobResult, LogChunk, LogStream};
+use super::super::super::result::{JobResult, LogChunk};
 use super::super::super::status::WorkerStatus;
 use super::super::super::tests::attempt;
 use super::*;
 
 fn result(number: u64) -> JobResult {
-    JobResult::new(attempt(number), Ending::Succeeded)
+    JobResult::new(attempt(number), TaskEnd::Succeeded)
 }
 
 fn started(number: u64) -> JobStarted {

@@ -5,11 +5,12 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use orlop_core::machine::verdict::Verdict;
+use orlop_core::task::{LogStream, TaskEnd};
 use proptest::prelude::*;
 
 use super::super::super::attempt::{AssignJob, Mode};
 use super::super::super::frame::{Judgement, ServerFrame, WorkerFrame};
-use super::super::super::result::{Ending, JobResult, LogChunk, LogStream};
+use super::super::super::result::{JobResult, LogChunk};
 use super::super::super::tests::attempt;
 use super::*;
 
@@ -130,7 +131,7 @@ impl World {
         match kind {
             0 => {
                 self.sent.results.push(number);
-                self.agent.ended(JobResult::new(attempt(number), Ending::Failed));
+                self.agent.ended(JobResult::new(attempt(number), TaskEnd::Failed));
             }
             1 => {
                 self.sent.accepted.push(number);

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 
 use orlop_core::id::Epoch;
-use orlop_core::task::TaskRef;
+use orlop_core::task::{TaskEnd, TaskRef};
 use proptest::prelude::*;
 
 use super::super::super::attempt::{AssignJob, Mode};
 use super::super::super::frame::{ServerFrame, WorkerFrame};
-use super::super::super::result::{Ending, JobResult};
+use super::super::super::result::JobResult;
 use super::super::super::tests::attempt;
 use super::*;
 
@@ -80,7 +80,7 @@ impl World {
             return;
         }
         let ended = self.running.remove(which % self.running.len());
-        self.agent.ended(JobResult::new(attempt(ended), Ending::Succeeded));
+        self.agent.ended(JobResult::new(attempt(ended), TaskEnd::Succeeded));
         if let Some(next) = self.slots.ended(&KEY, attempt(ended)) {
             self.start(next);
         }
@@ -171,7 +171,7 @@ fn a_vacancy_is_taken_below_its_mark_and_gone_at_it() {
     let frame = |seq, ack| ServerFrame { seq, ack, epoch: Epoch(1), ..ServerFrame::default() };
     let framed = |seq, number| WorkerFrame {
         seq,
-        results: vec![JobResult::new(attempt(number), Ending::Succeeded)],
+        results: vec![JobResult::new(attempt(number), TaskEnd::Succeeded)],
         ..WorkerFrame::default()
     };
     let mut slots = Slots::default();
@@ -203,7 +203,7 @@ fn an_end_that_is_told_again_has_the_number_of_the_frame_that_tells_it() {
     let frame = |seq, ack| ServerFrame { seq, ack, epoch: Epoch(1), ..ServerFrame::default() };
     let framed = |seq, numbers: &[u64]| WorkerFrame {
         seq,
-        results: numbers.iter().map(|number| JobResult::new(attempt(*number), Ending::Succeeded)).collect(),
+        results: numbers.iter().map(|number| JobResult::new(attempt(*number), TaskEnd::Succeeded)).collect(),
         ..WorkerFrame::default()
     };
     let mut slots = Slots::default();

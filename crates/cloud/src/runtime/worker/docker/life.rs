@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use orlop_core::error::PortError;
-use orlop_core::task::TaskRef;
+use orlop_core::task::{TaskEnd, TaskRef, Usage};
 use orlop_core::time::Time;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{sleep_until, timeout};
@@ -19,7 +19,7 @@ use crate::runtime::docker::outage::Outage;
 use crate::runtime::docker::state::{Observed, Phase as Seen};
 use crate::runtime::logs::{Masker, now};
 use crate::runtime::process::tree::Ended;
-use crate::runtime::worker::event::{AttemptEnd, Cause, LogTotals, Outcome, Started, Usage, command_reason};
+use crate::runtime::worker::event::{AttemptEnd, Cause, LogTotals, Started, command_reason};
 use crate::runtime::worker::logs::{Cutter, Fill, masker};
 use crate::runtime::worker::outputs;
 use crate::runtime::worker::plan::AttemptPlan;
@@ -79,7 +79,7 @@ pub(super) async fn run(hub: Arc<Hub>, plan: AttemptPlan, mut asks: UnboundedRec
             let (message, code) = (refused.to_string(), refused.exit_code());
             voice.say(&message);
             let reason = code.map_or_else(|| refused.word().to_owned(), |_| command_reason(&message));
-            (Outcome::StartFailed, reason, code)
+            (TaskEnd::StartFailed, reason, code)
         }),
     };
     let Begun { engine, container, image, tap, started, started_at } = match begun {
@@ -119,7 +119,7 @@ pub(super) async fn adopt(hub: Arc<Hub>, id: TaskRef, after_seq: u64, asks: Unbo
     let found = remains::found(&hub, &id).await;
     let Some(remains::Found { plan, engine, container, started_at, signal }) = found else {
         let plan = AttemptPlan::new(id, Arc::default());
-        return bury(&hub, &plan, AttemptEnd::without_run(Outcome::Lost, "agent_restart", now())).await;
+        return bury(&hub, &plan, AttemptEnd::without_run(TaskEnd::Lost, "agent_restart", now())).await;
     };
     let masker = masker_of(&plan);
     let known = LogTotals { last_seq: after_seq, ..LogTotals::default() };

@@ -7,12 +7,12 @@ use bollard::container::LogOutput;
 use bytes::Bytes;
 use futures::StreamExt;
 use orlop_core::spec::job::OnFull;
-use orlop_core::task::TaskRef;
+use orlop_core::task::{LogStream, TaskRef};
 
 use crate::runtime::docker::engine::Engine;
 use crate::runtime::docker::jobs::{Follow, Output};
 use crate::runtime::logs::now;
-use crate::runtime::worker::event::{AttemptEvents, LogChunk, LogStream, LogTotals, Room};
+use crate::runtime::worker::event::{AttemptEvents, LogChunk, LogTotals, Room};
 use crate::runtime::worker::logs::{Cutter, Fill, Moment};
 
 /// Bytes of a container, in the order in which the engine sends them.

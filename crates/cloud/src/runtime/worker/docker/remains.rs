@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use orlop_core::error::{Class, PortError};
 use orlop_core::spec::job::SecretAs;
-use orlop_core::task::TaskRef;
+use orlop_core::task::{TaskEnd, TaskRef};
 use orlop_core::time::Time;
 
 use super::hub::{Hub, is_passing};
@@ -17,7 +17,7 @@ use crate::durable::{Durable, replace};
 use crate::runtime::docker::engine::Engine;
 use crate::runtime::logs::now;
 use crate::runtime::worker::directories::clear;
-use crate::runtime::worker::event::{Outcome, Started};
+use crate::runtime::worker::event::Started;
 use crate::runtime::worker::plan::{AttemptPlan, beneath};
 use crate::runtime::worker::process::supervise::{self, Control};
 use crate::runtime::worker::{Remains, RemainsState};
@@ -156,7 +156,7 @@ pub(super) async fn discard(hub: &Hub, id: &TaskRef) -> Result<(), PortError> {
 }
 
 /// Removes the files of an attempt that has ended; its directory stays where its artifacts are still to be taken.
-pub(super) fn clear_away(hub: &Hub, plan: &AttemptPlan, outcome: Outcome) {
+pub(super) fn clear_away(hub: &Hub, plan: &AttemptPlan, outcome: TaskEnd) {
     if let Some(secrets) = hub.directories.secrets_of(&plan.id) {
         clear(&secrets);
     }
@@ -175,7 +175,7 @@ pub(super) async fn remove(hub: &Hub, id: &TaskRef) -> Result<(), PortError> {
     if left_a_trace(hub, id).is_ok() || hub.engine().await.is_ok() {
         discard(hub, id).await?;
     }
-    clear_away(hub, &AttemptPlan::new(*id, std::sync::Arc::default()), Outcome::Lost);
+    clear_away(hub, &AttemptPlan::new(*id, std::sync::Arc::default()), TaskEnd::Lost);
     let control = Control::of(&hub.options.work, id);
     if control.exists() {
         // Whoever was about to take it on does not any more.

@@ -3,14 +3,13 @@
 use bollard::models::ContainerStatsResponse;
 use futures::StreamExt as _;
 use orlop_core::error::PortError;
-use orlop_core::task::TaskRef;
+use orlop_core::task::{TaskRef, Usage};
 use tokio::time::timeout;
 
 use super::hub::Hub;
 use super::life::BRIEF;
 use super::request;
 use crate::runtime::worker::InUse;
-use crate::runtime::worker::event::Usage;
 
 /// Questions to the engine at once.
 const TOGETHER: usize = 8;

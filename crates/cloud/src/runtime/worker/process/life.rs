@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
+use orlop_core::task::{LogStream, Usage};
 use orlop_core::time::Time;
 use rustix::process::{WaitOptions, waitpid};
 
@@ -21,7 +22,7 @@ use super::usage;
 use crate::runtime::logs::{Masker, now};
 use crate::runtime::process::cgroup::Cgroup;
 use crate::runtime::process::tree::Ended;
-use crate::runtime::worker::event::{AttemptEnd, LogChunk, LogStream, Usage};
+use crate::runtime::worker::event::{AttemptEnd, LogChunk};
 use crate::runtime::worker::logs::{Cutter, Fill, Moment};
 use crate::runtime::worker::outputs;
 use crate::runtime::worker::plan::AttemptPlan;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::io;
 
 use orlop_core::error::{Class, PortError};
-use orlop_core::task::TaskRef;
+use orlop_core::task::{TaskEnd, TaskRef};
 
 use super::shared::Shared;
 use super::supervise::{self, Control};
@@ -14,7 +14,7 @@ use crate::runtime::logs::now;
 use crate::runtime::process::identity::{Identity, processes};
 use crate::runtime::process::tree::wait_for_any;
 use crate::runtime::worker::directories::clear;
-use crate::runtime::worker::event::{AttemptEnd, Outcome};
+use crate::runtime::worker::event::AttemptEnd;
 use crate::runtime::worker::{Remains, RemainsState};
 
 /// All attempts that left something.
@@ -40,7 +40,7 @@ pub(super) fn end(shared: &Shared, id: &TaskRef, reason: &str) -> Result<(), Por
         return Err(PortError::new(Class::NotFound, format!("attempt {id} left no trace on this machine")));
     }
     remove(shared, id)?;
-    shared.events.ended(*id, AttemptEnd::without_run(Outcome::Lost, reason, now()));
+    shared.events.ended(*id, AttemptEnd::without_run(TaskEnd::Lost, reason, now()));
     shared.events.flush();
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::runtime::worker::InUse;
-use crate::runtime::worker::event::Usage;
+use orlop_core::task::Usage;
 
 /// Milliseconds of a clock tick: the kernel tells 100 ticks a second to user space.
 const TICK_MS: u64 = 10;

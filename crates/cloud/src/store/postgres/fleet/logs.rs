@@ -7,13 +7,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use orlop_core::error::{Class, PortError};
 use orlop_core::id::Epoch;
 use orlop_core::named::Named as _;
+use orlop_core::task::LogStream;
 use orlop_core::time::Time;
 use tokio::runtime::Handle;
 
 use super::PostgresFleet;
 use super::connection::{Connection, Param};
 use super::read::get;
-use crate::logs::{Chunk, Gap, LogBackend, LogKey, LogStream, LogSummary};
+use crate::logs::{Chunk, Gap, LogBackend, LogKey, LogSummary};
 use crate::store::fleet::column::{integer, named, natural, small};
 
 /// Rows that are read at once.

@@ -6,9 +6,9 @@ use orlop_core::error::{Class, PortError};
 use orlop_core::id::{Epoch, JobId, TenantName, WorkerId};
 use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{
-    AttemptEnd, AttemptRow, ElementRow, JobRow, Leader, NewAttempt, NewJob, RangeChange, SpecHash, Text, Unit, Usage,
+    AttemptEnd, AttemptRow, ElementRow, JobRow, Leader, NewAttempt, NewJob, RangeChange, SpecHash, Text, Unit,
 };
-use orlop_core::task::TaskRef;
+use orlop_core::task::{TaskRef, Usage};
 use orlop_core::time::Time;
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;

@@ -1,8 +1,8 @@
 //! Statements of a commit: one for each table it touches. Owns the statements; the transaction is the worker's.
 
 use orlop_core::named::Named as _;
-use orlop_core::ports::fleet_store::{AttemptEnd, Kind, Usage};
-use orlop_core::task::TaskRef;
+use orlop_core::ports::fleet_store::{AttemptEnd, Kind};
+use orlop_core::task::{TaskRef, Usage};
 use orlop_core::time::Time;
 
 use super::columns::Columns;

@@ -4,9 +4,9 @@ use orlop_core::error::PortError;
 use orlop_core::id::{Epoch, IdError, JobId, TenantName, WorkerId};
 use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{
-    AttemptEnd, AttemptRow, ElementRow, JobRow, NewAttempt, NewJob, RangeChange, SpecHash, Text, Unit, Usage,
+    AttemptEnd, AttemptRow, ElementRow, JobRow, NewAttempt, NewJob, RangeChange, SpecHash, Text, Unit,
 };
-use orlop_core::task::TaskRef;
+use orlop_core::task::{TaskRef, Usage};
 use orlop_core::time::Time;
 use rusqlite::Row;
 

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_core::spec::job::{LogPolicy, OnFull};
+use orlop_core::task::{LogGap, LogStream};
 use orlop_core::time::Time;
 
 use crate::runtime::logs::Masker;
-use crate::runtime::worker::event::{Gap, LogChunk, LogStream, LogTotals};
+use crate::runtime::worker::event::{LogChunk, LogTotals};
 
 /// A chunk is cut at this size,
 const CHUNK: usize = 16 << 10;
@@ -78,7 +79,7 @@ pub struct Cutter {
     /// While it may still be a short log.
     short: Option<Vec<Piece>>,
     streams: [Pending; 2],
-    gap: Gap,
+    gap: LogGap,
     totals: LogTotals,
 }
 
@@ -87,7 +88,7 @@ impl Cutter {
     #[must_use]
     pub fn new(policy: LogPolicy, masker: Option<Arc<Masker>>) -> Self {
         let streams = [Pending::new(LogStream::Stdout), Pending::new(LogStream::Stderr)];
-        let (gap, totals) = (Gap::default(), LogTotals::default());
+        let (gap, totals) = (LogGap::default(), LogTotals::default());
         Self { policy, masker, short: Some(Vec::new()), streams, gap, totals }
     }
 
@@ -172,7 +173,7 @@ impl Cutter {
             self.take(stream, &clear, at, out);
         }
         let mixed = |pieces: &Vec<Piece>| pieces.iter().any(|piece| piece.stream != LogStream::Stdout);
-        if at.since > SHORT_TIME || self.gap != Gap::default() || self.short.as_ref().is_some_and(mixed) {
+        if at.since > SHORT_TIME || self.gap != LogGap::default() || self.short.as_ref().is_some_and(mixed) {
             self.spill(out);
         }
         if let Some(pieces) = self.short.take() {
@@ -184,7 +185,7 @@ impl Cutter {
                 self.emit(stream, time, data, out);
             }
         }
-        if self.gap != Gap::default() {
+        if self.gap != LogGap::default() {
             self.emit(LogStream::System, at.wall, Vec::new(), out);
         }
         (self.totals, Vec::new())
@@ -256,7 +257,7 @@ impl Cutter {
     fn drop_bytes(&mut self, bytes: usize) {
         if bytes > 0 {
             let (bytes, chunks) = (bytes as u64, bytes.div_ceil(CHUNK) as u64);
-            self.gap = Gap { chunks: self.gap.chunks + chunks, bytes: self.gap.bytes + bytes };
+            self.gap = LogGap { chunks: self.gap.chunks + chunks, bytes: self.gap.bytes + bytes };
             self.totals.dropped_bytes += bytes;
             self.totals.dropped_chunks += chunks;
         }
@@ -267,7 +268,7 @@ impl Cutter {
             let rest = (data.len() > CHUNK).then(|| data.split_off(CHUNK));
             self.totals.last_seq += 1;
             let gap = std::mem::take(&mut self.gap);
-            let gap = (gap != Gap::default()).then_some(gap);
+            let gap = (gap != LogGap::default()).then_some(gap);
             out.push(LogChunk { stream, seq: self.totals.last_seq, time, data, gap });
             match rest {
                 Some(rest) => data = rest,
