@@ -3,21 +3,7 @@
 use std::borrow::Cow;
 
 use orlop_core::ports::fleet_store::Text;
-use orlop_core::task::TaskEnd;
 use orlop_scheduler::effect::{Reason, WorkerReason};
-
-/// How an attempt ended.
-pub(super) const fn ending(ending: TaskEnd) -> &'static str {
-    match ending {
-        TaskEnd::Succeeded => "succeeded",
-        TaskEnd::Failed => "failed",
-        TaskEnd::TimedOut => "timed_out",
-        TaskEnd::Cancelled => "cancelled",
-        TaskEnd::Preempted => "preempted",
-        TaskEnd::StartFailed => "start_failed",
-        TaskEnd::Lost => "lost",
-    }
-}
 
 /// Why a job changed its state; none where the state says it all.
 #[must_use]

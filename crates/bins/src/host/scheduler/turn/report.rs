@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use orlop_core::machine::attempt::AttemptState;
 use orlop_core::machine::verdict::Verdict;
+use orlop_core::named::Named as _;
 use orlop_core::ports::fleet_store::{ArtifactLink, AttemptChange, AttemptDetail, AttemptEnd, Record};
 use orlop_core::task::{TaskEnd, TaskRef, Usage};
 use orlop_scheduler::event::{Departure, Event};
@@ -100,7 +101,7 @@ impl Core {
         if verdict.counts()
             && let (Some(started), Some(finished)) = (result.started_at, result.finished_at)
         {
-            self.count_run(attempt.job, words::ending(result.ending), finished.since(started).as_secs_f64());
+            self.count_run(attempt.job, result.ending.as_str(), finished.since(started).as_secs_f64());
         }
         if stored {
             self.keep_links(&result);
