@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use super::list::Listed;
 use super::{time, times};
-use crate::host::scheduler::{Snapshot, reference};
+use crate::host::scheduler::Snapshot;
 
 /// A job.
 #[derive(Debug, Serialize, ToSchema)]
@@ -232,7 +232,7 @@ impl InUseView {
         let AttemptRow { attempt, .. } = row;
         let picture = fleet.workers.get(&attempt.worker);
         let picture = picture.filter(|picture| picture.view.incarnation == attempt.incarnation)?;
-        let wanted = reference(&attempt.id);
+        let wanted = attempt.id;
         let known = picture.status.as_ref()?.in_use.iter().find(|known| known.attempt == wanted)?;
         Some(Self { cpu_m: known.cpu_m, memory_bytes: known.memory_bytes })
     }

@@ -60,7 +60,6 @@ pub use self::explain::Explained;
 pub use self::handle::{Handle, StreamError};
 use self::ingress::{LockFreePriorityQueue, Wake};
 pub use self::live::{ClientFields, Interned};
-pub(crate) use self::logs::reference;
 pub use self::logs::{LogNews, LogOrder, LogReader, PartNews, PartsReader};
 pub use self::prepare::Prepared;
 pub use self::room::Disks;

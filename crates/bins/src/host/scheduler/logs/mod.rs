@@ -13,7 +13,6 @@ pub(super) use self::keep::{expect_ends, keep};
 pub(super) use self::losses::Losses;
 pub(super) use self::parts::first_missing;
 pub use self::parts::{PartNews, PartsReader};
-pub(crate) use self::read::reference;
 pub use self::read::{LogNews, LogOrder, LogReader};
 
 /// The name of an attempt's log.

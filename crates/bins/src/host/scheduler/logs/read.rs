@@ -241,7 +241,7 @@ impl LogReader {
         if last == 0 {
             let given = std::mem::replace(&mut current.tail, true) || current.after > 0 || detail.tail.is_empty();
             let tail = LogChunk {
-                attempt: reference(&current.id),
+                attempt: current.id,
                 stream: LogStream::Stdout,
                 seq: 1,
                 time: attempt.finished_at,
@@ -263,7 +263,7 @@ impl LogReader {
         }
         let missing = LogGap { chunks: last - current.seen.max(current.after), bytes: 0 };
         (current.after, current.seen) = (last, last);
-        let (attempt, stream) = (reference(&current.id), LogStream::System);
+        let (attempt, stream) = (current.id, LogStream::System);
         let gap = LogChunk { attempt, stream, seq: last, time: None, data: bytes::Bytes::new(), gap: Some(missing) };
         Ok(Some(Step::News(LogNews::Chunks(vec![gap]))))
     }
@@ -388,17 +388,11 @@ fn key(id: &TaskRef) -> LogKey {
     LogKey { job: id.job, index: id.index, member: id.member, attempt: id.attempt }
 }
 
-/// An attempt as the core and the protocol name it.
-pub(crate) fn reference(id: &TaskRef) -> TaskRef {
-    let TaskRef { job, index, member, attempt, epoch } = *id;
-    TaskRef { job, index, member, attempt, epoch }
-}
-
 /// A chunk as it is told; `missing` are the positions between it and the one before.
 fn told_chunk(id: &TaskRef, chunk: Chunk, missing: u64) -> LogChunk {
     let gap = LogGap { chunks: u64::from(chunk.gap.chunks).max(missing), bytes: chunk.gap.bytes };
     LogChunk {
-        attempt: reference(id),
+        attempt: *id,
         stream: chunk.stream,
         seq: chunk.seq,
         time: Some(chunk.time),

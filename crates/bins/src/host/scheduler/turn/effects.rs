@@ -17,12 +17,6 @@ use super::draft::{Told, UnitMark};
 use crate::wire::attempt::{CancelJob, Mode};
 use crate::wire::frame::{Directive, DirectiveKind};
 
-/// The store's name of an attempt.
-pub(super) fn attempt_id(attempt: TaskRef) -> TaskRef {
-    let TaskRef { job, index, member, attempt, epoch } = attempt;
-    TaskRef { job, index, member, attempt, epoch }
-}
-
 impl Core {
     /// Takes the effects of the last call in. `told` is what the message that caused them said.
     pub(super) fn absorb(&mut self, told: &Told) {
@@ -91,7 +85,7 @@ impl Core {
                 self.draft.records.push(Record::Attempt(Box::new(AttemptChange {
                     finished_at,
                     end: Some(end),
-                    ..AttemptChange::new(attempt_id(attempt), AttemptState::Lost)
+                    ..AttemptChange::new(attempt, AttemptState::Lost)
                 })));
             }
             Effect::WorkerChanged { worker, to, reason, .. } => self.worker_changed(worker, to, reason),
@@ -138,7 +132,7 @@ impl Core {
             Mode::Inherit => StartMode::Inherit,
         };
         self.draft.records.push(Record::AttemptNew(Box::new(NewAttempt {
-            id: attempt_id(attempt),
+            id: attempt,
             worker: live.id.clone(),
             incarnation: live.incarnation,
             mode: stored,

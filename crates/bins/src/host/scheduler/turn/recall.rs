@@ -16,7 +16,6 @@ use super::super::release::Release;
 use super::super::session::Session;
 use super::super::shared::Shared;
 use super::Core;
-use super::effects::attempt_id;
 use super::past::is_answered;
 use crate::wire::frame::Judgement;
 
@@ -61,7 +60,7 @@ impl Core {
 async fn recall(shared: Arc<Shared>, asked: Vec<(Arc<Session>, TaskRef)>) {
     let store = &shared.store;
     let judged = futures::stream::iter(asked).map(async |(session, attempt)| {
-        let verdict = judge(&**store, attempt_id(attempt)).await;
+        let verdict = judge(&**store, attempt).await;
         (session, Judgement { attempt, verdict })
     });
     let found = judged.buffer_unordered(AT_ONCE).collect().await;

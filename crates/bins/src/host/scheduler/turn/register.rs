@@ -22,7 +22,6 @@ use super::super::session::{Closing, Opened, Opening, Session, SessionFacts};
 use super::super::words;
 use super::Core;
 use super::draft::Told;
-use super::effects::attempt_id;
 use crate::host::flow::fleet::WORKER;
 use crate::wire::frame::Welcome;
 use crate::wire::identity::PeerCertificate;

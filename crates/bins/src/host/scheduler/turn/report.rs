@@ -13,10 +13,8 @@ use orlop_scheduler::token::WorkerKey;
 
 use super::super::release::Release;
 use super::super::session::{Closing, Session};
-use super::super::words;
 use super::Core;
 use super::draft::Told;
-use super::effects::attempt_id;
 use crate::wire::attempt::{JobStarted, Rejected, is_permanent};
 use crate::wire::frame::{Judgement, WorkerFrame};
 use crate::wire::result::JobResult;
@@ -175,7 +173,7 @@ impl Core {
             self.draft.records.push(Record::Attempt(Box::new(AttemptChange {
                 started_at,
                 gpu,
-                ..AttemptChange::new(attempt_id(attempt), AttemptState::Running)
+                ..AttemptChange::new(attempt, AttemptState::Running)
             })));
         }
         self.answer(key, attempt, verdict);
@@ -213,7 +211,7 @@ impl Core {
             self.draft.records.push(Record::Attempt(Box::new(AttemptChange {
                 finished_at: Some(self.wall),
                 end: Some(AttemptEnd { reason, ..AttemptEnd::default() }),
-                ..AttemptChange::new(attempt_id(attempt), state)
+                ..AttemptChange::new(attempt, state)
             })));
         }
         self.absorb(told);
@@ -266,7 +264,7 @@ fn ended(result: JobResult, accepted_final: bool, wall: orlop_core::time::Time) 
         started_at: result.started_at,
         finished_at: result.finished_at.or(Some(wall)),
         end: Some(end),
-        ..AttemptChange::new(attempt_id(result.attempt), state)
+        ..AttemptChange::new(result.attempt, state)
     }
 }
 

@@ -373,12 +373,11 @@ impl Reading<'_> {
     }
 
     fn attempt(&self, row: StoredAttempt, cancelling: bool) -> AttemptRow {
-        let id = row.attempt.id;
         let ahead = row.attempt.mode == StartMode::Inherit;
         let worker = Incarnation { id: row.attempt.worker, number: row.attempt.incarnation };
         let gpu = row.attempt.gpu.map(|gpu| *gpu);
         AttemptRow {
-            attempt: TaskRef { job: id.job, index: id.index, member: id.member, attempt: id.attempt, epoch: id.epoch },
+            attempt: row.attempt.id,
             worker,
             gpu,
             assigned_at: self.monotonic(row.attempt.assigned_at),
