@@ -240,7 +240,7 @@ impl Core {
     /// Writes down which attempts that were given up run after all.
     fn keep_adopted(&mut self) {
         let adopted = self.effects.iter().filter_map(|effect| match effect {
-            Effect::Verdict { attempt, verdict: Verdict::Adopted } => Some(attempt_id(*attempt)),
+            Effect::Verdict { attempt, verdict: Verdict::Adopted } => Some(*attempt),
             _ => None,
         });
         let running = adopted.map(|id| Record::Attempt(Box::new(AttemptChange::new(id, AttemptState::Running))));
