@@ -37,7 +37,7 @@ fn every_kind_comes_back() {
         seq: 300,
         time: Time::from_millis(5),
         data: vec![0, 0xff],
-        gap: Some(Gap { chunks: 1, bytes: 2 }),
+        gap: Some(LogGap { chunks: 1, bytes: 2 }),
     };
     let no = EntryNo(1 << 40);
     let all = [
@@ -47,7 +47,7 @@ fn every_kind_comes_back() {
         Entry::Started(no, id(), Started { handle: "7@8".to_owned(), at: Time::EPOCH }),
         Entry::Ended(no, id(), Box::new(end())),
         Entry::Log(no, id(), chunk),
-        Entry::Gap(no, id(), Gap { chunks: 3, bytes: 4 }),
+        Entry::Gap(no, id(), LogGap { chunks: 3, bytes: 4 }),
         Entry::Released(vec![EntryNo(7), EntryNo(8), EntryNo(u64::MAX), EntryNo(0)]),
     ];
     for entry in all {

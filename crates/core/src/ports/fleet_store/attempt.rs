@@ -1,7 +1,5 @@
 //! Records of attempts. Owns their shapes.
 
-use serde::{Deserialize, Serialize};
-
 use super::job::{Json, Text};
 use crate::hardware::gpu::GpuShape;
 use crate::id::WorkerId;

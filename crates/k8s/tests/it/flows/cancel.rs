@@ -181,6 +181,8 @@ fn endless() -> Value {
 #[tokio::test]
 async fn one_instance_of_a_fan_out_is_confirmed_gone_and_the_others_stay_blocked() {
     let mut bed = Bed::new();
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}});
+    bed.server.create("", "nodes", "", &node).expect("a node");
     let mut a = endless();
     a["withItems"] = json!(["x", "y"]);
     bed.submit("etl", json!({"steps": [a]}));

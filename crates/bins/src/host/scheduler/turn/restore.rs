@@ -13,7 +13,6 @@ use orlop_core::ports::fleet_store::{
     AttemptFilter, AttemptRow as StoredAttempt, Documents as _, ElementRow, EntryFilter, FleetReads, JobKind, MAX_PAGE,
     Page, RestoredJob, SpecHash, StartMode, Tenant, Unit, Worker,
 };
-use orlop_core::task::TaskRef;
 use orlop_scheduler::effect::{CancelReason, Start};
 use orlop_scheduler::engine::Scheduler;
 use orlop_scheduler::event::{Capabilities, DrainOrder, TenantSettings, TenantStatus};

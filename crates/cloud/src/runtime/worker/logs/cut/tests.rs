@@ -88,7 +88,7 @@ fn beyond_the_limit_output_is_dropped_and_counted() {
     assert_eq!((totals.bytes, totals.dropped_bytes, totals.dropped_chunks), (10, 4, 2));
     assert!(tail.is_empty(), "a log with a gap has chunks");
     assert_eq!(out[0].data, b"0123456789");
-    assert_eq!(out[0].gap, Some(Gap { chunks: 2, bytes: 4 }));
+    assert_eq!(out[0].gap, Some(LogGap { chunks: 2, bytes: 4 }));
 }
 
 #[test]
