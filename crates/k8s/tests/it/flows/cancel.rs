@@ -220,7 +220,7 @@ async fn without_rights_on_nodes_a_person_decides_that_a_pod_of_a_dead_node_is_g
 async fn a_job_that_a_foreign_finalizer_holds_is_told_with_that_finalizer() {
     let mut bed = Bed::new();
     let mut a = endless();
-    a["template"]["spec"]["template"]["metadata"]["annotations"]["fake/term-seconds"] = json!("0");
+    a["template"]["spec"]["template"]["metadata"]["annotations"]["fake/term-seconds"] = json!("2");
     bed.submit("etl", json!({"steps": [a]}));
     wait(&mut bed, 2).await;
     let path = format!("jobs/{}", bed.jobs()[0]["metadata"]["name"].as_str().expect("a name"));
