@@ -75,7 +75,7 @@ pub trait JobRuntime: Send + Sync + std::fmt::Debug {
     fn kind(&self) -> &'static str;
 
     /// Starts an attempt. Returns at once; what becomes of it is told, an attempt that cannot start too
-    /// ([`TaskEnd::StartFailed`]).
+    /// ([`TaskEnd::StartFailed`](orlop_core::task::TaskEnd::StartFailed)).
     fn start(&self, plan: AttemptPlan);
 
     /// Asks an attempt to end: after `grace` all of it is killed. One that is not here is fine, and so is asking again;
