@@ -11,15 +11,15 @@ use crate::view::text::one_line;
 /// The most characters of a reason in a line.
 const WIDTH: usize = 400;
 
-/// What has been told.
+/// What has been reported.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct ReportedChanges {
     steps: BTreeMap<String, (StepPhase, String, String)>,
     /// What the flow waits for.
     reason: String,
 }
 
-impl Told {
+impl ReportedChanges {
     /// Tells what has changed since the last time: steps, and what the flow as a whole waits for. Steps that have not begun and
     /// say nothing are no news at first.
     pub(super) fn tell(&mut self, name: &str, status: &FlowStatus) {
@@ -79,9 +79,9 @@ mod tests {
 
     #[test]
     fn a_change_is_told_once_and_waiting_steps_are_no_news() {
-        let mut told = Told::default();
+        let mut reported = ReportedChanges::default();
         let mut news = |steps: serde_json::Value| {
-            told.steps(&serde_json::from_value(json!({"phase": "Running", "steps": steps})).unwrap()).join(", ")
+            reported.steps(&serde_json::from_value(json!({"phase": "Running", "steps": steps})).unwrap()).join(", ")
         };
         assert_eq!(news(json!([{"name": "a", "phase": "Running"}, {"name": "b", "phase": "Pending"}])), "a Running");
         assert_eq!(news(json!([{"name": "a", "phase": "Running"}, {"name": "b", "phase": "Pending"}])), "");
@@ -91,19 +91,19 @@ mod tests {
 
     #[test]
     fn what_a_step_or_the_flow_waits_for_is_told_once() {
-        let mut told = Told::default();
+        let mut reported = ReportedChanges::default();
         let status = |message: &str, step: &str| -> FlowStatus {
             let steps = json!([{"name": "a", "phase": "Running", "message": step}]);
             serde_json::from_value(json!({"phase": "Running", "message": message, "steps": steps})).unwrap()
         };
         let why = status("step a: ErrImagePull: no such image", "ErrImagePull: no such image");
-        assert_eq!(told.steps(&why), ["a Running: ErrImagePull: no such image"]);
-        assert_eq!(told.reason("etl", &why).unwrap(), "etl Running: step a: ErrImagePull: no such image");
-        assert!(told.steps(&why).is_empty() && told.reason("etl", &why).is_none());
+        assert_eq!(reported.steps(&why), ["a Running: ErrImagePull: no such image"]);
+        assert_eq!(reported.reason("etl", &why).unwrap(), "etl Running: step a: ErrImagePull: no such image");
+        assert!(reported.steps(&why).is_empty() && reported.reason("etl", &why).is_none());
         let runs = status("", "");
-        assert_eq!((told.steps(&runs), told.reason("etl", &runs)), (vec!["a Running".to_owned()], None));
-        assert!(told.reason("etl", &why).is_some(), "it waits again");
+        assert_eq!((reported.steps(&runs), reported.reason("etl", &runs)), (vec!["a Running".to_owned()], None));
+        assert!(reported.reason("etl", &why).is_some(), "it waits again");
         let ended = FlowStatus { phase: orlop_core::machine::flow::FlowPhase::Failed, ..why };
-        assert_eq!(told.reason("etl", &ended), None, "how it ended is told at its end");
+        assert_eq!(reported.reason("etl", &ended), None, "how it ended is told at its end");
     }
 }

@@ -213,7 +213,7 @@ impl Cache {
     }
 
     /// The server has said what there is under a name.
-    pub(super) fn found(&mut self, (key, now): (&Key, Time), (kind, name): (Kind, &str), object: Option<&Value>) {
+    pub(super) fn found(&mut self, key: &Key, now: Time, kind: Kind, name: &str, object: Option<&Value>) {
         let watched = self.is_complete(kind, &key.namespace);
         match object {
             Some(object) if watched && self.watched.shows(kind, object) => {
@@ -232,9 +232,9 @@ impl Cache {
     }
 
     /// The server has said which children of a kind there are.
-    fn found_all(&mut self, (key, now): (&Key, Time), kind: Kind, objects: &[Value]) {
+    fn found_all(&mut self, key: &Key, now: Time, kind: Kind, objects: &[Value]) {
         for object in objects {
-            self.found((key, now), (kind, word(object, "/metadata/name")), Some(object));
+            self.found(key, now, kind, word(object, "/metadata/name"), Some(object));
         }
         if !self.is_complete(kind, &key.namespace) {
             let read = self.read.entry(key.clone()).or_insert_with(|| Read { since: now, ..Read::default() });
@@ -309,7 +309,7 @@ impl<'a, A: Api> Sight<'a, A> {
             Err(error) if error.code == Some(404) => None,
             Err(error) => return Err(error),
         };
-        self.cache().found((self.key, self.now), (kind, name), found.as_ref());
+        self.cache().found(self.key, self.now, kind, name, found.as_ref());
         Ok(found)
     }
 
@@ -321,7 +321,7 @@ impl<'a, A: Api> Sight<'a, A> {
             Some(known) => known.into_iter().map(Arc::unwrap_or_clone).collect(),
             None => {
                 let all = crate::api::list(self.api, kind, &self.key.namespace, labels).await?;
-                self.cache().found_all((self.key, self.now), kind, &all);
+                self.cache().found_all(self.key, self.now, kind, &all);
                 all
             }
         };

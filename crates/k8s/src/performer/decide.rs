@@ -1,4 +1,4 @@
-//! The rules R1 to R9. Owns their order and what each does; how an upgrade goes is in `upgrade`, what is said
+//! The rules by which a performer is brought to what its spec says. Owns their order and what each does; how an upgrade goes is in `upgrade`, what is said
 //! of it in `status`.
 
 use std::time::Duration;

@@ -12,7 +12,7 @@ use orlop_k8s::client::{ClientError, shown};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::super::changes::Told;
+use super::super::changes::ReportedChanges;
 use super::super::drive::exit_of;
 use super::super::failure::{Exit, Failure};
 use super::super::output::{self, Format};
@@ -35,7 +35,7 @@ pub(super) fn is_older(flow: &JobFlow, limit: Option<HumanDuration>) -> bool {
     limit.is_none_or(|limit| age_of(flow) >= limit.get())
 }
 
-/// How long an operator may take to take a flow up before that is told.
+/// How long an operator may take to take a flow up before that is reported.
 const UNTAKEN: Duration = Duration::from_secs(10);
 
 /// What is told while a flow is waited for.
@@ -76,9 +76,9 @@ impl<'a> Watcher<'a> {
     /// The flow once it has ended, or once something else holds.
     pub(super) async fn until(&self, enough: impl Fn(&FlowStatus) -> bool) -> Result<JobFlow, Failure> {
         let mut changes = pin!(changes(self.cluster.client.clone(), &self.cluster.namespace, self.name));
-        let (mut told, mut away, mut uid) = (Told::default(), None::<Instant>, None);
+        let (mut reported, mut away, mut uid) = (ReportedChanges::default(), None::<Instant>, None);
         let mut patience = pin!(tokio::time::sleep(UNTAKEN));
-        // Whether nobody works on the flow, and whether that was told.
+        // Whether nobody works on the flow, and whether that was reported.
         let (mut untaken, mut said) = (false, false);
         loop {
             let change = tokio::select! {
@@ -110,8 +110,8 @@ impl<'a> Watcher<'a> {
             }
             let status = status(&flow);
             match self.tells {
-                Tells::Steps => told.tell(self.name, &status),
-                Tells::Reasons => told.tell_reason(self.name, &status),
+                Tells::Steps => reported.tell(self.name, &status),
+                Tells::Reasons => reported.tell_reason(self.name, &status),
                 Tells::Nothing => {}
             }
             if status.phase.is_terminal() {

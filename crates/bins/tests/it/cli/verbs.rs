@@ -1,4 +1,4 @@
-//! Verbs and options of the contract's chapter 7 that no other test here holds, and the options.
+//! Verbs of the command line and their options that no other test here holds.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What may change in a stored flow: R23, `stop`, and approvals that name Manual steps and stay. Owns the
+//! What may change in a stored flow: no spec of one that has begun, `stop` only to a stronger one, and approvals that name Manual steps and stay. Owns the
 //! comparison of two objects; who may write is not asked here.
 
 use orlop_core::name::short63;

@@ -440,7 +440,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
             Effect::AddFinalizer | Effect::RemoveFinalizer | Effect::WriteStatus(_) => (R::KIND, key.name.as_str()),
             Effect::RecordEvent(_) => return,
         };
-        self.cache().found((key, self.now()), (kind, name), answer);
+        self.cache().found(key, self.now(), kind, name, answer);
         let (Effect::Apply(kind, wanted), Some(answer)) = (effect, answer) else { return };
         let (mut known, now) = (self.known(), self.now());
         let admitted = Arc::make_mut(known.admitted.entry(key.clone()).or_default());

@@ -9,7 +9,7 @@ use orlop_core::time::{HumanDuration, Time};
 use orlop_dag::plan::Plan;
 use serde_json::Value;
 
-use super::super::super::changes::Told;
+use super::super::super::changes::ReportedChanges;
 use super::super::super::drive::exit_of;
 use super::super::super::failure::{Exit, Failure};
 use super::super::super::get::GetArgs;
@@ -179,7 +179,7 @@ impl Watcher<'_> {
 
     /// The flow once it has ended, or once something else holds.
     pub(super) async fn until(&self, enough: impl Fn(&FlowStatus) -> bool) -> Result<JobFlow, Failure> {
-        let (mut told, mut waiting) = (Told::default(), Waiting::new());
+        let (mut reported, mut waiting) = (ReportedChanges::default(), Waiting::new());
         let mut away = None::<tokio::time::Instant>;
         loop {
             let object = match self.remote.object(self.flow, Some(if self.shows { PACE } else { WAIT })).await {
@@ -197,7 +197,7 @@ impl Watcher<'_> {
             away = None;
             let status = status(&object);
             if self.shows {
-                told.tell(&object.metadata.name, &status);
+                reported.tell(&object.metadata.name, &status);
             }
             if status.phase.is_terminal() || enough(&status) {
                 return Ok(object);
