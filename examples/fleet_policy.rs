@@ -18,7 +18,7 @@ use orlop_scheduler::config::{Config, Policy};
 use orlop_scheduler::effect::Effect;
 use orlop_scheduler::engine::Scheduler;
 use orlop_scheduler::event::{Capabilities, Event, Gate, Outcome};
-use orlop_scheduler::job::{JobSpec, Priority, Runtime};
+use orlop_scheduler::job::{Demand, Priority, Runtime};
 use orlop_scheduler::token::WorkerKey;
 
 /// How often the curves get a point, in milliseconds.
@@ -27,7 +27,7 @@ const STEP: u64 = 60_000;
 /// A line of a trace.
 struct Line {
     arrival: u64,
-    spec: Arc<JobSpec>,
+    spec: Arc<Demand>,
     duration: u64,
 }
 
@@ -73,7 +73,7 @@ fn parse(text: &str) -> Result<Vec<Line>> {
         let amount = |what: &str, text: &str| {
             text.parse::<u64>().with_context(|| format!("line {number}: {what} is `{text}`, which is no whole number"))
         };
-        let mut spec = JobSpec::new(tenant.parse().with_context(|| format!("line {number}: tenant"))?);
+        let mut spec = Demand::new(tenant.parse().with_context(|| format!("line {number}: tenant"))?);
         spec.priority = Priority(u8::try_from(amount("priority", priority)?).unwrap_or(u8::MAX));
         spec.resources.cpu_m = amount("millicores", cpu_m)?;
         spec.resources.memory_bytes = amount("mebibytes", memory_mib)?.saturating_mul(1 << 20);

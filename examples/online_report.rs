@@ -24,7 +24,7 @@ use orlop_scheduler::config::{Config, Policy};
 use orlop_scheduler::effect::Effect;
 use orlop_scheduler::engine::Scheduler;
 use orlop_scheduler::event::{Capabilities, Event, Gate, Outcome, Quota};
-use orlop_scheduler::job::{JobSpec, Runtime};
+use orlop_scheduler::job::{Demand, Runtime};
 use orlop_scheduler::token::WorkerKey;
 
 /// What each worker has: millicores and mebibytes.
@@ -250,7 +250,7 @@ impl Fleet {
     /// A job arrives; whether it starts. If not, it goes away.
     fn offer(&mut self, now: u64, number: u64, (cpu_m, mebibytes): (u64, u64), time: u64) -> Result<bool> {
         let job = JobId::new(Epoch(1), number).context("too many jobs")?;
-        let mut spec = JobSpec::new("all".parse()?);
+        let mut spec = Demand::new("all".parse()?);
         (spec.resources.cpu_m, spec.resources.memory_bytes) = (cpu_m, mebibytes << 20);
         let event = Event::Submit { job, spec: Arc::new(spec), gate: Gate::default() };
         self.scheduler.apply(now, event, &mut self.effects)?;

@@ -206,7 +206,7 @@ pub enum Start {
     /// At once: its capacity is charged.
     #[default]
     Now,
-    /// When an attempt of the same tenant and shape ([`crate::job::JobSpec::inherits_from`]) ends on this worker, however it
+    /// When an attempt of the same tenant and shape ([`crate::job::Demand::inherits_from`]) ends on this worker, however it
     /// ends, be it unstarted: the oldest one that waits takes its place.
     Inherit,
 }

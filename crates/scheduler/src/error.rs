@@ -6,7 +6,7 @@ use orlop_core::machine::{Rejected, job, worker};
 
 use crate::config::ConfigError;
 use crate::engine::{Lacking, Misfit};
-use crate::job::SpecError;
+use crate::job::DemandError;
 use crate::token::WorkerKey;
 
 /// Why a job was not placed on the worker that was named.
@@ -60,7 +60,7 @@ pub enum EventError {
         /// The job.
         job: JobId,
         /// The bound.
-        source: SpecError,
+        source: DemandError,
     },
     /// The elements of an array are empty, overlapping, too many, or of a gang.
     #[error("job {job}: an array {problem}")]

@@ -9,7 +9,7 @@ use orlop_core::task::TaskRef;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
-use crate::job::{JobSpec, Runtime};
+use crate::job::{Demand, Runtime};
 use crate::token::WorkerKey;
 
 /// When a job may start, and until when it must have.
@@ -242,7 +242,7 @@ pub enum Event {
         /// Its id, unique; jobs of equal priority start in the order of their ids.
         job: JobId,
         /// What it asks.
-        spec: Arc<JobSpec>,
+        spec: Arc<Demand>,
         /// When it may start.
         gate: Gate,
     },
@@ -251,7 +251,7 @@ pub enum Event {
         /// Its id, unique.
         job: JobId,
         /// What each element asks.
-        spec: Arc<JobSpec>,
+        spec: Arc<Demand>,
         /// When it may start.
         gate: Gate,
         /// Its elements.

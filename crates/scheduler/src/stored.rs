@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 use crate::effect::{CancelReason, Start};
 use crate::engine::MemberEnd;
 use crate::event::{Capabilities, DrainOrder, Quota, TenantSettings};
-use crate::job::JobSpec;
+use crate::job::Demand;
 
 /// Everything that a scheduler is rebuilt from, in any order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -87,7 +87,7 @@ pub struct JobRow {
     /// Its id.
     pub job: JobId,
     /// What it asks.
-    pub spec: Arc<JobSpec>,
+    pub spec: Arc<Demand>,
     /// When it was submitted; 0 if the clock did not run then.
     pub submitted: u64,
     /// Earliest start; one that has passed opens the gate of a job in Pending at once.

@@ -11,22 +11,22 @@ use crate::effect::{Limit, Refusal};
 use crate::event::{OnExceed, Quota, TenantSettings, TenantStatus};
 use crate::fleet::dims::{CPU, Dim, Dims, MEMORY, mebi_down, mebi_up};
 use crate::fleet::{MAX_DIMS, table::Table};
-use crate::job::JobSpec;
+use crate::job::Demand;
 use crate::queue::Lane;
 use crate::saving::Saving;
 
 /// What active jobs of a tenant ask for together; saturates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Demand {
+pub(crate) struct QuotaUse {
     pub(crate) jobs: u64,
     pub(crate) cpu: u64,
     pub(crate) memory: u64,
     pub(crate) gpus: u64,
 }
 
-impl Demand {
+impl QuotaUse {
     /// What `times` units of a job ask for, all members of a gang together.
-    pub(crate) fn of(spec: &JobSpec, times: u64) -> Self {
+    pub(crate) fn of(spec: &Demand, times: u64) -> Self {
         let members = times.saturating_mul(u64::from(spec.members()));
         Self {
             jobs: members,
@@ -92,7 +92,7 @@ pub(crate) struct Tenant {
     /// What they hold, by dimension.
     pub(crate) held: [u64; MAX_DIMS],
     /// What active units ask for.
-    pub(crate) demand: Demand,
+    pub(crate) demand: QuotaUse,
     pub(crate) lanes: [Lane; 3],
     /// Greatest share of the fleet that it holds, per weight, as last worked out.
     pub(crate) share: f64,
@@ -117,7 +117,7 @@ impl Tenant {
             active: 0,
             running: 0,
             held: [0; MAX_DIMS],
-            demand: Demand::default(),
+            demand: QuotaUse::default(),
             lanes: [Lane::default(), Lane::default(), Lane::default()],
             share: 0.0,
             stopped: false,
@@ -169,12 +169,12 @@ impl Tenant {
         }
     }
 
-    pub(crate) fn demand_more(&mut self, spec: &JobSpec, units: u64) {
-        self.demand = self.demand.plus(Demand::of(spec, units));
+    pub(crate) fn demand_more(&mut self, spec: &Demand, units: u64) {
+        self.demand = self.demand.plus(QuotaUse::of(spec, units));
     }
 
     /// Gives back what `units` units asked for, by what one of them does.
-    pub(crate) fn demand_less(&mut self, one: Demand, units: u64) {
+    pub(crate) fn demand_less(&mut self, one: QuotaUse, units: u64) {
         self.demand = self.demand.minus(one.times(units));
     }
 
@@ -250,7 +250,7 @@ impl Tenant {
     }
 
     /// Judges a submit of `units` jobs or elements; nothing is charged.
-    pub(crate) fn admit(&mut self, now: u64, spec: &JobSpec, units: u64, array: bool) -> Result<(), Refusal> {
+    pub(crate) fn admit(&mut self, now: u64, spec: &Demand, units: u64, array: bool) -> Result<(), Refusal> {
         if self.settings.status == TenantStatus::Closing {
             return Err(Refusal::Closing);
         }
@@ -266,13 +266,13 @@ impl Tenant {
             return Err(Refusal::ActiveJobs { used: active, limit });
         }
         if self.quota.on_exceed == OnExceed::Deny {
-            self.would_exceed(self.demand.plus(Demand::of(spec, units)))?;
+            self.would_exceed(self.demand.plus(QuotaUse::of(spec, units)))?;
         }
         self.rate(now, units)
     }
 
     /// The placement limits, with what one job or all active ones ask.
-    fn placement_limits(&self, demand: Demand) -> [(Limit, u64, Option<u64>); 4] {
+    fn placement_limits(&self, demand: QuotaUse) -> [(Limit, u64, Option<u64>); 4] {
         [
             (Limit::RunningJobs, demand.jobs, self.quota.max_running_jobs),
             (Limit::Cpu, demand.cpu, self.quota.max_cpu_m),
@@ -281,14 +281,14 @@ impl Tenant {
         ]
     }
 
-    fn never_fits(&self, spec: &JobSpec, units: u64, array: bool) -> Result<(), Refusal> {
+    fn never_fits(&self, spec: &Demand, units: u64, array: bool) -> Result<(), Refusal> {
         let never = |what, asked, limit| Err(Refusal::NeverFits { what, asked, limit });
-        for (what, asked, limit) in self.placement_limits(Demand::of(spec, 1)) {
+        for (what, asked, limit) in self.placement_limits(QuotaUse::of(spec, 1)) {
             if let Some(limit) = limit.filter(|limit| asked > *limit) {
                 return never(what, asked, limit);
             }
         }
-        let gpus = Demand::of(spec, 1).gpus;
+        let gpus = QuotaUse::of(spec, 1).gpus;
         let kinds = &spec.resources.gpus.any_of;
         let limit_of = |kind: &crate::job::GpuKind| {
             kind.model.as_ref().and_then(|model| self.quota.max_gpus_by_kind.get(model)).copied().unwrap_or(u64::MAX)
@@ -306,7 +306,7 @@ impl Tenant {
         }
     }
 
-    fn would_exceed(&self, demand: Demand) -> Result<(), Refusal> {
+    fn would_exceed(&self, demand: QuotaUse) -> Result<(), Refusal> {
         for (what, used, limit) in self.placement_limits(demand) {
             if let Some(limit) = limit.filter(|limit| used > *limit) {
                 return Err(Refusal::Demand { what, used, limit });

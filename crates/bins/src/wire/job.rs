@@ -8,7 +8,6 @@ use orlop_core::spec::job::JobSpec;
 use orlop_core::time::Time;
 
 use super::bound::{LIST_MAX, OnWire, WireError, at_most, millis, same_values, time};
-use super::demand::problem;
 use super::problem::{Code, FieldError, Problem};
 use super::proto::v1;
 
@@ -62,7 +61,7 @@ impl TryFrom<v1::SubmitRequest> for Submission {
             let path = format!("jobs[{at}]");
             match serde_json::from_slice(&job).map(|json| JobSpec::from_json(&json)) {
                 Ok(Ok(spec)) => jobs.push(spec),
-                Ok(Err(faults)) => errors.extend(problem(faults, &path).errors),
+                Ok(Err(faults)) => errors.extend(Problem::of_spec(faults, &path).errors),
                 Err(error) => errors.push(FieldError { path, message: format!("is no JSON: {error}") }),
             }
             if errors.len() >= LIST_MAX {

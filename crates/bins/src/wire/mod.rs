@@ -9,7 +9,6 @@
 pub mod artifact;
 pub mod attempt;
 pub mod bound;
-pub mod demand;
 pub mod frame;
 pub mod grpc;
 pub mod identity;

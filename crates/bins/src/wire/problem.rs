@@ -4,6 +4,7 @@
 use std::fmt;
 
 use orlop_core::error::Class;
+use orlop_core::spec::job::{SpecError, SpecErrors};
 use prost::Message;
 use serde::{Deserialize, Serialize};
 use tonic::metadata::{AsciiMetadataValue, MetadataMap};
@@ -207,6 +208,20 @@ fn edges(leader: &str) -> (&str, &str) {
 }
 
 impl Problem {
+    /// The faults of a specification; `path` stands before each place, such as `jobs[3]`.
+    #[must_use]
+    pub fn of_spec(errors: SpecErrors, path: &str) -> Self {
+        let field = |error: SpecError| {
+            let path = match (path, error.path.as_str()) {
+                (_, "") => path.to_owned(),
+                ("", inner) => inner.to_owned(),
+                (outer, inner) => format!("{outer}.{inner}"),
+            };
+            FieldError { path, message: error.message }
+        };
+        Self::invalid(errors.into_iter().map(field).collect())
+    }
+
     /// A problem without particulars.
     #[must_use]
     pub fn new(code: Code, detail: impl Into<String>) -> Self {

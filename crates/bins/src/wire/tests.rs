@@ -18,7 +18,6 @@ use prost::Message;
 
 use super::attempt::*;
 use super::bound::*;
-use super::demand::{SlotKey, demand};
 use super::frame::*;
 use super::proto::v1;
 use super::result::*;
@@ -280,12 +279,12 @@ fn a_specification_that_the_other_side_reads_as_another_job_is_refused() {
 
 #[test]
 fn the_scheduler_gets_every_field_that_placement_depends_on() {
-    insta::assert_debug_snapshot!(demand(&spec(), &"other".parse().unwrap()).unwrap());
-    let key = |spec: &JobSpec| SlotKey::of(&demand(spec, &"t".parse().unwrap()).unwrap());
+    insta::assert_debug_snapshot!(spec().demand(&"other".parse().unwrap()));
+    let demand = |spec: JobSpec| JobSpec { gang: None, ..spec }.demand(&"t".parse().unwrap());
     let other = JobSpec { priority: 9, timeout_ms: 77, env: BTreeMap::new(), ..spec() };
-    assert_eq!(key(&spec()), key(&other));
-    assert_ne!(key(&spec()), key(&JobSpec { tenant: Some("u".parse().unwrap()), ..spec() }));
-    assert!(demand(&JobSpec { priority: 10, ..spec() }, &"t".parse().unwrap()).is_err());
+    assert!(demand(spec()).inherits_from(&demand(other)));
+    assert!(!demand(spec()).inherits_from(&demand(JobSpec { tenant: Some("u".parse().unwrap()), ..spec() })));
+    assert!(JobSpec { priority: 10, ..spec() }.demand(&"t".parse().unwrap()).check().is_err());
 }
 
 #[test]

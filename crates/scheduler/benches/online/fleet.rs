@@ -10,7 +10,7 @@ use orlop_scheduler::config::Config;
 use orlop_scheduler::effect::Effect;
 use orlop_scheduler::engine::Scheduler;
 use orlop_scheduler::event::{Capabilities, Event, Gate, Quota};
-use orlop_scheduler::job::{JobSpec, Priority, Runtime};
+use orlop_scheduler::job::{Demand, Priority, Runtime};
 use orlop_scheduler::token::WorkerKey;
 
 /// Millicores and gibibytes of the 8 sizes.
@@ -29,7 +29,7 @@ const STEP: usize = 389;
 pub(crate) struct Bench {
     pub(crate) scheduler: Scheduler,
     pub(crate) effects: Vec<Effect>,
-    pub(crate) specs: Vec<Arc<JobSpec>>,
+    pub(crate) specs: Vec<Arc<Demand>>,
     pub(crate) workers: Vec<WorkerKey>,
     next: u64,
 }
@@ -73,7 +73,7 @@ impl Bench {
             must(scheduler.apply(0, Event::QuotaChanged { tenant: name.clone(), quota }, &mut effects));
             for band in [1, 5, 8] {
                 for class in 0..64_u64 {
-                    let mut spec = JobSpec::new(name.clone());
+                    let mut spec = Demand::new(name.clone());
                     spec.priority = Priority(band);
                     spec.resources.cpu_m = 250 + 250 * (class % 8) * (1 + class / 32);
                     spec.resources.memory_bytes = (256 << (class / 8)) << 17;

@@ -15,7 +15,7 @@ use crate::fleet::Amounts;
 use crate::fleet::dims::{Dims, SLOTS};
 use crate::fleet::kind::{Kind, Kinds};
 use crate::fleet::table::Spot;
-use crate::job::{Gang, JobSpec, Requires, Resources, Runtime};
+use crate::job::{Demand, Gang, Requires, Resources, Runtime};
 use request::{Request, Requests};
 
 /// What makes two jobs of one class.
@@ -123,7 +123,7 @@ impl Classes {
     /// The number of a job's class.
     pub(crate) fn intern(
         &mut self,
-        spec: &JobSpec,
+        spec: &Demand,
         domain: Option<TenantName>,
         (kinds, dims, requests): (&Kinds, &Dims, &mut Requests),
     ) -> u32 {

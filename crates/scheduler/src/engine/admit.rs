@@ -12,10 +12,10 @@ use crate::effect::{Effect, Part, Reason};
 use crate::error::EventError;
 use crate::event::{ArraySpec, Gate};
 use crate::fault::{Fault, fault};
-use crate::job::{JobSpec, MAX_ELEMENTS};
+use crate::job::{Demand, ELEMENTS_MAX};
 use crate::queue::Queue;
 use crate::table::{NONE, RangeSet};
-use crate::tenant::{Demand, Tenant};
+use crate::tenant::{QuotaUse, Tenant};
 
 /// How many specifications are kept by address.
 const RECENT: usize = 4096;
@@ -24,7 +24,7 @@ impl Scheduler {
     pub(super) fn submit(
         &mut self,
         id: JobId,
-        spec: &Arc<JobSpec>,
+        spec: &Arc<Demand>,
         gate: Gate,
         array: Option<ArraySpec>,
         effects: &mut Vec<Effect>,
@@ -109,13 +109,13 @@ impl Scheduler {
     }
 
     /// A specification that was seen lately, by address.
-    fn recent_spec(&self, spec: &Arc<JobSpec>) -> Option<u32> {
+    fn recent_spec(&self, spec: &Arc<Demand>) -> Option<u32> {
         let known = self.recent.get(address(spec))?;
         Arc::ptr_eq(&known.0, spec).then_some(known.1)
     }
 
     /// The number of a specification.
-    pub(super) fn intern(&mut self, spec: &Arc<JobSpec>, tenant: u32) -> u32 {
+    pub(super) fn intern(&mut self, spec: &Arc<Demand>, tenant: u32) -> u32 {
         let number = match self.spec_numbers.get(spec) {
             Some(number) => *number,
             None => self.add_spec(spec, tenant),
@@ -129,7 +129,7 @@ impl Scheduler {
         number
     }
 
-    fn add_spec(&mut self, spec: &Arc<JobSpec>, tenant: u32) -> u32 {
+    fn add_spec(&mut self, spec: &Arc<Demand>, tenant: u32) -> u32 {
         let number = u32::try_from(self.specs.len()).unwrap_or(NONE);
         let named = self.tenants.get(tenant as usize).is_some_and(|tenant| tenant.named);
         let domain = named.then(|| spec.tenant.clone());
@@ -147,7 +147,7 @@ impl Scheduler {
             u32::try_from(at).unwrap_or(0)
         };
         let preemptible = spec.preemptible.then_some(spec.priority.0);
-        let (members, one) = (spec.members(), Demand::of(spec, 1));
+        let (members, one) = (spec.members(), QuotaUse::of(spec, 1));
         self.specs.push(Spec { spec: Arc::clone(spec), tenant, class, queue, preferences, preemptible, members, one });
         self.spec_numbers.insert(Arc::clone(spec), number);
         number
@@ -200,12 +200,12 @@ impl Scheduler {
 
 /// Where a specification would stand among those seen lately. Depends on an address, so it may only find what comparing
 /// would find too.
-fn address(spec: &Arc<JobSpec>) -> usize {
+fn address(spec: &Arc<Demand>) -> usize {
     (Arc::as_ptr(spec) as usize >> 5) % RECENT
 }
 
 /// Checks the elements of an array and builds its record.
-fn build(job: JobId, spec: &JobSpec, array: ArraySpec) -> Result<Array, EventError> {
+fn build(job: JobId, spec: &Demand, array: ArraySpec) -> Result<Array, EventError> {
     let wrong = |problem| Err(EventError::Array { job, problem });
     if spec.gang.is_some() {
         return wrong("cannot be a gang; submit it as one or the other");
@@ -222,7 +222,7 @@ fn build(job: JobId, spec: &JobSpec, array: ArraySpec) -> Result<Array, EventErr
             return wrong("names an index twice; name each one once");
         }
     }
-    if sum == 0 || sum > MAX_ELEMENTS {
+    if sum == 0 || sum > ELEMENTS_MAX {
         return wrong("needs 1 to 10,000,000 elements");
     }
     Ok(Array {

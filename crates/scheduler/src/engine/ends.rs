@@ -10,7 +10,7 @@ use super::record::{Attempt, Life, Unit};
 use super::{Scheduler, machine};
 use crate::effect::{Effect, Reason, WorkerReason};
 use crate::fault::{Fault, fault};
-use crate::job::Overlap;
+use crate::job::{Overlap, RetryOn};
 use crate::table::NONE;
 use crate::token::WorkerKey;
 
@@ -115,12 +115,13 @@ impl Scheduler {
         let Some(spec) = self.spec_of(unit.job) else { return false };
         let retry = &spec.retry;
         let wanted = || match ending.event {
-            job::Event::ResultTimedOut => retry.on_timed_out,
+            job::Event::ResultTimedOut => retry.on.contains(&RetryOn::TimedOut),
             // That a command cannot start is repeated only where it is asked for.
             job::Event::CannotStart if retry.exit_codes.is_none() => false,
             _ => {
                 let known = |code: &i32| retry.exit_codes.as_ref().is_none_or(|codes| codes.contains(code));
-                retry.on_failed && ending.exit_code.as_ref().map_or(retry.exit_codes.is_none(), known)
+                retry.on.contains(&RetryOn::Failed)
+                    && ending.exit_code.as_ref().map_or(retry.exit_codes.is_none(), known)
             }
         };
         let retries = u32::from(life.retries);

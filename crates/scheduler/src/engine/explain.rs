@@ -9,7 +9,7 @@ use orlop_core::machine::worker::WorkerState;
 
 use super::Scheduler;
 use super::explanation::{
-    Demand, Explanation, GangRoom, Lacking, LimitReached, Misfit, Obstacle, ReservedWorkers, Unmet, WorkerFit,
+    Explanation, GangRoom, Lacking, LimitReached, Misfit, Obstacle, ReservedWorkers, Unmet, UnmetDemand, WorkerFit,
 };
 use super::record::{Job, Spec, Unit, Worker};
 use crate::class::Class;
@@ -51,7 +51,7 @@ impl Scheduler {
     /// use orlop_scheduler::config::Config;
     /// use orlop_scheduler::engine::{Misfit, Scheduler};
     /// use orlop_scheduler::event::{Capabilities, Event, Gate};
-    /// use orlop_scheduler::job::{JobSpec, Runtime};
+    /// use orlop_scheduler::job::{Demand, Runtime};
     ///
     /// let mut scheduler = Scheduler::new(Config::default(), 7)?;
     /// let mut effects = Vec::new();
@@ -67,7 +67,7 @@ impl Scheduler {
     /// scheduler.apply(0, Event::Registered { worker, capabilities: Arc::new(offer) }, &mut effects)?;
     /// scheduler.apply(0, Event::Connected { worker, kept: vec![] }, &mut effects)?;
     /// // Three jobs of 2500m each: two of them wait.
-    /// let mut spec = JobSpec::new("physics".parse()?);
+    /// let mut spec = Demand::new("physics".parse()?);
     /// spec.resources.cpu_m = 2500;
     /// for number in 1..=3 {
     ///     let job = JobId::new(Epoch(1), number).ok_or("in range")?;
@@ -367,7 +367,7 @@ impl Scheduler {
 
     /// What waits and fits nowhere, by class in the order they were first seen. Cost: linear in queues and their jobs.
     #[must_use]
-    pub fn demand(&self) -> Vec<Demand> {
+    pub fn demand(&self) -> Vec<UnmetDemand> {
         let mut waiting: BTreeMap<u32, u64> = BTreeMap::new();
         for queue in self.queues.iter().filter(|queue| queue.lined) {
             if !self.classes.get(queue.class).is_some_and(Class::is_blocked) {
@@ -387,7 +387,7 @@ impl Scheduler {
         }
         let class = |(number, waiting)| {
             let class = self.classes.get(number)?;
-            Some(Demand { resources: class.shape.resources.clone(), waiting, since: class.since })
+            Some(UnmetDemand { resources: class.shape.resources.clone(), waiting, since: class.since })
         };
         waiting.into_iter().filter_map(class).collect()
     }

@@ -248,9 +248,9 @@ impl Explanation {
     }
 }
 
-/// Demand of a class that no worker has room for, for a provisioner.
+/// UnmetDemand of a class that no worker has room for, for a provisioner.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Demand {
+pub struct UnmetDemand {
     /// What one attempt asks.
     pub resources: Resources,
     /// Jobs, elements and gang members that wait.

@@ -9,7 +9,7 @@ use super::Scheduler;
 use super::record::{Array, Attempt, Done, Job, Life, Unit, Worker};
 use crate::effect::Part;
 use crate::error::EventError;
-use crate::job::JobSpec;
+use crate::job::Demand;
 use crate::queue::Key;
 use crate::table::NONE;
 use crate::tenant::Tenant;
@@ -81,7 +81,7 @@ impl Scheduler {
     }
 
     /// Identity, specification and tenant of a job.
-    pub(super) fn spec_of(&self, job: u32) -> Option<&JobSpec> {
+    pub(super) fn spec_of(&self, job: u32) -> Option<&Demand> {
         let number = self.jobs.get(job)?.spec;
         Some(&self.specs.get(number as usize)?.spec)
     }

@@ -66,7 +66,7 @@ use crate::event::Event;
 use crate::fleet::dims::Dims;
 use crate::fleet::kind::Kinds;
 use crate::fleet::table::Table;
-use crate::job::{JobSpec, Prefer};
+use crate::job::{Demand, Prefer};
 use crate::queue::Queue;
 use crate::score::rank::Scale;
 use crate::score::scan::Shortlist;
@@ -74,7 +74,7 @@ use crate::table::{Ids, LeastTree, Slab};
 use crate::tenant::Tenant;
 use changes::Changes;
 pub use explanation::{
-    Demand, Explanation, GangRoom, Lacking, LimitReached, Misfit, Obstacle, ReservedWorkers, Unmet, WorkerFit,
+    Explanation, GangRoom, Lacking, LimitReached, Misfit, Obstacle, ReservedWorkers, Unmet, UnmetDemand, WorkerFit,
 };
 use gang::Members;
 use heads::Heads;
@@ -98,7 +98,7 @@ pub use waiting::{BlockedQueue, TenantQueue, Waiting};
 /// use orlop_scheduler::effect::Effect;
 /// use orlop_scheduler::engine::Scheduler;
 /// use orlop_scheduler::event::{Capabilities, Event, Gate};
-/// use orlop_scheduler::job::{JobSpec, Runtime};
+/// use orlop_scheduler::job::{Demand, Runtime};
 ///
 /// let mut scheduler = Scheduler::new(Config::default(), 7)?;
 /// let mut effects = Vec::new();
@@ -116,7 +116,7 @@ pub use waiting::{BlockedQueue, TenantQueue, Waiting};
 /// scheduler.apply(2, Event::Connected { worker, kept: vec![] }, &mut effects)?;
 /// // … and a job of one core.
 /// let job = JobId::new(Epoch(1), 1).ok_or("in range")?;
-/// let spec = Arc::new(JobSpec::new("physics".parse()?));
+/// let spec = Arc::new(Demand::new("physics".parse()?));
 /// scheduler.apply(3, Event::Submit { job, spec, gate: Gate::default() }, &mut effects)?;
 /// effects.clear();
 /// let stats = scheduler.round(4, u32::MAX, &mut effects);
@@ -163,10 +163,10 @@ pub struct Scheduler {
 
     specs: Vec<Spec>,
     #[serde(with = "crate::table::stored::pairs")]
-    spec_numbers: BTreeMap<Arc<JobSpec>, u32>,
+    spec_numbers: BTreeMap<Arc<Demand>, u32>,
     /// Specifications seen lately, by address: a shortcut past comparing them.
     #[serde(skip)]
-    recent: Vec<(Arc<JobSpec>, u32)>,
+    recent: Vec<(Arc<Demand>, u32)>,
     /// Preferences by number; the first is none.
     preferences: Vec<Vec<Prefer>>,
 

@@ -157,7 +157,7 @@ impl Scheduler {
     pub(super) fn affords(&self, head: &Head) -> bool {
         let numbers = self.classes.get(head.turn.entry.class).map_or(&[][..], |class| &class.requests);
         let tenant = self.tenants.get(head.turn.tenant as usize);
-        let members = self.spec_of(head.job).map_or(1, crate::job::JobSpec::members);
+        let members = self.spec_of(head.job).map_or(1, crate::job::Demand::members);
         tenant.is_some_and(crate::tenant::Tenant::runs)
             && self.room(head.turn.tenant, head.turn.entry.key, numbers, members, &mut Vec::new()) > 0
     }

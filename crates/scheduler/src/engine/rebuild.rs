@@ -20,7 +20,7 @@ use crate::error::EventError;
 use crate::event::{Capabilities, DrainOrder, GpuDevices};
 use crate::fault::{Fault, fault};
 use crate::fleet::dims::Dim;
-use crate::job::{JobSpec, Overlap};
+use crate::job::{Demand, Overlap};
 use crate::stored::{ArrayRow, AttemptRow, Body, GangEnd, GpuShape, Incarnation, JobRow, Stored, UnitRow, WorkerRow};
 use crate::table::NONE;
 use crate::token::WorkerKey;
@@ -221,7 +221,7 @@ impl Scheduler {
         for token in row.earlier.iter().filter(|token| !token.members.is_empty()) {
             self.past_members.insert((unit.job, token.attempt), token.members.clone());
         }
-        let size = self.spec_of(unit.job).map_or(1, JobSpec::members);
+        let size = self.spec_of(unit.job).map_or(1, Demand::members);
         if size > 1 && row.attempt > 0 {
             let mut members = Members::new(vec![NONE; size as usize]);
             if let Some(gang) = &row.gang {
@@ -311,7 +311,7 @@ impl Scheduler {
     }
 
     /// Adds what a job counts to its tenant's numbers.
-    fn count_in(&mut self, slot: u32, tenant: u32, spec: &JobSpec) {
+    fn count_in(&mut self, slot: u32, tenant: u32, spec: &Demand) {
         let Some(job) = self.jobs.get(slot) else { return };
         let (mut waiting, mut active) = (0, 0);
         let mut add = |state: JobState, units: u64| {
@@ -350,7 +350,7 @@ impl Scheduler {
         let (Some(mut life), Some(request)) = (self.life(unit), self.request_of(slot, row.gpu.as_ref(), place)) else {
             return wrong(name, "belongs to no element, or holds what its job does not ask for");
         };
-        if row.attempt.member >= self.spec_of(slot).map_or(1, JobSpec::members) {
+        if row.attempt.member >= self.spec_of(slot).map_or(1, Demand::members) {
             return wrong(name, "belongs to no member of its gang");
         }
         let newest = row.attempt.attempt == life.attempt && self.epoch_at(life.epoch) == row.attempt.epoch;

@@ -12,9 +12,9 @@ use orlop_core::machine::worker::WorkerState;
 
 use crate::effect::CancelReason;
 use crate::event::{Capabilities, DrainOrder};
-use crate::job::JobSpec;
+use crate::job::Demand;
 use crate::table::{NONE, RangeMap, RangeSet};
-use crate::tenant::Demand;
+use crate::tenant::QuotaUse;
 use crate::token::WorkerKey;
 
 /// A single job, an element of an array, or a gang.
@@ -172,7 +172,7 @@ const fn nowhere() -> u32 {
 /// An interned specification.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Spec {
-    pub(super) spec: Arc<JobSpec>,
+    pub(super) spec: Arc<Demand>,
     pub(super) tenant: u32,
     pub(super) class: u32,
     pub(super) queue: u32,
@@ -183,7 +183,7 @@ pub(super) struct Spec {
     /// How many members an attempt has; 1 unless it is a gang.
     pub(super) members: u32,
     /// What one unit asks for. Both stand in the specification too, which is too far away to be read for every end.
-    pub(super) one: Demand,
+    pub(super) one: QuotaUse,
 }
 
 /// One incarnation of a worker.

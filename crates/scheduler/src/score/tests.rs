@@ -15,7 +15,7 @@ use crate::event::{Capabilities, GpuDevices};
 use crate::fleet::dims::Dims;
 use crate::fleet::kind::Kinds;
 use crate::fleet::table::Table;
-use crate::job::{JobSpec, Runtime};
+use crate::job::{Demand, Runtime};
 
 /// A fleet of a few sizes and zones with random use, and a class that asks something of it.
 #[derive(Debug, Clone)]
@@ -99,7 +99,7 @@ fn build(case: &Case) -> Fleet {
         }
         table.set_open(place, *open);
     }
-    let mut spec = JobSpec::new("t".parse().unwrap());
+    let mut spec = Demand::new("t".parse().unwrap());
     spec.resources.cpu_m = case.cpu_m;
     spec.resources.memory_bytes = case.memory_mib << 20;
     spec.resources.gpus.count = case.gpus;

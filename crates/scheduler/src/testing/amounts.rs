@@ -4,7 +4,7 @@
 use orlop_core::hardware::gpu::Vendor;
 
 use crate::event::Capabilities;
-use crate::job::{GpuKind, JobSpec};
+use crate::job::{Demand, GpuKind};
 use crate::stored::GpuShape;
 
 /// Millicores.
@@ -62,7 +62,7 @@ pub(super) fn gpu_dims(model: Option<&str>) -> impl Iterator<Item = usize> {
 }
 
 /// The dimensions of devices that would do for a job; of one without devices nothing, once.
-pub(super) fn alternatives(spec: &JobSpec) -> Vec<Option<usize>> {
+pub(super) fn alternatives(spec: &Demand) -> Vec<Option<usize>> {
     let gpus = &spec.resources.gpus;
     if gpus.count == 0 {
         return vec![None];
@@ -77,7 +77,7 @@ pub(super) fn alternatives(spec: &JobSpec) -> Vec<Option<usize>> {
 }
 
 /// What one attempt takes, with devices of this dimension: mebibytes rounded up, one slot.
-pub(super) fn needs(spec: &JobSpec, gpu: Option<usize>) -> Amounts {
+pub(super) fn needs(spec: &Demand, gpu: Option<usize>) -> Amounts {
     let mut needs = NOTHING;
     needs[CPU] = spec.resources.cpu_m;
     needs[MEMORY] = spec.resources.memory_bytes.div_ceil(1 << 20);

@@ -10,7 +10,7 @@ use super::law::{Broken, Law};
 use super::model::{Model, UnitId, span};
 use crate::config::Config;
 use crate::effect::{Effect, Reason, WorkerReason};
-use crate::job::{JobSpec, Overlap};
+use crate::job::{Demand, Overlap};
 
 /// What is due when, and what was counted.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +24,7 @@ pub(super) struct Deadlines {
 }
 
 /// Between which waits the next retry comes, in milliseconds: a delay that grows, and what jitter may add to it.
-fn delay(spec: &JobSpec, retries: u32) -> (u64, u64) {
+fn delay(spec: &Demand, retries: u32) -> (u64, u64) {
     let retry = &spec.retry;
     let factor = f64::from(retry.factor_milli) / 1000.0;
     let plain =

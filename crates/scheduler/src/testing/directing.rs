@@ -5,11 +5,11 @@
 use super::law::Broken;
 use super::world::World;
 use crate::event::{DrainOrder, Event};
-use crate::job::JobSpec;
+use crate::job::Demand;
 
 impl World<'_> {
     /// Some jobs are urgent.
-    pub(super) fn hurry(&mut self, spec: &mut JobSpec) {
+    pub(super) fn hurry(&mut self, spec: &mut Demand) {
         spec.urgent = self.choices.once_in(3);
     }
 

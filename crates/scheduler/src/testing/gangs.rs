@@ -12,12 +12,12 @@ use super::amounts::{Amounts, NOTHING, plus};
 use super::law::{Broken, Law};
 use super::world::World;
 use crate::event::{Event, Kept, Outcome};
-use crate::job::{Gang, Gpus, JobSpec};
+use crate::job::{Demand, Gang, Gpus};
 use crate::token::WorkerKey;
 
 impl World<'_> {
     /// Many jobs are small gangs that one worker can hold.
-    pub(super) fn band_together(&mut self, spec: &mut JobSpec) {
+    pub(super) fn band_together(&mut self, spec: &mut Demand) {
         if self.choices.once_in(3) {
             return;
         }

@@ -14,7 +14,7 @@ use super::amounts::{Amounts, NOTHING, alternatives, needs, plus, totals, within
 use super::law::{Broken, Law};
 use crate::effect::{Effect, Part, Start};
 use crate::event::{Capabilities, Quota};
-use crate::job::{JobSpec, Overlap, Runtime};
+use crate::job::{Demand, Overlap, Runtime};
 use crate::stored::GpuShape;
 use crate::token::WorkerKey;
 
@@ -32,7 +32,7 @@ pub(super) struct Unit {
 /// A job.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
-    pub(super) spec: Arc<JobSpec>,
+    pub(super) spec: Arc<Demand>,
     pub(super) array: bool,
     pub(super) parallel: u32,
     /// Number of its shape: jobs of one tenant with one shape wait in one line.
@@ -98,18 +98,18 @@ pub struct Model {
     /// Shapes that at some time since the last round no worker that was there could have held.
     pub(super) hopeless: BTreeSet<usize>,
     /// Shapes of jobs by number.
-    pub(super) classes: Vec<Arc<JobSpec>>,
+    pub(super) classes: Vec<Arc<Demand>>,
     revision: u64,
 }
 
 impl Model {
-    pub(super) fn spec(&self, job: JobId) -> Option<&JobSpec> {
+    pub(super) fn spec(&self, job: JobId) -> Option<&Demand> {
         self.jobs.get(&job).map(|job| &*job.spec)
     }
 
     /// The number of a job's shape.
-    pub(super) fn class_of(&mut self, spec: &Arc<JobSpec>) -> usize {
-        let shape = |spec: &JobSpec| {
+    pub(super) fn class_of(&mut self, spec: &Arc<Demand>) -> usize {
+        let shape = |spec: &Demand| {
             (spec.resources.clone(), spec.requires.clone(), spec.runtime, spec.gang.clone(), spec.tenant.clone())
         };
         let wanted = shape(spec);
@@ -279,7 +279,7 @@ impl Model {
     }
 
     /// Whether a worker may be seen by a job at all, beside amounts.
-    pub(super) fn eligible(&self, spec: &JobSpec, machine: &Machine) -> bool {
+    pub(super) fn eligible(&self, spec: &Demand, machine: &Machine) -> bool {
         let offer = &machine.offer;
         (offer.tenants.is_empty() || offer.tenants.contains(&spec.tenant))
             && spec.requires.labels.iter().all(|expression| expression.matches(&offer.labels))

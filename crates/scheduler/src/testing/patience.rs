@@ -18,7 +18,7 @@ use super::model::UnitId;
 use super::world::World;
 use crate::config::Config;
 use crate::event::{Event, Outcome, TenantSettings};
-use crate::job::{JobSpec, Priority};
+use crate::job::{Demand, Priority};
 use crate::token::WorkerKey;
 
 /// Rounds that a head may have to wait for each line that was there before and each job that waits longer, and besides.
@@ -125,9 +125,9 @@ impl World<'_> {
             return Ok(());
         };
         let band = self.choices.below(3) as usize;
-        let here = |spec: &JobSpec| spec.tenant == tenant && spec.priority.band().index() == band;
+        let here = |spec: &Demand| spec.tenant == tenant && spec.priority.band().index() == band;
         let waits = heads.iter().any(|(id, _)| self.model.spec(id.0).is_some_and(here));
-        let mut spec = JobSpec::new(tenant);
+        let mut spec = Demand::new(tenant);
         spec.priority = Priority([[0, 4, 8], [3, 7, 9]][usize::from(waits)][band]);
         spec.resources.cpu_m = [250, 500, 1000][self.choices.below(3) as usize];
         spec.timeout_ms = [5000, 60_000][self.choices.below(2) as usize];

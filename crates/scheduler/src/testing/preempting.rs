@@ -13,7 +13,7 @@ use super::law::{Broken, Law};
 use super::model::{Live, Model};
 use crate::effect::{CancelReason, Effect};
 use crate::engine::Scheduler;
-use crate::job::JobSpec;
+use crate::job::Demand;
 use crate::token::WorkerKey;
 
 /// What effects said.
@@ -134,6 +134,6 @@ impl Preemptions {
 }
 
 /// What a job takes: where jobs may be ended for it, it names one kind of device at most.
-fn need(spec: &JobSpec) -> Amounts {
+fn need(spec: &Demand) -> Amounts {
     needs(spec, alternatives(spec).first().copied().flatten())
 }

@@ -16,7 +16,7 @@ use super::model::{Live, Model};
 use super::world::World;
 use crate::effect::{Effect, Start};
 use crate::event::{Event, Kept, Outcome};
-use crate::job::{JobSpec, Runtime};
+use crate::job::{Demand, Runtime};
 use crate::token::WorkerKey;
 
 /// Shares are quotients of whole numbers: nothing else may differ.
@@ -161,13 +161,13 @@ impl World<'_> {
     }
 
     /// Makes most jobs small, short and alike.
-    pub(super) fn shorten(&mut self, spec: &mut JobSpec) {
+    pub(super) fn shorten(&mut self, spec: &mut Demand) {
         if self.choices.once_in(4) {
             return;
         }
         spec.gang = None;
-        spec.requires = JobSpec::new(spec.tenant.clone()).requires;
-        spec.resources = JobSpec::new(spec.tenant.clone()).resources;
+        spec.requires = Demand::new(spec.tenant.clone()).requires;
+        spec.resources = Demand::new(spec.tenant.clone()).resources;
         spec.resources.cpu_m = [500, 500, 1000][self.choices.below(3) as usize];
         spec.runtime = Runtime::Process;
         spec.expected_ms = [None, Some(1), Some(15), Some(500)][self.choices.below(4) as usize];
@@ -216,7 +216,7 @@ impl World<'_> {
 
     /// Many jobs that are alike.
     fn burst(&mut self) -> Result<(), Broken> {
-        let mut spec = JobSpec::clone(&*self.spec()?);
+        let mut spec = Demand::clone(&*self.spec()?);
         spec.gang = None;
         let spec = Arc::new(spec);
         for _ in 0..2 + self.choices.below(12) {

@@ -12,7 +12,7 @@ use super::amounts::{
 };
 use super::model::{Machine, Model, UnitId};
 use crate::event::Quota;
-use crate::job::JobSpec;
+use crate::job::Demand;
 use crate::token::WorkerKey;
 
 /// Priority and identity: the order inside a tenant and band.
@@ -96,7 +96,7 @@ impl Model {
     }
 
     /// Where a job could be placed by one of its vectors.
-    pub(super) fn place_for(&self, spec: &JobSpec, allowed: &[Amounts], open: &[Open<'_>]) -> Option<WorkerKey> {
+    pub(super) fn place_for(&self, spec: &Demand, allowed: &[Amounts], open: &[Open<'_>]) -> Option<WorkerKey> {
         let most = |left: &Amounts| allowed.iter().map(|need| hosts(need, left)).max().unwrap_or(0);
         let seen = open.iter().filter(|(_, machine, _)| self.eligible(spec, machine));
         let Some(gang) = &spec.gang else {

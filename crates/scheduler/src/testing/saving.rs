@@ -14,7 +14,7 @@ use super::room::{Line, admits};
 use crate::effect::Effect;
 use crate::engine::Scheduler;
 use crate::event::Quota;
-use crate::job::JobSpec;
+use crate::job::Demand;
 
 /// Whom a tenant saves for.
 #[derive(Clone, Copy, Debug)]
@@ -51,14 +51,14 @@ impl Model {
     fn note_hopeless(&mut self) {
         let mut empty = self.open_or_kept();
         empty.iter_mut().for_each(|(_, machine, left)| *left = totals(&machine.offer));
-        let could = |spec: &JobSpec| self.place_for(spec, &self.ever(spec), &empty).is_some();
+        let could = |spec: &Demand| self.place_for(spec, &self.ever(spec), &empty).is_some();
         let hopeless: Vec<usize> =
             (0..).zip(&self.classes).filter(|(_, spec)| !could(spec)).map(|(number, _)| number).collect();
         self.hopeless.extend(hopeless);
     }
 
     /// What a job needs, of a gang one member, by each of its alternatives that the limits of its tenant could ever allow.
-    fn ever(&self, spec: &JobSpec) -> Vec<Amounts> {
+    fn ever(&self, spec: &Demand) -> Vec<Amounts> {
         let quota = self.quotas.get(spec.tenant.as_str());
         let ever = |need: &Amounts| {
             let all = times(need, u64::from(spec.members()));

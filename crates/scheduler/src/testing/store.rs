@@ -14,14 +14,14 @@ use super::world::World;
 use crate::effect::{Effect, Part};
 use crate::engine::Scheduler;
 use crate::event::{ArraySpec, Event, Gate, Quota, TenantSettings};
-use crate::job::JobSpec;
+use crate::job::Demand;
 use crate::stored::{ArrayRow, AttemptRow, Body, Incarnation, JobRow, RangeRow, Stored, TenantRow, UnitRow, WorkerRow};
 use crate::token::WorkerKey;
 
 /// A job: what was submitted, elements that were never assigned, and the rows of the others.
 #[derive(Clone, Debug)]
 struct Kept {
-    spec: Arc<JobSpec>,
+    spec: Arc<Demand>,
     submitted: u64,
     gate: Gate,
     array: Option<ArraySpec>,
@@ -54,7 +54,7 @@ pub(super) struct Store {
 impl Store {
     /// What an event that was taken names.
     pub(super) fn event(&mut self, now: u64, event: &Event) {
-        let kept = |spec: &Arc<JobSpec>, gate: &Gate, array: Option<&ArraySpec>| Kept {
+        let kept = |spec: &Arc<Demand>, gate: &Gate, array: Option<&ArraySpec>| Kept {
             spec: Arc::clone(spec),
             submitted: now,
             gate: *gate,

@@ -16,7 +16,7 @@ use super::law::{Broken, Law};
 use super::model::{Model, UnitId};
 use super::room::{Key, Line, Open, cost};
 use crate::config::{Config, Policy};
-use crate::job::JobSpec;
+use crate::job::Demand;
 use crate::token::WorkerKey;
 
 /// How often `dot-product` may pass over the first of a line.
@@ -145,7 +145,7 @@ impl Turns {
     }
 
     /// Whether a placement may belong to the run that is going on.
-    fn goes_on(&self, config: &Config, spec: &JobSpec, class: usize, cost: f64) -> bool {
+    fn goes_on(&self, config: &Config, spec: &Demand, class: usize, cost: f64) -> bool {
         let fills = !matches!(config.policy, Policy::Spread | Policy::Balanced);
         let fill = (1.0 / (256.0 * cost)) as u32;
         let most = if fills { config.run_max.min(fill.max(1)) } else { 1 };
@@ -154,7 +154,7 @@ impl Turns {
         spec.gang.is_none() && self.run.as_ref().filter(same).is_some()
     }
 
-    fn note_run(&mut self, (class, spec): (usize, &JobSpec), goes_on: bool, turned: bool, cost: f64) {
+    fn note_run(&mut self, (class, spec): (usize, &Demand), goes_on: bool, turned: bool, cost: f64) {
         let before = self.run.take().filter(|_| goes_on);
         let run = Run {
             class,

@@ -12,7 +12,7 @@ use super::law::{Broken, Law};
 use super::model::{Job, Unit, UnitId};
 use super::world::World;
 use crate::event::{ArraySpec, Capabilities, Event, Gate, GpuDevices};
-use crate::job::{Gang, GpuKind, JobSpec, Overlap, Prefer, Priority, Runtime};
+use crate::job::{Demand, Gang, GpuKind, Overlap, Prefer, Priority, Runtime};
 use crate::token::WorkerKey;
 
 /// Conditions on labels of workers, some of which never hold.
@@ -44,9 +44,9 @@ impl World<'_> {
         LabelExpr { key: key.to_owned(), op, values: values.iter().map(|value| (*value).to_owned()).collect() }
     }
 
-    pub(super) fn spec(&mut self) -> Result<Arc<JobSpec>, Broken> {
+    pub(super) fn spec(&mut self) -> Result<Arc<Demand>, Broken> {
         let Some(tenant) = self.choices.pick(&self.tenants) else { return Err(Law::Bookkeeping.broken("no tenants")) };
-        let mut spec = JobSpec::new(tenant);
+        let mut spec = Demand::new(tenant);
         spec.priority = Priority(self.choices.below(10) as u8);
         spec.resources.cpu_m = [500, 1000, 1500, 3000, 1, u64::MAX][self.choices.below(6) as usize];
         spec.resources.memory_bytes =
@@ -92,7 +92,7 @@ impl World<'_> {
     }
 
     /// Devices, counters, features and runtimes.
-    fn equip(&mut self, spec: &mut JobSpec) {
+    fn equip(&mut self, spec: &mut Demand) {
         if self.choices.once_in(2) {
             spec.resources.gpus.count = [1, 1, 2, 3, 0, u32::MAX][self.choices.below(6) as usize];
             let kinds = if self.shape.preemption { 1 } else { self.choices.below(4) };
@@ -123,7 +123,7 @@ impl World<'_> {
     }
 
     /// Makes a job one that presses others or may be pressed.
-    fn press(&mut self, spec: &mut JobSpec) {
+    fn press(&mut self, spec: &mut Demand) {
         spec.preemptible = self.choices.once_in(2);
         if self.choices.once_in(2) {
             spec.priority = Priority([0, 2, 5, 9][self.choices.below(4) as usize]);
@@ -177,7 +177,7 @@ impl World<'_> {
     }
 
     /// A plain single job.
-    pub(super) fn submit_plain(&mut self, job: JobId, spec: Arc<JobSpec>) -> Result<(), Broken> {
+    pub(super) fn submit_plain(&mut self, job: JobId, spec: Arc<Demand>) -> Result<(), Broken> {
         let class = self.model.class_of(&spec);
         let (parallel, max_failures, expires) = (u32::MAX, u64::MAX, u64::MAX);
         let record =
@@ -211,7 +211,7 @@ impl World<'_> {
     fn submit_nonsense(&mut self) -> Result<(), Broken> {
         let Some(tenant) = self.choices.pick(&self.tenants) else { return Ok(()) };
         let Some(job) = JobId::new(Epoch(1), self.next_job) else { return Ok(()) };
-        let mut spec = JobSpec::new(tenant);
+        let mut spec = Demand::new(tenant);
         let mut array = ArraySpec { indices: vec![(0, 3)], ..ArraySpec::default() };
         match self.choices.below(10) {
             0 => spec.resources.cpu_m = 0,

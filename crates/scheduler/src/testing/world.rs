@@ -24,7 +24,7 @@ use crate::effect::Effect;
 use crate::engine::Scheduler;
 use crate::error::EventError;
 use crate::event::Event;
-use crate::job::JobSpec;
+use crate::job::Demand;
 use crate::token::WorkerKey;
 
 /// How a world is.
@@ -273,7 +273,7 @@ impl<'a> World<'a> {
                     Effect::Assign { attempt, worker, .. } if (attempt.job, attempt.index) == unit => Some(*worker),
                     _ => None,
                 });
-                let members = self.model.spec(*job).map_or(1, JobSpec::members);
+                let members = self.model.spec(*job).map_or(1, Demand::members);
                 let workers: Vec<WorkerKey> = workers.take(members as usize).collect();
                 self.judge_avoidance(unit, &workers)?;
                 match rest.iter().filter_map(ahead).find(|(attempt, _)| (attempt.job, attempt.index) == unit) {

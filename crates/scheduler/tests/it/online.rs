@@ -9,7 +9,7 @@ use orlop_scheduler::config::{Config, Policy};
 use orlop_scheduler::effect::Effect;
 use orlop_scheduler::engine::Scheduler;
 use orlop_scheduler::event::{Capabilities, Event, Gate, Quota};
-use orlop_scheduler::job::{JobSpec, Runtime};
+use orlop_scheduler::job::{Demand, Runtime};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -39,8 +39,8 @@ fn add_workers(scheduler: &mut Scheduler, count: u32, (cpu_m, memory_bytes): (u6
 }
 
 /// A job that asks this; all of one tenant.
-fn spec((cpu_m, memory_bytes): (u64, u64)) -> Arc<JobSpec> {
-    let mut spec = JobSpec::new("t".parse().unwrap());
+fn spec((cpu_m, memory_bytes): (u64, u64)) -> Arc<Demand> {
+    let mut spec = Demand::new("t".parse().unwrap());
     (spec.resources.cpu_m, spec.resources.memory_bytes) = (cpu_m, memory_bytes);
     Arc::new(spec)
 }

@@ -64,7 +64,7 @@ impl Handle {
             return Ok(known);
         }
         self.shared.room.check()?;
-        let priority = batch.jobs.iter().map(|job| job.spec.asks.priority).min().unwrap_or_default();
+        let priority = batch.jobs.iter().map(|job| job.spec.demand.priority).min().unwrap_or_default();
         let lane = Lane::Band(priority.band());
         self.ask(lane, |reply| Command::Submit(Box::new(batch), reply)).await
     }

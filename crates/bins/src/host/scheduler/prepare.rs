@@ -6,12 +6,11 @@ use std::sync::Arc;
 use orlop_core::id::TenantName;
 use orlop_core::ports::fleet_store::{NewSpec, SpecHash};
 use orlop_core::spec::job::{Array, ArtifactIn, JobSpec};
-use orlop_scheduler::job::JobSpec as Asks;
+use orlop_core::task::{Demand, DemandError};
+use orlop_scheduler::event::ArraySpec;
 
 use super::command::Submission;
 use super::live::ClientFields;
-use crate::wire::bound::WireError;
-use crate::wire::demand::{demand, elements};
 
 /// A specification that was checked.
 #[derive(Debug)]
@@ -20,8 +19,8 @@ pub struct Prepared {
     pub hash: SpecHash,
     /// What is stored.
     pub body: Box<str>,
-    /// What the core is asked.
-    pub asks: Arc<Asks>,
+    /// What it asks of the fleet.
+    pub demand: Arc<Demand>,
     /// Artifacts that it takes: name and SHA-256.
     pub inputs: Box<[(String, String)]>,
     /// Of an array: `max_parallel` and `max_failures`.
@@ -43,6 +42,18 @@ fn inputs(spec: &JobSpec) -> Box<[(String, String)]> {
     spec.artifacts_in.iter().map(|input| (input.name.clone(), digest(input))).collect()
 }
 
+fn demand(spec: &JobSpec, tenant: &TenantName) -> Result<Arc<Demand>, DemandError> {
+    let demand = spec.demand(tenant);
+    demand.check()?;
+    Ok(Arc::new(demand))
+}
+
+/// The elements of an array as the engine takes them; none if it has faults.
+fn elements(array: &Array) -> Option<ArraySpec> {
+    let indices = array.elements()?.ranges().to_vec();
+    Some(ArraySpec { indices, max_parallel: array.max_parallel, max_failures: array.max_failures })
+}
+
 /// A stored specification that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StoredError {
@@ -54,7 +65,7 @@ pub(super) enum StoredError {
     Tenant,
     /// It breaks a bound.
     #[error(transparent)]
-    Bound(#[from] WireError),
+    Bound(#[from] DemandError),
 }
 
 impl Prepared {
@@ -62,11 +73,11 @@ impl Prepared {
     ///
     /// # Errors
     /// The specification breaks a rule that [`JobSpec::check`] would have found.
-    pub fn new(spec: &JobSpec, tenant: &TenantName) -> Result<Self, WireError> {
+    pub fn new(spec: &JobSpec, tenant: &TenantName) -> Result<Self, DemandError> {
         let mut shared = spec.shared();
         shared.tenant = Some(tenant.clone());
         let limits = spec.array.as_ref().map_or((None, None), |array| (array.max_parallel, array.max_failures));
-        let asks = Arc::new(demand(&shared, tenant)?);
+        let demand = demand(&shared, tenant)?;
         // The limits of an array go with its spec; its indices with the job.
         let mut written = shared.clone();
         if limits != (None, None) {
@@ -74,7 +85,7 @@ impl Prepared {
             written.array = Some(Array { max_parallel, max_failures, ..Array::default() });
         }
         let body: Box<str> = String::from_utf8_lossy(&written.encode()).into();
-        Ok(Self { hash: SpecHash::of(&body), body, asks, inputs: inputs(&shared), limits })
+        Ok(Self { hash: SpecHash::of(&body), body, demand, inputs: inputs(&shared), limits })
     }
 
     /// The specification that was stored.
@@ -84,8 +95,8 @@ impl Prepared {
     pub(super) fn stored(stored: &NewSpec) -> Result<Self, StoredError> {
         let (shared, limits) = read(&stored.body)?;
         let tenant = shared.tenant.clone().ok_or(StoredError::Tenant)?;
-        let asks = Arc::new(demand(&shared, &tenant)?);
-        Ok(Self { hash: stored.hash, body: stored.body.clone(), asks, inputs: inputs(&shared), limits })
+        let demand = demand(&shared, &tenant)?;
+        Ok(Self { hash: stored.hash, body: stored.body.clone(), demand, inputs: inputs(&shared), limits })
     }
 
     /// Of an array: the most elements at once, and how many may be unsuccessful.
@@ -99,7 +110,7 @@ impl Submission {
     ///
     /// # Errors
     /// As of [`Prepared::new`].
-    pub fn of(spec: &JobSpec, tenant: &TenantName, traceparent: Option<&str>) -> Result<Self, WireError> {
+    pub fn of(spec: &JobSpec, tenant: &TenantName, traceparent: Option<&str>) -> Result<Self, DemandError> {
         let prepared = Arc::new(Prepared::new(spec, tenant)?);
         let correlation_id = spec.correlation_id.as_deref().map(Into::into);
         let client = ClientFields { correlation_id, traceparent: traceparent.map(Into::into) };

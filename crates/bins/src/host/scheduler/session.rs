@@ -38,7 +38,7 @@ pub(super) struct Assignment {
 impl Assignment {
     fn entry(self) -> Outgoing {
         let mut assign = AssignJob::new(self.attempt, self.spec.number, self.mode);
-        let asks = self.spec.asks();
+        let asks = self.spec.demand();
         (assign.timeout_ms, assign.grace_ms) = (asks.timeout_ms, asks.grace_ms);
         if let Some(client) = &self.client {
             assign.traceparent = client.traceparent.as_deref().unwrap_or_default().to_owned();

@@ -250,7 +250,7 @@ mod tests {
         let needs = input.requirements(&Tables::default()).unwrap();
         let need = demand(&resolve(&needs, &Tables::default()).unwrap(), &Resources::default()).unwrap();
         assert_eq!(need.requires.labels.len(), 3, "{:?}", need.requires);
-        assert!(need.requires.labels.iter().all(|need| need.expression().matches(&found.labels)), "{:?}", found.labels);
+        assert!(need.requires.labels.iter().all(|need| need.matches(&found.labels)), "{:?}", found.labels);
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! From a job's specification to what this machine runs. Owns that translation and which specifications are of one kind,
 //! so that attempts of one may inherit slots of the other; never starts anything.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_cloud::runtime::worker::{AttemptPlan, ExtraUnits, GpuDevice, Secret, User, WorkSpec};
+use orlop_cloud::runtime::worker::{AttemptPlan, ExtraUnits, GpuDevice, Secret, User};
 use orlop_core::id::TenantName;
-use orlop_core::spec::job::{Gpus, JobSpec, Overlap, Resources, Runtime};
+use orlop_core::spec::job::{Gang, Gpus, JobSpec, Requires, Resources, Runtime};
+use orlop_core::task::Run;
 
 use super::artifacts::Needs;
 use crate::host::flow::fleet::COMMAND;
@@ -22,7 +23,7 @@ pub(super) struct Kind(pub(super) u32);
 pub(super) struct Work {
     pub(super) runtime: Runtime,
     pub(super) kind: Kind,
-    pub(super) spec: Arc<WorkSpec>,
+    pub(super) run: Arc<Run>,
     pub(super) gpus: Gpus,
     pub(super) extras: BTreeMap<String, u64>,
     pub(super) cpu_m: u64,
@@ -48,7 +49,7 @@ impl Devices {
 }
 
 /// What the server charges and places alike: tenant, runtime, resources, conditions, gang.
-type Shape = (String, Runtime, Resources, BTreeSet<String>, BTreeSet<String>, Option<String>);
+type Shape = (Option<TenantName>, Runtime, Resources, Requires, Option<Gang>);
 
 /// Kinds by number.
 #[derive(Debug, Default)]
@@ -62,40 +63,25 @@ pub(super) struct Kinds {
 
 impl Kinds {
     fn of(&mut self, spec: &JobSpec) -> Kind {
-        let tenant = spec.tenant.as_ref().map(ToString::to_string).unwrap_or_default();
-        let labels = spec.requires.labels.iter().map(|need| format!("{need:?}")).collect();
-        let gang = spec.gang.as_ref().map(|gang| format!("{gang:?}"));
-        let features = spec.requires.features.iter().cloned().collect();
-        let shape = (tenant, spec.runtime, spec.resources.clone(), labels, features, gang);
+        let JobSpec { tenant, runtime, resources, requires, gang, .. } = spec;
+        let shape = (tenant.clone(), *runtime, resources.clone(), requires.clone(), gang.clone());
         let next = Kind(u32::try_from(self.known.len()).unwrap_or(u32::MAX));
         *self.known.entry(shape).or_insert(next)
     }
 
-    /// What is run for a specification.
-    fn program(&self, spec: &JobSpec) -> Vec<String> {
-        let is_step = spec.command.first().is_some_and(|program| program == COMMAND);
-        if is_step && !self.steps.is_empty() { self.steps.clone() } else { spec.program() }
+    /// Whether this agent has a program for what a specification is: a step of a flow.
+    fn is_step(&self, spec: &JobSpec) -> bool {
+        !self.steps.is_empty() && spec.command.first().is_some_and(|program| program == COMMAND)
     }
 }
 
 /// Translates a specification.
 pub(super) fn work(spec: &JobSpec, kinds: &mut Kinds) -> Work {
     let resources = &spec.resources;
-    let shared = WorkSpec {
-        argv: kinds.program(spec),
-        env: spec.env.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
-        working_dir: spec.working_dir.clone(),
-        literal: !spec.placeholders,
-        cpu_m: resources.cpu_m,
-        memory_bytes: resources.memory_bytes,
-        success_codes: spec.success_codes.iter().copied().collect(),
-        log: spec.log,
-        image: spec.image.clone(),
-        pull: spec.pull,
-        survive: spec.survives_agent(),
-        forbid_overlap: spec.overlap == Overlap::Forbid,
-        keep: !spec.artifacts_out.is_empty(),
-    };
+    let mut run = spec.run();
+    if kinds.is_step(spec) {
+        run.argv.clone_from(&kinds.steps);
+    }
     Work {
         runtime: spec.runtime,
         kind: kinds.of(spec),
@@ -110,7 +96,7 @@ pub(super) fn work(spec: &JobSpec, kinds: &mut Kinds) -> Work {
         memory_bytes: resources.memory_bytes,
         needs: if spec.runtime == Runtime::Noop { None } else { Needs::of(spec) },
         user: spec.tenant.as_ref().and_then(|tenant| kinds.users.get(tenant)).copied(),
-        spec: Arc::new(shared),
+        run: Arc::new(run),
     }
 }
 
@@ -123,7 +109,7 @@ pub(super) fn plan(assign: AssignJob, work: &Work, devices: Devices) -> Result<A
         let value = String::from_utf8(secret.value).map_err(|_| format!("secret: `{}` is no text", secret.name))?;
         Ok(Secret { name: secret.name, value, given_as: secret.given_as, target: secret.target })
     };
-    let mut plan = AttemptPlan::new(assign.attempt, Arc::clone(&work.spec));
+    let mut plan = AttemptPlan::new(assign.attempt, Arc::clone(&work.run));
     plan.timeout = (assign.timeout_ms > 0).then(|| Duration::from_millis(assign.timeout_ms));
     plan.grace = Duration::from_millis(assign.grace_ms);
     plan.secrets = assign.secrets.into_iter().map(secret).collect::<Result<_, String>>()?;
@@ -164,10 +150,10 @@ mod tests {
     fn the_command_of_a_step_is_this_workers_runner() {
         let step = spec(json!({"command": [COMMAND]}));
         let mut kinds = Kinds::default();
-        assert_eq!(work(&step, &mut kinds).spec.argv, [COMMAND]);
+        assert_eq!(work(&step, &mut kinds).run.argv, [COMMAND]);
         kinds.steps = vec!["/bin/orlop".to_owned(), "__step".to_owned()];
-        assert_eq!(work(&step, &mut kinds).spec.argv, ["/bin/orlop", "__step"]);
-        assert_eq!(work(&spec(json!({"command": ["true"]})), &mut kinds).spec.argv, ["true"]);
+        assert_eq!(work(&step, &mut kinds).run.argv, ["/bin/orlop", "__step"]);
+        assert_eq!(work(&spec(json!({"command": ["true"]})), &mut kinds).run.argv, ["true"]);
     }
 
     #[test]
@@ -189,8 +175,8 @@ mod tests {
             "timeout_ms": 1000, "log": {"limit": 5, "on_full": "block"}, "working_dir": "in"
         }));
         let work = work(&spec, &mut Kinds::default());
-        assert_eq!(work.spec.argv, ["/bin/sh", "-c", "echo hi"]);
-        assert_eq!((work.spec.success_codes.as_slice(), work.spec.log.on_full), (&[0, 3][..], OnFull::Block));
-        assert!(work.spec.forbid_overlap && !work.spec.survive && work.needs.is_none());
+        assert_eq!(work.run.argv, ["/bin/sh", "-c", "echo hi"]);
+        assert_eq!((work.run.success_codes.as_slice(), work.run.log.on_full), (&[0, 3][..], OnFull::Block));
+        assert!(work.run.forbid_overlap && !work.run.survive && work.needs.is_none());
     }
 }

@@ -33,7 +33,7 @@ pub(super) struct Places<'a> {
 
 /// The environment, `NAME=value` each, later ones in place of earlier ones.
 pub(super) fn environment(plan: &AttemptPlan, places: Places<'_>) -> Vec<(String, String)> {
-    let (id, spec) = (&plan.id, &plan.spec);
+    let (id, spec) = (&plan.id, &plan.run);
     let mut env: Vec<(String, String)> = Vec::with_capacity(spec.env.len() + 20);
     let mut add = |name: &str, value: String| env.push((name.to_owned(), value));
     let spec_has = |name: &str| spec.env.iter().any(|(known, _)| known == name);
@@ -118,16 +118,16 @@ mod tests {
     use std::sync::Arc;
 
     use orlop_core::id::{Epoch, JobId};
-    use orlop_core::task::TaskRef;
+    use orlop_core::task::{Run, TaskRef};
 
     use super::*;
-    use crate::runtime::worker::plan::{ExtraUnits, Secret, WorkSpec};
+    use crate::runtime::worker::plan::{ExtraUnits, Secret};
 
     #[test]
     fn every_promised_variable_is_there_and_none_of_the_agents() {
         let id = TaskRef { job: JobId::from_u64(7), index: 4, member: 1, attempt: 2, epoch: Epoch(9) };
         let env = vec![("A".to_owned(), "{{index}}".to_owned()), ("ORLOP_JOB_ID".to_owned(), "x".to_owned())];
-        let spec = WorkSpec { env, cpu_m: 1500, memory_bytes: 1 << 30, ..WorkSpec::default() };
+        let spec = Run { env, cpu_m: 1500, memory_bytes: 1 << 30, ..Run::default() };
         let mut plan = AttemptPlan::new(id, Arc::new(spec));
         plan.correlation_id = "c-1".to_owned();
         plan.gpus = vec![GpuDevice { vendor: "nvidia".to_owned(), index: 3 }];

@@ -32,7 +32,7 @@ use orlop_core::task::TaskRef;
 
 pub use event::{AttemptEnd, AttemptEvents, Cause, Kept, LogChunk, LogTotals, Room, Started};
 pub use logs::SECRET_MIN;
-pub use plan::{AttemptPlan, ExtraUnits, GpuDevice, Secret, User, WorkSpec, beneath};
+pub use plan::{AttemptPlan, ExtraUnits, GpuDevice, Secret, User, beneath};
 
 /// What an earlier agent left behind of an attempt.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,41 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_core::spec::job::placeholder::{Filling, fill};
-use orlop_core::spec::job::{LogPolicy, Pull, SecretAs, extra_variable};
-use orlop_core::task::TaskRef;
+use orlop_core::spec::job::{SecretAs, extra_variable};
+use orlop_core::task::{Run, TaskRef};
 use serde::{Deserialize, Serialize};
-
-/// What all attempts of one spec have in common. Made once, shared by all of them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WorkSpec {
-    /// Program and arguments. May hold placeholders.
-    pub argv: Vec<String>,
-    /// Environment. Values may hold placeholders.
-    pub env: Vec<(String, String)>,
-    /// Where the command runs, beneath the attempt's directory; none: in it.
-    pub working_dir: Option<String>,
-    /// CPU in millicores.
-    pub cpu_m: u64,
-    /// Memory in bytes; 0 is unlimited.
-    pub memory_bytes: u64,
-    /// Exit codes that mean success.
-    pub success_codes: Vec<i32>,
-    /// What happens to output.
-    pub log: LogPolicy,
-    /// Whether its texts are taken as they are, without placeholders.
-    #[serde(default)]
-    pub literal: bool,
-    /// Container image; none for a process.
-    pub image: Option<String>,
-    /// When the image is pulled.
-    pub pull: Pull,
-    /// Whether the attempt goes on when the agent dies.
-    pub survive: bool,
-    /// Whether it ends when the lease runs out, with or without the agent (`overlap: forbid`).
-    pub forbid_overlap: bool,
-    /// Whether its directory stays after the end until it is removed, for its artifacts.
-    pub keep: bool,
-}
 
 /// A secret of an attempt. Its value is never shown.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,7 +74,7 @@ pub struct AttemptPlan {
     /// Which attempt.
     pub id: TaskRef,
     /// What it shares with others of its spec.
-    pub spec: Arc<WorkSpec>,
+    pub run: Arc<Run>,
     /// Wall limit from the start of the process; none for no limit.
     pub timeout: Option<Duration>,
     /// From asking to killing.
@@ -130,10 +98,10 @@ pub struct AttemptPlan {
 impl AttemptPlan {
     /// An attempt without limits, secrets, devices or artifacts.
     #[must_use]
-    pub fn new(id: TaskRef, spec: Arc<WorkSpec>) -> Self {
+    pub fn new(id: TaskRef, run: Arc<Run>) -> Self {
         Self {
             id,
-            spec,
+            run,
             timeout: None,
             grace: Duration::from_secs(10),
             secrets: Vec::new(),
@@ -149,13 +117,13 @@ impl AttemptPlan {
     #[must_use]
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let TaskRef { index, job, attempt, .. } = self.id;
-        if self.spec.literal { Cow::Borrowed(text) } else { fill(text, &Filling { index, job, attempt }) }
+        if self.run.literal { Cow::Borrowed(text) } else { fill(text, &Filling { index, job, attempt }) }
     }
 
     /// Whether it needs a supervisor of its own: it goes on without the agent, or must end without it.
     #[must_use]
     pub fn supervised(&self) -> bool {
-        self.spec.survive || self.spec.forbid_overlap
+        self.run.survive || self.run.forbid_overlap
     }
 }
 
@@ -185,7 +153,7 @@ mod tests {
     fn placeholders_are_filled_unless_texts_are_taken_as_they_are() {
         let mut plan = AttemptPlan::new(ID, Arc::default());
         assert_eq!(plan.text("a{{index}}b{{ attempt }} {{job}} {{other}} {{"), "a12b2 j0000000000007 {{other}} {{");
-        plan.spec = Arc::new(WorkSpec { literal: true, ..WorkSpec::default() });
+        plan.run = Arc::new(Run { literal: true, ..Run::default() });
         assert_eq!(plan.text("{{index}}"), "{{index}}");
     }
 

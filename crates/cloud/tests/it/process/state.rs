@@ -4,8 +4,9 @@ use std::process::{Command, Stdio};
 
 use nix::sys::signal::{SigSet, Signal};
 use orlop_cloud::runtime::process::ShimProgram;
+use orlop_cloud::runtime::worker::JobRuntime;
 use orlop_cloud::runtime::worker::process::{Limit, Limits, ProcessOptions};
-use orlop_cloud::runtime::worker::{JobRuntime, WorkSpec};
+use orlop_core::task::Run;
 use serde_json::Value;
 
 use super::{Bed, program};
@@ -16,7 +17,7 @@ const STATE: &str = "__state";
 /// The state of the example program as a process of a worker.
 fn of_worker(machine: &Machine, survive: bool) -> Value {
     let argv = vec![program().display().to_string(), STATE.to_owned()];
-    let job = plan(WorkSpec { argv, survive, ..WorkSpec::default() });
+    let job = plan(Run { argv, survive, ..Run::default() });
     let id = job.id;
     machine.runtime.start(job);
     serde_json::from_str(&machine.told.ended(id).0.text()).unwrap()

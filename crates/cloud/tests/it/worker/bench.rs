@@ -10,10 +10,8 @@ use std::time::{Duration, Instant};
 
 use nix::sys::resource::{UsageWho, getrusage};
 use orlop_cloud::runtime::worker::process::{ProcessOptions, ProcessRuntime};
-use orlop_cloud::runtime::worker::{
-    AttemptEnd, AttemptEvents, AttemptPlan, JobRuntime, LogChunk, Room, Started, WorkSpec,
-};
-use orlop_core::task::{TaskEnd, TaskRef};
+use orlop_cloud::runtime::worker::{AttemptEnd, AttemptEvents, AttemptPlan, JobRuntime, LogChunk, Room, Started};
+use orlop_core::task::{Run, TaskEnd, TaskRef};
 
 use super::fresh;
 
@@ -69,7 +67,7 @@ fn through_the_runtime(tasks: usize, at_once: usize) -> (Duration, Duration) {
     let mut options = ProcessOptions::new("bench", dir.path().join("work"));
     options.lanes = at_once;
     let runtime = ProcessRuntime::new(options, counter.clone()).unwrap();
-    let spec = Arc::new(WorkSpec { argv: vec!["/bin/true".to_owned()], ..WorkSpec::default() });
+    let spec = Arc::new(Run { argv: vec!["/bin/true".to_owned()], ..Run::default() });
     let mut plans: VecDeque<AttemptPlan> = (0..tasks).map(|_| AttemptPlan::new(fresh(), Arc::clone(&spec))).collect();
     let (begun, cpu) = (Instant::now(), own_cpu());
     for plan in plans.drain(..at_once) {

@@ -107,9 +107,9 @@ fn a_job_is_its_tenants_user_and_has_no_group_of_ours() {
     let given_as = SecretAs::File;
     job.secrets = vec![Secret { name: "k".to_owned(), value: "abc".to_owned(), given_as, target: "key".to_owned() }];
     (job.user, job.artifacts) = (Some(USER), Some(inputs.clone()));
-    let mut spec = (*job.spec).clone();
+    let mut spec = (*job.run).clone();
     spec.working_dir = Some("deep/down".to_owned());
-    job.spec = spec.into();
+    job.run = spec.into();
     let (text, end) = ended(&machine, job);
     let mut lines = text.lines();
     assert_eq!(lines.by_ref().take(4).collect::<Vec<_>>(), ["54321", "54322", "54322", "abconetwo"], "{text}");
@@ -124,9 +124,9 @@ fn a_job_is_its_tenants_user_and_has_no_group_of_ours() {
     fs::write(&private, "#!/bin/sh\n").unwrap();
     fs::set_permissions(&private, fs::Permissions::from_mode(0o700)).unwrap();
     let mut job = script("");
-    let mut spec = (*job.spec).clone();
+    let mut spec = (*job.run).clone();
     spec.argv = vec![private.display().to_string()];
-    (job.spec, job.user) = (spec.into(), Some(USER));
+    (job.run, job.user) = (spec.into(), Some(USER));
     let (text, end) = ended(&machine, job);
     assert_eq!((end.outcome, end.exit_code), (TaskEnd::Failed, Some(126)));
     assert!(text.contains("cannot be run: Permission denied"), "{text}");
@@ -136,9 +136,9 @@ fn a_job_is_its_tenants_user_and_has_no_group_of_ours() {
 fn a_job_under_a_supervisor_is_its_tenants_user_too() {
     let Some(machine) = of_users() else { return };
     let mut job = script("id -u; id -G; pwd");
-    let mut spec = (*job.spec).clone();
+    let mut spec = (*job.run).clone();
     spec.survive = true;
-    (job.spec, job.user) = (spec.into(), Some(USER));
+    (job.run, job.user) = (spec.into(), Some(USER));
     let (text, end) = ended(&machine, job);
     assert!(end.outcome == TaskEnd::Succeeded && text.starts_with("54321\n54322\n/"), "{end:?} {text}");
 }

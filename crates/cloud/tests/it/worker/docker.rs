@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use bollard::query_parameters as query;
 use orlop_cloud::runtime::process::ShimProgram;
 use orlop_cloud::runtime::worker::docker::{ContainerOptions, ContainerRuntime};
-use orlop_cloud::runtime::worker::{AttemptPlan, Cause, JobRuntime, RemainsState, Secret, WorkSpec};
+use orlop_cloud::runtime::worker::{AttemptPlan, Cause, JobRuntime, RemainsState, Secret};
 use orlop_core::error::Class;
 use orlop_core::spec::job::{LogPolicy, OnFull, Pull, SecretAs};
-use orlop_core::task::{LogStream, TaskEnd, TaskRef};
+use orlop_core::task::{LogStream, Run, TaskEnd, TaskRef};
 
 use super::recorder::Recorder;
 use super::suite::{Subject, holds};
@@ -53,13 +53,13 @@ impl Machine {
         Self::named(bench, mark, |options| options.address = address())
     }
 
-    fn spec(&self, text: &str) -> WorkSpec {
+    fn spec(&self, text: &str) -> Run {
         let argv = ["/bin/sh", "-c", text].map(str::to_owned).to_vec();
-        WorkSpec { argv, image: Some(self.bench.image()), pull: Pull::Never, cpu_m: 1000, ..WorkSpec::default() }
+        Run { argv, image: Some(self.bench.image()), pull: Pull::Never, cpu_m: 1000, ..Run::default() }
     }
 
     fn script(&self, text: &str) -> AttemptPlan {
-        plan(WorkSpec { cpu_m: 500, memory_bytes: 64 << 20, ..self.spec(text) })
+        plan(Run { cpu_m: 500, memory_bytes: 64 << 20, ..self.spec(text) })
     }
 
     fn name(&self, id: TaskRef) -> String {
@@ -200,8 +200,7 @@ async fn a_job_that_is_cancelled_during_an_outage_ends_after_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_log_of_a_container_is_limited_and_may_block_or_fail_it() {
     on_a_machine("the_log_of_a_container_is_limited_and_may_block_or_fail_it", |machine| async move {
-        let logged =
-            |text: &str, limit, on_full| plan(WorkSpec { log: LogPolicy { limit, on_full }, ..machine.spec(text) });
+        let logged = |text: &str, limit, on_full| plan(Run { log: LogPolicy { limit, on_full }, ..machine.spec(text) });
         let job = logged("head -c 3000000 /dev/zero; echo done >&2", 1 << 20, OnFull::Drop);
         let id = job.id;
         machine.runtime.start(job);
@@ -234,7 +233,7 @@ async fn the_log_of_a_container_is_limited_and_may_block_or_fail_it() {
 async fn an_image_that_is_not_there_fails_the_start_for_good() {
     on_a_machine("an_image_that_is_not_there_fails_the_start_for_good", |machine| async move {
         for (image, pull) in [("localhost/orlop-no-such:1", Pull::Never), ("A B", Pull::IfMissing)] {
-            let job = plan(WorkSpec { image: Some(image.to_owned()), pull, ..machine.spec("true") });
+            let job = plan(Run { image: Some(image.to_owned()), pull, ..machine.spec("true") });
             let id = job.id;
             machine.runtime.start(job);
             let (story, end) = machine.told.ended(id);
@@ -242,7 +241,7 @@ async fn an_image_that_is_not_there_fails_the_start_for_good() {
             assert!(String::from_utf8(story.bytes(LogStream::System)).unwrap().contains(image));
         }
         // The image's own command, in the image's own way.
-        let job = plan(WorkSpec { argv: Vec::new(), ..machine.spec("") });
+        let job = plan(Run { argv: Vec::new(), ..machine.spec("") });
         let id = job.id;
         machine.runtime.start(job);
         assert_eq!(machine.told.ended(id).0.text(), "default\n");
@@ -332,7 +331,7 @@ async fn a_container_that_may_not_overlap_ends_with_the_lease_without_the_agent(
     with("a_container_that_may_not_overlap_ends_with_the_lease_without_the_agent", |bench| async move {
         let machine = Machine::with(bench, supervised);
         machine.runtime.renew_lease(Duration::from_secs(20));
-        let job = plan(WorkSpec { forbid_overlap: true, ..machine.spec("echo up; sleep 600") });
+        let job = plan(Run { forbid_overlap: true, ..machine.spec("echo up; sleep 600") });
         let job = AttemptPlan { grace: Duration::from_millis(200), ..job };
         let id = job.id;
         machine.runtime.start(job);
@@ -355,7 +354,7 @@ async fn a_container_that_may_not_overlap_ends_with_the_lease_without_the_agent(
     let (told, mut options) = (Arc::new(Recorder::default()), ContainerOptions::new("w", dir.path().join("work")));
     options.address = Some("unix:///does/not/exist.sock".to_owned());
     let runtime = ContainerRuntime::new(options, told.clone()).unwrap();
-    let job = plan(WorkSpec { forbid_overlap: true, ..WorkSpec::default() });
+    let job = plan(Run { forbid_overlap: true, ..Run::default() });
     let id = job.id;
     runtime.start(job);
     assert_eq!(told.ended(id).1.reason, "supervisor");

@@ -54,10 +54,8 @@ fn a_job_is_in_its_group_from_its_first_instruction_and_the_group_goes_with_it()
     assert!(story.text().contains(&format!("orlop-{id}")), "{}", story.text());
     assert_eq!(groups(&parent), 0);
     // What is not there is refused before a group is made for it.
-    let job = super::plan(orlop_cloud::runtime::worker::WorkSpec {
-        argv: vec!["no-such-program-anywhere".to_owned()],
-        ..Default::default()
-    });
+    let job =
+        super::plan(orlop_core::task::Run { argv: vec!["no-such-program-anywhere".to_owned()], ..Default::default() });
     let id = job.id;
     machine.runtime.start(job);
     assert_eq!(machine.told.ended(id).1.outcome, TaskEnd::StartFailed);

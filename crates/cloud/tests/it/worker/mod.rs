@@ -14,10 +14,10 @@ mod trees;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use orlop_cloud::runtime::worker::AttemptPlan;
 use orlop_cloud::runtime::worker::process::{ProcessOptions, ProcessRuntime};
-use orlop_cloud::runtime::worker::{AttemptPlan, WorkSpec};
 use orlop_core::id::{Epoch, JobId};
-use orlop_core::task::TaskRef;
+use orlop_core::task::{Run, TaskRef};
 
 use self::recorder::Recorder;
 
@@ -30,10 +30,10 @@ fn fresh() -> TaskRef {
 
 /// An attempt of a shell script.
 fn script(text: &str) -> AttemptPlan {
-    plan(WorkSpec { argv: ["/bin/sh", "-c", text].map(str::to_owned).to_vec(), ..WorkSpec::default() })
+    plan(Run { argv: ["/bin/sh", "-c", text].map(str::to_owned).to_vec(), ..Run::default() })
 }
 
-pub(crate) fn plan(spec: WorkSpec) -> AttemptPlan {
+pub(crate) fn plan(spec: Run) -> AttemptPlan {
     AttemptPlan::new(fresh(), Arc::new(spec))
 }
 

@@ -5,15 +5,15 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_cloud::runtime::worker::{AttemptPlan, Cause, JobRuntime, RemainsState, Secret, WorkSpec};
+use orlop_cloud::runtime::worker::{AttemptPlan, Cause, JobRuntime, RemainsState, Secret};
 use orlop_core::spec::job::{LogPolicy, OnFull, SecretAs};
-use orlop_core::task::{LogStream, TaskEnd};
+use orlop_core::task::{LogStream, Run, TaskEnd};
 
 use super::{Machine, fresh, plan, script};
 
 fn logged(text: &str, limit: u64, on_full: OnFull) -> AttemptPlan {
     let argv = ["/bin/sh", "-c", text].map(str::to_owned).to_vec();
-    plan(WorkSpec { argv, log: LogPolicy { limit, on_full }, ..WorkSpec::default() })
+    plan(Run { argv, log: LogPolicy { limit, on_full }, ..Run::default() })
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn nothing_of_the_agents_environment_passes() {
     let machine = Machine::new();
     let env = vec![("GREETING".to_owned(), "job {{job}} element {{index}}".to_owned())];
     let argv = ["env"].map(str::to_owned).to_vec();
-    let job = plan(WorkSpec { argv, env, ..WorkSpec::default() });
+    let job = plan(Run { argv, env, ..Run::default() });
     let id = job.id;
     machine.runtime.start(job);
     let text = machine.told.ended(id).0.text();
@@ -152,7 +152,7 @@ fn cpu_and_memory_of_an_attempt_are_told() {
 fn no_core_of_the_agent_is_shared_and_commands_are_found_in_the_jobs_path() {
     let machine = Machine::new();
     let env = vec![("PATH".to_owned(), "/nowhere".to_owned())];
-    let job = plan(WorkSpec { argv: vec!["true".to_owned()], env, ..WorkSpec::default() });
+    let job = plan(Run { argv: vec!["true".to_owned()], env, ..Run::default() });
     let id = job.id;
     machine.runtime.start(job);
     let (story, end) = machine.told.ended(id);

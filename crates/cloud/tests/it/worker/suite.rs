@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_cloud::runtime::worker::noop::NoopRuntime;
-use orlop_cloud::runtime::worker::{AttemptPlan, Cause, JobRuntime, WorkSpec};
-use orlop_core::task::{LogStream, TaskEnd};
+use orlop_cloud::runtime::worker::{AttemptPlan, Cause, JobRuntime};
+use orlop_core::task::{LogStream, Run, TaskEnd};
 
 use super::recorder::Recorder;
 use super::{Machine, fresh};
@@ -15,14 +15,14 @@ pub(crate) struct Subject<'a> {
     pub(crate) runtime: &'a dyn JobRuntime,
     pub(crate) told: &'a Recorder,
     /// The spec of a shell script; none where nothing is run.
-    pub(crate) script: Option<&'a dyn Fn(&str) -> WorkSpec>,
+    pub(crate) script: Option<&'a dyn Fn(&str) -> Run>,
     /// Whether it is told by which signal an attempt ended; else by the code that stands for it.
     pub(crate) signals: bool,
 }
 
 impl Subject<'_> {
     fn plan(&self, script: &str) -> AttemptPlan {
-        let spec = self.script.map_or_else(WorkSpec::default, |make| make(script));
+        let spec = self.script.map_or_else(Run::default, |make| make(script));
         AttemptPlan::new(fresh(), Arc::new(spec))
     }
 }
@@ -151,7 +151,7 @@ fn cannot_start(subject: &Subject<'_>) {
     let mut plan = subject.plan("");
     let id = plan.id;
     let argv = vec!["no-such-program-anywhere".to_owned()];
-    plan.spec = Arc::new(WorkSpec { argv, ..(*plan.spec).clone() });
+    plan.run = Arc::new(Run { argv, ..(*plan.run).clone() });
     subject.runtime.start(plan);
     let (story, end) = subject.told.ended(id);
     assert_eq!(end.outcome, TaskEnd::StartFailed, "{end:?}");
@@ -194,18 +194,14 @@ async fn noop() {
 #[tokio::test]
 async fn process() {
     let machine = Machine::new();
-    let make =
-        |text: &str| WorkSpec { argv: ["/bin/sh", "-c", text].map(str::to_owned).to_vec(), ..WorkSpec::default() };
+    let make = |text: &str| Run { argv: ["/bin/sh", "-c", text].map(str::to_owned).to_vec(), ..Run::default() };
     holds(&Subject { runtime: &machine.runtime, told: &machine.told, script: Some(&make), signals: true }).await;
 }
 
 #[tokio::test]
 async fn supervised_process() {
     let machine = Machine::with(super::supervised::with_supervisor);
-    let make = |text: &str| WorkSpec {
-        argv: ["/bin/sh", "-c", text].map(str::to_owned).to_vec(),
-        survive: true,
-        ..WorkSpec::default()
-    };
+    let make =
+        |text: &str| Run { argv: ["/bin/sh", "-c", text].map(str::to_owned).to_vec(), survive: true, ..Run::default() };
     holds(&Subject { runtime: &machine.runtime, told: &machine.told, script: Some(&make), signals: true }).await;
 }

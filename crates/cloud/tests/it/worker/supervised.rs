@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use orlop_cloud::runtime::process::ShimProgram;
 use orlop_cloud::runtime::worker::process::{ProcessOptions, ProcessRuntime};
-use orlop_cloud::runtime::worker::{AttemptPlan, Cause, JobRuntime, RemainsState, WorkSpec};
-use orlop_core::task::{LogStream, TaskEnd, TaskRef};
+use orlop_cloud::runtime::worker::{AttemptPlan, Cause, JobRuntime, RemainsState};
+use orlop_core::task::{LogStream, Run, TaskEnd, TaskRef};
 
 use super::recorder::Recorder;
 use super::{Machine, plan};
@@ -20,7 +20,7 @@ pub(crate) fn with_supervisor(options: &mut ProcessOptions) {
 
 fn surviving(text: &str) -> AttemptPlan {
     let argv = ["/bin/sh", "-c", text].map(str::to_owned).to_vec();
-    plan(WorkSpec { argv, survive: true, ..WorkSpec::default() })
+    plan(Run { argv, survive: true, ..Run::default() })
 }
 
 /// The agent is gone, and another comes with the same directory.
@@ -206,7 +206,7 @@ async fn a_supervisor_killed_without_an_agent_leaves_what_the_next_ends() {
 fn an_attempt_that_may_not_overlap_ends_with_the_lease() {
     let machine = machine("lease");
     let argv = ["/bin/sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.02; done"].map(str::to_owned).to_vec();
-    let mut job = plan(WorkSpec { argv, forbid_overlap: true, ..WorkSpec::default() });
+    let mut job = plan(Run { argv, forbid_overlap: true, ..Run::default() });
     job.grace = Duration::from_millis(200);
     let id = job.id;
     machine.runtime.renew_lease(Duration::from_secs(15));
@@ -224,7 +224,7 @@ fn an_attempt_that_may_not_overlap_ends_with_the_lease() {
 fn without_a_supervisor_it_is_refused() {
     let machine = Machine::new();
     let argv = vec!["true".to_owned()];
-    let job = plan(WorkSpec { argv, forbid_overlap: true, ..WorkSpec::default() });
+    let job = plan(Run { argv, forbid_overlap: true, ..Run::default() });
     let id = job.id;
     machine.runtime.start(job);
     let (_, end) = machine.told.ended(id);

@@ -1,14 +1,15 @@
 //! A need in the words of the fleet: the predicate on what a worker reports, and the part of it that a job can say.
 //! Owns that rendering; the scheduler places by it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::device::DeviceClass;
 use super::facts::HardwareFacts;
 use super::vocabulary::{FLEET, Substrate, Vocabulary, tee_label};
 use super::{HardwareError, Machine, Resolved, Verdict, describe, place};
 use crate::hardware::Resources as Plain;
-use crate::spec::job::{Comparison, GpuKind, Gpus, LabelNeed, Prefer, Requires, Resources};
+use crate::hardware::placement::LabelExpr;
+use crate::spec::job::{GpuKind, Gpus, Prefer, Requires, Resources};
 
 /// The counter of scratch disk that a worker advertises, in bytes.
 pub const DISK: &str = "disk";
@@ -77,12 +78,12 @@ pub fn demand(resolved: &Resolved, resources: &Plain) -> Result<FleetNeed, Hardw
         prefer: Vec::new(),
     };
     let labels = &mut need.requires.labels;
-    labels.extend(resolved.arch.map(|arch| is(format!("{FLEET}arch"), arch.to_string())));
-    labels.extend(resolved.labels.iter().map(|(key, value)| is(key.clone(), value.clone())));
+    labels.extend(resolved.arch.map(|arch| LabelExpr::equal(format!("{FLEET}arch"), arch.to_string())));
+    labels.extend(resolved.labels.iter().map(|(key, value)| LabelExpr::equal(key.clone(), value.clone())));
     match (resolved.tee, resolved.required_tee()) {
-        (_, Some(kind)) => labels.push(is(tee_label(kind), "true".to_owned())),
+        (_, Some(kind)) => labels.push(LabelExpr::equal(tee_label(kind), "true".to_owned())),
         (Some(wanted), None) => {
-            need.prefer.push(Prefer { label: is(tee_label(wanted.kind), "true".to_owned()), weight: 50 });
+            need.prefer.push(Prefer { label: LabelExpr::equal(tee_label(wanted.kind), "true".to_owned()), weight: 50 });
         }
         (None, None) => {}
     }
@@ -99,7 +100,7 @@ pub fn demand(resolved: &Resolved, resources: &Plain) -> Result<FleetNeed, Hardw
         }
         if gpu.kind.nvlink {
             // The label says that all devices of the worker are one group, so any of them are connected.
-            labels.push(is(format!("{FLEET}gpu-nvlink"), "true".to_owned()));
+            labels.push(LabelExpr::equal(format!("{FLEET}gpu-nvlink"), "true".to_owned()));
         }
         let kind = GpuKind {
             vendor: gpu.vendor,
@@ -109,10 +110,6 @@ pub fn demand(resolved: &Resolved, resources: &Plain) -> Result<FleetNeed, Hardw
         need.resources.gpus = Gpus { count: gpu.count, any_of: vec![kind] };
     }
     Ok(need)
-}
-
-fn is(key: String, value: String) -> LabelNeed {
-    LabelNeed { key, op: Comparison::In, values: BTreeSet::from([value]) }
 }
 
 /// Counters by name: scratch disk, and whole numbers of anything else but devices.

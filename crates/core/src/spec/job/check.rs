@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::SpecErrors;
 use super::part::{Array, Gang, Retry, Runtime, SecretAs};
-use super::place::{Comparison, LabelNeed, Resources, extra_variable};
+use super::place::{Resources, comparison, extra_variable};
 use super::read::shown;
 use super::{JobSpec, placeholder};
 use crate::hardware::gpu::GpuNeed;
+use crate::hardware::placement::{LabelExpr, Operator};
 use crate::id::{label_key, label_value};
 
 /// Bytes of a specification in its canonical form.
@@ -315,23 +316,23 @@ impl Found {
         }
     }
 
-    fn label(&mut self, path: &str, need: &LabelNeed) {
+    fn label(&mut self, path: &str, need: &LabelExpr) {
         if let Err(error) = label_key(&need.key) {
             self.say(format!("{path}.key"), error.to_string());
         }
         let path = format!("{path}.values");
         self.most(&path, need.values.len() as u64, 64, "values");
         match need.op {
-            Comparison::In | Comparison::NotIn if need.values.is_empty() => {
+            Operator::In | Operator::NotIn if need.values.is_empty() => {
                 self.say(&path, "is empty; name one or more");
             }
-            Comparison::Exists | Comparison::Absent if !need.values.is_empty() => {
-                self.say(&path, format!("is not for `{}`; leave it out", need.op));
+            Operator::Exists | Operator::DoesNotExist if !need.values.is_empty() => {
+                self.say(&path, format!("is not for `{}`; leave it out", comparison(need.op)));
             }
-            Comparison::Greater | Comparison::Less => {
+            Operator::Gt | Operator::Lt => {
                 let numbers = need.values.iter().filter(|value| value.parse::<i64>().is_ok()).count();
                 if numbers != 1 || need.values.len() != 1 {
-                    self.say(&path, format!("is not one whole number, which `{}` needs", need.op));
+                    self.say(&path, format!("is not one whole number, which `{}` needs", comparison(need.op)));
                 }
             }
             _ => {}
@@ -369,13 +370,13 @@ impl Found {
             }
             self.codes("retry.exit_codes", codes);
         }
-        self.range("retry.backoff", retry.backoff, 0, LONGEST_MS);
-        self.range("retry.max", retry.max, 0, LONGEST_MS);
-        if !(1.0..=1000.0).contains(&retry.factor) {
-            self.say("retry.factor", format!("is {}; use 1 to 1000", retry.factor));
+        self.range("retry.backoff", retry.backoff_ms, 0, LONGEST_MS);
+        self.range("retry.max", retry.max_ms, 0, LONGEST_MS);
+        if !(1000..=1_000_000).contains(&retry.factor_milli) {
+            self.say("retry.factor", format!("is {}; use 1 to 1000", f64::from(retry.factor_milli) / 1000.0));
         }
-        if !(0.0..=1.0).contains(&retry.jitter) {
-            self.say("retry.jitter", format!("is {}; use 0 to 1", retry.jitter));
+        if retry.jitter_milli > 1000 {
+            self.say("retry.jitter", format!("is {}; use 0 to 1", f64::from(retry.jitter_milli) / 1000.0));
         }
     }
 

@@ -15,7 +15,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -26,10 +26,11 @@ pub use part::{
     Array, ArtifactIn, ArtifactOut, Gang, LogPolicy, OnFull, Overlap, Pull, Retry, RetryOn, Runtime, SecretAs,
     SecretRef, SurviveAgent,
 };
-pub use place::{Comparison, GpuKind, Gpus, LabelNeed, Prefer, Requires, Resources, extra_variable};
-use read::{Object, Read};
+pub use place::{GpuKind, Gpus, Prefer, Requires, Resources, extra_variable};
+use read::{Object, Read, deserialize_as_read};
 
 use crate::id::TenantName;
+use crate::task::{Demand, Priority, Run};
 use crate::time::Time;
 
 /// The shell of a script where none is named.
@@ -51,7 +52,7 @@ pub const DEFAULT_GRACE_MS: u64 = 10_000;
 /// assert!(errors.contains("comand: is no field; `command` is meant?"), "{errors}");
 /// # Ok::<(), String>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct JobSpec {
     /// For people; at most 128 bytes. Empty = none.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -345,6 +346,48 @@ impl JobSpec {
         }
     }
 
+    /// What it asks of the fleet; `tenant` counts where it names none.
+    #[must_use]
+    pub fn demand(&self, tenant: &TenantName) -> Demand {
+        Demand {
+            tenant: self.tenant.as_ref().unwrap_or(tenant).clone(),
+            priority: Priority(self.priority),
+            resources: self.resources.clone(),
+            runtime: self.runtime,
+            requires: self.requires.clone(),
+            prefers: self.prefers.clone(),
+            timeout_ms: self.timeout_ms,
+            expected_ms: self.expected_ms,
+            grace_ms: self.grace_ms,
+            retries: self.retries,
+            retry: self.retry.clone(),
+            gang: self.gang.clone(),
+            preemptible: self.preemptible,
+            urgent: self.urgent,
+            overlap: self.overlap,
+        }
+    }
+
+    /// What an agent runs for it.
+    #[must_use]
+    pub fn run(&self) -> Run {
+        Run {
+            argv: self.program(),
+            env: self.env.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+            working_dir: self.working_dir.clone(),
+            cpu_m: self.resources.cpu_m,
+            memory_bytes: self.resources.memory_bytes,
+            success_codes: self.success_codes.iter().copied().collect(),
+            log: self.log,
+            literal: !self.placeholders,
+            image: self.image.clone(),
+            pull: self.pull,
+            survive: self.survives_agent(),
+            forbid_overlap: self.overlap == Overlap::Forbid,
+            keep: !self.artifacts_out.is_empty(),
+        }
+    }
+
     /// Whether its attempts go on when their agent dies.
     #[must_use]
     pub fn survives_agent(&self) -> bool {
@@ -368,14 +411,5 @@ impl JobSpec {
     }
 }
 
-impl<'de> Deserialize<'de> for JobSpec {
-    /// Reads types and defaults, and refuses unknown fields; bounds are left to [`JobSpec::check`], so that what was
-    /// stored can always be read.
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = Value::deserialize(deserializer)?;
-        let mut errors = SpecErrors::default();
-        let spec = Self::read(&value, "", &mut errors);
-        let spec = errors.or(spec).map_err(serde::de::Error::custom)?;
-        spec.ok_or_else(|| serde::de::Error::custom("a job is an object"))
-    }
-}
+// Bounds are left to [`JobSpec::check`], so that what was stored can always be read.
+deserialize_as_read!(JobSpec);

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::error::SpecErrors;
 use super::index::Indices;
 use super::place::bytes;
-use super::read::{Object, Read};
+use super::read::{Object, Read, deserialize_as_read, wrong};
 use crate::named::named_enum;
 
 named_enum! {
@@ -127,7 +127,7 @@ impl Read for SecretRef {
 }
 
 /// Which ends are worth another attempt, and how long it waits.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Retry {
     /// Which ends.
     pub on: BTreeSet<RetryOn>,
@@ -135,20 +135,38 @@ pub struct Retry {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_codes: Option<BTreeSet<i32>>,
     /// Delay of the first retry in milliseconds.
-    pub backoff: u64,
-    /// Growth of the delay per retry.
-    pub factor: f64,
+    #[serde(rename = "backoff")]
+    pub backoff_ms: u64,
+    /// Growth of the delay per retry in thousandths, at least 1000.
+    #[serde(rename = "factor", serialize_with = "write_thousandths")]
+    pub factor_milli: u32,
     /// Greatest delay in milliseconds, before jitter.
-    pub max: u64,
-    /// Share of the delay that jitter may add.
-    pub jitter: f64,
+    #[serde(rename = "max")]
+    pub max_ms: u64,
+    /// Share of the delay that jitter may add, in thousandths, at most 1000.
+    #[serde(rename = "jitter", serialize_with = "write_thousandths")]
+    pub jitter_milli: u32,
 }
 
 impl Default for Retry {
     fn default() -> Self {
         let on = BTreeSet::from([RetryOn::Failed, RetryOn::TimedOut]);
-        Self { on, exit_codes: None, backoff: 1000, factor: 2.0, max: 300_000, jitter: 0.2 }
+        Self { on, exit_codes: None, backoff_ms: 1000, factor_milli: 2000, max_ms: 300_000, jitter_milli: 200 }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn write_thousandths<S: serde::Serializer>(thousandths: &u32, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(f64::from(*thousandths) / 1000.0)
+}
+
+/// A number in thousandths; what is too large stays at the end of the range.
+fn thousandths(value: &Value, path: &str, errors: &mut SpecErrors) -> Option<u32> {
+    let number = f64::read(value, path, errors)?;
+    if number < 0.0 {
+        return wrong(value, path, "0 or more", errors);
+    }
+    Some((number * 1000.0).round() as u32)
 }
 
 impl Read for Retry {
@@ -158,15 +176,17 @@ impl Read for Retry {
         let retry = Self {
             on: object.or("on", default.on, errors),
             exit_codes: object.or("exit_codes", default.exit_codes, errors),
-            backoff: object.or("backoff", default.backoff, errors),
-            factor: object.or("factor", default.factor, errors),
-            max: object.or("max", default.max, errors),
-            jitter: object.or("jitter", default.jitter, errors),
+            backoff_ms: object.or("backoff", default.backoff_ms, errors),
+            factor_milli: object.by("factor", default.factor_milli, errors, thousandths),
+            max_ms: object.or("max", default.max_ms, errors),
+            jitter_milli: object.by("jitter", default.jitter_milli, errors, thousandths),
         };
         object.end(errors);
         Some(retry)
     }
 }
+
+deserialize_as_read!(Retry);
 
 /// Which elements an array has: a count or indices.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -339,7 +359,7 @@ impl Read for SurviveAgent {
             (Some(true), _) => Some(Self::Yes),
             (Some(false), _) => Some(Self::No),
             (None, Some("auto")) => Some(Self::Auto),
-            _ => super::read::wrong(value, path, "`auto`, true or false", errors),
+            _ => wrong(value, path, "`auto`, true or false", errors),
         }
     }
 }

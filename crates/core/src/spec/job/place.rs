@@ -3,43 +3,32 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use super::error::SpecErrors;
 use super::part::read_named;
-use super::read::{Object, Read, amount, wrong};
+use super::read::{Object, Read, amount, deserialize_as_read, shown, wrong};
 use crate::hardware::gpu::{ModelKey, Vendor};
 use crate::hardware::placement::{LabelExpr, Operator};
-use crate::named::named_enum;
 use crate::quantity::Step;
 
-named_enum! {
-    /// How a label is compared, as it is written in a job.
-    pub enum Comparison("label comparison") {
-        In = "in",
-        NotIn = "notin",
-        Exists = "exists",
-        Absent = "absent",
-        Greater = "gt",
-        Less = "lt",
-    }
+/// How labels are compared, in the words of a job.
+const COMPARISONS: [(&str, Operator); 6] = [
+    ("in", Operator::In),
+    ("notin", Operator::NotIn),
+    ("exists", Operator::Exists),
+    ("absent", Operator::DoesNotExist),
+    ("gt", Operator::Gt),
+    ("lt", Operator::Lt),
+];
+
+/// The word of a job for a comparison.
+pub(super) fn comparison(op: Operator) -> &'static str {
+    COMPARISONS.iter().find(|(_, known)| *known == op).map_or("", |(word, _)| word)
 }
 
-read_named!(Comparison, Vendor);
-
-impl From<Comparison> for Operator {
-    fn from(comparison: Comparison) -> Self {
-        match comparison {
-            Comparison::In => Self::In,
-            Comparison::NotIn => Self::NotIn,
-            Comparison::Exists => Self::Exists,
-            Comparison::Absent => Self::DoesNotExist,
-            Comparison::Greater => Self::Gt,
-            Comparison::Less => Self::Lt,
-        }
-    }
-}
+read_named!(Vendor);
 
 /// A kind of GPU that would do; what is absent does not matter.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -157,24 +146,28 @@ impl Read for Resources {
     }
 }
 
-/// A condition on one label of a worker, as it is written in a job.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub struct LabelNeed {
-    /// The label's key.
-    pub key: String,
-    /// How it is compared.
-    pub op: Comparison,
-    /// With what: one or more for `in` and `notin`, one whole number for `gt` and `lt`, none for the others.
-    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
-    pub values: BTreeSet<String>,
+/// A condition on one label of a worker as a job writes it.
+#[derive(Serialize)]
+struct Written<'a> {
+    key: &'a str,
+    op: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    values: Option<&'a BTreeSet<String>>,
 }
 
-impl LabelNeed {
-    /// The condition in the neutral form, which knows how to judge labels.
-    #[must_use]
-    pub fn expression(&self) -> LabelExpr {
-        LabelExpr { key: self.key.clone(), op: self.op.into(), values: self.values.clone() }
+impl<'a> Written<'a> {
+    fn of(label: &'a LabelExpr) -> Self {
+        let values = Some(&label.values).filter(|values| !values.is_empty());
+        Self { key: &label.key, op: comparison(label.op), values }
     }
+}
+
+fn write_label<S: Serializer>(label: &LabelExpr, serializer: S) -> Result<S::Ok, S::Error> {
+    Written::of(label).serialize(serializer)
+}
+
+fn write_labels<S: Serializer>(labels: &[LabelExpr], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(labels.iter().map(Written::of))
 }
 
 /// The text of a scalar: labels such as `true` or `80` need no quotes.
@@ -196,10 +189,24 @@ pub(super) fn texts(value: &Value, path: &str, errors: &mut SpecErrors) -> Optio
     Some(map.into_iter().map(|(key, Scalar(text))| (key, text)).collect())
 }
 
-impl Read for LabelNeed {
+impl Read for Operator {
+    fn read(value: &Value, path: &str, errors: &mut SpecErrors) -> Option<Self> {
+        let text = String::read(value, path, errors)?;
+        let found = COMPARISONS.iter().find(|(word, _)| word.eq_ignore_ascii_case(&text));
+        if found.is_none() {
+            errors.add(
+                path,
+                format!("unknown label comparison `{}`, use in, notin, exists, absent, gt or lt", shown(&text)),
+            );
+        }
+        found.map(|(_, op)| *op)
+    }
+}
+
+impl Read for LabelExpr {
     fn read(value: &Value, path: &str, errors: &mut SpecErrors) -> Option<Self> {
         let mut object = Object::new(value, path, errors)?;
-        let (key, op) = (object.need("key", errors), object.or("op", Comparison::In, errors));
+        let (key, op) = (object.need("key", errors), object.or("op", Operator::In, errors));
         let values: Vec<Scalar> = object.or("values", Vec::new(), errors);
         object.end(errors);
         Some(Self { key, op, values: values.into_iter().map(|Scalar(text)| text).collect() })
@@ -210,8 +217,8 @@ impl Read for LabelNeed {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Requires {
     /// Conditions on its labels.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub labels: Vec<LabelNeed>,
+    #[serde(serialize_with = "write_labels", skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<LabelExpr>,
     /// Features it must have, such as `cgroup2`.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub features: BTreeSet<String>,
@@ -231,7 +238,8 @@ impl Read for Requires {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Prefer {
     /// The condition.
-    pub label: LabelNeed,
+    #[serde(serialize_with = "write_label")]
+    pub label: LabelExpr,
     /// Its weight, 1 to 100.
     pub weight: u8,
 }
@@ -242,12 +250,14 @@ impl Read for Prefer {
         if object.get("label").is_none() {
             errors.add(format!("{path}.label"), "is missing");
         }
-        let label = object.by("label", None, errors, |v, p, e| LabelNeed::read(v, p, e).map(Some));
+        let label = object.by("label", None, errors, |v, p, e| LabelExpr::read(v, p, e).map(Some));
         let weight = object.or("weight", 1, errors);
         object.end(errors);
         Some(Self { label: label?, weight })
     }
 }
+
+deserialize_as_read!(Requires, Prefer);
 
 /// The variable that says how many units of a counter an attempt holds: `ORLOP_EXTRA_` and the counter's name in upper case, with `_`
 /// for whatever is no letter or digit. The one that says which units ends with `_UNITS` behind it.

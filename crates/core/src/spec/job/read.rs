@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::de::Error as _;
+use serde::{Deserialize as _, Deserializer};
 use serde_json::{Map, Value};
 
 use super::error::SpecErrors;
@@ -14,6 +16,26 @@ use crate::time::Time;
 pub(super) trait Read: Sized {
     fn read(value: &Value, path: &str, errors: &mut SpecErrors) -> Option<Self>;
 }
+
+/// Reads types and defaults and refuses unknown fields, like [`Read`]; what is wrong is one message.
+pub(super) fn deserialize<'de, T: Read, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    let mut errors = SpecErrors::default();
+    let read = T::read(&value, "", &mut errors);
+    errors.or(read).map_err(D::Error::custom)?.ok_or_else(|| D::Error::custom("it cannot be read"))
+}
+
+/// Implements `Deserialize` for types that implement [`Read`].
+macro_rules! deserialize_as_read {
+    ($($name:ty),+ $(,)?) => {
+        $(impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                $crate::spec::job::read::deserialize(deserializer)
+            }
+        })+
+    };
+}
+pub(super) use deserialize_as_read;
 
 fn kind(value: &Value) -> &'static str {
     match value {

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::hardware::placement::{LabelExpr, Operator};
 
 fn read(value: &Value) -> JobSpec {
     JobSpec::from_json(value).unwrap_or_else(|errors| panic!("{value}: {errors}"))
@@ -21,7 +22,8 @@ fn a_command_alone_has_every_default() {
     assert_eq!(spec, JobSpec { command: vec!["true".into()], ..JobSpec::default() });
     assert_eq!((spec.priority, spec.grace_ms, spec.timeout_ms, spec.retries), (5, 10_000, 0, 0));
     assert_eq!((spec.resources.cpu_m, spec.resources.memory_bytes), (1000, 256 << 20));
-    assert_eq!((spec.retry.backoff, spec.retry.factor, spec.retry.max, spec.retry.jitter), (1000, 2.0, 300_000, 0.2));
+    let Retry { backoff_ms, factor_milli, max_ms, jitter_milli, .. } = spec.retry;
+    assert_eq!((backoff_ms, factor_milli, max_ms, jitter_milli), (1000, 2000, 300_000, 200));
     assert_eq!((spec.log.limit, spec.log.on_full), (64 << 20, OnFull::Drop));
     assert!(spec.survives_agent() && spec.success_codes.contains(&0));
     assert_eq!(String::from_utf8(spec.encode()).unwrap(), r#"{"command":["true"],"priority":5,"grace_ms":10000}"#);
@@ -203,15 +205,16 @@ fn specs() -> impl Strategy<Value = JobSpec> {
     ];
     let shape = (1..9000_u64, 0..(1_u64 << 40), 0..4_u32, prop::option::of(0..1_u64 << 30));
     let numbers = (0..10_u8, 0..100_000_u64, prop::option::of(1..9_u64), 0..101_u32, any::<bool>());
-    let retry = (0..9_000_u64, 1.0..10.0, 0.0..1.0, prop::option::of(prop::collection::btree_set(0..256_i32, 1..4)));
+    let retry =
+        (0..9_000_u64, 1000..10_000_u32, 0..1000_u32, prop::option::of(prop::collection::btree_set(0..256_i32, 1..4)));
     (texts, labels, run, shape, numbers, retry).prop_map(|(env, labels, (command, script), shape, numbers, retry)| {
         let (cpu_m, memory_bytes, count, memory_min) = shape;
         let (priority, timeout_ms, expected_ms, retries, urgent) = numbers;
-        let (backoff, factor, jitter, exit_codes) = retry;
+        let (backoff_ms, factor_milli, jitter_milli, exit_codes) = retry;
         let kind = GpuKind { vendor: crate::hardware::gpu::Vendor::Amd, model: "mi300x".parse().ok(), memory_min };
         let any_of = if count > 1 { vec![kind] } else { Vec::new() };
-        let need = LabelNeed { key: "zone".into(), op: Comparison::NotIn, values: labels.values().cloned().collect() };
-        let need = if need.values.is_empty() { LabelNeed { op: Comparison::Absent, ..need } } else { need };
+        let need = LabelExpr::new("zone", Operator::NotIn, labels.values().cloned());
+        let need = if need.values.is_empty() { LabelExpr { op: Operator::DoesNotExist, ..need } } else { need };
         JobSpec {
             labels,
             env,
@@ -224,7 +227,7 @@ fn specs() -> impl Strategy<Value = JobSpec> {
             timeout_ms,
             expected_ms,
             retries,
-            retry: Retry { backoff, factor, jitter, exit_codes, ..Retry::default() },
+            retry: Retry { backoff_ms, factor_milli, jitter_milli, exit_codes, ..Retry::default() },
             urgent,
             not_before: expected_ms.map(|ms| Time::from_millis(1_700_000_000_123 + ms as i64)),
             array: (!urgent).then(|| Array { indices: Some("0-9,20".into()), ..Array::default() }),

@@ -8,7 +8,7 @@ use super::bed::{Bed, id, offer, spec};
 use crate::config::{Config, Policy};
 use crate::engine::tenants::fit;
 use crate::event::{Capabilities, Event, Gate};
-use crate::job::{JobSpec, Prefer, Priority};
+use crate::job::{Demand, Prefer, Priority};
 use crate::token::WorkerKey;
 
 fn balanced() -> Bed {
@@ -16,7 +16,7 @@ fn balanced() -> Bed {
 }
 
 /// The worker that a small job gets.
-fn choice(bed: &mut Bed, number: u64, job: JobSpec) -> WorkerKey {
+fn choice(bed: &mut Bed, number: u64, job: Demand) -> WorkerKey {
     bed.submit(number, job);
     bed.round()[0].1
 }
@@ -78,7 +78,7 @@ fn balanced_goes_where_fewer_run_who_was_heard_last_and_what_is_liked() {
     let labels = BTreeMap::from([("zone".to_owned(), "b".to_owned())]);
     let there = liked.worker("w2", Capabilities { labels, ..offer(8000) });
     let label = LabelExpr { key: "zone".to_owned(), op: Operator::In, values: ["b".to_owned()].into() };
-    let job = JobSpec { prefers: vec![Prefer { label, weight: 1 }], ..spec(10) };
+    let job = Demand { prefers: vec![Prefer { label, weight: 1 }], ..spec(10) };
     assert_eq!(choice(&mut liked, 1, job), there);
 }
 
@@ -88,7 +88,7 @@ fn strict_bands_with_floors_leave_the_lower_ones_their_floors() {
     bed.worker("w1", Capabilities { max_jobs: 1000, memory_bytes: 1 << 40, ..offer(90_000) });
     for number in 1..=600 {
         let priority = Priority([0, 5, 9][number as usize % 3]);
-        bed.submit(number, JobSpec { priority, ..spec(100) });
+        bed.submit(number, Demand { priority, ..spec(100) });
     }
     bed.effects.clear();
     let _ = bed.scheduler.round(0, 200, &mut bed.effects);
@@ -129,7 +129,7 @@ fn the_place_in_its_queue_is_exact_to_a_thousand() {
         let event = Event::Submit { job: id(number), spec: spec(100).into(), gate: Gate::default() };
         bed.scheduler.apply(0, event, &mut bed.effects).unwrap();
     });
-    bed.submit(2000, JobSpec { priority: Priority(4), ..spec(100) });
+    bed.submit(2000, Demand { priority: Priority(4), ..spec(100) });
     let place = |number| bed.scheduler.explain(id(number)).unwrap().position;
     assert_eq!([place(2000), place(1), place(500), place(1000), place(1100)], [0, 1, 500, 1000, 1000].map(Some));
 }

@@ -12,7 +12,7 @@ use crate::effect::{Effect, Reason};
 use crate::engine::Scheduler;
 use crate::error::EventError;
 use crate::event::{Capabilities, Event, Gate, Outcome};
-use crate::job::{JobSpec, Runtime};
+use crate::job::{Demand, Runtime};
 use crate::token::WorkerKey;
 
 pub(super) struct Bed {
@@ -26,8 +26,8 @@ pub(super) fn id(number: u64) -> JobId {
 }
 
 /// A job of tenant `t` with these millicores and 1 Gi.
-pub(super) fn spec(cpu_m: u64) -> JobSpec {
-    let mut spec = JobSpec::new("t".parse().unwrap());
+pub(super) fn spec(cpu_m: u64) -> Demand {
+    let mut spec = Demand::new("t".parse().unwrap());
     spec.resources.cpu_m = cpu_m;
     spec.resources.memory_bytes = 1 << 30;
     spec
@@ -68,7 +68,7 @@ impl Bed {
         worker
     }
 
-    pub(super) fn submit(&mut self, number: u64, spec: JobSpec) {
+    pub(super) fn submit(&mut self, number: u64, spec: Demand) {
         self.must(Event::Submit { job: id(number), spec: Arc::new(spec), gate: Gate::default() });
     }
 

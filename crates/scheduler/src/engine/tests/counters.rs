@@ -5,7 +5,7 @@ use super::bed::{Bed, id, offer, spec};
 use crate::config::Config;
 use crate::engine::{Misfit, Scheduler};
 use crate::event::{Capabilities, Departure, Event, GpuDevices, Outcome};
-use crate::job::{JobSpec, Priority};
+use crate::job::{Demand, Priority};
 
 const TERA: u64 = 1_000_000_000_000;
 const GIGA: u64 = 1_000_000_000;
@@ -14,7 +14,7 @@ fn having(counter: &str, amount: u64) -> Capabilities {
     Capabilities { extras: [(counter.to_owned(), amount)].into(), ..offer(64_000) }
 }
 
-fn asking(counter: &str, amount: u64) -> JobSpec {
+fn asking(counter: &str, amount: u64) -> Demand {
     let mut spec = spec(100);
     spec.resources.extras.insert(counter.to_owned(), amount);
     spec
@@ -135,7 +135,7 @@ fn shares_of_a_counter_count_small_and_large_workers_together() {
     let disks = ((1_u64 << 40) + (1 << 29)) as f64 / ((3_u64 << 40) + (1 << 30)) as f64;
     assert!((share(&bed) - disks).abs() < 1e-6, "{} {disks}", share(&bed));
     // Its band is charged for all that it asks, and not only for what the columns of small workers can count.
-    bed.submit(3, JobSpec { priority: Priority(0), ..asking("disk", 1 << 40) });
+    bed.submit(3, Demand { priority: Priority(0), ..asking("disk", 1 << 40) });
     bed.submit(4, spec(100));
     bed.effects.clear();
     let _ = bed.scheduler.round(bed.now, 1, &mut bed.effects);

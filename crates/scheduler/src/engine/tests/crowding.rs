@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::effect::{CancelReason, Effect, Reason};
 use crate::engine::Scheduler;
 use crate::event::{Event, Outcome, Quota};
-use crate::job::{Gang, JobSpec, Priority};
+use crate::job::{Demand, Gang, Priority};
 use crate::token::WorkerKey;
 
 const NOBODY: [u64; 0] = [];
@@ -22,8 +22,8 @@ fn on() -> Config {
     Config { preemption: true, max_reservations: 0, ..Config::default() }
 }
 
-fn gang(size: u32, priority: u8, max_per_worker: Option<u32>) -> JobSpec {
-    JobSpec {
+fn gang(size: u32, priority: u8, max_per_worker: Option<u32>) -> Demand {
+    Demand {
         priority: Priority(priority),
         gang: Some(Gang { size, max_per_worker, same_label: None }),
         tenant: "g".parse().unwrap(),
@@ -31,12 +31,12 @@ fn gang(size: u32, priority: u8, max_per_worker: Option<u32>) -> JobSpec {
     }
 }
 
-fn lowly(cpu_m: u64, priority: u8) -> JobSpec {
-    JobSpec { priority: Priority(priority), preemptible: true, ..spec(cpu_m) }
+fn lowly(cpu_m: u64, priority: u8) -> Demand {
+    Demand { priority: Priority(priority), preemptible: true, ..spec(cpu_m) }
 }
 
 /// Submits a job, places it and lets it run.
-fn run(bed: &mut Bed, number: u64, spec: JobSpec) -> Sent {
+fn run(bed: &mut Bed, number: u64, spec: Demand) -> Sent {
     bed.submit(number, spec);
     let sent = bed.round();
     assert!(sent.iter().all(|(attempt, _)| attempt.job == id(number)) && !sent.is_empty());
@@ -87,7 +87,7 @@ pub(super) fn a_gang_ends_victims_on_a_set_of_workers_and_keeps_these_until_it_s
     assert_eq!(bed.scheduler.preemptions().count(), 3, "an entry for each member");
     assert_eq!(bed.scheduler.tenant(&"g".parse().unwrap()).unwrap().running, 3, "charged as if they ran");
     // It would fit what is free first.
-    bed.submit(11, JobSpec { priority: Priority(6), ..spec(1000) });
+    bed.submit(11, Demand { priority: Priority(6), ..spec(1000) });
     for (at, number) in ended.iter().enumerate() {
         assert!(bed.starts().is_empty(), "after {at} ends");
         end(&mut bed, &sent[usize::try_from(number - 1).unwrap()]);
@@ -110,7 +110,7 @@ pub(super) fn a_gang_ends_fewest_then_the_worst_then_the_youngest() {
     bed.worker("w4", offer(2000));
     run(&mut bed, 5, lowly(2000, 7));
     for (number, expected) in [(10, &[5][..]), (11, &[4]), (12, &[3]), (13, &[1, 2])] {
-        bed.submit(number, JobSpec { tenant: format!("g{number}").parse().unwrap(), ..gang(2, 1, None) });
+        bed.submit(number, Demand { tenant: format!("g{number}").parse().unwrap(), ..gang(2, 1, None) });
         bed.round();
         assert_eq!(victims(&bed), expected, "gang {number}");
     }
@@ -150,8 +150,8 @@ pub(super) fn a_gang_is_one_victim_and_all_its_members_end() {
         offer.features.insert(name.to_owned());
         bed.worker(name, offer);
     }
-    let sent = run(&mut bed, 1, JobSpec { preemptible: true, ..gang(3, 9, None) });
-    let mut picky = JobSpec { priority: Priority(1), ..spec(1000) };
+    let sent = run(&mut bed, 1, Demand { preemptible: true, ..gang(3, 9, None) });
+    let mut picky = Demand { priority: Priority(1), ..spec(1000) };
     picky.requires.features.insert("w2".to_owned());
     bed.submit(10, picky);
     bed.submit(11, lowly(1000, 9));
@@ -180,8 +180,8 @@ pub(super) fn one_gang_is_fewer_than_two_jobs_and_its_lost_run_time_is_that_of_a
     run(&mut bed, 1, lowly(1000, 9));
     run(&mut bed, 2, lowly(1000, 9));
     bed.worker("w2", offer(2000));
-    run(&mut bed, 3, JobSpec { preemptible: true, ..gang(2, 6, None) });
-    bed.submit(10, JobSpec { priority: Priority(1), ..spec(2000) });
+    run(&mut bed, 3, Demand { preemptible: true, ..gang(2, 6, None) });
+    bed.submit(10, Demand { priority: Priority(1), ..spec(2000) });
     bed.round();
     assert_eq!(victims(&bed), [3]);
     // The gang is younger than the job, but two members lose more together.
@@ -190,9 +190,9 @@ pub(super) fn one_gang_is_fewer_than_two_jobs_and_its_lost_run_time_is_that_of_a
     run(&mut bed, 1, lowly(2000, 9));
     bed.now += 20;
     bed.worker("w2", offer(2000));
-    run(&mut bed, 2, JobSpec { preemptible: true, ..gang(2, 9, None) });
+    run(&mut bed, 2, Demand { preemptible: true, ..gang(2, 9, None) });
     bed.now += 80;
-    bed.submit(10, JobSpec { priority: Priority(1), ..spec(2000) });
+    bed.submit(10, Demand { priority: Priority(1), ..spec(2000) });
     bed.round();
     assert_eq!(victims(&bed), [1]);
 }
@@ -201,10 +201,10 @@ pub(super) fn one_gang_is_fewer_than_two_jobs_and_its_lost_run_time_is_that_of_a
 pub(super) fn only_gangs_that_run_as_a_whole_are_victims() {
     let mut bed = Bed::new(on());
     bed.worker("w1", offer(2000));
-    bed.submit(1, JobSpec { preemptible: true, ..gang(2, 9, None) });
+    bed.submit(1, Demand { preemptible: true, ..gang(2, 9, None) });
     let sent = bed.round();
     bed.start(sent[0].0, sent[0].1);
-    bed.submit(10, JobSpec { priority: Priority(1), ..spec(1000) });
+    bed.submit(10, Demand { priority: Priority(1), ..spec(1000) });
     bed.round();
     assert_eq!((bed.state(1), told(&bed)), (JobState::Running, vec![]), "a member has not started");
     bed.start(sent[1].0, sent[1].1);
@@ -216,8 +216,8 @@ pub(super) fn only_gangs_that_run_as_a_whole_are_victims() {
 pub(super) fn a_gang_whose_members_all_succeed_in_their_grace_is_completed() {
     let mut bed = Bed::new(on());
     bed.worker("w1", offer(2000));
-    let sent = run(&mut bed, 1, JobSpec { preemptible: true, ..gang(2, 9, None) });
-    bed.submit(10, JobSpec { priority: Priority(1), ..spec(2000) });
+    let sent = run(&mut bed, 1, Demand { preemptible: true, ..gang(2, 9, None) });
+    bed.submit(10, Demand { priority: Priority(1), ..spec(2000) });
     bed.round();
     assert_eq!(told(&bed).len(), 2);
     for (attempt, worker) in &sent {
@@ -234,7 +234,7 @@ pub(super) fn gangs_end_gangs_and_count_once_in_the_rate() {
         bed.worker(name, offer(4000));
     }
     for number in 1..=3 {
-        run(&mut bed, number, JobSpec { preemptible: true, ..gang(4, 9, None) });
+        run(&mut bed, number, Demand { preemptible: true, ..gang(4, 9, None) });
     }
     bed.submit(10, gang(12, 1, None));
     bed.round();
@@ -278,7 +278,7 @@ pub(super) fn a_gang_gives_back_what_is_kept_when_it_is_cancelled_or_loses_a_wor
         } else {
             bed.must(Event::Cordon { worker: sent[0][0].1 });
         }
-        bed.submit(11, JobSpec { priority: Priority(0), ..spec(1000) });
+        bed.submit(11, Demand { priority: Priority(0), ..spec(1000) });
         end(&mut bed, &sent[3]);
         assert_eq!(bed.starts(), [11]);
         assert_eq!(bed.scheduler.preemptions().count(), 0);

@@ -10,7 +10,7 @@ use crate::config::{Config, Policy};
 use crate::effect::{Effect, Limit, Refusal};
 use crate::engine::{Held, Misfit, Obstacle};
 use crate::event::{ArraySpec, Capabilities, Event, Gate, GpuDevices, OnExceed, Outcome, Quota, TenantSettings};
-use crate::job::{GpuKind, JobSpec, Prefer};
+use crate::job::{Demand, GpuKind, Prefer};
 use crate::token::WorkerKey;
 
 fn model(name: &str) -> ModelKey {
@@ -31,7 +31,7 @@ pub(super) fn kind(name: &str) -> GpuKind {
 }
 
 /// A job that takes so many GPUs, of one of these kinds; none = of any.
-fn gpus(count: u32, any_of: &[GpuKind]) -> JobSpec {
+fn gpus(count: u32, any_of: &[GpuKind]) -> Demand {
     let mut spec = spec(100);
     (spec.resources.gpus.count, spec.resources.gpus.any_of) = (count, any_of.to_vec());
     spec
@@ -50,7 +50,7 @@ fn refused(bed: &mut Bed, event: Event) -> Option<Refusal> {
     })
 }
 
-fn submit(number: u64, spec: JobSpec) -> Event {
+fn submit(number: u64, spec: Demand) -> Event {
     Event::Submit { job: id(number), spec: spec.into(), gate: Gate::default() }
 }
 
@@ -118,7 +118,7 @@ pub(super) fn arrays_and_time_limits_beyond_a_tenants_are_refused_at_submit() {
         let array = ArraySpec { indices, ..ArraySpec::default() };
         Event::SubmitArray {
             job: id(number),
-            spec: JobSpec { timeout_ms: 5000, ..spec(1) }.into(),
+            spec: Demand { timeout_ms: 5000, ..spec(1) }.into(),
             gate: Gate::default(),
             array,
         }
@@ -127,11 +127,8 @@ pub(super) fn arrays_and_time_limits_beyond_a_tenants_are_refused_at_submit() {
     let never = |what, asked, limit| Some(Refusal::NeverFits { what, asked, limit });
     assert_eq!(refused(&mut bed, of(1, vec![(0, 4), (10, 15)])), never(Limit::Array, 11, 10));
     assert_eq!(refused(&mut bed, of(1, vec![(0, 4), (11, 15)])), None);
-    assert_eq!(
-        refused(&mut bed, submit(2, JobSpec { timeout_ms: 5001, ..spec(1) })),
-        never(Limit::Timeout, 5001, 5000)
-    );
-    assert_eq!(refused(&mut bed, submit(2, JobSpec { timeout_ms: 5000, ..spec(1) })), None);
+    assert_eq!(refused(&mut bed, submit(2, Demand { timeout_ms: 5001, ..spec(1) })), never(Limit::Timeout, 5001, 5000));
+    assert_eq!(refused(&mut bed, submit(2, Demand { timeout_ms: 5000, ..spec(1) })), None);
     assert_eq!(refused(&mut bed, submit(3, spec(1))), never(Limit::Timeout, u64::MAX, 5000), "none is more than any");
     quota(&mut bed, Quota { max_array: Some(0), ..Quota::default() });
     assert_eq!(refused(&mut bed, submit(3, spec(1))), None, "it is no array");
@@ -195,16 +192,16 @@ fn labelled(cpu_m: u64, labels: &[(&str, &str)]) -> Capabilities {
     Capabilities { labels, ..offer(cpu_m) }
 }
 
-fn prefers(list: &[(&str, u8)]) -> JobSpec {
+fn prefers(list: &[(&str, u8)]) -> Demand {
     let prefer = |(key, weight): &(&str, u8)| Prefer {
         label: LabelExpr { key: (*key).to_owned(), op: Operator::Exists, values: [].into() },
         weight: *weight,
     };
-    JobSpec { prefers: list.iter().map(prefer).collect(), ..spec(1000) }
+    Demand { prefers: list.iter().map(prefer).collect(), ..spec(1000) }
 }
 
 /// Sixteen equal workers but for a label of one of them; which one a job gets.
-fn one_of_sixteen(seed: u64, liked: usize, job: JobSpec) -> (WorkerKey, WorkerKey) {
+fn one_of_sixteen(seed: u64, liked: usize, job: Demand) -> (WorkerKey, WorkerKey) {
     let mut bed = Bed::new(Config::default());
     bed.scheduler = crate::engine::Scheduler::new(Config::default(), seed).unwrap();
     let keys: Vec<WorkerKey> = (0..16)
@@ -270,7 +267,7 @@ fn whose_limits_never_allow_one_kind_of_device_reserves_by_the_other() {
     let mut bed = Bed::new(Config::default());
     let workers = [("w1", "l4"), ("w2", "a100")].map(|(name, gpu)| bed.worker(name, machine(&[(gpu, 2)])));
     quota(&mut bed, Quota { max_gpus_by_kind: by_kind(&[("a100", 0)]), ..Quota::default() });
-    let short = || JobSpec { timeout_ms: 60_000, grace_ms: 0, ..gpus(1, &[kind("l4")]) };
+    let short = || Demand { timeout_ms: 60_000, grace_ms: 0, ..gpus(1, &[kind("l4")]) };
     (1..=2).for_each(|number| bed.submit(number, short()));
     let sent = bed.round();
     sent.iter().for_each(|(attempt, worker)| bed.start(*attempt, *worker));

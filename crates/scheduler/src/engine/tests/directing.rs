@@ -7,7 +7,7 @@ use orlop_core::machine::worker::WorkerState;
 use super::bed::{Bed, id, offer, spec};
 use crate::config::Config;
 use crate::event::{ArraySpec, Departure, DrainOrder, Event, Gate, Kept, Outcome, Quota};
-use crate::job::{JobSpec, Overlap, Priority};
+use crate::job::{Demand, Overlap, Priority};
 use crate::token::WorkerKey;
 
 fn refusal(bed: &mut Bed, number: u64, worker: WorkerKey) -> String {
@@ -20,7 +20,7 @@ fn refusal(bed: &mut Bed, number: u64, worker: WorkerKey) -> String {
 #[test]
 pub(super) fn an_operator_places_a_job_past_policy_and_order() {
     let mut bed = Bed::new(Config::default());
-    bed.submit(1, JobSpec { priority: Priority(0), ..spec(1000) });
+    bed.submit(1, Demand { priority: Priority(0), ..spec(1000) });
     bed.submit(2, spec(1000));
     let array = ArraySpec { indices: vec![(0, 4)], max_parallel: Some(1), max_failures: None };
     let event = Event::SubmitArray { job: id(3), spec: spec(500).into(), gate: Gate::default(), array };
@@ -66,7 +66,7 @@ pub(super) fn an_urgent_job_enters_a_worker_that_drains_if_it_fits_nowhere_else(
     bed.must(Event::Drain { worker, order: DrainOrder::default() });
     bed.submit(2, spec(500));
     assert_eq!(bed.starts(), [0_u64; 0], "nothing that is not urgent enters");
-    let urgent = JobSpec { urgent: true, priority: Priority(4), ..spec(500) };
+    let urgent = Demand { urgent: true, priority: Priority(4), ..spec(500) };
     bed.submit(3, urgent.clone());
     let (third, _) = bed.round()[0];
     let view = |bed: &Bed| bed.scheduler.worker_view(worker).unwrap();
@@ -90,7 +90,7 @@ pub(super) fn the_deadline_of_a_drain_holds_for_urgent_jobs_as_well() {
     let (first, _) = bed.round()[0];
     bed.start(first, worker);
     bed.must(Event::Drain { worker, order: DrainOrder { deadline: Some(10_000), host_shutdown: false } });
-    bed.submit(2, JobSpec { urgent: true, ..spec(500) });
+    bed.submit(2, Demand { urgent: true, ..spec(500) });
     let (second, _) = bed.round()[0];
     bed.start(second, worker);
     bed.wait(10_000);
@@ -102,7 +102,7 @@ pub(super) fn the_deadline_of_a_drain_holds_for_urgent_jobs_as_well() {
 fn parted() -> (Bed, WorkerKey, orlop_core::task::TaskRef) {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(2000));
-    bed.submit(1, JobSpec { overlap: Overlap::Forbid, ..spec(500) });
+    bed.submit(1, Demand { overlap: Overlap::Forbid, ..spec(500) });
     bed.submit(2, spec(600));
     let all = bed.round();
     for (attempt, _) in &all {

@@ -8,14 +8,14 @@ use super::bed::{Bed, id, offer, spec};
 use crate::config::{Config, Policy};
 use crate::effect::{Effect, Limit, Refusal};
 use crate::event::{ArraySpec, Capabilities, Event, Gate, OnExceed, Outcome, Quota, TenantSettings, TenantStatus};
-use crate::job::{Gang, JobSpec, Priority};
+use crate::job::{Demand, Gang, Priority};
 
 fn quota(bed: &mut Bed, quota: Quota) {
     bed.must(Event::QuotaChanged { tenant: "t".parse().unwrap(), quota });
 }
 
 /// Submits and tells why it was refused.
-fn refusal(bed: &mut Bed, number: u64, spec: JobSpec) -> Option<Refusal> {
+fn refusal(bed: &mut Bed, number: u64, spec: Demand) -> Option<Refusal> {
     bed.effects.clear();
     bed.must(Event::Submit { job: id(number), spec: spec.into(), gate: Gate::default() });
     bed.effects.iter().find_map(|effect| match effect {
@@ -24,7 +24,7 @@ fn refusal(bed: &mut Bed, number: u64, spec: JobSpec) -> Option<Refusal> {
     })
 }
 
-fn array(bed: &mut Bed, number: u64, spec: JobSpec, array: ArraySpec) {
+fn array(bed: &mut Bed, number: u64, spec: Demand, array: ArraySpec) {
     bed.must(Event::SubmitArray { job: id(number), spec: spec.into(), gate: Gate::default(), array });
 }
 
@@ -51,14 +51,14 @@ pub(super) fn what_can_never_be_placed_is_refused_at_submit() {
     let mut bed = Bed::new(Config::default());
     quota(&mut bed, Quota { max_cpu_m: Some(500), max_timeout_ms: Some(1000), ..Quota::default() });
     let limits = |limit| Refusal::NeverFits { what: Limit::Cpu, asked: 501, limit };
-    let limited = JobSpec { timeout_ms: 1000, ..spec(501) };
+    let limited = Demand { timeout_ms: 1000, ..spec(501) };
     assert_eq!(refusal(&mut bed, 1, limited.clone()), Some(limits(500)));
-    let endless = JobSpec { timeout_ms: 0, ..spec(500) };
+    let endless = Demand { timeout_ms: 0, ..spec(500) };
     let refused = refusal(&mut bed, 1, endless).unwrap();
     assert!(matches!(refused, Refusal::NeverFits { what: Limit::Timeout, limit: 1000, .. }), "{refused}");
     let settings = TenantSettings { priority_best: 4, ..TenantSettings::default() };
     bed.must(Event::TenantChanged { tenant: "t".parse().unwrap(), settings });
-    let urgent = JobSpec { priority: Priority(3), timeout_ms: 1, ..spec(1) };
+    let urgent = Demand { priority: Priority(3), timeout_ms: 1, ..spec(1) };
     assert_eq!(refusal(&mut bed, 1, urgent), Some(Refusal::Priority { given: 3, best: 4 }));
     let settings = TenantSettings { status: TenantStatus::Closing, ..TenantSettings::default() };
     bed.must(Event::TenantChanged { tenant: "t".parse().unwrap(), settings });
@@ -107,7 +107,7 @@ pub(super) fn priority_then_submission_inside_a_tenant_and_band() {
     let mut bed = Bed::new(Config { run_max: 1, ..Config::default() });
     bed.worker("w1", offer(64_000));
     for (number, priority, cpu) in [(1, 6, 1000), (2, 5, 2000), (3, 5, 1000), (4, 4, 2000)] {
-        bed.submit(number, JobSpec { priority: Priority(priority), ..spec(cpu) });
+        bed.submit(number, Demand { priority: Priority(priority), ..spec(cpu) });
     }
     assert_eq!(bed.starts(), [4, 2, 3, 1]);
 }
@@ -118,7 +118,7 @@ pub(super) fn backed_up_bands_share_and_a_lone_one_takes_all() {
     bed.worker("w1", offer(9000));
     for number in 1..=90 {
         let priority = Priority([0, 5, 9][number as usize % 3]);
-        bed.submit(number, JobSpec { priority, ..spec(100) });
+        bed.submit(number, Demand { priority, ..spec(100) });
     }
     let _ = bed.scheduler.round(0, 30, &mut bed.effects);
     let mut counts = [0; 3];
@@ -129,7 +129,7 @@ pub(super) fn backed_up_bands_share_and_a_lone_one_takes_all() {
         let mut bed = Bed::new(Config { run_max: 1, band_share: shares, ..Config::default() });
         bed.worker("w1", offer(9000));
         for number in 1..=60 {
-            bed.submit(number, JobSpec { priority: Priority(if number % 2 == 0 { 0 } else { 9 }), ..spec(100) });
+            bed.submit(number, Demand { priority: Priority(if number % 2 == 0 { 0 } else { 9 }), ..spec(100) });
         }
         let _ = bed.scheduler.round(0, 30, &mut bed.effects);
         let high = bed.assigned().iter().filter(|(attempt, _)| attempt.job.counter() % 2 == 0).count();
@@ -147,7 +147,7 @@ pub(super) fn tenants_share_by_weight() {
     }
     for number in 1..=80 {
         let tenant = if number % 2 == 0 { "a" } else { "b" }.parse().unwrap();
-        bed.submit(number, JobSpec { tenant, ..spec(100) });
+        bed.submit(number, Demand { tenant, ..spec(100) });
     }
     let _ = bed.scheduler.round(0, 30, &mut bed.effects);
     let of_a = bed.assigned().iter().filter(|(attempt, _)| attempt.job.counter() % 2 == 0).count();
@@ -161,8 +161,8 @@ pub(super) fn idle_time_earns_nothing() {
         let mut bed = Bed::new(Config { run_max: 1, ..Config::default() });
         let worker = bed.worker("w1", offer(9000));
         let job = |other: bool| match (bands, other) {
-            (false, _) => JobSpec { tenant: if other { "b" } else { "a" }.parse().unwrap(), ..spec(100) },
-            (true, _) => JobSpec { priority: Priority(if other { 0 } else { 5 }), ..spec(100) },
+            (false, _) => Demand { tenant: if other { "b" } else { "a" }.parse().unwrap(), ..spec(100) },
+            (true, _) => Demand { priority: Priority(if other { 0 } else { 5 }), ..spec(100) },
         };
         for number in 1..=360 {
             bed.submit(number, job(false));
@@ -275,9 +275,9 @@ pub(super) fn elements_of_an_array_are_checked() {
     }
 }
 
-fn gang(size: u32, label: Option<&str>) -> JobSpec {
+fn gang(size: u32, label: Option<&str>) -> Demand {
     let same_label = label.map(str::to_owned);
-    JobSpec { gang: Some(Gang { size, max_per_worker: None, same_label }), ..spec(1000) }
+    Demand { gang: Some(Gang { size, max_per_worker: None, same_label }), ..spec(1000) }
 }
 
 #[test]

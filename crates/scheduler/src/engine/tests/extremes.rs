@@ -12,7 +12,7 @@ use crate::config::{Config, Policy};
 use crate::effect::Effect;
 use crate::engine::{FleetUse, Misfit, Scheduler};
 use crate::event::{ArraySpec, Capabilities, DrainOrder, Event, Gate, GpuDevices, Kept, Outcome, Quota};
-use crate::job::{Gang, JobSpec, Prefer, Priority};
+use crate::job::{Demand, Gang, Prefer, Priority};
 
 const NOTHING: [u64; 0] = [];
 
@@ -21,7 +21,7 @@ fn with_extras(names: std::ops::Range<u32>) -> Capabilities {
     Capabilities { extras: names.map(|name| (format!("x{name:02}"), 1)).collect(), ..offer(4000) }
 }
 
-fn asking(extra: &str, amount: u64) -> JobSpec {
+fn asking(extra: &str, amount: u64) -> Demand {
     let mut spec = spec(100);
     spec.resources.extras.insert(extra.to_owned(), amount);
     spec
@@ -87,7 +87,7 @@ pub(super) fn amounts_that_nobody_has_never_fit_and_never_wrap() {
             bed.worker(name, vast.clone());
         }
         let most = u64::MAX;
-        let asks: [fn(&mut JobSpec, u64); 4] = [
+        let asks: [fn(&mut Demand, u64); 4] = [
             |spec, most| spec.resources.cpu_m = most,
             |spec, most| spec.resources.memory_bytes = most,
             |spec, most| spec.resources.extras.extend([("x00".to_owned(), most)]),
@@ -146,7 +146,7 @@ pub(super) fn extreme_limits_and_arrays_saturate() {
         };
         bed.must(event);
     }
-    bed.submit(3, JobSpec { gang: Some(Gang { size: 4096, max_per_worker: Some(4096), same_label: None }), ..huge });
+    bed.submit(3, Demand { gang: Some(Gang { size: 4096, max_per_worker: Some(4096), same_label: None }), ..huge });
     bed.submit(4, spec(1000));
     assert_eq!(bed.starts(), [4]);
     let tenant = bed.scheduler.tenant(&"t".parse().unwrap()).unwrap();
@@ -180,14 +180,14 @@ pub(super) fn without_workers_everything_waits_and_everything_answers() {
         assert!(bed.round().is_empty(), "nor jobs");
         assert_eq!(bed.scheduler.next_deadline(), None);
         assert_eq!(bed.scheduler.fleet_use(), FleetUse::default());
-        bed.submit(1, JobSpec { priority: Priority(0), ..spec(1000) });
-        bed.submit(2, JobSpec { gang: Some(Gang { size: 2, max_per_worker: None, same_label: None }), ..spec(1) });
+        bed.submit(1, Demand { priority: Priority(0), ..spec(1000) });
+        bed.submit(2, Demand { gang: Some(Gang { size: 2, max_per_worker: None, same_label: None }), ..spec(1) });
         let label = orlop_core::hardware::placement::LabelExpr {
             key: "zone".to_owned(),
             op: orlop_core::hardware::placement::Operator::Exists,
             values: [].into(),
         };
-        bed.submit(3, JobSpec { prefers: vec![Prefer { label, weight: 100 }], ..spec(1000) });
+        bed.submit(3, Demand { prefers: vec![Prefer { label, weight: 100 }], ..spec(1000) });
         assert!(bed.round().is_empty());
         bed.now = 60_000;
         assert!(bed.round().is_empty());
@@ -281,7 +281,7 @@ pub(super) fn the_end_of_time_overflows_nothing() {
     bed.now = u64::MAX - 20_000;
     let worker = bed.worker("w1", offer(2000));
     let job =
-        JobSpec { timeout_ms: u64::MAX, grace_ms: u64::MAX, preemptible: true, priority: Priority(9), ..spec(1000) };
+        Demand { timeout_ms: u64::MAX, grace_ms: u64::MAX, preemptible: true, priority: Priority(9), ..spec(1000) };
     let gate = Gate { not_before: None, queue_timeout: Some(u64::MAX) };
     for number in 1..=3 {
         bed.must(Event::Submit { job: id(number), spec: job.clone().into(), gate });
@@ -298,7 +298,7 @@ pub(super) fn the_end_of_time_overflows_nothing() {
         bed.now = now;
         bed.must(Event::Heartbeat { worker });
         bed.must(Event::Tick);
-        bed.submit(number, JobSpec { priority: Priority(0), ..spec(2000) });
+        bed.submit(number, Demand { priority: Priority(0), ..spec(2000) });
         bed.round();
         let deadline = bed.scheduler.next_deadline();
         assert!(deadline.is_none_or(|at| at >= u64::MAX - 20_000), "{deadline:?}");

@@ -6,16 +6,16 @@ use super::bed::{Bed, id, offer, spec};
 use crate::config::{Config, Policy};
 use crate::effect::Effect;
 use crate::event::{Capabilities, Event, GpuDevices, Outcome, Quota};
-use crate::job::{Gang, JobSpec, Priority};
+use crate::job::{Demand, Gang, Priority};
 use crate::token::WorkerKey;
 
 /// Members of 1000m and 1 Gi.
-fn gang(size: u32) -> JobSpec {
-    JobSpec { gang: Some(Gang { size, max_per_worker: None, same_label: None }), ..spec(1000) }
+fn gang(size: u32) -> Demand {
+    Demand { gang: Some(Gang { size, max_per_worker: None, same_label: None }), ..spec(1000) }
 }
 
-fn limited(cpu_m: u64, timeout_ms: u64) -> JobSpec {
-    JobSpec { timeout_ms, grace_ms: 0, ..spec(cpu_m) }
+fn limited(cpu_m: u64, timeout_ms: u64) -> Demand {
+    Demand { timeout_ms, grace_ms: 0, ..spec(cpu_m) }
 }
 
 /// A worker with one job that fills it and ends by its declared limit at the latest; 0 = it has none.
@@ -24,7 +24,7 @@ fn busy(bed: &mut Bed, name: &str, offer: Capabilities, timeout_ms: u64) -> (Tas
     let cpu_m = offer.cpu_m;
     bed.worker(name, offer);
     // Urgent, so that it comes before what waits.
-    bed.submit(number, JobSpec { priority: Priority(0), ..limited(cpu_m, timeout_ms) });
+    bed.submit(number, Demand { priority: Priority(0), ..limited(cpu_m, timeout_ms) });
     let (attempt, worker) = bed.round()[0];
     bed.start(attempt, worker);
     (attempt, worker)
@@ -147,8 +147,8 @@ pub(super) fn who_leaves_in_time_or_fits_beside_may_enter_the_reserved_set_of_a_
     bed.result(attempt, worker, Outcome::Succeeded);
     // Of the free worker one member takes half: another job fits beside it for good, a third only if it ends by 90 s.
     bed.submit(20, spec(1000));
-    bed.submit(21, JobSpec { timeout_ms: 79_000, grace_ms: 1001, ..spec(1000) });
-    bed.submit(22, JobSpec { timeout_ms: 79_000, grace_ms: 1000, ..spec(999) });
+    bed.submit(21, Demand { timeout_ms: 79_000, grace_ms: 1001, ..spec(1000) });
+    bed.submit(22, Demand { timeout_ms: 79_000, grace_ms: 1000, ..spec(999) });
     assert_eq!(bed.starts(), [20, 22]);
 }
 
@@ -162,7 +162,7 @@ pub(super) fn a_gang_enters_reserved_workers_by_the_same_two_rules() {
         pass(&mut bed, 10_000);
         assert_eq!(reserved(&bed).len(), 2);
         bed.result(attempt, worker, Outcome::Succeeded);
-        bed.submit(2, JobSpec { timeout_ms, grace_ms: 0, ..gang(2) });
+        bed.submit(2, Demand { timeout_ms, grace_ms: 0, ..gang(2) });
         assert_eq!(bed.starts(), if enters { vec![2, 2] } else { vec![] }, "{timeout_ms}");
     }
     // Three members are to be on one worker and one on the other: there another gang's member fits beside it for good, and
@@ -238,14 +238,14 @@ pub(super) fn first_heads_that_need_workers_others_reserved_are_next_to_get_them
     let mut bed = Bed::new(Config::default());
     let ends: Vec<_> = (0..2).map(|at| busy(&mut bed, &format!("w{at}"), offer(2000), 0)).collect();
     // Two jobs reserve both workers; the gang needs both at once.
-    bed.submit(1, JobSpec { priority: Priority(4), ..spec(2000) });
-    bed.submit(2, JobSpec { tenant: "u".parse().unwrap(), ..spec(2000) });
+    bed.submit(1, Demand { priority: Priority(4), ..spec(2000) });
+    bed.submit(2, Demand { tenant: "u".parse().unwrap(), ..spec(2000) });
     pass(&mut bed, 10_000);
     assert_eq!(reserved(&bed).len(), 2);
-    bed.submit(3, JobSpec { priority: Priority(9), ..gang(4) });
+    bed.submit(3, Demand { priority: Priority(9), ..gang(4) });
     bed.now += 1;
     (4..40).for_each(|number| {
-        bed.submit(number, JobSpec { tenant: format!("t{number}").parse().unwrap(), ..spec(2000) });
+        bed.submit(number, Demand { tenant: format!("t{number}").parse().unwrap(), ..spec(2000) });
     });
     pass(&mut bed, 10_000);
     let mut running = ends;

@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::effect::{CancelReason, Effect, Limit, Refusal};
 use crate::engine::Scheduler;
 use crate::event::{Capabilities, Departure, Event, Gate, GpuDevices, Kept, Outcome, Quota};
-use crate::job::{Gang, GpuKind, JobSpec};
+use crate::job::{Demand, Gang, GpuKind};
 use crate::token::WorkerKey;
 
 /// A gang of three whose first attempt ended: member 0 succeeded, member 1 failed, member 2 never answered.
@@ -18,7 +18,7 @@ fn ended_gang() -> (Bed, Vec<TaskRef>, WorkerKey) {
     let worker = bed.worker("w1", offer(3000));
     let other = bed.worker("w2", Capabilities { max_jobs: 1, ..offer(1000) });
     let gang = Gang { size: 3, max_per_worker: Some(2), same_label: None };
-    let mut job = JobSpec { gang: Some(gang), ..spec(1000) };
+    let mut job = Demand { gang: Some(gang), ..spec(1000) };
     (job.retries, job.retry.jitter_milli) = (3, 0);
     bed.submit(1, job);
     let sent = bed.round();
@@ -102,7 +102,7 @@ fn running_gang(workers: &[u64]) -> (Bed, Vec<(TaskRef, WorkerKey)>) {
         bed.worker(&format!("w{at}"), offer(*cpu_m));
     }
     let gang = Gang { size: 2, max_per_worker: None, same_label: None };
-    bed.submit(1, JobSpec { gang: Some(gang), ..spec(1000) });
+    bed.submit(1, Demand { gang: Some(gang), ..spec(1000) });
     let sent = bed.round();
     sent.iter().for_each(|(attempt, worker)| bed.start(*attempt, *worker));
     (bed, sent)
@@ -267,7 +267,7 @@ pub(super) fn a_limit_by_kind_of_gpu_counts_all_members_of_a_gang() {
     };
     let kind = |name| GpuKind { vendor, model: Some(model(name)), memory_min: None };
     let gang = Gang { size: 4, max_per_worker: None, same_label: None };
-    let mut job = JobSpec { gang: Some(gang), ..spec(1000) };
+    let mut job = Demand { gang: Some(gang), ..spec(1000) };
     (job.resources.gpus.count, job.resources.gpus.any_of) = (1, vec![kind("a100"), kind("h100")]);
     bed.must(limit(3));
     bed.effects.clear();

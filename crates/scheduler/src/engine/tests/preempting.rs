@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::effect::{CancelReason, Effect, Reason};
 use crate::engine::Scheduler;
 use crate::event::{Event, Outcome, Quota};
-use crate::job::{JobSpec, Priority};
+use crate::job::{Demand, Priority};
 use crate::token::WorkerKey;
 
 const NOBODY: [u64; 0] = [];
@@ -17,16 +17,16 @@ fn on() -> Config {
     Config { preemption: true, ..Config::default() }
 }
 
-fn urgent(cpu_m: u64) -> JobSpec {
-    JobSpec { priority: Priority(1), ..spec(cpu_m) }
+fn urgent(cpu_m: u64) -> Demand {
+    Demand { priority: Priority(1), ..spec(cpu_m) }
 }
 
-fn lowly(cpu_m: u64, priority: u8) -> JobSpec {
-    JobSpec { priority: Priority(priority), preemptible: true, grace_ms: 7000, ..spec(cpu_m) }
+fn lowly(cpu_m: u64, priority: u8) -> Demand {
+    Demand { priority: Priority(priority), preemptible: true, grace_ms: 7000, ..spec(cpu_m) }
 }
 
 /// Submits a job, places it and lets it run.
-fn run(bed: &mut Bed, number: u64, spec: JobSpec) -> (TaskRef, WorkerKey) {
+fn run(bed: &mut Bed, number: u64, spec: Demand) -> (TaskRef, WorkerKey) {
     bed.submit(number, spec);
     let (attempt, worker) = bed.round()[0];
     bed.start(attempt, worker);
@@ -42,7 +42,7 @@ fn run_small(bed: &mut Bed, numbers: std::ops::RangeInclusive<u64>) {
 
 /// An urgent job of a tenant of its own, so that it is the head of its queue.
 fn submit_urgent(bed: &mut Bed, number: u64, cpu_m: u64) {
-    bed.submit(number, JobSpec { tenant: format!("t{number}").parse().unwrap(), ..urgent(cpu_m) });
+    bed.submit(number, Demand { tenant: format!("t{number}").parse().unwrap(), ..urgent(cpu_m) });
 }
 
 /// Jobs whose attempts are told to end for others, among the effects.
@@ -78,7 +78,7 @@ pub(super) fn preemption_is_off_unless_asked_for() {
 #[test]
 pub(super) fn only_preemptible_attempts_at_least_4_worse_that_run_are_ended() {
     for (spec, expected) in
-        [(lowly(4000, 5), &[1][..]), (lowly(4000, 4), &[]), (JobSpec { preemptible: false, ..lowly(4000, 9) }, &[])]
+        [(lowly(4000, 5), &[1][..]), (lowly(4000, 4), &[]), (Demand { preemptible: false, ..lowly(4000, 9) }, &[])]
     {
         let mut bed = Bed::new(on());
         bed.worker("w1", offer(4000));
@@ -185,9 +185,9 @@ pub(super) fn what_victims_held_is_kept_for_the_job_they_were_ended_for() {
     assert_eq!(bed.scheduler.preemptions().collect::<Vec<_>>(), [(id(10), worker)]);
     bed.result(ended[0].0, worker, Outcome::Cancelled);
     // More urgent and free for it at once, but kept.
-    bed.submit(11, JobSpec { priority: Priority(0), ..spec(1500) });
+    bed.submit(11, Demand { priority: Priority(0), ..spec(1500) });
     // This fits beside what is kept.
-    bed.submit(12, JobSpec { priority: Priority(3), ..spec(500) });
+    bed.submit(12, Demand { priority: Priority(3), ..spec(500) });
     assert_eq!(bed.starts(), [12]);
     bed.result(ended[1].0, worker, Outcome::Cancelled);
     assert!(bed.starts().is_empty());
@@ -238,7 +238,7 @@ pub(super) fn who_may_not_start_by_its_quota_ends_nobody() {
     let mut bed = Bed::new(on());
     bed.worker("w1", offer(4000));
     let quota = Quota { max_cpu_m: Some(3999), ..Quota::default() };
-    run(&mut bed, 1, JobSpec { tenant: "u".parse().unwrap(), ..lowly(4000, 9) });
+    run(&mut bed, 1, Demand { tenant: "u".parse().unwrap(), ..lowly(4000, 9) });
     bed.submit(2, urgent(4000));
     bed.must(Event::QuotaChanged { tenant: "t".parse().unwrap(), quota });
     bed.round();
@@ -298,7 +298,7 @@ pub(super) fn what_is_kept_survives_a_snapshot_and_preemption_switched_off() {
     let snapshot = serde_json::from_str(&text).unwrap();
     bed.scheduler = Scheduler::restore(snapshot, Config::default()).unwrap();
     assert_eq!(bed.scheduler.preemptions().collect::<Vec<_>>(), [(id(2), worker)]);
-    bed.submit(3, JobSpec { priority: Priority(0), ..spec(1000) });
+    bed.submit(3, Demand { priority: Priority(0), ..spec(1000) });
     bed.result(attempt, worker, Outcome::Cancelled);
     assert_eq!(bed.starts(), [2]);
 }
@@ -315,7 +315,7 @@ pub(super) fn a_job_that_comes_before_the_kept_one_in_its_queue_takes_its_place(
         bed.must(Event::Heartbeat { worker });
         bed.round();
         assert_eq!(bed.scheduler.reservations().map(|(job, ..)| job).collect::<Vec<_>>(), [id(2)]);
-        bed.submit(3, JobSpec { priority: Priority(0), ..urgent(4000) });
+        bed.submit(3, Demand { priority: Priority(0), ..urgent(4000) });
         bed.round();
         assert_eq!(bed.scheduler.reservations().map(|(job, ..)| job).collect::<Vec<_>>(), [id(3)]);
         bed.result(attempt, worker, Outcome::Cancelled);

@@ -11,7 +11,7 @@ use super::bed::{Bed, id, offer, spec};
 use crate::config::Config;
 use crate::effect::{Effect, Start};
 use crate::event::{ArraySpec, Capabilities, DrainOrder, Event, Gate, Kept, Outcome, Quota};
-use crate::job::{JobSpec, Priority};
+use crate::job::{Demand, Priority};
 use crate::token::WorkerKey;
 
 type Sent = (TaskRef, WorkerKey);
@@ -27,7 +27,7 @@ fn fed(config: Config, cpu_m: u64) -> (Bed, WorkerKey) {
 }
 
 /// Four jobs run for so many milliseconds.
-fn run_four(bed: &mut Bed, worker: WorkerKey, millis: u64, spec: &JobSpec) {
+fn run_four(bed: &mut Bed, worker: WorkerKey, millis: u64, spec: &Demand) {
     for number in 901..905 {
         bed.submit(number, spec.clone());
         let (attempt, _) = bed.round()[0];
@@ -37,7 +37,7 @@ fn run_four(bed: &mut Bed, worker: WorkerKey, millis: u64, spec: &JobSpec) {
     }
 }
 
-fn submit(bed: &mut Bed, numbers: std::ops::RangeInclusive<u64>, spec: &JobSpec) {
+fn submit(bed: &mut Bed, numbers: std::ops::RangeInclusive<u64>, spec: &Demand) {
     numbers.for_each(|number| bed.submit(number, spec.clone()));
 }
 
@@ -159,7 +159,7 @@ pub(super) fn without_results_the_expected_time_counts() {
     submit(&mut bed, 1..=9, &spec(500));
     bed.round();
     assert_eq!(sent(&bed), (vec![1], vec![]));
-    let quick = JobSpec { expected_ms: Some(10), ..spec(400) };
+    let quick = Demand { expected_ms: Some(10), ..spec(400) };
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(400));
     bed.must(Event::RoundTrip { worker, micros: 100 });
@@ -257,10 +257,10 @@ pub(super) fn a_quota_is_neither_exceeded_nor_in_the_way() {
 pub(super) fn a_better_claim_that_the_slot_could_serve_goes_first() {
     let (mut bed, worker) = fed(Config::default(), 500);
     submit(&mut bed, 2..=20, &spec(500));
-    bed.submit(1, JobSpec { priority: Priority(4), ..spec(400) });
+    bed.submit(1, Demand { priority: Priority(4), ..spec(400) });
     let first = bed.round();
     assert_eq!(sent(&bed), (vec![1], vec![]), "nobody runs whose slot could be inherited");
-    bed.submit(21, JobSpec { priority: Priority(4), ..spec(450) });
+    bed.submit(21, Demand { priority: Priority(4), ..spec(450) });
     bed.result(first[0].0, worker, Outcome::Succeeded);
     let second = bed.round();
     assert_eq!(sent(&bed).0, [21]);
@@ -268,10 +268,10 @@ pub(super) fn a_better_claim_that_the_slot_could_serve_goes_first() {
     let third = bed.round();
     assert_eq!(sent(&bed), (vec![2], vec![3, 4, 5, 6]), "without competition");
     bed.result(third[0].0, worker, Outcome::Succeeded);
-    bed.submit(22, JobSpec { priority: Priority(4), ..spec(300) });
+    bed.submit(22, Demand { priority: Priority(4), ..spec(300) });
     bed.round();
     assert_eq!(sent(&bed).1, [0_u64; 0], "no more while the other waits");
-    let other = JobSpec { priority: Priority(4), ..spec(501) };
+    let other = Demand { priority: Priority(4), ..spec(501) };
     let (mut bed, _) = fed(Config::default(), 500);
     submit(&mut bed, 1..=20, &spec(500));
     bed.submit(21, other);
@@ -282,7 +282,7 @@ pub(super) fn a_better_claim_that_the_slot_could_serve_goes_first() {
 #[test]
 pub(super) fn more_urgent_work_takes_back_what_waits() {
     let (mut bed, worker, all) = one_slot();
-    bed.submit(30, JobSpec { priority: Priority(2), ..spec(500) });
+    bed.submit(30, Demand { priority: Priority(2), ..spec(500) });
     bed.round();
     assert_eq!(revoked(&bed), [2, 3, 4, 5]);
     for (attempt, _) in &all[1..] {
@@ -427,7 +427,7 @@ pub(super) fn failed_jobs_and_paused_tenants_are_not_sent_ahead_to_the_same_work
     submit(&mut bed, 1..=1, &spec(500));
     let (attempt, _) = bed.round()[0];
     bed.must(Event::Rejected { attempt, worker, permanent: false });
-    submit(&mut bed, 2..=9, &JobSpec { priority: Priority(4), ..spec(500) });
+    submit(&mut bed, 2..=9, &Demand { priority: Priority(4), ..spec(500) });
     bed.round();
     assert_eq!(sent(&bed).0, [2]);
     bed.must(Event::Cancel { job: id(9), elements: None });
@@ -442,7 +442,7 @@ pub(super) fn failed_jobs_and_paused_tenants_are_not_sent_ahead_to_the_same_work
 pub(super) fn inherited_starts_are_charged_to_their_band() {
     let (mut bed, worker, all) = one_slot();
     bed.worker("w2", offer(8000));
-    submit(&mut bed, 101..=110, &JobSpec { priority: Priority(0), ..spec(500) });
+    submit(&mut bed, 101..=110, &Demand { priority: Priority(0), ..spec(500) });
     let one = |bed: &mut Bed| {
         bed.effects.clear();
         let _ = bed.scheduler.round(bed.now, 1, &mut bed.effects);
@@ -461,7 +461,7 @@ fn a_start_that_inherits_is_owed_to_ready_bands_though_its_own_is_not() {
     let (mut bed, worker, all) = one_slot();
     bed.worker("w2", offer(8000));
     (6..=20).for_each(|number| bed.must(Event::Cancel { job: id(number), elements: None }));
-    submit(&mut bed, 101..=110, &JobSpec { priority: Priority(0), ..spec(500) });
+    submit(&mut bed, 101..=110, &Demand { priority: Priority(0), ..spec(500) });
     assert_eq!(bed.scheduler.round(bed.now, 1, &mut bed.effects).placed, 1);
     assert_eq!(bed.scheduler.credit, [0.0; 3], "a lone band takes all");
     bed.result(all[0].0, worker, Outcome::Succeeded);

@@ -14,12 +14,12 @@ use crate::effect::{Effect, WorkerReason};
 use crate::engine::Scheduler;
 use crate::error::EventError;
 use crate::event::{ArraySpec, DrainOrder, Event, Gate, Kept, Outcome};
-use crate::job::JobSpec;
+use crate::job::Demand;
 use crate::stored::{ArrayRow, AttemptRow, Body, JobRow, RangeRow, Stored, WorkerRow};
 use crate::testing::{Choices, Shape, World};
 use crate::token::WorkerKey;
 
-fn job_row(bed: &Bed, number: u64, spec: &JobSpec) -> JobRow {
+fn job_row(bed: &Bed, number: u64, spec: &Demand) -> JobRow {
     let body = Body::One(bed.scheduler.unit_row(id(number), None).unwrap());
     JobRow { job: id(number), spec: Arc::new(spec.clone()), submitted: 0, not_before: None, expires: None, body }
 }
@@ -105,7 +105,7 @@ pub(super) fn what_a_worker_no_longer_has_is_placed_again() {
 pub(super) fn gates_time_limits_and_delays_go_on() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(2000));
-    let retried = JobSpec { retries: 1, ..spec(500) };
+    let retried = Demand { retries: 1, ..spec(500) };
     bed.submit(1, retried.clone());
     let (attempt, on) = bed.round()[0];
     bed.result(attempt, on, Outcome::Failed { exit_code: Some(1) });
@@ -165,7 +165,7 @@ pub(super) fn an_array_keeps_its_window_its_ends_and_its_failures() {
     assert_eq!(bed.state(1), JobState::Failed, "the second failure was one too many");
 }
 
-fn job_row_of(spec: &JobSpec) -> JobRow {
+fn job_row_of(spec: &Demand) -> JobRow {
     let body = Body::Array(ArrayRow::default());
     JobRow { job: id(1), spec: Arc::new(spec.clone()), submitted: 0, not_before: None, expires: None, body }
 }

@@ -7,7 +7,7 @@ use super::bed::{Bed, id, offer, spec};
 use crate::config::Config;
 use crate::effect::Effect;
 use crate::event::{Event, Outcome};
-use crate::job::JobSpec;
+use crate::job::Demand;
 use crate::token::WorkerKey;
 
 /// A worker of 4000m whose attempts of 1000m end by declared limits, and a job of 4000m that waits for all of it.
@@ -15,7 +15,7 @@ fn crowded(timeout_ms: u64) -> (Bed, WorkerKey, Vec<TaskRef>) {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(4000));
     for number in 1..=4 {
-        bed.submit(number, JobSpec { timeout_ms, grace_ms: 0, ..spec(1000) });
+        bed.submit(number, Demand { timeout_ms, grace_ms: 0, ..spec(1000) });
     }
     let sent: Vec<TaskRef> = bed.round().into_iter().map(|(attempt, _)| attempt).collect();
     sent.iter().for_each(|attempt| bed.start(*attempt, worker));
@@ -50,8 +50,8 @@ fn a_reserved_job_starts_with_the_last_end_though_others_would_fit_sooner() {
 fn who_leaves_in_time_may_pass() {
     let (mut bed, worker, sent) = crowded(60_000);
     bed.result(sent[0], worker, Outcome::Succeeded);
-    bed.submit(20, JobSpec { timeout_ms: 49_000, grace_ms: 2000, ..spec(1000) });
-    bed.submit(21, JobSpec { timeout_ms: 49_000, grace_ms: 1000, ..spec(999) });
+    bed.submit(20, Demand { timeout_ms: 49_000, grace_ms: 2000, ..spec(1000) });
+    bed.submit(21, Demand { timeout_ms: 49_000, grace_ms: 1000, ..spec(999) });
     assert_eq!(bed.starts(), [21]);
 }
 
@@ -59,7 +59,7 @@ fn who_leaves_in_time_may_pass() {
 fn a_band_owes_nothing_for_what_passes_a_reservation_while_it_is_not_ready() {
     let (mut bed, worker, sent) = crowded(60_000);
     bed.result(sent[0], worker, Outcome::Succeeded);
-    bed.submit(20, JobSpec { timeout_ms: 1000, grace_ms: 0, ..spec(1000) });
+    bed.submit(20, Demand { timeout_ms: 1000, grace_ms: 0, ..spec(1000) });
     assert_eq!(bed.starts(), [20]);
     assert_eq!(bed.scheduler.credit, [0.0; 3], "it starts at 0 once it is ready");
 }
@@ -157,7 +157,7 @@ fn a_round_keeps_its_limit_for_those_who_reserved_as_well() {
     for (attempt, worker) in sent {
         bed.result(attempt, worker, Outcome::Succeeded);
     }
-    bed.submit(12, JobSpec { timeout_ms: 1, grace_ms: 0, ..spec(100) });
+    bed.submit(12, Demand { timeout_ms: 1, grace_ms: 0, ..spec(100) });
     for number in [10, 11, 12] {
         bed.effects.clear();
         let stats = bed.scheduler.round(bed.now, 1, &mut bed.effects);
@@ -170,7 +170,7 @@ fn a_round_keeps_its_limit_for_those_who_reserved_as_well() {
 fn a_round_keeps_its_limit_for_those_who_pass_a_reservation_as_well() {
     let (mut bed, worker, sent) = crowded(60_000);
     bed.result(sent[0], worker, Outcome::Succeeded);
-    (20..22).for_each(|number| bed.submit(number, JobSpec { timeout_ms: 1, grace_ms: 0, ..spec(number) }));
+    (20..22).for_each(|number| bed.submit(number, Demand { timeout_ms: 1, grace_ms: 0, ..spec(number) }));
     for number in [20, 21] {
         bed.effects.clear();
         let stats = bed.scheduler.round(bed.now, 1, &mut bed.effects);

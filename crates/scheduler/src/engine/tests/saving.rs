@@ -6,7 +6,7 @@ use super::bed::{Bed, id, offer, spec};
 use crate::config::Config;
 use crate::engine::{Obstacle, Scheduler};
 use crate::event::{ArraySpec, Capabilities, Event, Gate, Outcome, Quota};
-use crate::job::{Gang, JobSpec, Priority};
+use crate::job::{Demand, Gang, Priority};
 use crate::token::WorkerKey;
 
 /// What a tenant `t` may use of a worker of 8000m.
@@ -79,7 +79,7 @@ pub(super) fn who_fits_beside_all_that_is_saved_still_starts() {
     let (first, _) = bed.round()[0];
     bed.start(first, worker);
     let gang = Gang { size: 2, max_per_worker: None, same_label: None };
-    bed.submit(10, JobSpec { gang: Some(gang), ..spec(2000) });
+    bed.submit(10, Demand { gang: Some(gang), ..spec(2000) });
     assert_eq!((bed.starts(), pass(&mut bed, worker, 10_000)), (vec![], vec![]));
     bed.submit(20, spec(1000));
     assert_eq!((bed.starts(), savings(&bed.scheduler)), (vec![], vec![10]), "both members are saved for");
@@ -93,7 +93,7 @@ pub(super) fn who_fits_beside_all_that_is_saved_still_starts() {
 pub(super) fn other_tenants_and_other_limits_are_not_saved() {
     let (mut bed, worker, _) = stopped();
     pass(&mut bed, worker, 10_000);
-    bed.submit(40, JobSpec { tenant: "u".parse().unwrap(), ..spec(1000) });
+    bed.submit(40, Demand { tenant: "u".parse().unwrap(), ..spec(1000) });
     assert_eq!(bed.starts(), [40]);
 }
 
@@ -104,7 +104,7 @@ pub(super) fn savings_end_with_the_job_with_its_place_and_with_its_chance() {
         pass(&mut bed, worker, 10_000);
         match end {
             0 => bed.must(Event::Cancel { job: id(10), elements: None }),
-            1 => bed.submit(50, JobSpec { priority: Priority(4), ..spec(500) }),
+            1 => bed.submit(50, Demand { priority: Priority(4), ..spec(500) }),
             2 => bed.must(Event::QuotaChanged { tenant: "t".parse().unwrap(), quota: cpu(2999) }),
             _ => bed.must(Event::Updated { worker, capabilities: offer(2000).into() }),
         }
@@ -120,7 +120,7 @@ pub(super) fn savings_end_with_the_job_with_its_place_and_with_its_chance() {
 pub(super) fn the_longest_waiting_is_saved_for_first_and_then_the_next() {
     let (mut bed, worker, sent) = stopped();
     pass(&mut bed, worker, 1_000);
-    bed.submit(5, JobSpec { priority: Priority(0), ..spec(4000) });
+    bed.submit(5, Demand { priority: Priority(0), ..spec(4000) });
     assert_eq!((bed.starts(), pass(&mut bed, worker, 9_000), savings(&bed.scheduler)), (vec![], vec![], vec![10]));
     pass(&mut bed, worker, 5_000);
     end_all(&mut bed, worker, &sent);
@@ -144,7 +144,7 @@ fn a_tenant_saves_for_a_task_also_while_this_lets_others_pass() {
         let mut machine = offer(1000);
         machine.features.insert("good".to_owned());
         let good = bed.worker("good", machine);
-        let mut other = JobSpec { tenant: "u".parse().unwrap(), ..spec(100) };
+        let mut other = Demand { tenant: "u".parse().unwrap(), ..spec(100) };
         other.resources.memory_bytes = 1 << 20;
         other.requires.features.insert("good".to_owned());
         (101..111).for_each(|number| bed.submit(2 * number, other.clone()));
@@ -277,7 +277,7 @@ fn who_becomes_the_first_ends_what_is_saved_until_it_has_started() {
     bed.must(Event::SubmitArray { job: id(30), spec: nowhere.into(), gate: Gate::default(), array });
     (20..30).for_each(|number| bed.must(Event::Cancel { job: id(number), elements: None }));
     bed.submit(31, spec(3000));
-    bed.submit(32, JobSpec { priority: Priority(0), ..spec(500) });
+    bed.submit(32, Demand { priority: Priority(0), ..spec(500) });
     assert_eq!((bed.starts(), pass(&mut bed, worker, 10_000), savings(&bed.scheduler)), (vec![], vec![], vec![31]));
     bed.result(last, worker, Outcome::Succeeded);
     assert_eq!(bed.starts(), [0_u64; 0], "1000m are left, and saved");

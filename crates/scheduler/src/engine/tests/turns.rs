@@ -4,7 +4,7 @@
 use super::bed::{Bed, id, offer, spec};
 use crate::config::Config;
 use crate::event::{Capabilities, DrainOrder, Event, Gate, Quota};
-use crate::job::{JobSpec, Priority};
+use crate::job::{Demand, Priority};
 use crate::token::WorkerKey;
 
 /// A worker so large that only cpu counts.
@@ -22,7 +22,7 @@ fn runs(config: Config, cpu_m: u64, quota: Option<u64>) -> Vec<usize> {
         bed.must(Event::QuotaChanged { tenant: name.parse().unwrap(), quota });
     }
     for number in 1..=200 {
-        bed.submit(number, JobSpec { tenant: tenant(number).parse().unwrap(), ..spec(cpu_m) });
+        bed.submit(number, Demand { tenant: tenant(number).parse().unwrap(), ..spec(cpu_m) });
     }
     let order: Vec<&str> = bed.starts().into_iter().map(tenant).collect();
     order.chunk_by(|one, next| one == next).map(<[_]>::len).collect()
@@ -94,7 +94,7 @@ fn leaves(band: usize) -> ([f64; 3], [f64; 3], usize) {
     let band_of = |number: u64| (number % 3) as usize;
     for number in 1..=90 {
         let cpu_m = [1000, 3000, 2000][band_of(number)];
-        bed.submit(number, JobSpec { priority: Priority([0, 5, 9][band_of(number)]), ..spec(cpu_m) });
+        bed.submit(number, Demand { priority: Priority([0, 5, 9][band_of(number)]), ..spec(cpu_m) });
     }
     let _ = bed.scheduler.round(0, 10, &mut bed.effects);
     let before = bed.scheduler.credit;
@@ -136,7 +136,7 @@ pub(super) fn there_are_at_most_max_reservations() {
         (1..=20).for_each(|number| bed.submit(number, spec(4000)));
         bed.round().iter().for_each(|(attempt, worker)| bed.start(*attempt, *worker));
         for number in 101..=120 {
-            bed.submit(number, JobSpec { tenant: format!("t{number}").parse().unwrap(), ..spec(3000) });
+            bed.submit(number, Demand { tenant: format!("t{number}").parse().unwrap(), ..spec(3000) });
         }
         assert!(bed.starts().is_empty());
         for millis in [9_999, 1] {

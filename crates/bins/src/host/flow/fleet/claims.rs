@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use orlop_core::error::{Class, PortError};
+use orlop_core::hardware::placement::LabelExpr;
 use orlop_core::id::WorkerId;
-use orlop_core::spec::job::{Comparison, JobSpec, LabelNeed};
+use orlop_core::spec::job::JobSpec;
 
 use super::FleetSubstrate;
 use super::job::invalid;
@@ -31,8 +32,7 @@ impl FleetSubstrate {
             (None, _) => {}
             (Some(worker), None) => {
                 self.fleet.name_worker(&worker).await?;
-                let values = BTreeSet::from([worker.to_string()]);
-                asked.requires.labels.push(LabelNeed { key: WORKER.to_owned(), op: Comparison::In, values });
+                asked.requires.labels.push(LabelExpr::equal(WORKER, worker.to_string()));
             }
             (Some(one), Some(other)) => {
                 let text = format!(

@@ -1,10 +1,9 @@
 //! Where a step may run, from the words of a pod to those of a job: node selector, node affinity, priority class. Owns
 //! that translation and refuses what it cannot keep.
 
-use std::collections::BTreeSet;
-
 use orlop_core::error::PortError;
-use orlop_core::spec::job::{Comparison, DEFAULT_PRIORITY, LabelNeed, Requires};
+use orlop_core::hardware::placement::{LabelExpr, Operator};
+use orlop_core::spec::job::{DEFAULT_PRIORITY, Requires};
 use serde_json::Value;
 
 use super::job::invalid;
@@ -17,8 +16,7 @@ pub(super) fn requires(pod: &Value) -> Result<Requires, PortError> {
     let mut requires = Requires::default();
     for (key, value) in pod.get("nodeSelector").and_then(Value::as_object).into_iter().flatten() {
         let value = value.as_str().ok_or_else(|| invalid(format!("nodeSelector.{key} must be a text")))?;
-        let values = BTreeSet::from([value.to_owned()]);
-        requires.labels.push(LabelNeed { key: key.clone(), op: Comparison::In, values });
+        requires.labels.push(LabelExpr::equal(key.clone(), value));
     }
     let terms = pod.pointer(TERMS).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     match terms {
@@ -41,18 +39,12 @@ fn term_needs(term: &Value, requires: &mut Requires) -> Result<(), PortError> {
     for expression in term.get("matchExpressions").and_then(Value::as_array).into_iter().flatten() {
         let text = |member: &str| expression.get(member).and_then(Value::as_str);
         let key = text("key").ok_or_else(|| invalid("a node affinity without key".to_owned()))?;
-        let op = match text("operator") {
-            Some("In") => Comparison::In,
-            Some("NotIn") => Comparison::NotIn,
-            Some("Exists") => Comparison::Exists,
-            Some("DoesNotExist") => Comparison::Absent,
-            Some("Gt") => Comparison::Greater,
-            Some("Lt") => Comparison::Less,
-            other => return Err(invalid(format!("the operator of a node affinity is none: {other:?}"))),
-        };
+        let op: Operator = text("operator")
+            .unwrap_or_default()
+            .parse()
+            .map_err(|error| invalid(format!("node affinity on `{key}`: {error}")))?;
         let values = expression.get("values").and_then(Value::as_array).into_iter().flatten();
-        let values = values.filter_map(Value::as_str).map(str::to_owned).collect();
-        requires.labels.push(LabelNeed { key: key.to_owned(), op, values });
+        requires.labels.push(LabelExpr::new(key, op, values.filter_map(Value::as_str)));
     }
     Ok(())
 }
@@ -83,9 +75,8 @@ mod tests {
         let affinity = json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": [
             { "matchExpressions": [{ "key": "zone", "operator": "NotIn", "values": ["b"] }, { "key": "ssd", "operator": "Exists" }] }] } } });
         let found = requires(&json!({ "nodeSelector": { "arch": "arm64" }, "affinity": affinity })).unwrap();
-        let shown: Vec<String> =
-            found.labels.iter().map(|need| format!("{} {} {:?}", need.key, need.op, need.values)).collect();
-        assert_eq!(shown, ["arch in {\"arm64\"}", "zone notin {\"b\"}", "ssd exists {}"]);
+        let shown: Vec<String> = found.labels.iter().map(ToString::to_string).collect();
+        assert_eq!(shown, ["arch = arm64", "zone not in {b}", "ssd is set"]);
         let two = json!({ "affinity": { "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": [{}, {}] } } } });
         assert!(requires(&two).is_err());
     }

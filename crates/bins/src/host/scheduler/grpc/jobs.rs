@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use orlop_core::id::{JobId, TenantName};
 use orlop_core::ports::fleet_store::{ElementFilter, IdempotencyKey, JobFilter, JobKind, JobRow, Page, SpecHash};
-use orlop_core::task::TaskRef;
+use orlop_core::task::{DemandError, TaskRef};
 
 use super::super::{Batch, Cancelled, ClientFields, Error, Handle, Once, Stop, Submission as NewJob, error};
 use super::{logs, view, watch};
@@ -15,7 +15,7 @@ use crate::api::auth::{Access, Caller as Admitted, Scope, owner};
 use crate::telemetry::trace::Requested;
 use crate::wire::grpc::{Answers, Caller, JobHost, Refusal};
 use crate::wire::job::{JobView, Submission, SubmitAnswer};
-use crate::wire::problem::{Code, Problem};
+use crate::wire::problem::{Code, FieldError, Problem};
 use crate::wire::query::{
     CancelAnswer, Cancellation, Explained, JobEvent, JobPage, JobQuery, LogPage, LogQuery, Watching,
 };
@@ -65,7 +65,7 @@ async fn batch(
         }
         handle.complete(&owner, &mut spec);
         handle.pin_inputs(&owner, &mut spec, &place).await?;
-        let mut job = NewJob::of(&spec, &owner, traceparent).map_err(|wrong| Box::new(Problem::from(wrong)))?;
+        let mut job = NewJob::of(&spec, &owner, traceparent).map_err(|wrong| out_of_bounds(&wrong))?;
         if job.client.as_ref().is_none_or(|own| own.correlation_id.is_none()) {
             job.client = Some(Arc::clone(&client));
         }
@@ -74,6 +74,11 @@ async fn batch(
     }
     let key = submission.key.zip(tenant).map(|(key, tenant)| IdempotencyKey { tenant, key });
     Ok(Batch { jobs, once: key.map(|key| Once { key, body_hash: SpecHash::of(&body).0 }) })
+}
+
+fn out_of_bounds(error: &DemandError) -> Refusal {
+    let message = format!("is {}; use {}", error.given, error.allowed);
+    Box::new(Problem::invalid(vec![FieldError { path: error.field.to_owned(), message }]))
 }
 
 impl Jobs {

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use orlop_core::ports::fleet_store::{NewSpec, SpecHash};
 use orlop_core::spec::job::JobSpec;
-use orlop_scheduler::job::JobSpec as Asks;
+use orlop_core::task::Demand;
 
 use super::super::prepare::{Prepared, read};
 use super::ByNumber;
@@ -24,15 +24,15 @@ pub struct Interned {
     pub number: u64,
     hash: SpecHash,
     body: Box<str>,
-    asks: Arc<Asks>,
+    demand: Arc<Demand>,
     read: OnceLock<Arc<JobSpec>>,
 }
 
 impl Interned {
-    /// What it asks of the core.
+    /// What it asks of the fleet.
     #[must_use]
-    pub fn asks(&self) -> &Arc<Asks> {
-        &self.asks
+    pub fn demand(&self) -> &Arc<Demand> {
+        &self.demand
     }
 
     /// What a worker gets.
@@ -82,7 +82,7 @@ impl Eq for Known {}
 pub(crate) struct Specs {
     known: HashSet<Known>,
     /// What they ask, equal ones once: specs that differ in their command mostly ask the same.
-    asks: HashSet<Arc<Asks>>,
+    demands: HashSet<Arc<Demand>>,
     numbers: HashMap<u64, Weak<Interned>, ByNumber>,
     next: u64,
     sweep_at: usize,
@@ -90,7 +90,7 @@ pub(crate) struct Specs {
 
 impl Default for Specs {
     fn default() -> Self {
-        Self { known: HashSet::new(), asks: HashSet::new(), numbers: HashMap::default(), next: 1, sweep_at: SWEEP }
+        Self { known: HashSet::new(), demands: HashSet::new(), numbers: HashMap::default(), next: 1, sweep_at: SWEEP }
     }
 }
 
@@ -110,15 +110,15 @@ impl Specs {
         if self.known.len() >= self.sweep_at {
             self.known.retain(|Known(known)| Arc::strong_count(known) > 1);
             self.numbers.retain(|_, known| known.strong_count() > 0);
-            self.asks.retain(|asks| Arc::strong_count(asks) > 1);
+            self.demands.retain(|demand| Arc::strong_count(demand) > 1);
             self.sweep_at = (self.known.len() * 2).max(SWEEP);
         }
-        let asks = self.asks.get(&spec.asks).cloned().unwrap_or_else(|| {
-            self.asks.insert(Arc::clone(&spec.asks));
-            Arc::clone(&spec.asks)
+        let demand = self.demands.get(&spec.demand).cloned().unwrap_or_else(|| {
+            self.demands.insert(Arc::clone(&spec.demand));
+            Arc::clone(&spec.demand)
         });
         let interned =
-            Interned { number: self.next, hash: spec.hash, body: spec.body.clone(), asks, read: OnceLock::new() };
+            Interned { number: self.next, hash: spec.hash, body: spec.body.clone(), demand, read: OnceLock::new() };
         let interned = Arc::new(interned);
         self.next += 1;
         self.numbers.insert(interned.number, Arc::downgrade(&interned));
@@ -143,7 +143,7 @@ mod tests {
         let (one, record) = specs.intern(&prepared("one"));
         let (two, _) = specs.intern(&prepared("two"));
         assert_eq!(record.unwrap().hash, prepared("one").hash);
-        assert!(Arc::ptr_eq(one.asks(), two.asks()) && one.number != two.number);
+        assert!(Arc::ptr_eq(one.demand(), two.demand()) && one.number != two.number);
         assert!(one.read.get().is_none() && two.read.get().is_none());
         assert_eq!(one.spec().command, ["one"]);
         assert_eq!(one.spec().tenant, Some("physics".parse().unwrap()));
@@ -157,7 +157,7 @@ mod tests {
         drop(specs.intern(&prepared("kept")));
         assert!(specs.intern(&prepared("kept")).1.is_some());
         let all: Vec<_> = (0..=SWEEP).map(|number| specs.intern(&prepared(&number.to_string())).0).collect();
-        assert_eq!((specs.known.len(), specs.numbers.len(), specs.asks.len()), (SWEEP + 1, SWEEP + 1, 1));
+        assert_eq!((specs.known.len(), specs.numbers.len(), specs.demands.len()), (SWEEP + 1, SWEEP + 1, 1));
         assert!(specs.by_number(all[7].number).is_some() && specs.by_number(1).is_none());
     }
 }

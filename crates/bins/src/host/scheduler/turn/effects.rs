@@ -108,7 +108,7 @@ impl Core {
     /// The kind of GPU that an attempt holds, if its job asks for any.
     pub(super) fn gpu_of(&self, attempt: TaskRef, worker: WorkerKey) -> Option<Box<GpuShape>> {
         // Nearly no job asks: the way of all the others stays short.
-        let asks = self.registry.jobs.get(attempt.job)?.spec.asks().resources.gpus.count > 0;
+        let asks = self.registry.jobs.get(attempt.job)?.spec.demand().resources.gpus.count > 0;
         if !asks {
             return None;
         }

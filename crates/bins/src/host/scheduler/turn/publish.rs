@@ -96,7 +96,7 @@ impl Core {
         // Who tells of a job need not know whose it is.
         let job = body.job.as_deref().filter(|_| body.tenant.is_none()).and_then(|job| job.parse::<JobId>().ok());
         if let Some(live) = job.and_then(|job| self.registry.jobs.get(job)) {
-            body.tenant = Some(live.spec.asks().tenant.to_string());
+            body.tenant = Some(live.spec.demand().tenant.to_string());
             let client = live.client.as_deref();
             body.correlation_id = client.and_then(|client| client.correlation_id.as_deref()).map(str::to_owned);
         }
@@ -116,7 +116,7 @@ impl Core {
         let client = live.and_then(|live| live.client.as_deref());
         let view = self.scheduler.unit_row(job, index);
         EventBody {
-            tenant: live.map(|live| live.spec.asks().tenant.to_string()),
+            tenant: live.map(|live| live.spec.demand().tenant.to_string()),
             job: Some(job.to_string()),
             index,
             attempt: view.as_ref().map(|view| view.attempt).filter(|attempt| *attempt > 0),

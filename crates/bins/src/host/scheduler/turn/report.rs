@@ -114,7 +114,7 @@ impl Core {
     fn keep_links(&mut self, result: &JobResult) {
         let Some(live) = self.registry.jobs.get(result.attempt.job) else { return };
         let TaskRef { job, index, member, attempt, .. } = result.attempt;
-        let tenant = live.spec.asks().tenant.clone();
+        let tenant = live.spec.demand().tenant.clone();
         for artifact in &result.artifacts {
             let name = format!("out/{index}/{member}/{attempt}/{}", artifact.name);
             let link = ArtifactLink {

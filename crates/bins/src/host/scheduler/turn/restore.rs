@@ -128,7 +128,7 @@ impl Core {
     fn count_gated(&mut self) {
         for (id, live) in self.registry.jobs.iter().filter(|(_, live)| !live.array) {
             let state = self.scheduler.job(id, None).map(|view| view.state);
-            let band = live.spec.asks().priority.band().index();
+            let band = live.spec.demand().priority.band().index();
             if matches!(state, Some(JobState::Pending | JobState::Backoff))
                 && let Some(sum) = self.gated.get_mut(band)
             {
@@ -297,7 +297,7 @@ impl Reading<'_> {
         };
         self.stored.jobs.push(JobRow {
             job: id,
-            spec: Arc::clone(&spec.asks),
+            spec: Arc::clone(&spec.demand),
             submitted: self.monotonic(row.job.submitted_at),
             not_before: row.job.not_before.map(|at| self.monotonic(at)),
             expires: row.job.expires_at.map(|at| self.monotonic(at)),
@@ -349,7 +349,7 @@ impl Reading<'_> {
 
     /// A single job or gang, with what its attempts say that have ended.
     async fn one(&mut self, spec: &Prepared, job: JobId, stored: Unit) -> Result<UnitRow, Error> {
-        let gang = spec.asks.gang.as_ref().filter(|_| stored.attempt > 0);
+        let gang = spec.demand.gang.as_ref().filter(|_| stored.attempt > 0);
         if gang.is_none() && (stored.attempt < 2 || self.looked >= LOOKS) {
             return Ok(self.unit(stored));
         }

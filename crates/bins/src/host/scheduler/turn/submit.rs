@@ -73,7 +73,7 @@ impl Core {
     fn admit(&mut self, job: JobId, submission: &Submission, before: usize) -> Result<(), Error> {
         let not_before = submission.not_before.map(|at| self.monotonic_of(at));
         let gate = Gate { not_before, queue_timeout: submission.queue_timeout };
-        let spec = Arc::clone(&submission.spec.asks);
+        let spec = Arc::clone(&submission.spec.demand);
         let event = match &submission.array {
             Some(array) => Event::SubmitArray { job, spec, gate, array: array.clone() },
             None => Event::Submit { job, spec, gate },
@@ -87,7 +87,7 @@ impl Core {
         refusal.map_or(Ok(()), |refusal: Refusal| {
             let refused = error::refused(refusal);
             if matches!(refused.code, Code::QuotaExceeded | Code::RateLimited) {
-                self.metrics.scheduler.quota_denied.of([submission.spec.asks.tenant.as_str()]).inc();
+                self.metrics.scheduler.quota_denied.of([submission.spec.demand.tenant.as_str()]).inc();
             }
             Err(refused)
         })
@@ -109,8 +109,8 @@ impl Core {
     fn store_new(&mut self, id: JobId, submission: &Submission) {
         let (spec, record) = self.registry.specs.intern(&submission.spec);
         self.draft.records.extend(record.map(|record| Record::Spec(Box::new(record))));
-        let asks = spec.asks();
-        let (kind, count, indices) = match (&submission.array, &asks.gang) {
+        let demand = spec.demand();
+        let (kind, count, indices) = match (&submission.array, &demand.gang) {
             (Some(array), _) => {
                 let count = array.indices.iter().map(|(first, last)| u64::from(last - first) + 1).sum::<u64>();
                 (JobKind::Array, u32::try_from(count).unwrap_or(u32::MAX), array.indices.clone())
@@ -127,7 +127,7 @@ impl Core {
             kind,
             count,
             indices,
-            priority: asks.priority.0,
+            priority: demand.priority.0,
             name: submission.name.clone(),
             labels: submission.labels.clone(),
             not_before: submission.not_before,
@@ -137,13 +137,13 @@ impl Core {
             retry_of: submission.retry_of,
             correlation_id: client.as_ref().and_then(|client| client.correlation_id.clone()),
             traceparent: client.as_ref().and_then(|client| client.traceparent.clone()),
-            ..NewJob::new(id, asks.tenant.clone(), submission.spec.hash, self.wall)
+            ..NewJob::new(id, demand.tenant.clone(), submission.spec.hash, self.wall)
         };
         let state = if waits { JobState::Pending } else { JobState::Queued };
         self.draft.records.push(Record::JobNew(Box::new(JobRow::submitted(job, state))));
         for (input, sha256) in &submission.spec.inputs {
             let (name, sha256) = (format!("in/{input}"), sha256.clone());
-            let tenant = spec.asks().tenant.clone();
+            let tenant = spec.demand().tenant.clone();
             let link = ArtifactLink { job: id, name, sha256, tenant, left_by: Vec::new(), executable: false };
             // As of results: this does not fail.
             self.draft.records.extend(Record::put(&link).ok());

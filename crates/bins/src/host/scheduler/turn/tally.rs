@@ -63,7 +63,7 @@ fn units(part: Part, array: bool) -> u64 {
 
 impl Core {
     fn counts_of(&mut self, job: JobId) -> Option<&mut Jobs> {
-        let tenant = &self.registry.jobs.get(job)?.spec.asks().tenant;
+        let tenant = &self.registry.jobs.get(job)?.spec.demand().tenant;
         self.tally.any = true;
         if !self.tally.tenants.contains_key(tenant) {
             self.tally.tenants.insert(tenant.clone(), Jobs::default());
@@ -118,7 +118,7 @@ impl Core {
                 target: "orlop::jobs",
                 %job,
                 ?part,
-                tenant = %live.spec.asks().tenant,
+                tenant = %live.spec.demand().tenant,
                 epoch = %self.epoch,
                 correlation_id = client.and_then(|client| client.correlation_id.as_deref()),
                 trace_id = client.and_then(|client| client.traceparent.as_deref()).and_then(|text| text.split('-').nth(1)),
@@ -126,7 +126,7 @@ impl Core {
                 "{from} to {to}"
             );
         }
-        let (count, band) = (units(part, live.array), live.spec.asks().priority.band().index());
+        let (count, band) = (units(part, live.array), live.spec.demand().priority.band().index());
         let gated = |state: JobState| matches!(state, JobState::Pending | JobState::Backoff);
         if let Some(sum) = self.gated.get_mut(band) {
             *sum = if gated(from) { sum.saturating_sub(count) } else { *sum };

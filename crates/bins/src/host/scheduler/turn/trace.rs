@@ -85,7 +85,7 @@ impl Core {
     ) {
         let mut attributes = vec![("orlop.job", attempt.job.to_string()), ("orlop.attempt", attempt.to_string())];
         if let Some(live) = self.registry.jobs.get(attempt.job) {
-            attributes.push(("orlop.tenant", live.spec.asks().tenant.to_string()));
+            attributes.push(("orlop.tenant", live.spec.demand().tenant.to_string()));
             let correlation = live.client.as_deref().and_then(|client| client.correlation_id.as_deref());
             attributes.extend(correlation.map(|id| ("orlop.correlation_id", id.to_owned())));
         }

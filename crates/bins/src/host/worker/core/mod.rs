@@ -187,7 +187,7 @@ impl Core {
                 return self.spool.rejected(id, &reason);
             }
         };
-        let keep = work.spec.log.on_full == OnFull::Block;
+        let keep = work.run.log.on_full == OnFull::Block;
         let (runtime, cpu_m, memory_bytes) = (work.runtime, work.cpu_m, work.memory_bytes);
         let needs = work.needs.as_deref().cloned();
         let ((traceparent, correlation_id), gpus, extras) = (trace, plan.gpus.clone(), plan.extras.clone());

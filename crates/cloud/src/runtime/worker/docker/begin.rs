@@ -118,7 +118,7 @@ pub(super) async fn begin(hub: &Hub, plan: &AttemptPlan, voice: &mut Voice) -> R
     let tap = Tap::new(engine.attach(&container).await.map_err(Refused::Engine)?);
     let (started, started_at) = (Instant::now(), now());
     if let Err(refused) = engine.start(&container).await {
-        let command = plan.spec.argv.first().or(plan.spec.image.as_ref()).cloned().unwrap_or_default();
+        let command = plan.run.argv.first().or(plan.run.image.as_ref()).cloned().unwrap_or_default();
         let code = error::refused_start(&refused).map(|code| shell_code(code, &refused.to_string()));
         let error = error::engine(refused, &format!("starting container `{name}`"));
         return Err(match code {
@@ -160,10 +160,10 @@ async fn engine(hub: &Hub) -> Result<Engine, Refused> {
 }
 
 async fn image(hub: &Hub, engine: &Engine, plan: &AttemptPlan, voice: &mut Voice) -> Result<Found, Refused> {
-    let Some(image) = plan.spec.image.as_deref().filter(|image| !image.is_empty()) else {
+    let Some(image) = plan.run.image.as_deref().filter(|image| !image.is_empty()) else {
         return Err(Refused::Request("no image is given; a container needs one".to_owned()));
     };
-    let policy = match plan.spec.pull {
+    let policy = match plan.run.pull {
         Pull::IfMissing => Policy::IfNotPresent,
         Pull::Always => Policy::Always,
         Pull::Never => Policy::Never,

@@ -68,7 +68,7 @@ struct Life<'a> {
 /// Starts an attempt and keeps it to its end.
 pub(super) async fn run(hub: Arc<Hub>, plan: AttemptPlan, mut asks: UnboundedReceiver<Ask>) {
     let masker = masker_of(&plan);
-    let mut voice = Voice::new(plan.id, plan.spec.log.on_full, Cutter::new(plan.spec.log, masker.clone()));
+    let mut voice = Voice::new(plan.id, plan.run.log.on_full, Cutter::new(plan.run.log, masker.clone()));
     let begun = tokio::select! {
         biased;
         cause = asked_to_end(&mut asks) => {
@@ -123,8 +123,8 @@ pub(super) async fn adopt(hub: Arc<Hub>, id: TaskRef, after_seq: u64, asks: Unbo
     };
     let masker = masker_of(&plan);
     let known = LogTotals { last_seq: after_seq, ..LogTotals::default() };
-    let cutter = Cutter::resumed(plan.spec.log, masker.clone(), known);
-    let mut voice = Voice::new(id, plan.spec.log.on_full, cutter);
+    let cutter = Cutter::resumed(plan.run.log, masker.clone(), known);
+    let mut voice = Voice::new(id, plan.run.log.on_full, cutter);
     voice.say("the worker's agent was started again: output of this container in between is not shown");
     let ran = u64::try_from(now().millis() - started_at.millis()).map_or(Duration::ZERO, Duration::from_millis);
     let (at, limit) = (Instant::now(), plan.timeout.map(|limit| limit.saturating_sub(ran)));
@@ -188,7 +188,7 @@ impl Life<'_> {
         }
         let by_engine = why.is_none() && seen.ended_at.is_some_and(|at| killed(&seen) && outage.explains(at));
         let ended = (seen.phase == Seen::Ended && !by_engine).then_some(Ended::Exited(seen.exit_code));
-        let (outcome, reason) = judge(ended, why, seen.oom_killed, &plan.spec.success_codes);
+        let (outcome, reason) = judge(ended, why, seen.oom_killed, &plan.run.success_codes);
         let (log, tail) = voice.finish(&*hub.events);
         let end = AttemptEnd {
             outcome,

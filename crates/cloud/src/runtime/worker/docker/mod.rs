@@ -190,7 +190,7 @@ impl JobRuntime for ContainerRuntime {
         if let Some(followers) = &self.followers {
             return followers.mailbox.send(Order::Start(Box::new(plan)));
         }
-        if plan.spec.forbid_overlap && !self.hub.options.inside {
+        if plan.run.forbid_overlap && !self.hub.options.inside {
             let message = "an attempt that may not overlap needs a supervisor, and this worker has none";
             let (end, said) = AttemptEnd::start_failed("supervisor", message, now());
             // There may be no room: why it did not start is told all the same.

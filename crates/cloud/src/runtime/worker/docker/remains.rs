@@ -165,7 +165,7 @@ pub(super) fn clear_away(hub: &Hub, plan: &AttemptPlan, outcome: TaskEnd) {
     {
         tracing::warn!(attempt = %plan.id, %error, "the plan of an attempt stays");
     }
-    if !plan.spec.keep {
+    if !plan.run.keep {
         hub.directories.retire(&hub.directories.of(&plan.id), outcome);
     }
 }

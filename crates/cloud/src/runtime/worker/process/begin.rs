@@ -179,7 +179,7 @@ fn launch(
     let mut argv = argv(plan)?;
     let place = place.as_deref().unwrap_or(dir);
     let refuse = |error: io::Error, program: Option<PathBuf>| {
-        let name = plan.spec.argv.first().cloned().unwrap_or_default();
+        let name = plan.run.argv.first().cloned().unwrap_or_default();
         match unstartable::why(&error, program.as_deref()) {
             Some(found) => Refused::Command(name, found),
             None => Refused::Process(error),
@@ -201,7 +201,7 @@ fn launch(
             hand_over(own, user).map_err(|error| Refused::User(format!("its files cannot be its user's: {error}")))?;
         }
     }
-    let group = shared.groups.as_ref().map(|groups| groups.make(&plan.id, &plan.spec));
+    let group = shared.groups.as_ref().map(|groups| groups.make(&plan.id, &plan.run));
     let group = group.transpose().map_err(Refused::Group)?;
     let (started, started_at) = (Instant::now(), now());
     let command = Command { argv: &argv, env: &encoded, path, dir: place, owner: plan.user };
@@ -221,7 +221,7 @@ fn launch(
 
 /// The directory the command runs in, where it is not the attempt's own.
 fn working_dir(plan: &AttemptPlan, dir: &Path) -> Result<Option<PathBuf>, Refused> {
-    let Some(wanted) = &plan.spec.working_dir else { return Ok(None) };
+    let Some(wanted) = &plan.run.working_dir else { return Ok(None) };
     let wanted = plan.text(wanted).into_owned();
     let Some(below) = beneath(&wanted) else {
         return Err(Refused::WorkingDir(wanted, "is not below the attempt's own".to_owned()));
@@ -247,11 +247,11 @@ fn working_dir(plan: &AttemptPlan, dir: &Path) -> Result<Option<PathBuf>, Refuse
 }
 
 fn argv(plan: &AttemptPlan) -> Result<Vec<CString>, Refused> {
-    if plan.spec.argv.is_empty() {
+    if plan.run.argv.is_empty() {
         return Err(Refused::Empty);
     }
     let encode = |text: &String| {
         CString::new(plan.text(text).into_owned()).map_err(|_| Refused::Bytes("an argument".to_owned()))
     };
-    plan.spec.argv.iter().map(encode).collect()
+    plan.run.argv.iter().map(encode).collect()
 }

@@ -5,11 +5,10 @@ use std::io;
 use std::path::PathBuf;
 
 use orlop_core::error::{Class, PortError};
-use orlop_core::task::TaskRef;
+use orlop_core::task::{Run, TaskRef};
 
 use super::{Enforce, ProcessOptions};
 use crate::runtime::process::cgroup::{Bounds, Cgroup, Limits, probe};
-use crate::runtime::worker::plan::WorkSpec;
 
 /// Processes and threads of an attempt, at most.
 const PIDS: u64 = 4096;
@@ -66,7 +65,7 @@ impl Groups {
     }
 
     /// Makes the group of an attempt with its limits.
-    pub(super) fn make(&self, id: &TaskRef, spec: &WorkSpec) -> io::Result<Cgroup> {
+    pub(super) fn make(&self, id: &TaskRef, spec: &Run) -> io::Result<Cgroup> {
         let group = self.group(id);
         let bounds = Bounds {
             cpu_milli: Some(spec.cpu_m),

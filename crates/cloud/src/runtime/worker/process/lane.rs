@@ -270,7 +270,7 @@ impl Lane {
         if !life.fresh.is_empty() {
             self.told = true;
             let room = tell(&self.shared, life.body.plan.id, std::mem::take(&mut life.fresh));
-            if room == Room::Full && life.body.plan.spec.log.on_full == OnFull::Block {
+            if room == Room::Full && life.body.plan.run.log.on_full == OnFull::Block {
                 life.paused = true;
             }
         }
@@ -303,7 +303,7 @@ impl Lane {
         if let Some(armed) = life.armed {
             self.timers.remove(&(armed, number));
         }
-        let (id, keep, pid) = (life.body.plan.id, life.body.plan.spec.keep, life.body.pid);
+        let (id, keep, pid) = (life.body.plan.id, life.body.plan.run.keep, life.body.pid);
         self.numbers.remove(&id);
         let (finished, fresh) = life.finish(&mut self.buffer, &self.shared);
         self.starters.remove(&pid);

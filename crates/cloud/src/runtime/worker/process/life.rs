@@ -123,7 +123,7 @@ pub(super) struct Finished {
 impl Life {
     pub(super) fn new(body: Body) -> Self {
         let Body { plan, pid, end, out, err, dir, secrets, mark, masker, group, started, started_at } = body;
-        let cutter = Cutter::new(plan.spec.log, masker.clone());
+        let cutter = Cutter::new(plan.run.log, masker.clone());
         Self {
             body: BodyParts { plan, pid, end, dir, secrets, mark, masker, group, started, started_at },
             pipes: [Some(out), Some(err)],
@@ -297,7 +297,7 @@ impl Life {
         }
         let ended = reap(self.body.pid);
         let (log, tail) = self.cutter.finish(moment, &mut self.fresh);
-        let (outcome, reason) = judge(ended, self.why, oom, &self.body.plan.spec.success_codes);
+        let (outcome, reason) = judge(ended, self.why, oom, &self.body.plan.run.success_codes);
         let (exit_code, signal) = match ended {
             Some(Ended::Exited(code)) => (Some(code), None),
             Some(Ended::Signalled(signal)) => (None, Some(signal)),

@@ -244,7 +244,7 @@ impl JobRuntime for ProcessRuntime {
         if let Some(followers) = self.followers.as_ref().filter(|_| plan.supervised()) {
             return followers.mailbox.send(supervise::Order::Start(Box::new(plan)));
         }
-        if plan.spec.forbid_overlap && !self.shared.options.inside {
+        if plan.run.forbid_overlap && !self.shared.options.inside {
             let message = "an attempt that may not overlap needs a supervisor, and this worker has none";
             let (end, said) = AttemptEnd::start_failed("supervisor", message, now());
             // There may be no room: why it did not start is told all the same.

@@ -110,7 +110,7 @@ pub(super) fn body(
     (facts, image): (&Facts, &Found),
     ground: Ground<'_>,
 ) -> Result<ContainerCreateBody, String> {
-    let spec = &plan.spec;
+    let spec = &plan.run;
     let argv: Vec<String> = spec.argv.iter().map(|text| plan.text(text).into_owned()).collect();
     let labels = [(REF, plan.id.to_string()), (WORKER, options.worker.clone()), (AGENT, options.mark.clone())];
     Ok(ContainerCreateBody {
@@ -145,7 +145,7 @@ fn environment(plan: &AttemptPlan, options: &ContainerOptions, ground: Ground<'_
 /// Where the command runs: below the attempt's own directory when the spec names a place, else where the image says, else
 /// in the attempt's own.
 fn working_dir(plan: &AttemptPlan, image: &Found) -> Result<Option<String>, String> {
-    let Some(wanted) = &plan.spec.working_dir else {
+    let Some(wanted) = &plan.run.working_dir else {
         let own = image.working_dir.is_empty() || image.working_dir == "/";
         return Ok(own.then(|| WORK.to_owned()));
     };
@@ -157,7 +157,7 @@ fn working_dir(plan: &AttemptPlan, image: &Found) -> Result<Option<String>, Stri
 }
 
 fn host(plan: &AttemptPlan, options: &ContainerOptions, facts: &Facts, ground: Ground<'_>) -> HostConfig {
-    let spec = &plan.spec;
+    let spec = &plan.run;
     let memory = (spec.memory_bytes > 0).then(|| spec.memory_bytes.max(MEMORY_MIN));
     let memory = memory.and_then(|bytes| i64::try_from(bytes).ok());
     // A dump would hold what the attempt has in memory, its secrets too.
@@ -193,7 +193,7 @@ fn host(plan: &AttemptPlan, options: &ContainerOptions, facts: &Facts, ground: G
 
 /// What the engine keeps of the output, for when it was not read at that moment: byte for byte where it can.
 fn log(plan: &AttemptPlan, facts: &Facts) -> HostConfigLogConfig {
-    let size = plan.spec.log.limit.clamp(1 << 20, KEPT).to_string();
+    let size = plan.run.log.limit.clamp(1 << 20, KEPT).to_string();
     let mut config = HashMap::from([("max-size".to_owned(), size)]);
     if facts.local_log {
         config.extend([("max-file".to_owned(), "2".to_owned()), ("compress".to_owned(), "false".to_owned())]);

@@ -1,5 +1,6 @@
 //! What the engine is asked for.
 
+use orlop_core::task::Run;
 use std::sync::Arc;
 
 use orlop_core::id::{Epoch, JobId};
@@ -7,7 +8,7 @@ use orlop_core::spec::job::SecretAs;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::runtime::worker::plan::{Secret, WorkSpec};
+use crate::runtime::worker::plan::Secret;
 
 fn facts() -> Facts {
     let selinux = false;
@@ -20,14 +21,14 @@ fn asked(plan: &AttemptPlan, image: &Found) -> Value {
     serde_json::to_value(body(plan, &options, (&facts(), image), ground).unwrap()).unwrap()
 }
 
-fn plan(spec: WorkSpec) -> AttemptPlan {
+fn plan(spec: Run) -> AttemptPlan {
     let id = TaskRef { job: JobId::from_u64(7), index: 1, member: 0, attempt: 2, epoch: Epoch(3) };
-    AttemptPlan::new(id, Arc::new(WorkSpec { cpu_m: 1500, memory_bytes: 1 << 30, ..spec }))
+    AttemptPlan::new(id, Arc::new(Run { cpu_m: 1500, memory_bytes: 1 << 30, ..spec }))
 }
 
 #[test]
 fn limits_mounts_and_what_a_container_may_not_do() {
-    let mut plan = plan(WorkSpec { image: Some("i".to_owned()), ..WorkSpec::default() });
+    let mut plan = plan(Run { image: Some("i".to_owned()), ..Run::default() });
     plan.artifacts = Some("/in".into());
     plan.secrets = vec![Secret {
         name: "s".to_owned(),
@@ -61,14 +62,14 @@ fn limits_mounts_and_what_a_container_may_not_do() {
 #[test]
 fn a_command_takes_the_place_of_the_entry_point() {
     let argv = vec!["echo".to_owned(), "{{index}}".to_owned()];
-    let body = asked(&plan(WorkSpec { argv, ..WorkSpec::default() }), &Found::default());
+    let body = asked(&plan(Run { argv, ..Run::default() }), &Found::default());
     assert_eq!(body["Entrypoint"], json!(["echo", "1"]));
 }
 
 #[test]
 fn the_working_directory_is_the_specs_or_the_images_or_the_attempts() {
     let dir = |wanted: Option<&str>, image: &str| {
-        let spec = WorkSpec { working_dir: wanted.map(str::to_owned), ..WorkSpec::default() };
+        let spec = Run { working_dir: wanted.map(str::to_owned), ..Run::default() };
         working_dir(&plan(spec), &Found { working_dir: image.to_owned(), ..Found::default() })
     };
     assert_eq!(dir(None, "").unwrap().as_deref(), Some("/orlop/job"));

@@ -273,7 +273,7 @@ impl Thread {
         let control = Control::of(&self.ground.work, &id);
         let journal = Follower::of(control.create(&mut self.spares)?);
         // Nobody else needs it.
-        let leased = plan.spec.forbid_overlap.then(|| read_lease(&self.ground.work));
+        let leased = plan.run.forbid_overlap.then(|| read_lease(&self.ground.work));
         let left = leased.unwrap_or_default().saturating_sub(uptime());
         let mut order = Vec::new();
         put(&Start { plan, lease_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX) }, &mut order)?;

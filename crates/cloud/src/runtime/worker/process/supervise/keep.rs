@@ -118,7 +118,7 @@ impl Keeper {
         // One that may not be taken on any more was given up by a later agent.
         let Ok(Some(kept)) = control.keep(self.own) else { return };
         self.sink.open(id, kept);
-        if plan.spec.forbid_overlap {
+        if plan.run.forbid_overlap {
             let until = uptime().saturating_add(Duration::from_millis(start.lease_ms));
             self.leased.insert(id, (until, plan.grace.min(LEASE_GRACE)));
         }

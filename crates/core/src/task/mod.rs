@@ -1,9 +1,18 @@
 //! What scheduler, store, wire and worker say of a task: the unit of work that one attempt runs. A job is one task, an array has
 //! one for each element, a gang one for each member.
 
+#[cfg(feature = "hardware")]
+mod demand;
+#[cfg(feature = "hardware")]
+mod run;
+
 use std::fmt;
 use std::str::FromStr;
 
+#[cfg(feature = "hardware")]
+pub use demand::{Band, Demand, DemandError, Priority};
+#[cfg(feature = "hardware")]
+pub use run::Run;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{Epoch, JobId};
