@@ -90,7 +90,13 @@ fn resources(pod: &Value, container: &str) -> Result<(ResourceVector, ResourceVe
     let Some(at) = position(pod, container) else { return Ok(Default::default()) };
     let resources = pod.pointer(&format!("/containers/{at}/resources")).unwrap_or(&Value::Null);
     let path = format!("spec.containers[{at}].resources");
-    Ok((amounts(resources, "requests", &path)?, amounts(resources, "limits", &path)?))
+    let (requests, limits) = (amounts(resources, "requests", &path)?, amounts(resources, "limits", &path)?);
+    // Of devices the larger of the two counts: they are had whole. Of anything else the server refuses such a pod.
+    let over = limits.iter().find(|(name, limit)| !name.as_str().contains('/') && *limit < requests.get(name.as_str()));
+    match over {
+        Some((name, _)) => Err(PodError::new(format!("{path}.limits.{name}"), "is less than what is requested")),
+        None => Ok((requests, limits)),
+    }
 }
 
 /// A map of amounts, such as requests or what a node has.

@@ -99,6 +99,16 @@ fn of_resources_the_larger_counts() {
 }
 
 #[test]
+fn a_limit_below_the_request_is_refused_and_never_raised() {
+    let limited = |requested: &str| {
+        let resources = json!({"requests": {"cpu": requested}, "limits": {"cpu": "1", "memory": "1Gi"}});
+        of(json!({"containers": [{"name": "performer", "resources": resources}]}), json!({"gpuCount": 1}))
+    };
+    insta::assert_snapshot!(limited("1100m").unwrap_err(), @"spec.containers[0].resources.limits.cpu: is less than what is requested");
+    assert!(limited("1000m").is_ok());
+}
+
+#[test]
 fn what_cannot_be_read_is_told_with_its_place() {
     let error = |user| of(user, json!({})).unwrap_err();
     insta::assert_snapshot!(error(json!({"nodeSelector": {"zone": 7}})), @"spec.nodeSelector.zone: must be a text");
