@@ -17,7 +17,7 @@ use orlop_core::task::TaskRef;
 use orlop_scheduler::config::{Config, Policy};
 use orlop_scheduler::effect::Effect;
 use orlop_scheduler::engine::Scheduler;
-use orlop_scheduler::event::{Capabilities, Event, Gate, Outcome};
+use orlop_scheduler::event::{Capabilities, Event, Outcome, StartWindow};
 use orlop_scheduler::job::{Demand, Priority, Runtime};
 use orlop_scheduler::token::WorkerKey;
 
@@ -140,7 +140,7 @@ fn simulate(policy: Policy, trace: &[Line]) -> Result<Vec<Point>> {
             fleet.durations.insert(job, (now, line.duration));
             scheduler.apply(
                 now,
-                Event::Submit { job, spec: Arc::clone(&line.spec), gate: Gate::default() },
+                Event::Submit { job, spec: Arc::clone(&line.spec), gate: StartWindow::default() },
                 &mut effects,
             )?;
         }

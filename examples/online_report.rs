@@ -23,7 +23,7 @@ use orlop_core::task::TaskRef;
 use orlop_scheduler::config::{Config, Policy};
 use orlop_scheduler::effect::Effect;
 use orlop_scheduler::engine::Scheduler;
-use orlop_scheduler::event::{Capabilities, Event, Gate, Outcome, Quota};
+use orlop_scheduler::event::{Capabilities, Event, Outcome, Quota, StartWindow};
 use orlop_scheduler::job::{Demand, Runtime};
 use orlop_scheduler::token::WorkerKey;
 
@@ -252,7 +252,7 @@ impl Fleet {
         let job = JobId::new(Epoch(1), number).context("too many jobs")?;
         let mut spec = Demand::new("all".parse()?);
         (spec.resources.cpu_m, spec.resources.memory_bytes) = (cpu_m, mebibytes << 20);
-        let event = Event::Submit { job, spec: Arc::new(spec), gate: Gate::default() };
+        let event = Event::Submit { job, spec: Arc::new(spec), gate: StartWindow::default() };
         self.scheduler.apply(now, event, &mut self.effects)?;
         let placed = self.scheduler.round(now, u32::MAX, &mut self.effects).placed;
         for effect in std::mem::take(&mut self.effects) {

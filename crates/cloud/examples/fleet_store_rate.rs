@@ -15,7 +15,7 @@ use orlop_core::machine::attempt::AttemptState;
 use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{
     AttemptChange, AttemptEnd, FleetStore as _, Holder, JobChange, JobRow, NewAttempt, NewJob, NewSpec, Page, Record,
-    StartMode, Turn, Unit,
+    StartMode, TaskStatus, WriteBatch,
 };
 use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
@@ -67,7 +67,7 @@ async fn commit(store: &SqliteFleet, epoch: Epoch, batch: impl Fn(u64) -> Vec<Re
     let began = Instant::now();
     for number in 0..BATCHES {
         let records = (number * BATCH..(number + 1) * BATCH).flat_map(&batch).collect();
-        store.commit(epoch, vec![Turn::new(records)]).await.unwrap();
+        store.commit(epoch, vec![WriteBatch::new(records)]).await.unwrap();
     }
     rate(began)
 }
@@ -80,8 +80,12 @@ fn token(number: u64) -> TaskRef {
 fn assigned(number: u64) -> Vec<Record> {
     let id = token(number);
     let (worker, assigned_at) = ("w1".parse().unwrap(), Time::from_millis(1));
-    let unit =
-        Unit { attempt: 1, epoch: Epoch(1), worker: Some("w1".parse().unwrap()), ..Unit::new(JobState::Assigned) };
+    let unit = TaskStatus {
+        attempt: 1,
+        epoch: Epoch(1),
+        worker: Some("w1".parse().unwrap()),
+        ..TaskStatus::new(JobState::Assigned)
+    };
     vec![
         Record::AttemptNew(Box::new(NewAttempt {
             id,
@@ -99,13 +103,13 @@ fn ended(number: u64) -> Vec<Record> {
     let (id, now) = (token(number), Some(Time::from_millis(2)));
     let end = Some(AttemptEnd { accepted_final: true, exit_code: Some(0), ..AttemptEnd::default() });
     let state = AttemptState::Succeeded;
-    let unit = Unit {
+    let unit = TaskStatus {
         attempt: 1,
         epoch: Epoch(1),
         answered: true,
         finished_at: now,
         exit_code: Some(0),
-        ..Unit::new(JobState::Completed)
+        ..TaskStatus::new(JobState::Completed)
     };
     vec![
         Record::Attempt(Box::new(AttemptChange {
@@ -131,7 +135,7 @@ async fn main() {
             let store = SqliteFleet::open(path, Durability::Full).await.unwrap();
             let epoch = store.acquire(&Holder { name: "rate".to_owned(), url: String::new() }).await.unwrap();
             let shared = NewSpec::new(body(0));
-            store.commit(epoch, vec![Turn::new(vec![Record::Spec(Box::new(shared.clone()))])]).await.unwrap();
+            store.commit(epoch, vec![WriteBatch::new(vec![Record::Spec(Box::new(shared.clone()))])]).await.unwrap();
             let submit = |number| match distinct {
                 true => {
                     let spec = NewSpec::new(body(number));

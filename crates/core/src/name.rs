@@ -1,5 +1,4 @@
-//! Derived names: short forms that stay unique by a hash. Owns the formulas of section "Terms" and rule R8 of the flow
-//! contract; never decides who is called what.
+//! Derived names: short forms that stay unique by a hash.
 
 use sha2::{Digest, Sha256};
 

@@ -67,13 +67,13 @@ pub enum Answer {
 }
 
 /// Order among those who wait: who replaces comes first, then by creation time and uid.
-type Turn = (bool, Time, String);
+type Precedence = (bool, Time, String);
 
 #[derive(Clone, Debug, Default)]
 struct Key {
     /// Flows that hold it; several under policy Allow.
     holders: Vec<String>,
-    waiting: BTreeMap<Turn, Claim>,
+    waiting: BTreeMap<Precedence, Claim>,
 }
 
 /// Who holds which key, and who waits for it.
@@ -81,7 +81,7 @@ struct Key {
 /// ```
 /// use orlop_core::spec::policy::ConcurrencyPolicy;
 /// use orlop_core::time::Time;
-/// use orlop_dag::gate::{Answer, Claim, Gate};
+/// use orlop_dag::gate::{Answer, Claim, ConcurrencyLimiter};
 /// let claim = |uid: &str, second: i64| Claim {
 ///     uid: uid.into(),
 ///     namespace: "default".into(),
@@ -89,18 +89,18 @@ struct Key {
 ///     policy: ConcurrencyPolicy::Forbid,
 ///     created_at: Time::from_millis(second * 1000),
 /// };
-/// let mut gate = Gate::default();
+/// let mut gate = ConcurrencyLimiter::default();
 /// assert_eq!(gate.ask(claim("a", 1)), Answer::Begin);
 /// assert_eq!(gate.ask(claim("b", 2)), Answer::Wait { behind: vec!["a".into()] });
 /// assert_eq!(gate.release("a"), [("b".to_owned(), Answer::Begin)]);
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Gate {
+pub struct ConcurrencyLimiter {
     keys: BTreeMap<(String, String), Key>,
     places: BTreeMap<String, (String, String)>,
 }
 
-impl Gate {
+impl ConcurrencyLimiter {
     /// A flow asks to begin. Asking again gives the answer of now.
     pub fn ask(&mut self, claim: Claim) -> Answer {
         let place = (claim.namespace.clone(), claim.key.clone());
@@ -186,7 +186,7 @@ impl Gate {
     }
 }
 
-fn turn(claim: &Claim) -> Turn {
+fn turn(claim: &Claim) -> Precedence {
     (claim.policy != ConcurrencyPolicy::Replace, claim.created_at, claim.uid.clone())
 }
 
@@ -198,7 +198,7 @@ impl Key {
     }
 
     /// What is said to one who waits.
-    fn answer(&self, turn: &Turn) -> Answer {
+    fn answer(&self, turn: &Precedence) -> Answer {
         if self.holders.is_empty() {
             let ahead = self.waiting.range(..turn).map(|(_, claim)| claim.uid.clone());
             return Answer::Wait { behind: ahead.collect() };
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn forbid_waits_in_order_of_creation_then_uid() {
-        let mut gate = Gate::default();
+        let mut gate = ConcurrencyLimiter::default();
         assert_eq!(gate.ask(forbid("a", 5)), Answer::Begin);
         assert_eq!(gate.ask(forbid("d", 9)), behind(&["a"]));
         assert_eq!(gate.ask(forbid("c", 7)), behind(&["a"]));
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn replace_ends_the_holders_and_begins_before_those_who_wait() {
-        let mut gate = Gate::default();
+        let mut gate = ConcurrencyLimiter::default();
         assert_eq!(gate.ask(claim("a", 1, ConcurrencyPolicy::Allow)), Answer::Begin);
         assert_eq!(gate.ask(claim("b", 2, ConcurrencyPolicy::Allow)), Answer::Begin);
         assert_eq!(gate.ask(forbid("c", 3)), behind(&["a", "b"]));
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn keys_and_namespaces_do_not_meet() {
-        let mut gate = Gate::default();
+        let mut gate = ConcurrencyLimiter::default();
         assert_eq!(gate.ask(forbid("a", 1)), Answer::Begin);
         assert_eq!(gate.ask(Claim { namespace: "other".into(), ..forbid("b", 1) }), Answer::Begin);
         assert_eq!(gate.ask(Claim { key: "other".into(), ..forbid("c", 1) }), Answer::Begin);
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn a_flow_that_asks_for_something_else_has_left_its_place() {
         let other = |uid: &str| Claim { key: "other".into(), ..forbid(uid, 2) };
-        let mut gate = Gate::default();
+        let mut gate = ConcurrencyLimiter::default();
         assert_eq!(gate.ask(forbid("a", 1)), Answer::Begin);
         assert_eq!(gate.ask(forbid("b", 2)), behind(&["a"]));
         assert_eq!(gate.ask(other("b")), Answer::Begin);
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn a_flow_admitted_earlier_holds_its_key() {
-        let mut gate = Gate::default();
+        let mut gate = ConcurrencyLimiter::default();
         gate.hold(&forbid("b", 2));
         assert_eq!(gate.ask(forbid("a", 1)), behind(&["b"]));
         assert_eq!((gate.is_holder("b"), gate.is_holder("a"), gate.is_holder("c")), (true, false, false));
@@ -341,7 +341,7 @@ mod tests {
         /// key is held, and everybody who waits begins once all others are gone.
         #[test]
         fn one_holder_at_a_time_and_nobody_is_forgotten(moves in proptest::collection::vec((0_u8..6, any::<bool>(), any::<bool>()), 1..60)) {
-            let mut gate = Gate::default();
+            let mut gate = ConcurrencyLimiter::default();
             let mut asked: Vec<String> = Vec::new();
             for (flow, ask, replaces) in moves {
                 let uid = format!("f{flow}");

@@ -5,7 +5,7 @@ use std::fmt;
 
 use orlop_core::id::{JobId, TenantName};
 use orlop_core::machine::job::JobState;
-use orlop_core::machine::verdict::Verdict;
+use orlop_core::machine::verdict::ReportVerdict;
 use orlop_core::machine::worker::WorkerState;
 use orlop_core::task::TaskRef;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use crate::token::WorkerKey;
 
 /// Which part of a job something is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Part {
+pub enum JobPart {
     /// All of it; of an array its derived state.
     Whole,
     /// An inclusive range of elements.
@@ -234,7 +234,7 @@ pub enum Effect {
         /// The job.
         job: JobId,
         /// What of it.
-        part: Part,
+        part: JobPart,
         /// The state before.
         from: JobState,
         /// The state now.
@@ -249,7 +249,7 @@ pub enum Effect {
         /// The job.
         job: JobId,
         /// What of it.
-        part: Part,
+        part: JobPart,
         /// The final state.
         outcome: JobState,
         /// Why.
@@ -305,7 +305,7 @@ pub enum Effect {
         /// The attempt.
         attempt: TaskRef,
         /// What the message is worth.
-        verdict: Verdict,
+        verdict: ReportVerdict,
     },
     /// Store a worker's new state.
     WorkerChanged {
@@ -353,7 +353,7 @@ pub enum EffectKey {
     /// A submit.
     Job(JobId),
     /// The final outcome of a job or of elements.
-    End(JobId, Part),
+    End(JobId, JobPart),
     /// A numbered change.
     Revision(u64),
     /// An attempt, and which of assign, cancel, revoke, verdict, loss and inheritance it is.
@@ -366,8 +366,8 @@ impl fmt::Display for EffectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Job(job) => write!(f, "submit/{job}"),
-            Self::End(job, Part::Whole) => write!(f, "end/{job}"),
-            Self::End(job, Part::Elements(first, last)) => write!(f, "end/{job}.{first}-{last}"),
+            Self::End(job, JobPart::Whole) => write!(f, "end/{job}"),
+            Self::End(job, JobPart::Elements(first, last)) => write!(f, "end/{job}.{first}-{last}"),
             Self::Revision(number) => write!(f, "revision/{number}"),
             Self::Attempt(attempt, what) => write!(f, "attempt/{attempt}/{what}"),
             Self::Worker(worker) => write!(f, "shutdown/{worker}"),

@@ -14,7 +14,7 @@ use crate::token::WorkerKey;
 
 /// When a job may start, and until when it must have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Gate {
+pub struct StartWindow {
     /// Earliest start, in monotonic milliseconds of the host.
     pub not_before: Option<u64>,
     /// How long it may wait for its first start, in milliseconds from the submit.
@@ -244,7 +244,7 @@ pub enum Event {
         /// What it asks.
         spec: Arc<Demand>,
         /// When it may start.
-        gate: Gate,
+        gate: StartWindow,
     },
     /// An array was submitted.
     SubmitArray {
@@ -253,7 +253,7 @@ pub enum Event {
         /// What each element asks.
         spec: Arc<Demand>,
         /// When it may start.
-        gate: Gate,
+        gate: StartWindow,
         /// Its elements.
         array: ArraySpec,
     },

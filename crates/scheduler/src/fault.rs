@@ -85,8 +85,8 @@ pub enum Fault {
     HastyOverlap,
     /// Who waits longest has no turn of its own at reservations.
     ForgetEldest,
-    /// What a tenant saves for one job is spent on others.
-    SpendSavings,
+    /// What a tenant reserves for one job is spent on others.
+    SpendQuotaReservation,
     /// A worker that failed a task gets it again while others are busy.
     NoAvoidance,
     /// A command that cannot start is never tried on another worker.
@@ -138,7 +138,7 @@ impl Fault {
         Self::EverybodyIsUrgent,
         Self::HastyOverlap,
         Self::ForgetEldest,
-        Self::SpendSavings,
+        Self::SpendQuotaReservation,
         Self::NoAvoidance,
         Self::NoSecondTry,
         Self::CountByJob,

@@ -13,7 +13,7 @@ use crate::fleet::dims::{CPU, Dim, Dims, MEMORY, mebi_down, mebi_up};
 use crate::fleet::{MAX_DIMS, table::Table};
 use crate::job::Demand;
 use crate::queue::Lane;
-use crate::saving::Saving;
+use crate::starvation::QuotaReservation;
 
 /// What active jobs of a tenant ask for together; saturates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,9 +98,9 @@ pub(crate) struct Tenant {
     pub(crate) share: f64,
     /// A queue is stopped by the quota.
     pub(crate) stopped: bool,
-    /// For which job it saves its limits, and which it may save for.
+    /// For which job it reserves its limits, and which it may save for.
     #[serde(default)]
-    pub(crate) saving: Saving,
+    pub(crate) reservation: QuotaReservation,
     /// A worker names it.
     pub(crate) named: bool,
     /// Submits that are left for now, once there is a limit.
@@ -121,7 +121,7 @@ impl Tenant {
             lanes: [Lane::default(), Lane::default(), Lane::default()],
             share: 0.0,
             stopped: false,
-            saving: Saving::default(),
+            reservation: QuotaReservation::default(),
             named: false,
             submits: None,
         }
@@ -183,12 +183,12 @@ impl Tenant {
         self.room_beside(request, dims, &[])
     }
 
-    /// How many more attempts of a request its limits allow beside what is saved of each limit, in the order in which these
+    /// How many more attempts of a request its limits allow beside what is reserved of each limit, in the order in which these
     /// are told.
-    pub(crate) fn room_beside(&self, request: &Request, dims: &Dims, saved: &[u64]) -> u64 {
-        let (mut room, mut saved) = (u64::MAX, saved.iter());
+    pub(crate) fn room_beside(&self, request: &Request, dims: &Dims, reserved: &[u64]) -> u64 {
+        let (mut room, mut reserved) = (u64::MAX, reserved.iter());
         self.limits(request, dims, |limit| {
-            let left = limit.most.saturating_sub(limit.used).saturating_sub(saved.next().copied().unwrap_or(0));
+            let left = limit.most.saturating_sub(limit.used).saturating_sub(reserved.next().copied().unwrap_or(0));
             if let Some(more) = left.checked_div(limit.each) {
                 room = room.min(more);
             }
@@ -196,12 +196,12 @@ impl Tenant {
         room
     }
 
-    /// Whether what is used already of the limits that a request counts for leaves what is saved of them.
-    pub(crate) fn spares(&self, request: &Request, dims: &Dims, saved: &[u64]) -> bool {
-        let (mut spares, mut saved) = (true, saved.iter());
+    /// Whether what is used already of the limits that a request counts for leaves what is reserved of them.
+    pub(crate) fn spares(&self, request: &Request, dims: &Dims, reserved: &[u64]) -> bool {
+        let (mut spares, mut reserved) = (true, reserved.iter());
         self.limits(request, dims, |limit| {
-            let saved = saved.next().copied().unwrap_or(0);
-            spares &= limit.each == 0 || limit.used.saturating_add(saved) <= limit.most;
+            let reserved = reserved.next().copied().unwrap_or(0);
+            spares &= limit.each == 0 || limit.used.saturating_add(reserved) <= limit.most;
         });
         spares
     }

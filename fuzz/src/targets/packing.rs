@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use orlop_scheduler::packing::{
-    BinType, Effort, Fit, Items, Norm, Options, Order, Refresh, Rule, Score, Size, Weights, lower_bounds, pack,
+    BinType, Effort, Fit, ItemOrder, Items, Norm, Options, Refresh, Rule, Score, Size, Weights, lower_bounds, pack,
     pack_into, pack_types,
 };
 
@@ -55,7 +55,7 @@ impl Numbers<'_> {
         match self.below(5) {
             0 => Rule::ItemCentric {
                 fit: self.pick(&[Fit::Next, Fit::First, Fit::Best, Fit::Worst], Fit::First),
-                order: self.pick(&[Order::Arrival, Order::Decreasing], Order::Arrival),
+                order: self.pick(&[ItemOrder::Arrival, ItemOrder::Decreasing], ItemOrder::Arrival),
                 size: Size { norm: self.pick(&[Norm::L1, Norm::L2, Norm::LInf], Norm::L1), weights, refresh },
             },
             1 => Rule::BinCentric { score, weights, refresh },

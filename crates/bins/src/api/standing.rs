@@ -181,7 +181,7 @@ mod tests {
 
     use orlop_core::hardware::gpu::ModelKey;
     use orlop_core::time::Time;
-    use orlop_scheduler::engine::{Held, WorkerView};
+    use orlop_scheduler::engine::{ResourceUse, WorkerView};
     use orlop_scheduler::event::{Capabilities, Quota, TenantSettings};
 
     use super::*;
@@ -211,7 +211,7 @@ mod tests {
     }
 
     fn worker(id: &str) -> WorkerPicture {
-        let held = |what: &str, allocated, total| Held { what: what.to_owned(), allocated, total };
+        let held = |what: &str, allocated, total| ResourceUse { what: what.to_owned(), allocated, total };
         WorkerPicture {
             view: WorkerView {
                 id: id.parse().unwrap(),

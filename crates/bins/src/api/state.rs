@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use orlop_core::error::PortError;
 use orlop_core::id::{Epoch, TenantName};
-use orlop_core::ports::fleet_store::{AuditEntry, Kind, Record, Turn};
+use orlop_core::ports::fleet_store::{AuditEntry, Kind, Record, WriteBatch};
 use orlop_core::rate::Rate;
 use orlop_core::time::Time;
 use ring::rand::SystemRandom;
@@ -189,7 +189,7 @@ impl Api {
             _ => false,
         };
         let tokens = records.iter().any(token);
-        let written = self.handle.store().commit(epoch, vec![Turn::new(records)]).await;
+        let written = self.handle.store().commit(epoch, vec![WriteBatch::new(records)]).await;
         if tokens {
             // Also where it failed: it may be written all the same.
             self.guard.tokens_changed();

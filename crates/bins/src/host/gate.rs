@@ -1,6 +1,6 @@
 //! The concurrency gate among the runs of one home. Owns the claims: a file for each. One that waits is believed
 //! as long as its run answers, one that holds the key until the journal of its run says that it has ended, whether a host
-//! drives it or not. Who begins is decided by [`Gate`]; waiting is for the end of a connection.
+//! drives it or not. Who begins is decided by [`ConcurrencyLimiter`]; waiting is for the end of a connection.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -20,7 +20,7 @@ use orlop_core::spec::policy::ConcurrencyPolicy;
 use orlop_core::spec::status::FlowStatus;
 use orlop_core::time::Time;
 use orlop_dag::engine::view;
-use orlop_dag::gate::{Answer, Claim, Gate, key_of};
+use orlop_dag::gate::{Answer, Claim, ConcurrencyLimiter, key_of};
 use serde::{Deserialize, Serialize};
 
 use super::control::{Client, socket_of};
@@ -162,7 +162,7 @@ impl Place {
 
     /// What the gate says to this run. Where nobody holds the key, one that comes first has yet to ask again.
     fn answer(&self, others: &[Other]) -> Answer {
-        let mut gate = Gate::default();
+        let mut gate = ConcurrencyLimiter::default();
         let claims = others.iter().map(|other| &other.claim);
         let (holders, waiting): (Vec<&Written>, Vec<&Written>) = claims.partition(|claim| claim.holds);
         for holder in &holders {

@@ -2,7 +2,7 @@
 //! bounds; numbering, acknowledging and repeating them is the work of [`super::session`].
 
 use orlop_core::id::{Epoch, SessionId};
-use orlop_core::machine::verdict::Verdict;
+use orlop_core::machine::verdict::ReportVerdict;
 use orlop_core::spec::job::{ContentHash, JobSpec};
 use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
@@ -184,7 +184,7 @@ impl TryFrom<v1::Directive> for Directive {
     }
 }
 
-same_values! { Verdict = v1::Verdict, "verdict" { Unknown, Duplicate, Accepted, Adopted, Stale } }
+same_values! { ReportVerdict = v1::Verdict, "verdict" { Unknown, Duplicate, Accepted, Adopted, Stale } }
 
 /// What a message about an attempt was worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,14 +192,14 @@ pub struct Judgement {
     /// The attempt.
     pub attempt: TaskRef,
     /// Its worth.
-    pub verdict: Verdict,
+    pub verdict: ReportVerdict,
 }
 
 impl TryFrom<v1::Judgement> for Judgement {
     type Error = WireError;
 
     fn try_from(wire: v1::Judgement) -> Result<Self, WireError> {
-        Ok(Self { attempt: about(wire.r#ref)?, verdict: Verdict::read(wire.verdict)? })
+        Ok(Self { attempt: about(wire.r#ref)?, verdict: ReportVerdict::read(wire.verdict)? })
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use orlop_core::hardware::gpu::{GpuShape, Vendor};
 use orlop_core::id::{Epoch, Incarnation, JobId, SessionId};
-use orlop_core::machine::verdict::Verdict;
+use orlop_core::machine::verdict::ReportVerdict;
 use orlop_core::machine::worker::WorkerState;
 use orlop_core::spec::job::{JobSpec, SecretAs};
 use orlop_core::task::{LogGap, LogStream, TaskEnd, TaskRef, Usage};
@@ -164,7 +164,7 @@ fn server_frame() -> ServerFrame {
         }],
         cancel: vec![CancelJob { attempt: attempt(5), reason: CancelWhy::Gang, grace_ms: 7 }],
         revoke: vec![attempt(6)],
-        verdicts: vec![Judgement { attempt: attempt(7), verdict: Verdict::Adopted }],
+        verdicts: vec![Judgement { attempt: attempt(7), verdict: ReportVerdict::Adopted }],
         log_credit: 8,
         directive: Some(Directive { kind: DirectiveKind::Drain, reason: "r".into(), deadline_ms: 9 }),
         lease_ms: 10,

@@ -43,7 +43,7 @@ where
 #[cfg(test)]
 pub(super) mod suite {
     use orlop_core::ports::bus::{Delivery, SubjectFilter};
-    use orlop_core::ports::fleet_store::{FleetReads as _, Holder, OutboxEvent, Record, Turn};
+    use orlop_core::ports::fleet_store::{FleetReads as _, Holder, OutboxEvent, Record, WriteBatch};
     use orlop_core::testing::{MemoryBus, MemoryFleet};
 
     use super::*;
@@ -57,7 +57,7 @@ pub(super) mod suite {
             let subject = "orlop.events.job.created".into();
             Record::Event(Box::new(OutboxEvent { subject, body: format!("{{\"n\":{number}}}").into() }))
         };
-        store.commit(epoch, vec![Turn::new((0..1_500).map(event).collect())]).await.unwrap();
+        store.commit(epoch, vec![WriteBatch::new((0..1_500).map(event).collect())]).await.unwrap();
         assert_eq!(drain_outbox(&store, bus, epoch).await.unwrap(), 1_500);
         assert_eq!(drain_outbox(&store, bus, epoch).await.unwrap(), 0);
         assert!(store.outbox(&Page::first(1)).await.unwrap().items.is_empty());

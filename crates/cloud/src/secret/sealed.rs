@@ -125,7 +125,7 @@ impl SecretStore for SealedSecrets {
 
 #[cfg(test)]
 mod tests {
-    use orlop_core::ports::fleet_store::{FleetStore as _, Holder, Record, Turn};
+    use orlop_core::ports::fleet_store::{FleetStore as _, Holder, Record, WriteBatch};
     use orlop_core::testing::MemoryFleet;
 
     use super::*;
@@ -142,7 +142,7 @@ mod tests {
             let newest = secrets.newest(tenant, name).await.unwrap().map(|secret| secret.version);
             let value = SecretValue::new(text.as_bytes());
             let sealed = secrets.seal(tenant, name, newest, &value, Time::EPOCH).unwrap();
-            store.commit(epoch, vec![Turn::new(vec![Record::put(&sealed).unwrap()])]).await.unwrap();
+            store.commit(epoch, vec![WriteBatch::new(vec![Record::put(&sealed).unwrap()])]).await.unwrap();
         };
         put(&secrets, &t, "db", "one").await;
         put(&secrets, &u, "db", "other").await;

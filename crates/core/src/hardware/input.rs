@@ -42,13 +42,13 @@ pub struct HardwareInput {
 }
 
 /// What the text of a type asks for.
-struct Asked {
+struct RequestedType {
     kind: GpuType,
     /// How many, where the text says so: `H100:8`.
     count: Option<u32>,
 }
 
-impl Asked {
+impl RequestedType {
     /// A number behind a colon is a count where the text without it names a known device and the whole text does not.
     fn read(text: &str, tables: &Tables) -> Result<Self, HardwareError> {
         let counted = || {
@@ -85,7 +85,7 @@ impl HardwareInput {
     fn gpu(&self, tables: &Tables) -> Result<Option<GpuNeed>, HardwareError> {
         let described = self.gpu_type.is_some() || self.gpu_memory_gib.is_some() || self.nvlink == Some(true);
         let max = GpuNeed::MAX_COUNT;
-        let asked = self.gpu_type.as_deref().map(|text| Asked::read(text, tables)).transpose()?;
+        let asked = self.gpu_type.as_deref().map(|text| RequestedType::read(text, tables)).transpose()?;
         let said = asked.as_ref().and_then(|asked| asked.count);
         if let (Some(said), Some(given)) = (said, self.gpu_count)
             && i64::from(said) != i64::from(given)

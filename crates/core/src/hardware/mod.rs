@@ -45,5 +45,5 @@ pub use requirements::{Arch, HardwareRequirements, Resources};
 pub use resolve::{Resolved, ResolvedGpu, resolve};
 pub use table::{Tables, TablesFile};
 pub use tee::{TeeKind, TeeLevel, TeeNeed, parse_tee_type};
-pub use verdict::{Failure, Verdict};
+pub use verdict::{Failure, MachineFit};
 pub use vocabulary::{Substrate, Vocabulary};

@@ -12,14 +12,14 @@ use crate::resource::Lack;
 /// What is said about one machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
-pub struct Verdict {
+pub struct MachineFit {
     /// The machine.
     pub machine: String,
     /// Every dimension in which it does not fit.
     pub failures: Vec<Failure>,
 }
 
-impl Verdict {
+impl MachineFit {
     /// Whether it fits.
     #[must_use]
     pub fn fits(&self) -> bool {
@@ -36,7 +36,7 @@ impl Verdict {
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for MachineFit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.fits() {
             return write!(f, "{} fits", self.machine);

@@ -205,9 +205,8 @@ const DONE: &[StepState] = &[StepState::SUCCEEDED, StepState::FAILED, StepState:
 
 /// The life of a step by its internal state.
 ///
-/// Rows beyond S1 to S20: R34 fan-out lists, R39 imports, and what section 3.5 leaves implicit: approvals recorded while
-/// a step cannot take them, the timer of a delayed start, live attempts under a halt that lets them
-/// finish.
+/// States of a step: also of fan-outs and imports, approvals recorded while a step cannot take them, the timer of a delayed start,
+/// and live attempts under a halt that lets them finish.
 pub static MACHINE: Machine<StepState, Event, Guard> = Machine {
     name: "step",
     terminal: DONE,

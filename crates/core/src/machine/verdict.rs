@@ -6,7 +6,7 @@ use crate::named::named_enum;
 
 named_enum! {
     /// The worth of a message about an attempt; every message gets one.
-    pub enum Verdict("verdict") {
+    pub enum ReportVerdict("verdict") {
         /// Job or token never existed: acknowledge, discard, count, kill what runs.
         Unknown = "unknown",
         /// Its result was accepted before: acknowledge again.
@@ -20,7 +20,7 @@ named_enum! {
     }
 }
 
-impl Verdict {
+impl ReportVerdict {
     /// Whether the message changes the job.
     #[must_use]
     pub fn counts(self) -> bool {
@@ -54,19 +54,19 @@ pub struct TokenFacts {
 impl TokenFacts {
     /// The verdict: the first condition that holds.
     #[must_use]
-    pub fn judge(&self) -> Verdict {
+    pub fn judge(&self) -> ReportVerdict {
         let Some(job) = self.job.filter(|_| self.issued) else {
-            return Verdict::Unknown;
+            return ReportVerdict::Unknown;
         };
         let waits = matches!(job, JobState::Queued | JobState::Backoff);
         if self.answered {
-            Verdict::Duplicate
+            ReportVerdict::Duplicate
         } else if self.current && !job.is_terminal() {
-            Verdict::Accepted
+            ReportVerdict::Accepted
         } else if self.lost_newest && waits && self.admissible {
-            Verdict::Adopted
+            ReportVerdict::Adopted
         } else {
-            Verdict::Stale
+            ReportVerdict::Stale
         }
     }
 }

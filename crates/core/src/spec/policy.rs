@@ -197,7 +197,7 @@ impl RetryPolicy {
         u32::try_from(self.limit.unwrap_or(DEFAULT_RETRY_LIMIT)).unwrap_or(0)
     }
 
-    /// The delay formula. Reads unvalidated input as rule R10 says: an unknown type grows by 2ⁿ, an unreadable or empty
+    /// The delay formula. Of unvalidated input an unknown type grows by 2ⁿ, an unreadable or empty
     /// duration is 1 s.
     #[must_use]
     pub fn formula(&self) -> Backoff {

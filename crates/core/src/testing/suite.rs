@@ -10,10 +10,10 @@ use std::task::Poll;
 use crate::error::{Class, PortError};
 
 /// What a check says: nothing, or what does not hold.
-pub(super) type Verdict = Result<(), Broken>;
+pub(super) type CheckResult = Result<(), Broken>;
 
 /// A check that runs beside others.
-pub(super) type Check<'a> = Pin<Box<dyn Future<Output = Verdict> + 'a>>;
+pub(super) type Check<'a> = Pin<Box<dyn Future<Output = CheckResult> + 'a>>;
 
 /// Why a check does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl Suite {
     }
 
     /// Runs a check and keeps its verdict.
-    pub(super) async fn check(&mut self, name: &'static str, check: impl Future<Output = Verdict>) {
+    pub(super) async fn check(&mut self, name: &'static str, check: impl Future<Output = CheckResult>) {
         match check.await {
             Ok(()) => self.passed.push(name),
             Err(why) => self.broken.push((name, why)),
@@ -126,7 +126,7 @@ impl Suite {
 }
 
 /// Holds when both sides are equal.
-pub(super) fn same<T: PartialEq + fmt::Debug>(what: &str, found: &T, wanted: &T) -> Verdict {
+pub(super) fn same<T: PartialEq + fmt::Debug>(what: &str, found: &T, wanted: &T) -> CheckResult {
     if found == wanted {
         return Ok(());
     }
@@ -134,12 +134,12 @@ pub(super) fn same<T: PartialEq + fmt::Debug>(what: &str, found: &T, wanted: &T)
 }
 
 /// Holds when the condition does.
-pub(super) fn holds(what: &str, condition: bool) -> Verdict {
+pub(super) fn holds(what: &str, condition: bool) -> CheckResult {
     if condition { Ok(()) } else { Err(Broken(format!("it does not hold that {what}"))) }
 }
 
 /// Holds when a call failed with an error of this class whose message says something.
-pub(super) fn fails<T: fmt::Debug>(what: &str, result: Result<T, PortError>, class: Class) -> Verdict {
+pub(super) fn fails<T: fmt::Debug>(what: &str, result: Result<T, PortError>, class: Class) -> CheckResult {
     match result {
         Ok(value) => Err(Broken(format!("{what} gave {}, not the error {class}", short(&value)))),
         Err(error) if error.class != class => {
@@ -150,7 +150,7 @@ pub(super) fn fails<T: fmt::Debug>(what: &str, result: Result<T, PortError>, cla
 }
 
 /// Holds when a call went well.
-pub(super) fn fails_not<T>(what: &str, result: Result<T, PortError>) -> Verdict {
+pub(super) fn fails_not<T>(what: &str, result: Result<T, PortError>) -> CheckResult {
     match result {
         Ok(_) => Ok(()),
         Err(error) => Err(Broken(format!("{what} failed as {}: {}", error.class, error.chain()))),

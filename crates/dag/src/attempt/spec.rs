@@ -98,7 +98,7 @@ pub fn address(plan: &Plan, meta: &FlowMeta, key: &AttemptKey) -> Option<Address
 pub fn start_spec(subject: Subject<'_>, state: &State, scope: &Scope) -> Result<AttemptSpec, Refusal> {
     let built = subject.job(scope)?;
     quantities(&built.1)?;
-    let mut spec = assemble(subject, built);
+    let mut spec = assemble(subject, built.0, built.1);
     if let Some(step) = subject.step() {
         spec.inputs = artifacts::deliveries(subject.plan, state, step, scope)?;
         artifacts::fill_stores(&mut spec.output_artifacts, scope)?;
@@ -106,7 +106,7 @@ pub fn start_spec(subject: Subject<'_>, state: &State, scope: &Scope) -> Result<
     Ok(spec)
 }
 
-/// Rule V16 where placeholders stood: only what is filled in shows it.
+/// Commands where placeholders stood: only what is filled in shows it.
 fn quantities(job: &serde_json::Value) -> Result<(), Refusal> {
     let found = validate_resources(job);
     let first = found.iter().next();
@@ -123,10 +123,10 @@ fn quantities(job: &serde_json::Value) -> Result<(), Refusal> {
 pub fn adoption_spec(subject: Subject<'_>, scope: Option<&Scope>) -> Result<AttemptSpec, Refusal> {
     let filled = scope.and_then(|scope| subject.job(scope).ok());
     let built = filled.map_or_else(|| subject.unfilled_job(), Ok)?;
-    Ok(assemble(subject, built))
+    Ok(assemble(subject, built.0, built.1))
 }
 
-fn assemble(subject: Subject<'_>, (job_name, job): (String, serde_json::Value)) -> AttemptSpec {
+fn assemble(subject: Subject<'_>, job_name: String, job: serde_json::Value) -> AttemptSpec {
     let (output_files, output_artifacts) = subject.step().map(artifacts::collections).unwrap_or_default();
     AttemptSpec {
         key: key(subject.plan, subject.meta, subject.at, subject.attempt),

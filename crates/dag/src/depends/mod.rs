@@ -16,7 +16,7 @@ pub const MAX_LEVELS: usize = 64;
 
 /// What a join asks of one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum StepPredicate {
     Satisfied,
     Succeeded,
     Failed,
@@ -27,7 +27,7 @@ enum Asked {
     AllFailed,
 }
 
-impl Asked {
+impl StepPredicate {
     const SUFFIXES: [(&'static str, Self); 7] = [
         ("Succeeded", Self::Succeeded),
         ("Failed", Self::Failed),
@@ -87,7 +87,7 @@ pub struct SettledView {
 #[derive(Debug, Clone)]
 enum Node {
     /// The index of a named step, and what is asked of it.
-    Term(usize, Asked),
+    Term(usize, StepPredicate),
     Not(Box<Node>),
     All(Vec<Node>),
     Any(Vec<Node>),

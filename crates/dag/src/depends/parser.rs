@@ -1,7 +1,7 @@
 //! The parser of joins: `||` over `&&` over `!` over steps and parentheses. Recursion happens at parentheses only
 //! and is counted.
 
-use super::{Asked, Depends, MAX_LEVELS, Node};
+use super::{Depends, MAX_LEVELS, Node, StepPredicate};
 use crate::when::{SourceError, Span, Steps, did_you_mean, printable, readings, run, shortened, unknown_step};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -142,14 +142,14 @@ impl<'s> Parser<'s> {
         let start = self.span.start();
         let Some(step) = readings(text).find(|name| self.steps.contains(name)) else {
             let name = match text.rsplit_once('.') {
-                Some((name, suffix)) if Asked::SUFFIXES.iter().any(|(known, _)| *known == suffix) => name,
+                Some((name, suffix)) if StepPredicate::SUFFIXES.iter().any(|(known, _)| *known == suffix) => name,
                 _ => text,
             };
             return Err(unknown_step(name, Span::new(start, start + name.len()), self.steps));
         };
         let asked = match text.get(step.len()..).and_then(|rest| rest.strip_prefix('.')) {
-            None => Asked::Satisfied,
-            Some(suffix) => match Asked::SUFFIXES.iter().find(|(known, _)| *known == suffix) {
+            None => StepPredicate::Satisfied,
+            Some(suffix) => match StepPredicate::SUFFIXES.iter().find(|(known, _)| *known == suffix) {
                 Some((_, asked)) => *asked,
                 None => {
                     return Err(unknown_suffix(step, suffix, Span::new(start + step.len() + 1, start + text.len())));
@@ -170,7 +170,7 @@ impl<'s> Parser<'s> {
 }
 
 fn unknown_suffix(step: &str, suffix: &str, span: Span) -> SourceError {
-    let known = Asked::SUFFIXES.map(|(known, _)| known);
+    let known = StepPredicate::SUFFIXES.map(|(known, _)| known);
     let help = did_you_mean(suffix, known).unwrap_or_else(|| format!("steps are asked for {}", known.join(", ")));
     if suffix.is_empty() {
         return SourceError::new(span, "a word is missing after the dot").with_help(help);

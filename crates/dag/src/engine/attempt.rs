@@ -164,13 +164,13 @@ impl Call<'_> {
     fn attempt_failed(&mut self, event: &FlowEvent, at: Address) {
         let FlowEvent::AttemptFailed { reason: why, message, pods, result, .. } = event else { return };
         let tolerated = match failure::verdict(&self.plan.policy().rules, pods) {
-            failure::Verdict::Ignore => reason::FAILURE_IGNORED,
-            failure::Verdict::Count => reason::FAILURE_COUNTED,
-            failure::Verdict::FailJob => {
+            failure::PolicyAction::Ignore => reason::FAILURE_IGNORED,
+            failure::PolicyAction::Count => reason::FAILURE_COUNTED,
+            failure::PolicyAction::FailJob => {
                 self.take_outputs(at, result);
                 return self.fail(at, Text::Owned(why.clone()), message.clone(), false);
             }
-            failure::Verdict::None => {
+            failure::PolicyAction::None => {
                 self.take_outputs(at, result);
                 let retryable = failure::is_retryable(why);
                 return self.fail(at, Text::Owned(why.clone()), message.clone(), retryable);

@@ -32,7 +32,7 @@ pub fn refused(steps: usize, cause: &str, message: &str, now: Time) -> FlowStatu
 
 /// Why a flow that has begun is held by a host that has no plan of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held<'a> {
+pub enum HoldReason<'a> {
     /// Its stored spec is another one now; it goes on once that is restored.
     SpecChanged,
     /// This program cannot plan it, for this violation; it goes on under one that can.
@@ -43,25 +43,25 @@ pub enum Held<'a> {
 
 /// The status of a flow that has begun and of which a host has no plan: the same, held. Rebuilt later, it goes on from there.
 #[must_use]
-pub fn held(mut status: FlowStatus, why: Held<'_>, now: Time) -> FlowStatus {
+pub fn held(mut status: FlowStatus, why: HoldReason<'_>, now: Time) -> FlowStatus {
     let kind = match why {
-        Held::SpecChanged => "SpecChanged",
-        Held::NotUnderstood(_) | Held::Unreadable(_) => "NotUnderstood",
+        HoldReason::SpecChanged => "SpecChanged",
+        HoldReason::NotUnderstood(_) | HoldReason::Unreadable(_) => "NotUnderstood",
     };
     let since = since_true(&status, kind).unwrap_or(now);
     let message = cut_message(&match why {
-        Held::SpecChanged => phrase::held(since),
-        Held::NotUnderstood(violation) => phrase::not_understood(since, violation),
-        Held::Unreadable(fault) => phrase::unreadable(since, fault),
+        HoldReason::SpecChanged => phrase::held(since),
+        HoldReason::NotUnderstood(violation) => phrase::not_understood(since, violation),
+        HoldReason::Unreadable(fault) => phrase::unreadable(since, fault),
     });
     for (kind, holds, why) in [("Ready", ConditionStatus::False, "FlowSuspended"), (kind, ConditionStatus::True, kind)]
     {
-        put(&mut status, kind, (holds, why, &message), now);
+        put(&mut status, kind, holds, why, &message, now);
     }
     // It is held for one reason.
     let other = if kind == "SpecChanged" { "NotUnderstood" } else { "SpecChanged" };
     if since_true(&status, other).is_some() {
-        put(&mut status, other, (ConditionStatus::False, kind, ""), now);
+        put(&mut status, other, ConditionStatus::False, kind, "", now);
     }
     status.phase = FlowPhase::Suspended;
     status.message = message;
@@ -110,7 +110,7 @@ pub fn terminated(mut status: FlowStatus, replaced: bool, now: Time) -> FlowStat
     };
     let message = phrase::with_word(cause, "the flow was told to end while it was held");
     for (kind, holds) in [("Failed", ConditionStatus::True), ("Ready", ConditionStatus::False)] {
-        put(&mut status, kind, (holds, cause, &message), now);
+        put(&mut status, kind, holds, cause, &message, now);
     }
     (status.phase, status.message) = (FlowPhase::Failed, message);
     (status.completion_time, status.estimated_completion_time) = (Some(now), None);
@@ -118,7 +118,7 @@ pub fn terminated(mut status: FlowStatus, replaced: bool, now: Time) -> FlowStat
 }
 
 /// Puts a condition in the place of the one of its type; its time moves only when it flips.
-fn put(status: &mut FlowStatus, kind: &str, (holds, why, message): (ConditionStatus, &str, &str), now: Time) {
+fn put(status: &mut FlowStatus, kind: &str, holds: ConditionStatus, why: &str, message: &str, now: Time) {
     let known = status.conditions.iter_mut().find(|condition| condition.kind == kind);
     let at = known.as_ref().filter(|known| known.status == holds).and_then(|known| known.last_transition_time);
     let condition = Condition {

@@ -15,7 +15,7 @@ use crate::plan::Plan;
 
 /// What the pod failure policy says of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum PolicyAction {
     Ignore,
     Count,
     FailJob,
@@ -23,19 +23,19 @@ pub(super) enum Verdict {
 }
 
 /// Rules in order, for each rule the failed pods in creation order: the first match decides.
-pub(super) fn verdict(rules: &[PodFailureRule], pods: &[PodEnd]) -> Verdict {
+pub(super) fn verdict(rules: &[PodFailureRule], pods: &[PodEnd]) -> PolicyAction {
     for rule in rules {
         if !pods.iter().any(|pod| rule.on_exit_codes.as_ref().is_none_or(|codes| matches(codes, pod))) {
             continue;
         }
         match rule.action.as_str() {
-            "Ignore" => return Verdict::Ignore,
-            "Count" => return Verdict::Count,
-            "FailJob" => return Verdict::FailJob,
-            _ => return Verdict::None,
+            "Ignore" => return PolicyAction::Ignore,
+            "Count" => return PolicyAction::Count,
+            "FailJob" => return PolicyAction::FailJob,
+            _ => return PolicyAction::None,
         }
     }
-    Verdict::None
+    PolicyAction::None
 }
 
 fn matches(codes: &OnExitCodes, pod: &PodEnd) -> bool {
@@ -223,23 +223,23 @@ mod tests {
     #[test]
     fn the_first_matching_rule_decides() {
         let rules = [rule("Ignore", "In", &[3]), rule("FailJob", "NotIn", &[1, 2])];
-        assert_eq!(verdict(&rules, &[pod("main", 3)]), Verdict::Ignore);
-        assert_eq!(verdict(&rules, &[pod("main", 9)]), Verdict::FailJob);
-        assert_eq!(verdict(&rules, &[pod("main", 1)]), Verdict::None);
-        assert_eq!(verdict(&rules, &[pod("main", 9), pod("main", 3)]), Verdict::Ignore);
+        assert_eq!(verdict(&rules, &[pod("main", 3)]), PolicyAction::Ignore);
+        assert_eq!(verdict(&rules, &[pod("main", 9)]), PolicyAction::FailJob);
+        assert_eq!(verdict(&rules, &[pod("main", 1)]), PolicyAction::None);
+        assert_eq!(verdict(&rules, &[pod("main", 9), pod("main", 3)]), PolicyAction::Ignore);
     }
 
     #[test]
     fn absent_containers_unknown_words_and_no_pods_match_nothing() {
         let rules = [rule("Ignore", "In", &[3])];
-        assert_eq!(verdict(&rules, &[pod("sidecar", 3)]), Verdict::None);
-        assert_eq!(verdict(&rules, &[]), Verdict::None);
-        assert_eq!(verdict(&[rule("Shrug", "In", &[3])], &[pod("main", 3)]), Verdict::None);
+        assert_eq!(verdict(&rules, &[pod("sidecar", 3)]), PolicyAction::None);
+        assert_eq!(verdict(&rules, &[]), PolicyAction::None);
+        assert_eq!(verdict(&[rule("Shrug", "In", &[3])], &[pod("main", 3)]), PolicyAction::None);
         let both = [rule("Shrug", "In", &[3]), rule("Ignore", "In", &[3])];
-        assert_eq!(verdict(&both, &[pod("main", 3)]), Verdict::None, "the first match decides");
-        assert_eq!(verdict(&[rule("Ignore", "Near", &[3])], &[pod("main", 3)]), Verdict::None);
+        assert_eq!(verdict(&both, &[pod("main", 3)]), PolicyAction::None, "the first match decides");
+        assert_eq!(verdict(&[rule("Ignore", "Near", &[3])], &[pod("main", 3)]), PolicyAction::None);
         let bare = [PodFailureRule { action: "Count".into(), on_exit_codes: None }];
-        assert_eq!(verdict(&bare, &[pod("x", 1)]), Verdict::Count);
-        assert_eq!(verdict(&bare, &[]), Verdict::None);
+        assert_eq!(verdict(&bare, &[pod("x", 1)]), PolicyAction::Count);
+        assert_eq!(verdict(&bare, &[]), PolicyAction::None);
     }
 }

@@ -1,5 +1,5 @@
-//! Halts: orders that nothing more starts, what makes the flow fail, and which orders of people count (rules R3, R12,
-//! R14, R22). A halt is one mark; steps that have not started are skipped by derivation.
+//! Halts: orders that nothing more starts, what makes the flow fail, and which orders of people
+//! count. A halt is one mark; steps that have not started are skipped by derivation.
 
 use orlop_core::attempt::Address;
 use orlop_core::machine::step::{StepOutcome, StepState};

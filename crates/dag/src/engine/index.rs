@@ -43,14 +43,14 @@ pub(super) struct Index {
     /// Timers that would start something, and so stand still while the flow is suspended.
     pub(super) starts: BinaryHeap<Reverse<(Time, Address)>>,
     /// Counts of the main part and of `finally`.
-    pub(super) parts: [Part; 2],
+    pub(super) parts: [PartCounts; 2],
     /// Per fan-out with known instances: its own counts.
     pub(super) groups: BTreeMap<u32, GroupIndex>,
 }
 
 /// Counts of one part of the flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct PartCounts {
     /// Steps not settled.
     pub(super) open: u32,
     /// Units (steps, and instances in place of their step) in all.
@@ -67,7 +67,7 @@ pub(super) struct Part {
     pub(super) running: u32,
 }
 
-impl Part {
+impl PartCounts {
     /// Units that are neither settled nor live.
     pub(super) fn unstarted(&self) -> u32 {
         let settled = self.succeeded.saturating_add(self.failed).saturating_add(self.skipped);
@@ -100,12 +100,12 @@ fn weight(plan: &Plan, at: Address) -> u32 {
 }
 
 impl Index {
-    pub(super) fn part(&mut self, finally: bool) -> &mut Part {
+    pub(super) fn part(&mut self, finally: bool) -> &mut PartCounts {
         let [main, last] = &mut self.parts;
         if finally { last } else { main }
     }
 
-    pub(super) fn part_of(&self, finally: bool) -> &Part {
+    pub(super) fn part_of(&self, finally: bool) -> &PartCounts {
         let [main, last] = &self.parts;
         if finally { last } else { main }
     }

@@ -46,7 +46,7 @@ use orlop_core::time::Time;
 
 use crate::plan::Plan;
 
-pub use bare::{Held, held, refused, terminated};
+pub use bare::{HoldReason, held, refused, terminated};
 pub use explain::{Because, Explainer, Explanation, Waited, explain};
 pub use facts::{ReadError, flow_fact, read_path};
 pub use fault::Fault;

@@ -1,5 +1,4 @@
-//! Suspension and hold: nothing new starts, and in mode Suspend the clocks of live attempts stand still (rules R21 and
-//! R23).
+//! Suspension and hold: nothing new starts, and in mode Suspend the clocks of live attempts stand still.
 
 use orlop_core::attempt::Address;
 use orlop_core::effect::FlowEffect;

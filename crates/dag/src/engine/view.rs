@@ -11,7 +11,7 @@ use orlop_core::spec::status::{
 use orlop_core::time::Time;
 
 use super::facts::{Effective, effective};
-use super::index::{GroupIndex, Part};
+use super::index::{GroupIndex, PartCounts};
 use super::phrase::{self, Clock};
 use super::reason;
 use super::state::{Node, Resources, Stage, State};
@@ -171,7 +171,7 @@ fn derived_words(state: &State, at: Address, unit: &Effective<'_>) -> (String, S
 pub(super) fn progress(state: &State) -> Progress {
     let mut progress = Progress::default();
     for finally in [false, true] {
-        let part: &Part = state.index.part_of(finally);
+        let part: &PartCounts = state.index.part_of(finally);
         let skipped = match state.halted(finally) {
             Some(_) => part.units.saturating_sub(part.succeeded + part.failed + part.live),
             None => part.skipped,

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use orlop_core::spec::flow::FlowSpec;
 
 use super::path::FieldPath;
-use super::violation::{Part, Severity, Violation, Violations};
+use super::violation::{FieldPart, Severity, Violation, Violations};
 use crate::plan::{Plan, PlanError};
 
 impl From<PlanError> for Violation {
     fn from(error: PlanError) -> Self {
         let PlanError { rule, path, message, help } = error;
         let path = path.parse().unwrap_or_else(|_| FieldPath::default());
-        Self { severity: Severity::Error, rule, path, message, help, at: None, part: Part::Value }
+        Self { severity: Severity::Error, rule, path, message, help, at: None, part: FieldPart::Value }
     }
 }
 

@@ -11,7 +11,7 @@ use super::path::{FieldPath, Path, Segment};
 use super::schema::{Expected, Walk};
 use super::source::Node;
 use super::validate::{Limits, validate};
-use super::violation::{Part, Severity, Violation, Violations};
+use super::violation::{FieldPart, Severity, Violation, Violations};
 
 /// Names of other tools for fields of steps.
 const ALIASES: &[(&str, &str)] = &[
@@ -161,7 +161,7 @@ fn doubtful(violation: &Violation) -> Option<FieldPath> {
         (Some("metadata"), ..) => 1,
         (Some("spec"), Some("steps" | "finally"), Some(_)) => 3,
         (Some("spec"), Some("steps" | "finally" | "parameters") | None, _) => return None,
-        (Some("spec"), Some(_), None) if violation.part == Part::Key => return None,
+        (Some("spec"), Some(_), None) if violation.part == FieldPart::Key => return None,
         (Some("spec"), Some(_), _) => 2,
         _ => return None,
     };

@@ -23,8 +23,8 @@ mod violation;
 
 pub use jobflow::read_object;
 pub use path::{FieldPath, ParsePathError, Path, Segment};
-pub use read::{Form, Manifest, Options, Reading, read};
+pub use read::{Form, Manifest, Options, ParsedFile, read};
 pub use report::Report;
 pub use source::{Node, Source, TextLimits};
 pub use validate::{Limits, validate, validate_resources, validate_update};
-pub use violation::{Excerpt, KEPT, Location, Note, Part, Severity, Violation, Violations};
+pub use violation::{Excerpt, FieldPart, KEPT, Location, Note, Severity, Violation, Violations};

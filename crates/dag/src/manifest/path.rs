@@ -124,11 +124,11 @@ fn bracket(inside: &str) -> Option<(Segment, &str)> {
 #[derive(Clone, Copy, Debug)]
 pub struct Path<'p> {
     parent: Option<&'p Path<'p>>,
-    segment: Option<Part<'p>>,
+    segment: Option<PathSegment<'p>>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Part<'p> {
+enum PathSegment<'p> {
     Field(&'p str),
     Index(usize),
 }
@@ -143,7 +143,7 @@ impl<'p> Path<'p> {
     where
         'p: 'c,
     {
-        Path { parent: Some(self), segment: Some(Part::Field(name)) }
+        Path { parent: Some(self), segment: Some(PathSegment::Field(name)) }
     }
 
     /// An item of the sequence at this path.
@@ -152,7 +152,7 @@ impl<'p> Path<'p> {
     where
         'p: 'c,
     {
-        Path { parent: Some(self), segment: Some(Part::Index(index)) }
+        Path { parent: Some(self), segment: Some(PathSegment::Index(index)) }
     }
 
     /// The path as a value of its own.
@@ -162,8 +162,8 @@ impl<'p> Path<'p> {
         let mut at = Some(self);
         while let Some(path) = at {
             match path.segment {
-                Some(Part::Field(name)) => segments.push(Segment::Field(Cow::Owned(name.to_owned()))),
-                Some(Part::Index(index)) => segments.push(Segment::Index(index)),
+                Some(PathSegment::Field(name)) => segments.push(Segment::Field(Cow::Owned(name.to_owned()))),
+                Some(PathSegment::Index(index)) => segments.push(Segment::Index(index)),
                 None => {}
             }
             at = path.parent;

@@ -70,7 +70,7 @@ impl Manifest {
 
 /// What a file holds.
 #[derive(Clone, Debug)]
-pub struct Reading {
+pub struct ParsedFile {
     /// Its flows, in file order; at least one.
     pub manifests: Vec<Manifest>,
     /// Warnings about them and about documents that are ignored.
@@ -87,7 +87,7 @@ pub struct Reading {
 ///
 /// # Errors
 /// Everything wrong with any document, and a file without any flow.
-pub fn read(file: &str, text: impl Into<Arc<str>>, options: &Options) -> Result<Reading, Report> {
+pub fn read(file: &str, text: impl Into<Arc<str>>, options: &Options) -> Result<ParsedFile, Report> {
     let (source, mut found) = Source::parse(file, text, &options.text);
     let source = Arc::new(source);
     let mut manifests = Vec::new();
@@ -110,7 +110,7 @@ pub fn read(file: &str, text: impl Into<Arc<str>>, options: &Options) -> Result<
     }
     found.sort_by_place();
     let report = Report::new(found);
-    if report.violations.has_errors() { Err(report) } else { Ok(Reading { manifests, warnings: report }) }
+    if report.violations.has_errors() { Err(report) } else { Ok(ParsedFile { manifests, warnings: report }) }
 }
 
 /// The flow of a document, if it has one of the two forms and can be read.

@@ -67,12 +67,12 @@ pub struct Violation {
     pub at: Option<Location>,
     /// Which part of the field is wrong.
     #[serde(skip)]
-    pub part: Part,
+    pub part: FieldPart,
 }
 
 /// Which part of a field a violation is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Part {
+pub enum FieldPart {
     /// Its value.
     #[default]
     Value,
@@ -91,14 +91,14 @@ fn as_text<S: Serializer>(path: &FieldPath, serializer: S) -> Result<S::Ok, S::E
 pub struct Note {
     message: String,
     help: Option<String>,
-    part: Part,
+    part: FieldPart,
 }
 
 impl Note {
     /// A message and what to do.
     #[must_use]
     pub fn new(message: impl Into<String>, help: impl Into<Option<String>>) -> Self {
-        Self { message: message.into(), help: help.into(), part: Part::Value }
+        Self { message: message.into(), help: help.into(), part: FieldPart::Value }
     }
 
     /// A note of an error whose text says what is wrong and, after its last `; `, what to do.
@@ -114,14 +114,14 @@ impl Note {
     /// The same note about the field's name rather than its value.
     #[must_use]
     pub fn on_key(mut self) -> Self {
-        self.part = Part::Key;
+        self.part = FieldPart::Key;
         self
     }
 
     /// The same note about some bytes of the field's text.
     #[must_use]
     pub fn within(mut self, bytes: Range<usize>) -> Self {
-        self.part = Part::Within(bytes);
+        self.part = FieldPart::Within(bytes);
         self
     }
 }

@@ -9,7 +9,7 @@ pub const MESSAGE_JSON_MAX: usize = 64 * 1024;
 
 /// How a Job ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum JobOutcome {
     /// All completions succeeded.
     Complete,
     /// It failed for a reason of one word, with a sentence.
@@ -35,7 +35,7 @@ pub struct JobStatus {
     /// When it ended.
     pub end_time: Option<Time>,
     /// How it ended.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<JobOutcome>,
 }
 
 impl JobStatus {
@@ -50,7 +50,7 @@ impl JobStatus {
         if let Some(time) = self.start_time {
             status.insert("startTime".to_owned(), seconds(time));
         }
-        if let (Some(time), Some(Verdict::Complete)) = (self.end_time, &self.verdict) {
+        if let (Some(time), Some(JobOutcome::Complete)) = (self.end_time, &self.verdict) {
             status.insert("completionTime".to_owned(), seconds(time));
         }
         for (name, count) in [("active", self.active), ("succeeded", self.succeeded), ("failed", self.failed)] {
@@ -65,10 +65,10 @@ impl JobStatus {
     fn conditions(&self) -> Vec<Value> {
         let (kinds, reason, message) = match &self.verdict {
             None => return Vec::new(),
-            Some(Verdict::Complete) => {
+            Some(JobOutcome::Complete) => {
                 (["SuccessCriteriaMet", "Complete"], "CompletionsReached", "all completions succeeded")
             }
-            Some(Verdict::Failed { reason, message }) => {
+            Some(JobOutcome::Failed { reason, message }) => {
                 (["FailureTarget", "Failed"], reason.as_str(), message.as_str())
             }
         };
@@ -142,7 +142,7 @@ mod tests {
     use super::super::{Document, Path};
     use super::*;
 
-    fn ended(verdict: Verdict) -> JobStatus {
+    fn ended(verdict: JobOutcome) -> JobStatus {
         JobStatus {
             start_time: Some("2026-11-21T09:00:00.250Z".parse().unwrap()),
             end_time: Some("2026-11-21T09:01:00.999Z".parse().unwrap()),
@@ -153,13 +153,13 @@ mod tests {
 
     #[test]
     fn off_kubernetes_a_completed_job_reads_as_there() {
-        let status = JobStatus { succeeded: 2, ..ended(Verdict::Complete) };
+        let status = JobStatus { succeeded: 2, ..ended(JobOutcome::Complete) };
         insta::assert_snapshot!(status.to_value(), @r#"{"conditions":[{"type":"SuccessCriteriaMet","status":"True","lastProbeTime":"2026-11-21T09:01:00Z","lastTransitionTime":"2026-11-21T09:01:00Z","reason":"CompletionsReached","message":"all completions succeeded"},{"type":"Complete","status":"True","lastProbeTime":"2026-11-21T09:01:00Z","lastTransitionTime":"2026-11-21T09:01:00Z","reason":"CompletionsReached","message":"all completions succeeded"}],"startTime":"2026-11-21T09:00:00Z","completionTime":"2026-11-21T09:01:00Z","succeeded":2}"#);
     }
 
     #[test]
     fn off_kubernetes_a_failed_job_has_no_completion_time() {
-        let verdict = Verdict::Failed { reason: "NonZeroExit".into(), message: "exit code 3".into() };
+        let verdict = JobOutcome::Failed { reason: "NonZeroExit".into(), message: "exit code 3".into() };
         let status = JobStatus { failed: 1, ..ended(verdict) };
         insta::assert_snapshot!(status.to_value(), @r#"{"conditions":[{"type":"FailureTarget","status":"True","lastProbeTime":"2026-11-21T09:01:00Z","lastTransitionTime":"2026-11-21T09:01:00Z","reason":"NonZeroExit","message":"exit code 3"},{"type":"Failed","status":"True","lastProbeTime":"2026-11-21T09:01:00Z","lastTransitionTime":"2026-11-21T09:01:00Z","reason":"NonZeroExit","message":"exit code 3"}],"startTime":"2026-11-21T09:00:00Z","failed":1}"#);
     }
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_built_document_answers_the_usual_paths() {
-        let status = JobStatus { succeeded: 1, ..ended(Verdict::Complete) };
+        let status = JobStatus { succeeded: 1, ..ended(JobOutcome::Complete) };
         let document = Document::of_attempt(StepPhase::Succeeded, status.document(None));
         for (path, want) in [
             ("$.succeeded", "1"),

@@ -49,7 +49,7 @@ pub struct Placeholder<'t> {
 
 /// All placeholders of a text, left to right, without overlap.
 ///
-/// A name is a run of letters, digits, `-`, `_` and `.`: wider than rule V6, so that fields of items can be named and a
+/// A name is a run of letters, digits, `-`, `_` and `.`: wider than names of steps, so that fields of items can be named and a
 /// misspelt name is reported and not passed on as text. Everything else with braces stays text.
 ///
 /// ```

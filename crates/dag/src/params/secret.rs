@@ -11,7 +11,7 @@ use super::expansion::Referring;
 use super::placeholder::{Placeholder, scan, sole};
 use super::scope::{Lookup, Scope};
 use super::substitute::{Fault, Meter, SubstituteError, Use, guard_depth};
-use super::tree::{Place, Segment, for_each_text, rewrite};
+use super::tree::{FieldPath, Segment, for_each_text, rewrite};
 
 /// Prefix of the variables that carry secrets into command, args and longer env values.
 pub const VARIABLE_PREFIX: &str = "ORLOP_SECRET_";
@@ -61,7 +61,7 @@ pub fn misplaced_secrets<'t>(template: &'t Value, is_secret: &dyn Fn(&str) -> bo
         if Spot::at(place).is_none() {
             let secrets = scan(text).into_iter().filter(|placeholder| is_secret(placeholder.name));
             misplaced
-                .extend(secrets.map(|placeholder| Use { name: placeholder.name, field: Place(place).to_string() }));
+                .extend(secrets.map(|placeholder| Use { name: placeholder.name, field: FieldPath(place).to_string() }));
         }
     });
     misplaced

@@ -7,7 +7,7 @@ use orlop_core::spec::step::{FlowFact, InputParameter, OutputParameter};
 
 use super::path::{JsonPathRef, Path, PathError};
 
-/// What V9 says of an input path without a step.
+/// What is said of an input path without a step.
 pub const NO_STEP_WARNING: &str =
     "the path names no step, so the step will fail with ParameterUnresolved; write `<step>:$.path`";
 
@@ -16,7 +16,7 @@ pub const NO_STEP_WARNING: &str =
 pub enum InputSource<'p> {
     /// A text, which may be empty.
     Value(&'p str),
-    /// The document of an earlier step; without a step it is never resolved (V9, [`NO_STEP_WARNING`]).
+    /// The document of an earlier step; without a step it is never resolved ([`NO_STEP_WARNING`]).
     Path(JsonPathRef),
     /// A key of a ConfigMap.
     ConfigMap(&'p KeyRef),
@@ -106,7 +106,7 @@ pub fn input_source(parameter: &InputParameter) -> Result<InputSource<'_>, Sourc
     }
 }
 
-/// The source of a flow parameter (V7; neither value nor valueFrom means submission).
+/// The source of a flow parameter (neither value nor valueFrom means submission).
 ///
 /// # Errors
 /// When there are several, or one cannot be used.
@@ -127,7 +127,7 @@ pub fn flow_source(parameter: &FlowParameter) -> Result<FlowSource<'_>, SourceFa
     }
 }
 
-/// The source of an output parameter. Whether a file's path is usable is V11, not asked here.
+/// The source of an output parameter. Whether a file's path is usable is not asked here.
 ///
 /// # Errors
 /// When there is not exactly one, or it cannot be used.

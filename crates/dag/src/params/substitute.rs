@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::placeholder::scan;
 use super::scope::{Lookup, Scope};
-use super::tree::{DEPTH_MAX, Place, depth_within, for_each_text, rewrite};
+use super::tree::{DEPTH_MAX, FieldPath, depth_within, for_each_text, rewrite};
 
 /// The most bytes that substitution puts into one text or tree: more than any Job may hold, less than hurts.
 pub const INSERTED_MAX: usize = 16 * 1024 * 1024;
@@ -61,7 +61,7 @@ pub struct SubstituteError {
 
 impl SubstituteError {
     pub(super) fn at(place: &[super::tree::Segment<'_>], fault: Fault) -> Self {
-        Self { field: Place(place).to_string(), fault }
+        Self { field: FieldPath(place).to_string(), fault }
     }
 }
 
@@ -149,7 +149,7 @@ pub fn uses_in(tree: &Value) -> Vec<Use<'_>> {
     let mut uses = Vec::new();
     for_each_text(tree, |place, text| {
         for placeholder in scan(text) {
-            uses.push(Use { name: placeholder.name, field: Place(place).to_string() });
+            uses.push(Use { name: placeholder.name, field: FieldPath(place).to_string() });
         }
     });
     uses
@@ -160,7 +160,7 @@ pub(crate) fn texts_with<'t>(tree: &'t Value, marks: &[char]) -> Vec<(String, &'
     let mut texts = Vec::new();
     for_each_text(tree, |place, text| {
         if text.contains(marks) {
-            texts.push((Place(place).to_string(), text));
+            texts.push((FieldPath(place).to_string(), text));
         }
     });
     texts

@@ -18,9 +18,9 @@ pub(super) enum Segment<'t> {
 }
 
 /// Writes a place as a field path, for example `spec.containers[0].env[1].value` or `labels["a.b/c"]`.
-pub(super) struct Place<'p, 't>(pub(super) &'p [Segment<'t>]);
+pub(super) struct FieldPath<'p, 't>(pub(super) &'p [Segment<'t>]);
 
-impl fmt::Display for Place<'_, '_> {
+impl fmt::Display for FieldPath<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, segment) in self.0.iter().enumerate() {
             match *segment {
@@ -178,7 +178,7 @@ mod tests {
     fn texts_are_visited_in_order_with_their_places() {
         let tree = json!({"a": ["x", {"b.c/d": "y", "": "z"}, 1, null, [], {}], "e": {"f": "w"}});
         let mut seen = Vec::new();
-        for_each_text(&tree, |place, text| seen.push(format!("{}={text}", Place(place))));
+        for_each_text(&tree, |place, text| seen.push(format!("{}={text}", FieldPath(place))));
         assert_eq!(seen, ["a[0]=x", "a[1][\"b.c/d\"]=y", "a[1][\"\"]=z", "e.f=w"]);
         for_each_text(&json!("alone"), |place, text| assert_eq!((place.len(), text), (0, "alone")));
     }

@@ -161,7 +161,7 @@ impl<'a> Run<'a> {
             reference: reference("job"),
         };
         let observed: Vec<ObservedAttempt> = moment.jobs.iter().map(exists).collect();
-        let mut state = reconstruct(self.plan, &meta(), (status, &observed), moment.now, effects);
+        let mut state = reconstruct(self.plan, &meta(), status, &observed, moment.now, effects);
         let world = &moment.world;
         let orders = world.history.iter().filter(|event| {
             matches!(event, FlowEvent::Import { .. } | FlowEvent::Stop { .. } | FlowEvent::Approval { .. })

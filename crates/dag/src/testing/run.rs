@@ -9,7 +9,7 @@ use orlop_core::time::Time;
 use super::case::Case;
 use super::decode::{What, decode};
 use super::laws::{Broken, Laws, same};
-use super::model::{Model, Shown, Told};
+use super::model::{ExpectedEffects, Model, Shown};
 use super::world::World;
 use crate::engine::{FlowMeta, State, apply, init, next_deadline, restore, snapshot, view};
 use crate::plan::Plan;
@@ -164,8 +164,8 @@ impl<'a> Run<'a> {
 }
 
 /// Effects as the model tells them.
-fn told_by(effects: &[FlowEffect]) -> Told {
-    let mut told = Told::default();
+fn told_by(effects: &[FlowEffect]) -> ExpectedEffects {
+    let mut told = ExpectedEffects::default();
     for effect in effects {
         match effect {
             FlowEffect::EnsureResources => told.resources = true,

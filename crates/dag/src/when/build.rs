@@ -260,14 +260,14 @@ fn pairs(
         match operator {
             Operator::Comparison(operator) => {
                 if !operator.takes(&ty, &right.ty) {
-                    return Err(mismatch(source, operator.symbol(), (&ty, span), &right));
+                    return Err(mismatch(source, operator.symbol(), &ty, span, &right));
                 }
                 let operands = Box::new([first, right.expression]);
                 return Node::over(Expression::Compare(operator, operands), Type::Bool, span.to(right.span), below);
             }
             Operator::Arithmetic(operator) => {
                 let Some(result) = operator.result(&ty, &right.ty) else {
-                    return Err(mismatch(source, operator.symbol(), (&ty, span), &right));
+                    return Err(mismatch(source, operator.symbol(), &ty, span, &right));
                 };
                 (ty, span) = (result, span.to(right.span));
                 terms.push((operator, right.expression, span));
@@ -323,7 +323,7 @@ pub(super) fn comparison(source: &str, node: &Node) -> Option<String> {
 }
 
 /// The error of an operator whose operands do not fit.
-fn mismatch(source: &str, sign: &str, (left, left_span): (&Type, Span), right: &Node) -> SourceError {
+fn mismatch(source: &str, sign: &str, left: &Type, left_span: Span, right: &Node) -> SourceError {
     let message = format!("{sign} does not take {} and {}", left.a(), right.ty.a());
     let help = match (left, &right.ty) {
         (_, Type::List(element)) if sign == "in" => conversion(source, left, left_span, element),

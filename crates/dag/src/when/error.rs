@@ -124,7 +124,7 @@ impl fmt::Display for SourceError {
 
 impl std::error::Error for SourceError {}
 
-/// A condition that could not be decided: the step fails with reason ConditionError (jobflow 2.4 item 4).
+/// A condition that could not be decided: the step fails with reason ConditionError.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message} at byte {} of the condition", .span.start())]
 pub struct EvalError {

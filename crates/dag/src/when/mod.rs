@@ -1,4 +1,4 @@
-//! The `when` language (jobflow 2.4): constants, a CEL subset with placeholders, and a template subset. [`compile`]
+//! The `when` language: constants, a CEL subset with placeholders, and a template subset. [`compile`]
 //! checks a text against a [`Scope`] at validation; [`Condition::eval`] decides it against [`Facts`]. Everything is
 //! pure and bounded, and no input makes it panic. It never orders steps and never keeps a decision: the engine does.
 //!

@@ -1,4 +1,4 @@
-//! What stands between braces (item 5): the three notations of a parameter placeholder and the plain references of
+//! What stands between braces: the three notations of a parameter placeholder and the plain references of
 //! templates. Recognises them by form only; names are resolved by `names`. Anything else in `{{ }}` is a template.
 
 use super::error::{SourceError, Span};

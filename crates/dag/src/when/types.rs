@@ -142,7 +142,7 @@ impl Comparison {
     }
 }
 
-/// The functions of item 3 except `has`, which takes a reference instead of a value.
+/// The functions of conditions except `has`, which takes a reference instead of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Function {
     Int,
@@ -166,7 +166,7 @@ pub(crate) enum Style {
 }
 
 impl Function {
-    /// Every name of item 3, `has` included.
+    /// Every name, `has` included.
     pub(crate) const NAMES: [&'static str; 10] =
         ["int", "double", "string", "bool", "size", "has", "contains", "startsWith", "endsWith", "matches"];
 

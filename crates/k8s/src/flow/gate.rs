@@ -6,7 +6,7 @@ use orlop_core::machine::flow::FlowPhase;
 use orlop_core::spec::flow::{JobFlow, StopMode};
 use orlop_core::spec::policy::ConcurrencyPolicy;
 use orlop_core::time::Time;
-use orlop_dag::gate::{Answer, Claim, Gate, key_of};
+use orlop_dag::gate::{Answer, Claim, ConcurrencyLimiter, key_of};
 use serde_json::{Value, json};
 
 use super::memory::Memory;
@@ -27,7 +27,7 @@ pub(super) fn claim(flow: &JobFlow, options: &Options) -> Option<Claim> {
 }
 
 /// Notes that a flow which has begun and is not over holds its key. Reads no more of the object than that takes.
-pub(super) fn hold_key_of(gate: &mut Gate, object: &Value, options: &Options) {
+pub(super) fn hold_key_of(gate: &mut ConcurrencyLimiter, object: &Value, options: &Options) {
     let has = |member: &str| !text(object, member).is_empty();
     let is_over = text(object, "/status/phase").parse().is_ok_and(FlowPhase::is_terminal);
     if !has("/status/startTime") || has("/status/completionTime") || is_over {

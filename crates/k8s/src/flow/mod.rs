@@ -44,7 +44,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use orlop_core::event::FlowEvent;
 use orlop_core::time::Time;
-use orlop_dag::gate::Gate;
+use orlop_dag::gate::ConcurrencyLimiter;
 use orlop_dag::manifest::Limits;
 use serde_json::Value;
 
@@ -138,7 +138,7 @@ pub struct Controller<A> {
 struct Known {
     cache: Cache,
     memories: BTreeMap<Key, Memory>,
-    gate: Gate,
+    gate: ConcurrencyLimiter,
     slots: Slots,
     short: Short,
     /// Flows that are over or gone and still hold their concurrency keys, by their keys among all flows.

@@ -11,7 +11,7 @@ use orlop_core::spec::flow::JobFlow;
 use orlop_core::spec::meta::ObjectReference;
 use orlop_core::spec::status::FlowStatus;
 use orlop_core::time::Time;
-use orlop_dag::engine::{FlowMeta, Held, ObservedAttempt, State, apply, held, init, reconstruct, refused};
+use orlop_dag::engine::{FlowMeta, HoldReason, ObservedAttempt, State, apply, held, init, reconstruct, refused};
 use orlop_dag::manifest::{Severity, Violations};
 use orlop_dag::plan::Plan;
 use serde_json::Value;
@@ -106,7 +106,7 @@ impl<A: Api> Controller<A> {
                     Ok(whole) => whole,
                     Err(FetchError::Api(error)) => return Err(error.into()),
                     Err(FetchError::Read(fault)) => {
-                        let status = held(status, Held::Unreadable(&fault.to_string()), now);
+                        let status = held(status, HoldReason::Unreadable(&fault.to_string()), now);
                         return Ok(Opened::Status(object, Box::new(status)));
                     }
                 };
@@ -141,11 +141,11 @@ impl<A: Api> Controller<A> {
         now: Time,
     ) -> Result<(JobFlow, Plan), Box<FlowStatus>> {
         if let Some(status) = begun.filter(|status| status.spec_hash.as_ref().is_some_and(|known| known != hash)) {
-            return Err(Box::new(held(status.clone(), Held::SpecChanged, now)));
+            return Err(Box::new(held(status.clone(), HoldReason::SpecChanged, now)));
         }
         self.planned(object, begun.is_some()).map_err(|found| {
             Box::new(match begun {
-                Some(status) => held(status.clone(), Held::NotUnderstood(&first_of(&found)), now),
+                Some(status) => held(status.clone(), HoldReason::NotUnderstood(&first_of(&found)), now),
                 None => refusal(object, &found, now),
             })
         })
@@ -200,7 +200,7 @@ impl<A: Api> Controller<A> {
         let jobs = self.known().cache.jobs(&meta.uid);
         let live: Vec<ObservedAttempt> = jobs.iter().filter_map(|job| observe::attempt(plan, meta, job)).collect();
         let mut effects = Vec::new();
-        let state = reconstruct(plan, meta, (status, &live), now, &mut effects);
+        let state = reconstruct(plan, meta, status, &live, now, &mut effects);
         (state, effects)
     }
 

@@ -95,7 +95,7 @@ impl<A: Api> Controller<A> {
             Err(FetchError::Read(error)) => return Ok(Err(error.to_string())),
             whole => whole?,
         };
-        let state = reconstruct(old_plan, &meta, (&whole, &[]), self.now(), &mut Vec::new());
+        let state = reconstruct(old_plan, &meta, &whole, &[], self.now(), &mut Vec::new());
         Ok(Ok(imports(plan, Parent { plan: old_plan, state: &state }, wanted)))
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use orlop_core::hardware::merge::Merged;
 use orlop_core::hardware::placement::DeviceSource;
-use orlop_core::hardware::{Failure, Verdict};
+use orlop_core::hardware::{Failure, MachineFit};
 
 use super::node::Node;
 
@@ -47,7 +47,7 @@ pub struct Availability {
     /// The same for people: how many nodes, and how many each dimension excludes.
     pub message: String,
     /// What is said of each node that counts.
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<MachineFit>,
 }
 
 const fn reason(failure: &Failure) -> Reason {
@@ -62,7 +62,7 @@ const fn reason(failure: &Failure) -> Reason {
 #[must_use]
 pub fn availability(merged: &Merged, nodes: &[Node]) -> Availability {
     let counted: Vec<&Node> = nodes.iter().filter(|node| node.ready && node.schedulable).collect();
-    let verdicts: Vec<Verdict> = counted.iter().map(|node| merged.check(&node.machine)).collect();
+    let verdicts: Vec<MachineFit> = counted.iter().map(|node| merged.check(&node.machine)).collect();
     let matching = verdicts.iter().filter(|verdict| verdict.fits()).count();
     let all = counted.len();
     if matching > 0 {

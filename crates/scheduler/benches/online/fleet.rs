@@ -9,7 +9,7 @@ use orlop_core::task::TaskRef;
 use orlop_scheduler::config::Config;
 use orlop_scheduler::effect::Effect;
 use orlop_scheduler::engine::Scheduler;
-use orlop_scheduler::event::{Capabilities, Event, Gate, Quota};
+use orlop_scheduler::event::{Capabilities, Event, Quota, StartWindow};
 use orlop_scheduler::job::{Demand, Priority, Runtime};
 use orlop_scheduler::token::WorkerKey;
 
@@ -90,7 +90,7 @@ impl Bench {
             let job = must(JobId::new(Epoch(1), self.next).ok_or("in range"));
             let spec = Arc::clone(&self.specs[(self.next as usize * STEP) % self.specs.len()]);
             self.next += 1;
-            Event::Submit { job, spec, gate: Gate::default() }
+            Event::Submit { job, spec, gate: StartWindow::default() }
         };
         (0..jobs).map(&mut job).collect()
     }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use orlop_core::id::{Epoch, JobId};
-use orlop_scheduler::event::{ArraySpec, Event, Gate, Outcome};
+use orlop_scheduler::event::{ArraySpec, Event, Outcome, StartWindow};
 
 use crate::curve::{Curve, Report, Sample};
 use crate::fleet::{Bench, FLEETS, QUEUES, TENANTS, take_sent};
@@ -76,7 +76,7 @@ pub(crate) fn cancels(report: &Report) {
             let Some(job) = JobId::new(Epoch(2), 1) else { unreachable!("in range") };
             let spec = std::sync::Arc::clone(&bench.specs[0]);
             let array = ArraySpec { indices: vec![(0, count - 1)], ..ArraySpec::default() };
-            let event = Event::SubmitArray { job, spec, gate: Gate::default(), array };
+            let event = Event::SubmitArray { job, spec, gate: StartWindow::default(), array };
             assert!(bench.scheduler.apply(1, event, &mut bench.effects).is_ok(), "an array enters");
             Sample::time(|| {
                 let taken = bench.scheduler.apply(2, Event::Cancel { job, elements: None }, &mut bench.effects);

@@ -31,13 +31,13 @@ impl Default for Refused {
 
 impl Refused {
     /// Where classes with this need stand.
-    fn bucket((cpu, memory): (i32, i32)) -> (usize, usize) {
+    fn bucket(cpu: i32, memory: i32) -> (usize, usize) {
         (magnitude(cpu) as usize % SIDE, magnitude(memory) as usize % SIDE)
     }
 
     /// Adds a class by what it asks of cpu and memory; returns its seat.
     pub(crate) fn insert(&mut self, need: (i32, i32), class: u32) -> u32 {
-        let (row, column) = Self::bucket(need);
+        let (row, column) = Self::bucket(need.0, need.1);
         let Some(bucket) = self.buckets.get_mut(row * SIDE + column) else { return 0 };
         self.rows[row] |= 1 << column;
         bucket.push(Seated { class, cpu: need.0, memory: need.1 });
@@ -46,7 +46,7 @@ impl Refused {
 
     /// Takes a class out; returns the class that now has its seat.
     pub(crate) fn remove(&mut self, need: (i32, i32), seat: u32) -> Option<u32> {
-        let (row, column) = Self::bucket(need);
+        let (row, column) = Self::bucket(need.0, need.1);
         let bucket = self.buckets.get_mut(row * SIDE + column)?;
         if (seat as usize) < bucket.len() {
             bucket.swap_remove(seat as usize);
@@ -60,7 +60,7 @@ impl Refused {
     /// Collects every class that asks at most this much of cpu and memory.
     pub(crate) fn within(&self, (cpu, memory): (i32, i32), found: &mut Vec<u32>) {
         found.clear();
-        let (last, column) = Self::bucket((cpu, memory));
+        let (last, column) = Self::bucket(cpu, memory);
         let upto = (2_u64 << column) - 1;
         for (row, mask) in self.rows.iter().enumerate().take(last + 1) {
             let mut mask = mask & upto;

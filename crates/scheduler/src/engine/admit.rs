@@ -5,12 +5,12 @@ use std::sync::Arc;
 use orlop_core::id::{JobId, TenantName};
 use orlop_core::machine::job::{self, JobState};
 
-use super::record::{Array, Job, Life, Spec, Unit};
+use super::record::{Array, Job, Life, Spec, Task};
 use super::timer::Timer;
 use super::{Scheduler, machine};
-use crate::effect::{Effect, Part, Reason};
+use crate::effect::{Effect, JobPart, Reason};
 use crate::error::EventError;
-use crate::event::{ArraySpec, Gate};
+use crate::event::{ArraySpec, StartWindow};
 use crate::fault::{Fault, fault};
 use crate::job::{Demand, ELEMENTS_MAX};
 use crate::queue::Queue;
@@ -25,7 +25,7 @@ impl Scheduler {
         &mut self,
         id: JobId,
         spec: &Arc<Demand>,
-        gate: Gate,
+        gate: StartWindow,
         array: Option<ArraySpec>,
         effects: &mut Vec<Effect>,
     ) -> Result<(), EventError> {
@@ -55,7 +55,7 @@ impl Scheduler {
             Some(array) => self.arrays.insert(array).ok_or(EventError::Fatal("too many arrays"))?,
             None => NONE,
         };
-        self.store(id, spec, (number, units), gate, effects)
+        self.store(id, spec, number, units, gate, effects)
     }
 
     /// Stores an admitted job and opens its gate if it may start at once.
@@ -63,8 +63,9 @@ impl Scheduler {
         &mut self,
         id: JobId,
         spec: u32,
-        (array, units): (u32, u64),
-        gate: Gate,
+        array: u32,
+        units: u64,
+        gate: StartWindow,
         effects: &mut Vec<Effect>,
     ) -> Result<(), EventError> {
         let birth = job::Event::Submitted;
@@ -80,7 +81,7 @@ impl Scheduler {
             self.timers.set(expires, Timer::Expire(slot, self.jobs.generation(slot)));
         }
         if let Some(at) = opens {
-            self.timers.set(at, Timer::Gate(slot, self.jobs.generation(slot)));
+            self.timers.set(at, Timer::StartWindow(slot, self.jobs.generation(slot)));
             return Ok(());
         }
         self.open_gate(slot, effects);
@@ -97,12 +98,12 @@ impl Scheduler {
         if let Some(array) = self.arrays.get(array) {
             for (first, last, ()) in array.ready.iter() {
                 self.revision += 1;
-                let (part, revision) = (Part::Elements(first, last), self.revision);
+                let (part, revision) = (JobPart::Elements(first, last), self.revision);
                 effects.push(Effect::JobChanged { job: id, part, from, to, reason: Reason::Plain, revision });
             }
         } else {
             self.revision += 1;
-            let (part, revision) = (Part::Whole, self.revision);
+            let (part, revision) = (JobPart::Whole, self.revision);
             effects.push(Effect::JobChanged { job: id, part, from, to, reason: Reason::Plain, revision });
         }
         self.line_up(slot);
@@ -234,7 +235,7 @@ fn build(job: JobId, spec: &Demand, array: ArraySpec) -> Result<Array, EventErro
     })
 }
 
-impl Unit {
+impl Task {
     /// A single job or gang.
     pub(super) const fn whole(job: u32) -> Self {
         Self { job, index: 0 }

@@ -8,7 +8,7 @@ use orlop_core::machine::attempt::{self, AttemptState};
 use orlop_core::machine::job;
 use orlop_core::task::TaskRef;
 
-use super::record::{Attempt, Life, Unit};
+use super::record::{Attempt, Life, Task};
 use super::{Scheduler, machine};
 use crate::effect::{Effect, Reason};
 use crate::event::Kept;
@@ -29,7 +29,7 @@ impl Scheduler {
         if attempt.started_at == 0 {
             attempt.started_at = now;
         }
-        let (request, tenant, waiting, job) = (attempt.request, attempt.tenant, attempt.waiting, attempt.unit.job);
+        let (request, tenant, waiting, job) = (attempt.request, attempt.tenant, attempt.waiting, attempt.task.job);
         attempt.charged = true;
         self.add_end_time(slot);
         self.note_settled(job);
@@ -73,8 +73,8 @@ impl Scheduler {
                 continue;
             };
             let given_up = |life: Life| life.lost && life.attempt == attempt.number;
-            if self.life(attempt.unit).is_some_and(given_up) && kept.contains(&self.reference(attempt)) {
-                gangs.entry(attempt.unit.job).or_default().push(slot);
+            if self.life(attempt.task).is_some_and(given_up) && kept.contains(&self.reference(attempt)) {
+                gangs.entry(attempt.task.job).or_default().push(slot);
             }
         }
         gangs
@@ -89,8 +89,8 @@ impl Scheduler {
 
     /// The members run on, if the limits of their tenant allow all of them.
     fn adopt_gang(&mut self, job: u32, slots: &[u32], effects: &mut Vec<Effect>) -> bool {
-        let unit = Unit::whole(job);
-        let Some(mut life) = self.life(unit) else { return false };
+        let task = Task::whole(job);
+        let Some(mut life) = self.life(task) else { return false };
         let Some(to) = machine::job(life.state, job::Event::Started, |guard| guard == job::Guard::NewestMayRun) else {
             return false;
         };
@@ -110,7 +110,7 @@ impl Scheduler {
         }
         (life.lost, life.answered, life.started) = (false, false, true);
         life.live = slots.first().copied().unwrap_or(NONE);
-        self.follow(unit, life, to, Reason::Adopted, effects);
+        self.follow(task, life, to, Reason::Adopted, effects);
         true
     }
 
@@ -134,10 +134,10 @@ impl Scheduler {
     /// An attempt that was given up has ended for sure: if it was a member of a gang's newest one, that cannot come back.
     pub(super) fn part_gang(&mut self, attempt: &Attempt) {
         let lost = |life: &Life| life.lost && life.attempt == attempt.number;
-        if self.is_gang(attempt.unit.job)
-            && let Some(life) = self.life(attempt.unit).filter(lost)
+        if self.is_gang(attempt.task.job)
+            && let Some(life) = self.life(attempt.task).filter(lost)
         {
-            self.is_over(attempt.unit, life);
+            self.is_over(attempt.task, life);
         }
     }
 }

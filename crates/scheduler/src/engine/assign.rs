@@ -5,7 +5,7 @@ use orlop_core::machine::job::{self, JobState};
 use orlop_core::machine::worker;
 
 use super::gang::Members;
-use super::record::{Attempt, Past, Unit};
+use super::record::{Attempt, Past, Task};
 use super::{Scheduler, machine};
 use crate::effect::{Effect, Reason, Start, WorkerReason};
 use crate::fault::{Fault, fault};
@@ -23,9 +23,9 @@ pub(super) struct Target {
 
 impl Attempt {
     /// An attempt that was just issued: member, number and epoch, and where it goes.
-    pub(super) const fn new(unit: Unit, (member, number, epoch): (u32, u32, u32), target: Target, now: u64) -> Self {
+    pub(super) const fn new(task: Task, (member, number, epoch): (u32, u32, u32), target: Target, now: u64) -> Self {
         Self {
-            unit,
+            task,
             member,
             number,
             epoch,
@@ -51,21 +51,21 @@ impl Attempt {
 }
 
 impl Scheduler {
-    /// Issues the next token of a queued unit and sends its attempt (of a gang, one per target, the members in order).
-    /// The unit has left its queue; capacity and quota are charged by the caller. Returns whether it was possible.
-    pub(super) fn assign(&mut self, unit: Unit, targets: &[Target], effects: &mut Vec<Effect>) -> bool {
-        self.issue(unit, (targets, Start::Now), effects)
+    /// Issues the next token of a queued task and sends its attempt (of a gang, one per target, the members in order).
+    /// The task has left its queue; capacity and quota are charged by the caller. Returns whether it was possible.
+    pub(super) fn assign(&mut self, task: Task, targets: &[Target], effects: &mut Vec<Effect>) -> bool {
+        self.issue(task, targets, Start::Now, effects)
     }
 
-    /// Issues the next token of a queued unit and sends its attempt ahead of the slot that it will inherit. Nothing is
+    /// Issues the next token of a queued task and sends its attempt ahead of the slot that it will inherit. Nothing is
     /// charged yet.
-    pub(super) fn assign_ahead(&mut self, unit: Unit, target: Target, effects: &mut Vec<Effect>) -> bool {
-        self.issue(unit, (&[target], Start::Inherit), effects)
+    pub(super) fn assign_ahead(&mut self, task: Task, target: Target, effects: &mut Vec<Effect>) -> bool {
+        self.issue(task, &[target], Start::Inherit, effects)
     }
 
-    fn issue(&mut self, unit: Unit, (targets, start): (&[Target], Start), effects: &mut Vec<Effect>) -> bool {
-        let Some(mut life) = self.life(unit) else { return false };
-        self.release_held(unit);
+    fn issue(&mut self, task: Task, targets: &[Target], start: Start, effects: &mut Vec<Effect>) -> bool {
+        let Some(mut life) = self.life(task) else { return false };
+        self.release_held(task);
         let from = life.state;
         let event = if start == Start::Inherit { job::Event::Prefilled } else { job::Event::Placed };
         let Some(to) = machine::job(from, event, |_| true) else { return false };
@@ -74,16 +74,16 @@ impl Scheduler {
         if life.attempt > 0 {
             let answered = life.answered && targets.len() == 1;
             let past = Past { attempt: life.attempt, epoch: life.epoch, answered };
-            self.past.entry(unit).or_default().push(past);
-            let members = self.gangs.get(&unit.job).map(Members::who_answered).filter(|members| !members.is_empty());
-            members.and_then(|members| self.past_members.insert((unit.job, life.attempt), members));
+            self.past.entry(task).or_default().push(past);
+            let members = self.gangs.get(&task.job).map(Members::who_answered).filter(|members| !members.is_empty());
+            members.and_then(|members| self.past_members.insert((task.job, life.attempt), members));
         }
         (life.attempt, life.epoch) = (number, self.epoch_number());
         (life.answered, life.lost, life.state) = (false, false, to);
         let mut slots = Vec::new();
         let mut first = NONE;
         for (member, target) in (0..).zip(targets) {
-            let slot = self.new_attempt(unit, (member, number, life.epoch), *target, start);
+            let slot = self.new_attempt(task, (member, number, life.epoch), *target, start);
             if first == NONE {
                 first = slot;
             }
@@ -93,11 +93,11 @@ impl Scheduler {
         }
         life.live = first;
         if !slots.is_empty() {
-            self.gangs.insert(unit.job, Members::new(slots.clone()));
+            self.gangs.insert(task.job, Members::new(slots.clone()));
         }
-        self.set_life(unit, life);
-        self.count(unit, from, to);
-        self.tell(unit, (from, to), Reason::Plain, effects);
+        self.set_life(task, life);
+        self.count(task, from, to);
+        self.tell(task, (from, to), Reason::Plain, effects);
         if slots.is_empty() {
             self.send(first, effects);
         }
@@ -107,9 +107,9 @@ impl Scheduler {
         true
     }
 
-    fn new_attempt(&mut self, unit: Unit, token: (u32, u32, u32), target: Target, start: Start) -> u32 {
+    fn new_attempt(&mut self, task: Task, token: (u32, u32, u32), target: Target, start: Start) -> u32 {
         let ahead = start == Start::Inherit;
-        let attempt = Attempt::new(unit, token, target, self.now);
+        let attempt = Attempt::new(task, token, target, self.now);
         let slot = self.list_attempt(Attempt { ahead, waiting: ahead, charged: !ahead, ..attempt });
         self.timers.await_acceptance(self.now, slot, self.attempts.generation(slot));
         slot
@@ -117,7 +117,7 @@ impl Scheduler {
 
     /// Stores an attempt and lists it with its worker.
     pub(super) fn list_attempt(&mut self, mut attempt: Attempt) -> u32 {
-        let spec = self.jobs.get(attempt.unit.job).and_then(|job| self.specs.get(job.spec as usize));
+        let spec = self.jobs.get(attempt.task.job).and_then(|job| self.specs.get(job.spec as usize));
         attempt.preemptible = spec.and_then(|spec| spec.preemptible);
         let Some(worker) = self.workers.get_mut(attempt.worker) else { return NONE };
         let next = worker.first;
@@ -132,7 +132,7 @@ impl Scheduler {
         self.preemptibles.insert(slot, &attempt);
         self.add_end_time(slot);
         if attempt.state == AttemptState::Lost {
-            self.note_given_up(attempt.unit.job);
+            self.note_given_up(attempt.task.job);
         }
         if self.feeds.on {
             self.join_feed(slot);
@@ -159,10 +159,10 @@ impl Scheduler {
     }
 
     /// Takes an element or job that waits off the front of a queue.
-    pub(super) fn take(&mut self, queue: u32) -> Option<Unit> {
+    pub(super) fn take(&mut self, queue: u32) -> Option<Task> {
         let head = self.head(queue)?;
         let slot = head.1.job;
-        self.leave_savings(slot);
+        self.leave_quota_reservations(slot);
         if self.queues.get(queue as usize).is_some_and(|queue| !queue.passes.is_empty()) {
             let place = (head.0, self.peek(slot).index);
             self.queues.get_mut(queue as usize).into_iter().for_each(|queue| queue.passes.forget(place));
@@ -175,13 +175,13 @@ impl Scheduler {
                 self.pop(queue, head);
             }
             // From here on it has a life of its own.
-            let unit = Unit { job: slot, index };
+            let task = Task { job: slot, index };
             if let Some(array) = self.array_mut(slot) {
                 array.active.entry(index).or_insert_with(|| super::record::Life::new(JobState::Queued));
             }
-            return Some(unit);
+            return Some(task);
         }
         self.pop(queue, head);
-        Some(Unit::whole(slot))
+        Some(Task::whole(slot))
     }
 }

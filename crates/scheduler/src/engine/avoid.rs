@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Scheduler;
-use super::record::{Life, Unit};
+use super::record::{Life, Task};
 use crate::class::Class;
 use crate::fault::{Fault, fault};
 use crate::fleet::kind::Kind;
@@ -18,16 +18,16 @@ use crate::token::WorkerKey;
 pub(super) type Avoiding = (u32, WorkerKey);
 
 /// Tasks that are held back: priority step, job id, task. The first one started first before.
-pub(super) type HeldBack = BTreeSet<(u8, u64, Unit)>;
+pub(super) type HeldBack = BTreeSet<(u8, u64, Task)>;
 
 /// How many tasks return to a queue at once where no worker has room for any of them.
 const MOST_RETURNED: usize = 1024;
 
 impl Scheduler {
     /// The worker that a task must not get now; `NONE` if there is none, or if no other worker could hold it.
-    pub(super) fn shunned(&self, unit: Unit) -> u32 {
-        let avoided = self.life(unit).map_or(NONE, |life| self.avoided(&life));
-        if avoided == NONE || fault(Fault::NoAvoidance) || !self.could_hold_elsewhere(self.class_of(unit.job), avoided)
+    pub(super) fn shunned(&self, task: Task) -> u32 {
+        let avoided = self.life(task).map_or(NONE, |life| self.avoided(&life));
+        if avoided == NONE || fault(Fault::NoAvoidance) || !self.could_hold_elsewhere(self.class_of(task.job), avoided)
         {
             return NONE;
         }
@@ -71,12 +71,12 @@ impl Scheduler {
     }
 
     /// Takes a task out of its queue until another worker has room for it.
-    pub(super) fn hold_back(&mut self, queue: u32, unit: Unit) {
-        let Some(life) = self.life(unit) else { return };
-        let Some((key, place)) = self.held_place(unit, &life) else { return };
+    pub(super) fn hold_back(&mut self, queue: u32, task: Task) {
+        let Some(life) = self.life(task) else { return };
+        let Some((key, place)) = self.held_place(task, &life) else { return };
         debug_assert_eq!(key.0, queue, "it stands in its own queue");
         self.held_back.entry(key).or_default().insert(place);
-        self.unqueue(unit);
+        self.unqueue(task);
         self.refresh_head(queue);
         self.await_reservation();
     }
@@ -84,7 +84,7 @@ impl Scheduler {
     /// Jobs of which all that waits is held back, arrays counting as one, by their queues.
     pub(super) fn held_jobs(&self) -> BTreeMap<u32, u64> {
         let units =
-            self.held_back.iter().flat_map(|((queue, _), held)| held.iter().map(|(.., unit)| (*queue, unit.job)));
+            self.held_back.iter().flat_map(|((queue, _), held)| held.iter().map(|(.., task)| (*queue, task.job)));
         let jobs: BTreeSet<(u32, u32)> = units.collect();
         let mut counts = BTreeMap::new();
         for (queue, _) in jobs.into_iter().filter(|(_, job)| self.jobs.get(*job).is_some_and(|job| !job.queued)) {
@@ -94,23 +94,23 @@ impl Scheduler {
     }
 
     /// All tasks of a tenant that are held back.
-    pub(super) fn held_units(&self, tenant: u32) -> Vec<Unit> {
+    pub(super) fn held_units(&self, tenant: u32) -> Vec<Task> {
         let own = |queue: u32| self.queues.get(queue as usize).is_some_and(|queue| queue.tenant == tenant);
         let held = self.held_back.iter().filter(|((queue, _), _)| own(*queue));
-        held.flat_map(|(_, held)| held.iter().map(|(.., unit)| *unit)).collect()
+        held.flat_map(|(_, held)| held.iter().map(|(.., task)| *task)).collect()
     }
 
     /// The first task of a job that is held back.
-    pub(super) fn held_unit(&self, job: u32) -> Option<Unit> {
+    pub(super) fn held_task(&self, job: u32) -> Option<Task> {
         if self.held_back.is_empty() {
             return None;
         }
         let record = self.jobs.get(job)?;
         let number = self.specs.get(record.spec as usize)?.queue;
         let (step, id) = self.key_of_job(record);
-        let place = |index: u32| (step, id, Unit { job, index });
+        let place = |index: u32| (step, id, Task { job, index });
         let own = self.held_back.iter().filter(|((queue, _), _)| *queue == number);
-        own.filter_map(|(_, held)| held.range(place(0)..=place(u32::MAX)).next()).map(|(.., unit)| *unit).min()
+        own.filter_map(|(_, held)| held.range(place(0)..=place(u32::MAX)).next()).map(|(.., task)| *task).min()
     }
 
     /// Where the first of those that are held back stand in a band of a tenant, by queue and the worker that they avoid. Cost:
@@ -123,41 +123,41 @@ impl Scheduler {
         self.held_back.iter().filter_map(move |((number, _), held)| {
             let queue =
                 self.queues.get(*number as usize).filter(|queue| (queue.tenant, queue.band) == (tenant, band))?;
-            let (step, id, _) = held.iter().find(|(.., unit)| !full(unit.job))?;
+            let (step, id, _) = held.iter().find(|(.., task)| !full(task.job))?;
             Some(LaneEntry { class: queue.class, queue: *number, key: (*step, *id), stopped: false })
         })
     }
 
     /// The window of an array has room of which no element waits in its queue: what is held back of it may come first.
     pub(super) fn window_opens(&mut self, slot: u32) {
-        let Some(job) = self.jobs.get(slot).filter(|_| self.held_unit(slot).is_some()) else { return };
+        let Some(job) = self.jobs.get(slot).filter(|_| self.held_task(slot).is_some()) else { return };
         let (key, Some(spec)) = (self.key_of_job(job), self.specs.get(job.spec as usize)) else { return };
         let Some(queue) = self.queues.get(spec.queue as usize) else { return };
-        self.pass_savings(queue.tenant, spec.queue, (queue.band, key));
+        self.pass_quota_reservations(queue.tenant, spec.queue, queue.band, key);
     }
 
     /// Where a task stands among those that are held back.
-    fn held_place(&self, unit: Unit, life: &Life) -> Option<(Avoiding, (u8, u64, Unit))> {
-        let job = self.jobs.get(unit.job)?;
+    fn held_place(&self, task: Task, life: &Life) -> Option<(Avoiding, (u8, u64, Task))> {
+        let job = self.jobs.get(task.job)?;
         let (queue, (step, id)) = (self.specs.get(job.spec as usize)?.queue, self.key_of_job(job));
-        Some(((queue, life.avoid), (step, id, unit)))
+        Some(((queue, life.avoid), (step, id, task)))
     }
 
     /// Whether a task is held back.
-    pub(super) fn is_held_back(&self, unit: Unit) -> bool {
+    pub(super) fn is_held_back(&self, task: Task) -> bool {
         if self.held_back.is_empty() {
             return false;
         }
-        let place = self.life(unit).and_then(|life| self.held_place(unit, &life));
+        let place = self.life(task).and_then(|life| self.held_place(task, &life));
         place.is_some_and(|(key, place)| self.held_back.get(&key).is_some_and(|held| held.contains(&place)))
     }
 
     /// A task is held back no more: it leaves Queued, or returns to its queue.
-    pub(super) fn release_held(&mut self, unit: Unit) {
+    pub(super) fn release_held(&mut self, task: Task) {
         if self.held_back.is_empty() {
             return;
         }
-        let Some((key, place)) = self.life(unit).and_then(|life| self.held_place(unit, &life)) else { return };
+        let Some((key, place)) = self.life(task).and_then(|life| self.held_place(task, &life)) else { return };
         let Some(held) = self.held_back.get_mut(&key) else { return };
         held.remove(&place);
         if held.is_empty() {
@@ -175,14 +175,14 @@ impl Scheduler {
         let keys: Vec<Avoiding> = self.held_back.keys().copied().collect();
         for key in keys {
             let stopped = self.is_stopped(key);
-            // Whom limits stop waits for these in its line, and is to be saved for.
+            // Whom limits stop waits for these in its line, and is to be reserved for.
             if let Some(queue) = self.queues.get(key.0 as usize).filter(|_| stopped) {
                 self.watch(queue.tenant, queue.band);
             }
             let most = if stopped { MOST_RETURNED } else { self.releasable(key) };
-            let units = self.held_back.get(&key).into_iter().flatten().take(most).map(|(.., unit)| *unit);
-            for unit in units.collect::<Vec<_>>() {
-                self.bring_back(unit);
+            let units = self.held_back.get(&key).into_iter().flatten().take(most).map(|(.., task)| *task);
+            for task in units.collect::<Vec<_>>() {
+                self.bring_back(task);
             }
         }
     }
@@ -224,13 +224,13 @@ impl Scheduler {
     }
 
     /// Puts a task that is held back into its queue.
-    pub(super) fn bring_back(&mut self, unit: Unit) {
-        self.release_held(unit);
-        if let Some(array) = self.array_mut(unit.job) {
-            array.ready.insert(unit.index, unit.index, ());
+    pub(super) fn bring_back(&mut self, task: Task) {
+        self.release_held(task);
+        if let Some(array) = self.array_mut(task.job) {
+            array.ready.insert(task.index, task.index, ());
         }
-        self.line_up(unit.job);
-        self.restamp(unit.job);
+        self.line_up(task.job);
+        self.restamp(task.job);
     }
 }
 

@@ -189,7 +189,7 @@ impl Scheduler {
         let current = self.jobs.get(head.job).is_some_and(|job| job.queued && job.stamp == head.stamp);
         let class = self.classes.get(head.turn.entry.class).filter(|_| current && kept.job != head.job)?;
         let place = self.workers.get(seat.worker)?.place;
-        if !class.sees(self.table.kind(place)) || self.shunned(head.unit) == seat.worker {
+        if !class.sees(self.table.kind(place)) || self.shunned(head.task) == seat.worker {
             return None;
         }
         let mut allowed = Vec::new();
@@ -257,7 +257,7 @@ impl Scheduler {
         if seats.iter().map(room).min().is_none_or(|room| room < u64::from(count)) {
             return 0;
         }
-        let Some(unit) = self.take(queue) else { return 0 };
+        let Some(task) = self.take(queue) else { return 0 };
         let (mut targets, mut share) = (Vec::new(), 0.0);
         for seat in seats {
             let place = self.workers.get(seat.worker).map_or(NONE, |worker| worker.place);
@@ -270,8 +270,8 @@ impl Scheduler {
             let target = Target { worker: seat.worker, request: seat.request, tenant: number };
             targets.extend((0..seat.times).map(|_| target));
         }
-        if !self.assign(unit, &targets, effects) {
-            self.give_up(unit, effects);
+        if !self.assign(task, &targets, effects) {
+            self.give_up(task, effects);
         }
         self.charge_band(band, share);
         self.weigh_tenant(number);

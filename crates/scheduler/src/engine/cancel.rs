@@ -4,9 +4,9 @@
 use orlop_core::id::JobId;
 use orlop_core::machine::job::{self, JobState};
 
-use super::record::{Done, Life, Unit};
+use super::record::{Done, Life, Task};
 use super::{Scheduler, machine};
-use crate::effect::{CancelReason, Effect, Part, Reason};
+use crate::effect::{CancelReason, Effect, JobPart, Reason};
 use crate::error::EventError;
 use crate::fault::{Fault, fault};
 use crate::table::NONE;
@@ -25,14 +25,14 @@ impl Scheduler {
             if job.life.state.is_terminal() {
                 return Err(self.refused(id, job.life.state, job::Event::CancelRequested));
             }
-            self.cancel_elements(slot, (first, last), (Reason::Cancelled, CancelReason::Request), effects);
+            self.cancel_elements(slot, first, last, (Reason::Cancelled, CancelReason::Request), effects);
             return Ok(());
         }
-        let (unit, life) = (Unit::whole(slot), job.life);
+        let (task, life) = (Task::whole(slot), job.life);
         if machine::job(life.state, job::Event::CancelRequested, |_| true).is_none() {
             return Err(self.refused(id, life.state, job::Event::CancelRequested));
         }
-        self.cancel_unit(unit, (Reason::Cancelled, CancelReason::Request), effects);
+        self.cancel_task(task, Reason::Cancelled, CancelReason::Request, effects);
         Ok(())
     }
 
@@ -44,13 +44,13 @@ impl Scheduler {
         }
     }
 
-    /// Cancels one unit, if its state takes it.
-    pub(super) fn cancel_unit(&mut self, unit: Unit, (reason, why): (Reason, CancelReason), effects: &mut Vec<Effect>) {
-        let Some(life) = self.life(unit) else { return };
+    /// Cancels one task, if its state takes it.
+    pub(super) fn cancel_task(&mut self, task: Task, reason: Reason, why: CancelReason, effects: &mut Vec<Effect>) {
+        let Some(life) = self.life(task) else { return };
         let Some(to) = machine::job(life.state, job::Event::CancelRequested, |_| true) else { return };
-        self.follow(unit, life, to, reason, effects);
+        self.follow(task, life, to, reason, effects);
         if to == JobState::Cancelling {
-            for slot in self.attempts_of(unit, &life) {
+            for slot in self.attempts_of(task, &life) {
                 self.tell_to_end(slot, why, effects);
             }
         }
@@ -60,7 +60,7 @@ impl Scheduler {
     pub(super) fn tell_to_end(&mut self, slot: u32, why: CancelReason, effects: &mut Vec<Effect>) {
         let Some(attempt) = self.attempts.get(slot).copied() else { return };
         let (reference, worker) = (self.reference(&attempt), self.key_of(attempt.worker));
-        let grace_ms = self.spec_of(attempt.unit.job).map_or(0, |spec| spec.grace_ms);
+        let grace_ms = self.spec_of(attempt.task.job).map_or(0, |spec| spec.grace_ms);
         let Some(record) = self.attempts.get_mut(slot) else { return };
         // A revoke for want of acceptance is said again: from now on it has a reason that must be stored.
         let new = record.ending.is_none();
@@ -79,13 +79,14 @@ impl Scheduler {
     pub(super) fn cancel_elements(
         &mut self,
         slot: u32,
-        (first, last): (u32, u32),
+        first: u32,
+        last: u32,
         why: (Reason, CancelReason),
         effects: &mut Vec<Effect>,
     ) {
-        let own = self.end_untouched(slot, (first, last), (job::Event::CancelRequested, why.0), effects);
+        let own = self.end_untouched(slot, first, last, job::Event::CancelRequested, why.0, effects);
         for index in own {
-            self.cancel_unit(Unit { job: slot, index }, why, effects);
+            self.cancel_task(Task { job: slot, index }, why.0, why.1, effects);
         }
     }
 
@@ -93,8 +94,10 @@ impl Scheduler {
     fn end_untouched(
         &mut self,
         slot: u32,
-        (first, last): (u32, u32),
-        (event, reason): (job::Event, Reason),
+        first: u32,
+        last: u32,
+        event: job::Event,
+        reason: Reason,
         effects: &mut Vec<Effect>,
     ) -> Vec<u32> {
         let Some(job) = self.jobs.get(slot) else { return Vec::new() };
@@ -115,7 +118,7 @@ impl Scheduler {
         array.failures += if to == JobState::Failed { units } else { 0 };
         let (empty, over) = (array.ready.len() == 0, array.done.len() == u64::from(array.elements));
         for (first, last, ()) in ranges {
-            let (part, revision) = (Part::Elements(first, last), self.next_revision());
+            let (part, revision) = (JobPart::Elements(first, last), self.next_revision());
             effects.push(Effect::JobChanged { job: id, part, from: base, to, reason, revision });
             effects.push(Effect::Finished { job: id, part, outcome: to, reason });
         }
@@ -147,16 +150,16 @@ impl Scheduler {
         if fault(Fault::NoExpiry) {
             return;
         }
-        let mut units = vec![Unit::whole(slot)];
+        let mut units = vec![Task::whole(slot)];
         if job.array != NONE {
-            let own = self.end_untouched(slot, (0, u32::MAX), (job::Event::Expired, Reason::Expired), effects);
-            units = own.into_iter().map(|index| Unit { job: slot, index }).collect();
+            let own = self.end_untouched(slot, 0, u32::MAX, job::Event::Expired, Reason::Expired, effects);
+            units = own.into_iter().map(|index| Task { job: slot, index }).collect();
         }
-        for unit in units {
-            let Some(life) = self.life(unit) else { continue };
+        for task in units {
+            let Some(life) = self.life(task) else { continue };
             let never_started = |guard| guard == job::Guard::NeverStarted && !life.started;
             if let Some(to) = machine::job(life.state, job::Event::Expired, never_started) {
-                self.follow(unit, life, to, Reason::Expired, effects);
+                self.follow(task, life, to, Reason::Expired, effects);
             }
         }
         // Elements that wait for another attempt do not expire.

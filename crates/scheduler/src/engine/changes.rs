@@ -164,7 +164,7 @@ impl Scheduler {
         !kept.seen.settled
             || self.sensible(kept) == Some(kept.queue)
                 && self.is_allowed(kept)
-                && (self.held_unit(kept.job).is_some() || !starts() && !passed())
+                && (self.held_task(kept.job).is_some() || !starts() && !passed())
     }
 
     fn is_tried(&self, kept: &Reservation) -> bool {
@@ -180,8 +180,8 @@ impl Scheduler {
         let (mut allowed, gang) = (Vec::new(), class.shape.gang.as_ref().map_or(1, |gang| gang.size));
         let key = self.jobs.get(kept.job).map(|job| self.key_of_job(job)).unwrap_or_default();
         self.room(record.tenant, key, &class.requests, gang, &mut allowed);
-        let unit = self.held_unit(kept.job).unwrap_or_else(|| self.peek(kept.job));
-        let wanted = Wanted { class, allowed: &allowed, shunned: self.shunned(unit) };
+        let task = self.held_task(kept.job).unwrap_or_else(|| self.peek(kept.job));
+        let wanted = Wanted { class, allowed: &allowed, shunned: self.shunned(task) };
         let before = kept.shadow.unwrap_or(u64::MAX);
         let others = self.workers.iter().map(|(number, _)| number).filter(|number| !self.changes.freed.has(*number));
         kept.is_held() || others.into_iter().all(|worker| !self.opens_before(worker, &wanted, before))

@@ -8,7 +8,7 @@ use orlop_core::machine::worker::{self, WorkerState};
 use super::assign::Target;
 use super::explanation::Misfit;
 use super::heads::Head;
-use super::record::Unit;
+use super::record::Task;
 use super::round::RoundStats;
 use super::{Scheduler, machine};
 use crate::effect::{Effect, WorkerReason};
@@ -31,23 +31,23 @@ impl Scheduler {
             worker: key,
             why: Box::new(why),
         })?;
-        let unit = match self.array_mut(slot) {
-            None => Unit::whole(slot),
+        let task = match self.array_mut(slot) {
+            None => Task::whole(slot),
             Some(array) => {
                 let index = array.ready.pop_first().ok_or(EventError::Fatal("an array has no element to place"))?;
                 array.active.entry(index).or_insert_with(|| super::record::Life::new(JobState::Queued));
-                Unit { job: slot, index }
+                Task { job: slot, index }
             }
         };
         let over = self
             .array_mut(slot)
             .is_none_or(|array| array.ready.len() == 0 || array.running.saturating_add(1) >= array.max_parallel);
-        self.leave_savings(slot);
+        self.leave_quota_reservations(slot);
         if over {
             self.dequeue(slot);
         }
         self.note_queue_of(slot);
-        self.put(unit, Target { worker: number, request, tenant: self.tenant_of(slot) }, effects);
+        self.put(task, Target { worker: number, request, tenant: self.tenant_of(slot) }, effects);
         Ok(())
     }
 
@@ -60,7 +60,7 @@ impl Scheduler {
         if self.is_gang(slot) {
             return Err(NotAssigned::Gang);
         }
-        let held = job.array == NONE && self.is_held_back(Unit::whole(slot));
+        let held = job.array == NONE && self.is_held_back(Task::whole(slot));
         if !job.queued && !held {
             return Err(NotAssigned::Window);
         }
@@ -77,23 +77,23 @@ impl Scheduler {
         if let Some(misfit) = fit.misfit.filter(|_| !fault(Fault::AssignAnywhere)) {
             return Err(NotAssigned::Worker { misfit, lacking: fit.lacking });
         }
-        // Whom the tenant saves for is a matter of order, which operators may pass.
+        // Whom the tenant reserves for is a matter of order, which operators may pass.
         self.hosted(tenant, &[], &class.requests, worker.place).ok_or(NotAssigned::Limits)
     }
 
-    /// The first request vector that the tenant's limits allow beside what is saved of them and a place has room for.
-    fn hosted(&self, tenant: u32, saved: &[u64], requests: &[u32], place: u32) -> Option<u32> {
+    /// The first request vector that the tenant's limits allow beside what is reserved of them and a place has room for.
+    fn hosted(&self, tenant: u32, reserved: &[u64], requests: &[u32], place: u32) -> Option<u32> {
         let mut allowed = Vec::new();
-        self.room_beside(tenant, saved, requests, 1, &mut allowed);
+        self.room_beside(tenant, reserved, requests, 1, &mut allowed);
         let hosts =
             |number: &u32| self.requests.get(*number).is_some_and(|request| self.table.hosts(place, &request.need) > 0);
         allowed.into_iter().find(hosts)
     }
 
-    /// Charges and sends an attempt of a unit that has left its queue.
-    fn put(&mut self, unit: Unit, target: Target, effects: &mut Vec<Effect>) {
+    /// Charges and sends an attempt of a task that has left its queue.
+    fn put(&mut self, task: Task, target: Target, effects: &mut Vec<Effect>) {
         let place = self.workers.get(target.worker).map_or(NONE, |worker| worker.place);
-        let band = self.spec_of(unit.job).map_or(0, |spec| spec.priority.band().index());
+        let band = self.spec_of(task.job).map_or(0, |spec| spec.priority.band().index());
         if let Some(request) = self.requests.get(target.request) {
             let share = request.share(&self.table);
             self.table.charge(place, &request.need, 1);
@@ -102,8 +102,8 @@ impl Scheduler {
             }
             self.charge_band(band, share);
         }
-        if !self.assign(unit, &[target], effects) {
-            self.give_up(unit, effects);
+        if !self.assign(task, &[target], effects) {
+            self.give_up(task, effects);
         }
         self.weigh_tenant(target.tenant);
     }
@@ -130,15 +130,15 @@ impl Scheduler {
             return false;
         }
         let Some(class) = self.classes.get(head.turn.entry.class) else { return false };
-        let saved = self.saved(tenant, head.turn.entry.key);
-        let shunned = self.shunned(head.unit);
+        let reserved = self.reserved_quota(tenant, head.turn.entry.key);
+        let shunned = self.shunned(head.task);
         let found = self.leaving.iter().filter(|number| **number != shunned).find_map(|number| {
             let worker = self.workers.get(*number)?;
             let stays = worker.drain.is_some_and(|order| !order.host_shutdown);
             let there = matches!(worker.state, WorkerState::Draining | WorkerState::Running);
             let takes = stays && there && !worker.cordoned && !worker.reserved && self.table.is_whole(worker.place);
             let sees = takes && class.sees(self.table.kind(worker.place));
-            let request = self.hosted(tenant, &saved, &class.requests, worker.place).filter(|_| sees)?;
+            let request = self.hosted(tenant, &reserved, &class.requests, worker.place).filter(|_| sees)?;
             Some((*number, request))
         });
         let Some((worker, request)) = found else { return false };
@@ -147,8 +147,8 @@ impl Scheduler {
         if let Some(to) = state.and_then(|state| machine::worker(state, worker::Event::UrgentPlaced, only)) {
             self.move_worker(worker, to, WorkerReason::Plain, effects);
         }
-        let Some(unit) = self.take(head.turn.entry.queue) else { return false };
-        self.put(unit, Target { worker, request, tenant }, effects);
+        let Some(task) = self.take(head.turn.entry.queue) else { return false };
+        self.put(task, Target { worker, request, tenant }, effects);
         self.refresh_head(head.turn.entry.queue);
         true
     }

@@ -3,7 +3,7 @@
 
 use super::Scheduler;
 use crate::fleet::MAX_DIMS;
-use crate::queue::{LaneEntry, Place};
+use crate::queue::{LaneEntry, QueueEntry};
 
 /// How many heads are compared.
 const HEADS: usize = 16;
@@ -20,8 +20,8 @@ impl Scheduler {
         heads.sort_unstable_by_key(|entry| entry.key);
         heads.truncate(HEADS);
         // Nobody behind a head that was passed over often enough may be chosen, wherever that head stands.
-        let places: Vec<Option<Place>> = heads.iter().map(|entry| self.place_of(entry)).collect();
-        let passes = |(entry, place): (&LaneEntry, &Option<Place>)| {
+        let places: Vec<Option<QueueEntry>> = heads.iter().map(|entry| self.place_of(entry)).collect();
+        let passes = |(entry, place): (&LaneEntry, &Option<QueueEntry>)| {
             self.queues.get(entry.queue as usize).zip(*place).map_or(0, |(queue, place)| queue.passes.of(place))
         };
         if let Some(tired) = heads.iter().zip(&places).position(|head| passes(head) >= PASSES) {
@@ -41,7 +41,7 @@ impl Scheduler {
     }
 
     /// The first of a queue: its order and, of an array, the element.
-    fn place_of(&mut self, entry: &LaneEntry) -> Option<Place> {
+    fn place_of(&mut self, entry: &LaneEntry) -> Option<QueueEntry> {
         let (key, first) = self.head(entry.queue)?;
         Some((key, self.peek(first.job).index))
     }

@@ -84,7 +84,7 @@ impl Scheduler {
 
     /// When an attempt that holds capacity ends by its limit, and if it has not started, how long it may take.
     fn limit_of(&self, attempt: &Attempt) -> Option<u64> {
-        let spec = self.spec_of(attempt.unit.job).filter(|spec| spec.timeout_ms > 0 && !attempt.waiting)?;
+        let spec = self.spec_of(attempt.task.job).filter(|spec| spec.timeout_ms > 0 && !attempt.waiting)?;
         let begin = if attempt.started { attempt.started_at } else { 0 };
         Some(begin.saturating_add(spec.timeout_ms).saturating_add(spec.grace_ms))
     }

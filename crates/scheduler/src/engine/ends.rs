@@ -6,7 +6,7 @@ use orlop_core::machine::job::{self, JobState};
 use orlop_core::machine::worker;
 use serde::{Deserialize, Serialize};
 
-use super::record::{Attempt, Life, Unit};
+use super::record::{Attempt, Life, Task};
 use super::{Scheduler, machine};
 use crate::effect::{Effect, Reason, WorkerReason};
 use crate::fault::{Fault, fault};
@@ -17,7 +17,7 @@ use crate::token::WorkerKey;
 /// How long a task waits after its first infrastructure loss, and at most, in milliseconds.
 const INFRA_BACKOFF: (u64, u64) = (1000, 60_000);
 
-/// How an end looks to the unit.
+/// How an end looks to the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Ending {
     pub(super) event: job::Event,
@@ -69,7 +69,7 @@ impl Scheduler {
         }
         self.worker_lost_one(attempt.worker, effects);
         if attempt.state == AttemptState::Lost {
-            self.note_settled(attempt.unit.job);
+            self.note_settled(attempt.task.job);
             self.part_gang(&attempt);
         }
     }
@@ -103,16 +103,16 @@ impl Scheduler {
         }
     }
 
-    /// The unit of an attempt moves on by how the attempt ended. Returns whether its state took it.
+    /// The task of an attempt moves on by how the attempt ended. Returns whether its state took it.
     pub(super) fn move_on(
         &mut self,
-        unit: Unit,
+        task: Task,
         mut life: Life,
         worker: WorkerKey,
         ending: Ending,
         effects: &mut Vec<Effect>,
     ) -> bool {
-        let Some(spec) = self.spec_of(unit.job) else { return false };
+        let Some(spec) = self.spec_of(task.job) else { return false };
         let retry = &spec.retry;
         let wanted = || match ending.event {
             job::Event::ResultTimedOut => retry.on.contains(&RetryOn::TimedOut),
@@ -131,7 +131,7 @@ impl Scheduler {
         let second_try = || {
             !life.second_try
                 && !fault(Fault::NoSecondTry)
-                && self.could_hold_elsewhere(self.class_of(unit.job), worker.index)
+                && self.could_hold_elsewhere(self.class_of(task.job), worker.index)
         };
         let holds = |guard| match guard {
             job::Guard::FirstLoss => first_loss,
@@ -154,7 +154,7 @@ impl Scheduler {
                 // The worker that could not start its command stays avoided: the second try is for another one.
                 life.avoid = if life.second_try { life.avoid } else { worker };
                 if to == JobState::Backoff {
-                    life.due = self.now.saturating_add(self.infra_backoff(unit, life.infra));
+                    life.due = self.now.saturating_add(self.infra_backoff(task, life.infra));
                 }
             }
             JobState::Queued if ending.event == job::Event::CannotStart => {
@@ -162,7 +162,7 @@ impl Scheduler {
                 life.avoid = worker;
             }
             JobState::Backoff => {
-                let wait = if fault(Fault::NoBackoff) { 0 } else { self.backoff(unit, &life) };
+                let wait = if fault(Fault::NoBackoff) { 0 } else { self.backoff(task, &life) };
                 life.due = self.now.saturating_add(wait);
                 life.second_try = false;
                 life.retries = life.retries.saturating_add(1);
@@ -174,13 +174,13 @@ impl Scheduler {
             JobState::Cancelled => reason = Reason::Cancelled,
             _ => {}
         }
-        self.follow(unit, life, to, reason, effects);
+        self.follow(task, life, to, reason, effects);
         true
     }
 
     /// How long the next retry waits, in milliseconds; jitter by the job and its retry, never by chance.
-    fn backoff(&self, unit: Unit, life: &Life) -> u64 {
-        let (Some(spec), Some(job)) = (self.spec_of(unit.job), self.jobs.get(unit.job)) else { return 0 };
+    fn backoff(&self, task: Task, life: &Life) -> u64 {
+        let (Some(spec), Some(job)) = (self.spec_of(task.job), self.jobs.get(task.job)) else { return 0 };
         let retry = &spec.retry;
         let formula = orlop_core::backoff::Backoff {
             growth: orlop_core::backoff::Growth::Exponential,
@@ -189,24 +189,24 @@ impl Scheduler {
             ceiling: Some(std::time::Duration::from_millis(retry.max_ms)),
             jitter: f64::from(retry.jitter_milli) / 1000.0,
         };
-        let (id, index, n) = (job.id.to_string(), unit.index.to_string(), u32::from(life.retries));
+        let (id, index, n) = (job.id.to_string(), task.index.to_string(), u32::from(life.retries));
         let fraction = orlop_core::backoff::fraction(&[&id, &index, &n.to_string()]);
         u64::try_from(formula.delay(n, fraction).as_millis()).unwrap_or(u64::MAX)
     }
 
     /// How long a task waits after an infrastructure loss, in milliseconds: twice as long after each, a fifth more or less by
     /// the seed and the task.
-    fn infra_backoff(&self, unit: Unit, losses: u32) -> u64 {
-        let Some(job) = self.jobs.get(unit.job).filter(|_| !fault(Fault::NoBackoff)) else { return 0 };
+    fn infra_backoff(&self, task: Task, losses: u32) -> u64 {
+        let Some(job) = self.jobs.get(task.job).filter(|_| !fault(Fault::NoBackoff)) else { return 0 };
         let wait = INFRA_BACKOFF.0.saturating_mul(1 << losses.saturating_sub(1).min(16)).min(INFRA_BACKOFF.1);
-        let (id, index) = (job.id.to_string(), unit.index.to_string());
+        let (id, index) = (job.id.to_string(), task.index.to_string());
         let parts = [&*self.seed.to_string(), "infra", &id, &index, &losses.to_string()];
         let fraction = orlop_core::backoff::fraction(&parts);
         let wait = wait as f64;
         wait.mul_add(0.8, wait * 0.4 * fraction) as u64
     }
 
-    /// Gives an attempt up although it may still run: its unit moves on, its worker's capacity stays held.
+    /// Gives an attempt up although it may still run: its task moves on, its worker's capacity stays held.
     pub(super) fn lose(&mut self, slot: u32, effects: &mut Vec<Effect>) {
         if self.attempts.get(slot).is_some_and(|attempt| attempt.state != AttemptState::Lost) {
             self.tell_lost(slot, true, effects);
@@ -232,32 +232,32 @@ impl Scheduler {
             record.state = state;
             record.charged = false;
         }
-        self.note_given_up(attempt.unit.job);
+        self.note_given_up(attempt.task.job);
         if fault(Fault::HastyRelease) {
             self.close(slot, effects);
         }
-        let Some(life) = self.life(attempt.unit) else { return };
+        let Some(life) = self.life(attempt.task) else { return };
         if life.attempt != attempt.number || life.live == NONE || life.lost {
             return;
         }
         let lost = Ending::of(job::Event::WorkerLost, Reason::WorkerLost);
-        if self.is_gang(attempt.unit.job) {
+        if self.is_gang(attempt.task.job) {
             self.member_given_up(slot, lost, effects);
             return;
         }
-        if self.move_on(attempt.unit, life, self.key_of(attempt.worker), lost, effects)
-            && let Some(mut life) = self.life(attempt.unit).filter(|life| !life.state.is_terminal())
+        if self.move_on(attempt.task, life, self.key_of(attempt.worker), lost, effects)
+            && let Some(mut life) = self.life(attempt.task).filter(|life| !life.state.is_terminal())
         {
             life.lost = !fault(Fault::NoAdoption);
             life.live = slot;
-            self.set_life(attempt.unit, life);
+            self.set_life(attempt.task, life);
         }
     }
 
     /// Whether a job that never has two attempts at once must wait: the lease of this one may not be over.
     pub(super) fn must_wait(&self, slot: u32) -> bool {
         let Some(attempt) = self.attempts.get(slot) else { return false };
-        let forbids = self.spec_of(attempt.unit.job).is_some_and(|spec| spec.overlap == Overlap::Forbid);
+        let forbids = self.spec_of(attempt.task.job).is_some_and(|spec| spec.overlap == Overlap::Forbid);
         let seen = self.workers.get(attempt.worker).map_or(0, |worker| worker.seen);
         forbids
             && attempt.state != AttemptState::Lost
@@ -274,23 +274,23 @@ impl Scheduler {
             return;
         };
         self.close(slot, effects);
-        if let Some(mut life) = self.life(attempt.unit).filter(|life| life.live == slot) {
+        if let Some(mut life) = self.life(attempt.task).filter(|life| life.live == slot) {
             life.live = NONE;
-            self.set_life(attempt.unit, life);
+            self.set_life(attempt.task, life);
             let id = self.workers.get(attempt.worker).map(|worker| worker.id.clone());
-            id.filter(|_| life.may_return_elsewhere()).and_then(|id| self.parted.insert(attempt.unit, id));
+            id.filter(|_| life.may_return_elsewhere()).and_then(|id| self.parted.insert(attempt.task, id));
         }
     }
 
-    /// A unit's attempt was given up before, and its worker says that nothing is left of it: it cannot return any more.
-    pub(super) fn is_over(&mut self, unit: Unit, life: Life) {
-        self.set_life(unit, Life { live: NONE, lost: false, ..life });
+    /// A task's attempt was given up before, and its worker says that nothing is left of it: it cannot return any more.
+    pub(super) fn is_over(&mut self, task: Task, life: Life) {
+        self.set_life(task, Life { live: NONE, lost: false, ..life });
     }
 
-    /// A unit whose attempt numbers are used up.
-    pub(super) fn give_up(&mut self, unit: Unit, effects: &mut Vec<Effect>) {
-        if let Some(life) = self.life(unit) {
-            self.follow(unit, life, JobState::Failed, Reason::InfraLimit, effects);
+    /// A task whose attempt numbers are used up.
+    pub(super) fn give_up(&mut self, task: Task, effects: &mut Vec<Effect>) {
+        if let Some(life) = self.life(task) {
+            self.follow(task, life, JobState::Failed, Reason::InfraLimit, effects);
         }
     }
 }

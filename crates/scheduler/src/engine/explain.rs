@@ -11,7 +11,7 @@ use super::Scheduler;
 use super::explanation::{
     Explanation, GangRoom, Lacking, LimitReached, Misfit, Obstacle, ReservedWorkers, Unmet, UnmetDemand, WorkerFit,
 };
-use super::record::{Job, Spec, Unit, Worker};
+use super::record::{Job, Spec, Task, Worker};
 use crate::class::Class;
 use crate::class::request::Request;
 use crate::effect::Limit;
@@ -50,7 +50,7 @@ impl Scheduler {
     /// use orlop_core::id::{Epoch, JobId};
     /// use orlop_scheduler::config::Config;
     /// use orlop_scheduler::engine::{Misfit, Scheduler};
-    /// use orlop_scheduler::event::{Capabilities, Event, Gate};
+    /// use orlop_scheduler::event::{Capabilities, Event, StartWindow};
     /// use orlop_scheduler::job::{Demand, Runtime};
     ///
     /// let mut scheduler = Scheduler::new(Config::default(), 7)?;
@@ -71,7 +71,7 @@ impl Scheduler {
     /// spec.resources.cpu_m = 2500;
     /// for number in 1..=3 {
     ///     let job = JobId::new(Epoch(1), number).ok_or("in range")?;
-    ///     scheduler.apply(1, Event::Submit { job, spec: Arc::new(spec.clone()), gate: Gate::default() }, &mut effects)?;
+    ///     scheduler.apply(1, Event::Submit { job, spec: Arc::new(spec.clone()), gate: StartWindow::default() }, &mut effects)?;
     /// }
     /// let _ = scheduler.round(2, u32::MAX, &mut effects);
     /// // The last one says why …
@@ -80,7 +80,7 @@ impl Scheduler {
     /// assert_eq!((why.position, why.nearest), (Some(1), Some(worker)));
     /// assert_eq!(why.workers[0].misfit, Some(Misfit::Capacity));
     /// assert_eq!(why.workers[0].lacking[0].to_string(), "cpu: needs 2500m, free 1500m of 4000m");
-    /// assert!(!why.is_hopeless());
+    /// assert!(!why.is_infeasible());
     /// // … and a provisioner is told what is missing: room for two jobs of this shape.
     /// let demand = scheduler.demand();
     /// assert_eq!((demand.len(), demand[0].waiting, demand[0].resources.cpu_m), (1, 2, 2500));
@@ -99,7 +99,7 @@ impl Scheduler {
             waits && other.share < tenant.share
         });
         let waits = self.first_waiting(slot);
-        let shunned = waits.map_or(NONE, |unit| self.shunned(unit));
+        let shunned = waits.map_or(NONE, |task| self.shunned(task));
         let fit = |(number, worker): (u32, &Worker)| {
             let fit = self.fit_of(number, worker, class);
             let avoided = number == shunned && matches!(fit.misfit, None | Some(Misfit::Capacity | Misfit::MaxJobs));
@@ -133,16 +133,16 @@ impl Scheduler {
         })
     }
 
-    /// The unit of a job that waits for a worker, of an array the first one.
-    fn first_waiting(&self, slot: u32) -> Option<Unit> {
+    /// The task of a job that waits for a worker, of an array the first one.
+    fn first_waiting(&self, slot: u32) -> Option<Task> {
         let job = self.jobs.get(slot)?;
         let Some(array) = self.array_of(job) else {
-            return (job.life.state == JobState::Queued).then_some(Unit::whole(slot));
+            return (job.life.state == JobState::Queued).then_some(Task::whole(slot));
         };
         let ready = array.ready.iter().next().map(|(first, ..)| first);
         let held = array.active.iter().find(|(_, life)| life.state == JobState::Queued).map(|(index, _)| *index);
         let index = ready.into_iter().chain(held).min()?;
-        Some(Unit { job: slot, index })
+        Some(Task { job: slot, index })
     }
 
     /// What keeps a job from being placed before any worker is asked.
@@ -164,9 +164,9 @@ impl Scheduler {
             tenant.limits(request, &self.dims, |limit| {
                 let needs = limit.each.saturating_mul(u64::from(spec.members));
                 if limit.used.saturating_add(needs) > limit.most && needs > 0 {
-                    let unit = if limit.what == Limit::Memory { 1 << 20 } else { 1 };
+                    let task = if limit.what == Limit::Memory { 1 << 20 } else { 1 };
                     let [used, needs, most] =
-                        [limit.used, needs, limit.most].map(|amount: u64| amount.saturating_mul(unit));
+                        [limit.used, needs, limit.most].map(|amount: u64| amount.saturating_mul(task));
                     list.push(LimitReached { limit: limit.what, model: limit.model.cloned(), used, needs, most });
                 }
             });
@@ -180,7 +180,7 @@ impl Scheduler {
         }
         let key = self.key_of_job(job);
         let barred = self.room(spec.tenant, key, &class.requests, spec.members, &mut Vec::new()) == 0;
-        self.goal_of(spec.tenant).filter(|_| barred).map(Obstacle::Saving)
+        self.quota_reserved_for(spec.tenant).filter(|_| barred).map(Obstacle::QuotaReserved)
     }
 
     /// How many jobs stand before one in its queue, up to 1000.
@@ -203,11 +203,11 @@ impl Scheduler {
             vectors.filter(|request| self.counts_as(place, request))
         };
         let possible =
-            |request: &&Request| self.lacking((class, request), place, |_, total, amount| total < amount).is_empty();
+            |request: &&Request| self.lacking(class, request, place, |_, total, amount| total < amount).is_empty();
         let never = place != NONE && !requests().any(|request| possible(&request));
         // Of several alternatives that one speaks which lacks the least here, of those that could ever fit.
         let candidates = requests().filter(|request| never || possible(request));
-        let lists = candidates.map(|request| self.lacking((class, request), place, |free, _, amount| free < amount));
+        let lists = candidates.map(|request| self.lacking(class, request, place, |free, _, amount| free < amount));
         let lacking = match place {
             NONE => Vec::new(),
             _ => lists.min_by(|a, b| shortage(a).total_cmp(&shortage(b))).unwrap_or_default(),
@@ -251,12 +251,12 @@ impl Scheduler {
         let resources = &class.shape.resources;
         let total = |dim: Option<usize>| dim.map_or(0, |dim| i64::from(self.table.total(dim, place)));
         let free = |dim: Option<usize>| dim.map_or(0, |dim| i64::from(self.table.free(dim, place)));
-        let lack = |dimension: String, unit, needs: u64, (free, total): (i64, i64)| {
+        let lack = |dimension: String, task, needs: u64, (free, total): (i64, i64)| {
             let needs = i64::try_from(needs).unwrap_or(i64::MAX);
-            Some(Lacking { dimension, unit, needs, free, total }).filter(|lack| lack.total < lack.needs)
+            Some(Lacking { dimension, task, needs, free, total }).filter(|lack| lack.total < lack.needs)
         };
-        let row = |dimension: String, unit, needs: u64, dim: Option<usize>| {
-            lack(dimension, unit, needs, (free(dim), total(dim)))
+        let row = |dimension: String, task, needs: u64, dim: Option<usize>| {
+            lack(dimension, task, needs, (free(dim), total(dim)))
         };
         let mebi = u64::try_from(requested(mebi_up(resources.memory_bytes))).unwrap_or(0);
         let mut list: Vec<Lacking> = Vec::new();
@@ -309,7 +309,8 @@ impl Scheduler {
     /// The dimensions of which a place has too little, as `short` judges free, total and needed amounts.
     fn lacking(
         &self,
-        (class, request): (&Class, &Request),
+        class: &Class,
+        request: &Request,
         place: u32,
         short: impl Fn(i32, i32, i32) -> bool,
     ) -> Vec<Lacking> {
@@ -319,7 +320,7 @@ impl Scheduler {
             let dim = usize::from(*dim);
             let (free, total) = (self.table.free(dim, place), self.table.total(dim, place));
             if short(free, total, *amount) {
-                let (dimension, unit) = self.dimension(dim);
+                let (dimension, task) = self.dimension(dim);
                 let (needs, (free, total)) = match self.dims.get(dim) {
                     // As they were given, not as they are counted.
                     Some(Dim::Extra(name) | Dim::LargeExtra { name, .. }) => {
@@ -328,7 +329,7 @@ impl Scheduler {
                     }
                     _ => (i64::from(*amount), (i64::from(free), i64::from(total))),
                 };
-                list.push(Lacking { dimension, unit, needs, free, total });
+                list.push(Lacking { dimension, task, needs, free, total });
             }
         }
         list
@@ -381,8 +382,8 @@ impl Scheduler {
         }
         for ((queue, _), held) in &self.held_back {
             if let Some(queue) = self.queues.get(*queue as usize) {
-                let members = |unit: &Unit| self.spec_of(unit.job).map_or(1, |spec| u64::from(spec.members()));
-                *waiting.entry(queue.class).or_insert(0) += held.iter().map(|(.., unit)| members(unit)).sum::<u64>();
+                let members = |task: &Task| self.spec_of(task.job).map_or(1, |spec| u64::from(spec.members()));
+                *waiting.entry(queue.class).or_insert(0) += held.iter().map(|(.., task)| members(task)).sum::<u64>();
             }
         }
         let class = |(number, waiting)| {

@@ -69,8 +69,8 @@ impl fmt::Display for Misfit {
 pub struct Lacking {
     /// Which: `cpu`, `memory`, `slots`, `gpu <vendor>/<model>`, or the counter's name.
     pub dimension: String,
-    /// Its unit: `m` for cpu, `Mi` for memory, else nothing.
-    pub unit: &'static str,
+    /// Its task: `m` for cpu, `Mi` for memory, else nothing.
+    pub task: &'static str,
     /// What the job needs.
     pub needs: i64,
     /// What the worker has free.
@@ -81,8 +81,8 @@ pub struct Lacking {
 
 impl fmt::Display for Lacking {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { dimension, unit, needs, free, total } = self;
-        write!(f, "{dimension}: needs {needs}{unit}, free {free}{unit} of {total}{unit}")
+        let Self { dimension, task, needs, free, total } = self;
+        write!(f, "{dimension}: needs {needs}{task}, free {free}{task} of {total}{task}")
     }
 }
 
@@ -159,7 +159,7 @@ pub struct LimitReached {
     pub limit: Limit,
     /// Of which GPUs, if it is `max_gpus_by_kind`.
     pub model: Option<ModelKey>,
-    /// What is used, in the unit of the limit: millicores, bytes, devices, attempts.
+    /// What is used, in the task of the limit: millicores, bytes, devices, attempts.
     pub used: u64,
     /// What it needs.
     pub needs: u64,
@@ -192,8 +192,8 @@ pub enum Obstacle {
     Window(u32),
     /// Limits of its tenant, all that are in the way.
     Quota(Vec<LimitReached>),
-    /// Its tenant saves its limits for this job, which they have stopped for long.
-    Saving(JobId),
+    /// Its tenant reserves its limits for this job, which they have stopped for long.
+    QuotaReserved(JobId),
 }
 
 /// Workers that are kept for a job.
@@ -239,7 +239,7 @@ pub struct Explanation {
 impl Explanation {
     /// Whether no registered worker could ever hold it.
     #[must_use]
-    pub fn is_hopeless(&self) -> bool {
+    pub fn is_infeasible(&self) -> bool {
         let never = |misfit: &Misfit| {
             matches!(misfit, Misfit::Tenant | Misfit::Labels | Misfit::Features | Misfit::Runtime | Misfit::NeverFits)
         };

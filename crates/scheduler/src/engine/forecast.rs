@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use super::Scheduler;
 use super::avoid::group_of;
-use super::gang::Room;
+use super::gang::GangCandidate;
 use super::heads::Head;
 use super::record::{Attempt, Worker};
 use super::reserve::{Seat, gather};
@@ -73,7 +73,7 @@ impl Scheduler {
         if self.room(head.turn.tenant, head.turn.entry.key, &class.requests, members, &mut allowed) == 0 {
             return Look::default();
         }
-        let wanted = Wanted { class, allowed: &allowed, shunned: self.shunned(head.unit) };
+        let wanted = Wanted { class, allowed: &allowed, shunned: self.shunned(head.task) };
         match &class.shape.gang {
             None => self.earliest_worker(&wanted, own, before),
             Some(gang) => self.earliest_set(head, &wanted, gang, own),
@@ -242,7 +242,7 @@ impl Scheduler {
 
     /// When an attempt ends at the latest by its declared limit; `u64::MAX` = nobody knows.
     pub(super) fn ends_by(&self, attempt: &Attempt) -> u64 {
-        let Some(spec) = self.spec_of(attempt.unit.job).filter(|spec| spec.timeout_ms > 0) else { return u64::MAX };
+        let Some(spec) = self.spec_of(attempt.task.job).filter(|spec| spec.timeout_ms > 0) else { return u64::MAX };
         let begin = if attempt.started { attempt.started_at } else { self.now };
         begin.saturating_add(spec.timeout_ms).saturating_add(spec.grace_ms)
     }
@@ -253,7 +253,7 @@ impl Scheduler {
         for site in sites {
             let times = site.openings.iter().filter(|opening| **opening <= at).count();
             if let Some(times) = u32::try_from(times).ok().filter(|times| *times > 0) {
-                rooms.push(Room {
+                rooms.push(GangCandidate {
                     fewer: u32::MAX - times,
                     tie: site.tie,
                     place: site.place,

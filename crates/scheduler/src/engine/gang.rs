@@ -12,8 +12,8 @@ use super::Scheduler;
 use super::assign::Target;
 use super::ends::Ending;
 use super::heads::Head;
-use super::record::{Attempt, Life, Unit, Worker};
-use super::round::Turn;
+use super::record::{Attempt, Life, Task, Worker};
+use super::round::Pick;
 use crate::class::Class;
 use crate::config::Policy;
 use crate::effect::{CancelReason, Effect, Reason};
@@ -50,7 +50,7 @@ impl Members {
 
 /// A worker that could take members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Room {
+pub(super) struct GangCandidate {
     /// Greater is chosen later.
     pub(super) fewer: u32,
     pub(super) tie: u64,
@@ -65,16 +65,16 @@ impl Scheduler {
     /// do reserved workers count, with what the reservations leave it.
     pub(super) fn place_gang(
         &mut self,
-        turn: Turn,
+        turn: Pick,
         allowed: &[u32],
         passing: Option<&Head>,
         effects: &mut Vec<Effect>,
     ) -> u32 {
         let Some((_, entry)) = self.head(turn.entry.queue) else { return 0 };
         let avoid = self.shunned(self.peek(entry.job));
-        let Some((size, rooms)) = self.best_rooms(turn.entry.class, (allowed, avoid), passing) else { return 0 };
+        let Some((size, rooms)) = self.best_rooms(turn.entry.class, allowed, avoid, passing) else { return 0 };
         let targets = self.deal(turn, size, rooms);
-        let Some(unit) = self.take(turn.entry.queue) else { return 0 };
+        let Some(task) = self.take(turn.entry.queue) else { return 0 };
         for target in &targets {
             let place = self.workers.get(target.worker).map_or(NONE, |worker| worker.place);
             if let Some(request) = self.requests.get(target.request) {
@@ -84,8 +84,8 @@ impl Scheduler {
                 }
             }
         }
-        if !self.assign(unit, &targets, effects) {
-            self.give_up(unit, effects);
+        if !self.assign(task, &targets, effects) {
+            self.give_up(task, effects);
         }
         self.weigh_tenant(turn.tenant);
         self.refresh_head(turn.entry.queue);
@@ -94,7 +94,7 @@ impl Scheduler {
 
     /// Whether a gang of a class fits now, whatever it avoids.
     pub(super) fn gang_fits(&self, class: u32, allowed: &[u32]) -> bool {
-        self.best_rooms(class, (allowed, NONE), None).is_some()
+        self.best_rooms(class, allowed, NONE, None).is_some()
     }
 
     /// The group of workers for a gang of a class that is left with the least room, and the gang's size; one worker is not
@@ -102,16 +102,17 @@ impl Scheduler {
     fn best_rooms(
         &self,
         class: u32,
-        (allowed, avoid): (&[u32], u32),
+        allowed: &[u32],
+        avoid: u32,
         passing: Option<&Head>,
-    ) -> Option<(u32, Vec<Room>)> {
+    ) -> Option<(u32, Vec<GangCandidate>)> {
         let class = self.classes.get(class)?;
         let gang = class.shape.gang.as_ref()?;
         let size = gang.size;
         let most = gang.max_per_worker.unwrap_or(u32::MAX);
-        let mut best: Option<Vec<Room>> = None;
-        for (_, rooms) in self.rooms(class, gang.same_label.as_deref(), (allowed, most, avoid), passing) {
-            let sum = |rooms: &[Room]| rooms.iter().map(|room| u64::from(room.times)).sum::<u64>();
+        let mut best: Option<Vec<GangCandidate>> = None;
+        for (_, rooms) in self.rooms(class, gang.same_label.as_deref(), allowed, most, avoid, passing) {
+            let sum = |rooms: &[GangCandidate]| rooms.iter().map(|room| u64::from(room.times)).sum::<u64>();
             let fits = sum(&rooms) >= u64::from(size) || fault(Fault::PartialGang);
             // Of equals the first by label.
             if fits && best.as_ref().is_none_or(|best| sum(&rooms) < sum(best)) {
@@ -126,10 +127,12 @@ impl Scheduler {
         &self,
         class: &Class,
         label: Option<&str>,
-        (allowed, most, avoid): (&[u32], u32, u32),
+        allowed: &[u32],
+        most: u32,
+        avoid: u32,
         passing: Option<&Head>,
-    ) -> BTreeMap<String, Vec<Room>> {
-        let mut groups: BTreeMap<String, Vec<Room>> = BTreeMap::new();
+    ) -> BTreeMap<String, Vec<GangCandidate>> {
+        let mut groups: BTreeMap<String, Vec<GangCandidate>> = BTreeMap::new();
         let wanted = |(number, worker): &(u32, &Worker)| worker.place != NONE && *number != avoid;
         for (number, worker) in self.workers.iter().filter(wanted) {
             let place = worker.place;
@@ -152,7 +155,7 @@ impl Scheduler {
             let rooms = allowed.iter().map(|request| (hosts(*request).min(most), *request));
             let best = rooms.rev().max_by_key(|(times, _)| *times).filter(|(times, _)| *times > 0);
             if let (Some(group), Some((times, request))) = (group, best) {
-                let room = Room { fewer: u32::MAX - times, tie: tie(self.seed, place), place, request, times };
+                let room = GangCandidate { fewer: u32::MAX - times, tie: tie(self.seed, place), place, request, times };
                 groups.entry(group).or_default().push(room);
             }
         }
@@ -161,11 +164,14 @@ impl Scheduler {
     }
 
     /// Deals members to workers: the fewest workers, or one each in turn under `spread`.
-    pub(super) fn deal(&self, turn: Turn, size: u32, mut rooms: Vec<Room>) -> Vec<Target> {
+    pub(super) fn deal(&self, turn: Pick, size: u32, mut rooms: Vec<GangCandidate>) -> Vec<Target> {
         let mut targets = Vec::new();
         let missing = |targets: &[Target]| size.saturating_sub(u32::try_from(targets.len()).unwrap_or(u32::MAX));
-        let target =
-            |room: &Room| Target { worker: self.table.owner(room.place), request: room.request, tenant: turn.tenant };
+        let target = |room: &GangCandidate| Target {
+            worker: self.table.owner(room.place),
+            request: room.request,
+            tenant: turn.tenant,
+        };
         if self.config.policy == Policy::Spread {
             while missing(&targets) > 0 && !rooms.is_empty() {
                 for room in &mut rooms {
@@ -199,36 +205,38 @@ impl Scheduler {
     /// A member's attempt has ended; none = it succeeded. The gang moves on with its last member.
     pub(super) fn member_ended(
         &mut self,
-        unit: Unit,
+        task: Task,
         member: (u32, u32),
         ending: Option<Ending>,
         effects: &mut Vec<Effect>,
     ) {
-        self.member_left(unit, member, (ending, false), effects);
+        self.member_left(task, member.0, member.1, ending, false, effects);
     }
 
     /// A member's attempt was given up although it may still run. Of a gang that nobody else is left of, and nobody ended
     /// without success, this worker may yet bring back all that was given up.
     pub(super) fn member_given_up(&mut self, slot: u32, ending: Ending, effects: &mut Vec<Effect>) {
-        let Some(Attempt { unit, member, worker, .. }) = self.attempts.get(slot).copied() else { return };
-        self.member_left(unit, (member, worker), (Some(ending), true), effects);
-        let whole = self.gangs.get(&unit.job).is_some_and(|members| !members.broken);
+        let Some(Attempt { task, member, worker, .. }) = self.attempts.get(slot).copied() else { return };
+        self.member_left(task, member, worker, Some(ending), true, effects);
+        let whole = self.gangs.get(&task.job).is_some_and(|members| !members.broken);
         let waits = |life: &Life| matches!(life.state, JobState::Queued | JobState::Backoff) && life.live == NONE;
-        if let Some(mut life) = self.life(unit).filter(|life| whole && waits(life)) {
+        if let Some(mut life) = self.life(task).filter(|life| whole && waits(life)) {
             (life.lost, life.live) = (!fault(Fault::NoAdoption), slot);
-            self.set_life(unit, life);
+            self.set_life(task, life);
         }
     }
 
     fn member_left(
         &mut self,
-        unit: Unit,
-        (member, worker): (u32, u32),
-        (ending, given_up): (Option<Ending>, bool),
+        task: Task,
+        member: u32,
+        worker: u32,
+        ending: Option<Ending>,
+        given_up: bool,
         effects: &mut Vec<Effect>,
     ) {
         let worker = self.key_of(worker);
-        let Some(members) = self.gangs.get_mut(&unit.job) else { return };
+        let Some(members) = self.gangs.get_mut(&task.job) else { return };
         if let Some(slot) = members.slots.get_mut(member as usize) {
             *slot = NONE;
         }
@@ -240,9 +248,9 @@ impl Scheduler {
         members.broken |= ending.is_some() && !(given_up && alone);
         let left: Vec<u32> = members.slots.iter().copied().filter(|slot| *slot != NONE).collect();
         let last = members.ending;
-        let Some(mut life) = self.life(unit) else { return };
+        let Some(mut life) = self.life(task) else { return };
         life.live = left.first().copied().unwrap_or(NONE);
-        self.set_life(unit, life);
+        self.set_life(task, life);
         if first {
             // Who is out of sight with it is given up next, and is not told what may have to be taken back.
             let told = |slot: &u32| {
@@ -262,8 +270,8 @@ impl Scheduler {
             ending.event = job::Event::Drained;
         }
         life.answered = true;
-        if !self.move_on(unit, life, worker, ending, effects) {
-            self.set_life(unit, life);
+        if !self.move_on(task, life, worker, ending, effects) {
+            self.set_life(task, life);
         }
     }
 }

@@ -93,7 +93,7 @@ impl Scheduler {
     /// Whether only workers can change what is earliest for a head: it avoids none of them, and limits of its tenant do not
     /// tell its request vectors apart.
     fn is_alike(&self, head: &Head) -> bool {
-        if self.shunned(head.unit) != NONE {
+        if self.shunned(head.task) != NONE {
             return false;
         }
         let vectors = self.classes.get(head.turn.entry.class).map_or(0, |class| class.requests.len());
@@ -109,7 +109,7 @@ impl Scheduler {
         if self.room(head.turn.tenant, head.turn.entry.key, &class.requests, members, &mut allowed) == 0 {
             return true;
         }
-        let wanted = Wanted { class, allowed: &allowed, shunned: self.shunned(head.unit) };
+        let wanted = Wanted { class, allowed: &allowed, shunned: self.shunned(head.task) };
         let before = kept.shadow.unwrap_or(u64::MAX);
         workers.any(|worker| self.opens_before(worker, &wanted, before))
     }
@@ -216,7 +216,7 @@ impl Scheduler {
     /// Whether nothing sets a head apart from others of its class: its tenant has no limits, and it avoids no worker.
     fn is_plain(&self, head: &Head) -> bool {
         let limited = self.tenants.get(head.turn.tenant as usize).is_none_or(crate::tenant::Tenant::is_limited);
-        !limited && self.shunned(head.unit) == NONE
+        !limited && self.shunned(head.task) == NONE
     }
 
     /// Whether any workers could ever hold a head, as the fleet is. Cost: constant where the first one could, or where that was
@@ -231,7 +231,7 @@ impl Scheduler {
         let mut allowed = Vec::new();
         let members = class.shape.gang.as_ref().map_or(1, |gang| gang.size);
         let could = self.room(head.turn.tenant, head.turn.entry.key, &class.requests, members, &mut allowed) > 0
-            && self.could_hold(class, &allowed, self.shunned(head.unit));
+            && self.could_hold(class, &allowed, self.shunned(head.task));
         if plain && !could {
             self.changes.hopeless.insert(number);
         }

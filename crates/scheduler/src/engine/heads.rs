@@ -8,8 +8,8 @@ use super::Scheduler;
 use super::avoid::{Avoiding, HeldBack};
 use super::changes::Marks;
 use super::order::valid;
-use super::record::Unit;
-use super::round::Turn;
+use super::record::Task;
+use super::round::Pick;
 use crate::queue::{Entry, LaneEntry};
 
 /// How many heads of queues backfill looks at.
@@ -21,9 +21,9 @@ type Age = (u64, u64, u32);
 /// A head that waits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
-    pub(super) turn: Turn,
+    pub(super) turn: Pick,
     pub(super) job: u32,
-    pub(super) unit: Unit,
+    pub(super) task: Task,
     /// It is held back outside its queue.
     pub(super) held: bool,
     pub(super) stamp: u32,
@@ -139,12 +139,12 @@ impl Scheduler {
     /// The first of those that are held back, by queue and the worker that they avoid: they wait for others as well.
     pub(super) fn held_heads(&self) -> Vec<Head> {
         let head = |(queue, _): &Avoiding, held: &HeldBack| {
-            let (step, id, unit) = *held.first()?;
+            let (step, id, task) = *held.first()?;
             let record = self.queues.get(*queue as usize)?;
-            let job = self.jobs.get(unit.job)?;
+            let job = self.jobs.get(task.job)?;
             let entry = LaneEntry { class: record.class, queue: *queue, key: (step, id), stopped: false };
-            let turn = Turn { band: record.band, tenant: record.tenant, entry };
-            Some(Head { turn, job: unit.job, unit, held: true, stamp: job.stamp, submitted: job.submitted })
+            let turn = Pick { band: record.band, tenant: record.tenant, entry };
+            Some(Head { turn, job: task.job, task, held: true, stamp: job.stamp, submitted: job.submitted })
         };
         let mut heads: Vec<Head> = self.held_back.iter().filter_map(|(key, held)| head(key, held)).collect();
         heads.sort_by_key(|head| (head.submitted, head.turn.entry.key.1));
@@ -161,8 +161,8 @@ impl Scheduler {
         }
         let (_, first) = self.head(queue)?;
         let submitted = self.jobs.get(first.job)?.submitted;
-        let (turn, unit) = (Turn { band, tenant, entry }, self.peek(first.job));
-        Some(Head { turn, job: first.job, unit, held: false, stamp: first.stamp, submitted })
+        let (turn, task) = (Pick { band, tenant, entry }, self.peek(first.job));
+        Some(Head { turn, job: first.job, task, held: false, stamp: first.stamp, submitted })
     }
 
     /// Whether a queue has jobs that its tenant's limits do not stop for good: of several kinds of devices another may do.
@@ -347,5 +347,5 @@ impl Scheduler {
 
 /// Whether the same task is first for the same reasons.
 fn is_same(one: &Head, other: &Head) -> bool {
-    (one.unit, one.stamp, one.turn.entry) == (other.unit, other.stamp, other.turn.entry)
+    (one.task, one.stamp, one.turn.entry) == (other.task, other.stamp, other.turn.entry)
 }

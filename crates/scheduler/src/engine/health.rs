@@ -5,7 +5,7 @@ use orlop_core::machine::attempt;
 use orlop_core::machine::worker::{self, WorkerState};
 
 use super::message::Judged;
-use super::record::{Life, Task, Unit};
+use super::record::{Life, Task, TaskName};
 use super::timer::Timer;
 use super::{Scheduler, machine};
 use crate::effect::{Effect, WorkerReason};
@@ -52,12 +52,12 @@ impl Scheduler {
         if good {
             return self.try_recover(number, effects);
         }
-        self.distrust(number, (worker::Event::ReportBad, WorkerReason::ReportBad), effects);
+        self.distrust(number, worker::Event::ReportBad, WorkerReason::ReportBad, effects);
         Ok(())
     }
 
     /// Unhealthy by its own report or its results: running attempts go on, probation begins.
-    fn distrust(&mut self, number: u32, (event, reason): (worker::Event, WorkerReason), effects: &mut Vec<Effect>) {
+    fn distrust(&mut self, number: u32, event: worker::Event, reason: WorkerReason, effects: &mut Vec<Effect>) {
         let (now, least, most) = (self.now, self.config.probation_min, self.config.probation_max);
         let Some(worker) = self.workers.get_mut(number) else { return };
         let held = |guard| guard == worker::Guard::Connected && worker.connected;
@@ -81,12 +81,12 @@ impl Scheduler {
     pub(super) fn connection_lost(&mut self, key: WorkerKey, effects: &mut Vec<Effect>) -> Result<(), EventError> {
         let number = self.worker_at(key)?;
         self.worker_step(number, worker::Event::ConnectionLost, &[])?;
-        self.lost_sight(number, (worker::Event::ConnectionLost, WorkerReason::ConnectionLost), effects);
+        self.lost_sight(number, worker::Event::ConnectionLost, WorkerReason::ConnectionLost, effects);
         Ok(())
     }
 
     /// Out of reach: attempts are suspect; too many losses end the incarnation.
-    fn lost_sight(&mut self, number: u32, (event, reason): (worker::Event, WorkerReason), effects: &mut Vec<Effect>) {
+    fn lost_sight(&mut self, number: u32, event: worker::Event, reason: WorkerReason, effects: &mut Vec<Effect>) {
         let (now, most) = (self.now, self.config.max_failures as usize);
         let Some(worker) = self.workers.get_mut(number) else { return };
         let Some(to) = machine::worker(worker.state, event, |_| false) else { return };
@@ -111,7 +111,8 @@ impl Scheduler {
     /// What the end of a member's, an element's or a job's attempt says of its worker.
     pub(super) fn note_outcome(
         &mut self,
-        (number, member): (u32, u32),
+        number: u32,
+        member: u32,
         judged: &Judged,
         outcome: Outcome,
         effects: &mut Vec<Effect>,
@@ -123,28 +124,28 @@ impl Scheduler {
                 worker.next_probation = 0;
             }
             // What no other worker would change is not this worker's fault.
-            Outcome::StartFailed { permanent: false } => self.count_start_failure(number, judged.unit, member, effects),
+            Outcome::StartFailed { permanent: false } => self.count_start_failure(number, judged.task, member, effects),
             _ => {}
         }
     }
 
     /// Counts a failed start against a worker. Ten of different tasks in a minute without a success: the worker is to blame.
-    fn count_start_failure(&mut self, number: u32, unit: Unit, member: u32, effects: &mut Vec<Effect>) {
+    fn count_start_failure(&mut self, number: u32, unit: Task, member: u32, effects: &mut Vec<Effect>) {
         let (now, most) = (self.now, self.config.start_failures as usize);
         let Some(job) = self.jobs.get(unit.job).map(|job| job.id) else { return };
         let Some(worker) = self.workers.get_mut(number) else { return };
         let (index, member) = if fault(Fault::CountByJob) { (0, 0) } else { (unit.index, member) };
-        let task = Task { job, index, member };
+        let task = TaskName { job, index, member };
         worker.start_failures.retain(|(at, known)| at.saturating_add(START_WINDOW) > now && *known != task);
         worker.start_failures.push((now, task));
         if worker.start_failures.len() >= most.max(1) {
             worker.start_failures.clear();
-            self.distrust(number, (worker::Event::StartFailures, WorkerReason::StartFailures), effects);
+            self.distrust(number, worker::Event::StartFailures, WorkerReason::StartFailures, effects);
         }
     }
 
     /// A task runs on a worker. If another one could not start its command before, that one is to blame after all.
-    pub(super) fn blame_first(&mut self, unit: Unit, life: &mut Life, on: u32, effects: &mut Vec<Effect>) {
+    pub(super) fn blame_first(&mut self, unit: Task, life: &mut Life, on: u32, effects: &mut Vec<Effect>) {
         if !std::mem::take(&mut life.second_try) {
             return;
         }
@@ -205,22 +206,22 @@ impl Scheduler {
         let drain = worker.drain.and_then(|order| order.deadline).is_some_and(|deadline| deadline <= now);
         match worker.state {
             WorkerState::Creating if since(config.create_timeout) => {
-                self.end_worker(number, (worker::Event::CreateTimeout, WorkerReason::Timeout), effects);
+                self.end_worker(number, worker::Event::CreateTimeout, WorkerReason::Timeout, effects);
             }
             WorkerState::Registering if since(config.register_timeout) => {
-                self.end_worker(number, (worker::Event::RegisterTimeout, WorkerReason::Timeout), effects);
+                self.end_worker(number, worker::Event::RegisterTimeout, WorkerReason::Timeout, effects);
             }
             WorkerState::Available | WorkerState::Running | WorkerState::Draining
                 if silent(config.heartbeat_timeout) =>
             {
-                self.lost_sight(number, (worker::Event::HeartbeatTimeout, WorkerReason::Silent), effects);
+                self.lost_sight(number, worker::Event::HeartbeatTimeout, WorkerReason::Silent, effects);
             }
             WorkerState::Running | WorkerState::Draining if drain => self.drain_deadline(number, effects),
             WorkerState::Failed | WorkerState::Terminated if silent(config.reassign_after) => {
                 self.attempts_on(number).into_iter().for_each(|slot| self.abandon(slot, effects));
             }
             WorkerState::Unhealthy if silent(config.fail_after) => {
-                self.end_worker(number, (worker::Event::FailDue, WorkerReason::Silent), effects);
+                self.end_worker(number, worker::Event::FailDue, WorkerReason::Silent, effects);
             }
             WorkerState::Unhealthy if silent(config.reassign_after) && !worker.reassigned => {
                 self.reassign(number, effects);
@@ -233,7 +234,7 @@ impl Scheduler {
         }
     }
 
-    fn end_worker(&mut self, number: u32, (event, reason): (worker::Event, WorkerReason), effects: &mut Vec<Effect>) {
+    fn end_worker(&mut self, number: u32, event: worker::Event, reason: WorkerReason, effects: &mut Vec<Effect>) {
         if let Ok(to) = self.worker_step(number, event, &[]) {
             self.move_worker(number, to, reason, effects);
         }

@@ -1,4 +1,4 @@
-//! Finding things: units by reference, lives by unit, records by slot. Owns how an element that was never touched looks;
+//! Finding things: units by reference, lives by task, records by slot. Owns how an element that was never touched looks;
 //! changes lives only as a whole.
 
 use orlop_core::id::{Epoch, JobId};
@@ -6,8 +6,8 @@ use orlop_core::machine::job::JobState;
 use orlop_core::task::TaskRef;
 
 use super::Scheduler;
-use super::record::{Array, Attempt, Done, Job, Life, Unit, Worker};
-use crate::effect::Part;
+use super::record::{Array, Attempt, Done, Job, Life, Task, Worker};
+use crate::effect::JobPart;
 use crate::error::EventError;
 use crate::job::Demand;
 use crate::queue::Key;
@@ -35,29 +35,29 @@ impl Scheduler {
         self.arrays.get_mut(number)
     }
 
-    /// Where a unit stands; none if the job has no such element.
-    pub(super) fn life(&self, unit: Unit) -> Option<Life> {
-        let job = self.jobs.get(unit.job)?;
+    /// Where a task stands; none if the job has no such element.
+    pub(super) fn life(&self, task: Task) -> Option<Life> {
+        let job = self.jobs.get(task.job)?;
         if job.array == NONE {
-            return (unit.index == 0).then_some(job.life);
+            return (task.index == 0).then_some(job.life);
         }
         let array = self.arrays.get(job.array)?;
-        if let Some(life) = array.active.get(&unit.index) {
+        if let Some(life) = array.active.get(&task.index) {
             return Some(*life);
         }
-        if let Some(done) = array.done.get(unit.index) {
+        if let Some(done) = array.done.get(task.index) {
             let Done { state, attempt, epoch, answered } = done;
             return Some(Life { attempt, epoch, answered, started: attempt > 0, ..Life::new(state) });
         }
-        array.ready.get(unit.index).map(|()| Life::new(job.life.state))
+        array.ready.get(task.index).map(|()| Life::new(job.life.state))
     }
 
-    /// Writes where a unit stands.
-    pub(super) fn set_life(&mut self, unit: Unit, life: Life) {
+    /// Writes where a task stands.
+    pub(super) fn set_life(&mut self, task: Task, life: Life) {
         if !self.parted.is_empty() && !life.may_return_elsewhere() {
-            self.parted.remove(&unit);
+            self.parted.remove(&task);
         }
-        let Some(job) = self.jobs.get_mut(unit.job) else { return };
+        let Some(job) = self.jobs.get_mut(task.job) else { return };
         if job.array == NONE {
             job.life = life;
             return;
@@ -65,18 +65,18 @@ impl Scheduler {
         let Some(array) = self.arrays.get_mut(job.array) else { return };
         if life.state.is_terminal() {
             let Life { state, attempt, epoch, answered, .. } = life;
-            array.active.remove(&unit.index);
-            array.ready.remove(unit.index, unit.index);
-            array.done.insert(unit.index, unit.index, Done { state, attempt, epoch, answered });
+            array.active.remove(&task.index);
+            array.ready.remove(task.index, task.index);
+            array.done.insert(task.index, task.index, Done { state, attempt, epoch, answered });
         } else {
-            array.active.insert(unit.index, life);
+            array.active.insert(task.index, life);
         }
     }
 
-    pub(super) fn part_of(&self, unit: Unit) -> Part {
-        match self.jobs.get(unit.job) {
-            Some(job) if job.array != NONE => Part::Elements(unit.index, unit.index),
-            _ => Part::Whole,
+    pub(super) fn part_of(&self, task: Task) -> JobPart {
+        match self.jobs.get(task.job) {
+            Some(job) if job.array != NONE => JobPart::Elements(task.index, task.index),
+            _ => JobPart::Whole,
         }
     }
 
@@ -106,8 +106,8 @@ impl Scheduler {
     /// The reference of an attempt, as it travels.
     pub(super) fn reference(&self, attempt: &Attempt) -> TaskRef {
         TaskRef {
-            job: self.jobs.get(attempt.unit.job).map_or(JobId::from_u64(0), |job| job.id),
-            index: attempt.unit.index,
+            job: self.jobs.get(attempt.task.job).map_or(JobId::from_u64(0), |job| job.id),
+            index: attempt.task.index,
             member: attempt.member,
             attempt: attempt.number,
             epoch: self.epoch_at(attempt.epoch),
@@ -122,7 +122,7 @@ impl Scheduler {
         }
     }
 
-    /// The worker that a unit should rather not get, while anything is known of it.
+    /// The worker that a task should rather not get, while anything is known of it.
     pub(super) fn avoided(&self, life: &Life) -> u32 {
         self.worker_at(life.avoid).unwrap_or(NONE)
     }
@@ -151,17 +151,17 @@ impl Scheduler {
         slots
     }
 
-    /// Slots of all live attempts of a unit: one, or one per member of a gang.
-    pub(super) fn attempts_of(&self, unit: Unit, life: &Life) -> Vec<u32> {
-        if self.is_gang(unit.job) {
-            let members = self.gangs.get(&unit.job).map_or(&[][..], |members| &members.slots);
+    /// Slots of all live attempts of a task: one, or one per member of a gang.
+    pub(super) fn attempts_of(&self, task: Task, life: &Life) -> Vec<u32> {
+        if self.is_gang(task.job) {
+            let members = self.gangs.get(&task.job).map_or(&[][..], |members| &members.slots);
             return members.iter().copied().filter(|slot| *slot != NONE).collect();
         }
         self.attempts.get(life.live).map(|_| life.live).into_iter().collect()
     }
 }
 
-/// Whether a unit counts as waiting in its tenant's usage.
+/// Whether a task counts as waiting in its tenant's usage.
 pub(super) const fn waits(state: JobState) -> bool {
     matches!(state, JobState::Pending | JobState::Queued | JobState::Backoff)
 }

@@ -3,12 +3,12 @@
 
 use orlop_core::machine::attempt::{self, AttemptState};
 use orlop_core::machine::job::{self, JobState};
-use orlop_core::machine::verdict::{TokenFacts, Verdict};
+use orlop_core::machine::verdict::{ReportVerdict, TokenFacts};
 use orlop_core::task::TaskRef;
 
 use super::assign::Target;
 use super::ends::Ending;
-use super::record::{Attempt, Life, Unit};
+use super::record::{Attempt, Life, Task};
 use super::{Scheduler, machine};
 use crate::effect::{CancelReason, Effect, Reason};
 use crate::error::EventError;
@@ -20,8 +20,8 @@ use crate::token::WorkerKey;
 /// A message that was judged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Judged {
-    pub(super) verdict: Verdict,
-    pub(super) unit: Unit,
+    pub(super) verdict: ReportVerdict,
+    pub(super) task: Task,
     pub(super) life: Life,
     /// Slot of the attempt, if anything is kept of it.
     pub(super) slot: u32,
@@ -31,12 +31,12 @@ impl Scheduler {
     /// Judges a message of a worker; none if the job is unknown.
     pub(super) fn judge(&self, reference: TaskRef, worker: u32, starts: bool) -> Option<Judged> {
         let job = self.ids.get(reference.job.as_u64())?;
-        let unit = Unit { job, index: reference.index };
-        let life = self.life(unit)?;
+        let task = Task { job, index: reference.index };
+        let life = self.life(task)?;
         let newest =
             reference.attempt == life.attempt && self.epoch_at(life.epoch) == reference.epoch || fault(Fault::NoFence);
         let slot = self.slot_of(&life, reference);
-        let past = self.past.get(&unit).and_then(|past| {
+        let past = self.past.get(&task).and_then(|past| {
             past.iter().find(|past| past.attempt == reference.attempt && self.epoch_at(past.epoch) == reference.epoch)
         });
         let live = self.attempts.get(slot).filter(|_| newest);
@@ -46,32 +46,32 @@ impl Scheduler {
             job: Some(life.state),
             issued: reference.attempt > 0 && member && (newest || past.is_some()) || fault(Fault::NoFence),
             answered: if newest {
-                self.has_answer(unit, &life, reference.member)
+                self.has_answer(task, &life, reference.member)
             } else {
                 past.is_some_and(|past| past.answered || self.had_answer(job, past.attempt, reference.member))
             },
             current: live.is_some_and(|attempt| attempt.state != AttemptState::Lost && attempt.worker == worker),
             // A member by itself is no gang: of these whole ones are adopted.
-            lost_newest: newest && life.lost && spec.members == 1 && self.had(unit, &life, worker),
-            admissible: !starts || self.may_adopt(unit.job, live, worker),
+            lost_newest: newest && life.lost && spec.members == 1 && self.had(task, &life, worker),
+            admissible: !starts || self.may_adopt(task.job, live, worker),
         };
-        Some(Judged { verdict: facts.judge(), unit, life, slot })
+        Some(Judged { verdict: facts.judge(), task, life, slot })
     }
 
-    /// Whether the newest attempt of a unit, which was given up, was a worker's; of one that has left, in any incarnation.
-    fn had(&self, unit: Unit, life: &Life, worker: u32) -> bool {
+    /// Whether the newest attempt of a task, which was given up, was a worker's; of one that has left, in any incarnation.
+    fn had(&self, task: Task, life: &Life, worker: u32) -> bool {
         if fault(Fault::AnybodysAttempt) {
             return true;
         }
         match self.attempts.get(life.live) {
             Some(attempt) => attempt.worker == worker,
-            None => self.parted.get(&unit).is_some_and(|id| self.workers.get(worker).is_some_and(|w| w.id == *id)),
+            None => self.parted.get(&task).is_some_and(|id| self.workers.get(worker).is_some_and(|w| w.id == *id)),
         }
     }
 
-    /// Whether the newest token of a unit, of a gang its member's, has an accepted result.
-    fn has_answer(&self, unit: Unit, life: &Life, member: u32) -> bool {
-        match self.gangs.get(&unit.job) {
+    /// Whether the newest token of a task, of a gang its member's, has an accepted result.
+    fn has_answer(&self, task: Task, life: &Life, member: u32) -> bool {
+        match self.gangs.get(&task.job) {
             _ if fault(Fault::ForgetAnswers) => false,
             Some(members) => members.answered.get(member as usize).copied().unwrap_or(false),
             None => life.answered,
@@ -124,17 +124,17 @@ impl Scheduler {
         if self.attempts.get(judged.slot).is_some() {
             return judged.slot;
         }
-        let Some(request) = self.room_for(judged.unit.job, worker) else { return NONE };
+        let Some(request) = self.room_for(judged.task.job, worker) else { return NONE };
         let place = self.workers.get(worker).map_or(NONE, |worker| worker.place);
         if let Some(request) = self.requests.get(request) {
             self.table.charge(place, &request.need, 1);
         }
-        let target = Target { worker, request, tenant: self.tenant_of(judged.unit.job) };
-        let attempt = Attempt::new(judged.unit, (0, judged.life.attempt, judged.life.epoch), target, self.now);
+        let target = Target { worker, request, tenant: self.tenant_of(judged.task.job) };
+        let attempt = Attempt::new(judged.task, (0, judged.life.attempt, judged.life.epoch), target, self.now);
         self.list_attempt(Attempt { state: AttemptState::Lost, charged: false, ..attempt })
     }
 
-    fn answer(attempt: TaskRef, verdict: Verdict, effects: &mut Vec<Effect>) {
+    fn answer(attempt: TaskRef, verdict: ReportVerdict, effects: &mut Vec<Effect>) {
         effects.push(Effect::Verdict { attempt, verdict });
     }
 
@@ -150,7 +150,8 @@ impl Scheduler {
         effects: &mut Vec<Effect>,
     ) -> Result<(), EventError> {
         let worker = self.hear(key)?;
-        let Some(judged) = self.judge(reference, worker, false).filter(|judged| judged.verdict == Verdict::Accepted)
+        let Some(judged) =
+            self.judge(reference, worker, false).filter(|judged| judged.verdict == ReportVerdict::Accepted)
         else {
             return Ok(());
         };
@@ -173,10 +174,10 @@ impl Scheduler {
     ) -> Result<(), EventError> {
         let worker = self.hear(key)?;
         let judged = self.judge(reference, worker, true);
-        let verdict = judged.map_or(Verdict::Unknown, |judged| judged.verdict);
+        let verdict = judged.map_or(ReportVerdict::Unknown, |judged| judged.verdict);
         match judged {
-            Some(judged) if verdict == Verdict::Accepted => self.start(&judged, effects),
-            Some(judged) if verdict == Verdict::Adopted => self.adopt_running(&judged, worker, effects),
+            Some(judged) if verdict == ReportVerdict::Accepted => self.start(&judged, effects),
+            Some(judged) if verdict == ReportVerdict::Adopted => self.adopt_running(&judged, worker, effects),
             _ => {}
         }
         if verdict.kills() {
@@ -186,7 +187,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// The current attempt of a unit has started.
+    /// The current attempt of a task has started.
     fn start(&mut self, judged: &Judged, effects: &mut Vec<Effect>) {
         let now = self.now;
         self.take_slot(judged.slot, effects);
@@ -205,10 +206,10 @@ impl Scheduler {
         self.add_end_time(judged.slot);
         let mut life = judged.life;
         life.started = true;
-        self.blame_first(judged.unit, &mut life, on, effects);
+        self.blame_first(judged.task, &mut life, on, effects);
         match machine::job(life.state, job::Event::Started, |_| false) {
-            Some(to) => self.follow(judged.unit, life, to, Reason::Plain, effects),
-            None => self.set_life(judged.unit, life),
+            Some(to) => self.follow(judged.task, life, to, Reason::Plain, effects),
+            None => self.set_life(judged.task, life),
         }
         if let Some(why) = ending {
             self.tell_to_end(judged.slot, why, effects);
@@ -224,9 +225,9 @@ impl Scheduler {
         }
         let mut life = judged.life;
         (life.lost, life.live, life.started) = (false, slot, true);
-        self.blame_first(judged.unit, &mut life, worker, effects);
+        self.blame_first(judged.task, &mut life, worker, effects);
         if let Some(to) = machine::job(life.state, job::Event::Started, |guard| guard == job::Guard::NewestMayRun) {
-            self.follow(judged.unit, life, to, Reason::Adopted, effects);
+            self.follow(judged.task, life, to, Reason::Adopted, effects);
         }
     }
 
@@ -239,11 +240,11 @@ impl Scheduler {
     ) -> Result<(), EventError> {
         let worker = self.hear(key)?;
         let judged = self.judge(reference, worker, false);
-        let verdict = judged.map_or(Verdict::Unknown, |judged| judged.verdict);
+        let verdict = judged.map_or(ReportVerdict::Unknown, |judged| judged.verdict);
         match judged {
             Some(judged) if verdict.counts() => {
-                self.note_outcome((worker, reference.member), &judged, outcome, effects);
-                self.conclude(&judged, worker, (outcome, ran_ms), effects);
+                self.note_outcome(worker, reference.member, &judged, outcome, effects);
+                self.conclude(&judged, worker, outcome, ran_ms, effects);
             }
             _ => self.close_stale(reference, worker, effects),
         }
@@ -254,55 +255,56 @@ impl Scheduler {
     /// An attempt whose result does not count has ended all the same.
     pub(super) fn close_stale(&mut self, reference: TaskRef, worker: u32, effects: &mut Vec<Effect>) {
         let Some(job) = self.ids.get(reference.job.as_u64()) else { return };
-        let unit = Unit { job, index: reference.index };
+        let task = Task { job, index: reference.index };
         for slot in self.attempts_on(worker) {
             let same = self.attempts.get(slot).is_some_and(|attempt| {
-                attempt.unit == unit
+                attempt.task == task
                     && (attempt.number, attempt.member) == (reference.attempt, reference.member)
                     && self.epoch_at(attempt.epoch) == reference.epoch
                     && attempt.state == AttemptState::Lost
             });
             if same {
                 self.close(slot, effects);
-                if let Some(life) = self.life(unit).filter(|life| life.live == slot) {
-                    self.is_over(unit, life);
+                if let Some(life) = self.life(task).filter(|life| life.live == slot) {
+                    self.is_over(task, life);
                 }
             }
         }
     }
 
-    /// An accepted or adopted result: the attempt ends, the unit moves on.
+    /// An accepted or adopted result: the attempt ends, the task moves on.
     fn conclude(
         &mut self,
         judged: &Judged,
         worker: u32,
-        (outcome, ran_ms): (Outcome, Option<u64>),
+        outcome: Outcome,
+        ran_ms: Option<u64>,
         effects: &mut Vec<Effect>,
     ) {
         let attempt = self.attempts.get(judged.slot).copied();
         let mut life = judged.life;
         life.answered = outcome != Outcome::Lost;
         if matches!(outcome, Outcome::Succeeded | Outcome::Failed { .. } | Outcome::TimedOut) && life.second_try {
-            self.blame_first(judged.unit, &mut life, worker, effects);
+            self.blame_first(judged.task, &mut life, worker, effects);
             // Of a gang it is kept beside what its members say.
-            self.set_life(judged.unit, Life { answered: judged.life.answered, ..life });
+            self.set_life(judged.task, Life { answered: judged.life.answered, ..life });
         }
         if let Some(attempt) = attempt {
             self.note_runtime(&attempt, outcome, ran_ms);
             self.close(judged.slot, effects);
         }
         let ending = ending(outcome, attempt.and_then(|attempt| attempt.ending), life.state);
-        if let Some(members) = self.gangs.get_mut(&judged.unit.job) {
+        if let Some(members) = self.gangs.get_mut(&judged.task.job) {
             let member = attempt.map_or(0, |attempt| attempt.member);
             if let Some(answered) = members.answered.get_mut(member as usize) {
                 *answered = outcome != Outcome::Lost;
             }
             let failed = (outcome != Outcome::Succeeded).then_some(ending);
-            self.member_ended(judged.unit, (member, worker), failed, effects);
+            self.member_ended(judged.task, (member, worker), failed, effects);
             return;
         }
-        if !self.move_on(judged.unit, life, self.key_of(worker), ending, effects) {
-            self.is_over(judged.unit, life);
+        if !self.move_on(judged.task, life, self.key_of(worker), ending, effects) {
+            self.is_over(judged.task, life);
         }
     }
 
@@ -335,15 +337,15 @@ impl Scheduler {
         effects: &mut Vec<Effect>,
     ) -> Result<(), EventError> {
         let worker = self.hear(key)?;
-        let judged = self.judge(reference, worker, false).filter(|judged| judged.verdict == Verdict::Accepted);
+        let judged = self.judge(reference, worker, false).filter(|judged| judged.verdict == ReportVerdict::Accepted);
         match judged {
             // Who has started cannot be unstarted: its result will tell.
             Some(judged) if self.attempts.get(judged.slot).is_some_and(|attempt| !attempt.started) => {
                 self.close(judged.slot, effects);
-                if self.is_gang(judged.unit.job) {
-                    self.member_ended(judged.unit, (reference.member, worker), Some(ending), effects);
+                if self.is_gang(judged.task.job) {
+                    self.member_ended(judged.task, (reference.member, worker), Some(ending), effects);
                 } else {
-                    self.move_on(judged.unit, judged.life, key, ending, effects);
+                    self.move_on(judged.task, judged.life, key, ending, effects);
                 }
             }
             Some(_) => {}
@@ -361,7 +363,7 @@ impl Scheduler {
         let heard = attempt.started.then(|| self.now.saturating_sub(attempt.started_at));
         let Some(ran) = ran_ms.or(heard).filter(|_| ended) else { return };
         let ran = u32::try_from(ran).unwrap_or(u32::MAX);
-        let spec = self.jobs.get(attempt.unit.job).map_or(NONE, |job| job.spec);
+        let spec = self.jobs.get(attempt.task.job).map_or(NONE, |job| job.spec);
         let class = self.specs.get(spec as usize).map_or(NONE, |spec| spec.class);
         if let Some(class) = self.classes.get_mut(class)
             && let Some(count) = class.runtimes.get_mut((32 - ran.leading_zeros()).min(31) as usize)
@@ -371,7 +373,7 @@ impl Scheduler {
     }
 }
 
-/// What an outcome means to the unit. An attempt that was ended for others' sake and did not succeed counts nothing.
+/// What an outcome means to the task. An attempt that was ended for others' sake and did not succeed counts nothing.
 fn ending(outcome: Outcome, told: Option<CancelReason>, state: JobState) -> Ending {
     let displaced = match told {
         Some(CancelReason::Preempt) => Some(Ending::of(job::Event::Preempted, Reason::Preempted)),

@@ -8,6 +8,7 @@ mod assign;
 mod avoid;
 mod backfill;
 mod cancel;
+mod candidates;
 mod changes;
 mod direct;
 mod dot;
@@ -35,16 +36,15 @@ mod reserve;
 mod round;
 mod rows;
 mod sanity;
-mod saving;
 mod settle;
-mod sites;
 mod snapshot;
+mod starvation;
 mod sync;
 mod tenants;
 #[cfg(test)]
 mod tests;
 mod timer;
-mod victims;
+mod victim_choice;
 mod view;
 mod waiting;
 mod wake;
@@ -80,13 +80,13 @@ use gang::Members;
 use heads::Heads;
 use preemptible::Preemptibles;
 use prefill::Feeds;
-use record::{Array, Attempt, Job, Past, Spec, Unit, Worker};
+use record::{Array, Attempt, Job, Past, Spec, Task, Worker};
 use reserve::Reservation;
 pub use round::RoundStats;
 pub use rows::MemberEnd;
 pub use snapshot::Snapshot;
 use timer::{Timer, Timers};
-pub use view::{FleetUse, Held, JobView, TenantView, WorkerView};
+pub use view::{FleetUse, JobView, ResourceUse, TenantView, WorkerView};
 pub use waiting::{BlockedQueue, TenantQueue, Waiting};
 
 /// The scheduler as a value: hand it events, ask it for rounds, carry out its effects.
@@ -97,7 +97,7 @@ pub use waiting::{BlockedQueue, TenantQueue, Waiting};
 /// use orlop_scheduler::config::Config;
 /// use orlop_scheduler::effect::Effect;
 /// use orlop_scheduler::engine::Scheduler;
-/// use orlop_scheduler::event::{Capabilities, Event, Gate};
+/// use orlop_scheduler::event::{Capabilities, Event, StartWindow};
 /// use orlop_scheduler::job::{Demand, Runtime};
 ///
 /// let mut scheduler = Scheduler::new(Config::default(), 7)?;
@@ -117,7 +117,7 @@ pub use waiting::{BlockedQueue, TenantQueue, Waiting};
 /// // … and a job of one core.
 /// let job = JobId::new(Epoch(1), 1).ok_or("in range")?;
 /// let spec = Arc::new(Demand::new("physics".parse()?));
-/// scheduler.apply(3, Event::Submit { job, spec, gate: Gate::default() }, &mut effects)?;
+/// scheduler.apply(3, Event::Submit { job, spec, gate: StartWindow::default() }, &mut effects)?;
 /// effects.clear();
 /// let stats = scheduler.round(4, u32::MAX, &mut effects);
 /// assert_eq!(stats.placed, 1);
@@ -144,7 +144,7 @@ pub struct Scheduler {
     gangs: BTreeMap<u32, Members>,
     /// Tokens before the newest, of units with several.
     #[serde(with = "crate::table::stored::pairs")]
-    past: BTreeMap<Unit, Vec<Past>>,
+    past: BTreeMap<Task, Vec<Past>>,
     /// Which members of older attempts of gangs had answered, by the slot of the job and the attempt; none are left out.
     #[serde(with = "crate::table::stored::pairs")]
     past_members: BTreeMap<(u32, u32), Vec<u32>>,
@@ -159,7 +159,7 @@ pub struct Scheduler {
 
     /// Who had the newest attempt of units that was given up and left with its worker: only that worker can bring it back.
     #[serde(with = "crate::table::stored::pairs")]
-    parted: BTreeMap<Unit, WorkerId>,
+    parted: BTreeMap<Task, WorkerId>,
 
     specs: Vec<Spec>,
     #[serde(with = "crate::table::stored::pairs")]
@@ -254,10 +254,10 @@ pub struct Scheduler {
     relieved: Vec<u32>,
     /// Tenants with a queue that is stopped although part of its request vectors is allowed.
     half_stopped: Vec<u32>,
-    /// Tenants whose savings are to be looked at, the same one several times at most in between.
+    /// Tenants whose reservations are to be looked at, the same one several times at most in between.
     #[serde(default)]
-    thrifty: Vec<u32>,
-    /// Other workers than before may be there for what is saved for.
+    reservations_due: Vec<u32>,
+    /// Other workers than before may be there for what is reserved for.
     #[serde(default)]
     fleet_moved: bool,
     /// What each kind scores, by preferences.
@@ -336,7 +336,7 @@ impl Scheduler {
             woken: Vec::new(),
             relieved: Vec::new(),
             half_stopped: Vec::new(),
-            thrifty: Vec::new(),
+            reservations_due: Vec::new(),
             fleet_moved: false,
             preference_scores: vec![Vec::new()],
         })

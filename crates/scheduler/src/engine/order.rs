@@ -30,7 +30,7 @@ impl Scheduler {
         let (number, tenant, band, class) = (spec.queue, queue.tenant, queue.band, queue.class);
         let lined = std::mem::replace(&mut queue.lined, true);
         self.note_queue(number);
-        self.pass_savings(tenant, number, (band, key));
+        self.pass_quota_reservations(tenant, number, band, key);
         let Some(lane) = self.tenants.get_mut(tenant as usize).and_then(|tenant| tenant.lanes.get_mut(band)) else {
             return;
         };
@@ -47,8 +47,8 @@ impl Scheduler {
 
     /// Takes a job out of its queue from wherever it stands.
     pub(super) fn dequeue(&mut self, slot: u32) {
-        if self.held_unit(slot).is_none() {
-            self.leave_savings(slot);
+        if self.held_task(slot).is_none() {
+            self.leave_quota_reservations(slot);
         }
         let Some(job) = self.jobs.get_mut(slot).filter(|job| job.queued) else { return };
         job.queued = false;

@@ -133,16 +133,16 @@ impl Scheduler {
         offers
     }
 
-    /// The unit of an attempt, if that is its newest and first and somebody may end it.
+    /// The task of an attempt, if that is its newest and first and somebody may end it.
     fn offer(&self, slot: u32) -> Option<Offer> {
         let attempt = self.attempts.get(slot)?;
-        let life = self.life(attempt.unit)?;
+        let life = self.life(attempt.task)?;
         let priority = attempt.preemptible?;
         if life.live != slot || life.state != JobState::Running {
             return None;
         }
         let mut offer = Offer { priority, ran: 0, attempts: Vec::new() };
-        for slot in self.attempts_of(attempt.unit, &life) {
+        for slot in self.attempts_of(attempt.task, &life) {
             let attempt = self.attempts.get(slot)?;
             if attempt.state != AttemptState::Running || attempt.ending.is_some() {
                 return None;

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use super::Scheduler;
-use super::gang::Room;
+use super::candidates::{CandidateWorker, Holder, cheapest_set, hosts};
+use super::gang::GangCandidate;
 use super::heads::Head;
 use super::preempt::{Choice, Offers};
 use super::record::Worker;
 use super::reserve::{Seat, gather};
-use super::sites::{Holder, Site, cheapest_set, hosts};
-use super::victims::{Cost, Victim, cheapest};
+use super::victim_choice::{Cost, Victim, cheapest};
 use crate::class::Class;
 use crate::fleet::Amounts;
 use crate::score::scan::tie;
@@ -33,15 +33,15 @@ impl Scheduler {
         let members = class.shape.gang.as_ref().map_or(1, |gang| gang.size);
         self.room(head.turn.tenant, head.turn.entry.key, &class.requests, members, &mut allowed);
         match &class.shape.gang {
-            None => self.choose_worker(head, (class, &allowed), (least, most), offers),
-            Some(_) => self.choose_set(head, (class, &allowed), (least, most), offers),
+            None => self.choose_worker(head, class, &allowed, least, most, offers),
+            Some(_) => self.choose_set(head, class, &allowed, least, most, offers),
         }
     }
 
     /// Whether a head may be placed on a worker: nobody else reserved it, and it may run the class.
     fn may_use(&self, head: &Head, class: &Class, number: u32, worker: &Worker) -> bool {
         let own = || self.reservations.iter().any(|kept| kept.job == head.job && kept.seat(number).is_some());
-        let shunned = || self.shunned(head.unit) == number;
+        let shunned = || self.shunned(head.task) == number;
         self.could_open(worker)
             && !shunned()
             && class.sees(self.table.kind(worker.place))
@@ -51,8 +51,10 @@ impl Scheduler {
     fn choose_worker(
         &self,
         head: &Head,
-        (class, allowed): (&Class, &[u32]),
-        (least, most): (u8, usize),
+        class: &Class,
+        allowed: &[u32],
+        least: u8,
+        most: usize,
         offers: &Offers,
     ) -> Option<Choice> {
         let (mut best, mut steps): (Option<(Rank, Choice)>, u32) = (None, STEPS);
@@ -95,13 +97,15 @@ impl Scheduler {
     fn choose_set(
         &self,
         head: &Head,
-        (class, allowed): (&Class, &[u32]),
-        (least, most): (u8, usize),
+        class: &Class,
+        allowed: &[u32],
+        least: u8,
+        most: usize,
         offers: &Offers,
     ) -> Option<Choice> {
         let gang = class.shape.gang.as_ref()?;
         let size = gang.size;
-        let mut groups: BTreeMap<&str, (Vec<u32>, Vec<Site>)> = BTreeMap::new();
+        let mut groups: BTreeMap<&str, (Vec<u32>, Vec<CandidateWorker>)> = BTreeMap::new();
         for (number, worker) in self.workers.iter().filter(|(_, worker)| worker.place != NONE) {
             if !self.may_use(head, class, number, worker) {
                 continue;
@@ -115,15 +119,15 @@ impl Scheduler {
             let free = std::array::from_fn(|dim| self.table.free(dim, worker.place));
             let vectors = allowed.iter().map(|number| (*number, self.amounts(*number))).collect();
             workers.push(number);
-            sites.push(Site { free, vectors, most: gang.max_per_worker.unwrap_or(size).min(size) });
+            sites.push(CandidateWorker { free, vectors, most: gang.max_per_worker.unwrap_or(size).min(size) });
         }
         let (mut best, mut steps): (Option<(Cost, Choice)>, u32) = (None, SET_STEPS);
         for (workers, sites) in groups.into_values() {
             let (numbers, holders) = self.holders(&workers, least, offers);
-            let Some((cost, chosen)) = cheapest_set(&sites, &holders, (size, most), &mut steps) else { continue };
+            let Some((cost, chosen)) = cheapest_set(&sites, &holders, size, most, &mut steps) else { continue };
             if best.as_ref().is_none_or(|(known, _)| cost < *known) {
                 let given = chosen.iter().filter_map(|at| holders.get(*at)).flat_map(|holder| &holder.gives);
-                let seats = self.seats_after(head, size, (&workers, sites), given);
+                let seats = self.seats_after(head, size, &workers, sites, given);
                 let victims = chosen.iter().filter_map(|at| numbers.get(*at).copied()).collect();
                 best = Some((cost, Choice { seats, victims }));
             }
@@ -162,20 +166,21 @@ impl Scheduler {
         &self,
         head: &Head,
         size: u32,
-        (workers, mut sites): (&[u32], Vec<Site>),
+        workers: &[u32],
+        mut sites: Vec<CandidateWorker>,
         given: impl Iterator<Item = &'a (usize, Amounts)>,
     ) -> Vec<Seat> {
         for (site, gives) in given {
             let Some(site) = sites.get_mut(*site) else { continue };
             site.free.iter_mut().zip(gives).for_each(|(free, more)| *free = free.saturating_add(*more));
         }
-        let room = |(worker, site): (&u32, &Site)| {
+        let room = |(worker, site): (&u32, &CandidateWorker)| {
             let place = self.workers.get(*worker)?.place;
             let (request, times) = hosts(site);
-            let room = Room { fewer: u32::MAX - times, tie: tie(self.seed, place), place, request, times };
+            let room = GangCandidate { fewer: u32::MAX - times, tie: tie(self.seed, place), place, request, times };
             (times > 0).then_some(room)
         };
-        let mut rooms: Vec<Room> = workers.iter().zip(&sites).filter_map(room).collect();
+        let mut rooms: Vec<GangCandidate> = workers.iter().zip(&sites).filter_map(room).collect();
         rooms.sort_unstable();
         gather(&self.deal(head.turn, size, rooms))
     }

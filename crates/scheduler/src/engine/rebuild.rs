@@ -12,7 +12,7 @@ use orlop_core::machine::worker::WorkerState;
 use super::Scheduler;
 use super::assign::Target;
 use super::gang::Members;
-use super::record::{Array, Attempt, Done, Job, Life, Past, Unit, Worker};
+use super::record::{Array, Attempt, Done, Job, Life, Past, Task, Worker};
 use super::timer::Timer;
 use crate::config::Config;
 use crate::effect::{CancelReason, Effect, Start, WorkerReason};
@@ -167,9 +167,9 @@ impl Scheduler {
         let tenant = self.tenant_number(&row.spec.tenant);
         let spec = self.intern(&row.spec, tenant);
         let (array, life, elements) = match row.body {
-            Body::One(unit) => {
-                let life = self.life_of(&unit, workers);
-                (NONE, life, BTreeMap::from([(0, unit)]))
+            Body::One(task) => {
+                let life = self.life_of(&task, workers);
+                (NONE, life, BTreeMap::from([(0, task)]))
             }
             Body::Array(array) if row.spec.gang.is_none() => {
                 let (array, state, elements) = self.array(row.job, array, workers)?;
@@ -186,13 +186,13 @@ impl Scheduler {
         self.count_in(slot, tenant, &row.spec);
         let generation = self.jobs.generation(slot);
         if let Some(at) = opens {
-            self.timers.set(at, Timer::Gate(slot, generation));
+            self.timers.set(at, Timer::StartWindow(slot, generation));
         }
         if let Some(at) = row.expires.filter(|_| !life.state.is_terminal()) {
             self.timers.set(at, Timer::Expire(slot, generation));
         }
-        for (index, unit) in elements {
-            self.bring_unit(Unit { job: slot, index }, &unit, workers);
+        for (index, task) in elements {
+            self.bring_task(Task { job: slot, index }, &task, workers);
         }
         if life.state.is_terminal() {
             self.finished.push_back((slot, row.job));
@@ -201,13 +201,13 @@ impl Scheduler {
         Ok(())
     }
 
-    /// What is kept of a unit beside its life: old tokens, members, the end of its delay.
-    fn bring_unit(&mut self, unit: Unit, row: &UnitRow, workers: &BTreeMap<Incarnation, u32>) {
+    /// What is kept of a task beside its life: old tokens, members, the end of its delay.
+    fn bring_task(&mut self, task: Task, row: &UnitRow, workers: &BTreeMap<Incarnation, u32>) {
         if row.state == JobState::Backoff {
-            self.timers.set(row.due.unwrap_or(self.now), Timer::Backoff(unit, self.jobs.generation(unit.job)));
+            self.timers.set(row.due.unwrap_or(self.now), Timer::Backoff(task, self.jobs.generation(task.job)));
         }
         if let Some(id) = row.lost_by.as_ref().filter(|_| row.lost && !row.state.is_terminal()) {
-            self.parted.insert(unit, id.clone());
+            self.parted.insert(task, id.clone());
         }
         let number = |epoch: Epoch| self.number_of(epoch);
         let past: Vec<Past> = row
@@ -216,12 +216,12 @@ impl Scheduler {
             .map(|token| Past { attempt: token.attempt, epoch: number(token.epoch), answered: token.answered })
             .collect();
         if !past.is_empty() {
-            self.past.insert(unit, past);
+            self.past.insert(task, past);
         }
         for token in row.earlier.iter().filter(|token| !token.members.is_empty()) {
-            self.past_members.insert((unit.job, token.attempt), token.members.clone());
+            self.past_members.insert((task.job, token.attempt), token.members.clone());
         }
-        let size = self.spec_of(unit.job).map_or(1, Demand::members);
+        let size = self.spec_of(task.job).map_or(1, Demand::members);
         if size > 1 && row.attempt > 0 {
             let mut members = Members::new(vec![NONE; size as usize]);
             if let Some(gang) = &row.gang {
@@ -230,7 +230,7 @@ impl Scheduler {
                 members.ending = gang.ending.as_ref().map(|end| (end.end.0, named(end)));
                 members.broken = gang.broken;
             }
-            self.gangs.insert(unit.job, members);
+            self.gangs.insert(task.job, members);
         }
     }
 
@@ -278,13 +278,13 @@ impl Scheduler {
                 array.ready.insert(first, last, ());
             }
         }
-        for (index, unit) in &row.elements {
-            let life = self.life_of(unit, workers);
+        for (index, task) in &row.elements {
+            let life = self.life_of(task, workers);
             sum += 1;
-            if unit.state == JobState::Pending {
+            if task.state == JobState::Pending {
                 return wrong(name, "has an element by itself that is still behind the gate");
             }
-            if unit.state.is_terminal() {
+            if task.state.is_terminal() {
                 let Life { state, attempt, epoch, answered, .. } = life;
                 array.done.insert(*index, *index, Done { state, attempt, epoch, answered });
                 continue;
@@ -293,7 +293,7 @@ impl Scheduler {
                 return wrong(name, "has an element in a range and by itself");
             }
             array.active.insert(*index, life);
-            array.running += u32::from(unit.state.holds_capacity());
+            array.running += u32::from(task.state.holds_capacity());
         }
         let queued = array.active.iter().filter(|(_, life)| life.state == JobState::Queued);
         queued.for_each(|(index, _)| array.ready.insert(*index, *index, ()));
@@ -346,8 +346,8 @@ impl Scheduler {
         if place == NONE && !waits {
             return wrong(name, "is on a worker that is not there");
         }
-        let unit = Unit { job: slot, index: row.attempt.index };
-        let (Some(mut life), Some(request)) = (self.life(unit), self.request_of(slot, row.gpu.as_ref(), place)) else {
+        let task = Task { job: slot, index: row.attempt.index };
+        let (Some(mut life), Some(request)) = (self.life(task), self.request_of(slot, row.gpu.as_ref(), place)) else {
             return wrong(name, "belongs to no element, or holds what its job does not ask for");
         };
         if row.attempt.member >= self.spec_of(slot).map_or(1, Demand::members) {
@@ -369,7 +369,7 @@ impl Scheduler {
             waiting: row.waiting,
             ending: row.ending,
             started_at: row.started_at.unwrap_or(0),
-            ..Attempt::new(unit, token, Target { worker, request, tenant }, row.assigned_at)
+            ..Attempt::new(task, token, Target { worker, request, tenant }, row.assigned_at)
         };
         let number = self.list_attempt(attempt);
         if waits {
@@ -385,7 +385,7 @@ impl Scheduler {
         }
         if newest && (life.lost || !lost) && life.live == NONE {
             life.live = number;
-            self.set_life(unit, life);
+            self.set_life(task, life);
         }
         if newest && !lost {
             self.bring_member(slot, row.attempt.member, number);
@@ -442,15 +442,15 @@ impl Scheduler {
 
 /// All epochs that tokens were issued under, ascending, and the new one.
 fn epochs(stored: &Stored, epoch: Epoch) -> Result<Vec<Epoch>, EventError> {
-    let of_unit = |unit: &UnitRow, epochs: &mut Vec<Epoch>| {
-        epochs.extend((unit.attempt > 0).then_some(unit.epoch));
-        epochs.extend(unit.earlier.iter().map(|token| token.epoch));
+    let of_task = |task: &UnitRow, epochs: &mut Vec<Epoch>| {
+        epochs.extend((task.attempt > 0).then_some(task.epoch));
+        epochs.extend(task.earlier.iter().map(|token| token.epoch));
     };
     let mut epochs: Vec<Epoch> = stored.attempts.iter().map(|row| row.attempt.epoch).collect();
     for row in &stored.jobs {
         match &row.body {
-            Body::One(unit) => of_unit(unit, &mut epochs),
-            Body::Array(array) => array.elements.values().for_each(|unit| of_unit(unit, &mut epochs)),
+            Body::One(task) => of_task(task, &mut epochs),
+            Body::Array(array) => array.elements.values().for_each(|task| of_task(task, &mut epochs)),
         }
         if epochs.len() > 4096 {
             epochs.sort_unstable();

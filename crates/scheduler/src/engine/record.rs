@@ -19,14 +19,14 @@ use crate::token::WorkerKey;
 
 /// A single job, an element of an array, or a gang.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(super) struct Unit {
+pub(super) struct Task {
     /// Slot of the job.
     pub(super) job: u32,
     /// Element, else 0.
     pub(super) index: u32,
 }
 
-/// Where a unit stands.
+/// Where a task stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Life {
     pub(super) state: JobState,
@@ -79,7 +79,7 @@ impl Life {
 
 /// A job, an element or a member of a gang, by a name that is never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Task {
+pub(super) struct TaskName {
     pub(super) job: JobId,
     pub(super) index: u32,
     pub(super) member: u32,
@@ -130,7 +130,7 @@ pub(super) struct Array {
 /// An attempt that is not known to have ended.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Attempt {
-    pub(super) unit: Unit,
+    pub(super) task: Task,
     pub(super) member: u32,
     pub(super) number: u32,
     pub(super) epoch: u32,
@@ -182,7 +182,7 @@ pub(super) struct Spec {
     pub(super) preemptible: Option<u8>,
     /// How many members an attempt has; 1 unless it is a gang.
     pub(super) members: u32,
-    /// What one unit asks for. Both stand in the specification too, which is too far away to be read for every end.
+    /// What one task asks for. Both stand in the specification too, which is too far away to be read for every end.
     pub(super) one: QuotaUse,
 }
 
@@ -222,7 +222,7 @@ pub(super) struct Worker {
     pub(super) losses: Vec<u64>,
     /// Times and tasks of failed starts since the last success.
     #[serde(default)]
-    pub(super) start_failures: Vec<(u64, Task)>,
+    pub(super) start_failures: Vec<(u64, TaskName)>,
     /// When its probation ends, and how long the next one is.
     pub(super) probation: u64,
     pub(super) next_probation: u64,
@@ -261,7 +261,7 @@ impl Worker {
     }
 }
 
-/// A token that is no longer its unit's newest.
+/// A token that is no longer its task's newest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Past {
     pub(super) attempt: u32,

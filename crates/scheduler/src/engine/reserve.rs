@@ -132,9 +132,9 @@ impl Scheduler {
         };
         // What is held for somebody is looked at in every round: that is soon over.
         self.settle(kept.job, !kept.is_held());
-        let kept = match self.held_unit(kept.job) {
-            Some(unit) if kept.seats.iter().all(|seat| self.is_free(seat)) => {
-                self.bring_back(unit);
+        let kept = match self.held_task(kept.job) {
+            Some(task) if kept.seats.iter().all(|seat| self.is_free(seat)) => {
+                self.bring_back(task);
                 kept
             }
             Some(_) => return,
@@ -179,7 +179,7 @@ impl Scheduler {
             let could = self.requests.get(seat.request)?.need.iter().all(|(dim, amount)| total(*dim) >= need(*amount));
             Some(could && class.sees(self.table.kind(place)))
         };
-        let shunned = self.shunned(self.held_unit(kept.job).unwrap_or_else(|| self.peek(kept.job)));
+        let shunned = self.shunned(self.held_task(kept.job).unwrap_or_else(|| self.peek(kept.job)));
         let usable = |seat: &Seat| holds(seat) == Some(true) && seat.worker != shunned;
         kept.seats.iter().all(usable).then_some(spec.queue)
     }
@@ -187,7 +187,7 @@ impl Scheduler {
     /// Whether the job that a reservation was made for waits still, in its queue or held back.
     fn still_waits(&self, kept: &Reservation) -> bool {
         self.jobs.get(kept.job).is_some_and(|job| job.queued && job.stamp == kept.stamp)
-            || self.held_unit(kept.job).is_some()
+            || self.held_task(kept.job).is_some()
     }
 
     /// Whether the limits of its tenant let a job have what is kept for it.

@@ -29,7 +29,7 @@ pub struct RoundStats {
 
 /// A queue whose turn it is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Turn {
+pub(super) struct Pick {
     pub(super) band: usize,
     pub(super) tenant: u32,
     pub(super) entry: LaneEntry,
@@ -50,7 +50,7 @@ impl Scheduler {
             self.scale = rank::scale(&self.table);
             (0..self.tenants.len()).for_each(|tenant| self.weigh_tenant(u32::try_from(tenant).unwrap_or(NONE)));
         }
-        self.review_savings();
+        self.review_quota_reservations();
         self.wake_grown(effects);
         let mut stats = RoundStats::default();
         if !self.reservations.is_empty() {
@@ -80,16 +80,16 @@ impl Scheduler {
         self.release_fitting();
         if !stats.limited {
             self.prefill(limit, &mut stats, effects);
-            // Whom others had to save for may have left by backfill or ahead.
+            // Whom others had to reserve for may have left by backfill or ahead.
             while !stats.limited && !self.relieved.is_empty() {
                 self.wake_grown(effects);
                 self.place(limit.saturating_sub(stats.prefilled), &mut stats, effects);
             }
         }
-        // Those whom limits stop by now may be the first that are to be saved for.
+        // Those whom limits stop by now may be the first that are to be reserved for.
         self.release_fitting();
         if !stats.limited {
-            self.begin_savings();
+            self.begin_quota_reservations();
         }
         stats
     }
@@ -114,7 +114,7 @@ impl Scheduler {
 
     /// The queue whose turn it is: the band with the greatest credit, its tenant with the least share, that tenant's first
     /// head.
-    fn next_turn(&mut self) -> Option<Turn> {
+    fn next_turn(&mut self) -> Option<Pick> {
         let mut tenants = [NONE; 3];
         let open = self.open_classes.mask();
         for (band, tree) in self.turns.iter().enumerate() {
@@ -140,7 +140,7 @@ impl Scheduler {
             Policy::DotProduct => self.suited(tenant, band)?,
             _ => self.tenants.get(tenant as usize)?.lanes.get(band)?.first(&self.open_classes)?,
         };
-        Some(Turn { band, tenant, entry })
+        Some(Pick { band, tenant, entry })
     }
 
     /// A band that stops being ready passes what it is owed to the highest ready band and forgets what it owes.
@@ -174,7 +174,7 @@ impl Scheduler {
     }
 
     /// Places a run of the queue's class, or finds that nothing of it can be placed.
-    fn run(&mut self, turn: Turn, limit: u32, stats: &mut RoundStats, effects: &mut Vec<Effect>) {
+    fn run(&mut self, turn: Pick, limit: u32, stats: &mut RoundStats, effects: &mut Vec<Effect>) {
         stats.runs += 1;
         let mut numbers = std::mem::take(&mut self.numbers);
         numbers.clear();
@@ -221,18 +221,18 @@ impl Scheduler {
         }
     }
 
-    /// How many more attempts the tenant's limits allow a job beside what it saves for another, by the request vectors
+    /// How many more attempts the tenant's limits allow a job beside what it reserves for another, by the request vectors
     /// that they allow `members` of at all: members of a gang may get different kinds of GPUs, but which is known only
     /// once their workers are, so each kind has to allow all of them, as at submit.
     pub(super) fn room(&self, tenant: u32, key: Key, numbers: &[u32], members: u32, allowed: &mut Vec<u32>) -> u64 {
-        self.room_beside(tenant, &self.saved(tenant, key), numbers, members, allowed)
+        self.room_beside(tenant, &self.reserved_quota(tenant, key), numbers, members, allowed)
     }
 
-    /// How many more attempts the tenant's limits allow beside what is saved of each of them.
+    /// How many more attempts the tenant's limits allow beside what is reserved of each of them.
     pub(super) fn room_beside(
         &self,
         tenant: u32,
-        saved: &[u64],
+        reserved: &[u64],
         numbers: &[u32],
         members: u32,
         allowed: &mut Vec<u32>,
@@ -242,7 +242,7 @@ impl Scheduler {
         let mut least = u64::MAX;
         for number in numbers {
             let request = self.requests.get(*number);
-            let room = request.map_or(0, |request| tenant.room_beside(request, &self.dims, saved));
+            let room = request.map_or(0, |request| tenant.room_beside(request, &self.dims, reserved));
             let room = if fault(Fault::NoQuota) { u64::MAX } else { room };
             if room >= u64::from(members.max(1)) {
                 allowed.push(*number);
@@ -254,10 +254,10 @@ impl Scheduler {
 
     /// Places up to `most` jobs of a queue by the request vectors that are allowed; returns how many. None if its head was
     /// held back, since only the worker that it avoids has room.
-    fn place_run(&mut self, turn: Turn, most: u32, allowed: &[u32], effects: &mut Vec<Effect>) -> Option<u32> {
+    fn place_run(&mut self, turn: Pick, most: u32, allowed: &[u32], effects: &mut Vec<Effect>) -> Option<u32> {
         let Some((key, entry)) = self.head(turn.entry.queue) else { return Some(0) };
-        let unit = self.peek(entry.job);
-        let avoid = self.shunned(unit);
+        let task = self.peek(entry.job);
+        let avoid = self.shunned(task);
         let most = if avoid == NONE { most } else { 1 };
         let preferences = self.preferences_of(entry.job);
         let mut found = std::mem::take(&mut self.shortlist);
@@ -267,7 +267,7 @@ impl Scheduler {
             let there = !found.is_empty();
             self.shortlist = found;
             return if there {
-                self.hold_back(turn.entry.queue, unit);
+                self.hold_back(turn.entry.queue, task);
                 None
             } else {
                 Some(0)
@@ -294,12 +294,12 @@ impl Scheduler {
 
     /// Places the gang at the head of a queue; returns how many members. None if it was held back, since without the worker
     /// that it avoids there is no room for it.
-    fn place_head_gang(&mut self, turn: Turn, allowed: &[u32], effects: &mut Vec<Effect>) -> Option<u32> {
+    fn place_head_gang(&mut self, turn: Pick, allowed: &[u32], effects: &mut Vec<Effect>) -> Option<u32> {
         let Some((_, entry)) = self.head(turn.entry.queue) else { return Some(0) };
-        let unit = self.peek(entry.job);
+        let task = self.peek(entry.job);
         let placed = self.place_gang(turn, allowed, None, effects);
-        if placed == 0 && self.shunned(unit) != NONE && self.gang_fits(turn.entry.class, allowed) {
-            self.hold_back(turn.entry.queue, unit);
+        if placed == 0 && self.shunned(task) != NONE && self.gang_fits(turn.entry.class, allowed) {
+            self.hold_back(turn.entry.queue, task);
             return None;
         }
         Some(placed)
@@ -340,7 +340,7 @@ impl Scheduler {
     /// Fills one worker with jobs of the queue that have the same priority and preferences; returns how many.
     fn fill(
         &mut self,
-        turn: Turn,
+        turn: Pick,
         step: u8,
         candidate: Candidate,
         most: u32,
@@ -355,15 +355,15 @@ impl Scheduler {
         let mut placed = 0;
         while placed < times {
             let Some((key, entry)) = self.head(turn.entry.queue) else { break };
-            let unit = self.peek(entry.job);
-            let avoids = placed > 0 && self.life(unit).is_some_and(|life| self.avoided(&life) != NONE);
+            let task = self.peek(entry.job);
+            let avoids = placed > 0 && self.life(task).is_some_and(|life| self.avoided(&life) != NONE);
             if key.0 != step || avoids || self.preferences_of(entry.job) != preferences {
                 break;
             }
-            let Some(unit) = self.take(turn.entry.queue) else { break };
-            if !self.assign(unit, &[target], effects) {
+            let Some(task) = self.take(turn.entry.queue) else { break };
+            if !self.assign(task, &[target], effects) {
                 // Its token cannot grow any more.
-                self.give_up(unit, effects);
+                self.give_up(task, effects);
                 break;
             }
             placed += 1;

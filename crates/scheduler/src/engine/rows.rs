@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Scheduler;
 use super::ends::Ending;
-use super::record::{Attempt, Life, Unit};
+use super::record::{Attempt, Life, Task};
 use crate::effect::{Reason, Start};
 use crate::fleet::dims::Dim;
 use crate::stored::{AttemptRow, GangEnd, GangRow, GpuShape, Incarnation, TokenRow, UnitRow, WorkerRow};
@@ -50,21 +50,21 @@ impl Scheduler {
     /// Elements that were never assigned have no attempt and stand in ranges. Cost: as of [`Scheduler::job`], and linear in
     /// its tokens.
     #[must_use]
-    pub fn unit_row(&self, job: JobId, element: Option<u32>) -> Option<UnitRow> {
-        let unit = Unit { job: self.job_slot(job).ok()?, index: element.unwrap_or(0) };
-        let record = self.jobs.get(unit.job)?;
+    pub fn task_row(&self, job: JobId, element: Option<u32>) -> Option<UnitRow> {
+        let task = Task { job: self.job_slot(job).ok()?, index: element.unwrap_or(0) };
+        let record = self.jobs.get(task.job)?;
         if element.is_some() != (record.array != NONE) {
             return None;
         }
-        let life = self.life(unit)?;
-        let tokens = self.past.get(&unit).into_iter().flatten();
+        let life = self.life(task)?;
+        let tokens = self.past.get(&task).into_iter().flatten();
         let earlier = tokens.map(|past| TokenRow {
             attempt: past.attempt,
             epoch: self.epoch_at(past.epoch),
             answered: past.answered,
-            members: self.past_members.get(&(unit.job, past.attempt)).cloned().unwrap_or_default(),
+            members: self.past_members.get(&(task.job, past.attempt)).cloned().unwrap_or_default(),
         });
-        let gang = self.gangs.get(&unit.job).map(|members| GangRow {
+        let gang = self.gangs.get(&task.job).map(|members| GangRow {
             answered: members.answered.clone(),
             ending: members
                 .ending
@@ -77,7 +77,7 @@ impl Scheduler {
             epoch: if life.attempt == 0 { Epoch::default() } else { self.epoch_at(life.epoch) },
             answered: life.answered,
             lost: life.lost,
-            lost_by: self.loser(unit, &life),
+            lost_by: self.loser(task, &life),
             started: life.started,
             second_try: life.second_try,
             retries: u32::from(life.retries),
@@ -94,8 +94,8 @@ impl Scheduler {
     #[must_use]
     pub fn attempt_row(&self, attempt: TaskRef, worker: WorkerKey) -> Option<AttemptRow> {
         let number = self.worker_at(worker).ok()?;
-        let unit = Unit { job: self.job_slot(attempt.job).ok()?, index: attempt.index };
-        let life = self.life(unit)?;
+        let task = Task { job: self.job_slot(attempt.job).ok()?, index: attempt.index };
+        let life = self.life(task)?;
         let is_it = |slot: u32| {
             self.attempts.get(slot).filter(|known| known.worker == number && self.reference(known) == attempt)
         };
@@ -146,10 +146,10 @@ impl Scheduler {
     }
 
     /// Whose attempt it was that was given up.
-    fn loser(&self, unit: Unit, life: &Life) -> Option<WorkerId> {
+    fn loser(&self, task: Task, life: &Life) -> Option<WorkerId> {
         let attempt = self.attempts.get(life.live).filter(|_| life.lost);
         let worker = attempt.and_then(|attempt| self.workers.get(attempt.worker)).map(|worker| &worker.id);
-        worker.or_else(|| self.parted.get(&unit)).cloned()
+        worker.or_else(|| self.parted.get(&task)).cloned()
     }
 
     fn incarnation_at(&self, key: WorkerKey) -> Option<Incarnation> {

@@ -10,7 +10,7 @@ use super::Scheduler;
 use super::lookup::waits;
 use super::order::valid;
 use super::preemptible::Preemptibles;
-use super::record::{Life, Unit};
+use super::record::{Life, Task};
 use crate::fleet::MAX_DIMS;
 use crate::job::Overlap;
 use crate::queue::Fifo;
@@ -45,8 +45,8 @@ impl Scheduler {
             let count = counts.get_mut(self.tenant_of(slot) as usize).ok_or("a job has no tenant")?;
             if job.array == NONE {
                 tally(count, job.life.state, 1);
-                self.check_unit(Unit::whole(slot), &job.life)?;
-                let held = self.is_held_back(Unit::whole(slot));
+                self.check_task(Task::whole(slot), &job.life)?;
+                let held = self.is_held_back(Task::whole(slot));
                 let waits = job.life.state == JobState::Queued;
                 must(job.queued == (waits && !held), "a queued job is in no queue, or another is")?;
                 must(waits || !held, "a job that does not wait is held back")?;
@@ -64,19 +64,19 @@ impl Scheduler {
             must(tenant.held == count.held, "what a tenant holds is miscounted")?;
         }
         self.check_queues()?;
-        self.check_savings()?;
+        self.check_quota_reservations()?;
         self.check_classes()
     }
 
-    /// Tenants save for jobs that wait, each for the first of its band that the limits could ever allow.
-    fn check_savings(&self) -> Result<(), Fault> {
+    /// Tenants reserve for jobs that wait, each for the first of its band that the limits could ever allow.
+    fn check_quota_reservations(&self) -> Result<(), Fault> {
         for (number, tenant) in (0_u32..).zip(&self.tenants) {
-            let Some(goal) = tenant.saving.goal else { continue };
-            let job = self.jobs.get(goal.job).filter(|job| job.queued || self.held_unit(goal.job).is_some());
-            let job = job.ok_or("what is saved for does not wait")?;
-            let first = self.first_line(number, goal.band).ok_or("what is saved for stands nowhere")?;
-            let right = (first.queue, first.key) == (goal.queue, goal.key) && job.id.as_u64() == goal.key.1;
-            must(right, "what is saved for is not the first of its band")?;
+            let Some(target) = tenant.reservation.target else { continue };
+            let job = self.jobs.get(target.job).filter(|job| job.queued || self.held_task(target.job).is_some());
+            let job = job.ok_or("what is reserved for does not wait")?;
+            let first = self.first_line(number, target.band).ok_or("what is reserved for stands nowhere")?;
+            let right = (first.queue, first.key) == (target.queue, target.key) && job.id.as_u64() == target.key.1;
+            must(right, "what is reserved for is not the first of its band")?;
         }
         Ok(())
     }
@@ -88,10 +88,10 @@ impl Scheduler {
         for (index, life) in &array.active {
             tally(count, life.state, 1);
             running += u32::from(life.state.holds_capacity());
-            let unit = Unit { job: slot, index: *index };
-            self.check_unit(unit, life)?;
+            let task = Task { job: slot, index: *index };
+            self.check_task(task, life)?;
             let ready = !untouched.remove(*index, *index).is_empty();
-            let held = self.is_held_back(unit);
+            let held = self.is_held_back(task);
             let waits = life.state == JobState::Queued;
             must(ready == (waits && !held), "a queued element is not ready, or another is")?;
             must(waits || !held, "an element that does not wait is held back")?;
@@ -108,15 +108,15 @@ impl Scheduler {
         must(job.queued == waits, "an array with room and elements is in no queue, or another is")
     }
 
-    fn check_unit(&self, unit: Unit, life: &Life) -> Result<(), Fault> {
+    fn check_task(&self, task: Task, life: &Life) -> Result<(), Fault> {
         let live = self.attempts.get(life.live);
-        must(life.live == NONE || live.is_some_and(|attempt| attempt.unit == unit), "a unit's attempt is not its own")?;
+        must(life.live == NONE || live.is_some_and(|attempt| attempt.task == task), "a task's attempt is not its own")?;
         let lost = live.is_some_and(|attempt| attempt.state == AttemptState::Lost);
         must(
             life.state.holds_capacity() == (live.is_some() && !lost),
-            "a unit holds capacity without an attempt, or not with one",
+            "a task holds capacity without an attempt, or not with one",
         )?;
-        must(live.is_none_or(|attempt| attempt.number == life.attempt), "a unit's attempt is not its newest")
+        must(live.is_none_or(|attempt| attempt.number == life.attempt), "a task's attempt is not its newest")
     }
 
     fn check_attempts(&self, counts: &mut [Count]) -> Result<(), Fault> {
@@ -125,7 +125,7 @@ impl Scheduler {
             let slots = self.attempts_on(number);
             must(slots.len() == worker.attempts as usize, "a worker's attempts are miscounted")?;
             let waits = |slot: &u32| {
-                let attempt = self.attempts.get(*slot).and_then(|attempt| self.spec_of(attempt.unit.job));
+                let attempt = self.attempts.get(*slot).and_then(|attempt| self.spec_of(attempt.task.job));
                 attempt.is_some_and(|spec| spec.overlap == Overlap::Forbid)
             };
             let left = worker.state.is_terminal() && !slots.iter().all(waits);
@@ -161,17 +161,17 @@ impl Scheduler {
 
     /// Who had an attempt is kept only as long as that may return.
     fn check_parted(&self) -> Result<(), Fault> {
-        let may = |unit: &Unit| self.life(*unit).is_some_and(|life| life.may_return_elsewhere());
-        must(self.parted.keys().all(may), "an attempt may return that its unit knows nothing of")
+        let may = |task: &Task| self.life(*task).is_some_and(|life| life.may_return_elsewhere());
+        must(self.parted.keys().all(may), "an attempt may return that its task knows nothing of")
     }
 
     /// No job is forgotten while an attempt of it may hold capacity.
     fn check_given_up(&self) -> Result<(), Fault> {
         let mut given_up: BTreeMap<u32, u32> = BTreeMap::new();
         for (_, attempt) in self.attempts.iter() {
-            must(self.jobs.get(attempt.unit.job).is_some(), "an attempt belongs to a job that was forgotten")?;
+            must(self.jobs.get(attempt.task.job).is_some(), "an attempt belongs to a job that was forgotten")?;
             if attempt.state == AttemptState::Lost {
-                *given_up.entry(attempt.unit.job).or_default() += 1;
+                *given_up.entry(attempt.task.job).or_default() += 1;
             }
         }
         must(given_up == self.given_up, "attempts that were given up are miscounted")?;

@@ -1,4 +1,4 @@
-//! A unit moves from one state to the next: counters, queues, timers, final outcomes and what is remembered of them. Owns
+//! A task moves from one state to the next: counters, queues, timers, final outcomes and what is remembered of them. Owns
 //! everything that follows from a new state; the tables say which state that is.
 
 use std::collections::BTreeMap;
@@ -9,50 +9,50 @@ use orlop_core::machine::job::JobState;
 
 use super::Scheduler;
 use super::lookup::waits;
-use super::record::{Job, Life, Unit};
+use super::record::{Job, Life, Task};
 use super::timer::Timer;
-use crate::effect::{CancelReason, Effect, Part, Reason};
+use crate::effect::{CancelReason, Effect, JobPart, Reason};
 use crate::fault::{Fault, fault};
 use crate::table::NONE;
 
 impl Scheduler {
-    /// Moves a unit on: `life` is what it was with its new numbers, `to` the new state. Leaves the old state's queue,
+    /// Moves a task on: `life` is what it was with its new numbers, `to` the new state. Leaves the old state's queue,
     /// enters that of the new one.
     pub(super) fn follow(
         &mut self,
-        unit: Unit,
+        task: Task,
         mut life: Life,
         to: JobState,
         reason: Reason,
         effects: &mut Vec<Effect>,
     ) {
         let from = life.state;
-        self.leave(unit, from);
+        self.leave(task, from);
         life.state = to;
         if to != JobState::Backoff {
             life.due = 0;
         }
-        self.set_life(unit, life);
-        self.count(unit, from, to);
-        self.tell(unit, (from, to), reason, effects);
+        self.set_life(task, life);
+        self.count(task, from, to);
+        self.tell(task, (from, to), reason, effects);
         match to {
             JobState::Queued => {
-                if let Some(array) = self.array_mut(unit.job) {
-                    array.ready.insert(unit.index, unit.index, ());
+                if let Some(array) = self.array_mut(task.job) {
+                    array.ready.insert(task.index, task.index, ());
                 }
-                self.line_up(unit.job);
+                self.line_up(task.job);
             }
-            JobState::Backoff => self.timers.set(life.due, Timer::Backoff(unit, self.jobs.generation(unit.job))),
-            _ if to.is_terminal() => self.finish(unit, life, reason, effects),
+            JobState::Backoff => self.timers.set(life.due, Timer::Backoff(task, self.jobs.generation(task.job))),
+            _ if to.is_terminal() => self.finish(task, life, reason, effects),
             _ => {}
         }
         let waits = matches!(to, JobState::Queued | JobState::Backoff);
-        if waits && !life.started && self.overdue.contains(&unit.job) {
-            self.timers.set(self.now, Timer::Expire(unit.job, self.jobs.generation(unit.job)));
+        if waits && !life.started && self.overdue.contains(&task.job) {
+            self.timers.set(self.now, Timer::Expire(task.job, self.jobs.generation(task.job)));
         }
         match (from.holds_capacity(), to.holds_capacity()) {
-            (true, false) => self.line_up(unit.job),
-            (false, true) => self.step_aside(unit.job),
+            (true, false) => self.line_up(task.job),
+            (false, true) => self.step_aside(task.job),
             _ => {}
         }
     }
@@ -61,57 +61,57 @@ impl Scheduler {
     fn step_aside(&mut self, slot: u32) {
         let full = self.array_mut(slot).is_some_and(|array| array.running >= array.max_parallel);
         if full {
-            self.leave_savings(slot);
+            self.leave_quota_reservations(slot);
             self.dequeue(slot);
         }
     }
 
-    /// Says that a unit changed.
+    /// Says that a task changed.
     pub(super) fn tell(
         &mut self,
-        unit: Unit,
+        task: Task,
         (from, to): (JobState, JobState),
         reason: Reason,
         effects: &mut Vec<Effect>,
     ) {
         let revision = self.next_revision();
-        let (part, Some(job)) = (self.part_of(unit), self.jobs.get(unit.job)) else { return };
+        let (part, Some(job)) = (self.part_of(task), self.jobs.get(task.job)) else { return };
         effects.push(Effect::JobChanged { job: job.id, part, from, to, reason, revision });
     }
 
-    /// Takes a unit out of where its old state keeps it.
-    fn leave(&mut self, unit: Unit, from: JobState) {
+    /// Takes a task out of where its old state keeps it.
+    fn leave(&mut self, task: Task, from: JobState) {
         if from != JobState::Queued {
             return;
         }
-        self.release_held(unit);
-        self.unqueue(unit);
+        self.release_held(task);
+        self.unqueue(task);
     }
 
-    /// Takes a unit out of its job's queue; the job with its last one.
-    pub(super) fn unqueue(&mut self, unit: Unit) {
-        match self.array_mut(unit.job) {
+    /// Takes a task out of its job's queue; the job with its last one.
+    pub(super) fn unqueue(&mut self, task: Task) {
+        match self.array_mut(task.job) {
             Some(array) => {
-                array.ready.remove(unit.index, unit.index);
+                array.ready.remove(task.index, task.index);
                 if array.ready.len() == 0 {
-                    self.dequeue(unit.job);
+                    self.dequeue(task.job);
                 }
-                self.note_queue_of(unit.job);
+                self.note_queue_of(task.job);
             }
-            None => self.dequeue(unit.job),
+            None => self.dequeue(task.job),
         }
     }
 
     /// Keeps the tenant's and the array's numbers.
-    pub(super) fn count(&mut self, unit: Unit, from: JobState, to: JobState) {
-        if let Some(array) = self.array_mut(unit.job) {
+    pub(super) fn count(&mut self, task: Task, from: JobState, to: JobState) {
+        if let Some(array) = self.array_mut(task.job) {
             match (from.holds_capacity(), to.holds_capacity()) {
                 (false, true) => array.running += 1,
                 (true, false) => array.running = array.running.saturating_sub(1),
                 _ => {}
             }
         }
-        let tenant = self.tenant_of(unit.job);
+        let tenant = self.tenant_of(task.job);
         if let Some(tenant) = self.tenant_mut(tenant) {
             match (waits(from), waits(to)) {
                 (false, true) => tenant.pending += 1,
@@ -124,16 +124,16 @@ impl Scheduler {
         }
     }
 
-    /// A unit is final: publish it, and its job if that was the last.
-    fn finish(&mut self, unit: Unit, life: Life, reason: Reason, effects: &mut Vec<Effect>) {
-        let (part, tenant) = (self.part_of(unit), self.tenant_of(unit.job));
-        let Some(job) = self.jobs.get(unit.job) else { return };
+    /// A task is final: publish it, and its job if that was the last.
+    fn finish(&mut self, task: Task, life: Life, reason: Reason, effects: &mut Vec<Effect>) {
+        let (part, tenant) = (self.part_of(task), self.tenant_of(task.job));
+        let Some(job) = self.jobs.get(task.job) else { return };
         let (id, array) = (job.id, job.array);
-        self.less_demand(unit.job, tenant, 1);
+        self.less_demand(task.job, tenant, 1);
         effects.push(Effect::Finished { job: id, part, outcome: life.state, reason });
         if array == NONE {
-            self.unreserve(unit.job, effects);
-            self.remember(unit.job);
+            self.unreserve(task.job, effects);
+            self.remember(task.job);
             return;
         }
         let failed = life.state != JobState::Completed;
@@ -141,9 +141,9 @@ impl Scheduler {
         array.failures += u64::from(failed && life.state != JobState::Cancelled);
         let too_many = array.failures > array.max_failures && !fault(Fault::NoMaxFailures);
         if array.done.len() == u64::from(array.elements) {
-            self.finish_array(unit.job, effects);
+            self.finish_array(task.job, effects);
         } else if too_many && failed {
-            self.cancel_rest(unit.job, effects);
+            self.cancel_rest(task.job, effects);
         }
     }
 
@@ -167,7 +167,7 @@ impl Scheduler {
         if let Some(job) = self.jobs.get_mut(slot) {
             job.life.state = outcome;
         }
-        effects.push(Effect::Finished { job: id, part: Part::Whole, outcome, reason: Reason::Plain });
+        effects.push(Effect::Finished { job: id, part: JobPart::Whole, outcome, reason: Reason::Plain });
         self.unreserve(slot, effects);
         self.remember(slot);
     }
@@ -184,7 +184,7 @@ impl Scheduler {
 
     /// Past `max_failures`: what is left is cancelled.
     fn cancel_rest(&mut self, slot: u32, effects: &mut Vec<Effect>) {
-        self.cancel_elements(slot, (0, u32::MAX), (Reason::MaxFailures, CancelReason::Request), effects);
+        self.cancel_elements(slot, 0, u32::MAX, (Reason::MaxFailures, CancelReason::Request), effects);
     }
 
     /// An attempt was given up: its job is not forgotten before that has ended, since it holds capacity.
@@ -208,7 +208,7 @@ impl Scheduler {
     pub(super) fn count_given_up(&mut self) {
         let mut given_up: BTreeMap<u32, u32> = BTreeMap::new();
         let lost = self.attempts.iter().filter(|(_, attempt)| attempt.state == AttemptState::Lost);
-        lost.for_each(|(_, attempt)| *given_up.entry(attempt.unit.job).or_default() += 1);
+        lost.for_each(|(_, attempt)| *given_up.entry(attempt.task.job).or_default() += 1);
         self.finished.retain(|(slot, _)| !given_up.contains_key(slot));
         self.given_up = given_up;
     }
@@ -232,14 +232,14 @@ impl Scheduler {
         self.arrays.remove(array);
         self.gangs.remove(&slot);
         self.overdue.remove(&slot);
-        let all = Unit { job: slot, index: 0 }..=Unit { job: slot, index: u32::MAX };
-        let parted: Vec<Unit> = self.parted.range(all.clone()).map(|(unit, _)| *unit).collect();
-        parted.iter().for_each(|unit| drop(self.parted.remove(unit)));
+        let all = Task { job: slot, index: 0 }..=Task { job: slot, index: u32::MAX };
+        let parted: Vec<Task> = self.parted.range(all.clone()).map(|(task, _)| *task).collect();
+        parted.iter().for_each(|task| drop(self.parted.remove(task)));
         if self.past.is_empty() {
             return;
         }
-        let units: Vec<Unit> = self.past.range(all).map(|(unit, _)| *unit).collect();
-        units.iter().for_each(|unit| drop(self.past.remove(unit)));
+        let units: Vec<Task> = self.past.range(all).map(|(task, _)| *task).collect();
+        units.iter().for_each(|task| drop(self.past.remove(task)));
         let members: Vec<_> = self.past_members.range((slot, 0)..=(slot, u32::MAX)).map(|(key, _)| *key).collect();
         members.iter().for_each(|key| drop(self.past_members.remove(key)));
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use orlop_core::machine::attempt::{self, AttemptState};
 use orlop_core::machine::job;
-use orlop_core::machine::verdict::Verdict;
+use orlop_core::machine::verdict::ReportVerdict;
 use orlop_core::task::TaskRef;
 
 use super::ends::Ending;
@@ -37,13 +37,13 @@ impl Scheduler {
         let adopted = self.adopt_gangs(number, kept, effects);
         for kept in kept {
             if adopted.contains(&kept.attempt) {
-                effects.push(Effect::Verdict { attempt: kept.attempt, verdict: Verdict::Adopted });
+                effects.push(Effect::Verdict { attempt: kept.attempt, verdict: ReportVerdict::Adopted });
                 continue;
             }
             let judged = self.judge(kept.attempt, number, true);
-            let verdict = judged.map_or(Verdict::Unknown, |judged| judged.verdict);
+            let verdict = judged.map_or(ReportVerdict::Unknown, |judged| judged.verdict);
             match judged {
-                Some(judged) if verdict == Verdict::Accepted => {
+                Some(judged) if verdict == ReportVerdict::Accepted => {
                     self.keep(judged.slot);
                     if kept.started {
                         self.started(kept.attempt, key, effects).unwrap_or_default();
@@ -51,14 +51,14 @@ impl Scheduler {
                     }
                     self.ask_again(judged.slot, effects);
                 }
-                Some(_) if verdict == Verdict::Adopted && kept.started => {
+                Some(_) if verdict == ReportVerdict::Adopted && kept.started => {
                     self.started(kept.attempt, key, effects).unwrap_or_default();
                     continue;
                 }
                 // Given up before it started: another attempt may already be on its way.
-                Some(_) if verdict == Verdict::Adopted => {
+                Some(_) if verdict == ReportVerdict::Adopted => {
                     self.kill(kept.attempt, key, effects);
-                    effects.push(Effect::Verdict { attempt: kept.attempt, verdict: Verdict::Stale });
+                    effects.push(Effect::Verdict { attempt: kept.attempt, verdict: ReportVerdict::Stale });
                     continue;
                 }
                 _ => {
@@ -101,21 +101,21 @@ impl Scheduler {
     /// A worker that is back has nothing of an attempt any more.
     fn vanish(&mut self, slot: u32, effects: &mut Vec<Effect>) {
         let Some(attempt) = self.attempts.get(slot).copied() else { return };
-        let life = self.life(attempt.unit);
+        let life = self.life(attempt.task);
         self.tell_lost(slot, false, effects);
         self.close(slot, effects);
         let lost = Ending::of(job::Event::WorkerLost, Reason::WorkerLost);
-        if self.is_gang(attempt.unit.job) {
-            let members = self.gangs.get(&attempt.unit.job);
+        if self.is_gang(attempt.task.job) {
+            let members = self.gangs.get(&attempt.task.job);
             if members.and_then(|members| members.slots.get(attempt.member as usize)) == Some(&slot) {
-                self.member_ended(attempt.unit, (attempt.member, attempt.worker), Some(lost), effects);
+                self.member_ended(attempt.task, (attempt.member, attempt.worker), Some(lost), effects);
             }
             return;
         }
         if let Some(life) = life.filter(|life| life.live == slot)
-            && (life.lost || !self.move_on(attempt.unit, life, self.key_of(attempt.worker), lost, effects))
+            && (life.lost || !self.move_on(attempt.task, life, self.key_of(attempt.worker), lost, effects))
         {
-            self.is_over(attempt.unit, life);
+            self.is_over(attempt.task, life);
         }
     }
 }

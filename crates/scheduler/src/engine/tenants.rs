@@ -51,8 +51,8 @@ impl Scheduler {
     fn reclass(&mut self, tenant: u32, name: &TenantName) {
         let mine: Vec<usize> =
             (0..self.specs.len()).filter(|at| self.specs.get(*at).is_some_and(|spec| spec.tenant == tenant)).collect();
-        for unit in self.held_units(tenant) {
-            self.bring_back(unit);
+        for task in self.held_units(tenant) {
+            self.bring_back(task);
         }
         let mut waiting = Vec::new();
         for (slot, job) in self.jobs.iter() {

@@ -7,7 +7,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use orlop_core::machine::attempt::AttemptState;
 use orlop_core::machine::job::{self, JobState};
 
-use super::record::Unit;
+use super::record::Task;
 use super::{Scheduler, machine};
 use crate::effect::{Effect, Reason};
 
@@ -15,19 +15,19 @@ use crate::effect::{Effect, Reason};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) enum Timer {
     /// A job may start from now on.
-    Gate(u32, u32),
+    StartWindow(u32, u32),
     /// A job that has not started expires.
     Expire(u32, u32),
     /// A delay between attempts is over.
-    Backoff(Unit, u32),
+    Backoff(Task, u32),
     /// Heads that wait may want reservations.
     Reserve,
     /// Something about a worker's silence, probation or drain.
     Worker(u32, u32),
     /// More attempts may be ended for others.
     Preempt,
-    /// A tenant may have to save for a job that its limits have stopped for long.
-    Saving(u32),
+    /// A tenant may have to reserve for a job that its limits have stopped for long.
+    QuotaReservation(u32),
 }
 
 /// All timers.
@@ -71,14 +71,14 @@ impl Scheduler {
     pub(super) fn fire(&mut self, effects: &mut Vec<Effect>) {
         while let Some((at, timer)) = self.timers.due(self.now) {
             match timer {
-                Timer::Gate(slot, generation) if self.jobs.generation(slot) == generation => {
+                Timer::StartWindow(slot, generation) if self.jobs.generation(slot) == generation => {
                     self.open_gate(slot, effects);
                 }
                 Timer::Expire(slot, generation) if self.jobs.generation(slot) == generation => {
                     self.expire(slot, effects);
                 }
-                Timer::Backoff(unit, generation) if self.jobs.generation(unit.job) == generation => {
-                    self.backoff_over(unit, at, effects);
+                Timer::Backoff(task, generation) if self.jobs.generation(task.job) == generation => {
+                    self.backoff_over(task, at, effects);
                 }
                 Timer::Worker(worker, generation) if self.workers.generation(worker) == generation => {
                     self.worker_due(worker, at, effects);
@@ -88,19 +88,19 @@ impl Scheduler {
                     self.reserve_due = true;
                 }
                 Timer::Preempt => self.preempt_timer = false,
-                Timer::Saving(tenant) => self.saving_timed(tenant),
+                Timer::QuotaReservation(tenant) => self.quota_reservation_timed(tenant),
                 _ => {}
             }
         }
         self.revoke_unaccepted(effects);
     }
 
-    fn backoff_over(&mut self, unit: Unit, at: u64, effects: &mut Vec<Effect>) {
-        let Some(life) = self.life(unit).filter(|life| life.state == JobState::Backoff && life.due == at) else {
+    fn backoff_over(&mut self, task: Task, at: u64, effects: &mut Vec<Effect>) {
+        let Some(life) = self.life(task).filter(|life| life.state == JobState::Backoff && life.due == at) else {
             return;
         };
         if let Some(to) = machine::job(life.state, job::Event::RetryDue, |_| true) {
-            self.follow(unit, life, to, Reason::Plain, effects);
+            self.follow(task, life, to, Reason::Plain, effects);
         }
     }
 

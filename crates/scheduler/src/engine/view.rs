@@ -10,7 +10,7 @@ use orlop_core::machine::worker::WorkerState;
 use orlop_core::task::TaskRef;
 
 use super::Scheduler;
-use super::record::Unit;
+use super::record::Task;
 use crate::event::{Quota, TenantSettings};
 use crate::fleet::dims::{CPU, Dim, MEMORY, SLOTS};
 use crate::table::NONE;
@@ -57,12 +57,12 @@ pub struct WorkerView {
     /// Allocated share of memory.
     pub memory: f64,
     /// What else it has: devices by kind and counters by name.
-    pub further: Vec<Held>,
+    pub further: Vec<ResourceUse>,
 }
 
 /// How much of something is held.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct ResourceUse {
     /// Of what: `gpu:<vendor>/<model>`, or `extra:<name>`.
     pub what: String,
     /// What attempts hold.
@@ -126,7 +126,7 @@ impl Scheduler {
         let slot = self.job_slot(id).ok()?;
         let job = self.jobs.get(slot)?;
         let life = match element {
-            Some(index) => self.life(Unit { job: slot, index })?,
+            Some(index) => self.life(Task { job: slot, index })?,
             None => job.life,
         };
         let whole = element.is_none() && job.array != NONE;
@@ -232,7 +232,7 @@ impl Scheduler {
     }
 
     /// Devices and counters of a worker. Cost: linear in kinds.
-    fn further(&self, place: u32) -> Vec<Held> {
+    fn further(&self, place: u32) -> Vec<ResourceUse> {
         let amount = |amount: i32| u64::try_from(amount).unwrap_or(0);
         let known = (SLOTS + 1..self.dims.len()).filter_map(|dim| {
             let (free, total) = (self.table.free(dim, place), self.table.total(dim, place));
@@ -240,14 +240,14 @@ impl Scheduler {
             let (what, allocated, total) = match self.dims.get(dim)? {
                 Dim::Gpu { vendor, model, .. } => (format!("gpu:{vendor}/{model}"), taken, amount(total)),
                 Dim::Extra(name) => (format!("extra:{name}"), taken, amount(total)),
-                // In a coarse unit a request takes a little more than it asks for.
+                // In a coarse task a request takes a little more than it asks for.
                 Dim::LargeExtra { name, shift } if total > 0 => {
                     let total = self.offers_of(place, name);
                     (format!("extra:{name}"), (taken << shift).min(total), total)
                 }
                 Dim::LargeExtra { .. } | Dim::Cpu | Dim::Memory | Dim::Slots => return None,
             };
-            (total > 0).then_some(Held { what, allocated, total })
+            (total > 0).then_some(ResourceUse { what, allocated, total })
         });
         known.collect()
     }

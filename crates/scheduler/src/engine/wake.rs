@@ -2,8 +2,8 @@
 //! invariant that while a class is blocked no open worker that it may see has room for it.
 
 use super::Scheduler;
-use super::record::Unit;
-use super::round::{RoundStats, Turn};
+use super::record::Task;
+use super::round::{Pick, RoundStats};
 use crate::class::Class;
 use crate::effect::Effect;
 use crate::fault::{Fault, fault};
@@ -161,7 +161,7 @@ impl Scheduler {
     }
 
     /// A queue whose tenant has no room for its class left.
-    pub(super) fn stop(&mut self, turn: Turn, effects: &mut Vec<Effect>) {
+    pub(super) fn stop(&mut self, turn: Pick, effects: &mut Vec<Effect>) {
         let revision = self.revision + 1;
         let Some(tenant) = self.tenants.get_mut(turn.tenant as usize) else { return };
         if !tenant.stopped {
@@ -220,9 +220,9 @@ impl Scheduler {
         self.turn(number);
     }
 
-    /// The unit that the head of a queue stands for.
-    pub(super) fn peek(&self, job: u32) -> Unit {
+    /// The task that the head of a queue stands for.
+    pub(super) fn peek(&self, job: u32) -> Task {
         let first = self.jobs.get(job).and_then(|job| self.array_of(job)).and_then(|array| array.ready.iter().next());
-        Unit { job, index: first.map_or(0, |(first, ..)| first) }
+        Task { job, index: first.map_or(0, |(first, ..)| first) }
     }
 }

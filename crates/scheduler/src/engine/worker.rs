@@ -407,7 +407,7 @@ impl Scheduler {
     pub(super) fn drain_deadline(&mut self, number: u32, effects: &mut Vec<Effect>) {
         for slot in self.attempts_on(number) {
             let Some(attempt) = self.attempts.get(slot).filter(|attempt| attempt.ending.is_none()) else { continue };
-            if self.life(attempt.unit).is_some_and(|life| life.live == slot && life.state != JobState::Cancelling) {
+            if self.life(attempt.task).is_some_and(|life| life.live == slot && life.state != JobState::Cancelling) {
                 self.tell_to_end(slot, CancelReason::Drain, effects);
             }
         }

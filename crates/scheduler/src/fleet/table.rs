@@ -156,7 +156,7 @@ impl Table {
         }
         let place = block * 64 + lane;
         for (dim, amount) in total.iter().enumerate().take(self.free.len()) {
-            self.set(dim, place, (*amount, *amount));
+            self.set(dim, place, *amount, *amount);
             self.sum[dim] += u64::try_from(*amount).unwrap_or(0);
         }
         if let Some(cell) = cell_mut(&mut self.kind, place) {
@@ -200,7 +200,7 @@ impl Table {
         for dim in 0..self.free.len() {
             let total = cell(&self.total[dim], place).unwrap_or(0);
             self.sum[dim] -= u64::try_from(total).unwrap_or(0);
-            self.set(dim, place, (0, 0));
+            self.set(dim, place, 0, 0);
         }
         if let Some(cell) = cell_mut(&mut self.owner, place) {
             *cell = NONE;
@@ -209,7 +209,7 @@ impl Table {
         self.tighten(block);
     }
 
-    fn set(&mut self, dim: usize, place: u32, (free, total): (i32, i32)) {
+    fn set(&mut self, dim: usize, place: u32, free: i32, total: i32) {
         if let Some(cell) = self.free.get_mut(dim).and_then(|column| cell_mut(column, place)) {
             *cell = free;
         }
@@ -223,7 +223,7 @@ impl Table {
         for (dim, amount) in total.iter().enumerate().take(self.free.len()) {
             let (free, old) = (self.free(dim, place), self.total(dim, place));
             let taken = old.saturating_sub(free);
-            self.set(dim, place, (amount.saturating_sub(taken), *amount));
+            self.set(dim, place, amount.saturating_sub(taken), *amount);
             self.sum[dim] = self.sum[dim] + u64::try_from(*amount).unwrap_or(0) - u64::try_from(old).unwrap_or(0);
         }
         if let Some(cell) = cell_mut(&mut self.kind, place) {

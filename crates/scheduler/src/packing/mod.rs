@@ -58,7 +58,7 @@ pub use bounds::{Bound, lower_bounds};
 pub use error::PackError;
 pub use fleet::{FleetPacking, pack_into};
 pub use items::Items;
-pub use options::{DEFAULT_MOVES, Effort, Fit, Norm, Options, Order, Refresh, Rule, Score, Size, Weights};
+pub use options::{DEFAULT_MOVES, Effort, Fit, ItemOrder, Norm, Options, Refresh, Rule, Score, Size, Weights};
 pub use types::{BinType, TypedPacking, pack_types};
 
 use problem::Problem;

@@ -70,7 +70,7 @@ pub enum Fit {
 
 /// The order in which items are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum ItemOrder {
     /// As they come.
     Arrival,
     /// The largest first.
@@ -104,7 +104,7 @@ pub enum Rule {
         /// Which open bin takes the item.
         fit: Fit,
         /// The order of items.
-        order: Order,
+        order: ItemOrder,
         /// What decreasing order and best fit measure.
         size: Size,
     },
@@ -137,7 +137,7 @@ impl Rule {
     #[must_use]
     pub const fn first_fit_decreasing() -> Self {
         let size = Size { norm: Norm::L1, weights: Weights::MeanDemand, refresh: Refresh::Static };
-        Self::ItemCentric { fit: Fit::First, order: Order::Decreasing, size }
+        Self::ItemCentric { fit: Fit::First, order: ItemOrder::Decreasing, size }
     }
 
     /// The best single rule over all sets of instances: bin-centric, dot product, dynamic mean-demand weights.

@@ -4,7 +4,7 @@
 use super::bins::Bins;
 use super::heuristics::{completion, first_fit_decreasing, multi_bin, run};
 use super::improve::improve;
-use super::options::{Budget, Fit, Norm, Order, Refresh, Rule, Score, Size, Weights};
+use super::options::{Budget, Fit, ItemOrder, Norm, Refresh, Rule, Score, Size, Weights};
 use super::problem::Problem;
 use super::random::Random;
 
@@ -16,7 +16,7 @@ const CUBIC: usize = 200_000_000;
 
 /// The best packing of the portfolio, and its bins.
 pub(super) fn pack(problem: &Problem, first: Bins, lower_bound: usize, seed: u64, budget: &mut Budget<'_>) -> Bins {
-    let mut found = Found { best: vec![first], lower_bound };
+    let mut found = BestPackings { best: vec![first], lower_bound };
     constructions(problem, &mut found, budget);
     let mut random = Random::new(seed);
     let mut best: Option<Bins> = None;
@@ -35,12 +35,12 @@ pub(super) fn pack(problem: &Problem, first: Bins, lower_bound: usize, seed: u64
 }
 
 /// The two packings with the fewest bins so far, the earlier first on a tie.
-struct Found {
+struct BestPackings {
     best: Vec<Bins>,
     lower_bound: usize,
 }
 
-impl Found {
+impl BestPackings {
     fn add(&mut self, bins: Option<Bins>) {
         let Some(bins) = bins else { return };
         let at = self.best.partition_point(|other| other.len() <= bins.len());
@@ -59,9 +59,9 @@ impl Found {
     }
 }
 
-fn constructions(problem: &Problem, found: &mut Found, budget: &mut Budget<'_>) {
+fn constructions(problem: &Problem, found: &mut BestPackings, budget: &mut Budget<'_>) {
     let size = |norm, weights| Size { norm, weights, refresh: Refresh::Static };
-    let decreasing = |fit, size| Rule::ItemCentric { fit, order: Order::Decreasing, size };
+    let decreasing = |fit, size| Rule::ItemCentric { fit, order: ItemOrder::Decreasing, size };
     let bin_centric = |score, weights, refresh| Rule::BinCentric { score, weights, refresh };
     let mut rules = vec![decreasing(Fit::First, size(Norm::LInf, Weights::Unit))];
     let quadratic = problem.len.saturating_mul(problem.kinds().len()).saturating_mul(problem.dimensions) <= QUADRATIC;
@@ -97,7 +97,7 @@ fn constructions(problem: &Problem, found: &mut Found, budget: &mut Budget<'_>) 
     }
 }
 
-fn completions(problem: &Problem, found: &mut Found, budget: &mut Budget<'_>) {
+fn completions(problem: &Problem, found: &mut BestPackings, budget: &mut Budget<'_>) {
     for weights in [Weights::MeanDemand, Weights::Unit] {
         if !found.is_optimal() && budget.left() > 0 {
             let share = budget.left() / 3;

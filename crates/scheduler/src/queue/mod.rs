@@ -8,7 +8,7 @@ mod passes;
 
 pub(crate) use fifo::{Entry, Fifo};
 pub(crate) use lane::{Lane, LaneEntry};
-pub(crate) use passes::{Passes, Place};
+pub(crate) use passes::{Passes, QueueEntry};
 
 /// Order of a job inside its band: priority, then id, which grows with submission.
 pub(crate) type Key = (u8, u64);

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 use super::Key;
 
 /// A job or element that waits, by the order of its queue.
-pub(crate) type Place = (Key, u32);
+pub(crate) type QueueEntry = (Key, u32);
 
 /// The counts of those that were passed over and may still wait, the first of the queue last.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Passes(Vec<(Place, u8)>);
+pub(crate) struct Passes(Vec<(QueueEntry, u8)>);
 
 impl Passes {
     pub(crate) fn is_empty(&self) -> bool {
@@ -18,12 +18,12 @@ impl Passes {
     }
 
     /// How often this one was passed over since it came.
-    pub(crate) fn of(&self, place: Place) -> u8 {
+    pub(crate) fn of(&self, place: QueueEntry) -> u8 {
         self.0.iter().rev().find(|(known, _)| *known == place).map_or(0, |(_, count)| *count)
     }
 
     /// The first of the queue is passed over once more; whoever was before it does not wait any more.
-    pub(crate) fn count(&mut self, head: Place) {
+    pub(crate) fn count(&mut self, head: QueueEntry) {
         while self.0.last().is_some_and(|(known, _)| *known < head) {
             self.0.pop();
         }
@@ -34,7 +34,7 @@ impl Passes {
     }
 
     /// One is not in the queue any more: if it comes back, it begins anew.
-    pub(crate) fn forget(&mut self, place: Place) {
+    pub(crate) fn forget(&mut self, place: QueueEntry) {
         self.0.retain(|(known, _)| *known != place);
     }
 }

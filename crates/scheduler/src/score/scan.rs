@@ -121,7 +121,7 @@ impl Search<'_> {
                 if fits == 0 {
                     loose.push(u32::try_from(block).unwrap_or(NONE));
                 } else {
-                    self.weigh(table, block, (*number, request), fits, found);
+                    self.weigh(table, block, *number, request, fits, found);
                     // All that follow are later; another kind of devices may still be there on an earlier one.
                     let over = |last: Candidate| last.place as usize / BLOCK <= block;
                     if self.policy == Policy::FirstFit && found.last(self.run).is_some_and(over) {
@@ -154,7 +154,7 @@ impl Search<'_> {
             for place in places {
                 if table.is_open(*place) && table.hosts(*place, &request.need) > 0 {
                     let (block, lane) = ((place / 64) as usize, place % 64);
-                    self.weigh(table, block, (*number, request), 1 << lane, found);
+                    self.weigh(table, block, *number, request, 1 << lane, found);
                 }
             }
         }
@@ -201,14 +201,7 @@ impl Search<'_> {
     }
 
     /// Offers the workers of a block that fit.
-    fn weigh(
-        &self,
-        table: &Table,
-        block: usize,
-        (number, request): (u32, &Request),
-        mut fits: u64,
-        found: &mut Shortlist,
-    ) {
+    fn weigh(&self, table: &Table, block: usize, number: u32, request: &Request, mut fits: u64, found: &mut Shortlist) {
         let scores = rank::block(self.policy, table, block, request, self.scale);
         let first = u32::try_from(block * BLOCK).unwrap_or(NONE);
         let mut worst = found.last(self.run).map_or(u32::MAX, |last| last.score);

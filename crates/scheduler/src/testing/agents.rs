@@ -4,7 +4,7 @@ use super::law::{Broken, Law};
 use super::model::Live;
 use super::world::World;
 use orlop_core::machine::job::JobState;
-use orlop_core::machine::verdict::Verdict;
+use orlop_core::machine::verdict::ReportVerdict;
 use orlop_core::task::TaskRef;
 
 use crate::effect::Effect;
@@ -114,19 +114,19 @@ impl World<'_> {
         self.start_heirs()
     }
 
-    /// What a result is worth by section 1.4, where that follows from what effects said alone.
-    fn expected(&self, attempt: TaskRef, live: Option<Live>) -> Option<Verdict> {
+    /// What a result is worth where that follows from what effects said alone.
+    fn expected(&self, attempt: TaskRef, live: Option<Live>) -> Option<ReportVerdict> {
         let unit = self.model.units.get(&(attempt.job, attempt.index))?;
         self.scheduler.job(attempt.job, None)?;
         if self.model.answered.contains(&attempt) {
-            return Some(Verdict::Duplicate);
+            return Some(ReportVerdict::Duplicate);
         }
         let newest = live.is_some() && unit.issued == attempt.attempt;
         let alone = self.model.spec(attempt.job)?.gang.is_none();
         let verdict = match unit.state {
-            JobState::Queued | JobState::Backoff => Verdict::Adopted,
-            state if state.is_terminal() => Verdict::Stale,
-            _ => Verdict::Accepted,
+            JobState::Queued | JobState::Backoff => ReportVerdict::Adopted,
+            state if state.is_terminal() => ReportVerdict::Stale,
+            _ => ReportVerdict::Accepted,
         };
         (newest && alone).then_some(verdict)
     }
@@ -137,7 +137,7 @@ impl World<'_> {
         attempt: TaskRef,
         worker: WorkerKey,
         outcome: Outcome,
-    ) -> Result<Vec<Option<Verdict>>, Broken> {
+    ) -> Result<Vec<Option<ReportVerdict>>, Broken> {
         // By its clock it ran for any time at all, or does not say.
         let ran_ms = (!self.now.is_multiple_of(3)).then_some(self.now % 64);
         let event = Event::Result { attempt, worker, outcome, ran_ms };

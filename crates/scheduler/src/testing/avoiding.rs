@@ -52,12 +52,7 @@ impl Avoids {
         list.push((now, task));
     }
 
-    fn change(
-        &mut self,
-        id: UnitId,
-        (from, to, reason): (JobState, JobState, Reason),
-        (on, now): (Option<WorkerKey>, u64),
-    ) {
+    fn change(&mut self, id: UnitId, from: JobState, to: JobState, reason: Reason, on: Option<WorkerKey>, now: u64) {
         let infra = matches!(reason, Reason::Rejected | Reason::StartFailed)
             || reason == Reason::WorkerLost && from == JobState::Running;
         let own = matches!(reason, Reason::Exit(_) | Reason::TimedOut | Reason::Command(_));
@@ -167,7 +162,7 @@ impl World<'_> {
                     if matches!(reason, Reason::Command(_)) {
                         self.judge_second_try(id, *to, on)?;
                     }
-                    self.model.avoids.change(id, (*from, *to, *reason), (on, now));
+                    self.model.avoids.change(id, *from, *to, *reason, on, now);
                 }
                 Ok(())
             }
@@ -197,7 +192,7 @@ impl World<'_> {
     /// only the scheduler knows.
     fn failed_on(&self, id: UnitId) -> Option<WorkerKey> {
         if self.model.spec(id.0)?.gang.is_some() {
-            let row = self.scheduler.unit_row(id.0, None)?;
+            let row = self.scheduler.task_row(id.0, None)?;
             let ending = row.gang.and_then(|gang| gang.ending).and_then(|ending| ending.worker);
             // Where another attempt is out already only the unit knows.
             let failed = ending.or(row.avoid)?;

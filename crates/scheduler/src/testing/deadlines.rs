@@ -122,7 +122,7 @@ impl Deadlines {
     }
 
     /// After timers have fired nothing is overdue.
-    pub(super) fn fired(&self, model: &Model, (now, config): (u64, &Config)) -> Result<(), Broken> {
+    pub(super) fn fired(&self, model: &Model, now: u64, config: &Config) -> Result<(), Broken> {
         let waits = |state| matches!(state, JobState::Pending | JobState::Queued | JobState::Backoff);
         for (id, unit) in model.units.iter().filter(|(_, unit)| waits(unit.state)) {
             let Some(job) = model.jobs.get(&id.0) else { continue };

@@ -65,7 +65,7 @@ impl World<'_> {
             self.hear(Event::Heartbeat { worker: other }, other)?;
         }
         self.apply(Event::Tick)?;
-        self.deadlines.fired(&self.model, (self.scheduler.now(), self.scheduler.config()))
+        self.deadlines.fired(&self.model, self.scheduler.now(), self.scheduler.config())
     }
 
     /// Members of a gang's newest attempt that are not known to have ended.

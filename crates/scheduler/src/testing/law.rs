@@ -8,7 +8,7 @@ use std::fmt;
 pub enum Law {
     /// No worker holds more than it has of any dimension.
     Capacity,
-    /// No job is lost, none is there twice, and states change only as the tables of 1.3 and 1.5 say.
+    /// No job is lost, none is there twice, and states change only as the tables of states say.
     Conservation,
     /// Attempts are numbered without gaps, and only workers that take placements get them.
     Token,
@@ -26,9 +26,9 @@ pub enum Law {
     NoStarvation,
     /// A restored scheduler goes on as the original.
     Equivalence,
-    /// Messages are answered as 1.4 says.
+    /// Messages are answered by what their attempt is worth.
     Answers,
-    /// Gates, expiry, delays, silence and their counts (1.3 and 1.5).
+    /// Gates, expiry, delays, silence and their counts.
     Deadlines,
     /// Who failed on a worker waits for another one that could hold it, and workers are blamed for what is their fault.
     Avoidance,

@@ -19,7 +19,7 @@ mod preempting;
 mod prefilling;
 mod room;
 mod rounds;
-mod saving;
+mod starvation;
 mod store;
 mod turns;
 mod users;

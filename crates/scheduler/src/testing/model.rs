@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use orlop_core::id::{JobId, WorkerId};
 use orlop_core::machine::job::{self, JobState};
-use orlop_core::machine::verdict::Verdict;
+use orlop_core::machine::verdict::ReportVerdict;
 use orlop_core::machine::worker::{self, WorkerState};
 use orlop_core::task::TaskRef;
 
 use super::amounts::{Amounts, NOTHING, alternatives, needs, plus, totals, within};
 use super::law::{Broken, Law};
-use crate::effect::{Effect, Part, Start};
+use crate::effect::{Effect, JobPart, Start};
 use crate::event::{Capabilities, Quota};
 use crate::job::{Demand, Overlap, Runtime};
 use crate::stored::GpuShape;
@@ -23,7 +23,7 @@ pub(super) type UnitId = (JobId, u32);
 
 /// A job, element or gang as the effects tell it.
 #[derive(Clone, Debug)]
-pub(super) struct Unit {
+pub(super) struct ModelTask {
     pub(super) state: JobState,
     pub(super) issued: u32,
     pub(super) finished: bool,
@@ -74,7 +74,7 @@ pub(super) struct Machine {
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     pub(super) jobs: BTreeMap<JobId, Job>,
-    pub(super) units: BTreeMap<UnitId, Unit>,
+    pub(super) units: BTreeMap<UnitId, ModelTask>,
     /// Units in Queued.
     pub(super) waiting: BTreeSet<UnitId>,
     pub(super) live: BTreeMap<TaskRef, Live>,
@@ -91,8 +91,8 @@ pub struct Model {
     pub(super) weights: BTreeMap<String, u32>,
     /// Who keeps which workers.
     pub(super) reserved: BTreeMap<JobId, Vec<WorkerKey>>,
-    /// For whom tenants save their limits.
-    pub(super) savings: super::saving::Savings,
+    /// For whom tenants reserve their limits.
+    pub(super) reservations: super::starvation::Reservations,
     /// Where tasks failed.
     pub(super) avoids: super::avoiding::Avoids,
     /// Shapes that at some time since the last round no worker that was there could have held.
@@ -136,7 +136,7 @@ impl Model {
                 self.wait(*job, *part, *to);
                 Ok(())
             }
-            Effect::Finished { job, part: Part::Whole, outcome, .. }
+            Effect::Finished { job, part: JobPart::Whole, outcome, .. }
                 if self.jobs.get(job).is_some_and(|job| job.array) =>
             {
                 let states = self.units.range((*job, 0)..=(*job, u32::MAX)).map(|(_, unit)| unit.state);
@@ -149,7 +149,7 @@ impl Model {
                 Law::Conservation.demand(right, || format!("{id:?} finishes twice, or as {outcome} in {}", unit.state))
             }),
             Effect::Assign { attempt, worker, start, .. } => {
-                self.assign((*attempt, *worker), *start == Start::Inherit, devices(*attempt, *worker))
+                self.assign(*attempt, *worker, *start == Start::Inherit, devices(*attempt, *worker))
             }
             Effect::Inherited { attempt, worker, from } => {
                 let gpu = devices(*attempt, *worker).as_ref().and_then(super::amounts::dim_of);
@@ -194,8 +194,8 @@ impl Model {
     fn each(
         &mut self,
         job: JobId,
-        part: Part,
-        mut act: impl FnMut(&mut Unit, UnitId) -> Result<(), Broken>,
+        part: JobPart,
+        mut act: impl FnMut(&mut ModelTask, UnitId) -> Result<(), Broken>,
     ) -> Result<(), Broken> {
         let (first, last) = span(part);
         let mut any = false;
@@ -226,11 +226,11 @@ impl Model {
         });
         self.avoids.rename(keys);
         self.reserved.clear();
-        self.savings.clear();
+        self.reservations.clear();
     }
 
     /// Keeps who waits.
-    fn wait(&mut self, job: JobId, part: Part, to: JobState) {
+    fn wait(&mut self, job: JobId, part: JobPart, to: JobState) {
         let (first, last) = span(part);
         let units: Vec<UnitId> = self.units.range((job, first)..=(job, last)).map(|(id, _)| *id).collect();
         for id in units {
@@ -245,7 +245,8 @@ impl Model {
     /// Tokens grow by one; only workers that may be placed on get work; capacity and quota hold.
     fn assign(
         &mut self,
-        (attempt, worker): (TaskRef, WorkerKey),
+        attempt: TaskRef,
+        worker: WorkerKey,
         waiting: bool,
         devices: Option<GpuShape>,
     ) -> Result<(), Broken> {
@@ -342,25 +343,26 @@ impl Model {
     }
 
     /// A result counts at most once, and never for an old token.
-    fn verdict(&mut self, attempt: TaskRef, verdict: Verdict) -> Result<(), Broken> {
+    fn verdict(&mut self, attempt: TaskRef, verdict: ReportVerdict) -> Result<(), Broken> {
         let known = self.units.get(&(attempt.job, attempt.index)).is_some_and(|unit| attempt.attempt <= unit.issued);
         let answered = self.answered.contains(&attempt);
-        let taken = matches!(verdict, Verdict::Accepted | Verdict::Adopted);
-        Law::Answers.demand(verdict != Verdict::Duplicate || answered, || format!("{attempt} is no duplicate"))?;
+        let taken = matches!(verdict, ReportVerdict::Accepted | ReportVerdict::Adopted);
+        Law::Answers
+            .demand(verdict != ReportVerdict::Duplicate || answered, || format!("{attempt} is no duplicate"))?;
         Law::Answers.demand(!taken || !answered, || format!("{attempt} is accepted twice"))?;
         Law::Answers.demand(!taken || known, || format!("{attempt} was never sent"))
     }
 }
 
 /// The elements that a part means.
-pub(super) const fn span(part: Part) -> (u32, u32) {
+pub(super) const fn span(part: JobPart) -> (u32, u32) {
     match part {
-        Part::Whole => (0, 0),
-        Part::Elements(first, last) => (first, last),
+        JobPart::Whole => (0, 0),
+        JobPart::Elements(first, last) => (first, last),
     }
 }
 
-fn change(unit: &mut Unit, id: UnitId, from: JobState, to: JobState) -> Result<(), Broken> {
+fn change(unit: &mut ModelTask, id: UnitId, from: JobState, to: JobState) -> Result<(), Broken> {
     Law::Conservation.demand(unit.state == from, || format!("{id:?} leaves {from} but is {}", unit.state))?;
     Law::Conservation
         .demand(job::MACHINE.successors(from).contains(&to), || format!("{id:?} goes from {from} to {to}"))?;

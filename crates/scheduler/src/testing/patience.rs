@@ -88,9 +88,9 @@ impl World<'_> {
             .map(|(key, machine, _)| (key, machine, totals(&machine.offer)))
             .collect();
         let lines = self.model.whole_lines();
-        // Who waits for what its tenant saves for another is to start as well.
+        // Who waits for what its tenant reserves for another is to start as well.
         let mut model = self.model.clone();
-        model.savings.clear();
+        model.reservations.clear();
         let mut heads = Vec::new();
         for line in &lines {
             let fellows = lines.iter().filter(|other| (&other.tenant, other.band) == (&line.tenant, line.band));

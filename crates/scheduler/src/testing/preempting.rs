@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
-use orlop_core::machine::verdict::Verdict;
+use orlop_core::machine::verdict::ReportVerdict;
 use orlop_core::task::TaskRef;
 
 use super::amounts::{Amounts, NOTHING, alternatives, needs, plus, times, totals, within};
@@ -57,7 +57,7 @@ impl Preemptions {
                 self.last = Some((*job, workers.clone()));
             }
             // Who was given up and is kept after all need not end any more.
-            Effect::Verdict { attempt, verdict: Verdict::Adopted } => drop(self.told.remove(attempt)),
+            Effect::Verdict { attempt, verdict: ReportVerdict::Adopted } => drop(self.told.remove(attempt)),
             Effect::Cancel { attempt, worker, why: CancelReason::Preempt, grace_ms } if self.told.insert(*attempt) => {
                 // A gang is one victim, however many members it has.
                 let fellow = TaskRef { member: 0, ..*attempt };

@@ -70,7 +70,7 @@ impl Prefills {
         };
         let (spec, key) = (&*job.spec, (job.spec.priority.0, unit));
         let (tenant, band) = (spec.tenant.as_str(), spec.priority.band().index());
-        let slot = model.live.iter().find(|(other, live)| holds(model, (other, live), (job.class, worker)));
+        let slot = model.live.iter().find(|(other, live)| holds(model, other, live, job.class, worker));
         let Some((_, slot)) = slot.filter(|_| spec.gang.is_none() && self.timed.contains(&worker)) else {
             return Err(Law::Prefill.broken(format!("{attempt} is sent ahead to {worker}, where no slot may be fed")));
         };
@@ -105,7 +105,7 @@ impl Prefills {
     }
 
     /// What was just sent ahead is no more than the half of what waits: others may be free first.
-    pub(super) fn judge_window(model: &Model, (attempt, worker): (TaskRef, WorkerKey)) -> Result<(), Broken> {
+    pub(super) fn judge_window(model: &Model, attempt: TaskRef, worker: WorkerKey) -> Result<(), Broken> {
         let class = model.jobs.get(&attempt.job).map(|job| job.class);
         let of_class = |id: &JobId| model.jobs.get(id).map(|job| job.class) == class;
         let queued = model.waiting.iter().filter(|(job, _)| of_class(job)).count();
@@ -121,7 +121,7 @@ impl Prefills {
         let waiting = model.live.iter().filter(|(_, live)| live.waiting && live.charged);
         for (attempt, live) in waiting {
             let class = model.jobs.get(&attempt.job).map_or(usize::MAX, |job| job.class);
-            let fed = model.live.iter().any(|holder| holds(model, holder, (class, live.worker)));
+            let fed = model.live.iter().any(|holder| holds(model, holder.0, holder.1, class, live.worker));
             Law::Prefill.demand(fed, || format!("{attempt} waits on {} for a slot that nobody has", live.worker))?;
         }
         Ok(())
@@ -148,7 +148,7 @@ impl Prefills {
 }
 
 /// Whether an attempt holds a slot that others of the class may inherit.
-fn holds(model: &Model, (attempt, live): (&TaskRef, &Live), (class, worker): (usize, WorkerKey)) -> bool {
+fn holds(model: &Model, attempt: &TaskRef, live: &Live, class: usize, worker: WorkerKey) -> bool {
     let own = model.jobs.get(&attempt.job).is_some_and(|job| job.class == class);
     own && live.worker == worker && live.charged && !live.waiting
 }

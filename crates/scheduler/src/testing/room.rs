@@ -1,5 +1,5 @@
-//! What could be placed: free capacity beside reservations, limits of tenants, shares of the fleet. Owns the plain reading of
-//! sections 2.3 to 2.6 that the laws about order and work conservation rest on.
+//! What could be placed: free capacity beside reservations, limits of tenants, shares of the fleet. The laws
+//! about order and work conservation rest on it.
 
 use std::collections::BTreeMap;
 
@@ -68,19 +68,19 @@ impl Model {
         open
     }
 
-    /// What each attempt of a job may take of its worker, beside what is held for its tenant and what this saves for another job.
+    /// What each attempt of a job may take of its worker, beside what is held for its tenant and what this reserves for another job.
     pub(super) fn allowed(&self, job: JobId, held: &Amounts) -> Vec<Amounts> {
         let Some(spec) = self.spec(job) else { return Vec::new() };
         let (tenant, members) = (spec.tenant.as_str(), u64::from(spec.members()));
         let quota = self.quotas.get(tenant).cloned().unwrap_or_default();
         let charged = plus(self.charged(tenant), held);
-        let mut saved = self.saved(job, &quota);
-        if saved.is_empty() {
-            saved.push(NOTHING);
+        let mut reserved = self.reserved(job, &quota);
+        if reserved.is_empty() {
+            reserved.push(NOTHING);
         }
         let leaves = |need: &Amounts| {
             let new = times(need, members);
-            saved.iter().all(|saved| admits(&quota, &plus(plus(charged, &new), saved), &new))
+            reserved.iter().all(|reserved| admits(&quota, &plus(plus(charged, &new), reserved), &new))
         };
         alternatives(spec).into_iter().map(|gpu| needs(spec, gpu)).filter(leaves).collect()
     }
@@ -121,7 +121,7 @@ impl Model {
     /// How many elements of an array hold capacity.
     fn running(&self, id: UnitId) -> usize {
         let units = self.units.range((id.0, 0)..=(id.0, u32::MAX));
-        units.filter(|(_, unit): &(_, &super::model::Unit)| JobState::holds_capacity(unit.state)).count()
+        units.filter(|(_, unit): &(_, &super::model::ModelTask)| JobState::holds_capacity(unit.state)).count()
     }
 
     /// Whether a unit that waits stands in its line: arrays whose window is full do not, nor do those whom only the worker where

@@ -28,7 +28,7 @@ impl World<'_> {
         self.credits.forget();
         self.model.hopeless.clear();
         self.absorb(!stats.limited)?;
-        self.deadlines.fired(&self.model, (self.scheduler.now(), self.scheduler.config()))?;
+        self.deadlines.fired(&self.model, self.scheduler.now(), self.scheduler.config())?;
         self.preemptions.check(&self.scheduler, &self.model, stats.limited)?;
         if stats.limited { Ok(()) } else { self.conserve_work() }
     }

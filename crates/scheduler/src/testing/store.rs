@@ -1,4 +1,4 @@
-//! The store of a random world: rows as section 5.2 keeps them, each looked up only when an event or an effect names what
+//! The store of a random world: rows as a store keeps them, each looked up only when an event or an effect names what
 //! it is about, and the restart out of them. Owns the rows and what a restart does to a world.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,9 +11,9 @@ use orlop_core::task::TaskRef;
 use super::law::{Broken, Law};
 use super::model::UnitId;
 use super::world::World;
-use crate::effect::{Effect, Part};
+use crate::effect::{Effect, JobPart};
 use crate::engine::Scheduler;
-use crate::event::{ArraySpec, Event, Gate, Quota, TenantSettings};
+use crate::event::{ArraySpec, Event, Quota, StartWindow, TenantSettings};
 use crate::job::Demand;
 use crate::stored::{ArrayRow, AttemptRow, Body, Incarnation, JobRow, RangeRow, Stored, TenantRow, UnitRow, WorkerRow};
 use crate::token::WorkerKey;
@@ -23,7 +23,7 @@ use crate::token::WorkerKey;
 struct Kept {
     spec: Arc<Demand>,
     submitted: u64,
-    gate: Gate,
+    gate: StartWindow,
     array: Option<ArraySpec>,
     untouched: BTreeMap<u32, JobState>,
     units: BTreeMap<u32, UnitRow>,
@@ -54,7 +54,7 @@ pub(super) struct Store {
 impl Store {
     /// What an event that was taken names.
     pub(super) fn event(&mut self, now: u64, event: &Event) {
-        let kept = |spec: &Arc<Demand>, gate: &Gate, array: Option<&ArraySpec>| Kept {
+        let kept = |spec: &Arc<Demand>, gate: &StartWindow, array: Option<&ArraySpec>| Kept {
             spec: Arc::clone(spec),
             submitted: now,
             gate: *gate,
@@ -106,7 +106,7 @@ impl Store {
                 }
             }
             Effect::JobChanged { job, part, to, .. } => {
-                let (first, last) = if let Part::Elements(first, last) = part { (*first, *last) } else { (0, 0) };
+                let (first, last) = if let JobPart::Elements(first, last) = part { (*first, *last) } else { (0, 0) };
                 let Some(kept) = self.jobs.get_mut(job) else { return };
                 let untouched: Vec<u32> = kept.untouched.range(first..=last).map(|(index, _)| *index).collect();
                 for index in untouched {
@@ -118,7 +118,7 @@ impl Store {
                 }
                 let touched = kept.units.range(first..=last).map(|(index, _)| (*job, *index));
                 self.units.extend(touched);
-                if *to == JobState::Assigned || *part == Part::Whole {
+                if *to == JobState::Assigned || *part == JobPart::Whole {
                     self.units.insert((*job, first));
                 }
             }
@@ -150,7 +150,7 @@ impl Store {
             if kept.untouched.contains_key(&index) {
                 continue;
             }
-            if let Some(row) = scheduler.unit_row(job, element) {
+            if let Some(row) = scheduler.task_row(job, element) {
                 kept.units.insert(index, row);
             }
         }
@@ -183,7 +183,7 @@ impl Store {
     fn check(&self, scheduler: &Scheduler) -> Result<(), Broken> {
         for (job, kept) in &self.jobs {
             for (index, unit) in &kept.units {
-                let now = scheduler.unit_row(*job, kept.array.is_some().then_some(*index));
+                let now = scheduler.task_row(*job, kept.array.is_some().then_some(*index));
                 if now.as_ref().is_some_and(|now| *now != known(unit, now)) {
                     return Err(
                         Law::Equivalence.broken(format!("the store has {job}.{index} as {unit:?}, it is {now:?}"))

@@ -1,11 +1,11 @@
-//! The laws of order, bands and fairness, judged before every placement by the plain picture of who else could
+//! The laws of order, bands and fairness, judged before every placement by a plain model of who else could
 //! be placed instead. Owns what has to be remembered between placements: the run that goes on, who was passed over, and what
 //! every band got since it became ready.
 //!
-//! A *turn* is the choice of a band, a tenant in it and a line of that tenant. By section 2.3 a turn may place a run: up to
+//! A *turn* is the choice of a band, a tenant in it and a line of that tenant. A turn may place a run: up to
 //! `run_max` jobs of one line and priority, at most 1/256 of the fleet in the dominant dimension, one at least. Order between
 //! lines, fairness and the share of bands are laws about turns; inside a line order is a law about every single job. Workers
-//! that are kept for a job are entered by that job, or past it (2.7), without a turn.
+//! that are kept for a job are entered by that job, or past it, without a turn.
 
 use std::collections::BTreeMap;
 
@@ -124,19 +124,19 @@ impl Turns {
             for passed in self.order(placing, (&lines, &open), key)? {
                 *self.passes.entry(passed).or_default() += 1;
             }
-            self.fairness(placing, (&lines, &open), (tenant, band), &fleet)?;
+            self.fairness(placing, &lines, &open, tenant, band, &fleet)?;
         } else if goes_on {
             // Runs end early for reasons of their own: where another turn would have come to the same, one may have begun.
             let by_turn = self.order(placing, (&lines, &open), key).is_ok()
-                && self.fairness(placing, (&lines, &open), (tenant, band), &fleet).is_ok();
+                && self.fairness(placing, &lines, &open, tenant, band, &fleet).is_ok();
             if let Some(run) = self.run.as_mut().filter(|_| by_turn) {
                 run.placed = 0;
             }
             let passed = |line: &&Line| line.band == band && line.class != class && placing.could(line, &open);
             self.law_counts.runs += u64::from(lines.iter().filter(passed).count() > 0);
         }
-        self.note_run((class, spec), goes_on, turned, cost);
-        self.bands(placing, (&lines, &open), (band, cost, turned))?;
+        self.note_run(class, spec, goes_on, turned, cost);
+        self.bands(placing, &lines, &open, band, cost, turned)?;
         if costs.len() > 1 {
             // Which of several kinds of devices counts as its cost is not laid down.
             self.stretches = [None; 3];
@@ -154,7 +154,7 @@ impl Turns {
         spec.gang.is_none() && self.run.as_ref().filter(same).is_some()
     }
 
-    fn note_run(&mut self, (class, spec): (usize, &Demand), goes_on: bool, turned: bool, cost: f64) {
+    fn note_run(&mut self, class: usize, spec: &Demand, goes_on: bool, turned: bool, cost: f64) {
         let before = self.run.take().filter(|_| goes_on);
         let run = Run {
             class,
@@ -201,8 +201,10 @@ impl Turns {
     fn fairness(
         &mut self,
         placing: &Placing<'_>,
-        (lines, open): (&[Line], &[Open<'_>]),
-        (tenant, band): (&str, usize),
+        lines: &[Line],
+        open: &[Open<'_>],
+        tenant: &str,
+        band: usize,
         fleet: &Amounts,
     ) -> Result<(), Broken> {
         let Some(held) = placing.held else { return Ok(()) };
@@ -229,8 +231,11 @@ impl Turns {
     fn bands(
         &mut self,
         placing: &Placing<'_>,
-        (lines, open): (&[Line], &[Open<'_>]),
-        (band, cost, turned): (usize, f64, bool),
+        lines: &[Line],
+        open: &[Open<'_>],
+        band: usize,
+        cost: f64,
+        turned: bool,
     ) -> Result<(), Broken> {
         self.unturned += if turned { 0.0 } else { cost };
         for other in 0..3 {

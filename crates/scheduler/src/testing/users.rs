@@ -9,9 +9,9 @@ use orlop_core::machine::job::JobState;
 
 use super::amounts::{COUNTERS, EXTRAS, GPUS, LARGE_COUNTER};
 use super::law::{Broken, Law};
-use super::model::{Job, Unit, UnitId};
+use super::model::{Job, ModelTask, UnitId};
 use super::world::World;
-use crate::event::{ArraySpec, Capabilities, Event, Gate, GpuDevices};
+use crate::event::{ArraySpec, Capabilities, Event, GpuDevices, StartWindow};
 use crate::job::{Demand, Gang, GpuKind, Overlap, Prefer, Priority, Runtime};
 use crate::token::WorkerKey;
 
@@ -140,7 +140,7 @@ impl World<'_> {
         let again = self.choices.once_in(20);
         let number = if again { self.choices.below(self.next_job) } else { self.next_job };
         let Some(job) = JobId::new(Epoch(1), number) else { return Ok(()) };
-        let mut gate = Gate::default();
+        let mut gate = StartWindow::default();
         if self.choices.once_in(5) {
             gate.not_before = Some(self.now + self.choices.below(20_000));
         }
@@ -173,7 +173,7 @@ impl World<'_> {
             Some(array) => Event::SubmitArray { job, spec, gate, array },
             None => Event::Submit { job, spec, gate },
         };
-        self.enter((job, number), record, &indices, event)
+        self.enter(job, number, record, &indices, event)
     }
 
     /// A plain single job.
@@ -182,16 +182,18 @@ impl World<'_> {
         let (parallel, max_failures, expires) = (u32::MAX, u64::MAX, u64::MAX);
         let record =
             Job { spec: Arc::clone(&spec), array: false, parallel, class, max_failures, not_before: 0, expires };
-        self.enter((job, job.counter()), record, &[0], Event::Submit { job, spec, gate: Gate::default() })
+        self.enter(job, job.counter(), record, &[0], Event::Submit { job, spec, gate: StartWindow::default() })
     }
 
     /// A submit of a job that the model has to know before the effects that follow its admission.
-    fn enter(&mut self, (job, number): (JobId, u64), record: Job, indices: &[u32], event: Event) -> Result<(), Broken> {
+    fn enter(&mut self, job: JobId, number: u64, record: Job, indices: &[u32], event: Event) -> Result<(), Broken> {
         let known = self.scheduler.job(job, None).is_some();
         if !known && !self.model.jobs.contains_key(&job) {
             self.model.jobs.insert(job, record);
             for index in indices {
-                self.model.units.insert((job, *index), Unit { state: JobState::Pending, issued: 0, finished: false });
+                self.model
+                    .units
+                    .insert((job, *index), ModelTask { state: JobState::Pending, issued: 0, finished: false });
             }
             self.next_job = self.next_job.max(number + 1);
         } else if !known {
@@ -225,7 +227,7 @@ impl World<'_> {
             8 => array.indices = vec![(0, 10_000_000)],
             _ => array.indices = Vec::new(),
         }
-        let (spec, gate) = (Arc::new(spec), Gate { not_before: Some(u64::MAX), queue_timeout: Some(u64::MAX) });
+        let (spec, gate) = (Arc::new(spec), StartWindow { not_before: Some(u64::MAX), queue_timeout: Some(u64::MAX) });
         let taken = self.apply(Event::SubmitArray { job, spec, gate, array })?;
         Law::Conservation.demand(!taken && self.scheduler.job(job, None).is_none(), || format!("{job} is nonsense"))
     }

@@ -259,8 +259,8 @@ impl<'a> World<'a> {
     /// Takes the effects of a call in, one by one; before each placement the laws about turns are asked.
     pub(super) fn absorb(&mut self, whole_round: bool) -> Result<(), Broken> {
         self.turns.begin();
-        let savings = self.model.savings.clone();
-        self.model.begin_savings(&self.scheduler);
+        let reservations = self.model.reservations.clone();
+        self.model.begin_quota_reservations(&self.scheduler);
         let effects = std::mem::take(&mut self.effects);
         let held = self.preemptions.steady(&self.scheduler);
         for (at, effect) in effects.iter().enumerate() {
@@ -292,14 +292,14 @@ impl<'a> World<'a> {
             self.follow_prefill(effect)?;
             self.name(effect);
             self.follow_claim(effect)?;
-            self.model.end_savings(effect);
+            self.model.end_reservations(effect);
             // Attempts that were given up are charged no more.
             if let Effect::JobChanged { job, part, to, .. } = effect {
                 let (first, last) = super::model::span(*part);
-                (first..=last).for_each(|index| self.settle((*job, index), *to));
+                (first..=last).for_each(|index| self.settle(*job, index, *to));
             }
         }
-        self.model.sync_savings(&effects, &savings, &self.scheduler)?;
+        self.model.sync_reservations(&effects, &reservations, &self.scheduler)?;
         (self.directed, self.said) = (false, None);
         self.credits.check(&self.scheduler)?;
         self.preemptions.note_held(&self.scheduler);
@@ -335,7 +335,7 @@ impl<'a> World<'a> {
             self.turns.inherit(&self.model, attempt, self.scheduler.config());
             self.credits.start(&self.model, attempt);
         }
-        ahead(effect).map_or(Ok(()), |sent| Prefills::judge_window(&self.model, sent))
+        ahead(effect).map_or(Ok(()), |sent| Prefills::judge_window(&self.model, sent.0, sent.1))
     }
 
     fn judge(&mut self, unit: UnitId, workers: Vec<WorkerKey>, held: bool) -> Result<(), Broken> {
@@ -351,7 +351,7 @@ impl<'a> World<'a> {
     }
 
     /// A unit that holds no capacity any more charges nobody; one that runs again does.
-    fn settle(&mut self, (job, index): (JobId, u32), to: JobState) {
+    fn settle(&mut self, job: JobId, index: u32, to: JobState) {
         let gang = self.model.spec(job).is_some_and(|spec| spec.gang.is_some());
         let own = self.model.live.iter_mut().filter(|(attempt, _)| (attempt.job, attempt.index) == (job, index));
         if !to.holds_capacity() {
@@ -380,7 +380,7 @@ impl<'a> World<'a> {
             }
         }
         self.apply(Event::Tick)?;
-        self.deadlines.fired(&self.model, (self.scheduler.now(), self.scheduler.config()))
+        self.deadlines.fired(&self.model, self.scheduler.now(), self.scheduler.config())
     }
 
     /// The scheduler's own picture against the model's.

@@ -8,7 +8,7 @@ use orlop_core::id::{Epoch, JobId};
 use orlop_scheduler::config::{Config, Policy};
 use orlop_scheduler::effect::Effect;
 use orlop_scheduler::engine::Scheduler;
-use orlop_scheduler::event::{Capabilities, Event, Gate, Quota};
+use orlop_scheduler::event::{Capabilities, Event, Quota, StartWindow};
 use orlop_scheduler::job::{Demand, Runtime};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
@@ -17,7 +17,7 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const GIB: u64 = 1 << 30;
 
-fn add_workers(scheduler: &mut Scheduler, count: u32, (cpu_m, memory_bytes): (u64, u64)) {
+fn add_workers(scheduler: &mut Scheduler, count: u32, cpu_m: u64, memory_bytes: u64) {
     let mut effects = Vec::new();
     let capabilities = Arc::new(Capabilities {
         cpu_m,
@@ -65,7 +65,7 @@ fn a_queued_job_takes_at_most_200_bytes_and_a_worker_512() {
     // What other tests keep or give back meanwhile is seldom in the middle of five.
     let mut per_worker = [0; 5].map(|_| {
         scheduler = Scheduler::new(Config::default(), 1).unwrap();
-        kept(|| add_workers(&mut scheduler, WORKERS, (8000, 32 * GIB))) / WORKERS as usize
+        kept(|| add_workers(&mut scheduler, WORKERS, 8000, 32 * GIB)) / WORKERS as usize
     });
     per_worker.sort_unstable();
     let per_worker = per_worker[2];
@@ -76,7 +76,9 @@ fn a_queued_job_takes_at_most_200_bytes_and_a_worker_512() {
     let per_job = kept(|| {
         for number in 1..=JOBS {
             let spec = Arc::clone(&specs[(number % 64) as usize]);
-            scheduler.apply(0, Event::Submit { job: id(number), spec, gate: Gate::default() }, &mut effects).unwrap();
+            scheduler
+                .apply(0, Event::Submit { job: id(number), spec, gate: StartWindow::default() }, &mut effects)
+                .unwrap();
             effects.clear();
         }
     }) / JOBS as usize;
@@ -128,10 +130,10 @@ fn fullness(policy: Policy, shape: fn(&mut Draw) -> (u64, u64)) -> f64 {
         let mut config = Config::default();
         config.policy = policy;
         let mut scheduler = Scheduler::new(config, seed).unwrap();
-        add_workers(&mut scheduler, 60, (8000, 16 * GIB));
+        add_workers(&mut scheduler, 60, 8000, 16 * GIB);
         let (mut draw, mut effects) = (Draw(seed), Vec::<Effect>::new());
         for number in 1.. {
-            let event = Event::Submit { job: id(number), spec: spec(shape(&mut draw)), gate: Gate::default() };
+            let event = Event::Submit { job: id(number), spec: spec(shape(&mut draw)), gate: StartWindow::default() };
             scheduler.apply(0, event, &mut effects).unwrap();
             effects.clear();
             if scheduler.round(0, u32::MAX, &mut effects).placed == 0 {

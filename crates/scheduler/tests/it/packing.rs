@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use orlop_scheduler::packing::{
-    Bound, Effort, Fit, Items, Norm, Options, Order, PackError, Packing, Refresh, Rule, Score, Size, Weights,
+    Bound, Effort, Fit, ItemOrder, Items, Norm, Options, PackError, Packing, Refresh, Rule, Score, Size, Weights,
     lower_bounds, pack,
 };
 use proptest::prelude::*;
@@ -19,7 +19,7 @@ fn rules() -> Vec<Rule> {
             for norm in [Norm::L1, Norm::L2, Norm::LInf] {
                 for fit in [Fit::Next, Fit::First, Fit::Best, Fit::Worst] {
                     let size = Size { norm, weights, refresh };
-                    rules.extend([Order::Arrival, Order::Decreasing].map(|order| Rule::ItemCentric {
+                    rules.extend([ItemOrder::Arrival, ItemOrder::Decreasing].map(|order| Rule::ItemCentric {
                         fit,
                         order,
                         size,

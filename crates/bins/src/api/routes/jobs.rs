@@ -7,7 +7,7 @@ use std::time::Duration;
 use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
 use orlop_core::named::Named as _;
-use orlop_core::ports::fleet_store::{JobFilter, JobKind, JobRow, Order, Page, SpecHash};
+use orlop_core::ports::fleet_store::{JobFilter, JobKind, JobRow, Page, SortOrder, SpecHash};
 use orlop_core::spec::job::Indices;
 use serde_json::Value;
 
@@ -40,8 +40,8 @@ pub(in super::super) fn states<'a>(texts: impl Iterator<Item = &'a str>) -> Resu
 
 fn filter(call: &Call) -> Result<JobFilter, Error> {
     let order = match call.one("order")?.map(str::to_ascii_lowercase).as_deref() {
-        None | Some("newest") => Order::Descending,
-        Some("oldest") => Order::Ascending,
+        None | Some("newest") => SortOrder::Descending,
+        Some("oldest") => SortOrder::Ascending,
         Some(_) => return Err(wrong("order", "use newest or oldest")),
     };
     Ok(JobFilter {

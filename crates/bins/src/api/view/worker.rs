@@ -1,6 +1,6 @@
 //! Workers as they are shown. Owns their shapes.
 
-use orlop_scheduler::engine::Held;
+use orlop_scheduler::engine::ResourceUse;
 use orlop_scheduler::event::Capabilities;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -62,8 +62,8 @@ pub(crate) struct FurtherView {
     pub(crate) total: u64,
 }
 
-impl From<&Held> for FurtherView {
-    fn from(held: &Held) -> Self {
+impl From<&ResourceUse> for FurtherView {
+    fn from(held: &ResourceUse) -> Self {
         Self { name: held.what.clone(), allocated: held.allocated, total: held.total }
     }
 }

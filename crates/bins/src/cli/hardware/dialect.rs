@@ -6,7 +6,7 @@ use orlop_core::hardware::merge::Merged;
 use orlop_core::hardware::placement::{LabelExpr, Note, Placement};
 use orlop_core::hardware::table::LabelFamily;
 use orlop_core::hardware::{
-    HardwareError, HardwareInput, Resolved, Resources, Substrate, Tables, Verdict, Vocabulary, place,
+    HardwareError, HardwareInput, MachineFit, Resolved, Resources, Substrate, Tables, Vocabulary, place,
 };
 use orlop_core::resource::{Bytes, CpuMilli, ResourceVector};
 use orlop_k8s::hardware::{Node, allocation, claim_template, translate};
@@ -238,12 +238,12 @@ fn reason(dimension: &str, message: String) -> ReasonTold {
     ReasonTold { dimension: dimension.to_owned(), message }
 }
 
-fn failures(verdict: &Verdict) -> impl Iterator<Item = ReasonTold> {
+fn failures(verdict: &MachineFit) -> impl Iterator<Item = ReasonTold> {
     verdict.failures.iter().map(|failure| reason(failure.dimension(), failure.to_string()))
 }
 
 /// What is said of a host, by the verdict on it.
-fn judged(host: &SiteNode, verdicts: &[Verdict]) -> NodeTold {
+fn judged(host: &SiteNode, verdicts: &[MachineFit]) -> NodeTold {
     let verdict = verdicts.iter().find(|verdict| verdict.machine == host.uid);
     let reasons: Vec<ReasonTold> = match verdict {
         Some(verdict) => failures(verdict).collect(),

@@ -134,7 +134,7 @@ fn rebuilt(flow: &JobFlow) -> Result<(Plan, State), Failure> {
     };
     let now = SystemClock.now();
     let state = match &flow.status {
-        Some(status) => reconstruct(&plan, &meta, (status, &[]), now, &mut Vec::new()),
+        Some(status) => reconstruct(&plan, &meta, status, &[], now, &mut Vec::new()),
         None => init(&plan, &meta, now, &mut Vec::new()),
     };
     Ok((plan, state))

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use orlop_core::id::Epoch;
-use orlop_core::ports::fleet_store::{FleetStore, Turn};
+use orlop_core::ports::fleet_store::{FleetStore, WriteBatch};
 use tokio::sync::mpsc;
 
 use super::pace::Pace;
@@ -25,7 +25,7 @@ const SAMPLES: usize = 128;
 #[derive(Debug)]
 pub(super) struct Staged {
     /// What is written.
-    pub(super) turn: Turn,
+    pub(super) turn: WriteBatch,
     /// What is done then.
     pub(super) releases: Vec<Release>,
     /// When the turn began.
@@ -171,7 +171,7 @@ impl Work {
 
     async fn write(&self, group: &mut [Staged]) -> Result<(), String> {
         let turns = group.iter_mut().map(|staged| std::mem::take(&mut staged.turn));
-        let turns: Vec<Turn> = turns.filter(|turn| !turn.records.is_empty()).collect();
+        let turns: Vec<WriteBatch> = turns.filter(|turn| !turn.records.is_empty()).collect();
         if turns.is_empty() {
             return Ok(());
         }

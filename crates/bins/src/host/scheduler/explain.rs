@@ -84,7 +84,7 @@ impl Explained {
             "workers": told.workers.iter().zip(&self.names).map(worker).collect::<Vec<_>>(),
             "counts": told.counts.iter().map(|(misfit, count)| (misfit.to_string(), *count)).collect::<std::collections::BTreeMap<_, _>>(),
             "nearest": told.nearest.map(|nearest| self.name(nearest)),
-            "hopeless": told.is_hopeless(),
+            "hopeless": told.is_infeasible(),
         })
     }
 }
@@ -100,7 +100,9 @@ fn obstacle(obstacle: &Obstacle) -> String {
             let limits: Vec<String> = limits.iter().map(ToString::to_string).collect();
             format!("limits of its tenant: {}", limits.join(", "))
         }
-        Obstacle::Saving(job) => format!("its tenant saves its limits for job {job}, which has waited long"),
+        Obstacle::QuotaReserved(job) => {
+            format!("its tenant's limits are reserved for job {job}, which has waited long")
+        }
         _ => format!("{obstacle:?}"),
     }
 }

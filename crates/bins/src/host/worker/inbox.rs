@@ -4,7 +4,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use orlop_core::machine::verdict::Verdict;
+use orlop_core::machine::verdict::ReportVerdict;
 use orlop_core::time::Time;
 
 use super::core::{Act, Core};
@@ -72,8 +72,8 @@ pub(super) fn apply(
     }
     for judged in frame.verdicts {
         match judged.verdict {
-            Verdict::Unknown | Verdict::Stale => core.unwanted(judged.attempt, now.wall, acts)?,
-            Verdict::Duplicate | Verdict::Accepted | Verdict::Adopted => {}
+            ReportVerdict::Unknown | ReportVerdict::Stale => core.unwanted(judged.attempt, now.wall, acts)?,
+            ReportVerdict::Duplicate | ReportVerdict::Accepted | ReportVerdict::Adopted => {}
         }
     }
     if frame.seq != 0 {

@@ -10,7 +10,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use orlop_core::hardware::placement::{DeviceClass, Note, Placement};
-use orlop_core::hardware::{HardwareError, Machine, Resolved, Resources, Substrate, Tables, Verdict, place};
+use orlop_core::hardware::{HardwareError, Machine, MachineFit, Resolved, Resources, Substrate, Tables, place};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ pub struct Choice {
     /// What the user should know.
     pub notes: BTreeSet<Note>,
     /// What is said of each usable host, of its nearest entry of devices.
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<MachineFit>,
 }
 
 /// The hosts of a site that fit a need, as filters of a reservation.
@@ -53,7 +53,7 @@ pub fn choose(
 ) -> Result<Choice, HardwareError> {
     let choice = survey(resolved, resources, tables, nodes)?;
     if choice.candidates.is_empty() {
-        return Err(HardwareError::NoMatchingHardware { best: Verdict::nearest(choice.verdicts) });
+        return Err(HardwareError::NoMatchingHardware { best: MachineFit::nearest(choice.verdicts) });
     }
     Ok(choice)
 }
@@ -101,7 +101,7 @@ fn candidate(key: &str, name: &str, (spare_gpu_gib, spare_threads): (u64, u64)) 
 }
 
 /// Judges a host by the one of its device entries that comes nearest.
-fn judge(placement: &Placement, node: &SiteNode, tables: &Tables) -> Verdict {
+fn judge(placement: &Placement, node: &SiteNode, tables: &Tables) -> MachineFit {
     let partition = placement.device.as_ref().and_then(|need| match need.class {
         DeviceClass::Slice(profile) => Some(profile),
         _ => None,

@@ -7,8 +7,8 @@ use orlop_core::error::{Class, PortError};
 use orlop_core::id::JobId;
 use orlop_core::ports::fleet_store::{
     AttemptChange, AttemptDetail, AttemptRow, AuditEntry, ElementChange, Entry, FINAL_TWICE, IdempotencyKey,
-    IdempotencyRecord, JobChange, JobRow, Kind, MAX_JOB_ID, NewSpec, OutboxEvent, RangeChange, Record, SpecHash, Turn,
-    Unit,
+    IdempotencyRecord, JobChange, JobRow, Kind, MAX_JOB_ID, NewSpec, OutboxEvent, RangeChange, Record, SpecHash,
+    TaskStatus, WriteBatch,
 };
 use orlop_core::task::TaskRef;
 
@@ -70,7 +70,7 @@ fn invalid(message: String) -> PortError {
     PortError::new(Class::Invalid, message)
 }
 
-fn sound(unit: &Unit, whose: JobId) -> Result<(), PortError> {
+fn sound(unit: &TaskStatus, whose: JobId) -> Result<(), PortError> {
     if unit.is_sound() {
         return Ok(());
     }
@@ -96,7 +96,7 @@ pub(in crate::store) fn final_twice(what: impl std::fmt::Display) -> PortError {
 
 impl Batch {
     /// The rows of some turns.
-    pub(in crate::store) fn of(turns: impl IntoIterator<Item = Turn>) -> Result<Self, PortError> {
+    pub(in crate::store) fn of(turns: impl IntoIterator<Item = WriteBatch>) -> Result<Self, PortError> {
         let mut batch = Self::default();
         for turn in turns {
             for record in turn.records {

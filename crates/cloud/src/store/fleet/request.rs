@@ -3,7 +3,7 @@
 
 use orlop_core::error::PortError;
 use orlop_core::id::Epoch;
-use orlop_core::ports::fleet_store::{Holder, Retained, Retention, Turn};
+use orlop_core::ports::fleet_store::{Holder, Retained, Retention, WriteBatch};
 use tokio::sync::{mpsc, oneshot};
 
 use super::batch::Batch;
@@ -21,7 +21,7 @@ pub(in crate::store) type Answer<T> = oneshot::Sender<Result<T, PortError>>;
 #[derive(Debug)]
 pub(in crate::store) struct Commit {
     pub(in crate::store) epoch: Epoch,
-    pub(in crate::store) turns: Vec<Turn>,
+    pub(in crate::store) turns: Vec<WriteBatch>,
     pub(in crate::store) answer: Answer<()>,
 }
 

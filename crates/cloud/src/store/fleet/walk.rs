@@ -1,7 +1,7 @@
 //! Elements of an array in order, those never assigned among those with rows. Owns the merging of both; the rows come in
 //! parts, from a database.
 
-use orlop_core::ports::fleet_store::{ElementFilter, ElementRow, JobRow, Page, Paged, RangeChange, Spans, Unit};
+use orlop_core::ports::fleet_store::{ElementFilter, ElementRow, JobRow, Page, Paged, RangeChange, Spans, TaskStatus};
 
 /// Rows fetched at once.
 pub(in crate::store) const PART: usize = 1_000;
@@ -9,7 +9,7 @@ pub(in crate::store) const PART: usize = 1_000;
 /// A page of elements under way.
 #[derive(Debug)]
 pub(in crate::store) struct Walk {
-    parts: Vec<(u32, u32, Unit)>,
+    parts: Vec<(u32, u32, TaskStatus)>,
     filter: ElementFilter,
     size: usize,
     /// The next index that is looked at.

@@ -12,7 +12,7 @@ use crate::quantity::Quantity;
 use crate::resource::ResourceName;
 
 /// Who tells, and how.
-pub(super) struct Told<'a> {
+pub(super) struct LabelContext<'a> {
     pub(super) words: &'a VendorWords,
     pub(super) families: &'a BTreeSet<LabelFamily>,
     pub(super) strategy: MigStrategy,
@@ -26,7 +26,7 @@ fn usable_mib(gib: u32) -> u64 {
 }
 
 /// Tells of a vendor's devices, of which there is at least one.
-pub(super) fn gpus(machine: &mut Machine, vendor: Vendor, gpus: &[&GpuFacts], told: &Told<'_>) {
+pub(super) fn gpus(machine: &mut Machine, vendor: Vendor, gpus: &[&GpuFacts], told: &LabelContext<'_>) {
     let (mine, others): (Vec<&GpuFacts>, Vec<&GpuFacts>) = gpus.iter().partition(|gpu| gpu.confidential);
     let mut say = |key: &str, value: String| {
         machine.labels.insert(key.to_owned(), value);
@@ -113,7 +113,7 @@ fn tell_slices(machine: &mut Machine, slices: &BTreeMap<MigProfile, u64>) {
 }
 
 /// Labels of the other families, where a machine's devices are all of one known product and whole.
-fn families(machine: &mut Machine, vendor: Vendor, gpus: &[&GpuFacts], told: &Told<'_>) {
+fn families(machine: &mut Machine, vendor: Vendor, gpus: &[&GpuFacts], told: &LabelContext<'_>) {
     let Some(first) = gpus.first().filter(|_| vendor == Vendor::Nvidia) else { return };
     let known = told.vocabulary.catalogue.product_named(&first.model);
     let Some((model, product)) = known.filter(|_| gpus.iter().all(|gpu| gpu.model == first.model)) else { return };

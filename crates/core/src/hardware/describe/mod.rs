@@ -41,7 +41,7 @@ pub fn describe(facts: &HardwareFacts, vocabulary: &Vocabulary) -> Machine {
             for (vendor, words) in vendors {
                 let gpus: Vec<&GpuFacts> = facts.gpus.iter().filter(|gpu| gpu.vendor == *vendor).collect();
                 if !gpus.is_empty() {
-                    let told = kubernetes::Told { words, families, strategy: *mig_strategy, vocabulary };
+                    let told = kubernetes::LabelContext { words, families, strategy: *mig_strategy, vocabulary };
                     kubernetes::gpus(&mut machine, *vendor, &gpus, &told);
                 }
             }

@@ -3,7 +3,7 @@
 use crate::error::Class;
 
 use super::gpu::Vendor;
-use super::verdict::Verdict;
+use super::verdict::MachineFit;
 use super::{Arch, Substrate, TeeKind};
 use crate::id::IdError;
 
@@ -235,11 +235,11 @@ pub enum HardwareError {
     #[error("no machine fits{}", nearest_misses(best))]
     NoMatchingHardware {
         /// Those that come nearest, at most three.
-        best: Vec<Verdict>,
+        best: Vec<MachineFit>,
     },
 }
 
-fn nearest_misses(best: &[Verdict]) -> String {
+fn nearest_misses(best: &[MachineFit]) -> String {
     best.iter().map(|verdict| format!("; {verdict}")).collect()
 }
 

@@ -4,7 +4,7 @@
 use crate::error::Class;
 use crate::hardware::gpu::Vendor;
 use crate::hardware::placement::{Clause, LabelExpr};
-use crate::hardware::{Arch, Failure, HardwareError, Substrate, TeeKind, Verdict};
+use crate::hardware::{Arch, Failure, HardwareError, MachineFit, Substrate, TeeKind};
 use crate::id::{label_key, label_value};
 
 /// One of each kind, in the order of their declaration. A kind that is added is a compile error here until
@@ -12,7 +12,7 @@ use crate::id::{label_key, label_value};
 fn every_kind() -> Vec<HardwareError> {
     use HardwareError as E;
     let text = str::to_owned;
-    let verdict = |machine: &str| Verdict {
+    let verdict = |machine: &str| MachineFit {
         machine: text(machine),
         failures: vec![Failure::Label(Clause::from(LabelExpr::equal("rack", "r7")))],
     };
@@ -142,12 +142,12 @@ fn only_what_fits_nowhere_now_waits_for_capacity() {
 
 #[test]
 fn at_most_three_machines_are_named_those_that_lack_least() {
-    let verdict = |machine: &str, keys: &[&str]| Verdict {
+    let verdict = |machine: &str, keys: &[&str]| MachineFit {
         machine: machine.to_owned(),
         failures: keys.iter().map(|key| Failure::Label(LabelExpr::equal(*key, "x").into())).collect(),
     };
     let all = [("d", 1), ("c", 2), ("b", 1), ("fits", 0), ("a", 1), ("e", 3)];
-    let nearest = Verdict::nearest(all.map(|(machine, lacks)| verdict(machine, &["k1", "k2", "k3"][..lacks])));
+    let nearest = MachineFit::nearest(all.map(|(machine, lacks)| verdict(machine, &["k1", "k2", "k3"][..lacks])));
     let names: Vec<&str> = nearest.iter().map(|verdict| verdict.machine.as_str()).collect();
     assert_eq!(names, ["a", "b", "d"]);
     insta::assert_snapshot!(HardwareError::NoMatchingHardware { best: nearest }, @"no machine fits; a: needs k1 = x; b: needs k1 = x; d: needs k1 = x");

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::device::DeviceClass;
 use super::facts::HardwareFacts;
 use super::vocabulary::{FLEET, Substrate, Vocabulary, tee_label};
-use super::{HardwareError, Machine, Resolved, Verdict, describe, place};
+use super::{HardwareError, Machine, MachineFit, Resolved, describe, place};
 use crate::hardware::Resources as Plain;
 use crate::hardware::placement::LabelExpr;
 use crate::spec::job::{GpuKind, Gpus, Prefer, Requires, Resources};
@@ -40,7 +40,7 @@ pub fn judge(
     resolved: &Resolved,
     resources: &Plain,
     vocabulary: &Vocabulary,
-) -> Result<Verdict, HardwareError> {
+) -> Result<MachineFit, HardwareError> {
     let machine: Machine = describe(facts, vocabulary);
     Ok(place(resolved, resources, vocabulary)?.check(&machine))
 }

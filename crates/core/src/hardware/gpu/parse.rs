@@ -1,4 +1,4 @@
-//! Reading device names, as users write them and as machines report them. Owns the five
+//! NameParser device names, as users write them and as machines report them. Owns the five
 //! steps; the words it looks up are data elsewhere.
 
 use super::name::without_maker;
@@ -131,7 +131,7 @@ fn read(catalogue: &Catalogue, text: &str) -> Result<GpuType, HardwareError> {
     if words.is_empty() {
         return Err(HardwareError::EmptyGpuType);
     }
-    let (mut reading, mut others) = (Reading::default(), Vec::new());
+    let (mut reading, mut others) = (NameParser::default(), Vec::new());
     for word in &words {
         let before = reading.rest.len();
         reading.take(word)?;
@@ -151,13 +151,13 @@ fn read(catalogue: &Catalogue, text: &str) -> Result<GpuType, HardwareError> {
 
 /// What was read so far.
 #[derive(Default)]
-struct Reading {
+struct NameParser {
     gpu: GpuType,
     rest: String,
     mig_open: bool,
 }
 
-impl Reading {
+impl NameParser {
     /// Steps 2 to 4: one word.
     fn take(&mut self, word: &str) -> Result<(), HardwareError> {
         let bad_profile = || HardwareError::BadMigProfile { given: word.to_owned() };

@@ -6,7 +6,7 @@ use crate::hardware::placement::{LabelExpr, Operator};
 
 /// What is known of one label.
 #[derive(Default)]
-struct Known<'a> {
+struct LabelBounds<'a> {
     /// Values of which it must have one.
     values: Option<BTreeSet<&'a str>>,
     /// Values it must not have.
@@ -21,14 +21,14 @@ struct Known<'a> {
 
 /// Whether no labels can meet all conditions.
 pub(super) fn contradicts<'a>(expressions: impl IntoIterator<Item = &'a LabelExpr>) -> bool {
-    let mut known: BTreeMap<&str, Known<'_>> = BTreeMap::new();
+    let mut known: BTreeMap<&str, LabelBounds<'_>> = BTreeMap::new();
     for expression in expressions {
         known.entry(&expression.key).or_default().learn(expression);
     }
-    known.values().any(Known::is_impossible)
+    known.values().any(LabelBounds::is_impossible)
 }
 
-impl<'a> Known<'a> {
+impl<'a> LabelBounds<'a> {
     fn learn(&mut self, expression: &'a LabelExpr) {
         let values = expression.values.iter().map(String::as_str);
         match expression.op {

@@ -17,7 +17,7 @@ use super::machine::Machine;
 use super::placement::{
     Alternative, Clause, LabelExpr, Note, Operator, Placement, Preference, RuntimeNeed, Toleration, untolerated,
 };
-use super::verdict::{Failure, Verdict};
+use super::verdict::{Failure, MachineFit};
 use crate::resource::ResourceVector;
 pub use terms::TERMS_MAX;
 
@@ -296,7 +296,7 @@ impl Merged {
     }
 
     /// Whether a machine fits, and every reason why it does not.
-    pub fn check(&self, machine: &Machine) -> Verdict {
+    pub fn check(&self, machine: &Machine) -> MachineFit {
         let mut failures = Vec::new();
         for (key, value) in &self.node_selector {
             let expression = LabelExpr::equal(key, value);
@@ -317,6 +317,6 @@ impl Merged {
         let asked = self.requests.saturating_add(&self.overhead);
         failures.extend(asked.lacking(&machine.allocatable).into_iter().map(Failure::Resource));
         failures.extend(self.device.as_ref().and_then(|need| need.lack(&machine.devices)).map(Failure::Device));
-        Verdict { machine: machine.name.clone(), failures }
+        MachineFit { machine: machine.name.clone(), failures }
     }
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::TeeKind;
 pub use super::device::{DeviceClaim, DeviceClass, DeviceNeed, DeviceSource};
 use super::machine::Machine;
-use super::verdict::{Failure, Verdict};
+use super::verdict::{Failure, MachineFit};
 use crate::named::named_enum;
 use crate::resource::ResourceVector;
 
@@ -307,7 +307,7 @@ impl Placement {
     }
 
     /// Whether a machine fits, and every reason why it does not.
-    pub fn check(&self, machine: &Machine) -> Verdict {
+    pub fn check(&self, machine: &Machine) -> MachineFit {
         let mut failures = Vec::new();
         if let Some(arch) = self.arch.as_ref().filter(|arch| !arch.matches(&machine.labels)) {
             failures.push(Failure::arch(arch, machine));
@@ -318,7 +318,7 @@ impl Placement {
         let asked = self.resources.saturating_add(&self.overhead);
         failures.extend(asked.lacking(&machine.allocatable).into_iter().map(Failure::Resource));
         failures.extend(self.device.as_ref().and_then(|need| need.lack(&machine.devices)).map(Failure::Device));
-        Verdict { machine: machine.name.clone(), failures }
+        MachineFit { machine: machine.name.clone(), failures }
     }
 
     /// Taints that keep this work away: those that keep work away at all and are not tolerated.

@@ -18,17 +18,17 @@ use crate::resource::{ResourceName, ResourceVector};
 /// A field over which a file may lay something.
 pub trait Over {
     /// What the file says.
-    type Said;
+    type Layer;
 
     /// Lays it over what is there.
-    fn lay(&mut self, said: Self::Said);
+    fn lay(&mut self, said: Self::Layer);
 }
 
 /// What is one thing is said as a whole.
 macro_rules! whole {
     ($($type:ty,)+) => { $(
         impl Over for $type {
-            type Said = Self;
+            type Layer = Self;
 
             fn lay(&mut self, said: Self) {
                 *self = said;
@@ -44,9 +44,9 @@ whole! {
 
 impl<K: Ord, V> Over for BTreeMap<K, V> {
     /// What is not named stays, and nothing takes an entry away.
-    type Said = BTreeMap<K, Option<V>>;
+    type Layer = BTreeMap<K, Option<V>>;
 
-    fn lay(&mut self, said: Self::Said) {
+    fn lay(&mut self, said: Self::Layer) {
         for (key, value) in said {
             match value {
                 Some(value) => drop(self.insert(key, value)),
@@ -58,7 +58,7 @@ impl<K: Ord, V> Over for BTreeMap<K, V> {
 
 impl Over for ResourceVector {
     /// What is not named stays. Nothing is taken away: who needs these resources is not to run without them.
-    type Said = Self;
+    type Layer = Self;
 
     fn lay(&mut self, said: Self) {
         for (name, amount) in said.iter() {

@@ -27,7 +27,7 @@ macro_rules! rows {
         #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Default)]
         #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
         pub struct $file {
-            $($(#[$fmeta])* pub $field: Option<<$type as Over>::Said>,)+
+            $($(#[$fmeta])* pub $field: Option<<$type as Over>::Layer>,)+
         }
 
         impl $name {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::job::{Text, Unit};
+use super::job::{TaskStatus, Text};
 use crate::id::{Epoch, JobId};
 use crate::machine::job::JobState;
 use crate::time::Time;
@@ -34,7 +34,7 @@ pub struct ElementChange {
     /// The element.
     pub index: u32,
     /// Where it stands now.
-    pub unit: Unit,
+    pub unit: TaskStatus,
 }
 
 /// An element as it is stored.
@@ -43,7 +43,7 @@ pub struct ElementRow {
     /// The element.
     pub index: u32,
     /// Where it stands.
-    pub unit: Unit,
+    pub unit: TaskStatus,
 }
 
 /// How many elements are in which state.
@@ -90,7 +90,7 @@ impl Spans {
         for row in elements {
             if row.unit.state.is_terminal() {
                 let ElementRow { index, unit } = row;
-                let Unit { state, attempt, epoch, answered, .. } = unit;
+                let TaskStatus { state, attempt, epoch, answered, .. } = unit;
                 spans.finish(ElementSpan { first: index, last: index, state, attempt, epoch, answered });
             } else {
                 spans.live.push(row);
@@ -173,13 +173,13 @@ impl Spans {
 
     /// States of what was never assigned, as parts in order: what lists show where an element has no record of its own.
     #[must_use]
-    pub fn never_assigned(indices: &[(u32, u32)], changes: &[RangeChange]) -> Vec<(u32, u32, Unit)> {
+    pub fn never_assigned(indices: &[(u32, u32)], changes: &[RangeChange]) -> Vec<(u32, u32, TaskStatus)> {
         let mut paint = Paint::new(indices);
-        let mut units = vec![Unit::new(JobState::Queued)];
+        let mut units = vec![TaskStatus::new(JobState::Queued)];
         for (change, number) in changes.iter().zip(1..) {
             paint.over(change.first, change.last, Some(number));
             let finished_at = change.state.is_terminal().then_some(change.at);
-            units.push(Unit { reason: change.reason.clone(), finished_at, ..Unit::new(change.state) });
+            units.push(TaskStatus { reason: change.reason.clone(), finished_at, ..TaskStatus::new(change.state) });
         }
         let unit = |number: usize| units.get(number).cloned();
         paint.parts().into_iter().filter_map(|(first, last, number)| Some((first, last, unit(number)?))).collect()
@@ -240,7 +240,7 @@ mod tests {
     }
 
     fn row(index: u32, state: JobState) -> ElementRow {
-        ElementRow { index, unit: Unit { attempt: 1, epoch: Epoch(1), answered: true, ..Unit::new(state) } }
+        ElementRow { index, unit: TaskStatus { attempt: 1, epoch: Epoch(1), answered: true, ..TaskStatus::new(state) } }
     }
 
     #[test]

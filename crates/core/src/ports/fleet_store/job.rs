@@ -138,7 +138,7 @@ impl NewJob {
 
 /// Where a job or an element stands: all that a server needs to go on with it after a restart.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unit {
+pub struct TaskStatus {
     /// Its state.
     pub state: JobState,
     /// Why it is in that state.
@@ -173,7 +173,7 @@ pub struct Unit {
     pub exit_code: Option<i32>,
 }
 
-impl Unit {
+impl TaskStatus {
     /// A unit in a state, never assigned, with nothing else known.
     #[must_use]
     pub fn new(state: JobState) -> Self {
@@ -222,7 +222,7 @@ pub struct JobChange {
     /// Number of the change; grows.
     pub revision: u64,
     /// Where it stands now.
-    pub unit: Unit,
+    pub unit: TaskStatus,
 }
 
 /// A job as it is stored.
@@ -231,7 +231,7 @@ pub struct JobRow {
     /// As it was submitted.
     pub job: NewJob,
     /// Where it stands.
-    pub unit: Unit,
+    pub unit: TaskStatus,
     /// Number of its last change; 0 = none since the submit.
     pub revision: u64,
 }
@@ -241,7 +241,7 @@ impl JobRow {
     #[must_use]
     pub fn submitted(job: NewJob, state: JobState) -> Self {
         let queued_at = (state == JobState::Queued).then_some(job.submitted_at);
-        Self { job, unit: Unit { queued_at, ..Unit::new(state) }, revision: 0 }
+        Self { job, unit: TaskStatus { queued_at, ..TaskStatus::new(state) }, revision: 0 }
     }
 }
 
@@ -251,11 +251,11 @@ mod tests {
 
     #[test]
     fn a_change_keeps_what_it_does_not_say() {
-        let mut unit = Unit::new(JobState::Running);
+        let mut unit = TaskStatus::new(JobState::Running);
         unit.started_at = Some(Time::from_millis(5));
         unit.reason = Some("x".into());
         let finished_at = Some(Time::from_millis(9));
-        unit.become_newer(Unit { exit_code: Some(1), finished_at, ..Unit::new(JobState::Failed) });
+        unit.become_newer(TaskStatus { exit_code: Some(1), finished_at, ..TaskStatus::new(JobState::Failed) });
         assert_eq!((unit.started_at, unit.exit_code), (Some(Time::from_millis(5)), Some(1)));
         assert!(unit.is_sound() && unit.reason.is_none());
     }

@@ -36,11 +36,11 @@ pub use self::document::{
     Approval, Artifact, ArtifactLink, Document, Documents, Entry, FleetFlow, FlowStep, Kind, LeftBy, Pipeline, Secret,
     Tenant, Token, Upload, Worker, part,
 };
-pub use self::job::{JobChange, JobKind, JobRow, Json, NewJob, NewSpec, SpecHash, Text, Unit};
+pub use self::job::{JobChange, JobKind, JobRow, Json, NewJob, NewSpec, SpecHash, TaskStatus, Text};
 pub use self::query::{
-    AttemptFilter, AuditFilter, ElementFilter, EntryFilter, JobFilter, MAX_PAGE, Order, Page, Paged,
+    AttemptFilter, AuditFilter, ElementFilter, EntryFilter, JobFilter, MAX_PAGE, Page, Paged, SortOrder,
 };
-pub use self::record::{Record, Turn};
+pub use self::record::{Record, WriteBatch};
 pub use self::restore::{RestorePage, RestoredJob};
 
 /// Error reason of a commit whose epoch is not the newest: another server leads. Class Denied.
@@ -201,7 +201,7 @@ pub trait FleetStore: FleetReads {
     /// [`FINAL_TWICE`] when a job or element already has an accepted final result; Invalid when a record names a job,
     /// attempt or spec that is not stored, one that is stored already, a job id above 2⁶³ − 1, or a final state without
     /// `finished_at`; Capacity when the disk is full. Transient: it may or may not be written; a caller restores before it goes on.
-    async fn commit(&self, epoch: Epoch, turns: Vec<Turn>) -> Result<(), PortError>;
+    async fn commit(&self, epoch: Epoch, turns: Vec<WriteBatch>) -> Result<(), PortError>;
 
     /// Everything that lives, for a server that has just taken leadership: jobs that are not final, in order of their ids,
     /// with the specs they need. Documents and idempotency keys are read as such.

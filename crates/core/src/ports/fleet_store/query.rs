@@ -11,7 +11,7 @@ pub const MAX_PAGE: u32 = 10_000;
 
 /// Which way a list runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
+pub enum SortOrder {
     /// From the smallest cursor up.
     #[default]
     Ascending,
@@ -82,7 +82,7 @@ pub struct JobFilter {
     /// Of this flow.
     pub flow: Option<String>,
     /// Which way.
-    pub order: Order,
+    pub order: SortOrder,
 }
 
 impl JobFilter {
@@ -152,5 +152,5 @@ pub struct AuditFilter {
     /// At this time or later.
     pub since: Option<Time>,
     /// Which way.
-    pub order: Order,
+    pub order: SortOrder,
 }

@@ -9,12 +9,12 @@ use crate::error::PortError;
 
 /// Everything that one turn of the server changed, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Turn {
+pub struct WriteBatch {
     /// The records.
     pub records: Vec<Record>,
 }
 
-impl Turn {
+impl WriteBatch {
     /// A turn of these records.
     #[must_use]
     pub fn new(records: Vec<Record>) -> Self {
@@ -22,7 +22,7 @@ impl Turn {
     }
 }
 
-impl From<Vec<Record>> for Turn {
+impl From<Vec<Record>> for WriteBatch {
     fn from(records: Vec<Record>) -> Self {
         Self { records }
     }

@@ -31,7 +31,7 @@ impl JobSpec {
     /// # Errors
     /// Everything that is wrong, sorted by place.
     pub fn check(&self) -> Result<(), SpecErrors> {
-        let mut found = Found { errors: SpecErrors::default(), placeholders: self.placeholders };
+        let mut found = Checker { errors: SpecErrors::default(), placeholders: self.placeholders };
         found.identity(self);
         found.run(self);
         found.inputs(self);
@@ -52,13 +52,13 @@ impl JobSpec {
 }
 
 /// The faults found so far.
-struct Found {
+struct Checker {
     errors: SpecErrors,
     /// Whether texts may hold placeholders.
     placeholders: bool,
 }
 
-impl Found {
+impl Checker {
     fn say(&mut self, path: impl Into<String>, message: impl Into<String>) {
         self.errors.add(path, message);
     }

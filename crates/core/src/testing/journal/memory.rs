@@ -21,13 +21,13 @@ pub struct MemoryJournal {
 
 #[derive(Debug, Default)]
 struct State {
-    flows: BTreeMap<String, Held>,
+    flows: BTreeMap<String, FlowEntry>,
     failures: Vec<Failure>,
     writes: u64,
 }
 
 #[derive(Debug)]
-struct Held {
+struct FlowEntry {
     stored: StoredFlow,
     summary: FlowSummary,
 }
@@ -79,14 +79,14 @@ impl MemoryJournal {
 }
 
 impl State {
-    fn flow(&mut self, uid: &str) -> Result<&mut Held, PortError> {
+    fn flow(&mut self, uid: &str) -> Result<&mut FlowEntry, PortError> {
         self.flows
             .get_mut(uid)
             .ok_or_else(|| PortError::new(Class::NotFound, format!("there is no flow with uid `{uid}` in the journal")))
     }
 }
 
-impl Held {
+impl FlowEntry {
     fn covered(&self) -> u64 {
         self.stored.snapshot.as_ref().map_or(0, |(through, _)| *through)
     }
@@ -96,7 +96,7 @@ impl Held {
 impl FlowJournal for MemoryJournal {
     async fn create(&self, flow: &FlowRecord) -> Result<(), PortError> {
         self.write(|state| {
-            let named = |held: &Held| {
+            let named = |held: &FlowEntry| {
                 let record = &held.stored.record;
                 record.namespace() == flow.namespace() && record.flow.metadata.name == flow.flow.metadata.name
             };
@@ -110,7 +110,7 @@ impl FlowJournal for MemoryJournal {
                 }
                 Entry::Vacant(place) => {
                     let stored = StoredFlow { record: flow.clone(), snapshot: None, entries: Vec::new(), last: 0 };
-                    place.insert(Held { stored, summary: FlowSummary::default() });
+                    place.insert(FlowEntry { stored, summary: FlowSummary::default() });
                     Ok(())
                 }
             }
@@ -165,7 +165,7 @@ impl FlowJournal for MemoryJournal {
         let mut list: Vec<FlowRecordSummary> = state
             .flows
             .values()
-            .map(|Held { stored: StoredFlow { record, .. }, summary }| FlowRecordSummary {
+            .map(|FlowEntry { stored: StoredFlow { record, .. }, summary }| FlowRecordSummary {
                 uid: record.uid.clone(),
                 namespace: record.namespace().to_owned(),
                 name: record.flow.metadata.name.clone(),

@@ -210,7 +210,7 @@ impl<'a> Explainer<'a> {
         let because = if effective(self.plan, self.state, at).state.is_settled() {
             self.decided(at, &status)
         } else {
-            Asked { explainer: self, plan: self.plan, state: self.state, at, status: &status }.holds()
+            Unsettled { explainer: self, plan: self.plan, state: self.state, at, status: &status }.holds()
         };
         Some(Explanation { name: status.name, phase: status.phase, reason: status.reason, because })
     }
@@ -284,7 +284,7 @@ impl<'a> Explainer<'a> {
 }
 
 /// A unit that is not settled.
-struct Asked<'a> {
+struct Unsettled<'a> {
     explainer: &'a Explainer<'a>,
     plan: &'a Plan,
     state: &'a State,
@@ -292,7 +292,7 @@ struct Asked<'a> {
     status: &'a StepStatus,
 }
 
-impl Asked<'_> {
+impl Unsettled<'_> {
     /// What holds a unit that is not settled.
     fn holds(&self) -> Vec<Because> {
         let Some(node) = self.state.node(self.at) else { return Vec::new() };

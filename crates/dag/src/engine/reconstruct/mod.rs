@@ -40,7 +40,8 @@ pub struct ObservedAttempt {
 pub fn reconstruct(
     plan: &Plan,
     meta: &FlowMeta,
-    (status, live): (&FlowStatus, &[ObservedAttempt]),
+    status: &FlowStatus,
+    live: &[ObservedAttempt],
     now: Time,
     out: &mut Vec<FlowEffect>,
 ) -> State {

@@ -225,7 +225,7 @@ fn a_refused_start_is_retried_only_where_it_can_help() {
     }
 }
 
-/// S20, fencing.
+/// Results of old attempts are refused.
 #[test]
 fn fenced_events_change_nothing_and_are_counted() {
     let mut flow = Bench::new(json!({"steps": [{"name": "a", "retryPolicy": {}}, {"name": "b"}]}));

@@ -46,7 +46,7 @@ fn strict_skips_do_not_satisfy_and_do_not_fail() {
     assert_eq!(flow.phase(), FlowPhase::Succeeded);
 }
 
-/// S1, and T11 under Continue.
+/// Steps become ready in order, and a failure under Continue does not stop others.
 #[test]
 fn skips_cascade_in_one_call() {
     let mut flow = Bench::new(json!({"executionPolicy": {"failurePolicy": "Continue"}, "steps": [

@@ -13,7 +13,7 @@ use crate::engine::{ObservedAttempt, RestoreError, next_deadline, reconstruct, r
 /// The same flow after its host was lost: from a status and what runs.
 fn rebuilt(flow: Bench, status: &FlowStatus, live: &[ObservedAttempt]) -> Bench {
     let mut effects = Vec::new();
-    let state = reconstruct(&flow.plan, flow.state.meta(), (status, live), flow.now, &mut effects);
+    let state = reconstruct(&flow.plan, flow.state.meta(), status, live, flow.now, &mut effects);
     Bench { state, effects, ..flow }
 }
 

@@ -11,7 +11,7 @@ use orlop_core::time::Time;
 use serde_json::json;
 
 use super::support::Bench;
-use crate::engine::{FlowMeta, Held, held, terminated};
+use crate::engine::{FlowMeta, HoldReason, held, terminated};
 
 fn condition(flow: &Bench, kind: &str) -> Option<Condition> {
     flow.status().conditions.into_iter().find(|condition| condition.kind == kind)
@@ -133,7 +133,7 @@ fn a_held_flow_that_is_told_to_end_shows_what_was_cut_off() {
     flow.accept("b");
     flow.accept("c");
     flow.fail("c");
-    let status = terminated(held(flow.status(), Held::SpecChanged, flow.now), false, flow.now);
+    let status = terminated(held(flow.status(), HoldReason::SpecChanged, flow.now), false, flow.now);
     let told: Vec<String> = status
         .steps
         .iter()

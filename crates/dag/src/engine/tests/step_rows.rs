@@ -242,7 +242,7 @@ fn a_halt_ends_the_wait_for_a_retry_with_its_last_reason() {
     assert_eq!(flow.cause(), "Stopped");
 }
 
-/// S19 of Waiting, Queued and Awaiting; R3: waiting approvals end too.
+/// A flow that ends skips steps that wait, are queued or await approval.
 #[test]
 fn a_halt_skips_whatever_has_not_started() {
     for (policy, cause) in [("FailFast", "Skipped/FlowFailed"), ("CancelRunning", "Skipped/FlowFailed")] {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::Pipeline;
 use crate::manifest::path::{FieldPath, Segment};
-use crate::manifest::violation::{Part, Violations};
+use crate::manifest::violation::{FieldPart, Violations};
 
 /// Characters of a pipeline's slug that its flows' names keep.
 const SLUG_MAX: usize = 50;
@@ -95,7 +95,7 @@ impl Names {
             let segments = violation.path.segments();
             if matches!(segments.first(), Some(Segment::Field(name)) if name == "spec" || name == "metadata") {
                 violation.path = self.path(segments, environments);
-                violation.part = Part::Value;
+                violation.part = FieldPart::Value;
             }
         }
     }

@@ -143,12 +143,12 @@ impl<'s> Builder<'s> {
             }
             Event::DocumentEnd => self.source.documents.extend(self.pending.pop()),
             Event::Scalar(value, style, anchor, tag) => {
-                let kind = self.scalar(&value, style, (tag.as_deref(), &range));
+                let kind = self.scalar(&value, style, tag.as_deref(), &range);
                 let id = self.node(&range, kind);
                 self.finish(id, anchor, Measure { nodes: 1, height: 0 });
             }
-            Event::SequenceStart(_, anchor, tag) => self.begin(false, anchor, (tag.as_deref(), &range)),
-            Event::MappingStart(_, anchor, tag) => self.begin(true, anchor, (tag.as_deref(), &range)),
+            Event::SequenceStart(_, anchor, tag) => self.begin(false, anchor, tag.as_deref(), &range),
+            Event::MappingStart(_, anchor, tag) => self.begin(true, anchor, tag.as_deref(), &range),
             Event::SequenceEnd | Event::MappingEnd => self.end(&range),
             Event::Alias(anchor) => self.alias(anchor, range),
             _ => {}
@@ -162,7 +162,7 @@ impl<'s> Builder<'s> {
         id
     }
 
-    fn begin(&mut self, mapping: bool, anchor: usize, (tag, range): (Option<&Tag>, &Range<usize>)) {
+    fn begin(&mut self, mapping: bool, anchor: usize, tag: Option<&Tag>, range: &Range<usize>) {
         if let Some(tag) = tag.filter(|tag| tag.core_suffix() != Some(if mapping { "map" } else { "seq" })) {
             self.unknown_tag(tag, range);
         }
@@ -234,7 +234,7 @@ impl<'s> Builder<'s> {
         self.problem("limit", span, || Note::new(message, Some(help)));
     }
 
-    fn scalar(&mut self, value: &str, style: ScalarStyle, (tag, range): (Option<&Tag>, &Range<usize>)) -> Kind {
+    fn scalar(&mut self, value: &str, style: ScalarStyle, tag: Option<&Tag>, range: &Range<usize>) -> Kind {
         let wanted = match tag {
             None if style == ScalarStyle::Plain => return self.plain(value, range),
             None => "str",

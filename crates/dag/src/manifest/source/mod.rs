@@ -17,7 +17,7 @@ pub use tree::Node;
 
 use self::position::Lines;
 use super::path::FieldPath;
-use super::violation::{Location, Note, Part, Severity, Violations};
+use super::violation::{FieldPart, Location, Note, Severity, Violations};
 use tree::{Raw, Text};
 
 /// What a text may hold. Everything above is refused with a message, before it costs memory or time.
@@ -122,7 +122,7 @@ impl Source {
     /// The place of a field of a document; where it is missing, that of what should hold it.
     #[must_use]
     pub fn locate(&self, root: Node<'_>, path: &FieldPath) -> Location {
-        self.location(&position::find(root, path, &Part::Value))
+        self.location(&position::find(root, path, &FieldPart::Value))
     }
 
     fn location(&self, span: &Range<usize>) -> Location {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::tree::Node;
 use crate::manifest::data::{Data, Shape};
 use crate::manifest::path::{FieldPath, Segment};
-use crate::manifest::violation::{Excerpt, Location, Part, is_bidi};
+use crate::manifest::violation::{Excerpt, FieldPart, Location, is_bidi};
 
 /// Characters of a line that a report shows. With its margin it fits a terminal of 80 columns, so that no mark stands beside what it
 /// is about.
@@ -69,7 +69,7 @@ fn excerpt(head: &str, tail: &str, width: usize) -> Excerpt {
 
 /// Bytes of a field of a document. A missing field is where its nearest existing owner is; collections are at their
 /// key, and an item of a list that is a mapping at its first key.
-pub(super) fn find(root: Node<'_>, path: &FieldPath, part: &Part) -> Range<usize> {
+pub(super) fn find(root: Node<'_>, path: &FieldPath, part: &FieldPart) -> Range<usize> {
     let (mut node, mut key) = (root, None);
     for segment in path.segments() {
         let next = match segment {
@@ -82,8 +82,8 @@ pub(super) fn find(root: Node<'_>, path: &FieldPath, part: &Part) -> Range<usize
         }
     }
     match (part, key, node.verbatim()) {
-        (Part::Key, Some(key), _) => key.span(),
-        (Part::Within(bytes), _, Some(text)) => {
+        (FieldPart::Key, Some(key), _) => key.span(),
+        (FieldPart::Within(bytes), _, Some(text)) => {
             let at = |offset: usize| text.start + offset.min(text.len());
             at(bytes.start)..at(bytes.end)
         }

@@ -10,7 +10,7 @@ mod tests;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use table::Verdict;
+pub use table::FieldSupport;
 
 use self::table::{Answer, Row, row};
 use super::path::Path;
@@ -84,7 +84,7 @@ pub(super) struct Fields<'c> {
     pub(super) own_claim: &'c dyn Fn(&str) -> bool,
     /// How grave an ignored field is.
     pub(super) ignored: Severity,
-    /// Containers may lack an image (else rule V15 tells).
+    /// Containers may lack an image (else their own check reports it).
     pub(super) image_optional: bool,
 }
 
@@ -124,7 +124,7 @@ impl Check<'_> {
 
     fn field(&self, value: &Value, (name, key): (&str, &str), path: &Path<'_>, found: &mut Violations) {
         match row(key) {
-            None => self.report(Verdict::Ignored, (name, None), path, found),
+            None => self.report(FieldSupport::Ignored, name, None, path, found),
             Some(Row { answer: Answer::Inside, .. }) => match value {
                 Value::Array(items) => {
                     for (index, item) in items.iter().enumerate() {
@@ -136,16 +136,16 @@ impl Check<'_> {
             Some(Row { answer: Answer::Fields { process, docker, when }, why, .. }) => {
                 let verdict = if self.docker { *docker } else { *process };
                 if when.matches(value) {
-                    self.report(verdict, (name, *why), path, found);
+                    self.report(verdict, name, *why, path, found);
                 }
             }
             Some(Row { answer: Answer::Placement, why, .. }) => {
-                let verdict = if self.target.fleet { Verdict::Honoured } else { Verdict::Ignored };
-                self.report(verdict, (name, *why), path, found);
+                let verdict = if self.target.fleet { FieldSupport::Honoured } else { FieldSupport::Ignored };
+                self.report(verdict, name, *why, path, found);
             }
             Some(Row { answer: Answer::Privilege(when), why, .. }) => {
                 if when.matches(value) && !(self.docker && self.target.privileged) {
-                    self.report(Verdict::Refused, (name, *why), path, found);
+                    self.report(FieldSupport::Refused, name, *why, path, found);
                 }
             }
         }
@@ -153,19 +153,20 @@ impl Check<'_> {
 
     fn report(
         &self,
-        verdict: Verdict,
-        (name, why): (&str, Option<&'static str>),
+        verdict: FieldSupport,
+        name: &str,
+        why: Option<&'static str>,
         path: &Path<'_>,
         found: &mut Violations,
     ) {
         let place = if self.docker { "a container engine" } else { "plain processes" };
         match verdict {
-            Verdict::Honoured => {}
-            Verdict::Ignored => found.add((self.fields.ignored, "4.2"), path, || {
+            FieldSupport::Honoured => {}
+            FieldSupport::Ignored => found.add((self.fields.ignored, "4.2"), path, || {
                 let why = why.map_or(String::new(), |why| format!(": {why}"));
                 Note::new(format!("{} is ignored by {place}{why}", shown(name)), None).on_key()
             }),
-            Verdict::Refused => found.error("V22", path, || {
+            FieldSupport::Refused => found.error("V22", path, || {
                 let why = why.map_or(String::new(), |why| format!(": {why}"));
                 Note::new(
                     format!("{} is not possible with {place}{why}", shown(name)),

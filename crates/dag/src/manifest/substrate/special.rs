@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::table::Verdict;
+use super::table::FieldSupport;
 use super::{Check, Target};
 use crate::manifest::path::Path;
 use crate::manifest::validate::has_placeholder;
@@ -32,7 +32,8 @@ pub(super) fn check(check: &Check<'_>, (job, path): (&Value, &Path<'_>), found: 
     }
     user(
         check,
-        (pod.get("securityContext"), &["runAsUser", "runAsGroup", "fsGroup"]),
+        pod.get("securityContext"),
+        &["runAsUser", "runAsGroup", "fsGroup"],
         &path.field("securityContext"),
         found,
     );
@@ -62,7 +63,8 @@ impl Check<'_> {
         }
         user(
             self,
-            (container.get("securityContext"), &["runAsUser", "runAsGroup"]),
+            container.get("securityContext"),
+            &["runAsUser", "runAsGroup"],
             &path.field("securityContext"),
             found,
         );
@@ -77,7 +79,7 @@ impl Check<'_> {
                 amounts.into_iter().flat_map(|map| map.keys()).filter(|name| !RESOURCES.contains(&name.as_str()))
             {
                 let why = Some("only a fleet or cluster counts named resources");
-                self.report(Verdict::Ignored, (name, why), &resources.field(field).field(name), found);
+                self.report(FieldSupport::Ignored, name, why, &resources.field(field).field(name), found);
             }
         }
     }
@@ -91,7 +93,7 @@ impl Check<'_> {
                 "persistentVolumeClaim" => self.claim(source, &path, found),
                 "projected" => self.projected(source, &path, found),
                 "hostPath" => self.host_path(source, &path, found),
-                _ => self.report(Verdict::Refused, (kind, Some("there is no such volume here")), &path, found),
+                _ => self.report(FieldSupport::Refused, kind, Some("there is no such volume here"), &path, found),
             }
         }
     }
@@ -116,7 +118,7 @@ impl Check<'_> {
             for kind in projection.as_object().into_iter().flat_map(|map| map.keys()) {
                 if !matches!(kind.as_str(), "configMap" | "secret" | "downwardAPI") {
                     let why = Some("only a cluster issues tokens and certificates");
-                    self.report(Verdict::Refused, (kind, why), &path.field(kind), found);
+                    self.report(FieldSupport::Refused, kind, why, &path.field(kind), found);
                 }
             }
         }
@@ -154,7 +156,7 @@ fn is_under(folder: &str, allowed: &str) -> bool {
 }
 
 /// Users and groups a process cannot become.
-fn user(check: &Check<'_>, (context, fields): (Option<&Value>, &[&str]), path: &Path<'_>, found: &mut Violations) {
+fn user(check: &Check<'_>, context: Option<&Value>, fields: &[&str], path: &Path<'_>, found: &mut Violations) {
     let (Some((uid, gid)), Some(context), false) = (check.target.user, context, check.docker) else { return };
     for field in fields {
         let own = if *field == "runAsUser" { uid } else { gid };

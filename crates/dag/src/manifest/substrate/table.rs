@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// What becomes of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum FieldSupport {
     /// It has its meaning.
     Honoured,
     /// It has none; a warning says so.
@@ -47,7 +47,7 @@ pub(super) enum Answer {
     /// Its members have rows of their own.
     Inside,
     /// By runtime, for some values; honoured for the others.
-    Fields { process: Verdict, docker: Verdict, when: When },
+    Fields { process: FieldSupport, docker: FieldSupport, when: When },
     /// Picks a machine: honoured by a fleet, else ignored.
     Placement,
     /// Refused for these values, unless a container engine may give privileges.
@@ -63,24 +63,24 @@ pub(super) struct Row {
     pub(super) why: Option<&'static str>,
 }
 
-const fn fields(key: &'static str, process: Verdict, docker: Verdict, when: When) -> Row {
+const fn fields(key: &'static str, process: FieldSupport, docker: FieldSupport, when: When) -> Row {
     Row { key, answer: Answer::Fields { process, docker, when }, why: None }
 }
 
 const fn honoured(key: &'static str) -> Row {
-    fields(key, Verdict::Honoured, Verdict::Honoured, When::Set)
+    fields(key, FieldSupport::Honoured, FieldSupport::Honoured, When::Set)
 }
 
 const fn refused(key: &'static str, when: When, why: &'static str) -> Row {
-    Row { why: Some(why), ..fields(key, Verdict::Refused, Verdict::Refused, when) }
+    Row { why: Some(why), ..fields(key, FieldSupport::Refused, FieldSupport::Refused, when) }
 }
 
 const fn ignored(key: &'static str, when: When, why: &'static str) -> Row {
-    Row { why: Some(why), ..fields(key, Verdict::Ignored, Verdict::Ignored, when) }
+    Row { why: Some(why), ..fields(key, FieldSupport::Ignored, FieldSupport::Ignored, when) }
 }
 
 const fn docker_only(key: &'static str) -> Row {
-    fields(key, Verdict::Ignored, Verdict::Honoured, When::Set)
+    fields(key, FieldSupport::Ignored, FieldSupport::Honoured, When::Set)
 }
 
 const fn inside(key: &'static str) -> Row {

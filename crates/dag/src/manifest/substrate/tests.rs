@@ -31,7 +31,8 @@ fn every_row_names_a_field_of_kubernetes() {
             let field = known.field(part).unwrap_or_else(|| panic!("{place} {} is no field", row.key));
             at = table.type_name(field.kind).unwrap_or(at);
         }
-        let default = Answer::Fields { process: Verdict::Ignored, docker: Verdict::Ignored, when: table::When::Set };
+        let default =
+            Answer::Fields { process: FieldSupport::Ignored, docker: FieldSupport::Ignored, when: table::When::Set };
         assert!(row.answer != default || row.why.is_some(), "the default needs no row: {}", row.key);
     }
 }

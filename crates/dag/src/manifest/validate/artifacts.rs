@@ -18,7 +18,7 @@ pub(super) fn check(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
     let list = inputs.field("artifacts");
     names(at.step.input_artifacts().iter().map(|artifact| artifact.name.as_str()), &list, found);
     for (index, artifact) in at.step.input_artifacts().iter().enumerate() {
-        input(context, at, (artifact, &list.index(index)), found);
+        input(context, at, artifact, &list.index(index), found);
     }
     let outputs = at.path.field("outputs");
     let list = outputs.field("artifacts");
@@ -70,11 +70,11 @@ fn names<'n>(names: impl Iterator<Item = &'n str>, list: &Path<'_>, found: &mut 
         if let Err(error) = dns1123_subdomain(name) {
             found.error("V10", &path, || Note::of(&error.about("artifact name")));
         }
-        unique(&mut seen, (name, index), &path, found);
+        unique(&mut seen, name, index, &path, found);
     }
 }
 
-fn input(context: &Context<'_>, at: At<'_>, (artifact, path): (&ArtifactInput, &Path<'_>), found: &mut Violations) {
+fn input(context: &Context<'_>, at: At<'_>, artifact: &ArtifactInput, path: &Path<'_>, found: &mut Violations) {
     match (&artifact.from, &artifact.http) {
         (None, None) => found.error("V10", path, || ("the artifact has no source", "give it `from` or `http`")),
         (Some(_), Some(_)) => found.error("V10", path, || ("the artifact has `from` and `http`", "keep one of them")),

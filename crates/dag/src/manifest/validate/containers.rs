@@ -19,15 +19,15 @@ pub(super) fn check(context: &Context<'_>, at: At<'_>, (pod, path): (&Value, &Pa
     for field in ["containers", "initContainers"] {
         let list = path.field(field);
         for (index, container) in member(pod, field).and_then(Value::as_array).into_iter().flatten().enumerate() {
-            check_container(context, (container, &list.index(index)), found);
+            check_container(context, container, &list.index(index), found);
         }
     }
-    check_resources((pod, &path.field("resources")), found);
-    command(at, (containers.and_then(|list| list.first()), &list.index(0)), found);
+    check_resources(pod, &path.field("resources"), found);
+    command(at, containers.and_then(|list| list.first()), &list.index(0), found);
 }
 
-/// Rule V15 for one container, and V16.
-fn check_container(context: &Context<'_>, (container, path): (&Value, &Path<'_>), found: &mut Violations) {
+/// Image and name of one container, and its command.
+fn check_container(context: &Context<'_>, container: &Value, path: &Path<'_>, found: &mut Violations) {
     // A missing name is reported by the walk over the field table.
     if container.get("name").and_then(Value::as_str) == Some("") {
         found.error("V15", &path.field("name"), || ("the container's name is empty", "name it, such as `main`"));
@@ -37,7 +37,7 @@ fn check_container(context: &Context<'_>, (container, path): (&Value, &Path<'_>)
     if container.is_object() && (empty || (image.is_none() && !context.limits.image_optional)) {
         found.error("V15", &path.field("image"), || ("the container has no image", "name one, such as busybox:1.36"));
     }
-    check_resources((container, &path.field("resources")), found);
+    check_resources(container, &path.field("resources"), found);
     check_variables(container, &path.field("env"), found);
     check_shell(container, path, found);
 }
@@ -106,7 +106,7 @@ fn check_shell(container: &Value, path: &Path<'_>, found: &mut Violations) {
 }
 
 /// Amounts above 0, limits not below requests. Texts that are no amounts are reported by the walk.
-fn check_resources((owner, path): (&Value, &Path<'_>), found: &mut Violations) {
+fn check_resources(owner: &Value, path: &Path<'_>, found: &mut Violations) {
     let Some(resources) = member(owner, "resources") else { return };
     let of = |field: &str| member(resources, field).and_then(Value::as_object);
     for field in ["requests", "limits"] {
@@ -137,7 +137,7 @@ fn check_resources((owner, path): (&Value, &Path<'_>), found: &mut Violations) {
     }
 }
 
-fn command(at: At<'_>, (container, path): (Option<&Value>, &Path<'_>), found: &mut Violations) {
+fn command(at: At<'_>, container: Option<&Value>, path: &Path<'_>, found: &mut Violations) {
     let step = at.step;
     let artifacts = !step.input_artifacts().is_empty() || !step.output_artifacts().is_empty();
     let files = step.output_parameters().iter().filter(|parameter| parameter.value_from.path.is_some()).count();
@@ -155,7 +155,7 @@ fn command(at: At<'_>, (container, path): (Option<&Value>, &Path<'_>), found: &m
     }
 }
 
-/// Rule V16 for a Job template whose placeholders are filled in: what [`validate`](super::validate) had to leave open.
+/// Commands of a Job template whose placeholders are filled in: what [`validate`](super::validate) had to leave open.
 /// Paths begin at the template.
 pub fn validate_resources(template: &Value) -> Violations {
     let mut found = Violations::new();
@@ -163,17 +163,17 @@ pub fn validate_resources(template: &Value) -> Violations {
     let spec = Path::ROOT.field("spec");
     let template_path = spec.field("template");
     let path = template_path.field("spec");
-    amounts((pod, &path.field("resources")), &mut found);
+    amounts(pod, &path.field("resources"), &mut found);
     for field in ["containers", "initContainers"] {
         let list = path.field(field);
         for (index, container) in member(pod, field).and_then(Value::as_array).into_iter().flatten().enumerate() {
-            amounts((container, &list.index(index).field("resources")), &mut found);
+            amounts(container, &list.index(index).field("resources"), &mut found);
         }
     }
     found
 }
 
-fn amounts((owner, path): (&Value, &Path<'_>), found: &mut Violations) {
+fn amounts(owner: &Value, path: &Path<'_>, found: &mut Violations) {
     for field in ["requests", "limits"] {
         let list = path.field(field);
         let given =
@@ -184,5 +184,5 @@ fn amounts((owner, path): (&Value, &Path<'_>), found: &mut Violations) {
             }
         }
     }
-    check_resources((owner, path), found);
+    check_resources(owner, path, found);
 }

@@ -38,7 +38,7 @@ pub struct Limits {
     /// Containers need no image: the flow does not run on Kubernetes, where steps without one are processes, or a default
     /// image is configured.
     pub image_optional: bool,
-    /// Whether the controller writes secrets into Jobs as text (`--secret-mode=read`, rule R29).
+    /// Whether the controller writes secrets into Jobs as text (`--secret-mode=read`).
     pub secrets_as_text: bool,
     /// Whether something moves files of steps there, and has a store for them. On Kubernetes that is a helper in
     /// their pods, which an operator may lack.

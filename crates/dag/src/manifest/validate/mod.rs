@@ -1,6 +1,6 @@
-//! Every rule a flow must keep before it may run, as far as the object alone shows it: the validation cells of the field
-//! tables and V2–V22. Admission, server, controller and command line all call [`validate`]; it needs no file, and places
-//! are added to its violations afterwards. Cycles are found where the graph is built.
+//! Every rule a flow must keep before it may run, as far as the object alone shows it: types and bounds of
+//! fields, and rules between them. Admission, server, controller and command line all call [`validate`]; it needs no file, and
+//! places are added to its violations afterwards. Cycles are found where the graph is built.
 
 mod artifacts;
 mod containers;

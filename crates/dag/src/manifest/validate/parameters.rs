@@ -26,7 +26,7 @@ pub(super) fn check_step(context: &Context<'_>, at: At<'_>, found: &mut Violatio
     let given = at.step.input_parameters();
     names(given.iter().map(|parameter| parameter.name.as_str()), &list, found);
     for (index, parameter) in given.iter().enumerate() {
-        input(context, at, (parameter, &list.index(index)), found);
+        input(context, at, parameter, &list.index(index), found);
     }
     let outputs = at.path.field("outputs");
     let list = outputs.field("parameters");
@@ -45,7 +45,7 @@ fn names<'n>(names: impl Iterator<Item = &'n str>, list: &Path<'_>, found: &mut 
         if let Err(fault) = check_name(name) {
             found.error("V6", &path, || proposal(name, &fault).unwrap_or_else(|| Note::of(&fault)));
         }
-        unique(&mut seen, (name, index), &path, found);
+        unique(&mut seen, name, index, &path, found);
     }
 }
 
@@ -64,7 +64,8 @@ fn proposal(name: &str, fault: &NameFault) -> Option<Note> {
 
 pub(super) fn unique<'n>(
     seen: &mut BTreeMap<&'n str, usize>,
-    (name, index): (&'n str, usize),
+    name: &'n str,
+    index: usize,
     path: &Path<'_>,
     found: &mut Violations,
 ) {
@@ -102,7 +103,7 @@ fn flow_parameter(parameter: &FlowParameter, path: &Path<'_>, found: &mut Violat
     }
 }
 
-fn input(context: &Context<'_>, at: At<'_>, (parameter, path): (&InputParameter, &Path<'_>), found: &mut Violations) {
+fn input(context: &Context<'_>, at: At<'_>, parameter: &InputParameter, path: &Path<'_>, found: &mut Violations) {
     match input_source(parameter) {
         Ok(InputSource::Path(reference)) => {
             let path = path.field("valueFrom");
@@ -128,7 +129,7 @@ fn output(parameter: &OutputParameter, path: &Path<'_>, found: &mut Violations) 
     }
 }
 
-/// Rules V7 and V8 and the cells of references, told apart by where the fault is.
+/// Sources of parameters and references, told apart by where the fault is.
 fn source_fault(fault: &SourceFault, path: &Path<'_>, found: &mut Violations) {
     let from = path.field("valueFrom");
     match fault {

@@ -33,10 +33,10 @@ pub(super) fn check(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
         check.template(template, found);
     }
     for (text, path) in step.message.iter().map(|text| (text, at.path.field("message"))) {
-        check.text(text, (&path, true), found);
+        check.text(text, &path, true, found);
     }
     if let Some(text) = &step.with_param {
-        check.text(text, (&at.path.field("withParam"), true), found);
+        check.text(text, &at.path.field("withParam"), true, found);
     }
     check.artifacts(found);
 }
@@ -79,7 +79,7 @@ enum Fault {
 struct Check<'c> {
     names: &'c Names<'c>,
     at: At<'c>,
-    /// The driver writes secrets as text, so that they may stand where V13 does not forbid them.
+    /// The driver writes secrets as text, so that they may stand where they are not forbidden.
     text_secrets: bool,
     /// Fields of items that were looked for, and the first item without each.
     fields: BTreeMap<String, Option<usize>>,
@@ -131,8 +131,8 @@ impl Check<'_> {
         }
     }
 
-    /// One text; `forbidden` tells whether V13 itself refuses secrets there.
-    fn text(&mut self, text: &str, (path, forbidden): (&Path<'_>, bool), found: &mut Violations) {
+    /// One text; `forbidden` says whether secrets are refused there.
+    fn text(&mut self, text: &str, path: &Path<'_>, forbidden: bool, found: &mut Violations) {
         for name in names_in_text(text) {
             if let Some(fault) = self.fault(name) {
                 found.error("V13", path, || self.note(name, fault));
@@ -150,10 +150,10 @@ impl Check<'_> {
             let Some(http) = &artifact.http else { continue };
             let item = list.index(index);
             let path = item.field("http");
-            self.text(&http.url, (&path.field("url"), false), found);
+            self.text(&http.url, &path.field("url"), false, found);
             let headers = path.field("headers");
             for (name, value) in &http.headers {
-                self.text(value, (&headers.field(name), false), found);
+                self.text(value, &headers.field(name), false, found);
             }
         }
         let outputs = self.at.path.field("outputs");
@@ -162,8 +162,8 @@ impl Check<'_> {
             let Some(object) = &artifact.s3 else { continue };
             let item = list.index(index);
             let path = item.field("s3");
-            self.text(&object.bucket, (&path.field("bucket"), false), found);
-            self.text(&object.key, (&path.field("key"), false), found);
+            self.text(&object.bucket, &path.field("bucket"), false, found);
+            self.text(&object.key, &path.field("key"), false, found);
         }
     }
 }

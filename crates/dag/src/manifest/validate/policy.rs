@@ -90,7 +90,7 @@ pub(super) fn choice(found: &mut Violations, path: &Path<'_>, given: &str, words
     }
 }
 
-/// The second half of rule V22: a rule that asks for a container no step has never matches.
+/// A rule that asks for a container no step has never matches.
 pub(super) fn check_containers(context: &Context<'_>, spec: &Path<'_>, found: &mut Violations) {
     let policy = context.flow.spec.execution_policy.as_ref().and_then(|policy| policy.pod_failure_policy.as_ref());
     let Some(policy) = policy else { return };
@@ -114,13 +114,13 @@ pub(super) fn check_containers(context: &Context<'_>, spec: &Path<'_>, found: &m
             found.warning("V22", &list.index(index).field("onExitCodes"), || {
                 let lacks = |template| !super::template::containers(template).any(|container| container == Some(name));
                 let without = jobs().filter(|(_, template)| lacks(template)).map(|(step, _)| step.name.as_str());
-                unmatched(name, (matched, all), &without.take(4).collect::<Vec<_>>())
+                unmatched(name, matched, all, &without.take(4).collect::<Vec<_>>())
             });
         }
     }
 }
 
-fn unmatched(name: &str, (matched, all): (usize, usize), without: &[&str]) -> Note {
+fn unmatched(name: &str, matched: usize, all: usize, without: &[&str]) -> Note {
     let steps: Vec<String> = without.iter().take(3).map(|step| shown(step)).collect();
     let more = if without.len() > 3 { ", …" } else { "" };
     let message = if matched == 0 {

@@ -17,14 +17,14 @@ pub(super) fn check(context: &Context<'_>, spec: &Path<'_>, found: &mut Violatio
     let Some(templates) = &context.flow.spec.resource_templates else { return };
     let path = spec.field("resourceTemplates");
     let claims = path.field("volumeClaimTemplates");
-    check_list(context, (&templates.volume_claim_templates, "PersistentVolumeClaim"), &claims, found);
+    check_list(context, &templates.volume_claim_templates, "PersistentVolumeClaim", &claims, found);
     for (index, claim) in templates.volume_claim_templates.iter().enumerate() {
         check_claim(claim, &claims.index(index), found);
     }
-    check_list(context, (&templates.config_map_templates, "ConfigMap"), &path.field("configMapTemplates"), found);
+    check_list(context, &templates.config_map_templates, "ConfigMap", &path.field("configMapTemplates"), found);
 }
 
-fn check_list(context: &Context<'_>, (list, kind): (&[Value], &'static str), path: &Path<'_>, found: &mut Violations) {
+fn check_list(context: &Context<'_>, list: &[Value], kind: &'static str, path: &Path<'_>, found: &mut Violations) {
     let mut names: BTreeMap<&str, usize> = BTreeMap::new();
     for (index, template) in list.iter().enumerate() {
         let path = path.index(index);

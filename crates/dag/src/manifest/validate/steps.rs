@@ -1,5 +1,5 @@
 //! A step's own cells (name, type, message, metadata, dependencies, timeout, fan-out, `finally`) and the rules on names
-//! across steps (uniqueness and V3).
+//! across steps (unique names, none like that of an instance).
 
 use std::collections::BTreeMap;
 
@@ -139,13 +139,13 @@ fn dependencies(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
         if name.is_empty() {
             found.error("1.2", &list.index(index), || ("the dependency has no name", "name a step, or remove it"));
         } else {
-            dependency(context, at, (name, &list.index(index)), found);
+            dependency(context, at, name, &list.index(index), found);
         }
     }
 }
 
 /// A step another one waits for must exist, in the same list.
-pub(super) fn dependency(context: &Context<'_>, at: At<'_>, (name, path): (&str, &Path<'_>), found: &mut Violations) {
+pub(super) fn dependency(context: &Context<'_>, at: At<'_>, name: &str, path: &Path<'_>, found: &mut Violations) {
     match context.step(name) {
         None => found.error("1.2", path, || context.no_step(name)),
         Some((_, finally)) if finally == at.finally => {}
@@ -201,7 +201,7 @@ pub(super) fn check_names(context: &Context<'_>, spec: &Path<'_>, found: &mut Vi
                 });
                 continue;
             }
-            instance_name(context, (name, &path), found);
+            instance_name(context, name, &path, found);
             if let Some(other) = short.add(step) {
                 found.error("V3", &path, || {
                     let message = format!(
@@ -216,8 +216,8 @@ pub(super) fn check_names(context: &Context<'_>, spec: &Path<'_>, found: &mut Vi
     }
 }
 
-/// The first half of rule V3: `<s>-i<digits>` is the name of an instance of the fan-out step `<s>`.
-fn instance_name(context: &Context<'_>, (name, path): (&str, &Path<'_>), found: &mut Violations) {
+/// `<s>-i<digits>` is the name of an instance of the fan-out step `<s>`.
+fn instance_name(context: &Context<'_>, name: &str, path: &Path<'_>, found: &mut Violations) {
     let Some((base, digits)) = name.rsplit_once("-i") else { return };
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return;
@@ -260,18 +260,18 @@ impl<'c> ShortForms<'c> {
         if hashed || name.len() > LABEL_MAX {
             other = self.take(format!("label {}", short63(name)), name);
         }
-        other = self.job((name, hashed), name).or(other);
+        other = self.job(name, hashed, name).or(other);
         let items = step.with_items.as_ref().map_or(0, Vec::len).min(self.instances);
         self.instances -= items;
         if self.flow.len() + name.len() + 24 > LABEL_MAX {
             for index in (0..items).filter_map(|index| u32::try_from(index).ok()) {
-                other = self.job((&instance(name, index), false), name).or(other);
+                other = self.job(&instance(name, index), false, name).or(other);
             }
         }
         other
     }
 
-    fn job(&mut self, (part, hashed): (&str, bool), owner: &'c str) -> Option<&'c str> {
+    fn job(&mut self, part: &str, hashed: bool, owner: &'c str) -> Option<&'c str> {
         let mut other = None;
         for suffix in self.suffixes {
             if hashed || self.flow.len() + 1 + part.len() + suffix.len() > LABEL_MAX {

@@ -34,7 +34,7 @@ pub(super) fn check_store(context: &Context<'_>, spec: &Path<'_>, found: &mut Vi
         let path = path.field("s3");
         named(endpoint, &path, "endpoint", found);
         named(bucket, &path, "bucket", found);
-        keys(&path, (access_key_id_secret_ref.as_ref(), secret_access_key_secret_ref.as_ref()), found);
+        keys(&path, access_key_id_secret_ref.as_ref(), secret_access_key_secret_ref.as_ref(), found);
     }
 }
 
@@ -42,10 +42,10 @@ pub(super) fn check_object(object: &S3Object, path: &Path<'_>, found: &mut Viola
     named(&object.endpoint, path, "endpoint", found);
     named(&object.bucket, path, "bucket", found);
     named(&object.key, path, "key", found);
-    keys(path, (object.access_key_id_secret_ref.as_ref(), object.secret_access_key_secret_ref.as_ref()), found);
+    keys(path, object.access_key_id_secret_ref.as_ref(), object.secret_access_key_secret_ref.as_ref(), found);
 }
 
-fn keys(path: &Path<'_>, (id, secret): (Option<&KeyRef>, Option<&KeyRef>), found: &mut Violations) {
+fn keys(path: &Path<'_>, id: Option<&KeyRef>, secret: Option<&KeyRef>, found: &mut Violations) {
     for (field, reference) in [("accessKeyIDSecretRef", id), ("secretAccessKeySecretRef", secret)] {
         if let Some(reference) = reference {
             check_key(reference, &path.field(field), found);

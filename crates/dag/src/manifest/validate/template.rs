@@ -1,4 +1,4 @@
-//! Step templates: a `batch/v1` Job whose fields have their types, and the rules on Job and pod (V17–V20).
+//! Step templates: a `batch/v1` Job whose fields have their types, and the rules on Job and pod.
 
 use orlop_core::quantity::{Quantity, QuantityError};
 use serde_json::Value;
@@ -50,7 +50,7 @@ pub(super) fn check(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
     match member(template, "spec") {
         Some(job) if job.is_object() => {
             check_job(job, &job_path, found);
-            check_pod(context, at, (job, &job_path), found);
+            check_pod(context, at, job, &job_path, found);
         }
         Some(_) => {}
         None => found.error("V14", &job_path, || {
@@ -80,8 +80,8 @@ fn check_job(job: &Value, path: &Path<'_>, found: &mut Violations) {
     }
 }
 
-/// Rules V18 and V20, and the containers.
-fn check_pod(context: &Context<'_>, at: At<'_>, (job, path): (&Value, &Path<'_>), found: &mut Violations) {
+/// The rules on a pod: restart policy, names of containers and volumes, and each container.
+fn check_pod(context: &Context<'_>, at: At<'_>, job: &Value, path: &Path<'_>, found: &mut Violations) {
     let template_path = path.field("template");
     let Some(template) = member(job, "template").filter(|template| template.is_object()) else { return };
     reserved(template.get("metadata"), &template_path.field("metadata"), found);

@@ -66,11 +66,11 @@ fn frozen(old: &JobFlow, new: &JobFlow, found: &mut Violations) {
             spec.retain(|field, _| !MUTABLE.contains(&field.as_str()));
         }
     }
-    difference((&old, &new), &Path::ROOT.field("spec"), DEPTH, found);
+    difference(&old, &new, &Path::ROOT.field("spec"), DEPTH, found);
 }
 
 /// Reports the first difference of two trees. Recursion ends at `depth`.
-fn difference((old, new): (&Value, &Value), path: &Path<'_>, depth: usize, found: &mut Violations) {
+fn difference(old: &Value, new: &Value, path: &Path<'_>, depth: usize, found: &mut Violations) {
     if old == new {
         return;
     }
@@ -81,12 +81,12 @@ fn difference((old, new): (&Value, &Value), path: &Path<'_>, depth: usize, found
                 if let Some(key) = keys.into_iter().find(|key| a.get(*key) != b.get(*key)) {
                     let null = &Value::Null;
                     let pair = (a.get(key).unwrap_or(null), b.get(key).unwrap_or(null));
-                    return difference(pair, &path.field(key), depth - 1, found);
+                    return difference(pair.0, pair.1, &path.field(key), depth - 1, found);
                 }
             }
             (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
                 if let Some((index, pair)) = a.iter().zip(b).enumerate().find(|(_, (a, b))| a != b) {
-                    return difference(pair, &path.index(index), depth - 1, found);
+                    return difference(pair.0, pair.1, &path.index(index), depth - 1, found);
                 }
             }
             _ => {}

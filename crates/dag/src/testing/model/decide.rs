@@ -81,7 +81,7 @@ impl Model<'_> {
     fn satisfied(&self, step: usize) -> bool {
         let Some(unit) = self.steps.get(step) else { return false };
         let strict = self.case.skip == SkipPolicy::Strict;
-        let skips = |units: &Vec<super::Unit>| units.iter().any(|unit| unit.st == St::Skipped);
+        let skips = |units: &Vec<super::ModelStep>| units.iter().any(|unit| unit.st == St::Skipped);
         match unit.st {
             St::Succeeded => !(strict && self.instances.get(step).and_then(Option::as_ref).is_some_and(skips)),
             St::Failed => self.case.steps.get(step).is_some_and(|step| step.continues),
@@ -161,7 +161,7 @@ impl Model<'_> {
             Ask::Omitted => unit.st == St::Skipped && unit.reason != "ConditionFalse",
             Ask::Completed => {
                 let asked = unit.asked || group.is_some_and(|group| group.iter().any(|unit| unit.asked));
-                let reused = |unit: &super::Unit| unit.reason == "Reused";
+                let reused = |unit: &super::ModelStep| unit.reason == "Reused";
                 unit.st != St::Skipped && (asked || reused(unit) || group.is_some_and(|group| group.iter().any(reused)))
             }
             Ask::AnySucceeded => match group {
@@ -260,7 +260,7 @@ impl Model<'_> {
 
     /// Creates instances, and decides those whose condition reads the index.
     pub(super) fn expand(&mut self, step: u32, count: u32) {
-        let unit = super::Unit { st: St::Queued, ..super::Unit::default() };
+        let unit = super::ModelStep { st: St::Queued, ..super::ModelStep::default() };
         if let Some(place) = self.instances.get_mut(step as usize) {
             *place = Some(vec![unit; count as usize]);
         }

@@ -1,4 +1,4 @@
-//! What events do: rows T3 to T5, T9, T10, T14 and S6 to S17.
+//! What events do to flows, steps and attempts.
 
 use orlop_core::attempt::{Address, PodEnd};
 use orlop_core::event::{AttemptResult, FlowEvent};
@@ -6,13 +6,13 @@ use orlop_core::spec::flow::{StopMode, SuspendMode};
 use orlop_core::spec::status::{Decision, WaitsOn};
 use orlop_core::time::Time;
 
-use super::{Model, St, Told};
+use super::{ExpectedEffects, Model, St};
 
 impl Model<'_> {
     /// Takes an event; answers what should be told.
-    pub fn apply(&mut self, event: &FlowEvent, now: Time) -> Told {
+    pub fn apply(&mut self, event: &FlowEvent, now: Time) -> ExpectedEffects {
         self.now = self.now.max(now);
-        self.told = Told::default();
+        self.told = ExpectedEffects::default();
         if self.over.is_some() {
             self.fenced += u64::from(event.attempt().is_some());
             self.written |= *event == FlowEvent::FinalStatusWritten;

@@ -48,7 +48,7 @@ impl St {
 
 /// A step or an instance.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Unit {
+pub(super) struct ModelStep {
     pub(super) st: St,
     /// Settled: its reason. Cancelling: the cause. Backoff: the last reason. Starting: why it is delayed.
     pub(super) reason: String,
@@ -76,7 +76,7 @@ pub(super) struct Unit {
     pub(super) left: bool,
 }
 
-impl Unit {
+impl ModelStep {
     pub(super) fn attempt(&self) -> u32 {
         1 + self.retries + self.lost
     }
@@ -84,7 +84,7 @@ impl Unit {
 
 /// What the engine should have told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct ExpectedEffects {
     /// Attempts to start, in order.
     pub starts: Vec<(Address, u32)>,
     /// Attempts to end, with causes.
@@ -107,8 +107,8 @@ pub struct Model<'a> {
     pub(super) case: &'a Case,
     pub(super) uid: String,
     pub(super) now: Time,
-    pub(super) steps: Vec<Unit>,
-    pub(super) instances: Vec<Option<Vec<Unit>>>,
+    pub(super) steps: Vec<ModelStep>,
+    pub(super) instances: Vec<Option<Vec<ModelStep>>>,
     pub(super) admitted: Option<Time>,
     pub(super) over: Option<Time>,
     pub(super) good: bool,
@@ -136,7 +136,7 @@ pub struct Model<'a> {
     pub(super) imports: BTreeSet<Address>,
     /// Halts that wait for the skips of the failure they come from.
     pub(super) pending: Vec<(String, bool)>,
-    pub(super) told: Told,
+    pub(super) told: ExpectedEffects,
 }
 
 impl<'a> Model<'a> {
@@ -147,7 +147,7 @@ impl<'a> Model<'a> {
             case,
             uid: uid.to_owned(),
             now,
-            steps: vec![Unit::default(); case.steps.len()],
+            steps: vec![ModelStep::default(); case.steps.len()],
             instances: vec![None; case.steps.len()],
             admitted: None,
             over: None,
@@ -173,7 +173,7 @@ impl<'a> Model<'a> {
             settled: 0,
             imports: BTreeSet::new(),
             pending: Vec::new(),
-            told: Told::default(),
+            told: ExpectedEffects::default(),
         }
     }
 
@@ -183,14 +183,14 @@ impl<'a> Model<'a> {
         self.fenced
     }
 
-    pub(super) fn unit(&self, at: Address) -> Option<&Unit> {
+    pub(super) fn unit(&self, at: Address) -> Option<&ModelStep> {
         match at.item {
             None => self.steps.get(at.step.0 as usize),
             Some(item) => self.instances.get(at.step.0 as usize)?.as_ref()?.get(item as usize),
         }
     }
 
-    pub(super) fn unit_mut(&mut self, at: Address) -> Option<&mut Unit> {
+    pub(super) fn unit_mut(&mut self, at: Address) -> Option<&mut ModelStep> {
         match at.item {
             None => self.steps.get_mut(at.step.0 as usize),
             Some(item) => self.instances.get_mut(at.step.0 as usize)?.as_mut()?.get_mut(item as usize),
@@ -214,7 +214,7 @@ impl<'a> Model<'a> {
         self.all().into_iter().filter(|at| !grouped(at)).collect()
     }
 
-    pub(super) fn instances_of(&self, step: u32) -> Option<&Vec<Unit>> {
+    pub(super) fn instances_of(&self, step: u32) -> Option<&Vec<ModelStep>> {
         self.instances.get(step as usize)?.as_ref()
     }
 

@@ -98,7 +98,7 @@ impl Model<'_> {
     }
 
     fn phase(&self) -> FlowPhase {
-        let any = |what: fn(&super::Unit) -> bool| self.all().into_iter().filter_map(|at| self.unit(at)).any(what);
+        let any = |what: fn(&super::ModelStep) -> bool| self.all().into_iter().filter_map(|at| self.unit(at)).any(what);
         match () {
             () if self.over.is_some() && self.good => FlowPhase::Succeeded,
             () if self.over.is_some() => FlowPhase::Failed,

@@ -5,7 +5,7 @@ use orlop_core::spec::status::WaitsOn;
 use orlop_core::time::Time;
 
 use super::events::seconds;
-use super::{Model, Unit};
+use super::{Model, ModelStep};
 
 impl Model<'_> {
     pub(super) fn timeout(&self, at: Address) -> Option<std::time::Duration> {
@@ -26,7 +26,7 @@ impl Model<'_> {
     }
 
     /// While the clock stands, the time is added up.
-    pub(super) fn set_clock(&mut self, at: Address, change: impl FnOnce(&mut Unit)) {
+    pub(super) fn set_clock(&mut self, at: Address, change: impl FnOnce(&mut ModelStep)) {
         let before = self.stands(at);
         if let Some(unit) = self.unit_mut(at) {
             change(unit);

@@ -1,4 +1,4 @@
-//! The template form of conditions (item 5): text with actions over `.JobFlow` and `.StepStatus`, whose result must
+//! The template form of conditions: text with actions over `.JobFlow` and `.StepStatus`, whose result must
 //! spell a truth value. A subset with fixed roots and functions; no variables, pipes, loops or comments.
 
 mod eval;

@@ -1,5 +1,4 @@
-//! Tests of the `when` language, one file for a part of jobflow 2.4; test names start with the item they hold (w1 to
-//! w7) or with the rule (v12, v13, r26, r34, r36). Here: the flow that the tests decide about.
+//! Tests of the `when` language, one file for each part of it. Here: the flow that the tests decide about.
 
 mod expressions;
 mod functions;

@@ -1,4 +1,4 @@
-//! References of item 2 and 3 and what the engine learns from them.
+//! References and functions, and what the engine learns from them.
 
 use super::{FlowField, Parameters, Scope, Secrecy, Steps, assert_decides, compile, compiled, refusal, run_error};
 

@@ -58,7 +58,7 @@ impl Feeds {
     }
 
     /// The feed's place; it exists from then on.
-    fn number(&mut self, (class, tenant, worker): (u32, u32, u32)) -> u32 {
+    fn number(&mut self, class: u32, tenant: u32, worker: u32) -> u32 {
         if let Some(number) = self.numbers.get(&(class, tenant, worker)) {
             return *number;
         }
@@ -121,12 +121,12 @@ impl Scheduler {
     /// An attempt is listed in its feed.
     pub(in super::super) fn join_feed(&mut self, slot: u32) {
         let Some(attempt) = self.attempts.get(slot).copied() else { return };
-        let number = if self.is_gang(attempt.unit.job) { NONE } else { self.class_of(attempt.unit.job) };
-        let number = if number == NONE { NONE } else { self.feeds.number((number, attempt.tenant, attempt.worker)) };
+        let number = if self.is_gang(attempt.task.job) { NONE } else { self.class_of(attempt.task.job) };
+        let number = if number == NONE { NONE } else { self.feeds.number(number, attempt.tenant, attempt.worker) };
         if let Some(attempt) = self.attempts.get_mut(slot) {
             attempt.feed = number;
         }
-        let priority = self.spec_of(attempt.unit.job).map_or(Priority::LAST, |spec| spec.priority);
+        let priority = self.spec_of(attempt.task.job).map_or(Priority::LAST, |spec| spec.priority);
         let Some(feed) = self.feeds.list.get_mut(number) else { return };
         match (attempt.waiting, attempt.state == AttemptState::Lost) {
             (_, true) => feed.lost += 1,
@@ -189,7 +189,7 @@ impl Scheduler {
         self.worker_waits(known.worker, -1);
         let (attempt, worker) = (self.reference(&known), self.key_of(known.worker));
         effects.push(Effect::Inherited { attempt, worker, from });
-        let band = self.spec_of(known.unit.job).map(|spec| spec.priority.band().index());
+        let band = self.spec_of(known.task.job).map(|spec| spec.priority.band().index());
         let share = self.requests.get(request).map(|request| request.share(&self.table));
         if let (Some(band), Some(share)) = (band, share)
             && !fault(Fault::FreeInheritance)

@@ -66,7 +66,7 @@ impl Scheduler {
                 self.feeds.hungry.insert(number);
                 continue;
             }
-            stats.prefilled += self.feed(number, (&claims, left), &mut hosts, effects);
+            stats.prefilled += self.feed(number, &claims, left, &mut hosts, effects);
         }
     }
 
@@ -145,7 +145,8 @@ impl Scheduler {
     fn feed(
         &mut self,
         number: u32,
-        (claims, limit): (&[Claim], u32),
+        claims: &[Claim],
+        limit: u32,
         hosts: &mut BTreeMap<u32, u64>,
         effects: &mut Vec<Effect>,
     ) -> u32 {
@@ -185,9 +186,9 @@ impl Scheduler {
             if sent >= most {
                 break;
             }
-            match self.rival(claims, rank, (place, tenant)) {
+            match self.rival(claims, rank, place, tenant) {
                 Rival::Before => break,
-                Rival::Behind(key) => sent += self.send_ahead(claim, (worker, most - sent), key, effects),
+                Rival::Behind(key) => sent += self.send_ahead(claim, worker, most - sent, key, effects),
             }
         }
         if sent < most {
@@ -206,7 +207,7 @@ impl Scheduler {
     }
 
     /// Whether somebody with a better claim waits for slots like these, or up to which of its own jobs nobody does.
-    fn rival(&self, claims: &[Claim], rank: usize, (place, tenant): (u32, u32)) -> Rival {
+    fn rival(&self, claims: &[Claim], rank: usize, place: u32, tenant: u32) -> Rival {
         let Some(own) = claims.get(rank).filter(|_| !fault(Fault::JumpQueue)) else { return Rival::Behind(None) };
         let slot = self.classes.get(own.class).and_then(|class| self.requests.get(*class.requests.first()?));
         let Some(slot) = slot else { return Rival::Before };
@@ -225,7 +226,8 @@ impl Scheduler {
     fn send_ahead(
         &mut self,
         claim: &Claim,
-        (worker, most): (u32, u32),
+        worker: u32,
+        most: u32,
         bound: Option<Key>,
         effects: &mut Vec<Effect>,
     ) -> u32 {
@@ -242,9 +244,9 @@ impl Scheduler {
             if avoids || forbids || bound.is_some_and(|bound| key > bound) {
                 break;
             }
-            let Some(unit) = self.take(claim.queue) else { break };
-            if !self.assign_ahead(unit, target, effects) {
-                self.give_up(unit, effects);
+            let Some(task) = self.take(claim.queue) else { break };
+            if !self.assign_ahead(task, target, effects) {
+                self.give_up(task, effects);
                 break;
             }
             sent += 1;

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::Scheduler;
-use super::super::saving::NOBODY;
+use super::super::starvation::NOBODY;
 use super::Claim;
 use crate::effect::Effect;
 use crate::fault::{Fault, fault};
@@ -43,7 +43,7 @@ impl Scheduler {
             let class = self.classes.get(feed.class);
             let Some(slot) = class.and_then(|class| self.requests.get(*class.requests.first()?)) else { continue };
             for waiting in &feed.waiting {
-                let job = self.attempts.get(*waiting).map_or(NONE, |attempt| attempt.unit.job);
+                let job = self.attempts.get(*waiting).map_or(NONE, |attempt| attempt.task.job);
                 let Some(priority) = self.spec_of(job).map(|spec| spec.priority) else { continue };
                 let better =
                     |claim: &Claim| claim.priority() < priority && self.serves((place, feed.tenant, slot), claim);

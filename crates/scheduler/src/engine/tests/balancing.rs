@@ -4,21 +4,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use orlop_core::hardware::placement::{LabelExpr, Operator};
 
-use super::bed::{Bed, id, offer, spec};
+use super::fixture::{Fixture, id, offer, spec};
 use crate::config::{Config, Policy};
 use crate::engine::tenants::fit;
-use crate::event::{Capabilities, Event, Gate};
+use crate::event::{Capabilities, Event, StartWindow};
 use crate::job::{Demand, Prefer, Priority};
 use crate::token::WorkerKey;
 
-fn balanced() -> Bed {
-    Bed::new(Config { policy: Policy::Balanced, ..Config::default() })
+fn balanced() -> Fixture {
+    Fixture::new(Config { policy: Policy::Balanced, ..Config::default() })
 }
 
 /// The worker that a small job gets.
-fn choice(bed: &mut Bed, number: u64, job: Demand) -> WorkerKey {
-    bed.submit(number, job);
-    bed.round()[0].1
+fn choice(fixture: &mut Fixture, number: u64, job: Demand) -> WorkerKey {
+    fixture.submit(number, job);
+    fixture.round()[0].1
 }
 
 /// 1 less a score, in 16-bit fixed point.
@@ -35,21 +35,21 @@ fn balanced_likes_a_use_from_60_to_85_percent() {
 
 #[test]
 fn balanced_is_the_drawn_sum() {
-    let mut bed = balanced();
-    let worker = bed.worker("w1", Capabilities { memory_bytes: 8 << 30, max_jobs: 4, ..offer(8000) });
-    assert_eq!(choice(&mut bed, 1, spec(2000)), worker);
+    let mut fixture = balanced();
+    let worker = fixture.worker("w1", Capabilities { memory_bytes: 8 << 30, max_jobs: 4, ..offer(8000) });
+    assert_eq!(choice(&mut fixture, 1, spec(2000)), worker);
     // 3000m of 8000m and 2 of 8 Gi with the job, one attempt of four; heard half a time-out ago, one loss.
-    bed.must(Event::ConnectionLost { worker });
-    let kept = vec![crate::event::Kept { attempt: bed.assigned()[0].0, started: false }];
-    bed.must(Event::Connected { worker, kept });
-    bed.now += bed.scheduler.config().heartbeat_timeout / 2;
-    bed.must(Event::Tick);
+    fixture.must(Event::ConnectionLost { worker });
+    let kept = vec![crate::event::Kept { attempt: fixture.assigned()[0].0, started: false }];
+    fixture.must(Event::Connected { worker, kept });
+    fixture.now += fixture.scheduler.config().heartbeat_timeout / 2;
+    fixture.must(Event::Tick);
     let mut job = spec(1000);
     let label = LabelExpr { key: "zone".to_owned(), op: Operator::DoesNotExist, values: [].into() };
     let other = LabelExpr { key: "zone".to_owned(), op: Operator::Exists, values: [].into() };
     job.prefers = vec![Prefer { label, weight: 30 }, Prefer { label: other, weight: 70 }];
-    bed.submit(2, job);
-    let scheduler = &bed.scheduler;
+    fixture.submit(2, job);
+    let scheduler = &fixture.scheduler;
     let spec = scheduler.specs.last().unwrap();
     let class = scheduler.classes.get(spec.class).unwrap();
     let uses = 0.6 * (0.70 + 0.30 * 0.375 / 0.60) + 0.4 * (0.70 + 0.30 * 0.25 / 0.60);
@@ -60,13 +60,13 @@ fn balanced_is_the_drawn_sum() {
 
 #[test]
 fn balanced_goes_where_fewer_run_who_was_heard_last_and_what_is_liked() {
-    let mut bed = balanced();
-    let first = bed.worker("w1", offer(8000));
-    let second = bed.worker("w2", offer(8000));
-    bed.now = 10_000;
-    bed.must(Event::Heartbeat { worker: second });
-    assert_eq!(choice(&mut bed, 1, spec(10)), second, "it was heard last");
-    bed.must(Event::Heartbeat { worker: first });
+    let mut fixture = balanced();
+    let first = fixture.worker("w1", offer(8000));
+    let second = fixture.worker("w2", offer(8000));
+    fixture.now = 10_000;
+    fixture.must(Event::Heartbeat { worker: second });
+    assert_eq!(choice(&mut fixture, 1, spec(10)), second, "it was heard last");
+    fixture.must(Event::Heartbeat { worker: first });
     let mut wide = balanced();
     let small = wide.worker("w1", Capabilities { max_jobs: 4, ..offer(8000) });
     let large = wide.worker("w2", Capabilities { max_jobs: 4, ..offer(8000) });
@@ -84,16 +84,16 @@ fn balanced_goes_where_fewer_run_who_was_heard_last_and_what_is_liked() {
 
 #[test]
 fn strict_bands_with_floors_leave_the_lower_ones_their_floors() {
-    let mut bed = Bed::new(Config { run_max: 1, band_share: [0.0, 0.15, 0.05], ..Config::default() });
-    bed.worker("w1", Capabilities { max_jobs: 1000, memory_bytes: 1 << 40, ..offer(90_000) });
+    let mut fixture = Fixture::new(Config { run_max: 1, band_share: [0.0, 0.15, 0.05], ..Config::default() });
+    fixture.worker("w1", Capabilities { max_jobs: 1000, memory_bytes: 1 << 40, ..offer(90_000) });
     for number in 1..=600 {
         let priority = Priority([0, 5, 9][number as usize % 3]);
-        bed.submit(number, Demand { priority, ..spec(100) });
+        fixture.submit(number, Demand { priority, ..spec(100) });
     }
-    bed.effects.clear();
-    let _ = bed.scheduler.round(0, 200, &mut bed.effects);
+    fixture.effects.clear();
+    let _ = fixture.scheduler.round(0, 200, &mut fixture.effects);
     let mut counts = [0; 3];
-    bed.assigned().iter().for_each(|(attempt, _)| counts[attempt.job.counter() as usize % 3] += 1);
+    fixture.assigned().iter().for_each(|(attempt, _)| counts[attempt.job.counter() as usize % 3] += 1);
     // Jobs 3, 6, … are High, 1, 4, … Normal.
     let [high, normal, low] = counts;
     assert!((158..=162).contains(&high) && (28..=32).contains(&normal) && (8..=12).contains(&low), "{counts:?}");
@@ -101,36 +101,36 @@ fn strict_bands_with_floors_leave_the_lower_ones_their_floors() {
 
 #[test]
 fn events_place_nothing() {
-    let mut bed = Bed::new(Config::default());
-    let worker = bed.worker("w1", offer(1000));
-    bed.submit(1, spec(1000));
-    let gate = Gate { not_before: Some(10), ..Gate::default() };
-    bed.must(Event::Submit { job: id(2), spec: spec(100).into(), gate });
-    bed.now = 20;
-    bed.must(Event::Tick);
-    bed.must(Event::Cordon { worker });
-    bed.must(Event::Uncordon { worker });
-    assert_eq!(bed.assigned(), []);
-    assert_eq!(bed.starts(), [1]);
-    bed.effects.clear();
-    let sent = bed.scheduler.job(id(1), None).unwrap();
+    let mut fixture = Fixture::new(Config::default());
+    let worker = fixture.worker("w1", offer(1000));
+    fixture.submit(1, spec(1000));
+    let gate = StartWindow { not_before: Some(10), ..StartWindow::default() };
+    fixture.must(Event::Submit { job: id(2), spec: spec(100).into(), gate });
+    fixture.now = 20;
+    fixture.must(Event::Tick);
+    fixture.must(Event::Cordon { worker });
+    fixture.must(Event::Uncordon { worker });
+    assert_eq!(fixture.assigned(), []);
+    assert_eq!(fixture.starts(), [1]);
+    fixture.effects.clear();
+    let sent = fixture.scheduler.job(id(1), None).unwrap();
     assert_eq!(sent.worker, Some(worker));
-    bed.must(Event::Cancel { job: id(1), elements: None });
-    bed.worker("w2", offer(1000));
-    assert_eq!(bed.assigned(), [], "a round places, whatever has room by now");
-    assert_eq!(bed.starts(), [2]);
+    fixture.must(Event::Cancel { job: id(1), elements: None });
+    fixture.worker("w2", offer(1000));
+    assert_eq!(fixture.assigned(), [], "a round places, whatever has room by now");
+    assert_eq!(fixture.starts(), [2]);
 }
 
 #[test]
 fn the_place_in_its_queue_is_exact_to_a_thousand() {
-    let mut bed = Bed::new(Config::default());
-    bed.must(Event::QuotaChanged { tenant: "t".parse().unwrap(), quota: crate::event::Quota::unlimited() });
+    let mut fixture = Fixture::new(Config::default());
+    fixture.must(Event::QuotaChanged { tenant: "t".parse().unwrap(), quota: crate::event::Quota::unlimited() });
     (1..=1100).for_each(|number| {
-        let event = Event::Submit { job: id(number), spec: spec(100).into(), gate: Gate::default() };
-        bed.scheduler.apply(0, event, &mut bed.effects).unwrap();
+        let event = Event::Submit { job: id(number), spec: spec(100).into(), gate: StartWindow::default() };
+        fixture.scheduler.apply(0, event, &mut fixture.effects).unwrap();
     });
-    bed.submit(2000, Demand { priority: Priority(4), ..spec(100) });
-    let place = |number| bed.scheduler.explain(id(number)).unwrap().position;
+    fixture.submit(2000, Demand { priority: Priority(4), ..spec(100) });
+    let place = |number| fixture.scheduler.explain(id(number)).unwrap().position;
     assert_eq!([place(2000), place(1), place(500), place(1000), place(1100)], [0, 1, 500, 1000, 1000].map(Some));
 }
 
@@ -139,15 +139,15 @@ fn packing_policies_put_equal_jobs_together_and_spread_puts_them_apart() {
     for (policy, expected) in
         [(Policy::BestFit, 1), (Policy::MostAllocated, 1), (Policy::FirstFit, 1), (Policy::Spread, 3)]
     {
-        let mut bed = Bed::new(Config { policy, ..Config::default() });
+        let mut fixture = Fixture::new(Config { policy, ..Config::default() });
         for name in ["w1", "w2", "w3"] {
-            bed.worker(name, offer(4000));
+            fixture.worker(name, offer(4000));
         }
         // As much memory for each core as workers have.
         let mut job = spec(1000);
         job.resources.memory_bytes = 4 << 30;
-        (1..=3).for_each(|number| bed.submit(number, job.clone()));
-        let on: BTreeSet<WorkerKey> = bed.round().into_iter().map(|(_, worker)| worker).collect();
+        (1..=3).for_each(|number| fixture.submit(number, job.clone()));
+        let on: BTreeSet<WorkerKey> = fixture.round().into_iter().map(|(_, worker)| worker).collect();
         assert_eq!(on.len(), expected, "{policy:?}");
     }
 }
@@ -155,19 +155,19 @@ fn packing_policies_put_equal_jobs_together_and_spread_puts_them_apart() {
 #[test]
 fn spread_takes_the_worker_with_fewest_attempts_among_equals() {
     for (more, fewer) in [("w1", "w2"), ("w2", "w1")] {
-        let mut bed = Bed::new(Config { policy: Policy::Spread, ..Config::default() });
+        let mut fixture = Fixture::new(Config { policy: Policy::Spread, ..Config::default() });
         for name in ["w1", "w2"] {
-            bed.worker(name, Capabilities { features: [name.to_owned()].into(), ..offer(5000) });
+            fixture.worker(name, Capabilities { features: [name.to_owned()].into(), ..offer(5000) });
         }
         for (number, name, cpu_m) in [(1, more, 500), (2, more, 500), (3, fewer, 1000)] {
             let mut job = spec(cpu_m);
             job.resources.memory_bytes = cpu_m << 20;
             job.requires.features.insert(name.to_owned());
-            bed.submit(number, job);
+            fixture.submit(number, job);
         }
-        assert_eq!(bed.starts().len(), 3);
-        bed.submit(4, spec(1000));
-        let (_, on) = bed.round()[0];
-        assert_eq!(bed.scheduler.worker_view(on).unwrap().id.to_string(), fewer);
+        assert_eq!(fixture.starts().len(), 3);
+        fixture.submit(4, spec(1000));
+        let (_, on) = fixture.round()[0];
+        assert_eq!(fixture.scheduler.worker_view(on).unwrap().id.to_string(), fewer);
     }
 }

@@ -4,76 +4,78 @@ use std::sync::Arc;
 
 use orlop_core::machine::job::JobState;
 
-use super::bed::{Bed, id, offer, spec};
+use super::fixture::{Fixture, id, offer, spec};
 use crate::config::{Config, Policy};
 use crate::effect::{Effect, Limit, Refusal};
-use crate::event::{ArraySpec, Capabilities, Event, Gate, OnExceed, Outcome, Quota, TenantSettings, TenantStatus};
+use crate::event::{
+    ArraySpec, Capabilities, Event, OnExceed, Outcome, Quota, StartWindow, TenantSettings, TenantStatus,
+};
 use crate::job::{Demand, Gang, Priority};
 
-fn quota(bed: &mut Bed, quota: Quota) {
-    bed.must(Event::QuotaChanged { tenant: "t".parse().unwrap(), quota });
+fn quota(fixture: &mut Fixture, quota: Quota) {
+    fixture.must(Event::QuotaChanged { tenant: "t".parse().unwrap(), quota });
 }
 
 /// Submits and tells why it was refused.
-fn refusal(bed: &mut Bed, number: u64, spec: Demand) -> Option<Refusal> {
-    bed.effects.clear();
-    bed.must(Event::Submit { job: id(number), spec: spec.into(), gate: Gate::default() });
-    bed.effects.iter().find_map(|effect| match effect {
+fn refusal(fixture: &mut Fixture, number: u64, spec: Demand) -> Option<Refusal> {
+    fixture.effects.clear();
+    fixture.must(Event::Submit { job: id(number), spec: spec.into(), gate: StartWindow::default() });
+    fixture.effects.iter().find_map(|effect| match effect {
         Effect::Refused { reason, .. } => Some(*reason),
         _ => None,
     })
 }
 
-fn array(bed: &mut Bed, number: u64, spec: Demand, array: ArraySpec) {
-    bed.must(Event::SubmitArray { job: id(number), spec: spec.into(), gate: Gate::default(), array });
+fn array(fixture: &mut Fixture, number: u64, spec: Demand, array: ArraySpec) {
+    fixture.must(Event::SubmitArray { job: id(number), spec: spec.into(), gate: StartWindow::default(), array });
 }
 
 #[test]
 pub(super) fn limits_of_submits() {
-    let mut bed = Bed::new(Config::default());
-    quota(&mut bed, Quota { max_pending_jobs: Some(1), ..Quota::default() });
-    assert_eq!(refusal(&mut bed, 1, spec(1)), None);
-    assert_eq!(refusal(&mut bed, 2, spec(1)), Some(Refusal::PendingJobs { used: 2, limit: 1 }));
-    assert_eq!(bed.scheduler.job(id(2), None), None);
-    quota(&mut bed, Quota { max_active_jobs: Some(1), ..Quota::unlimited() });
-    assert_eq!(refusal(&mut bed, 2, spec(1)), Some(Refusal::ActiveJobs { used: 2, limit: 1 }));
-    quota(&mut bed, Quota { submit_per_second: Some(2), ..Quota::unlimited() });
+    let mut fixture = Fixture::new(Config::default());
+    quota(&mut fixture, Quota { max_pending_jobs: Some(1), ..Quota::default() });
+    assert_eq!(refusal(&mut fixture, 1, spec(1)), None);
+    assert_eq!(refusal(&mut fixture, 2, spec(1)), Some(Refusal::PendingJobs { used: 2, limit: 1 }));
+    assert_eq!(fixture.scheduler.job(id(2), None), None);
+    quota(&mut fixture, Quota { max_active_jobs: Some(1), ..Quota::unlimited() });
+    assert_eq!(refusal(&mut fixture, 2, spec(1)), Some(Refusal::ActiveJobs { used: 2, limit: 1 }));
+    quota(&mut fixture, Quota { submit_per_second: Some(2), ..Quota::unlimited() });
     for number in 2..6 {
-        assert_eq!(refusal(&mut bed, number, spec(1)), None, "a burst of two seconds");
+        assert_eq!(refusal(&mut fixture, number, spec(1)), None, "a burst of two seconds");
     }
-    assert_eq!(refusal(&mut bed, 6, spec(1)), Some(Refusal::RateLimited { retry_after_ms: 500 }));
-    bed.now += 500;
-    assert_eq!(refusal(&mut bed, 6, spec(1)), None);
+    assert_eq!(refusal(&mut fixture, 6, spec(1)), Some(Refusal::RateLimited { retry_after_ms: 500 }));
+    fixture.now += 500;
+    assert_eq!(refusal(&mut fixture, 6, spec(1)), None);
 }
 
 #[test]
 pub(super) fn what_can_never_be_placed_is_refused_at_submit() {
-    let mut bed = Bed::new(Config::default());
-    quota(&mut bed, Quota { max_cpu_m: Some(500), max_timeout_ms: Some(1000), ..Quota::default() });
+    let mut fixture = Fixture::new(Config::default());
+    quota(&mut fixture, Quota { max_cpu_m: Some(500), max_timeout_ms: Some(1000), ..Quota::default() });
     let limits = |limit| Refusal::NeverFits { what: Limit::Cpu, asked: 501, limit };
     let limited = Demand { timeout_ms: 1000, ..spec(501) };
-    assert_eq!(refusal(&mut bed, 1, limited.clone()), Some(limits(500)));
+    assert_eq!(refusal(&mut fixture, 1, limited.clone()), Some(limits(500)));
     let endless = Demand { timeout_ms: 0, ..spec(500) };
-    let refused = refusal(&mut bed, 1, endless).unwrap();
+    let refused = refusal(&mut fixture, 1, endless).unwrap();
     assert!(matches!(refused, Refusal::NeverFits { what: Limit::Timeout, limit: 1000, .. }), "{refused}");
     let settings = TenantSettings { priority_best: 4, ..TenantSettings::default() };
-    bed.must(Event::TenantChanged { tenant: "t".parse().unwrap(), settings });
+    fixture.must(Event::TenantChanged { tenant: "t".parse().unwrap(), settings });
     let urgent = Demand { priority: Priority(3), timeout_ms: 1, ..spec(1) };
-    assert_eq!(refusal(&mut bed, 1, urgent), Some(Refusal::Priority { given: 3, best: 4 }));
+    assert_eq!(refusal(&mut fixture, 1, urgent), Some(Refusal::Priority { given: 3, best: 4 }));
     let settings = TenantSettings { status: TenantStatus::Closing, ..TenantSettings::default() };
-    bed.must(Event::TenantChanged { tenant: "t".parse().unwrap(), settings });
-    assert_eq!(refusal(&mut bed, 1, limited), Some(Refusal::Closing));
+    fixture.must(Event::TenantChanged { tenant: "t".parse().unwrap(), settings });
+    assert_eq!(refusal(&mut fixture, 1, limited), Some(Refusal::Closing));
 }
 
 #[test]
 pub(super) fn deny_refuses_what_would_only_wait() {
-    let mut bed = Bed::new(Config::default());
-    quota(&mut bed, Quota { max_cpu_m: Some(1500), on_exceed: OnExceed::Deny, ..Quota::default() });
-    assert_eq!(refusal(&mut bed, 1, spec(1000)), None);
+    let mut fixture = Fixture::new(Config::default());
+    quota(&mut fixture, Quota { max_cpu_m: Some(1500), on_exceed: OnExceed::Deny, ..Quota::default() });
+    assert_eq!(refusal(&mut fixture, 1, spec(1000)), None);
     let refused = Refusal::Demand { what: Limit::Cpu, used: 2000, limit: 1500 };
-    assert_eq!(refusal(&mut bed, 2, spec(1000)), Some(refused));
-    bed.must(Event::Cancel { job: id(1), elements: None });
-    assert_eq!(refusal(&mut bed, 2, spec(1000)), None);
+    assert_eq!(refusal(&mut fixture, 2, spec(1000)), Some(refused));
+    fixture.must(Event::Cancel { job: id(1), elements: None });
+    assert_eq!(refusal(&mut fixture, 2, spec(1000)), None);
 }
 
 #[test]
@@ -83,74 +85,74 @@ pub(super) fn limits_of_placements_make_jobs_wait_and_an_end_lets_them_go() {
         Quota { max_cpu_m: Some(1500), ..Quota::default() },
         Quota { max_memory_bytes: Some(3 << 29), ..Quota::default() },
     ] {
-        let mut bed = Bed::new(Config::default());
-        let worker = bed.worker("w1", offer(8000));
-        quota(&mut bed, limit);
-        (1..=2).for_each(|number| bed.submit(number, spec(1000)));
-        let sent = bed.round();
+        let mut fixture = Fixture::new(Config::default());
+        let worker = fixture.worker("w1", offer(8000));
+        quota(&mut fixture, limit);
+        (1..=2).for_each(|number| fixture.submit(number, spec(1000)));
+        let sent = fixture.round();
         assert_eq!(sent.len(), 1);
-        assert!(bed.effects.iter().any(|effect| matches!(effect, Effect::Quota { stopped: true, .. })));
-        bed.result(sent[0].0, worker, Outcome::Succeeded);
-        assert_eq!(bed.starts(), [2]);
+        assert!(fixture.effects.iter().any(|effect| matches!(effect, Effect::Quota { stopped: true, .. })));
+        fixture.result(sent[0].0, worker, Outcome::Succeeded);
+        assert_eq!(fixture.starts(), [2]);
         // A higher limit lets them go too, a lower one ends nothing.
-        bed.submit(3, spec(1000));
-        assert!(bed.starts().is_empty());
-        quota(&mut bed, Quota::default());
-        assert_eq!(bed.starts(), [3]);
-        quota(&mut bed, Quota { max_running_jobs: Some(0), ..Quota::default() });
-        assert_eq!(bed.state(2), JobState::Assigned);
+        fixture.submit(3, spec(1000));
+        assert!(fixture.starts().is_empty());
+        quota(&mut fixture, Quota::default());
+        assert_eq!(fixture.starts(), [3]);
+        quota(&mut fixture, Quota { max_running_jobs: Some(0), ..Quota::default() });
+        assert_eq!(fixture.state(2), JobState::Assigned);
     }
 }
 
 #[test]
 pub(super) fn priority_then_submission_inside_a_tenant_and_band() {
-    let mut bed = Bed::new(Config { run_max: 1, ..Config::default() });
-    bed.worker("w1", offer(64_000));
+    let mut fixture = Fixture::new(Config { run_max: 1, ..Config::default() });
+    fixture.worker("w1", offer(64_000));
     for (number, priority, cpu) in [(1, 6, 1000), (2, 5, 2000), (3, 5, 1000), (4, 4, 2000)] {
-        bed.submit(number, Demand { priority: Priority(priority), ..spec(cpu) });
+        fixture.submit(number, Demand { priority: Priority(priority), ..spec(cpu) });
     }
-    assert_eq!(bed.starts(), [4, 2, 3, 1]);
+    assert_eq!(fixture.starts(), [4, 2, 3, 1]);
 }
 
 #[test]
 pub(super) fn backed_up_bands_share_and_a_lone_one_takes_all() {
-    let mut bed = Bed::new(Config { run_max: 1, ..Config::default() });
-    bed.worker("w1", offer(9000));
+    let mut fixture = Fixture::new(Config { run_max: 1, ..Config::default() });
+    fixture.worker("w1", offer(9000));
     for number in 1..=90 {
         let priority = Priority([0, 5, 9][number as usize % 3]);
-        bed.submit(number, Demand { priority, ..spec(100) });
+        fixture.submit(number, Demand { priority, ..spec(100) });
     }
-    let _ = bed.scheduler.round(0, 30, &mut bed.effects);
+    let _ = fixture.scheduler.round(0, 30, &mut fixture.effects);
     let mut counts = [0; 3];
-    bed.assigned().iter().for_each(|(attempt, _)| counts[attempt.job.counter() as usize % 3] += 1);
+    fixture.assigned().iter().for_each(|(attempt, _)| counts[attempt.job.counter() as usize % 3] += 1);
     assert!(counts.iter().all(|count| (9..=11).contains(count)), "{counts:?}");
     for strict in [true, false] {
         let shares = if strict { [0.0; 3] } else { [1.0 / 3.0; 3] };
-        let mut bed = Bed::new(Config { run_max: 1, band_share: shares, ..Config::default() });
-        bed.worker("w1", offer(9000));
+        let mut fixture = Fixture::new(Config { run_max: 1, band_share: shares, ..Config::default() });
+        fixture.worker("w1", offer(9000));
         for number in 1..=60 {
-            bed.submit(number, Demand { priority: Priority(if number % 2 == 0 { 0 } else { 9 }), ..spec(100) });
+            fixture.submit(number, Demand { priority: Priority(if number % 2 == 0 { 0 } else { 9 }), ..spec(100) });
         }
-        let _ = bed.scheduler.round(0, 30, &mut bed.effects);
-        let high = bed.assigned().iter().filter(|(attempt, _)| attempt.job.counter() % 2 == 0).count();
+        let _ = fixture.scheduler.round(0, 30, &mut fixture.effects);
+        let high = fixture.assigned().iter().filter(|(attempt, _)| attempt.job.counter() % 2 == 0).count();
         assert!(if strict { high == 30 } else { (19..=21).contains(&high) }, "{high}");
     }
 }
 
 #[test]
 pub(super) fn tenants_share_by_weight() {
-    let mut bed = Bed::new(Config { run_max: 1, ..Config::default() });
-    bed.worker("w1", offer(9000));
+    let mut fixture = Fixture::new(Config { run_max: 1, ..Config::default() });
+    fixture.worker("w1", offer(9000));
     for (tenant, weight) in [("a", 100), ("b", 200)] {
         let settings = TenantSettings { weight, ..TenantSettings::default() };
-        bed.must(Event::TenantChanged { tenant: tenant.parse().unwrap(), settings });
+        fixture.must(Event::TenantChanged { tenant: tenant.parse().unwrap(), settings });
     }
     for number in 1..=80 {
         let tenant = if number % 2 == 0 { "a" } else { "b" }.parse().unwrap();
-        bed.submit(number, Demand { tenant, ..spec(100) });
+        fixture.submit(number, Demand { tenant, ..spec(100) });
     }
-    let _ = bed.scheduler.round(0, 30, &mut bed.effects);
-    let of_a = bed.assigned().iter().filter(|(attempt, _)| attempt.job.counter() % 2 == 0).count();
+    let _ = fixture.scheduler.round(0, 30, &mut fixture.effects);
+    let of_a = fixture.assigned().iter().filter(|(attempt, _)| attempt.job.counter() % 2 == 0).count();
     assert_eq!(of_a, 10);
 }
 
@@ -158,22 +160,22 @@ pub(super) fn tenants_share_by_weight() {
 #[test]
 pub(super) fn idle_time_earns_nothing() {
     for bands in [false, true] {
-        let mut bed = Bed::new(Config { run_max: 1, ..Config::default() });
-        let worker = bed.worker("w1", offer(9000));
+        let mut fixture = Fixture::new(Config { run_max: 1, ..Config::default() });
+        let worker = fixture.worker("w1", offer(9000));
         let job = |other: bool| match (bands, other) {
             (false, _) => Demand { tenant: if other { "b" } else { "a" }.parse().unwrap(), ..spec(100) },
             (true, _) => Demand { priority: Priority(if other { 0 } else { 5 }), ..spec(100) },
         };
         for number in 1..=360 {
-            bed.submit(number, job(false));
-            let (attempt, _) = bed.round()[0];
-            bed.wait(10_000);
-            bed.result(attempt, worker, Outcome::Succeeded);
+            fixture.submit(number, job(false));
+            let (attempt, _) = fixture.round()[0];
+            fixture.wait(10_000);
+            fixture.result(attempt, worker, Outcome::Succeeded);
         }
-        (1000..1060).for_each(|number| bed.submit(number, job(number % 2 == 1)));
-        bed.effects.clear();
-        let _ = bed.scheduler.round(bed.now, 30, &mut bed.effects);
-        let back = bed.assigned().iter().filter(|(attempt, _)| attempt.job.counter() % 2 == 1).count();
+        (1000..1060).for_each(|number| fixture.submit(number, job(number % 2 == 1)));
+        fixture.effects.clear();
+        let _ = fixture.scheduler.round(fixture.now, 30, &mut fixture.effects);
+        let back = fixture.assigned().iter().filter(|(attempt, _)| attempt.job.counter() % 2 == 1).count();
         // Two ready bands share 2 to 1, with what is left over the higher one's; two tenants half and half.
         let expected = if bands { 19..=21 } else { 15..=15 };
         assert!(expected.contains(&back), "{back} of 30, bands: {bands}");
@@ -182,84 +184,84 @@ pub(super) fn idle_time_earns_nothing() {
 
 #[test]
 pub(super) fn paused_tenants_are_not_ready() {
-    let mut bed = Bed::new(Config::default());
-    bed.worker("w1", offer(9000));
+    let mut fixture = Fixture::new(Config::default());
+    fixture.worker("w1", offer(9000));
     let tenant = |status| Event::TenantChanged {
         tenant: "t".parse().unwrap(),
         settings: TenantSettings { status, ..TenantSettings::default() },
     };
-    bed.must(tenant(TenantStatus::Paused));
-    bed.submit(1, spec(100));
-    assert!(bed.starts().is_empty());
-    bed.must(tenant(TenantStatus::Active));
-    assert_eq!(bed.starts(), [1]);
+    fixture.must(tenant(TenantStatus::Paused));
+    fixture.submit(1, spec(100));
+    assert!(fixture.starts().is_empty());
+    fixture.must(tenant(TenantStatus::Active));
+    assert_eq!(fixture.starts(), [1]);
 }
 
 #[test]
 pub(super) fn a_blocked_class_wakes_with_a_hint_when_something_it_fits_ends() {
-    let mut bed = Bed::new(Config::default());
-    let small = bed.worker("w1", offer(1000));
-    let large = bed.worker("w2", offer(4000));
-    bed.submit(1, spec(1000));
-    bed.submit(2, spec(4000));
-    let sent = bed.round();
+    let mut fixture = Fixture::new(Config::default());
+    let small = fixture.worker("w1", offer(1000));
+    let large = fixture.worker("w2", offer(4000));
+    fixture.submit(1, spec(1000));
+    fixture.submit(2, spec(4000));
+    let sent = fixture.round();
     assert_eq!(sent.len(), 2);
-    bed.submit(3, spec(4000));
-    assert!(bed.starts().is_empty());
+    fixture.submit(3, spec(4000));
+    assert!(fixture.starts().is_empty());
     let of = |worker| sent.iter().find(|(_, on)| *on == worker).unwrap().0;
-    bed.result(of(small), small, Outcome::Succeeded);
-    assert!(bed.starts().is_empty(), "it does not fit there");
-    bed.result(of(large), large, Outcome::Succeeded);
-    assert_eq!(bed.starts(), [3]);
+    fixture.result(of(small), small, Outcome::Succeeded);
+    assert!(fixture.starts().is_empty(), "it does not fit there");
+    fixture.result(of(large), large, Outcome::Succeeded);
+    assert_eq!(fixture.starts(), [3]);
 }
 
 #[test]
 pub(super) fn a_new_kind_of_worker_wakes_what_only_it_can_run() {
-    let mut bed = Bed::new(Config::default());
-    bed.worker("w1", offer(8000));
+    let mut fixture = Fixture::new(Config::default());
+    fixture.worker("w1", offer(8000));
     let mut job = spec(1000);
     job.resources.extras.insert("licence".to_owned(), 2);
-    bed.submit(1, job);
-    assert!(bed.starts().is_empty());
+    fixture.submit(1, job);
+    assert!(fixture.starts().is_empty());
     let mut licensed = offer(1000);
     licensed.extras.insert("licence".to_owned(), 3);
-    let worker = bed.worker("w2", licensed);
-    assert_eq!(bed.round()[0].1, worker);
+    let worker = fixture.worker("w2", licensed);
+    assert_eq!(fixture.round()[0].1, worker);
 }
 
 #[test]
 pub(super) fn arrays_run_at_most_max_parallel_and_wait_on_their_own_ends() {
-    let mut bed = Bed::new(Config::default());
-    let worker = bed.worker("w1", offer(64_000));
+    let mut fixture = Fixture::new(Config::default());
+    let worker = fixture.worker("w1", offer(64_000));
     let window = ArraySpec { indices: vec![(0, 9)], max_parallel: Some(3), max_failures: None };
-    array(&mut bed, 1, spec(100), window);
-    let sent = bed.round();
+    array(&mut fixture, 1, spec(100), window);
+    let sent = fixture.round();
     assert_eq!(sent.iter().map(|(attempt, _)| attempt.index).collect::<Vec<_>>(), [0, 1, 2]);
-    assert!(bed.starts().is_empty());
-    bed.result(sent[1].0, worker, Outcome::Succeeded);
-    assert_eq!(bed.round().iter().map(|(attempt, _)| attempt.index).collect::<Vec<_>>(), [3]);
+    assert!(fixture.starts().is_empty());
+    fixture.result(sent[1].0, worker, Outcome::Succeeded);
+    assert_eq!(fixture.round().iter().map(|(attempt, _)| attempt.index).collect::<Vec<_>>(), [3]);
 }
 
 #[test]
 pub(super) fn past_max_failures_the_rest_of_an_array_is_cancelled() {
-    let mut bed = Bed::new(Config::default());
-    let worker = bed.worker("w1", offer(64_000));
+    let mut fixture = Fixture::new(Config::default());
+    let worker = fixture.worker("w1", offer(64_000));
     let window = ArraySpec { indices: vec![(0, 999_999)], max_parallel: Some(2), max_failures: Some(1) };
-    array(&mut bed, 1, spec(100), window);
-    let sent = bed.round();
-    bed.result(sent[0].0, worker, Outcome::Failed { exit_code: Some(1) });
-    assert_eq!(bed.state(1), JobState::Running);
-    let next = bed.round();
-    bed.result(sent[1].0, worker, Outcome::Failed { exit_code: Some(1) });
-    assert_eq!(bed.scheduler.job(id(1), Some(999_999)).unwrap().state, JobState::Cancelled);
-    assert_eq!(bed.scheduler.job(id(1), Some(2)).unwrap().state, JobState::Cancelling);
-    bed.result(next[0].0, worker, Outcome::Cancelled);
-    assert_eq!(bed.state(1), JobState::Failed);
+    array(&mut fixture, 1, spec(100), window);
+    let sent = fixture.round();
+    fixture.result(sent[0].0, worker, Outcome::Failed { exit_code: Some(1) });
+    assert_eq!(fixture.state(1), JobState::Running);
+    let next = fixture.round();
+    fixture.result(sent[1].0, worker, Outcome::Failed { exit_code: Some(1) });
+    assert_eq!(fixture.scheduler.job(id(1), Some(999_999)).unwrap().state, JobState::Cancelled);
+    assert_eq!(fixture.scheduler.job(id(1), Some(2)).unwrap().state, JobState::Cancelling);
+    fixture.result(next[0].0, worker, Outcome::Cancelled);
+    assert_eq!(fixture.state(1), JobState::Failed);
 }
 
 #[test]
 pub(super) fn elements_of_an_array_are_checked() {
-    let mut bed = Bed::new(Config::default());
+    let mut fixture = Fixture::new(Config::default());
     for (indices, text) in [
         (vec![], "job j0000100000001: an array needs 1 to 10,000,000 elements"),
         (vec![(0, 10_000_000)], "job j0000100000001: an array needs 1 to 10,000,000 elements"),
@@ -270,8 +272,8 @@ pub(super) fn elements_of_an_array_are_checked() {
         ),
     ] {
         let array = ArraySpec { indices, ..ArraySpec::default() };
-        let event = Event::SubmitArray { job: id(1), spec: Arc::new(spec(1)), gate: Gate::default(), array };
-        assert_eq!(bed.apply(event).unwrap_err().to_string(), text);
+        let event = Event::SubmitArray { job: id(1), spec: Arc::new(spec(1)), gate: StartWindow::default(), array };
+        assert_eq!(fixture.apply(event).unwrap_err().to_string(), text);
     }
 }
 
@@ -282,13 +284,13 @@ fn gang(size: u32, label: Option<&str>) -> Demand {
 
 #[test]
 pub(super) fn a_gang_starts_whole_or_not_at_all_on_fewest_workers() {
-    let mut bed = Bed::new(Config::default());
-    bed.worker("w1", offer(1000));
-    bed.worker("w2", offer(2000));
-    bed.submit(1, gang(4, None));
-    assert!(bed.starts().is_empty());
-    let large = bed.worker("w3", offer(4000));
-    let sent = bed.round();
+    let mut fixture = Fixture::new(Config::default());
+    fixture.worker("w1", offer(1000));
+    fixture.worker("w2", offer(2000));
+    fixture.submit(1, gang(4, None));
+    assert!(fixture.starts().is_empty());
+    let large = fixture.worker("w3", offer(4000));
+    let sent = fixture.round();
     assert_eq!(
         sent.iter().map(|(attempt, on)| (attempt.member, *on)).collect::<Vec<_>>(),
         (0..4).map(|m| (m, large)).collect::<Vec<_>>()
@@ -297,48 +299,50 @@ pub(super) fn a_gang_starts_whole_or_not_at_all_on_fewest_workers() {
 
 #[test]
 pub(super) fn members_share_a_label() {
-    let mut bed = Bed::new(Config::default());
+    let mut fixture = Fixture::new(Config::default());
     for (name, zone) in [("w1", "a"), ("w2", "b"), ("w3", "b")] {
         let mut offer = offer(1000);
         offer.labels.insert("zone".to_owned(), zone.to_owned());
-        bed.worker(name, offer);
+        fixture.worker(name, offer);
     }
-    bed.submit(1, gang(2, Some("zone")));
-    let sent = bed.round();
+    fixture.submit(1, gang(2, Some("zone")));
+    let sent = fixture.round();
     let names: Vec<String> =
-        sent.iter().map(|(_, worker)| bed.scheduler.worker_view(*worker).unwrap().id.to_string()).collect();
+        sent.iter().map(|(_, worker)| fixture.scheduler.worker_view(*worker).unwrap().id.to_string()).collect();
     assert!(names.len() == 2 && !names.contains(&"w1".to_owned()), "{names:?}");
 }
 
 #[test]
 pub(super) fn the_first_failing_member_ends_the_gang_and_one_outcome_counts() {
-    let mut bed = Bed::new(Config::default());
-    let worker = bed.worker("w1", offer(4000));
-    bed.submit(1, gang(3, None));
-    let sent = bed.round();
-    sent.iter().for_each(|(attempt, worker)| bed.start(*attempt, *worker));
-    bed.result(sent[0].0, worker, Outcome::Succeeded);
-    assert_eq!(bed.state(1), JobState::Running);
-    bed.result(sent[1].0, worker, Outcome::Failed { exit_code: Some(9) });
-    assert!(bed.effects.iter().any(|effect| matches!(effect, Effect::Cancel { attempt, .. } if *attempt == sent[2].0)));
-    assert_eq!(bed.state(1), JobState::Running, "one member is still out");
-    bed.result(sent[2].0, worker, Outcome::Cancelled);
-    assert_eq!(bed.state(1), JobState::Failed);
+    let mut fixture = Fixture::new(Config::default());
+    let worker = fixture.worker("w1", offer(4000));
+    fixture.submit(1, gang(3, None));
+    let sent = fixture.round();
+    sent.iter().for_each(|(attempt, worker)| fixture.start(*attempt, *worker));
+    fixture.result(sent[0].0, worker, Outcome::Succeeded);
+    assert_eq!(fixture.state(1), JobState::Running);
+    fixture.result(sent[1].0, worker, Outcome::Failed { exit_code: Some(9) });
+    assert!(
+        fixture.effects.iter().any(|effect| matches!(effect, Effect::Cancel { attempt, .. } if *attempt == sent[2].0))
+    );
+    assert_eq!(fixture.state(1), JobState::Running, "one member is still out");
+    fixture.result(sent[2].0, worker, Outcome::Cancelled);
+    assert_eq!(fixture.state(1), JobState::Failed);
 }
 
 #[test]
 pub(super) fn one_rejected_member_revokes_the_rest() {
-    let mut bed = Bed::new(Config::default());
-    let worker = bed.worker("w1", offer(4000));
-    bed.submit(1, gang(2, None));
-    let sent = bed.round();
-    bed.effects.clear();
-    bed.must(Event::Rejected { attempt: sent[0].0, worker, permanent: false });
-    assert!(bed.effects.contains(&Effect::Revoke { attempt: sent[1].0, worker }));
-    bed.must(Event::Revoked { attempt: sent[1].0, worker });
-    assert_eq!(bed.state(1), JobState::Backoff);
-    bed.wait(1200);
-    assert_eq!(bed.round()[1].0.attempt, 2);
+    let mut fixture = Fixture::new(Config::default());
+    let worker = fixture.worker("w1", offer(4000));
+    fixture.submit(1, gang(2, None));
+    let sent = fixture.round();
+    fixture.effects.clear();
+    fixture.must(Event::Rejected { attempt: sent[0].0, worker, permanent: false });
+    assert!(fixture.effects.contains(&Effect::Revoke { attempt: sent[1].0, worker }));
+    fixture.must(Event::Revoked { attempt: sent[1].0, worker });
+    assert_eq!(fixture.state(1), JobState::Backoff);
+    fixture.wait(1200);
+    assert_eq!(fixture.round()[1].0.attempt, 2);
 }
 
 #[test]
@@ -346,42 +350,42 @@ pub(super) fn policies_choose_as_they_say() {
     for (policy, expected) in
         [(Policy::BestFit, "w2"), (Policy::MostAllocated, "w2"), (Policy::Spread, "w3"), (Policy::FirstFit, "w1")]
     {
-        let mut bed = Bed::new(Config { policy, ..Config::default() });
+        let mut fixture = Fixture::new(Config { policy, ..Config::default() });
         for (name, cpu) in [("w1", 4000), ("w2", 2000), ("w3", 5000)] {
-            bed.worker(name, offer(cpu));
+            fixture.worker(name, offer(cpu));
         }
-        bed.submit(1, spec(1000));
-        let worker = bed.round()[0].1;
-        let name = bed.scheduler.worker_view(worker).unwrap().id.to_string();
+        fixture.submit(1, spec(1000));
+        let worker = fixture.round()[0].1;
+        let name = fixture.scheduler.worker_view(worker).unwrap().id.to_string();
         assert_eq!(name, expected, "{policy:?}");
     }
 }
 
 #[test]
 pub(super) fn three_jobs_of_a_quarter_are_in_the_reported_band() {
-    let mut bed = Bed::new(Config { policy: Policy::Balanced, ..Config::default() });
+    let mut fixture = Fixture::new(Config { policy: Policy::Balanced, ..Config::default() });
     let mut machine = offer(8000);
     machine.memory_bytes = 16 << 30;
-    let worker = bed.worker("w1", machine);
+    let worker = fixture.worker("w1", machine);
     for number in 1..=3 {
         let mut job = spec(2000);
         job.resources.memory_bytes = 4 << 30;
-        bed.submit(number, job);
+        fixture.submit(number, job);
     }
-    assert_eq!(bed.starts(), [1, 2, 3]);
-    let view = bed.scheduler.worker_view(worker).unwrap();
+    assert_eq!(fixture.starts(), [1, 2, 3]);
+    let view = fixture.scheduler.worker_view(worker).unwrap();
     assert_eq!((view.cpu, view.memory), (0.75, 0.75));
-    let all = bed.scheduler.fleet_use();
+    let all = fixture.scheduler.fleet_use();
     assert_eq!((all.below, all.within, all.above, all.cpu), (0, 1, 0, 0.75));
 }
 
 #[test]
 pub(super) fn a_run_puts_no_more_on_a_worker_than_it_holds() {
-    let mut bed = Bed::new(Config::default());
+    let mut fixture = Fixture::new(Config::default());
     // A fleet so large that a run is of three jobs, and a worker that fits one of them best.
-    let large = bed.worker("w1", Capabilities { max_jobs: 10_000, ..offer(1_000_000) });
-    let small = bed.worker("w2", offer(1000));
-    (1..=3).for_each(|number| bed.submit(number, spec(1000)));
-    let on: Vec<_> = bed.round().into_iter().map(|(_, worker)| worker).collect();
+    let large = fixture.worker("w1", Capabilities { max_jobs: 10_000, ..offer(1_000_000) });
+    let small = fixture.worker("w2", offer(1000));
+    (1..=3).for_each(|number| fixture.submit(number, spec(1000)));
+    let on: Vec<_> = fixture.round().into_iter().map(|(_, worker)| worker).collect();
     assert_eq!(on, [small, large, large]);
 }

@@ -4,80 +4,80 @@ use std::collections::BTreeMap;
 
 use orlop_core::hardware::placement::{LabelExpr, Operator};
 
-use super::bed::{Bed, id, offer, spec};
+use super::fixture::{Fixture, id, offer, spec};
 use crate::config::Config;
 use crate::engine::{Explanation, Misfit, Obstacle, ReservedWorkers, TenantQueue};
-use crate::event::{ArraySpec, Capabilities, Event, Gate, Outcome, Quota, TenantSettings, TenantStatus};
+use crate::event::{ArraySpec, Capabilities, Event, Outcome, Quota, StartWindow, TenantSettings, TenantStatus};
 use crate::job::{Band, Priority};
 
 #[test]
 fn every_worker_says_its_first_failing_filter_with_numbers() {
-    let mut bed = Bed::new(Config::default());
-    bed.worker("w1", offer(8000));
-    let cordoned = bed.worker("w2", offer(8000));
-    bed.must(Event::Cordon { worker: cordoned });
-    bed.worker("w3", offer(1000));
+    let mut fixture = Fixture::new(Config::default());
+    fixture.worker("w1", offer(8000));
+    let cordoned = fixture.worker("w2", offer(8000));
+    fixture.must(Event::Cordon { worker: cordoned });
+    fixture.worker("w3", offer(1000));
     let mut other = offer(8000);
     other.tenants.insert("x".parse().unwrap());
-    bed.worker("w4", other);
-    bed.submit(1, spec(6500));
-    assert_eq!(bed.starts(), [1]);
-    bed.submit(2, spec(4000));
-    bed.submit(3, spec(4000));
-    bed.now = 7;
-    bed.round();
-    let why = bed.scheduler.explain(id(3)).unwrap();
+    fixture.worker("w4", other);
+    fixture.submit(1, spec(6500));
+    assert_eq!(fixture.starts(), [1]);
+    fixture.submit(2, spec(4000));
+    fixture.submit(3, spec(4000));
+    fixture.now = 7;
+    fixture.round();
+    let why = fixture.scheduler.explain(id(3)).unwrap();
     let misfits: Vec<_> = why.workers.iter().map(|fit| fit.misfit.unwrap().to_string()).collect();
     assert_eq!(misfits, ["capacity", "cordoned", "never fits", "tenant"]);
     let lacking: Vec<String> = why.workers[0].lacking.iter().map(ToString::to_string).collect();
     insta::assert_snapshot!(lacking.join("; "), @"cpu: needs 4000m, free 1500m of 8000m");
     assert_eq!((why.position, why.blocked_since, why.nearest), (Some(1), Some(7), Some(why.workers[0].worker)));
     assert_eq!(why.counts[&Misfit::Tenant], 1);
-    assert!(!why.is_hopeless());
-    bed.submit(4, spec(9000));
-    assert!(bed.scheduler.explain(id(4)).unwrap().counts.contains_key(&Misfit::NeverFits));
-    assert!(bed.scheduler.explain(id(9)).is_none());
+    assert!(!why.is_infeasible());
+    fixture.submit(4, spec(9000));
+    assert!(fixture.scheduler.explain(id(4)).unwrap().counts.contains_key(&Misfit::NeverFits));
+    assert!(fixture.scheduler.explain(id(9)).is_none());
 }
 
 /// Each worker fails all filters from one on, in the order, and says that one.
 #[test]
 fn filters_are_asked_in_their_order() {
-    let mut bed = Bed::new(Config::default());
+    let mut fixture = Fixture::new(Config::default());
     let mut offer = Capabilities { max_jobs: 2, ..offer(8000) };
     offer.labels.insert("zone".to_owned(), "a".to_owned());
     offer.features.insert("cgroup2".to_owned());
-    let with_room = bed.worker("w1", offer.clone());
+    let with_room = fixture.worker("w1", offer.clone());
     // Half of it is taken; where one job is all there may be, that leaves no slot.
-    let crowded = bed.worker("w2", offer.clone());
-    let full = bed.worker("w3", Capabilities { max_jobs: 1, ..offer.clone() });
+    let crowded = fixture.worker("w2", offer.clone());
+    let full = fixture.worker("w3", Capabilities { max_jobs: 1, ..offer.clone() });
     for (number, worker) in [(1, crowded), (2, full)] {
-        bed.submit(number, spec(4500));
-        bed.must(Event::AssignJob { job: id(number), worker });
+        fixture.submit(number, spec(4500));
+        fixture.must(Event::AssignJob { job: id(number), worker });
     }
     offer.cpu_m = 3999;
-    let small = bed.worker("w4", offer.clone());
+    let small = fixture.worker("w4", offer.clone());
     offer.runtimes.clear();
-    let unable = bed.worker("w5", offer.clone());
+    let unable = fixture.worker("w5", offer.clone());
     offer.features.clear();
-    let plain = bed.worker("w6", offer.clone());
+    let plain = fixture.worker("w6", offer.clone());
     offer.labels.clear();
-    let elsewhere = bed.worker("w7", offer.clone());
+    let elsewhere = fixture.worker("w7", offer.clone());
     offer.tenants.insert("x".parse().unwrap());
-    let foreign = bed.worker("w8", offer.clone());
-    let [cordoned, sick] = ["w9", "w10"].map(|name| bed.worker(name, offer.clone()));
-    [cordoned, sick].into_iter().for_each(|worker| bed.must(Event::Cordon { worker }));
-    bed.must(Event::HealthReport { worker: sick, good: false });
+    let foreign = fixture.worker("w8", offer.clone());
+    let [cordoned, sick] = ["w9", "w10"].map(|name| fixture.worker(name, offer.clone()));
+    [cordoned, sick].into_iter().for_each(|worker| fixture.must(Event::Cordon { worker }));
+    fixture.must(Event::HealthReport { worker: sick, good: false });
     let mut job = spec(4000);
     let zone = LabelExpr { key: "zone".to_owned(), op: Operator::In, values: ["a".to_owned()].into() };
     job.requires.labels = vec![zone];
     job.requires.features.insert("cgroup2".to_owned());
-    bed.submit(3, job);
+    fixture.submit(3, job);
     // All are kept for somebody: what says so comes last.
-    for worker in bed.scheduler.worker_keys().collect::<Vec<_>>() {
-        bed.scheduler.workers.get_mut(worker.index).unwrap().reserved = true;
-        bed.scheduler.refresh_open(worker.index);
+    for worker in fixture.scheduler.worker_keys().collect::<Vec<_>>() {
+        fixture.scheduler.workers.get_mut(worker.index).unwrap().reserved = true;
+        fixture.scheduler.refresh_open(worker.index);
     }
-    let why = bed.scheduler.explain(id(3)).unwrap();
+    let why = fixture.scheduler.explain(id(3)).unwrap();
     let said: Vec<_> = why.workers.iter().map(|fit| (fit.worker, fit.misfit.unwrap())).collect();
     let expected = [
         (with_room, Misfit::Reserved),
@@ -96,121 +96,121 @@ fn filters_are_asked_in_their_order() {
 
 #[test]
 fn what_no_registered_worker_could_hold_is_taken_and_called_hopeless() {
-    let mut bed = Bed::new(Config::default());
-    bed.worker("w1", offer(1000));
+    let mut fixture = Fixture::new(Config::default());
+    fixture.worker("w1", offer(1000));
     let mut job = spec(1000);
     job.requires.features.insert("tee:sev-snp".to_owned());
-    bed.submit(1, job);
-    bed.round();
-    let why = bed.scheduler.explain(id(1)).unwrap();
-    assert!(why.is_hopeless());
+    fixture.submit(1, job);
+    fixture.round();
+    let why = fixture.scheduler.explain(id(1)).unwrap();
+    assert!(why.is_infeasible());
     assert_eq!(why.counts, BTreeMap::from([(Misfit::Features, 1)]));
 }
 
-fn why(bed: &Bed, number: u64) -> Explanation {
-    bed.scheduler.explain(id(number)).unwrap()
+fn why(fixture: &Fixture, number: u64) -> Explanation {
+    fixture.scheduler.explain(id(number)).unwrap()
 }
 
 #[test]
 fn what_stands_before_the_question_of_workers_is_told_with_numbers() {
-    let mut bed = Bed::new(Config::default());
-    let worker = bed.worker("w1", offer(8000));
-    bed.must(Event::Submit {
+    let mut fixture = Fixture::new(Config::default());
+    let worker = fixture.worker("w1", offer(8000));
+    fixture.must(Event::Submit {
         job: id(1),
         spec: spec(1000).into(),
-        gate: Gate { not_before: Some(500), queue_timeout: None },
+        gate: StartWindow { not_before: Some(500), queue_timeout: None },
     });
-    assert_eq!(why(&bed, 1).obstacle, Some(Obstacle::NotBefore(500)));
+    assert_eq!(why(&fixture, 1).obstacle, Some(Obstacle::NotBefore(500)));
     // A failed attempt waits for its delay.
     let mut again = spec(1000);
     (again.retries, again.retry.jitter_milli) = (1, 0);
-    bed.submit(2, again);
-    let sent = bed.round();
-    assert_eq!(why(&bed, 2).obstacle, None, "it is assigned");
-    bed.result(sent[0].0, worker, Outcome::Failed { exit_code: Some(1) });
-    assert_eq!(why(&bed, 2).obstacle, Some(Obstacle::Backoff(bed.now + 1000)));
+    fixture.submit(2, again);
+    let sent = fixture.round();
+    assert_eq!(why(&fixture, 2).obstacle, None, "it is assigned");
+    fixture.result(sent[0].0, worker, Outcome::Failed { exit_code: Some(1) });
+    assert_eq!(why(&fixture, 2).obstacle, Some(Obstacle::Backoff(fixture.now + 1000)));
     // An array at its window.
     let array = ArraySpec { indices: vec![(0, 9)], max_parallel: Some(2), ..ArraySpec::default() };
-    bed.must(Event::SubmitArray { job: id(3), spec: spec(100).into(), gate: Gate::default(), array });
-    assert_eq!(why(&bed, 3).obstacle, None);
-    bed.round();
-    assert_eq!(why(&bed, 3).obstacle, Some(Obstacle::Window(2)));
+    fixture.must(Event::SubmitArray { job: id(3), spec: spec(100).into(), gate: StartWindow::default(), array });
+    assert_eq!(why(&fixture, 3).obstacle, None);
+    fixture.round();
+    assert_eq!(why(&fixture, 3).obstacle, Some(Obstacle::Window(2)));
     // Limits: each that is in the way, in the units they were given in.
     let quota = Quota { max_cpu_m: Some(700), max_memory_bytes: Some(2 << 30), ..Quota::unlimited() };
     let tenant = spec(1).tenant;
-    bed.must(Event::QuotaChanged { tenant: tenant.clone(), quota });
-    bed.submit(4, spec(600));
-    bed.round();
-    let Some(Obstacle::Quota(limits)) = why(&bed, 4).obstacle else { panic!("{:?}", why(&bed, 4)) };
+    fixture.must(Event::QuotaChanged { tenant: tenant.clone(), quota });
+    fixture.submit(4, spec(600));
+    fixture.round();
+    let Some(Obstacle::Quota(limits)) = why(&fixture, 4).obstacle else { panic!("{:?}", why(&fixture, 4)) };
     let limits: Vec<_> = limits.iter().map(ToString::to_string).collect();
     insta::assert_snapshot!(limits.join("\n"), @r"
     max_cpu_m: needs 600, 200 of 700 are used
     max_memory_bytes: needs 1073741824, 2147483648 of 2147483648 are used
     ");
-    bed.must(Event::TenantChanged {
+    fixture.must(Event::TenantChanged {
         tenant,
         settings: TenantSettings { status: TenantStatus::Paused, ..TenantSettings::default() },
     });
-    assert_eq!(why(&bed, 4).obstacle, Some(Obstacle::TenantPaused));
+    assert_eq!(why(&fixture, 4).obstacle, Some(Obstacle::TenantPaused));
 }
 
 #[test]
 fn a_reservation_is_told_with_its_shadow_time() {
-    let mut bed = Bed::new(Config::default());
-    let worker = bed.worker("w1", offer(4000));
+    let mut fixture = Fixture::new(Config::default());
+    let worker = fixture.worker("w1", offer(4000));
     let mut long = spec(3000);
     (long.timeout_ms, long.grace_ms) = (60_000, 0);
-    bed.submit(1, long);
-    let sent = bed.round();
-    bed.start(sent[0].0, worker);
-    let started = bed.now;
-    bed.submit(2, spec(4000));
-    bed.round();
-    assert_eq!(why(&bed, 2).reservation, None);
-    bed.wait(10_000);
-    bed.round();
+    fixture.submit(1, long);
+    let sent = fixture.round();
+    fixture.start(sent[0].0, worker);
+    let started = fixture.now;
+    fixture.submit(2, spec(4000));
+    fixture.round();
+    assert_eq!(why(&fixture, 2).reservation, None);
+    fixture.wait(10_000);
+    fixture.round();
     let kept = ReservedWorkers { workers: vec![worker], shadow: Some(started + 60_000) };
-    assert_eq!(why(&bed, 2).reservation, Some(kept));
-    assert_eq!(why(&bed, 1).reservation, None);
+    assert_eq!(why(&fixture, 2).reservation, Some(kept));
+    assert_eq!(why(&fixture, 1).reservation, None);
 }
 
 #[test]
 fn unmet_demand_is_counted_by_class() {
-    let mut bed = Bed::new(Config::default());
-    bed.worker("w1", offer(1000));
-    bed.submit(1, spec(2000));
+    let mut fixture = Fixture::new(Config::default());
+    fixture.worker("w1", offer(1000));
+    fixture.submit(1, spec(2000));
     let array = ArraySpec { indices: vec![(0, 9)], ..ArraySpec::default() };
-    bed.must(Event::SubmitArray { job: id(2), spec: spec(2000).into(), gate: Gate::default(), array });
-    bed.submit(3, spec(500));
-    assert_eq!(bed.starts(), [3]);
-    let demand = bed.scheduler.demand();
+    fixture.must(Event::SubmitArray { job: id(2), spec: spec(2000).into(), gate: StartWindow::default(), array });
+    fixture.submit(3, spec(500));
+    assert_eq!(fixture.starts(), [3]);
+    let demand = fixture.scheduler.demand();
     assert_eq!((demand.len(), demand[0].waiting, demand[0].resources.cpu_m), (1, 11, 2000));
 }
 
 #[test]
 fn what_waits_is_told_by_tenant_band_and_class() {
-    let mut bed = Bed::new(Config::default());
-    bed.worker("w1", offer(1000));
+    let mut fixture = Fixture::new(Config::default());
+    fixture.worker("w1", offer(1000));
     let of = |tenant: &str, cpu: u64, priority: u8| {
         let mut spec = spec(cpu);
         spec.tenant = tenant.parse().unwrap();
         spec.priority = Priority(priority);
         spec
     };
-    assert!(bed.scheduler.queues().is_empty() && bed.scheduler.blocked(9).is_empty());
-    bed.submit(1, of("physics", 1000, 5));
-    bed.submit(2, of("physics", 2000, 5));
-    bed.submit(3, of("physics", 2000, 5));
-    bed.submit(4, of("art", 3000, 0));
-    assert_eq!(bed.starts(), [1]);
+    assert!(fixture.scheduler.queues().is_empty() && fixture.scheduler.blocked(9).is_empty());
+    fixture.submit(1, of("physics", 1000, 5));
+    fixture.submit(2, of("physics", 2000, 5));
+    fixture.submit(3, of("physics", 2000, 5));
+    fixture.submit(4, of("art", 3000, 0));
+    assert_eq!(fixture.starts(), [1]);
     let told = |queue: &TenantQueue| (queue.tenant.to_string(), queue.band, queue.ready, queue.blocked, queue.quota);
-    let queues: Vec<_> = bed.scheduler.queues().iter().map(told).collect();
+    let queues: Vec<_> = fixture.scheduler.queues().iter().map(told).collect();
     let expected = [("art".to_owned(), Band::High, 0, 1, 0), ("physics".to_owned(), Band::Normal, 0, 2, 0)];
     assert_eq!(queues, expected);
-    let rows = bed.scheduler.blocked(9);
+    let rows = fixture.scheduler.blocked(9);
     let told: Vec<_> = rows.iter().map(|row| (row.first, row.jobs, row.resources.cpu_m)).collect();
     assert_eq!(told, [(id(4), 1, 3000), (id(2), 2, 2000)], "the more urgent band first, where both wait as long");
-    assert_eq!(bed.scheduler.blocked(1).len(), 1);
+    assert_eq!(fixture.scheduler.blocked(1).len(), 1);
 }
 
 /// What a worker says that it lacks, in words.
@@ -220,22 +220,22 @@ fn lacks(why: &Explanation, worker: usize) -> String {
 
 #[test]
 fn an_explanation_names_devices_counters_labels_and_runtimes_that_are_missing() {
-    let mut bed = Bed::new(Config::default());
+    let mut fixture = Fixture::new(Config::default());
     let mut machine = offer(2000);
     machine.labels.insert("zone".to_owned(), "b".to_owned());
-    bed.worker("w1", machine);
+    fixture.worker("w1", machine);
     let mut devices = spec(1000);
     devices.resources.gpus.count = 2;
     devices.resources.extras.insert("licence".to_owned(), 3);
-    bed.submit(1, devices.clone());
-    let why = bed.scheduler.explain(id(1)).unwrap();
-    assert_eq!((why.workers[0].misfit, why.is_hopeless()), (Some(Misfit::NeverFits), true));
+    fixture.submit(1, devices.clone());
+    let why = fixture.scheduler.explain(id(1)).unwrap();
+    assert_eq!((why.workers[0].misfit, why.is_infeasible()), (Some(Misfit::NeverFits), true));
     insta::assert_snapshot!(lacks(&why, 0), @"licence: needs 3, free 0 of 0; gpu: needs 2, free 0 of 0");
     // Others have some of it by now, this one has not.
     let mut rich = offer(2000);
     rich.extras.insert("licence".to_owned(), 1);
-    bed.worker("w2", rich);
-    let why = bed.scheduler.explain(id(1)).unwrap();
+    fixture.worker("w2", rich);
+    let why = fixture.scheduler.explain(id(1)).unwrap();
     insta::assert_snapshot!(lacks(&why, 1), @"licence: needs 3, free 1 of 1; gpu: needs 2, free 0 of 0");
     let mut placed = spec(1000);
     placed.runtime = crate::job::Runtime::Docker;
@@ -244,33 +244,33 @@ fn an_explanation_names_devices_counters_labels_and_runtimes_that_are_missing() 
         let values = values.into_iter().map(str::to_owned).collect();
         placed.requires.labels.push(LabelExpr { key: key.to_owned(), op: Operator::In, values });
     }
-    bed.submit(2, placed);
-    let why = bed.scheduler.explain(id(2)).unwrap();
+    fixture.submit(2, placed);
+    let why = fixture.scheduler.explain(id(2)).unwrap();
     assert_eq!(why.workers[0].misfit, Some(Misfit::Labels), "the first filter");
     insta::assert_snapshot!(lacks(&why, 0), @"label: needs zone = a, it is `b`; label: needs rack = 7, it is not set; feature: needs `tpm`; runtime: needs `docker`, it has process");
 }
 
 #[test]
 fn a_gang_that_no_workers_could_hold_together_is_hopeless() {
-    let mut bed = Bed::new(Config::default());
+    let mut fixture = Fixture::new(Config::default());
     for name in ["w1", "w2"] {
-        bed.worker(name, offer(2000));
+        fixture.worker(name, offer(2000));
     }
-    bed.submit(1, spec(1000));
-    bed.round();
+    fixture.submit(1, spec(1000));
+    fixture.round();
     for (number, size, hopeless) in [(2, 4, false), (3, 5, true)] {
         let mut gang = spec(1000);
         gang.gang = Some(crate::job::Gang { size, max_per_worker: None, same_label: None });
-        bed.submit(number, gang);
-        let why = bed.scheduler.explain(id(number)).unwrap();
-        assert_eq!(why.is_hopeless(), hopeless, "{:?}", why.gang);
+        fixture.submit(number, gang);
+        let why = fixture.scheduler.explain(id(number)).unwrap();
+        assert_eq!(why.is_infeasible(), hopeless, "{:?}", why.gang);
         let said = why.gang.unwrap().to_string();
         assert_eq!(said, format!("gang: needs {size} members at once, 3 fit now, 4 fit the whole fleet"));
     }
     let mut pair = spec(1000);
     pair.gang = Some(crate::job::Gang { size: 2, max_per_worker: Some(1), same_label: Some("rack".to_owned()) });
-    bed.submit(4, pair);
-    assert!(bed.scheduler.explain(id(4)).unwrap().is_hopeless(), "no worker has the label");
-    bed.must(Event::WorkerDeclared { id: "w3".parse().unwrap() });
-    assert!(!bed.scheduler.explain(id(3)).unwrap().is_hopeless(), "nobody knows yet what it has");
+    fixture.submit(4, pair);
+    assert!(fixture.scheduler.explain(id(4)).unwrap().is_infeasible(), "no worker has the label");
+    fixture.must(Event::WorkerDeclared { id: "w3".parse().unwrap() });
+    assert!(!fixture.scheduler.explain(id(3)).unwrap().is_infeasible(), "nobody knows yet what it has");
 }

@@ -4,14 +4,14 @@
 use orlop_core::error::Class;
 use orlop_core::hardware::gpu::{ModelKey, Vendor};
 use orlop_core::machine::job::JobState;
-use orlop_core::machine::verdict::Verdict;
+use orlop_core::machine::verdict::ReportVerdict;
 use orlop_core::machine::worker::WorkerState;
 
-use super::bed::{Bed, id, offer, spec};
+use super::fixture::{Fixture, id, offer, spec};
 use crate::config::{Config, Policy};
 use crate::effect::Effect;
 use crate::engine::{FleetUse, Misfit, Scheduler};
-use crate::event::{ArraySpec, Capabilities, DrainOrder, Event, Gate, GpuDevices, Kept, Outcome, Quota};
+use crate::event::{ArraySpec, Capabilities, DrainOrder, Event, GpuDevices, Kept, Outcome, Quota, StartWindow};
 use crate::job::{Demand, Gang, Prefer, Priority};
 
 const NOTHING: [u64; 0] = [];
@@ -33,58 +33,58 @@ fn gpu(name: &str, count: u32) -> GpuDevices {
 
 #[test]
 pub(super) fn thirteen_kinds_and_counters_beside_cpu_memory_and_slots() {
-    let mut bed = Bed::new(Config::default());
+    let mut fixture = Fixture::new(Config::default());
     let mut first = with_extras(0..6);
     first.gpus = ["a", "b", "c"].map(|name| gpu(name, 1)).to_vec();
-    bed.worker("w1", first);
+    fixture.worker("w1", first);
     // The same names again take no more columns.
-    bed.worker("w2", with_extras(0..10));
-    bed.submit(1, asking("x09", 1));
+    fixture.worker("w2", with_extras(0..10));
+    fixture.submit(1, asking("x09", 1));
     let mut job = asking("x05", 1);
     job.resources.gpus.count = 1;
-    bed.submit(2, job);
-    assert_eq!(bed.starts(), [1, 2], "the sixteenth dimension counts like the others");
-    bed.submit(3, asking("x09", 1));
-    assert!(bed.starts().is_empty());
-    let why = bed.scheduler.explain(id(3)).unwrap();
+    fixture.submit(2, job);
+    assert_eq!(fixture.starts(), [1, 2], "the sixteenth dimension counts like the others");
+    fixture.submit(3, asking("x09", 1));
+    assert!(fixture.starts().is_empty());
+    let why = fixture.scheduler.explain(id(3)).unwrap();
     let lacking: Vec<String> = why.workers[1].lacking.iter().map(ToString::to_string).collect();
     insta::assert_snapshot!(lacking.join("; "), @"x09: needs 1, free 0 of 1");
 }
 
 #[test]
 pub(super) fn a_worker_beyond_sixteen_dimensions_is_refused_and_uses_nothing_up() {
-    let mut bed = Bed::new(Config::default());
-    let known = bed.worker("w1", with_extras(0..12));
-    bed.must(Event::WorkerDeclared { id: "w2".parse().unwrap() });
-    let worker = bed.scheduler.worker_key(&"w2".parse().unwrap()).unwrap();
+    let mut fixture = Fixture::new(Config::default());
+    let known = fixture.worker("w1", with_extras(0..12));
+    fixture.must(Event::WorkerDeclared { id: "w2".parse().unwrap() });
+    let worker = fixture.scheduler.worker_key(&"w2".parse().unwrap()).unwrap();
     let registered = |offer: Capabilities| Event::Registered { worker, capabilities: offer.into() };
-    let error = bed.apply(registered(with_extras(11..14))).unwrap_err();
+    let error = fixture.apply(registered(with_extras(11..14))).unwrap_err();
     insta::assert_snapshot!(error, @"worker w1.0: no column is left for `x13`: the fleet has 13 kinds of GPUs and extras; advertise fewer");
     assert_eq!(error.class(), Class::Capacity);
-    assert_eq!(bed.scheduler.worker_view(worker).unwrap().state, WorkerState::Creating, "it may try again");
+    assert_eq!(fixture.scheduler.worker_view(worker).unwrap().state, WorkerState::Creating, "it may try again");
     // A worker that has its place may not grow beyond either, and keeps what it had.
     let grown = Event::Updated { worker: known, capabilities: with_extras(0..14).into() };
-    assert!(bed.apply(grown).is_err());
-    bed.submit(1, asking("x11", 1));
-    assert_eq!(bed.starts(), [1]);
+    assert!(fixture.apply(grown).is_err());
+    fixture.submit(1, asking("x11", 1));
+    assert_eq!(fixture.starts(), [1]);
     // One column is left, whatever the refused ones asked for.
-    bed.must(registered(with_extras(20..21)));
-    bed.must(Event::Connected { worker, kept: vec![] });
-    bed.submit(2, asking("x20", 1));
-    assert_eq!(bed.starts(), [2]);
+    fixture.must(registered(with_extras(20..21)));
+    fixture.must(Event::Connected { worker, kept: vec![] });
+    fixture.submit(2, asking("x20", 1));
+    assert_eq!(fixture.starts(), [2]);
 }
 
 #[test]
 pub(super) fn amounts_that_nobody_has_never_fit_and_never_wrap() {
     for policy in Policy::ALL {
-        let mut bed = Bed::new(Config { policy, ..Config::default() });
+        let mut fixture = Fixture::new(Config { policy, ..Config::default() });
         let mut vast = with_extras(0..1);
         (vast.cpu_m, vast.memory_bytes, vast.max_jobs) = (u64::MAX, u64::MAX, u32::MAX);
         vast.extras.insert("x00".to_owned(), u64::MAX);
         // Two entries of one kind add up.
         vast.gpus = vec![gpu("a", u32::MAX), gpu("a", u32::MAX)];
         for name in ["w1", "w2", "w3"] {
-            bed.worker(name, vast.clone());
+            fixture.worker(name, vast.clone());
         }
         let most = u64::MAX;
         let asks: [fn(&mut Demand, u64); 4] = [
@@ -96,27 +96,27 @@ pub(super) fn amounts_that_nobody_has_never_fit_and_never_wrap() {
         for (number, ask) in (1..).zip(asks) {
             let mut job = spec(1);
             ask(&mut job, most);
-            bed.submit(number, job);
+            fixture.submit(number, job);
         }
-        assert_eq!(bed.starts(), NOTHING, "{policy:?}: what was cut stays what nobody has");
-        let why = bed.scheduler.explain(id(1)).unwrap();
+        assert_eq!(fixture.starts(), NOTHING, "{policy:?}: what was cut stays what nobody has");
+        let why = fixture.scheduler.explain(id(1)).unwrap();
         assert_eq!(why.counts.get(&Misfit::NeverFits), Some(&3));
         // Most of what there is fits, and so does the rest of it.
         let mut large = spec(i32::MAX as u64 - 2);
         large.resources.gpus.count = 1 << 30;
-        bed.submit(10, large);
-        bed.submit(11, spec(1));
-        assert_eq!(bed.starts(), [10, 11]);
-        let fleet = bed.scheduler.fleet_use();
+        fixture.submit(10, large);
+        fixture.submit(11, spec(1));
+        assert_eq!(fixture.starts(), [10, 11]);
+        let fleet = fixture.scheduler.fleet_use();
         assert!(fleet.cpu > 0.3 && fleet.cpu < 0.4 && fleet.memory < 0.01, "{fleet:?}");
-        assert_eq!(bed.scheduler.demand().len(), 4);
+        assert_eq!(fixture.scheduler.demand().len(), 4);
     }
 }
 
 #[test]
 pub(super) fn extreme_limits_and_arrays_saturate() {
-    let mut bed = Bed::new(Config::default());
-    bed.worker("w1", offer(4000));
+    let mut fixture = Fixture::new(Config::default());
+    fixture.worker("w1", offer(4000));
     let most = Some(u64::MAX);
     let quota = Quota {
         max_pending_jobs: most,
@@ -131,7 +131,7 @@ pub(super) fn extreme_limits_and_arrays_saturate() {
         on_exceed: crate::event::OnExceed::Deny,
         ..Quota::default()
     };
-    bed.must(Event::QuotaChanged { tenant: "t".parse().unwrap(), quota });
+    fixture.must(Event::QuotaChanged { tenant: "t".parse().unwrap(), quota });
     let mut huge = spec(u64::MAX);
     huge.resources.memory_bytes = u64::MAX;
     huge.resources.gpus.count = u32::MAX;
@@ -141,167 +141,167 @@ pub(super) fn extreme_limits_and_arrays_saturate() {
         let event = Event::SubmitArray {
             job: id(number),
             spec: huge.clone().into(),
-            gate: Gate::default(),
+            gate: StartWindow::default(),
             array: array.clone(),
         };
-        bed.must(event);
+        fixture.must(event);
     }
-    bed.submit(3, Demand { gang: Some(Gang { size: 4096, max_per_worker: Some(4096), same_label: None }), ..huge });
-    bed.submit(4, spec(1000));
-    assert_eq!(bed.starts(), [4]);
-    let tenant = bed.scheduler.tenant(&"t".parse().unwrap()).unwrap();
+    fixture.submit(3, Demand { gang: Some(Gang { size: 4096, max_per_worker: Some(4096), same_label: None }), ..huge });
+    fixture.submit(4, spec(1000));
+    assert_eq!(fixture.starts(), [4]);
+    let tenant = fixture.scheduler.tenant(&"t".parse().unwrap()).unwrap();
     assert_eq!(tenant.active, 20_000_002);
-    (1..=3).for_each(|number| bed.must(Event::Cancel { job: id(number), elements: None }));
-    assert_eq!(bed.scheduler.tenant(&"t".parse().unwrap()).unwrap().active, 1);
+    (1..=3).for_each(|number| fixture.must(Event::Cancel { job: id(number), elements: None }));
+    assert_eq!(fixture.scheduler.tenant(&"t".parse().unwrap()).unwrap().active, 1);
 }
 
 #[test]
 pub(super) fn a_request_of_nothing_takes_a_slot_only() {
-    let mut bed = Bed::new(Config::default());
+    let mut fixture = Fixture::new(Config::default());
     let zero = spec(0);
-    let event = Event::Submit { job: id(1), spec: zero.into(), gate: Gate::default() };
-    insta::assert_snapshot!(bed.apply(event).unwrap_err(), @"job j0000100000001: resources.cpu_m is 0; use 1 or more");
-    let worker = bed.worker("w1", Capabilities { memory_bytes: 0, max_jobs: 2, ..offer(1) });
+    let event = Event::Submit { job: id(1), spec: zero.into(), gate: StartWindow::default() };
+    insta::assert_snapshot!(fixture.apply(event).unwrap_err(), @"job j0000100000001: resources.cpu_m is 0; use 1 or more");
+    let worker = fixture.worker("w1", Capabilities { memory_bytes: 0, max_jobs: 2, ..offer(1) });
     let mut job = asking("nobody-has-it", 0);
     (job.resources.cpu_m, job.resources.memory_bytes) = (1, 0);
-    bed.submit(1, job.clone());
-    assert_eq!(bed.starts(), [1], "no memory is asked for, and none of the counter");
-    let view = bed.scheduler.worker_view(worker).unwrap();
+    fixture.submit(1, job.clone());
+    assert_eq!(fixture.starts(), [1], "no memory is asked for, and none of the counter");
+    let view = fixture.scheduler.worker_view(worker).unwrap();
     assert_eq!((view.attempts, view.cpu, view.memory), (1, 1.0, 0.0));
-    bed.worker("w2", Capabilities { max_jobs: 0, ..offer(1000) });
-    bed.submit(2, job);
-    assert!(bed.starts().is_empty(), "one has no cpu, the other takes no jobs");
+    fixture.worker("w2", Capabilities { max_jobs: 0, ..offer(1000) });
+    fixture.submit(2, job);
+    assert!(fixture.starts().is_empty(), "one has no cpu, the other takes no jobs");
 }
 
 #[test]
 pub(super) fn without_workers_everything_waits_and_everything_answers() {
     for policy in Policy::ALL {
-        let mut bed = Bed::new(Config { policy, preemption: true, ..Config::default() });
-        assert!(bed.round().is_empty(), "nor jobs");
-        assert_eq!(bed.scheduler.next_deadline(), None);
-        assert_eq!(bed.scheduler.fleet_use(), FleetUse::default());
-        bed.submit(1, Demand { priority: Priority(0), ..spec(1000) });
-        bed.submit(2, Demand { gang: Some(Gang { size: 2, max_per_worker: None, same_label: None }), ..spec(1) });
+        let mut fixture = Fixture::new(Config { policy, preemption: true, ..Config::default() });
+        assert!(fixture.round().is_empty(), "nor jobs");
+        assert_eq!(fixture.scheduler.next_deadline(), None);
+        assert_eq!(fixture.scheduler.fleet_use(), FleetUse::default());
+        fixture.submit(1, Demand { priority: Priority(0), ..spec(1000) });
+        fixture.submit(2, Demand { gang: Some(Gang { size: 2, max_per_worker: None, same_label: None }), ..spec(1) });
         let label = orlop_core::hardware::placement::LabelExpr {
             key: "zone".to_owned(),
             op: orlop_core::hardware::placement::Operator::Exists,
             values: [].into(),
         };
-        bed.submit(3, Demand { prefers: vec![Prefer { label, weight: 100 }], ..spec(1000) });
-        assert!(bed.round().is_empty());
-        bed.now = 60_000;
-        assert!(bed.round().is_empty());
-        assert_eq!(bed.scheduler.reservations().count(), 0);
-        let why = bed.scheduler.explain(id(1)).unwrap();
-        assert_eq!((why.workers.len(), why.nearest, why.is_hopeless()), (0, None, true));
-        assert_eq!(bed.scheduler.demand().iter().map(|demand| demand.waiting).sum::<u64>(), 4);
-        let restored = Scheduler::restore(bed.scheduler.snapshot(), Config::default()).unwrap();
-        assert_eq!(restored.demand(), bed.scheduler.demand());
+        fixture.submit(3, Demand { prefers: vec![Prefer { label, weight: 100 }], ..spec(1000) });
+        assert!(fixture.round().is_empty());
+        fixture.now = 60_000;
+        assert!(fixture.round().is_empty());
+        assert_eq!(fixture.scheduler.reservations().count(), 0);
+        let why = fixture.scheduler.explain(id(1)).unwrap();
+        assert_eq!((why.workers.len(), why.nearest, why.is_infeasible()), (0, None, true));
+        assert_eq!(fixture.scheduler.demand().iter().map(|demand| demand.waiting).sum::<u64>(), 4);
+        let restored = Scheduler::restore(fixture.scheduler.snapshot(), Config::default()).unwrap();
+        assert_eq!(restored.demand(), fixture.scheduler.demand());
         // The first worker takes what fits it.
-        bed.worker("w1", offer(1000));
-        assert_eq!(bed.starts(), [1], "{policy:?}");
+        fixture.worker("w1", offer(1000));
+        assert_eq!(fixture.starts(), [1], "{policy:?}");
     }
 }
 
 #[test]
 pub(super) fn one_worker_is_every_policys_choice() {
     for policy in Policy::ALL {
-        let mut bed = Bed::new(Config { policy, ..Config::default() });
-        let worker = bed.worker("w1", offer(3000));
-        (1..=4).for_each(|number| bed.submit(number, spec(1000)));
-        let sent = bed.round();
+        let mut fixture = Fixture::new(Config { policy, ..Config::default() });
+        let worker = fixture.worker("w1", offer(3000));
+        (1..=4).for_each(|number| fixture.submit(number, spec(1000)));
+        let sent = fixture.round();
         assert_eq!(sent.len(), 3, "{policy:?}");
         assert!(sent.iter().all(|(_, on)| *on == worker));
-        bed.result(sent[2].0, worker, Outcome::Failed { exit_code: None });
-        assert_eq!(bed.starts(), [4]);
+        fixture.result(sent[2].0, worker, Outcome::Failed { exit_code: None });
+        assert_eq!(fixture.starts(), [4]);
     }
 }
 
 #[test]
 pub(super) fn what_comes_twice_is_answered_twice_and_done_once() {
-    let mut bed = Bed::new(Config::default());
-    let worker = bed.worker("w1", offer(4000));
-    bed.submit(1, spec(1000));
+    let mut fixture = Fixture::new(Config::default());
+    let worker = fixture.worker("w1", offer(4000));
+    fixture.submit(1, spec(1000));
     let array = ArraySpec { indices: vec![(0, 1)], ..ArraySpec::default() };
-    let again = Event::SubmitArray { job: id(1), spec: spec(1).into(), gate: Gate::default(), array };
-    assert!(bed.apply(again).is_err(), "an array does not take a job's id either");
-    let (attempt, _) = bed.round()[0];
+    let again = Event::SubmitArray { job: id(1), spec: spec(1).into(), gate: StartWindow::default(), array };
+    assert!(fixture.apply(again).is_err(), "an array does not take a job's id either");
+    let (attempt, _) = fixture.round()[0];
     for _ in 0..2 {
-        bed.must(Event::Accepted { attempt, worker });
-        bed.effects.clear();
-        bed.must(Event::Started { attempt, worker });
-        assert_eq!((bed.verdict(), bed.state(1)), (Verdict::Accepted, JobState::Running));
+        fixture.must(Event::Accepted { attempt, worker });
+        fixture.effects.clear();
+        fixture.must(Event::Started { attempt, worker });
+        assert_eq!((fixture.verdict(), fixture.state(1)), (ReportVerdict::Accepted, JobState::Running));
     }
-    bed.must(Event::ConnectionLost { worker });
+    fixture.must(Event::ConnectionLost { worker });
     let kept = vec![Kept { attempt, started: true }; 3];
-    bed.effects.clear();
-    bed.must(Event::Connected { worker, kept });
-    assert_eq!((bed.state(1), bed.scheduler.worker_view(worker).unwrap().attempts), (JobState::Running, 1));
+    fixture.effects.clear();
+    fixture.must(Event::Connected { worker, kept });
+    assert_eq!((fixture.state(1), fixture.scheduler.worker_view(worker).unwrap().attempts), (JobState::Running, 1));
     for _ in 0..2 {
-        bed.must(Event::Cordon { worker });
-        bed.must(Event::Drain { worker, order: DrainOrder::default() });
+        fixture.must(Event::Cordon { worker });
+        fixture.must(Event::Drain { worker, order: DrainOrder::default() });
     }
-    assert_eq!(bed.result(attempt, worker, Outcome::Succeeded), Verdict::Accepted);
-    assert_eq!(bed.result(attempt, worker, Outcome::TimedOut), Verdict::Duplicate);
+    assert_eq!(fixture.result(attempt, worker, Outcome::Succeeded), ReportVerdict::Accepted);
+    assert_eq!(fixture.result(attempt, worker, Outcome::TimedOut), ReportVerdict::Duplicate);
     let finished = |effect: &&Effect| matches!(effect, Effect::Finished { .. });
-    assert_eq!(bed.effects.iter().filter(finished).count(), 0);
+    assert_eq!(fixture.effects.iter().filter(finished).count(), 0);
     assert_eq!(
-        (bed.state(1), bed.scheduler.worker_view(worker).unwrap().state),
+        (fixture.state(1), fixture.scheduler.worker_view(worker).unwrap().state),
         (JobState::Completed, WorkerState::Terminated)
     );
 }
 
 #[test]
 pub(super) fn time_that_runs_backwards_counts_as_none() {
-    let mut bed = Bed::new(Config::default());
-    bed.now = 100_000;
-    let worker = bed.worker("w1", offer(1000));
-    bed.submit(1, spec(1000));
-    let (attempt, _) = bed.round()[0];
-    bed.now = 0;
-    bed.start(attempt, worker);
-    assert_eq!(bed.scheduler.now(), 100_000);
+    let mut fixture = Fixture::new(Config::default());
+    fixture.now = 100_000;
+    let worker = fixture.worker("w1", offer(1000));
+    fixture.submit(1, spec(1000));
+    let (attempt, _) = fixture.round()[0];
+    fixture.now = 0;
+    fixture.start(attempt, worker);
+    assert_eq!(fixture.scheduler.now(), 100_000);
     // A gate is a time of the host, and this one is over; a wait counts from the latest time seen.
-    let gate = Gate { not_before: Some(50_000), queue_timeout: Some(10) };
-    bed.must(Event::Submit { job: id(2), spec: spec(1000).into(), gate });
-    assert_eq!((bed.state(2), bed.scheduler.job(id(2), None).unwrap().submitted), (JobState::Queued, 100_000));
-    assert!(bed.round().is_empty());
-    assert_eq!(bed.scheduler.now(), 100_000, "rounds do not turn it back either");
-    bed.now = 100_009;
-    bed.must(Event::Tick);
-    assert_eq!(bed.state(2), JobState::Queued);
-    bed.now = 100_010;
-    bed.must(Event::Tick);
-    assert_eq!(bed.state(2), JobState::Failed);
+    let gate = StartWindow { not_before: Some(50_000), queue_timeout: Some(10) };
+    fixture.must(Event::Submit { job: id(2), spec: spec(1000).into(), gate });
+    assert_eq!((fixture.state(2), fixture.scheduler.job(id(2), None).unwrap().submitted), (JobState::Queued, 100_000));
+    assert!(fixture.round().is_empty());
+    assert_eq!(fixture.scheduler.now(), 100_000, "rounds do not turn it back either");
+    fixture.now = 100_009;
+    fixture.must(Event::Tick);
+    assert_eq!(fixture.state(2), JobState::Queued);
+    fixture.now = 100_010;
+    fixture.must(Event::Tick);
+    assert_eq!(fixture.state(2), JobState::Failed);
 }
 
 #[test]
 pub(super) fn the_end_of_time_overflows_nothing() {
-    let mut bed = Bed::new(Config { preemption: true, ..Config::default() });
-    bed.now = u64::MAX - 20_000;
-    let worker = bed.worker("w1", offer(2000));
+    let mut fixture = Fixture::new(Config { preemption: true, ..Config::default() });
+    fixture.now = u64::MAX - 20_000;
+    let worker = fixture.worker("w1", offer(2000));
     let job =
         Demand { timeout_ms: u64::MAX, grace_ms: u64::MAX, preemptible: true, priority: Priority(9), ..spec(1000) };
-    let gate = Gate { not_before: None, queue_timeout: Some(u64::MAX) };
+    let gate = StartWindow { not_before: None, queue_timeout: Some(u64::MAX) };
     for number in 1..=3 {
-        bed.must(Event::Submit { job: id(number), spec: job.clone().into(), gate });
+        fixture.must(Event::Submit { job: id(number), spec: job.clone().into(), gate });
     }
-    for (attempt, worker) in bed.round() {
-        bed.start(attempt, worker);
+    for (attempt, worker) in fixture.round() {
+        fixture.start(attempt, worker);
     }
-    bed.must(Event::Submit {
+    fixture.must(Event::Submit {
         job: id(4),
         spec: spec(1).into(),
-        gate: Gate { not_before: Some(u64::MAX), queue_timeout: None },
+        gate: StartWindow { not_before: Some(u64::MAX), queue_timeout: None },
     });
     for (number, now) in (10..).zip([u64::MAX - 10_000, u64::MAX - 1, u64::MAX, u64::MAX]) {
-        bed.now = now;
-        bed.must(Event::Heartbeat { worker });
-        bed.must(Event::Tick);
-        bed.submit(number, Demand { priority: Priority(0), ..spec(2000) });
-        bed.round();
-        let deadline = bed.scheduler.next_deadline();
+        fixture.now = now;
+        fixture.must(Event::Heartbeat { worker });
+        fixture.must(Event::Tick);
+        fixture.submit(number, Demand { priority: Priority(0), ..spec(2000) });
+        fixture.round();
+        let deadline = fixture.scheduler.next_deadline();
         assert!(deadline.is_none_or(|at| at >= u64::MAX - 20_000), "{deadline:?}");
     }
-    assert_ne!(bed.state(4), JobState::Pending, "its time has come");
+    assert_ne!(fixture.state(4), JobState::Pending, "its time has come");
 }

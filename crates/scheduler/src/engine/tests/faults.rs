@@ -4,8 +4,8 @@ use std::panic::catch_unwind;
 
 use super::laws::{GANGS, OPERATORS, shape};
 use super::{
-    attempts, avoiding, directing, division, members, preempting, prefilling, rebuilding, reserving, saving, snapshots,
-    turns, workers,
+    attempts, avoiding, directing, division, members, preempting, prefilling, rebuilding, reserving, snapshots,
+    starvation, turns, workers,
 };
 use crate::fault::Fault;
 use crate::testing::{Choices, Law, World};
@@ -110,17 +110,17 @@ const RULES: &[fn()] = &[
     rebuilding::rows_that_contradict_each_other_start_nothing,
     rebuilding::after_a_restart_every_job_still_comes_to_the_same_end,
     reserving::whoever_waits_longest_is_not_passed_over_for_ever,
-    saving::a_tenant_saves_for_its_first_job_that_its_limits_stopped_for_long,
-    saving::until_then_its_own_smaller_jobs_go_on,
-    saving::who_fits_beside_all_that_is_saved_still_starts,
-    saving::other_tenants_and_other_limits_are_not_saved,
-    saving::savings_end_with_the_job_with_its_place_and_with_its_chance,
-    saving::the_longest_waiting_is_saved_for_first_and_then_the_next,
-    saving::an_array_is_saved_for_element_by_element,
-    saving::savings_survive_a_snapshot,
-    saving::an_explanation_tells_whom_the_tenant_saves_for,
-    saving::a_job_that_no_worker_could_hold_is_not_saved_for,
-    saving::who_no_worker_could_hold_stands_in_nobodys_way,
+    starvation::a_tenant_reserves_for_its_first_job_that_its_limits_stopped_for_long,
+    starvation::until_then_its_own_smaller_jobs_go_on,
+    starvation::who_fits_beside_all_that_is_reserved_still_starts,
+    starvation::other_tenants_and_other_limits_are_not_reserved,
+    starvation::quota_reservations_end_with_the_job_with_its_place_and_with_its_chance,
+    starvation::the_longest_waiting_is_reserved_for_first_and_then_the_next,
+    starvation::an_array_is_reserved_for_element_by_element,
+    starvation::quota_reservations_survive_a_snapshot,
+    starvation::an_explanation_tells_whom_the_tenant_reserves_for,
+    starvation::a_job_that_no_worker_could_hold_is_not_reserved_for,
+    starvation::who_no_worker_could_hold_stands_in_nobodys_way,
     snapshots::a_restored_scheduler_goes_on_as_the_original,
     snapshots::a_snapshot_is_checked_when_it_is_read,
     turns::a_run_is_as_long_as_run_max_the_quota_and_a_256th_of_the_fleet_allow,
@@ -183,7 +183,7 @@ const LAWS: &[(Fault, Law, u64)] = &[
     (Fault::NoHorizon, Law::Prefill, 72),
     (Fault::JumpQueue, Law::Fairness, 73),
     (Fault::KeepPrefilled, Law::WorkConservation, 204),
-    (Fault::SpendSavings, Law::NoStarvation, 78),
+    (Fault::SpendQuotaReservation, Law::NoStarvation, 78),
     (Fault::FreeInheritance, Law::Bands, 78),
     (Fault::AssignAnywhere, Law::Token, OPERATORS + 1),
     (Fault::EverybodyIsUrgent, Law::Token, OPERATORS + 2),
@@ -200,7 +200,7 @@ fn broken(seed: u64) -> Option<Law> {
 }
 
 /// Faults by which somebody starves under siege, and in which world.
-const STARVES: &[(Fault, u64)] = &[(Fault::ForgetEldest, 185), (Fault::SpendSavings, 23)];
+const STARVES: &[(Fault, u64)] = &[(Fault::ForgetEldest, 185), (Fault::SpendQuotaReservation, 23)];
 
 /// Whether somebody starves in a random world.
 fn starves(seed: u64) -> bool {

@@ -76,8 +76,8 @@ fn laws_hold_where_gangs_come_back_in_random_worlds() {
     }
 }
 
-/// A worker comes that holds a job before the one that is saved for, while others start; a worker that is forgotten repeats
-/// a result: the model once took the first for savings that were spent, the second for a message without an answer.
+/// A worker comes that holds a job before the one that is reserved for, while others start; a worker that is forgotten repeats
+/// a result: the model once took the first for reservations that were spent, the second for a message without an answer.
 #[test]
 fn laws_hold_in_worlds_that_the_model_misread() {
     for seed in [334_195, 693_351] {
@@ -120,7 +120,7 @@ fn nobody_starves_in_random_worlds() {
     assert!(heads >= 6 || worlds().count() < 100, "only {heads} heads were there to starve");
 }
 
-/// Of a tenant whose limits are used up, the first job avoids the only worker with room: it is to be saved for all the same,
+/// Of a tenant whose limits are used up, the first job avoids the only worker with room: it is to be reserved for all the same,
 /// and so it is while it lets others pass.
 #[test]
 fn nobody_starves_who_avoids_a_worker_and_is_stopped_by_limits() {

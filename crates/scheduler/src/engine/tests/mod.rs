@@ -3,7 +3,6 @@
 mod attempts;
 mod avoiding;
 mod balancing;
-mod bed;
 mod counters;
 mod crowding;
 mod devices;
@@ -13,6 +12,7 @@ mod explaining;
 mod extremes;
 #[cfg(feature = "faults")]
 mod faults;
+mod fixture;
 mod gangs;
 mod laws;
 mod members;
@@ -21,7 +21,7 @@ mod preempting;
 mod prefilling;
 mod rebuilding;
 mod reserving;
-mod saving;
 mod snapshots;
+mod starvation;
 mod turns;
 mod workers;

@@ -1,6 +1,6 @@
 //! Snapshots.
 
-use super::bed::{Bed, offer, spec};
+use super::fixture::{Fixture, offer, spec};
 use crate::config::{Config, Policy};
 use crate::engine::{Scheduler, Snapshot};
 use crate::error::EventError;
@@ -21,10 +21,10 @@ pub(super) fn a_restored_scheduler_goes_on_as_the_original() {
 
 #[test]
 pub(super) fn a_snapshot_is_checked_when_it_is_read() {
-    let mut bed = Bed::new(Config::default());
-    bed.worker("w1", offer(1000));
-    bed.submit(1, spec(1000));
-    let text = serde_json::to_string(&bed.scheduler.snapshot()).unwrap();
+    let mut fixture = Fixture::new(Config::default());
+    fixture.worker("w1", offer(1000));
+    fixture.submit(1, spec(1000));
+    let text = serde_json::to_string(&fixture.scheduler.snapshot()).unwrap();
     let read = |text: &str| Scheduler::restore(serde_json::from_str::<Snapshot>(text).unwrap(), Config::default());
     assert!(read(&text).is_ok());
     let newer = text.replacen("\"version\":3", "\"version\":4", 1);

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use orlop_core::machine::job::JobState;
-use orlop_core::machine::verdict::Verdict;
+use orlop_core::machine::verdict::ReportVerdict;
 use orlop_core::machine::worker::WorkerState;
 
-use super::bed::{Bed, id, offer, spec};
+use super::fixture::{Fixture, id, offer, spec};
 use crate::config::Config;
 use crate::effect::{CancelReason, Effect, Reason};
 use crate::engine::Scheduler;
@@ -14,98 +14,98 @@ use crate::error::EventError;
 use crate::event::{Departure, DrainOrder, Event, Kept, Outcome};
 use crate::token::WorkerKey;
 
-fn state(bed: &Bed, worker: WorkerKey) -> WorkerState {
-    bed.scheduler.worker_view(worker).unwrap().state
+fn state(fixture: &Fixture, worker: WorkerKey) -> WorkerState {
+    fixture.scheduler.worker_view(worker).unwrap().state
 }
 
 /// An incarnation of an id is never used again, even if nothing else is remembered of it.
 #[test]
 pub(super) fn a_worker_that_was_forgotten_comes_as_another_incarnation() {
-    let mut bed = Bed::new(Config { workers_kept: 0, ..Config::default() });
+    let mut fixture = Fixture::new(Config { workers_kept: 0, ..Config::default() });
     for incarnation in 1..4 {
-        let worker = bed.worker("w1", offer(1000));
-        assert_eq!(bed.scheduler.worker_view(worker).unwrap().incarnation, incarnation);
-        bed.must(Event::Remove { worker, why: Departure::Goodbye });
-        assert_eq!(bed.scheduler.worker_keys().count(), 0);
+        let worker = fixture.worker("w1", offer(1000));
+        assert_eq!(fixture.scheduler.worker_view(worker).unwrap().incarnation, incarnation);
+        fixture.must(Event::Remove { worker, why: Departure::Goodbye });
+        assert_eq!(fixture.scheduler.worker_keys().count(), 0);
     }
 }
 
 #[test]
 pub(super) fn a_worker_that_never_comes_fails() {
-    let mut bed = Bed::new(Config::default());
+    let mut fixture = Fixture::new(Config::default());
     let name = "w1".parse().unwrap();
-    bed.must(Event::WorkerDeclared { id: name });
-    let worker = bed.scheduler.worker_key(&"w1".parse().unwrap()).unwrap();
-    bed.wait(600_000);
-    assert_eq!(state(&bed, worker), WorkerState::Failed);
+    fixture.must(Event::WorkerDeclared { id: name });
+    let worker = fixture.scheduler.worker_key(&"w1".parse().unwrap()).unwrap();
+    fixture.wait(600_000);
+    assert_eq!(state(&fixture, worker), WorkerState::Failed);
     // The id may come back as the next incarnation.
-    bed.must(Event::WorkerDeclared { id: "w1".parse().unwrap() });
-    let next = bed.scheduler.worker_key(&"w1".parse().unwrap()).unwrap();
-    assert_eq!(bed.scheduler.worker_view(next).unwrap().incarnation, 2);
-    bed.must(Event::Registered { worker: next, capabilities: Arc::new(offer(1000)) });
-    bed.wait(30_000);
-    assert_eq!(state(&bed, next), WorkerState::Failed);
+    fixture.must(Event::WorkerDeclared { id: "w1".parse().unwrap() });
+    let next = fixture.scheduler.worker_key(&"w1".parse().unwrap()).unwrap();
+    assert_eq!(fixture.scheduler.worker_view(next).unwrap().incarnation, 2);
+    fixture.must(Event::Registered { worker: next, capabilities: Arc::new(offer(1000)) });
+    fixture.wait(30_000);
+    assert_eq!(state(&fixture, next), WorkerState::Failed);
 }
 
 #[test]
 pub(super) fn a_live_worker_id_is_not_declared_again() {
-    let mut bed = Bed::new(Config::default());
-    bed.worker("w1", offer(1000));
-    let again = bed.apply(Event::WorkerDeclared { id: "w1".parse().unwrap() }).unwrap_err();
+    let mut fixture = Fixture::new(Config::default());
+    fixture.worker("w1", offer(1000));
+    let again = fixture.apply(Event::WorkerDeclared { id: "w1".parse().unwrap() }).unwrap_err();
     insta::assert_snapshot!(again, @"worker `w1` has a live incarnation; remove that one first");
     assert!(matches!(again, EventError::DuplicateWorker(_)));
 }
 
 #[test]
 pub(super) fn silence_makes_suspect_then_lost_then_failed() {
-    let mut bed = Bed::new(Config::default());
-    let worker = bed.worker("w1", offer(1000));
-    bed.submit(1, spec(1000));
-    let attempt = bed.round()[0].0;
-    bed.start(attempt, worker);
-    bed.wait(14_999);
-    assert_eq!(state(&bed, worker), WorkerState::Running);
-    bed.wait(1);
-    assert_eq!((state(&bed, worker), bed.state(1)), (WorkerState::Unhealthy, JobState::Running));
-    bed.wait(15_000);
-    assert_eq!((bed.state(1), bed.reason()), (JobState::Queued, Some(Reason::WorkerLost)));
+    let mut fixture = Fixture::new(Config::default());
+    let worker = fixture.worker("w1", offer(1000));
+    fixture.submit(1, spec(1000));
+    let attempt = fixture.round()[0].0;
+    fixture.start(attempt, worker);
+    fixture.wait(14_999);
+    assert_eq!(state(&fixture, worker), WorkerState::Running);
+    fixture.wait(1);
+    assert_eq!((state(&fixture, worker), fixture.state(1)), (WorkerState::Unhealthy, JobState::Running));
+    fixture.wait(15_000);
+    assert_eq!((fixture.state(1), fixture.reason()), (JobState::Queued, Some(Reason::WorkerLost)));
     // Its capacity stays held: nobody knows that the attempt has ended.
-    assert_eq!(bed.scheduler.worker_view(worker).unwrap().attempts, 1);
-    bed.wait(270_000);
-    assert_eq!(state(&bed, worker), WorkerState::Failed);
-    assert_eq!(bed.scheduler.job(id(1), None).unwrap().infra, 1);
+    assert_eq!(fixture.scheduler.worker_view(worker).unwrap().attempts, 1);
+    fixture.wait(270_000);
+    assert_eq!(state(&fixture, worker), WorkerState::Failed);
+    assert_eq!(fixture.scheduler.job(id(1), None).unwrap().infra, 1);
 }
 
 #[test]
 pub(super) fn a_heartbeat_keeps_a_worker() {
-    let mut bed = Bed::new(Config::default());
-    let worker = bed.worker("w1", offer(1000));
+    let mut fixture = Fixture::new(Config::default());
+    let worker = fixture.worker("w1", offer(1000));
     for _ in 0..10 {
-        bed.wait(14_000);
-        bed.must(Event::Heartbeat { worker });
+        fixture.wait(14_000);
+        fixture.must(Event::Heartbeat { worker });
     }
-    assert_eq!(state(&bed, worker), WorkerState::Available);
+    assert_eq!(state(&fixture, worker), WorkerState::Available);
 }
 
 #[test]
 pub(super) fn late_adoption_keeps_live_and_finished_work() {
     for finished in [false, true] {
-        let mut bed = Bed::new(Config::default());
-        let worker = bed.worker("w1", offer(1000));
-        bed.submit(1, spec(1000));
-        let attempt = bed.round()[0].0;
-        bed.start(attempt, worker);
-        bed.wait(15_000);
-        bed.wait(30_000);
-        assert_eq!(bed.state(1), JobState::Queued);
-        bed.effects.clear();
+        let mut fixture = Fixture::new(Config::default());
+        let worker = fixture.worker("w1", offer(1000));
+        fixture.submit(1, spec(1000));
+        let attempt = fixture.round()[0].0;
+        fixture.start(attempt, worker);
+        fixture.wait(15_000);
+        fixture.wait(30_000);
+        assert_eq!(fixture.state(1), JobState::Queued);
+        fixture.effects.clear();
         if finished {
-            assert_eq!(bed.result(attempt, worker, Outcome::Succeeded), Verdict::Adopted);
-            assert_eq!(bed.state(1), JobState::Completed);
+            assert_eq!(fixture.result(attempt, worker, Outcome::Succeeded), ReportVerdict::Adopted);
+            assert_eq!(fixture.state(1), JobState::Completed);
         } else {
-            bed.must(Event::Connected { worker, kept: vec![Kept { attempt, started: true }] });
-            assert_eq!((bed.verdict_of(attempt), bed.state(1)), (Verdict::Adopted, JobState::Running));
-            assert_eq!(bed.scheduler.tenant(&"t".parse().unwrap()).unwrap().running, 1);
+            fixture.must(Event::Connected { worker, kept: vec![Kept { attempt, started: true }] });
+            assert_eq!((fixture.verdict_of(attempt), fixture.state(1)), (ReportVerdict::Adopted, JobState::Running));
+            assert_eq!(fixture.scheduler.tenant(&"t".parse().unwrap()).unwrap().running, 1);
         }
     }
 }
@@ -114,25 +114,25 @@ pub(super) fn late_adoption_keeps_live_and_finished_work() {
 #[test]
 pub(super) fn nobody_speaks_of_what_another_worker_had() {
     for left in [false, true] {
-        let mut bed = Bed::new(Config::default());
-        let worker = bed.worker("w1", offer(1000));
-        bed.submit(1, spec(1000));
-        let attempt = bed.round()[0].0;
-        bed.start(attempt, worker);
+        let mut fixture = Fixture::new(Config::default());
+        let worker = fixture.worker("w1", offer(1000));
+        fixture.submit(1, spec(1000));
+        let attempt = fixture.round()[0].0;
+        fixture.start(attempt, worker);
         if left {
-            bed.must(Event::Remove { worker, why: Departure::Goodbye });
+            fixture.must(Event::Remove { worker, why: Departure::Goodbye });
         } else {
-            bed.wait(60_000);
+            fixture.wait(60_000);
         }
-        let other = bed.worker("w2", offer(500));
-        assert_eq!(bed.scheduler.unit_row(id(1), None).unwrap().lost_by, Some("w1".parse().unwrap()));
-        assert_eq!(bed.result(attempt, other, Outcome::Succeeded), Verdict::Stale);
-        bed.effects.clear();
-        bed.must(Event::Started { attempt, worker: other });
-        assert_eq!((bed.verdict(), bed.state(1)), (Verdict::Stale, JobState::Queued));
-        let third = if left { bed.worker("w1", offer(500)) } else { worker };
-        assert_eq!(bed.result(attempt, third, Outcome::Succeeded), Verdict::Adopted);
-        assert_eq!(bed.state(1), JobState::Completed);
+        let other = fixture.worker("w2", offer(500));
+        assert_eq!(fixture.scheduler.task_row(id(1), None).unwrap().lost_by, Some("w1".parse().unwrap()));
+        assert_eq!(fixture.result(attempt, other, Outcome::Succeeded), ReportVerdict::Stale);
+        fixture.effects.clear();
+        fixture.must(Event::Started { attempt, worker: other });
+        assert_eq!((fixture.verdict(), fixture.state(1)), (ReportVerdict::Stale, JobState::Queued));
+        let third = if left { fixture.worker("w1", offer(500)) } else { worker };
+        assert_eq!(fixture.result(attempt, third, Outcome::Succeeded), ReportVerdict::Adopted);
+        assert_eq!(fixture.state(1), JobState::Completed);
     }
 }
 
@@ -140,227 +140,227 @@ pub(super) fn nobody_speaks_of_what_another_worker_had() {
 /// waits in its spool, and gets the answer.
 #[test]
 pub(super) fn a_forgotten_worker_is_not_heard_and_its_next_incarnation_is_answered() {
-    let mut bed = Bed::new(Config { workers_kept: 0, ..Config::default() });
-    let worker = bed.worker("w1", offer(1000));
-    bed.submit(1, spec(1000));
-    let attempt = bed.round()[0].0;
-    bed.start(attempt, worker);
-    assert_eq!(bed.result(attempt, worker, Outcome::Succeeded), Verdict::Accepted);
-    bed.must(Event::Remove { worker, why: Departure::Goodbye });
-    bed.effects.clear();
+    let mut fixture = Fixture::new(Config { workers_kept: 0, ..Config::default() });
+    let worker = fixture.worker("w1", offer(1000));
+    fixture.submit(1, spec(1000));
+    let attempt = fixture.round()[0].0;
+    fixture.start(attempt, worker);
+    assert_eq!(fixture.result(attempt, worker, Outcome::Succeeded), ReportVerdict::Accepted);
+    fixture.must(Event::Remove { worker, why: Departure::Goodbye });
+    fixture.effects.clear();
     let again = Event::Result { attempt, worker, outcome: Outcome::Succeeded, ran_ms: None };
-    assert_eq!(bed.apply(again), Err(EventError::UnknownWorker(worker)));
-    assert!(bed.effects.is_empty());
-    let next = bed.worker("w1", offer(1000));
-    assert_eq!(bed.result(attempt, next, Outcome::Succeeded), Verdict::Duplicate);
+    assert_eq!(fixture.apply(again), Err(EventError::UnknownWorker(worker)));
+    assert!(fixture.effects.is_empty());
+    let next = fixture.worker("w1", offer(1000));
+    assert_eq!(fixture.result(attempt, next, Outcome::Succeeded), ReportVerdict::Duplicate);
 }
 
 /// A worker whose place another one has by now is not taken for it.
 #[test]
 pub(super) fn a_worker_in_the_place_of_one_that_failed_is_not_avoided() {
-    let mut bed = Bed::new(Config { workers_kept: 0, ..Config::default() });
-    let worker = bed.worker("w1", offer(1000));
-    bed.submit(1, spec(1000));
-    let attempt = bed.round()[0].0;
-    assert_eq!(bed.result(attempt, worker, Outcome::StartFailed { permanent: false }), Verdict::Accepted);
-    assert!(bed.scheduler.unit_row(id(1), None).unwrap().avoid.is_some());
-    bed.must(Event::Remove { worker, why: Departure::Goodbye });
-    bed.wait(1200);
-    let other = bed.worker("w2", offer(1000));
+    let mut fixture = Fixture::new(Config { workers_kept: 0, ..Config::default() });
+    let worker = fixture.worker("w1", offer(1000));
+    fixture.submit(1, spec(1000));
+    let attempt = fixture.round()[0].0;
+    assert_eq!(fixture.result(attempt, worker, Outcome::StartFailed { permanent: false }), ReportVerdict::Accepted);
+    assert!(fixture.scheduler.task_row(id(1), None).unwrap().avoid.is_some());
+    fixture.must(Event::Remove { worker, why: Departure::Goodbye });
+    fixture.wait(1200);
+    let other = fixture.worker("w2", offer(1000));
     assert_eq!((other.index, other == worker), (worker.index, false), "its place is used again");
-    assert_eq!(bed.scheduler.unit_row(id(1), None).unwrap().avoid, None);
-    assert_eq!(bed.starts(), [1]);
+    assert_eq!(fixture.scheduler.task_row(id(1), None).unwrap().avoid, None);
+    assert_eq!(fixture.starts(), [1]);
 }
 
 /// What an attempt that was given up still holds must be told from its job: that is known as long as the attempt may run.
 #[test]
 pub(super) fn a_final_job_is_known_until_its_lost_attempts_have_ended() {
     for ends in 0..3 {
-        let mut bed = Bed::new(Config { finished_kept: 0, ..Config::default() });
-        let worker = bed.worker("w1", offer(1000));
-        bed.submit(1, spec(1000));
-        let attempt = bed.round()[0].0;
-        bed.start(attempt, worker);
-        bed.wait(60_000);
-        bed.must(Event::Cancel { job: id(1), elements: None });
-        assert_eq!(bed.state(1), JobState::Cancelled);
+        let mut fixture = Fixture::new(Config { finished_kept: 0, ..Config::default() });
+        let worker = fixture.worker("w1", offer(1000));
+        fixture.submit(1, spec(1000));
+        let attempt = fixture.round()[0].0;
+        fixture.start(attempt, worker);
+        fixture.wait(60_000);
+        fixture.must(Event::Cancel { job: id(1), elements: None });
+        assert_eq!(fixture.state(1), JobState::Cancelled);
         if ends == 2 {
-            let text = serde_json::to_string(&bed.scheduler.snapshot()).unwrap();
-            let config = bed.scheduler.config().clone();
-            bed.scheduler = Scheduler::restore(serde_json::from_str(&text).unwrap(), config).unwrap();
+            let text = serde_json::to_string(&fixture.scheduler.snapshot()).unwrap();
+            let config = fixture.scheduler.config().clone();
+            fixture.scheduler = Scheduler::restore(serde_json::from_str(&text).unwrap(), config).unwrap();
         }
-        bed.submit(2, spec(1000));
-        bed.must(Event::Cancel { job: id(2), elements: None });
-        assert!(bed.scheduler.job(id(2), None).is_none(), "what holds nothing is forgotten");
-        assert!(bed.scheduler.holds(attempt));
+        fixture.submit(2, spec(1000));
+        fixture.must(Event::Cancel { job: id(2), elements: None });
+        assert!(fixture.scheduler.job(id(2), None).is_none(), "what holds nothing is forgotten");
+        assert!(fixture.scheduler.holds(attempt));
         if ends == 0 {
-            bed.must(Event::Connected { worker, kept: vec![] });
+            fixture.must(Event::Connected { worker, kept: vec![] });
         } else {
-            assert_eq!(bed.result(attempt, worker, Outcome::Succeeded), Verdict::Stale);
+            assert_eq!(fixture.result(attempt, worker, Outcome::Succeeded), ReportVerdict::Stale);
         }
-        assert_eq!(bed.scheduler.worker_view(worker).unwrap().attempts, 0);
-        assert!(bed.scheduler.job(id(1), None).is_none(), "nothing is left of it");
+        assert_eq!(fixture.scheduler.worker_view(worker).unwrap().attempts, 0);
+        assert!(fixture.scheduler.job(id(1), None).is_none(), "nothing is left of it");
     }
 }
 
 #[test]
 pub(super) fn once_another_token_was_issued_the_old_one_is_stale() {
-    let mut bed = Bed::new(Config::default());
-    let worker = bed.worker("w1", offer(1000));
-    bed.submit(1, spec(1000));
-    let attempt = bed.round()[0].0;
-    bed.start(attempt, worker);
-    bed.wait(15_000);
-    bed.wait(15_000);
-    let other = bed.worker("w2", offer(1000));
-    assert_eq!(bed.round()[0].1, other);
-    assert_eq!(bed.result(attempt, worker, Outcome::Succeeded), Verdict::Stale);
-    assert_eq!(bed.state(1), JobState::Assigned);
+    let mut fixture = Fixture::new(Config::default());
+    let worker = fixture.worker("w1", offer(1000));
+    fixture.submit(1, spec(1000));
+    let attempt = fixture.round()[0].0;
+    fixture.start(attempt, worker);
+    fixture.wait(15_000);
+    fixture.wait(15_000);
+    let other = fixture.worker("w2", offer(1000));
+    assert_eq!(fixture.round()[0].1, other);
+    assert_eq!(fixture.result(attempt, worker, Outcome::Succeeded), ReportVerdict::Stale);
+    assert_eq!(fixture.state(1), JobState::Assigned);
     // But it has ended for sure: its worker's capacity is free again.
-    assert_eq!(bed.scheduler.worker_view(worker).unwrap().attempts, 0);
+    assert_eq!(fixture.scheduler.worker_view(worker).unwrap().attempts, 0);
 }
 
 #[test]
 pub(super) fn what_a_worker_lost_over_a_reconnect_is_placed_again() {
-    let mut bed = Bed::new(Config::default());
-    let worker = bed.worker("w1", offer(4000));
-    bed.submit(1, spec(1000));
-    bed.submit(2, spec(1000));
-    let sent = bed.round();
-    sent.iter().for_each(|(attempt, worker)| bed.start(*attempt, *worker));
-    bed.must(Event::ConnectionLost { worker });
-    assert_eq!(state(&bed, worker), WorkerState::Unhealthy);
-    bed.must(Event::Connected { worker, kept: vec![Kept { attempt: sent[0].0, started: true }] });
-    assert_eq!((bed.state(1), bed.state(2)), (JobState::Running, JobState::Queued));
-    assert_eq!(state(&bed, worker), WorkerState::Running);
+    let mut fixture = Fixture::new(Config::default());
+    let worker = fixture.worker("w1", offer(4000));
+    fixture.submit(1, spec(1000));
+    fixture.submit(2, spec(1000));
+    let sent = fixture.round();
+    sent.iter().for_each(|(attempt, worker)| fixture.start(*attempt, *worker));
+    fixture.must(Event::ConnectionLost { worker });
+    assert_eq!(state(&fixture, worker), WorkerState::Unhealthy);
+    fixture.must(Event::Connected { worker, kept: vec![Kept { attempt: sent[0].0, started: true }] });
+    assert_eq!((fixture.state(1), fixture.state(2)), (JobState::Running, JobState::Queued));
+    assert_eq!(state(&fixture, worker), WorkerState::Running);
 }
 
 #[test]
 pub(super) fn ten_failed_starts_of_different_jobs_bring_probation_that_doubles() {
-    let mut bed = Bed::new(Config { start_failures: 2, ..Config::default() });
-    let worker = bed.worker("w1", offer(1000));
+    let mut fixture = Fixture::new(Config { start_failures: 2, ..Config::default() });
+    let worker = fixture.worker("w1", offer(1000));
     let mut number = 0;
     for probation in [30_000, 60_000] {
         for _ in 0..2 {
             number += 1;
-            bed.submit(number, spec(1000));
-            let attempt = bed.round()[0].0;
-            bed.result(attempt, worker, Outcome::StartFailed { permanent: false });
-            bed.must(Event::Cancel { job: id(number), elements: None });
+            fixture.submit(number, spec(1000));
+            let attempt = fixture.round()[0].0;
+            fixture.result(attempt, worker, Outcome::StartFailed { permanent: false });
+            fixture.must(Event::Cancel { job: id(number), elements: None });
         }
-        assert_eq!(state(&bed, worker), WorkerState::Unhealthy);
-        bed.now += probation - 1;
-        bed.must(Event::Heartbeat { worker });
-        assert_eq!(state(&bed, worker), WorkerState::Unhealthy);
-        bed.now += 1;
-        bed.must(Event::Heartbeat { worker });
-        assert_eq!(state(&bed, worker), WorkerState::Available);
+        assert_eq!(state(&fixture, worker), WorkerState::Unhealthy);
+        fixture.now += probation - 1;
+        fixture.must(Event::Heartbeat { worker });
+        assert_eq!(state(&fixture, worker), WorkerState::Unhealthy);
+        fixture.now += 1;
+        fixture.must(Event::Heartbeat { worker });
+        assert_eq!(state(&fixture, worker), WorkerState::Available);
     }
 }
 
 #[test]
 pub(super) fn a_bad_report_stops_new_work_until_a_good_one() {
-    let mut bed = Bed::new(Config::default());
-    let worker = bed.worker("w1", offer(1000));
-    bed.must(Event::HealthReport { worker, good: false });
-    bed.submit(1, spec(1000));
-    assert!(bed.starts().is_empty());
-    bed.now = 10_000;
-    bed.must(Event::HealthReport { worker, good: true });
-    assert!(bed.starts().is_empty(), "probation is not over");
-    bed.now = 20_000;
-    bed.must(Event::Heartbeat { worker });
-    bed.wait(10_000);
-    assert_eq!(bed.starts(), [1]);
+    let mut fixture = Fixture::new(Config::default());
+    let worker = fixture.worker("w1", offer(1000));
+    fixture.must(Event::HealthReport { worker, good: false });
+    fixture.submit(1, spec(1000));
+    assert!(fixture.starts().is_empty());
+    fixture.now = 10_000;
+    fixture.must(Event::HealthReport { worker, good: true });
+    assert!(fixture.starts().is_empty(), "probation is not over");
+    fixture.now = 20_000;
+    fixture.must(Event::Heartbeat { worker });
+    fixture.wait(10_000);
+    assert_eq!(fixture.starts(), [1]);
 }
 
 #[test]
 pub(super) fn five_losses_in_ten_minutes_end_the_incarnation() {
-    let mut bed = Bed::new(Config::default());
-    let worker = bed.worker("w1", offer(1000));
+    let mut fixture = Fixture::new(Config::default());
+    let worker = fixture.worker("w1", offer(1000));
     for loss in 1..=5 {
-        bed.must(Event::ConnectionLost { worker });
+        fixture.must(Event::ConnectionLost { worker });
         if loss < 5 {
-            bed.must(Event::Connected { worker, kept: vec![] });
+            fixture.must(Event::Connected { worker, kept: vec![] });
         }
     }
-    assert_eq!(state(&bed, worker), WorkerState::Failed);
+    assert_eq!(state(&fixture, worker), WorkerState::Failed);
 }
 
 #[test]
 pub(super) fn a_drain_lets_work_finish_and_then_shuts_down() {
-    let mut bed = Bed::new(Config::default());
-    let worker = bed.worker("w1", offer(2000));
-    bed.submit(1, spec(1000));
-    let attempt = bed.round()[0].0;
-    bed.start(attempt, worker);
-    bed.must(Event::Drain { worker, order: DrainOrder { deadline: Some(5000), host_shutdown: false } });
-    bed.submit(2, spec(1000));
-    assert!(bed.starts().is_empty(), "no new work");
-    bed.wait(5000);
+    let mut fixture = Fixture::new(Config::default());
+    let worker = fixture.worker("w1", offer(2000));
+    fixture.submit(1, spec(1000));
+    let attempt = fixture.round()[0].0;
+    fixture.start(attempt, worker);
+    fixture.must(Event::Drain { worker, order: DrainOrder { deadline: Some(5000), host_shutdown: false } });
+    fixture.submit(2, spec(1000));
+    assert!(fixture.starts().is_empty(), "no new work");
+    fixture.wait(5000);
     let cancel = Effect::Cancel { attempt, worker, why: CancelReason::Drain, grace_ms: 10_000 };
-    assert_eq!(bed.effects, [cancel]);
-    bed.result(attempt, worker, Outcome::Failed { exit_code: None });
-    let view = bed.scheduler.job(id(1), None).unwrap();
+    assert_eq!(fixture.effects, [cancel]);
+    fixture.result(attempt, worker, Outcome::Failed { exit_code: None });
+    let view = fixture.scheduler.job(id(1), None).unwrap();
     assert_eq!((view.state, view.retries, view.infra), (JobState::Queued, 0, 0));
-    assert_eq!(state(&bed, worker), WorkerState::Terminated);
-    assert!(bed.effects.contains(&Effect::Shutdown { worker }));
+    assert_eq!(state(&fixture, worker), WorkerState::Terminated);
+    assert!(fixture.effects.contains(&Effect::Shutdown { worker }));
 }
 
 #[test]
 pub(super) fn a_drain_is_withdrawn_unless_the_host_shuts_down() {
-    let mut bed = Bed::new(Config::default());
-    let worker = bed.worker("w1", offer(2000));
-    bed.submit(1, spec(1000));
-    bed.round();
-    bed.must(Event::Drain { worker, order: DrainOrder::default() });
-    bed.must(Event::Undrain { worker });
-    assert_eq!(state(&bed, worker), WorkerState::Running);
-    bed.must(Event::Drain { worker, order: DrainOrder { deadline: None, host_shutdown: true } });
-    assert!(bed.apply(Event::Undrain { worker }).is_err());
+    let mut fixture = Fixture::new(Config::default());
+    let worker = fixture.worker("w1", offer(2000));
+    fixture.submit(1, spec(1000));
+    fixture.round();
+    fixture.must(Event::Drain { worker, order: DrainOrder::default() });
+    fixture.must(Event::Undrain { worker });
+    assert_eq!(state(&fixture, worker), WorkerState::Running);
+    fixture.must(Event::Drain { worker, order: DrainOrder { deadline: None, host_shutdown: true } });
+    assert!(fixture.apply(Event::Undrain { worker }).is_err());
 }
 
 #[test]
 pub(super) fn a_cordon_refuses_placements_and_nothing_else() {
-    let mut bed = Bed::new(Config::default());
-    let worker = bed.worker("w1", offer(2000));
-    bed.must(Event::Cordon { worker });
-    bed.submit(1, spec(1000));
-    assert!(bed.starts().is_empty());
-    assert_eq!(state(&bed, worker), WorkerState::Available);
-    bed.must(Event::Uncordon { worker });
-    assert_eq!(bed.starts(), [1]);
+    let mut fixture = Fixture::new(Config::default());
+    let worker = fixture.worker("w1", offer(2000));
+    fixture.must(Event::Cordon { worker });
+    fixture.submit(1, spec(1000));
+    assert!(fixture.starts().is_empty());
+    assert_eq!(state(&fixture, worker), WorkerState::Available);
+    fixture.must(Event::Uncordon { worker });
+    assert_eq!(fixture.starts(), [1]);
 }
 
 #[test]
 pub(super) fn a_smaller_worker_keeps_its_work_and_gets_none_until_it_fits_again() {
-    let mut bed = Bed::new(Config::default());
-    let worker = bed.worker("w1", offer(2000));
-    (1..=2).for_each(|number| bed.submit(number, spec(1000)));
-    let sent = bed.round();
-    bed.must(Event::Updated { worker, capabilities: Arc::new(offer(1000)) });
-    assert_eq!((bed.state(1), bed.state(2)), (JobState::Assigned, JobState::Assigned));
+    let mut fixture = Fixture::new(Config::default());
+    let worker = fixture.worker("w1", offer(2000));
+    (1..=2).for_each(|number| fixture.submit(number, spec(1000)));
+    let sent = fixture.round();
+    fixture.must(Event::Updated { worker, capabilities: Arc::new(offer(1000)) });
+    assert_eq!((fixture.state(1), fixture.state(2)), (JobState::Assigned, JobState::Assigned));
     let mut tiny = spec(1);
     tiny.resources.memory_bytes = 0;
-    bed.submit(3, tiny);
-    assert!(bed.starts().is_empty());
-    bed.result(sent[0].0, worker, Outcome::Succeeded);
-    assert!(bed.starts().is_empty(), "1000m of 1000m are taken");
-    bed.result(sent[1].0, worker, Outcome::Succeeded);
-    assert_eq!(bed.starts(), [3]);
+    fixture.submit(3, tiny);
+    assert!(fixture.starts().is_empty());
+    fixture.result(sent[0].0, worker, Outcome::Succeeded);
+    assert!(fixture.starts().is_empty(), "1000m of 1000m are taken");
+    fixture.result(sent[1].0, worker, Outcome::Succeeded);
+    assert_eq!(fixture.starts(), [3]);
 }
 
 #[test]
 pub(super) fn goodbye_loses_what_ran_and_a_refused_one_fails() {
-    let mut bed = Bed::new(Config::default());
-    let worker = bed.worker("w1", offer(2000));
-    bed.submit(1, spec(1000));
-    let attempt = bed.round()[0].0;
-    bed.start(attempt, worker);
-    bed.must(Event::Remove { worker, why: Departure::Goodbye });
-    assert_eq!((state(&bed, worker), bed.state(1)), (WorkerState::Terminated, JobState::Queued));
+    let mut fixture = Fixture::new(Config::default());
+    let worker = fixture.worker("w1", offer(2000));
+    fixture.submit(1, spec(1000));
+    let attempt = fixture.round()[0].0;
+    fixture.start(attempt, worker);
+    fixture.must(Event::Remove { worker, why: Departure::Goodbye });
+    assert_eq!((state(&fixture, worker), fixture.state(1)), (WorkerState::Terminated, JobState::Queued));
     // Its result may still come from the next incarnation.
-    let next = bed.worker("w1", offer(2000));
-    assert_eq!(bed.result(attempt, next, Outcome::Succeeded), Verdict::Adopted);
-    assert_eq!(bed.state(1), JobState::Completed);
+    let next = fixture.worker("w1", offer(2000));
+    assert_eq!(fixture.result(attempt, next, Outcome::Succeeded), ReportVerdict::Adopted);
+    assert_eq!(fixture.state(1), JobState::Completed);
 }

@@ -2,7 +2,7 @@
 
 use super::super::bins::Bins;
 use super::super::measure::{Waiting, decreasing, refresh_interval, size, sizes};
-use super::super::options::{Fit, Order, Refresh, Size};
+use super::super::options::{Fit, ItemOrder, Refresh, Size};
 use super::super::problem::{Problem, share};
 use super::hints::Hints;
 use super::tree::Tree;
@@ -19,13 +19,13 @@ struct Queue<'a> {
 }
 
 impl<'a> Queue<'a> {
-    fn new(problem: &'a Problem, order: Order, by: Size) -> Self {
+    fn new(problem: &'a Problem, order: ItemOrder, by: Size) -> Self {
         let mut items = match order {
-            Order::Arrival => (0..problem.len as u32).collect(),
-            Order::Decreasing => decreasing(&sizes(problem, by)),
+            ItemOrder::Arrival => (0..problem.len as u32).collect(),
+            ItemOrder::Decreasing => decreasing(&sizes(problem, by)),
         };
         items.reverse();
-        let dynamic = order == Order::Decreasing && by.refresh == Refresh::Dynamic;
+        let dynamic = order == ItemOrder::Decreasing && by.refresh == Refresh::Dynamic;
         let until_refresh = refresh_interval(problem.len);
         Self { problem, by, order: items, waiting: Waiting::all(problem), until_refresh, dynamic }
     }
@@ -58,14 +58,14 @@ pub(super) fn remaining(problem: &Problem, bins: &Bins) -> Vec<f64> {
     room
 }
 
-pub(in crate::packing) fn pack(problem: &Problem, fit: Fit, order: Order, by: Size) -> Bins {
+pub(in crate::packing) fn pack(problem: &Problem, fit: Fit, order: ItemOrder, by: Size) -> Bins {
     match fit {
         Fit::First => first_fit(problem, order, by),
         Fit::Next | Fit::Best | Fit::Worst => scan(problem, fit, order, by),
     }
 }
 
-fn first_fit(problem: &Problem, order: Order, by: Size) -> Bins {
+fn first_fit(problem: &Problem, order: ItemOrder, by: Size) -> Bins {
     let mut bins = Bins::new(problem);
     let mut tree = Tree::new(problem.len.max(1), &problem.capacity);
     let mut hints = Hints::new(&problem.capacity);
@@ -88,7 +88,7 @@ fn first_fit(problem: &Problem, order: Order, by: Size) -> Bins {
     bins
 }
 
-fn scan(problem: &Problem, fit: Fit, order: Order, by: Size) -> Bins {
+fn scan(problem: &Problem, fit: Fit, order: ItemOrder, by: Size) -> Bins {
     let mut bins = Bins::new(problem);
     let mut queue = Queue::new(problem, order, by);
     let mut weights = Waiting::all(problem).weights(by.weights, &vec![1.0; problem.dimensions]);

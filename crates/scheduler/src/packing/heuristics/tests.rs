@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::packing::instances::generate;
-use crate::packing::options::{Fit, Norm, Options, Order, Refresh, Score, Size};
+use crate::packing::options::{Fit, ItemOrder, Norm, Options, Refresh, Score, Size};
 use crate::packing::{Items, PackError};
 
 const PLAIN: Size = Size { norm: Norm::L1, weights: Weights::Unit, refresh: Refresh::Static };
@@ -19,11 +19,11 @@ fn bins<const D: usize>(rows: &[[u64; D]], rule: Rule) -> Vec<u32> {
 }
 
 fn arrival(fit: Fit) -> Rule {
-    Rule::ItemCentric { fit, order: Order::Arrival, size: PLAIN }
+    Rule::ItemCentric { fit, order: ItemOrder::Arrival, size: PLAIN }
 }
 
 fn decreasing(fit: Fit) -> Rule {
-    Rule::ItemCentric { fit, order: Order::Decreasing, size: PLAIN }
+    Rule::ItemCentric { fit, order: ItemOrder::Decreasing, size: PLAIN }
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn decreasing_order_begins_with_the_largest() {
 }
 
 fn decreasing_by(norm: Norm) -> Rule {
-    Rule::ItemCentric { fit: Fit::First, order: Order::Decreasing, size: Size { norm, ..PLAIN } }
+    Rule::ItemCentric { fit: Fit::First, order: ItemOrder::Decreasing, size: Size { norm, ..PLAIN } }
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn dynamic_weights_change_the_order_and_unit_weights_never_do() {
     let problem = Problem::new(&instance.items, &instance.capacity).unwrap();
     let of = |weights, refresh| {
         let size = Size { norm: Norm::L1, weights, refresh };
-        let rule = Rule::ItemCentric { fit: Fit::First, order: Order::Decreasing, size };
+        let rule = Rule::ItemCentric { fit: Fit::First, order: ItemOrder::Decreasing, size };
         let packed = run(&problem, rule, 1, &mut Options::new().budget());
         assert!(packed.bin_of.iter().all(|bin| (*bin as usize) < packed.len()));
         packed.bin_of

@@ -19,7 +19,7 @@ use orlop_cloud::artifact::{ArtifactBackend, ShelfError};
 use orlop_core::error::PortError;
 use orlop_core::id::{JobId, TenantName};
 use orlop_core::ports::fleet_store::{
-    Artifact as Stored, ArtifactLink, Document as _, Documents as _, Kind, LeftBy, Record, Turn, Upload,
+    Artifact as Stored, ArtifactLink, Document as _, Documents as _, Kind, LeftBy, Record, Upload, WriteBatch,
 };
 use orlop_core::spec::job::JobSpec;
 
@@ -85,7 +85,7 @@ impl Handle {
     /// Writes records that are not the loop's.
     async fn put(&self, records: Vec<Record>) -> Result<(), Error> {
         let Status::Leading { epoch } = self.status() else { return Err(error::not_leader(None)) };
-        self.store().commit(epoch, vec![Turn::new(records)]).await.map_err(|wrong| error::port(&wrong))
+        self.store().commit(epoch, vec![WriteBatch::new(records)]).await.map_err(|wrong| error::port(&wrong))
     }
 
     async fn upload(&self, id: &str, sees: impl Fn(&TenantName) -> bool) -> Result<Upload, Error> {

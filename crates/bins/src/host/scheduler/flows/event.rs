@@ -10,7 +10,7 @@ use orlop_core::id::JobId;
 use orlop_core::machine::flow::FlowPhase;
 use orlop_core::machine::step::StepPhase;
 use orlop_core::ports::bus::EventBody;
-use orlop_core::ports::fleet_store::{Documents as _, EntryFilter, FlowStep, MAX_PAGE, Page, Record, Turn};
+use orlop_core::ports::fleet_store::{Documents as _, EntryFilter, FlowStep, MAX_PAGE, Page, Record, WriteBatch};
 use orlop_core::ports::journal::{FlowJournal as _, FlowRecord};
 use orlop_core::spec::status::{FlowStatus, StepStatus};
 use orlop_dag::engine::StatusView;
@@ -186,7 +186,7 @@ impl Told {
         let Status::Leading { epoch } = handle.status() else { return false };
         let records: Result<Vec<Record>, _> = new.iter().map(Record::put).collect();
         let written = match records {
-            Ok(records) => handle.store().commit(epoch, vec![Turn::new(records)]).await,
+            Ok(records) => handle.store().commit(epoch, vec![WriteBatch::new(records)]).await,
             Err(error) => Err(error),
         };
         match written {

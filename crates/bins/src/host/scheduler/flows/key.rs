@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use orlop_core::error::PortError;
 use orlop_core::ports::journal::FlowRecord;
-use orlop_dag::gate::{Answer, Claim, Gate, key_of};
+use orlop_dag::gate::{Answer, Claim, ConcurrencyLimiter, key_of};
 use tokio::sync::watch;
 
 use crate::host::flow::{Admission, Verdict};
@@ -17,19 +17,19 @@ pub(super) type Replace = Arc<dyn Fn(String) + Send + Sync>;
 /// The gate of a server.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
-    gate: Mutex<Gate>,
+    gate: Mutex<ConcurrencyLimiter>,
     /// Counts what may have changed an answer.
     changes: watch::Sender<u64>,
 }
 
 impl Keys {
-    fn gate(&self) -> MutexGuard<'_, Gate> {
+    fn gate(&self) -> MutexGuard<'_, ConcurrencyLimiter> {
         self.gate.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins anew: another term of leadership.
     pub(super) fn clear(&self) {
-        *self.gate() = Gate::default();
+        *self.gate() = ConcurrencyLimiter::default();
     }
 
     /// A flow was admitted before.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use orlop_core::id::JobId;
-use orlop_scheduler::effect::Part;
+use orlop_scheduler::effect::JobPart;
 use tokio::sync::oneshot;
 
 type Waiter = oneshot::Sender<()>;
@@ -25,10 +25,10 @@ impl Watchers {
     }
 
     /// Something of a job changed: who waited for that.
-    pub(in super::super) fn changed(&mut self, job: JobId, part: Part) -> Vec<Waiter> {
+    pub(in super::super) fn changed(&mut self, job: JobId, part: JobPart) -> Vec<Waiter> {
         let (first, last) = match part {
-            Part::Whole => (0, u32::MAX),
-            Part::Elements(first, last) => (first, last),
+            JobPart::Whole => (0, u32::MAX),
+            JobPart::Elements(first, last) => (first, last),
         };
         if self.0.is_empty() || first > last {
             return Vec::new();
@@ -53,13 +53,13 @@ mod tests {
             waits
         };
         let _kept = [add(&mut watchers, one, 0), add(&mut watchers, one, 7), add(&mut watchers, two, 7)];
-        assert_eq!(watchers.changed(one, Part::Elements(1, 6)).len(), 0);
+        assert_eq!(watchers.changed(one, JobPart::Elements(1, 6)).len(), 0);
         let _any = [add(&mut watchers, one, ANY), add(&mut watchers, two, ANY)];
-        assert_eq!(watchers.changed(one, Part::Elements(1, 6)).len(), 1, "who waits for any");
-        assert_eq!(watchers.changed(one, Part::Elements(5, 9)).len(), 1);
-        assert_eq!(watchers.changed(one, Part::Whole).len(), 1);
-        assert_eq!(watchers.changed(one, Part::Whole).len(), 0, "once each");
-        assert_eq!(watchers.changed(two, Part::Whole).len(), 2);
+        assert_eq!(watchers.changed(one, JobPart::Elements(1, 6)).len(), 1, "who waits for any");
+        assert_eq!(watchers.changed(one, JobPart::Elements(5, 9)).len(), 1);
+        assert_eq!(watchers.changed(one, JobPart::Whole).len(), 1);
+        assert_eq!(watchers.changed(one, JobPart::Whole).len(), 0, "once each");
+        assert_eq!(watchers.changed(two, JobPart::Whole).len(), 2);
     }
 
     #[test]
@@ -69,6 +69,6 @@ mod tests {
             let (waiter, _) = oneshot::channel();
             watchers.add(JobId::from_u64(1), 0, waiter);
         }
-        assert_eq!(watchers.changed(JobId::from_u64(1), Part::Whole).len(), 1);
+        assert_eq!(watchers.changed(JobId::from_u64(1), JobPart::Whole).len(), 1);
     }
 }

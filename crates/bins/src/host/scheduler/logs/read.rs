@@ -7,7 +7,7 @@ use std::time::Duration;
 use orlop_cloud::logs::{Chunk, LogKey, LogStore};
 use orlop_core::id::{Epoch, JobId};
 use orlop_core::machine::job::JobState;
-use orlop_core::ports::fleet_store::{AttemptFilter, AttemptRow, ElementFilter, JobKind, Page, Unit};
+use orlop_core::ports::fleet_store::{AttemptFilter, AttemptRow, ElementFilter, JobKind, Page, TaskStatus};
 use orlop_core::task::{LogGap, LogStream, TaskRef};
 use orlop_core::time::Time;
 use tokio::sync::{oneshot, watch};
@@ -108,7 +108,7 @@ pub struct LogReader {
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     pub(super) kind: JobKind,
-    pub(super) unit: Unit,
+    pub(super) unit: TaskStatus,
 }
 
 impl std::fmt::Debug for LogReader {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use orlop_core::id::{Epoch, JobId, TenantName};
 use orlop_core::ports::fleet_store::{
-    AuditEntry, AuditFilter, FleetReads as _, FleetStore as _, Page, Record, Token, Turn,
+    AuditEntry, AuditFilter, FleetReads as _, FleetStore as _, Page, Record, Token, WriteBatch,
 };
 use orlop_core::spec::job::JobSpec;
 use orlop_core::task::TaskRef;
@@ -72,7 +72,7 @@ impl Guarded {
         };
         let Status::Leading { epoch } = self.bed.handle().status() else { panic!("it leads") };
         let record = Record::put(&token).unwrap();
-        self.bed.store.commit(epoch, vec![Turn::new(vec![record])]).await.unwrap();
+        self.bed.store.commit(epoch, vec![WriteBatch::new(vec![record])]).await.unwrap();
         bearer.reveal()
     }
 

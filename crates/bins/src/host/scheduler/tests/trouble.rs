@@ -8,7 +8,7 @@ use orlop_core::hardware::gpu::Vendor;
 use orlop_core::id::Epoch;
 use orlop_core::machine::attempt::AttemptState;
 use orlop_core::machine::job::JobState;
-use orlop_core::machine::verdict::Verdict;
+use orlop_core::machine::verdict::ReportVerdict;
 use orlop_core::machine::worker::WorkerState;
 use orlop_core::task::{TaskEnd, TaskRef};
 use orlop_scheduler::event::{Capabilities, GpuDevices};
@@ -185,9 +185,9 @@ async fn a_repeated_result_is_a_duplicate() {
     agent.end(&[attempt], TaskEnd::Succeeded).await;
     agent.end(&[attempt], TaskEnd::Failed).await;
     agent.all_acknowledged().await;
-    let verdicts: Vec<Verdict> =
+    let verdicts: Vec<ReportVerdict> =
         agent.received.iter().flat_map(|frame| &frame.verdicts).map(|judged| judged.verdict).collect();
-    assert_eq!(verdicts, [Verdict::Duplicate]);
+    assert_eq!(verdicts, [ReportVerdict::Duplicate]);
     assert_eq!(bed.state(job).await, JobState::Completed);
 }
 
@@ -216,7 +216,7 @@ async fn what_ended_before_a_restart_is_judged_by_what_is_stored() {
         let told = agent.received.iter().flat_map(|frame| &frame.verdicts);
         verdicts.extend(told.map(|judged| (judged.attempt, judged.verdict)));
     }
-    let expected = [Verdict::Duplicate, Verdict::Stale, Verdict::Unknown, Verdict::Unknown];
+    let expected = [ReportVerdict::Duplicate, ReportVerdict::Stale, ReportVerdict::Unknown, ReportVerdict::Unknown];
     assert_eq!(given.map(|attempt| verdicts[&attempt]), expected);
     assert_eq!(bed.state(job).await, JobState::Completed);
 }

@@ -3,10 +3,10 @@
 
 use orlop_core::hardware::gpu::GpuShape;
 use orlop_core::machine::attempt::AttemptState;
-use orlop_core::machine::verdict::Verdict;
+use orlop_core::machine::verdict::ReportVerdict;
 use orlop_core::ports::fleet_store::{AttemptChange, AttemptEnd, NewAttempt, RangeChange, Record, StartMode};
 use orlop_core::task::TaskRef;
-use orlop_scheduler::effect::{Effect, Part, Reason, Start};
+use orlop_scheduler::effect::{Effect, JobPart, Reason, Start};
 use orlop_scheduler::token::WorkerKey;
 
 use super::super::release::Release;
@@ -38,9 +38,9 @@ impl Core {
                     self.draft.release(Release::Waiters(watchers));
                 }
                 let element = match part {
-                    Part::Whole => None,
-                    Part::Elements(first, last) if first == last && self.was_assigned(job, first) => Some(first),
-                    Part::Elements(first, last) => {
+                    JobPart::Whole => None,
+                    JobPart::Elements(first, last) if first == last && self.was_assigned(job, first) => Some(first),
+                    JobPart::Elements(first, last) => {
                         // Elements that wait count as Queued in the store, whatever the gate.
                         if to.is_terminal() {
                             let reason = words::reason(reason);
@@ -52,13 +52,13 @@ impl Core {
                 };
                 self.draft.units.push(UnitMark { job, element, to, reason, revision, told: told.clone() });
             }
-            Effect::Finished { job, part: Part::Whole, outcome, reason } => {
+            Effect::Finished { job, part: JobPart::Whole, outcome, reason } => {
                 if self.registry.jobs.get(job).is_some_and(|live| live.array) {
                     let (revision, told) = (self.revision, Told::default());
                     self.draft.units.push(UnitMark { job, element: None, to: outcome, reason, revision, told });
                 }
                 let mut waiters = self.registry.jobs.finish(job);
-                waiters.extend(self.registry.watchers.changed(job, Part::Whole));
+                waiters.extend(self.registry.watchers.changed(job, JobPart::Whole));
                 if !waiters.is_empty() {
                     self.draft.release(Release::Waiters(waiters));
                 }
@@ -157,7 +157,7 @@ impl Core {
     }
 
     /// The verdict among the effects of a message about an attempt.
-    pub(super) fn verdict_of(&self, attempt: TaskRef) -> Option<Verdict> {
+    pub(super) fn verdict_of(&self, attempt: TaskRef) -> Option<ReportVerdict> {
         self.effects.iter().find_map(|effect| match effect {
             Effect::Verdict { attempt: of, verdict } if *of == attempt => Some(*verdict),
             _ => None,
@@ -167,10 +167,10 @@ impl Core {
     /// Whether the effects of a message make its unit final: its result is the one that counts.
     pub(super) fn is_final(&self, attempt: TaskRef) -> bool {
         self.effects.iter().any(|effect| match effect {
-            Effect::Finished { job, part: Part::Whole, .. } => {
+            Effect::Finished { job, part: JobPart::Whole, .. } => {
                 *job == attempt.job && !self.registry.jobs.get(*job).is_some_and(|live| live.array)
             }
-            Effect::Finished { job, part: Part::Elements(first, last), .. } => {
+            Effect::Finished { job, part: JobPart::Elements(first, last), .. } => {
                 *job == attempt.job && (*first..=*last).contains(&attempt.index)
             }
             _ => false,

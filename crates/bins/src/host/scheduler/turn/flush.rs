@@ -3,7 +3,7 @@
 
 use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
-use orlop_core::ports::fleet_store::{ElementChange, JobChange, Record, Unit};
+use orlop_core::ports::fleet_store::{ElementChange, JobChange, Record, TaskStatus};
 use orlop_core::time::Time;
 use orlop_scheduler::effect::Reason;
 use orlop_scheduler::stored::UnitRow;
@@ -41,11 +41,11 @@ impl Core {
     fn unit_record(&self, marks: &[UnitMark]) -> Option<Record> {
         let last = marks.last()?;
         let (job, element) = (last.job, last.element);
-        let whole_array = element.is_none() && self.scheduler.unit_row(job, None).is_none();
-        let row = if whole_array { None } else { self.scheduler.unit_row(job, element) };
+        let whole_array = element.is_none() && self.scheduler.task_row(job, None).is_none();
+        let row = if whole_array { None } else { self.scheduler.task_row(job, element) };
         let mut unit = match row {
             Some(row) => self.unit_of(job, element, row),
-            None => Unit::new(last.to),
+            None => TaskStatus::new(last.to),
         };
         // That nothing more is tried is the reason then, whatever the last try said of itself.
         let told = last.told.reason.clone().filter(|_| last.reason != Reason::InfraLimit);
@@ -59,7 +59,7 @@ impl Core {
         })
     }
 
-    fn note_times(&self, unit: &mut Unit, mark: &UnitMark) {
+    fn note_times(&self, unit: &mut TaskStatus, mark: &UnitMark) {
         let told = &mark.told;
         match mark.to {
             JobState::Queued => unit.queued_at = Some(self.wall),
@@ -78,10 +78,10 @@ impl Core {
     }
 
     /// A unit as the store keeps it.
-    fn unit_of(&self, job: JobId, element: Option<u32>, row: UnitRow) -> Unit {
+    fn unit_of(&self, job: JobId, element: Option<u32>, row: UnitRow) -> TaskStatus {
         let worker = self.scheduler.job(job, element).and_then(|view| view.worker);
         let worker = worker.and_then(|key| self.registry.workers.get(key)).map(|live| live.id.clone());
-        Unit {
+        TaskStatus {
             attempt: row.attempt,
             epoch: row.epoch,
             answered: row.answered,
@@ -92,7 +92,7 @@ impl Core {
             worker: worker.or(row.lost_by),
             avoid: row.avoid.map(|incarnation| incarnation.id),
             due_at: row.due.map(|due| self.wall_of(due)),
-            ..Unit::new(row.state)
+            ..TaskStatus::new(row.state)
         }
     }
 

@@ -57,7 +57,7 @@ impl Core {
                     continue;
                 }
                 self.hopeless.worked_out += 1;
-                let found = self.explained(*job).filter(|told| told.explanation.is_hopeless());
+                let found = self.explained(*job).filter(|told| told.explanation.is_infeasible());
                 let text = found.map(|told| match told.explanation.workers.is_empty() {
                     true => "no worker is registered yet".to_owned(),
                     false => never(&told),

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use orlop_cloud::bus::local::LocalBus;
 use orlop_core::id::Epoch;
-use orlop_core::ports::fleet_store::Turn;
+use orlop_core::ports::fleet_store::WriteBatch;
 use orlop_core::time::Time;
 use orlop_scheduler::effect::Effect;
 use orlop_scheduler::engine::Scheduler;
@@ -163,7 +163,7 @@ impl Core {
         self.outdated = true;
         self.staged += 1;
         let draft = std::mem::take(&mut self.draft);
-        Some(Staged { turn: Turn::new(draft.records), releases: draft.releases, begun })
+        Some(Staged { turn: WriteBatch::new(draft.records), releases: draft.releases, begun })
     }
 
     /// Lines of the audit trail go along with what is written anyway, or when they have waited for long.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use orlop_core::machine::attempt::AttemptState;
-use orlop_core::ports::fleet_store::{AttemptRow, Unit};
+use orlop_core::ports::fleet_store::{AttemptRow, TaskStatus};
 use orlop_scheduler::engine::MemberEnd;
 use orlop_scheduler::stored::{GangEnd, GangRow, Incarnation, TokenRow};
 
@@ -20,7 +20,7 @@ pub(super) fn is_answered(row: &AttemptRow) -> bool {
 }
 
 /// Attempts before the newest of a unit, the oldest first.
-pub(super) fn earlier(unit: &Unit, rows: &[AttemptRow], gang: bool) -> Vec<TokenRow> {
+pub(super) fn earlier(unit: &TaskStatus, rows: &[AttemptRow], gang: bool) -> Vec<TokenRow> {
     let mut tokens: BTreeMap<u32, TokenRow> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.attempt.id.attempt < unit.attempt) {
         let id = row.attempt.id;
@@ -38,7 +38,7 @@ pub(super) fn earlier(unit: &Unit, rows: &[AttemptRow], gang: bool) -> Vec<Token
 
 /// What the members of a gang of `size` have said about its newest attempt. The member that failed first decides how the
 /// gang ends; the others were told to end because of it.
-pub(super) fn gang(size: u32, unit: &Unit, rows: &[AttemptRow]) -> GangRow {
+pub(super) fn gang(size: u32, unit: &TaskStatus, rows: &[AttemptRow]) -> GangRow {
     let mut answered = vec![false; size as usize];
     let (mut first, mut broken): (Option<(bool, orlop_core::time::Time, GangEnd)>, bool) = (None, false);
     for row in rows.iter().filter(|row| row.attempt.id.attempt == unit.attempt) {
@@ -84,8 +84,8 @@ mod tests {
         }
     }
 
-    fn unit(attempt: u32) -> Unit {
-        Unit { attempt, epoch: Epoch(1), ..Unit::new(JobState::Running) }
+    fn unit(attempt: u32) -> TaskStatus {
+        TaskStatus { attempt, epoch: Epoch(1), ..TaskStatus::new(JobState::Running) }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use orlop_core::machine::job::JobState;
 use orlop_core::machine::worker::WorkerState;
 use orlop_core::ports::bus::{BusEvent, EventBody, SUBJECT_ROOT};
 use orlop_core::ports::fleet_store::{OutboxEvent, Record};
-use orlop_scheduler::effect::{Effect, Part, Reason};
+use orlop_scheduler::effect::{Effect, JobPart, Reason};
 use orlop_scheduler::token::WorkerKey;
 
 use super::super::release::Release;
@@ -30,7 +30,7 @@ impl Core {
         let body = match effect {
             Effect::Admitted { job, elements } => {
                 let data = serde_json::json!({ "elements": elements });
-                EventBody { data, ..self.about_job("job.created", *job, Part::Whole) }
+                EventBody { data, ..self.about_job("job.created", *job, JobPart::Whole) }
             }
             Effect::JobChanged { job, part, from, to, reason, .. } => {
                 let Some(verb) = verb(*to, *reason) else { return };
@@ -107,14 +107,14 @@ impl Core {
         EventBody { kind: kind.to_owned(), time: self.wall.to_string(), ..EventBody::default() }
     }
 
-    fn about_job(&self, kind: &str, job: JobId, part: Part) -> EventBody {
+    fn about_job(&self, kind: &str, job: JobId, part: JobPart) -> EventBody {
         let index = match part {
-            Part::Elements(first, last) if first == last => Some(first),
+            JobPart::Elements(first, last) if first == last => Some(first),
             _ => None,
         };
         let live = self.registry.jobs.get(job);
         let client = live.and_then(|live| live.client.as_deref());
-        let view = self.scheduler.unit_row(job, index);
+        let view = self.scheduler.task_row(job, index);
         EventBody {
             tenant: live.map(|live| live.spec.demand().tenant.to_string()),
             job: Some(job.to_string()),
@@ -184,8 +184,8 @@ fn worker_verb(to: WorkerState) -> Option<&'static str> {
 }
 
 /// Says which elements an event is about, if they are several.
-fn with_range(mut data: serde_json::Value, part: Part) -> serde_json::Value {
-    if let Part::Elements(first, last) = part
+fn with_range(mut data: serde_json::Value, part: JobPart) -> serde_json::Value {
+    if let JobPart::Elements(first, last) = part
         && first != last
         && let Some(fields) = data.as_object_mut()
     {

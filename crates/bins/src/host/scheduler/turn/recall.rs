@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 use orlop_core::id::Epoch;
-use orlop_core::machine::verdict::Verdict;
+use orlop_core::machine::verdict::ReportVerdict;
 use orlop_core::ports::fleet_store::{AttemptFilter, FleetStore, Page};
 use orlop_core::task::TaskRef;
 use orlop_scheduler::token::WorkerKey;
@@ -68,7 +68,7 @@ async fn recall(shared: Arc<Shared>, asked: Vec<(Arc<Session>, TaskRef)>) {
 }
 
 /// What a message about an attempt of a job that has ended is worth.
-async fn judge(store: &dyn FleetStore, attempt: TaskRef) -> Verdict {
+async fn judge(store: &dyn FleetStore, attempt: TaskRef) -> ReportVerdict {
     // The page begins right before it: at most one row is read.
     let before = TaskRef { epoch: Epoch(attempt.epoch.0.saturating_sub(1)), ..attempt };
     let page = Page { after: Some(before), limit: 1 };
@@ -76,12 +76,12 @@ async fn judge(store: &dyn FleetStore, attempt: TaskRef) -> Verdict {
         Ok(rows) => rows.items,
         Err(error) => {
             tracing::warn!(target: "orlop::scheduler", job = %attempt.job, error = error.chain(), "what an old message was worth is not known");
-            return Verdict::Unknown;
+            return ReportVerdict::Unknown;
         }
     };
     match rows.first().filter(|row| row.attempt.id == attempt) {
-        Some(row) if is_answered(row) => Verdict::Duplicate,
-        Some(_) => Verdict::Stale,
-        None => Verdict::Unknown,
+        Some(row) if is_answered(row) => ReportVerdict::Duplicate,
+        Some(_) => ReportVerdict::Stale,
+        None => ReportVerdict::Unknown,
     }
 }

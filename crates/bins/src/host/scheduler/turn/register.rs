@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use orlop_core::id::{Incarnation, SessionId};
 use orlop_core::machine::attempt::AttemptState;
-use orlop_core::machine::verdict::Verdict;
+use orlop_core::machine::verdict::ReportVerdict;
 use orlop_core::machine::worker::WorkerState;
 use orlop_core::ports::fleet_store::{AttemptChange, Record, Worker};
 use orlop_core::task::TaskRef;
@@ -207,10 +207,10 @@ impl Core {
         self.call_or_keep(Event::Connected { worker: key, kept })?;
         let mut opened = Welcome::default();
         for attempt in &told {
-            match self.verdict_of(*attempt).unwrap_or(Verdict::Unknown) {
-                Verdict::Accepted | Verdict::Adopted => opened.keep.push(*attempt),
-                Verdict::Duplicate => opened.settled.push(*attempt),
-                Verdict::Unknown | Verdict::Stale => opened.kill.push(*attempt),
+            match self.verdict_of(*attempt).unwrap_or(ReportVerdict::Unknown) {
+                ReportVerdict::Accepted | ReportVerdict::Adopted => opened.keep.push(*attempt),
+                ReportVerdict::Duplicate => opened.settled.push(*attempt),
+                ReportVerdict::Unknown | ReportVerdict::Stale => opened.kill.push(*attempt),
             }
         }
         self.keep_adopted();
@@ -240,7 +240,7 @@ impl Core {
     /// Writes down which attempts that were given up run after all.
     fn keep_adopted(&mut self) {
         let adopted = self.effects.iter().filter_map(|effect| match effect {
-            Effect::Verdict { attempt, verdict: Verdict::Adopted } => Some(*attempt),
+            Effect::Verdict { attempt, verdict: ReportVerdict::Adopted } => Some(*attempt),
             _ => None,
         });
         let running = adopted.map(|id| Record::Attempt(Box::new(AttemptChange::new(id, AttemptState::Running))));

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use orlop_core::machine::attempt::AttemptState;
-use orlop_core::machine::verdict::Verdict;
+use orlop_core::machine::verdict::ReportVerdict;
 use orlop_core::named::Named as _;
 use orlop_core::ports::fleet_store::{ArtifactLink, AttemptChange, AttemptDetail, AttemptEnd, Record};
 use orlop_core::task::{TaskEnd, TaskRef, Usage};
@@ -83,7 +83,7 @@ impl Core {
         if !self.call(event) {
             return;
         }
-        let verdict = self.verdict_of(attempt).unwrap_or(Verdict::Unknown);
+        let verdict = self.verdict_of(attempt).unwrap_or(ReportVerdict::Unknown);
         let accepted_final = verdict.counts() && self.is_final(attempt);
         if verdict.counts() {
             // A result implies that it was accepted.
@@ -143,16 +143,16 @@ impl Core {
     }
 
     /// Tells a worker what a message was worth. The acknowledgement says it of those that count.
-    fn answer(&mut self, key: WorkerKey, attempt: TaskRef, verdict: Verdict) {
-        if verdict != Verdict::Unknown || !self.may_recall(key, attempt) {
+    fn answer(&mut self, key: WorkerKey, attempt: TaskRef, verdict: ReportVerdict) {
+        if verdict != ReportVerdict::Unknown || !self.may_recall(key, attempt) {
             self.tell_verdict(key, attempt, verdict);
         }
     }
 
-    pub(super) fn tell_verdict(&mut self, key: WorkerKey, attempt: TaskRef, verdict: Verdict) {
+    pub(super) fn tell_verdict(&mut self, key: WorkerKey, attempt: TaskRef, verdict: ReportVerdict) {
         self.verdicts[verdict as usize] += 1;
         self.count_verdict(verdict as usize);
-        if verdict != Verdict::Accepted
+        if verdict != ReportVerdict::Accepted
             && let Some(out) = self.out(key)
         {
             out.verdicts.push(Judgement { attempt, verdict });
@@ -164,7 +164,7 @@ impl Core {
         if !self.call(Event::Started { attempt, worker: key }) {
             return;
         }
-        let verdict = self.verdict_of(attempt).unwrap_or(Verdict::Unknown);
+        let verdict = self.verdict_of(attempt).unwrap_or(ReportVerdict::Unknown);
         if verdict.counts() {
             self.accepted(attempt);
             self.trace_started(attempt);

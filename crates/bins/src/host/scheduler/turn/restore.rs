@@ -11,7 +11,7 @@ use orlop_core::machine::job::JobState;
 use orlop_core::machine::tenant::TenantState;
 use orlop_core::ports::fleet_store::{
     AttemptFilter, AttemptRow as StoredAttempt, Documents as _, ElementRow, EntryFilter, FleetReads, JobKind, MAX_PAGE,
-    Page, RestoredJob, SpecHash, StartMode, Tenant, Unit, Worker,
+    Page, RestoredJob, SpecHash, StartMode, TaskStatus, Tenant, Worker,
 };
 use orlop_scheduler::effect::{CancelReason, Start};
 use orlop_scheduler::engine::Scheduler;
@@ -286,8 +286,12 @@ impl Reading<'_> {
                 known.insert(row.index, self.element(id, row).await?);
             }
             for span in elements.done.iter().filter(|span| span.attempt > 0) {
-                let unit =
-                    Unit { attempt: span.attempt, epoch: span.epoch, answered: span.answered, ..Unit::new(span.state) };
+                let unit = TaskStatus {
+                    attempt: span.attempt,
+                    epoch: span.epoch,
+                    answered: span.answered,
+                    ..TaskStatus::new(span.state)
+                };
                 known.extend((span.first..=span.last).map(|index| (index, self.unit(unit.clone()))));
             }
             let (max_parallel, max_failures) = spec.array_limits();
@@ -312,7 +316,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    fn unit(&self, unit: Unit) -> UnitRow {
+    fn unit(&self, unit: TaskStatus) -> UnitRow {
         let avoid = unit.avoid.and_then(|id| {
             let number = *self.newest.get(&id)?;
             Some(Incarnation { id, number })
@@ -348,7 +352,7 @@ impl Reading<'_> {
     }
 
     /// A single job or gang, with what its attempts say that have ended.
-    async fn one(&mut self, spec: &Prepared, job: JobId, stored: Unit) -> Result<UnitRow, Error> {
+    async fn one(&mut self, spec: &Prepared, job: JobId, stored: TaskStatus) -> Result<UnitRow, Error> {
         let gang = spec.demand.gang.as_ref().filter(|_| stored.attempt > 0);
         if gang.is_none() && (stored.attempt < 2 || self.looked >= LOOKS) {
             return Ok(self.unit(stored));

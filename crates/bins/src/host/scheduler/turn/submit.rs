@@ -7,7 +7,7 @@ use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{ArtifactLink, IdempotencyRecord, JobKind, JobRow, NewJob, Record};
 use orlop_scheduler::effect::{Effect, Refusal};
-use orlop_scheduler::event::{Event, Gate};
+use orlop_scheduler::event::{Event, StartWindow};
 
 use super::super::command::{Batch, Once, Reply, Submission, Submitted};
 use super::super::error::{self, Error};
@@ -72,7 +72,7 @@ impl Core {
     /// Hands one job to the core.
     fn admit(&mut self, job: JobId, submission: &Submission, before: usize) -> Result<(), Error> {
         let not_before = submission.not_before.map(|at| self.monotonic_of(at));
-        let gate = Gate { not_before, queue_timeout: submission.queue_timeout };
+        let gate = StartWindow { not_before, queue_timeout: submission.queue_timeout };
         let spec = Arc::clone(&submission.spec.demand);
         let event = match &submission.array {
             Some(array) => Event::SubmitArray { job, spec, gate, array: array.clone() },

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use orlop_core::id::{JobId, TenantName};
 use orlop_core::machine::job::JobState;
-use orlop_scheduler::effect::{CancelReason, Effect, Part, Reason, Start};
+use orlop_scheduler::effect::{CancelReason, Effect, JobPart, Reason, Start};
 use prometheus_client::metrics::counter::Counter;
 
 use super::super::words;
@@ -54,10 +54,10 @@ fn seconds(from: u64, to: u64) -> f64 {
 }
 
 /// How many units a part has; an array as a whole has none of its own.
-fn units(part: Part, array: bool) -> u64 {
+fn units(part: JobPart, array: bool) -> u64 {
     match part {
-        Part::Whole => u64::from(!array),
-        Part::Elements(first, last) => u64::from(last.saturating_sub(first)) + 1,
+        JobPart::Whole => u64::from(!array),
+        JobPart::Elements(first, last) => u64::from(last.saturating_sub(first)) + 1,
     }
 }
 
@@ -110,7 +110,7 @@ impl Core {
         }
     }
 
-    fn count_change(&mut self, job: JobId, part: Part, (from, to, reason): (JobState, JobState, Reason)) {
+    fn count_change(&mut self, job: JobId, part: JobPart, (from, to, reason): (JobState, JobState, Reason)) {
         let Some(live) = self.registry.jobs.get(job) else { return };
         if tracing::enabled!(target: "orlop::jobs", tracing::Level::DEBUG) {
             let client = live.client.as_deref();
@@ -154,11 +154,11 @@ impl Core {
     }
 
     /// How long a unit waited for its first attempt. A later one waits since a time that nobody keeps.
-    fn count_start(&mut self, job: JobId, part: Part, (band, to): (usize, JobState)) {
+    fn count_start(&mut self, job: JobId, part: JobPart, (band, to): (usize, JobState)) {
         let element = match part {
-            Part::Whole => None,
-            Part::Elements(first, last) if first == last => Some(first),
-            Part::Elements(..) => return,
+            JobPart::Whole => None,
+            JobPart::Elements(first, last) if first == last => Some(first),
+            JobPart::Elements(..) => return,
         };
         let Some(view) = self.scheduler.job(job, element).filter(|view| view.attempt == 1) else { return };
         let waited = seconds(view.submitted, self.now);

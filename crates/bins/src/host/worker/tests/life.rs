@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use orlop_cloud::runtime::worker::GpuDevice;
-use orlop_core::machine::verdict::Verdict;
+use orlop_core::machine::verdict::ReportVerdict;
 use orlop_core::machine::worker::WorkerState;
 use orlop_core::spec::job::SecretAs;
 use orlop_core::task::TaskEnd;
@@ -197,7 +197,7 @@ async fn stale_attempts_are_killed_and_nothing_more_is_told_of_them() {
     let mut bed = Bed::new(dir.path()).await;
     bed.assign(script("sleep 600"), &[1], Mode::Now).await;
     bed.started(1).await;
-    let verdicts = vec![Judgement { attempt: attempt(1), verdict: Verdict::Stale }];
+    let verdicts = vec![Judgement { attempt: attempt(1), verdict: ReportVerdict::Stale }];
     bed.send(ServerFrame { verdicts, ..ServerFrame::default() }).await;
     assert_eq!(bed.result(1).await.ending, TaskEnd::Cancelled, "the server hears that its capacity is free");
 }

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use orlop_core::machine::verdict::Verdict;
+use orlop_core::machine::verdict::ReportVerdict;
 use orlop_core::task::{LogStream, TaskEnd};
 use proptest::prelude::*;
 
@@ -121,7 +121,7 @@ impl World {
             Outgoing::Assign(AssignJob::new(attempt(number), number % 3, Mode::Now), spec())
         } else {
             self.sent.judged.push(number);
-            Outgoing::Verdict(Judgement { attempt: attempt(number), verdict: Verdict::Accepted })
+            Outgoing::Verdict(Judgement { attempt: attempt(number), verdict: ReportVerdict::Accepted })
         };
         self.server.decided(self.committed, vec![entry]).unwrap();
     }

@@ -11,7 +11,7 @@ use bollard::models::{DeviceMapping, DeviceRequest, HostConfig};
 use orlop_core::hardware::gpu::Vendor;
 use orlop_core::hardware::placement::{DeviceClass, Placement};
 use orlop_core::hardware::table::DockerWords;
-use orlop_core::hardware::{Device, HardwareError, Resolved, Resources, Substrate, Tables, TeeKind, Verdict, place};
+use orlop_core::hardware::{Device, HardwareError, MachineFit, Resolved, Resources, Substrate, Tables, TeeKind, place};
 
 pub use inventory::{Inventory, InventoryError};
 
@@ -56,7 +56,7 @@ pub fn host_config(
     let machine = inventory.machine(&words, &tables.docker);
     let verdict = placement.check(&machine);
     if !verdict.fits() {
-        return Err(HardwareError::NoMatchingHardware { best: Verdict::nearest([verdict]) });
+        return Err(HardwareError::NoMatchingHardware { best: MachineFit::nearest([verdict]) });
     }
     if inventory.limits_disk && !resources.disk_bytes.is_zero() {
         config.storage_opt = Some(HashMap::from([("size".to_owned(), resources.disk_bytes.0.to_string())]));

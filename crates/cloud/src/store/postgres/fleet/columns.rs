@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use orlop_core::named::Named as _;
-use orlop_core::ports::fleet_store::Unit;
+use orlop_core::ports::fleet_store::TaskStatus;
 use orlop_core::time::Time;
 
 use super::connection::Param;
@@ -50,7 +50,7 @@ impl Columns {
     }
 
     /// The columns of units.
-    pub(super) fn units<T>(self, rows: &[T], unit: impl Fn(&T) -> &Unit + Copy) -> Self {
+    pub(super) fn units<T>(self, rows: &[T], unit: impl Fn(&T) -> &TaskStatus + Copy) -> Self {
         let millis = |time: Option<Time>| time.map(Time::millis);
         let number = |number: u32| Some(i64::from(number));
         self.texts("state", rows, |row| Some(unit(row).state.as_str().into()))
@@ -58,7 +58,7 @@ impl Columns {
             .integers("attempt", rows, |row| number(unit(row).attempt))
             .integers("epoch", rows, |row| Some(integer(unit(row).epoch.0)))
             .integers("flags", rows, |row| {
-                let Unit { answered, lost, second_try, .. } = unit(row);
+                let TaskStatus { answered, lost, second_try, .. } = unit(row);
                 Some(i64::from(*answered) | i64::from(*lost) << 1 | i64::from(*second_try) << 2)
             })
             .integers("retries", rows, |row| number(unit(row).retries))

@@ -9,8 +9,8 @@ use orlop_core::machine::job::JobState;
 use orlop_core::named::Named as _;
 use orlop_core::ports::fleet_store::{
     AttemptDetail, AttemptFilter, AttemptRow, AuditEntry, AuditFilter, ElementCounts, ElementFilter, ElementRow, Entry,
-    EntryFilter, FleetReads, IdempotencyKey, IdempotencyRecord, JobFilter, JobRow, Kind, Leader, NewSpec, Order,
-    OutboxEvent, OutboxRow, Page, Paged, Spans, SpecHash,
+    EntryFilter, FleetReads, IdempotencyKey, IdempotencyRecord, JobFilter, JobRow, Kind, Leader, NewSpec, OutboxEvent,
+    OutboxRow, Page, Paged, SortOrder, Spans, SpecHash,
 };
 use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
@@ -68,8 +68,8 @@ impl Conditions {
     }
 }
 
-fn down(order: Order) -> bool {
-    order == Order::Descending
+fn down(order: SortOrder) -> bool {
+    order == SortOrder::Descending
 }
 
 /// A text as it was written: the database knows no character zero.

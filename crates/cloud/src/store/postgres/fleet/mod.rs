@@ -28,7 +28,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use orlop_core::error::{Class, PortError};
 use orlop_core::id::{Epoch, JobId};
-use orlop_core::ports::fleet_store::{FleetStore, Holder, Page, RestorePage, Retained, Retention, Turn};
+use orlop_core::ports::fleet_store::{FleetStore, Holder, Page, RestorePage, Retained, Retention, WriteBatch};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
@@ -210,7 +210,7 @@ impl FleetStore for PostgresFleet {
         self.ask(|answer| Request::Release(epoch, answer)).await
     }
 
-    async fn commit(&self, epoch: Epoch, turns: Vec<Turn>) -> Result<(), PortError> {
+    async fn commit(&self, epoch: Epoch, turns: Vec<WriteBatch>) -> Result<(), PortError> {
         self.ask(|answer| Request::Commit(Commit { epoch, turns, answer })).await
     }
 

@@ -6,7 +6,7 @@ use orlop_core::error::{Class, PortError};
 use orlop_core::id::{Epoch, JobId, TenantName, WorkerId};
 use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{
-    AttemptEnd, AttemptRow, ElementRow, JobRow, Leader, NewAttempt, NewJob, RangeChange, SpecHash, Text, Unit,
+    AttemptEnd, AttemptRow, ElementRow, JobRow, Leader, NewAttempt, NewJob, RangeChange, SpecHash, TaskStatus, Text,
 };
 use orlop_core::task::{TaskRef, Usage};
 use orlop_core::time::Time;
@@ -79,9 +79,9 @@ pub(super) fn select_jobs() -> String {
     )
 }
 
-fn unit(row: &Row, at: usize) -> Result<Unit, PortError> {
+fn unit(row: &Row, at: usize) -> Result<TaskStatus, PortError> {
     let flags: i64 = get(row, at + 4)?;
-    Ok(Unit {
+    Ok(TaskStatus {
         state: named(text(row, at)?)?,
         reason: owned(row, at + 1)?,
         attempt: number(row, at + 2)?,

@@ -4,8 +4,8 @@ use orlop_core::id::{JobId, TenantName};
 use orlop_core::named::Named as _;
 use orlop_core::ports::fleet_store::{
     AttemptFilter, AttemptRow, AuditEntry, AuditFilter, ElementCounts, ElementFilter, ElementRow, Entry, EntryFilter,
-    IdempotencyKey, IdempotencyRecord, JobFilter, JobRow, Kind, Order, OutboxEvent, OutboxRow, Page, Paged,
-    RangeChange, Spans,
+    IdempotencyKey, IdempotencyRecord, JobFilter, JobRow, Kind, OutboxEvent, OutboxRow, Page, Paged, RangeChange,
+    SortOrder, Spans,
 };
 use orlop_core::task::TaskRef;
 use orlop_core::time::Time;
@@ -73,8 +73,8 @@ impl Conditions {
     }
 }
 
-fn down(order: Order) -> bool {
-    order == Order::Descending
+fn down(order: SortOrder) -> bool {
+    order == SortOrder::Descending
 }
 
 pub(super) fn jobs(

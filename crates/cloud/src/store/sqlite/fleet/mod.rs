@@ -29,7 +29,7 @@ use std::sync::atomic::Ordering;
 use async_trait::async_trait;
 use orlop_core::error::PortError;
 use orlop_core::id::{Epoch, JobId};
-use orlop_core::ports::fleet_store::{FleetStore, Holder, Page, RestorePage, Retained, Retention, Turn};
+use orlop_core::ports::fleet_store::{FleetStore, Holder, Page, RestorePage, Retained, Retention, WriteBatch};
 
 pub use self::open::Durability;
 use self::open::Writer;
@@ -135,7 +135,7 @@ impl FleetStore for SqliteFleet {
         self.owner.ask(|answer| Request::Release(epoch, answer)).await
     }
 
-    async fn commit(&self, epoch: Epoch, turns: Vec<Turn>) -> Result<(), PortError> {
+    async fn commit(&self, epoch: Epoch, turns: Vec<WriteBatch>) -> Result<(), PortError> {
         self.owner.ask(|answer| Request::Commit(Commit { epoch, turns, answer })).await
     }
 

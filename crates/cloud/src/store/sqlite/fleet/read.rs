@@ -4,7 +4,7 @@ use orlop_core::error::PortError;
 use orlop_core::id::{Epoch, IdError, JobId, TenantName, WorkerId};
 use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{
-    AttemptEnd, AttemptRow, ElementRow, JobRow, NewAttempt, NewJob, RangeChange, SpecHash, Text, Unit,
+    AttemptEnd, AttemptRow, ElementRow, JobRow, NewAttempt, NewJob, RangeChange, SpecHash, TaskStatus, Text,
 };
 use orlop_core::task::{TaskRef, Usage};
 use orlop_core::time::Time;
@@ -68,9 +68,9 @@ pub(super) fn state(row: &Row<'_>, at: usize) -> Result<JobState, Trouble> {
 }
 
 /// A unit whose columns begin at `at`.
-pub(super) fn unit(row: &Row<'_>, at: usize) -> Result<Unit, Trouble> {
+pub(super) fn unit(row: &Row<'_>, at: usize) -> Result<TaskStatus, Trouble> {
     let flags: i64 = row.get(at + 4)?;
-    Ok(Unit {
+    Ok(TaskStatus {
         state: named(text(row, at)?)?,
         reason: owned(row, at + 1)?,
         attempt: number(row, at + 2)?,

@@ -2,7 +2,7 @@
 
 use orlop_core::id::JobId;
 use orlop_core::named::Named as _;
-use orlop_core::ports::fleet_store::{ElementChange, JobChange, JobRow, RangeChange, Unit};
+use orlop_core::ports::fleet_store::{ElementChange, JobChange, JobRow, RangeChange, TaskStatus};
 use orlop_core::time::Time;
 use rusqlite::{Connection, Statement, params};
 
@@ -20,7 +20,7 @@ fn millis(time: Option<Time>) -> Option<i64> {
 }
 
 /// Binds the columns of a unit from parameter `at` on.
-fn bind_unit(statement: &mut Statement<'_>, at: usize, unit: &Unit) -> rusqlite::Result<()> {
+fn bind_unit(statement: &mut Statement<'_>, at: usize, unit: &TaskStatus) -> rusqlite::Result<()> {
     statement.raw_bind_parameter(at, unit.state.as_str())?;
     statement.raw_bind_parameter(at + 1, unit.reason.as_deref())?;
     statement.raw_bind_parameter(at + 2, unit.attempt)?;

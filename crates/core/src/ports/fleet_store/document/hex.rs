@@ -22,14 +22,14 @@ mod tests {
     use serde::{Deserialize, Serialize};
 
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
-    struct Held(#[serde(with = "super")] Vec<u8>);
+    struct Hex(#[serde(with = "super")] Vec<u8>);
 
     #[test]
     fn bytes_read_back_and_nonsense_does_not() {
-        let held = Held(vec![0, 0x7f, 0xff]);
+        let held = Hex(vec![0, 0x7f, 0xff]);
         let json = serde_json::to_string(&held).unwrap();
         assert_eq!(json, "\"007fff\"");
-        assert_eq!(serde_json::from_str::<Held>(&json).unwrap(), held);
-        assert!(serde_json::from_str::<Held>("\"0\"").is_err() && serde_json::from_str::<Held>("\"0g\"").is_err());
+        assert_eq!(serde_json::from_str::<Hex>(&json).unwrap(), held);
+        assert!(serde_json::from_str::<Hex>("\"0\"").is_err() && serde_json::from_str::<Hex>("\"0g\"").is_err());
     }
 }

@@ -14,7 +14,7 @@ use crate::error::PortError;
 use crate::ports::artifact::ArtifactStore;
 use crate::spec::artifact::{Archive, ArchiveFormat, Compression};
 use crate::spec::status::ArtifactLocation;
-use crate::testing::suite::{Broken, Suite, SuiteFailure, Verdict, same};
+use crate::testing::suite::{Broken, CheckResult, Suite, SuiteFailure, same};
 
 /// Limit of the stores of the suite, in bytes.
 pub const LIMIT: u64 = 1 << 20;
@@ -153,13 +153,13 @@ impl<W: ArtifactWorlds> Stage<'_, W> {
     }
 
     /// Holds when a node comes back as it was.
-    async fn survives(&self, node: &Node, archive: Option<Archive>) -> Verdict {
+    async fn survives(&self, node: &Node, archive: Option<Archive>) -> CheckResult {
         let location = self.put("source", node, archive).await?;
         same("the delivery", &self.get(&location, archive, true, "target").await?, node)
     }
 
     /// Holds when a delivery fails so and leaves nothing.
-    async fn refuses(&self, location: &ArtifactLocation, archive: Option<Archive>, unpack: bool) -> Verdict {
+    async fn refuses(&self, location: &ArtifactLocation, archive: Option<Archive>, unpack: bool) -> CheckResult {
         let result = self.store.get(location, archive, unpack, &self.path("refused")).await;
         crate::testing::suite::fails("the delivery", result, crate::error::Class::Invalid)?;
         same("what is left at the target", &self.harvest("refused"), &None)

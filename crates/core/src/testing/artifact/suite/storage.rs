@@ -5,17 +5,17 @@ use crate::name::sha256_hex;
 use crate::ports::artifact::ArtifactStore;
 use crate::spec::status::ArtifactLocation;
 use crate::testing::artifact::Node;
-use crate::testing::suite::{Broken, Verdict, holds, same};
+use crate::testing::suite::{Broken, CheckResult, holds, same};
 use crate::testing::wait::{Pinned, all};
 
-pub(super) async fn nothing_is_contained_at_first<W: ArtifactWorlds>(stage: &Stage<'_, W>) -> Verdict {
+pub(super) async fn nothing_is_contained_at_first<W: ArtifactWorlds>(stage: &Stage<'_, W>) -> CheckResult {
     let sha256 = sha256_hex(b"nobody put this", 64);
     let reference = format!("sha256/{sha256}");
     let location = ArtifactLocation { kind: "cas".to_owned(), reference, size_bytes: 15, sha256 };
     same("the answer", &stage.store.contains(&location).await?, &false)
 }
 
-pub(super) async fn what_is_put_is_contained<W: ArtifactWorlds>(stage: &Stage<'_, W>) -> Verdict {
+pub(super) async fn what_is_put_is_contained<W: ArtifactWorlds>(stage: &Stage<'_, W>) -> CheckResult {
     for archive in [None, Some(TAR), Some(GZIP), Some(ZIP)] {
         for node in [Node::file("text"), tree()] {
             let location = stage.put("source", &node, archive).await?;
@@ -25,7 +25,7 @@ pub(super) async fn what_is_put_is_contained<W: ArtifactWorlds>(stage: &Stage<'_
     Ok(())
 }
 
-pub(super) async fn a_store_opened_again_still_has_it<W: ArtifactWorlds>(stage: &Stage<'_, W>) -> Verdict {
+pub(super) async fn a_store_opened_again_still_has_it<W: ArtifactWorlds>(stage: &Stage<'_, W>) -> CheckResult {
     let location = stage.put("source", &tree(), None).await?;
     let store = stage.worlds.open(stage.number).await;
     same("the answer", &store.contains(&location).await?, &true)?;
@@ -33,7 +33,7 @@ pub(super) async fn a_store_opened_again_still_has_it<W: ArtifactWorlds>(stage: 
     same("the delivery", &stage.harvest("target"), &Some(tree()))
 }
 
-pub(super) async fn put_twice_it_is_stored_once<W: ArtifactWorlds>(stage: &Stage<'_, W>) -> Verdict {
+pub(super) async fn put_twice_it_is_stored_once<W: ArtifactWorlds>(stage: &Stage<'_, W>) -> CheckResult {
     for archive in [None, Some(TAR), Some(GZIP), Some(ZIP)] {
         let first = stage.put("source", &tree(), archive).await?;
         same("the second location", &stage.put("source", &tree(), archive).await?, &first)?;
@@ -41,12 +41,12 @@ pub(super) async fn put_twice_it_is_stored_once<W: ArtifactWorlds>(stage: &Stage
     Ok(())
 }
 
-pub(super) async fn equal_files_are_stored_once<W: ArtifactWorlds>(stage: &Stage<'_, W>) -> Verdict {
+pub(super) async fn equal_files_are_stored_once<W: ArtifactWorlds>(stage: &Stage<'_, W>) -> CheckResult {
     let first = stage.put("one", &Node::file("text"), None).await?;
     same("the second location", &stage.put("other", &Node::file("text"), None).await?, &first)
 }
 
-pub(super) async fn equal_trees_are_stored_once<W: ArtifactWorlds>(stage: &Stage<'_, W>) -> Verdict {
+pub(super) async fn equal_trees_are_stored_once<W: ArtifactWorlds>(stage: &Stage<'_, W>) -> CheckResult {
     for archive in [None, Some(TAR), Some(GZIP), Some(ZIP)] {
         let first = stage.put("one", &tree(), archive).await?;
         same("the second location", &stage.put("other", &tree(), archive).await?, &first)?;
@@ -54,14 +54,14 @@ pub(super) async fn equal_trees_are_stored_once<W: ArtifactWorlds>(stage: &Stage
     Ok(())
 }
 
-pub(super) async fn other_bytes_are_stored_elsewhere<W: ArtifactWorlds>(stage: &Stage<'_, W>) -> Verdict {
+pub(super) async fn other_bytes_are_stored_elsewhere<W: ArtifactWorlds>(stage: &Stage<'_, W>) -> CheckResult {
     let first = stage.put("source", &Node::file("text"), None).await?;
     let other = stage.put("source", &Node::file("Text"), None).await?;
     holds("the digests differ", first.sha256 != other.sha256)?;
     same("the first", &stage.get(&first, None, true, "target").await?, &Node::file("text"))
 }
 
-pub(super) async fn another_mode_is_stored_elsewhere<W: ArtifactWorlds>(stage: &Stage<'_, W>) -> Verdict {
+pub(super) async fn another_mode_is_stored_elsewhere<W: ArtifactWorlds>(stage: &Stage<'_, W>) -> CheckResult {
     for archive in [None, Some(TAR), Some(GZIP), Some(ZIP)] {
         let plain = stage.put("source", &Node::file("text"), archive).await?;
         let program = stage.put("source", &Node::program("text"), archive).await?;
@@ -70,13 +70,13 @@ pub(super) async fn another_mode_is_stored_elsewhere<W: ArtifactWorlds>(stage: &
     Ok(())
 }
 
-pub(super) async fn another_name_in_a_tree_is_stored_elsewhere<W: ArtifactWorlds>(stage: &Stage<'_, W>) -> Verdict {
+pub(super) async fn another_name_in_a_tree_is_stored_elsewhere<W: ArtifactWorlds>(stage: &Stage<'_, W>) -> CheckResult {
     let first = stage.put("source", &Node::folder([("a", Node::file("text"))]), None).await?;
     let other = stage.put("source2", &Node::folder([("b", Node::file("text"))]), None).await?;
     holds("the digests differ", first.sha256 != other.sha256)
 }
 
-pub(super) async fn the_digest_is_that_of_the_stored_bytes<W: ArtifactWorlds>(stage: &Stage<'_, W>) -> Verdict {
+pub(super) async fn the_digest_is_that_of_the_stored_bytes<W: ArtifactWorlds>(stage: &Stage<'_, W>) -> CheckResult {
     for (archive, name) in [(None, "raw"), (Some(TAR), "tar"), (Some(GZIP), "gzip"), (Some(ZIP), "zip")] {
         let location = stage.put("source", &Node::file("text"), archive).await?;
         let Node::File { bytes, .. } = stage.get(&location, archive, false, name).await? else {
@@ -89,7 +89,7 @@ pub(super) async fn the_digest_is_that_of_the_stored_bytes<W: ArtifactWorlds>(st
     Ok(())
 }
 
-pub(super) async fn many_at_once_are_stored_once<W: ArtifactWorlds>(stage: &Stage<'_, W>) -> Verdict {
+pub(super) async fn many_at_once_are_stored_once<W: ArtifactWorlds>(stage: &Stage<'_, W>) -> CheckResult {
     let names: Vec<String> = (0..8).map(|number| format!("source-{number}")).collect();
     let put = |name: &'_ String| {
         let name = name.clone();
@@ -105,7 +105,7 @@ pub(super) async fn many_at_once_are_stored_once<W: ArtifactWorlds>(stage: &Stag
     same("the delivery", &stage.get(&location, None, true, "target").await?, &tree())
 }
 
-pub(super) async fn the_source_may_go_away<W: ArtifactWorlds>(stage: &Stage<'_, W>) -> Verdict {
+pub(super) async fn the_source_may_go_away<W: ArtifactWorlds>(stage: &Stage<'_, W>) -> CheckResult {
     let location = stage.put("source", &Node::file("before"), None).await?;
     stage.worlds.plant(stage.number, &stage.path("source"), &Node::file("after!"));
     same("the delivery", &stage.get(&location, None, true, "target").await?, &Node::file("before"))

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Held, State};
+use super::{JobEntry, State};
 use crate::error::{Class, PortError};
 use crate::id::JobId;
-use crate::ports::fleet_store::{AttemptRow, FINAL_TWICE, MAX_JOB_ID, Record, SpecHash, Turn, Unit};
+use crate::ports::fleet_store::{AttemptRow, FINAL_TWICE, MAX_JOB_ID, Record, SpecHash, TaskStatus, WriteBatch};
 use crate::task::TaskRef;
 
 /// What the commit itself brings, for checks of its later records.
@@ -17,7 +17,7 @@ struct Brought {
     finals: BTreeMap<(JobId, u32), TaskRef>,
 }
 
-fn sound(unit: &Unit, whose: JobId) -> Result<(), PortError> {
+fn sound(unit: &TaskStatus, whose: JobId) -> Result<(), PortError> {
     if unit.is_sound() {
         return Ok(());
     }
@@ -32,7 +32,7 @@ fn invalid(message: String) -> PortError {
 }
 
 impl State {
-    pub(super) fn check(&self, turns: &[Turn]) -> Result<(), PortError> {
+    pub(super) fn check(&self, turns: &[WriteBatch]) -> Result<(), PortError> {
         let mut brought = Brought::default();
         turns.iter().flat_map(|turn| &turn.records).try_for_each(|record| self.check_record(record, &mut brought))
     }
@@ -105,7 +105,7 @@ impl State {
                 if let Some((_, refs)) = self.specs.get_mut(&row.job.spec) {
                     *refs += 1;
                 }
-                let held = Held { row: *row, changes: Vec::new(), elements: BTreeMap::new() };
+                let held = JobEntry { row: *row, changes: Vec::new(), elements: BTreeMap::new() };
                 self.jobs.insert(held.row.job.id, held);
             }
             Record::Job(change) => {

@@ -11,7 +11,7 @@ use crate::error::{Class, PortError};
 use crate::id::{Epoch, JobId};
 use crate::ports::fleet_store::{
     AttemptDetail, AttemptRow, AuditEntry, Entry, Holder, IdempotencyKey, IdempotencyRecord, JobRow, Json, Kind,
-    OutboxEvent, RangeChange, SpecHash, Unit,
+    OutboxEvent, RangeChange, SpecHash, TaskStatus,
 };
 use crate::task::TaskRef;
 use crate::testing::wait::lock;
@@ -27,17 +27,17 @@ pub struct MemoryFleet {
 
 /// A job with what belongs to it.
 #[derive(Debug)]
-struct Held {
+struct JobEntry {
     row: JobRow,
     changes: Vec<RangeChange>,
-    elements: BTreeMap<u32, Unit>,
+    elements: BTreeMap<u32, TaskStatus>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     leader: Option<(Holder, Epoch)>,
     specs: BTreeMap<SpecHash, (Json, u64)>,
-    jobs: BTreeMap<JobId, Held>,
+    jobs: BTreeMap<JobId, JobEntry>,
     attempts: BTreeMap<TaskRef, AttemptRow>,
     finals: BTreeMap<(JobId, u32), TaskRef>,
     details: BTreeMap<TaskRef, AttemptDetail>,
@@ -124,14 +124,14 @@ impl MemoryFleets {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ports::fleet_store::{FleetReads as _, FleetStore as _, NewSpec, Record, Turn};
+    use crate::ports::fleet_store::{FleetReads as _, FleetStore as _, NewSpec, Record, WriteBatch};
 
     #[tokio::test]
     async fn failures_come_before_or_after_the_write() {
         let store = MemoryFleet::new();
         let epoch = store.acquire(&Holder { name: "a".into(), url: String::new() }).await.unwrap();
         let spec = NewSpec::new("{}");
-        let turn = || vec![Turn::new(vec![Record::Spec(Box::new(spec.clone()))])];
+        let turn = || vec![WriteBatch::new(vec![Record::Spec(Box::new(spec.clone()))])];
         store.fail_commits(1, Class::Capacity);
         assert_eq!(store.commit(epoch, turn()).await.unwrap_err().class, Class::Capacity);
         assert_eq!(store.spec(&spec.hash).await.unwrap(), None);

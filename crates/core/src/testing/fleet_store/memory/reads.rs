@@ -5,13 +5,13 @@ use std::ops::Bound;
 
 use async_trait::async_trait;
 
-use super::{Held, MemoryFleet};
+use super::{JobEntry, MemoryFleet};
 use crate::error::PortError;
 use crate::id::JobId;
 use crate::ports::fleet_store::{
     AttemptDetail, AttemptFilter, AttemptRow, AuditEntry, AuditFilter, ElementCounts, ElementFilter, ElementRow, Entry,
-    EntryFilter, FleetReads, IdempotencyKey, IdempotencyRecord, JobFilter, JobRow, Kind, Leader, NewSpec, Order,
-    OutboxRow, Page, Paged, Spans, SpecHash, tenant_passes,
+    EntryFilter, FleetReads, IdempotencyKey, IdempotencyRecord, JobFilter, JobRow, Kind, Leader, NewSpec, OutboxRow,
+    Page, Paged, SortOrder, Spans, SpecHash, tenant_passes,
 };
 use crate::task::TaskRef;
 use crate::time::Time;
@@ -26,7 +26,7 @@ fn before<C: Clone>(after: Option<&C>) -> (Bound<C>, Bound<C>) {
     (Bound::Unbounded, after.map_or(Bound::Unbounded, |after| Bound::Excluded(after.clone())))
 }
 
-impl Held {
+impl JobEntry {
     /// Every element in order, those without a record of their own too.
     fn all_elements(&self) -> impl Iterator<Item = ElementRow> {
         let parts = Spans::never_assigned(&self.row.job.indices, &self.changes);
@@ -51,15 +51,15 @@ impl FleetReads for MemoryFleet {
 
     async fn jobs(&self, filter: &JobFilter, page: &Page<JobId>) -> Result<Paged<JobRow, JobId>, PortError> {
         Ok(self.read(|state| {
-            let pick = |held: &&Held| filter.passes(&held.row);
+            let pick = |held: &&JobEntry| filter.passes(&held.row);
             let some = page.size() + 1;
             let after = page.after.as_ref();
             let found: Vec<JobRow> = match filter.order {
-                Order::Ascending => {
+                SortOrder::Ascending => {
                     let held = state.jobs.range(beyond(after)).map(|(_, held)| held);
                     held.filter(pick).take(some).map(|held| held.row.clone()).collect()
                 }
-                Order::Descending => {
+                SortOrder::Descending => {
                     let held = state.jobs.range(before(after)).rev().map(|(_, held)| held);
                     held.filter(pick).take(some).map(|held| held.row.clone()).collect()
                 }
@@ -80,7 +80,7 @@ impl FleetReads for MemoryFleet {
         page: &Page<u32>,
     ) -> Result<Paged<ElementRow, u32>, PortError> {
         Ok(self.read(|state| {
-            let all = state.jobs.get(&job).into_iter().flat_map(Held::all_elements);
+            let all = state.jobs.get(&job).into_iter().flat_map(JobEntry::all_elements);
             let found = all
                 .filter(|row| page.after.is_none_or(|after| row.index > after))
                 .filter(|row| filter.passes(row.index, row.unit.state) && (row.unit.attempt > 0 || !filter.assigned));
@@ -92,7 +92,7 @@ impl FleetReads for MemoryFleet {
         Ok(self.read(|state| {
             let arrays = jobs.iter().filter_map(|id| Some((*id, state.jobs.get(id)?)));
             let arrays = arrays.filter(|(_, held)| !held.row.job.indices.is_empty());
-            let counts = |held: &Held| {
+            let counts = |held: &JobEntry| {
                 let mut counts = ElementCounts::new();
                 held.all_elements().for_each(|row| *counts.entry(row.unit.state).or_default() += 1);
                 counts
@@ -171,10 +171,10 @@ impl FleetReads for MemoryFleet {
             let some = page.size() + 1;
             let after = page.after.as_ref();
             let found: Vec<AuditEntry> = match filter.order {
-                Order::Ascending => {
+                SortOrder::Ascending => {
                     state.audit.range(beyond(after)).map(|(_, entry)| entry).filter(pick).take(some).cloned().collect()
                 }
-                Order::Descending => {
+                SortOrder::Descending => {
                     let entries = state.audit.range(before(after)).rev().map(|(_, entry)| entry);
                     entries.filter(pick).take(some).cloned().collect()
                 }

@@ -5,18 +5,18 @@ use std::ops::Bound;
 
 use async_trait::async_trait;
 
-use super::{Failure, Held, MemoryFleet, State};
+use super::{Failure, JobEntry, MemoryFleet, State};
 use crate::error::PortError;
 use crate::id::{Epoch, JobId};
 use crate::ports::fleet_store::{
     ElementRow, FleetStore, Holder, JobKind, Kind, NewSpec, Page, RestorePage, RestoredJob, Retained, Retention, Spans,
-    Turn,
+    WriteBatch,
 };
 use crate::task::TaskRef;
 use crate::testing::wait::lock;
 
 impl State {
-    fn restored(&self, held: &Held) -> RestoredJob {
+    fn restored(&self, held: &JobEntry) -> RestoredJob {
         let id = held.row.job.id;
         let rows = held.elements.iter().map(|(&index, unit)| ElementRow { index, unit: unit.clone() });
         let elements = Spans::fold(&held.row.job.indices, &held.changes, rows);
@@ -50,7 +50,7 @@ impl State {
         let mut retained = Retained::default();
         let lives =
             |flow: &str| self.entries.get(&(Kind::Flow, flow.to_owned())).is_some_and(|entry| entry.ended_at.is_none());
-        let ended = |held: &&Held| {
+        let ended = |held: &&JobEntry| {
             held.row.unit.finished_at.is_some_and(|at| at < policy.jobs_before)
                 && !held.row.job.flow.as_deref().is_some_and(lives)
         };
@@ -112,7 +112,7 @@ impl FleetStore for MemoryFleet {
         Ok(())
     }
 
-    async fn commit(&self, epoch: Epoch, turns: Vec<Turn>) -> Result<(), PortError> {
+    async fn commit(&self, epoch: Epoch, turns: Vec<WriteBatch>) -> Result<(), PortError> {
         let mut state = lock(&self.state);
         let failure = if state.failures.is_empty() { None } else { Some(state.failures.remove(0)) };
         if let Some(Failure { class, written: false }) = failure {
@@ -132,7 +132,8 @@ impl FleetStore for MemoryFleet {
         let state = lock(&self.state);
         let after = page.after.map_or(Bound::Unbounded, Bound::Excluded);
         let rows = state.jobs.range((after, Bound::Unbounded)).map(|(_, held)| held);
-        let live: Vec<&Held> = rows.filter(|held| !held.row.unit.state.is_terminal()).take(page.size() + 1).collect();
+        let live: Vec<&JobEntry> =
+            rows.filter(|held| !held.row.unit.state.is_terminal()).take(page.size() + 1).collect();
         let next = (live.len() > page.size()).then(|| live.get(page.size() - 1).map(|held| held.row.job.id)).flatten();
         let jobs: Vec<RestoredJob> = live.iter().take(page.size()).map(|held| state.restored(held)).collect();
         let hashes: BTreeSet<_> = jobs.iter().map(|job| job.row.job.spec).collect();

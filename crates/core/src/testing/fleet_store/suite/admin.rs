@@ -3,23 +3,23 @@
 use super::{at, lead, new_spec, spec, tenant, write};
 use crate::error::{Class, PortError};
 use crate::ports::fleet_store::{
-    AuditEntry, AuditFilter, FENCED, FleetStore, Holder, IdempotencyKey, IdempotencyRecord, Order, OutboxEvent, Page,
-    Record,
+    AuditEntry, AuditFilter, FENCED, FleetStore, Holder, IdempotencyKey, IdempotencyRecord, OutboxEvent, Page, Record,
+    SortOrder,
 };
-use crate::testing::suite::{Verdict, fails, holds, same};
+use crate::testing::suite::{CheckResult, fails, holds, same};
 
-fn fenced(result: Result<(), PortError>) -> Verdict {
+fn fenced(result: Result<(), PortError>) -> CheckResult {
     same("the reason", &result.as_ref().err().and_then(|error| error.reason), &Some(FENCED))?;
     fails("it", result, Class::Denied)
 }
 
-pub(super) async fn nobody_leads_at_first<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn nobody_leads_at_first<S: FleetStore>(store: &S) -> CheckResult {
     same("the leader", &store.leader().await?, &None)?;
     fenced(write(store, crate::id::Epoch(0), vec![new_spec()]).await)?;
     fenced(write(store, crate::id::Epoch(1), vec![new_spec()]).await)
 }
 
-pub(super) async fn epochs_grow_by_one<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn epochs_grow_by_one<S: FleetStore>(store: &S) -> CheckResult {
     let first = lead(store).await?;
     let leader = store.leader().await?.map(|leader| (leader.holder, leader.url, leader.epoch));
     same("the leader", &leader, &Some(("suite".to_owned(), "http://suite:7070".to_owned(), first)))?;
@@ -32,7 +32,7 @@ pub(super) async fn epochs_grow_by_one<S: FleetStore>(store: &S) -> Verdict {
     Ok(store.renew(next).await?)
 }
 
-pub(super) async fn an_older_epoch_writes_nothing<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn an_older_epoch_writes_nothing<S: FleetStore>(store: &S) -> CheckResult {
     let first = lead(store).await?;
     store.release(first).await?;
     let next = lead(store).await?;
@@ -44,7 +44,7 @@ pub(super) async fn an_older_epoch_writes_nothing<S: FleetStore>(store: &S) -> V
     same("the spec", &store.spec(&spec().hash).await?, &Some(spec()))
 }
 
-pub(super) async fn leadership_given_up_writes_nothing<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn leadership_given_up_writes_nothing<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = lead(store).await?;
     store.release(epoch).await?;
     fenced(store.renew(epoch).await)?;
@@ -72,7 +72,7 @@ fn stored(record: IdempotencyRecord) -> Record {
     Record::Idempotency(Box::new(record))
 }
 
-pub(super) async fn an_answer_is_found_under_its_key_until_it_expires<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn an_answer_is_found_under_its_key_until_it_expires<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = lead(store).await?;
     let answers = [answer("a", 202, 100), answer("b/'", 200, 50), answer("c", 202, 100)];
     write(store, epoch, answers.iter().cloned().map(stored).collect()).await?;
@@ -89,7 +89,7 @@ pub(super) async fn an_answer_is_found_under_its_key_until_it_expires<S: FleetSt
     same("its cursor", &page.next, &None)
 }
 
-pub(super) async fn a_later_answer_replaces<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn a_later_answer_replaces<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = lead(store).await?;
     write(store, epoch, vec![stored(answer("a", 202, 10))]).await?;
     write(store, epoch, vec![stored(answer("a", 200, 90)), stored(answer("a", 201, 99))]).await?;
@@ -109,14 +109,15 @@ fn line(number: u64, of: Option<&str>, millis: i64) -> AuditEntry {
     }
 }
 
-pub(super) async fn audit_lines_are_numbered_and_filtered<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn audit_lines_are_numbered_and_filtered<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = lead(store).await?;
     let record = |entry: AuditEntry| Record::Audit(Box::new(entry));
     write(store, epoch, vec![record(line(0, Some("t"), 1)), record(line(0, None, 2))]).await?;
     write(store, epoch, vec![record(line(7, Some("u"), 3))]).await?;
     let all = store.audit(&AuditFilter::default(), &Page::first(10)).await?;
     same("the lines", &all.items, &vec![line(1, Some("t"), 1), line(2, None, 2), line(3, Some("u"), 3)])?;
-    let filter = AuditFilter { tenants: Some(vec![tenant("t"), tenant("u")]), since: None, order: Order::Descending };
+    let filter =
+        AuditFilter { tenants: Some(vec![tenant("t"), tenant("u")]), since: None, order: SortOrder::Descending };
     let page = store.audit(&filter, &Page::first(1)).await?;
     same("the last line", &page.items, &vec![line(3, Some("u"), 3)])?;
     same("the cursor", &page.next, &Some(3))?;
@@ -126,7 +127,7 @@ pub(super) async fn audit_lines_are_numbered_and_filtered<S: FleetStore>(store: 
     same("late lines", &store.audit(&filter, &Page::first(9)).await?.items.len(), &2)
 }
 
-pub(super) async fn events_come_back_in_order_until_confirmed<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn events_come_back_in_order_until_confirmed<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = lead(store).await?;
     let event = |number: usize| {
         let subject = "orlop.events.job.created".into();

@@ -5,12 +5,12 @@ use crate::error::Class;
 use crate::id::Epoch;
 use crate::machine::job::JobState;
 use crate::ports::fleet_store::{
-    ElementChange, ElementFilter, ElementRow, ElementSpan, FleetStore, Page, RangeChange, Record, Spans, Unit,
+    ElementChange, ElementFilter, ElementRow, ElementSpan, FleetStore, Page, RangeChange, Record, Spans, TaskStatus,
 };
-use crate::testing::suite::{Broken, Verdict, fails, same};
+use crate::testing::suite::{Broken, CheckResult, fails, same};
 
 fn element(index: u32, state: JobState) -> Record {
-    let assigned = Unit { attempt: 1, epoch: Epoch(1), answered: state.is_terminal(), ..unit(state) };
+    let assigned = TaskStatus { attempt: 1, epoch: Epoch(1), answered: state.is_terminal(), ..unit(state) };
     Record::Element(Box::new(ElementChange { job: id(1), index, unit: assigned }))
 }
 
@@ -36,14 +36,14 @@ async fn with_array<S: FleetStore>(store: &S, indices: &[(u32, u32)]) -> Result<
     Ok(epoch)
 }
 
-pub(super) async fn a_new_array_waits<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn a_new_array_waits<S: FleetStore>(store: &S) -> CheckResult {
     with_array(store, &[(0, 99), (200, 200), (u32::MAX - 1, u32::MAX)]).await?;
     let wanted = array(1, &[(0, 99), (200, 200), (u32::MAX - 1, u32::MAX)]);
     same("the row", &store.job(id(1)).await?, &Some(wanted))?;
     same("what waits", &spans(store).await?.waiting, &vec![(0, 99), (200, 200), (u32::MAX - 1, u32::MAX)])
 }
 
-pub(super) async fn elements_come_back_by_state<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn elements_come_back_by_state<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = with_array(store, &[(0, 9)]).await?;
     write(store, epoch, (0..4).map(|index| element(index, JobState::Running)).collect()).await?;
     write(store, epoch, vec![element(0, JobState::Completed), element(1, JobState::Completed)]).await?;
@@ -51,11 +51,11 @@ pub(super) async fn elements_come_back_by_state<S: FleetStore>(store: &S) -> Ver
     let found = spans(store).await?;
     same("what waits", &found.waiting, &vec![(4, 9)])?;
     same("what is done", &found.done, &vec![span(0, 1, JobState::Completed, 1), span(3, 3, JobState::Completed, 1)])?;
-    let live = ElementRow { index: 2, unit: Unit { attempt: 1, epoch: Epoch(1), ..unit(JobState::Running) } };
+    let live = ElementRow { index: 2, unit: TaskStatus { attempt: 1, epoch: Epoch(1), ..unit(JobState::Running) } };
     same("what lives", &found.live, &vec![live])
 }
 
-pub(super) async fn ranges_change_what_was_never_assigned_only<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn ranges_change_what_was_never_assigned_only<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = with_array(store, &[(0, 9), (20, 29)]).await?;
     let records =
         vec![element(5, JobState::Running), range(4, 24, JobState::Cancelled), range(24, 26, JobState::Failed)];
@@ -74,7 +74,7 @@ pub(super) async fn ranges_change_what_was_never_assigned_only<S: FleetStore>(st
     fails("a range of no job", write(store, epoch, vec![Record::Ranges(nobody)]).await, Class::Invalid)
 }
 
-pub(super) async fn elements_are_listed_with_those_never_assigned<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn elements_are_listed_with_those_never_assigned<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = with_array(store, &[(0, 3), (8, 9)]).await?;
     write(store, epoch, vec![range(2, 3, JobState::Cancelled), element(1, JobState::Running)]).await?;
     let page = store.elements(id(1), &ElementFilter::default(), &Page::first(4)).await?;
@@ -88,7 +88,7 @@ pub(super) async fn elements_are_listed_with_those_never_assigned<S: FleetStore>
     same("the cursor", &page.next, &None)
 }
 
-pub(super) async fn elements_are_listed_by_state_and_page<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn elements_are_listed_by_state_and_page<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = with_array(store, &[(0, 999_999)]).await?;
     let ended =
         (0..100).map(|index| element(index * 3, if index % 2 == 0 { JobState::Failed } else { JobState::Completed }));
@@ -102,7 +102,7 @@ pub(super) async fn elements_are_listed_by_state_and_page<S: FleetStore>(store: 
     same("waiting ones", &page.items.iter().map(|row| row.index).collect(), &vec![296, 298, 299])
 }
 
-pub(super) async fn elements_are_listed_by_index<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn elements_are_listed_by_index<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = with_array(store, &[(0, 99_999)]).await?;
     write(store, epoch, (0..3000).map(|index| element(index, JobState::Completed)).collect()).await?;
     write(store, epoch, vec![element(7, JobState::Failed), element(50_001, JobState::Failed)]).await?;
@@ -123,7 +123,7 @@ pub(super) async fn elements_are_listed_by_index<S: FleetStore>(store: &S) -> Ve
     same("by state", &page.items.iter().map(|row| row.index).collect(), &vec![7, 50_001])
 }
 
-pub(super) async fn elements_are_counted_by_state<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn elements_are_counted_by_state<S: FleetStore>(store: &S) -> CheckResult {
     use JobState::{Cancelled, Completed, Failed, Queued, Running};
     let epoch = with_array(store, &[(0, 99), (200, 209)]).await?;
     let counts = async || store.element_counts(&[id(1), id(9)].into()).await;
@@ -135,7 +135,7 @@ pub(super) async fn elements_are_counted_by_state<S: FleetStore>(store: &S) -> V
     same("each state", &counts().await?, &[(id(1), wanted)].into())
 }
 
-pub(super) async fn a_large_array_is_one_row<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn a_large_array_is_one_row<S: FleetStore>(store: &S) -> CheckResult {
     with_array(store, &[(0, 9_999_999)]).await?;
     same("what waits", &spans(store).await?.waiting, &vec![(0, 9_999_999)])?;
     let page = store.elements(id(1), &ElementFilter::default(), &Page::after(9_999_990, 100)).await?;

@@ -10,7 +10,7 @@ use crate::ports::fleet_store::{
     Record, StartMode,
 };
 use crate::task::{TaskRef, Usage};
-use crate::testing::suite::{Broken, Verdict, fails, same};
+use crate::testing::suite::{Broken, CheckResult, fails, same};
 
 async fn all<S: FleetStore>(store: &S, job: u64) -> Result<Vec<AttemptRow>, Broken> {
     Ok(store.attempts(id(job), &AttemptFilter::default(), &Page::first(100)).await?.items)
@@ -41,7 +41,7 @@ fn rich_end() -> AttemptEnd {
     }
 }
 
-pub(super) async fn an_attempt_comes_back_as_it_was_written<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn an_attempt_comes_back_as_it_was_written<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = with_jobs(store, &[1]).await?;
     let token = attempt(1, 0, 1);
     let new =
@@ -62,7 +62,7 @@ pub(super) async fn an_attempt_comes_back_as_it_was_written<S: FleetStore>(store
     same("the ended attempt", &all(store, 1).await?, &vec![wanted])
 }
 
-pub(super) async fn an_attempt_that_began_and_ended_in_one_commit<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn an_attempt_that_began_and_ended_in_one_commit<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = with_jobs(store, &[1]).await?;
     let token = attempt(1, 0, 1);
     let started = AttemptChange { started_at: Some(at(12)), ..change(token, AttemptState::Running) };
@@ -76,7 +76,7 @@ pub(super) async fn an_attempt_that_began_and_ended_in_one_commit<S: FleetStore>
     same("the attempt", &all(store, 1).await?, &vec![wanted])
 }
 
-pub(super) async fn live_and_lost_attempts_are_restored<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn live_and_lost_attempts_are_restored<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = with_jobs(store, &[1, 2]).await?;
     let tokens: Vec<_> = (1..=4).map(|number| attempt(1, 0, number)).collect();
     write(store, epoch, tokens.iter().copied().map(new_attempt).collect()).await?;
@@ -92,7 +92,7 @@ pub(super) async fn live_and_lost_attempts_are_restored<S: FleetStore>(store: &S
     same("what is restored", &found, &vec![first, vec![(1, AttemptState::Assigned)]])
 }
 
-pub(super) async fn members_have_attempts_of_their_own<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn members_have_attempts_of_their_own<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = with_jobs(store, &[1]).await?;
     let member = |member| TaskRef { member, ..attempt(1, 0, 1) };
     write(store, epoch, (0..3).map(|number| new_attempt(member(number))).collect()).await?;
@@ -103,12 +103,12 @@ pub(super) async fn members_have_attempts_of_their_own<S: FleetStore>(store: &S)
     twice(write(store, epoch, vec![ended(member(2), AttemptState::Succeeded, true)]).await)
 }
 
-fn twice(result: Result<(), PortError>) -> Verdict {
+fn twice(result: Result<(), PortError>) -> CheckResult {
     same("the reason", &result.as_ref().err().and_then(|error| error.reason), &Some(FINAL_TWICE))?;
     fails("a second final result", result, Class::Fatal)
 }
 
-pub(super) async fn a_second_final_result_is_refused<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn a_second_final_result_is_refused<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = with_jobs(store, &[1]).await?;
     write(store, epoch, vec![new_attempt(attempt(1, 0, 1)), new_attempt(attempt(1, 0, 2))]).await?;
     write(store, epoch, vec![ended(attempt(1, 0, 1), AttemptState::Succeeded, true)]).await?;
@@ -118,7 +118,7 @@ pub(super) async fn a_second_final_result_is_refused<S: FleetStore>(store: &S) -
     Ok(write(store, epoch, vec![ended(attempt(1, 0, 2), AttemptState::Succeeded, false)]).await?)
 }
 
-pub(super) async fn a_second_final_result_in_one_commit_is_refused<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn a_second_final_result_in_one_commit_is_refused<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = with_jobs(store, &[1]).await?;
     let (one, two) = (attempt(1, 0, 1), attempt(1, 0, 2));
     let ends = [one, two].map(|token| ended(token, AttemptState::Succeeded, true));
@@ -126,14 +126,14 @@ pub(super) async fn a_second_final_result_in_one_commit_is_refused<S: FleetStore
     same("what is stored", &all(store, 1).await?, &Vec::new())
 }
 
-pub(super) async fn the_same_final_result_again_is_fine<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn the_same_final_result_again_is_fine<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = with_jobs(store, &[1]).await?;
     let token = attempt(1, 0, 1);
     write(store, epoch, vec![new_attempt(token), ended(token, AttemptState::Succeeded, true)]).await?;
     Ok(write(store, epoch, vec![ended(token, AttemptState::Succeeded, true)]).await?)
 }
 
-pub(super) async fn elements_have_final_results_of_their_own<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn elements_have_final_results_of_their_own<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = with_jobs(store, &[2]).await?;
     let tokens: Vec<_> = (0..3).map(|index| attempt(1, index, 1)).collect();
     let mut records = vec![new_job(array(1, &[(0, 9)]))];
@@ -144,7 +144,7 @@ pub(super) async fn elements_have_final_results_of_their_own<S: FleetStore>(stor
     twice(write(store, epoch, vec![ended(attempt(1, 2, 2), AttemptState::Succeeded, true)]).await)
 }
 
-pub(super) async fn attempts_are_listed_in_order<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn attempts_are_listed_in_order<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = with_jobs(store, &[1, 2]).await?;
     let member = |member, number| TaskRef { member, ..attempt(1, 0, number) };
     let tokens = [attempt(1, 1, 1), member(1, 2), member(0, 2), member(1, 1), member(0, 1), attempt(2, 0, 1)];
@@ -161,7 +161,7 @@ pub(super) async fn attempts_are_listed_in_order<S: FleetStore>(store: &S) -> Ve
     same("those of an element", &page.items.iter().map(|row| row.attempt.id).collect(), &vec![attempt(1, 1, 1)])
 }
 
-pub(super) async fn details_come_back<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn details_come_back<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = with_jobs(store, &[1]).await?;
     let token = attempt(1, 0, 1);
     let detail = AttemptDetail { body: "{\"outputs\":{\"a\":\"1\"}}".into(), tail: vec![0, 255, 10] };

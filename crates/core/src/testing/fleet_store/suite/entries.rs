@@ -7,7 +7,7 @@ use crate::ports::fleet_store::{
     Approval, Artifact, ArtifactLink, Document, Documents as _, Entry, EntryFilter, FleetFlow, FleetStore, FlowStep,
     Kind, Page, Pipeline, Record, Secret, Tenant, Token, Upload, Worker,
 };
-use crate::testing::suite::{Verdict, same};
+use crate::testing::suite::{CheckResult, same};
 
 fn entry(key: &str, of: Option<&str>, ended: Option<i64>) -> Entry {
     let body = format!("{{\"key\":\"{key}\"}}").into();
@@ -18,7 +18,7 @@ fn put(entry: Entry) -> Record {
     Record::Put(Box::new(entry))
 }
 
-pub(super) async fn documents_come_back_and_are_replaced<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn documents_come_back_and_are_replaced<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = lead(store).await?;
     let first = entry("a/'\u{1f980}", Some("t"), None);
     write(store, epoch, vec![put(first.clone())]).await?;
@@ -29,7 +29,7 @@ pub(super) async fn documents_come_back_and_are_replaced<S: FleetStore>(store: &
     same("the later document", &store.entry(Kind::Flow, &later.key).await?, &Some(later))
 }
 
-pub(super) async fn documents_are_listed_by_prefix_tenant_and_life<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn documents_are_listed_by_prefix_tenant_and_life<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = lead(store).await?;
     let all = [
         entry("a/1", Some("t"), None),
@@ -61,7 +61,7 @@ pub(super) async fn documents_are_listed_by_prefix_tenant_and_life<S: FleetStore
     same("its cursor", &page.next, &Some("a/2".to_owned()))
 }
 
-pub(super) async fn deleting_a_document_twice_is_fine<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn deleting_a_document_twice_is_fine<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = lead(store).await?;
     let gone = || Record::Delete(Kind::Flow, "a".to_owned());
     write(store, epoch, vec![put(entry("a", None, None)), put(entry("b", None, None))]).await?;
@@ -78,14 +78,14 @@ async fn round<S: FleetStore, D: Document + Clone + PartialEq + std::fmt::Debug>
     store: &S,
     epoch: crate::id::Epoch,
     document: &D,
-) -> Verdict {
+) -> CheckResult {
     write(store, epoch, vec![Record::put(document)?]).await?;
     same("the document", &store.get::<D>(&document.key()).await?.as_ref(), &Some(document))?;
     let page = store.list::<D>(&EntryFilter::default(), &Page::first(2)).await?;
     same("the list", &page.items, &vec![document.clone()])
 }
 
-pub(super) async fn every_typed_document_comes_back<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn every_typed_document_comes_back<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = lead(store).await?;
     let mut machine = Worker::new(worker("w1"), Incarnation::FIRST, WorkerState::Available, at(0));
     machine.session = Some(SessionId::from_bytes([7; 16]));

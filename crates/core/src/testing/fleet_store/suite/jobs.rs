@@ -3,8 +3,8 @@
 use super::{at, changed, id, job, lead, new_job, new_spec, restored, spec, tenant, unit, with_jobs, worker, write};
 use crate::id::Epoch;
 use crate::machine::job::JobState;
-use crate::ports::fleet_store::{FleetStore, JobFilter, JobRow, NewSpec, Order, Page, Record, Unit};
-use crate::testing::suite::{Verdict, holds, same};
+use crate::ports::fleet_store::{FleetStore, JobFilter, JobRow, NewSpec, Page, Record, SortOrder, TaskStatus};
+use crate::testing::suite::{CheckResult, holds, same};
 
 /// A job with something in every field.
 fn rich(number: u64) -> JobRow {
@@ -24,8 +24,8 @@ fn rich(number: u64) -> JobRow {
     row
 }
 
-pub(super) fn rich_unit(state: JobState) -> Unit {
-    Unit {
+pub(super) fn rich_unit(state: JobState) -> TaskStatus {
+    TaskStatus {
         reason: Some("exit".into()),
         attempt: 4,
         epoch: Epoch(2),
@@ -44,7 +44,7 @@ pub(super) fn rich_unit(state: JobState) -> Unit {
     }
 }
 
-pub(super) async fn a_job_comes_back_as_it_was_written<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn a_job_comes_back_as_it_was_written<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = lead(store).await?;
     write(store, epoch, vec![new_spec(), new_job(rich(5))]).await?;
     same("the job", &store.job(id(5)).await?, &Some(rich(5)))?;
@@ -52,30 +52,30 @@ pub(super) async fn a_job_comes_back_as_it_was_written<S: FleetStore>(store: &S)
     same("some jobs", &store.some_jobs(&[id(5), id(2)].into()).await?, &vec![job(2), rich(5)])
 }
 
-pub(super) async fn a_bare_job_comes_back<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn a_bare_job_comes_back<S: FleetStore>(store: &S) -> CheckResult {
     with_jobs(store, &[0]).await?;
     same("the job", &store.job(id(0)).await?, &Some(job(0)))?;
     same("what is restored", &restored(store).await?.into_iter().map(|job| job.row).collect(), &vec![job(0)])
 }
 
-pub(super) async fn a_change_keeps_what_it_does_not_say<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn a_change_keeps_what_it_does_not_say<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = with_jobs(store, &[1]).await?;
-    let started = Unit { started_at: Some(at(3)), worker: Some(worker("w1")), ..unit(JobState::Running) };
+    let started = TaskStatus { started_at: Some(at(3)), worker: Some(worker("w1")), ..unit(JobState::Running) };
     write(store, epoch, vec![changed(1, 1, started)]).await?;
-    let later = Unit { due_at: Some(at(9)), exit_code: Some(1), ..unit(JobState::Backoff) };
+    let later = TaskStatus { due_at: Some(at(9)), exit_code: Some(1), ..unit(JobState::Backoff) };
     write(store, epoch, vec![changed(1, 2, later.clone())]).await?;
     let mut wanted = job(1);
     wanted.revision = 2;
-    wanted.unit = Unit { queued_at: wanted.unit.queued_at, started_at: Some(at(3)), ..later };
+    wanted.unit = TaskStatus { queued_at: wanted.unit.queued_at, started_at: Some(at(3)), ..later };
     same("the job", &store.job(id(1)).await?, &Some(wanted.clone()))?;
     write(store, epoch, vec![changed(1, 3, unit(JobState::Cancelled))]).await?;
     wanted.revision = 3;
-    let Unit { queued_at, started_at, exit_code, .. } = wanted.unit;
-    wanted.unit = Unit { queued_at, started_at, exit_code, ..unit(JobState::Cancelled) };
+    let TaskStatus { queued_at, started_at, exit_code, .. } = wanted.unit;
+    wanted.unit = TaskStatus { queued_at, started_at, exit_code, ..unit(JobState::Cancelled) };
     same("the final job", &store.job(id(1)).await?, &Some(wanted))
 }
 
-pub(super) async fn a_spec_is_stored_once_under_its_hash<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn a_spec_is_stored_once_under_its_hash<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = lead(store).await?;
     write(store, epoch, vec![new_spec(), new_spec()]).await?;
     write(store, epoch, vec![new_spec(), new_job(job(1))]).await?;
@@ -84,7 +84,7 @@ pub(super) async fn a_spec_is_stored_once_under_its_hash<S: FleetStore>(store: &
     same("specs restored", &store.restore(&Page::first(9)).await?.specs, &vec![spec()])
 }
 
-pub(super) async fn an_unknown_job_is_absent<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn an_unknown_job_is_absent<S: FleetStore>(store: &S) -> CheckResult {
     with_jobs(store, &[1]).await?;
     same("the job", &store.job(id(2)).await?, &None)?;
     let page = store.attempts(id(2), &Default::default(), &Page::first(9)).await?;
@@ -99,21 +99,21 @@ fn ids(rows: &[JobRow]) -> Vec<u64> {
     rows.iter().map(|row| row.job.id.as_u64()).collect()
 }
 
-pub(super) async fn lists_are_paged_both_ways<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn lists_are_paged_both_ways<S: FleetStore>(store: &S) -> CheckResult {
     with_jobs(store, &[5, 1, 9, 7, 3]).await?;
     let up = JobFilter::default();
     let page = store.jobs(&up, &Page::first(2)).await?;
     same("the first page", &(ids(&page.items), page.next), &(vec![1, 3], Some(id(3))))?;
     let page = store.jobs(&up, &Page::after(id(3), 3)).await?;
     same("the last page", &(ids(&page.items), page.next), &(vec![5, 7, 9], None))?;
-    let down = JobFilter { order: Order::Descending, ..JobFilter::default() };
+    let down = JobFilter { order: SortOrder::Descending, ..JobFilter::default() };
     let page = store.jobs(&down, &Page::first(2)).await?;
     same("the first page down", &(ids(&page.items), page.next), &(vec![9, 7], Some(id(7))))?;
     let page = store.jobs(&down, &Page::after(id(7), 0)).await?;
     same("a page of one at least", &(ids(&page.items), page.next), &(vec![5], Some(id(5))))
 }
 
-pub(super) async fn lists_are_filtered<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn lists_are_filtered<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = lead(store).await?;
     let mut other = job(2);
     other.job.tenant = tenant("u");
@@ -142,14 +142,14 @@ pub(super) async fn lists_are_filtered<S: FleetStore>(store: &S) -> Verdict {
     Ok(())
 }
 
-pub(super) async fn final_jobs_are_not_restored<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn final_jobs_are_not_restored<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = with_jobs(store, &[1, 2, 3]).await?;
     write(store, epoch, vec![changed(2, 1, unit(JobState::TimedOut)), new_job(rich(4))]).await?;
     let found: Vec<u64> = restored(store).await?.iter().map(|job| job.row.job.id.as_u64()).collect();
     same("what is restored", &found, &vec![1, 3])
 }
 
-pub(super) async fn restoring_is_paged_with_the_specs_of_the_page<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn restoring_is_paged_with_the_specs_of_the_page<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = lead(store).await?;
     let specs: Vec<NewSpec> = (0..30).map(|number| NewSpec::new(format!("{{\"n\":{number}}}"))).collect();
     let mut records = Vec::new();

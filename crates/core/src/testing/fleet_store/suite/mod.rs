@@ -16,7 +16,7 @@ use crate::machine::attempt::AttemptState;
 use crate::machine::job::JobState;
 use crate::ports::fleet_store::{
     AttemptChange, AttemptEnd, FleetStore, Holder, JobChange, JobRow, NewAttempt, NewJob, NewSpec, Page, Record,
-    RestoredJob, StartMode, Turn, Unit,
+    RestoredJob, StartMode, TaskStatus, WriteBatch,
 };
 use crate::task::TaskRef;
 use crate::testing::suite::{Broken, Suite, SuiteFailure};
@@ -153,7 +153,7 @@ async fn lead<S: FleetStore + ?Sized>(store: &S) -> Result<Epoch, Broken> {
 
 /// Commits one turn of records.
 async fn write<S: FleetStore + ?Sized>(store: &S, epoch: Epoch, records: Vec<Record>) -> Result<(), PortError> {
-    store.commit(epoch, vec![Turn::new(records)]).await
+    store.commit(epoch, vec![WriteBatch::new(records)]).await
 }
 
 /// A store in which these jobs are queued.
@@ -221,11 +221,11 @@ fn new_job(row: JobRow) -> Record {
 }
 
 /// A unit in a state, with a time of its end if it is final.
-fn unit(state: JobState) -> Unit {
-    Unit { finished_at: state.is_terminal().then(|| at(50)), ..Unit::new(state) }
+fn unit(state: JobState) -> TaskStatus {
+    TaskStatus { finished_at: state.is_terminal().then(|| at(50)), ..TaskStatus::new(state) }
 }
 
-fn changed(number: u64, revision: u64, unit: Unit) -> Record {
+fn changed(number: u64, revision: u64, unit: TaskStatus) -> Record {
     Record::Job(Box::new(JobChange { id: id(number), revision, unit }))
 }
 

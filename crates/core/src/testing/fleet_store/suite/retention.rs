@@ -9,13 +9,13 @@ use crate::ports::fleet_store::{
     AttemptFilter, AuditEntry, AuditFilter, ElementChange, ElementFilter, Entry, EntryFilter, FleetStore,
     IdempotencyKey, IdempotencyRecord, Kind, Page, RangeChange, Record, Retained, Retention,
 };
-use crate::testing::suite::{Verdict, holds, same};
+use crate::testing::suite::{CheckResult, holds, same};
 
 fn policy(jobs_before: i64, batch: u32) -> Retention {
     Retention { now: at(100), jobs_before: at(jobs_before), audit_before: at(40), batch }
 }
 
-pub(super) async fn old_jobs_go_with_everything_of_them<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn old_jobs_go_with_everything_of_them<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = with_jobs(store, &[2]).await?;
     let token = attempt(1, 3, 1);
     let element = ElementChange { job: id(1), index: 3, unit: unit(JobState::Completed) };
@@ -43,14 +43,14 @@ pub(super) async fn old_jobs_go_with_everything_of_them<S: FleetStore>(store: &S
     )
 }
 
-pub(super) async fn young_and_live_jobs_stay<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn young_and_live_jobs_stay<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = with_jobs(store, &[1, 2]).await?;
     write(store, epoch, vec![changed(1, 1, unit(JobState::Failed))]).await?;
     same("what went", &store.retain(epoch, &policy(50, 10)).await?, &Retained::default())?;
     holds("both are there", store.job(id(1)).await?.is_some() && store.job(id(2)).await?.is_some())
 }
 
-pub(super) async fn jobs_of_a_flow_stay_while_it_lives<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn jobs_of_a_flow_stay_while_it_lives<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = with_jobs(store, &[1]).await?;
     let flow = |ended: Option<i64>| {
         let (key, ended_at) = ("f".to_owned(), ended.map(at));
@@ -67,7 +67,7 @@ pub(super) async fn jobs_of_a_flow_stay_while_it_lives<S: FleetStore>(store: &S)
     same("what goes with the flow", &(gone.jobs, gone.others), &(vec![id(2)], 2))
 }
 
-pub(super) async fn jobs_go_in_batches<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn jobs_go_in_batches<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = with_jobs(store, &[1, 2, 3, 4, 5]).await?;
     write(store, epoch, (1..=5).map(|number| changed(number, 1, unit(JobState::Completed))).collect()).await?;
     let first = store.retain(epoch, &policy(99, 2)).await?;
@@ -80,7 +80,7 @@ pub(super) async fn jobs_go_in_batches<S: FleetStore>(store: &S) -> Verdict {
     same("what went", &all, &(1..=5).map(id).collect())
 }
 
-pub(super) async fn specs_go_with_their_last_job<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn specs_go_with_their_last_job<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = with_jobs(store, &[1, 2]).await?;
     write(store, epoch, vec![changed(1, 1, unit(JobState::Completed))]).await?;
     store.retain(epoch, &policy(99, 10)).await?;
@@ -93,7 +93,7 @@ pub(super) async fn specs_go_with_their_last_job<S: FleetStore>(store: &S) -> Ve
     Ok(stored?)
 }
 
-pub(super) async fn other_rows_go_by_their_age<S: FleetStore>(store: &S) -> Verdict {
+pub(super) async fn other_rows_go_by_their_age<S: FleetStore>(store: &S) -> CheckResult {
     let epoch = with_jobs(store, &[1]).await?;
     let document = |key: &str, ended: Option<i64>| {
         let (key, ended_at) = (key.to_owned(), ended.map(at));

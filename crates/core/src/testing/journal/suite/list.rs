@@ -4,7 +4,7 @@ use super::{entries, filled, flow, named, texts, wanted};
 use crate::error::Class;
 use crate::machine::flow::FlowPhase;
 use crate::ports::journal::{FlowJournal, FlowRecordSummary, FlowSummary};
-use crate::testing::suite::{Verdict, fails, same};
+use crate::testing::suite::{CheckResult, fails, same};
 use crate::time::Time;
 
 /// A summary with every field set.
@@ -22,11 +22,11 @@ async fn uids(journal: &dyn FlowJournal) -> Result<Vec<String>, crate::error::Po
     Ok(journal.list().await?.into_iter().map(|flow| flow.uid).collect())
 }
 
-pub(super) async fn an_empty_journal_lists_nothing(journal: &dyn FlowJournal) -> Verdict {
+pub(super) async fn an_empty_journal_lists_nothing(journal: &dyn FlowJournal) -> CheckResult {
     same("the list", &journal.list().await?, &Vec::new())
 }
 
-pub(super) async fn a_new_flow_is_listed_as_pending(journal: &dyn FlowJournal) -> Verdict {
+pub(super) async fn a_new_flow_is_listed_as_pending(journal: &dyn FlowJournal) -> CheckResult {
     journal.create(&named("f", Some("sea"), "n")).await?;
     let wanted = FlowRecordSummary {
         uid: "f".to_owned(),
@@ -38,14 +38,14 @@ pub(super) async fn a_new_flow_is_listed_as_pending(journal: &dyn FlowJournal) -
     same("the list", &journal.list().await?, &vec![wanted])
 }
 
-pub(super) async fn a_summary_comes_back(journal: &dyn FlowJournal) -> Verdict {
+pub(super) async fn a_summary_comes_back(journal: &dyn FlowJournal) -> CheckResult {
     journal.create(&flow("f")).await?;
     journal.summarize("f", &summary(FlowPhase::Paused)).await?;
     let listed: Vec<FlowSummary> = journal.list().await?.into_iter().map(|flow| flow.summary).collect();
     same("the summary", &listed, &vec![summary(FlowPhase::Paused)])
 }
 
-pub(super) async fn a_later_summary_replaces(journal: &dyn FlowJournal) -> Verdict {
+pub(super) async fn a_later_summary_replaces(journal: &dyn FlowJournal) -> CheckResult {
     journal.create(&flow("f")).await?;
     journal.summarize("f", &summary(FlowPhase::Failed)).await?;
     let later = FlowSummary { phase: FlowPhase::Running, ..FlowSummary::default() };
@@ -54,12 +54,12 @@ pub(super) async fn a_later_summary_replaces(journal: &dyn FlowJournal) -> Verdi
     same("the summary", &listed, &vec![later])
 }
 
-pub(super) async fn an_unknown_flow_takes_no_summary(journal: &dyn FlowJournal) -> Verdict {
+pub(super) async fn an_unknown_flow_takes_no_summary(journal: &dyn FlowJournal) -> CheckResult {
     fails("summarizing", journal.summarize("f", &FlowSummary::default()).await, Class::NotFound)?;
     same("the list", &journal.list().await?, &Vec::new())
 }
 
-pub(super) async fn lists_are_ordered_by_creation_then_uid(journal: &dyn FlowJournal) -> Verdict {
+pub(super) async fn lists_are_ordered_by_creation_then_uid(journal: &dyn FlowJournal) -> CheckResult {
     for (uid, millis) in [("d", 5), ("a", 9), ("c", 5), ("b", -3), ("e", 5)] {
         let mut record = flow(uid);
         record.created_at = Time::from_millis(millis);
@@ -68,14 +68,14 @@ pub(super) async fn lists_are_ordered_by_creation_then_uid(journal: &dyn FlowJou
     same("the list", &uids(journal).await?, &wanted(&["b", "c", "d", "e", "a"]))
 }
 
-pub(super) async fn a_deleted_flow_is_not_listed(journal: &dyn FlowJournal) -> Verdict {
+pub(super) async fn a_deleted_flow_is_not_listed(journal: &dyn FlowJournal) -> CheckResult {
     journal.create(&flow("f")).await?;
     journal.create(&flow("g")).await?;
     journal.delete("f").await?;
     same("the list", &uids(journal).await?, &wanted(&["g"]))
 }
 
-pub(super) async fn deleting_an_unknown_flow_is_fine(journal: &dyn FlowJournal) -> Verdict {
+pub(super) async fn deleting_an_unknown_flow_is_fine(journal: &dyn FlowJournal) -> CheckResult {
     journal.delete("f").await?;
     journal.create(&flow("f")).await?;
     journal.delete("f").await?;
@@ -83,7 +83,7 @@ pub(super) async fn deleting_an_unknown_flow_is_fine(journal: &dyn FlowJournal) 
     fails("loading it", journal.load("f").await, Class::NotFound)
 }
 
-pub(super) async fn deleting_removes_everything(journal: &dyn FlowJournal) -> Verdict {
+pub(super) async fn deleting_removes_everything(journal: &dyn FlowJournal) -> CheckResult {
     filled(journal, &["a", "b"]).await?;
     journal.snapshot("f", 1, b"s").await?;
     journal.summarize("f", &summary(FlowPhase::Failed)).await?;
@@ -97,7 +97,7 @@ pub(super) async fn deleting_removes_everything(journal: &dyn FlowJournal) -> Ve
     same("the summary of its successor", &listed, &vec![FlowSummary::default()])
 }
 
-pub(super) async fn deleting_leaves_the_others(journal: &dyn FlowJournal) -> Verdict {
+pub(super) async fn deleting_leaves_the_others(journal: &dyn FlowJournal) -> CheckResult {
     filled(journal, &["a"]).await?;
     journal.create(&flow("g")).await?;
     journal.append("g", 0, &entries(["x", "y"])).await?;

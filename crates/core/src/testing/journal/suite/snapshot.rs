@@ -3,9 +3,9 @@
 use super::{entries, filled, flow, texts, wanted};
 use crate::error::Class;
 use crate::ports::journal::FlowJournal;
-use crate::testing::suite::{Verdict, fails, holds, same};
+use crate::testing::suite::{CheckResult, fails, holds, same};
 
-pub(super) async fn a_snapshot_drops_what_it_covers(journal: &dyn FlowJournal) -> Verdict {
+pub(super) async fn a_snapshot_drops_what_it_covers(journal: &dyn FlowJournal) -> CheckResult {
     filled(journal, &["a", "b"]).await?;
     journal.snapshot("f", 2, b"state").await?;
     let stored = journal.load("f").await?;
@@ -14,14 +14,14 @@ pub(super) async fn a_snapshot_drops_what_it_covers(journal: &dyn FlowJournal) -
     same("the last number", &stored.last, &2)
 }
 
-pub(super) async fn a_snapshot_keeps_later_entries(journal: &dyn FlowJournal) -> Verdict {
+pub(super) async fn a_snapshot_keeps_later_entries(journal: &dyn FlowJournal) -> CheckResult {
     filled(journal, &["a", "b", "c", "d"]).await?;
     journal.snapshot("f", 1, b"s").await?;
     same("the entries", &texts(journal, "f").await?, &wanted(&["b", "c", "d"]))?;
     same("the last number", &journal.load("f").await?.last, &4)
 }
 
-pub(super) async fn numbers_go_on_after_a_snapshot(journal: &dyn FlowJournal) -> Verdict {
+pub(super) async fn numbers_go_on_after_a_snapshot(journal: &dyn FlowJournal) -> CheckResult {
     filled(journal, &["a", "b"]).await?;
     journal.snapshot("f", 2, b"s").await?;
     fails("appending after 0", journal.append("f", 0, &entries(["x"])).await, Class::Conflict)?;
@@ -30,7 +30,7 @@ pub(super) async fn numbers_go_on_after_a_snapshot(journal: &dyn FlowJournal) ->
     same("the last number", &journal.load("f").await?.last, &3)
 }
 
-pub(super) async fn a_later_snapshot_replaces(journal: &dyn FlowJournal) -> Verdict {
+pub(super) async fn a_later_snapshot_replaces(journal: &dyn FlowJournal) -> CheckResult {
     filled(journal, &["a", "b", "c"]).await?;
     journal.snapshot("f", 1, b"one").await?;
     journal.snapshot("f", 3, b"three").await?;
@@ -39,7 +39,7 @@ pub(super) async fn a_later_snapshot_replaces(journal: &dyn FlowJournal) -> Verd
     same("the entries", &stored.entries, &Vec::new())
 }
 
-pub(super) async fn an_equal_snapshot_replaces(journal: &dyn FlowJournal) -> Verdict {
+pub(super) async fn an_equal_snapshot_replaces(journal: &dyn FlowJournal) -> CheckResult {
     filled(journal, &["a", "b"]).await?;
     journal.snapshot("f", 1, b"one").await?;
     journal.snapshot("f", 1, b"again").await?;
@@ -47,7 +47,7 @@ pub(super) async fn an_equal_snapshot_replaces(journal: &dyn FlowJournal) -> Ver
     same("the entries", &texts(journal, "f").await?, &wanted(&["b"]))
 }
 
-pub(super) async fn an_earlier_snapshot_conflicts(journal: &dyn FlowJournal) -> Verdict {
+pub(super) async fn an_earlier_snapshot_conflicts(journal: &dyn FlowJournal) -> CheckResult {
     filled(journal, &["a", "b", "c"]).await?;
     journal.snapshot("f", 2, b"two").await?;
     let before = journal.load("f").await?;
@@ -55,7 +55,7 @@ pub(super) async fn an_earlier_snapshot_conflicts(journal: &dyn FlowJournal) -> 
     same("the flow", &journal.load("f").await?, &before)
 }
 
-pub(super) async fn a_snapshot_of_the_future_is_invalid(journal: &dyn FlowJournal) -> Verdict {
+pub(super) async fn a_snapshot_of_the_future_is_invalid(journal: &dyn FlowJournal) -> CheckResult {
     filled(journal, &["a"]).await?;
     let before = journal.load("f").await?;
     fails("a snapshot through 2", journal.snapshot("f", 2, b"s").await, Class::Invalid)?;
@@ -63,7 +63,7 @@ pub(super) async fn a_snapshot_of_the_future_is_invalid(journal: &dyn FlowJourna
     same("the flow", &journal.load("f").await?, &before)
 }
 
-pub(super) async fn a_snapshot_before_the_first_entry_is_kept(journal: &dyn FlowJournal) -> Verdict {
+pub(super) async fn a_snapshot_before_the_first_entry_is_kept(journal: &dyn FlowJournal) -> CheckResult {
     journal.create(&flow("f")).await?;
     journal.snapshot("f", 0, b"start").await?;
     journal.append("f", 0, &entries(["a"])).await?;
@@ -72,11 +72,11 @@ pub(super) async fn a_snapshot_before_the_first_entry_is_kept(journal: &dyn Flow
     same("the number of entries", &stored.entries.len(), &1)
 }
 
-pub(super) async fn an_unknown_flow_takes_no_snapshot(journal: &dyn FlowJournal) -> Verdict {
+pub(super) async fn an_unknown_flow_takes_no_snapshot(journal: &dyn FlowJournal) -> CheckResult {
     fails("a snapshot", journal.snapshot("f", 0, b"s").await, Class::NotFound)
 }
 
-pub(super) async fn any_bytes_come_back(journal: &dyn FlowJournal) -> Verdict {
+pub(super) async fn any_bytes_come_back(journal: &dyn FlowJournal) -> CheckResult {
     filled(journal, &["a"]).await?;
     for bytes in [Vec::new(), vec![0], (0..=255).collect(), b"\xff\xfe\0text".to_vec()] {
         journal.snapshot("f", 1, &bytes).await?;
@@ -85,7 +85,7 @@ pub(super) async fn any_bytes_come_back(journal: &dyn FlowJournal) -> Verdict {
     Ok(())
 }
 
-pub(super) async fn a_large_snapshot_comes_back(journal: &dyn FlowJournal) -> Verdict {
+pub(super) async fn a_large_snapshot_comes_back(journal: &dyn FlowJournal) -> CheckResult {
     filled(journal, &["a"]).await?;
     let bytes: Vec<u8> = (0..8_u32 << 20).map(|at| at.wrapping_mul(2_654_435_761).to_le_bytes()[3]).collect();
     journal.snapshot("f", 1, &bytes).await?;

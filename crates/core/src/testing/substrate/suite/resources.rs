@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{Stage, SubstrateWorlds};
 use crate::ports::substrate::{FlowOwner, Substrate};
 use crate::spec::flow::ResourceTemplates;
-use crate::testing::suite::{Verdict, same};
+use crate::testing::suite::{CheckResult, same};
 
 fn owner<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> FlowOwner {
     let name = format!("suite-{}", stage.number);
@@ -23,12 +23,12 @@ fn templates() -> ResourceTemplates {
     ResourceTemplates { volume_claim_templates: vec![claim], config_map_templates: vec![map] }
 }
 
-pub(super) async fn no_templates_give_no_resources<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> Verdict {
+pub(super) async fn no_templates_give_no_resources<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> CheckResult {
     let found = stage.open().await.ensure_resources(&owner(stage), &ResourceTemplates::default()).await?;
     same("the resources", &found, &Vec::new())
 }
 
-pub(super) async fn resources_are_named_after_the_flow<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> Verdict {
+pub(super) async fn resources_are_named_after_the_flow<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> CheckResult {
     let owner = owner(stage);
     let found = stage.open().await.ensure_resources(&owner, &templates()).await?;
     let found: Vec<(String, String)> = found.into_iter().map(|object| (object.kind, object.name)).collect();
@@ -36,7 +36,7 @@ pub(super) async fn resources_are_named_after_the_flow<W: SubstrateWorlds>(stage
     same("the resources", &found, &vec![named("PersistentVolumeClaim", "scratch"), named("ConfigMap", "settings")])
 }
 
-pub(super) async fn resources_are_ensured_twice_alike<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> Verdict {
+pub(super) async fn resources_are_ensured_twice_alike<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> CheckResult {
     let substrate = stage.open().await;
     let first = substrate.ensure_resources(&owner(stage), &templates()).await?;
     same("the resources", &substrate.ensure_resources(&owner(stage), &templates()).await?, &first)?;

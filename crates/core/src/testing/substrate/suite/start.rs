@@ -7,13 +7,13 @@ use std::time::Duration;
 use super::{Behaviour, Stage, SubstrateWorlds};
 use crate::attempt::{AttemptKey, EndResult};
 use crate::ports::substrate::Substrate;
-use crate::testing::suite::{Broken, Verdict, holds, same};
+use crate::testing::suite::{Broken, CheckResult, holds, same};
 use crate::testing::wait::at_once;
 
 const GOOD: Behaviour = Behaviour::Exit(0);
 const BRIEF: Behaviour = Behaviour::Take(Duration::from_millis(300));
 
-pub(super) async fn an_attempt_succeeds<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> Verdict {
+pub(super) async fn an_attempt_succeeds<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> CheckResult {
     let (substrate, key) = (stage.open().await, stage.key("good"));
     stage.start(&substrate, &key, &GOOD).await?;
     let end = stage.end(&substrate, &key).await?;
@@ -23,7 +23,7 @@ pub(super) async fn an_attempt_succeeds<W: SubstrateWorlds>(stage: &Stage<'_, W>
     stage.ran(&key, 1).await
 }
 
-pub(super) async fn an_attempt_fails_with_its_exit_code<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> Verdict {
+pub(super) async fn an_attempt_fails_with_its_exit_code<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> CheckResult {
     let (substrate, key) = (stage.open().await, stage.key("bad"));
     stage.start(&substrate, &key, &Behaviour::Exit(7)).await?;
     let end = stage.end(&substrate, &key).await?;
@@ -42,11 +42,11 @@ pub(super) async fn an_attempt_fails_with_its_exit_code<W: SubstrateWorlds>(stag
     same("the containers of failed pods", &names, &vec!["main"])
 }
 
-pub(super) async fn nothing_is_reported_unasked<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> Verdict {
+pub(super) async fn nothing_is_reported_unasked<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> CheckResult {
     stage.silent(&stage.open().await).await
 }
 
-pub(super) async fn a_start_names_what_it_created<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> Verdict {
+pub(super) async fn a_start_names_what_it_created<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> CheckResult {
     let (substrate, key) = (stage.open().await, stage.key("named"));
     let spec = stage.spec(&key, &BRIEF);
     let first = substrate.start(spec.clone()).await?;
@@ -56,7 +56,7 @@ pub(super) async fn a_start_names_what_it_created<W: SubstrateWorlds>(stage: &St
     stage.end(&substrate, &key).await.map(drop)
 }
 
-pub(super) async fn started_twice_it_runs_once<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> Verdict {
+pub(super) async fn started_twice_it_runs_once<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> CheckResult {
     let (substrate, key) = (stage.open().await, stage.key("twice"));
     let spec = stage.spec(&key, &BRIEF);
     substrate.start(spec.clone()).await?;
@@ -71,7 +71,7 @@ pub(super) async fn started_twice_it_runs_once<W: SubstrateWorlds>(stage: &Stage
 
 pub(super) async fn started_again_after_its_end_it_is_reported_again<W: SubstrateWorlds>(
     stage: &Stage<'_, W>,
-) -> Verdict {
+) -> CheckResult {
     let (substrate, key) = (stage.open().await, stage.key("again"));
     let spec = stage.spec(&key, &Behaviour::Exit(3));
     substrate.start(spec.clone()).await?;
@@ -83,7 +83,9 @@ pub(super) async fn started_again_after_its_end_it_is_reported_again<W: Substrat
     stage.ran(&key, 1).await
 }
 
-pub(super) async fn started_again_by_the_next_host_it_runs_once<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> Verdict {
+pub(super) async fn started_again_by_the_next_host_it_runs_once<W: SubstrateWorlds>(
+    stage: &Stage<'_, W>,
+) -> CheckResult {
     let key = stage.key("restarted");
     let spec = stage.spec(&key, &BRIEF);
     let substrate = stage.open().await;
@@ -97,7 +99,7 @@ pub(super) async fn started_again_by_the_next_host_it_runs_once<W: SubstrateWorl
 
 pub(super) async fn started_again_by_the_next_host_its_end_is_reported<W: SubstrateWorlds>(
     stage: &Stage<'_, W>,
-) -> Verdict {
+) -> CheckResult {
     let key = stage.key("restarted");
     let spec = stage.spec(&key, &Behaviour::Exit(3));
     let substrate = stage.open().await;
@@ -110,7 +112,9 @@ pub(super) async fn started_again_by_the_next_host_its_end_is_reported<W: Substr
     stage.ran(&key, 1).await
 }
 
-pub(super) async fn adopted_by_the_next_host_its_end_is_reported<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> Verdict {
+pub(super) async fn adopted_by_the_next_host_its_end_is_reported<W: SubstrateWorlds>(
+    stage: &Stage<'_, W>,
+) -> CheckResult {
     let key = stage.key("adopted");
     let spec = stage.spec(&key, &BRIEF);
     let substrate = stage.open().await;
@@ -124,7 +128,7 @@ pub(super) async fn adopted_by_the_next_host_its_end_is_reported<W: SubstrateWor
 
 pub(super) async fn adopted_by_the_next_host_after_its_end_it_is_reported<W: SubstrateWorlds>(
     stage: &Stage<'_, W>,
-) -> Verdict {
+) -> CheckResult {
     let key = stage.key("adopted");
     let spec = stage.spec(&key, &Behaviour::Exit(3));
     let substrate = stage.open().await;
@@ -136,7 +140,7 @@ pub(super) async fn adopted_by_the_next_host_after_its_end_it_is_reported<W: Sub
     same("the second end", &stage.end(&substrate, &key).await?.result, &first.result)
 }
 
-pub(super) async fn adopted_without_a_trace_it_is_lost<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> Verdict {
+pub(super) async fn adopted_without_a_trace_it_is_lost<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> CheckResult {
     let (substrate, key) = (stage.open().await, stage.key("unknown"));
     substrate.adopt(stage.spec(&key, &GOOD)).await?;
     same("the result", &stage.end(&substrate, &key).await?.result, &EndResult::Lost)?;
@@ -145,7 +149,7 @@ pub(super) async fn adopted_without_a_trace_it_is_lost<W: SubstrateWorlds>(stage
 }
 
 /// Starts attempts that end with different codes and holds when each is reported with its own.
-async fn apart<W: SubstrateWorlds>(stage: &Stage<'_, W>, keys: Vec<AttemptKey>) -> Verdict {
+async fn apart<W: SubstrateWorlds>(stage: &Stage<'_, W>, keys: Vec<AttemptKey>) -> CheckResult {
     let substrate = stage.open().await;
     let mut wanted = BTreeMap::new();
     for (key, code) in keys.into_iter().zip(1_u8..) {
@@ -161,24 +165,24 @@ async fn apart<W: SubstrateWorlds>(stage: &Stage<'_, W>, keys: Vec<AttemptKey>) 
     same("the exit codes", &found, &wanted)
 }
 
-pub(super) async fn attempts_of_a_step_are_apart<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> Verdict {
+pub(super) async fn attempts_of_a_step_are_apart<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> CheckResult {
     let key = stage.key("step");
     apart(stage, vec![key.clone(), AttemptKey { attempt: 2, ..key.clone() }, AttemptKey { attempt: 12, ..key }]).await
 }
 
-pub(super) async fn instances_of_a_step_are_apart<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> Verdict {
+pub(super) async fn instances_of_a_step_are_apart<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> CheckResult {
     let key = stage.key("step");
     let instance = |item| AttemptKey { item: Some(item), ..key.clone() };
     apart(stage, vec![instance(0), instance(1), instance(10), key.clone()]).await
 }
 
-pub(super) async fn flows_are_apart<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> Verdict {
+pub(super) async fn flows_are_apart<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> CheckResult {
     let key = stage.key("step");
     let other = AttemptKey { flow: Arc::from(format!("{}-other", key.flow)), ..key.clone() };
     apart(stage, vec![key, other]).await
 }
 
-pub(super) async fn many_are_each_reported_once<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> Verdict {
+pub(super) async fn many_are_each_reported_once<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> CheckResult {
     let substrate = stage.open().await;
     let keys: Vec<AttemptKey> = (0..12).map(|number| stage.key(&format!("step-{number:02}"))).collect();
     for key in &keys {
@@ -193,7 +197,7 @@ pub(super) async fn many_are_each_reported_once<W: SubstrateWorlds>(stage: &Stag
     stage.silent(&substrate).await
 }
 
-pub(super) async fn a_dropped_wait_loses_nothing<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> Verdict {
+pub(super) async fn a_dropped_wait_loses_nothing<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> CheckResult {
     let (substrate, key) = (stage.open().await, stage.key("patience"));
     holds("nothing is there at first", at_once(substrate.next()).await.is_none())?;
     stage.start(&substrate, &key, &BRIEF).await?;

@@ -5,12 +5,12 @@ use std::time::Duration;
 use super::{Behaviour, Stage, SubstrateWorlds};
 use crate::attempt::EndResult;
 use crate::ports::substrate::Substrate;
-use crate::testing::suite::{Verdict, fails_not, same};
+use crate::testing::suite::{CheckResult, fails_not, same};
 
 /// Long enough to be suspended on the way, and shorter than silence lasts.
 const BRIEF: Behaviour = Behaviour::Take(Duration::from_secs(2));
 
-pub(super) async fn a_suspended_attempt_does_not_end<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> Verdict {
+pub(super) async fn a_suspended_attempt_does_not_end<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> CheckResult {
     if !stage.worlds.can_suspend() {
         return Ok(());
     }
@@ -21,7 +21,7 @@ pub(super) async fn a_suspended_attempt_does_not_end<W: SubstrateWorlds>(stage: 
     stage.clean(&substrate, &key).await
 }
 
-pub(super) async fn a_resumed_attempt_ends<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> Verdict {
+pub(super) async fn a_resumed_attempt_ends<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> CheckResult {
     if !stage.worlds.can_suspend() {
         return Ok(());
     }
@@ -34,7 +34,7 @@ pub(super) async fn a_resumed_attempt_ends<W: SubstrateWorlds>(stage: &Stage<'_,
     stage.ran(&key, 1).await
 }
 
-pub(super) async fn suspended_twice_it_is_resumed_once<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> Verdict {
+pub(super) async fn suspended_twice_it_is_resumed_once<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> CheckResult {
     if !stage.worlds.can_suspend() {
         return Ok(());
     }
@@ -46,7 +46,7 @@ pub(super) async fn suspended_twice_it_is_resumed_once<W: SubstrateWorlds>(stage
     same("the result", &stage.end(&substrate, &key).await?.result, &EndResult::Succeeded)
 }
 
-pub(super) async fn suspending_what_has_ended_is_fine<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> Verdict {
+pub(super) async fn suspending_what_has_ended_is_fine<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> CheckResult {
     if !stage.worlds.can_suspend() {
         return Ok(());
     }
@@ -58,7 +58,7 @@ pub(super) async fn suspending_what_has_ended_is_fine<W: SubstrateWorlds>(stage:
     stage.silent(&substrate).await
 }
 
-pub(super) async fn resuming_what_was_not_suspended_is_fine<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> Verdict {
+pub(super) async fn resuming_what_was_not_suspended_is_fine<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> CheckResult {
     if !stage.worlds.can_suspend() {
         return Ok(());
     }
@@ -68,7 +68,7 @@ pub(super) async fn resuming_what_was_not_suspended_is_fine<W: SubstrateWorlds>(
     same("the result", &stage.end(&substrate, &key).await?.result, &EndResult::Succeeded)
 }
 
-pub(super) async fn a_suspended_attempt_is_cancelled<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> Verdict {
+pub(super) async fn a_suspended_attempt_is_cancelled<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> CheckResult {
     if !stage.worlds.can_suspend() {
         return Ok(());
     }

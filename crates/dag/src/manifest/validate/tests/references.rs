@@ -1,4 +1,4 @@
-//! What steps say about other steps and about parameters: V8, V9, V12, V13 and the languages of `when` and `depends`.
+//! What steps say about other steps and about parameters, and the languages of `when` and `depends`.
 
 use serde_json::{Value, json};
 

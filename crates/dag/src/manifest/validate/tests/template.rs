@@ -1,4 +1,4 @@
-//! Templates: V14 to V21 and the unknown fields of V2.
+//! Templates: types of their fields, rules on Jobs and pods, unknown fields.
 
 use serde_json::{Value, json};
 

@@ -9,7 +9,7 @@ use super::Type;
 const SAFE: f64 = 1.0 + 1e-9;
 
 /// What a search found.
-pub(super) struct Found {
+pub(super) struct BestPattern {
     /// The worth of the best pattern.
     pub(super) profit: u64,
     /// Types of the pattern, as positions, with counts.
@@ -68,8 +68,8 @@ impl<'a> Knapsack<'a> {
     }
 
     /// Looks for the best pattern in so many steps.
-    pub(super) fn search(&mut self, limit: u64) -> Found {
-        let best = Found { profit: 0, pattern: Vec::new(), most: 0, complete: true, nodes: 0 };
+    pub(super) fn search(&mut self, limit: u64) -> BestPattern {
+        let best = BestPattern { profit: 0, pattern: Vec::new(), most: 0, complete: true, nodes: 0 };
         let mut search = Search { of: self, left: limit, best, chosen: Vec::new() };
         search.from(0, self.capacity, 0);
         let mut found = search.best;
@@ -106,7 +106,7 @@ impl<'a> Knapsack<'a> {
 struct Search<'a> {
     of: &'a Knapsack<'a>,
     left: u64,
-    best: Found,
+    best: BestPattern,
     chosen: Vec<(usize, u32)>,
 }
 

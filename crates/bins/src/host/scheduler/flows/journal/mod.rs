@@ -15,7 +15,7 @@ use orlop_core::error::{Class, PortError};
 use orlop_core::id::Epoch;
 use orlop_core::machine::flow::FlowPhase;
 use orlop_core::ports::fleet_store::{
-    Document as _, Documents as _, Entry, EntryFilter, FleetFlow, FleetStore, Kind, MAX_PAGE, Page, Record, Turn,
+    Document as _, Documents as _, Entry, EntryFilter, FleetFlow, FleetStore, Kind, MAX_PAGE, Page, Record, WriteBatch,
 };
 use orlop_core::ports::journal::{FlowJournal, FlowRecord, FlowRecordSummary, FlowSummary, JournalEntry, StoredFlow};
 use serde::{Deserialize, Serialize};
@@ -88,7 +88,7 @@ impl FleetJournal {
 
     pub(super) async fn commit(&self, records: Vec<Record>) -> Result<(), PortError> {
         let epoch = (self.may_write)()?;
-        self.store.commit(epoch, vec![Turn::new(records)]).await
+        self.store.commit(epoch, vec![WriteBatch::new(records)]).await
     }
 
     /// The document of a flow.

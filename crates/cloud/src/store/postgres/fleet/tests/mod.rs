@@ -26,8 +26,8 @@ fn holder(name: &str) -> Holder {
     Holder { name: name.to_owned(), url: format!("http://{name}:7070") }
 }
 
-fn turns() -> Vec<Turn> {
-    vec![Turn::new(vec![Record::Spec(Box::new(NewSpec::new("{}")))])]
+fn turns() -> Vec<WriteBatch> {
+    vec![WriteBatch::new(vec![Record::Spec(Box::new(NewSpec::new("{}")))])]
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, Command, Stdio};
 
 use orlop_core::ports::fleet_store::{
-    AttemptFilter, AuditEntry, AuditFilter, FleetReads as _, JobFilter, Order, Record,
+    AttemptFilter, AuditEntry, AuditFilter, FleetReads as _, JobFilter, Record, SortOrder,
 };
 
 use super::values::{attempt, ended, holder, new_attempt, new_job, spec};
@@ -22,7 +22,7 @@ fn writer() {
     runtime.block_on(async {
         let store = SqliteFleet::open(PathBuf::from(path), Durability::Full).await.unwrap();
         let epoch = store.acquire(&holder()).await.unwrap();
-        let newest = JobFilter { order: Order::Descending, ..JobFilter::default() };
+        let newest = JobFilter { order: SortOrder::Descending, ..JobFilter::default() };
         let last = store.jobs(&newest, &Page::first(1)).await.unwrap().items.first().map(|row| row.job.id.as_u64());
         let first = last.map_or(0, |last| last / JOBS + 1);
         println!("\nopen");
@@ -35,7 +35,7 @@ fn writer() {
 }
 
 /// A commit that touches many tables: several jobs, each with an ended attempt, and a line of the audit trail.
-fn turns(number: u64) -> Vec<Turn> {
+fn turns(number: u64) -> Vec<WriteBatch> {
     let mut records = vec![Record::Spec(Box::new(spec()))];
     for job in number * JOBS..(number + 1) * JOBS {
         records.extend([new_job(job), new_attempt(attempt(job, 1)), ended(attempt(job, 1), true)]);
@@ -52,7 +52,7 @@ fn turns(number: u64) -> Vec<Turn> {
         request_id: None,
     };
     records.push(Record::Audit(Box::new(line)));
-    vec![Turn::new(records)]
+    vec![WriteBatch::new(records)]
 }
 
 fn spawn(path: &Path) -> Child {

@@ -6,7 +6,7 @@ use orlop_core::machine::job::JobState;
 use orlop_core::named::Named as _;
 use orlop_core::ports::fleet_store::{
     AttemptChange, AttemptEnd, AttemptFilter, ElementChange, ElementFilter, Entry, EntryFilter, JobChange, JobFilter,
-    JobKind, JobRow, Kind, NewJob, NewSpec, RangeChange, Record, Unit,
+    JobKind, JobRow, Kind, NewJob, NewSpec, RangeChange, Record, TaskStatus,
 };
 use orlop_core::task::TaskRef;
 use orlop_core::testing::MemoryFleet;
@@ -28,23 +28,25 @@ fn time() -> impl Strategy<Value = Time> {
     (0_i64..100).prop_map(Time::from_millis)
 }
 
-fn unit() -> impl Strategy<Value = Unit> {
+fn unit() -> impl Strategy<Value = TaskStatus> {
     let times = (proptest::option::of(time()), proptest::option::of(time()), proptest::option::of(time()), time());
     let numbers = (0_u32..3, 0_u32..3, any::<bool>(), any::<bool>());
     (proptest::sample::select(JobState::ALL), numbers, times, proptest::option::of(-2..2)).prop_map(
-        |(state, (attempt, retries, answered, lost), (queued_at, started_at, due_at, finished), exit_code)| Unit {
-            attempt,
-            retries,
-            answered,
-            lost,
-            queued_at,
-            started_at,
-            due_at,
-            exit_code,
-            worker: (attempt > 1).then(|| "w".parse().unwrap()),
-            reason: answered.then(|| "because".into()),
-            finished_at: state.is_terminal().then_some(finished),
-            ..Unit::new(state)
+        |(state, (attempt, retries, answered, lost), (queued_at, started_at, due_at, finished), exit_code)| {
+            TaskStatus {
+                attempt,
+                retries,
+                answered,
+                lost,
+                queued_at,
+                started_at,
+                due_at,
+                exit_code,
+                worker: (attempt > 1).then(|| "w".parse().unwrap()),
+                reason: answered.then(|| "because".into()),
+                finished_at: state.is_terminal().then_some(finished),
+                ..TaskStatus::new(state)
+            }
         },
     )
 }
@@ -156,15 +158,15 @@ proptest! {
             let epoch = store.acquire(&holder()).await.unwrap();
             prop_assert_eq!(double.acquire(&holder()).await.unwrap(), epoch);
             let stored: Vec<Record> = specs().into_iter().map(|spec| Record::Spec(Box::new(spec))).collect();
-            store.commit(epoch, vec![Turn::new(stored.clone())]).await.unwrap();
-            double.commit(epoch, vec![Turn::new(stored)]).await.unwrap();
+            store.commit(epoch, vec![WriteBatch::new(stored.clone())]).await.unwrap();
+            double.commit(epoch, vec![WriteBatch::new(stored)]).await.unwrap();
             let (mut ended, mut finals) = ([false; 6], Default::default());
             for records in commits {
                 let (mut ended_now, mut finals_now) = (ended, std::clone::Clone::clone(&finals));
                 if revives(&records, &mut ended_now, &mut finals_now) {
                     continue;
                 }
-                let turns = vec![Turn::new(records)];
+                let turns = vec![WriteBatch::new(records)];
                 // Of several reasons to refuse a commit the two may name different ones.
                 let one = store.commit(epoch, turns.clone()).await;
                 let two = double.commit(epoch, turns).await;

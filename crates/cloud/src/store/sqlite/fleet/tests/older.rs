@@ -38,7 +38,7 @@ async fn rows_of_every_older_version_are_all_there_in_the_newest() {
     let (running, done) = (attempt(1, 1), attempt(2, 1));
     let attempts = [new_attempt(running), new_attempt(done), ended(done, true)];
     let records = std::iter::once(spec).chain((0..20).map(new_job)).chain(attempts).collect();
-    store.commit(epoch, vec![Turn::new(records)]).await.unwrap();
+    store.commit(epoch, vec![WriteBatch::new(records)]).await.unwrap();
     let jobs = store.jobs(&JobFilter::default(), &Page::first(100)).await.unwrap();
     let restored = store.restore(&Page::first(100)).await.unwrap();
     let leader = store.leader().await.unwrap();
@@ -54,7 +54,7 @@ async fn rows_of_every_older_version_are_all_there_in_the_newest() {
         // It goes on where it was.
         let next = store.acquire(&holder()).await.unwrap();
         assert_eq!(next, epoch.next());
-        store.commit(next, vec![Turn::new(vec![new_job(20)])]).await.unwrap();
+        store.commit(next, vec![WriteBatch::new(vec![new_job(20)])]).await.unwrap();
         store.close().await;
     }
 }

@@ -7,9 +7,9 @@ use orlop_core::ports::fleet_store::{FleetReads as _, Record};
 use super::values::{holder, new_job, spec};
 use super::*;
 
-fn jobs(range: std::ops::Range<u64>) -> Vec<Turn> {
+fn jobs(range: std::ops::Range<u64>) -> Vec<WriteBatch> {
     let spec = Record::Spec(Box::new(spec()));
-    vec![Turn::new(std::iter::once(spec).chain(range.map(new_job)).collect())]
+    vec![WriteBatch::new(std::iter::once(spec).chain(range.map(new_job)).collect())]
 }
 
 #[tokio::test]

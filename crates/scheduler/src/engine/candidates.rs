@@ -3,12 +3,12 @@
 
 use std::cmp::Reverse;
 
-use super::victims::Cost;
+use super::victim_choice::Cost;
 use crate::fleet::Amounts;
 
 /// A worker that could take members.
 #[derive(Clone, Debug)]
-pub(super) struct Site {
+pub(super) struct CandidateWorker {
     pub(super) free: Amounts,
     /// What a member takes, by each request vector that would do, the best first.
     pub(super) vectors: Vec<(u32, Amounts)>,
@@ -31,7 +31,7 @@ const SPARE: usize = 8;
 
 /// Sites with what chosen jobs give back.
 struct Field<'a> {
-    sites: Vec<Site>,
+    sites: Vec<CandidateWorker>,
     /// How many members each site takes, and all together.
     takes: Vec<u32>,
     sum: u64,
@@ -42,9 +42,10 @@ struct Field<'a> {
 /// The cheapest jobs, at most `most`, whose end makes room for `size` members, by position. The search is exact as long as
 /// `budget` lasts, which it uses up by one a step, and greedy after that. None if no jobs do, or none need to end.
 pub(super) fn cheapest_set(
-    sites: &[Site],
+    sites: &[CandidateWorker],
     holders: &[Holder],
-    (size, most): (u32, usize),
+    size: u32,
+    most: usize,
     budget: &mut u32,
 ) -> Option<(Cost, Vec<usize>)> {
     let mut field = Field::new(sites, holders, size);
@@ -66,7 +67,7 @@ pub(super) fn cheapest_set(
 }
 
 /// By which request vector most members fit a site, and how many; of equals the best.
-pub(super) fn hosts(site: &Site) -> (u32, u32) {
+pub(super) fn hosts(site: &CandidateWorker) -> (u32, u32) {
     let times = |need: &Amounts| {
         let each = site.free.iter().zip(need).filter(|(_, need)| **need > 0).map(|(free, need)| free.max(&0) / need);
         each.min().and_then(|times| u32::try_from(times).ok()).unwrap_or(0).min(site.most)
@@ -83,7 +84,7 @@ fn cost(holders: &[Holder], chosen: &[usize]) -> Cost {
 }
 
 impl<'a> Field<'a> {
-    fn new(sites: &[Site], holders: &'a [Holder], size: u32) -> Self {
+    fn new(sites: &[CandidateWorker], holders: &'a [Holder], size: u32) -> Self {
         let takes: Vec<u32> = sites.iter().map(|site| hosts(site).1).collect();
         let sum = takes.iter().map(|times| u64::from(*times)).sum();
         Self { sites: sites.to_vec(), takes, sum, holders, size: u64::from(size) }
@@ -210,16 +211,16 @@ mod tests {
         std::array::from_fn(|dim| list.get(dim).copied().unwrap_or(0))
     }
 
-    fn site(free: &[i32], need: &[i32], most: u32) -> Site {
-        Site { free: amounts(free), vectors: vec![(0, amounts(need))], most }
+    fn site(free: &[i32], need: &[i32], most: u32) -> CandidateWorker {
+        CandidateWorker { free: amounts(free), vectors: vec![(0, amounts(need))], most }
     }
 
     fn holder(priority: u8, ran: u64, gives: &[(usize, &[i32])]) -> Holder {
         Holder { priority, ran, gives: gives.iter().map(|(site, gives)| (*site, amounts(gives))).collect() }
     }
 
-    fn chosen(sites: &[Site], holders: &[Holder], size: u32) -> Option<Vec<usize>> {
-        let mut found = cheapest_set(sites, holders, (size, 9), &mut 10_000)?.1;
+    fn chosen(sites: &[CandidateWorker], holders: &[Holder], size: u32) -> Option<Vec<usize>> {
+        let mut found = cheapest_set(sites, holders, size, 9, &mut 10_000)?.1;
         found.sort_unstable();
         Some(found)
     }
@@ -236,7 +237,7 @@ mod tests {
         assert_eq!(chosen(&sites, &list, 2), Some(vec![2]));
         assert_eq!(chosen(&sites, &list, 5), None, "all together are not enough");
         assert_eq!(chosen(&sites, &list, 1), None, "nobody needs to end");
-        assert_eq!(cheapest_set(&sites, &list, (3, 1), &mut 10_000), None, "more than may be ended");
+        assert_eq!(cheapest_set(&sites, &list, 3, 1, &mut 10_000), None, "more than may be ended");
     }
 
     #[test]
@@ -262,7 +263,7 @@ mod tests {
             list in proptest::collection::vec((6_u8..10, 0_u64..4, proptest::collection::vec(proptest::collection::vec(0_i32..3, 2), 3)), 0..7),
             size in 1_u32..6,
         ) {
-            let sites: Vec<Site> = free.iter().map(|free| site(free, &[1, 2], 3)).collect();
+            let sites: Vec<CandidateWorker> = free.iter().map(|free| site(free, &[1, 2], 3)).collect();
             let build = |(priority, ran, gives): &Drawn| {
                 let gives = gives.iter().take(sites.len()).enumerate().map(|(at, gives)| (at, amounts(gives)));
                 Holder { priority: *priority, ran: *ran, gives: gives.collect() }
@@ -279,9 +280,9 @@ mod tests {
                 }
                 jobs.iter().for_each(|at| field.toggle(*at, false));
             }
-            prop_assert_eq!(cheapest_set(&sites, &holders, (size, 9), &mut 100_000).map(|(cost, _)| cost), best);
+            prop_assert_eq!(cheapest_set(&sites, &holders, size, 9, &mut 100_000).map(|(cost, _)| cost), best);
             // Without a budget the choice is enough, and has nobody to spare.
-            let greedy = cheapest_set(&sites, &holders, (size, 9), &mut 0).map(|(_, jobs)| jobs);
+            let greedy = cheapest_set(&sites, &holders, size, 9, &mut 0).map(|(_, jobs)| jobs);
             prop_assert_eq!(greedy.is_some(), best.is_some());
             for spare in greedy.iter().flatten() {
                 let others: Vec<usize> = greedy.iter().flatten().copied().filter(|at| at != spare).collect();

@@ -1,5 +1,5 @@
-//! The law of saving in a random world: while a tenant saves its limits for a job, its other
-//! jobs start only if they leave room for all that this one needs. Owns for whom the scheduler said that it saves, and when
+//! The law of saving in a random world: while a tenant reserves its limits for a job, its other
+//! jobs start only if they leave room for all that this one needs. Owns for whom the scheduler said that it reserves, and when
 //! that has to end; how much is left beside it is worked out in `room`.
 
 use std::collections::BTreeMap;
@@ -16,38 +16,38 @@ use crate::engine::Scheduler;
 use crate::event::Quota;
 use crate::job::Demand;
 
-/// Whom a tenant saves for.
+/// Whom a tenant reserves for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Saved {
+pub(super) struct Reserved {
     job: JobId,
-    /// It is known that it saves for it all through the call, unless an effect ends that.
+    /// It is known that it reserves for it all through the call, unless an effect ends that.
     sure: bool,
 }
 
 /// By tenant.
-pub(super) type Savings = BTreeMap<String, Saved>;
+pub(super) type Reservations = BTreeMap<String, Reserved>;
 
 fn saved_jobs(scheduler: &Scheduler) -> BTreeMap<String, JobId> {
-    scheduler.savings().map(|(tenant, job)| (tenant.to_string(), job)).collect()
+    scheduler.quota_reservations().map(|(tenant, job)| (tenant.to_string(), job)).collect()
 }
 
 impl Model {
-    /// Before the effects of a call: what was saved for before and after it was so meanwhile, unless workers have come since
+    /// Before the effects of a call: what was reserved for before and after it was so meanwhile, unless workers have come since
     /// the last round that could hold a job before it. That one is the first until it starts, which may be in this call.
-    pub(super) fn begin_savings(&mut self, scheduler: &Scheduler) {
-        if self.savings.is_empty() {
+    pub(super) fn begin_quota_reservations(&mut self, scheduler: &Scheduler) {
+        if self.reservations.is_empty() {
             return;
         }
         let after = saved_jobs(scheduler);
         self.note_hopeless();
-        let mut savings = std::mem::take(&mut self.savings);
-        for (tenant, saved) in &mut savings {
-            saved.sure = after.get(tenant) == Some(&saved.job) && self.is_first(saved.job);
+        let mut reservations = std::mem::take(&mut self.reservations);
+        for (tenant, reserved) in &mut reservations {
+            reserved.sure = after.get(tenant) == Some(&reserved.job) && self.is_first(reserved.job);
         }
-        self.savings = savings;
+        self.reservations = reservations;
     }
 
-    /// Notes which shapes no worker that is there could hold, if any tenant saves for anything.
+    /// Notes which shapes no worker that is there could hold, if any tenant reserves for anything.
     fn note_hopeless(&mut self) {
         let mut empty = self.open_or_kept();
         empty.iter_mut().for_each(|(_, machine, left)| *left = totals(&machine.offer));
@@ -67,34 +67,39 @@ impl Model {
         alternatives(spec).into_iter().map(|gpu| needs(spec, gpu)).filter(ever).collect()
     }
 
-    /// What limits have to leave for the job that the tenant of another one saves for, by each of its alternatives that they
-    /// could ever allow; nothing if it saves for none or for this one.
-    pub(super) fn saved(&self, job: JobId, quota: &Quota) -> Vec<Amounts> {
-        let saved = self.spec(job).and_then(|spec| self.savings.get(spec.tenant.as_str()));
-        let Some(goal) = saved.filter(|saved| saved.job != job).and_then(|saved| self.spec(saved.job)) else {
+    /// What limits have to leave for the job that the tenant of another one reserves for, by each of its alternatives that they
+    /// could ever allow; nothing if it reserves for none or for this one.
+    pub(super) fn reserved(&self, job: JobId, quota: &Quota) -> Vec<Amounts> {
+        let reserved = self.spec(job).and_then(|spec| self.reservations.get(spec.tenant.as_str()));
+        let Some(goal) = reserved.filter(|reserved| reserved.job != job).and_then(|reserved| self.spec(reserved.job))
+        else {
             return Vec::new();
         };
         let all = alternatives(goal).into_iter().map(|gpu| times(&needs(goal, gpu), u64::from(goal.members())));
         all.filter(|need| admits(quota, need, need)).collect()
     }
 
-    /// A job is about to start: it leaves what its tenant saves for another. Who reserved workers before may start.
+    /// A job is about to start: it leaves what its tenant reserves for another. Who reserved workers before may start.
     pub(super) fn spends(&self, (job, index): UnitId, held: &Amounts) -> Result<(), Broken> {
         let Some(spec) = self.spec(job).filter(|_| !self.reserved.contains_key(&job)) else { return Ok(()) };
-        let Some(saved) = self.savings.get(spec.tenant.as_str()).filter(|saved| saved.sure) else { return Ok(()) };
+        let Some(reserved) = self.reservations.get(spec.tenant.as_str()).filter(|reserved| reserved.sure) else {
+            return Ok(());
+        };
         let leaves = !self.allowed(job, held).is_empty();
-        Law::NoStarvation.demand(leaves, || format!("{job}.{index} takes what {} saves for {}", spec.tenant, saved.job))
+        Law::NoStarvation
+            .demand(leaves, || format!("{job}.{index} takes what {} reserves for {}", spec.tenant, reserved.job))
     }
 
-    /// An effect was taken in: what starts, leaves or is not the first of its band any more is not saved for.
-    pub(super) fn end_savings(&mut self, effect: &Effect) {
+    /// An effect was taken in: what starts, leaves or is not the first of its band any more is not reserved for.
+    pub(super) fn end_reservations(&mut self, effect: &Effect) {
         let Effect::JobChanged { job, to, .. } = effect else { return };
-        if self.savings.is_empty() {
+        if self.reservations.is_empty() {
             return;
         }
-        let mut savings = std::mem::take(&mut self.savings);
-        savings.retain(|_, saved| (saved.job != *job || *to != JobState::Assigned) && self.is_first(saved.job));
-        self.savings = savings;
+        let mut reservations = std::mem::take(&mut self.reservations);
+        reservations
+            .retain(|_, reserved| (reserved.job != *job || *to != JobState::Assigned) && self.is_first(reserved.job));
+        self.reservations = reservations;
     }
 
     /// Whether a job is the first of its tenant and band but for those that the limits could never allow, by what somebody
@@ -127,12 +132,12 @@ impl Model {
         key.is_some_and(|key| own.iter().filter(stands).all(|line| line.first >= key))
     }
 
-    /// After a call: what the scheduler saves for now. Nothing that an effect put an end to is among it, and what is new has
+    /// After a call: what the scheduler reserves for now. Nothing that an effect put an end to is among it, and what is new has
     /// waited.
-    pub(super) fn sync_savings(
+    pub(super) fn sync_reservations(
         &mut self,
         effects: &[Effect],
-        before: &Savings,
+        before: &Reservations,
         scheduler: &Scheduler,
     ) -> Result<(), Broken> {
         let law = Law::NoStarvation;
@@ -142,18 +147,18 @@ impl Model {
         }
         for (tenant, job) in &after {
             law.demand(self.is_first(*job), || {
-                format!("{tenant} saves for {job}, which is not the first of its band")
+                format!("{tenant} reserves for {job}, which is not the first of its band")
             })?;
             let started = |effect: &Effect| matches!(effect, Effect::JobChanged { job: of, to: JobState::Assigned, .. } if of == job);
             let ended = effects.iter().any(started);
-            law.demand(!ended, || format!("{tenant} still saves for {job}, which has started"))?;
+            law.demand(!ended, || format!("{tenant} still reserves for {job}, which has started"))?;
             let waited = scheduler.job(*job, None).map_or(0, |view| scheduler.now().saturating_sub(view.submitted));
-            let known = before.get(tenant).is_some_and(|saved| saved.job == *job);
+            let known = before.get(tenant).is_some_and(|reserved| reserved.job == *job);
             law.demand(known || waited >= scheduler.config().reserve_after, || {
-                format!("{tenant} saves for {job}, which has waited for {waited} ms only")
+                format!("{tenant} reserves for {job}, which has waited for {waited} ms only")
             })?;
         }
-        self.savings = after.into_iter().map(|(tenant, job)| (tenant, Saved { job, sure: true })).collect();
+        self.reservations = after.into_iter().map(|(tenant, job)| (tenant, Reserved { job, sure: true })).collect();
         Ok(())
     }
 }

@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use orlop_core::id::{Epoch, JobId};
 use orlop_core::machine::job::JobState;
-use orlop_core::machine::verdict::Verdict;
+use orlop_core::machine::verdict::ReportVerdict;
 use orlop_core::task::TaskRef;
 
 use crate::config::Config;
 use crate::effect::{Effect, Reason};
 use crate::engine::Scheduler;
 use crate::error::EventError;
-use crate::event::{Capabilities, Event, Gate, Outcome};
+use crate::event::{Capabilities, Event, Outcome, StartWindow};
 use crate::job::{Demand, Runtime};
 use crate::token::WorkerKey;
 
-pub(super) struct Bed {
+pub(super) struct Fixture {
     pub(super) scheduler: Scheduler,
     pub(super) effects: Vec<Effect>,
     pub(super) now: u64,
@@ -44,7 +44,7 @@ pub(super) fn offer(cpu_m: u64) -> Capabilities {
     }
 }
 
-impl Bed {
+impl Fixture {
     pub(super) fn new(config: Config) -> Self {
         Self { scheduler: Scheduler::new(config, 1).unwrap(), effects: Vec::new(), now: 0 }
     }
@@ -69,7 +69,7 @@ impl Bed {
     }
 
     pub(super) fn submit(&mut self, number: u64, spec: Demand) {
-        self.must(Event::Submit { job: id(number), spec: Arc::new(spec), gate: Gate::default() });
+        self.must(Event::Submit { job: id(number), spec: Arc::new(spec), gate: StartWindow::default() });
     }
 
     /// An unlimited round; what it assigned, in order.
@@ -104,14 +104,14 @@ impl Bed {
         self.must(Event::Started { attempt, worker });
     }
 
-    pub(super) fn result(&mut self, attempt: TaskRef, worker: WorkerKey, outcome: Outcome) -> Verdict {
+    pub(super) fn result(&mut self, attempt: TaskRef, worker: WorkerKey, outcome: Outcome) -> ReportVerdict {
         self.effects.clear();
         self.must(Event::Result { attempt, worker, outcome, ran_ms: None });
         self.verdict()
     }
 
     /// The one verdict among the effects; it comes last.
-    pub(super) fn verdict(&self) -> Verdict {
+    pub(super) fn verdict(&self) -> ReportVerdict {
         let verdicts = self.effects.iter().filter(|effect| matches!(effect, Effect::Verdict { .. })).count();
         match self.effects.last() {
             Some(Effect::Verdict { verdict, .. }) if verdicts == 1 => *verdict,
@@ -119,7 +119,7 @@ impl Bed {
         }
     }
 
-    pub(super) fn verdict_of(&self, of: TaskRef) -> Verdict {
+    pub(super) fn verdict_of(&self, of: TaskRef) -> ReportVerdict {
         let found = self.effects.iter().find_map(|effect| match effect {
             Effect::Verdict { attempt, verdict } if *attempt == of => Some(*verdict),
             _ => None,

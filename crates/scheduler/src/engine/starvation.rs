@@ -1,22 +1,22 @@
-//! Savings: the first job of a tenant and band that its tenant's limits have stopped for long
-//! would wait for ever while the tenant's own smaller jobs keep these limits used up. So the tenant saves for it: others of
-//! its jobs start only if they fit under the limits together with all that it needs. Owns for whom a tenant saves and until
-//! when; what is saved is taken off in `room`.
+//! Reservations: the first job of a tenant and band that its tenant's limits have stopped for long
+//! would wait for ever while the tenant's own smaller jobs keep these limits used up. So the tenant reserves for it: others of
+//! its jobs start only if they fit under the limits together with all that it needs. Owns for whom a tenant reserves and until
+//! when; what is reserved is taken off in `room`.
 //!
-//! Who waited longest is saved for, one at a time, until it starts, leaves, is not the first any more, or could never run. A
-//! job that is held back because of a worker that it avoids is still the first, and still saved for. What was reserved before
+//! Who waited longest is reserved for, one at a time, until it starts, leaves, is not the first any more, or could never run. A
+//! job that is held back because of a worker that it avoids is still the first, and still reserved for. What was reserved before
 //! may still start, which is a bounded number of jobs.
 
 use orlop_core::id::{JobId, TenantName};
 
 use super::Scheduler;
-use super::round::Turn;
+use super::round::Pick;
 use super::timer::Timer;
 use crate::class::Class;
 use crate::class::request::Request;
 use crate::fault::{Fault, fault};
 use crate::queue::{Key, LaneEntry};
-use crate::saving::{Goal, Watched};
+use crate::starvation::{ReservedJob, Watched};
 use crate::table::NONE;
 
 /// Where no job stands.
@@ -24,25 +24,25 @@ pub(super) const NOBODY: Key = (u8::MAX, u64::MAX);
 
 impl Scheduler {
     /// Tenants that save their limits for a job, and the job. Cost: linear in tenants.
-    pub fn savings(&self) -> impl Iterator<Item = (&TenantName, JobId)> {
+    pub fn quota_reservations(&self) -> impl Iterator<Item = (&TenantName, JobId)> {
         self.tenants.iter().filter_map(|tenant| {
-            let goal = tenant.saving.goal?;
-            Some((&tenant.name, self.jobs.get(goal.job)?.id))
+            let target = tenant.reservation.target?;
+            Some((&tenant.name, self.jobs.get(target.job)?.id))
         })
     }
 
-    /// The job that a tenant saves for.
-    pub(super) fn goal_of(&self, tenant: u32) -> Option<JobId> {
-        let goal = self.tenants.get(tenant as usize)?.saving.goal?;
-        self.jobs.get(goal.job).map(|job| job.id)
+    /// The job that a tenant reserves for.
+    pub(super) fn quota_reserved_for(&self, tenant: u32) -> Option<JobId> {
+        let target = self.tenants.get(tenant as usize)?.reservation.target?;
+        self.jobs.get(target.job).map(|job| job.id)
     }
 
-    /// What a tenant saves of each of its limits, as far as that concerns a job, by where this stands in its band; nothing if
-    /// it saves for this one or for none. Cost: constant if it saves for none.
-    pub(super) fn saved(&self, tenant: u32, key: Key) -> Vec<u64> {
-        let goal = self.tenants.get(tenant as usize).and_then(|tenant| tenant.saving.goal);
-        match goal.filter(|goal| goal.key != key && !fault(Fault::SpendSavings)) {
-            Some(goal) => self.needs(tenant, goal.queue),
+    /// What a tenant reserves of each of its limits, as far as that concerns a job, by where this stands in its band; nothing if
+    /// it reserves for this one or for none. Cost: constant if it reserves for none.
+    pub(super) fn reserved_quota(&self, tenant: u32, key: Key) -> Vec<u64> {
+        let target = self.tenants.get(tenant as usize).and_then(|tenant| tenant.reservation.target);
+        match target.filter(|target| target.key != key && !fault(Fault::SpendQuotaReservation)) {
+            Some(target) => self.needs(tenant, target.queue),
             None => Vec::new(),
         }
     }
@@ -70,12 +70,13 @@ impl Scheduler {
         class.requests.iter().filter_map(needs).collect()
     }
 
-    /// Whether a job may not even take over the slots of others: what is saved is not there yet.
+    /// Whether a job may not even take over the slots of others: what is reserved is not there yet.
     pub(super) fn is_barred(&self, tenant: u32, key: Key, request: u32) -> bool {
-        let saved = self.saved(tenant, key);
+        let reserved = self.reserved_quota(tenant, key);
         let (tenant, request) = (self.tenants.get(tenant as usize), self.requests.get(request));
-        let spares = |(tenant, request): (&crate::tenant::Tenant, &Request)| tenant.spares(request, &self.dims, &saved);
-        !saved.is_empty() && !tenant.zip(request).is_some_and(spares)
+        let spares =
+            |(tenant, request): (&crate::tenant::Tenant, &Request)| tenant.spares(request, &self.dims, &reserved);
+        !reserved.is_empty() && !tenant.zip(request).is_some_and(spares)
     }
 
     /// The first queue of a tenant and band that the limits could ever allow and the workers could ever hold, as far as that is
@@ -83,8 +84,8 @@ impl Scheduler {
     /// held back.
     pub(super) fn first_line(&self, tenant: u32, band: usize) -> Option<LaneEntry> {
         let record = self.tenants.get(tenant as usize)?;
-        let hopeless = |entry: &LaneEntry| record.saving.possible.get(&entry.queue) == Some(&false);
-        let stands = |entry: &LaneEntry| !hopeless(entry) && self.could_allow(tenant, entry.queue);
+        let impossible = |entry: &LaneEntry| record.reservation.possible.get(&entry.queue) == Some(&false);
+        let stands = |entry: &LaneEntry| !impossible(entry) && self.could_allow(tenant, entry.queue);
         let lane = record.lanes.get(band)?;
         let lines = || lane.entries.iter().copied().chain(self.held_lines(tenant, band));
         let first = lines().min_by_key(|entry| entry.key)?;
@@ -109,24 +110,24 @@ impl Scheduler {
 
     /// Whether the workers that are there could ever hold the first job of a queue; what is found is kept.
     fn is_possible(&mut self, number: u32, queue: u32) -> bool {
-        let known = |tenant: &crate::tenant::Tenant| tenant.saving.possible.get(&queue).copied();
+        let known = |tenant: &crate::tenant::Tenant| tenant.reservation.possible.get(&queue).copied();
         if let Some(known) = self.tenants.get(number as usize).and_then(known) {
             return known;
         }
         let possible = self.could_ever(number, queue);
         if let Some(tenant) = self.tenants.get_mut(number as usize) {
-            tenant.saving.possible.insert(queue, possible);
+            tenant.reservation.possible.insert(queue, possible);
         }
         possible
     }
 
-    /// Limits or workers are others: what is saved for may not be the first any more that could ever run.
+    /// Limits or workers are others: what is reserved for may not be the first any more that could ever run.
     fn judge_goal(&mut self, number: u32) {
         let Some(tenant) = self.tenants.get_mut(number as usize) else { return };
-        tenant.saving.possible.clear();
-        let Some(goal) = tenant.saving.goal else { return };
-        if self.first_possible(number, goal.band).is_none_or(|line| line.queue != goal.queue) {
-            self.end_saving(number);
+        tenant.reservation.possible.clear();
+        let Some(target) = tenant.reservation.target else { return };
+        if self.first_possible(number, target.band).is_none_or(|line| line.queue != target.queue) {
+            self.end_quota_reservation(number);
         }
     }
 
@@ -136,7 +137,7 @@ impl Scheduler {
     }
 
     /// A queue was stopped: if it is the first of its tenant and band, it is watched from now on.
-    pub(super) fn watch_stopped(&mut self, turn: &Turn) {
+    pub(super) fn watch_stopped(&mut self, turn: &Pick) {
         if self.first_possible(turn.tenant, turn.band).is_some_and(|first| first.class == turn.entry.class) {
             self.watch(turn.tenant, turn.band);
         }
@@ -162,101 +163,105 @@ impl Scheduler {
         let first = line.and_then(|line| self.ids.get(line.key.1));
         let (now, due) = (self.now, self.now.saturating_add(self.config.reserve_after));
         let Some(tenant) = self.tenants.get_mut(number as usize) else { return };
-        let Some(watched) = tenant.saving.watched.get_mut(band) else { return };
+        let Some(watched) = tenant.reservation.watched.get_mut(band) else { return };
         let known = watched.take();
         *watched = first.and_then(|job| {
             let same = known.filter(|known| known.job == job);
             same.or_else(|| lacks.then_some(Watched { job, since: now }))
         });
-        if watched.is_some() && tenant.saving.goal.is_none() && !tenant.saving.timer {
-            tenant.saving.timer = true;
-            self.timers.set(due, Timer::Saving(number));
+        if watched.is_some() && tenant.reservation.target.is_none() && !tenant.reservation.timer {
+            tenant.reservation.timer = true;
+            self.timers.set(due, Timer::QuotaReservation(number));
         }
     }
 
-    /// The savings of a tenant are to be looked at in the next round.
-    pub(super) fn saving_due(&mut self, number: u32) {
-        if self.thrifty.last() != Some(&number) {
-            self.thrifty.push(number);
+    /// The reservations of a tenant are to be looked at in the next round.
+    pub(super) fn quota_reservation_due(&mut self, number: u32) {
+        if self.reservations_due.last() != Some(&number) {
+            self.reservations_due.push(number);
         }
     }
 
     /// Somebody may have been stopped for long enough.
-    pub(super) fn saving_timed(&mut self, number: u32) {
+    pub(super) fn quota_reservation_timed(&mut self, number: u32) {
         if let Some(tenant) = self.tenants.get_mut(number as usize) {
-            tenant.saving.timer = false;
-            self.saving_due(number);
+            tenant.reservation.timer = false;
+            self.quota_reservation_due(number);
         }
     }
 
-    /// A job starts, or nothing of it waits any more: nobody saves for it any more, and it is watched no longer.
-    pub(super) fn leave_savings(&mut self, job: u32) {
+    /// A job starts, or nothing of it waits any more: nobody reserves for it any more, and it is watched no longer.
+    pub(super) fn leave_quota_reservations(&mut self, job: u32) {
         let number = self.tenant_of(job);
         let Some(tenant) = self.tenants.get_mut(number as usize) else { return };
-        for watched in &mut tenant.saving.watched {
+        for watched in &mut tenant.reservation.watched {
             *watched = watched.filter(|watched| watched.job != job);
         }
-        if tenant.saving.goal.is_some_and(|goal| goal.job == job) {
-            self.end_saving(number);
+        if tenant.reservation.target.is_some_and(|target| target.job == job) {
+            self.end_quota_reservation(number);
         }
     }
 
-    /// A job waits in a queue, or may return to it: if it comes before the one that its tenant saves for, that is not the
-    /// first any more; if it is that one, nothing is saved of what others of its queue were stopped by.
-    pub(super) fn pass_savings(&mut self, number: u32, queue: u32, (band, key): (usize, Key)) {
-        let Some(goal) = self.tenants.get(number as usize).and_then(|tenant| tenant.saving.goal) else { return };
-        if goal.key == key {
+    /// A job waits in a queue, or may return to it: if it comes before the one that its tenant reserves for, that is not the
+    /// first any more; if it is that one, nothing is reserved of what others of its queue were stopped by.
+    pub(super) fn pass_quota_reservations(&mut self, number: u32, queue: u32, band: usize, key: Key) {
+        let Some(target) = self.tenants.get(number as usize).and_then(|tenant| tenant.reservation.target) else {
+            return;
+        };
+        if target.key == key {
             self.note_relief(number);
         }
-        if goal.band == band && key < goal.key && self.could_allow(number, queue) && self.is_possible(number, queue) {
-            self.end_saving(number);
+        if target.band == band && key < target.key && self.could_allow(number, queue) && self.is_possible(number, queue)
+        {
+            self.end_quota_reservation(number);
         }
     }
 
     /// The limits of a tenant have changed: others may be the first of their bands that these could ever allow.
     pub(super) fn limits_changed(&mut self, number: u32) {
         self.judge_goal(number);
-        self.saving_due(number);
+        self.quota_reservation_due(number);
     }
 
-    fn end_saving(&mut self, number: u32) {
+    fn end_quota_reservation(&mut self, number: u32) {
         if let Some(tenant) = self.tenants.get_mut(number as usize) {
-            tenant.saving.goal = None;
+            tenant.reservation.target = None;
         }
         self.note_relief(number);
         // Somebody else may have waited for it.
-        self.saving_due(number);
+        self.quota_reservation_due(number);
     }
 
-    /// Savings end for what could never run by now. Cost: none unless limits or workers changed.
-    pub(super) fn review_savings(&mut self) {
+    /// Reservations end for what could never run by now. Cost: none unless limits or workers changed.
+    pub(super) fn review_quota_reservations(&mut self) {
         if !std::mem::take(&mut self.fleet_moved) {
             return;
         }
         for number in (0..self.tenants.len()).filter_map(|number| u32::try_from(number).ok()) {
-            let concerned = self.tenants.get(number as usize).is_some_and(|tenant| tenant.saving.is_on());
+            let concerned = self.tenants.get(number as usize).is_some_and(|tenant| tenant.reservation.is_on());
             self.judge_goal(number);
             if concerned {
-                self.thrifty.push(number);
+                self.reservations_due.push(number);
             }
         }
     }
 
-    /// After a round: tenants save for who has been stopped long enough, the longest first.
-    pub(super) fn begin_savings(&mut self) {
-        let mut thrifty = std::mem::take(&mut self.thrifty);
-        thrifty.sort_unstable();
-        thrifty.dedup();
-        thrifty.into_iter().for_each(|number| self.save(number));
+    /// After a round: tenants reserve for who has been stopped long enough, the longest first.
+    pub(super) fn begin_quota_reservations(&mut self) {
+        let mut reservations_due = std::mem::take(&mut self.reservations_due);
+        reservations_due.sort_unstable();
+        reservations_due.dedup();
+        reservations_due.into_iter().for_each(|number| self.reserve_quota(number));
     }
 
-    fn save(&mut self, number: u32) {
+    fn reserve_quota(&mut self, number: u32) {
         (0..3).for_each(|band| self.watch(number, band));
-        let Some(tenant) = self.tenants.get(number as usize).filter(|tenant| tenant.saving.goal.is_none()) else {
+        let Some(tenant) = self.tenants.get(number as usize).filter(|tenant| tenant.reservation.target.is_none())
+        else {
             return;
         };
         let mut watched: Vec<(u64, u64, usize)> = Vec::new();
-        for (band, known) in tenant.saving.watched.iter().enumerate() {
+        for (band, known) in tenant.reservation.watched.iter().enumerate() {
             let id = known.and_then(|known| self.jobs.get(known.job)).map(|job| job.id.as_u64());
             watched.extend(
                 known.zip(id).map(|(known, id)| (known.since.saturating_add(self.config.reserve_after), id, band)),
@@ -268,14 +273,14 @@ impl Scheduler {
             let Some(line) = self.first_possible(number, band) else { continue };
             let Some(job) = self.ids.get(line.key.1) else { continue };
             if let Some(tenant) = self.tenants.get_mut(number as usize) {
-                tenant.saving.goal = Some(Goal { job, queue: line.queue, band, key: line.key });
+                tenant.reservation.target = Some(ReservedJob { job, queue: line.queue, band, key: line.key });
             }
             return;
         }
-        let tenant = self.tenants.get_mut(number as usize).filter(|tenant| !tenant.saving.timer);
+        let tenant = self.tenants.get_mut(number as usize).filter(|tenant| !tenant.reservation.timer);
         if let (Some((at, ..)), Some(tenant)) = (early.first(), tenant) {
-            tenant.saving.timer = true;
-            self.timers.set(*at, Timer::Saving(number));
+            tenant.reservation.timer = true;
+            self.timers.set(*at, Timer::QuotaReservation(number));
         }
     }
 
