@@ -42,9 +42,12 @@ pub(crate) fn dynamic(client: kube::Client, kind: Kind, namespace: Option<&str>)
     }
 }
 
+/// The form of an answer that holds metadata alone.
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+
 fn http_request(request: &Request) -> Result<http::Request<Vec<u8>>, http::Error> {
     let (method, kind) = match request.verb {
-        Verb::Get | Verb::List { .. } => (Method::GET, None),
+        Verb::Get | Verb::GetMetadata | Verb::List { .. } => (Method::GET, None),
         Verb::Create => (Method::POST, Some("application/json")),
         Verb::Update => (Method::PUT, Some("application/json")),
         Verb::Patch | Verb::PatchStatus => (Method::PATCH, Some("application/merge-patch+json")),
@@ -85,6 +88,9 @@ fn http_request(request: &Request) -> Result<http::Request<Vec<u8>>, http::Error
         None => Vec::new(),
     };
     let mut builder = http::Request::builder().method(method).uri(uri);
+    if request.verb == Verb::GetMetadata {
+        builder = builder.header(http::header::ACCEPT, METADATA);
+    }
     if let Some(kind) = kind {
         builder = builder.header(http::header::CONTENT_TYPE, kind);
     }
@@ -111,12 +117,14 @@ mod tests {
             Request::apply(Kind::Service, json!({"metadata": {"name": "s", "namespace": "n"}}), "me"),
             Request::apply_status(Kind::Performer, json!({"metadata": {"name": "p", "namespace": "n"}}), "me"),
             Request::get(Kind::Node, "", "node-1"),
+            Request::get_metadata(Kind::Secret, "n", "s"),
         ];
         let told: Vec<String> = requests
             .iter()
             .map(|request| {
                 let http = http_request(request).unwrap();
-                let kind = http.headers().get("content-type").map_or("", |kind| kind.to_str().unwrap());
+                let header = ["content-type", "accept"].into_iter().find_map(|name| http.headers().get(name));
+                let kind = header.map_or("", |kind| kind.to_str().unwrap());
                 let line = format!("{} {} {kind} {}", http.method(), http.uri(), String::from_utf8_lossy(http.body()));
                 line.trim_end().to_owned()
             })
@@ -133,6 +141,7 @@ mod tests {
         PATCH /api/v1/namespaces/n/services/s?force=true&fieldManager=me application/apply-patch+yaml {"metadata":{"name":"s","namespace":"n"}}
         PATCH /apis/hourglass.eigenlayer.io/v1alpha1/namespaces/n/performers/p/status?force=true&fieldManager=me application/apply-patch+yaml {"metadata":{"name":"p","namespace":"n"}}
         GET /api/v1/nodes/node-1
+        GET /api/v1/namespaces/n/secrets/s application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1
         "#);
     }
 

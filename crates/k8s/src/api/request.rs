@@ -166,6 +166,8 @@ pub struct Page {
 pub enum Verb {
     /// Read one object.
     Get,
+    /// Read the metadata of one object and nothing else of it.
+    GetMetadata,
     /// Read all objects with these labels.
     List {
         /// A label selector.
@@ -207,7 +209,7 @@ impl Verb {
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
-            Self::Get => "get",
+            Self::Get | Self::GetMetadata => "get",
             Self::List { .. } => "list",
             Self::Create => "create",
             Self::Update => "update",
@@ -219,7 +221,7 @@ impl Verb {
     /// Whether it changes anything.
     #[must_use]
     pub const fn writes(&self) -> bool {
-        !matches!(self, Self::Get | Self::List { .. })
+        !matches!(self, Self::Get | Self::GetMetadata | Self::List { .. })
     }
 }
 
@@ -246,6 +248,12 @@ impl Request {
     #[must_use]
     pub fn get(kind: Kind, namespace: &str, name: &str) -> Self {
         Self::new(Verb::Get, kind, (namespace, name), Value::Null)
+    }
+
+    /// Reads the metadata of an object: its contents never leave the server.
+    #[must_use]
+    pub fn get_metadata(kind: Kind, namespace: &str, name: &str) -> Self {
+        Self::new(Verb::GetMetadata, kind, (namespace, name), Value::Null)
     }
 
     /// Reads the objects with these labels.

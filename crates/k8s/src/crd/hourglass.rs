@@ -74,7 +74,7 @@ pub(crate) fn hardware(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
         "properties": {
-            "gpuType": {"description": "A kind of device, such as nvidia-a100, a100-80gb or mig-1g.5gb.", "type": "string", "maxLength": 128},
+            "gpuType": {"description": "A GPU product in any usual spelling, such as nvidia-a100, a100-80gb, H100:8 or mig-1g.5gb; a model that is in no table by its exact name.", "type": "string", "maxLength": 128},
             "gpuCount": {"description": "How many devices.", "type": "integer", "format": "int32", "minimum": 0, "maximum": 1024},
             "gpuMemoryGiB": {"description": "Nominal memory of one device in GiB, at least this.", "type": "integer", "format": "int32", "minimum": 1},
             "nvlink": {"description": "All devices are connected by NVLink or the vendor's equal.", "type": "boolean"},

@@ -13,6 +13,7 @@ use crate::hourglass::children::Meta;
 use crate::hourglass::controller::Look;
 use crate::hourglass::names;
 use crate::hourglass::plan::Trouble;
+use crate::hourglass::reference::Seen;
 use crate::hourglass::spec::{ExecutorSpec, ExecutorStatus};
 
 /// Names of the children of an executor.
@@ -67,6 +68,8 @@ pub struct Observation {
     pub service: Option<Value>,
     /// Pods with its labels.
     pub pods: Vec<Value>,
+    /// The Secret with its keys, where it is one that exists; none where a change of it starts no new pods.
+    pub references: Vec<Seen>,
     /// What went wrong last.
     pub trouble: Option<Trouble>,
     /// What the server made of its children.
@@ -99,9 +102,15 @@ pub(super) async fn observe<A: Api>(look: Look<'_, A>) -> Result<Option<Observat
         Err(_) => None,
     };
     let labels = format!("app=hourglass-executor,{NAME}={}", names::label_value(&meta.name));
+    let status: ExecutorStatus = serde_json::from_value(stored.clone()).unwrap_or_default();
+    let rolls = spec.as_ref().ok().filter(|spec| spec.roll_on_reference_change);
+    let references = match rolls.and_then(|spec| spec.config.operator_keys_secret_ref.as_ref()) {
+        Some(keys) => vec![sight.reference(Kind::Secret, &keys.name, None, &status.references).await?],
+        None => Vec::new(),
+    };
     Ok(Some(Observation {
         spec: spec.map_err(|error| error.to_string()),
-        status: serde_json::from_value(stored.clone()).unwrap_or_default(),
+        status,
         stored,
         config: sight.child(&meta, Kind::ConfigMap, &names.config).await?,
         secret: sight.child(&meta, Kind::Secret, &names.secrets).await?,
@@ -110,6 +119,7 @@ pub(super) async fn observe<A: Api>(look: Look<'_, A>) -> Result<Option<Observat
         budget: sight.child(&meta, Kind::DisruptionBudget, &names.deployment).await?,
         service: sight.child(&meta, Kind::Service, &names.service).await?,
         pods: sight.list(Kind::Pod, &labels).await?,
+        references,
         trouble,
         admitted,
         meta,

@@ -12,8 +12,9 @@ use crate::hourglass::Config;
 use crate::hourglass::admitted::Child;
 use crate::hourglass::children::{delete as remove, is_going};
 use crate::hourglass::plan::{Effect, Plan};
-use crate::hourglass::spec::Retry;
-use crate::value::word;
+use crate::hourglass::reference::{GENERATION, follow};
+use crate::hourglass::spec::{Reference, Retry};
+use crate::value::{texts, word};
 
 /// Why nothing may be changed, in one word and in a sentence.
 pub(super) type Wrong = (&'static str, String);
@@ -24,6 +25,10 @@ pub(super) struct Facts<'a> {
     pub(super) now: Time,
     /// The children as they are to be, or why there are none.
     pub(super) wanted: Result<Rendered, Wrong>,
+    /// What is to be recorded of references.
+    pub(super) references: Vec<Reference>,
+    /// How often references have changed.
+    pub(super) generation: u32,
     /// Whether ConfigMap and Secret are what they are to be.
     pub(super) configured: bool,
     /// What a controller before this one has said to wait for.
@@ -32,7 +37,13 @@ pub(super) struct Facts<'a> {
 
 impl<'a> Facts<'a> {
     fn of(obs: &'a Observation, config: &Config, now: Time) -> Self {
-        let wanted = wanted(obs, config);
+        // Not less than the Deployment knows, so that a status that is lost rolls nothing.
+        let known = obs.deployment.as_ref().filter(|live| obs.meta.owns(live));
+        let annotations = known.map(|live| texts(live, "/spec/template/metadata/annotations")).unwrap_or_default();
+        let known = annotations.get(GENERATION).and_then(|generation| generation.parse().ok()).unwrap_or_default();
+        let (references, generation) =
+            follow(&obs.status.references, obs.status.reference_generation.max(known), &obs.references);
+        let wanted = wanted(obs, config, generation);
         let is = |live: Option<&Value>, wanted: &Value| {
             live.is_some_and(|live| !is_going(live) && !obs.admitted.differs(live, wanted, now))
         };
@@ -43,7 +54,7 @@ impl<'a> Facts<'a> {
         let same = obs.status.observed_generation == Some(obs.meta.generation) && obs.trouble.is_none();
         let held = obs.status.retry.as_ref().filter(|_| same);
         let held = held.filter(|retry| retry.next_retry_time.is_some_and(|at| at > now));
-        Self { obs, now, wanted, configured, held }
+        Self { obs, now, wanted, references, generation, configured, held }
     }
 
     /// The children that are there, as they are and as they are wanted.
@@ -67,13 +78,13 @@ impl<'a> Facts<'a> {
     }
 }
 
-fn wanted(obs: &Observation, config: &Config) -> Result<Rendered, Wrong> {
+fn wanted(obs: &Observation, config: &Config, generation: u32) -> Result<Rendered, Wrong> {
     let spec = obs.spec.as_ref().map_err(|message| ("InvalidSpec", message.clone()))?;
     if spec.config.operator_keys.is_some() == spec.config.operator_keys_secret_ref.is_some() {
         let message = "config needs exactly one of operatorKeys and operatorKeysSecretRef".to_owned();
         return Err(("InvalidSpec", message));
     }
-    let rendered = render(&obs.meta, spec, config.security).map_err(|message| ("InvalidSpec", message))?;
+    let rendered = render(&obs.meta, spec, config.security, generation).map_err(|message| ("InvalidSpec", message))?;
     let children = [
         (Kind::ConfigMap, &obs.config),
         (Kind::Secret, &obs.secret),

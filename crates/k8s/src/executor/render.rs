@@ -14,6 +14,7 @@ use super::{CONTAINER, NAME};
 use crate::api::Kind;
 use crate::hourglass::children::Meta;
 use crate::hourglass::drift::marked;
+use crate::hourglass::reference::GENERATION;
 use crate::hourglass::spec::{ExecutorSpec, SecurityProfile};
 use crate::hourglass::{MANAGER, RESTARTED, names, secure};
 use crate::value::canonical;
@@ -52,7 +53,12 @@ pub struct Rendered {
 ///
 /// # Errors
 /// A sentence: the file cannot be written.
-pub(super) fn render(meta: &Meta, spec: &ExecutorSpec, default: SecurityProfile) -> Result<Rendered, String> {
+pub(super) fn render(
+    meta: &Meta,
+    spec: &ExecutorSpec,
+    default: SecurityProfile,
+    generation: u32,
+) -> Result<Rendered, String> {
     let names = Names::of(&meta.name);
     let file = File::of(&spec.config);
     let hidden = file.is_secret();
@@ -95,7 +101,7 @@ pub(super) fn render(meta: &Meta, spec: &ExecutorSpec, default: SecurityProfile)
         },
     });
     Ok(Rendered {
-        deployment: deployment(meta, spec, (&names, hidden, &hash), default),
+        deployment: deployment(meta, spec, (&names, hidden, &hash), default, generation),
         config,
         secret,
         account,
@@ -136,6 +142,7 @@ fn deployment(
     spec: &ExecutorSpec,
     (names, hidden, hash): (&Names, bool, &str),
     default: SecurityProfile,
+    generation: u32,
 ) -> Value {
     let profile = spec.security_profile.unwrap_or(default);
     let mut pod = json!({
@@ -167,6 +174,9 @@ fn deployment(
     let mut annotations = json!({CHECKSUM: hash});
     if let Some(at) = meta.annotations.get(RESTARTED).filter(|at| !at.is_empty()) {
         annotations[RESTARTED] = json!(at);
+    }
+    if generation > 0 {
+        annotations[GENERATION] = json!(generation.to_string());
     }
     let mut whole = json!({
         "apiVersion": "apps/v1",

@@ -13,13 +13,16 @@ use super::state::{Counts, Standing, counts};
 use crate::hourglass::children::way;
 use crate::hourglass::condition::{Said, conditions, contended, of, ready};
 use crate::hourglass::plan::{Effect, Notice, ObjectKey, Plan, Requeue, Step};
+use crate::hourglass::reference::forbidden;
 use crate::hourglass::spec::ExecutorStatus;
 use crate::value::text;
 
 /// The plan: children first, then what people are told, then what has happened.
 pub(super) fn finish(facts: &Facts<'_>, standing: &Standing, actions: Vec<Effect>) -> Plan {
     let status = complete(facts, standing);
-    let mut effects = allowed(facts, actions);
+    // Which version the pods are for is written down before they are rolled.
+    let follows = status.reference_generation != facts.obs.status.reference_generation;
+    let mut effects = if follows { Vec::new() } else { allowed(facts, actions) };
     let write = changed(&facts.obs.stored, &status);
     let mut path = Some(Vec::new());
     if let Some(write) = write {
@@ -74,6 +77,8 @@ fn complete(facts: &Facts<'_>, standing: &Standing) -> ExecutorStatus {
     status.updated_replicas = number(counts.updated);
     let labels: Vec<String> = selector(meta).into_iter().map(|(key, value)| format!("{key}={value}")).collect();
     status.selector = Some(labels.join(","));
+    status.references.clone_from(&facts.references);
+    status.reference_generation = facts.generation;
     let ours = facts.obs.service.as_ref().filter(|service| meta.owns(service));
     status.service_name = ours.map(|_| Names::of(&meta.name).service);
     if let Some(wanted) = facts.wanted.as_ref().ok().filter(|_| facts.configured)
@@ -146,6 +151,7 @@ fn notices(facts: &Facts<'_>, status: &ExecutorStatus) -> Vec<Notice> {
     {
         told.push(Notice::warning(known, degraded.message.clone(), generation));
     }
+    told.extend(forbidden(&before.references, &status.references, generation));
     told
 }
 

@@ -12,6 +12,8 @@ use serde_json::Value;
 use super::children::{Meta, parent};
 use super::controller::Reconciler;
 use super::names;
+use super::reference::{Seen, Version, Versions};
+use super::spec::Reference;
 use crate::api::{Api, ApiError, Kind, Request};
 use crate::shell::Key;
 use crate::value::{is_newer, text, texts, word};
@@ -80,13 +82,14 @@ pub(super) struct Cache {
     /// Kinds of which watches have shown everything, in a namespace or in all.
     complete: BTreeSet<(Kind, Option<String>)>,
     read: BTreeMap<Key, Read>,
+    references: BTreeMap<Key, Versions>,
 }
 
 impl Cache {
     pub(super) fn of<R: Reconciler>() -> Self {
         let watched = Watched { own: R::KIND, label: R::LABEL, labels: R::LABELS, children: R::CHILDREN };
-        let (shown, families, complete, read) = Default::default();
-        Self { watched, shown, families, complete, read }
+        let (shown, families, complete, read, references) = Default::default();
+        Self { watched, shown, families, complete, read, references }
     }
 
     /// A watch shows an object, or the server has answered a write with it. Gives whether that is news.
@@ -155,6 +158,15 @@ impl Cache {
     /// What is read of what no watch shows is read anew.
     pub(super) fn forget(&mut self, key: &Key) {
         self.read.remove(key);
+        if let Some(references) = self.references.get_mut(key) {
+            references.forget();
+        }
+    }
+
+    /// The object is gone, and nothing is compared with what is known of it.
+    pub(super) fn drop_object(&mut self, key: &Key) {
+        self.forget(key);
+        self.references.remove(key);
     }
 
     /// The same, once it was read so long ago.
@@ -311,6 +323,37 @@ impl<'a, A: Api> Sight<'a, A> {
         };
         self.cache().found(self.key, self.now, kind, name, found.as_ref());
         Ok(found)
+    }
+
+    /// A ConfigMap or Secret that pods read, in comparison with what is recorded of it: by what stands under these keys, or where
+    /// none are named by its metadata alone.
+    pub(crate) async fn reference(
+        &self,
+        kind: Kind,
+        name: &str,
+        keys: Option<&BTreeSet<String>>,
+        recorded: &[Reference],
+    ) -> Result<Seen, ApiError> {
+        if let Some(seen) = self.cache().references.get(self.key).and_then(|known| known.seen(kind, name, recorded)) {
+            return Ok(seen);
+        }
+        let namespace = &self.key.namespace;
+        let request = match keys {
+            Some(_) => Request::get(kind, namespace, name),
+            None => Request::get_metadata(kind, namespace, name),
+        };
+        let found = match self.api.send(&request).await {
+            Ok(object) => Version::of(&object, keys),
+            Err(error) if error.code == Some(404) => Version::Missing,
+            Err(error) if error.code == Some(403) => Version::Denied,
+            Err(error) => return Err(error),
+        };
+        let mut cache = self.cache();
+        // As old as what was read of it first: all of it is read again together.
+        cache.read.entry(self.key.clone()).or_insert_with(|| Read { since: self.now, ..Read::default() });
+        let references = cache.references.entry(self.key.clone()).or_default();
+        references.found(kind, name, found, recorded);
+        references.seen(kind, name, recorded).ok_or_else(|| ApiError::no_answer("a reference is not known".to_owned()))
     }
 
     /// All its children of a kind, by their labels, in the order of their names.

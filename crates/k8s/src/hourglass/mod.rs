@@ -14,6 +14,7 @@ mod monitor;
 pub mod names;
 pub mod plan;
 pub mod pod;
+pub mod reference;
 #[cfg(feature = "client")]
 pub mod release;
 pub(crate) mod report;

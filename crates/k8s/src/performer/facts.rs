@@ -12,7 +12,8 @@ use super::{ALLOCATION, INCARNATION, PERFORMER, RETRY, SPEC_HASH, SWITCHED_AT, S
 use crate::api::Kind;
 use crate::hourglass::children::is_going;
 use crate::hourglass::pod::Pod;
-use crate::hourglass::spec::{ExecutorSpec, PerformerStatus, Upgrade};
+use crate::hourglass::reference::{GENERATION, follow};
+use crate::hourglass::spec::{ExecutorSpec, PerformerStatus, Reference, Upgrade};
 use crate::hourglass::{Config, RESTARTED, names, plan::Trouble};
 use crate::value::{item, text, texts, word};
 
@@ -183,6 +184,7 @@ fn asked(obs: &Observation, config: &Config) -> Result<Rendered, Invalid> {
     let defaults = executor.and_then(|executor| executor.config.kubernetes?.default_scheduling);
     let mut spec = NormalSpec::of(spec, defaults.as_ref());
     spec.restarted_at = obs.meta.annotations.get(RESTARTED).filter(|at| !at.is_empty()).cloned();
+    spec.reference_generation = references(obs).1;
     let name = revision_name(&obs.meta, &spec.hash());
     let made = obs.revisions.iter().find(|known| obs.meta.owns(known) && word(known, "/metadata/name") == name);
     let same = obs.status.observed_generation == Some(obs.meta.generation);
@@ -191,6 +193,14 @@ fn asked(obs: &Observation, config: &Config) -> Result<Rendered, Invalid> {
     // The server would refuse its pod.
     drop(rendered.under(&obs.world)?);
     Ok(rendered)
+}
+
+/// What is to be recorded of references, and how often they have changed: not less than pods know, so that a status that is lost
+/// starts no pod.
+fn references(obs: &Observation) -> (Vec<Reference>, u32) {
+    let of_pod = |pod: &Value| texts(pod, "/metadata/annotations").get(GENERATION)?.parse::<u32>().ok();
+    let known = obs.pods.iter().filter(|pod| obs.meta.owns(pod)).filter_map(of_pod).max().unwrap_or_default();
+    follow(&obs.status.references, obs.status.reference_generation.max(known), &obs.references)
 }
 
 /// How the pods of a revision ask for devices: what was chosen for a spec holds for it.
@@ -219,6 +229,7 @@ fn known(obs: &Observation, asked: Option<&Rendered>) -> PerformerStatus {
     known.drain_until = None;
     let named = obs.spec.as_ref().is_ok_and(|spec| spec.executor_ref.is_some());
     known.executor_missing = named && obs.executor.is_none();
+    (known.references, known.reference_generation) = references(obs);
     if let Some(asked) = asked {
         known.allocation = asked.allocation.map(|allocation| allocation.to_string());
     }

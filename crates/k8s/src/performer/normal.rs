@@ -46,6 +46,14 @@ pub struct NormalSpec {
     /// When somebody asked for a restart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restarted_at: Option<String>,
+    /// How often ConfigMaps and Secrets that its variables are from have changed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub reference_generation: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl NormalSpec {
@@ -73,6 +81,7 @@ impl NormalSpec {
                 .filter(|asked| *asked != HardwareInput::default()),
             security_profile: spec.security_profile,
             restarted_at: None,
+            reference_generation: 0,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Everything a plan for a performer is made of, as it is known or read. Owns which objects those are.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -13,7 +13,8 @@ use crate::hourglass::children::{Meta, is_going};
 use crate::hourglass::controller::Look;
 use crate::hourglass::names;
 use crate::hourglass::plan::Trouble;
-use crate::hourglass::spec::{PerformerSpec, PerformerStatus};
+use crate::hourglass::reference::Seen;
+use crate::hourglass::spec::{EnvironmentSource, KeySelector, PerformerSpec, PerformerStatus};
 use crate::hourglass::world::World;
 use crate::value::{texts, word};
 
@@ -43,6 +44,8 @@ pub struct Observation {
     pub templates: Vec<Value>,
     /// The executor it names.
     pub executor: Option<Value>,
+    /// ConfigMaps and Secrets that its variables are from; none where a change of them starts no new pod.
+    pub references: Vec<Seen>,
     /// The cluster.
     pub world: Arc<World>,
     /// What went wrong last.
@@ -94,6 +97,7 @@ pub(super) async fn observe<A: Api>(look: Look<'_, A>) -> Result<Option<Observat
         Some(name) => sight.get(Kind::Executor, name).await?,
         None => None,
     };
+    let references = references(&sight, spec.as_ref().ok(), &status).await?;
     Ok(Some(Observation {
         spec: spec.map_err(|error| error.to_string()),
         status,
@@ -104,11 +108,35 @@ pub(super) async fn observe<A: Api>(look: Look<'_, A>) -> Result<Option<Observat
         revisions: sight.list(Kind::Revision, &labels).await?,
         templates,
         executor,
+        references,
         world,
         trouble,
         admitted,
         meta,
     }))
+}
+
+async fn references<A: Api>(
+    sight: &Sight<'_, A>,
+    spec: Option<&PerformerSpec>,
+    status: &PerformerStatus,
+) -> Result<Vec<Seen>, ApiError> {
+    let mut keys: BTreeMap<(Kind, &str), BTreeSet<String>> = BTreeMap::new();
+    for variable in
+        spec.into_iter().filter(|spec| spec.roll_on_reference_change).flat_map(|spec| &spec.config.environment_from)
+    {
+        let EnvironmentSource { secret_key_ref, config_map_key_ref } = &variable.value_from;
+        for (kind, source) in [(Kind::Secret, secret_key_ref), (Kind::ConfigMap, config_map_key_ref)] {
+            if let Some(KeySelector { name, key, .. }) = source {
+                keys.entry((kind, name)).or_default().insert(key.clone());
+            }
+        }
+    }
+    let mut all = Vec::new();
+    for ((kind, name), keys) in keys {
+        all.push(sight.reference(kind, name, Some(&keys), &status.references).await?);
+    }
+    Ok(all)
 }
 
 /// The number of a pod; none where it has none.

@@ -14,6 +14,7 @@ use crate::api::Kind;
 use crate::hardware::{TranslateError, allocation, claim_template, translate};
 use crate::hourglass::children::Meta;
 use crate::hourglass::drift::marked;
+use crate::hourglass::reference::GENERATION;
 use crate::hourglass::spec::{EnvironmentVariable, PerformerConfig, Probe, ProbeTimes, SecurityProfile};
 use crate::hourglass::world::World;
 use crate::hourglass::{Config, RESTARTED, names, secure};
@@ -143,6 +144,9 @@ impl Rendered {
         metadata["annotations"] = json!({ADDRESS: self.spec.avs_address, SPEC_HASH: self.hash});
         if let Some(at) = &self.spec.restarted_at {
             metadata["annotations"][RESTARTED] = json!(at);
+        }
+        if self.spec.reference_generation > 0 {
+            metadata["annotations"][GENERATION] = json!(self.spec.reference_generation.to_string());
         }
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": self.pod})
     }

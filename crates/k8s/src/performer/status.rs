@@ -18,6 +18,7 @@ use crate::hourglass::children::way;
 use crate::hourglass::condition::{self, Said, conditions, contended, of, since};
 use crate::hourglass::names;
 use crate::hourglass::plan::{Effect, Notice, ObjectKey, Plan, Requeue};
+use crate::hourglass::reference::forbidden;
 use crate::hourglass::spec::PerformerStatus;
 use crate::value::text;
 
@@ -261,6 +262,7 @@ fn transitions(facts: &Facts<'_>, status: &PerformerStatus) -> Vec<Notice> {
         told.extend(asked.map(|(reason, message)| Notice::warning(reason, message, generation)));
     }
     told.extend(executor(facts, status));
+    told.extend(forbidden(&before.references, &status.references, generation));
     told
 }
 

@@ -226,6 +226,9 @@ impl Store {
                 Ok(json!({"items": items.map(|(_, object)| object.clone()).collect::<Vec<_>>()}))
             }
             Verb::Get => known.ok_or_else(|| refused(404, "NotFound")),
+            Verb::GetMetadata => {
+                known.map(|known| json!({"metadata": known["metadata"]})).ok_or_else(|| refused(404, "NotFound"))
+            }
             Verb::Update => {
                 let known = known.ok_or_else(|| refused(404, "NotFound"))?;
                 if request.body["metadata"]["resourceVersion"] != known["metadata"]["resourceVersion"] {

@@ -15,6 +15,8 @@ pub struct Match {
     pub verb: Option<Verb>,
     /// Only requests that write.
     pub writes: bool,
+    /// Only requests whose answer is more than metadata.
+    pub contents: bool,
     /// The resource, as in `jobs` or `jobs.batch`, with `/status` for a subresource.
     pub resource: Option<String>,
     /// The object's name.
@@ -62,6 +64,13 @@ impl Match {
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
+        self
+    }
+
+    /// Only where more than metadata is asked for.
+    #[must_use]
+    pub fn contents(mut self) -> Self {
+        self.contents = true;
         self
     }
 
@@ -141,6 +150,7 @@ pub(crate) struct Seen<'a> {
     pub(crate) qualified: &'a str,
     pub(crate) subresource: &'a str,
     pub(crate) name: &'a str,
+    pub(crate) metadata_only: bool,
 }
 
 impl Match {
@@ -152,6 +162,7 @@ impl Match {
         self.client.as_deref().is_none_or(|client| client == seen.client)
             && self.verb.is_none_or(|verb| verb == seen.verb)
             && (!self.writes || seen.verb.writes())
+            && !(self.contents && seen.metadata_only)
             && self.resource.as_deref().is_none_or(resource)
             && self.name.as_deref().is_none_or(|name| name == seen.name)
     }

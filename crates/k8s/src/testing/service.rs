@@ -194,6 +194,7 @@ impl Service {
             qualified: &qualified,
             subresource: &call.path.subresource,
             name: call.path.name.as_deref().unwrap_or_default(),
+            metadata_only: call.metadata_only,
         };
         let table = state.table_of(&call.path).ok();
         let mut plan = Plan::default();

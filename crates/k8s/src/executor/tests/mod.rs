@@ -7,6 +7,7 @@ mod failures;
 mod file;
 mod foreign;
 mod life;
+mod references;
 mod rows;
 mod told;
 

@@ -470,7 +470,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         known.admitted.remove(key);
         known.objects.remove(key);
         drop(known);
-        self.cache().forget(key);
+        self.cache().drop_object(key);
         self.monitor.told(Told::Forgotten { key });
     }
 }

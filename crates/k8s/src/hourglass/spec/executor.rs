@@ -8,7 +8,8 @@ use orlop_core::time::{Time, rfc3339};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::member::{Condition, LocalName, PullPolicy, Retry, SecurityProfile};
+use super::member::{Condition, LocalName, PullPolicy, Reference, Retry, SecurityProfile};
+use super::performer::is_zero;
 #[cfg(feature = "client")]
 use crate::crd::hourglass as schema;
 
@@ -53,6 +54,9 @@ pub struct ExecutorSpec {
     /// What the pods may do; the operator's own default where it is not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security_profile: Option<SecurityProfile>,
+    /// Whether the pods are replaced when the Secret of `operatorKeysSecretRef` changes.
+    #[serde(default = "super::yes")]
+    pub roll_on_reference_change: bool,
 }
 
 const fn one() -> i32 {
@@ -75,7 +79,7 @@ pub struct ExecutorConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "client", schemars(schema_with = "schema::operator_keys"))]
     pub operator_keys: Option<BTreeMap<String, String>>,
-    /// An existing Secret with the keys; it is mounted and never read.
+    /// An existing Secret with the keys; it is mounted, and only its metadata is read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operator_keys_secret_ref: Option<LocalName>,
     /// The chains that are watched, in this order.
@@ -245,6 +249,13 @@ pub struct ExecutorStatus {
     #[serde(with = "rfc3339", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "client", schemars(with = "Option<String>", extend("format" = "date-time")))]
     pub last_config_update: Option<Time>,
+    /// The Secret with its keys, in the version its pods are for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "client", schemars(length(max = 512)))]
+    pub references: Vec<Reference>,
+    /// How often it has changed.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub reference_generation: u32,
     /// When it is tried again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,

@@ -49,6 +49,26 @@ pub struct LocalName {
     pub name: String,
 }
 
+/// A ConfigMap or Secret that pods read when they start, in the version they were started for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "client", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", default)]
+pub struct Reference {
+    /// ConfigMap or Secret.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    /// Its version.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub resource_version: String,
+    /// Whether the operator may not read it: then a change of it starts no new pods.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub forbidden: bool,
+}
+
 /// What is known about one side of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "client", derive(schemars::JsonSchema))]

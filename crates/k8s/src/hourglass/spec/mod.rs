@@ -10,7 +10,7 @@ mod tests;
 pub use executor::{
     Chain, DefaultScheduling, ExecutorConfig, ExecutorSpec, ExecutorStatus, KubernetesMode, PerformerMode,
 };
-pub use member::{Condition, LocalName, PullPolicy, Retry, SecurityProfile};
+pub use member::{Condition, LocalName, PullPolicy, Reference, Retry, SecurityProfile};
 pub use performer::{
     Candidate, EnvironmentSource, EnvironmentVariable, Incarnation, KeySelector, PerformerConfig, PerformerSpec,
     PerformerStatus, Probe, ProbeTimes, Probes, Scheduling, Strategy, Upgrade,

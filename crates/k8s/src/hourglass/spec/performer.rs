@@ -8,7 +8,7 @@ use orlop_core::time::{Time, rfc3339};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::member::{Condition, LocalName, PullPolicy, Retry, SecurityProfile};
+use super::member::{Condition, LocalName, PullPolicy, Reference, Retry, SecurityProfile};
 #[cfg(feature = "client")]
 use crate::crd::hourglass as schema;
 
@@ -59,11 +59,14 @@ pub struct PerformerSpec {
     /// What the pod may do; the operator's own default where it is not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security_profile: Option<SecurityProfile>,
+    /// Whether a new pod takes the place of the old one when a key of a ConfigMap or Secret changes that `environmentFrom` names.
+    #[serde(default = "super::yes")]
+    pub roll_on_reference_change: bool,
 }
 
 impl PerformerSpec {
     /// Names of all its fields, as manifests write them.
-    pub const FIELDS: [&str; 12] = [
+    pub const FIELDS: [&str; 13] = [
         "avsAddress",
         "config",
         "executorRef",
@@ -72,6 +75,7 @@ impl PerformerSpec {
         "imagePullPolicy",
         "imagePullSecrets",
         "resources",
+        "rollOnReferenceChange",
         "scheduling",
         "securityProfile",
         "upgrade",
@@ -388,6 +392,13 @@ pub struct PerformerStatus {
     /// Whether the executor it names is missing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub executor_missing: bool,
+    /// ConfigMaps and Secrets that its variables are from, in the versions its pods are for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "client", schemars(length(max = 512)))]
+    pub references: Vec<Reference>,
+    /// How often they have changed.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub reference_generation: u32,
     /// Highest number of a pod that was reserved.
     #[serde(skip_serializing_if = "is_zero")]
     pub incarnation: u32,
@@ -406,7 +417,7 @@ pub struct PerformerStatus {
     pub drain_until: Option<Time>,
 }
 
-const fn is_zero(number: &u32) -> bool {
+pub(super) const fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 

@@ -12,6 +12,7 @@ mod images;
 mod kept;
 mod life;
 mod pods;
+mod references;
 mod rows;
 mod surge;
 mod told;

@@ -235,16 +235,19 @@ async fn an_executor_is_scaled_by_its_subresource() {
 }
 
 #[tokio::test]
-async fn a_secret_of_the_user_is_mounted_and_never_read() {
+async fn a_secret_of_the_user_is_mounted_and_only_its_metadata_is_read() {
     let server = ApiServer::new();
     let mut spec = executor(json!({}));
     spec["config"].as_object_mut().expect("it is one").remove("operatorKeys");
     spec["config"]["operatorKeysSecretRef"] = json!({"name": "mine"});
-    let when = Match::any().named("mine");
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mine"}, "data": {"ecdsa": "a2V5"}});
+    server.create("", "secrets", "default", &secret).expect("a Secret");
+    let when = Match::any().named("mine").contents();
     server.faults().push(Fault { when, what: What::Refuse(500) });
     let bed: Bed<Executors> = Bed::new(server.clone(), "exec", spec);
     bed.wait(310).await;
+    assert_eq!(bed.object()["status"]["references"][0]["name"], "mine");
     bed.delete().await;
     bed.wait(2).await;
-    assert_eq!((bed.object(), server.faults().struck()), (Value::Null, 0), "nobody has asked for it");
+    assert_eq!((bed.object(), server.faults().struck()), (Value::Null, 0), "nobody has asked for what it holds");
 }

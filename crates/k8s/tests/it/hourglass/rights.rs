@@ -147,7 +147,13 @@ async fn every_right_of_performers_and_of_hardware_is_used() {
             &server,
             "Performer",
             "performers",
-            ("avs", &json!({"avsAddress": ADDRESS, "image": "one:1", "executorRef": "exec"})),
+            (
+                "avs",
+                &json!({"avsAddress": ADDRESS, "image": "one:1", "executorRef": "exec", "config": {"environmentFrom": [
+                    {"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k", "optional": true}}},
+                    {"name": "B", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k", "optional": true}}},
+                ]}}),
+            ),
         );
         until(&server, ("performers", "avs"), runs(1)).await;
         unmarked(&server).await;
