@@ -107,6 +107,9 @@ pub struct Demand {
     /// Members that start together.
     #[serde(default)]
     pub gang: Option<Gang>,
+    /// Whether an attempt that is lost with its worker is followed by another one; else the job has failed.
+    #[serde(default = "yes")]
+    pub requeue_lost: bool,
     /// It may be ended for more urgent work.
     #[serde(default)]
     pub preemptible: bool,
@@ -116,6 +119,10 @@ pub struct Demand {
     /// Whether two attempts may run at once.
     #[serde(default)]
     pub overlap: Overlap,
+}
+
+const fn yes() -> bool {
+    true
 }
 
 /// A demand that breaks a bound.
@@ -147,6 +154,7 @@ impl Demand {
             retries: 0,
             retry: Retry::default(),
             gang: None,
+            requeue_lost: true,
             preemptible: false,
             urgent: false,
             overlap: Overlap::default(),

@@ -126,7 +126,8 @@ impl Scheduler {
         };
         let retries = u32::from(life.retries);
         let may_retry = || wanted() && retries < spec.retries;
-        let infra_left = life.infra < self.config.max_infra && !ending.permanent;
+        let again = spec.requeue_lost || ending.event != job::Event::WorkerLost;
+        let infra_left = again && life.infra < self.config.max_infra && !ending.permanent;
         let first_loss = infra_left && life.infra == 0;
         let second_try = || {
             !life.second_try

@@ -37,6 +37,11 @@ pub(crate) const FIELDS: &[(&str, &str, &str)] = &[
     ("queue_timeout_ms", "integer", "It fails if it has not started by then"),
     ("array", "object", "Its elements: count or indices, max_parallel, max_failures"),
     ("gang", "object", "Its members: size, max_per_worker, same_label"),
+    (
+        "requeue_lost",
+        "boolean",
+        "Whether an attempt that is lost with its worker is followed by another one; true unless it says so",
+    ),
     ("preemptible", "boolean", "It may be ended for more urgent work"),
     ("urgent", "boolean", "It may enter a draining worker; needs the role operator"),
     ("overlap", "string", "allow or forbid"),

@@ -81,6 +81,8 @@ pub(super) fn work(spec: &JobSpec, kinds: &mut Kinds) -> Work {
     let mut run = spec.run();
     if kinds.is_step(spec) {
         run.argv.clone_from(&kinds.steps);
+        // A value that a step hands on is refused or handed on, never changed.
+        run.checks_outputs = true;
     }
     Work {
         runtime: spec.runtime,

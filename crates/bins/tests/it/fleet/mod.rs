@@ -47,6 +47,7 @@ mod substrate;
 #[cfg(all(feature = "run", feature = "otel", feature = "testing", target_os = "linux"))]
 mod traces;
 mod trouble;
+mod trusted;
 #[cfg(all(feature = "run", target_os = "linux"))]
 mod users;
 mod verbs;

@@ -29,6 +29,8 @@ use crate::runtime::pod::{PodExit, PodKey};
 
 /// Room kept for the record of the end, so that a full disk does not take it away.
 const EXIT_ROOM: usize = 64 * 1024;
+/// Room for where a container has which files, in bytes.
+const LAYOUT_ROOM: usize = 16 * 1024;
 
 /// The claim on a pod's directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -155,19 +157,30 @@ impl Directory {
 
     /// Keeps room for the record of the end.
     pub(crate) fn reserve_exit(&self) -> Result<Reserved, Failure> {
-        let path = self.join("exit.pending");
+        self.reserve("exit", EXIT_ROOM)
+    }
+
+    /// Keeps room for where the main container has which files: without it what the container leaves cannot be found.
+    pub(crate) fn reserve_layout(&self) -> Result<Reserved, Failure> {
+        self.reserve("layout", LAYOUT_ROOM)
+    }
+
+    fn reserve(&self, name: &'static str, room: usize) -> Result<Reserved, Failure> {
+        let path = self.pending(name);
+        let reserving = || format!("keeping room for `{}`", path.display());
         let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
         let file = file.during(|| format!("opening `{}`", path.display()))?;
-        let room = libc::off_t::try_from(EXIT_ROOM).unwrap_or(libc::off_t::MAX);
-        match fallocate(&file, FallocateFlags::empty(), 0, room) {
-            Ok(()) => Ok(Reserved { directory: self.clone(), file }),
+        match fallocate(&file, FallocateFlags::empty(), 0, libc::off_t::try_from(room).unwrap_or(libc::off_t::MAX)) {
+            Ok(()) => {}
             // File systems that cannot keep room take what is written for real.
-            Err(Errno::EOPNOTSUPP) => {
-                let written = file.write_all_at(&vec![b' '; EXIT_ROOM], 0);
-                written.map(|()| Reserved { directory: self.clone(), file }).during(|| reserving(&path))
-            }
-            Err(error) => Err(error).during(|| reserving(&path)),
+            Err(Errno::EOPNOTSUPP) => file.write_all_at(&vec![b' '; room], 0).during(reserving)?,
+            Err(error) => return Err(error).during(reserving),
         }
+        Ok(Reserved { directory: self.clone(), name, file })
+    }
+
+    fn pending(&self, name: &str) -> PathBuf {
+        self.join(&format!("{name}.pending"))
     }
 
     /// Writes the record of the end of a pod whose shim cannot, into the room that was kept for it; what stands there
@@ -178,10 +191,10 @@ impl Directory {
         if let Some(there) = self.exit()? {
             return Ok(there);
         }
-        let path = self.join("exit.pending");
+        let path = self.pending("exit");
         let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
         let file = file.during(|| format!("opening `{}`", path.display()))?;
-        Reserved { directory: self.clone(), file }.write(record.clone())?;
+        Reserved { directory: self.clone(), name: "exit", file }.write_exit(record.clone())?;
         Ok(record)
     }
 
@@ -205,35 +218,36 @@ impl Directory {
     }
 }
 
-fn reserving(path: &Path) -> String {
-    format!("keeping room for the record of the pod's end in `{}`", path.display())
-}
-
-/// Room kept for the record of the end.
+/// Room kept for a file, which has its name once it is whole.
 #[derive(Debug)]
 pub(crate) struct Reserved {
     directory: Directory,
+    name: &'static str,
     file: File,
 }
 
 impl Reserved {
     /// Writes the record of the end. When it does not fit in the room and the disk is full, what containers said last
     /// is left out: that they ended, and how, is not.
-    pub(crate) fn write(self, mut record: ExitRecord) -> Result<(), Failure> {
-        let path = self.directory.join("exit.pending");
+    pub(crate) fn write_exit(self, mut record: ExitRecord) -> Result<(), Failure> {
         if self.put(&record).is_err() {
             for container in &mut record.exit.containers {
                 container.message.clear();
             }
-            self.put(&record).during(|| format!("writing `{}`", path.display()))?;
         }
-        let end = self.directory.join("exit");
-        fs::rename(&path, &end).during(|| format!("writing `{}`", end.display()))?;
+        self.write(&record)
+    }
+
+    /// Writes the file.
+    pub(crate) fn write<T: Serialize>(self, value: &T) -> Result<(), Failure> {
+        let (path, whole) = (self.directory.pending(self.name), self.directory.join(self.name));
+        self.put(value).during(|| format!("writing `{}`", path.display()))?;
+        fs::rename(&path, &whole).during(|| format!("writing `{}`", whole.display()))?;
         self.directory.sync()
     }
 
-    fn put(&self, record: &ExitRecord) -> io::Result<()> {
-        let bytes = serde_json::to_vec(record)?;
+    fn put<T: Serialize>(&self, value: &T) -> io::Result<()> {
+        let bytes = serde_json::to_vec(value)?;
         self.file.write_all_at(&bytes, 0)?;
         self.file.set_len(bytes.len() as u64)?;
         self.file.sync_all()

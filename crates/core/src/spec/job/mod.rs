@@ -137,6 +137,9 @@ pub struct JobSpec {
     /// Its members.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gang: Option<Gang>,
+    /// Whether an attempt that is lost with its worker is followed by another one; else the job has failed.
+    #[serde(skip_serializing_if = "is_true")]
+    pub requeue_lost: bool,
     /// It may be ended for more urgent work.
     #[serde(skip_serializing_if = "is_default")]
     pub preemptible: bool,
@@ -212,6 +215,7 @@ impl Default for JobSpec {
             queue_timeout_ms: None,
             array: None,
             gang: None,
+            requeue_lost: true,
             preemptible: false,
             urgent: false,
             overlap: Overlap::default(),
@@ -265,6 +269,7 @@ impl Read for JobSpec {
             queue_timeout_ms: object.or("queue_timeout_ms", default.queue_timeout_ms, errors),
             array: object.or("array", default.array, errors),
             gang: object.or("gang", default.gang, errors),
+            requeue_lost: object.or("requeue_lost", default.requeue_lost, errors),
             preemptible: object.or("preemptible", default.preemptible, errors),
             urgent: object.or("urgent", default.urgent, errors),
             overlap: object.or("overlap", default.overlap, errors),
@@ -362,6 +367,7 @@ impl JobSpec {
             retries: self.retries,
             retry: self.retry.clone(),
             gang: self.gang.clone(),
+            requeue_lost: self.requeue_lost,
             preemptible: self.preemptible,
             urgent: self.urgent,
             overlap: self.overlap,
@@ -384,6 +390,7 @@ impl JobSpec {
             pull: self.pull,
             survive: self.survives_agent(),
             forbid_overlap: self.overlap == Overlap::Forbid,
+            checks_outputs: false,
             keep: !self.artifacts_out.is_empty(),
         }
     }

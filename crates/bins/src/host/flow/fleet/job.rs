@@ -74,6 +74,8 @@ pub(super) fn job_spec(attempt: &AttemptSpec, facts: &FlowFacts) -> Result<JobSp
         artifacts_out: outputs(attempt),
         priority: priority(pod)?,
         grace_ms: grace.saturating_add(MARGIN_MS),
+        // How often a step runs again after a loss is the flow's to count.
+        requeue_lost: false,
         ..JobSpec::default()
     };
     spec.check().map_err(|errors| invalid(format!("the step cannot be a job of the fleet: {errors}")))?;

@@ -108,7 +108,7 @@ impl Pod {
         self.drain();
         let (layout, failed) = self.running.take().map(|running| replies(&running.said)).unwrap_or_default();
         if let Some(layout) = layout.filter(|_| index == self.order.init.len()) {
-            self.keep_layout(&layout);
+            self.keep_layout(&layout).map_err(|failure| io::Error::other(failure.to_string()))?;
         }
         let cannot_start = failed.as_ref().is_some_and(|(code, _)| *code == verdict::CANNOT_START);
         let (ended, message) = match failed {
@@ -124,7 +124,8 @@ impl Pod {
     fn start(&mut self, index: usize, container: &Container, words: &Path) -> Result<(), Failure> {
         self.prepare_words(container, words).during(|| format!("making `{}`", words.display()))?;
         let is_main = index == self.order.init.len();
-        let order = self.launch_order(container, words, if is_main { &self.order.outputs } else { &[] })?;
+        let outputs = if is_main { self.order.outputs.clone() } else { Vec::new() };
+        let order = self.launch_order(container, words, &outputs)?;
         if let Some(group) = &self.cgroup {
             group.limit(&Bounds::from(container))?;
         }
@@ -176,7 +177,12 @@ impl Pod {
         Ok(())
     }
 
-    fn launch_order(&self, container: &Container, words: &Path, outputs: &[String]) -> Result<LaunchOrder, Failure> {
+    fn launch_order(
+        &mut self,
+        container: &Container,
+        words: &Path,
+        outputs: &[String],
+    ) -> Result<LaunchOrder, Failure> {
         let own = i32::try_from(std::process::id()).map_err(io::Error::other);
         let mut order = LaunchOrder {
             shim: own.during(|| "starting a process".to_owned())?,
@@ -197,7 +203,7 @@ impl Pod {
             order.env = self.environment(&changed);
             order.working_dir = changed.working_dir.unwrap_or(order.working_dir);
             order.argv = changed.argv;
-            self.keep_layout(&layout);
+            self.keep_layout(&layout)?;
             return Ok(order);
         }
         let mut mounts = container.mounts.clone();
@@ -252,10 +258,8 @@ impl Pod {
     }
 
     /// Remembers what the main container saw where, for reading its outputs.
-    fn keep_layout(&self, layout: &Layout) {
-        let path = self.directory.join("layout");
-        // Without it outputs are reported missing, which is what they then are.
-        drop(serde_json::to_vec(layout).map(|bytes| fs::write(path, bytes)));
+    fn keep_layout(&mut self, layout: &Layout) -> Result<(), Failure> {
+        self.layout.take().map_or(Ok(()), |room| room.write(layout))
     }
 
     /// Reads what the pipes hold now.

@@ -78,6 +78,7 @@ fn take(order: KeepOrder) -> Result<Option<(Pod, Identity)>, Failure> {
     let started = uptime();
     let token = token(&order, shim, &boot);
     let reserved = directory.reserve_exit()?;
+    let layout = if order.outputs.is_empty() { None } else { Some(directory.reserve_layout()?) };
     request::prepare(&directory)?;
     let masker = Arc::new(Masker::new(secrets(&order)?));
     let open = |path: &PathBuf| capture::open(path).during(|| format!("opening the log `{}`", path.display()));
@@ -98,6 +99,7 @@ fn take(order: KeepOrder) -> Result<Option<(Pod, Identity)>, Failure> {
         directory,
         locks,
         reserved: Some(reserved),
+        layout,
         signals,
         alarm,
         clock: PodClock::new(started),

@@ -51,6 +51,8 @@ pub(super) struct Pod {
     /// Held until the process ends.
     pub(super) locks: Locks,
     pub(super) reserved: Option<Reserved>,
+    /// Room for the layout of a pod with outputs, until it is written.
+    pub(super) layout: Option<Reserved>,
     pub(super) signals: SignalFd,
     pub(super) alarm: Alarm,
     pub(super) clock: PodClock,
@@ -115,7 +117,7 @@ impl Pod {
             ended_at: now(),
         };
         let record = ExitRecord { exit, lost_stdout: self.stdout.lost().bytes, lost_stderr: self.stderr.lost().bytes };
-        let written = self.reserved.take().map(|reserved| reserved.write(record));
+        let written = self.reserved.take().map(|reserved| reserved.write_exit(record));
         // A group that cannot be removed now is removed with the pod.
         drop(self.cgroup.as_ref().map(Cgroup::remove));
         if matches!(written, Some(Ok(()))) { ExitCode::SUCCESS } else { ExitCode::FAILURE }

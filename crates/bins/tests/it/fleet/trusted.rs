@@ -1,0 +1,107 @@
+//! What flows of a fleet count and hand on: losses of workers, and values made of secrets.
+
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+
+use super::bench::{Bench, PATIENCE};
+
+fn step(name: &str, container: Value) -> Value {
+    let mut container = container;
+    container["name"] = json!("main");
+    container["resources"] = json!({ "requests": { "cpu": "100m", "memory": "32Mi" } });
+    let pod = json!({ "containers": [container], "terminationGracePeriodSeconds": 1 });
+    json!({ "name": name, "template": { "apiVersion": "batch/v1", "kind": "Job", "spec": { "template": { "spec": pod } } } })
+}
+
+fn write(bench: &Bench, name: &str, spec: &Value) -> String {
+    let flow = json!({
+        "apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow", "metadata": { "name": name }, "spec": spec,
+    });
+    let path = bench.place(&format!("{name}.json"));
+    std::fs::write(&path, flow.to_string()).expect("a file is written");
+    path.display().to_string()
+}
+
+fn status(bench: &Bench, name: &str) -> Value {
+    bench.orlop(&["flow", "get", name, "--target", "fleet", "-o", "json"]).json()["status"].clone()
+}
+
+fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(began.elapsed() < PATIENCE, "{what} did not come");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The supervisors of a server's own worker.
+fn supervisors(server: u32) -> Vec<Pid> {
+    let processes = std::fs::read_dir("/proc").expect("processes").flatten();
+    let of = |entry: std::fs::DirEntry| {
+        let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
+        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+        let parent: u32 = stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()?;
+        let line = std::fs::read_to_string(entry.path().join("cmdline")).ok()?;
+        (parent == server && line.contains("__supervisor")).then(|| Pid::from_raw(pid))
+    };
+    processes.filter_map(of).collect()
+}
+
+#[test]
+fn a_step_that_was_lost_runs_again_as_often_as_its_flow_allows() {
+    let bench = Bench::up(&["--memory-store"]);
+    let runs = bench.place("runs");
+    for (limit, wanted, phase) in [(0, 1, "Failed"), (1, 2, "Succeeded")] {
+        let name = format!("limit-{limit}");
+        let script = format!("echo {name} >> {}; [ $(grep -c {name} {0}) -gt 1 ] || exec sleep 600", runs.display());
+        let spec = json!({
+            "executionPolicy": { "lostLimit": limit },
+            "steps": [step("work", json!({ "command": ["/bin/sh", "-c", script] }))],
+        });
+        bench.good(&["flow", "submit", &write(&bench, &name, &spec), "--target", "fleet"]);
+        let count = || std::fs::read_to_string(&runs).unwrap_or_default().lines().filter(|line| *line == name).count();
+        until("the first run", || (count() == 1).then_some(()));
+        for one in until("a supervisor", || Some(supervisors(bench.pid())).filter(|all| !all.is_empty())) {
+            kill(one, Signal::SIGKILL).expect("it runs");
+        }
+        let end = until("the end", || Some(status(&bench, &name)).filter(|status| !status["completionTime"].is_null()));
+        assert_eq!((count(), &end["phase"]), (wanted, &json!(phase)), "{end}");
+        let lost = end["steps"][0]["lostCount"].as_u64().unwrap_or_default();
+        assert_eq!(lost, limit, "{end}");
+    }
+}
+
+#[test]
+fn a_value_that_is_made_of_a_secret_is_handed_on_as_it_is() {
+    let bench = Bench::up(&["--memory-store"]);
+    let secret = "hunter2-hunter2-hunter2";
+    let set = bench.orlop_with(&["secret", "set", "s.k"], secret.as_bytes());
+    assert_eq!(set.code, 0, "{}", set.err);
+    let key = json!([{ "name": "K", "valueFrom": { "secretKeyRef": { "name": "s", "key": "k" } } }]);
+    let mut make = step(
+        "make",
+        json!({
+            "command": ["/bin/sh", "-c", "printf 'user:%s' \"$K\" | base64 -w0 > /tmp/o"], "env": key,
+        }),
+    );
+    make["outputs"] = json!({ "parameters": [{ "name": "o", "path": "/tmp/o" }] });
+    let mut take = step(
+        "take",
+        json!({
+            "command": ["/bin/sh", "-c", "printf '%s' \"${parameters.o}\" | base64 -d | wc -c"],
+        }),
+    );
+    take["dependencies"] = json!(["make"]);
+    take["inputs"] = json!({ "parameters": [{ "name": "o", "valueFrom": { "path": "make:$.outputs.o" } }] });
+    let file = write(&bench, "derived", &json!({ "steps": [make, take] }));
+    let run = bench.orlop(&["run", &file, "--target", "fleet"]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    let log = bench.good(&["flow", "logs", "derived", "take", "--target", "fleet"]);
+    assert!(log.contains(&format!("{}", "user:".len() + secret.len())), "{log}");
+}
