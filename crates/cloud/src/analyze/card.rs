@@ -124,7 +124,7 @@ pub static CARDS: LazyLock<Vec<Card>> = LazyLock::new(|| {
 
 /// A card found in text, with the memory written beside it and how many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
+pub struct CardMention {
     /// Which card.
     pub card: &'static Card,
     /// Memory of one in GB.
@@ -182,7 +182,7 @@ const MAKERS: [&str; 14] = [
 
 /// Every card a sentence names.
 #[must_use]
-pub fn find(sentence: &str) -> Vec<Found> {
+pub fn find(sentence: &str) -> Vec<CardMention> {
     let words = words(sentence);
     let has_maker = words.iter().any(|word| MAKERS.contains(&word.as_str()));
     let mut found = Vec::new();
@@ -202,7 +202,7 @@ pub fn find(sentence: &str) -> Vec<Found> {
             at += 1;
             continue;
         };
-        found.push(Found { card, memory_gb: memory(card, &words, at, length), count: count(&words, at) });
+        found.push(CardMention { card, memory_gb: memory(card, &words, at, length), count: count(&words, at) });
         at += length;
     }
     found

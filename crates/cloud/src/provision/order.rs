@@ -1,5 +1,4 @@
-//! What is carried out: a plan with everything a deployment needs beside it, fixed from the first line of the journal on. Owns
-//! the values and their limits.
+//! What is carried out: a plan with everything a deployment needs beside it, fixed from the first line of the journal on.
 
 use std::time::Duration;
 
@@ -229,7 +228,7 @@ impl Default for Pace {
 
 /// What is carried out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Order {
+pub struct DeploymentOrder {
     /// The deployment.
     pub id: DeploymentId,
     /// The server's name.
@@ -275,7 +274,7 @@ pub struct Order {
     pub max_hours: Option<u32>,
 }
 
-impl Order {
+impl DeploymentOrder {
     /// Whether any of its choices is had by a lease.
     #[must_use]
     pub fn reserves(&self) -> bool {

@@ -1,6 +1,5 @@
-//! What the Git program is told: no shell, nothing of the user's or the system's
-//! configuration, one protocol, a process group of its own that is killed at the limit. Owns the environment and the
-//! commands.
+//! Arguments and environment of the Git program: no shell, nothing of the user's or the system's configuration, one protocol, a
+//! process group of its own that is killed at the limit.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 //! from image to removal; never touches a container that does not carry the labels of its pod.
 //!
 //! A pod is one container for each of its containers, all created before the first one starts. Secrets reach the engine
-//! with the create request and nothing else, so that whoever goes on with the pod after a crash does not need them again:
+//! with the create request and nothing else, so that an agent that goes on with the pod after a crash does not need them again:
 //! it starts containers that exist. What is recorded in the pod's directory and what the engine tells of its containers
 //! decide what happens next (`state`), and a driver does it (`driver`).
 

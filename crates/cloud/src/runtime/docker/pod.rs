@@ -24,7 +24,7 @@ pub(in crate::runtime) struct Pod {
 }
 
 /// The right to change what is asked of a pod, or to act on it.
-pub(in crate::runtime) struct Turn<'a> {
+pub(in crate::runtime) struct PodLock<'a> {
     pod: &'a Pod,
     /// Held until what is being written down is, even by one who does not wait for that.
     guard: Arc<OwnedMutexGuard<()>>,
@@ -58,8 +58,8 @@ impl Pod {
     }
 
     /// Waits for one's turn.
-    pub(in crate::runtime) async fn turn(&self) -> Turn<'_> {
-        Turn { pod: self, guard: Arc::new(Arc::clone(&self.turn).lock_owned().await) }
+    pub(in crate::runtime) async fn turn(&self) -> PodLock<'_> {
+        PodLock { pod: self, guard: Arc::new(Arc::clone(&self.turn).lock_owned().await) }
     }
 
     /// What is asked of it.
@@ -73,7 +73,7 @@ impl Pod {
     }
 }
 
-impl Turn<'_> {
+impl PodLock<'_> {
     /// Changes what is asked of the pod: on disk first, then for everybody.
     pub(in crate::runtime) async fn change(&self, change: impl FnOnce(&mut Control)) -> Result<(), PortError> {
         let mut control = self.pod.control();

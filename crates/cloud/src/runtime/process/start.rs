@@ -22,7 +22,7 @@ use super::identity::{self, Identity};
 use super::paths::Paths;
 use super::probe;
 use super::runtime::ShimProgram;
-use super::wire::{self, KeepOrder, KeepReply, Order};
+use super::wire::{self, KeepOrder, KeepReply, ShimCommand};
 use crate::runtime::child;
 
 /// How long a shim may take to answer. One that answers later is found by the next start.
@@ -57,19 +57,19 @@ impl Shims {
 
     /// Starts a shim for a pod.
     pub(super) async fn keep(&self, order: KeepOrder) -> Result<KeepReply, PortError> {
-        let answer = self.ask(&Order::Keep(Box::new(order))).await?;
+        let answer = self.ask(&ShimCommand::Keep(Box::new(order))).await?;
         serde_json::from_slice(&answer).map_err(|_| self.complaint(""))
     }
 
     /// Finds out how absolute paths become real, and why not better.
     pub(super) async fn probe(&self) -> Result<(Paths, Option<String>), PortError> {
-        let answer = self.ask(&Order::Probe).await?;
+        let answer = self.ask(&ShimCommand::Probe).await?;
         let found = probe::parse(&answer).map_err(|_| self.complaint(""))?;
         Ok((found.paths, found.why))
     }
 
     /// The answer of a new shim: one line.
-    async fn ask(&self, order: &Order) -> Result<Vec<u8>, PortError> {
+    async fn ask(&self, order: &ShimCommand) -> Result<Vec<u8>, PortError> {
         let bytes = wire::encode(order)?;
         let talk = async {
             let (mut connection, mut complaint) = self.connect().await?;

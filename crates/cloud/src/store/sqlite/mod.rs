@@ -83,7 +83,7 @@ impl SqliteJournal {
         let counted = Arc::clone(&commits);
         let open = move |path: &Path| open(path, access);
         let serve = move |store, inbox| worker::run(store, inbox, &counted);
-        let owner = Owner::start(Arc::from(path), (NAMES, QUEUE), open, serve).await?;
+        let owner = Owner::start(Arc::from(path), NAMES, QUEUE, open, serve).await?;
         Ok(Self { owner, access, commits })
     }
 

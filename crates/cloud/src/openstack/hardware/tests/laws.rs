@@ -1,5 +1,5 @@
-//! Law H3 over the choice itself: the hosts that a reservation may give satisfy the need, and all that satisfy it may be
-//! given. `PROPTEST_CASES` sets how many sites are tried. Owns no production code.
+//! Law H3 over the choice itself: the hosts that a reservation may give satisfy the need, and all that satisfy it may be given.
+//! `PROPTEST_CASES` sets how many sites are tried.
 
 use std::collections::{BTreeMap, BTreeSet};
 

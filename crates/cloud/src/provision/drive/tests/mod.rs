@@ -86,7 +86,7 @@ pub(super) struct World {
     pub(super) cloud: MemoryCloud,
     pub(super) journal: MemoryJournal,
     pub(super) stage: Arc<Stage>,
-    pub(super) order: Order,
+    pub(super) order: DeploymentOrder,
 }
 
 pub(super) fn choice(node_type: &str) -> Choice {
@@ -113,8 +113,8 @@ pub(super) fn choice(node_type: &str) -> Choice {
     }
 }
 
-pub(super) fn order() -> Order {
-    Order {
+pub(super) fn order() -> DeploymentOrder {
+    DeploymentOrder {
         id: DeploymentId::new("orlop-demo", "project", "nonce"),
         server_name: "orlop-demo".to_owned(),
         lease_name: None,

@@ -17,9 +17,9 @@ use crate::runtime::process::failure::{During, Failure};
 
 /// A place in the file system, held open: it stays reachable when its path is covered.
 #[derive(Debug)]
-pub(super) struct Held(OwnedFd);
+pub(super) struct PathHandle(OwnedFd);
 
-impl Held {
+impl PathHandle {
     /// Holds a file or directory.
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
         let held = open(path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty());

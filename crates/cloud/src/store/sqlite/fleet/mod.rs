@@ -5,6 +5,7 @@
 //! A lock on a file beside the database keeps a second server out; the epoch in the database refuses what an earlier opening
 //! left behind.
 
+mod error;
 mod lists;
 mod open;
 mod read;
@@ -15,7 +16,6 @@ mod specs;
 mod stamp;
 #[cfg(test)]
 mod tests;
-mod trouble;
 mod worker;
 mod write_attempts;
 mod write_jobs;
@@ -92,7 +92,7 @@ impl SqliteFleet {
         let open =
             move |path: &Path| open(path).inspect(|writer| found.lost.store(writer.stamp.lost, Ordering::Relaxed));
         let serve = move |writer, inbox| worker::run(writer, inbox, counted);
-        let owner = Owner::start(Arc::clone(&path), (NAMES, QUEUE), open, serve).await?;
+        let owner = Owner::start(Arc::clone(&path), NAMES, QUEUE, open, serve).await?;
         Ok(Self { owner, readers: Readers::new(path), counters })
     }
 

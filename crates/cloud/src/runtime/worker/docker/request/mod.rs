@@ -14,7 +14,7 @@ use orlop_core::task::TaskRef;
 use super::ContainerOptions;
 use crate::runtime::docker::create::{bind, nano_cpus, shares};
 use crate::runtime::docker::engine::Facts;
-use crate::runtime::docker::image::Found;
+use crate::runtime::docker::image::ImageDefaults;
 use crate::runtime::worker::environ::{self, Places};
 use crate::runtime::worker::outputs;
 use crate::runtime::worker::plan::{AttemptPlan, GpuDevice, beneath};
@@ -107,7 +107,8 @@ pub(super) fn check_network(network: Option<&str>) -> Result<(), PortError> {
 pub(super) fn body(
     plan: &AttemptPlan,
     options: &ContainerOptions,
-    (facts, image): (&Facts, &Found),
+    facts: &Facts,
+    image: &ImageDefaults,
     ground: Ground<'_>,
 ) -> Result<ContainerCreateBody, String> {
     let spec = &plan.run;
@@ -144,7 +145,7 @@ fn environment(plan: &AttemptPlan, options: &ContainerOptions, ground: Ground<'_
 
 /// Where the command runs: below the attempt's own directory when the spec names a place, else where the image says, else
 /// in the attempt's own.
-fn working_dir(plan: &AttemptPlan, image: &Found) -> Result<Option<String>, String> {
+fn working_dir(plan: &AttemptPlan, image: &ImageDefaults) -> Result<Option<String>, String> {
     let Some(wanted) = &plan.run.working_dir else {
         let own = image.working_dir.is_empty() || image.working_dir == "/";
         return Ok(own.then(|| WORK.to_owned()));
