@@ -155,7 +155,7 @@ fn first_built<'a>(other: &[&Placed<'a>], main: &[Placed<'_>]) -> Option<&'a str
     })
 }
 
-/// Where a name stands as a word of its own.
+/// Where a name stands as a separate word.
 fn named_at(text: &str, name: &str) -> Option<usize> {
     text.match_indices(name).map(|(at, _)| at).find(|at| {
         let before = text.get(..*at).and_then(|text| text.chars().next_back());

@@ -35,7 +35,7 @@ pub(super) async fn all(order: &FetchOrder, keys: &Keys) -> Result<(), PortError
     clear(&scratch)?;
     making(&scratch, Modes::default())?;
     let limits = Limits { max_bytes: order.max_bytes, ..Limits::default() };
-    let hand = Hand {
+    let fetcher = Fetcher {
         keys,
         modes: order.modes,
         uploads: UploadStore::open(&scratch)?,
@@ -44,7 +44,7 @@ pub(super) async fn all(order: &FetchOrder, keys: &Keys) -> Result<(), PortError
         limits,
     };
     for fetch in &order.fetch {
-        attempt(TRIES, || hand.one(fetch)).await.map_err(|error| {
+        attempt(TRIES, || fetcher.one(fetch)).await.map_err(|error| {
             let class = error.class;
             PortError::new(class, format!("input artifact {} cannot be had: {}", fetch.name, error.chain()))
         })?;
@@ -95,7 +95,7 @@ fn spread(half: &Path, folder: &Path) -> Result<(), PortError> {
 }
 
 /// What fetches.
-struct Hand<'k> {
+struct Fetcher<'k> {
     keys: &'k Keys,
     modes: Modes,
     uploads: UploadStore,
@@ -104,7 +104,7 @@ struct Hand<'k> {
     limits: Limits,
 }
 
-impl Hand<'_> {
+impl Fetcher<'_> {
     async fn one(&self, fetch: &Fetch) -> Result<(), PortError> {
         // Without a trailing slash, behind which a link would be followed.
         let target: PathBuf = Path::new(&fetch.target).components().collect();

@@ -60,7 +60,7 @@ pub struct HttpDownload {
 }
 
 impl HttpDownload {
-    /// A client of its own. Needs no TLS provider to be installed.
+    /// A separate client. Needs no TLS provider to be installed.
     ///
     /// # Errors
     /// Fatal when TLS cannot be set up.

@@ -88,7 +88,7 @@ impl Choice {
         let reserved = lease.reservations.first();
         match &self.reserve {
             None => false,
-            // Its answer names a flavor of its own.
+            // Its answer names its own flavor.
             Some(Reserve::Flavor { .. }) => reserved.is_none_or(|one| one.flavor_id.is_some()),
             Some(Reserve::Host { hypervisor_properties, resource_properties }) => reserved.is_none_or(|one| {
                 let is_told = !one.hypervisor_properties.is_empty() || !one.resource_properties.is_empty();

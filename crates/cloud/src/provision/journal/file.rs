@@ -44,7 +44,7 @@ fn storage(path: &Path, error: impl std::fmt::Display) -> JournalError {
 }
 
 impl FileJournal {
-    /// The journal of a deployment in a folder of its own, which is made. Blocks.
+    /// The journal of a deployment in its own folder, which is made. Blocks.
     ///
     /// # Errors
     /// Another process has it, it is damaged, or the disk refuses.

@@ -116,7 +116,7 @@ impl Program {
         command
     }
 
-    /// Starts a command in a process group of its own.
+    /// Starts a command in its own process group.
     pub(super) fn start(&self, command: &mut Command) -> Result<Group, FetchError> {
         let child = command.spawn().map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => FetchError::NoProgram,

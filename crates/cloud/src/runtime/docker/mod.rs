@@ -232,7 +232,7 @@ impl PodRuntime for DockerRuntime {
         if !directory.exists() || entry.pod.files.exit()?.is_some() {
             return Ok(());
         }
-        entry.pod.turn().await.change(|control| control.stop(Why::Cancel, now(), grace)).await?;
+        entry.pod.lock().await.change(|control| control.stop(Why::Cancel, now(), grace)).await?;
         if let Some(record) = entry.pod.files.record()? {
             self.drive(&entry, record);
         }
@@ -244,11 +244,11 @@ impl PodRuntime for DockerRuntime {
         if !directory.exists() || entry.pod.files.exit()?.is_some() {
             return Ok(());
         }
-        let turn = entry.pod.turn().await;
+        let lock = entry.pod.lock().await;
         // Written down before the clock stops and after it goes on again: a crash leaves the pod frozen, never running
         // with a clock that stands still.
         if on {
-            turn.change(|control| control.freeze(now())).await?;
+            lock.change(|control| control.freeze(now())).await?;
         }
         let on = on && entry.pod.control().frozen_since.is_some();
         if let Some(record) = entry.pod.files.record()? {
@@ -261,7 +261,7 @@ impl PodRuntime for DockerRuntime {
             }
         }
         if !on {
-            turn.change(|control| control.thaw(now())).await?;
+            lock.change(|control| control.thaw(now())).await?;
         }
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! The document of a Job as the Job controller of Kubernetes would write it, beside it `termination` (rules R28 and
-//! R30). Owns its shape: counters that are 0 are absent, as there, so that a path finds the same on every substrate.
+//! The document of a Job as the Job controller of Kubernetes would write it, beside it `termination`. Counters that are 0 are
+//! absent, as there, so that a path finds the same on every substrate.
 
 use std::collections::BTreeSet;
 

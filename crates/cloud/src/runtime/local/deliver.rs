@@ -1,5 +1,5 @@
 //! Input artifacts on their way into a pod. Owns where each is put: into the volume that is mounted there, or
-//! beside the pod under a mount of its own.
+//! beside the pod under its own mount.
 
 use std::fs;
 use std::io;
@@ -29,7 +29,7 @@ enum DeliveryTarget {
     Below(PathBuf, PathBuf),
     /// All over a mount that may be written to.
     Over(PathBuf),
-    /// At a place of its own, mounted at the artifact's path.
+    /// At its own place, mounted at the artifact's path.
     Own(PathBuf),
     /// Nowhere, and why.
     Blocked(String),

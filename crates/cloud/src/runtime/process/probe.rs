@@ -1,4 +1,4 @@
-//! What this machine allows. Owns trying it in a process of its own, so that a trial changes nothing for this one.
+//! What this machine allows. Owns trying it in its own process, so that a trial changes nothing for this one.
 
 use std::io::{self, Write};
 use std::process::ExitCode;

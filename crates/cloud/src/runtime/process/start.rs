@@ -1,4 +1,4 @@
-//! Starting shims. Owns the server of shims, a process of its own that forks one for every pod, and the connection to each shim
+//! Starting shims. Owns the server of shims, a separate process that forks one for every pod, and the connection to each shim
 //! until it has answered; after that the shim is on its own, and only the kernel knows where it came from.
 
 use std::ffi::{CString, OsString};
@@ -143,7 +143,7 @@ impl Server {
     }
 }
 
-/// Starts a server of shims, in a session of its own: an interrupt from a terminal is not for it.
+/// Starts a server of shims, in its own session: an interrupt from a terminal is not for it.
 fn serve(program: &ShimProgram) -> Result<Server, PortError> {
     let (ours, theirs) = Socket::pair()?;
     ours.set_nonblocking(true)?;

@@ -85,7 +85,7 @@ async fn readable(process: OwnedFd) -> io::Result<()> {
     pipe::Receiver::from_owned_fd_unchecked(process)?.readable().await
 }
 
-/// Waits for the lock of a shim, in a thread of its own: it cannot be given up, and must not keep a program from ending.
+/// Waits for the lock of a shim, in its own thread: it cannot be given up, and must not keep a program from ending.
 async fn until_unlocked(directory: &Directory) -> Result<(), PortError> {
     let locks = directory.locks()?;
     let (sender, receiver) = oneshot::channel();

@@ -73,7 +73,7 @@ impl SqliteJournal {
         Self::start(path.into(), access, open::open).await
     }
 
-    /// Opens the file and serves it on a thread of its own, on which `open` is called too.
+    /// Opens the file and serves it on its own thread, on which `open` is called too.
     async fn start(
         path: PathBuf,
         access: Access,

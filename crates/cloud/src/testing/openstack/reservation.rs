@@ -146,7 +146,7 @@ fn keep(
     answer(201, &json!({"lease": document}))
 }
 
-/// A lease of a virtual machine: it gives a flavor of its own, which goes by the id of the reservation.
+/// A lease of a virtual machine: it gives its own flavor, which goes by the id of the reservation.
 fn create_machine(world: &mut World, now: Time, body: &Value, reserve: &Value, start: Time, end: Time) -> Response {
     if reserve.get("affinity") != Some(&Value::Null) {
         return refused(400, "Missing parameter: affinity");

@@ -42,7 +42,7 @@ fn rich() -> DeploymentOrder {
     DeploymentOrder { ssh_from: Some("192.0.2.0/24".to_owned()), ..order() }
 }
 
-/// A virtual machine with or without a lease, and a group of its own.
+/// A virtual machine with or without a lease, and its own group.
 fn machine(is_leased: bool) -> DeploymentOrder {
     DeploymentOrder { ssh_from: Some("192.0.2.0/24".to_owned()), ..vms::order(is_leased) }
 }

@@ -161,7 +161,7 @@ impl World {
         Self { cloud, clock, journal: MemoryJournal::default(), stage: Arc::new(stage), order: order() }
     }
 
-    /// Hands of a process of its own: what one before remembered is lost.
+    /// Hands of a new process: what one before remembered is lost.
     pub(super) fn hands(&self) -> Hands {
         Hands {
             cloud: self.cloud.open().0,

@@ -1,4 +1,4 @@
-//! An https server with a certificate of its own that runs `git http-backend`, or answers as scripted.
+//! An https server with its own certificate that runs `git http-backend`, or answers as scripted.
 
 use std::fs;
 use std::io::Write as _;

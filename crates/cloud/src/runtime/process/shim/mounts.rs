@@ -32,7 +32,7 @@ impl PathHandle {
     }
 }
 
-/// Gives this process a mount namespace of its own, in a user namespace of its own where `user` says so. Mounts made in
+/// Gives this process its own mount namespace, in its own user namespace where `user` says so. Mounts made in
 /// it are seen nowhere else; those made on the machine later are seen in it.
 pub(super) fn separate(user: bool) -> Result<(), Failure> {
     let (uid, gid) = (Uid::effective(), Gid::effective());

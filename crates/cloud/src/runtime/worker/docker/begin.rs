@@ -15,7 +15,7 @@ use super::hub::{Hub, is_passing};
 use super::output::{Tap, Voice};
 use super::pull::Progress;
 use super::remains;
-use super::request::{self, Ground};
+use super::request::{self, AttemptDirectories};
 use crate::runtime::docker::engine::{Created, Engine};
 use crate::runtime::docker::error;
 use crate::runtime::docker::image::{self, ImageDefaults, Policy};
@@ -105,8 +105,8 @@ pub(super) async fn begin(hub: &Hub, plan: &AttemptPlan, voice: &mut Voice) -> R
         // Nobody else gets to them: the directories above are this user's alone.
         open_to_all(&dir, secrets.as_deref()).map_err(Refused::Directory)?;
     }
-    let ground = Ground { work: &dir, secrets: secrets.as_deref() };
-    let body = request::body(plan, &hub.options, engine.facts(), &image, ground).map_err(Refused::Request)?;
+    let directories = AttemptDirectories { work: &dir, secrets: secrets.as_deref() };
+    let body = request::body(plan, &hub.options, engine.facts(), &image, directories).map_err(Refused::Request)?;
     let name = request::name(&hub.options, &plan.id);
     let container = match engine.create(&name, body).await.map_err(|error| Refused::Engine(masked(plan, &error)))? {
         Created::New(container) => container,

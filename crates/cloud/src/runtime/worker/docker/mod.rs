@@ -2,7 +2,7 @@
 //! from image to removal; never touches a container that does not carry this worker's labels, and gives none a privilege
 //! or the socket of the engine.
 //!
-//! A thread of its own drives one task for each attempt. An engine that does not answer ends no attempt: its task waits
+//! Its own thread drives one task for each attempt. An engine that does not answer ends no attempt: its task waits
 //! for the engine to come back and goes on with what it finds then.
 
 mod begin;
@@ -32,7 +32,7 @@ use self::hub::{Ask, Hub};
 use super::directories::memory_dir;
 use super::event::{AttemptEnd, AttemptEvents, Cause};
 use super::plan::AttemptPlan;
-use super::process::supervise::{Control, FollowerCommand, Followers, Ground, Tools, write_lease};
+use super::process::supervise::{Control, FollowerCommand, FollowerContext, Followers, Tools, write_lease};
 use super::{InUse, JobRuntime, Remains};
 use crate::runtime::logs::now;
 use crate::runtime::process::ShimProgram;
@@ -133,14 +133,14 @@ impl ContainerRuntime {
         let thread = std::thread::Builder::new().name("orlop-containers".to_owned()).spawn(work)?;
         let mut runtime = Self { hub, tasks, stop: Some(stop), thread: Some(thread), followers: None };
         let program = runtime.hub.options.supervisor.clone();
-        runtime.followers = program.map(|program| Followers::start(runtime.ground(), program)).transpose()?;
+        runtime.followers = program.map(|program| Followers::start(runtime.context(), program)).transpose()?;
         Ok(runtime)
     }
 
     /// On whose behalf supervised attempts are followed. Those whose supervisor died are gone on with here.
-    fn ground(&self) -> Ground {
+    fn context(&self) -> FollowerContext {
         let (hub, tasks) = (Arc::clone(&self.hub), self.tasks.clone());
-        Ground {
+        FollowerContext {
             work: self.hub.options.work.clone(),
             events: Arc::clone(&self.hub.events),
             tools: Tools::Containers(self.hub.options.clone()),

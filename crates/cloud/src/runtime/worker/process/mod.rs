@@ -37,7 +37,7 @@ use self::group::Groups;
 use self::lane::{Lane, LaneCommand, Mailbox};
 pub use self::launcher::{Limit, Limits, launch};
 use self::shared::Shared;
-use self::supervise::{Control, Followers, Ground, Tools};
+use self::supervise::{Control, FollowerContext, Followers, Tools};
 use super::directories::memory_dir;
 use super::event::{AttemptEnd, AttemptEvents, Cause};
 use super::plan::AttemptPlan;
@@ -162,13 +162,13 @@ impl ProcessRuntime {
         if users {
             shared.directories.admit_users()?;
         }
-        let ground = |shared: Arc<Shared>| Ground {
+        let context = |shared: Arc<Shared>| FollowerContext {
             work: shared.options.work.clone(),
             events: Arc::clone(&shared.events),
             tools: Tools::of_processes(&shared.options),
             bury: Box::new(move |id, _, reason| remains::end(&shared, id, reason)),
         };
-        let followers = program.map(|program| Followers::start(ground(Arc::clone(&shared)), program)).transpose()?;
+        let followers = program.map(|program| Followers::start(context(Arc::clone(&shared)), program)).transpose()?;
         let mut runtime = Self { shared, lanes: Vec::new(), threads: Vec::new(), followers };
         for number in 0..lanes {
             runtime.add_lane(number)?;

@@ -80,7 +80,7 @@ impl SqliteFleet {
         Self::start(path.into(), move |path| open::writer(path, durability, true)).await
     }
 
-    /// Opens the file and serves it on a thread of its own, on which `open` is called too.
+    /// Opens the file and serves it on its own thread, on which `open` is called too.
     async fn start(
         path: PathBuf,
         open: impl FnOnce(&Path) -> Result<Writer, PortError> + Send + 'static,

@@ -1,6 +1,6 @@
 //! Specs by their hashes. Owns the index of hashes: new ones are remembered, and sorted into the table by the thousand.
 //!
-//! Hashes have no order, so that each insertion into an index of a million of them would write a page of its own. Sorted
+//! Hashes have no order, so that each insertion into an index of a million of them would write a separate page. Sorted
 //! batches write each page once.
 
 use std::collections::HashMap;

@@ -17,8 +17,8 @@ fn facts() -> Facts {
 
 fn asked(plan: &AttemptPlan, image: &ImageDefaults) -> Value {
     let options = ContainerOptions { mark: "m".to_owned(), ..ContainerOptions::new("w", "/state") };
-    let ground = Ground { work: Path::new("/state/a"), secrets: Some(Path::new("/run/s/a")) };
-    serde_json::to_value(body(plan, &options, &facts(), image, ground).unwrap()).unwrap()
+    let directories = AttemptDirectories { work: Path::new("/state/a"), secrets: Some(Path::new("/run/s/a")) };
+    serde_json::to_value(body(plan, &options, &facts(), image, directories).unwrap()).unwrap()
 }
 
 fn plan(spec: Run) -> AttemptPlan {

@@ -55,7 +55,7 @@ pub(in crate::runtime::worker) enum FollowerCommand {
 pub(in crate::runtime::worker) type Bury = Box<dyn Fn(&TaskRef, u64, &str) -> Result<(), PortError> + Send>;
 
 /// On whose behalf attempts are followed.
-pub(in crate::runtime::worker) struct Ground {
+pub(in crate::runtime::worker) struct FollowerContext {
     /// The directory of attempts.
     pub(in crate::runtime::worker) work: PathBuf,
     /// Receives the events.
@@ -66,9 +66,9 @@ pub(in crate::runtime::worker) struct Ground {
     pub(in crate::runtime::worker) bury: Bury,
 }
 
-impl fmt::Debug for Ground {
+impl fmt::Debug for FollowerContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ground").field("work", &self.work).finish_non_exhaustive()
+        f.debug_struct("FollowerContext").field("work", &self.work).finish_non_exhaustive()
     }
 }
 
@@ -81,9 +81,9 @@ pub(in crate::runtime::worker) struct Followers {
 
 impl Followers {
     /// Starts it.
-    pub(in crate::runtime::worker) fn start(ground: Ground, program: ShimProgram) -> io::Result<Self> {
+    pub(in crate::runtime::worker) fn start(context: FollowerContext, program: ShimProgram) -> io::Result<Self> {
         let mailbox = Mailbox::new()?;
-        let mut thread = Thread::new(ground, program, Arc::clone(&mailbox))?;
+        let mut thread = Thread::new(context, program, Arc::clone(&mailbox))?;
         let work = move || {
             if let Err(error) = thread.run() {
                 tracing::error!(%error, "following supervised attempts was given up");
@@ -144,7 +144,7 @@ struct Keeper {
 
 #[derive(Debug)]
 struct Thread {
-    ground: Ground,
+    context: FollowerContext,
     program: ShimProgram,
     mailbox: Arc<Mailbox<FollowerCommand>>,
     epoll: Epoll,
@@ -160,14 +160,14 @@ struct Thread {
 }
 
 impl Thread {
-    fn new(ground: Ground, program: ShimProgram, mailbox: Arc<Mailbox<FollowerCommand>>) -> io::Result<Self> {
+    fn new(context: FollowerContext, program: ShimProgram, mailbox: Arc<Mailbox<FollowerCommand>>) -> io::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let notes = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
         epoll.add(mailbox.bell(), EpollEvent::new(EpollFlags::EPOLLIN, BELL))?;
         epoll.add(&notes, EpollEvent::new(EpollFlags::EPOLLIN, NOTES))?;
-        let spares = Spares::of(&ground.work);
+        let spares = Spares::of(&context.work);
         Ok(Self {
-            ground,
+            context,
             program,
             mailbox,
             epoll,
@@ -194,7 +194,7 @@ impl Thread {
                 }
             }
             if std::mem::take(&mut self.told) {
-                self.ground.events.flush();
+                self.context.events.flush();
             }
             self.clear();
             let found = match self.epoll.wait(&mut events, self.timeout()) {
@@ -251,15 +251,15 @@ impl Thread {
         let message = format!("no supervisor takes the attempt on: {why}");
         let (end, said) = AttemptEnd::start_failed("supervisor", &message, now());
         // There may be no room: why it did not start is reported all the same.
-        let _ = self.ground.events.log(*id, said);
-        self.ground.events.ended(*id, end);
+        let _ = self.context.events.log(*id, said);
+        self.context.events.ended(*id, end);
         self.told = true;
     }
 
     fn start(&mut self, plan: AttemptPlan) {
         let id = plan.id;
         if let Err(error) = self.try_start(plan) {
-            let control = Control::of(&self.ground.work, &id);
+            let control = Control::of(&self.context.work, &id);
             // A supervisor that got a part of the order may not take it on any more.
             drop(control.supervisor());
             control.remove();
@@ -270,10 +270,10 @@ impl Thread {
 
     fn try_start(&mut self, plan: AttemptPlan) -> io::Result<()> {
         let id = plan.id;
-        let control = Control::of(&self.ground.work, &id);
+        let control = Control::of(&self.context.work, &id);
         let journal = Follower::of(control.create(&mut self.spares)?);
         // Nobody else needs it.
-        let leased = plan.run.forbid_overlap.then(|| read_lease(&self.ground.work));
+        let leased = plan.run.forbid_overlap.then(|| read_lease(&self.context.work));
         let left = leased.unwrap_or_default().saturating_sub(uptime());
         let mut order = Vec::new();
         put(&Start { plan, lease_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX) }, &mut order)?;
@@ -300,7 +300,7 @@ impl Thread {
         self.watch_keeper(keeper, end, Some(child))?;
         let (keeper, input) = self.taking.insert((keeper, input));
         let mut first = Vec::new();
-        put(&self.ground.tools, &mut first)?;
+        put(&self.context.tools, &mut first)?;
         input.write_all(&first)?;
         input.write_all(order)?;
         Ok(*keeper)
@@ -332,7 +332,7 @@ impl Thread {
     }
 
     fn adopt(&mut self, id: TaskRef, after_seq: u64) -> io::Result<()> {
-        let control = Control::of(&self.ground.work, &id);
+        let control = Control::of(&self.context.work, &id);
         let keeper = match control.supervisor()? {
             SupervisorState::Kept(keeper) => keeper,
             SupervisorState::Left => Identity { pid: 0, start: 0 },
@@ -385,7 +385,7 @@ impl Thread {
     fn read(&mut self, id: &TaskRef) {
         let Some(followed) = self.followed.get_mut(id).filter(|followed| !followed.over) else { return };
         let Followed { journal, after_seq, last_seq, adopted, over, due, .. } = followed;
-        let (events, told) = (&self.ground.events, &mut self.told);
+        let (events, told) = (&self.context.events, &mut self.told);
         let outcome = journal.read(|payload| {
             match decode(payload) {
                 Some(Entry::Started(_, _, started)) => {
@@ -442,7 +442,7 @@ impl Thread {
             let Some(followed) = self.followed.get_mut(&id).filter(|followed| !followed.over) else { continue };
             let reason = if followed.adopted { "agent_restart" } else { "supervisor" };
             self.told = true;
-            match (self.ground.bury)(&id, followed.last_seq, reason) {
+            match (self.context.bury)(&id, followed.last_seq, reason) {
                 // An agent that took it over has no use for what its supervisor wrote.
                 Ok(()) => followed.over = true,
                 Err(error) => tracing::error!(attempt = %id, %error, "what a dead supervisor left cannot be ended"),
