@@ -74,8 +74,8 @@ const ROLES: [Role; 5] = [
 
 #[cfg(feature = "remote-artifacts")]
 fn helper(arguments: Vec<OsString>) -> ExitCode {
-    use orlop_cloud::porter;
-    porter::main(arguments.into_iter().skip(1), &porter::Environment::of_process())
+    use orlop_cloud::helper;
+    helper::main(arguments.into_iter().skip(1), &helper::Environment::of_process())
 }
 
 /// Runs the program `orlop`. To be called before any thread is started: the supervisor of processes must be the only one.

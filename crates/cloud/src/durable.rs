@@ -22,7 +22,7 @@ pub enum Durable {
 /// # Errors
 /// What the file system says; then the old file is still there.
 pub fn replace(path: &Path, bytes: &[u8], durable: Durable) -> io::Result<()> {
-    // One who was just told to stop may still be writing the same file.
+    // A writer that is being stopped may still be writing the same file.
     let number = HALVES.fetch_add(1, Ordering::Relaxed);
     let half = path.with_extension(format!("{}-{number}.half", std::process::id()));
     let written = write(&half, path, bytes, durable);

@@ -47,7 +47,7 @@ macro_rules! exits {
 exits! {
     /// What was asked for is done; a flow or job that was waited for succeeded.
     Done = 0, "done";
-    /// The flow, job or deployment failed, or the program met an error of its own.
+    /// The flow, job or deployment failed, or the program met an error itself.
     Failed = 1, "failed";
     /// Flags, environment or configuration are wrong, or something that they name is missing.
     Usage = 2, "usage or configuration";

@@ -17,6 +17,8 @@ pub mod catalog;
 pub mod download;
 pub mod durable;
 pub mod exit;
+#[cfg(all(feature = "artifact", feature = "s3"))]
+pub mod helper;
 #[cfg(feature = "http")]
 pub mod http;
 #[cfg(feature = "llm")]
@@ -25,10 +27,10 @@ pub mod llm;
 pub mod logs;
 #[cfg(feature = "provision")]
 pub mod openstack;
+#[cfg(feature = "worker")]
+pub mod outbox;
 #[cfg(any(feature = "local", all(feature = "artifact", feature = "s3")))]
 mod output;
-#[cfg(all(feature = "artifact", feature = "s3"))]
-pub mod porter;
 #[cfg(feature = "provision")]
 mod private_url;
 #[cfg(feature = "provision")]
@@ -45,8 +47,6 @@ mod s3;
 pub mod scrub;
 #[cfg(feature = "fleet")]
 pub mod secret;
-#[cfg(feature = "worker")]
-pub mod spool;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod store;
 #[cfg(feature = "testing")]

@@ -12,7 +12,7 @@ pub(crate) fn is_here(url: &Url) -> bool {
     }
 }
 
-/// The URL, if it is one of the web and holds no secret itself, whoever reads what goes over it.
+/// The URL, if it is one of the web and holds no secret itself.
 ///
 /// # Errors
 /// Why not.

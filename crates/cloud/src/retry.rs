@@ -1,4 +1,4 @@
-//! Doing again what may come to work: with growing delays, as long as its errors are worth it. Owns delays; whoever calls
+//! Doing again what may come to work: with growing delays, as long as its errors are worth it. Owns delays; the caller
 //! knows what is worth how many tries.
 
 use std::time::Duration;

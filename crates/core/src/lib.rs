@@ -6,7 +6,7 @@
 //! | feature | what it adds | who needs it |
 //! |---|---|---|
 //! | `hardware` | the modules `hardware` and `spec::job` | schedulers and what translates needs of machines |
-//! | `ports` | the modules `ports` and `porter`, and `hardware` | adapters and hosts |
+//! | `ports` | the modules `ports` and `helper`, and `hardware` | adapters and hosts |
 //! | `testing` | the module `testing`: doubles of the ports and the suites that adapters pass | tests of adapters |
 
 #![forbid(unsafe_code)]
@@ -19,12 +19,12 @@ pub mod error;
 pub mod event;
 #[cfg(feature = "hardware")]
 pub mod hardware;
+#[cfg(feature = "ports")]
+pub mod helper;
 pub mod id;
 pub mod machine;
 pub mod name;
 pub mod named;
-#[cfg(feature = "ports")]
-pub mod porter;
 #[cfg(feature = "ports")]
 pub mod ports;
 pub mod quantity;

@@ -15,13 +15,13 @@ pub mod executor;
 pub mod flow;
 pub mod hardware;
 pub mod hourglass;
+pub mod inline_artifacts;
 #[cfg(feature = "client")]
 pub mod object;
 pub mod observe;
 pub mod performer;
 mod records;
 pub mod render;
-pub mod shelf;
 pub mod shell;
 pub mod status;
 #[cfg(feature = "testing")]

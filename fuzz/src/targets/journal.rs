@@ -1,7 +1,7 @@
 //! Journals of a worker's spool, torn and changed in any way.
 
-use orlop_cloud::spool::codec::{decode, encode};
-use orlop_cloud::spool::segment::walk;
+use orlop_cloud::outbox::codec::{decode, encode};
+use orlop_cloud::outbox::segment::walk;
 
 /// A segment is read as far as it is whole, and what was read is read again from its beginning alone; an entry that was
 /// read can be written, and then reads the same.

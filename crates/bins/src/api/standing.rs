@@ -107,7 +107,7 @@ fn workers(metrics: &Metrics, there: &BTreeMap<&str, &WorkerPicture>) {
         if let Some(status) = &picture.status {
             cpu.push(([*id], status.measured.cpu_percent));
             memory.push(([*id], gauge(status.measured.memory_bytes)));
-            spool.push(([*id], gauge(status.spool.bytes)));
+            spool.push(([*id], gauge(status.outbox.bytes)));
         }
     }
     // Kinds of GPU that differ in memory alone have one name.

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    orlop::cloud::porter::main(std::env::args_os().skip(1), &orlop::cloud::porter::Environment::of_process())
+    orlop::cloud::helper::main(std::env::args_os().skip(1), &orlop::cloud::helper::Environment::of_process())
 }

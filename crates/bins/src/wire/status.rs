@@ -65,7 +65,7 @@ pub struct HealthCheck {
 
 /// What an agent holds that the server does not have yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SpoolStatus {
+pub struct OutboxStatus {
     /// Bytes.
     pub bytes: u64,
     /// Results.
@@ -101,7 +101,7 @@ pub struct WorkerStatus {
     /// What it checked.
     pub health: Vec<HealthCheck>,
     /// What it holds for the server.
-    pub spool: SpoolStatus,
+    pub outbox: OutboxStatus,
     /// When, by its clock.
     pub time: Option<Time>,
     /// What its attempts use, of those of which that is known.
@@ -122,7 +122,7 @@ impl From<WorkerStatus> for v1::WorkerStatus {
         let Measured { cpu_percent, memory_bytes: used, disk_free, disk_io, net_io, gpu_percent, load } =
             status.measured;
         let check = |HealthCheck { check, ok, detail }: HealthCheck| v1::HealthCheck { check, ok, detail };
-        let SpoolStatus { bytes, results, dropped } = status.spool;
+        let OutboxStatus { bytes, results, dropped } = status.outbox;
         let memory = used;
         Self {
             worker_id: status.worker.into(),
@@ -207,7 +207,7 @@ impl TryFrom<v1::WorkerStatus> for WorkerStatus {
             allocated: Allocated { cpu_m, memory_bytes, gpus, attempts },
             measured: measured.into(),
             health: each(wire.health)?,
-            spool: SpoolStatus { bytes, results, dropped },
+            outbox: OutboxStatus { bytes, results, dropped },
             time: time(wire.time),
             in_use: each(wire.in_use)?,
         })

@@ -70,7 +70,7 @@ fn status() -> WorkerStatus {
             load: 0.5,
         },
         health: vec![HealthCheck { check: "space".into(), ok: false, detail: "512 Mi free".into() }],
-        spool: SpoolStatus { bytes: 1, results: 2, dropped: 3 },
+        outbox: OutboxStatus { bytes: 1, results: 2, dropped: 3 },
         time: time(),
         in_use: vec![AttemptUse { attempt: attempt(1), cpu_m: 950, memory_bytes: 4096 }],
     }

@@ -30,7 +30,7 @@ impl Card {
         self.capability.is_some_and(|capability| capability < Version::new(7, 0))
     }
 
-    /// Whether its name is a word of its own nowhere else, so that it may be found in prose by itself.
+    /// Whether its name has no other meaning, so that it may be found in prose by itself.
     pub(crate) fn stands_alone(&self) -> bool {
         !matches!(
             self.key,
@@ -107,7 +107,7 @@ const NAMES: &[(&str, Option<(u32, u32)>)] = &[
 /// Every card with a name in texts; a longer name stands before a shorter one that it begins with.
 pub static CARDS: LazyLock<Vec<Card>> = LazyLock::new(|| {
     let card = |&(key, capability): &(&'static str, Option<(u32, u32)>)| {
-        // A product with a name of its own.
+        // A product with its own name.
         let (model, form) = key.strip_suffix("nvl").map_or((key, None), |model| (model, Some(Form::Nvl)));
         let model = Catalogue::built_in().model(model)?;
         let form: BTreeSet<Form> = form.into_iter().collect();
@@ -124,7 +124,7 @@ pub static CARDS: LazyLock<Vec<Card>> = LazyLock::new(|| {
 
 /// A card found in text, with the memory written beside it and how many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
+pub struct CardMention {
     /// Which card.
     pub card: &'static Card,
     /// Memory of one in GB.
@@ -182,7 +182,7 @@ const MAKERS: [&str; 14] = [
 
 /// Every card a sentence names.
 #[must_use]
-pub fn find(sentence: &str) -> Vec<Found> {
+pub fn find(sentence: &str) -> Vec<CardMention> {
     let words = words(sentence);
     let has_maker = words.iter().any(|word| MAKERS.contains(&word.as_str()));
     let mut found = Vec::new();
@@ -202,7 +202,7 @@ pub fn find(sentence: &str) -> Vec<Found> {
             at += 1;
             continue;
         };
-        found.push(Found { card, memory_gb: memory(card, &words, at, length), count: count(&words, at) });
+        found.push(CardMention { card, memory_gb: memory(card, &words, at, length), count: count(&words, at) });
         at += length;
     }
     found

@@ -3,7 +3,7 @@
 
 use orlop_core::hardware::gpu::Vendor;
 
-use super::decide::{Known, number};
+use super::decide::{DecisionInput, number};
 use super::fact::{Confidence, Fact, Finding, Strength};
 use super::kind::FileKind;
 use super::requirements::Need;
@@ -25,7 +25,7 @@ pub(super) struct Gpu {
 }
 
 /// Whether a GPU is needed, and whose.
-pub(super) fn gpu(known: &mut Known<'_>) -> Gpu {
+pub(super) fn gpu(known: &mut DecisionInput<'_>) -> Gpu {
     let of = |strength: Strength| {
         known.which(|f| matches!(f, Finding::Gpu(_))).into_iter().filter(|f| f.strength == strength).collect()
     };
@@ -63,7 +63,7 @@ pub(super) fn gpu(known: &mut Known<'_>) -> Gpu {
 
 /// Whose cards: the maker with the greater weight of evidence. Within a tenth of each other the one that documents name, else
 /// NVIDIA.
-fn vendor(known: &mut Known<'_>, makers: &[&Fact], required: bool) -> (Need<Vendor>, Vec<String>) {
+fn vendor(known: &mut DecisionInput<'_>, makers: &[&Fact], required: bool) -> (Need<Vendor>, Vec<String>) {
     if !required {
         return (Need::unknown(), Vec::new());
     }
@@ -95,7 +95,7 @@ fn vendor(known: &mut Known<'_>, makers: &[&Fact], required: bool) -> (Need<Vend
 }
 
 /// Whether documents name AMD's cards and not NVIDIA's.
-fn names_only_amd(known: &Known<'_>) -> bool {
+fn names_only_amd(known: &DecisionInput<'_>) -> bool {
     let named = |vendor: Vendor| {
         known.facts.iter().any(|fact| {
             fact.strength > Strength::Weak
@@ -107,7 +107,7 @@ fn names_only_amd(known: &Known<'_>) -> bool {
 }
 
 /// How many cards. Where the memory of a card is asked for, somebody's own run says no more how many there must be.
-pub(super) fn count(known: &mut Known<'_>, required: bool) -> Need<u32> {
+pub(super) fn count(known: &mut DecisionInput<'_>, required: bool) -> Need<u32> {
     let is_asked = |fact: &Fact| {
         fact.strength == Strength::Hard
             && matches!(fact.finding, Finding::Vram(_))
@@ -133,7 +133,7 @@ pub(super) fn count(known: &mut Known<'_>, required: bool) -> Need<u32> {
 }
 
 /// Memory of one card in GB.
-pub(super) fn vram(known: &Known<'_>, required: bool) -> Need<u32> {
+pub(super) fn vram(known: &DecisionInput<'_>, required: bool) -> Need<u32> {
     let stated = number(known, None, |finding| match finding {
         Finding::Vram(gb) => Some(*gb),
         _ => None,
@@ -156,7 +156,7 @@ pub(super) fn vram(known: &Known<'_>, required: bool) -> Need<u32> {
 }
 
 /// Which CUDA, at least.
-pub(super) fn cuda_version(known: &Known<'_>, nvidia: bool) -> Need<Version> {
+pub(super) fn cuda_version(known: &DecisionInput<'_>, nvidia: bool) -> Need<Version> {
     let facts = known.which(|finding| matches!(finding, Finding::Cuda(_)));
     let value = |fact: &Fact| match fact.finding {
         Finding::Cuda(version) => Some(version),

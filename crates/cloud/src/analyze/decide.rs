@@ -10,13 +10,13 @@ use super::cards::{self, LEAST_VRAM};
 use super::fact::{Confidence, Fact, Feature, Finding, Strength};
 use super::kind::FileKind;
 use super::os::{Os, OsType};
-use super::place::Place;
+use super::place::FileLocation;
 use super::requirements::{GPU_UNKNOWN, LEGACY_NAMED, LOW_CONFIDENCE, Need, Requirements, TPU_NEEDED};
 use super::sizing::{self, Class, FLOOR, ServiceClass, Size, UNKNOWN};
 use super::version::Version;
 
 /// What is decided upon.
-pub(super) struct Known<'a> {
+pub(super) struct DecisionInput<'a> {
     pub(super) facts: &'a [Fact],
     /// Bytes of the repository.
     pub(super) bytes: u64,
@@ -25,7 +25,7 @@ pub(super) struct Known<'a> {
     pub(super) advised: Option<&'a Fact>,
 }
 
-impl<'a> Known<'a> {
+impl<'a> DecisionInput<'a> {
     pub(super) fn which(&self, wanted: impl Fn(&Finding) -> bool) -> Vec<&'a Fact> {
         self.facts.iter().filter(|fact| wanted(&fact.finding)).collect()
     }
@@ -36,7 +36,7 @@ impl<'a> Known<'a> {
 }
 
 /// Decides all fields. `flags` are those that scanning raised.
-pub(super) fn decide(mut known: Known<'_>, mut flags: Vec<String>) -> Requirements {
+pub(super) fn decide(mut known: DecisionInput<'_>, mut flags: Vec<String>) -> Requirements {
     let mut gpu = cards::gpu(&mut known);
     if gpu.required.evidence.is_empty() && !flags.iter().any(|flag| flag == GPU_UNKNOWN) {
         // What the project is made of is known, and nothing of it is for a GPU.
@@ -104,7 +104,7 @@ fn is_unsure(requirements: &Requirements) -> bool {
 fn decisive(facts: Vec<&Fact>) -> Vec<&Fact> {
     let is_general = |fact: &&Fact| {
         fact.confidence > Confidence::Vague
-            && (fact.place == Place::Root || FileKind::of(&fact.file) != Some(FileKind::Readme))
+            && (fact.place == FileLocation::Root || FileKind::of(&fact.file) != Some(FileKind::Readme))
     };
     if facts.iter().any(|fact| fact.strength > Strength::Weak && is_general(fact)) {
         return facts.into_iter().filter(is_general).collect();
@@ -113,7 +113,11 @@ fn decisive(facts: Vec<&Fact>) -> Vec<&Fact> {
 }
 
 /// A number that takes the maximum of its facts, minimum and wish kept apart.
-pub(super) fn number(known: &Known<'_>, default: Option<u32>, value: impl Fn(&Finding) -> Option<u32>) -> Need<u32> {
+pub(super) fn number(
+    known: &DecisionInput<'_>,
+    default: Option<u32>,
+    value: impl Fn(&Finding) -> Option<u32>,
+) -> Need<u32> {
     let all = known.which(|finding| value(finding).is_some());
     let most = |facts: &[&Fact], least: Strength| {
         facts.iter().filter(|f| f.strength >= least).filter_map(|f| value(&f.finding)).max()
@@ -127,7 +131,7 @@ pub(super) fn number(known: &Known<'_>, default: Option<u32>, value: impl Fn(&Fi
 }
 
 /// The system: of the container, else as written for people, else of continuous integration.
-fn system(known: &mut Known<'_>, cuda: Option<Version>) -> (Need<OsType>, Need<String>, Os) {
+fn system(known: &mut DecisionInput<'_>, cuda: Option<Version>) -> (Need<OsType>, Need<String>, Os) {
     let facts = known.which(|finding| matches!(finding, Finding::Os(_)));
     let depth = |fact: &Fact| fact.file.split('/').count();
     let best = facts.iter().map(|fact| fact.confidence).max();
@@ -160,7 +164,7 @@ fn shown(os: &Os) -> String {
     format!("{} {}", os.kind.name(), os.version_text())
 }
 
-fn python(known: &mut Known<'_>, os: Os) -> Need<Version> {
+fn python(known: &mut DecisionInput<'_>, os: Os) -> Need<Version> {
     let pin = |fact: &Fact| match fact.finding {
         Finding::Python(version) => Some(version),
         _ => None,
@@ -192,7 +196,7 @@ fn python(known: &mut Known<'_>, os: Os) -> Need<Version> {
     }
 }
 
-fn arch(known: &Known<'_>) -> Need<&'static str> {
+fn arch(known: &DecisionInput<'_>) -> Need<&'static str> {
     let of = |arch: Arch| known.which(|finding| *finding == Finding::Arch(arch));
     let (mut arm, x86) = (of(Arch::Arm64), of(Arch::Amd64));
     arm.retain(|fact| fact.strength > Strength::Weak);
@@ -202,7 +206,7 @@ fn arch(known: &Known<'_>) -> Need<&'static str> {
     if x86.is_empty() { Need::default_of("x86_64") } else { Need::of(None, Some("x86_64"), &x86) }
 }
 
-fn features(known: &Known<'_>) -> Need<Vec<Feature>> {
+fn features(known: &DecisionInput<'_>) -> Need<Vec<Feature>> {
     let facts = known.which(|finding| matches!(finding, Finding::Feature(_)));
     let of = |least: Strength| {
         let found = facts.iter().filter(|fact| fact.strength >= least).filter_map(|fact| match fact.finding {
@@ -218,7 +222,7 @@ fn features(known: &Known<'_>) -> Need<Vec<Feature>> {
     Need::of(hard, Some(of(Strength::Target)), &facts)
 }
 
-fn special(known: &Known<'_>) -> Need<Vec<String>> {
+fn special(known: &DecisionInput<'_>) -> Need<Vec<String>> {
     let facts = known.which(|finding| matches!(finding, Finding::Special(_)));
     let mut words: Vec<String> = Vec::new();
     for fact in &facts {
@@ -240,7 +244,7 @@ struct Machine {
 }
 
 /// Sizes by class and services, then by what is written, then floors and rounding (3.4).
-fn machine(known: &Known<'_>, gpu_gb: Option<u32>) -> Machine {
+fn machine(known: &DecisionInput<'_>, gpu_gb: Option<u32>) -> Machine {
     let mut classes = known.which(|finding| matches!(finding, Finding::Class(_)));
     if classes.iter().any(|fact| fact.strength > Strength::Weak) {
         classes.retain(|fact| fact.strength > Strength::Weak);
@@ -309,7 +313,7 @@ fn join(stated: Need<u32>, sized: u32, floor: u32, round: fn(u32) -> u32, classe
 
 /// What services beside the project add, each counted once by its name. They share the machine's threads: those of the one that wants
 /// most are enough.
-fn services(known: &Known<'_>) -> Size {
+fn services(known: &DecisionInput<'_>) -> Size {
     let mut by_name: BTreeMap<&str, (ServiceClass, Option<u32>)> = BTreeMap::new();
     for fact in known.facts.iter().filter(|fact| fact.strength > Strength::Weak) {
         if let Finding::Service(name, class, ram) = &fact.finding {

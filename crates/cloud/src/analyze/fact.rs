@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::card::Card;
 use super::os::Os;
-use super::place::Place;
+use super::place::FileLocation;
 use super::sizing::{Class, ServiceClass};
 use super::version::Version;
 use crate::scrub::scrubbed;
@@ -140,7 +140,7 @@ pub struct Fact {
     /// The words it was made of.
     pub quote: String,
     /// Where its file stands.
-    pub(super) place: Place,
+    pub(super) place: FileLocation,
 }
 
 /// Strength and confidence of what a program would read as a demand.
@@ -198,7 +198,7 @@ impl<'a> Sink<'a> {
             line: u32::try_from(at.line).unwrap_or(u32::MAX),
             rule,
             quote: quoted(at.quote),
-            place: Place::Root,
+            place: FileLocation::Root,
         });
     }
 

@@ -1,4 +1,4 @@
-//! Lines that try to give instructions to whoever reads them. Owns the patterns; what such a
+//! Lines that try to give instructions to a model that reads them. Owns the patterns; what such a
 //! line says is never used.
 
 use crate::repository::ScannedFile;

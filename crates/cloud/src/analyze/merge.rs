@@ -1,14 +1,14 @@
-//! What advice may change: raise a wish within bounds, say yes to a GPU with evidence, name a
-//! system where nothing else does, pick from a list. Owns the bounds. Never lowers a minimum or a wish, never drops a GPU, and
-//! never touches vendor, architecture and features. Pure: the same arguments give the same bytes.
+//! What advice may change: raise a wish within bounds, say yes to a GPU with evidence, name a system where nothing else does,
+//! pick from a list. Never lowers a minimum or a wish, never drops a GPU, and never touches vendor, architecture and features.
+//! Pure: the same arguments give the same bytes.
 
 use super::advice::{Advised, Pick, Quoted, is_tainted};
-use super::decide::{Known, decide};
+use super::decide::{DecisionInput, decide};
 use super::fact::{Confidence, Fact, Finding, Strength, quoted};
 use super::injection;
 use super::kind::FileKind;
 use super::os::{Os, OsType};
-use super::place::Place;
+use super::place::FileLocation;
 use super::requirements::{Evidence, Need, Requirements};
 use super::rules::Analysis;
 use super::sizing;
@@ -102,10 +102,10 @@ fn gpu(scan: &Scan, analysis: &Analysis, advice: &Advised, merged: &mut Merged) 
         line: quote.line,
         rule: RULE,
         quote: quoted(&quote.quote),
-        place: Place::Root,
+        place: FileLocation::Root,
     };
     let mut notes = Vec::new();
-    let known = Known { facts: &analysis.facts, bytes: scan.bytes, notes: &mut notes, advised: Some(&fact) };
+    let known = DecisionInput { facts: &analysis.facts, bytes: scan.bytes, notes: &mut notes, advised: Some(&fact) };
     let flags = analysis.requirements.flags.clone();
     let alternatives = analysis.requirements.alternatives.clone();
     let requirements = Requirements { flags, alternatives, ..decide(known, Vec::new()) };

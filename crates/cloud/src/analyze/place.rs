@@ -8,7 +8,7 @@ use super::variant;
 
 /// Where a file stands, the least telling place first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(super) enum Place {
+pub(super) enum FileLocation {
     /// Examples, tests, documents, tools of development.
     Aside,
     /// A variant of a file that was not chosen, or what only an option that is off brings in.
@@ -31,18 +31,18 @@ pub(super) struct Placed<'a> {
 /// The places of all files that were read.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    by_path: BTreeMap<String, Place>,
+    by_path: BTreeMap<String, FileLocation>,
 }
 
 impl Places {
     /// Places the files. `off` are build files that only an option brings in which is off.
     pub(super) fn of(files: &[Placed<'_>], off: &BTreeSet<String>) -> Self {
-        let mut by_path: BTreeMap<String, Place> = BTreeMap::new();
+        let mut by_path: BTreeMap<String, FileLocation> = BTreeMap::new();
         let is_all_aside = files.iter().filter(|file| tells(file.kind)).all(|file| is_aside(file));
         let aside = |file: &Placed<'_>| is_aside(file) && !(is_all_aside && is_sample(file.path));
         let main: Vec<Placed<'_>> = files.iter().copied().filter(|file| !aside(file)).collect();
         for file in files {
-            by_path.insert(file.path.to_owned(), if aside(file) { Place::Aside } else { Place::Root });
+            by_path.insert(file.path.to_owned(), if aside(file) { FileLocation::Aside } else { FileLocation::Root });
         }
         for family in
             [Family::Python, Family::Container, Family::Compose, Family::Node, Family::Cargo, Family::Document]
@@ -50,14 +50,14 @@ impl Places {
             let of: Vec<&Placed<'_>> = main.iter().filter(|file| family_of(file.kind) == Some(family)).collect();
             let Some(least) = of.iter().map(|file| depth_of(file)).min() else { continue };
             for file in of.iter().filter(|file| depth_of(file) > least) {
-                by_path.insert(file.path.to_owned(), Place::Part);
+                by_path.insert(file.path.to_owned(), FileLocation::Part);
             }
         }
         for kind in [FileKind::PipList, FileKind::Conda, FileKind::Dockerfile, FileKind::Compose] {
             variant::choose(kind, &main, &mut by_path);
         }
         for path in off {
-            by_path.insert(path.clone(), Place::Variant);
+            by_path.insert(path.clone(), FileLocation::Variant);
         }
         Self { by_path }
     }
@@ -76,8 +76,8 @@ impl Places {
     }
 
     /// The place of a file; sources of other languages are placed by their folders.
-    pub(super) fn of_path(&self, path: &str) -> Place {
-        let by_folder = || if is_aside_folder(path) { Place::Aside } else { Place::Root };
+    pub(super) fn of_path(&self, path: &str) -> FileLocation {
+        let by_folder = || if is_aside_folder(path) { FileLocation::Aside } else { FileLocation::Root };
         self.by_path.get(path).copied().unwrap_or_else(by_folder)
     }
 }

@@ -1,13 +1,13 @@
-//! The analysis as a whole: suspicious lines out, facts of every file, then the decision. Owns the order of work.
+//! The analysis as a whole: suspicious lines out, facts of every file, then the decision.
 
 use orlop_core::hardware::gpu::Vendor;
 use serde::Serialize;
 
-use super::decide::{Known, decide};
+use super::decide::{DecisionInput, decide};
 use super::fact::{At, Fact, Finding, HARD, SOFT, Sink, Strength, WEAK};
 use super::injection;
 use super::kind::FileKind;
-use super::place::{Place, Placed, Places};
+use super::place::{FileLocation, Placed, Places};
 use super::read;
 use super::requirements::{GPU_UNKNOWN, NOT_UNDERSTOOD, Requirements};
 use super::sizing::Class;
@@ -66,7 +66,7 @@ pub fn analyze(scan: &Scan) -> Analysis {
     read::settle(&mut facts);
     let mut alternatives = weigh(&mut facts, &placed, &places, &mut notes);
     sources(scan, &placed, &places, &mut facts, &mut notes);
-    let known = Known { facts: &facts, bytes: scan.bytes, notes: &mut notes, advised: None };
+    let known = DecisionInput { facts: &facts, bytes: scan.bytes, notes: &mut notes, advised: None };
     let mut requirements = decide(known, flags);
     alternatives.append(&mut requirements.alternatives);
     requirements.alternatives = alternatives;
@@ -92,7 +92,7 @@ fn sources(scan: &Scan, files: &[Placed<'_>], places: &Places, facts: &mut Vec<F
         let built = files
             .iter()
             .filter(|file| matches!(file.kind, FileKind::Native | FileKind::SetupPy | FileKind::Pyproject))
-            .filter(|file| places.of_path(file.path) > Place::Variant);
+            .filter(|file| places.of_path(file.path) > FileLocation::Variant);
         built.into_iter().any(|file| file.text.contains(name) || file.text.contains("*.cu"))
     };
     let built = |strength: Strength| {
@@ -112,10 +112,10 @@ fn sources(scan: &Scan, files: &[Placed<'_>], places: &Places, facts: &mut Vec<F
     for (paths, vendor, rule) in
         [(&scan.cuda_sources, Vendor::Nvidia, "cuda-source"), (&scan.hip_sources, Vendor::Amd, "hip-source")]
     {
-        let near = || paths.iter().filter(|path| places.of_path(path) > Place::Aside);
+        let near = || paths.iter().filter(|path| places.of_path(path) > FileLocation::Aside);
         let Some(first) = near().find(|path| build_names(path)).or(near().next()).or(paths.first()) else { continue };
         // A source that the build names is compiled; others may be samples.
-        let how = match (is_optional || places.of_path(first) == Place::Aside, build_names(first)) {
+        let how = match (is_optional || places.of_path(first) == FileLocation::Aside, build_names(first)) {
             (true, _) => WEAK,
             (false, true) => HARD,
             (false, false) => SOFT,

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::kind::FileKind;
-use super::place::{Family, Place, Placed, depth, depth_of, family_of, folders, name_of, words};
+use super::place::{Family, FileLocation, Placed, depth, depth_of, family_of, folders, name_of, words};
 use crate::repository::scan::named_lists;
 
 /// Words of a name that make no variant.
@@ -66,7 +66,7 @@ fn preference(suffix: &[String]) -> Option<usize> {
 
 /// Chooses among the variants of a kind: the plain one with what it includes, else the one the documents build, else the
 /// nearest.
-pub(super) fn choose(kind: FileKind, main: &[Placed<'_>], by_path: &mut BTreeMap<String, Place>) {
+pub(super) fn choose(kind: FileKind, main: &[Placed<'_>], by_path: &mut BTreeMap<String, FileLocation>) {
     let of: Vec<&Placed<'_>> = main.iter().filter(|file| file.kind == kind).collect();
     let (plain, other): (Vec<&Placed<'_>>, Vec<&Placed<'_>>) = of.iter().partition(|file| suffix(file.path).is_empty());
     if other.is_empty() {
@@ -91,7 +91,7 @@ pub(super) fn choose(kind: FileKind, main: &[Placed<'_>], by_path: &mut BTreeMap
         }
     }
     for file in other {
-        let place = if chosen.contains(file.path) { Place::Root } else { Place::Variant };
+        let place = if chosen.contains(file.path) { FileLocation::Root } else { FileLocation::Variant };
         by_path.insert(file.path.to_owned(), place);
     }
 }
@@ -155,7 +155,7 @@ fn first_built<'a>(other: &[&Placed<'a>], main: &[Placed<'_>]) -> Option<&'a str
     })
 }
 
-/// Where a name stands as a word of its own.
+/// Where a name stands as a separate word.
 fn named_at(text: &str, name: &str) -> Option<usize> {
     text.match_indices(name).map(|(at, _)| at).find(|at| {
         let before = text.get(..*at).and_then(|text| text.chars().next_back());

@@ -1,4 +1,4 @@
-//! Versions of two numbers: CUDA, Python, frameworks. Owns their reading and order.
+//! Versions of two numbers: CUDA, Python, frameworks.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
 //! What the place of a file makes of its facts: at the top they count as they are, in a part at most as wishes, of variants and
-//! examples they are hints. What is lowered so is told, never dropped in silence.
+//! examples they are hints. What is lowered so is reported, never dropped in silence.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,9 +7,9 @@ use orlop_core::hardware::gpu::Vendor;
 
 use super::fact::{Confidence, Fact, Finding, Strength, quoted};
 use super::kind::FileKind;
-use super::place::{Place, Placed, Places};
+use super::place::{FileLocation, Placed, Places};
 
-/// Hints of prose that are told one by one.
+/// Hints of prose that are reported one by one.
 const MAX_HINTS: usize = 12;
 
 /// Weighs facts by the places of their files. Returns what variants would ask for, one line a file.
@@ -26,9 +26,9 @@ pub(super) fn weigh(facts: &mut [Fact], files: &[Placed<'_>], places: &Places, n
             fact.strength = Strength::Weak;
         }
         match fact.place {
-            Place::Root => continue,
-            Place::Part => part(fact, is_prose, &mut told),
-            Place::Variant | Place::Aside => {
+            FileLocation::Root => continue,
+            FileLocation::Part => part(fact, is_prose, &mut told),
+            FileLocation::Variant | FileLocation::Aside => {
                 let was = fact.strength;
                 fact.strength = Strength::Weak;
                 fact.confidence = fact.confidence.min(Confidence::Vague);
@@ -39,7 +39,7 @@ pub(super) fn weigh(facts: &mut [Fact], files: &[Placed<'_>], places: &Places, n
                     if !notes.contains(&hint) {
                         notes.push(hint);
                     }
-                } else if !is_prose && (was == Strength::Hard || fact.place == Place::Variant) {
+                } else if !is_prose && (was == Strength::Hard || fact.place == FileLocation::Variant) {
                     let of = alternatives.entry(fact.file.clone()).or_default();
                     if !of.contains(&said) && of.len() < 6 {
                         of.push(said);
@@ -55,7 +55,7 @@ pub(super) fn weigh(facts: &mut [Fact], files: &[Placed<'_>], places: &Places, n
     alternatives.into_iter().take(20).map(|(file, said)| quoted(&format!("{file}: {}", said.join(", ")))).collect()
 }
 
-/// A fact of a part: a wish, of which is told where it would be a minimum at the top.
+/// A fact of a part: a preference, reported where it would be a minimum at the top.
 fn part(fact: &mut Fact, is_prose: bool, told: &mut Vec<String>) {
     // What a part does without, and what its document says of cards and times, says nothing of the whole.
     let most = if is_of_part(&fact.finding, is_prose) { Strength::Weak } else { Strength::Target };
@@ -96,7 +96,7 @@ fn architectures(facts: &mut [Fact]) {
 /// Documents that name the cards of both makers demand neither: what they say of AMD's is one of two ways.
 fn makers(facts: &mut [Fact], notes: &mut Vec<String>) {
     let names_nvidia = facts.iter().any(|fact| {
-        fact.place == Place::Root
+        fact.place == FileLocation::Root
             && fact.rule.starts_with("readme")
             && fact.finding == Finding::Gpu(Some(Vendor::Nvidia))
     });
@@ -166,7 +166,7 @@ pub(super) fn weight(facts: &[&Fact], vendor: Vendor) -> u32 {
             continue;
         }
         let confidence = (fact.confidence.value() * 20.0).round() as u32;
-        let weight = if fact.place == Place::Root { confidence } else { confidence / 2 };
+        let weight = if fact.place == FileLocation::Root { confidence } else { confidence / 2 };
         let best = by_file.entry(&fact.file).or_default();
         *best = weight.max(*best);
     }

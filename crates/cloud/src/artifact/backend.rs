@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt as _;
 
 use orlop_core::error::PortError;
 
-use super::shelf::{Shelf, ShelfError};
+use super::uploads::{UploadError, UploadStore};
 
 /// The place of the fleet's artifacts: uploads that grow piece by piece until they are whole, and what is whole by its SHA-256.
 /// All calls block: asynchronous code makes them on a thread that may.
@@ -16,37 +16,37 @@ pub trait ArtifactBackend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// The disk or the database.
-    fn begin(&self, upload: &str) -> Result<(), ShelfError>;
+    fn begin(&self, upload: &str) -> Result<(), UploadError>;
 
     /// How many bytes of an upload are stored.
     ///
     /// # Errors
     /// Unknown; the disk or the database.
-    fn received(&self, upload: &str) -> Result<u64, ShelfError>;
+    fn received(&self, upload: &str) -> Result<u64, UploadError>;
 
     /// Adds a piece to an upload, which ends at its offset. Gives how many bytes are stored then.
     ///
     /// # Errors
     /// Offset, when it does not begin where the stored bytes end; Unknown; the disk or the database.
-    fn append(&self, upload: &str, offset: u64, bytes: &[u8]) -> Result<u64, ShelfError>;
+    fn append(&self, upload: &str, offset: u64, bytes: &[u8]) -> Result<u64, UploadError>;
 
     /// Reads a whole upload and compares its digest. That takes as long as it is large; others may go on meanwhile.
     ///
     /// # Errors
     /// Checksum, after which the upload is gone; Unknown; the disk or the database.
-    fn check(&self, upload: &str, sha256: &str) -> Result<(), ShelfError>;
+    fn check(&self, upload: &str, sha256: &str) -> Result<(), UploadError>;
 
     /// Ends an upload that was checked and did not grow since: from then on its content is there by its digest. Gives its length.
     ///
     /// # Errors
     /// Unknown; the disk or the database.
-    fn finish(&self, upload: &str, sha256: &str) -> Result<u64, ShelfError>;
+    fn finish(&self, upload: &str, sha256: &str) -> Result<u64, UploadError>;
 
     /// Gives an upload up. One that is not there is fine.
     ///
     /// # Errors
     /// The disk or the database.
-    fn discard(&self, upload: &str) -> Result<(), ShelfError>;
+    fn discard(&self, upload: &str) -> Result<(), UploadError>;
 
     /// The content of an artifact; none when it is not here.
     ///
@@ -85,28 +85,28 @@ pub trait ArtifactContent: fmt::Debug + Send + Sync {
     fn read_at(&self, offset: u64, most: usize) -> io::Result<Vec<u8>>;
 }
 
-impl ArtifactBackend for Shelf {
-    fn begin(&self, upload: &str) -> Result<(), ShelfError> {
+impl ArtifactBackend for UploadStore {
+    fn begin(&self, upload: &str) -> Result<(), UploadError> {
         Self::begin(self, upload)
     }
 
-    fn received(&self, upload: &str) -> Result<u64, ShelfError> {
+    fn received(&self, upload: &str) -> Result<u64, UploadError> {
         Self::received(self, upload)
     }
 
-    fn append(&self, upload: &str, offset: u64, bytes: &[u8]) -> Result<u64, ShelfError> {
+    fn append(&self, upload: &str, offset: u64, bytes: &[u8]) -> Result<u64, UploadError> {
         Self::append(self, upload, offset, bytes)
     }
 
-    fn check(&self, upload: &str, sha256: &str) -> Result<(), ShelfError> {
+    fn check(&self, upload: &str, sha256: &str) -> Result<(), UploadError> {
         Self::check(self, upload, sha256)
     }
 
-    fn finish(&self, upload: &str, sha256: &str) -> Result<u64, ShelfError> {
+    fn finish(&self, upload: &str, sha256: &str) -> Result<u64, UploadError> {
         Self::finish(self, upload, sha256)
     }
 
-    fn discard(&self, upload: &str) -> Result<(), ShelfError> {
+    fn discard(&self, upload: &str) -> Result<(), UploadError> {
         Self::discard(self, upload)
     }
 

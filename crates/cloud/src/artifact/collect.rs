@@ -10,7 +10,7 @@ const ENTRIES: usize = 1_000_000;
 
 /// A file that was found.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Found {
+pub struct CollectedFile {
     /// Its path below the directory, with `/` between names.
     pub relative: String,
     /// Where it is.
@@ -23,7 +23,7 @@ pub struct Found {
 ///
 /// # Errors
 /// What the file system says; more than a million entries.
-pub fn collect(root: &Path, pattern: &str) -> io::Result<Vec<Found>> {
+pub fn collect(root: &Path, pattern: &str) -> io::Result<Vec<CollectedFile>> {
     let pattern: Vec<&str> = pattern.split('/').filter(|name| !name.is_empty() && *name != ".").collect();
     let (mut found, mut seen) = (Vec::new(), 0);
     let Some((first, names)) = beginning(root, &pattern)? else { return Ok(found) };
@@ -44,7 +44,7 @@ pub fn collect(root: &Path, pattern: &str) -> io::Result<Vec<Found>> {
             if kind.is_dir() {
                 open.push((entry.path(), names, matches));
             } else if kind.is_file() && matches {
-                found.push(Found { relative: names.join("/"), path: entry.path() });
+                found.push(CollectedFile { relative: names.join("/"), path: entry.path() });
             }
         }
     }

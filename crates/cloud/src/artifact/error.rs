@@ -1,4 +1,4 @@
-//! Errors of the store in words: what could not be read or written, or is wrong with an archive. Owns the texts.
+//! Errors of the store in words: what could not be read or written, or is wrong with an archive.
 
 use std::io;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Limits of one piece of work: bytes, entries, and whether anybody still waits for it. Owns the copy loop.
+//! Limits of one piece of work: bytes, entries, and whether anybody still waits for it.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;

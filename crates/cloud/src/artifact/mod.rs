@@ -15,13 +15,13 @@ mod meter;
 mod mode;
 mod pack;
 mod reference;
-mod shelf;
 mod store;
 #[cfg(test)]
 pub(crate) mod suite;
 #[cfg(test)]
 mod tests;
 mod unpack;
+mod uploads;
 mod walk;
 
 use std::path::{Path, PathBuf};
@@ -35,13 +35,13 @@ use orlop_core::spec::artifact::Archive;
 use orlop_core::spec::status::ArtifactLocation;
 
 pub use self::backend::{ArtifactBackend, ArtifactContent};
-pub use self::collect::{Found, collect};
+pub use self::collect::{CollectedFile, collect};
 use self::meter::Meter;
 use self::reference::Reference;
-pub use self::shelf::{FileMode, Shelf, ShelfError, digest, digest_of};
-#[cfg(feature = "postgres")]
-pub(crate) use self::shelf::{hex, is_digest};
 use self::store::Files;
+pub use self::uploads::{FileMode, UploadError, UploadStore, digest, digest_of};
+#[cfg(feature = "postgres")]
+pub(crate) use self::uploads::{hex, is_digest};
 
 /// How large an artifact may be, stored or unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +113,8 @@ impl CasStore {
         unpack: bool,
         target: &Path,
     ) -> Result<(), PortError> {
-        let order = unpack::Order { unpack, replace: true, ..unpack::Order::of(location, archive, target)? };
+        let order =
+            unpack::DeliveryOrder { unpack, replace: true, ..unpack::DeliveryOrder::of(location, archive, target)? };
         self.run(move |files, meter| unpack::get(files, meter, &order)).await
     }
 
@@ -162,7 +163,7 @@ impl ArtifactStore for CasStore {
         unpack: bool,
         target: &Path,
     ) -> Result<(), PortError> {
-        let order = unpack::Order { unpack, ..unpack::Order::of(location, archive, target)? };
+        let order = unpack::DeliveryOrder { unpack, ..unpack::DeliveryOrder::of(location, archive, target)? };
         self.run(move |files, meter| unpack::get(files, meter, &order)).await
     }
 

@@ -1,4 +1,4 @@
-//! References of stored artifacts: the digest, and how the bytes were packed. Owns their text form.
+//! References of stored artifacts: the digest, and how the bytes were packed.
 
 use std::fmt;
 

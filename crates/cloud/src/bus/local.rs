@@ -1,5 +1,5 @@
 //! The event bus inside one process (port [`EventBus`]). Owns a ring of the newest events; writes nothing down, and never
-//! waits for a listener: one that is too slow is told from where it goes on.
+//! waits for a listener: one that is too slow learns from where it goes on.
 
 use std::fmt;
 use std::sync::Arc;
@@ -93,9 +93,9 @@ pub struct LocalSubscription {
     events: broadcast::Receiver<Arc<BusEvent>>,
     filter: SubjectFilter,
     listeners: Arc<AtomicUsize>,
-    /// Events were lost, and the listener was not told yet.
+    /// Events were lost, and the listener does not know yet.
     lagged: bool,
-    /// The first event after a loss, of which the listener was told.
+    /// The first event after a loss that the listener knows of.
     held: Option<Arc<BusEvent>>,
 }
 

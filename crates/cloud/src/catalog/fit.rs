@@ -94,7 +94,7 @@ pub fn relax(needs: &Needs, variants: &[&Variant]) -> Result<Relaxed, Misfit> {
     if any(&relaxed.needs) {
         return Ok(relaxed);
     }
-    for part in [Part::Count, Part::Cores, Part::Ram, Part::Disk] {
+    for part in [Relaxable::Count, Relaxable::Cores, Relaxable::Ram, Relaxable::Disk] {
         let Some(range) = part.range(&mut relaxed.needs) else { continue };
         let asked = range.wish;
         if range.least == range.wish {
@@ -117,14 +117,14 @@ pub fn relax(needs: &Needs, variants: &[&Variant]) -> Result<Relaxed, Misfit> {
 
 /// A wish that may be relaxed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum Relaxable {
     Count,
     Cores,
     Ram,
     Disk,
 }
 
-impl Part {
+impl Relaxable {
     fn range(self, needs: &mut Needs) -> Option<&mut Range> {
         match self {
             Self::Count => needs.gpu.as_mut().map(|gpu| &mut gpu.count),
@@ -155,7 +155,7 @@ impl Part {
 }
 
 /// The most of a part that hosts have which fit otherwise.
-fn best(part: Part, needs: &Needs, variants: &[&Variant], asked: u32) -> u32 {
+fn best(part: Relaxable, needs: &Needs, variants: &[&Variant], asked: u32) -> u32 {
     let fitting = variants.iter().filter(|variant| fits(needs, &variant.shape));
     fitting.map(|variant| part.of(&variant.shape, asked)).max().unwrap_or(asked).min(asked)
 }

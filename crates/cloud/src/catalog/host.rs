@@ -1,5 +1,4 @@
-//! Hosts as the rules see them, and variants: hosts of a type that are equal. Owns the values
-//! and the grouping.
+//! Hosts as the rules see them, and variants: hosts of a type that are equal.
 
 use orlop_core::hardware::Arch;
 use orlop_core::hardware::gpu::Vendor;

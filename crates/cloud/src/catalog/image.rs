@@ -1,5 +1,4 @@
-//! Images: which are trusted, what their names say, which one by rule, and who signs in. Owns the
-//! grammar of names and the two stages of the choice.
+//! Images: which are trusted, what their names say, which one by rule, and who signs in.
 
 use std::cmp::Reverse;
 

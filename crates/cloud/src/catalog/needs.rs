@@ -1,5 +1,4 @@
-//! What is looked for in a catalogue: requirements with the user's overrides, which win over rules and advice, also
-//! downwards. Owns the joining.
+//! What is looked for in a catalogue: requirements with the user's overrides, which win over rules and advice, also downwards.
 
 use orlop_core::hardware::Arch;
 use orlop_core::hardware::gpu::Vendor;

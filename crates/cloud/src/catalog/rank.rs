@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::fit::{Misfit, fits, relax};
 use super::host::{Catalogue, Origin, Shape, Variant};
 use super::needs::Needs;
-use super::window::{Allocation, Asked, Availability, availability};
+use super::window::{Allocation, Availability, WindowRequest, availability};
 use crate::analyze::card;
 use crate::catalog::cost::Cost;
 
@@ -76,7 +76,7 @@ pub struct Question<'a> {
     /// Sites, the first one first; a later site comes after all of an earlier one.
     pub sites: &'a [String],
     /// When and how long.
-    pub asked: Asked,
+    pub asked: WindowRequest,
     /// What comes first.
     pub prefer: Prefer,
 }

@@ -1,4 +1,4 @@
-//! Known sites and their addresses. Owns the table.
+//! Known sites and their addresses.
 
 /// A site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::host::{Catalogue, Shape, Variant};
-use super::window::{Allocation, Asked, Availability, availability};
+use super::window::{Allocation, Availability, WindowRequest, availability};
 
 /// Hosts of a type that are equal, and how they stand in a window.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -30,11 +30,16 @@ pub struct Stock {
 
 /// The hosts of a site in a window, by type.
 #[must_use]
-pub fn stock(catalogue: &Catalogue, site: &str, allocations: Option<&[Allocation]>, asked: &Asked) -> Vec<Stock> {
+pub fn stock(
+    catalogue: &Catalogue,
+    site: &str,
+    allocations: Option<&[Allocation]>,
+    asked: &WindowRequest,
+) -> Vec<Stock> {
     catalogue.at(site).map(|variant| one(variant, allocations, asked)).collect()
 }
 
-fn one(variant: &Variant, allocations: Option<&[Allocation]>, asked: &Asked) -> Stock {
+fn one(variant: &Variant, allocations: Option<&[Allocation]>, asked: &WindowRequest) -> Stock {
     let each: Vec<Availability> =
         variant.ids.iter().map(|id| availability(std::slice::from_ref(id), allocations, asked)).collect();
     let is_known = !each.is_empty() && each.iter().all(|one| *one != Availability::Unknown);
@@ -72,8 +77,8 @@ mod tests {
     use super::*;
     use crate::catalog::{Origin, embedded, read_allocations, read_hosts};
 
-    fn asked(within_hours: i64) -> Asked {
-        Asked {
+    fn asked(within_hours: i64) -> WindowRequest {
+        WindowRequest {
             start: "2026-01-05T12:00:00Z".parse().unwrap(),
             hours: 2,
             within: SignedDuration::from_hours(within_hours),

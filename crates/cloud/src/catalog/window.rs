@@ -16,7 +16,7 @@ pub struct Allocation {
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asked {
+pub struct WindowRequest {
     /// The earliest start.
     pub start: Timestamp,
     /// How long, in hours.
@@ -56,7 +56,7 @@ pub fn read_time(text: &str) -> Option<Timestamp> {
 
 /// When the first of some hosts is free; without allocations nobody knows.
 #[must_use]
-pub fn availability(hosts: &[String], allocations: Option<&[Allocation]>, asked: &Asked) -> Availability {
+pub fn availability(hosts: &[String], allocations: Option<&[Allocation]>, asked: &WindowRequest) -> Availability {
     let Some(allocations) = allocations.filter(|_| !hosts.is_empty()) else { return Availability::Unknown };
     let latest = asked.start.checked_add(asked.within).unwrap_or(asked.start);
     let mut first: Option<Timestamp> = None;
@@ -81,7 +81,7 @@ pub fn availability(hosts: &[String], allocations: Option<&[Allocation]>, asked:
 
 /// The first start from the asked one on at which nothing overlaps: the asked one, or the end of something taken and the
 /// margin, rounded up to a minute. `taken` is sorted by start.
-fn first_start(taken: &[(Timestamp, Timestamp)], asked: &Asked) -> Option<Timestamp> {
+fn first_start(taken: &[(Timestamp, Timestamp)], asked: &WindowRequest) -> Option<Timestamp> {
     let length = SignedDuration::from_hours(i64::from(asked.hours));
     let mut start = asked.start;
     for (from, to) in taken {
@@ -114,8 +114,8 @@ mod tests {
         read_time(&format!("2026-01-05 {text}")).unwrap()
     }
 
-    fn asked(start: &str, within_minutes: i64) -> Asked {
-        Asked {
+    fn asked(start: &str, within_minutes: i64) -> WindowRequest {
+        WindowRequest {
             start: at(start),
             hours: 2,
             within: SignedDuration::from_mins(within_minutes),
@@ -127,7 +127,7 @@ mod tests {
         Allocation { host: host.to_owned(), window: Some((at(from), at(to))) }
     }
 
-    fn when(allocations: &[Allocation], asked: &Asked) -> Availability {
+    fn when(allocations: &[Allocation], asked: &WindowRequest) -> Availability {
         availability(&["1".to_owned(), "2".to_owned()], Some(allocations), asked)
     }
 

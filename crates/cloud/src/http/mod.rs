@@ -60,7 +60,7 @@ pub struct HttpDownload {
 }
 
 impl HttpDownload {
-    /// A client of its own. Needs no TLS provider to be installed.
+    /// A separate client. Needs no TLS provider to be installed.
     ///
     /// # Errors
     /// Fatal when TLS cannot be set up.
@@ -107,26 +107,26 @@ impl HttpDownload {
         }
     }
 
-    async fn write(&self, mut response: Response, url: &Url, file: &mut File) -> Result<(), Trouble> {
+    async fn write(&self, mut response: Response, url: &Url, file: &mut File) -> Result<(), ReceiveError> {
         let limit = self.options.max_bytes;
-        let too_large = || Trouble::Port(error::too_large(url, limit));
+        let too_large = || ReceiveError::Port(error::too_large(url, limit));
         if response.content_length().is_some_and(|announced| announced > limit) {
             return Err(too_large());
         }
         let mut received = 0_u64;
-        while let Some(chunk) = response.chunk().await.map_err(|error| Trouble::Port(error::failed(url, error)))? {
+        while let Some(chunk) = response.chunk().await.map_err(|error| ReceiveError::Port(error::failed(url, error)))? {
             received = received.saturating_add(chunk.len() as u64);
             if received > limit {
                 return Err(too_large());
             }
-            file.write_all(&chunk).await.map_err(Trouble::Disk)?;
+            file.write_all(&chunk).await.map_err(ReceiveError::Disk)?;
         }
-        file.flush().await.map_err(Trouble::Disk)
+        file.flush().await.map_err(ReceiveError::Disk)
     }
 }
 
 /// What went wrong while the answer was written down.
-enum Trouble {
+enum ReceiveError {
     Port(PortError),
     Disk(io::Error),
 }
@@ -189,8 +189,8 @@ impl Download for HttpDownload {
         let (response, trail) = self.get(source).await?;
         let (mut file, path) = begin(target).await?;
         self.write(response, trail.url(), &mut file).await.map_err(|trouble| match trouble {
-            Trouble::Port(error) => error,
-            Trouble::Disk(error) => writing(target, error),
+            ReceiveError::Port(error) => error,
+            ReceiveError::Disk(error) => writing(target, error),
         })?;
         drop(file);
         arrive(path, target).await?;

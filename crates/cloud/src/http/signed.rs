@@ -8,16 +8,18 @@ use tempfile::NamedTempFile;
 use tokio::fs::File;
 
 use super::error::{failed, writing};
-use super::{HttpDownload, Trouble};
+use super::{HttpDownload, ReceiveError};
 
 impl HttpDownload {
     /// The answer to a request of somebody who signs it, whatever its status. A redirect is an answer: the signature is for
     /// this host. The body is of this media type; of none where it is empty.
     pub(crate) async fn send(
         &self,
-        (method, url): (Method, &Url),
+        method: Method,
+        url: &Url,
         kind: &str,
-        (body, bytes): (Body, u64),
+        body: Body,
+        bytes: u64,
     ) -> Result<Response, PortError> {
         let mut request = self.client.request(method, url.clone()).header(ACCEPT_ENCODING, "identity");
         if !kind.is_empty() {
@@ -32,8 +34,8 @@ impl HttpDownload {
         let unwritten = |error| writing(into.path(), error);
         let mut file = File::from_std(into.reopen().map_err(unwritten)?);
         self.write(response, url, &mut file).await.map_err(|trouble| match trouble {
-            Trouble::Port(error) => error,
-            Trouble::Disk(error) => unwritten(error),
+            ReceiveError::Port(error) => error,
+            ReceiveError::Disk(error) => unwritten(error),
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Downloads from servers on the loopback interface that answer word for word as told.
+//! Downloads from servers on the loopback interface that answer with given bytes.
 
 use std::sync::{Arc, Mutex};
 
@@ -331,7 +331,7 @@ async fn a_dropped_download_leaves_nothing() {
     let source = source(&server.url);
     let fetch = download.fetch(&source, &target);
     assert!(tokio::time::timeout(Duration::from_millis(300), fetch).await.is_err());
-    // Whoever is making a file at that moment ends that first.
+    // A write in progress ends first.
     let began = std::time::Instant::now();
     while std::fs::read_dir(folder.path()).unwrap().count() > 0 {
         assert!(began.elapsed() < Duration::from_secs(60), "something is left");

@@ -3,15 +3,15 @@
 
 mod advise;
 mod client;
-mod council;
 mod record;
 mod request;
+mod session;
 mod settings;
 #[cfg(test)]
 mod tests;
 
 pub use advise::{hours, images, marker, requirements};
 pub use client::Client;
-pub use council::{Account, Council, MAX_TIME, Mode};
 pub use record::{Entry, Record, digest};
+pub use session::{AdvisorSession, AdvisorUsage, MAX_TIME, Mode};
 pub use settings::{Settings, SettingsError};

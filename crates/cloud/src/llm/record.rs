@@ -11,7 +11,7 @@ use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::analyze::advice::{Asked, Point};
+use crate::analyze::advice::{MarkedQuestion, Point};
 
 /// How long an answer is taken for the same question.
 const FRESH: SignedDuration = SignedDuration::from_hours(24);
@@ -106,7 +106,7 @@ fn no_follow() -> i32 {
 
 /// The digest of a question and of whom it is asked, without the random marker.
 #[must_use]
-pub fn digest(asked: &Asked, identity: &str) -> String {
+pub fn digest(asked: &MarkedQuestion, identity: &str) -> String {
     let mut hash = Sha256::new();
     let mut add = |part: &str| {
         hash.update((part.len() as u64).to_be_bytes());

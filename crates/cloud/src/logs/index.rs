@@ -1,4 +1,4 @@
-//! What a segment holds of which attempt. Owns the index in memory and its file beside a sealed segment.
+//! What a segment holds of which attempt.
 
 use std::collections::BTreeMap;
 use std::io;

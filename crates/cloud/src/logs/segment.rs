@@ -1,4 +1,4 @@
-//! One file of records. Owns appending, sealing, and reading the records of one attempt.
+//! One file of records: appending, sealing, and reading the records of one attempt.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
@@ -146,7 +146,7 @@ impl Segment {
         }
         self.sync()?;
         let beside = self.path.with_extension("idx");
-        // Whoever led next has said by then up to where this file counts.
+        // The next leader has said by then up to where this file counts.
         if !beside.exists() {
             self.index.store(&beside)?;
         }
@@ -155,9 +155,9 @@ impl Segment {
     }
 
     /// Where records of an attempt above a position are.
-    pub(super) fn part(&self, key: &LogKey, after: u64) -> Option<Part> {
+    pub(super) fn part(&self, key: &LogKey, after: u64) -> Option<AttemptRecords> {
         let extent = self.extent(key).filter(|extent| extent.last_seq > after)?;
-        Some(Part { path: self.path.clone(), from: extent.begin(after), to: extent.to })
+        Some(AttemptRecords { path: self.path.clone(), from: extent.begin(after), to: extent.to })
     }
 }
 
@@ -186,13 +186,13 @@ fn whole(read: io::Result<()>) -> io::Result<Option<()>> {
 
 /// Records of one attempt in one file.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct AttemptRecords {
     path: PathBuf,
     from: u64,
     to: u64,
 }
 
-impl Part {
+impl AttemptRecords {
     /// Reads chunks until there is no room for more; `room` is 0 then.
     pub(super) fn read(
         &self,

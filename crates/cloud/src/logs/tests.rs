@@ -116,7 +116,7 @@ fn servers_that_share_a_folder_lose_nothing_to_one_that_was_stopped_while_it_led
         assert_eq!(seqs(&logs.read(&key(1, 1), None, 0, usize::MAX).unwrap()), [1, 2, 3, 4]);
         assert_eq!(seqs(&logs.read(&key(2, 1), None, 0, usize::MAX).unwrap()), [1]);
     }
-    // A third does not take what it wrote late in a file of its own for more.
+    // A third does not take what it wrote late in its own file for more.
     let small = LogOptions { segment_bytes: 1 };
     let [stopped, next] = [(); 2].map(|()| LogStore::folder(folder.path(), small).unwrap());
     stopped.lead(Epoch(5)).unwrap();

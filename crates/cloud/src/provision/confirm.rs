@@ -23,7 +23,7 @@ pub struct Agreement {
 
 /// What follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Confirmation {
     /// It goes on.
     Go,
     /// Somebody is asked.
@@ -35,12 +35,12 @@ pub enum Verdict {
 impl Agreement {
     /// What follows. A budget was checked before, and agreeing does not lift it.
     #[must_use]
-    pub const fn verdict(&self) -> Verdict {
+    pub const fn verdict(&self) -> Confirmation {
         match (self.agreed, self.has_reader) {
-            (true, _) => Verdict::Go,
-            (false, true) => Verdict::Ask,
-            (false, false) if self.max_su.is_some() || self.estimate.is_within(self.auto_approve) => Verdict::Go,
-            (false, false) => Verdict::Needed,
+            (true, _) => Confirmation::Go,
+            (false, true) => Confirmation::Ask,
+            (false, false) if self.max_su.is_some() || self.estimate.is_within(self.auto_approve) => Confirmation::Go,
+            (false, false) => Confirmation::Needed,
         }
     }
 }
@@ -55,12 +55,12 @@ mod tests {
             let estimate = Cost { milli_su, known: true };
             Agreement { estimate, max_su, auto_approve: AUTO_APPROVE_SU, agreed, has_reader }.verdict()
         };
-        assert_eq!(of(1, None, false, true), Verdict::Ask, "a terminal is always asked");
-        assert_eq!(of(1, Some(500), false, true), Verdict::Ask);
-        assert_eq!(of(900_000, None, true, true), Verdict::Go);
-        assert_eq!(of(900_000, None, true, false), Verdict::Go);
-        assert_eq!(of(200_000, None, false, false), Verdict::Go);
-        assert_eq!(of(200_001, None, false, false), Verdict::Needed);
-        assert_eq!(of(300_000, Some(300), false, false), Verdict::Go);
+        assert_eq!(of(1, None, false, true), Confirmation::Ask, "a terminal is always asked");
+        assert_eq!(of(1, Some(500), false, true), Confirmation::Ask);
+        assert_eq!(of(900_000, None, true, true), Confirmation::Go);
+        assert_eq!(of(900_000, None, true, false), Confirmation::Go);
+        assert_eq!(of(200_000, None, false, false), Confirmation::Go);
+        assert_eq!(of(200_001, None, false, false), Confirmation::Needed);
+        assert_eq!(of(300_000, Some(300), false, false), Confirmation::Go);
     }
 }

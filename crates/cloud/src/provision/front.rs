@@ -1,4 +1,4 @@
-//! Machines for whoever wants some, such as a scheduler: a thin front over plan, saga and shelf.
+//! Machines for a program that needs some, such as a scheduler, over plan, saga and stored deployments.
 //! Owns no rule of theirs; its own is that a machine whose worker may still work is not removed.
 //!
 //! ```
@@ -11,7 +11,7 @@
 //! use std::sync::Arc;
 //! use orlop_cloud::provision::front::{Gone, Provisioner};
 //! use orlop_cloud::provision::plan::Request;
-//! use orlop_cloud::provision::prepare::Wishes;
+//! use orlop_cloud::provision::prepare::DeploymentOptions;
 //! use orlop_core::machine::saga::SagaState;
 //! # let folder = tempfile::tempdir().unwrap();
 //! # let clock = VirtualClock::default();
@@ -27,7 +27,7 @@
 //! # let file = ScannedFile { path: "requirements.txt".into(), kind: FileKind::of("requirements.txt").unwrap(), text: "flask".into() };
 //! # let analysis = analyze(&Scan { files: vec![file], ..Scan::default() });
 //! # let key = KeyOrder { name: "k".into(), public_key: Some("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA".into()), must_match: false, made_file: None };
-//! # let wishes = Wishes {
+//! # let options = DeploymentOptions {
 //! #     server_name: "demo".into(), lease_name: None, key, network: "sharednet1".into(), external: Some("public".into()),
 //! #     flavor: "baremetal".into(), groups: Vec::new(), ssh_from: None, max_attempts: 1, verify: Verify::Port, pace: Pace::default(),
 //! #     keep_on_failure: false, user_data: None, join: None, max_su: None, max_hours: None,
@@ -37,9 +37,9 @@
 //! # use orlop_cloud::openstack::port::Clock as _;
 //! # let start = jiff::Timestamp::from_millisecond(clock.now().millis()).unwrap();
 //! # let request = Request { sites: vec!["test".into()], ..Request::new(start) };
-//! // `cloud`, `clock` and `around` are ports; `analysis`, `request` and `wishes` say what is wanted.
+//! // `cloud`, `clock` and `around` are ports; `analysis`, `request` and `options` say what is wanted.
 //! let machines = Provisioner::new(folder.path(), (cloud, clock, around), ("test", &account.project_id), None);
-//! let planned = machines.plan(&analysis, &request, wishes, "a nonce").await.unwrap();
+//! let planned = machines.plan(&analysis, &request, options, "a nonce").await.unwrap();
 //! assert_eq!(planned.plan.best().unwrap().node_type, "compute_haswell");
 //! let made = machines.apply(&planned).await.unwrap();
 //! assert_eq!(made.state(), SagaState::Ready);
@@ -55,16 +55,16 @@ use std::sync::Arc;
 
 use orlop_core::error::PortError;
 
+use super::deployments::DeploymentStore;
 use super::drive::{Hands, Surroundings, apply, take_up};
 use super::fleet::Fleet;
 use super::journal::{FileJournal, JournalError};
 use super::mark::DeploymentId;
 use super::notes::Notes;
-use super::order::Order;
+use super::order::DeploymentOrder;
 use super::plan::{Plan, PlanError, Request, World, plan};
-use super::prepare::{Wishes, prepare};
+use super::prepare::{DeploymentOptions, prepare};
 use super::saga::{Event, Failure, Saga};
-use super::shelf::Shelf;
 use super::site::look;
 use crate::analyze::Analysis;
 use crate::catalog::embedded;
@@ -103,7 +103,7 @@ pub struct Planned {
     /// For people.
     pub plan: Plan,
     /// For the cloud.
-    pub order: Order,
+    pub order: DeploymentOrder,
     nonce: String,
 }
 
@@ -121,7 +121,7 @@ pub enum Gone {
 
 /// Gives machines, looks after them and takes them back.
 pub struct Provisioner {
-    shelf: Shelf,
+    deployments: DeploymentStore,
     cloud: Cloud,
     clock: Arc<dyn Clock>,
     around: Arc<dyn Surroundings>,
@@ -150,7 +150,7 @@ impl Provisioner {
         fleet: Option<Arc<dyn Fleet>>,
     ) -> Self {
         let (site, project_id) = (site.to_owned(), project_id.to_owned());
-        Self { shelf: Shelf::new(folder), cloud, clock, around, site, project_id, fleet }
+        Self { deployments: DeploymentStore::new(folder), cloud, clock, around, site, project_id, fleet }
     }
 
     /// Looks at the site and plans; makes nothing. The nonce has to be another one for each machine.
@@ -161,16 +161,16 @@ impl Provisioner {
         &self,
         analysis: &Analysis,
         request: &Request,
-        wishes: Wishes,
+        options: DeploymentOptions,
         nonce: &str,
     ) -> Result<Planned, Error> {
         let seen = look(&self.cloud, &self.site).await?;
         let (catalogue, images) = (seen.catalogue(embedded()), seen.images(request.image.as_deref()));
         let world = World { catalogue: &catalogue, allocations: seen.allocations.as_deref(), images: Some(&images) };
         let plan = plan(analysis, &world, request)?;
-        let id = DeploymentId::new(&wishes.server_name, &self.project_id, nonce);
+        let id = DeploymentId::new(&options.server_name, &self.project_id, nonce);
         let offered = (plan.offerings.as_slice(), plan.hours);
-        let order = prepare(id, &self.project_id, offered, &seen, &catalogue, wishes).map_err(Error::Refused)?;
+        let order = prepare(id, &self.project_id, offered, &seen, &catalogue, options).map_err(Error::Refused)?;
         Ok(Planned { plan, order, nonce: nonce.to_owned() })
     }
 
@@ -180,7 +180,7 @@ impl Provisioner {
     /// The journal cannot be written; nothing was asked for that is not written down.
     pub async fn apply(&self, planned: &Planned) -> Result<Saga, Error> {
         let id = &planned.order.id;
-        if self.shelf.read(id)?.is_some() {
+        if self.deployments.read(id)?.is_some() {
             return self.take_up(id, Event::Resume).await;
         }
         let document = serde_json::to_value(&planned.plan).unwrap_or_default();
@@ -193,7 +193,7 @@ impl Provisioner {
         };
         // Whoever holds the journal lives; what is noted without one that lives is swept by the next run.
         let hands = self.hands(id)?;
-        self.shelf.note(id, &notes, Some(&document))?;
+        self.deployments.note(id, &notes, Some(&document))?;
         Ok(apply(&hands, planned.order.clone(), &planned.nonce, Vec::new()).await?)
     }
 
@@ -202,7 +202,7 @@ impl Provisioner {
     /// # Errors
     /// The journal cannot be read, believed or written.
     pub async fn observe(&self, id: &DeploymentId) -> Result<Option<Saga>, Error> {
-        match self.shelf.read(id)? {
+        match self.deployments.read(id)? {
             Some(_) => self.take_up(id, Event::Look).await.map(Some),
             None => Ok(None),
         }
@@ -214,7 +214,7 @@ impl Provisioner {
     /// # Errors
     /// Nobody knows the deployment, the fleet cannot be asked, or the journal cannot be written; then the machine is still there.
     pub async fn destroy(&self, id: &DeploymentId) -> Result<Gone, Error> {
-        let known = self.shelf.read(id)?.ok_or_else(|| Error::Unknown(id.clone()))?;
+        let known = self.deployments.read(id)?.ok_or_else(|| Error::Unknown(id.clone()))?;
         if known.saga.order().join.is_some() && known.is_alive() {
             let fleet = self.fleet.as_ref().ok_or_else(|| Error::NoFleet(id.clone()))?;
             if let Some(worker) = fleet.worker(id).await?.filter(|worker| !worker.has_left()) {
@@ -231,7 +231,7 @@ impl Provisioner {
     }
 
     fn hands(&self, id: &DeploymentId) -> Result<Hands, Error> {
-        let journal = Arc::new(FileJournal::open(&self.shelf.place(id), id.as_str())?);
+        let journal = Arc::new(FileJournal::open(&self.deployments.place(id), id.as_str())?);
         let (clock, around) = (Arc::clone(&self.clock), Arc::clone(&self.around));
         Ok(Hands { cloud: self.cloud.clone(), journal, clock, around })
     }
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
     use crate::provision::fleet::WorkerSeen;
     use crate::provision::join::{Join, JoinOrder, Token};
-    use crate::provision::order::{Choice, Order, OrderImage};
+    use crate::provision::order::{Choice, DeploymentOrder, OrderImage};
     use crate::provision::saga::{Login, Probe};
     use crate::testing::openstack::{MemoryCloud, Remains, VirtualClock};
 
@@ -282,7 +282,7 @@ mod tests {
         }
     }
 
-    fn order() -> Order {
+    fn order() -> DeploymentOrder {
         let url = |text: &str| text.parse().unwrap();
         let join =
             Join::new(url("https://fleet"), url("https://get.example/w"), "ab".repeat(32).parse().unwrap()).unwrap();
@@ -290,7 +290,7 @@ mod tests {
             hypervisor_properties: String::new(),
             resource_properties: serde_json::json!(["=", "$node_type", "compute_haswell"]).to_string(),
         };
-        let mut order = Order::to_remove(DeploymentId::new("demo", "project", "n"), "project");
+        let mut order = DeploymentOrder::to_remove(DeploymentId::new("demo", "project", "n"), "project");
         order.server_name = "demo".into();
         order.key.public_key = Some("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA".into());
         order.network = ("net-shared".into(), "sharednet1".into());
@@ -327,7 +327,7 @@ mod tests {
         let hands = machines(None);
         let order = order();
         let id = order.id.clone();
-        hands.shelf.note(&id, &Notes::default(), None).unwrap();
+        hands.deployments.note(&id, &Notes::default(), None).unwrap();
         let made = apply(&hands.hands(&id).unwrap(), order, "n", Vec::new()).await.unwrap();
         assert_eq!(made.state(), SagaState::Ready, "{:?}", made.failure());
         let there = || memory.world().remains() != Remains::default();

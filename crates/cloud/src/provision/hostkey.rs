@@ -1,5 +1,4 @@
-//! Host keys of a machine, as its console shows them. Owns reading the console's text and
-//! the file of known hosts, and the comparison.
+//! Host keys of a machine, as its console shows them.
 
 use serde::{Deserialize, Serialize};
 

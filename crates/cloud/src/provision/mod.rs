@@ -3,6 +3,8 @@
 
 pub mod confirm;
 #[cfg(feature = "openstack")]
+pub mod deployments;
+#[cfg(feature = "openstack")]
 pub mod drive;
 pub mod fleet;
 #[cfg(feature = "openstack")]
@@ -28,8 +30,6 @@ pub mod probe;
 #[cfg(feature = "openstack")]
 pub mod reference;
 pub mod saga;
-#[cfg(feature = "openstack")]
-pub mod shelf;
 #[cfg(feature = "openstack")]
 pub mod site;
 pub mod steps;

@@ -1,4 +1,4 @@
-//! What is known of a deployment beside its journal. Owns the fields of the file beside its journal.
+//! What is known of a deployment beside its journal.
 
 use orlop_core::time::Time;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,4 @@
-//! What is carried out: a plan with everything a deployment needs beside it, fixed from the first line of the journal on. Owns
-//! the values and their limits.
+//! What is carried out: a plan with everything a deployment needs beside it, fixed from the first line of the journal on.
 
 use std::time::Duration;
 
@@ -89,7 +88,7 @@ impl Choice {
         let reserved = lease.reservations.first();
         match &self.reserve {
             None => false,
-            // Its answer names a flavor of its own.
+            // Its answer names its own flavor.
             Some(Reserve::Flavor { .. }) => reserved.is_none_or(|one| one.flavor_id.is_some()),
             Some(Reserve::Host { hypervisor_properties, resource_properties }) => reserved.is_none_or(|one| {
                 let is_told = !one.hypervisor_properties.is_empty() || !one.resource_properties.is_empty();
@@ -229,7 +228,7 @@ impl Default for Pace {
 
 /// What is carried out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Order {
+pub struct DeploymentOrder {
     /// The deployment.
     pub id: DeploymentId,
     /// The server's name.
@@ -275,7 +274,7 @@ pub struct Order {
     pub max_hours: Option<u32>,
 }
 
-impl Order {
+impl DeploymentOrder {
     /// Whether any of its choices is had by a lease.
     #[must_use]
     pub fn reserves(&self) -> bool {

@@ -6,7 +6,7 @@ use orlop_core::time::Time;
 use super::drive::Orphan;
 use super::join::JoinOrder;
 use super::mark::DeploymentId;
-use super::order::{Choice, KeyOrder, Order, Pace, Verify};
+use super::order::{Choice, DeploymentOrder, KeyOrder, Pace, Verify};
 use super::plan::PlannedOffering;
 use super::saga::Failure;
 use super::site::Seen;
@@ -14,9 +14,9 @@ use crate::catalog::Catalogue;
 use crate::exit::Exit;
 use crate::openstack::port::{Keypair, Lease, Network};
 
-/// What the user wishes beside the hardware.
+/// What the user asks for beside the hardware.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wishes {
+pub struct DeploymentOptions {
     /// The server's name.
     pub server_name: String,
     /// A name for the first lease.
@@ -61,16 +61,16 @@ pub fn prepare(
     (offerings, hours): (&[PlannedOffering], u32),
     seen: &Seen,
     catalogue: &Catalogue,
-    wishes: Wishes,
-) -> Result<Order, Failure> {
+    options: DeploymentOptions,
+) -> Result<DeploymentOrder, Failure> {
     check_leases(offerings, seen)?;
-    let network = network(seen, &wishes.network, project_id, |one| one.usable && !one.external)?;
-    let external = match &wishes.external {
+    let network = network(seen, &options.network, project_id, |one| one.usable && !one.external)?;
+    let external = match &options.external {
         Some(name) => Some(self::network(seen, name, project_id, |one| one.external)?.0),
         None => None,
     };
     let has_hosts = offerings.iter().any(|offering| offering.flavor.is_none());
-    let flavor = if has_hosts { flavor(seen, &wishes.flavor)? } else { String::new() };
+    let flavor = if has_hosts { flavor(seen, &options.flavor)? } else { String::new() };
     if !seen.limits.has_room() {
         let (used, most) = seen.limits.instances;
         let words = format!("the project has {used} of {} servers", most.unwrap_or(0));
@@ -88,28 +88,28 @@ pub fn prepare(
         }
         choices.push(choice);
     }
-    check_machines(&choices, seen, &wishes)?;
-    Ok(Order {
+    check_machines(&choices, seen, &options)?;
+    Ok(DeploymentOrder {
         id,
-        server_name: wishes.server_name,
-        lease_name: wishes.lease_name,
+        server_name: options.server_name,
+        lease_name: options.lease_name,
         project_id: project_id.to_owned(),
-        key: wishes.key,
+        key: options.key,
         network,
         external,
-        ssh_from: wishes.ssh_from,
-        groups: wishes.groups,
+        ssh_from: options.ssh_from,
+        groups: options.groups,
         choices,
-        max_attempts: wishes.max_attempts,
+        max_attempts: options.max_attempts,
         tried: 0,
         elsewhere: None,
-        verify: wishes.verify,
-        pace: wishes.pace,
-        keep_on_failure: wishes.keep_on_failure,
-        user_data: wishes.user_data,
-        join: wishes.join,
-        max_su: wishes.max_su,
-        max_hours: wishes.max_hours,
+        verify: options.verify,
+        pace: options.pace,
+        keep_on_failure: options.keep_on_failure,
+        user_data: options.user_data,
+        join: options.join,
+        max_su: options.max_su,
+        max_hours: options.max_hours,
     })
 }
 
@@ -132,13 +132,13 @@ pub fn check_leases(offerings: &[PlannedOffering], seen: &Seen) -> Result<(), Fa
 }
 
 /// What is for virtual machines only, or cannot be had for them.
-fn check_machines(choices: &[Choice], seen: &Seen, wishes: &Wishes) -> Result<(), Failure> {
-    let has_groups = !wishes.groups.is_empty() || wishes.ssh_from.is_some();
+fn check_machines(choices: &[Choice], seen: &Seen, options: &DeploymentOptions) -> Result<(), Failure> {
+    let has_groups = !options.groups.is_empty() || options.ssh_from.is_some();
     if has_groups && !choices.iter().any(Choice::is_vm) {
         let message = "--security-group and --allow-ssh-from are for virtual machines, and this is a host";
         return Err(Failure::new(Exit::Usage, "group_of_host", message, "leave them out, or give --kind vm"));
     }
-    if wishes.max_hours.is_some() && choices.iter().any(|choice| choice.reserve.is_none()) {
+    if options.max_hours.is_some() && choices.iter().any(|choice| choice.reserve.is_none()) {
         let message = "--max-lifetime cannot be held with --reservation none: without a lease nothing ends the server";
         return Err(Failure::new(Exit::Usage, "unenforceable", message, "leave one of them out"));
     }

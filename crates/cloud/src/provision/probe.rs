@@ -66,7 +66,7 @@ async fn banner(address: &str, port: u16) -> bool {
 }
 
 /// How a login went.
-enum Said {
+enum LoginOutcome {
     /// The machine said this.
     Text(String),
     /// Nobody got in.
@@ -105,12 +105,12 @@ impl Ssh {
             Err(how) => return Probe::Stranger(how),
         }
         let answer = match self.ask(address, port, &login.user, SCRIPT, !login.host_keys.is_empty()).await {
-            Said::Text(answer) => answer,
-            Said::Nothing => return Probe::Silent,
-            Said::OtherKey if login.host_keys.is_empty() => {
+            LoginOutcome::Text(answer) => answer,
+            LoginOutcome::Nothing => return Probe::Silent,
+            LoginOutcome::OtherKey if login.host_keys.is_empty() => {
                 return Probe::Stranger(format!("{address} shows another host key than it did before"));
             }
-            Said::OtherKey => {
+            LoginOutcome::OtherKey => {
                 let own: Vec<String> = login.host_keys.iter().map(fingerprint).collect();
                 let how =
                     format!("{address} shows another host key than the machine's console does ({})", own.join(", "));
@@ -127,8 +127,8 @@ impl Ssh {
     /// What a machine does at the moment, seen from within.
     pub async fn work(&self, address: &str, port: u16, user: &str) -> Work {
         match self.ask(address, port, user, WORK, false).await {
-            Said::Text(answer) => work_of_login(&answer),
-            Said::Nothing | Said::OtherKey => Work::Unknown,
+            LoginOutcome::Text(answer) => work_of_login(&answer),
+            LoginOutcome::Nothing | LoginOutcome::OtherKey => Work::Unknown,
         }
     }
 
@@ -153,7 +153,7 @@ impl Ssh {
     }
 
     /// What the machine says to a script.
-    async fn ask(&self, address: &str, port: u16, user: &str, script: &str, is_pinned: bool) -> Said {
+    async fn ask(&self, address: &str, port: u16, user: &str, script: &str, is_pinned: bool) -> LoginOutcome {
         let checking = if is_pinned { "StrictHostKeyChecking=yes" } else { "StrictHostKeyChecking=accept-new" };
         let mut command = Command::new(&self.program);
         // Nobody's own settings, agent or questions: the key that was named, or those that are tried by default.
@@ -173,22 +173,24 @@ impl Ssh {
             Ok(child) => child,
             Err(error) => {
                 tracing::warn!(%error, "the machine cannot be looked at: ssh cannot be started");
-                return Said::Nothing;
+                return LoginOutcome::Nothing;
             }
         };
-        let (Some(answer), Some(trouble)) = (child.stdout.take(), child.stderr.take()) else { return Said::Nothing };
+        let (Some(answer), Some(trouble)) = (child.stdout.take(), child.stderr.take()) else {
+            return LoginOutcome::Nothing;
+        };
         let asked = async {
             let (mut text, mut words) = (String::new(), Vec::new());
             let (mut answer, mut trouble) = (answer.take(MAX_ANSWER), trouble.take(MAX_ANSWER));
             let (answered, _) = tokio::join!(answer.read_to_string(&mut text), trouble.read_to_end(&mut words));
             let is_good = answered.is_ok() && child.wait().await.is_ok_and(|status| status.success());
             match is_good {
-                true => Said::Text(text),
-                false if String::from_utf8_lossy(&words).contains(OTHER_KEY) => Said::OtherKey,
-                false => Said::Nothing,
+                true => LoginOutcome::Text(text),
+                false if String::from_utf8_lossy(&words).contains(OTHER_KEY) => LoginOutcome::OtherKey,
+                false => LoginOutcome::Nothing,
             }
         };
-        timeout(SIGN_IN, asked).await.unwrap_or(Said::Nothing)
+        timeout(SIGN_IN, asked).await.unwrap_or(LoginOutcome::Nothing)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Why a repository could not be had: it is away, private, or no repository. Owns the wording.
+//! Why a repository could not be had: it is away, private, or no repository.
 
 use std::io;
 

@@ -91,7 +91,7 @@ fn open(root: OwnedFd, path: &str) -> Option<File> {
     (kind == FileType::RegularFile).then(|| File::from(at))
 }
 
-/// Lists what lies below a folder, links and submodules not followed, in an order of its own.
+/// Lists what lies below a folder, links and submodules not followed, in its own order.
 fn walk(root: &OwnedFd) -> Result<Vec<Entry>, FetchError> {
     let failed = |error: Errno| FetchError::Io { what: "list a folder", source: error.into() };
     let mut entries = Vec::new();
@@ -138,7 +138,7 @@ fn walk(root: &OwnedFd) -> Result<Vec<Entry>, FetchError> {
     Ok(entries)
 }
 
-/// Whether a folder within the folder is a repository of its own: a submodule.
+/// Whether a folder within the folder is its own repository: a submodule.
 fn has_git(folder: &OwnedFd) -> bool {
     statat(folder, ".git", AtFlags::SYMLINK_NOFOLLOW).is_ok()
 }

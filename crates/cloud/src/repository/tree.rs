@@ -1,4 +1,4 @@
-//! Reading the chosen files of a tree, whatever holds it. Owns the loop and its limits; how a file is opened is the
+//! Reads the chosen files of a tree within limits; how a file is opened is the
 //! adapter's matter.
 
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ pub(super) trait Tree {
 /// Reads what the rules choose. Ends early, with a warning, when a limit is met.
 pub(super) async fn scan(entries: &[Entry], tree: &mut impl Tree, deadline: Instant) -> Result<Scan, FetchError> {
     let choice = scan::choose(entries);
-    let mut reading = Reading { scan: choice.scan, left: MAX_BYTES, deadline };
+    let mut reading = ScanProgress { scan: choice.scan, left: MAX_BYTES, deadline };
     for (entry, kind) in &choice.read {
         if !reading.take(tree, entry, *kind).await? {
             break;
@@ -48,13 +48,13 @@ pub(super) async fn scan(entries: &[Entry], tree: &mut impl Tree, deadline: Inst
     Ok(reading.scan)
 }
 
-struct Reading {
+struct ScanProgress {
     scan: Scan,
     left: usize,
     deadline: Instant,
 }
 
-impl Reading {
+impl ScanProgress {
     /// Reads one file; false once a limit is met.
     async fn take(&mut self, tree: &mut impl Tree, entry: &Entry, kind: FileKind) -> Result<bool, FetchError> {
         if self.left == 0 || self.scan.files.len() >= MAX_FILES {

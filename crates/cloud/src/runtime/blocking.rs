@@ -1,4 +1,4 @@
-//! Work that blocks a thread, away from those that drive tasks. Owns no work.
+//! Work that blocks a thread, away from those that drive tasks.
 
 use orlop_core::error::{Class, PortError};
 

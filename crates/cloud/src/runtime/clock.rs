@@ -1,5 +1,5 @@
-//! The time by which this machine runs flows: the time of day when this program began to look, and from then on what has passed since.
-//! Whoever sets the clock of the machine changes no timeout, delay or deadline. Owns this one timeline of the program.
+//! The time by which this machine runs flows: the time of day when this program began to look, and from then on what has passed
+//! since. A change of the machine's clock moves no timeout, delay or deadline.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};

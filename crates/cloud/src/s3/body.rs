@@ -1,4 +1,4 @@
-//! Bodies of requests to a store: a part of a file, read while it is sent. Owns the size of pieces.
+//! Bodies of requests to a store: a part of a file, read while it is sent.
 
 use std::io::SeekFrom;
 use std::path::Path;

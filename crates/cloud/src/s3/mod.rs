@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use orlop_core::error::{Class, PortError};
-use orlop_core::porter::S3Place;
+use orlop_core::helper::S3Location;
 use reqwest::{Method, Response, Url};
 use rusty_s3::actions::{
     AbortMultipartUpload, CompleteMultipartUpload, CompleteMultipartUploadResponse, CreateMultipartUpload, GetObject,
@@ -59,7 +59,7 @@ impl Object {
     ///
     /// # Errors
     /// Invalid for a place that is none.
-    pub(crate) fn new(place: &S3Place, keys: Option<(String, String)>) -> Result<Self, PortError> {
+    pub(crate) fn new(place: &S3Location, keys: Option<(String, String)>) -> Result<Self, PortError> {
         let endpoint = &place.endpoint;
         let mut url = Url::parse(endpoint).map_err(|_| invalid("the endpoint of the S3 store is no URL"))?;
         let named = url.query_pairs().find(|(name, _)| name == "region").map(|(_, region)| region.into_owned());
@@ -92,7 +92,7 @@ impl Object {
     /// what may pass.
     pub(crate) async fn fetch(&self, http: &HttpDownload, into: &NamedTempFile) -> Result<(), PortError> {
         let url = GetObject::new(&self.bucket, self.credentials.as_ref(), &self.key).sign(VALID);
-        let answer = self.ask(http, (Method::GET, url.clone(), ""), (body::empty(), 0)).await?;
+        let answer = self.ask(http, Method::GET, url.clone(), "", body::empty(), 0).await?;
         http.take_down(answer, &url, into).await
     }
 
@@ -103,42 +103,38 @@ impl Object {
     pub(crate) async fn store(
         &self,
         http: &HttpDownload,
-        (file, bytes): (&Path, u64),
+        file: &Path,
+        bytes: u64,
         kind: &str,
     ) -> Result<(), PortError> {
         if bytes > WHOLE_MAX {
             // Once more from the beginning, where the store forgets what was begun.
-            return attempt(2, || self.in_parts(http, (file, parts(bytes)), kind)).await;
+            return attempt(2, || self.in_parts(http, file, parts(bytes), kind)).await;
         }
         let span = Span { start: 0, bytes };
         attempt(TRIES, || async {
             let url = PutObject::new(&self.bucket, self.credentials.as_ref(), &self.key).sign(VALID);
             let body = body::of(file, span).await?;
-            self.ask(http, (Method::PUT, url, kind), (body, bytes)).await.map(drop)
+            self.ask(http, Method::PUT, url, kind, body, bytes).await.map(drop)
         })
         .await
     }
 
-    async fn in_parts(
-        &self,
-        http: &HttpDownload,
-        (file, spans): (&Path, Vec<Span>),
-        kind: &str,
-    ) -> Result<(), PortError> {
+    async fn in_parts(&self, http: &HttpDownload, file: &Path, spans: Vec<Span>, kind: &str) -> Result<(), PortError> {
         let keys = self.credentials.as_ref();
         let begun = attempt(TRIES, || async {
             let url = CreateMultipartUpload::new(&self.bucket, keys, &self.key).sign(VALID);
-            let answer = self.ask(http, (Method::POST, url, kind), (body::empty(), 0)).await?;
+            let answer = self.ask(http, Method::POST, url, kind, body::empty(), 0).await?;
             let text = answer::text(answer).await?;
             CreateMultipartUpload::parse_response(&text).map_err(|_| answer::unreadable(&self.bucket))
         })
         .await?;
         let upload = begun.upload_id();
-        let done = self.send_parts(http, (file, spans), upload).await;
+        let done = self.send_parts(http, file, spans, upload).await;
         if done.is_err() {
             // Parts that are left cost their owner something. What went wrong is told, not that this did too.
             let url = AbortMultipartUpload::new(&self.bucket, keys, &self.key, upload).sign(VALID);
-            drop(self.ask(http, (Method::DELETE, url, ""), (body::empty(), 0)).await);
+            drop(self.ask(http, Method::DELETE, url, "", body::empty(), 0).await);
         }
         done
     }
@@ -146,7 +142,8 @@ impl Object {
     async fn send_parts(
         &self,
         http: &HttpDownload,
-        (file, spans): (&Path, Vec<Span>),
+        file: &Path,
+        spans: Vec<Span>,
         upload: &str,
     ) -> Result<(), PortError> {
         let keys = self.credentials.as_ref();
@@ -155,7 +152,7 @@ impl Object {
             let tag = attempt(TRIES, || async {
                 let url = UploadPart::new(&self.bucket, keys, &self.key, number, upload).sign(VALID);
                 let body = body::of(file, span).await?;
-                let answer = self.ask(http, (Method::PUT, url, ""), (body, span.bytes)).await?;
+                let answer = self.ask(http, Method::PUT, url, "", body, span.bytes).await?;
                 answer::tag(&answer).ok_or_else(|| answer::unreadable(&self.bucket))
             });
             tags.push(tag.await?);
@@ -167,7 +164,7 @@ impl Object {
             };
             let (url, text) = (end().sign(VALID), end().body());
             let bytes = text.len() as u64;
-            let answer = self.ask(http, (Method::POST, url, "text/xml"), (text.into(), bytes)).await?;
+            let answer = self.ask(http, Method::POST, url, "text/xml", text.into(), bytes).await?;
             // The first line of such an answer comes before it is known how it ends.
             let text = answer::text(answer).await?;
             match CompleteMultipartUploadResponse::parse(&text) {
@@ -182,10 +179,13 @@ impl Object {
     async fn ask(
         &self,
         http: &HttpDownload,
-        (method, url, kind): (Method, Url, &str),
-        (body, bytes): (reqwest::Body, u64),
+        method: Method,
+        url: Url,
+        kind: &str,
+        body: reqwest::Body,
+        bytes: u64,
     ) -> Result<Response, PortError> {
-        let answer = http.send((method, &url), kind, (body, bytes)).await?;
+        let answer = http.send(method, &url, kind, body, bytes).await?;
         if answer.status().is_success() { Ok(answer) } else { Err(answer::refusal(&url, answer).await) }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use orlop_core::porter::KeyVariables;
+use orlop_core::helper::KeyVariables;
 
 use super::*;
 use crate::http::Options;
@@ -18,9 +18,9 @@ fn store() -> Store {
     Store::start("lake", "eu-north-1", Some(KEYS)).unwrap()
 }
 
-fn place(store: &Store, key: &str) -> S3Place {
+fn place(store: &Store, key: &str) -> S3Location {
     let keys = Some(KeyVariables::default());
-    S3Place { endpoint: store.endpoint(), bucket: "lake".into(), key: key.into(), keys }
+    S3Location { endpoint: store.endpoint(), bucket: "lake".into(), key: key.into(), keys }
 }
 
 fn object(store: &Store, key: &str) -> Object {
@@ -48,7 +48,7 @@ async fn what_is_stored_comes_back_byte_for_byte_whatever_its_key_is() {
     let store = store();
     for (key, bytes) in [("u1/data/2/model", &b"\0bytes\xff"[..]), ("a b/+c#?%25 ü/$(X)=&", b"x"), ("empty", b"")] {
         let object = object(&store, key);
-        object.store(&http(), (file(bytes).path(), bytes.len() as u64), "text/csv").await.unwrap();
+        object.store(&http(), file(bytes).path(), bytes.len() as u64, "text/csv").await.unwrap();
         assert_eq!(store.object(key).as_deref(), Some(bytes), "{:?}", store.keys());
         assert_eq!(store.media_type(key).as_deref(), Some("text/csv"));
         assert_eq!(fetched(&object).await.unwrap(), bytes);
@@ -61,7 +61,7 @@ async fn a_large_object_goes_in_parts_that_are_tried_again() {
     let bytes: Vec<u8> = (0..3_000_u32).flat_map(u32::to_le_bytes).collect();
     let spans = [(0, 5_000), (5_000, 5_000), (10_000, 2_000)].map(|(start, bytes)| Span { start, bytes });
     store.fail(&["SlowDown"]);
-    object(&store, "big").in_parts(&http(), (file(&bytes).path(), spans.to_vec()), "text/csv").await.unwrap();
+    object(&store, "big").in_parts(&http(), file(&bytes).path(), spans.to_vec(), "text/csv").await.unwrap();
     assert_eq!(store.object("big").unwrap(), bytes);
     assert_eq!((store.unfinished(), store.media_type("big").as_deref()), (0, Some("text/csv")));
     let asked = store.asked();
@@ -74,7 +74,7 @@ async fn parts_that_are_left_are_taken_away() {
     let store = store();
     let span = Span { start: 0, bytes: 10 };
     // The file is shorter than it was: the part cannot be sent.
-    let done = object(&store, "big").in_parts(&http(), (Path::new("/nowhere/at/all"), vec![span]), "text/csv").await;
+    let done = object(&store, "big").in_parts(&http(), Path::new("/nowhere/at/all"), vec![span], "text/csv").await;
     assert_eq!(done.unwrap_err().class, Class::Fatal);
     assert_eq!((store.unfinished(), store.object("big")), (0, None));
     assert_eq!(store.asked().last().unwrap(), "DELETE /lake/big uploadId");
@@ -83,20 +83,20 @@ async fn parts_that_are_left_are_taken_away() {
 #[tokio::test]
 async fn a_store_says_what_is_wrong_and_nothing_of_keys_is_told() {
     let store = store();
-    let all = |place: &S3Place, keys: Option<(String, String)>| {
+    let all = |place: &S3Location, keys: Option<(String, String)>| {
         let object = Object::new(place, keys).unwrap();
         async move { object.fetch(&http(), &NamedTempFile::new().unwrap()).await.unwrap_err() }
     };
     let at = place(&store, "k");
     let other = |secret: &str| Some((KEYS.id.to_owned(), secret.to_owned()));
-    let elsewhere = S3Place { endpoint: at.endpoint.replace("eu-north-1", "us-west-1"), ..at.clone() };
+    let elsewhere = S3Location { endpoint: at.endpoint.replace("eu-north-1", "us-west-1"), ..at.clone() };
     let mut told = vec![
         all(&at, given()).await,
         all(&at, other("planted wrong")).await,
         all(&at, Some(("planted".to_owned(), KEYS.secret.to_owned()))).await,
         all(&at, None).await,
         all(&elsewhere, given()).await,
-        all(&S3Place { bucket: "pond".into(), ..at.clone() }, given()).await,
+        all(&S3Location { bucket: "pond".into(), ..at.clone() }, given()).await,
     ];
     store.fail(&["PermanentRedirect", "SlowDown"]);
     told.push(all(&at, given()).await);
@@ -114,19 +114,20 @@ async fn a_store_says_what_is_wrong_and_nothing_of_keys_is_told() {
 
 #[test]
 fn places_that_are_none_are_refused() {
-    let good = S3Place { endpoint: "https://s3.example".into(), bucket: "lake".into(), key: "a/b".into(), keys: None };
+    let good =
+        S3Location { endpoint: "https://s3.example".into(), bucket: "lake".into(), key: "a/b".into(), keys: None };
     assert!(Object::new(&good, None).is_ok());
     let long = "k".repeat(1025);
     let wrong = [
-        S3Place { endpoint: "s3.example".into(), ..good.clone() },
-        S3Place { endpoint: "ftp://s3.example".into(), ..good.clone() },
-        S3Place { endpoint: "https://user:planted@s3.example".into(), ..good.clone() },
-        S3Place { bucket: "..".into(), ..good.clone() },
-        S3Place { bucket: "a/b".into(), ..good.clone() },
-        S3Place { key: String::new(), ..good.clone() },
-        S3Place { key: "a/../../pond/x".into(), ..good.clone() },
-        S3Place { key: "a//b".into(), ..good.clone() },
-        S3Place { key: long, ..good },
+        S3Location { endpoint: "s3.example".into(), ..good.clone() },
+        S3Location { endpoint: "ftp://s3.example".into(), ..good.clone() },
+        S3Location { endpoint: "https://user:planted@s3.example".into(), ..good.clone() },
+        S3Location { bucket: "..".into(), ..good.clone() },
+        S3Location { bucket: "a/b".into(), ..good.clone() },
+        S3Location { key: String::new(), ..good.clone() },
+        S3Location { key: "a/../../pond/x".into(), ..good.clone() },
+        S3Location { key: "a//b".into(), ..good.clone() },
+        S3Location { key: long, ..good },
     ];
     let told: Vec<String> =
         wrong.iter().map(|place| format!("{:.160}", Object::new(place, None).unwrap_err().to_string())).collect();

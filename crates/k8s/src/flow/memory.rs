@@ -21,7 +21,7 @@ use super::removal::Removal;
 use super::start::Start;
 use super::{Key, Monitor, Note, text};
 use crate::convert::spec_hash;
-use crate::render::porter::Shared;
+use crate::render::helper::Shared;
 use crate::status::Level;
 
 /// An attempt of a step or instance.

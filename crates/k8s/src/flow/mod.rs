@@ -49,7 +49,7 @@ use orlop_dag::manifest::Limits;
 use serde_json::Value;
 
 use crate::api::Api;
-use crate::render::porter::Porter;
+use crate::render::helper::HelperOptions;
 pub use crate::shell::{Clock, Key, Next};
 use crate::status::SizeLimits;
 use crate::value::text;
@@ -89,7 +89,7 @@ pub struct Options {
     /// Name of this process in events.
     pub instance: String,
     /// What moves files of attempts in their pods; without it steps that need it are refused.
-    pub porter: Option<Porter>,
+    pub helper: Option<HelperOptions>,
 }
 
 impl Options {
@@ -98,7 +98,7 @@ impl Options {
     #[must_use]
     pub fn settled(mut self) -> Self {
         self.limits.secrets_as_text = self.secrets == SecretMode::Read;
-        self.limits.artifacts = self.porter.is_some();
+        self.limits.artifacts = self.helper.is_some();
         self
     }
 }
@@ -115,7 +115,7 @@ impl Default for Options {
             secrets: SecretMode::default(),
             identities_verified: false,
             instance: "orlop-operator".to_owned(),
-            porter: None,
+            helper: None,
         }
     }
 }

@@ -110,8 +110,8 @@ impl<A: Api> Controller<A> {
             Err(refusal) => return start.refused(refusal),
         };
         let store = store_of(memory.plan.spec(), &memory.owner.name);
-        let (porter, shared) = (self.options.porter.as_ref(), Some(memory.shared()));
-        let carriage = render::Carriage { porter, store: store.as_ref(), shared };
+        let (helper, shared) = (self.options.helper.as_ref(), Some(memory.shared()));
+        let carriage = render::Carriage { helper, store: store.as_ref(), shared };
         match render::job(&spec, &memory.owner, carriage) {
             Ok(mut job) => {
                 if let Some(claim) = &memory.claim {

@@ -7,7 +7,7 @@ mod report;
 mod tests;
 
 use orlop_core::attempt::{Address, AttemptEnd, EndResult};
-use orlop_core::porter::Content;
+use orlop_core::helper::Content;
 use orlop_core::spec::meta::ObjectReference;
 use orlop_core::spec::step::Step;
 use orlop_core::time::Time;
@@ -17,7 +17,7 @@ use orlop_dag::plan::Plan;
 use serde_json::{Value, json};
 
 use crate::render::INSTANCE;
-use crate::render::porter::Places;
+use crate::render::helper::Places;
 use report::Given;
 
 /// Annotation with the full name of a Job's step.

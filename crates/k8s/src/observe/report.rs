@@ -2,14 +2,14 @@
 //! Owns what of it counts: a success whose outputs cannot be taken is none, and where an artifact is follows from the Job.
 
 use orlop_core::attempt::{EndResult, FileValue};
-use orlop_core::porter::{Content, REPORT, Report, ReportError, Trouble};
+use orlop_core::helper::{Content, REPORT, Report, ReportError, ReportedFailure};
 use orlop_core::spec::status::{ArtifactRecord, cut_message};
 use orlop_core::spec::step::Step;
 use orlop_dag::params::Termination;
 use serde_json::Value;
 
 use super::Left;
-use crate::render::porter::{FETCHER, Places};
+use crate::render::helper::{FETCHER, Places};
 use crate::value::{item, items, text};
 
 /// Exit codes above this one are those of signals.
@@ -81,7 +81,7 @@ pub(super) fn given(
     Given { files: values.chain(unfit).collect(), artifacts: artifacts.collect(), instead }
 }
 
-fn failed(trouble: Trouble) -> EndResult {
+fn failed(trouble: ReportedFailure) -> EndResult {
     let message = cut_message(&trouble.message);
     // A word of whoever writes into a termination message is no reason that decides anything.
     let known =
@@ -98,7 +98,7 @@ fn unread(result: &EndResult, error: &ReportError) -> Option<EndResult> {
 }
 
 /// Why the last pod whose inputs could not be fetched did not start.
-fn fetching(pods: &[Value]) -> Option<Trouble> {
+fn fetching(pods: &[Value]) -> Option<ReportedFailure> {
     let mut failed: Vec<&Value> = pods.iter().filter(|pod| text(pod, "/status/phase") == "Failed").collect();
     failed.sort_by_key(|pod| (text(pod, "/metadata/creationTimestamp"), text(pod, "/metadata/name")));
     let last = failed.last()?;
@@ -115,6 +115,6 @@ fn fetching(pods: &[Value]) -> Option<Trouble> {
     // A helper that was killed, by a deadline, an eviction or for its memory, says nothing of its inputs: the Job does.
     told.or_else(|| {
         let message = format!("the helper that fetches inputs ended with exit code {code}; its log says more");
-        (code <= KILLED).then(|| Trouble { reason: "ArtifactUnavailable".to_owned(), message })
+        (code <= KILLED).then(|| ReportedFailure { reason: "ArtifactUnavailable".to_owned(), message })
     })
 }

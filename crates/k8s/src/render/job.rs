@@ -2,12 +2,12 @@
 //! of its output. Owns those additions and the cases that are refused.
 
 use orlop_core::attempt::AttemptSpec;
-use orlop_core::porter::TooLong;
+use orlop_core::helper::TooLong;
 use orlop_core::ports::substrate::FlowOwner;
 use orlop_core::spec::artifact::ArtifactStore;
 use serde_json::{Map, Value, json};
 
-use super::porter::{self, Porter, Shared};
+use super::helper::{self, HelperOptions, Shared};
 use super::{key, object, own};
 
 /// Annotation of a Job of a fan-out instance and of its pods: the name of the instance, from which its address follows.
@@ -85,7 +85,7 @@ impl RenderError {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Carriage<'a> {
     /// The helper; none where there is none.
-    pub porter: Option<&'a Porter>,
+    pub helper: Option<&'a HelperOptions>,
     /// The store.
     pub store: Option<&'a ArtifactStore>,
     /// Artifacts of the flow that stay where they are.
@@ -115,9 +115,9 @@ pub fn job(spec: &AttemptSpec, owner: &FlowOwner, carriage: Carriage<'_>) -> Res
             mark_instance(metadata, instance);
         }
     }
-    match (porter::wanted(spec), carriage.porter, spec.output_files.as_slice()) {
+    match (helper::wanted(spec), carriage.helper, spec.output_files.as_slice()) {
         (Some(files), None, _) => return Err(RenderError::NeedsHelper(files)),
-        (Some(_), Some(porter), _) => porter::place(&mut job, spec, (porter, carriage))?,
+        (Some(_), Some(helper), _) => helper::place(&mut job, spec, (helper, carriage))?,
         (None, _, [file]) => catch_file(&mut job, &file.path)?,
         (None, ..) => {}
     }

@@ -2,8 +2,8 @@
 //! events. Owns what is special to Kubernetes about them (owner, marks, files of outputs); creates nothing.
 
 mod event;
+pub mod helper;
 mod job;
-pub mod porter;
 mod resource;
 
 use orlop_core::ports::substrate::FlowOwner;

@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::{HeaderMap, Request, Response};
 use http_body_util::BodyExt as _;
-use orlop_cloud::artifact::Shelf;
+use orlop_cloud::artifact::UploadStore;
 use orlop_cloud::logs::{LogOptions, LogStore};
 use orlop_core::ports::fleet_store::FleetStore;
 use orlop_core::rate::Rate;
@@ -175,7 +175,7 @@ impl Bed {
         let store: Arc<dyn FleetStore> = Arc::new(MemoryFleet::new());
         let options = ServerOptions {
             logs: Some(LogStore::open(folder.join("logs"), LogOptions::default()).unwrap()),
-            artifacts: Some(Arc::new(Shelf::open(&folder.join("artifacts")).unwrap())),
+            artifacts: Some(Arc::new(UploadStore::open(&folder.join("artifacts")).unwrap())),
             secrets: SecretPlace::KeyFile(folder.join("key")).open(store.clone()).unwrap(),
             ..ServerOptions::default()
         };

@@ -124,9 +124,9 @@ impl From<&WorkerStatus> for ReportView {
             load,
             gpu_percent: gpu_percent.clone(),
             health: status.health.iter().cloned().map(check).collect(),
-            spool_bytes: status.spool.bytes,
-            spool_results: status.spool.results,
-            spool_dropped: status.spool.dropped,
+            spool_bytes: status.outbox.bytes,
+            spool_results: status.outbox.results,
+            spool_dropped: status.outbox.dropped,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use orlop_cloud::artifact::{ArtifactBackend, Shelf};
+use orlop_cloud::artifact::{ArtifactBackend, UploadStore};
 use orlop_cloud::logs::{LogOptions, LogStore};
 use orlop_cloud::runtime::confidential;
 use orlop_cloud::store::sqlite::fleet::Durability;
@@ -168,7 +168,7 @@ async fn start(args: &UpArgs) -> Result<Running, Failure> {
     let tenant: TenantName = TENANT.parse().map_err(|error| Failure::usage(format!("{error}")))?;
     let secrets = SecretPlace::KeyFile(data.path().join("secrets.key")).open(store.fleet());
     let secrets = secrets.map_err(Failure::from)?;
-    let artifacts = Shelf::open(&data.path().join("artifacts"));
+    let artifacts = UploadStore::open(&data.path().join("artifacts"));
     let artifacts: Arc<dyn ArtifactBackend> = Arc::new(artifacts.map_err(Failure::from)?);
     let (tracer, traces) = traces(args)?;
     // A laptop's disk is fuller than a server's, and its jobs are fewer.

@@ -1,5 +1,5 @@
 //! Small artifacts that pods hand in, over HTTP. Owns codes, and what one request may cost; who may
-//! hand in what is `orlop_k8s::shelf`'s. Every replica listens; the one that leads keeps, and the others say to come again.
+//! hand in what is `orlop_k8s::inline_artifacts`'s. Every replica listens; the one that leads keeps, and the others say to come again.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::put;
 use http_body_util::LengthLimitError;
 use orlop_cloud::http::DIGEST;
-use orlop_core::porter::SMALL_MAX;
+use orlop_core::helper::SMALL_MAX;
 use orlop_core::rate::Rate;
 use orlop_k8s::api::Client;
-use orlop_k8s::shelf::{ArtifactShelf, Claim, KeepError};
+use orlop_k8s::inline_artifacts::{Claim, InlineArtifacts, KeepError};
 use orlop_k8s::shell::lease::Fenced;
 use orlop_k8s::shell::limits::Limited;
 use tokio::net::TcpListener;
@@ -40,7 +40,7 @@ const AGAIN: &str = "3";
 
 /// What all requests share.
 struct Counter {
-    shelf: ArtifactShelf<Fenced<Limited<Client>>>,
+    shelf: InlineArtifacts<Fenced<Limited<Client>>>,
     bodies: Semaphore,
     most: u64,
 }
@@ -75,7 +75,7 @@ impl Operator {
         // At a pace of its own: whoever reaches the listener can ask, and controllers do not wait for that.
         let hands = Fenced::new(Limited::new(Client::new(client), PACE), self.term.clone());
         let most = most.unwrap_or(SMALL_MAX).min(SMALL_MAX);
-        let shelf = ArtifactShelf::new(hands).of_at_most(most);
+        let shelf = InlineArtifacts::new(hands).of_at_most(most);
         let counter = Arc::new(Counter { shelf, bodies: Semaphore::new(BODIES), most });
         let router =
             Router::new().route("/v1/artifacts/{namespace}/{job}/{artifact}", put(hand_in)).with_state(counter);

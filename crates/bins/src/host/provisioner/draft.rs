@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use orlop_cloud::analyze::Analysis;
 use orlop_cloud::catalog::image::Image;
-use orlop_cloud::llm::{self, Council};
+use orlop_cloud::llm::{self, AdvisorSession};
 use orlop_cloud::provision::plan::{Plan, PlanError, PlannedOffering, Request, World, admissible_images, plan};
 use orlop_core::error::PortError;
 
@@ -30,7 +30,7 @@ pub struct Draft<'a> {
 pub async fn draft(
     survey: &Survey,
     draft: &Draft<'_>,
-    council: &mut Council<'_>,
+    council: &mut AdvisorSession<'_>,
 ) -> Result<Result<Plan, PlanError>, PortError> {
     let mut request = Request { waits: false, ..draft.request.clone() };
     if council.is_on() && request.hours.is_none() {

@@ -1,7 +1,7 @@
 //! From an address to what a machine must have. Owns the order: obtain, rules, advice.
 
 use orlop_cloud::analyze::{Analysis, analyze};
-use orlop_cloud::llm::{self, Council};
+use orlop_cloud::llm::{self, AdvisorSession};
 use orlop_cloud::repository::git::{self, Options};
 use orlop_cloud::repository::{FetchError, Scan, Source, folder};
 use orlop_core::error::PortError;
@@ -55,7 +55,7 @@ pub async fn obtain(wanted: &Wanted) -> Result<Scan, FetchError> {
 ///
 /// # Errors
 /// Fatal when the system has no randomness and advice is asked for.
-pub async fn survey(scan: Scan, council: &mut Council<'_>) -> Result<Survey, PortError> {
+pub async fn survey(scan: Scan, council: &mut AdvisorSession<'_>) -> Result<Survey, PortError> {
     let rules = analyze(&scan);
     if !council.is_on() {
         return Ok(Survey { scan, analysis: rules.clone(), rules, advised: Vec::new() });

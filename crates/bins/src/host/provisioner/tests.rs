@@ -2,7 +2,7 @@
 
 use orlop_cloud::analyze::{FileKind, analyze};
 use orlop_cloud::catalog::{Catalogue, Origin, embedded, image::Image, read_allocations, read_hosts};
-use orlop_cloud::llm::{Council, Mode, Record};
+use orlop_cloud::llm::{AdvisorSession, Mode, Record};
 use orlop_cloud::provision::plan::{Plan, PlanError, PlannedOffering, Request, World};
 use orlop_cloud::repository::{Scan, ScannedFile};
 use orlop_core::testing::{Deed, ScriptedAdvisor};
@@ -26,7 +26,7 @@ async fn planned(
     deeds: Vec<Deed>,
 ) -> Result<Plan, PlanError> {
     let advisor = ScriptedAdvisor::new(deeds);
-    let mut council = Council::new(Some(&advisor), Mode::Auto, Record::default(), ("e", "m"), now());
+    let mut council = AdvisorSession::new(Some(&advisor), Mode::Auto, Record::default(), ("e", "m"), now());
     let found = survey(scan(text), &mut council).await.unwrap();
     draft(&found, &Draft { world, request, least_hours, now: now() }, &mut council).await.unwrap()
 }
@@ -100,7 +100,7 @@ async fn a_window_is_shortened_only_as_far_as_the_user_allows() {
 
 #[tokio::test]
 async fn without_advice_the_rules_are_all_there_is() {
-    let mut nobody = Council::nobody(now());
+    let mut nobody = AdvisorSession::nobody(now());
     let found = survey(scan("torch\n"), &mut nobody).await.unwrap();
     assert_eq!(found.analysis, found.rules);
     assert_eq!(found.rules, analyze(&scan("torch\n")));

@@ -46,9 +46,9 @@ mod work;
 use std::ffi::OsString;
 use std::sync::Arc;
 
+use orlop_cloud::outbox::{OutboxLog, OutboxOptions};
 use orlop_cloud::runtime::process::ShimProgram;
 use orlop_cloud::runtime::worker::AttemptEvents;
-use orlop_cloud::spool::{Spool, SpoolOptions};
 use orlop_core::error::PortError;
 use orlop_core::id::WorkerId;
 use orlop_core::spec::job::Runtime;
@@ -98,9 +98,9 @@ impl Agent {
         let absolute = std::path::absolute(&options.state);
         options.state = absolute.map_err(|error| StateError::Io(options.state.clone(), error))?;
         let state = State::open(&options.state, options.worker.as_ref())?;
-        let mut spooled = SpoolOptions::new(options.state.join("spool"));
+        let mut spooled = OutboxOptions::new(options.state.join("spool"));
         (spooled.logs, spooled.fsync) = (options.spool_logs, options.spool_fsync);
-        let (spool, recovered) = Spool::open(spooled).map_err(AgentError::Spool)?;
+        let (spool, recovered) = OutboxLog::open(spooled).map_err(AgentError::Spool)?;
         let gpus = machine::gpus(&options.offer);
         let mut kinds = vec![Runtime::Noop];
         kinds.extend(options.processes.then_some(Runtime::Process));

@@ -7,8 +7,8 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
+use orlop_cloud::outbox::{Cursor, EntryNo, Item};
 use orlop_cloud::runtime::worker::{AttemptEnd, Kept, LogChunk, Started};
-use orlop_cloud::spool::{Cursor, EntryNo, Item};
 use orlop_core::task::TaskRef;
 
 use super::core::Core;

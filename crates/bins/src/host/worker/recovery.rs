@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use orlop_cloud::outbox::Recovered;
 use orlop_cloud::runtime::worker::{AttemptEnd, RemainsState};
-use orlop_cloud::spool::Recovered;
 use orlop_core::error::{Class, PortError};
 use orlop_core::spec::job::Runtime;
 use orlop_core::task::{TaskEnd, TaskRef};

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use orlop_cloud::runtime::worker::noop::succeeded;
 use orlop_cloud::runtime::worker::{
-    AttemptEnd, AttemptEvents, AttemptPlan, Cause, JobRuntime, LogChunk, Room, Started,
+    AttemptEnd, AttemptEvents, AttemptPlan, Cause, JobRuntime, LogCapacity, LogChunk, Started,
 };
 use orlop_core::spec::job::Runtime;
 use orlop_core::task::{TaskEnd, TaskRef};
@@ -260,7 +260,7 @@ impl AttemptEvents for Shared {
         self.note(id, |core, _| core.started(id, started));
     }
 
-    fn log(&self, id: TaskRef, chunk: LogChunk) -> Room {
+    fn log(&self, id: TaskRef, chunk: LogChunk) -> LogCapacity {
         self.lock().log(id, chunk)
     }
 

@@ -16,7 +16,7 @@ use orlop::host::worker::remote::RemoteLink;
 use orlop::host::worker::{Agent, AgentOptions, Containers};
 use orlop::telemetry::metrics::Metrics;
 use orlop::wire::grpc::Listening;
-use orlop_cloud::artifact::Shelf;
+use orlop_cloud::artifact::UploadStore;
 use orlop_core::id::{TenantName, WorkerId};
 use orlop_core::ports::fleet_store::FleetStore;
 use orlop_core::spec::flow::ResourceTemplates;
@@ -104,7 +104,7 @@ impl World {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let store: Arc<dyn FleetStore> = Arc::new(MemoryFleet::new());
         let runtime = tokio::runtime::Handle::current();
-        let artifacts = Shelf::open(&dir.path().join("artifacts")).expect("a folder of artifacts");
+        let artifacts = UploadStore::open(&dir.path().join("artifacts")).expect("a folder of artifacts");
         let options = Options { artifacts: Some(Arc::new(artifacts)), ..Options::default() };
         let server = Server::start(store, Arc::new(MachineClock::default()), options, runtime);
         let server = server.expect("the server starts");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use orlop::cloud::testing::s3::{Keys, Store};
 use orlop::host::operator::{Operator, Plan, Stop};
-use orlop::k8s::render::porter::{Porter, Tokens};
+use orlop::k8s::render::helper::{HelperOptions, Tokens};
 use orlop::k8s::testing::ApiServer;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -30,10 +30,10 @@ async fn outcome(store: Option<Value>, spec: impl FnOnce(&str) -> Value) -> (Api
     let server = plain_server(true);
     let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", socket.local_addr().unwrap());
-    let mut porter = Porter::new("orlop-helper", &url, Tokens::new(|| TOKEN.to_owned()));
-    porter.store = store.map(|store| serde_json::from_value(store).unwrap());
+    let mut helper = HelperOptions::new("orlop-helper", &url, Tokens::new(|| TOKEN.to_owned()));
+    helper.store = store.map(|store| serde_json::from_value(store).unwrap());
     let mut plan = Plan::default();
-    plan.flows.porter = Some(porter);
+    plan.flows.helper = Some(helper);
     let operator = Operator::new(plan, server.client_named("operator"), Arc::new(ServerClock(server.clone())));
     operator.take_artifacts(socket, None).unwrap();
     let (tell, stop) = Stop::new();

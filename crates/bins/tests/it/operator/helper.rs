@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use orlop_core::porter::{Fetch, FetchOrder, Keep, RunOrder, Shelf, Source, VERSION};
+use orlop_core::helper::{Fetch, FetchOrder, Keep, KeepTarget, RunOrder, Source, VERSION};
 use orlop_core::spec::artifact::HttpSource;
 use serde_json::{Value, json};
 
@@ -130,7 +130,7 @@ fn signals_reach_the_command() {
 /// The helper over a command whose file `out` is kept as `kept`.
 fn keeper(folder: &Path, script: &str) -> Command {
     let at = |name: &str| folder.join(name).to_str().unwrap().to_owned();
-    let to = Shelf::File { path: at("kept") };
+    let to = KeepTarget::File { path: at("kept") };
     let artifacts = vec![Keep { name: "made".into(), path: at("out"), archive: None, to }];
     let (scratch, message) = (at("scratch"), at("message"));
     let order = RunOrder { v: VERSION, scratch, message, max_bytes: 1 << 20, artifacts, ..RunOrder::default() };

@@ -11,7 +11,7 @@ use orlop::core::spec::status::FlowStatus;
 use orlop::host::operator::{Operator, Plan, Stop, Which};
 use orlop::k8s::api::Client;
 use orlop::k8s::client::{Decided, FlowClient, NewFlow};
-use orlop::k8s::render::porter::{Porter, Tokens};
+use orlop::k8s::render::helper::{HelperOptions, Tokens};
 use orlop::k8s::shell::Clock;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -121,7 +121,7 @@ pub(super) async fn run_all(
     plan.controllers = vec![Which::JobFlow];
     plan.namespaces = vec![namespace.to_owned()];
     let tokens = Tokens::new(|| uuid::Uuid::new_v4().to_string());
-    plan.flows.porter = Some(Porter::new("orlop-helper", &url, tokens));
+    plan.flows.helper = Some(HelperOptions::new("orlop-helper", &url, tokens));
     let operator = Operator::new(plan, operator, clock);
     operator.take_artifacts(socket, None).unwrap();
     let (tell, stop) = Stop::new();

@@ -1,5 +1,5 @@
 //! Answers as values: text to JSON, JSON to what it says. Owns the tolerance, which is
-//! small and written down here, and the faults that are told back. Never panics and never trusts: bounds are kept by `merge`.
+//! small and written down here, and the faults that are sent back. Never panics and never trusts: bounds are kept by `merge`.
 
 use orlop_core::ports::advisor::MAX_REPLY;
 use serde_json::{Map, Value};
@@ -88,16 +88,16 @@ pub fn read(point: Point, text: &str) -> Result<Answer, Vec<String>> {
     if strange > 0 {
         faults.push(format!("{strange} keys are not in the schema; there are: {}", keys.join(", ")));
     }
-    let reading = Reading { members: &members, faults };
+    let reading = AnswerReader { members: &members, faults };
     reading.answer(point)
 }
 
-struct Reading<'a> {
+struct AnswerReader<'a> {
     members: &'a Map<String, Value>,
     faults: Vec<String>,
 }
 
-impl Reading<'_> {
+impl AnswerReader<'_> {
     fn answer(mut self, point: Point) -> Result<Answer, Vec<String>> {
         let answer = match point {
             Point::Requirements => Answer::Requirements(Box::new(self.requirements())),

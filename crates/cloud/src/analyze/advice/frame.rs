@@ -1,5 +1,5 @@
-//! Text of a repository as data within a question: suspicious lines and secrets out, a random
-//! marker around each file, a bound on each and on all. Owns the form.
+//! Text of a repository as data within a question: suspicious lines and secrets out, a random marker around each file, a bound
+//! on each and on all.
 
 use std::collections::BTreeMap;
 

@@ -10,7 +10,7 @@ mod tests;
 
 pub use answer::{Advised, Answer, Pick, Quoted, read};
 pub use frame::{FILE_CHARS, Framed, TOTAL_CHARS, frame};
-pub use question::{Asked, candidates, duration, final_image, repaired, requirements};
+pub use question::{MarkedQuestion, candidates, duration, final_image, repaired, requirements};
 
 use super::injection::FLAG;
 use super::requirements::Requirements;

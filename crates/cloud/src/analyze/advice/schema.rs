@@ -1,5 +1,5 @@
-//! The forms that answers must have, strict: every key required, no others. Owns the schemas.
-//! Lengths stand in descriptions, since servers refuse schemas with keywords that they do not know.
+//! The forms that answers must have, strict: every key required, no others. Lengths stand in descriptions, since servers refuse
+//! schemas with keywords that they do not know.
 
 use serde_json::{Value, json};
 

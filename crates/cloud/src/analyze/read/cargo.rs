@@ -1,4 +1,4 @@
-//! `Cargo.toml` and `Cargo.lock`: how much is compiled, and crates that drive a GPU. Owns the layout.
+//! `Cargo.toml` and `Cargo.lock`: how much is compiled, and crates that drive a GPU.
 
 use orlop_core::hardware::gpu::Vendor;
 use toml::{Table, Value};

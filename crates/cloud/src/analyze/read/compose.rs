@@ -1,4 +1,4 @@
-//! Compose files: services, what they reserve, what their virtual machines take. Owns the layout.
+//! Compose files: services, what they reserve, what their virtual machines take.
 
 use orlop_core::hardware::gpu::Vendor;
 use serde_json::Value;

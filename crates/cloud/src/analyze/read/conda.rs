@@ -1,4 +1,4 @@
-//! Environments of conda and their locks: Python, CUDA, the rest as packages. Owns the layout and conda's own names.
+//! Environments of conda and their locks: Python, CUDA, the rest as packages.
 
 use orlop_core::hardware::Arch;
 use orlop_core::hardware::gpu::Vendor;

@@ -1,4 +1,4 @@
-//! `Project.toml` of Julia and `DESCRIPTION` of R: what a package is made of. Owns their layouts.
+//! `Project.toml` of Julia and `DESCRIPTION` of R: what a package is made of.
 
 use orlop_core::hardware::gpu::Vendor;
 use toml::{Table, Value};

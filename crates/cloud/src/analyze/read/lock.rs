@@ -1,4 +1,4 @@
-//! Lock files: resolved versions, which outrank ranges. Owns the layouts of poetry, uv, pdm and pipenv.
+//! Lock files: resolved versions, which outrank ranges.
 
 use serde_json::Value;
 use toml::Table;

@@ -201,7 +201,7 @@ fn cards(small: &str, within_off: bool, at: At<'_>, sink: &mut Sink<'_>) {
         || small.contains("find_package(cuda")
         || small.contains("cuda_add_")
         || words("nvcc");
-    // A list of its own, not one that is passed on.
+    // Its own list, not one that is passed on.
     let listed_for =
         small.split_once("set(cmake_cuda_architectures").map(|(_, rest)| rest.trim_start_matches([' ', '"']));
     if listed_for.is_some_and(|rest| rest.starts_with(|ch: char| ch.is_ascii_digit())) && !nvidia {

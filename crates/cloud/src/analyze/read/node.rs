@@ -1,4 +1,4 @@
-//! `package.json`: front ends that are built, browsers that are started, TensorFlow on a GPU. Owns the layout.
+//! `package.json`: front ends that are built, browsers that are started, TensorFlow on a GPU.
 
 use orlop_core::hardware::gpu::Vendor;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! `pyproject.toml` and `Pipfile`: Python's version, dependencies, extras, groups, sources. Owns their layout.
+//! `pyproject.toml` and `Pipfile`: Python's version, dependencies, extras, groups, sources.
 
 use toml::{Table, Value};
 

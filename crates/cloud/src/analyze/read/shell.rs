@@ -1,4 +1,4 @@
-//! Commands in recipes: what `pip`, `conda` and `apt` are told to install, and which machine `docker run` is given. Owns the
+//! Commands in recipes: what `pip`, `conda` and `apt` install, and which machine `docker run` is given. Owns the
 //! recognition of commands; runs none.
 
 use orlop_core::hardware::gpu::Vendor;

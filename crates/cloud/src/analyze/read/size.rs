@@ -1,4 +1,4 @@
-//! Sizes as tools write them: `16g`, `1.5GiB`, `512m`, `-Xmx4g`. Owns their reading into GiB, in tenths.
+//! Sizes as tools write them: `16g`, `1.5GiB`, `512m`, `-Xmx4g`.
 
 /// A size in tenths of a GiB, rounded up; a number without a unit is in bytes.
 pub(super) fn gib_tenths(text: &str) -> Option<u32> {

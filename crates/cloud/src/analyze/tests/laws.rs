@@ -7,7 +7,7 @@ use crate::analyze::{FileKind, analyze};
 use crate::repository::{Scan, ScannedFile};
 
 /// Files of which any may stand beside any other.
-const SHELF: [(&str, &str); 24] = [
+const CORPUS: [(&str, &str); 24] = [
     ("requirements.txt", "torch==2.1.0\nnumpy\n"),
     ("requirements-cpu.txt", "--index-url https://download.pytorch.org/whl/cpu\ntorch\n"),
     ("requirements-gpu.txt", "vllm\n"),
@@ -60,13 +60,13 @@ proptest! {
     fn more_files_at_the_top_never_lower_a_minimum(bits in 0_u32..(1 << 24), more in 0_usize..24) {
         // A plain file makes variants of those that are named after hardware, which `weight` tests.
         let top = |n: &usize| {
-            let path = SHELF[*n].0;
+            let path = CORPUS[*n].0;
             !path.starts_with("requirements") && !["a/", "b/", "c/"].iter().any(|part| path.starts_with(part)) || path == "requirements.txt"
         };
-        let some: Vec<_> = (0..24).filter(|n| bits & (1 << n) != 0).filter(top).map(|n| SHELF[n]).collect();
+        let some: Vec<_> = (0..24).filter(|n| bits & (1 << n) != 0).filter(top).map(|n| CORPUS[n]).collect();
         let mut all = some.clone();
         if bits & (1 << more) == 0 && top(&more) {
-            all.push(SHELF[more]);
+            all.push(CORPUS[more]);
         }
         for (less, more) in hard(&some).into_iter().zip(hard(&all)) {
             prop_assert!(less <= more, "{some:?} and {all:?}");
@@ -75,8 +75,8 @@ proptest! {
 
     #[test]
     fn variants_and_examples_never_change_a_minimum_of_the_top(bits in 0_u32..(1 << 24), more in 0_u8..32) {
-        let top = |n: &usize| !SHELF[*n].0.starts_with("requirements") && !SHELF[*n].0.contains('/');
-        let mut some: Vec<_> = (0..24).filter(|n| bits & (1 << n) != 0).filter(top).map(|n| SHELF[n]).collect();
+        let top = |n: &usize| !CORPUS[*n].0.starts_with("requirements") && !CORPUS[*n].0.contains('/');
+        let mut some: Vec<_> = (0..24).filter(|n| bits & (1 << n) != 0).filter(top).map(|n| CORPUS[n]).collect();
         some.retain(|(path, _)| *path != "Dockerfile" && *path != "README.md");
         some.extend([("requirements.txt", "torch\n"), ("Dockerfile", "FROM nvidia/cuda:12.1.0-base-ubuntu22.04\n"), ("README.md", "Requires 8 GB of RAM.\n")]);
         let below = [
@@ -93,7 +93,7 @@ proptest! {
 
     #[test]
     fn the_same_scan_gives_the_same_bytes(bits in 0_u32..(1 << 24)) {
-        let some: Vec<_> = (0..24).filter(|n| bits & (1 << n) != 0).map(|n| SHELF[n]).collect();
+        let some: Vec<_> = (0..24).filter(|n| bits & (1 << n) != 0).map(|n| CORPUS[n]).collect();
         let turned: Vec<_> = some.iter().rev().copied().collect();
         let text = |files: &[(&str, &str)]| serde_json::to_string(&analysed(files)).unwrap();
         prop_assert_eq!(text(&some), text(&turned));
@@ -101,7 +101,7 @@ proptest! {
 
     #[test]
     fn wishes_stay_within_machines(bits in 0_u32..(1 << 24)) {
-        let some: Vec<_> = (0..24).filter(|n| bits & (1 << n) != 0).map(|n| SHELF[n]).collect();
+        let some: Vec<_> = (0..24).filter(|n| bits & (1 << n) != 0).map(|n| CORPUS[n]).collect();
         let r = analysed(&some).requirements;
         for need in [&r.cpu_cores, &r.ram_gb, &r.disk_gb] {
             prop_assert!(need.target >= need.hard);

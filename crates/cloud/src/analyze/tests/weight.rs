@@ -1,4 +1,4 @@
-//! Where a file stands and what kind of sentence it is: what decides, what is a hint, and what is told instead of guessed.
+//! Where a file stands and what kind of sentence it is: what decides, what is a hint, and what is reported instead of guessed.
 
 use super::{analysed, expect};
 

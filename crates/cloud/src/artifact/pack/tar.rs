@@ -1,4 +1,4 @@
-//! The tar format, GNU dialect: headers that say nothing but name, kind, size and mode. Owns its bytes.
+//! The tar format, GNU dialect: headers that say nothing but name, kind, size and mode.
 
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt as _;

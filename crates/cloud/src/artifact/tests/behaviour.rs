@@ -211,7 +211,7 @@ fn peak_memory() -> u64 {
     line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() * 1024
 }
 
-/// A test of this binary, to be run again in a process of its own.
+/// A test of this binary, to be run again in its own process.
 fn alone(command: &mut Command, test: &str) {
     let output = command.args(["--exact", &format!("artifact::tests::behaviour::{test}"), "--nocapture"]).output();
     let output = output.unwrap();
@@ -247,7 +247,7 @@ async fn a_large_artifact_takes_little_memory() {
     assert!(taken < 16 << 20, "{taken} bytes");
 }
 
-/// Runs a test of this binary again where `ORLOP_TEST_DISK` is a small disk of its own. False where that is not allowed.
+/// Runs a test of this binary again where `ORLOP_TEST_DISK` is a separate small disk. False where that is not allowed.
 fn on_a_small_disk(test: &str) -> bool {
     let namespaces = || {
         let mut command = Command::new("unshare");

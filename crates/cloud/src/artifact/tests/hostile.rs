@@ -172,9 +172,9 @@ async fn nothing_is_written_through_a_link() {
 #[test]
 fn a_folder_that_is_unpacked_beside_others_stays_in_its_place() {
     let trap = Trap::new();
-    let shelf = Shelf::open(trap.folder.path()).unwrap();
+    let store = UploadStore::open(trap.folder.path()).unwrap();
     let target = trap.folder.path().join("inside");
-    let unpack = |bytes: &[u8]| shelf.unpack(&trap.smuggle(bytes, Packing::Tar).sha256, &target);
+    let unpack = |bytes: &[u8]| store.unpack(&trap.smuggle(bytes, Packing::Tar).sha256, &target);
     let folder = EntryType::Directory;
     assert!(unpack(&tar(&[(folder, "a/", "", b""), (FILE, "a/x", "", b"1"), (LINK, "l", "a", b"")])).unwrap());
     // By way of the link of another one.
@@ -189,7 +189,7 @@ fn a_folder_that_is_unpacked_beside_others_stays_in_its_place() {
     ] {
         assert_eq!(unpack(&hostile).unwrap_err().class, Class::Invalid);
     }
-    assert!(!shelf.unpack(&"0".repeat(64), &target).unwrap(), "it is not here");
+    assert!(!store.unpack(&"0".repeat(64), &target).unwrap(), "it is not here");
     let mut names: Vec<_> = std::fs::read_dir(&target).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, ["a", "l"]);

@@ -1,8 +1,8 @@
 //! Delivering: stored bytes as they are, or the file or tree they are an archive of. Owns what arrives: all of it,
 //! checked against its digest, or nothing.
 
-mod place;
 mod tar;
+mod target;
 mod zip;
 
 use std::fs::{self, File, Permissions};
@@ -16,7 +16,7 @@ use orlop_core::spec::artifact::Archive;
 use orlop_core::spec::status::ArtifactLocation;
 use tempfile::{TempDir, TempPath};
 
-use self::place::Place;
+use self::target::UnpackTarget;
 use super::digest;
 use super::error::{occupied, reading, unfit, writing};
 use super::merge::merge;
@@ -27,7 +27,7 @@ use super::store::Files;
 
 /// What is delivered where.
 #[derive(Debug)]
-pub(super) struct Order {
+pub(super) struct DeliveryOrder {
     pub(super) reference: Reference,
     /// Whether an archive is delivered as the original file or tree.
     pub(super) unpack: bool,
@@ -36,7 +36,7 @@ pub(super) struct Order {
     pub(super) replace: bool,
 }
 
-impl Order {
+impl DeliveryOrder {
     /// The original file or tree of a location, where nothing is.
     pub(super) fn of(location: &ArtifactLocation, archive: Option<Archive>, target: &Path) -> Result<Self, PortError> {
         let reference = Reference::of(location, archive)?;
@@ -45,7 +45,7 @@ impl Order {
 }
 
 /// Delivers an artifact.
-pub(super) fn get(files: &Files, meter: &mut Meter, order: &Order) -> Result<(), PortError> {
+pub(super) fn get(files: &Files, meter: &mut Meter, order: &DeliveryOrder) -> Result<(), PortError> {
     let target = &order.target;
     match fs::symlink_metadata(target) {
         Ok(_) if !order.replace => return Err(occupied(target)),
@@ -66,7 +66,7 @@ pub(super) fn get(files: &Files, meter: &mut Meter, order: &Order) -> Result<(),
 }
 
 /// Delivers a copy of the stored file. Where the file system can, it shares the file's blocks until one is written.
-fn copy(stored: &Path, mode: Mode, folder: &Path, order: &Order, meter: &Meter) -> Result<(), PortError> {
+fn copy(stored: &Path, mode: Mode, folder: &Path, order: &DeliveryOrder, meter: &Meter) -> Result<(), PortError> {
     let failed = |error| writing(&order.target, error);
     let copy = tempfile::Builder::new().prefix(".orlop-").tempfile_in(folder).map_err(failed)?;
     fs::copy(stored, copy.path()).map_err(failed)?;
@@ -77,7 +77,11 @@ fn copy(stored: &Path, mode: Mode, folder: &Path, order: &Order, meter: &Meter) 
 }
 
 /// Lets something arrive at the target. What it replaces is moved aside before, and comes back should that fail.
-fn in_place(order: &Order, folder: &Path, arrive: impl FnOnce() -> Result<(), PortError>) -> Result<(), PortError> {
+fn in_place(
+    order: &DeliveryOrder,
+    folder: &Path,
+    arrive: impl FnOnce() -> Result<(), PortError>,
+) -> Result<(), PortError> {
     if !order.replace {
         return arrive();
     }
@@ -99,14 +103,20 @@ fn in_place(order: &Order, folder: &Path, arrive: impl FnOnce() -> Result<(), Po
 }
 
 /// Delivers the file or tree an archive was made of.
-fn unpack(mut file: File, packing: Packing, folder: &Path, order: &Order, meter: &mut Meter) -> Result<(), PortError> {
+fn unpack(
+    mut file: File,
+    packing: Packing,
+    folder: &Path,
+    order: &DeliveryOrder,
+    meter: &mut Meter,
+) -> Result<(), PortError> {
     verify(&mut file, order, meter)?;
     file.rewind().map_err(super::error::broken)?;
     let failed = |error| writing(&order.target, error);
     let (staging, shape) = staged(file, packing, folder, meter)?;
     let staged = staging.path().join(STAGED);
     in_place(order, folder, || {
-        if shape == place::Shape::File {
+        if shape == target::Shape::File {
             let staged = TempPath::try_from_path(staged).map_err(failed)?;
             return arrive(staged, &order.target);
         }
@@ -129,10 +139,10 @@ fn staged(
     packing: Packing,
     folder: &Path,
     meter: &mut Meter,
-) -> Result<(TempDir, place::Shape), PortError> {
+) -> Result<(TempDir, target::Shape), PortError> {
     let failed = |error| writing(folder, error);
     let staging = tempfile::Builder::new().prefix(".orlop-").tempdir_in(folder).map_err(failed)?;
-    let mut place = Place::new(staging.path().join(STAGED), meter);
+    let mut place = UnpackTarget::new(staging.path().join(STAGED), meter);
     match packing {
         Packing::Tar => tar::read(BufReader::new(file), &mut place)?,
         Packing::TarGz => tar::read(GzDecoder::new(BufReader::new(file)), &mut place)?,
@@ -146,8 +156,8 @@ fn staged(
 pub(super) fn into_folder(mut file: File, folder: &Path, meter: &mut Meter) -> Result<(), PortError> {
     file.rewind().map_err(super::error::broken)?;
     match staged(file, Packing::Tar, folder, meter)? {
-        (staging, place::Shape::Tree) => merge(&staging.path().join(STAGED), folder),
-        (_, place::Shape::File) => Err(unfit("it is no archive of a folder")),
+        (staging, target::Shape::Tree) => merge(&staging.path().join(STAGED), folder),
+        (_, target::Shape::File) => Err(unfit("it is no archive of a folder")),
     }
 }
 
@@ -160,7 +170,7 @@ fn arrive(file: TempPath, target: &Path) -> Result<(), PortError> {
 }
 
 /// Holds when a file has the digest it should.
-fn verify(file: &mut File, order: &Order, meter: &Meter) -> Result<(), PortError> {
+fn verify(file: &mut File, order: &DeliveryOrder, meter: &Meter) -> Result<(), PortError> {
     let found = digest::of(file, &super::error::broken, meter)?;
     if found == order.reference.sha256 {
         return Ok(());

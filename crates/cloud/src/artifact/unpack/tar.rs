@@ -9,13 +9,13 @@ use tar::{Archive, EntryType};
 
 use super::super::error::{broken, unfit};
 use super::super::mode::Mode;
-use super::place::{Entry, Place};
+use super::target::{Entry, UnpackTarget};
 
 /// The longest name that is read into memory.
 const LONG: u64 = 4096 + 1;
 
 /// Unpacks an archive.
-pub(super) fn read(archive: impl Read, place: &mut Place<'_>) -> Result<(), PortError> {
+pub(super) fn read(archive: impl Read, place: &mut UnpackTarget<'_>) -> Result<(), PortError> {
     let mut archive = Archive::new(archive);
     let (mut long_name, mut long_link) = (None, None);
     // Extensions are read here, since a hostile one could be of any size.

@@ -11,13 +11,13 @@ use zip::result::ZipError;
 
 use super::super::error::{broken, unfit};
 use super::super::mode::Mode;
-use super::place::{Entry, Place};
+use super::target::{Entry, UnpackTarget};
 
 /// The longest link target that is read into memory.
 const LINK: u64 = 4096;
 
 /// Unpacks an archive.
-pub(super) fn read(mut file: File, place: &mut Place<'_>) -> Result<(), PortError> {
+pub(super) fn read(mut file: File, place: &mut UnpackTarget<'_>) -> Result<(), PortError> {
     // The directory of the archive is read into memory at once: look how long it is before.
     if entries(&mut file)? > place.max_entries() {
         return Err(place.too_many());

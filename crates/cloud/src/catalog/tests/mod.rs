@@ -9,7 +9,7 @@ use orlop_core::hardware::Arch;
 use orlop_core::hardware::gpu::Vendor;
 
 use super::needs::Range;
-use super::window::Asked;
+use super::window::WindowRequest;
 use super::*;
 
 /// Needs without anything special.
@@ -32,7 +32,7 @@ pub(super) fn card(memory_gb: u32) -> Needs {
     Needs { gpu: Some(gpu), ..plain() }
 }
 
-pub(super) fn asked() -> Asked {
+pub(super) fn asked() -> WindowRequest {
     let start: Timestamp = "2026-01-05T14:00:00Z".parse().unwrap();
-    Asked { start, hours: 24, within: SignedDuration::ZERO, margin: SignedDuration::from_mins(5) }
+    WindowRequest { start, hours: 24, within: SignedDuration::ZERO, margin: SignedDuration::from_mins(5) }
 }

@@ -1,4 +1,4 @@
-//! An endpoint on this machine that does what it is told, one deed a request, and keeps what it was asked.
+//! An endpoint on this machine that follows a script, one step a request, and keeps what it was asked.
 
 use std::sync::{Arc, Mutex};
 

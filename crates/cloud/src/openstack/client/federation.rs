@@ -50,7 +50,7 @@ impl Session {
         let (document, _) = self.exchange(sent).await?;
         let endpoint = document.get("token_endpoint").and_then(serde_json::Value::as_str);
         let endpoint = endpoint.ok_or_else(|| error("does not say where its tokens are had"))?;
-        // Whoever answered must not be able to send the password over the open network.
+        // The answer must not be able to send the password over the open network.
         private_url(endpoint).map_err(|why| error(&format!("has an address of tokens that is not usable: {why}")))
     }
 

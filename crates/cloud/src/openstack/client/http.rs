@@ -16,7 +16,7 @@ use crate::openstack::wire::{Lost, MAX_BODY, Method, Response, Sent, Token, Tran
 #[derive(Debug, Clone)]
 pub struct HttpTransport {
     kept: Client,
-    /// Creates take a connection of their own: one from before may be dead, and nobody would know what became of them.
+    /// Creates take their own connection: one from before may be dead, and nobody would know what became of them.
     fresh: Client,
 }
 

@@ -1,4 +1,4 @@
-//! The identity service: signing in, and where the services are. Owns the document of a token.
+//! The identity service: signing in, and where the services are.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

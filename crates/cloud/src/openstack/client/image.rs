@@ -1,4 +1,4 @@
-//! The image service. Owns its paths.
+//! The image service.
 
 use async_trait::async_trait;
 use serde_json::Value;

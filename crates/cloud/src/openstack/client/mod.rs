@@ -24,7 +24,7 @@ use super::credentials::Credentials;
 use super::port::{Clock, Cloud};
 use super::wire::Transport;
 
-/// The services of a site, over a session of its own.
+/// The services of a site, over its own session.
 #[must_use]
 pub fn open(credentials: Credentials, transport: Arc<dyn Transport>, clock: Arc<dyn Clock>) -> (Cloud, Arc<Session>) {
     let session = Arc::new(Session::new(credentials, transport, clock));

@@ -1,4 +1,4 @@
-//! The network service. Owns its paths and documents.
+//! The network service.
 
 use async_trait::async_trait;
 use serde_json::json;

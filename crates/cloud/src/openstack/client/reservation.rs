@@ -1,4 +1,4 @@
-//! The reservation service. Owns its paths and documents.
+//! The reservation service.
 
 use async_trait::async_trait;
 use orlop_core::time::Time;

@@ -113,7 +113,7 @@ impl Session {
         &self.meter
     }
 
-    /// How far the clock of the services is ahead, in seconds: the median of what the first answers told.
+    /// How far the clock of the services is ahead, in seconds: the median of the first answers.
     pub(super) fn ahead(&self) -> Option<i64> {
         let mut told = self.ahead.lock().unwrap_or_else(PoisonError::into_inner).clone();
         told.sort_unstable();
@@ -134,7 +134,7 @@ impl Session {
 
     /// A token that lasts. `refused` is the generation of one that a service did not take any more.
     ///
-    /// Whoever comes while another signs in waits for that one and takes what it got.
+    /// A caller that comes while another signs in waits for that one and takes its token.
     pub(super) async fn ticket(&self, refused: Option<u64>, lasting: Duration) -> Answered<Arc<Ticket>> {
         let mut place = self.ticket.lock().await;
         if let Some(ticket) = place.as_ref().filter(|ticket| Some(ticket.generation) != refused) {
@@ -273,7 +273,7 @@ impl Session {
         let part = fraction(&[&request.path, &repeat.to_string(), &now.millis().to_string()]);
         let wait = backoff.delay(repeat, part).max(error.retry_after.unwrap_or_default());
         let (service, asked, wait_ms) = (request.service, request.name(), wait.as_millis());
-        // Once may be chance; whoever waits longer has to know what for.
+        // Once may be chance; a longer wait is reported with its reason.
         if repeat == 0 {
             tracing::debug!("{service} {asked} is asked again in {wait_ms} ms");
         } else {

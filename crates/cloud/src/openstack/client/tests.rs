@@ -31,7 +31,7 @@ impl Clock for Watch {
     }
 }
 
-/// Answers as told; signing in always works and gives a new token.
+/// Answers from a script; signing in always works and gives a new token.
 struct Script {
     answers: Mutex<Vec<Result<Response, Lost>>>,
     sent: Mutex<Vec<Sent>>,

@@ -24,7 +24,7 @@ impl fmt::Debug for Assignments {
     }
 }
 
-/// Reads assignments. Lines that are something else are left out, and told by their numbers only, for they may hold secrets.
+/// Reads assignments. Lines that are something else are left out, and reported by their numbers only, for they may hold secrets.
 #[must_use]
 pub fn read_assignments(text: &str) -> Assignments {
     let mut end = text.len().min(MAX_FILE);

@@ -40,7 +40,7 @@ const CLOUD: [(&str, &str); 5] = [
 ];
 /// Keys that name the profile which the rest is taken from.
 const PROFILE: [&str; 2] = ["profile", "cloud"];
-/// Keys that are not used, of one cloud, that are told.
+/// Keys of one cloud that are not used and reported.
 const MAX_TOLD: usize = 20;
 
 /// Reads one cloud of a `clouds.yaml`; `file` names it in messages.

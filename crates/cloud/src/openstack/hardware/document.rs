@@ -85,7 +85,7 @@ impl Document<'_> {
         if !self.truth(&key("gpu")).unwrap_or(model.is_some()) {
             return Vec::new();
         }
-        // Whoever names a model has one of it at least; a count that cannot be read is none.
+        // A node that names a model has one of it at least; a count that cannot be read is none.
         let count = match self.text(&key("gpu_count")) {
             Some(_) => self.number(&key("gpu_count")).unwrap_or(0).min(DEVICES),
             None => u64::from(model.is_some()),

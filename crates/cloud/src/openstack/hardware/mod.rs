@@ -86,9 +86,12 @@ pub fn survey(
         let fitting: Vec<&SiteNode> = hosts.iter().filter(|(_, fits)| *fits).map(|(node, _)| *node).collect();
         if fitting.len() == hosts.len() && !name.is_empty() {
             let tightest = fitting.iter().map(|node| spare(&placement, node)).min();
-            candidates.extend(tightest.map(|spare| candidate("$node_type", name, spare)));
+            candidates.extend(tightest.map(|(gpu_gib, threads)| candidate("$node_type", name, gpu_gib, threads)));
         } else {
-            candidates.extend(fitting.iter().map(|node| candidate("$uid", &node.uid, spare(&placement, node))));
+            candidates.extend(fitting.iter().map(|node| {
+                let (gpu_gib, threads) = spare(&placement, node);
+                candidate("$uid", &node.uid, gpu_gib, threads)
+            }));
         }
     }
     candidates
@@ -96,7 +99,7 @@ pub fn survey(
     Ok(Choice { candidates, notes: placement.notes, verdicts })
 }
 
-fn candidate(key: &str, name: &str, (spare_gpu_gib, spare_threads): (u64, u64)) -> Candidate {
+fn candidate(key: &str, name: &str, spare_gpu_gib: u64, spare_threads: u64) -> Candidate {
     Candidate { filter: json!(["=", key, name]), name: name.to_owned(), spare_gpu_gib, spare_threads }
 }
 

@@ -1,4 +1,4 @@
-//! The error of the ports to a cloud: what the answer means, and the words of the service. Owns its wording.
+//! The error of the ports to a cloud: what the answer means, and the words of the service.
 
 use std::time::Duration;
 

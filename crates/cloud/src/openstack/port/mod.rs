@@ -55,7 +55,7 @@ pub trait Identity: Send + Sync {
     /// The catalogue has none in this region.
     async fn endpoint(&self, service: &str) -> Answered<String>;
 
-    /// How far the clock of the services is ahead of this one, in seconds; nothing if no answer told.
+    /// How far the clock of the services is ahead of this one, in seconds; nothing if no answer said it.
     fn clock_ahead(&self) -> Option<i64>;
 }
 

@@ -184,9 +184,9 @@ pub struct Reservation {
     pub status: Option<ReservationState>,
     /// Whether it lost a host.
     pub missing_resources: bool,
-    /// The filter on hypervisor properties it was made with, if that is told.
+    /// The filter on hypervisor properties it was made with, if that is known.
     pub hypervisor_properties: String,
-    /// The filter on resource properties it was made with, if that is told.
+    /// The filter on resource properties it was made with, if that is known.
     pub resource_properties: String,
     /// The flavor it gives, if it is one of virtual machines.
     pub flavor_id: Option<String>,

@@ -16,7 +16,7 @@ use futures::future::{Either, select};
 use super::join::Token;
 use super::journal::{Entry, Journal, JournalError};
 use super::mark::DeploymentId;
-use super::order::Order;
+use super::order::DeploymentOrder;
 use super::saga::{Answer, Effect, Elsewhere, Event, FailedOffering, Login, Probe, Saga, Stop, replayed};
 use crate::openstack::port::{Clock, Cloud};
 
@@ -97,7 +97,7 @@ impl std::fmt::Debug for Hands {
 /// The journal cannot be written; then nothing more was asked for.
 pub async fn apply(
     hands: &Hands,
-    order: Order,
+    order: DeploymentOrder,
     nonce: &str,
     failed: Vec<FailedOffering>,
 ) -> Result<Saga, JournalError> {
@@ -124,7 +124,7 @@ pub async fn take_up(hands: &Hands, event: Event) -> Result<Option<Saga>, Journa
 ///
 /// # Errors
 /// The journal cannot be written.
-pub async fn remove(hands: &Hands, order: Order) -> Result<Saga, JournalError> {
+pub async fn remove(hands: &Hands, order: DeploymentOrder) -> Result<Saga, JournalError> {
     let mut saga = Saga::new(order, Vec::new());
     run(hands, &mut saga, Event::Destroy).await?;
     Ok(saga)

@@ -1,4 +1,4 @@
-//! Calls of the saga, asked of the ports. Owns the translation of one into the other.
+//! Calls of the saga, asked of the ports.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +9,11 @@ use crate::openstack::classify::{Meaning, Service};
 use crate::openstack::port::{Answered, Cloud, CloudError, NewServer};
 use crate::provision::join::{Boot, user_data};
 use crate::provision::journal::Kind;
-use crate::provision::order::Order;
-use crate::provision::saga::{Answer, Call, Facts, Here, Inventory, Room};
+use crate::provision::order::DeploymentOrder;
+use crate::provision::saga::{Answer, AvailableCapacity, Call, Facts, Here, Inventory};
 
 /// Asks, and gives what came.
-pub(super) async fn perform(hands: &Hands, order: &Order, call: &Call) -> Answer {
+pub(super) async fn perform(hands: &Hands, order: &DeploymentOrder, call: &Call) -> Answer {
     if let Call::Probe { address, login } = call {
         return Answer::Probed(hands.around.probe(address, login.as_ref()).await);
     }
@@ -27,7 +27,7 @@ pub(super) async fn perform(hands: &Hands, order: &Order, call: &Call) -> Answer
             Err(error) if error.is_hidden() || error.is_absent() => Here::Hidden,
             Err(error) => Here::Failed(error),
         };
-        return Answer::Room(Room { here, elsewhere });
+        return Answer::Capacity(AvailableCapacity { here, elsewhere });
     }
     if let Call::Inventory { kinds, devices, key } = call {
         return Answer::Inventory(Box::new(inventory(&hands.cloud, order, kinds, devices, key.as_deref()).await));
@@ -47,7 +47,7 @@ async fn joining(hands: &Hands, new: &NewServer, boot: &Boot) -> Answered<Answer
     Ok(Answer::ServerMade(hands.cloud.compute.create_server(&whole).await?))
 }
 
-async fn ask(cloud: &Cloud, order: &Order, call: &Call) -> Answered<Answer> {
+async fn ask(cloud: &Cloud, order: &DeploymentOrder, call: &Call) -> Answered<Answer> {
     let Cloud { compute, network, reservations, .. } = cloud;
     Ok(match call {
         Call::Keypair(name) => Answer::Keypair(compute.keypair(name).await?),
@@ -115,7 +115,7 @@ async fn facts(cloud: &Cloud, image: &str, flavor: &str) -> Answered<Facts> {
 /// Everything that may be a deployment's, of some kinds.
 async fn inventory(
     cloud: &Cloud,
-    order: &Order,
+    order: &DeploymentOrder,
     kinds: &BTreeSet<Kind>,
     devices: &BTreeSet<String>,
     key: Option<&str>,

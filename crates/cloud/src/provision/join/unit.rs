@@ -1,5 +1,4 @@
-//! The unit that keeps a worker running on a machine that joined. Owns its text and the
-//! quoting of systemd.
+//! The unit that keeps a worker running on a machine that joined.
 
 use std::collections::BTreeMap;
 

@@ -19,7 +19,7 @@ use crate::durable::sync_directory;
 /// Bytes of a journal that are read.
 const MAX_FILE: u64 = 256 << 20;
 
-struct Held {
+struct OpenJournal {
     file: Flock<File>,
     lines: Vec<Line>,
     /// Whether a line could not be written whole: then nothing more is.
@@ -29,7 +29,7 @@ struct Held {
 /// The journal in a file.
 pub struct FileJournal {
     path: PathBuf,
-    held: Arc<Mutex<Held>>,
+    held: Arc<Mutex<OpenJournal>>,
     last: Arc<AtomicU64>,
 }
 
@@ -44,7 +44,7 @@ fn storage(path: &Path, error: impl std::fmt::Display) -> JournalError {
 }
 
 impl FileJournal {
-    /// The journal of a deployment in a folder of its own, which is made. Blocks.
+    /// The journal of a deployment in its own folder, which is made. Blocks.
     ///
     /// # Errors
     /// Another process has it, it is damaged, or the disk refuses.
@@ -72,7 +72,7 @@ impl FileJournal {
             sync_directory(parent).map_err(failed)?;
         }
         let last = Arc::new(AtomicU64::new(lines.len() as u64));
-        Ok(Self { path, held: Arc::new(Mutex::new(Held { file, lines, broken: false })), last })
+        Ok(Self { path, held: Arc::new(Mutex::new(OpenJournal { file, lines, broken: false })), last })
     }
 
     /// Where it is.
@@ -88,7 +88,7 @@ impl FileJournal {
     }
 }
 
-impl Held {
+impl OpenJournal {
     fn write(&mut self, path: &Path, line: Line) -> Result<(), JournalError> {
         if self.broken {
             return Err(storage(path, "an earlier line could not be written"));

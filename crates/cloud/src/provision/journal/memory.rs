@@ -8,7 +8,7 @@ use orlop_core::time::Time;
 use super::{Entry, Journal, JournalError, Line};
 
 #[derive(Debug, Default)]
-struct Held {
+struct MemoryState {
     lines: Vec<Line>,
     kill: Option<(usize, bool)>,
     full: Option<usize>,
@@ -16,10 +16,10 @@ struct Held {
 
 /// A journal in memory. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct MemoryJournal(Arc<Mutex<Held>>);
+pub struct MemoryJournal(Arc<Mutex<MemoryState>>);
 
 impl MemoryJournal {
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, MemoryState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -11,7 +11,7 @@ use orlop_core::machine::saga::SagaState;
 use orlop_core::time::Time;
 use serde::{Deserialize, Serialize};
 
-use super::order::Order;
+use super::order::DeploymentOrder;
 use super::saga::Failure;
 use crate::exit::Exit;
 
@@ -67,7 +67,7 @@ pub enum Entry {
         nonce: String,
     },
     /// What will be carried out.
-    Plan(Box<Order>),
+    Plan(Box<DeploymentOrder>),
     /// Something is going to be made: written and durable before it is asked for.
     Intent {
         /// What.

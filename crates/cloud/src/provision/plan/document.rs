@@ -130,7 +130,8 @@ impl PlannedOffering {
         offering: &Offering,
         start: Timestamp,
         reserved: bool,
-        (image, next): (PlannedImage, Option<PlannedImage>),
+        image: PlannedImage,
+        next: Option<PlannedImage>,
     ) -> Self {
         let (hypervisor_properties, resource_properties) = offering.variant.filters();
         Self {

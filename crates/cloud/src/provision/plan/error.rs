@@ -1,4 +1,4 @@
-//! Why there is no plan, and with which exit code a program says so. Owns the wording.
+//! Why there is no plan, and with which exit code a program says so.
 
 use crate::catalog::fit::Misfit;
 use crate::exit::Exit;

@@ -23,7 +23,7 @@ pub enum MachineKind {
 
 /// A part of a catalogue that is looked through.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct CatalogueSource {
     pub(super) catalogue: Catalogue,
     /// Whether it only counts where what comes before it does not do.
     pub(super) is_fallback: bool,
@@ -45,7 +45,11 @@ pub(super) fn wants_vm(request: &Request, catalogue: &Catalogue, site: &str) -> 
 ///
 /// # Errors
 /// A flavor that is not there, or hosts that are to be had without a lease.
-pub(super) fn parts(request: &Request, catalogue: &Catalogue, needs: &Needs) -> Result<Vec<Part>, PlanError> {
+pub(super) fn parts(
+    request: &Request,
+    catalogue: &Catalogue,
+    needs: &Needs,
+) -> Result<Vec<CatalogueSource>, PlanError> {
     let is_wanted = |variant: &Variant| variant.vm.is_some() == wants_vm(request, catalogue, &variant.site);
     let only = |keep: &dyn Fn(&Variant) -> bool| Catalogue {
         origin: catalogue.origin,
@@ -65,11 +69,11 @@ pub(super) fn parts(request: &Request, catalogue: &Catalogue, needs: &Needs) -> 
             return Err(no_flavor(request, &only(&is_wanted), &vm_sites));
         }
     }
-    let mut all = vec![Part { catalogue: main, is_fallback: false }];
+    let mut all = vec![CatalogueSource { catalogue: main, is_fallback: false }];
     if request.vm_fallback {
         // One that fits everything: nothing is relaxed for it.
         let fitting = only(&|variant| variant.vm.is_some() && !is_wanted(variant) && fits(needs, &variant.shape));
-        all.push(Part { catalogue: fitting, is_fallback: true });
+        all.push(CatalogueSource { catalogue: fitting, is_fallback: true });
     }
     Ok(all)
 }
@@ -85,7 +89,7 @@ fn no_flavor(request: &Request, catalogue: &Catalogue, sites: &[&String]) -> Pla
     }
 }
 
-impl Part {
+impl CatalogueSource {
     /// How many offerings of it are kept, beside those that are: one place is left for a virtual machine that comes last.
     pub(super) fn room(&self, request: &Request, kept: usize) -> usize {
         let attempts = request.attempts.max(1);

@@ -22,7 +22,7 @@ use crate::catalog::host::Catalogue;
 use crate::catalog::image::{self, Image, Wanted, candidates};
 use crate::catalog::needs::{Needs, Overrides};
 use crate::catalog::rank::{Offering, Prefer, Question, Ranking};
-use crate::catalog::window::{Allocation, Asked, Availability};
+use crate::catalog::window::{Allocation, Availability, WindowRequest};
 use place::{check_hosts, check_sites, narrow};
 
 pub use deployment::PlannedDeployment;
@@ -191,7 +191,7 @@ fn plan_for(hours: u32, analysis: &Analysis, world: &World<'_>, request: &Reques
     }
     check_hosts(request, world.catalogue)?;
     let needs = Needs::of(requirements, &request.overrides);
-    let asked = Asked { start: request.start, hours, within: request.within, margin: request.margin };
+    let asked = WindowRequest { start: request.start, hours, within: request.within, margin: request.margin };
     let question = Question { needs: &needs, sites: &request.sites, asked, prefer: request.prefer };
     let (mut offerings, mut class, mut refused, mut of_images) = (Vec::new(), None, None, Vec::new());
     for part in machines::parts(request, world.catalogue, &needs)? {
@@ -302,8 +302,8 @@ fn planned(
         Availability::Free { start } | Availability::Taken { first: Some(start) } => start,
         _ => request.start,
     };
-    let images = choose_image(offering, needs, analysis, world, request, warnings)?;
-    Ok(PlannedOffering::new(offering, start, request.reserve, images))
+    let (image, next) = choose_image(offering, needs, analysis, world, request, warnings)?;
+    Ok(PlannedOffering::new(offering, start, request.reserve, image, next))
 }
 
 /// The image, and the next one by rule.

@@ -11,7 +11,7 @@ use super::{PlannedDeployment, PlannedImage, PlannedOffering, World};
 use crate::catalog::Origin;
 use crate::catalog::cost::MAX_HOURS;
 use crate::catalog::image::Image;
-use crate::catalog::window::{Asked, Availability, availability, round_up};
+use crate::catalog::window::{Availability, WindowRequest, availability, round_up};
 use crate::provision::join::Join;
 
 /// The version of the form.
@@ -100,12 +100,13 @@ impl SavedPlan {
         &self,
         site: &str,
         world: &World<'_>,
-        (now, waits): (Timestamp, bool),
+        now: Timestamp,
+        waits: bool,
         margin: SignedDuration,
     ) -> Result<(Vec<PlannedOffering>, Vec<String>), Stale> {
         let (mut kept, mut notes, mut first) = (Vec::new(), Vec::new(), None);
         for offering in self.offerings.iter().filter(|offering| offering.site == site) {
-            match self.renew(offering, world, (now, waits), margin) {
+            match self.renew(offering, world, now, waits, margin) {
                 Ok((offering, note)) => {
                     notes.extend(note);
                     kept.push(offering);
@@ -127,7 +128,8 @@ impl SavedPlan {
         &self,
         offering: &PlannedOffering,
         world: &World<'_>,
-        (now, waits): (Timestamp, bool),
+        now: Timestamp,
+        waits: bool,
         margin: SignedDuration,
     ) -> Result<(PlannedOffering, Option<String>), Stale> {
         let what = format!("{} at {}", offering.node_type, offering.site);
@@ -156,7 +158,7 @@ impl SavedPlan {
             return Err(Stale(format!("the start of {what} was {}", offering.start)));
         }
         let start = if planned < now { round_up(now).unwrap_or(now) } else { planned };
-        let asked = Asked { start, hours: self.hours, within: SignedDuration::ZERO, margin };
+        let asked = WindowRequest { start, hours: self.hours, within: SignedDuration::ZERO, margin };
         let stands = availability(&variant.ids, world.allocations, &asked);
         let start = match stands {
             Availability::Taken { .. } if !waits => {
@@ -257,7 +259,7 @@ mod tests {
             let (catalogue, taken) = (catalogue(rate), read_allocations(taken).unwrap());
             let world = World { catalogue: &catalogue, allocations: Some(&taken), images: Some(images) };
             let at = now().checked_add(SignedDuration::from_hours(hours)).unwrap();
-            let renewed = plan.renewed("here", &world, (at, false), SignedDuration::from_mins(5));
+            let renewed = plan.renewed("here", &world, at, false, SignedDuration::from_mins(5));
             renewed
                 .map(|(offerings, notes)| format!("{} {notes:?}", offerings.first().unwrap().start))
                 .map_err(|stale| stale.to_string())
@@ -277,7 +279,8 @@ mod tests {
             plan.renewed(
                 "elsewhere",
                 &World { catalogue: &catalogue("1"), allocations: None, images: None },
-                (now(), false),
+                now(),
+                false,
                 SignedDuration::ZERO
             )
             .is_err()
@@ -291,7 +294,7 @@ mod tests {
         let taken = r#"{"allocations":[{"resource_id":"1","reservations":[{"start_date":"2026-01-05T14:00:00","end_date":"2026-01-05T21:00:00"}]}]}"#;
         let taken = read_allocations(taken).unwrap();
         let world = World { catalogue: &catalogue, allocations: Some(&taken), images: Some(&images) };
-        let (offerings, notes) = plan.renewed("here", &world, (now(), true), SignedDuration::from_mins(5)).unwrap();
+        let (offerings, notes) = plan.renewed("here", &world, now(), true, SignedDuration::from_mins(5)).unwrap();
         let one = offerings.first().unwrap();
         assert_eq!(
             (one.is_taken(), one.start.as_str(), one.end.as_str()),
@@ -301,7 +304,7 @@ mod tests {
         // What a file says of it is not believed.
         let claimed = SavedPlan::read(&saved().replace("\"free\"", "\"taken\"")).unwrap();
         let free = World { allocations: Some(&[]), ..world };
-        let (offerings, _) = claimed.renewed("here", &free, (now(), false), SignedDuration::ZERO).unwrap();
+        let (offerings, _) = claimed.renewed("here", &free, now(), false, SignedDuration::ZERO).unwrap();
         assert!(!offerings.first().unwrap().is_taken());
     }
 
@@ -329,7 +332,7 @@ mod tests {
         let taken = r#"{"allocations":[{"resource_id":"1","reservations":[{"start_date":"2026-01-05T10:00:00","end_date":"2026-01-09T10:00:00"}]}]}"#;
         let taken = read_allocations(taken).unwrap();
         let world = World { catalogue: &catalogue, allocations: Some(&taken), images: Some(&images) };
-        let (offerings, _) = plan.renewed("here", &world, (now(), false), SignedDuration::ZERO).unwrap();
+        let (offerings, _) = plan.renewed("here", &world, now(), false, SignedDuration::ZERO).unwrap();
         let found = offerings.first().unwrap();
         assert_eq!(
             (found.image.id.as_deref(), found.resource_properties.as_str()),
@@ -345,7 +348,7 @@ mod tests {
         assert!(plan.offerings.first().unwrap().resource_properties.contains("everything"));
         let (catalogue, images) = (catalogue("1.0"), [image("i")]);
         let world = World { catalogue: &catalogue, allocations: None, images: Some(&images) };
-        let (renewed, _) = plan.renewed("here", &world, (now(), false), SignedDuration::ZERO).unwrap();
+        let (renewed, _) = plan.renewed("here", &world, now(), false, SignedDuration::ZERO).unwrap();
         assert_eq!(renewed.first().unwrap().resource_properties, "[\"=\", \"$node_type\", \"compute_x\"]");
     }
 }

@@ -1,4 +1,4 @@
-//! What comes before the lease: key, security group, and another look at what everything needs. Owns these steps.
+//! What comes before the lease: key, security group, and another look at what everything needs.
 
 use std::time::Duration;
 

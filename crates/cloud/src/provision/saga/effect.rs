@@ -203,7 +203,7 @@ pub struct Elsewhere {
 
 /// Where room is.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Room {
+pub struct AvailableCapacity {
     /// At the deployment's own site.
     pub here: Here,
     /// At others.
@@ -242,7 +242,7 @@ pub enum Answer {
     /// A floating IP.
     Address(FloatingIp),
     /// Where room is.
-    Room(Room),
+    Capacity(AvailableCapacity),
     /// What the machine said.
     Probed(Probe),
     /// Whether its worker has joined, or why nobody knows.

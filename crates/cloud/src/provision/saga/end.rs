@@ -1,11 +1,11 @@
-//! Interruptions, destruction, extension, and a look at what is there. Owns these events.
+//! Interruptions, destruction, extension, and a look at what is there.
 
 use std::time::Duration;
 
 use orlop_core::machine::saga::{Event as Turn, SagaState};
 use orlop_core::time::Time;
 
-use super::wait::{Standing, standing};
+use super::wait::{LeaseReadiness, readiness};
 use super::words;
 use super::{Answer, Failure, Inventory, Saga, Stop, Todo};
 use crate::catalog::cost::{EXTENSION_OPENS_HOURS, MAX_HOURS};
@@ -173,14 +173,14 @@ impl Saga {
         let minute = |time: Time| time.millis().div_euclid(60_000);
         let is_over = now.since(self.since) >= CHANGE;
         match answer {
-            Answer::Lease(lease) => match (standing(&lease), lease.end) {
-                (Standing::Active, Some(seen)) if minute(seen) >= minute(end) => {
+            Answer::Lease(lease) => match (readiness(&lease), lease.end) {
+                (LeaseReadiness::Active, Some(seen)) if minute(seen) >= minute(end) => {
                     let detail = self.detail_of(Kind::Lease).unwrap_or_default().to_owned();
                     self.done(Kind::Lease, lease.id, detail, Some(seen));
                     self.turn(Turn::Extend, now);
                 }
                 // A change that failed can leave the lease broken.
-                (Standing::Over(why), _) => {
+                (LeaseReadiness::Over(why), _) => {
                     self.failure = Some(words::lease_failed(why));
                     self.close();
                 }
@@ -217,7 +217,8 @@ impl Saga {
     pub(super) fn has_ended(&mut self, all: &Inventory, now: Time) -> bool {
         let is_there = |kind: Kind, there: bool| there || all.failed_for(kind) || self.id_of(kind).is_none();
         let lease = self.id_of(Kind::Lease).and_then(|id| all.leases.iter().find(|lease| lease.id == id));
-        let ended = lease.map_or(!is_there(Kind::Lease, false), |lease| matches!(standing(lease), Standing::Over(_)));
+        let ended =
+            lease.map_or(!is_there(Kind::Lease, false), |lease| matches!(readiness(lease), LeaseReadiness::Over(_)));
         let server = self.id_of(Kind::Server).is_some_and(|id| all.servers.iter().any(|server| server.id == id));
         let server_gone = !is_there(Kind::Server, server);
         let address = self.id_of(Kind::Address).is_some_and(|id| all.addresses.iter().any(|one| one.id == id));

@@ -23,15 +23,15 @@ use orlop_core::machine::saga::{Event as Turn, SagaState};
 use orlop_core::time::Time;
 
 pub use effect::{
-    Answer, Call, ELSEWHERE, Effect, Elsewhere, Event, Facts, FailedOffering, Failure, Here, Inventory, Login, Probe,
-    Room, Stop, is_about_capacity, is_of_the_site,
+    Answer, AvailableCapacity, Call, ELSEWHERE, Effect, Elsewhere, Event, Facts, FailedOffering, Failure, Here,
+    Inventory, Login, Probe, Stop, is_about_capacity, is_of_the_site,
 };
 pub use resume::replayed;
 pub use words::{check_account, clock_is_off, refused};
 
 use super::hostkey::HostKey;
 use super::journal::{Entry, Kind};
-use super::order::Order;
+use super::order::DeploymentOrder;
 use undo::Undo;
 
 /// How far the clock of a cloud is ahead as far as it matters, in seconds: up to a minute it does not.
@@ -103,7 +103,7 @@ struct Settle {
 /// A deployment on its way.
 #[derive(Debug, Clone)]
 pub struct Saga {
-    order: Order,
+    order: DeploymentOrder,
     state: SagaState,
     todo: Todo,
     wait: Option<Time>,
@@ -151,7 +151,7 @@ pub struct Saga {
     leftovers: Vec<String>,
     failed: Vec<FailedOffering>,
     last_error: Option<(Time, String)>,
-    resuming: Option<resume::Found>,
+    resuming: Option<resume::ObservedResources>,
     /// Since when capacity is waited for.
     waiting: Option<Time>,
     /// The state that was last written down.
@@ -164,7 +164,7 @@ pub struct Saga {
 impl Saga {
     /// A deployment that has not begun. `failed` is what is known not to be had.
     #[must_use]
-    pub fn new(order: Order, failed: Vec<FailedOffering>) -> Self {
+    pub fn new(order: DeploymentOrder, failed: Vec<FailedOffering>) -> Self {
         let attempt = order.tried.saturating_add(1);
         Self {
             order,

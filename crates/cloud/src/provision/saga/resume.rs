@@ -4,13 +4,13 @@
 use orlop_core::machine::saga::{Event as Turn, MACHINE, SagaState};
 use orlop_core::time::Time;
 
-use super::wait::{Standing, UNSEEN, standing};
+use super::wait::{LeaseReadiness, UNSEEN, readiness};
 use super::{Answer, Inventory, Saga, Todo, words};
 use crate::provision::journal::{Entry, Kind, Line};
 
 /// What the cloud showed of a deployment that is taken up again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct ObservedResources {
     pub(super) lease_gone: bool,
     pub(super) lease_young: bool,
     pub(super) lease_bare: bool,
@@ -104,7 +104,7 @@ impl Saga {
                 }
                 let is_open = |kind| self.slots.get(&kind).is_some_and(|slot: &super::Slot| slot.open.is_some());
                 if [Kind::Lease, Kind::Server, Kind::Address].into_iter().any(is_open) {
-                    self.resuming = Some(Found::default());
+                    self.resuming = Some(ObservedResources::default());
                     return self.turn(Turn::Resume, now);
                 }
                 self.ask_now(Todo::ResumeList, now);
@@ -149,16 +149,16 @@ impl Saga {
         self.id_of(Kind::Lease).is_some_and(|id| !lease(id)) || self.id_of(Kind::Server).is_some_and(|id| !server(id))
     }
 
-    fn found(&self, all: &Inventory) -> Found {
-        let mut found = Found::default();
+    fn found(&self, all: &Inventory) -> ObservedResources {
+        let mut found = ObservedResources::default();
         let lease = self.id_of(Kind::Lease);
         let is_leased = self.choice().is_none_or(|choice| choice.reserve.is_some());
         found.server = self.id_of(Kind::Server).is_some_and(|id| all.servers.iter().any(|server| server.id == id));
         match lease.and_then(|id| all.leases.iter().find(|lease| lease.id == id)) {
-            Some(lease) => match standing(lease) {
-                Standing::Active => found.lease_bare = !found.server,
-                Standing::Young => found.lease_young = true,
-                Standing::Over(why) => (found.lease_gone, found.over) = (true, Some(why)),
+            Some(lease) => match readiness(lease) {
+                LeaseReadiness::Active => found.lease_bare = !found.server,
+                LeaseReadiness::Young => found.lease_young = true,
+                LeaseReadiness::Over(why) => (found.lease_gone, found.over) = (true, Some(why)),
             },
             None if lease.is_some() && is_leased => (found.lease_gone, found.over) = (true, Some("lease is gone")),
             None => {}

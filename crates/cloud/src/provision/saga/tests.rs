@@ -9,8 +9,8 @@ use crate::openstack::port::{CloudError, Keypair, Limits, Reached};
 use crate::provision::mark::DeploymentId;
 use crate::provision::order::Choice;
 
-fn order() -> Order {
-    let mut order = Order::to_remove(DeploymentId::new("server", "project", "nonce"), "project");
+fn order() -> DeploymentOrder {
+    let mut order = DeploymentOrder::to_remove(DeploymentId::new("server", "project", "nonce"), "project");
     order.choices = vec![Choice {
         site: "s".into(),
         node_type: "t".into(),
@@ -67,7 +67,7 @@ fn answer(number: u8) -> Answer {
         16 => Answer::ServerMade("S".into()),
         17 => Answer::Console(Some("text".into())),
         18 => Answer::Ports(Vec::new()),
-        19 => Answer::Room(Room { here: Here::Known(Vec::new()), elsewhere: Elsewhere::default() }),
+        19 => Answer::Capacity(AvailableCapacity { here: Here::Known(Vec::new()), elsewhere: Elsewhere::default() }),
         20 => Answer::Probed(Probe::Silent),
         21 => Answer::Groups(Vec::new()),
         22 => Answer::Rechecked(Facts { networks: Vec::new(), limits: Limits::default(), image: true, flavor: true }),

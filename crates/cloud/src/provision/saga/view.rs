@@ -1,4 +1,4 @@
-//! What can be seen of a saga from outside. Owns no rule.
+//! What can be seen of a saga from outside.
 
 use orlop_core::machine::saga::SagaState;
 use orlop_core::time::Time;
@@ -6,12 +6,12 @@ use orlop_core::time::Time;
 use super::{Failure, Saga};
 use crate::catalog::cost::Cost;
 use crate::provision::journal::Kind;
-use crate::provision::order::{Choice, Order, OrderImage};
+use crate::provision::order::{Choice, DeploymentOrder, OrderImage};
 
 impl Saga {
     /// What is carried out.
     #[must_use]
-    pub fn order(&self) -> &Order {
+    pub fn order(&self) -> &DeploymentOrder {
         &self.order
     }
 

@@ -12,7 +12,7 @@ use orlop_core::time::Time;
 use super::undo::Then;
 use super::words;
 use super::{Answer, Effect, Here, Saga, Todo, effect};
-use crate::catalog::window::{Allocation, Asked, Availability, availability};
+use crate::catalog::window::{Allocation, Availability, WindowRequest, availability};
 use crate::exit::Exit;
 use crate::openstack::classify::{Fault, fault};
 use crate::openstack::port::{Lease, Server};
@@ -25,7 +25,7 @@ pub(super) const UNSEEN: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_secs(60);
 
 /// How a lease stands.
-pub(super) enum Standing {
+pub(super) enum LeaseReadiness {
     /// It is ready.
     Active,
     /// It is on its way.
@@ -34,17 +34,17 @@ pub(super) enum Standing {
     Over(&'static str),
 }
 
-pub(super) fn standing(lease: &Lease) -> Standing {
+pub(super) fn readiness(lease: &Lease) -> LeaseReadiness {
     let reservation = lease.reservations.first();
     let lost = lease.degraded || reservation.is_some_and(|one| one.missing_resources);
     let is_active = reservation.and_then(|one| one.status) == Some(ReservationState::Active);
     match lease.status {
-        Some(LeaseState::Error) => Standing::Over("lease failed to start (ERROR)"),
-        Some(LeaseState::Terminated | LeaseState::Terminating) => Standing::Over("lease ended"),
-        Some(LeaseState::Deleting | LeaseState::Gone) => Standing::Over("lease was deleted"),
-        _ if lost => Standing::Over("reservation lost its host"),
-        Some(LeaseState::Active) if is_active => Standing::Active,
-        _ => Standing::Young,
+        Some(LeaseState::Error) => LeaseReadiness::Over("lease failed to start (ERROR)"),
+        Some(LeaseState::Terminated | LeaseState::Terminating) => LeaseReadiness::Over("lease ended"),
+        Some(LeaseState::Deleting | LeaseState::Gone) => LeaseReadiness::Over("lease was deleted"),
+        _ if lost => LeaseReadiness::Over("reservation lost its host"),
+        Some(LeaseState::Active) if is_active => LeaseReadiness::Active,
+        _ => LeaseReadiness::Young,
     }
 }
 
@@ -82,14 +82,14 @@ impl Saga {
         let id = self.text_id(Kind::Lease);
         let late = |status: &str| words::lease_late(&id, status, now.since(submitted).as_secs());
         match answer {
-            Answer::Lease(lease) => match standing(&lease) {
-                Standing::Active => self.turn(Turn::LeaseActive, now),
-                Standing::Over(why) => self.lease_failed(words::lease_failed(why), now),
-                Standing::Young if is_due => {
+            Answer::Lease(lease) => match readiness(&lease) {
+                LeaseReadiness::Active => self.turn(Turn::LeaseActive, now),
+                LeaseReadiness::Over(why) => self.lease_failed(words::lease_failed(why), now),
+                LeaseReadiness::Young if is_due => {
                     let status = lease.status.map_or("unknown", orlop_core::machine::Named::as_str);
                     self.lease_failed(late(status), now);
                 }
-                Standing::Young => self.turn(Turn::LeasePending, now),
+                LeaseReadiness::Young => self.turn(Turn::LeasePending, now),
             },
             Answer::Failed(error) if error.is_gone() => {
                 self.lease_failed(words::lease_failed("lease is gone"), now);
@@ -234,7 +234,7 @@ impl Saga {
         if now >= self.in_time(end, None) {
             return self.turn(Turn::CapacityDeadline, now);
         }
-        let Answer::Room(room) = answer else { return self.ask_in(Todo::Allocations, now, LOOK) };
+        let Answer::Capacity(room) = answer else { return self.ask_in(Todo::Allocations, now, LOOK) };
         let there = room.elsewhere;
         let (free, unknown) = match &room.here {
             Here::Known(allocations) => self.free_choice(Some(allocations), now),
@@ -257,7 +257,7 @@ impl Saga {
         let start = Timestamp::from_millisecond(self.cloud_time(now).millis()).unwrap_or_default();
         let margin = SignedDuration::try_from(self.order.pace.margin).unwrap_or_default();
         let stand = |choice: &Choice| {
-            let asked = Asked { start, hours: choice.hours, within: SignedDuration::ZERO, margin };
+            let asked = WindowRequest { start, hours: choice.hours, within: SignedDuration::ZERO, margin };
             availability(&choice.hosts, allocations, &asked)
         };
         let choices = &self.order.choices;

@@ -1,4 +1,4 @@
-//! Failures in words: what happened, what to do, and the exit code. Owns the texts.
+//! Failures in words: what happened, what to do, and the exit code.
 
 use orlop_core::time::Time;
 

@@ -1,5 +1,5 @@
 //! Repositories by the Git program: one commit, bare, without anything that runs. Owns the order
-//! of work and its limits; what Git is told stands in `program`, which hosts are asked in `route`.
+//! of work and its limits; arguments for Git stand in `program`, the choice of hosts in `route`.
 
 mod objects;
 mod program;

@@ -1,6 +1,5 @@
-//! What the Git program is told: no shell, nothing of the user's or the system's
-//! configuration, one protocol, a process group of its own that is killed at the limit. Owns the environment and the
-//! commands.
+//! Arguments and environment of the Git program: no shell, nothing of the user's or the system's configuration, one protocol, a
+//! process group of its own that is killed at the limit.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -117,7 +116,7 @@ impl Program {
         command
     }
 
-    /// Starts a command in a process group of its own.
+    /// Starts a command in its own process group.
     pub(super) fn start(&self, command: &mut Command) -> Result<Group, FetchError> {
         let child = command.spawn().map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => FetchError::NoProgram,

@@ -97,7 +97,7 @@ impl Driver {
             Next::Sleep(until) => self.sleep(until, &control).await,
             Next::Expire => {
                 let (at, grace) = (now(), self.record.grace);
-                self.pod.turn().await.change(|control| control.stop(Why::Deadline, at, grace)).await?;
+                self.pod.lock().await.change(|control| control.stop(Why::Deadline, at, grace)).await?;
             }
             Next::End(Some(result)) => return Ok(Some(self.exit(result))),
             Next::End(None) if vanished => return Ok(Some(self.exit(PodResult::Gone))),
@@ -123,7 +123,7 @@ impl Driver {
     /// Starts a container, unless something else has been asked meanwhile.
     async fn start(&mut self, index: usize) -> Result<(), PortError> {
         let pod = Arc::clone(&self.pod);
-        let _turn = pod.turn().await;
+        let _lock = pod.lock().await;
         let control = pod.control();
         if control.stop.is_some() || control.frozen_since.is_some() {
             return Ok(());
@@ -273,7 +273,7 @@ impl Driver {
     /// Finishes what an earlier process had written down and not done.
     async fn adopt(&mut self, index: usize, seen: Option<&Observed>) -> Result<(), PortError> {
         let pod = Arc::clone(&self.pod);
-        let _turn = pod.turn().await;
+        let _lock = pod.lock().await;
         let runs = seen.is_some_and(|seen| seen.phase == Phase::Running);
         if !self.adopted && runs && pod.control().frozen_since.is_some() {
             self.engine.pause(self.id(index)).await?;

@@ -94,7 +94,7 @@ pub(super) const SILENCE: Duration = Duration::from_secs(300);
 
 /// What an image says about containers of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::runtime) struct Found {
+pub(in crate::runtime) struct ImageDefaults {
     /// User it runs as; empty for root.
     pub(in crate::runtime) user: String,
     /// Directory it begins in; empty where it names none.
@@ -128,9 +128,10 @@ pub(super) fn policy(container: &ContainerPlan, reference: Reference<'_>) -> Res
 pub(in crate::runtime) async fn obtain(
     engine: &Engine,
     logins: &Logins,
-    (image, policy): (&str, Policy),
+    image: &str,
+    policy: Policy,
     told: &mut (dyn FnMut(&CreateImageInfo) + Send),
-) -> Result<Found, PortError> {
+) -> Result<ImageDefaults, PortError> {
     if policy != Policy::Always
         && let Some(found) = find(engine, image).await?
     {
@@ -152,12 +153,12 @@ pub(super) fn vanished(image: &str) -> PortError {
 }
 
 /// What an image says; none when there is no such image.
-pub(super) async fn find(engine: &Engine, image: &str) -> Result<Option<Found>, PortError> {
+pub(super) async fn find(engine: &Engine, image: &str) -> Result<Option<ImageDefaults>, PortError> {
     match engine.docker().inspect_image(image).await {
         Ok(found) => {
             let config = found.config.unwrap_or_default();
             let text = |value: Option<String>| value.unwrap_or_default();
-            Ok(Some(Found {
+            Ok(Some(ImageDefaults {
                 user: text(config.user),
                 working_dir: text(config.working_dir),
                 stop_signal: text(config.stop_signal),

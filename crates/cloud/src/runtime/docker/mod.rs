@@ -2,7 +2,7 @@
 //! from image to removal; never touches a container that does not carry the labels of its pod.
 //!
 //! A pod is one container for each of its containers, all created before the first one starts. Secrets reach the engine
-//! with the create request and nothing else, so that whoever goes on with the pod after a crash does not need them again:
+//! with the create request and nothing else, so that an agent that goes on with the pod after a crash does not need them again:
 //! it starts containers that exist. What is recorded in the pod's directory and what the engine tells of its containers
 //! decide what happens next (`state`), and a driver does it (`driver`).
 
@@ -232,7 +232,7 @@ impl PodRuntime for DockerRuntime {
         if !directory.exists() || entry.pod.files.exit()?.is_some() {
             return Ok(());
         }
-        entry.pod.turn().await.change(|control| control.stop(Why::Cancel, now(), grace)).await?;
+        entry.pod.lock().await.change(|control| control.stop(Why::Cancel, now(), grace)).await?;
         if let Some(record) = entry.pod.files.record()? {
             self.drive(&entry, record);
         }
@@ -244,11 +244,11 @@ impl PodRuntime for DockerRuntime {
         if !directory.exists() || entry.pod.files.exit()?.is_some() {
             return Ok(());
         }
-        let turn = entry.pod.turn().await;
+        let lock = entry.pod.lock().await;
         // Written down before the clock stops and after it goes on again: a crash leaves the pod frozen, never running
         // with a clock that stands still.
         if on {
-            turn.change(|control| control.freeze(now())).await?;
+            lock.change(|control| control.freeze(now())).await?;
         }
         let on = on && entry.pod.control().frozen_since.is_some();
         if let Some(record) = entry.pod.files.record()? {
@@ -261,7 +261,7 @@ impl PodRuntime for DockerRuntime {
             }
         }
         if !on {
-            turn.change(|control| control.thaw(now())).await?;
+            lock.change(|control| control.thaw(now())).await?;
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use orlop_core::time::Time;
 use super::error;
 use super::pod::now;
 
-/// How long an engine that does not answer is tried before somebody is told.
+/// How long an engine that does not answer is tried before it is reported.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long an engine that is shut down takes to end its containers before it stops to answer.

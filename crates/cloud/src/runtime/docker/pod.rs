@@ -18,13 +18,13 @@ pub(in crate::runtime) struct Pod {
     /// What is written down of it.
     pub(in crate::runtime) files: Files,
     control: watch::Sender<Control>,
-    turn: Arc<Mutex<()>>,
+    changes: Arc<Mutex<()>>,
     /// Why its engine cannot be reached now.
     outage: watch::Sender<Option<String>>,
 }
 
-/// The right to change what is asked of a pod, or to act on it.
-pub(in crate::runtime) struct Turn<'a> {
+/// The lock under which a pod's control is changed and its containers are acted on.
+pub(in crate::runtime) struct PodLock<'a> {
     pod: &'a Pod,
     /// Held until what is being written down is, even by one who does not wait for that.
     guard: Arc<OwnedMutexGuard<()>>,
@@ -35,7 +35,7 @@ impl Pod {
     pub(in crate::runtime) fn open(directory: &Path) -> Result<Self, PortError> {
         let files = Files::new(directory);
         let control = watch::Sender::new(files.control()?);
-        Ok(Self { files, control, turn: Arc::default(), outage: watch::Sender::default() })
+        Ok(Self { files, control, changes: Arc::default(), outage: watch::Sender::default() })
     }
 
     /// Whether its engine can be reached, as that changes.
@@ -57,9 +57,9 @@ impl Pod {
         self.outage.send_if_modified(|known| known.take().is_some());
     }
 
-    /// Waits for one's turn.
-    pub(in crate::runtime) async fn turn(&self) -> Turn<'_> {
-        Turn { pod: self, guard: Arc::new(Arc::clone(&self.turn).lock_owned().await) }
+    /// Waits until nobody else changes or uses the pod.
+    pub(in crate::runtime) async fn lock(&self) -> PodLock<'_> {
+        PodLock { pod: self, guard: Arc::new(Arc::clone(&self.changes).lock_owned().await) }
     }
 
     /// What is asked of it.
@@ -73,7 +73,7 @@ impl Pod {
     }
 }
 
-impl Turn<'_> {
+impl PodLock<'_> {
     /// Changes what is asked of the pod: on disk first, then for everybody.
     pub(in crate::runtime) async fn change(&self, change: impl FnOnce(&mut Control)) -> Result<(), PortError> {
         let mut control = self.pod.control();

@@ -66,7 +66,7 @@ pub(super) enum Words {
     None,
     /// In a file of this machine that the container sees.
     File(PathBuf),
-    /// At a path inside the container that is a mount of its own.
+    /// At a path inside the container that is a mount itself.
     Inside(String),
 }
 

@@ -36,7 +36,7 @@ pub struct PodStart {
 
 /// What a Job has come to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum JobOutcome {
     /// It did its work.
     Complete,
     /// It failed.
@@ -57,7 +57,7 @@ pub enum Verdict {
 #[must_use]
 pub struct Decision {
     /// What it has come to; pods that still live are to be ended then.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<JobOutcome>,
     /// Pods to start now.
     pub start: Vec<PodStart>,
     /// When to ask again if nothing ends before.
@@ -74,7 +74,7 @@ struct Tally {
     failures: u32,
     since_success: u32,
     last_failure: Option<Time>,
-    verdict: Option<Verdict>,
+    verdict: Option<JobOutcome>,
 }
 
 /// What a Job does next at `now`.
@@ -103,7 +103,7 @@ pub fn decide(job: &JobState<'_>, now: Time) -> Decision {
         job.pods.iter().filter_map(|pod| pod.exit.as_ref()).filter(|exit| exit.result == PodResult::Cancelled);
     let unfinished = live + cancelled.count();
     if tally.verdict.is_none() && completed(job.rules, &tally, unfinished) {
-        tally.verdict = Some(Verdict::Complete);
+        tally.verdict = Some(JobOutcome::Complete);
     }
     if let (None, Some((limit, Some(due)))) = (&tally.verdict, deadline)
         && due <= now
@@ -123,8 +123,8 @@ fn past(due: Option<Time>, at: Time) -> bool {
     due.is_some_and(|due| due <= at)
 }
 
-fn deadline_exceeded(limit: std::time::Duration) -> Verdict {
-    Verdict::Failed {
+fn deadline_exceeded(limit: std::time::Duration) -> JobOutcome {
+    JobOutcome::Failed {
         reason: "DeadlineExceeded".into(),
         message: format!("the Job ran longer than its activeDeadlineSeconds, {} s", limit.as_secs()),
     }
@@ -149,7 +149,7 @@ impl Tally {
                 self.since_success = 0;
                 self.last_failure = None;
                 if rules.completions.is_some_and(|completions| self.succeeded >= completions) {
-                    self.verdict = Some(Verdict::Complete);
+                    self.verdict = Some(JobOutcome::Complete);
                     return;
                 }
             }
@@ -162,20 +162,20 @@ impl Tally {
                             "container {} of pod {} ended with exit code {}, which a FailJob rule of podFailurePolicy names",
                             container.name, pod.number, container.exit_code
                         );
-                        self.verdict = Some(Verdict::Failed { reason: "PodFailurePolicy".into(), message });
+                        self.verdict = Some(JobOutcome::Failed { reason: "PodFailurePolicy".into(), message });
                         return;
                     }
                     Some((FailureAction::Ignore, _)) => {}
                     Some((FailureAction::Count, _)) | None => self.failures = self.failures.saturating_add(1),
                 }
                 if self.failures > rules.backoff_limit && rules.is_single() {
-                    self.verdict = Some(Verdict::Failed { reason: reason.clone(), message: message.clone() });
+                    self.verdict = Some(JobOutcome::Failed { reason: reason.clone(), message: message.clone() });
                     return;
                 }
             }
             PodResult::Cancelled => {}
-            PodResult::Gone => self.verdict = Some(Verdict::Gone),
-            PodResult::Lost => self.verdict = Some(Verdict::Lost),
+            PodResult::Gone => self.verdict = Some(JobOutcome::Gone),
+            PodResult::Lost => self.verdict = Some(JobOutcome::Lost),
         }
         if self.verdict.is_none() && self.failures > rules.backoff_limit {
             self.verdict = Some(backoff_exceeded(rules, self.failures, exit));
@@ -183,12 +183,12 @@ impl Tally {
     }
 }
 
-fn backoff_exceeded(rules: &JobRules, failures: u32, exit: &PodExit) -> Verdict {
+fn backoff_exceeded(rules: &JobRules, failures: u32, exit: &PodExit) -> JobOutcome {
     let last = match &exit.result {
         PodResult::Failed { reason, message } => format!("; the last one: {reason}, {message}"),
         _ => String::new(),
     };
-    Verdict::Failed {
+    JobOutcome::Failed {
         reason: "BackoffLimitExceeded".into(),
         message: format!("{failures} failures, backoffLimit allows {}{last}", rules.backoff_limit),
     }

@@ -1,5 +1,5 @@
-//! The document of a Job as the Job controller of Kubernetes would write it, beside it `termination` (rules R28 and
-//! R30). Owns its shape: counters that are 0 are absent, as there, so that a path finds the same on every substrate.
+//! The document of a Job as the Job controller of Kubernetes would write it, beside it `termination`. Counters that are 0 are
+//! absent, as there, so that a path finds the same on every substrate.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::runtime::pod::{ContainerExit, PodExit, PodResult};
 
-use super::decide::Verdict;
+use super::decide::JobOutcome;
 use super::rules::{JobRules, PodRecord};
 
 /// A Job that has ended, as it is to be shown.
@@ -33,7 +33,7 @@ pub struct EndedJob<'a> {
     /// When it ended.
     pub ended_at: Time,
     /// What it came to; none: cancelled.
-    pub verdict: Option<&'a Verdict>,
+    pub verdict: Option<&'a JobOutcome>,
 }
 
 /// The document of a Job that has ended.
@@ -75,15 +75,15 @@ fn status(job: &EndedJob<'_>) -> Value {
         }])
     };
     match job.verdict {
-        Some(Verdict::Complete) => {
+        Some(JobOutcome::Complete) => {
             status.insert("completionTime".into(), stamp(job.ended_at));
             let message = "as many pods succeeded as were asked for";
             status.insert("conditions".into(), condition("Complete", "CompletionsReached", message));
         }
-        Some(Verdict::Failed { reason, message }) => {
+        Some(JobOutcome::Failed { reason, message }) => {
             status.insert("conditions".into(), condition("Failed", reason, message));
         }
-        Some(Verdict::Lost | Verdict::Gone) | None => {}
+        Some(JobOutcome::Lost | JobOutcome::Gone) | None => {}
     }
     let counted = |wanted: fn(&PodResult) -> bool| {
         job.pods.iter().filter(|pod| pod.exit.as_ref().is_some_and(|exit| wanted(&exit.result))).count()

@@ -18,7 +18,7 @@ pub struct JobRules {
     pub completions: Option<u32>,
     /// Pods that may live at the same time.
     pub parallelism: u32,
-    /// Whether each success has an index of its own (`completionMode: Indexed`).
+    /// Whether each success has its own index (`completionMode: Indexed`).
     pub indexed: bool,
     /// Failures allowed, restarts in place among them.
     pub backoff_limit: u32,

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::clock::PauseClock;
-use super::decide::{Decision, JobState, PodStart, Verdict, decide};
+use super::decide::{Decision, JobOutcome, JobState, PodStart, decide};
 use super::document::{EndedJob, document, speaker};
 use super::rules::{CodeMatch, FailureAction, FailureRule, JobRules, PodRecord};
 use crate::runtime::pod::{ContainerExit, PodExit, PodResult};
@@ -76,10 +76,10 @@ fn numbers(decision: &Decision) -> Vec<u32> {
 
 fn reason(decision: &Decision) -> &str {
     match &decision.verdict {
-        Some(Verdict::Failed { reason, .. }) => reason,
-        Some(Verdict::Complete) => "Complete",
-        Some(Verdict::Lost) => "Lost",
-        Some(Verdict::Gone) => "Gone",
+        Some(JobOutcome::Failed { reason, .. }) => reason,
+        Some(JobOutcome::Complete) => "Complete",
+        Some(JobOutcome::Lost) => "Lost",
+        Some(JobOutcome::Gone) => "Gone",
         None => "",
     }
 }
@@ -95,7 +95,7 @@ fn a_job_of_one_pod_starts_it_and_takes_over_its_end() {
 fn a_single_pod_keeps_its_own_reason() {
     let failed = next(&rules(), &[pod(0, Some(failure(3, 5)))], 6);
     let expected =
-        Verdict::Failed { reason: "NonZeroExit".into(), message: "container main ended with exit code 3".into() };
+        JobOutcome::Failed { reason: "NonZeroExit".into(), message: "container main ended with exit code 3".into() };
     assert_eq!(failed.verdict, Some(expected));
 }
 
@@ -278,14 +278,14 @@ fn the_document_is_that_of_a_job() {
         main: "main",
         started_at: Time::from_millis(1_500),
         ended_at: at(7),
-        verdict: Some(&Verdict::Complete),
+        verdict: Some(&JobOutcome::Complete),
     };
     let shown = document(&ended);
     insta::assert_snapshot!(shown["metadata"], @r#"{"labels":{"a":"b"},"name":"etl-load-01234567","namespace":"default","uid":"u","creationTimestamp":"1970-01-01T00:00:01Z"}"#);
     insta::assert_snapshot!(shown["status"], @r#"{"startTime":"1970-01-01T00:00:01Z","completionTime":"1970-01-01T00:00:07Z","conditions":[{"type":"Complete","status":"True","lastProbeTime":"1970-01-01T00:00:07Z","lastTransitionTime":"1970-01-01T00:00:07Z","reason":"CompletionsReached","message":"as many pods succeeded as were asked for"}],"succeeded":2,"completedIndexes":"0-1"}"#);
     insta::assert_snapshot!(shown["termination"], @r#"{"exitCode":0,"reason":"Completed","message":"{\"rows\": 3}","json":{"rows":3}}"#);
     assert_eq!((&shown["kind"], &shown["spec"]), (&json!("Job"), &json!({"completions": 2})));
-    let failed = Verdict::Failed { reason: "NonZeroExit".into(), message: "no".into() };
+    let failed = JobOutcome::Failed { reason: "NonZeroExit".into(), message: "no".into() };
     let pods = [pod(0, Some(failure(3, 5)))];
     let shown = document(&EndedJob { verdict: Some(&failed), pods: &refs(&pods), ..ended });
     assert_eq!((&shown["status"]["failed"], &shown["status"]["succeeded"]), (&json!(1), &json!(null)));
@@ -318,7 +318,7 @@ proptest! {
             now += wait;
             let decision = next(&rules, &pods, now);
             if let Some(settled) = &settled {
-                prop_assert_eq!(&decision.verdict, &Some(Verdict::clone(settled)));
+                prop_assert_eq!(&decision.verdict, &Some(JobOutcome::clone(settled)));
             }
             if decision.verdict.is_some() {
                 prop_assert!(decision.start.is_empty());

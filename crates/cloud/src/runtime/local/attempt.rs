@@ -1,5 +1,4 @@
-//! What all parts of following an attempt share: the substrate behind it, its spec and its directory. Owns the plans of
-//! its pods.
+//! What all parts of following an attempt share: the substrate behind it, its spec and its directory.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -51,7 +50,7 @@ pub(super) struct Live {
 /// Answer to the start of an attempt: its reference, or why there is none.
 pub(super) type Answer = Result<ObjectReference, Refusal>;
 
-/// A port's error that can be told to several callers.
+/// A port's error that several callers can get.
 #[derive(Clone, Debug)]
 pub(super) struct Refusal(Arc<PortError>);
 

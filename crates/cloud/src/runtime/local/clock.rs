@@ -1,4 +1,4 @@
-//! The clock of a substrate. Owns the port.
+//! The clock of a substrate.
 
 use orlop_core::time::Time;
 

@@ -1,5 +1,5 @@
 //! Input artifacts on their way into a pod. Owns where each is put: into the volume that is mounted there, or
-//! beside the pod under a mount of its own.
+//! beside the pod under its own mount.
 
 use std::fs;
 use std::io;
@@ -24,33 +24,35 @@ const TRIES: u32 = 8;
 
 /// Where an artifact is put.
 #[derive(Debug, PartialEq, Eq)]
-enum Place {
+enum DeliveryTarget {
     /// Below a mount that may be written to: its directory and the path in it.
     Below(PathBuf, PathBuf),
     /// All over a mount that may be written to.
     Over(PathBuf),
-    /// At a place of its own, mounted at the artifact's path.
+    /// At its own place, mounted at the artifact's path.
     Own(PathBuf),
     /// Nowhere, and why.
     Blocked(String),
 }
 
-fn place(input: &ArtifactDelivery, mounts: &[Mount], own: PathBuf) -> Place {
+fn place(input: &ArtifactDelivery, mounts: &[Mount], own: PathBuf) -> DeliveryTarget {
     if normal(&input.path).is_none_or(|path| path == "/") {
-        return Place::Blocked("it is no absolute path below `/` without `..`".to_owned());
+        return DeliveryTarget::Blocked("it is no absolute path below `/` without `..`".to_owned());
     }
     match mount_above(mounts, &input.path) {
-        None => Place::Own(own),
-        Some((mount, _)) if mount.read_only => Place::Blocked(format!("{} is mounted read-only", mount.target)),
-        Some((mount, rest)) if rest.as_os_str().is_empty() => Place::Over(mount.source.clone()),
-        Some((mount, rest)) => Place::Below(mount.source.clone(), rest),
+        None => DeliveryTarget::Own(own),
+        Some((mount, _)) if mount.read_only => {
+            DeliveryTarget::Blocked(format!("{} is mounted read-only", mount.target))
+        }
+        Some((mount, rest)) if rest.as_os_str().is_empty() => DeliveryTarget::Over(mount.source.clone()),
+        Some((mount, rest)) => DeliveryTarget::Below(mount.source.clone(), rest),
     }
 }
 
 /// Mounts of the artifacts that no mount of the main container covers.
 pub(super) fn own_mounts(inputs: &[ArtifactDelivery], mounts: &[Mount], pod: &PodDir) -> Vec<Mount> {
     let own = |(number, input): (usize, &ArtifactDelivery)| match place(input, mounts, pod.artifact(number)) {
-        Place::Own(source) => {
+        DeliveryTarget::Own(source) => {
             let target = normal(&input.path).unwrap_or_else(|| input.path.clone());
             Some(Mount { source, target, read_only: false })
         }
@@ -62,11 +64,11 @@ pub(super) fn own_mounts(inputs: &[ArtifactDelivery], mounts: &[Mount], pod: &Po
 /// Where artifacts lie that no other pod can reach: beside the pod, and in volumes of its own.
 pub(super) fn delivered(inputs: &[ArtifactDelivery], mounts: &[Mount], pod: &PodDir) -> Vec<PathBuf> {
     let lies = |(number, input): (usize, &ArtifactDelivery)| match place(input, mounts, pod.artifact(number)) {
-        Place::Own(path) => Some(path),
-        Place::Below(root, rest) if root.starts_with(pod.volumes()) => Some(root.join(rest)),
+        DeliveryTarget::Own(path) => Some(path),
+        DeliveryTarget::Below(root, rest) if root.starts_with(pod.volumes()) => Some(root.join(rest)),
         // Nothing else is in it before its containers run.
-        Place::Over(root) if root.starts_with(pod.volumes()) => Some(root),
-        Place::Below(..) | Place::Over(_) | Place::Blocked(_) => None,
+        DeliveryTarget::Over(root) if root.starts_with(pod.volumes()) => Some(root),
+        DeliveryTarget::Below(..) | DeliveryTarget::Over(_) | DeliveryTarget::Blocked(_) => None,
     };
     inputs.iter().enumerate().filter_map(lies).collect()
 }
@@ -107,18 +109,18 @@ pub(super) async fn deliver<R: PodRuntime + ?Sized>(
 ) -> Result<(), PortError> {
     for (number, input) in inputs.iter().enumerate() {
         match place(input, &main.mounts, pod.artifact(number)) {
-            Place::Own(target) => put(inner, input, target, failed).await?,
-            Place::Below(root, rest) => {
+            DeliveryTarget::Own(target) => put(inner, input, target, failed).await?,
+            DeliveryTarget::Below(root, rest) => {
                 let target = blocking(move || below(&root, &rest)).await?;
                 put(inner, input, target, failed).await?;
             }
-            Place::Over(root) => {
+            DeliveryTarget::Over(root) => {
                 let pod = sha256_hex(pod.path.as_os_str().as_encoded_bytes(), 16);
                 let half = root.join(format!(".orlop-{pod}-{number}"));
                 put(inner, input, half.clone(), failed).await?;
                 blocking(move || spread(&half, &root)).await?;
             }
-            Place::Blocked(why) => {
+            DeliveryTarget::Blocked(why) => {
                 let message = format!("input artifact {} has no place at {}: {why}", input.name, input.path);
                 return Err(PortError::new(Class::Invalid, message).with_reason("TemplateInvalid"));
             }

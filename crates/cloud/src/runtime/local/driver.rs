@@ -1,5 +1,4 @@
-//! The task that follows an attempt: it asks the Job's rules what is next and keeps a task for each live pod. Owns the
-//! answer to the host's start and the host's orders.
+//! The task that follows an attempt: it asks the Job's rules what is next and keeps a task for each live pod.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use tokio::task::{JoinError, JoinSet};
 
 use super::attempt::{Answer, Attempt, Command};
 use super::life::{Ended, Life, News, Orders, Patience, PodNews};
-use super::load::{Known, discard};
+use super::load::{AttemptTrace, discard};
 use super::records::{CancelOrder, Control, PodIntent, write};
 use super::retry::keep;
 use crate::runtime::blocking::blocking;
@@ -42,7 +41,7 @@ pub(super) struct Driver<R: ?Sized> {
     news: (mpsc::UnboundedSender<PodNews>, mpsc::UnboundedReceiver<PodNews>),
     /// Why no pod of it runs yet, and since when.
     delay: Option<(DelayCause, Time)>,
-    /// Whether an earlier host may have been told that it waits.
+    /// Whether an earlier host may know already that it waits.
     told_before: bool,
     /// Whether somebody has confirmed that nothing of it runs any more.
     released: bool,
@@ -68,7 +67,7 @@ enum Heard {
 impl<R: PodRuntime + ?Sized> Driver<R> {
     pub(super) fn new(
         attempt: Arc<Attempt<R>>,
-        known: Known,
+        known: AttemptTrace,
         answer: watch::Sender<Option<Answer>>,
         commands: mpsc::UnboundedReceiver<Command>,
     ) -> Self {

@@ -1,5 +1,5 @@
-//! The end of an attempt: outputs are collected, the end is written down, what only the pods needed is deleted, and the
-//! host is told. Owns this order.
+//! The end of an attempt: outputs are collected, the end is written down, what only the pods needed is deleted, and the host is
+//! told.
 
 use std::fs;
 use std::pin::pin;
@@ -16,7 +16,7 @@ use super::load::removed;
 use super::records::PodIntent;
 use super::retry::keep;
 use crate::runtime::blocking::blocking;
-use crate::runtime::job::decide::Verdict;
+use crate::runtime::job::decide::JobOutcome;
 use crate::runtime::job::document::{EndedJob, document, speaker};
 use crate::runtime::job::rules::PodRecord;
 use crate::runtime::plan::resolve::attempt_uid;
@@ -25,7 +25,7 @@ use crate::runtime::volume::prepare::discard as discard_volumes;
 
 impl<R: PodRuntime + ?Sized> Driver<R> {
     /// Ends the attempt, whose pods have all ended.
-    pub(super) async fn finish(mut self, verdict: Option<Verdict>) {
+    pub(super) async fn finish(mut self, verdict: Option<JobOutcome>) {
         self.accept(None).await;
         let (verdict, collected) = self.gather(verdict).await;
         let end = self.end(verdict, collected);
@@ -43,10 +43,10 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
 
     /// Takes the outputs, which may be long in coming; orders are answered meanwhile, and a success that is cancelled before
     /// its outputs are taken is none.
-    async fn gather(&mut self, verdict: Option<Verdict>) -> (Option<Verdict>, Collected) {
+    async fn gather(&mut self, verdict: Option<JobOutcome>) -> (Option<JobOutcome>, Collected) {
         let pods: Vec<&PodRecord> = self.pods.values().map(|intent| &intent.record).collect();
         let pod = match (&verdict, speaker(&pods).and_then(|pod| self.pods.get(&pod.number))) {
-            (Some(Verdict::Complete | Verdict::Failed { .. }), Some(pod)) if has_run(pod) => pod.clone(),
+            (Some(JobOutcome::Complete | JobOutcome::Failed { .. }), Some(pod)) if has_run(pod) => pod.clone(),
             _ => return (verdict, Collected::default()),
         };
         let attempt = self.attempt.clone();
@@ -60,12 +60,12 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
             let cancelled = matches!(command, Command::Cancel(..));
             self.obey(command).await;
             if cancelled {
-                return (verdict.filter(|verdict| *verdict != Verdict::Complete), Collected::default());
+                return (verdict.filter(|verdict| *verdict != JobOutcome::Complete), Collected::default());
             }
         }
     }
 
-    fn end(&self, verdict: Option<Verdict>, collected: Collected) -> AttemptEnd {
+    fn end(&self, verdict: Option<JobOutcome>, collected: Collected) -> AttemptEnd {
         let pods: Vec<&PodRecord> = self.pods.values().map(|intent| &intent.record).collect();
         let cancelled_at = self.control.cancel.map(|cancel| cancel.at);
         let last = pods.iter().filter_map(|pod| Some(pod.exit.as_ref()?.ended_at)).max();
@@ -74,11 +74,11 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
         let ended_at = last.or(cancelled_at).unwrap_or(now).min(now).max(self.attempt.started_at);
         let verdict = match verdict {
             // Being cancelled explains that nothing is left of it.
-            Some(Verdict::Lost | Verdict::Gone) if cancelled_at.is_some() => None,
+            Some(JobOutcome::Lost | JobOutcome::Gone) if cancelled_at.is_some() => None,
             verdict => verdict,
         };
         let verdict = match (verdict, collected.trouble) {
-            (Some(Verdict::Complete), Some(trouble)) => Some(untaken(&trouble)),
+            (Some(JobOutcome::Complete), Some(trouble)) => Some(untaken(&trouble)),
             (verdict, _) => verdict,
         };
         let attempt = &self.attempt;
@@ -102,12 +102,12 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
             artifacts: collected.artifacts,
             ended_at,
             result: match verdict {
-                Some(Verdict::Complete) => EndResult::Succeeded,
-                Some(Verdict::Failed { reason, message }) => {
+                Some(JobOutcome::Complete) => EndResult::Succeeded,
+                Some(JobOutcome::Failed { reason, message }) => {
                     EndResult::Failed { reason, message: cut_message(&message) }
                 }
-                Some(Verdict::Lost) => EndResult::Lost,
-                Some(Verdict::Gone) => EndResult::Gone,
+                Some(JobOutcome::Lost) => EndResult::Lost,
+                Some(JobOutcome::Gone) => EndResult::Gone,
                 None => EndResult::Cancelled,
             },
         }
@@ -120,9 +120,9 @@ fn has_run(pod: &PodIntent) -> bool {
 }
 
 /// What a success becomes whose outputs cannot be taken.
-fn untaken(trouble: &PortError) -> Verdict {
+fn untaken(trouble: &PortError) -> JobOutcome {
     let reason = trouble.reason.unwrap_or("OutputMissing").to_owned();
-    Verdict::Failed { reason, message: trouble.message.clone() }
+    JobOutcome::Failed { reason, message: trouble.message.clone() }
 }
 
 /// Failed pods in creation order, with the containers that terminated.

@@ -23,14 +23,14 @@ use crate::runtime::pod::{PodExit, PodHandle, PodKey, PodResult, PodRuntime};
 
 /// How long the start of a pod is tried that may come to work.
 const START_BUDGET: Duration = Duration::from_secs(600);
-/// After its grace, how long a pod that is to end may go on before it is told again.
+/// After its grace, how long a pod that is to end may go on before it is asked again.
 const TOLD_AGAIN: Duration = Duration::from_secs(10);
 /// A watch of a pod that has lasted so long reaches what runs it.
 const REACHED_AFTER: Duration = Duration::from_secs(5);
 /// Tries of a suspension before the pod is left running.
 const SUSPEND_TRIES: u32 = 8;
 
-/// What all pods of an attempt are told.
+/// What all pods of an attempt are asked to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Orders {
     /// To end, and be killed after this grace.
@@ -78,9 +78,9 @@ pub(super) struct Life<R: ?Sized> {
 /// How far a pod came.
 enum Begun {
     Running(PodHandle),
-    /// It was told to end before it ran.
+    /// It was asked to end before it ran.
     Stopped,
-    /// It was told to end while it was unknown whether it runs.
+    /// It was asked to end while it was unknown whether it runs.
     Unclear,
 }
 
@@ -216,7 +216,7 @@ impl<R: PodRuntime + ?Sized> Life<R> {
         let handle = tokio::select! {
             handle = &mut start => handle?,
             () = told_to_stop(&mut orders) => {
-                // It may be at work for long, fetching an image: it is told, and still heard to its end.
+                // It may be at work for long, fetching an image: it is asked, and still awaited to its end.
                 let grace = orders.borrow().stop.unwrap_or_default();
                 if let Err(error) = runtime.stop(&self.key, &self.dir.runtime, grace).await {
                     tracing::warn!(pod = %self.key, error = error.chain(), "stopping a pod that starts failed");
@@ -283,7 +283,7 @@ impl<R: PodRuntime + ?Sized> Life<R> {
         let mut wait = Box::pin(runtime.wait(&self.key, &self.dir.runtime));
         loop {
             let order = self.orders.borrow_and_update().stop;
-            // A pod that ends by itself need not be told any more.
+            // A pod that ends by itself need not be asked any more.
             let stopping = async {
                 match order.filter(|_| order != told) {
                     Some(grace) => {
@@ -348,7 +348,7 @@ impl<R: PodRuntime + ?Sized> Life<R> {
     }
 }
 
-/// Returns once the pods are told to end.
+/// Returns once the pods are asked to end.
 async fn told_to_stop(orders: &mut watch::Receiver<Orders>) {
     if orders.wait_for(|orders| orders.stop.is_some()).await.is_err() {
         std::future::pending::<()>().await;

@@ -1,4 +1,4 @@
-//! What is written down of an attempt when it is taken up. Owns the reading of its records and the writing of the first.
+//! What is written down of an attempt when it is taken up.
 
 use std::fs;
 use std::io;
@@ -14,10 +14,10 @@ use crate::runtime::volume::prepare::undeletable;
 
 /// What is known of an attempt.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct AttemptTrace {
     /// What it is; none: there is no trace of it.
     pub(super) record: Option<AttemptRecord>,
-    /// What the host was told that runs it.
+    /// The object that the host got as its runner.
     pub(super) accepted: Option<ObjectReference>,
     /// What the host has ordered.
     pub(super) control: Control,
@@ -33,14 +33,14 @@ pub(super) struct Known {
 ///
 /// # Errors
 /// Fatal when one is damaged; Denied or Transient as the file system says.
-pub(super) fn load(dir: &AttemptDir) -> Result<Known, PortError> {
-    let Some(record) = read::<AttemptRecord>(&dir.attempt())? else { return Ok(Known::default()) };
-    let mut known = Known {
+pub(super) fn load(dir: &AttemptDir) -> Result<AttemptTrace, PortError> {
+    let Some(record) = read::<AttemptRecord>(&dir.attempt())? else { return Ok(AttemptTrace::default()) };
+    let mut known = AttemptTrace {
         record: Some(record),
         accepted: read(&dir.accepted())?,
         control: read(&dir.control())?.unwrap_or_default(),
         end: read(&dir.end())?,
-        ..Known::default()
+        ..AttemptTrace::default()
     };
     for entry in fs::read_dir(&dir.path)? {
         let name = entry?.file_name();

@@ -17,7 +17,7 @@ use super::deliver::check;
 use super::driver::{Driver, no_room};
 use super::finish::traceless;
 use super::layout::AttemptDir;
-use super::load::{Known, create, discard, load, removed};
+use super::load::{AttemptTrace, create, discard, load, removed};
 use super::memory;
 use super::options::{LocalOptions, LocalPorts};
 use super::records::{AttemptRecord, CancelOrder, Control, read, write};
@@ -182,13 +182,13 @@ async fn follow<R: PodRuntime + ?Sized>(
     commands: mpsc::UnboundedReceiver<Command>,
 ) {
     match take_up(&inner, &key, quarry).await {
-        Ok(Found::Attempt(attempt, known)) => Driver::new(attempt, known, answer, commands).run().await,
-        Ok(Found::Nothing) => {
+        Ok(AttemptLookup::Attempt(attempt, known)) => Driver::new(attempt, known, answer, commands).run().await,
+        Ok(AttemptLookup::Nothing) => {
             inner.live().remove(&key);
             answer.send_replace(Some(Ok(ObjectReference::default())));
             inner.reports.deliver(&key, traceless(&inner, EndResult::Lost));
         }
-        Ok(Found::Ended(known)) => {
+        Ok(AttemptLookup::Ended(known)) => {
             inner.live().remove(&key);
             answer.send_replace(Some(Ok(known.accepted.unwrap_or_default())));
             if let Some(end) = known.end {
@@ -203,9 +203,9 @@ async fn follow<R: PodRuntime + ?Sized>(
 }
 
 /// What there is of an attempt.
-enum Found<R: ?Sized> {
-    Attempt(Arc<Attempt<R>>, Known),
-    Ended(Known),
+enum AttemptLookup<R: ?Sized> {
+    Attempt(Arc<Attempt<R>>, AttemptTrace),
+    Ended(AttemptTrace),
     Nothing,
 }
 
@@ -213,12 +213,12 @@ async fn take_up<R: PodRuntime + ?Sized>(
     inner: &Arc<Inner<R>>,
     key: &AttemptKey,
     quarry: Quarry,
-) -> Result<Found<R>, PortError> {
+) -> Result<AttemptLookup<R>, PortError> {
     let dir = inner.layout.attempt(key)?;
     let place = dir.clone();
     let mut known = blocking(move || load(&place)).await?;
     if known.end.is_some() {
-        return Ok(Found::Ended(known));
+        return Ok(AttemptLookup::Ended(known));
     }
     let is_new = known.accepted.is_none() && !known.has_run;
     let (record, template) = match (quarry, known.record.take()) {
@@ -239,10 +239,10 @@ async fn take_up<R: PodRuntime + ?Sized>(
             let template = adopted(&record, &inner.options)?;
             (record, template)
         }
-        (_, None) => return Ok(Found::Nothing),
+        (_, None) => return Ok(AttemptLookup::Nothing),
     };
     let AttemptRecord { spec, started_at, .. } = record;
-    Ok(Found::Attempt(Arc::new(Attempt { inner: inner.clone(), spec, template, dir, started_at }), known))
+    Ok(AttemptLookup::Attempt(Arc::new(Attempt { inner: inner.clone(), spec, template, dir, started_at }), known))
 }
 
 /// Checks what an attempt needs and writes down that it exists.

@@ -1,5 +1,4 @@
-//! What a pod may learn about itself: `fieldRef` and `resourceFieldRef`. Owns the paths, their values and the rounding of
-//! amounts.
+//! What a pod may learn about itself: `fieldRef` and `resourceFieldRef`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -93,7 +92,7 @@ impl ResourceRef {
     }
 }
 
-/// What is known about a pod and may be told to it.
+/// What the downward API may show a pod.
 #[derive(Clone, Copy, Debug)]
 pub struct PodFacts<'a> {
     /// Name of the pod.

@@ -1,4 +1,4 @@
-//! A Job's own fields. Owns their defaults here and the refusal of those the emulation does not have.
+//! A Job's own fields.
 
 use orlop_core::error::PortError;
 

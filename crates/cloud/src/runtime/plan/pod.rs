@@ -1,4 +1,4 @@
-//! A pod as its template gives it. Owns its fields and the refusals at pod level.
+//! A pod as its template gives it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -55,7 +55,7 @@ pub struct PodTemplate {
     pub pull_secrets: Vec<(String, String)>,
     /// Namespaces of the host it shares.
     pub host_namespaces: HostNamespaces,
-    /// Name of the service account, told to the pod and nothing else.
+    /// Name of the service account, which only the pod reads.
     pub service_account: String,
 }
 

@@ -1,4 +1,4 @@
-//! Resources: what containers ask for and may use, and what the machine has. Owns their reading and comparison.
+//! Resources: what containers ask for and may use, and what the machine has.
 
 use std::collections::BTreeMap;
 use std::fs;

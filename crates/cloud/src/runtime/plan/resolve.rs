@@ -166,7 +166,7 @@ pub fn pod_plan(template: &JobTemplate, place: &PodPlace<'_>) -> Result<PodPlan,
 /// Keys of Secrets with logins, and whether what they hold are the bare logins.
 const LOGINS: [(&str, bool); 2] = [(".dockerconfigjson", false), (".dockercfg", true)];
 
-/// A Secret with logins. That it is missing is told by whoever needs it.
+/// A Secret with logins. That it is missing is reported where it is needed.
 fn pull_secret(place: &PodPlace<'_>, name: &str, path: &str) -> PullSecret {
     let found = LOGINS.into_iter().find_map(|(key, bare)| {
         let text = match place.sources.key(Store::Secret, name, key) {

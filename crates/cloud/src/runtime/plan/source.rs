@@ -81,7 +81,7 @@ impl Sources {
         Ok(Some(keys))
     }
 
-    /// The error for an object or key that is missing (section 1.4: retried under the step's retry policy).
+    /// The error for an object or key that is missing; the step's retry policy decides whether it is tried again.
     #[must_use]
     pub fn unresolved(&self, store: Store, name: &str, key: Option<&str>, path: &str) -> PortError {
         let what = match (key, self.directory(store, name)) {

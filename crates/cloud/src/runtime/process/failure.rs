@@ -1,4 +1,4 @@
-//! What went wrong inside the runtime: what the system said, and what it was doing. Owns the way to errors of ports.
+//! What went wrong inside the runtime: what the system said, and what it was doing.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! Pods as processes of this machine (chapter 4 of the flow contract, column "local process").
+//! Pods as processes of this machine, as the flow contract describes local processes.
 //!
 //! Every pod has a *shim*: a process that outlives the host that started it, runs the pod's containers one after the other,
 //! enforces its limits, captures its output and writes down how it ended. The shim is a hidden part of the program that

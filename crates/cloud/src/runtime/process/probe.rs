@@ -1,4 +1,4 @@
-//! What this machine allows. Owns trying it in a process of its own, so that a trial changes nothing for this one.
+//! What this machine allows. Owns trying it in its own process, so that a trial changes nothing for this one.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -48,7 +48,7 @@ impl Capabilities {
 
 /// What a trial found.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Found {
+pub(crate) struct ProbeResult {
     pub(crate) paths: Paths,
     pub(crate) why: Option<String>,
 }
@@ -57,13 +57,13 @@ pub(crate) struct Found {
 pub(super) fn answer() -> ExitCode {
     let kind = if Uid::effective().is_root() { Paths::Namespace } else { Paths::UserNamespace };
     let found = match try_view(kind == Paths::UserNamespace) {
-        Ok(()) => Found { paths: kind, why: None },
+        Ok(()) => ProbeResult { paths: kind, why: None },
         // Root without the right to mount may still have it in a user namespace.
         Err(first) if kind == Paths::Namespace => match try_view(true) {
-            Ok(()) => Found { paths: Paths::UserNamespace, why: None },
-            Err(second) => Found { paths: Paths::Rewritten, why: Some(format!("{first}; {second}")) },
+            Ok(()) => ProbeResult { paths: Paths::UserNamespace, why: None },
+            Err(second) => ProbeResult { paths: Paths::Rewritten, why: Some(format!("{first}; {second}")) },
         },
-        Err(error) => Found { paths: Paths::Rewritten, why: Some(error) },
+        Err(error) => ProbeResult { paths: Paths::Rewritten, why: Some(error) },
     };
     let mut out = io::stdout();
     match serde_json::to_writer(&mut out, &found).map_err(io::Error::from).and_then(|()| out.write_all(b"\n")) {
@@ -77,7 +77,7 @@ fn try_view(user_namespace: bool) -> Result<(), String> {
 }
 
 /// Parses what [`answer`] wrote.
-pub(super) fn parse(bytes: &[u8]) -> io::Result<Found> {
+pub(super) fn parse(bytes: &[u8]) -> io::Result<ProbeResult> {
     Ok(serde_json::from_slice(bytes)?)
 }
 

@@ -3,7 +3,7 @@
 //!
 //! | file | made by | meaning |
 //! |---|---|---|
-//! | `lock` | whoever comes first | byte 0 is locked for the life of the shim, byte 1 while a claim is being made |
+//! | `lock` | the first process to come | byte 0 is locked for the life of the shim, byte 1 while a claim is being made |
 //! | `claim` | shim, before anything runs | the only shim that ever runs this pod |
 //! | `request` | runtime | what the shim is to do: stop, freeze |
 //! | `view-<token>/` | shim | what the containers see as their own: `top`, `tmp`, further places, last words |
@@ -62,7 +62,7 @@ pub struct ExitRecord {
 
 /// What a pod's directory says.
 #[derive(Clone, Debug)]
-pub(crate) enum Found {
+pub(crate) enum ShimState {
     /// Nothing was ever started.
     Nothing,
     /// A shim has it and is alive.
@@ -79,7 +79,7 @@ pub(crate) struct Directory(PathBuf);
 
 /// A part of the lock file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum LockRegion {
     /// Held by the shim for life.
     Life,
     /// Held while a claim is made.
@@ -107,23 +107,23 @@ impl Directory {
     }
 
     /// What the directory says now.
-    pub(crate) fn find(&self) -> Result<Found, Failure> {
+    pub(crate) fn find(&self) -> Result<ShimState, Failure> {
         let Some(claim) = self.claim()? else {
             let record = self.exit()?;
-            return Ok(record.map_or(Found::Nothing, |record| Found::Ended(Box::new(record))));
+            return Ok(record.map_or(ShimState::Nothing, |record| ShimState::Ended(Box::new(record))));
         };
         let boot = super::identity::boot().during(|| "reading the boot of this machine".to_owned())?;
         let Some(shim) = claim.shim.filter(|_| boot == claim.boot) else {
             return self.ended_or_dead(claim);
         };
         // The record is written before the lock goes, so look at the lock first.
-        if self.locks()?.is_held(Part::Life)? { Ok(Found::Alive(shim)) } else { self.ended_or_dead(claim) }
+        if self.locks()?.is_held(LockRegion::Life)? { Ok(ShimState::Alive(shim)) } else { self.ended_or_dead(claim) }
     }
 
-    fn ended_or_dead(&self, claim: Claim) -> Result<Found, Failure> {
+    fn ended_or_dead(&self, claim: Claim) -> Result<ShimState, Failure> {
         Ok(match self.exit()? {
-            Some(record) => Found::Ended(Box::new(record)),
-            None => Found::Dead(claim),
+            Some(record) => ShimState::Ended(Box::new(record)),
+            None => ShimState::Dead(claim),
         })
     }
 
@@ -137,7 +137,7 @@ impl Directory {
         self.read("claim")
     }
 
-    /// Makes the claim, whole at once and its name on disk. Only for the holder of [`Part::Claiming`] who saw that there
+    /// Makes the claim, whole at once and its name on disk. Only for the holder of [`LockRegion::Claiming`] who saw that there
     /// is none.
     pub(crate) fn make_claim(&self, claim: &Claim) -> Result<(), Failure> {
         let (draft, path) = (self.join("claim.draft"), self.join("claim"));
@@ -187,7 +187,7 @@ impl Directory {
     /// already counts.
     pub(crate) fn bury(&self, record: ExitRecord) -> Result<ExitRecord, Failure> {
         let locks = self.locks()?;
-        locks.take(Part::Claiming)?;
+        locks.take(LockRegion::Claiming)?;
         if let Some(there) = self.exit()? {
             return Ok(there);
         }
@@ -260,7 +260,7 @@ pub(crate) struct Locks(File);
 
 impl Locks {
     /// Takes a lock, waiting for it.
-    pub(crate) fn take(&self, part: Part) -> Result<(), Failure> {
+    pub(crate) fn take(&self, part: LockRegion) -> Result<(), Failure> {
         let range = range(part, libc::F_WRLCK);
         loop {
             match fcntl(&self.0, FcntlArg::F_OFD_SETLKW(&range)) {
@@ -277,27 +277,27 @@ impl Locks {
     }
 
     /// Lets a lock go.
-    pub(crate) fn release(&self, part: Part) -> Result<(), Failure> {
+    pub(crate) fn release(&self, part: LockRegion) -> Result<(), Failure> {
         fcntl(&self.0, FcntlArg::F_OFD_SETLK(&range(part, libc::F_UNLCK))).map(drop).during(|| locking(part))
     }
 
     /// Whether somebody else holds a lock.
-    pub(crate) fn is_held(&self, part: Part) -> Result<bool, Failure> {
+    pub(crate) fn is_held(&self, part: LockRegion) -> Result<bool, Failure> {
         let mut found = range(part, libc::F_WRLCK);
         fcntl(&self.0, FcntlArg::F_OFD_GETLK(&mut found)).during(|| locking(part))?;
         Ok(i32::from(found.l_type) != libc::F_UNLCK)
     }
 }
 
-fn locking(part: Part) -> String {
+fn locking(part: LockRegion) -> String {
     format!("locking the pod's directory ({part:?}); its file system may not support locks")
 }
 
-fn range(part: Part, kind: libc::c_int) -> libc::flock {
+fn range(part: LockRegion, kind: libc::c_int) -> libc::flock {
     libc::flock {
         l_type: libc::c_short::try_from(kind).unwrap_or_default(),
         l_whence: libc::c_short::try_from(libc::SEEK_SET).unwrap_or_default(),
-        l_start: if part == Part::Life { 0 } else { 1 },
+        l_start: if part == LockRegion::Life { 0 } else { 1 },
         l_len: 1,
         l_pid: 0,
     }

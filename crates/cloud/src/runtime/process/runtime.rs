@@ -18,7 +18,7 @@ use super::failure::During;
 use super::layout::Layout;
 use super::paths::Paths;
 use super::probe::Capabilities;
-use super::record::{Directory, ExitRecord, Found};
+use super::record::{Directory, ExitRecord, ShimState};
 use super::request::{self, Request};
 use super::start::Shims;
 use super::watch;
@@ -168,7 +168,7 @@ impl ProcessRuntime {
     }
 
     /// Writes a request and tells the shim, if there is one. A shim that a program of its pod has stopped goes on to read it;
-    /// one that is stopped again when the pod is to end, and was told before, is killed, and its pod with it.
+    /// one that is stopped again when the pod is to end, and was asked before, is killed, and its pod with it.
     fn ask(directory: &Path, change: impl FnOnce(Request) -> Request) -> Result<(), PortError> {
         let directory = Directory::new(directory);
         if !directory.path().exists() || directory.exit()?.is_some() {
@@ -176,7 +176,7 @@ impl ProcessRuntime {
         }
         // First the request, then the look for a shim: one that claims in between sees the request.
         let (before, now) = request::update(&directory, change)?;
-        if let Found::Alive(shim) = directory.find()? {
+        if let ShimState::Alive(shim) = directory.find()? {
             let told_before = before == now && now.stop.is_some();
             let signals: &[Signal] = match told_before && shim.is_stopped() {
                 true => &[Signal::SIGKILL],

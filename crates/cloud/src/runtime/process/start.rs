@@ -1,4 +1,4 @@
-//! Starting shims. Owns the server of shims, a process of its own that forks one for every pod, and the connection to each shim
+//! Starting shims. Owns the server of shims, a separate process that forks one for every pod, and the connection to each shim
 //! until it has answered; after that the shim is on its own, and only the kernel knows where it came from.
 
 use std::ffi::{CString, OsString};
@@ -22,7 +22,7 @@ use super::identity::{self, Identity};
 use super::paths::Paths;
 use super::probe;
 use super::runtime::ShimProgram;
-use super::wire::{self, KeepOrder, KeepReply, Order};
+use super::wire::{self, KeepOrder, KeepReply, ShimCommand};
 use crate::runtime::child;
 
 /// How long a shim may take to answer. One that answers later is found by the next start.
@@ -57,19 +57,19 @@ impl Shims {
 
     /// Starts a shim for a pod.
     pub(super) async fn keep(&self, order: KeepOrder) -> Result<KeepReply, PortError> {
-        let answer = self.ask(&Order::Keep(Box::new(order))).await?;
+        let answer = self.ask(&ShimCommand::Keep(Box::new(order))).await?;
         serde_json::from_slice(&answer).map_err(|_| self.complaint(""))
     }
 
     /// Finds out how absolute paths become real, and why not better.
     pub(super) async fn probe(&self) -> Result<(Paths, Option<String>), PortError> {
-        let answer = self.ask(&Order::Probe).await?;
+        let answer = self.ask(&ShimCommand::Probe).await?;
         let found = probe::parse(&answer).map_err(|_| self.complaint(""))?;
         Ok((found.paths, found.why))
     }
 
     /// The answer of a new shim: one line.
-    async fn ask(&self, order: &Order) -> Result<Vec<u8>, PortError> {
+    async fn ask(&self, order: &ShimCommand) -> Result<Vec<u8>, PortError> {
         let bytes = wire::encode(order)?;
         let talk = async {
             let (mut connection, mut complaint) = self.connect().await?;
@@ -143,7 +143,7 @@ impl Server {
     }
 }
 
-/// Starts a server of shims, in a session of its own: an interrupt from a terminal is not for it.
+/// Starts a server of shims, in its own session: an interrupt from a terminal is not for it.
 fn serve(program: &ShimProgram) -> Result<Server, PortError> {
     let (ours, theirs) = Socket::pair()?;
     ours.set_nonblocking(true)?;

@@ -1,4 +1,4 @@
-//! The processes of a pod as seen by its shim, which is their reaper: whoever loses its parent becomes the shim's child.
+//! The processes of a pod as seen by its shim, which is their reaper: a process that loses its parent becomes the shim's child.
 //! Owns signalling and ending all of them; never touches a process that does not descend from this one.
 
 use std::collections::{BTreeMap, BTreeSet};

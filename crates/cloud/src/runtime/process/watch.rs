@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use super::failure::{During, Failure};
 use super::identity::{self, Identity};
 use super::orphans;
-use super::record::{Claim, Directory, ExitRecord, Found, Part};
+use super::record::{Claim, Directory, ExitRecord, LockRegion, ShimState};
 use super::request;
 use crate::runtime::clock::now;
 use crate::runtime::pod::{PodExit, PodKey, PodResult};
@@ -23,13 +23,13 @@ pub(super) async fn end(key: &PodKey, directory: &Directory) -> Result<PodExit, 
             return Ok(ended(PodResult::Lost));
         }
         match directory.find()? {
-            Found::Ended(record) => return Ok(record.exit),
-            Found::Alive(shim) => until_dead(directory, shim).await?,
-            Found::Dead(claim) => {
+            ShimState::Ended(record) => return Ok(record.exit),
+            ShimState::Alive(shim) => until_dead(directory, shim).await?,
+            ShimState::Dead(claim) => {
                 let directory = directory.clone();
                 return blocking(move || bury(&directory, &claim)).await;
             }
-            Found::Nothing => {
+            ShimState::Nothing => {
                 let (directory, key) = (directory.clone(), key.clone());
                 blocking(move || close(&directory, key)).await?;
             }
@@ -57,7 +57,7 @@ fn bury(directory: &Directory, claim: &Claim) -> Result<PodExit, Failure> {
 /// said that there is no trace of the pod.
 fn close(directory: &Directory, key: PodKey) -> Result<(), Failure> {
     let locks = directory.locks()?;
-    locks.take(Part::Claiming)?;
+    locks.take(LockRegion::Claiming)?;
     if directory.claim()?.is_none() && directory.exit()?.is_none() {
         let boot = identity::boot().during(|| "reading the boot of this machine".to_owned())?;
         let claim = Claim { key: Some(key), shim: None, boot, token: String::new(), cgroup: None, at: now() };
@@ -85,11 +85,11 @@ async fn readable(process: OwnedFd) -> io::Result<()> {
     pipe::Receiver::from_owned_fd_unchecked(process)?.readable().await
 }
 
-/// Waits for the lock of a shim, in a thread of its own: it cannot be given up, and must not keep a program from ending.
+/// Waits for the lock of a shim, in its own thread: it cannot be given up, and must not keep a program from ending.
 async fn until_unlocked(directory: &Directory) -> Result<(), PortError> {
     let locks = directory.locks()?;
     let (sender, receiver) = oneshot::channel();
-    let wait = move || drop(sender.send(locks.take(Part::Life)));
+    let wait = move || drop(sender.send(locks.take(LockRegion::Life)));
     let spawned = std::thread::Builder::new().name("orlop-pod-lock".to_owned()).spawn(wait);
     spawned.during(|| "starting a thread".to_owned())?;
     let taken =

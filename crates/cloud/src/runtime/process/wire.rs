@@ -19,7 +19,7 @@ const MESSAGE_MAX: u64 = 256 * 1024 * 1024;
 
 /// What a shim is for.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Order {
+pub(crate) enum ShimCommand {
     /// Keep a pod.
     Keep(Box<KeepOrder>),
     /// Try what this machine allows.
@@ -113,7 +113,7 @@ impl From<&ContainerPlan> for Container {
     }
 }
 
-/// What a shim answers to [`Order::Keep`].
+/// What a shim answers to [`ShimCommand::Keep`].
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum KeepReply {
     /// It has the pod.

@@ -261,7 +261,7 @@ fn write_file(root: &Path, relative: &Path, bytes: &[u8], mode: u32, owner: Volu
     }
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
     file.write_all(bytes)?;
-    // Whoever shares the volume's group reads it, whatever its mode.
+    // Members of the volume's group read it, whatever its mode.
     let mode = if owner.group.is_some() { mode | 0o440 } else { mode };
     file.set_permissions(Permissions::from_mode(mode))?;
     match owner.group {

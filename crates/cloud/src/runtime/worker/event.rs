@@ -1,4 +1,4 @@
-//! What becomes of attempts, as a runtime tells it. Owns the values and the port through which they are told; never
+//! What becomes of attempts, as a runtime tells it. Owns the values and the port through which they are reported; never
 //! decides what follows.
 
 use std::borrow::Cow;
@@ -156,22 +156,22 @@ fn cut(text: &str, longest: usize) -> Cow<'_, str> {
 /// Whether there is room for more output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Room {
+pub enum LogCapacity {
     /// There is.
     Free,
     /// There is not: an attempt that may wait is not read until [`JobRuntime::resume`](super::JobRuntime::resume).
     Full,
 }
 
-/// Who is told what becomes of attempts. Called by the threads of a runtime, which it must not block.
+/// Receives what becomes of attempts. Called by the threads of a runtime, which it must not block.
 ///
 /// Of one attempt the calls come in order: `started` at most once, any number of `log`, `ended` once and last. What is
-/// logged before `started` tells of preparations. After a round of calls comes `flush`: what was told is then to be made durable and passed on.
+/// logged before `started` tells of preparations. After a round of calls comes `flush`: reports are then to be made durable and passed on.
 pub trait AttemptEvents: Send + Sync + std::fmt::Debug {
     /// Its process or container runs.
     fn started(&self, id: TaskRef, started: Started);
     /// It wrote something.
-    fn log(&self, id: TaskRef, chunk: LogChunk) -> Room;
+    fn log(&self, id: TaskRef, chunk: LogChunk) -> LogCapacity;
     /// It ended, and nothing of it is left.
     fn ended(&self, id: TaskRef, end: AttemptEnd);
     /// The calls of this round are over.

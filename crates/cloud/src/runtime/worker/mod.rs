@@ -3,7 +3,7 @@
 //! which attempt is current.
 //!
 //! A runtime is given an [`AttemptPlan`] in which every decision is taken and tells an [`AttemptEvents`] what becomes of
-//! it. `ended` is told when nothing of the attempt is left, so its room is free from then on.
+//! it. `ended` is called when nothing of the attempt is left, so its room is free from then on.
 
 #[cfg(all(feature = "process", target_os = "linux"))]
 mod directories;
@@ -30,7 +30,7 @@ use async_trait::async_trait;
 use orlop_core::error::PortError;
 use orlop_core::task::TaskRef;
 
-pub use event::{AttemptEnd, AttemptEvents, Cause, Kept, LogChunk, LogTotals, Room, Started};
+pub use event::{AttemptEnd, AttemptEvents, Cause, Kept, LogCapacity, LogChunk, LogTotals, Started};
 pub use logs::SECRET_MIN;
 pub use plan::{AttemptPlan, ExtraUnits, GpuDevice, Secret, User, beneath};
 
@@ -74,7 +74,7 @@ pub trait JobRuntime: Send + Sync + std::fmt::Debug {
     /// `process`, `docker` or `noop`.
     fn kind(&self) -> &'static str;
 
-    /// Starts an attempt. Returns at once; what becomes of it is told, an attempt that cannot start too
+    /// Starts an attempt. Returns at once; what becomes of it is reported, an attempt that cannot start too
     /// ([`TaskEnd::StartFailed`](orlop_core::task::TaskEnd::StartFailed)).
     fn start(&self, plan: AttemptPlan);
 
@@ -82,7 +82,7 @@ pub trait JobRuntime: Send + Sync + std::fmt::Debug {
     /// of several causes the first counts, of several times the shortest.
     fn end(&self, id: TaskRef, cause: Cause, grace: Duration);
 
-    /// There is room again for the output of an attempt that was told [`Room::Full`].
+    /// There is room again for the output of an attempt that got [`LogCapacity::Full`].
     fn resume(&self, id: TaskRef);
 
     /// Until when attempts that must not overlap may run without further notice, as time from now.
@@ -95,7 +95,7 @@ pub trait JobRuntime: Send + Sync + std::fmt::Debug {
     async fn list(&self) -> Result<Vec<Remains>, PortError>;
 
     /// Takes over an attempt of an earlier agent that is alive or has ended: its output after chunk `after_seq` and its
-    /// end are told like those of others. One without supervisor is ended, and told as Lost.
+    /// end are reported like those of others. One without supervisor is ended, and reported as Lost.
     ///
     /// # Errors
     /// NotFound when there is no trace of it.

@@ -120,7 +120,7 @@ impl AttemptPlan {
         if self.run.literal { Cow::Borrowed(text) } else { fill(text, &Filling { index, job, attempt }) }
     }
 
-    /// Whether it needs a supervisor of its own: it goes on without the agent, or must end without it.
+    /// Whether it needs its own supervisor: it goes on without the agent, or must end without it.
     #[must_use]
     pub fn supervised(&self) -> bool {
         self.run.survive || self.run.forbid_overlap

@@ -15,7 +15,7 @@ pub(super) enum Why {
     LogLimit,
 }
 
-/// What an end means. Whoever was being ended has not succeeded, whatever its code; a job that ran out of memory while
+/// What an end means. An attempt that was being ended has not succeeded, whatever its code; a job that ran out of memory while
 /// it was being ended was being ended.
 pub(super) fn judge(ended: Option<Ended>, why: Option<Why>, oom: bool, success: &[i32]) -> (TaskEnd, &'static str) {
     match why {

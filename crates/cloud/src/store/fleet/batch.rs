@@ -14,7 +14,7 @@ use orlop_core::task::TaskRef;
 
 /// Where the newest state of something stands.
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum RowIndex {
     /// Among the new rows.
     New(usize),
     /// Among the changes of stored rows.
@@ -56,9 +56,9 @@ pub(in crate::store) struct Batch {
 #[derive(Debug, Default)]
 struct Places {
     specs: HashMap<SpecHash, usize>,
-    jobs: HashMap<JobId, Place>,
+    jobs: HashMap<JobId, RowIndex>,
     elements: HashMap<(JobId, u32), usize>,
-    attempts: HashMap<TaskRef, Place>,
+    attempts: HashMap<TaskRef, RowIndex>,
     finals: HashMap<(JobId, u32), TaskRef>,
     entries: HashMap<(Kind, String), usize>,
     keys: HashMap<IdempotencyKey, usize>,
@@ -133,7 +133,7 @@ impl Batch {
             Record::AttemptNew(attempt) => {
                 let id = attempt.id;
                 self.name(id.job);
-                if self.places.attempts.insert(id, Place::New(self.attempts.len())).is_some() {
+                if self.places.attempts.insert(id, RowIndex::New(self.attempts.len())).is_some() {
                     return Err(double(format_args!("attempt {} of {}.{}", id.attempt, id.job, id.index)));
                 }
                 self.attempts.push(AttemptRow::issued(*attempt));
@@ -173,7 +173,7 @@ impl Batch {
             Some((_, uses)) => *uses += 1,
             None => *self.needed.entry(row.job.spec).or_default() += 1,
         }
-        if self.places.jobs.insert(id, Place::New(self.jobs.len())).is_some() {
+        if self.places.jobs.insert(id, RowIndex::New(self.jobs.len())).is_some() {
             return Err(double(format_args!("job {id}")));
         }
         self.jobs.push(row);
@@ -183,20 +183,20 @@ impl Batch {
     fn change_job(&mut self, change: JobChange) -> Result<(), PortError> {
         sound(&change.unit, change.id)?;
         match self.places.jobs.get(&change.id) {
-            Some(&Place::New(at)) => {
+            Some(&RowIndex::New(at)) => {
                 if let Some(row) = self.jobs.get_mut(at) {
                     row.unit.become_newer(change.unit);
                     row.revision = change.revision;
                 }
             }
-            Some(&Place::Stored(at)) => {
+            Some(&RowIndex::Stored(at)) => {
                 if let Some(held) = self.job_changes.get_mut(at) {
                     held.unit.become_newer(change.unit);
                     held.revision = change.revision;
                 }
             }
             None => {
-                self.places.jobs.insert(change.id, Place::Stored(self.job_changes.len()));
+                self.places.jobs.insert(change.id, RowIndex::Stored(self.job_changes.len()));
                 self.job_changes.push(change);
             }
         }
@@ -226,13 +226,13 @@ impl Batch {
             }
         }
         match self.places.attempts.get(&id) {
-            Some(&Place::New(at)) => {
+            Some(&RowIndex::New(at)) => {
                 if let Some(detail) = self.attempts.get_mut(at).and_then(|row| row.change(change)) {
                     self.details.push((id, *detail));
                 }
                 return Ok(());
             }
-            Some(&Place::Stored(at)) => {
+            Some(&RowIndex::Stored(at)) => {
                 if let Some(held) = self.attempt_changes.get_mut(at) {
                     change.accepted_at = change.accepted_at.or(held.accepted_at);
                     change.started_at = change.started_at.or(held.started_at);
@@ -245,7 +245,7 @@ impl Batch {
                 }
             }
             None => {
-                self.places.attempts.insert(id, Place::Stored(self.attempt_changes.len()));
+                self.places.attempts.insert(id, RowIndex::Stored(self.attempt_changes.len()));
                 self.details.extend(detail(&mut change));
                 self.attempt_changes.push(change);
             }

@@ -1,4 +1,4 @@
-//! Values of columns that have a text of their own. Owns those texts.
+//! Values of columns that have their own text.
 
 use orlop_core::error::{Class, PortError};
 use orlop_core::hardware::gpu::GpuShape;

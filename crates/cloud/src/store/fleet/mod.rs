@@ -1,4 +1,4 @@
-//! What the databases of the fleet's store share: turns merged into rows, and texts of columns. Owns no statement.
+//! What the databases of the fleet's store share: turns merged into rows, and texts of columns.
 
 pub(super) mod batch;
 pub(super) mod column;

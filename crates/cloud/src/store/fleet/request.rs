@@ -54,7 +54,7 @@ pub(in crate::store) fn gather(first: Commit, inbox: &mut mpsc::Receiver<Request
     (group, None)
 }
 
-/// The rows of all commits together, when they are several of one epoch. What they are refused for is told one by one.
+/// The rows of all commits together, when they are several of one epoch. What they are refused for is reported one by one.
 pub(in crate::store) fn together(group: &[Commit]) -> Option<(Epoch, Batch)> {
     let epoch = group.first()?.epoch;
     if group.len() < 2 || group.iter().any(|commit| commit.epoch != epoch) {

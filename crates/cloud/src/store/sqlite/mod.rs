@@ -73,7 +73,7 @@ impl SqliteJournal {
         Self::start(path.into(), access, open::open).await
     }
 
-    /// Opens the file and serves it on a thread of its own, on which `open` is called too.
+    /// Opens the file and serves it on its own thread, on which `open` is called too.
     async fn start(
         path: PathBuf,
         access: Access,
@@ -83,7 +83,7 @@ impl SqliteJournal {
         let counted = Arc::clone(&commits);
         let open = move |path: &Path| open(path, access);
         let serve = move |store, inbox| worker::run(store, inbox, &counted);
-        let owner = Owner::start(Arc::from(path), (NAMES, QUEUE), open, serve).await?;
+        let owner = Owner::start(Arc::from(path), NAMES, QUEUE, open, serve).await?;
         Ok(Self { owner, access, commits })
     }
 

@@ -1,4 +1,4 @@
-//! A thread that owns a file and answers requests for it one after another. Owns its start, its end and what callers are told
+//! A thread that owns a file and answers requests for it one after another. Owns its start, its end and what callers get
 //! when it is gone; what is asked of the file is its users'.
 
 use std::path::Path;
@@ -37,7 +37,8 @@ impl<R: Send + 'static> Owner<R> {
     /// What opening the file says; Transient when the system gives no thread.
     pub(super) async fn start<S>(
         path: Arc<Path>,
-        (names, queue): (Names, usize),
+        names: Names,
+        queue: usize,
         open: impl FnOnce(&Path) -> Result<S, PortError> + Send + 'static,
         serve: impl FnOnce(S, mpsc::Receiver<R>) + Send + 'static,
     ) -> Result<Self, PortError> {

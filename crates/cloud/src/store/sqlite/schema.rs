@@ -1,4 +1,4 @@
-//! The tables of the journal and the steps from each version of them to the next. Owns the layout of the file.
+//! The tables of the journal and the steps from each version of them to the next.
 
 use std::path::Path;
 
@@ -57,7 +57,7 @@ const MIGRATIONS: &[&str] = &["
 
 /// What a file holds, by its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
+enum SchemaState {
     /// Nothing yet.
     Empty,
     /// A journal of this version.
@@ -80,8 +80,8 @@ impl Layout {
         let sqlite = |error: rusqlite::Error| classify_of(self.noun, path, "preparing", &error);
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sqlite)?;
         let done = match self.find(path, &transaction)? {
-            Found::Empty => 0,
-            Found::Version(version) => version,
+            SchemaState::Empty => 0,
+            SchemaState::Version(version) => version,
         };
         for step in self.steps.iter().skip(done) {
             transaction.execute_batch(step).map_err(sqlite)?;
@@ -98,8 +98,8 @@ impl Layout {
     fn check(&self, path: &Path, connection: &Connection) -> Result<(), PortError> {
         let noun = self.noun;
         match self.find(path, connection)? {
-            Found::Version(version) if version == self.steps.len() => Ok(()),
-            Found::Version(version) => {
+            SchemaState::Version(version) if version == self.steps.len() => Ok(()),
+            SchemaState::Version(version) => {
                 let message = format!(
                     "{noun} {} has version {version}, older than {}; let a host open it once to bring it up to date",
                     path.display(),
@@ -107,7 +107,7 @@ impl Layout {
                 );
                 Err(PortError::new(Class::Invalid, message))
             }
-            Found::Empty => {
+            SchemaState::Empty => {
                 let message = format!("{noun} {} is still being created; try again", path.display());
                 Err(PortError::new(Class::Transient, message))
             }
@@ -115,14 +115,14 @@ impl Layout {
     }
 
     /// What the file holds; refuses files of other programs and newer versions.
-    fn find(&self, path: &Path, connection: &Connection) -> Result<Found, PortError> {
+    fn find(&self, path: &Path, connection: &Connection) -> Result<SchemaState, PortError> {
         let (noun, known) = (self.noun, self.steps.len());
         let sqlite = |error: rusqlite::Error| classify_of(noun, path, "reading", &error);
         let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).map_err(sqlite);
         let (id, version) = (number("application_id")?, number("user_version")?);
         if id == i64::from(self.application_id) {
             return match usize::try_from(version) {
-                Ok(version) if (1..=known).contains(&version) => Ok(Found::Version(version)),
+                Ok(version) if (1..=known).contains(&version) => Ok(SchemaState::Version(version)),
                 _ => {
                     let message = format!(
                         "{noun} {} has version {version}, this Orlop knows versions 1 to {known}; use a newer Orlop",
@@ -135,7 +135,7 @@ impl Layout {
         let tables: i64 =
             connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(sqlite)?;
         if id == 0 && version == 0 && tables == 0 {
-            return Ok(Found::Empty);
+            return Ok(SchemaState::Empty);
         }
         let message = format!("{} is a database of another program; name another file", path.display());
         Err(PortError::new(Class::Fatal, message))

@@ -53,27 +53,27 @@ pub(super) fn json(what: &str, value: &impl Serialize) -> Result<String, PortErr
 
 /// Why a call was not carried out.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum StatementError {
     /// The port's own answer.
     Port(PortError),
     /// The file's.
     Sqlite(rusqlite::Error),
 }
 
-impl From<PortError> for Trouble {
+impl From<PortError> for StatementError {
     fn from(error: PortError) -> Self {
         Self::Port(error)
     }
 }
 
-impl From<rusqlite::Error> for Trouble {
+impl From<rusqlite::Error> for StatementError {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sqlite(error)
     }
 }
 
 /// Carries out a call that writes.
-pub(super) fn apply(connection: &Connection, write: &Write) -> Result<(), Trouble> {
+pub(super) fn apply(connection: &Connection, write: &Write) -> Result<(), StatementError> {
     match write {
         Write::Create(flow) => create(connection, flow),
         Write::Append { uid, after, entries } => append(connection, uid, *after, entries),
@@ -91,7 +91,7 @@ pub(super) fn apply(connection: &Connection, write: &Write) -> Result<(), Troubl
     }
 }
 
-fn create(connection: &Connection, flow: &NewFlow) -> Result<(), Trouble> {
+fn create(connection: &Connection, flow: &NewFlow) -> Result<(), StatementError> {
     let mut taken = connection.prepare_cached(
         "SELECT uid, namespace, name FROM flow WHERE uid = ?1 OR (namespace = ?2 AND name = ?3) ORDER BY uid <> ?1",
     )?;
@@ -118,7 +118,7 @@ fn create(connection: &Connection, flow: &NewFlow) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn append(connection: &Connection, uid: &str, after: u64, entries: &[JournalEntry]) -> Result<(), Trouble> {
+fn append(connection: &Connection, uid: &str, after: u64, entries: &[JournalEntry]) -> Result<(), StatementError> {
     let flow = row_of(connection, uid)?;
     let last = last(connection, flow)?;
     if u64::try_from(last) != Ok(after) {
@@ -133,7 +133,7 @@ fn append(connection: &Connection, uid: &str, after: u64, entries: &[JournalEntr
     Ok(())
 }
 
-fn snapshot(connection: &Connection, uid: &str, through: u64, state: &[u8]) -> Result<(), Trouble> {
+fn snapshot(connection: &Connection, uid: &str, through: u64, state: &[u8]) -> Result<(), StatementError> {
     let flow = row_of(connection, uid)?;
     let last = last(connection, flow)?;
     let through = i64::try_from(through).ok().filter(|through| *through <= last).ok_or_else(|| {
@@ -152,7 +152,7 @@ fn snapshot(connection: &Connection, uid: &str, through: u64, state: &[u8]) -> R
 }
 
 /// Key of a flow's row.
-fn row_of(connection: &Connection, uid: &str) -> Result<i64, Trouble> {
+fn row_of(connection: &Connection, uid: &str) -> Result<i64, StatementError> {
     let mut select = connection.prepare_cached("SELECT id FROM flow WHERE uid = ?1")?;
     let row = select.query_row([uid], |row| row.get(0)).optional()?;
     row.ok_or_else(|| not_found(uid).into())
@@ -176,7 +176,7 @@ fn last(connection: &Connection, flow: i64) -> rusqlite::Result<i64> {
 }
 
 /// Reads a flow as of one moment.
-pub(super) fn load(path: &Path, connection: &Connection, uid: &str) -> Result<StoredFlow, Trouble> {
+pub(super) fn load(path: &Path, connection: &Connection, uid: &str) -> Result<StoredFlow, StatementError> {
     let moment = connection.unchecked_transaction()?;
     let mut select = moment.prepare_cached("SELECT id, created_at, object, options FROM flow WHERE uid = ?1")?;
     let found = select
@@ -214,7 +214,7 @@ pub(super) fn load(path: &Path, connection: &Connection, uid: &str) -> Result<St
 }
 
 /// Reads the list.
-pub(super) fn list(path: &Path, connection: &Connection) -> Result<Vec<FlowRecordSummary>, Trouble> {
+pub(super) fn list(path: &Path, connection: &Connection) -> Result<Vec<FlowRecordSummary>, StatementError> {
     let mut select = connection.prepare_cached(
         "SELECT uid, namespace, name, created_at, summary FROM flow JOIN summary ON flow = id ORDER BY created_at, uid",
     )?;

@@ -1,5 +1,5 @@
 //! The thread that owns the connection: carries out requests in their order and commits writes that wait together in one
-//! transaction. Owns transactions and answers.
+//! transaction.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::error::{classify, is_of_one_statement};
 use super::open::Store;
-use super::statements::{self, Trouble, Write};
+use super::statements::{self, StatementError, Write};
 
 /// Calls committed together at most, so that the first of them does not wait for ever.
 const GROUP: usize = 512;
@@ -67,7 +67,7 @@ fn serve_writes(store: &mut Store, group: Vec<(Write, Answer<()>)>, commits: &At
             }
         }
         Err(error) => {
-            // Nothing of the group was written: each caller is told so.
+            // Nothing of the group was written: each caller gets the error.
             let told = classify(&store.path, "writing", &error);
             for (_, answer) in group {
                 let mut error = PortError::new(told.class, told.message.clone());
@@ -82,7 +82,7 @@ fn serve_writes(store: &mut Store, group: Vec<(Write, Answer<()>)>, commits: &At
 fn commit<'a>(
     connection: &mut Connection,
     writes: impl Iterator<Item = &'a Write>,
-) -> rusqlite::Result<Vec<Result<(), Trouble>>> {
+) -> rusqlite::Result<Vec<Result<(), StatementError>>> {
     let mut transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut verdicts = Vec::new();
     for write in writes {
@@ -92,7 +92,7 @@ fn commit<'a>(
                 savepoint.commit()?;
                 verdicts.push(Ok(()));
             }
-            Err(Trouble::Sqlite(error)) if !is_of_one_statement(&error) => return Err(error),
+            Err(StatementError::Sqlite(error)) if !is_of_one_statement(&error) => return Err(error),
             Err(trouble) => {
                 savepoint.finish()?;
                 verdicts.push(Err(trouble));
@@ -103,9 +103,9 @@ fn commit<'a>(
     Ok(verdicts)
 }
 
-fn port_error(store: &Store, doing: &str, trouble: Trouble) -> PortError {
+fn port_error(store: &Store, doing: &str, trouble: StatementError) -> PortError {
     match trouble {
-        Trouble::Port(error) => error,
-        Trouble::Sqlite(error) => classify(&store.path, doing, &error),
+        StatementError::Port(error) => error,
+        StatementError::Sqlite(error) => classify(&store.path, doing, &error),
     }
 }

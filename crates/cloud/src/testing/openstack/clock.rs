@@ -9,7 +9,7 @@ use orlop_core::time::Time;
 
 use crate::openstack::port::Clock;
 
-/// A clock that only sleeping moves: whoever sleeps wakes at once, later. Clones share it.
+/// A clock that only sleeping moves: a sleeper wakes at once, later. Clones share it.
 #[derive(Debug, Clone)]
 pub struct VirtualClock(Arc<AtomicI64>);
 

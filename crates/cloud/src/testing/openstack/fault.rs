@@ -32,9 +32,9 @@ pub enum Fault {
     Truncated,
     /// It is done, nobody can see it for 90 seconds, and no answer comes.
     Late,
-    /// Whoever asks dies before it is sent.
+    /// The caller dies before it is sent.
     Kill,
-    /// It is done, and whoever asked dies before the answer comes.
+    /// It is done, and the caller dies before the answer comes.
     KillAfter,
 }
 

@@ -1,4 +1,4 @@
-//! Keystone in memory. Owns accounts, tokens and the catalogue.
+//! Keystone in memory.
 
 use orlop_core::time::Time;
 use serde_json::{Value, json};

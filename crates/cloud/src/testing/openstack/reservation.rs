@@ -103,7 +103,7 @@ fn create(world: &mut World, now: Time, body: &Value) -> Response {
                 .all(|lease| lease.host.as_deref() != Some(host) || lease.end <= start || lease.start >= end)
     };
     if text(&reserve, "resource_type") == "flavor:instance" {
-        return create_machine(world, now, body, &reserve, (start, end));
+        return create_machine(world, now, body, &reserve, start, end);
     }
     let filter = text(&reserve, "resource_properties");
     let host = world.hosts.iter().find(|host| matches(&host.document, &filter) && free(&host.id));
@@ -114,7 +114,15 @@ fn create(world: &mut World, now: Time, body: &Value) -> Response {
         "resource_id": "resource", "resource_type": "physical:host", "min": 1, "max": 1, "resource_properties": filter,
         "hypervisor_properties": text(&reserve, "hypervisor_properties"),
     });
-    keep(world, now, body, (start, end), (id, reserved), (Some(host), None))
+    keep(world, now, body, Granted { id, reserved, start, end }, Some(host), None)
+}
+
+/// A lease that is granted: its id, its reservation as a document, and its time.
+struct Granted {
+    id: String,
+    reserved: Value,
+    start: Time,
+    end: Time,
 }
 
 /// Keeps a lease that was granted.
@@ -122,10 +130,11 @@ fn keep(
     world: &mut World,
     now: Time,
     body: &Value,
-    (start, end): (Time, Time),
-    (id, reserved): (String, Value),
-    (host, flavor): (Option<String>, Option<String>),
+    granted: Granted,
+    host: Option<String>,
+    flavor: Option<String>,
 ) -> Response {
+    let Granted { id, reserved, start, end } = granted;
     let micro = |at: Time| at.to_string().trim_end_matches('Z').to_owned() + ".000000";
     let document = json!({
         "id": id, "name": text(body, "name"), "user_id": "user", "project_id": PROJECT, "status": "PENDING", "degraded": false,
@@ -137,8 +146,8 @@ fn keep(
     answer(201, &json!({"lease": document}))
 }
 
-/// A lease of a virtual machine: it gives a flavor of its own, which goes by the id of the reservation.
-fn create_machine(world: &mut World, now: Time, body: &Value, reserve: &Value, (start, end): (Time, Time)) -> Response {
+/// A lease of a virtual machine: it gives its own flavor, which goes by the id of the reservation.
+fn create_machine(world: &mut World, now: Time, body: &Value, reserve: &Value, start: Time, end: Time) -> Response {
     if reserve.get("affinity") != Some(&Value::Null) {
         return refused(400, "Missing parameter: affinity");
     }
@@ -154,7 +163,7 @@ fn create_machine(world: &mut World, now: Time, body: &Value, reserve: &Value, (
         "id": reservation, "lease_id": id, "status": "pending", "missing_resources": false, "resources_changed": false,
         "resource_id": "resource", "resource_type": "flavor:instance", "amount": 1, "affinity": null, "flavor_id": reservation,
     });
-    keep(world, now, body, (start, end), (id, reserved), (None, Some(wanted)))
+    keep(world, now, body, Granted { id, reserved, start, end }, None, Some(wanted))
 }
 
 fn change(world: &mut World, id: &str, body: &Value) -> Response {

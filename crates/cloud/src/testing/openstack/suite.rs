@@ -39,7 +39,7 @@ impl std::fmt::Debug for Subject<'_> {
     }
 }
 
-type Verdict = Result<(), Broken>;
+type CheckResult = Result<(), Broken>;
 
 /// A public key whose private half nobody has.
 const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPqzLuUFJzOmYPLp2UjD8NJqhNPJ3k4Q8XSvBv0wSgx7 suite";
@@ -50,11 +50,11 @@ fn wrong(error: &CloudError) -> Broken {
     Broken::new(format!("the call failed ({:?}): {error}", error.meaning))
 }
 
-fn holds(what: &str, condition: bool) -> Verdict {
+fn holds(what: &str, condition: bool) -> CheckResult {
     if condition { Ok(()) } else { Err(Broken::new(format!("it does not hold that {what}"))) }
 }
 
-fn fails<T>(what: &str, answer: Result<T, CloudError>, meanings: &[Meaning]) -> Verdict {
+fn fails<T>(what: &str, answer: Result<T, CloudError>, meanings: &[Meaning]) -> CheckResult {
     match answer {
         Ok(_) => Err(Broken::new(format!("{what} went well"))),
         Err(error) if meanings.contains(&error.meaning) => holds("the error has words", !error.message.is_empty()),
@@ -95,7 +95,7 @@ pub async fn cloud_suite(subject: &Subject<'_>) -> Result<Vec<&'static str>, Sui
     if broken.is_empty() { Ok(passed) } else { Err(SuiteFailure { port: "cloud", passed: passed.len(), broken }) }
 }
 
-async fn signs_in_to_a_project_and_knows_all_services(subject: &Subject<'_>) -> Verdict {
+async fn signs_in_to_a_project_and_knows_all_services(subject: &Subject<'_>) -> CheckResult {
     let identity = &subject.cloud.identity;
     let account = identity.authenticate().await.map_err(|error| wrong(&error))?;
     holds("there is a project and a user", !account.project_id.is_empty() && !account.user_id.is_empty())?;
@@ -111,7 +111,7 @@ async fn signs_in_to_a_project_and_knows_all_services(subject: &Subject<'_>) -> 
     holds("the clocks of this machine and of the services tell about the same", ahead.abs() < 86_400)
 }
 
-async fn lists_images_over_all_pages_and_reads_one(subject: &Subject<'_>) -> Verdict {
+async fn lists_images_over_all_pages_and_reads_one(subject: &Subject<'_>) -> CheckResult {
     let found = subject.cloud.images.images().await.map_err(|error| wrong(&error))?;
     let images: Vec<Image> = found.iter().filter_map(Image::read).collect();
     holds("there are more than a page of images", images.len() > 2)?;
@@ -126,7 +126,7 @@ async fn lists_images_over_all_pages_and_reads_one(subject: &Subject<'_>) -> Ver
     fails("reading an image that is not there", subject.cloud.images.image(NOBODY).await, &[Meaning::Gone])
 }
 
-async fn knows_flavors_and_limits(subject: &Subject<'_>) -> Verdict {
+async fn knows_flavors_and_limits(subject: &Subject<'_>) -> CheckResult {
     let flavors = subject.cloud.compute.flavors().await.map_err(|error| wrong(&error))?;
     let has = |flavor: &serde_json::Value| flavor.get("id").and_then(serde_json::Value::as_str) == Some(subject.flavor);
     holds("the flavor is listed", flavors.iter().any(has))?;
@@ -134,7 +134,7 @@ async fn knows_flavors_and_limits(subject: &Subject<'_>) -> Verdict {
     holds("another server can be had", limits.has_room())
 }
 
-async fn lists_hosts_and_allocations(subject: &Subject<'_>) -> Verdict {
+async fn lists_hosts_and_allocations(subject: &Subject<'_>) -> CheckResult {
     let document = subject.cloud.reservations.hosts().await.map_err(|error| wrong(&error))?;
     let hosts = read_hosts(&document.to_string()).map_err(|error| Broken::new(error.to_string()))?;
     holds(
@@ -150,14 +150,14 @@ async fn networks(subject: &Subject<'_>) -> Result<(String, String), Broken> {
     id(subject.networks.0).zip(id(subject.networks.1)).ok_or_else(|| Broken::new("a network is missing"))
 }
 
-async fn networks_have_names_and_say_which_leads_outside(subject: &Subject<'_>) -> Verdict {
+async fn networks_have_names_and_say_which_leads_outside(subject: &Subject<'_>) -> CheckResult {
     networks(subject).await?;
     let all = subject.cloud.network.networks().await.map_err(|error| wrong(&error))?;
     holds("one leads outside", all.iter().any(|one| one.external && one.name == subject.networks.1))?;
     holds("the other does not", all.iter().any(|one| !one.external && one.name == subject.networks.0))
 }
 
-async fn a_keypair_is_made_once_and_deleted_once(subject: &Subject<'_>) -> Verdict {
+async fn a_keypair_is_made_once_and_deleted_once(subject: &Subject<'_>) -> CheckResult {
     let (compute, name) = (&subject.cloud.compute, format!("suite-{}", subject.nonce));
     fails("looking at a key that is not there", compute.keypair(&name).await, &[Meaning::Gone])?;
     fails("importing rubbish", compute.import_keypair(&name, "rubbish").await, &[Meaning::Invalid])?;
@@ -174,7 +174,7 @@ async fn a_keypair_is_made_once_and_deleted_once(subject: &Subject<'_>) -> Verdi
     fails("deleting it again", compute.delete_keypair(&name).await, &[Meaning::Gone])
 }
 
-async fn what_is_not_there_is_gone(subject: &Subject<'_>) -> Verdict {
+async fn what_is_not_there_is_gone(subject: &Subject<'_>) -> CheckResult {
     let Cloud { compute, network, reservations, .. } = subject.cloud;
     fails("a lease", reservations.lease(NOBODY).await, &[Meaning::Gone])?;
     fails("deleting a lease", reservations.delete_lease(NOBODY).await, &[Meaning::Gone])?;
@@ -192,7 +192,7 @@ async fn what_is_not_there_is_gone(subject: &Subject<'_>) -> Verdict {
     holds("nobody has no ports", ports.is_empty())
 }
 
-async fn an_address_is_made_marked_listed_and_deleted(subject: &Subject<'_>) -> Verdict {
+async fn an_address_is_made_marked_listed_and_deleted(subject: &Subject<'_>) -> CheckResult {
     let network = &subject.cloud.network;
     let (inside, outside) = networks(subject).await?;
     let id = crate::provision::mark::base32(&["suite", subject.nonce], 10);
@@ -213,7 +213,7 @@ async fn an_address_is_made_marked_listed_and_deleted(subject: &Subject<'_>) -> 
     fails("an address of a network inside", network.create_floating_ip(&new).await, &[Meaning::Invalid])
 }
 
-async fn a_group_is_made_and_let_in_twice(subject: &Subject<'_>) -> Verdict {
+async fn a_group_is_made_and_let_in_twice(subject: &Subject<'_>) -> CheckResult {
     let network = &subject.cloud.network;
     let name = format!("suite-{}", subject.nonce);
     let made = network.create_security_group(&name, &name).await.map_err(|error| wrong(&error))?;
@@ -232,7 +232,7 @@ fn lease(subject: &Subject<'_>, name: &str, node_type: &str, start: Option<Time>
     NewLease { name: format!("suite-{name}-{}", subject.nonce), start, end, reserve }
 }
 
-async fn a_lease_with_bad_dates_or_filters_is_refused(subject: &Subject<'_>) -> Verdict {
+async fn a_lease_with_bad_dates_or_filters_is_refused(subject: &Subject<'_>) -> CheckResult {
     let reservations = &subject.cloud.reservations;
     let past = Some(Time::from_millis(1_577_836_800_000));
     let create = async |new: NewLease| reservations.create_lease(&new).await;
@@ -247,7 +247,7 @@ async fn a_lease_with_bad_dates_or_filters_is_refused(subject: &Subject<'_>) -> 
     fails("an end before the start", create(new).await, &[Meaning::Invalid, Meaning::Policy])
 }
 
-async fn a_lease_for_what_nobody_has_lacks_capacity(subject: &Subject<'_>) -> Verdict {
+async fn a_lease_for_what_nobody_has_lacks_capacity(subject: &Subject<'_>) -> CheckResult {
     let new = lease(subject, "none", "no_such_type", None, 1);
     fails("a type that nobody has", subject.cloud.reservations.create_lease(&new).await, &[Meaning::Capacity])?;
     let leases = subject.cloud.reservations.leases().await.map_err(|error| wrong(&error))?;
@@ -277,7 +277,7 @@ async fn new_server(subject: &Subject<'_>, reservation: Option<String>) -> Resul
     })
 }
 
-async fn a_server_with_a_bad_image_network_or_key_is_refused(subject: &Subject<'_>) -> Verdict {
+async fn a_server_with_a_bad_image_network_or_key_is_refused(subject: &Subject<'_>) -> CheckResult {
     let compute = &subject.cloud.compute;
     let good = new_server(subject, None).await?;
     let image = NewServer { image: NOBODY.to_owned(), ..good.clone() };
@@ -307,7 +307,7 @@ async fn server_until(subject: &Subject<'_>, id: &str, wanted: &[ServerStatus]) 
     Err(Broken::new(format!("server {id} never became {wanted:?}")))
 }
 
-async fn gone(subject: &Subject<'_>, id: &str) -> Verdict {
+async fn gone(subject: &Subject<'_>, id: &str) -> CheckResult {
     for _ in 0..120 {
         if subject.cloud.compute.server(id).await.is_err_and(|error| error.is_gone()) {
             return Ok(());
@@ -317,7 +317,7 @@ async fn gone(subject: &Subject<'_>, id: &str) -> Verdict {
     Err(Broken::new(format!("server {id} does not go")))
 }
 
-async fn a_server_without_a_reservation_ends_in_error_with_its_fault(subject: &Subject<'_>) -> Verdict {
+async fn a_server_without_a_reservation_ends_in_error_with_its_fault(subject: &Subject<'_>) -> CheckResult {
     let new = new_server(subject, Some(NOBODY.to_owned())).await?;
     let id = subject.cloud.compute.create_server(&new).await.map_err(|error| wrong(&error))?;
     let seen = server_until(subject, &id, &[ServerStatus::Error]).await?;
@@ -337,7 +337,7 @@ async fn lease_until(subject: &Subject<'_>, id: &str, is: impl Fn(&Lease) -> boo
     Err(Broken::new(format!("lease {id} never became what it should")))
 }
 
-async fn a_lease_starts_carries_a_server_is_extended_and_takes_it_along(subject: &Subject<'_>) -> Verdict {
+async fn a_lease_starts_carries_a_server_is_extended_and_takes_it_along(subject: &Subject<'_>) -> CheckResult {
     let Cloud { compute, network, reservations, .. } = subject.cloud;
     let new = lease(subject, "whole", subject.node_type, None, 2);
     let made = reservations.create_lease(&new).await.map_err(|error| wrong(&error))?;

@@ -1,5 +1,5 @@
 //! What the tests of containers stand on: an engine, an image of busybox that is imported and never pulled, and pods with
-//! a directory of their own. Everything is gone when the last test that uses it ends, panics included.
+//! their own directory. Everything is gone when the last test that uses it ends, panics included.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -26,7 +26,7 @@ static IMAGE: tokio::sync::Mutex<Weak<Image>> = tokio::sync::Mutex::const_new(We
 /// Says loudly that a test did not test anything.
 pub(crate) fn skip(test: &str, why: &str) {
     let count = SKIPPED.fetch_add(1, Ordering::Relaxed) + 1;
-    // Not `eprintln!`, which nobody sees of a test that passes; and on a line of its own, so that scripts find it.
+    // Not `eprintln!`, which nobody sees of a test that passes; and on its own line, so that scripts find it.
     let line = format!("\nskipped: {test}: {why} ({count} skipped in this binary so far)\n");
     std::io::stderr().write_all(line.as_bytes()).unwrap();
 }
@@ -56,7 +56,7 @@ impl Drop for Image {
     }
 }
 
-/// Runs something on a thread of its own: drops cannot wait on the runtime they happen in.
+/// Runs something on its own thread: drops cannot wait on the runtime they happen in.
 fn blocking<F: Future<Output = ()>>(run: impl FnOnce(Docker) -> F + Send + 'static) {
     let thread = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

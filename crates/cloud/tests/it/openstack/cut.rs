@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use orlop_cloud::openstack::wire::{Lost, Response, Sent, Transport};
 use orlop_cloud::provision::drive::{apply, take_up};
 use orlop_cloud::provision::journal::{Entry, Journal, JournalError, Line, MemoryJournal};
-use orlop_cloud::provision::order::Order;
+use orlop_cloud::provision::order::DeploymentOrder;
 use orlop_cloud::provision::saga::Event;
 use orlop_cloud::testing::openstack::{Census, RealServices};
 use orlop_core::machine::saga::SagaState;
@@ -136,7 +136,13 @@ fn long() -> bool {
 /// How many times faster than real ones the clocks of deployments run here.
 const FASTER: u32 = 40;
 
-async fn one(services: &RealServices, census: &Census, order: &Order, (fault, destroy): (Fault, bool)) -> SagaState {
+async fn one(
+    services: &RealServices,
+    census: &Census,
+    order: &DeploymentOrder,
+    fault: Fault,
+    destroy: bool,
+) -> SagaState {
     let what = format!("{fault:?}, destroy {destroy}");
     let died = Arc::new(Notify::new());
     let (cut, dies) = match fault {
@@ -209,7 +215,7 @@ async fn creates_that_are_cut_off_complete_or_leave_nothing() {
         // Every fault at every create.
         for number in 0..4 {
             let order = order(&cloud, &format!("orlop-cut-{number}"), "compute_haswell").await;
-            let state = one(&services, &census, &order, (Fault::Create(number, cut), destroy)).await;
+            let state = one(&services, &census, &order, Fault::Create(number, cut), destroy).await;
             assert!(matches!(cut, Cut::Death | Cut::DeathAfter) || state == SagaState::Ready, "{number} {cut:?}");
             runs += 1;
         }
@@ -230,7 +236,7 @@ async fn deaths_at_entries_of_the_journal_complete_or_leave_nothing() {
             // Every second entry, before and after it, gone on with and given up in turns; in the long mode all of that.
             if long() || (number % 2 == usize::from(after) && destroy == (number % 4 < 2)) {
                 let order = order(&cloud, &format!("orlop-entry-{number}"), "compute_haswell").await;
-                one(&services, &census, &order, (Fault::Entry(number, after), destroy)).await;
+                one(&services, &census, &order, Fault::Entry(number, after), destroy).await;
                 runs += 1;
             }
         }

@@ -9,7 +9,7 @@ use orlop_cloud::openstack::port::{Clock, Cloud, Reserve};
 use orlop_cloud::provision::drive::{Hands, Surroundings};
 use orlop_cloud::provision::journal::Journal;
 use orlop_cloud::provision::mark::DeploymentId;
-use orlop_cloud::provision::order::{Choice, KeyOrder, Order, OrderImage, Pace, Verify};
+use orlop_cloud::provision::order::{Choice, DeploymentOrder, KeyOrder, OrderImage, Pace, Verify};
 use orlop_cloud::provision::saga::{Login, Probe};
 use orlop_cloud::testing::openstack::{Census, RealServices};
 use orlop_core::time::Time;
@@ -32,7 +32,7 @@ pub(super) fn cloud_as(services: &RealServices, who: &str) -> Cloud {
 }
 
 /// Asserts that a test has left nothing in any project, and no key.
-pub(super) async fn assert_unchanged(census: &Census, order: &Order, what: &str) {
+pub(super) async fn assert_unchanged(census: &Census, order: &DeploymentOrder, what: &str) {
     let left = census.more().await.unwrap();
     assert!(left.is_empty(), "{what}: an administrator sees {left:?}");
     assert!(!census.has_key(&order.key.name).await.unwrap(), "{what}: an administrator sees the key");
@@ -76,7 +76,7 @@ pub(super) fn hands(cloud: Cloud, journal: Arc<dyn Journal>, clock: Arc<dyn Cloc
 }
 
 /// An order for a host of a type. Nobody is behind the address, so nothing is asked of it.
-pub(super) async fn order(cloud: &Cloud, name: &str, node_type: &str) -> Order {
+pub(super) async fn order(cloud: &Cloud, name: &str, node_type: &str) -> DeploymentOrder {
     let account = cloud.identity.authenticate().await.unwrap();
     let networks = cloud.network.networks().await.unwrap();
     let network = |name: &str| networks.iter().find(|network| network.name == name).unwrap().id.clone();
@@ -84,7 +84,7 @@ pub(super) async fn order(cloud: &Cloud, name: &str, node_type: &str) -> Order {
     let image = images.iter().find(|image| image["name"] == "CC-Ubuntu22.04").unwrap();
     let nonce = format!("{name}-{}-{}", std::process::id(), SystemClock.now().millis());
     let id = DeploymentId::new(name, &account.project_id, &nonce);
-    Order {
+    DeploymentOrder {
         // Not that of another run, which may have left its own.
         key: KeyOrder {
             name: format!("key-{id}"),
@@ -144,7 +144,7 @@ pub(super) async fn order(cloud: &Cloud, name: &str, node_type: &str) -> Order {
 }
 
 /// Asserts that the project holds nothing that bears the mark of a deployment, and no key of it.
-pub(super) async fn assert_nothing(cloud: &Cloud, order: &Order, what: &str) {
+pub(super) async fn assert_nothing(cloud: &Cloud, order: &DeploymentOrder, what: &str) {
     let mut left = orlop_cloud::provision::drive::orphans(cloud, &order.project_id).await.unwrap();
     // A run that was killed may have left others; what belongs to nobody is for the census to see.
     left.retain(|orphan| orphan.deployment == order.id);

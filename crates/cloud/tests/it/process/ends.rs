@@ -4,36 +4,36 @@ use std::time::{Duration, Instant};
 
 use orlop_cloud::runtime::pod::PodResult;
 
-use super::{Bed, Gate, container, is_alive, lines, reason, state, until, with_text};
+use super::{PodFixture, StartSignal, container, is_alive, lines, reason, state, until, with_text};
 
 #[tokio::test]
 async fn exit_codes_and_signals() {
-    let exit = Bed::new("true").run().await;
+    let exit = PodFixture::new("true").run().await;
     assert_eq!((reason(&exit), exit.containers[0].exit_code), ("Succeeded", 0));
     assert!(exit.started_at.unwrap() <= exit.ended_at);
-    let exit = Bed::new("exit 3").run().await;
+    let exit = PodFixture::new("exit 3").run().await;
     assert_eq!((reason(&exit), exit.containers[0].exit_code), ("NonZeroExit", 3));
-    let exit = Bed::new("exit 128").run().await;
+    let exit = PodFixture::new("exit 128").run().await;
     assert_eq!((reason(&exit), exit.containers[0].exit_code), ("NonZeroExit", 128));
-    let exit = Bed::new("kill -SEGV $$").run().await;
+    let exit = PodFixture::new("kill -SEGV $$").run().await;
     assert_eq!((reason(&exit), exit.containers[0].exit_code, exit.containers[0].signal), ("Signalled", 139, Some(11)));
-    let exit = Bed::new("kill -40 $$").run().await;
+    let exit = PodFixture::new("kill -40 $$").run().await;
     assert_eq!((reason(&exit), exit.containers[0].exit_code), ("Signalled", 168));
 }
 
 #[tokio::test]
 async fn commands_that_cannot_be_run_say_why() {
-    let mut bed = Bed::new("");
+    let mut bed = PodFixture::new("");
     bed.plan.main.command = vec!["no-such-command-anywhere".to_owned()];
     let exit = bed.run().await;
     assert_eq!(exit.containers[0].exit_code, 127);
     insta::assert_snapshot!(format!("{:?}", exit.result), @r#"Failed { reason: "NonZeroExit", message: "container `main` ended with exit code 127: command `no-such-command-anywhere` was not found" }"#);
-    let mut bed = Bed::new("");
+    let mut bed = PodFixture::new("");
     bed.plan.main.command = vec!["/etc/passwd".to_owned()];
     let exit = bed.run().await;
     insta::assert_snapshot!(exit.containers[0].message, @"command `/etc/passwd` cannot be run: Permission denied (os error 13)");
     assert_eq!(exit.containers[0].exit_code, 126);
-    let mut bed = Bed::new("");
+    let mut bed = PodFixture::new("");
     bed.plan.main.working_dir = Some("/etc/passwd".to_owned());
     let exit = bed.run().await;
     assert_eq!((reason(&exit), exit.containers[0].exit_code), ("NonZeroExit", 128));
@@ -41,13 +41,13 @@ async fn commands_that_cannot_be_run_say_why() {
 
 #[tokio::test]
 async fn init_containers_run_in_sequence_and_the_first_failure_counts() {
-    let mut bed = Bed::new("echo main");
+    let mut bed = PodFixture::new("echo main");
     bed.plan.init = vec![container("a", "echo a"), container("b", "echo b")];
     let exit = bed.run().await;
     assert_eq!(reason(&exit), "Succeeded");
     assert_eq!(bed.out(), ["a", "b", "main"]);
     assert_eq!(exit.containers.iter().map(|c| c.name.as_str()).collect::<Vec<_>>(), ["a", "b", "main"]);
-    let mut bed = Bed::new("echo main");
+    let mut bed = PodFixture::new("echo main");
     bed.plan.init = vec![container("a", "exit 4"), container("b", "echo b")];
     let exit = bed.run().await;
     assert_eq!((reason(&exit), exit.containers.len(), exit.containers[0].exit_code), ("NonZeroExit", 1, 4));
@@ -56,12 +56,12 @@ async fn init_containers_run_in_sequence_and_the_first_failure_counts() {
 
 #[tokio::test]
 async fn restarts_in_place_up_to_the_limit() {
-    let mut bed = Bed::new("echo run >> /tmp/runs; test $(wc -l < /tmp/runs) -ge 3");
+    let mut bed = PodFixture::new("echo run >> /tmp/runs; test $(wc -l < /tmp/runs) -ge 3");
     bed.plan.restart_on_failure = true;
     bed.plan.restart_limit = 5;
     let exit = bed.run().await;
     assert_eq!((reason(&exit), exit.containers.len(), exit.containers[0].restarts), ("Succeeded", 1, 2));
-    let mut bed = Bed::new("echo again; exit 7");
+    let mut bed = PodFixture::new("echo again; exit 7");
     bed.plan.restart_on_failure = true;
     bed.plan.restart_limit = 2;
     let exit = bed.run().await;
@@ -70,11 +70,11 @@ async fn restarts_in_place_up_to_the_limit() {
 
 #[tokio::test]
 async fn deadline_is_kept_by_the_shim() {
-    let mut bed = Bed::new("sleep 1000");
+    let mut bed = PodFixture::new("sleep 1000");
     bed.plan.active_deadline = Some(Duration::from_millis(300));
     let exit = bed.run().await;
     assert_eq!((reason(&exit), exit.containers[0].signal), ("DeadlineExceeded", Some(15)));
-    let mut bed = Bed::new("exit 1");
+    let mut bed = PodFixture::new("exit 1");
     bed.plan.restart_on_failure = true;
     bed.plan.restart_limit = u32::MAX;
     bed.plan.active_deadline = Some(Duration::from_millis(300));
@@ -83,7 +83,7 @@ async fn deadline_is_kept_by_the_shim() {
 
 #[tokio::test]
 async fn a_stop_asks_first() {
-    let bed = Bed::new("trap 'echo asked; exit 0' TERM; echo ready; while :; do sleep 0.01; done");
+    let bed = PodFixture::new("trap 'echo asked; exit 0' TERM; echo ready; while :; do sleep 0.01; done");
     bed.start().await;
     bed.line("ready").await;
     bed.stop(Duration::from_secs(30)).await;
@@ -97,7 +97,7 @@ async fn a_stop_asks_first() {
 
 #[tokio::test]
 async fn a_stop_kills_what_does_not_listen_after_the_grace() {
-    let bed = Bed::new("trap '' TERM; echo ready; while :; do sleep 0.01; done");
+    let bed = PodFixture::new("trap '' TERM; echo ready; while :; do sleep 0.01; done");
     bed.start().await;
     bed.line("ready").await;
     let before = Instant::now();
@@ -106,7 +106,7 @@ async fn a_stop_kills_what_does_not_listen_after_the_grace() {
     assert!(before.elapsed() >= Duration::from_millis(400));
     assert_eq!((exit.result, exit.containers[0].signal), (PodResult::Cancelled, Some(9)));
     // A second stop with less patience counts.
-    let bed = Bed::new("trap '' TERM; echo ready; while :; do sleep 0.01; done");
+    let bed = PodFixture::new("trap '' TERM; echo ready; while :; do sleep 0.01; done");
     bed.start().await;
     bed.line("ready").await;
     bed.stop(Duration::from_secs(3600)).await;
@@ -116,7 +116,7 @@ async fn a_stop_kills_what_does_not_listen_after_the_grace() {
 
 #[tokio::test]
 async fn a_stop_before_the_start_keeps_anything_from_running() {
-    let bed = Bed::new("echo ran");
+    let bed = PodFixture::new("echo ran");
     bed.stop(Duration::ZERO).await;
     let exit = bed.run().await;
     assert_eq!((exit.result, bed.out().len(), exit.containers.len()), (PodResult::Cancelled, 0, 0));
@@ -130,8 +130,8 @@ async fn nothing_survives_the_end_whatever_it_did_to_hide() {
          (setsid env -i /bin/sh -c ': {mark}; /bin/sleep 1000; :' </dev/null >/dev/null 2>&1 &) ; \
          sh -c ': {mark}; sleep 1000; :' & while [ ! -e /orlop-go/go ]; do sleep 0.02; done; exit 5"
     );
-    let mut bed = Bed::new(&script);
-    let gate = Gate::of(&mut bed);
+    let mut bed = PodFixture::new(&script);
+    let gate = StartSignal::of(&mut bed);
     bed.start().await;
     until(|| with_text(mark).len() >= 3).await;
     gate.open();
@@ -143,7 +143,7 @@ async fn nothing_survives_the_end_whatever_it_did_to_hide() {
 #[tokio::test]
 async fn a_fork_storm_ends_with_its_pod() {
     let mark = "orlop-test-storm-2";
-    let bed = Bed::new(&format!(
+    let bed = PodFixture::new(&format!(
         "storm() {{ : {mark}; while :; do (sleep 0.01 &); done; }}; storm & storm & storm & echo ready; sleep 1000"
     ));
     bed.start().await;
@@ -155,8 +155,8 @@ async fn a_fork_storm_ends_with_its_pod() {
 
 #[tokio::test]
 async fn a_frozen_pod_stands_still_and_its_deadline_too() {
-    let mut bed = Bed::new("echo $$; while [ ! -e /orlop-go/go ]; do sleep 0.02; done; echo end");
-    let gate = Gate::of(&mut bed);
+    let mut bed = PodFixture::new("echo $$; while [ ! -e /orlop-go/go ]; do sleep 0.02; done; echo end");
+    let gate = StartSignal::of(&mut bed);
     bed.plan.active_deadline = Some(Duration::from_secs(5));
     bed.start().await;
     until(|| !bed.out().is_empty()).await;
@@ -174,13 +174,13 @@ async fn a_frozen_pod_stands_still_and_its_deadline_too() {
 
 #[tokio::test]
 async fn a_frozen_pod_can_be_stopped_and_one_frozen_before_its_start_waits() {
-    let bed = Bed::new("echo $$; sleep 1000");
+    let bed = PodFixture::new("echo $$; sleep 1000");
     bed.start().await;
     until(|| !bed.out().is_empty()).await;
     bed.freeze(true).await;
     bed.stop(Duration::from_secs(30)).await;
     assert_eq!(bed.wait().await.result, PodResult::Cancelled);
-    let bed = Bed::new("echo ran");
+    let bed = PodFixture::new("echo ran");
     bed.freeze(true).await;
     bed.start().await;
     assert!(is_alive(bed.shim()) && bed.out().is_empty());
@@ -190,15 +190,15 @@ async fn a_frozen_pod_can_be_stopped_and_one_frozen_before_its_start_waits() {
 
 #[tokio::test]
 async fn last_words_come_from_the_file_or_the_log() {
-    let bed = Bed::new("echo log; echo the file > /dev/termination-log; exit 1");
+    let bed = PodFixture::new("echo log; echo the file > /dev/termination-log; exit 1");
     let exit = bed.run().await;
     assert_eq!(exit.containers[0].message, "the file\n");
-    let mut bed = Bed::new("echo out; echo err >&2; exit 1");
+    let mut bed = PodFixture::new("echo out; echo err >&2; exit 1");
     assert_eq!(bed.run().await.containers[0].message, "");
-    bed = Bed::new("echo out; sleep 0.1; echo err >&2; exit 1");
+    bed = PodFixture::new("echo out; sleep 0.1; echo err >&2; exit 1");
     bed.plan.main.message_falls_back_to_logs = true;
     assert_eq!(bed.run().await.containers[0].message, "out\nerr\n");
-    let bed = Bed::new("head -c 10000 /dev/zero | tr '\\0' x > /dev/termination-log");
+    let bed = PodFixture::new("head -c 10000 /dev/zero | tr '\\0' x > /dev/termination-log");
     assert_eq!(bed.run().await.containers[0].message.len(), 4096);
 }
 
@@ -206,7 +206,7 @@ async fn last_words_come_from_the_file_or_the_log() {
 async fn secrets_are_masked_everywhere() {
     let script =
         "printf 'a hun'; sleep 0.05; echo 'ter22 b'; echo hunter22 >&2; echo hunter22 > /dev/termination-log; exit 1";
-    let bed = Bed::new(script).env("PASSWORD", "hunter22", true);
+    let bed = PodFixture::new(script).env("PASSWORD", "hunter22", true);
     let exit = bed.run().await;
     assert_eq!(bed.out(), ["a *** b"]);
     assert_eq!(lines(&bed.plan.stderr), ["***"]);
@@ -215,13 +215,13 @@ async fn secrets_are_masked_everywhere() {
         let bytes = std::fs::read(&entry).unwrap();
         assert!(!bytes.windows(8).any(|window| window == b"hunter22"), "{}", entry.display());
     }
-    let mut bed = Bed::new("echo file says hunter33; echo hunter33 > /dev/termination-log");
+    let mut bed = PodFixture::new("echo file says hunter33; echo hunter33 > /dev/termination-log");
     let elsewhere = tempfile::tempdir().unwrap();
     std::fs::write(elsewhere.path().join("token"), "hunter33\n").unwrap();
     bed.plan.secret_files = vec![elsewhere.path().join("token"), elsewhere.path().join("optional")];
     assert!(!format!("{:?}", bed.run().await).contains("hunter33"));
     assert_eq!(bed.out(), ["file says ***"], "a Secret mounted as a volume");
-    let bed = Bed::new("[ \"$PASSWORD\" = hunter22 ]").env("PASSWORD", "hunter22", true);
+    let bed = PodFixture::new("[ \"$PASSWORD\" = hunter22 ]").env("PASSWORD", "hunter22", true);
     assert_eq!(reason(&bed.run().await), "Succeeded");
 }
 
@@ -241,12 +241,12 @@ fn walk(dir: &std::path::Path) -> Vec<std::path::PathBuf> {
 
 #[tokio::test]
 async fn the_environment_is_the_plan_s() {
-    let bed = Bed::new("env | cut -d= -f1 | sort | tr '\\n' ' '").env("B", "1", false);
+    let bed = PodFixture::new("env | cut -d= -f1 | sort | tr '\\n' ' '").env("B", "1", false);
     bed.run().await;
     let names = bed.out().join(" ");
     assert!(names.contains(" B ") || names.starts_with("B "), "{names}");
     assert!(!names.contains("CARGO"), "{names}");
-    let mut bed = Bed::new("echo $CUDA_VISIBLE_DEVICES");
+    let mut bed = PodFixture::new("echo $CUDA_VISIBLE_DEVICES");
     bed.plan.main.gpus = vec![1, 3];
     bed.run().await;
     assert_eq!(bed.out(), ["1,3"]);

@@ -55,18 +55,18 @@ fn newest(dir: &Path) -> SystemTime {
 }
 
 /// A pod and its runtime.
-pub(crate) struct Bed {
+pub(crate) struct PodFixture {
     pub(crate) dir: TempDir,
     pub(crate) runtime: ProcessRuntime,
     pub(crate) plan: PodPlan,
 }
 
 /// What a script waits for: that `/orlop-go/go` is there.
-pub(crate) struct Gate(PathBuf);
+pub(crate) struct StartSignal(PathBuf);
 
-impl Gate {
+impl StartSignal {
     /// A gate that the pod of a bed sees.
-    pub(crate) fn of(bed: &mut Bed) -> Self {
+    pub(crate) fn of(bed: &mut PodFixture) -> Self {
         let source = bed.dir.path().join("gate");
         std::fs::create_dir(&source).unwrap();
         let gate = Self(source.join("go"));
@@ -79,7 +79,7 @@ impl Gate {
     }
 }
 
-impl Bed {
+impl PodFixture {
     /// A pod of one shell command, with the best view this machine allows.
     pub(crate) fn new(script: &str) -> Self {
         Self::with(script, None)

@@ -6,7 +6,7 @@ use orlop_cloud::runtime::pod::Mount;
 use orlop_cloud::runtime::process::Paths;
 use orlop_core::error::Class;
 
-use super::{Bed, container, reason};
+use super::{PodFixture, container, reason};
 
 const ALL: [Paths; 3] = [Paths::Namespace, Paths::UserNamespace, Paths::Rewritten];
 const VIEWS: [Paths; 2] = [Paths::Namespace, Paths::UserNamespace];
@@ -17,7 +17,7 @@ fn names(dir: &str) -> Vec<PathBuf> {
     names
 }
 
-fn volume(bed: &Bed, name: &str) -> PathBuf {
+fn volume(bed: &PodFixture, name: &str) -> PathBuf {
     let path = bed.dir.path().join(name);
     std::fs::create_dir(&path).unwrap();
     path
@@ -27,7 +27,7 @@ fn mount(source: &Path, target: &str) -> Mount {
     Mount { source: source.to_owned(), target: target.to_owned(), read_only: false }
 }
 
-async fn content(bed: &Bed, inside: &str) -> String {
+async fn content(bed: &PodFixture, inside: &str) -> String {
     std::fs::read_to_string(bed.fetch(inside).await.unwrap()).unwrap()
 }
 
@@ -35,7 +35,7 @@ async fn content(bed: &Bed, inside: &str) -> String {
 async fn mounts_and_outputs_are_at_their_absolute_paths() {
     let before = (names("/"), names("/opt"), names("/dev"));
     for paths in ALL {
-        let mut bed = Bed::with(
+        let mut bed = PodFixture::with(
             "mkdir /orlop-out /opt/orlop-o; cat /orlop-in/deep/file > /orlop-out/x; echo $A >> /orlop-out/x; echo tmp > /tmp/o; echo opt > /opt/orlop-o/y; \
              echo v > /orlop-in/written; pwd > /orlop-out/pwd",
             Some(paths),
@@ -68,8 +68,10 @@ async fn a_file_of_the_machine_is_not_taken_for_an_output() {
     std::fs::write(&file, "stale").unwrap();
     std::fs::write(stale.path().join("beside"), "beside").unwrap();
     for paths in ALL {
-        let mut bed =
-            Bed::with(&format!("cat {0}/beside > {0}/second; test ! -s {0}/out", stale.path().display()), Some(paths));
+        let mut bed = PodFixture::with(
+            &format!("cat {0}/beside > {0}/second; test ! -s {0}/out", stale.path().display()),
+            Some(paths),
+        );
         bed.plan.outputs =
             vec![file.to_str().unwrap().to_owned(), stale.path().join("second").to_str().unwrap().to_owned()];
         let exit = bed.run().await;
@@ -86,7 +88,7 @@ async fn a_file_of_the_machine_is_not_taken_for_an_output() {
 #[tokio::test]
 async fn read_only_mounts_are() {
     for paths in VIEWS {
-        let mut bed = Bed::with("echo x > /orlop-ro/file", Some(paths));
+        let mut bed = PodFixture::with("echo x > /orlop-ro/file", Some(paths));
         let source = volume(&bed, "ro");
         bed.plan.main.mounts = vec![Mount { read_only: true, ..mount(&source, "/orlop-ro") }];
         assert_eq!(reason(&bed.run().await), "NonZeroExit", "{paths:?}");
@@ -98,7 +100,7 @@ async fn read_only_mounts_are() {
 #[tokio::test]
 async fn init_containers_share_private_places_with_main() {
     for paths in ALL {
-        let mut bed = Bed::with("cat /tmp/from-init /orlop-shared/from-init", Some(paths));
+        let mut bed = PodFixture::with("cat /tmp/from-init /orlop-shared/from-init", Some(paths));
         let shared = volume(&bed, "shared");
         let mut init = container("init", "echo one > /tmp/from-init; echo two > /orlop-shared/from-init");
         init.mounts = vec![mount(&shared, "/orlop-shared")];
@@ -112,8 +114,8 @@ async fn init_containers_share_private_places_with_main() {
 #[tokio::test]
 async fn two_pods_have_two_tmps() {
     for paths in VIEWS {
-        let first = Bed::with("echo 1 > /tmp/same; mkdir /orlop-new && echo 1 > /orlop-new/same", Some(paths));
-        let second = Bed::with("test ! -e /tmp/same && test ! -e /orlop-new", Some(paths));
+        let first = PodFixture::with("echo 1 > /tmp/same; mkdir /orlop-new && echo 1 > /orlop-new/same", Some(paths));
+        let second = PodFixture::with("test ! -e /tmp/same && test ! -e /orlop-new", Some(paths));
         assert_eq!(reason(&first.run().await), "Succeeded", "{paths:?}");
         assert_eq!(reason(&second.run().await), "Succeeded", "{paths:?}");
         assert!(!Path::new("/orlop-new").exists());
@@ -123,7 +125,7 @@ async fn two_pods_have_two_tmps() {
 
 #[tokio::test]
 async fn another_user_owns_its_places_and_its_links_lead_nowhere_else() {
-    let mut bed = Bed::new(
+    let mut bed = PodFixture::new(
         "id -u; id -G; echo x > /tmp/x; echo y > /new-of-mine; ln -s /etc/shadow /tmp/link; echo w > /dev/termination-log; echo $HOME",
     );
     bed.plan.main.user = Some(65534);
@@ -135,7 +137,7 @@ async fn another_user_owns_its_places_and_its_links_lead_nowhere_else() {
     assert_eq!(exit.containers[0].message, "w\n");
     assert_eq!(content(&bed, "/new-of-mine").await, "y\n");
     assert_eq!(bed.fetch("/tmp/link").await.unwrap_err().class, Class::Invalid);
-    let mut bed = Bed::with("true", Some(Paths::UserNamespace));
+    let mut bed = PodFixture::with("true", Some(Paths::UserNamespace));
     bed.plan.main.user = Some(65534);
     let error = super::in_time(super::PodRuntime::start(&bed.runtime, &bed.plan)).await.unwrap_err();
     insta::assert_snapshot!(error, @"container `main` asks for another user or group; only root may run it as that");
@@ -143,7 +145,7 @@ async fn another_user_owns_its_places_and_its_links_lead_nowhere_else() {
 
 #[tokio::test]
 async fn what_is_missing_is_not_found() {
-    let bed = Bed::new("true");
+    let bed = PodFixture::new("true");
     assert_eq!(bed.fetch("/tmp/nothing").await.unwrap_err().class, Class::NotFound);
     bed.run().await;
     assert_eq!(bed.fetch("/tmp/nothing").await.unwrap_err().class, Class::NotFound);

@@ -9,7 +9,7 @@ use orlop_cloud::runtime::worker::process::{Limit, Limits, ProcessOptions};
 use orlop_core::task::Run;
 use serde_json::Value;
 
-use super::{Bed, program};
+use super::{PodFixture, program};
 use crate::worker::{Machine, plan};
 
 const STATE: &str = "__state";
@@ -58,7 +58,7 @@ async fn what_a_supervisor_sets_for_itself_reaches_no_program() {
     // Whoever embeds a runtime may have set much, too.
     let blocked = SigSet::from_iter([Signal::SIGUSR2, Signal::SIGWINCH]);
     blocked.thread_block().unwrap();
-    let mut bed = Bed::new("");
+    let mut bed = PodFixture::new("");
     bed.plan.main.command = vec![program().display().to_string(), STATE.to_owned()];
     bed.run().await;
     let pod: Value = serde_json::from_str(&bed.out().concat()).unwrap();

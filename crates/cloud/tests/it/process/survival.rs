@@ -13,7 +13,7 @@ use orlop_cloud::runtime::pod::{PodPlan, PodResult, PodRuntime};
 use orlop_cloud::runtime::process::{Paths, ProcessRuntime};
 use orlop_core::error::Class;
 
-use super::{Bed, Gate, in_time, is_alive, plan, program, reason, runtime, state, until, with_text};
+use super::{PodFixture, StartSignal, in_time, is_alive, plan, program, reason, runtime, state, until, with_text};
 
 /// Moments of a life that are tried in the long mode, evenly spread over it.
 const ROUNDS: u32 = 40;
@@ -30,21 +30,21 @@ fn kill_hard(pid: i32) {
 }
 
 /// Stops the shim of a bed, and waits until it stands still.
-async fn stop_shim(bed: &Bed) {
+async fn stop_shim(bed: &PodFixture) {
     kill(Pid::from_raw(bed.shim()), Signal::SIGSTOP).unwrap();
     until(|| state(bed.shim()) == Some('T')).await;
 }
 
 /// The example program as the parent of a pod in this directory.
-fn parent(bed: &Bed, script: &str) -> Child {
+fn parent(bed: &PodFixture, script: &str) -> Child {
     let mut command = Command::new(program());
     command.arg(&bed.plan.directory).args(["sh", "-c", script]).stdout(Stdio::piped());
     command.spawn().unwrap()
 }
 
 /// A bed for a pod that the example program starts.
-fn bed() -> Bed {
-    let mut bed = Bed::new("unused");
+fn bed() -> PodFixture {
+    let mut bed = PodFixture::new("unused");
     bed.plan.key.attempt.flow = "example".into();
     bed.plan.key.attempt.step = "only".into();
     bed.plan.stdout = bed.plan.directory.join("out.log");
@@ -89,7 +89,7 @@ async fn a_stop_reaches_a_pod_of_a_dead_parent() {
 
 #[tokio::test]
 async fn waiting_can_be_given_up_and_begun_again() {
-    let bed = Bed::new("echo ready; sleep 2");
+    let bed = PodFixture::new("echo ready; sleep 2");
     bed.start().await;
     for _ in 0..5 {
         let wait = bed.runtime.wait(&bed.plan.key, &bed.plan.directory);
@@ -101,7 +101,7 @@ async fn waiting_can_be_given_up_and_begun_again() {
 #[tokio::test]
 async fn a_dead_shim_is_lost_and_leaves_nothing() {
     let mark = "orlop-test-orphan-3";
-    let bed = Bed::new(&format!(
+    let bed = PodFixture::new(&format!(
         "(setsid env -i /bin/sh -c ': {mark}; /bin/sleep 1000; :' </dev/null >/dev/null 2>&1 &); \
          sh -c ': {mark}; trap \"\" TERM; sleep 1000; :' & : {mark}; echo ready; sleep 1000; :"
     ));
@@ -123,7 +123,7 @@ async fn a_dead_shim_is_lost_and_leaves_nothing() {
 
 #[tokio::test]
 async fn the_main_process_dies_with_its_shim_before_anybody_looks() {
-    let bed = Bed::new("echo $$; sleep 1000; :");
+    let bed = PodFixture::new("echo $$; sleep 1000; :");
     bed.start().await;
     until(|| !bed.out().is_empty()).await;
     let pid: i32 = bed.out()[0].parse().unwrap();
@@ -134,18 +134,18 @@ async fn the_main_process_dies_with_its_shim_before_anybody_looks() {
 
 #[tokio::test]
 async fn no_trace_is_lost_and_closes_the_directory_for_good() {
-    let bed = Bed::new("echo ran");
+    let bed = PodFixture::new("echo ran");
     assert_eq!(bed.wait().await.result, PodResult::Lost);
     bed.start().await;
     assert_eq!((bed.wait().await.result, bed.out().len()), (PodResult::Lost, 0));
-    let bed = Bed::new("echo ran");
+    let bed = PodFixture::new("echo ran");
     bed.stop(Duration::ZERO).await;
     assert_eq!(bed.wait().await.result, PodResult::Cancelled);
 }
 
 #[tokio::test]
 async fn a_directory_belongs_to_one_pod() {
-    let mut bed = Bed::new("true");
+    let mut bed = PodFixture::new("true");
     bed.run().await;
     bed.plan.key.pod = 1;
     let error = bed.runtime.start(&bed.plan).await.unwrap_err();
@@ -204,11 +204,11 @@ async fn a_shim_killed_at_any_moment_is_lost_or_done_and_leaves_nothing() {
     let script = format!("setsid sh -c ': {mark}; sleep 1000; :' & : {mark}; sleep 0.005");
     for groups in [true, false] {
         let begun = Instant::now();
-        Bed::new(&script).run().await;
+        PodFixture::new(&script).run().await;
         let whole = begun.elapsed();
         let (mut lost, mut done) = (0, 0);
         for round in moments() {
-            let mut bed = Bed::new(&script);
+            let mut bed = PodFixture::new(&script);
             if !groups {
                 bed.runtime = without_groups();
             }
@@ -233,7 +233,7 @@ async fn a_shim_killed_at_any_moment_is_lost_or_done_and_leaves_nothing() {
     }
 }
 
-async fn in_groups(bed: &Bed) -> bool {
+async fn in_groups(bed: &PodFixture) -> bool {
     bed.runtime.capabilities().await.unwrap().limits.parent.is_some()
 }
 
@@ -245,7 +245,7 @@ fn without_groups() -> ProcessRuntime {
 #[tokio::test]
 async fn a_dead_shim_without_groups_or_namespaces_leaves_nothing_either() {
     let mark = "orlop-test-bare-5";
-    let mut bed = Bed::new(&format!(
+    let mut bed = PodFixture::new(&format!(
         "(setsid sh -c ': {mark}; sleep 1000; :' </dev/null >/dev/null 2>&1 &); sh -c ': {mark}; sleep 1000; :' & \
          (env -i /bin/sh -c ': {mark}; /bin/sleep 1000; :' &); : {mark}; echo ready; sleep 1000; :"
     ));
@@ -263,7 +263,7 @@ async fn a_dead_shim_without_groups_or_namespaces_leaves_nothing_either() {
 
 #[tokio::test]
 async fn a_shim_told_to_end_ends_its_pod_as_lost() {
-    let bed = Bed::new("trap 'echo asked; exit 0' TERM; echo ready; while :; do sleep 0.01; done");
+    let bed = PodFixture::new("trap 'echo asked; exit 0' TERM; echo ready; while :; do sleep 0.01; done");
     bed.start().await;
     bed.line("ready").await;
     kill(Pid::from_raw(bed.shim()), Signal::SIGTERM).unwrap();
@@ -282,8 +282,8 @@ async fn a_parent_that_ignores_its_children_has_shims_that_do_not() {
 
 #[tokio::test]
 async fn pods_outlive_the_server_of_their_shims_and_another_one_starts_the_next() {
-    let mut bed = Bed::new("echo ready; while [ ! -e /orlop-go/go ]; do sleep 0.01; done; exit 4");
-    let gate = Gate::of(&mut bed);
+    let mut bed = PodFixture::new("echo ready; while [ ! -e /orlop-go/go ]; do sleep 0.01; done; exit 4");
+    let gate = StartSignal::of(&mut bed);
     bed.start().await;
     bed.line("ready").await;
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", bed.shim())).unwrap();
@@ -304,14 +304,14 @@ async fn pods_outlive_the_server_of_their_shims_and_another_one_starts_the_next(
 /// A program may stop its shim, which then does not look at what is asked of it.
 #[tokio::test]
 async fn a_pod_whose_shim_is_stopped_ends_when_it_is_told_to() {
-    let bed = Bed::new("echo ready; trap '' TERM; while :; do sleep 0.1; done");
+    let bed = PodFixture::new("echo ready; trap '' TERM; while :; do sleep 0.1; done");
     bed.start().await;
     bed.line("ready").await;
     stop_shim(&bed).await;
     bed.stop(Duration::from_millis(200)).await;
     assert_eq!(bed.wait().await.result, PodResult::Cancelled);
     // One that is stopped again although it was told is killed, and its pod with it.
-    let bed = Bed::new("echo ready; trap 'echo told' TERM; while :; do sleep 0.1; done");
+    let bed = PodFixture::new("echo ready; trap 'echo told' TERM; while :; do sleep 0.1; done");
     bed.start().await;
     bed.line("ready").await;
     bed.stop(Duration::from_secs(1000)).await;

@@ -8,7 +8,7 @@ use orlop_cloud::runtime::pod::{PodResult, PodRuntime};
 use orlop_cloud::runtime::process::{ProcessRuntime, ShimProgram};
 use orlop_core::error::Class;
 
-use super::{Bed, in_time, plan, reason, runtime};
+use super::{PodFixture, in_time, plan, reason, runtime};
 
 /// A small file system in memory, unmounted at the end; none where this user may not mount.
 struct Disk(tempfile::TempDir);
@@ -40,7 +40,7 @@ impl Drop for Disk {
 #[tokio::test]
 async fn a_full_disk_stops_neither_the_job_nor_its_record_nor_a_stop() {
     let Some(disk) = Disk::new("size=512k") else { return };
-    let mut bed = Bed::new(
+    let mut bed = PodFixture::new(
         "head -c 3000000 /dev/zero | tr '\\0' x; echo; echo done >&2; echo words > /dev/termination-log; sleep 1000",
     );
     bed.plan.directory = disk.path().join("pod");
@@ -120,7 +120,7 @@ async fn a_shim_started_by_hand_says_so() {
 
 #[tokio::test]
 async fn what_can_never_run_is_refused() {
-    let mut bed = Bed::new("true");
+    let mut bed = PodFixture::new("true");
     bed.plan.main.command.clear();
     let error = in_time(bed.runtime.start(&bed.plan)).await.unwrap_err();
     assert_eq!((error.class, error.reason), (Class::Invalid, Some("TemplateInvalid")));

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use nix::sys::resource::{UsageWho, getrusage};
 use orlop_cloud::runtime::worker::process::{ProcessOptions, ProcessRuntime};
-use orlop_cloud::runtime::worker::{AttemptEnd, AttemptEvents, AttemptPlan, JobRuntime, LogChunk, Room, Started};
+use orlop_cloud::runtime::worker::{
+    AttemptEnd, AttemptEvents, AttemptPlan, JobRuntime, LogCapacity, LogChunk, Started,
+};
 use orlop_core::task::{Run, TaskEnd, TaskRef};
 
 use super::fresh;
@@ -23,8 +25,8 @@ struct Counter {
 
 impl AttemptEvents for Counter {
     fn started(&self, _: TaskRef, _: Started) {}
-    fn log(&self, _: TaskRef, _: LogChunk) -> Room {
-        Room::Free
+    fn log(&self, _: TaskRef, _: LogChunk) -> LogCapacity {
+        LogCapacity::Free
     }
     fn ended(&self, _: TaskRef, end: AttemptEnd) {
         if end.outcome != TaskEnd::Succeeded {

@@ -20,7 +20,7 @@ use crate::docker::bench::{Bench, address, with};
 use crate::docker::outage::Door;
 use crate::process::program;
 
-/// A runtime of containers in a directory of its own.
+/// A runtime of containers in its own directory.
 struct Machine {
     runtime: ContainerRuntime,
     told: Arc<Recorder>,

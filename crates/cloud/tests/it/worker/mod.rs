@@ -37,7 +37,7 @@ pub(crate) fn plan(spec: Run) -> AttemptPlan {
     AttemptPlan::new(fresh(), Arc::new(spec))
 }
 
-/// A process runtime in a directory of its own.
+/// A process runtime in its own directory.
 pub(crate) struct Machine {
     pub(crate) runtime: ProcessRuntime,
     pub(crate) told: Arc<Recorder>,

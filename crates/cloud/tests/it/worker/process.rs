@@ -110,7 +110,7 @@ fn a_job_may_fail_or_wait_when_its_log_is_full() {
     let (_, end) = machine.told.ended(id);
     assert_eq!((end.outcome, end.reason.as_str(), end.log.bytes), (TaskEnd::Failed, "log_limit", 100_000));
 
-    // There is no room in the spool: the job waits, and goes on when there is.
+    // There is no room in the outbox log: the job waits, and goes on when there is.
     machine.told.set_full(true);
     let job = logged("head -c 1000000 /dev/zero; echo >&2 done", 64 << 20, OnFull::Block);
     let id = job.id;

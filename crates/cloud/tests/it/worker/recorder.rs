@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use orlop_cloud::runtime::worker::{AttemptEnd, AttemptEvents, LogChunk, Room, Started};
+use orlop_cloud::runtime::worker::{AttemptEnd, AttemptEvents, LogCapacity, LogChunk, Started};
 use orlop_core::task::{LogStream, TaskRef};
 
 /// How long anything may take on a busy machine.
@@ -100,9 +100,9 @@ impl AttemptEvents for Recorder {
         self.note(id, |story| assert!(story.started.replace(started).is_none(), "{id} started twice"));
     }
 
-    fn log(&self, id: TaskRef, chunk: LogChunk) -> Room {
+    fn log(&self, id: TaskRef, chunk: LogChunk) -> LogCapacity {
         self.note(id, |story| story.chunks.push(chunk));
-        if *self.full.lock().unwrap() { Room::Full } else { Room::Free }
+        if *self.full.lock().unwrap() { LogCapacity::Full } else { LogCapacity::Free }
     }
 
     fn ended(&self, id: TaskRef, end: AttemptEnd) {

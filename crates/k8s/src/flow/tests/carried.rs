@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use super::super::{Options, SecretMode};
 use super::bed::{Bed, after, job};
 use crate::api::Kind;
-use crate::render::porter::{Porter, Tokens};
+use crate::render::helper::{HelperOptions, Tokens};
 
 fn bed() -> Bed {
-    let porter = Porter::new("orlop-helper", "http://o:9444", Tokens::new(|| "token".to_owned()));
-    Bed::with_options(Options { porter: Some(porter), ..Options::default() })
+    let helper = HelperOptions::new("orlop-helper", "http://o:9444", Tokens::new(|| "token".to_owned()));
+    Bed::with_options(Options { helper: Some(helper), ..Options::default() })
 }
 
 /// Two steps: the second takes what the first gives.
@@ -136,7 +136,7 @@ fn a_flow_that_has_begun_goes_on_where_the_operator_has_no_helper_any_more() {
     let mut bed = bed();
     bed.submit("etl", spec());
     bed.settle();
-    bed.options.porter = None;
+    bed.options.helper = None;
     bed.restart();
     report(&mut bed, true);
     bed.run();
@@ -161,8 +161,8 @@ fn a_store_on_a_claim_template_is_the_claim_of_the_flow() {
 
 #[test]
 fn a_secret_that_a_download_names_is_read_and_written_as_text_where_that_was_asked_for() {
-    let porter = Porter::new("orlop-helper", "http://o:9444", Tokens::new(|| "token".to_owned()));
-    let mut bed = Bed::with_options(Options { porter: Some(porter), secrets: SecretMode::Read, ..Options::default() });
+    let helper = HelperOptions::new("orlop-helper", "http://o:9444", Tokens::new(|| "token".to_owned()));
+    let mut bed = Bed::with_options(Options { helper: Some(helper), secrets: SecretMode::Read, ..Options::default() });
     bed.server.put(Kind::Secret, json!({"metadata": {"name": "vault"}, "data": {"t": STANDARD.encode("planted")}}));
     let mut step = job("a");
     step["inputs"] = json!({

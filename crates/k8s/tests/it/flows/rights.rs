@@ -6,8 +6,8 @@ use std::time::Duration;
 use orlop_core::name::sha256_hex;
 use orlop_k8s::api::Client;
 use orlop_k8s::flow::Options;
-use orlop_k8s::render::porter::{Porter, Tokens};
-use orlop_k8s::shelf::{ArtifactShelf, Claim};
+use orlop_k8s::inline_artifacts::{Claim, InlineArtifacts};
+use orlop_k8s::render::helper::{HelperOptions, Tokens};
 use orlop_k8s::status::SizeLimits;
 use orlop_k8s::testing::ApiServer;
 use serde_json::{Value, json};
@@ -85,18 +85,18 @@ async fn disturbed(rules: &[Value]) -> Bed {
 /// One whose pod hands an artifact in, and in its place another one.
 async fn handed_in(rules: &[Value]) -> Bed {
     let mut options = Options::default();
-    options.porter = Some(Porter::new("helper", "http://operator", Tokens::new(|| "word".to_owned())));
+    options.helper = Some(HelperOptions::new("helper", "http://operator", Tokens::new(|| "word".to_owned())));
     let mut bed = Bed::with(server(rules), Some(ACCOUNT), options);
     let mut make = step("make", &[], json!({"fake/run-seconds": "60"}));
     make["outputs"] = json!({"artifacts": [{"name": "model", "path": "/out/model"}]});
     bed.submit("etl", json!({"steps": [make]}));
     bed.settle().await;
     let job = bed.jobs().remove(0)["metadata"]["name"].as_str().expect("a name").to_owned();
-    let shelf = ArtifactShelf::new(Client::new(bed.server.client_as(ACCOUNT)));
+    let inline = InlineArtifacts::new(Client::new(bed.server.client_as(ACCOUNT)));
     let claim = Claim { namespace: "default", job: &job, artifact: "model", token: "word" };
     for content in [b"first", b"other"] {
-        let permit = shelf.admit(claim).await.expect("it may be handed in");
-        shelf.keep(&permit, &sha256_hex(content, 64), content).await.expect("it is kept");
+        let permit = inline.admit(claim).await.expect("it may be handed in");
+        inline.keep(&permit, &sha256_hex(content, 64), content).await.expect("it is kept");
     }
     bed
 }

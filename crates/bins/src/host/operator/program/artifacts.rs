@@ -4,11 +4,11 @@
 use std::str::FromStr;
 
 use clap::Args;
+use orlop_core::helper::{Modes, SMALL_MAX};
 use orlop_core::id::dns1123_subdomain;
-use orlop_core::porter::{Modes, SMALL_MAX};
 use orlop_core::spec::artifact::{ArtifactStore, ClaimStore, S3Store};
 use orlop_core::spec::meta::KeyRef;
-use orlop_k8s::render::porter::{Porter, Tokens};
+use orlop_k8s::render::helper::{HelperOptions, Tokens};
 use serde::Serialize;
 
 use super::config::{ConfigError, variable};
@@ -230,20 +230,20 @@ fn bucket(place: &str, endpoint: &str, secret: Option<&str>) -> Result<S3Store, 
 
 impl ArtifactConfig {
     /// What places the helper; nothing without an image.
-    pub(super) fn porter(&self) -> Option<Porter> {
+    pub(super) fn helper(&self) -> Option<HelperOptions> {
         let (image, url) = (self.helper_image.as_ref()?, self.artifact_url.as_ref()?);
         // Two of them are more than anybody guesses.
         let token = || format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
-        let mut porter = Porter::new(image, url, Tokens::new(token));
-        porter.max_bytes = self.artifact_max_bytes;
-        porter.store.clone_from(&self.store);
-        porter.small_max = self.configmap_size_limit;
-        porter.content_type.clone_from(&self.default_content_type);
+        let mut helper = HelperOptions::new(image, url, Tokens::new(token));
+        helper.max_bytes = self.artifact_max_bytes;
+        helper.store.clone_from(&self.store);
+        helper.small_max = self.configmap_size_limit;
+        helper.content_type.clone_from(&self.default_content_type);
         let usual = Modes::default();
         let mode = |mode: Option<Mode>, usual: u32| mode.map_or(usual, |mode| mode.0);
-        porter.modes.dir = mode(self.default_dir_perm, usual.dir);
-        porter.modes.file = mode(self.default_file_perm, usual.file);
-        Some(porter)
+        helper.modes.dir = mode(self.default_dir_perm, usual.dir);
+        helper.modes.file = mode(self.default_file_perm, usual.file);
+        Some(helper)
     }
 }
 
@@ -281,11 +281,11 @@ mod tests {
     #[test]
     fn the_helper_of_this_version_moves_files_where_it_is_known_how_pods_reach_the_operator() {
         let config = of(&ON[1..]).unwrap();
-        assert_eq!(config.porter().unwrap().image, concat!("orlop-helper:", env!("CARGO_PKG_VERSION")));
+        assert_eq!(config.helper().unwrap().image, concat!("orlop-helper:", env!("CARGO_PKG_VERSION")));
         assert_eq!(config.artifact_addr.unwrap().to_string(), ":9444");
         for off in [of(&[]), of(&["--artifact-url=http://o.svc:9444/", "--helper-image="])] {
             let off = off.unwrap();
-            assert!(off.porter().is_none() && off.artifact_addr.is_none());
+            assert!(off.helper().is_none() && off.artifact_addr.is_none());
         }
     }
 
@@ -297,10 +297,10 @@ mod tests {
             ("ZEN_FLOW_DEFAULT_FILE_PERM", "0o600"),
             ("ZEN_FLOW_CONFIGMAP_SIZE_LIMIT", "1000"),
         ];
-        let porter = with(&ON, &variables).unwrap().porter().unwrap();
-        assert_eq!((porter.content_type.as_deref(), porter.small_max), (Some("text/csv"), Some(1000)));
-        assert_eq!(porter.modes, Modes { dir: 0o700, file: 0o600 });
-        let usual = on(&[]).unwrap().porter().unwrap();
+        let helper = with(&ON, &variables).unwrap().helper().unwrap();
+        assert_eq!((helper.content_type.as_deref(), helper.small_max), (Some("text/csv"), Some(1000)));
+        assert_eq!(helper.modes, Modes { dir: 0o700, file: 0o600 });
+        let usual = on(&[]).unwrap().helper().unwrap();
         assert_eq!((usual.content_type, usual.small_max, usual.modes), (None, None, Modes::default()));
         let wrong = [
             ("ZEN_FLOW_DEFAULT_CONTENT_TYPE", "text"),
@@ -321,14 +321,14 @@ mod tests {
     fn where_files_go_is_said_by_flags() {
         let config = on(&[]).unwrap();
         assert_eq!(config.artifact_addr.as_ref().unwrap().to_string(), ":9444");
-        let porter = config.porter().unwrap();
-        assert_eq!((porter.image.as_str(), porter.url.as_str()), ("orlop-helper:1", "http://o.svc:9444"));
-        assert_eq!((porter.max_bytes, porter.store), (100 << 30, None));
+        let helper = config.helper().unwrap();
+        assert_eq!((helper.image.as_str(), helper.url.as_str()), ("orlop-helper:1", "http://o.svc:9444"));
+        assert_eq!((helper.max_bytes, helper.store), (100 << 30, None));
     }
 
     #[test]
     fn artifacts_of_all_flows_may_go_to_a_claim() {
-        let store = |text: &str| on(&[&format!("--artifact-store={text}")]).unwrap().porter().unwrap().store;
+        let store = |text: &str| on(&[&format!("--artifact-store={text}")]).unwrap().helper().unwrap().store;
         let claim = |folder: Option<&str>| {
             let claim = ClaimStore { claim_name: "shelf".into(), sub_path: folder.map(str::to_owned) };
             Some(ArtifactStore { persistent_volume_claim: Some(claim), s3: None })
@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn artifacts_of_all_flows_may_go_to_a_bucket() {
-        let store = |words: &[&str]| on(words).unwrap().porter().unwrap().store.unwrap().s3.unwrap();
+        let store = |words: &[&str]| on(words).unwrap().helper().unwrap().store.unwrap().s3.unwrap();
         let plain = store(&["--artifact-store=s3://lake"]);
         assert_eq!((plain.endpoint.as_str(), plain.bucket.as_str()), ("https://s3.amazonaws.com", "lake"));
         assert_eq!(

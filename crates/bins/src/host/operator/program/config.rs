@@ -345,7 +345,7 @@ impl Config {
         flows.schedule_kinds.clone_from(&self.schedule_kinds);
         flows.defaults = self.flows.defaults();
         flows.secrets = self.flows.secrets();
-        flows.porter = self.artifacts.porter();
+        flows.helper = self.artifacts.helper();
         let hourglass = std::sync::Arc::new(self.hourglass.config(&host)?);
         flows.instance = host;
         let webhook = self.webhook.plan(&flows, &hourglass);

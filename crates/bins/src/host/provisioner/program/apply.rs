@@ -10,14 +10,14 @@ use orlop_cloud::catalog::{Catalogue, embedded};
 use orlop_cloud::exit::Exit;
 use orlop_cloud::openstack::client::SystemClock;
 use orlop_cloud::openstack::port::Clock as _;
-use orlop_cloud::provision::confirm::{AUTO_APPROVE_SU, Agreement, Verdict};
+use orlop_cloud::provision::confirm::{AUTO_APPROVE_SU, Agreement, Confirmation};
+use orlop_cloud::provision::deployments::{NameLock, StoredDeployment};
 use orlop_cloud::provision::drive::orphans;
 use orlop_cloud::provision::journal::FileJournal;
 use orlop_cloud::provision::keep::read_failed;
 use orlop_cloud::provision::notes::Notes;
 use orlop_cloud::provision::plan::{MAX_PLAN, PlanError, PlannedOffering, Request, SavedPlan, World, digest};
 use orlop_cloud::provision::prepare::{check_foreign, check_lease_name, prepare};
-use orlop_cloud::provision::shelf::{Known, NameLock};
 use orlop_cloud::provision::site::{Seen, look};
 use orlop_cloud::repository::{Allow, Source};
 use orlop_core::error::Class;
@@ -85,7 +85,7 @@ pub(super) struct Begun {
 
 /// A deployment of the same name that is not over.
 pub(super) struct Existing {
-    pub(super) known: Known,
+    pub(super) known: StoredDeployment,
     /// How it differs from what is asked for now.
     pub(super) differs: Vec<String>,
 }
@@ -246,7 +246,7 @@ impl Job<'_> {
             "image": self.args.hardware.image, "hours": window.span.lease_duration, "network": self.args.run.network,
         });
         let request = self.record.as_ref().map_or(request, |record| record.request.clone());
-        let existing = shelf.find(&name)?.filter(Known::is_alive);
+        let existing = shelf.find(&name)?.filter(StoredDeployment::is_alive);
         let existing = existing.map(|known| Existing { differs: known.differences(&request), known });
         Ok((Begun { name, request, _lock: lock }, existing))
     }
@@ -378,7 +378,7 @@ impl Job<'_> {
         let (catalogue, images) = (seen.catalogue(otherwise), seen.images(Some("")));
         let world = World { catalogue: &catalogue, allocations: seen.allocations.as_deref(), images: Some(&images) };
         let (mut offerings, mut notes) =
-            saved.renewed(&site.name, &world, (site.now(), self.wait_asked()), margin(self.settings)?)?;
+            saved.renewed(&site.name, &world, site.now(), self.wait_asked(), margin(self.settings)?)?;
         run.take_warnings(&saved.warnings);
         if let Some(max_su) = max_su(&self.args.window, self.settings)? {
             keep_within(max_su, &mut offerings, &mut notes)?;
@@ -423,12 +423,12 @@ impl Job<'_> {
         };
         let needed = |message: String| Failure::new(Exit::Unconfirmed, Class::Invalid, "confirmation", message);
         match agreement.verdict() {
-            Verdict::Go => Ok(()),
-            Verdict::Needed => {
+            Confirmation::Go => Ok(()),
+            Confirmation::Needed => {
                 let message = format!("nobody agreed to {}; nothing was made", estimate.text());
                 Err(needed(message).hint("agree with --yes, or give a budget with --max-su"))
             }
-            Verdict::Ask => {
+            Confirmation::Ask => {
                 super::say(&proposal.text);
                 for warning in &run.warnings {
                     super::say(&format!("warning: {}", crate::view::text::one_line(warning, 400)));

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use orlop_cloud::exit::Exit;
 use orlop_cloud::openstack::client::SystemClock;
+use orlop_cloud::provision::deployments::{DeploymentStore, StoredDeployment};
 use orlop_cloud::provision::drive::{Hands, apply, take_up};
 use orlop_cloud::provision::info::Info;
 use orlop_cloud::provision::journal::{FileJournal, JournalError, Kind};
 use orlop_cloud::provision::notes::Notes;
-use orlop_cloud::provision::order::Order;
+use orlop_cloud::provision::order::DeploymentOrder;
 use orlop_cloud::provision::saga::{Event, FailedOffering, Saga};
-use orlop_cloud::provision::shelf::{Known, Shelf};
 use orlop_core::error::Class;
 use orlop_core::machine::saga::SagaState;
 
@@ -36,7 +36,7 @@ pub(super) const OTHER_ADDRESS: &str = "other_address";
 /// What is to be done with a deployment.
 pub(super) enum Work {
     /// Begin it.
-    Begin { order: Box<Order>, nonce: String, failed: Vec<FailedOffering> },
+    Begin { order: Box<DeploymentOrder>, nonce: String, failed: Vec<FailedOffering> },
     /// Take it up from its journal, and let these happen one after the other.
     TakeUp(Vec<Event>),
 }
@@ -58,15 +58,15 @@ pub(super) struct Frame<'a> {
 
 impl Frame<'_> {
     /// The deployments of this machine.
-    pub(super) fn shelf(&self) -> Shelf {
-        Shelf::new(&self.state_dir)
+    pub(super) fn shelf(&self) -> DeploymentStore {
+        DeploymentStore::new(&self.state_dir)
     }
 
     /// A deployment by name or id.
     ///
     /// # Errors
     /// Nobody knows it, or the folder cannot be read.
-    pub(super) fn known(&self, name: &str) -> Result<Known, Failure> {
+    pub(super) fn known(&self, name: &str) -> Result<StoredDeployment, Failure> {
         let shelf = self.shelf();
         if let Some(known) = shelf.find(name)? {
             return Ok(known);
@@ -83,7 +83,7 @@ impl Frame<'_> {
     ///
     /// # Errors
     /// Another has it, or it is damaged.
-    pub(super) fn open(&self, known: &Known) -> Result<Arc<FileJournal>, JournalError> {
+    pub(super) fn open(&self, known: &StoredDeployment) -> Result<Arc<FileJournal>, JournalError> {
         Ok(Arc::new(FileJournal::open(&known.folder, known.id.as_str())?))
     }
 
@@ -91,7 +91,12 @@ impl Frame<'_> {
     ///
     /// # Errors
     /// As signing in; or it is another cloud or project.
-    pub(super) async fn sign_in(&self, sources: &Sources<'_>, known: &Known, run: &mut Run) -> Result<Site, Failure> {
+    pub(super) async fn sign_in(
+        &self,
+        sources: &Sources<'_>,
+        known: &StoredDeployment,
+        run: &mut Run,
+    ) -> Result<Site, Failure> {
         let notes = &known.notes;
         run.warnings.extend(known.trouble.clone());
         let site = sources.sign_in(&notes.site, notes.entry(), run).await?;

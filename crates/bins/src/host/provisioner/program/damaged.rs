@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use orlop_cloud::openstack::client::SystemClock;
+use orlop_cloud::provision::deployments::{Salvage, StoredDeployment};
 use orlop_cloud::provision::drive::{Hands, remove, take_up};
 use orlop_cloud::provision::journal::{Kind, MemoryJournal};
 use orlop_cloud::provision::keypair::remove_made;
 use orlop_cloud::provision::saga::{Event, Saga};
-use orlop_cloud::provision::shelf::{Known, Salvage};
 use serde_json::json;
 
 use super::args::DestroyArgs;
@@ -79,7 +79,7 @@ async fn removed(frame: &Frame<'_>, site: &Site, salvage: &Salvage, keep_key: bo
 async fn carried(hands: &Hands, salvage: &Salvage, site: &Site, keep_key: bool) -> Result<Saga, Failure> {
     if salvage.lines.is_empty() {
         let id = salvage.known.id.clone();
-        let order = orlop_cloud::provision::order::Order::to_remove(id, &site.account.project_id);
+        let order = orlop_cloud::provision::order::DeploymentOrder::to_remove(id, &site.account.project_id);
         return Ok(remove(hands, order).await?);
     }
     if keep_key {
@@ -91,7 +91,7 @@ async fn carried(hands: &Hands, salvage: &Salvage, site: &Site, keep_key: bool) 
 
 /// Nothing of it is left, as far as that can be told.
 fn end(frame: &Frame<'_>, salvage: Salvage, saga: &Saga, keep_key: bool, run: &mut Run) -> Result<(), Failure> {
-    let Known { id, notes, .. } = salvage.known.clone();
+    let StoredDeployment { id, notes, .. } = salvage.known.clone();
     if salvage.lines.is_empty() {
         run.warnings.push(
             "what has a name that you gave bears no mark: look for a lease of --lease-name and a key of --key-name"

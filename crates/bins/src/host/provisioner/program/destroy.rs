@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use orlop_cloud::exit::Exit;
 use orlop_cloud::openstack::client::SystemClock;
+use orlop_cloud::provision::deployments::StoredDeployment;
 use orlop_cloud::provision::drive::{Hands, Orphan, Surroundings, orphans, remove};
 use orlop_cloud::provision::journal::{FileJournal, Kind, MemoryJournal};
 use orlop_cloud::provision::mark::DeploymentId;
-use orlop_cloud::provision::order::Order;
+use orlop_cloud::provision::order::DeploymentOrder;
 use orlop_cloud::provision::saga::{Event, Login, Probe, Saga, Stop};
-use orlop_cloud::provision::shelf::Known;
 use serde_json::{Value, json};
 
 use super::args::DestroyArgs;
@@ -66,7 +66,7 @@ pub(super) async fn destroy(args: &DestroyArgs, run: &mut Run, signals: &Signals
 
 /// What a deployment has, by its marks and by what was written down of it.
 pub(super) async fn objects_of(
-    known: &Known,
+    known: &StoredDeployment,
     keep_key: bool,
     site: &Site,
     run: &mut Run,
@@ -88,7 +88,7 @@ async fn one(
     args: &DestroyArgs,
     frame: &Frame<'_>,
     sources: &Sources<'_>,
-    known: Known,
+    known: StoredDeployment,
     run: &mut Run,
 ) -> Result<Report, Failure> {
     let journal = frame.open(&known)?;
@@ -117,7 +117,12 @@ async fn one(
 }
 
 /// The cloud at another address than a deployment was made at, if it has anything of it: then it is the same one.
-async fn by_its_marks(sources: &Sources<'_>, known: &Known, refused: Failure, run: &mut Run) -> Result<Site, Failure> {
+async fn by_its_marks(
+    sources: &Sources<'_>,
+    known: &StoredDeployment,
+    refused: Failure,
+    run: &mut Run,
+) -> Result<Site, Failure> {
     let site = sources.sign_in(&known.notes.site, known.notes.entry(), run).await?;
     if site.account.project_id != known.saga.order().project_id {
         return Err(refused);
@@ -130,7 +135,7 @@ async fn by_its_marks(sources: &Sources<'_>, known: &Known, refused: Failure, ru
 pub(super) async fn idle(
     frame: &Frame<'_>,
     site: &Site,
-    (known, journal): (&Known, Arc<FileJournal>),
+    (known, journal): (&StoredDeployment, Arc<FileJournal>),
     run: &mut Run,
 ) -> Result<Report, Failure> {
     let stage = frame.stage((known.folder.clone(), known.notes.clone()), journal, 0..0);
@@ -263,7 +268,7 @@ async fn removed_of(frame: &Frame<'_>, site: &Site, id: DeploymentId) -> Result<
         clock: Arc::new(SystemClock),
         around: Arc::new(Bare(frame.signals.clone())),
     };
-    Ok(remove(&hands, Order::to_remove(id, &site.account.project_id)).await?)
+    Ok(remove(&hands, DeploymentOrder::to_remove(id, &site.account.project_id)).await?)
 }
 
 /// Surroundings of a deployment of which nothing is known.

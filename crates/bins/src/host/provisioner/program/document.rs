@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use orlop_cloud::exit::Exit;
-use orlop_cloud::llm::Account;
+use orlop_cloud::llm::AdvisorUsage;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ pub(super) struct Outcome {
     /// The result, or why there is none.
     pub(super) result: Result<Report, Failure>,
     pub(super) warnings: Vec<String>,
-    pub(super) account: Account,
+    pub(super) account: AdvisorUsage,
     /// What was asked of clouds: calls, and repeats among them.
     pub(super) asked: (u32, u32),
 }
@@ -89,7 +89,7 @@ impl Outcome {
 }
 
 /// What advice did, for the data of a result.
-pub(super) fn advice(account: &Account, changed: &[&'static str]) -> Value {
+pub(super) fn advice(account: &AdvisorUsage, changed: &[&'static str]) -> Value {
     let answered: Vec<Value> =
         account.answered.iter().map(|(point, digest)| json!({"point": point, "digest": digest})).collect();
     json!({"answered": answered, "changed": changed, "scrubbed": account.scrubbed})

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use orlop_cloud::analyze::advice::is_tainted;
-use orlop_cloud::llm::{self, Account, Council, Mode, Record};
+use orlop_cloud::llm::{self, AdvisorSession, AdvisorUsage, Mode, Record};
 use orlop_cloud::repository::git::{Options, Proxies};
 use orlop_cloud::repository::{Allow, Source};
 use orlop_core::ports::advisor::Advisor;
@@ -19,7 +19,7 @@ use super::settings::Settings;
 #[derive(Debug, Default)]
 pub(super) struct Run {
     pub(super) warnings: Vec<String>,
-    pub(super) account: Account,
+    pub(super) account: AdvisorUsage,
     /// What was asked of each site: calls, and repeats among them.
     asked: BTreeMap<String, (u32, u32)>,
 }
@@ -45,7 +45,11 @@ impl Run {
 }
 
 /// Obtains the repository and finds out what it needs.
-pub(super) async fn examine(wanted: &Wanted, council: &mut Council<'_>, run: &mut Run) -> Result<Survey, Failure> {
+pub(super) async fn examine(
+    wanted: &Wanted,
+    council: &mut AdvisorSession<'_>,
+    run: &mut Run,
+) -> Result<Survey, Failure> {
     let scan = obtain(wanted).await?;
     run.warnings.extend(scan.warnings.iter().cloned());
     let survey = survey(scan, council).await?;
@@ -137,19 +141,19 @@ impl Model {
     }
 
     /// Whoever gives advice from a time on.
-    pub(super) fn council(&self, now: Timestamp) -> Council<'_> {
+    pub(super) fn council(&self, now: Timestamp) -> AdvisorSession<'_> {
         let advisor = self.client.as_ref().map(|client| client as &dyn Advisor);
-        Council::new(advisor, self.mode, self.known.clone(), (&self.identity, &self.name), now)
+        AdvisorSession::new(advisor, self.mode, self.known.clone(), (&self.identity, &self.name), now)
     }
 
     /// Keeps what was asked, and takes over the account.
-    pub(super) fn end(&self, mut council: Council<'_>, run: &mut Run) {
+    pub(super) fn end(&self, mut council: AdvisorSession<'_>, run: &mut Run) {
         if let Some(path) = &self.record
             && let Err(error) = council.keep(path)
         {
             run.warnings.push(format!("the record of advice {} cannot be written: {error}", path.display()));
         }
-        run.account = council.account().clone();
+        run.account = council.usage().clone();
         run.warnings.extend(run.account.warnings.iter().cloned());
     }
 }

@@ -3,13 +3,13 @@
 
 use jiff::Timestamp;
 use orlop_cloud::exit::Exit;
+use orlop_cloud::provision::deployments::DeploymentStore;
 use orlop_cloud::provision::join::{Join, token_command};
 use orlop_cloud::provision::journal::JournalError;
 use orlop_cloud::provision::mark::DeploymentId;
 use orlop_cloud::provision::name::{Named, check_server_name, counted, server_name};
 use orlop_cloud::provision::order::Pace;
 use orlop_cloud::provision::plan::{PlannedDeployment, SavedPlan};
-use orlop_cloud::provision::shelf::Shelf;
 use orlop_cloud::repository::Source;
 use orlop_core::error::Class;
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ pub(super) fn good_name(name: &str) -> Result<(), Failure> {
 ///
 /// # Errors
 /// There are too many, or the folder cannot be read.
-pub(super) fn free_name(shelf: &Shelf, name: String) -> Result<String, Failure> {
+pub(super) fn free_name(shelf: &DeploymentStore, name: String) -> Result<String, Failure> {
     let is_free = |name: &str| match shelf.find(name) {
         Ok(known) => Ok(known.is_none()),
         // Somebody's, whatever became of that.
@@ -75,7 +75,7 @@ pub(super) fn identity(
     name: &str,
     project: &str,
     saved: Option<&SavedPlan>,
-    shelf: &Shelf,
+    shelf: &DeploymentStore,
     joins: bool,
 ) -> Result<(DeploymentId, String), Failure> {
     let planned = saved.and_then(|saved| saved.deployment.as_ref());
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn the_id_of_a_plan_is_used_once_and_for_its_own_server() {
         let folder = tempfile::tempdir().unwrap();
-        let shelf = Shelf::new(folder.path());
+        let shelf = DeploymentStore::new(folder.path());
         let planned = PlannedDeployment::new("demo", "p", "nonce".into());
         let text = json!({
             "schema": "orlop.plan/1", "requirements": {}, "hours": 1, "deployment": planned,

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use orlop_cloud::openstack::client::SystemClock;
 use orlop_cloud::openstack::port::Clock as _;
+use orlop_cloud::provision::deployments::StoredDeployment;
 use orlop_cloud::provision::fleet::work_of;
 use orlop_cloud::provision::idle::{Decision, Idle, Work, decide};
 use orlop_cloud::provision::journal::Kind;
 use orlop_cloud::provision::probe::{PORT, Ssh};
-use orlop_cloud::provision::shelf::Known;
 use orlop_cloud::scrub::scrubbed;
 use serde_json::Value;
 
@@ -38,7 +38,11 @@ impl Watcher {
     ///
     /// # Errors
     /// It has a worker, and no fleet is named that could tell of it.
-    pub(super) fn of(known: &Known, args: &StatusArgs, settings: &Settings) -> Result<Option<Self>, Failure> {
+    pub(super) fn of(
+        known: &StoredDeployment,
+        args: &StatusArgs,
+        settings: &Settings,
+    ) -> Result<Option<Self>, Failure> {
         let Some(after) = known.notes.idle_stop_s.filter(|_| args.watch).map(Duration::from_secs) else {
             return Ok(None);
         };
@@ -48,7 +52,7 @@ impl Watcher {
     }
 
     /// Looks, and says what follows. A worker that is to leave is told so.
-    pub(super) async fn look(&mut self, known: &Known, live: &Value) -> Decision {
+    pub(super) async fn look(&mut self, known: &StoredDeployment, live: &Value) -> Decision {
         let (work, worker) = self.work(known, live).await;
         let (state, decision) = decide(&self.state, self.after, &work, SystemClock.now());
         self.state = state;
@@ -71,7 +75,7 @@ impl Watcher {
         if left.is_zero() { most } else { left.clamp(Duration::from_secs(1), most) }
     }
 
-    async fn work(&mut self, known: &Known, live: &Value) -> (Work, Option<String>) {
+    async fn work(&mut self, known: &StoredDeployment, live: &Value) -> (Work, Option<String>) {
         let server = live["server"]["status"].as_str().unwrap_or_default();
         if OFF.contains(&server) {
             return (Work::Off, None);
@@ -107,7 +111,7 @@ impl Watcher {
 }
 
 /// What a machine without a worker does, from within.
-async fn login(known: &Known) -> Work {
+async fn login(known: &StoredDeployment) -> Work {
     let saga = &known.saga;
     let user = saga.image().and_then(|image| image.user.as_deref());
     let (Some(user), Some(address)) = (user, saga.detail_of(Kind::Address).or(saga.fixed_address())) else {

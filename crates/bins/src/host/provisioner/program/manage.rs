@@ -6,6 +6,7 @@ use std::time::Duration;
 use orlop_cloud::exit::Exit;
 use orlop_cloud::openstack::client::SystemClock;
 use orlop_cloud::openstack::port::Clock as _;
+use orlop_cloud::provision::deployments::StoredDeployment;
 use orlop_cloud::provision::drive::orphans;
 use orlop_cloud::provision::idle::Decision;
 use orlop_cloud::provision::info::{Info, JournalPlace};
@@ -13,7 +14,6 @@ use orlop_cloud::provision::journal::{JournalError, Kind};
 use orlop_cloud::provision::order::Verify;
 use orlop_cloud::provision::prepare::later;
 use orlop_cloud::provision::saga::Event;
-use orlop_cloud::provision::shelf::Known;
 use orlop_core::error::Class;
 use orlop_core::machine::saga::SagaState;
 use serde_json::{Value, json};
@@ -136,7 +136,7 @@ pub(super) async fn status(args: &StatusArgs, run: &mut Run, signals: &Signals) 
 }
 
 /// One look at a deployment. While another process works on it, its journal is only read.
-async fn look(frame: &Frame<'_>, site: &Site, known: &Known, run: &mut Run) -> Result<Report, Failure> {
+async fn look(frame: &Frame<'_>, site: &Site, known: &StoredDeployment, run: &mut Run) -> Result<Report, Failure> {
     let journal = match frame.open(known) {
         Ok(journal) => journal,
         Err(JournalError::Locked { .. }) => {
@@ -241,7 +241,7 @@ pub(super) fn first_site(sources: &Sources<'_>, named: Option<&String>) -> Resul
     sources.sites(&named).into_iter().next().ok_or_else(|| Failure::usage("no site is named: give --site"))
 }
 
-fn row(known: &Known) -> Value {
+fn row(known: &StoredDeployment) -> Value {
     let (saga, notes) = (&known.saga, &known.notes);
     json!({
         "server_name": saga.order().server_name, "deployment_id": known.id.as_str(), "status": saga.state().to_string(),

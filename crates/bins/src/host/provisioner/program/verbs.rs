@@ -6,7 +6,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use orlop_cloud::catalog::embedded;
 use orlop_cloud::catalog::host::Origin;
-use orlop_cloud::llm::Council;
+use orlop_cloud::llm::AdvisorSession;
 use orlop_cloud::provision::join::Join;
 use orlop_cloud::provision::keep::write_private;
 use orlop_cloud::provision::plan::{Plan, PlanError, PlannedDeployment, Request, World};
@@ -172,7 +172,7 @@ impl Asked<'_> {
         &self,
         survey: &Survey,
         sources: &Sources<'_>,
-        council: &mut Council<'_>,
+        council: &mut AdvisorSession<'_>,
         run: &mut Run,
     ) -> Result<(Plan, Option<String>), Failure> {
         let mut sites = self.request.sites.iter().peekable();
@@ -206,7 +206,7 @@ impl Asked<'_> {
         &self,
         survey: &Survey,
         site: &Site,
-        council: &mut Council<'_>,
+        council: &mut AdvisorSession<'_>,
         run: &mut Run,
     ) -> Result<(Plan, Seen), Failure> {
         let seen = look(&site.cloud, &site.name).await.map_err(|error| Failure::of_cloud(&error));
@@ -222,7 +222,7 @@ impl Asked<'_> {
         &self,
         survey: &Survey,
         seen: Option<(&Seen, Timestamp)>,
-        council: &mut Council<'_>,
+        council: &mut AdvisorSession<'_>,
         run: &mut Run,
     ) -> Result<Plan, Failure> {
         let mut request = self.request.clone();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use orlop_cloud::catalog::Catalogue;
-use orlop_cloud::catalog::window::{Allocation, Asked, Availability, availability};
+use orlop_cloud::catalog::window::{Allocation, Availability, WindowRequest, availability};
 use orlop_cloud::provision::plan::PlannedOffering;
 use orlop_cloud::provision::prepare::hosts_of;
 use orlop_cloud::provision::saga::Elsewhere;
@@ -136,7 +136,7 @@ fn best(
     margin: SignedDuration,
 ) -> Option<Availability> {
     let stand = |place: &Place| {
-        let asked = Asked { start, hours: place.hours, within: SignedDuration::ZERO, margin };
+        let asked = WindowRequest { start, hours: place.hours, within: SignedDuration::ZERO, margin };
         availability(&place.hosts, allocations, &asked)
     };
     places.iter().map(stand).min()

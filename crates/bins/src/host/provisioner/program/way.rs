@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use orlop_cloud::provision::order::Order;
+use orlop_cloud::provision::order::DeploymentOrder;
 use orlop_cloud::provision::saga::{ELSEWHERE, is_about_capacity, is_of_the_site};
 use orlop_core::time::Time;
 use tokio::time::Instant;
@@ -123,7 +123,7 @@ impl Way {
 
     /// Puts into an order what sites before this one used up. Only where no site comes after, free hosts are
     /// waited for and what fails is kept.
-    pub(super) fn share(&self, order: &mut Order, now: Time) {
+    pub(super) fn share(&self, order: &mut DeploymentOrder, now: Time) {
         // Where one attempt a site was asked for, it is one at each.
         order.max_attempts = if order.max_attempts > 1 { self.most } else { self.tried + 1 };
         order.tried = self.tried;
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn an_order_gets_what_is_left_and_waits_only_at_the_last_site() {
         let id = orlop_cloud::provision::mark::DeploymentId::new("s", "p", "n");
-        let mut asked = Order::to_remove(id, "p");
+        let mut asked = DeploymentOrder::to_remove(id, "p");
         (asked.max_attempts, asked.pace.capacity) = (4, Some(Duration::from_secs(60)));
         let mut way = Way::new(vec!["one".into(), "two".into()], 4);
         let mut first = asked.clone();
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!((second.tried, second.max_attempts, second.pace.capacity), (3, 4, asked.pace.capacity));
         assert_eq!(second.elsewhere, None);
         assert!(second.pace.deadline <= asked.pace.deadline);
-        let mut single = Order { max_attempts: 1, ..asked };
+        let mut single = DeploymentOrder { max_attempts: 1, ..asked };
         way.share(&mut single, Time::EPOCH);
         assert_eq!((single.tried, single.max_attempts), (3, 4), "one more, at this site");
     }
@@ -219,7 +219,7 @@ mod tests {
         // The last site has room for nobody, but another may have some.
         assert!(way.go_on(&Err(failed(Exit::Quota, "quota")), hour, &watched[..1]));
         assert_eq!((way.site(), way.left().len()), ("one", 0));
-        let mut order = Order::to_remove(orlop_cloud::provision::mark::DeploymentId::new("s", "p", "n"), "p");
+        let mut order = DeploymentOrder::to_remove(orlop_cloud::provision::mark::DeploymentId::new("s", "p", "n"), "p");
         order.pace.capacity = Some(hour);
         way.share(&mut order, now);
         assert_eq!((order.pace.capacity, order.elsewhere), (Some(hour), None));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use orlop_cloud::provision::order::{KeyOrder, Pace, Verify};
-use orlop_cloud::provision::prepare::Wishes;
+use orlop_cloud::provision::prepare::DeploymentOptions;
 
 use super::args::{ApplyArgs, Fallback, VerifyArg};
 use super::failure::Failure;
@@ -25,12 +25,12 @@ pub(super) fn wishes(
     server_name: &str,
     key: KeyOrder,
     boarding: &Boarding,
-) -> Result<Wishes, Failure> {
+) -> Result<DeploymentOptions, Failure> {
     let run = &args.run;
     let network = run.network.clone().or_else(|| settings.get("DEFAULT_NETWORK"));
     let fallback = allowed(&args.hardware, &args.window);
     let has_others = fallback.iter().any(|one| matches!(one, Fallback::Types | Fallback::Vm));
-    Ok(Wishes {
+    Ok(DeploymentOptions {
         server_name: server_name.to_owned(),
         lease_name: run.lease_name.clone(),
         key,

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_cloud::artifact::{ArtifactBackend, ShelfError};
+use orlop_cloud::artifact::{ArtifactBackend, UploadError};
 use orlop_core::error::PortError;
 use orlop_core::id::{JobId, TenantName};
 use orlop_core::ports::fleet_store::{
@@ -53,16 +53,16 @@ fn named(tenant: &TenantName, name: &str, sha256: &str) -> ArtifactLink {
 }
 
 /// The problem of a store of artifacts.
-fn wrong(problem: ShelfError) -> Error {
+fn wrong(problem: UploadError) -> Error {
     let text = problem.to_string();
     match problem {
-        ShelfError::Unknown => error::problem(Code::NotFound, text),
-        ShelfError::Offset(expected) => {
+        UploadError::Unknown => error::problem(Code::NotFound, text),
+        UploadError::Offset(expected) => {
             let expected = FieldError { path: "offset".to_owned(), message: expected.to_string() };
             Box::new(Problem { errors: vec![expected], ..Problem::new(Code::Conflict, text) })
         }
-        ShelfError::Checksum { .. } => error::problem(Code::Checksum, text),
-        ShelfError::Disk(failure) => error::port(&failure),
+        UploadError::Checksum { .. } => error::problem(Code::Checksum, text),
+        UploadError::Disk(failure) => error::port(&failure),
     }
 }
 
@@ -75,7 +75,7 @@ impl Handle {
     /// Does something with the files, on a thread that may block.
     async fn on_backend<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&dyn ArtifactBackend) -> Result<T, ShelfError> + Send + 'static,
+        work: impl FnOnce(&dyn ArtifactBackend) -> Result<T, UploadError> + Send + 'static,
     ) -> Result<T, Error> {
         let backend = self.backend()?;
         let done = tokio::task::spawn_blocking(move || work(&*backend)).await;
@@ -90,7 +90,7 @@ impl Handle {
 
     async fn upload(&self, id: &str, sees: impl Fn(&TenantName) -> bool) -> Result<Upload, Error> {
         let found: Option<Upload> = self.store().get(id).await.map_err(|wrong| error::port(&wrong))?;
-        found.filter(|upload| sees(&upload.tenant)).ok_or_else(|| wrong(ShelfError::Unknown))
+        found.filter(|upload| sees(&upload.tenant)).ok_or_else(|| wrong(UploadError::Unknown))
     }
 
     /// Begins an upload of a tenant, or says how far one is.
@@ -205,7 +205,7 @@ impl Handle {
                 self.on_backend(move |backend| backend.discard(&key)).await?;
                 known.bytes
             }
-            _ if !is_whole || received != upload.total => return Err(wrong(ShelfError::Offset(received))),
+            _ if !is_whole || received != upload.total => return Err(wrong(UploadError::Offset(received))),
             _ => {
                 let sha256 = sha256.to_owned();
                 self.on_backend(move |backend| backend.finish(&key, &sha256)).await?

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_cloud::artifact::Shelf;
+use orlop_cloud::artifact::UploadStore;
 use orlop_core::id::{Epoch, JobId, TenantName};
 use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{
@@ -25,14 +25,14 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 struct World {
     bed: Bed,
-    backend: Shelf,
+    backend: UploadStore,
     folder: tempfile::TempDir,
 }
 
 impl World {
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let backend = Shelf::open(folder.path()).unwrap();
+        let backend = UploadStore::open(folder.path()).unwrap();
         let options = Options { artifacts: Some(Arc::new(backend.clone())), ..Options::default() };
         Self { bed: Bed::with(MemoryFleet::new(), options).await, backend, folder }
     }

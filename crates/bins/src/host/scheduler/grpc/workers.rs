@@ -20,7 +20,7 @@ use crate::wire::frame::{Directive, DirectiveKind, ServerFrame, WorkerFrame};
 use crate::wire::grpc::{Caller, FramesIn, FramesOut, Refusal, WorkerHost};
 use crate::wire::problem::{Code, Problem};
 use crate::wire::session::ServerSession;
-use crate::wire::status::{Allocated, Heartbeat, HeartbeatAnswer, Measured, SpoolStatus, WorkerStatus};
+use crate::wire::status::{Allocated, Heartbeat, HeartbeatAnswer, Measured, OutboxStatus, WorkerStatus};
 use crate::wire::worker::{Limits, ProtocolRange, Registered, Registration as Asked};
 
 /// Frames between the session and the transport.
@@ -235,7 +235,7 @@ impl WorkerHost for Workers {
             allocated: Allocated::default(),
             measured: Measured::default(),
             health: Vec::new(),
-            spool: SpoolStatus::default(),
+            outbox: OutboxStatus::default(),
             time: None,
             in_use: Vec::new(),
         });

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use orlop_cloud::artifact::{ArtifactBackend, Shelf};
+use orlop_cloud::artifact::{ArtifactBackend, UploadStore};
 use orlop_cloud::logs::{LogOptions, LogStore};
 #[cfg(feature = "postgres")]
 use orlop_cloud::store::postgres::fleet::{Contents, PostgresFleet, PostgresOptions};
@@ -105,7 +105,7 @@ impl OpenStore {
             }
         }
         let _ = accept;
-        Ok(Arc::new(Shelf::open(folder.unwrap_or(Path::new("orlop-artifacts")))?))
+        Ok(Arc::new(UploadStore::open(folder.unwrap_or(Path::new("orlop-artifacts")))?))
     }
 
     /// Waits for what is being written, if nobody else uses it any more, and closes it.

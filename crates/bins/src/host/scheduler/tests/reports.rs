@@ -6,7 +6,7 @@ use orlop_core::machine::worker::WorkerState;
 
 use super::agent::Agent;
 use super::bed::{Bed, until};
-use crate::wire::status::{Allocated, Measured, SpoolStatus, WorkerStatus};
+use crate::wire::status::{Allocated, Measured, OutboxStatus, WorkerStatus};
 
 pub(super) fn status(cpu_percent: f64) -> WorkerStatus {
     WorkerStatus {
@@ -16,7 +16,7 @@ pub(super) fn status(cpu_percent: f64) -> WorkerStatus {
         allocated: Allocated::default(),
         measured: Measured { cpu_percent, ..Measured::default() },
         health: Vec::new(),
-        spool: SpoolStatus::default(),
+        outbox: OutboxStatus::default(),
         time: None,
         in_use: Vec::new(),
     }

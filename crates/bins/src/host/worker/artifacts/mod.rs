@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use orlop_cloud::artifact::{FileMode, Found, Shelf, collect, digest_of};
+use orlop_cloud::artifact::{CollectedFile, FileMode, UploadStore, collect, digest_of};
 use orlop_cloud::runtime::worker::{AttemptEnd, Kept, beneath};
 use orlop_core::error::Class;
 use orlop_core::spec::job::{JobSpec, Runtime};
@@ -127,7 +127,7 @@ impl Needs {
 #[derive(Debug)]
 pub(super) struct Files {
     link: Arc<dyn Link>,
-    cache: Shelf,
+    cache: UploadStore,
     /// Inputs of attempts, a folder each.
     inputs: PathBuf,
     /// Where directories of attempts are.
@@ -149,7 +149,7 @@ impl Files {
         let (cache, inputs) = (state.join("cache"), state.join("inputs"));
         fs::create_dir_all(&cache)?;
         fs::create_dir_all(&inputs)?;
-        let cache = Shelf::open(&cache).map_err(io::Error::other)?;
+        let cache = UploadStore::open(&cache).map_err(io::Error::other)?;
         Ok(Self { link, cache, inputs, state: state.to_owned(), leaving: watch::Sender::new(false) })
     }
 
@@ -300,12 +300,12 @@ impl Files {
         &'a self,
         id: TaskRef,
         output: &'a Output,
-        found: Vec<Found>,
+        found: Vec<CollectedFile>,
     ) -> BoxFuture<'a, Result<Vec<Kept>, String>> {
         Box::pin(self.each(id, output, found))
     }
 
-    async fn each(&self, id: TaskRef, output: &Output, found: Vec<Found>) -> Result<Vec<Kept>, String> {
+    async fn each(&self, id: TaskRef, output: &Output, found: Vec<CollectedFile>) -> Result<Vec<Kept>, String> {
         let several = found.len() > 1;
         let mut kept = Vec::with_capacity(found.len());
         for (number, file) in found.into_iter().enumerate() {
@@ -338,13 +338,19 @@ impl Files {
         &'a self,
         id: TaskRef,
         name: &'a str,
-        file: &'a Found,
+        file: &'a CollectedFile,
         upload: &'a mut Option<String>,
     ) -> BoxFuture<'a, Result<Kept, Trouble>> {
         Box::pin(self.sent(id, name, file, upload))
     }
 
-    async fn sent(&self, id: TaskRef, name: &str, file: &Found, upload: &mut Option<String>) -> Result<Kept, Trouble> {
+    async fn sent(
+        &self,
+        id: TaskRef,
+        name: &str,
+        file: &CollectedFile,
+        upload: &mut Option<String>,
+    ) -> Result<Kept, Trouble> {
         let client = self.link.artifacts().await?;
         let opened = fs::File::open(&file.path)?;
         let metadata = opened.metadata()?;

@@ -3,8 +3,8 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use orlop_cloud::outbox::Recovered;
 use orlop_cloud::runtime::worker::{AttemptEnd, Cause};
-use orlop_cloud::spool::Recovered;
 use orlop_core::task::{TaskEnd, TaskRef};
 use orlop_core::time::Time;
 

@@ -10,8 +10,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use orlop_cloud::runtime::worker::{AttemptPlan, Cause, LogChunk, Room, Started, User};
-use orlop_cloud::spool::{Cursor, Recovered, Spool};
+use orlop_cloud::outbox::{Cursor, OutboxLog, Recovered};
+use orlop_cloud::runtime::worker::{AttemptPlan, Cause, LogCapacity, LogChunk, Started, User};
 use orlop_core::id::TenantName;
 use orlop_core::spec::job::OnFull;
 use orlop_core::spec::job::Runtime;
@@ -90,7 +90,7 @@ pub(in crate::host::worker) struct Sum {
 /// See the module.
 #[derive(Debug)]
 pub(in crate::host::worker) struct Core {
-    pub(in crate::host::worker) spool: Spool,
+    pub(in crate::host::worker) spool: OutboxLog,
     pub(in crate::host::worker) slots: Slots<Kind>,
     pub(in crate::host::worker) specs: Specs,
     lease: Lease,
@@ -110,7 +110,7 @@ pub(in crate::host::worker) struct Core {
 
 impl Core {
     pub(in crate::host::worker) fn new(
-        spool: Spool,
+        spool: OutboxLog,
         gpus: Vec<Gpu>,
         extras: &BTreeMap<String, u64>,
         runtimes: Vec<Runtime>,
@@ -360,7 +360,7 @@ impl Core {
     }
 
     /// An attempt wrote something.
-    pub(in crate::host::worker) fn log(&mut self, id: TaskRef, chunk: LogChunk) -> Room {
+    pub(in crate::host::worker) fn log(&mut self, id: TaskRef, chunk: LogChunk) -> LogCapacity {
         self.spool.log(id, chunk)
     }
 

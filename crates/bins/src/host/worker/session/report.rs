@@ -10,7 +10,7 @@ use super::super::inbox::{self, Asked};
 use super::super::link::{LinkError, Stream};
 use super::{Session, Wish, moment, spool_failed};
 use crate::wire::frame::{DirectiveKind, ServerFrame, WorkerFrame};
-use crate::wire::status::{Allocated, SpoolStatus, WorkerStatus};
+use crate::wire::status::{Allocated, OutboxStatus, WorkerStatus};
 
 impl Session {
     pub(super) async fn beat(&mut self, stream: &Stream) -> Result<(), LinkError> {
@@ -46,7 +46,7 @@ impl Session {
             },
             measured,
             health,
-            spool: SpoolStatus { bytes: spool.bytes, results: spool.results, dropped: spool.dropped },
+            outbox: OutboxStatus { bytes: spool.bytes, results: spool.results, dropped: spool.dropped },
             time: Some(now()),
             in_use: self.gauges.attempts(held.iter().map(|held| held.id)),
         }

@@ -33,7 +33,7 @@ fn status() -> WorkerStatus {
         allocated: Default::default(),
         measured: Default::default(),
         health: Vec::new(),
-        spool: Default::default(),
+        outbox: Default::default(),
         time: None,
         in_use: Vec::new(),
     }

@@ -1,4 +1,4 @@
-//! What is read of an answer, and which faults are told back.
+//! What is read of an answer, and which faults are sent back.
 
 use serde_json::json;
 

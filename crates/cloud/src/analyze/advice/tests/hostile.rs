@@ -1,4 +1,4 @@
-//! Models that are absurd, injected, malformed or silent, before every repository of the shelf: no bound is ever broken.
+//! Models that are absurd, injected, malformed or silent, before every repository of the corpus: no bound is ever broken.
 
 use proptest::test_runner::TestCaseError;
 use proptest::{prop_assert, prop_assert_eq};
@@ -191,7 +191,7 @@ fn the_most_that_advice_can_cost_is_a_server_that_exists() {
                     assert!(offering.hardware.cards.is_some() || !after.requirements.wants_gpu(), "{name}");
                 }
             }
-            // Wishes are relaxed; what a card must hold is not.
+            // Preferences are relaxed; what a card must hold is not.
             (Ok(_), Err(PlanError::Misfit(misfit))) => assert!(after.requirements.wants_gpu(), "{name}: {misfit}"),
             (Ok(_), Err(error)) => panic!("{name}: {error}"),
             (Err(_), Err(_)) => {}

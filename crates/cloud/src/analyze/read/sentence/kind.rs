@@ -1,4 +1,4 @@
-//! What kind of sentence it is: a general one, an example, somebody's own run, or a sum that is only worked out. Owns the phrases.
+//! What kind of sentence it is: a general one, an example, somebody's own run, or a sum that is only worked out.
 
 use super::super::super::fact::{Confidence, Strength};
 

@@ -102,7 +102,7 @@ pub(super) fn judge(sentence: &str, around: Around, at: At<'_>, sink: &mut Sink<
     // One way of several is an example of what it takes.
     let kind = if around.is_choice { kind::Kind::Example } else { kind::Kind::of(&small) };
     let (strength, confidence) = kind.bound(strength.min(most), Confidence::Implied);
-    let said = Said { small: &small, tokens: &tokens, strength, confidence, at };
+    let said = CountedSentence { small: &small, tokens: &tokens, strength, confidence, at };
     let mark = sink.mark();
     said.quantities(sink);
     said.cards(sentence, sink);
@@ -189,7 +189,7 @@ fn tokens(small: &str) -> Vec<Token<'_>> {
 }
 
 /// A sentence that counts.
-struct Said<'a> {
+struct CountedSentence<'a> {
     small: &'a str,
     tokens: &'a [Token<'a>],
     strength: Strength,
@@ -197,7 +197,7 @@ struct Said<'a> {
     at: At<'a>,
 }
 
-impl Said<'_> {
+impl CountedSentence<'_> {
     fn add(&self, rule: &'static str, finding: Finding, sink: &mut Sink<'_>) {
         sink.add(self.at, rule, finding, (self.strength, self.confidence));
     }

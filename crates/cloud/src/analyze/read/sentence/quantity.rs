@@ -1,8 +1,8 @@
-//! Quantities of a sentence: sizes and what they are of, cores, cards, parameters of models. Owns their patterns.
+//! Quantities of a sentence: sizes and what they are of, cores, cards, parameters of models.
 
 use super::super::super::card;
 use super::super::super::fact::{Finding, Sink, Strength};
-use super::{Said, Token};
+use super::{CountedSentence, Token};
 
 /// What a size is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Size {
     }
 }
 
-impl Said<'_> {
+impl CountedSentence<'_> {
     pub(super) fn quantities(&self, sink: &mut Sink<'_>) {
         let mut last = None;
         let is_worked_out = (0..self.tokens.len()).any(|index| self.is_worked_out(index));
@@ -89,7 +89,7 @@ impl Said<'_> {
         })
     }
 
-    /// Whether a size is told for a model of so many parameters: `and 32 GB to run the 33B models`.
+    /// Whether a size is given for a model of so many parameters: `and 32 GB to run the 33B models`.
     fn is_for_model(&self, unit_at: usize) -> bool {
         let after = self.tokens.get(unit_at + 1..).unwrap_or_default();
         let near = after.get(..6).unwrap_or(after);

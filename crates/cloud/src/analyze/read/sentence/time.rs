@@ -1,4 +1,4 @@
-//! Run times in words: `takes 12 hours`, `trains for about 4 days`. Owns the phrases and the units.
+//! Run times in words: `takes 12 hours`, `trains for about 4 days`.
 
 use super::super::super::fact::{At, Confidence, Finding, Sink, Strength};
 use super::Token;

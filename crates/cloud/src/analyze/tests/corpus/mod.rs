@@ -2,7 +2,7 @@
 //! verdict on what the analysis makes of it. Every third by name is held back while rules are written and
 //! scored afterwards.
 //!
-//! Words of `asks`: `gpu`, `cpu`, `gpu?` (either will do), `tpu` (nothing at any site; has to be told), `unknown` (nobody says;
+//! Words of `asks`: `gpu`, `cpu`, `gpu?` (either will do), `tpu` (nothing at any site; must be reported), `unknown` (nobody says;
 //! has to be told), `nvidia` and `amd`, `vram=`, `count=`, `cores=`, `ram=`, `disk=`, `hours=`, `arch=`, `infiniband`.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use crate::catalog::embedded;
 use crate::provision::plan::{PlanError, Request, World, plan};
 
 #[derive(Deserialize)]
-struct Shelf {
+struct Corpus {
     repository: Vec<Described>,
 }
 
@@ -28,7 +28,7 @@ struct Described {
 
 /// What a machine by the analysis would be to its user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Verdict {
+enum Adequacy {
     Sufficient,
     Wasteful,
     Insufficient,
@@ -36,14 +36,14 @@ enum Verdict {
 
 struct Judged {
     after: String,
-    verdict: Verdict,
+    verdict: Adequacy,
     why: String,
     got: String,
 }
 
-fn shelf(texts: &[&str]) -> Vec<Described> {
+fn corpus(texts: &[&str]) -> Vec<Described> {
     let mut all: Vec<Described> =
-        texts.iter().flat_map(|text| toml::from_str::<Shelf>(text).unwrap().repository).collect();
+        texts.iter().flat_map(|text| toml::from_str::<Corpus>(text).unwrap().repository).collect();
     all.sort_by(|a, b| a.after.cmp(&b.after));
     all
 }
@@ -51,7 +51,7 @@ fn shelf(texts: &[&str]) -> Vec<Described> {
 /// Every third by name is held back.
 fn parts() -> (Vec<Described>, Vec<Described>) {
     let texts = [include_str!("learning.toml"), include_str!("others.toml"), include_str!("research.toml")];
-    let (held, seen): (Vec<_>, Vec<_>) = shelf(&texts).into_iter().enumerate().partition(|(index, _)| index % 3 == 2);
+    let (held, seen): (Vec<_>, Vec<_>) = corpus(&texts).into_iter().enumerate().partition(|(index, _)| index % 3 == 2);
     (seen.into_iter().map(|(_, one)| one).collect(), held.into_iter().map(|(_, one)| one).collect())
 }
 
@@ -128,9 +128,9 @@ fn judged(one: &Described) -> Judged {
         Err(error) => missing.push(error.to_string()),
     }
     let (verdict, why) = match (missing.is_empty(), wasted.is_empty()) {
-        (false, _) => (Verdict::Insufficient, missing.join(", ")),
-        (true, false) => (Verdict::Wasteful, wasted.join(", ")),
-        (true, true) => (Verdict::Sufficient, String::new()),
+        (false, _) => (Adequacy::Insufficient, missing.join(", ")),
+        (true, false) => (Adequacy::Wasteful, wasted.join(", ")),
+        (true, true) => (Adequacy::Sufficient, String::new()),
     };
     Judged { after: one.after.clone(), verdict, why, got: got(&analysis) }
 }
@@ -155,20 +155,20 @@ fn got(analysis: &Analysis) -> String {
     )
 }
 
-fn count(all: &[Judged], verdict: Verdict) -> usize {
+fn count(all: &[Judged], verdict: Adequacy) -> usize {
     all.iter().filter(|one| one.verdict == verdict).count()
 }
 
 /// At least nine of ten get a sufficient machine, and at most one of ten a wasteful one.
 fn hold_to_the_promise(all: &[Judged]) {
-    assert!(count(all, Verdict::Sufficient) * 10 >= all.len() * 9, "{}", table(all));
-    assert!(count(all, Verdict::Wasteful) * 10 <= all.len(), "{}", table(all));
+    assert!(count(all, Adequacy::Sufficient) * 10 >= all.len() * 9, "{}", table(all));
+    assert!(count(all, Adequacy::Wasteful) * 10 <= all.len(), "{}", table(all));
 }
 
 /// The verdicts, counted and one by one.
 fn table(all: &[Judged]) -> String {
     let [good, waste, bad] =
-        [Verdict::Sufficient, Verdict::Wasteful, Verdict::Insufficient].map(|verdict| count(all, verdict));
+        [Adequacy::Sufficient, Adequacy::Wasteful, Adequacy::Insufficient].map(|verdict| count(all, verdict));
     let line = |one: &Judged| {
         let why = if one.why.is_empty() { String::new() } else { format!(" ({})", one.why) };
         format!("{:44} {:?}{why}: {}", one.after, one.verdict, one.got)
@@ -196,7 +196,7 @@ fn verdicts_on_repositories_that_are_held_back() {
 
 #[test]
 fn verdicts_on_repositories_described_after_the_rules() {
-    let all: Vec<Judged> = shelf(&[include_str!("later.toml")]).iter().map(judged).collect();
+    let all: Vec<Judged> = corpus(&[include_str!("later.toml")]).iter().map(judged).collect();
     insta::assert_snapshot!(table(&all));
     hold_to_the_promise(&all);
 }

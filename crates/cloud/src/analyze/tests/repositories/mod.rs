@@ -1,4 +1,4 @@
-//! Whole repositories of many kinds, each with the hard facts and ranges expected of it. Owns the shelf; the same shelf is put
+//! Whole repositories of many kinds, each with the hard facts and ranges expected of it. Owns the corpus; the same corpus is put
 //! before hostile models.
 
 mod compiled;

@@ -1,5 +1,5 @@
-//! Law H3 over the choice itself: the hosts that a reservation may give satisfy the need, and all that satisfy it may be
-//! given. `PROPTEST_CASES` sets how many sites are tried. Owns no production code.
+//! The choice is sound and complete: the hosts that a reservation may give satisfy the need, and all that satisfy it may be given.
+//! `PROPTEST_CASES` sets how many sites are tried.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,7 +32,7 @@ const DEVICES: &[(&str, &str, &str, bool)] = &[
     ("", "Flex_170", "Flex_170", false),
 ];
 
-/// A host as it is, an entry of devices as a machine of its own.
+/// A host as it is, an entry of devices as a separate machine.
 #[derive(Clone, Debug)]
 struct Host {
     usable: bool,

@@ -1,4 +1,4 @@
-//! Tests of the choice on a catalogue, row by row. Owns no production code.
+//! Tests of the choice on a catalogue, row by row.
 
 use orlop_core::hardware::{Device, HardwareError, HardwareInput, Resolved, Resources, Tables, resolve};
 use serde_json::{Value, json};

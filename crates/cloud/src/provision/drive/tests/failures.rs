@@ -65,7 +65,8 @@ fn waiting_for_capacity_takes_the_first_host_that_is_free() {
     let mut world = World::new();
     one_choice(&mut world);
     world.order.pace.capacity = Some(Duration::from_secs(7200));
-    let other = World { order: Order { id: DeploymentId::new("other", "project", "x"), ..order() }, ..World::new() };
+    let other =
+        World { order: DeploymentOrder { id: DeploymentId::new("other", "project", "x"), ..order() }, ..World::new() };
     let other = World { cloud: world.cloud.clone(), clock: world.clock.clone(), ..other };
     let mut brief = other.order.clone();
     brief.choices.truncate(1);

@@ -5,7 +5,7 @@ use super::*;
 use crate::testing::openstack::Fault;
 
 /// Calls of a whole happy deployment, and lines of its journal.
-fn happy(order: &Order) -> (Vec<String>, usize) {
+fn happy(order: &DeploymentOrder) -> (Vec<String>, usize) {
     let world = World { order: order.clone(), ..World::new() };
     assert_eq!(world.applied().state(), SagaState::Ready);
     (world.cloud.faults().calls(), world.journal.written().len())
@@ -38,13 +38,13 @@ fn settle(world: &World, what: &str, first: Option<Saga>) {
     world.assert_nothing(what);
 }
 
-fn rich() -> Order {
-    Order { ssh_from: Some("192.0.2.0/24".to_owned()), ..order() }
+fn rich() -> DeploymentOrder {
+    DeploymentOrder { ssh_from: Some("192.0.2.0/24".to_owned()), ..order() }
 }
 
-/// A virtual machine with or without a lease, and a group of its own.
-fn machine(is_leased: bool) -> Order {
-    Order { ssh_from: Some("192.0.2.0/24".to_owned()), ..vms::order(is_leased) }
+/// A virtual machine with or without a lease, and its own group.
+fn machine(is_leased: bool) -> DeploymentOrder {
+    DeploymentOrder { ssh_from: Some("192.0.2.0/24".to_owned()), ..vms::order(is_leased) }
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn every_call_of_a_virtual_machine_without_lease_with_every_fault_completes_or_l
     every_call_with_every_fault(&machine(false));
 }
 
-fn every_call_with_every_fault(order: &Order) {
+fn every_call_with_every_fault(order: &DeploymentOrder) {
     let (calls, _) = happy(order);
     let mut ends = std::collections::BTreeMap::<String, usize>::new();
     for (number, call) in calls.iter().enumerate() {
@@ -95,7 +95,7 @@ fn death_at_every_call_and_every_line_of_a_virtual_machine_without_lease_is_take
     death_at_every_call_and_every_line(&machine(false));
 }
 
-fn death_at_every_call_and_every_line(order: &Order) {
+fn death_at_every_call_and_every_line(order: &DeploymentOrder) {
     let (calls, lines) = happy(order);
     for (number, call) in calls.iter().enumerate() {
         for fault in [Fault::Kill, Fault::KillAfter] {
@@ -138,7 +138,7 @@ fn a_lost_create_of_a_virtual_machine_and_a_death_after_it_never_leave_two() {
     lost_create_and_death(&vms::order(false));
 }
 
-fn lost_create_and_death(order: &Order) {
+fn lost_create_and_death(order: &DeploymentOrder) {
     let (calls, _) = happy(order);
     let creates = calls.iter().enumerate().filter(|(_, call)| {
         call.contains("POST") && !call.contains("tokens") && !call.contains("action") && !call.contains("rules")
@@ -234,7 +234,7 @@ fn a_second_fault_while_a_virtual_machine_without_lease_is_removed_ends_with_a_l
     fault_while_removing(&vms::order(false));
 }
 
-fn fault_while_removing(order: &Order) {
+fn fault_while_removing(order: &DeploymentOrder) {
     let begun = || World { order: order.clone(), ..World::new() };
     let calls = {
         let world = begun();
@@ -278,7 +278,7 @@ fn a_stop_at_any_line_of_a_virtual_machine_without_lease_rolls_back_or_keeps_as_
     stop_at_any_line(&vms::order(false));
 }
 
-fn stop_at_any_line(order: &Order) {
+fn stop_at_any_line(order: &DeploymentOrder) {
     let (_, lines) = happy(order);
     for line in 0..lines.saturating_sub(3) {
         for stop in [Stop::RollBack, Stop::Keep] {

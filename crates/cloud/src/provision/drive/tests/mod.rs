@@ -86,7 +86,7 @@ pub(super) struct World {
     pub(super) cloud: MemoryCloud,
     pub(super) journal: MemoryJournal,
     pub(super) stage: Arc<Stage>,
-    pub(super) order: Order,
+    pub(super) order: DeploymentOrder,
 }
 
 pub(super) fn choice(node_type: &str) -> Choice {
@@ -113,8 +113,8 @@ pub(super) fn choice(node_type: &str) -> Choice {
     }
 }
 
-pub(super) fn order() -> Order {
-    Order {
+pub(super) fn order() -> DeploymentOrder {
+    DeploymentOrder {
         id: DeploymentId::new("orlop-demo", "project", "nonce"),
         server_name: "orlop-demo".to_owned(),
         lease_name: None,
@@ -161,7 +161,7 @@ impl World {
         Self { cloud, clock, journal: MemoryJournal::default(), stage: Arc::new(stage), order: order() }
     }
 
-    /// Hands of a process of its own: what one before remembered is lost.
+    /// Hands of a new process: what one before remembered is lost.
     pub(super) fn hands(&self) -> Hands {
         Hands {
             cloud: self.cloud.open().0,

@@ -31,7 +31,7 @@ fn a_lease_of_a_given_name_that_was_there_before_is_never_taken_for_it() {
     let mut world = World::new();
     world.order.lease_name = Some("mine".to_owned());
     let other = World {
-        order: Order { id: DeploymentId::new("other", "project", "x"), ..world.order.clone() },
+        order: DeploymentOrder { id: DeploymentId::new("other", "project", "x"), ..world.order.clone() },
         ..World::new()
     };
     let other = World { cloud: world.cloud.clone(), clock: world.clock.clone(), ..other };
@@ -47,14 +47,14 @@ fn a_lease_of_a_given_name_that_was_there_before_is_never_taken_for_it() {
 /// Somebody else of the project takes the same name while the answer to ours is on its way.
 #[test]
 fn a_lease_of_a_given_name_is_told_from_anothers_by_its_length_and_its_filter() {
-    let foreign = |change: &dyn Fn(&mut Order)| {
+    let foreign = |change: &dyn Fn(&mut DeploymentOrder)| {
         let mut world = World::new();
         world.order.lease_name = Some("mine".to_owned());
         world.order.choices.truncate(1);
         // It dies before it asks: whether it did nobody knows.
         world.cloud.faults().on("reservation POST /leases", Fault::Kill, 1);
         assert!(world.apply().is_none());
-        let mut order = Order { id: DeploymentId::new("other", "project", "x"), ..world.order.clone() };
+        let mut order = DeploymentOrder { id: DeploymentId::new("other", "project", "x"), ..world.order.clone() };
         change(&mut order);
         let other = World { cloud: world.cloud.clone(), clock: world.clock.clone(), order, ..World::new() };
         assert_eq!(other.applied().state(), SagaState::Ready);
@@ -63,7 +63,7 @@ fn a_lease_of_a_given_name_is_told_from_anothers_by_its_length_and_its_filter() 
     };
     assert_eq!(foreign(&|order| order.choices.iter_mut().for_each(|choice| choice.hours += 1)), 1, "another length");
     assert_eq!(foreign(&|_| {}), 0, "as ours by everything that can be seen");
-    let other_type = |order: &mut Order| order.choices = vec![choice("compute_haswell")];
+    let other_type = |order: &mut DeploymentOrder| order.choices = vec![choice("compute_haswell")];
     assert_eq!(foreign(&other_type), 1, "another filter");
 }
 
@@ -71,7 +71,7 @@ fn a_lease_of_a_given_name_is_told_from_anothers_by_its_length_and_its_filter() 
 fn without_key() -> World {
     let one = World::new();
     assert_eq!(one.applied().state(), SagaState::Ready);
-    let mut order = Order { id: DeploymentId::new("other", "project", "x"), ..one.order.clone() };
+    let mut order = DeploymentOrder { id: DeploymentId::new("other", "project", "x"), ..one.order.clone() };
     order.choices.reverse();
     let other = World { cloud: one.cloud.clone(), clock: one.clock.clone(), order, ..World::new() };
     other.cloud.faults().on("compute POST /servers", Fault::Kill, 1);

@@ -119,8 +119,10 @@ fn what_a_lost_journal_left_is_found_by_its_marks_and_removed() {
     assert!(found.iter().all(|orphan| orphan.deployment == world.order.id));
     let lost = World { journal: MemoryJournal::default(), ..World::new() };
     let lost = World { cloud: world.cloud.clone(), clock: world.clock.clone(), ..lost };
-    let saga =
-        remove(&lost.hands(), Order::to_remove(world.order.id.clone(), "project")).now_or_never().unwrap().unwrap();
+    let saga = remove(&lost.hands(), DeploymentOrder::to_remove(world.order.id.clone(), "project"))
+        .now_or_never()
+        .unwrap()
+        .unwrap();
     assert_eq!(saga.state(), SagaState::Destroyed);
     let left = world.remains();
     assert_eq!((left.leases.len(), left.servers.len()), (0, 0));
@@ -133,7 +135,7 @@ fn two_deployments_never_touch_each_other() {
     one.applied();
     let other = World { cloud: one.cloud.clone(), clock: one.clock.clone(), ..World::new() };
     let id = DeploymentId::new("orlop-demo", "project", "another nonce");
-    let mut order = Order { id, ..order() };
+    let mut order = DeploymentOrder { id, ..order() };
     order.choices.reverse();
     let other = World { order, ..other };
     assert_eq!(other.applied().state(), SagaState::Ready, "{}", other.told());

@@ -19,8 +19,8 @@ fn machine(flavor: &str, is_leased: bool) -> Choice {
 }
 
 /// A deployment of a virtual machine.
-pub(super) fn order(is_leased: bool) -> Order {
-    Order { choices: vec![machine("3", is_leased), machine("5", is_leased)], ..super::order() }
+pub(super) fn order(is_leased: bool) -> DeploymentOrder {
+    DeploymentOrder { choices: vec![machine("3", is_leased), machine("5", is_leased)], ..super::order() }
 }
 
 fn world(is_leased: bool) -> World {

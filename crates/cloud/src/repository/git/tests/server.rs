@@ -1,4 +1,4 @@
-//! An https server with a certificate of its own that runs `git http-backend`, or answers as told.
+//! An https server with its own certificate that runs `git http-backend`, or answers as scripted.
 
 use std::fs;
 use std::io::Write as _;
@@ -31,12 +31,12 @@ pub(super) enum Answer {
     Silence,
 }
 
-type Told = Arc<Mutex<Vec<(String, Answer)>>>;
+type ScriptedAnswers = Arc<Mutex<Vec<(String, Answer)>>>;
 
 pub(super) struct Server {
     pub(super) port: u16,
     folder: TempDir,
-    told: Told,
+    scripted: ScriptedAnswers,
     asked: Arc<Mutex<Vec<String>>>,
     task: JoinHandle<()>,
 }
@@ -63,8 +63,8 @@ impl Server {
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let (told, asked): (Told, _) = (Arc::default(), Arc::new(Mutex::new(Vec::new())));
-        let (answers, log, root) = (Arc::clone(&told), Arc::clone(&asked), root.to_owned());
+        let (scripted, asked): (ScriptedAnswers, _) = (Arc::default(), Arc::new(Mutex::new(Vec::new())));
+        let (answers, log, root) = (Arc::clone(&scripted), Arc::clone(&asked), root.to_owned());
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let (acceptor, answers, log, root) =
@@ -90,7 +90,7 @@ impl Server {
                 });
             }
         });
-        Self { port, folder, told, asked, task }
+        Self { port, folder, scripted, asked, task }
     }
 
     pub(super) fn url(&self, path: &str) -> String {
@@ -103,7 +103,7 @@ impl Server {
 
     /// Answers every path that begins so with these words.
     pub(super) fn tell(&self, front: &str, answer: Answer) {
-        self.told.lock().unwrap().push((front.to_owned(), answer));
+        self.scripted.lock().unwrap().push((front.to_owned(), answer));
     }
 
     /// Redirects the question for refs of one repository to an address.

@@ -1,5 +1,4 @@
-//! Tests of the host configuration, row by row, and that no host is taken that does not satisfy the need. Owns no
-//! production code.
+//! Tests of the host configuration, row by row, and that no host is taken that does not satisfy the need.
 
 use std::collections::BTreeSet;
 

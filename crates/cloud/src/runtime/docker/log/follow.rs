@@ -18,7 +18,7 @@ const BATCH: usize = 512;
 /// How long to wait before the engine is asked again for a log that broke off.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Follows a container's log until it is told to finish.
+/// Follows a container's log until it is asked to finish.
 #[derive(Debug)]
 pub(in crate::runtime::docker) struct Follower {
     finish: CancellationToken,
@@ -49,7 +49,7 @@ impl Follower {
 }
 
 /// Why a log could not be read on.
-enum Trouble {
+enum FollowError {
     /// The engine did not send it; what was sent is written.
     Engine(PortError),
     /// It could not be written; what the sink knows no longer fits the files.
@@ -65,8 +65,8 @@ async fn follow(engine: Engine, id: String, mut sink: Sink, finish: Cancellation
         };
         match read {
             Ok(()) => {}
-            Err(Trouble::Files(error)) => return Err(error),
-            Err(Trouble::Engine(error)) => {
+            Err(FollowError::Files(error)) => return Err(error),
+            Err(FollowError::Engine(error)) => {
                 tracing::debug!(container = id, error = %error.chain(), "following a log broke off");
             }
         }
@@ -77,12 +77,12 @@ async fn follow(engine: Engine, id: String, mut sink: Sink, finish: Cancellation
     }
     match read(&engine, &id, &mut sink, false).await {
         Ok(()) => sink.finish().map_err(|error| unwritten(error, &id)),
-        Err(Trouble::Engine(error) | Trouble::Files(error)) => Err(error),
+        Err(FollowError::Engine(error) | FollowError::Files(error)) => Err(error),
     }
 }
 
 /// Reads what is new; with `follow` until the container ends.
-async fn read(engine: &Engine, id: &str, sink: &mut Sink, follow: bool) -> Result<(), Trouble> {
+async fn read(engine: &Engine, id: &str, sink: &mut Sink, follow: bool) -> Result<(), FollowError> {
     let since = sink.rewind();
     let mut batches = engine.logs(id, since, follow).ready_chunks(BATCH);
     while let Some(batch) = batches.next().await {
@@ -94,8 +94,8 @@ async fn read(engine: &Engine, id: &str, sink: &mut Sink, follow: bool) -> Resul
                 Err(error) => end = Err(error::engine(error, &format!("reading the log of container `{id}`"))),
             }
         }
-        sink.take(&pieces).map_err(|error| Trouble::Files(unwritten(error, id)))?;
-        end.map_err(Trouble::Engine)?;
+        sink.take(&pieces).map_err(|error| FollowError::Files(unwritten(error, id)))?;
+        end.map_err(FollowError::Engine)?;
     }
     Ok(())
 }

@@ -45,12 +45,12 @@ pub(super) fn frame(output: &LogOutput) -> Frame<'_> {
 /// A place in a stream: after this many pieces of that time. Within one stream the engine's times never go back, unless
 /// somebody sets the clock back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Place {
+pub(super) struct StreamPosition {
     pub(super) nanos: i64,
     pub(super) count: u32,
 }
 
-impl Place {
+impl StreamPosition {
     /// The place after one more piece.
     pub(super) fn after(self, nanos: i64) -> Self {
         match nanos.cmp(&self.nanos) {
@@ -69,13 +69,13 @@ impl Place {
 /// Finds a place again in a stream that is read from its second on: says of each piece whether it lies behind it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Search {
-    place: Place,
+    place: StreamPosition,
     same: u32,
     found: bool,
 }
 
 impl Search {
-    pub(super) fn new(place: Place) -> Self {
+    pub(super) fn new(place: StreamPosition) -> Self {
         Self { place, same: 0, found: place.count == 0 }
     }
 
@@ -112,8 +112,8 @@ mod tests {
 
     #[test]
     fn a_place_beyond_what_the_engine_can_say_means_everything() {
-        assert_eq!(Place { nanos: 1_999_999_999, count: 1 }.second(), 1);
-        assert_eq!(Place { nanos: i64::MAX, count: 1 }.second(), 0);
+        assert_eq!(StreamPosition { nanos: 1_999_999_999, count: 1 }.second(), 1);
+        assert_eq!(StreamPosition { nanos: i64::MAX, count: 1 }.second(), 0);
     }
 
     proptest! {
@@ -121,7 +121,7 @@ mod tests {
         fn every_place_is_found_again(mut times in proptest::collection::vec(0_i64..5, 0..20), cut in 0_usize..20) {
             times.sort_unstable();
             let cut = cut.min(times.len());
-            let place = times[..cut].iter().fold(Place::default(), |place, nanos| place.after(*nanos));
+            let place = times[..cut].iter().fold(StreamPosition::default(), |place, nanos| place.after(*nanos));
             let mut search = Search::new(place);
             let new: Vec<i64> = times.iter().copied().filter(|nanos| search.is_new(*nanos)).collect();
             prop_assert_eq!(new, times[cut..].to_vec());

@@ -70,7 +70,7 @@ async fn why_an_accepted_attempt_does_not_run_is_told_at_once_and_that_it_runs_a
     assert!(cause.message.contains("the server answers 500"), "{}", cause.message);
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     bench.running("s").await;
-    // The same cause is told once, however often it is tried.
+    // The same cause is reported once, however often it is tried.
     assert_eq!(substrate.next_delay().await.cause, None);
 }
 

@@ -21,7 +21,7 @@ use crate::runtime::logs::{Masker, read_secrets};
 use crate::runtime::process::cgroup::Cgroup;
 use crate::runtime::process::failure::{During, Failure};
 use crate::runtime::process::identity::{self, Identity};
-use crate::runtime::process::record::{Claim, Directory, Part};
+use crate::runtime::process::record::{Claim, Directory, LockRegion};
 use crate::runtime::process::request;
 use crate::runtime::process::tree::Family;
 use crate::runtime::process::wire::{KeepOrder, KeepReply, Variable};
@@ -29,7 +29,7 @@ use crate::runtime::process::wire::{KeepOrder, KeepReply, Variable};
 /// Keeps a pod until its end.
 pub(super) fn keep(order: KeepOrder) -> ExitCode {
     clock::begin(order.now);
-    // Away from the terminal and the group of whoever started this; fails only where that is so already.
+    // Away from the terminal and process group of the caller; fails only where that is so already.
     let _ = nix::unistd::setsid();
     drop(std::env::set_current_dir("/"));
     match take(order) {
@@ -48,7 +48,7 @@ pub(super) fn keep(order: KeepOrder) -> ExitCode {
     }
 }
 
-/// Tells whoever started this, and lets go of its pipes. It may be gone by now, which changes nothing.
+/// Answers the caller and closes its pipes. It may be gone by now, which changes nothing.
 fn answer(reply: &KeepReply) {
     let tell = || -> io::Result<()> {
         let mut out = io::stdout();
@@ -68,11 +68,11 @@ fn take(order: KeepOrder) -> Result<Option<(Pod, Identity)>, Failure> {
     let signals = signals().during(|| "setting up signals".to_owned())?;
     let directory = Directory::new(&order.directory);
     let locks = directory.locks()?;
-    locks.take(Part::Claiming)?;
+    locks.take(LockRegion::Claiming)?;
     if directory.claim()?.is_some() || directory.exit()?.is_some() {
         return Ok(None);
     }
-    locks.take(Part::Life)?;
+    locks.take(LockRegion::Life)?;
     let shim = Identity::own().during(|| "reading `/proc/self/stat`".to_owned())?;
     let boot = identity::boot().during(|| "reading the boot of this machine".to_owned())?;
     let started = uptime();
@@ -89,7 +89,7 @@ fn take(order: KeepOrder) -> Result<Option<(Pod, Identity)>, Failure> {
     let cgroup = order.cgroup_parent.as_deref().map(|parent| Cgroup::path(parent, &token));
     let claim = Claim { key: Some(order.key.clone()), shim: Some(shim), boot, token, cgroup, at: now() };
     let view = make_view(&directory, &claim.token)?;
-    if let Err(failure) = directory.make_claim(&claim).and_then(|()| locks.release(Part::Claiming)) {
+    if let Err(failure) = directory.make_claim(&claim).and_then(|()| locks.release(LockRegion::Claiming)) {
         // What stays is garbage in the pod's directory; the failure that led here counts.
         drop(fs::remove_dir_all(&view));
         return Err(failure);

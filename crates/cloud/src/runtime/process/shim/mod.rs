@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use super::failure::Failure;
 use super::probe;
-use super::wire::{self, Order};
+use super::wire::{self, ShimCommand};
 
 /// What a program does that embeds the runtime and is started with the arguments of its
 /// [`ShimProgram`](super::ShimProgram).
@@ -33,9 +33,9 @@ pub fn main() -> ExitCode {
 /// A shim, from its order to its end.
 fn shim() -> ExitCode {
     match wire::decode(&mut io::stdin()) {
-        Ok(Some(Order::Keep(order))) => keep::keep(*order),
-        Ok(Some(Order::Probe)) => probe::answer(),
-        // Whoever was about to send an order is gone: nothing was claimed, nothing runs.
+        Ok(Some(ShimCommand::Keep(order))) => keep::keep(*order),
+        Ok(Some(ShimCommand::Probe)) => probe::answer(),
+        // The sender is gone: nothing was claimed, nothing runs.
         Ok(None) => ExitCode::from(2),
         Err(error) => complain(&format!("a shim takes its order from the runtime over a connection: {error}")),
     }
@@ -46,7 +46,7 @@ pub(super) fn try_view(user_namespace: bool) -> Result<(), Failure> {
     view::attempt(user_namespace)
 }
 
-/// Says what is wrong to whoever still listens.
+/// Reports what is wrong, if somebody still listens.
 fn complain(what: &str) -> ExitCode {
     drop(writeln!(io::stderr(), "{what}"));
     ExitCode::from(2)

@@ -17,9 +17,9 @@ use crate::runtime::process::failure::{During, Failure};
 
 /// A place in the file system, held open: it stays reachable when its path is covered.
 #[derive(Debug)]
-pub(super) struct Held(OwnedFd);
+pub(super) struct PathHandle(OwnedFd);
 
-impl Held {
+impl PathHandle {
     /// Holds a file or directory.
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
         let held = open(path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty());
@@ -32,7 +32,7 @@ impl Held {
     }
 }
 
-/// Gives this process a mount namespace of its own, in a user namespace of its own where `user` says so. Mounts made in
+/// Gives this process its own mount namespace, in its own user namespace where `user` says so. Mounts made in
 /// it are seen nowhere else; those made on the machine later are seen in it.
 pub(super) fn separate(user: bool) -> Result<(), Failure> {
     let (uid, gid) = (Uid::effective(), Gid::effective());

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use nix::unistd::pivot_root;
 use sha2::{Digest, Sha256};
 
-use super::mounts::{Held, bind, cover, layer, mount_point, protect, separate, show, stand_in, uncover};
+use super::mounts::{PathHandle, bind, cover, layer, mount_point, protect, separate, show, stand_in, uncover};
 use crate::runtime::process::failure::{During, Failure};
 use crate::runtime::process::layout::{Kind, Layout, clean, is_within};
 use crate::runtime::process::paths::{below, is_device};
@@ -40,12 +40,13 @@ pub(super) const WORK: &str = "work";
 /// Enters the view; this process sees nothing else from then on.
 pub(super) fn enter(view: &View, working_dir: &str) -> Result<Layout, Failure> {
     separate(view.user_namespace)?;
-    let hold = |name: &str| Held::open(&view.directory.join(name));
+    let hold = |name: &str| PathHandle::open(&view.directory.join(name));
     let (root, tmp) = (hold("top")?, hold("tmp")?);
     // Others than root could not remove what the kernel leaves in it.
     let work = if view.user_namespace { None } else { Some(hold(WORK)?) };
-    let sources: Vec<Held> = view.mounts.iter().map(|mount| Held::open(&mount.source)).collect::<Result<_, _>>()?;
-    let own = Held::open(&view.directory)?;
+    let sources: Vec<PathHandle> =
+        view.mounts.iter().map(|mount| PathHandle::open(&mount.source)).collect::<Result<_, _>>()?;
+    let own = PathHandle::open(&view.directory)?;
     let mut builder = Builder { layout: Layout::default(), own, directory: view.directory.clone() };
     builder.root(&root, work.as_ref())?;
     // The old root stands above the new one until it is let go: paths below `/proc/self/fd` lead there as before.
@@ -70,14 +71,14 @@ pub(super) fn enter(view: &View, working_dir: &str) -> Result<Layout, Failure> {
 /// Makes the pod's root of two layers at the scaffold: below, in memory, the places where the machine's directories are to appear, and
 /// above the pod's own directory. So none of these places is made on the disk, and removed again, for every pod. Says whether the kernel
 /// can do that.
-fn is_layered(root: &Held, work: &Held, names: &[PathBuf]) -> bool {
+fn is_layered(root: &PathHandle, work: &PathHandle, names: &[PathBuf]) -> bool {
     let scaffold = Path::new(SCAFFOLD);
     let make = || -> io::Result<()> {
         // What cannot be made here is tried again, and reported, where it is mounted.
         for name in names {
             drop(stand_in(&Path::new("/").join(name), &scaffold.join(name)));
         }
-        let below = Held::open(scaffold).map_err(|failure| failure.source)?;
+        let below = PathHandle::open(scaffold).map_err(|failure| failure.source)?;
         layer(&below.path(), &root.path(), &work.path(), scaffold)
     };
     if cover(scaffold).is_err() {
@@ -93,13 +94,13 @@ fn is_layered(root: &Held, work: &Held, names: &[PathBuf]) -> bool {
 struct Builder {
     layout: Layout,
     /// The pod's directory for the view, held and by its path on the machine.
-    own: Held,
+    own: PathHandle,
     directory: PathBuf,
 }
 
 impl Builder {
     /// Makes the pod's root at the scaffold.
-    fn root(&mut self, root: &Held, work: Option<&Held>) -> Result<(), Failure> {
+    fn root(&mut self, root: &PathHandle, work: Option<&PathHandle>) -> Result<(), Failure> {
         let scaffold = Path::new(SCAFFOLD);
         let names = entries(Path::new("/"), "/")?;
         if !work.is_some_and(|work| is_layered(root, work, &names)) {
@@ -132,7 +133,7 @@ impl Builder {
     }
 
     /// Mounts something held at a path inside.
-    fn mount(&mut self, source: &Held, target: &str, outside: PathBuf, kind: Kind) -> Result<(), Failure> {
+    fn mount(&mut self, source: &PathHandle, target: &str, outside: PathBuf, kind: Kind) -> Result<(), Failure> {
         let path = source.path();
         let is_dir = fs::metadata(&path).during(|| format!("looking at the source of `{target}`"))?.is_dir();
         let place = self.place(&clean(target), is_dir)?;
@@ -200,7 +201,7 @@ impl Builder {
         }
         let here = Path::new(path);
         let machine = self.layout.outside(path).unwrap_or_else(|| here.to_owned());
-        let original = Held::open(here)?;
+        let original = PathHandle::open(here)?;
         let names = entries(&original.path(), path)?;
         let outside = if is_within(path, "/dev") {
             cover(here).during(|| format!("covering `{path}`"))?;

@@ -1,5 +1,5 @@
 //! The beginning of a container's life: its directory, secrets, image, and the container itself. Owns why an attempt cannot
-//! be started; whatever a start that fails leaves behind is cleared away by whoever asked for it.
+//! be started; whatever a start that fails leaves behind is cleared away by the caller.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -15,10 +15,10 @@ use super::hub::{Hub, is_passing};
 use super::output::{Tap, Voice};
 use super::pull::Progress;
 use super::remains;
-use super::request::{self, Ground};
+use super::request::{self, AttemptDirectories};
 use crate::runtime::docker::engine::{Created, Engine};
 use crate::runtime::docker::error;
-use crate::runtime::docker::image::{self, Found, Policy};
+use crate::runtime::docker::image::{self, ImageDefaults, Policy};
 use crate::runtime::logs::now;
 use crate::runtime::worker::inputs;
 use crate::runtime::worker::logs::masker;
@@ -84,7 +84,7 @@ impl Refused {
 pub(super) struct Begun {
     pub(super) engine: Engine,
     pub(super) container: String,
-    pub(super) image: Found,
+    pub(super) image: ImageDefaults,
     pub(super) tap: Tap,
     pub(super) started: Instant,
     pub(super) started_at: Time,
@@ -105,8 +105,8 @@ pub(super) async fn begin(hub: &Hub, plan: &AttemptPlan, voice: &mut Voice) -> R
         // Nobody else gets to them: the directories above are this user's alone.
         open_to_all(&dir, secrets.as_deref()).map_err(Refused::Directory)?;
     }
-    let ground = Ground { work: &dir, secrets: secrets.as_deref() };
-    let body = request::body(plan, &hub.options, (engine.facts(), &image), ground).map_err(Refused::Request)?;
+    let directories = AttemptDirectories { work: &dir, secrets: secrets.as_deref() };
+    let body = request::body(plan, &hub.options, engine.facts(), &image, directories).map_err(Refused::Request)?;
     let name = request::name(&hub.options, &plan.id);
     let container = match engine.create(&name, body).await.map_err(|error| Refused::Engine(masked(plan, &error)))? {
         Created::New(container) => container,
@@ -159,7 +159,7 @@ async fn engine(hub: &Hub) -> Result<Engine, Refused> {
     }
 }
 
-async fn image(hub: &Hub, engine: &Engine, plan: &AttemptPlan, voice: &mut Voice) -> Result<Found, Refused> {
+async fn image(hub: &Hub, engine: &Engine, plan: &AttemptPlan, voice: &mut Voice) -> Result<ImageDefaults, Refused> {
     let Some(image) = plan.run.image.as_deref().filter(|image| !image.is_empty()) else {
         return Err(Refused::Request("no image is given; a container needs one".to_owned()));
     };
@@ -178,7 +178,7 @@ async fn image(hub: &Hub, engine: &Engine, plan: &AttemptPlan, voice: &mut Voice
         }
         voice.tell(&*hub.events);
     };
-    image::obtain(engine, &hub.logins, (image, policy), &mut told).await.map_err(Refused::Image)
+    image::obtain(engine, &hub.logins, image, policy, &mut told).await.map_err(Refused::Image)
 }
 
 /// Whether a container of this user is this program, as far as files are concerned.

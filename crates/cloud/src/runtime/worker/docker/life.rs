@@ -117,7 +117,7 @@ pub(super) async fn run(hub: Arc<Hub>, plan: AttemptPlan, mut asks: UnboundedRec
 /// Goes on with the container of an attempt that an earlier agent started, once the engine answers.
 pub(super) async fn adopt(hub: Arc<Hub>, id: TaskRef, after_seq: u64, asks: UnboundedReceiver<Ask>) {
     let found = remains::found(&hub, &id).await;
-    let Some(remains::Found { plan, engine, container, started_at, signal }) = found else {
+    let Some(remains::RemainingContainer { plan, engine, container, started_at, signal }) = found else {
         let plan = AttemptPlan::new(id, Arc::default());
         return bury(&hub, &plan, AttemptEnd::without_run(TaskEnd::Lost, "agent_restart", now())).await;
     };

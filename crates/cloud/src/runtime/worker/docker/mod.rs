@@ -2,7 +2,7 @@
 //! from image to removal; never touches a container that does not carry this worker's labels, and gives none a privilege
 //! or the socket of the engine.
 //!
-//! A thread of its own drives one task for each attempt. An engine that does not answer ends no attempt: its task waits
+//! Its own thread drives one task for each attempt. An engine that does not answer ends no attempt: its task waits
 //! for the engine to come back and goes on with what it finds then.
 
 mod begin;
@@ -32,7 +32,7 @@ use self::hub::{Ask, Hub};
 use super::directories::memory_dir;
 use super::event::{AttemptEnd, AttemptEvents, Cause};
 use super::plan::AttemptPlan;
-use super::process::supervise::{Control, Followers, Ground, Order, Tools, write_lease};
+use super::process::supervise::{Control, FollowerCommand, FollowerContext, Followers, Tools, write_lease};
 use super::{InUse, JobRuntime, Remains};
 use crate::runtime::logs::now;
 use crate::runtime::process::ShimProgram;
@@ -47,7 +47,7 @@ pub struct ContainerOptions {
     pub secrets: Option<PathBuf>,
     /// The worker's name.
     pub worker: String,
-    /// By what containers of this worker are told from those of others on the same engine.
+    /// Distinguishes containers of this worker from those of others on the same engine.
     pub mark: String,
     /// Address of the engine, as in `DOCKER_HOST`: a socket, or a port of the loopback interface. None means
     /// `ORLOP_DOCKER_HOST`, else `DOCKER_HOST`, else the first engine that answers at a default socket.
@@ -128,19 +128,19 @@ impl ContainerRuntime {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (stop, stopped) = oneshot::channel::<()>();
         let tasks = runtime.handle().clone();
-        // That whoever could tell it to stop is gone says the same.
+        // A dropped sender means the same.
         let work = move || drop(runtime.block_on(stopped));
         let thread = std::thread::Builder::new().name("orlop-containers".to_owned()).spawn(work)?;
         let mut runtime = Self { hub, tasks, stop: Some(stop), thread: Some(thread), followers: None };
         let program = runtime.hub.options.supervisor.clone();
-        runtime.followers = program.map(|program| Followers::start(runtime.ground(), program)).transpose()?;
+        runtime.followers = program.map(|program| Followers::start(runtime.context(), program)).transpose()?;
         Ok(runtime)
     }
 
     /// On whose behalf supervised attempts are followed. Those whose supervisor died are gone on with here.
-    fn ground(&self) -> Ground {
+    fn context(&self) -> FollowerContext {
         let (hub, tasks) = (Arc::clone(&self.hub), self.tasks.clone());
-        Ground {
+        FollowerContext {
             work: self.hub.options.work.clone(),
             events: Arc::clone(&self.hub.events),
             tools: Tools::Containers(self.hub.options.clone()),
@@ -188,12 +188,12 @@ impl JobRuntime for ContainerRuntime {
 
     fn start(&self, plan: AttemptPlan) {
         if let Some(followers) = &self.followers {
-            return followers.mailbox.send(Order::Start(Box::new(plan)));
+            return followers.mailbox.send(FollowerCommand::Start(Box::new(plan)));
         }
         if plan.run.forbid_overlap && !self.hub.options.inside {
             let message = "an attempt that may not overlap needs a supervisor, and this worker has none";
             let (end, said) = AttemptEnd::start_failed("supervisor", message, now());
-            // There may be no room: why it did not start is told all the same.
+            // There may be no room: why it did not start is reported all the same.
             let _ = self.hub.events.log(plan.id, said);
             self.hub.events.ended(plan.id, end);
             return self.hub.events.flush();
@@ -205,14 +205,14 @@ impl JobRuntime for ContainerRuntime {
     fn end(&self, id: TaskRef, cause: Cause, grace: Duration) {
         self.hub.ask(&id, Ask::End(cause, grace));
         if let Some(followers) = &self.followers {
-            followers.mailbox.send(Order::End(id, cause, grace));
+            followers.mailbox.send(FollowerCommand::End(id, cause, grace));
         }
     }
 
     fn resume(&self, id: TaskRef) {
         self.hub.ask(&id, Ask::Resume);
         if let Some(followers) = &self.followers {
-            followers.mailbox.send(Order::Resume(id));
+            followers.mailbox.send(FollowerCommand::Resume(id));
         }
     }
 

@@ -1,5 +1,5 @@
-//! The output of a container on its way from the engine to the spool. Owns which bytes were read already, so that none is
-//! told twice after a connection broke, and telling what is cut from them; never decides how long to read.
+//! The output of a container on its way from the engine to the outbox log. Owns which bytes were read already, so that none is
+//! reported twice after a connection broke; never decides how long to read.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use orlop_core::task::{LogStream, TaskRef};
 use crate::runtime::docker::engine::Engine;
 use crate::runtime::docker::jobs::{Follow, Output};
 use crate::runtime::logs::now;
-use crate::runtime::worker::event::{AttemptEvents, LogChunk, LogTotals, Room};
+use crate::runtime::worker::event::{AttemptEvents, LogCapacity, LogChunk, LogTotals};
 use crate::runtime::worker::logs::{Cutter, Fill, Moment};
 
 /// Bytes of a container, in the order in which the engine sends them.
@@ -91,7 +91,7 @@ impl Tap {
     }
 }
 
-/// What an attempt says, cut, masked and told.
+/// The output of an attempt, cut, masked and reported.
 #[derive(Debug)]
 pub(super) struct Voice {
     id: TaskRef,
@@ -128,7 +128,7 @@ impl Voice {
         fill
     }
 
-    /// When something waits long enough to be told.
+    /// When something has waited long enough to be reported.
     pub(super) fn due(&self) -> Option<Instant> {
         self.cutter.due().and_then(|since| self.begun.checked_add(since))
     }
@@ -147,7 +147,7 @@ impl Voice {
         }
         for chunk in self.fresh.drain(..) {
             let room = events.log(self.id, chunk);
-            self.paused |= room == Room::Full && self.on_full == OnFull::Block;
+            self.paused |= room == LogCapacity::Full && self.on_full == OnFull::Block;
         }
         events.flush();
     }
@@ -157,7 +157,7 @@ impl Voice {
         let moment = Moment { since: self.begun.elapsed(), wall: now() };
         let (totals, tail) = self.cutter.finish(moment, &mut self.fresh);
         for chunk in self.fresh {
-            // There may be no room: what an attempt said last is told all the same.
+            // There may be no room: the last output of an attempt is reported all the same.
             let _ = events.log(self.id, chunk);
         }
         (totals, tail)

@@ -19,7 +19,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Takes in what the engine told; the line to log, if it is worth one.
+    /// Takes in progress of the engine; the line to log, if it is worth one.
     pub(super) fn note(&mut self, told: &CreateImageInfo, at: Instant) -> Option<String> {
         let status = told.status.as_deref().unwrap_or_default();
         let Some(layer) = &told.id else {

@@ -28,7 +28,7 @@ const PLANS: &str = ".plans";
 const AGAIN: Duration = Duration::from_secs(2);
 
 /// A container to go on with.
-pub(super) struct Found {
+pub(super) struct RemainingContainer {
     pub(super) plan: AttemptPlan,
     pub(super) engine: Engine,
     pub(super) container: String,
@@ -66,7 +66,7 @@ async fn read_plan(hub: &Hub, engine: &Engine, id: &TaskRef, container: &str) ->
                 path.and_then(|path| fs::read_to_string(path).ok())
             }
         };
-        // Without it no output could be told with it masked.
+        // Without it no output could be masked.
         secret.value = value?;
     }
     Some(plan)
@@ -118,7 +118,7 @@ pub(super) async fn list(hub: &Hub) -> Result<Vec<Remains>, PortError> {
 }
 
 /// The container of an attempt, once the engine answers; none when there is none that could be gone on with.
-pub(super) async fn found(hub: &Hub, id: &TaskRef) -> Option<Found> {
+pub(super) async fn found(hub: &Hub, id: &TaskRef) -> Option<RemainingContainer> {
     loop {
         match try_found(hub, id).await {
             Ok(found) => return found,
@@ -134,7 +134,7 @@ pub(super) async fn found(hub: &Hub, id: &TaskRef) -> Option<Found> {
     }
 }
 
-async fn try_found(hub: &Hub, id: &TaskRef) -> Result<Option<Found>, PortError> {
+async fn try_found(hub: &Hub, id: &TaskRef) -> Result<Option<RemainingContainer>, PortError> {
     let engine = hub.engine().await?;
     let Some(seen) = hub.containers_of(&engine, id).await?.into_iter().find(|seen| seen.began) else {
         return Ok(None);
@@ -143,7 +143,7 @@ async fn try_found(hub: &Hub, id: &TaskRef) -> Result<Option<Found>, PortError> 
     let started_at = engine.observe(&seen.id).await?.started_at.unwrap_or_else(now);
     let signal = engine.inspect(&seen.id).await?.and_then(|found| found.config).and_then(|config| config.stop_signal);
     let signal = signal.filter(|signal| !signal.is_empty()).unwrap_or_else(|| "SIGTERM".to_owned());
-    Ok(Some(Found { plan, engine, container: seen.id, started_at, signal }))
+    Ok(Some(RemainingContainer { plan, engine, container: seen.id, started_at, signal }))
 }
 
 /// Removes the containers of an attempt, running or not.
@@ -178,8 +178,8 @@ pub(super) async fn remove(hub: &Hub, id: &TaskRef) -> Result<(), PortError> {
     clear_away(hub, &AttemptPlan::new(*id, std::sync::Arc::default()), TaskEnd::Lost);
     let control = Control::of(&hub.options.work, id);
     if control.exists() {
-        // Whoever was about to take it on does not any more.
-        drop(control.standing());
+        // A supervisor that was about to take it on no longer does.
+        drop(control.supervisor());
         control.remove();
     }
     Ok(())

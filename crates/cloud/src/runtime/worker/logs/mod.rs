@@ -1,4 +1,4 @@
-//! Output of attempts on its way to the spool. Owns cutting it into numbered chunks and masking; never reads a pipe.
+//! Output of attempts on its way to the outbox log. Owns cutting it into numbered chunks and masking; never reads a pipe.
 
 mod cut;
 mod secret;

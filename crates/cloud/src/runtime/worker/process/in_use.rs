@@ -107,7 +107,7 @@ mod tests {
             process(11, 10, 10),
             process(12, 11, 12),
             process(20, 1, 20),
-            // Started with a mark of its own below another attempt's process.
+            // Started with its own mark below another attempt's process.
             process(21, 12, 21),
             process(22, 21, 22),
             process(30, 1, 30),

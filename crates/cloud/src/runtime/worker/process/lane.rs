@@ -1,5 +1,5 @@
 //! One thread that starts attempts and keeps them to their end. Owns waiting (processes, pipes, timers, orders) and the
-//! order in which things are told; what happens in an attempt's life is [`Life`]'s.
+//! order of reports; what happens in an attempt's life is [`Life`]'s.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
@@ -21,7 +21,7 @@ use super::shared::Shared;
 use super::spawn::Spawner;
 use crate::runtime::logs::now;
 use crate::runtime::worker::directories::clear;
-use crate::runtime::worker::event::{AttemptEnd, Cause, LogChunk, Room};
+use crate::runtime::worker::event::{AttemptEnd, Cause, LogCapacity, LogChunk};
 use crate::runtime::worker::plan::AttemptPlan;
 use crate::runtime::worker::verdict::Why;
 
@@ -36,7 +36,7 @@ const WAKE: u64 = u64::MAX;
 
 /// What a lane is asked to do.
 #[derive(Debug)]
-pub(super) enum Order {
+pub(super) enum LaneCommand {
     Start(Box<AttemptPlan>),
     End(TaskRef, Cause, Duration),
     Resume(TaskRef),
@@ -87,7 +87,7 @@ impl<O> Mailbox<O> {
 #[derive(Debug)]
 pub(super) struct Lane {
     shared: Arc<Shared>,
-    mailbox: Arc<Mailbox<Order>>,
+    mailbox: Arc<Mailbox<LaneCommand>>,
     spawner: Spawner,
     epoll: Epoll,
     /// By a number that is never used again.
@@ -104,7 +104,7 @@ pub(super) struct Lane {
 
 impl Lane {
     /// For the calling thread.
-    pub(super) fn new(shared: Arc<Shared>, mailbox: Arc<Mailbox<Order>>) -> io::Result<Self> {
+    pub(super) fn new(shared: Arc<Shared>, mailbox: Arc<Mailbox<LaneCommand>>) -> io::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         epoll.add(&mailbox.bell, EpollEvent::new(EpollFlags::EPOLLIN, WAKE))?;
         let first_thread = u32::try_from(nix::unistd::gettid().as_raw()).is_ok_and(|id| id == std::process::id());
@@ -124,16 +124,16 @@ impl Lane {
         })
     }
 
-    /// Works until it is told to stop.
+    /// Works until it gets the command to stop.
     pub(super) fn run(&mut self) -> io::Result<()> {
         let mut events = [EpollEvent::empty(); 64];
         loop {
             for order in self.mailbox.take() {
                 match order {
-                    Order::Start(plan) => self.start(*plan),
-                    Order::End(id, cause, grace) => self.end(&id, cause, grace),
-                    Order::Resume(id) => self.resume(&id),
-                    Order::Stop => return Ok(()),
+                    LaneCommand::Start(plan) => self.start(*plan),
+                    LaneCommand::End(id, cause, grace) => self.end(&id, cause, grace),
+                    LaneCommand::Resume(id) => self.resume(&id),
+                    LaneCommand::Stop => return Ok(()),
                 }
             }
             self.ring();
@@ -194,7 +194,7 @@ impl Lane {
                     Some(code) => AttemptEnd::cannot_start(code, &message, now()),
                     None => AttemptEnd::start_failed(refused.word(), &message, now()),
                 };
-                // There may be no room: why it did not start is told all the same.
+                // There may be no room: why it did not start is reported all the same.
                 let _ = self.shared.events.log(id, said);
                 self.shared.events.ended(id, end);
             }
@@ -270,7 +270,7 @@ impl Lane {
         if !life.fresh.is_empty() {
             self.told = true;
             let room = tell(&self.shared, life.body.plan.id, std::mem::take(&mut life.fresh));
-            if room == Room::Full && life.body.plan.run.log.on_full == OnFull::Block {
+            if room == LogCapacity::Full && life.body.plan.run.log.on_full == OnFull::Block {
                 life.paused = true;
             }
         }
@@ -307,7 +307,7 @@ impl Lane {
         self.numbers.remove(&id);
         let (finished, fresh) = life.finish(&mut self.buffer, &self.shared);
         self.starters.remove(&pid);
-        // There may be no room: what an attempt said last is told all the same.
+        // There may be no room: the last output of an attempt is reported all the same.
         let _ = tell(&self.shared, id, fresh);
         if let Some(secrets) = &finished.secrets {
             clear(secrets);
@@ -333,11 +333,11 @@ fn forget(epoll: &Epoll, pipe: Option<File>) {
     }
 }
 
-fn tell(shared: &Shared, id: TaskRef, chunks: Vec<LogChunk>) -> Room {
-    let mut room = Room::Free;
+fn tell(shared: &Shared, id: TaskRef, chunks: Vec<LogChunk>) -> LogCapacity {
+    let mut room = LogCapacity::Free;
     for chunk in chunks {
-        if shared.events.log(id, chunk) == Room::Full {
-            room = Room::Full;
+        if shared.events.log(id, chunk) == LogCapacity::Full {
+            room = LogCapacity::Full;
         }
     }
     room

@@ -1,5 +1,5 @@
 //! The few steps between the start of a process and its command: it joins a control group, takes its limits of resources and
-//! becomes another user's. Owns these steps, their order, and how they are told to the program that takes them.
+//! becomes another user's. Owns these steps, their order, and how they are passed to the program that takes them.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
@@ -24,7 +24,7 @@ use crate::runtime::worker::plan::User;
 
 /// Exit code of shells for a command that cannot be run.
 const CANNOT_RUN: u8 = 126;
-/// How steps are told.
+/// How steps are passed.
 const GROUP: &str = "group";
 const LIMIT: &str = "limit";
 const USER: &str = "user";
@@ -193,7 +193,7 @@ pub fn launch(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         Err(complaint) => complaint,
     };
-    // It is the job's own log by now; whoever does not read it misses it.
+    // It is the job's own log by now.
     drop(io::stderr().write_all(format!("{complaint}\n").as_bytes()));
     ExitCode::from(code)
 }

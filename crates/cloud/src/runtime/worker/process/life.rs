@@ -31,7 +31,7 @@ use crate::runtime::worker::verdict::{Why, judge};
 /// When an attempt is first looked at for what it uses, and how often after that.
 const FIRST_LOOK: Duration = Duration::from_millis(100);
 const LOOK: Duration = Duration::from_secs(5);
-/// An attempt shorter than a clock tick of the kernel used nothing that can be told.
+/// An attempt shorter than a clock tick of the kernel has no usage that can be measured.
 const TICK: Duration = Duration::from_millis(10);
 /// Between two passes over what is left, at first and at most.
 const PASS_MIN: Duration = Duration::from_millis(1);
@@ -84,7 +84,7 @@ pub(super) struct Life {
     pub(super) pipes: [Option<File>; 2],
     /// Whether its pipes are left alone because there is no room.
     pub(super) paused: bool,
-    /// Chunks that were not told yet.
+    /// Chunks that were not reported yet.
     pub(super) fresh: Vec<LogChunk>,
     /// When its timer is set to ring.
     pub(super) armed: Option<Instant>,

@@ -34,10 +34,10 @@ use orlop_core::error::{Class, PortError};
 use orlop_core::task::TaskRef;
 
 use self::group::Groups;
-use self::lane::{Lane, Mailbox, Order};
+use self::lane::{Lane, LaneCommand, Mailbox};
 pub use self::launcher::{Limit, Limits, launch};
 use self::shared::Shared;
-use self::supervise::{Control, Followers, Ground, Tools};
+use self::supervise::{Control, FollowerContext, Followers, Tools};
 use super::directories::memory_dir;
 use super::event::{AttemptEnd, AttemptEvents, Cause};
 use super::plan::AttemptPlan;
@@ -74,7 +74,7 @@ pub struct ProcessOptions {
     pub secrets: Option<PathBuf>,
     /// The worker's name.
     pub worker: String,
-    /// By what processes of this worker are told from those of others on the same machine.
+    /// Distinguishes processes of this worker from those of others on the same machine.
     pub mark: String,
     /// Vendors of this machine's GPUs.
     pub gpu_vendors: Vec<String>,
@@ -137,7 +137,7 @@ impl ProcessOptions {
 #[derive(Debug)]
 pub struct ProcessRuntime {
     shared: Arc<Shared>,
-    lanes: Vec<Arc<Mailbox<Order>>>,
+    lanes: Vec<Arc<Mailbox<LaneCommand>>>,
     threads: Vec<JoinHandle<()>>,
     followers: Option<Followers>,
 }
@@ -162,13 +162,13 @@ impl ProcessRuntime {
         if users {
             shared.directories.admit_users()?;
         }
-        let ground = |shared: Arc<Shared>| Ground {
+        let context = |shared: Arc<Shared>| FollowerContext {
             work: shared.options.work.clone(),
             events: Arc::clone(&shared.events),
             tools: Tools::of_processes(&shared.options),
             bury: Box::new(move |id, _, reason| remains::end(&shared, id, reason)),
         };
-        let followers = program.map(|program| Followers::start(ground(Arc::clone(&shared)), program)).transpose()?;
+        let followers = program.map(|program| Followers::start(context(Arc::clone(&shared)), program)).transpose()?;
         let mut runtime = Self { shared, lanes: Vec::new(), threads: Vec::new(), followers };
         for number in 0..lanes {
             runtime.add_lane(number)?;
@@ -197,7 +197,7 @@ impl ProcessRuntime {
     }
 
     /// Tells every lane: only one knows the attempt.
-    fn tell(&self, order: impl Fn() -> Order) {
+    fn tell(&self, order: impl Fn() -> LaneCommand) {
         self.lanes.iter().for_each(|lane| lane.send(order()));
     }
 }
@@ -226,7 +226,7 @@ fn check(options: &ProcessOptions) -> Result<(), PortError> {
 
 impl Drop for ProcessRuntime {
     fn drop(&mut self) {
-        self.tell(|| Order::Stop);
+        self.tell(|| LaneCommand::Stop);
         for thread in self.threads.drain(..) {
             // One that panicked has nothing more to say.
             drop(thread.join());
@@ -242,12 +242,12 @@ impl JobRuntime for ProcessRuntime {
 
     fn start(&self, plan: AttemptPlan) {
         if let Some(followers) = self.followers.as_ref().filter(|_| plan.supervised()) {
-            return followers.mailbox.send(supervise::Order::Start(Box::new(plan)));
+            return followers.mailbox.send(supervise::FollowerCommand::Start(Box::new(plan)));
         }
         if plan.run.forbid_overlap && !self.shared.options.inside {
             let message = "an attempt that may not overlap needs a supervisor, and this worker has none";
             let (end, said) = AttemptEnd::start_failed("supervisor", message, now());
-            // There may be no room: why it did not start is told all the same.
+            // There may be no room: why it did not start is reported all the same.
             let _ = self.shared.events.log(plan.id, said);
             self.shared.events.ended(plan.id, end);
             return self.shared.events.flush();
@@ -255,21 +255,21 @@ impl JobRuntime for ProcessRuntime {
         let least = self.lanes.iter().min_by_key(|lane| lane.load.load(Ordering::Relaxed));
         if let Some(lane) = least {
             lane.load.fetch_add(1, Ordering::Relaxed);
-            lane.send(Order::Start(Box::new(plan)));
+            lane.send(LaneCommand::Start(Box::new(plan)));
         }
     }
 
     fn end(&self, id: TaskRef, cause: Cause, grace: Duration) {
-        self.tell(|| Order::End(id, cause, grace));
+        self.tell(|| LaneCommand::End(id, cause, grace));
         if let Some(followers) = &self.followers {
-            followers.mailbox.send(supervise::Order::End(id, cause, grace));
+            followers.mailbox.send(supervise::FollowerCommand::End(id, cause, grace));
         }
     }
 
     fn resume(&self, id: TaskRef) {
-        self.tell(|| Order::Resume(id));
+        self.tell(|| LaneCommand::Resume(id));
         if let Some(followers) = &self.followers {
-            followers.mailbox.send(supervise::Order::Resume(id));
+            followers.mailbox.send(supervise::FollowerCommand::Resume(id));
         }
     }
 

@@ -66,8 +66,8 @@ pub(super) fn remove(shared: &Shared, id: &TaskRef) -> Result<(), PortError> {
     shared.directories.discard(&shared.dir(id));
     let control = Control::of(&shared.options.work, id);
     if control.exists() {
-        // Whoever was about to take it on does not any more.
-        drop(control.standing());
+        // A supervisor that was about to take it on no longer does.
+        drop(control.supervisor());
         control.remove();
     }
     Ok(())
@@ -77,7 +77,7 @@ pub(super) fn remove(shared: &Shared, id: &TaskRef) -> Result<(), PortError> {
 fn alive(mark: &str) -> io::Result<Vec<Identity>> {
     let all = processes()?;
     let roots: BTreeSet<i32> = all.iter().map(|stat| stat.identity.pid).filter(|pid| marked(*pid, mark)).collect();
-    // Whoever shares the session of one that carries the mark is the attempt's as well.
+    // A process in the session of one that carries the mark is the attempt's as well.
     let sessions: BTreeSet<i32> =
         all.iter().filter(|stat| roots.contains(&stat.identity.pid)).map(|stat| stat.session).collect();
     let related = all.iter().filter(|stat| sessions.contains(&stat.session)).map(|stat| stat.identity.pid);

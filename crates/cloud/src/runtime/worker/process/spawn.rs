@@ -1,7 +1,7 @@
 //! Making an attempt's process, without a helper where none is needed. Owns session, descriptors, signals and working
 //! directory of the child; never waits for it.
 //!
-//! The child starts in a session of its own, with `/dev/null` as standard input, two pipes as outputs, no other
+//! The child starts in its own session, with `/dev/null` as standard input, two pipes as outputs, no other
 //! descriptor and no signal blocked or ignored. It takes its working directory from the thread that makes it, which
 //! shares none with the rest of the program.
 
@@ -100,7 +100,7 @@ pub(super) struct Spawner {
 }
 
 impl Spawner {
-    /// For the calling thread, which gets a working directory of its own.
+    /// For the calling thread, which gets its own working directory.
     pub(super) fn new() -> io::Result<Self> {
         unshare(CloneFlags::CLONE_FS)?;
         let (attributes, foreign) = (child::attributes()?, child::foreign()?);
@@ -189,7 +189,7 @@ mod tests {
         texts.iter().map(|text| CString::new(*text).unwrap()).collect()
     }
 
-    /// Runs a command to its end in a thread of its own and returns what it wrote.
+    /// Runs a command to its end in its own thread and returns what it wrote.
     fn run(argv: &[&str], dir: &Path) -> Result<(String, Option<i32>), NotSpawned> {
         let (argv, env, dir) = (c(argv), c(&["A=b"]), dir.to_owned());
         let job = move || {

@@ -1,7 +1,7 @@
 //! Finding and ending what belongs to an attempt. Owns telling the processes of one attempt from those of others; never
 //! ends a process that cannot be told to be its.
 //!
-//! This program is the reaper of all it starts: whoever loses its parent becomes a child of its first thread, which
+//! This program is the reaper of all it starts: a process that loses its parent becomes a child of its first thread, which
 //! starts nothing itself. So when an attempt's process is dead and that thread has no children, nothing of it is left,
 //! which is one read to find out. Otherwise a process is the attempt's when it is in its control group or session,
 //! carries its mark in its environment, works in its directory, holds the pipes of its output, or descends from one that
@@ -115,7 +115,7 @@ impl Kin<'_> {
             || self.writes(pid)
     }
 
-    /// Whether a process writes to one of its pipes: whoever empties the environment and leaves the session keeps its output. The
+    /// Whether a process writes to one of its pipes: one that empties the environment and leaves the session keeps its output. The
     /// ends that are read are this program's, and for a moment those of whatever it is about to start.
     fn writes(&self, pid: i32) -> bool {
         let inode_of = |pipe: &File| pipe.metadata().ok().map(|found| found.ino());

@@ -11,7 +11,7 @@ const TICK_MS: u64 = 10;
 const UTIME: usize = 11;
 
 /// What a process and those of its children that it has waited for have used so far. Works on the dead until they are
-/// reaped; then memory is no longer told.
+/// reaped; then memory is no longer known.
 pub(super) fn of(pid: i32) -> Usage {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let io = fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();

@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use super::PostgresFleet;
 use super::connection::{Connection, Param, Session};
 use super::read::get;
-use crate::artifact::{ArtifactBackend, ArtifactContent, ShelfError, hex, is_digest};
+use crate::artifact::{ArtifactBackend, ArtifactContent, UploadError, hex, is_digest};
 use crate::store::fleet::column::{integer, natural};
 
 /// Bytes of a piece as it is stored.
@@ -22,16 +22,16 @@ const PIECES: i64 = 4;
 
 /// Artifacts in the database of a [`PostgresFleet`]. Its calls block, and are made outside of asynchronous code.
 #[derive(Debug)]
-pub struct PostgresArtifacts(Arc<Place>);
+pub struct PostgresArtifacts(Arc<Inner>);
 
 #[derive(Debug)]
-struct Place {
+struct Inner {
     runtime: Handle,
     writer: Connection,
     reader: Connection,
 }
 
-impl Place {
+impl Inner {
     /// Pieces of an upload from the one that holds an offset on.
     async fn pieces(session: &Session, upload: &str, offset: u64) -> Result<Vec<(u64, Vec<u8>)>, PortError> {
         const READ: &str = "
@@ -72,22 +72,22 @@ impl PostgresFleet {
     #[must_use]
     pub fn artifacts(&self) -> PostgresArtifacts {
         let (writer, reader) = (self.target.writer(), self.target.reader());
-        PostgresArtifacts(Arc::new(Place { runtime: Handle::current(), writer, reader }))
+        PostgresArtifacts(Arc::new(Inner { runtime: Handle::current(), writer, reader }))
     }
 }
 
 impl ArtifactBackend for PostgresArtifacts {
-    fn begin(&self, upload: &str) -> Result<(), ShelfError> {
+    fn begin(&self, upload: &str) -> Result<(), UploadError> {
         let insert = "INSERT INTO artifact_contents (upload, bytes) VALUES ($1, 0)";
-        self.0.write(insert, &[name(upload)]).map(drop).map_err(ShelfError::Disk)
+        self.0.write(insert, &[name(upload)]).map(drop).map_err(UploadError::Disk)
     }
 
-    fn received(&self, upload: &str) -> Result<u64, ShelfError> {
+    fn received(&self, upload: &str) -> Result<u64, UploadError> {
         let select = "SELECT bytes FROM artifact_contents WHERE upload = $1 AND sha256 IS NULL";
-        self.0.numbers(&self.0.writer, select, &[name(upload)])?.ok_or(ShelfError::Unknown)
+        self.0.numbers(&self.0.writer, select, &[name(upload)])?.ok_or(UploadError::Unknown)
     }
 
-    fn append(&self, upload: &str, offset: u64, bytes: &[u8]) -> Result<u64, ShelfError> {
+    fn append(&self, upload: &str, offset: u64, bytes: &[u8]) -> Result<u64, UploadError> {
         const APPEND: &str = "
             WITH grown AS (
                 UPDATE artifact_contents SET bytes = bytes + $3
@@ -115,17 +115,17 @@ impl ArtifactBackend for PostgresArtifacts {
         ];
         match self.0.numbers(&self.0.writer, APPEND, &params)? {
             Some(stored) => Ok(stored),
-            None => Err(ShelfError::Offset(self.received(upload)?)),
+            None => Err(UploadError::Offset(self.received(upload)?)),
         }
     }
 
-    fn check(&self, upload: &str, sha256: &str) -> Result<(), ShelfError> {
+    fn check(&self, upload: &str, sha256: &str) -> Result<(), UploadError> {
         let total = self.received(upload)?;
         let (found, bytes) = self.0.run(async {
             let session = self.0.reader.session().await?;
             let (mut hash, mut at) = (Sha256::new(), 0);
             while at < total {
-                let (before, pieces) = (at, Place::pieces(&session, upload, at).await?);
+                let (before, pieces) = (at, Inner::pieces(&session, upload, at).await?);
                 for (begins, data) in &pieces {
                     if *begins != at {
                         break;
@@ -143,10 +143,10 @@ impl ArtifactBackend for PostgresArtifacts {
             return Ok(());
         }
         self.discard(upload)?;
-        Err(ShelfError::Checksum { announced: sha256.to_owned(), found })
+        Err(UploadError::Checksum { announced: sha256.to_owned(), found })
     }
 
-    fn finish(&self, upload: &str, sha256: &str) -> Result<u64, ShelfError> {
+    fn finish(&self, upload: &str, sha256: &str) -> Result<u64, UploadError> {
         let bytes = self.received(upload)?;
         let keep = "UPDATE artifact_contents SET sha256 = $2 WHERE upload = $1
                     AND NOT EXISTS (SELECT 1 FROM artifact_contents WHERE sha256 = $2)";
@@ -157,10 +157,10 @@ impl ArtifactBackend for PostgresArtifacts {
         Ok(bytes)
     }
 
-    fn discard(&self, upload: &str) -> Result<(), ShelfError> {
+    fn discard(&self, upload: &str) -> Result<(), UploadError> {
         let delete = "WITH pieces AS (DELETE FROM artifact_pieces WHERE upload = $1)
                       DELETE FROM artifact_contents WHERE upload = $1";
-        self.0.write(delete, &[name(upload)]).map(drop).map_err(ShelfError::Disk)
+        self.0.write(delete, &[name(upload)]).map(drop).map_err(UploadError::Disk)
     }
 
     fn content(&self, sha256: &str) -> Result<Option<Box<dyn ArtifactContent>>, PortError> {
@@ -193,7 +193,7 @@ impl ArtifactBackend for PostgresArtifacts {
 /// The content of an artifact.
 #[derive(Debug)]
 struct Content {
-    place: Arc<Place>,
+    place: Arc<Inner>,
     upload: String,
     bytes: u64,
 }
@@ -209,7 +209,7 @@ impl ArtifactContent for Content {
             let mut data = Vec::new();
             while data.len() < most && offset + (data.len() as u64) < self.bytes {
                 let at = offset + data.len() as u64;
-                let pieces = Place::pieces(&session, &self.upload, at).await?;
+                let pieces = Inner::pieces(&session, &self.upload, at).await?;
                 let before = data.len();
                 for (begins, piece) in pieces {
                     let skipped =

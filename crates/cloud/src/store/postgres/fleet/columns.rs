@@ -1,4 +1,4 @@
-//! Rows as columns: what one statement writes for many rows at once. Owns the form of such statements.
+//! Rows as columns: what one statement writes for many rows at once.
 
 use std::borrow::Cow;
 

@@ -84,7 +84,7 @@ pub(super) fn borrowed(params: &[Param]) -> Vec<&(dyn ToSql + Sync)> {
     params.iter().map(|param| &**param as &(dyn ToSql + Sync)).collect()
 }
 
-/// Carries a connection until it ends. Whoever waits for an answer is told by the client itself.
+/// Carries a connection until it ends. The client itself answers callers that wait.
 async fn run(connection: impl Future<Output = Result<(), tokio_postgres::Error>>) {
     if let Err(error) = connection.await {
         tracing::warn!(%error, "a connection to the fleet store broke");
@@ -106,7 +106,7 @@ pub(super) struct Connection {
 
 impl Connection {
     /// A place for a connection of a server whose term is so long.
-    pub(super) fn new((config, tls): (Config, Option<Tls>), schema: String, term: Duration) -> Self {
+    pub(super) fn new(config: Config, tls: Option<Tls>, schema: String, term: Duration) -> Self {
         let patience = (term / 2).max(Duration::from_secs(1));
         Self { config, tls, schema, patience, bound: None, session: Mutex::new(None) }
     }

@@ -1,4 +1,4 @@
-//! Reads and lists: filters and cursors as conditions of statements. Owns those conditions.
+//! Reads and lists: filters and cursors as conditions of statements.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! Logs in the database that servers share: chunks as rows, and a row for each attempt that sums them up. Owns these tables. Only
-//! who leads writes, checked by the database with every append.
+//! Logs in the database that servers share: chunks as rows, and a row for each attempt that sums them up. Only who leads writes,
+//! checked by the database with every append.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

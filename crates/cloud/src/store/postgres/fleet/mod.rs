@@ -1,5 +1,5 @@
 //! The fleet's store in PostgreSQL (ports [`FleetStore`] and [`FleetReads`]), which several servers share while one leads.
-//! Owns leadership by a row of the database with a term, and durability as the database gives it. Decides nothing about jobs.
+//! Decides nothing about jobs.
 //!
 //! One task owns the writing connection; the statements of a commit travel together, many rows each. Reads have connections
 //! of their own. A broken connection is opened again by the next call.
@@ -114,7 +114,7 @@ struct Target {
 impl Target {
     /// A place for a connection that writes.
     fn writer(&self) -> Connection {
-        Connection::new((self.config.clone(), self.tls.clone()), self.schema.clone(), self.term)
+        Connection::new(self.config.clone(), self.tls.clone(), self.schema.clone(), self.term)
     }
 
     /// The same for one that reads.

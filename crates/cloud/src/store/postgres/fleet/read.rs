@@ -1,4 +1,4 @@
-//! Rows as values of the port. Owns the decoding of columns.
+//! Rows as values of the port.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Restoring live jobs, and forgetting old ones. Owns both walks over the tables.
+//! Restoring live jobs, and forgetting old ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 

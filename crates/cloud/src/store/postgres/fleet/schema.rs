@@ -1,4 +1,4 @@
-//! The tables of the fleet's store in PostgreSQL and the steps from each version of them to the next. Owns their layout.
+//! The tables of the fleet's store in PostgreSQL and the steps from each version of them to the next.
 
 use orlop_core::error::{Class, PortError};
 use orlop_core::named::Named as _;

@@ -24,12 +24,12 @@ fn invalid(message: impl Into<String>) -> PortError {
 
 /// What a URL says of TLS.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Said {
+struct TlsParameters {
     mode: Option<String>,
     root: Option<String>,
 }
 
-impl Said {
+impl TlsParameters {
     fn take(&mut self, key: &str, value: &str) -> bool {
         let place = match key {
             "sslmode" => &mut self.mode,
@@ -42,8 +42,8 @@ impl Said {
 }
 
 /// A URL, or words, without what it says of TLS.
-fn without(text: &str) -> (String, Said) {
-    let mut said = Said::default();
+fn without(text: &str) -> (String, TlsParameters) {
+    let mut said = TlsParameters::default();
     if text.starts_with("postgres://") || text.starts_with("postgresql://") {
         let Some((place, query)) = text.split_once('?') else { return (text.to_owned(), said) };
         let rest: Vec<&str> = query

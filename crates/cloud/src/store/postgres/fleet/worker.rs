@@ -1,5 +1,5 @@
-//! The task that owns the writing connection: carries out requests in their order and commits those that wait together in
-//! one transaction, whose statements travel together. Owns transactions, the fence, leadership and answers.
+//! The task that owns the writing connection: carries out requests in their order and commits those that wait together in one
+//! transaction, whose statements travel together.
 
 use std::time::Duration;
 

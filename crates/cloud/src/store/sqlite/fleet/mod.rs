@@ -5,6 +5,7 @@
 //! A lock on a file beside the database keeps a second server out; the epoch in the database refuses what an earlier opening
 //! left behind.
 
+mod error;
 mod lists;
 mod open;
 mod read;
@@ -15,7 +16,6 @@ mod specs;
 mod stamp;
 #[cfg(test)]
 mod tests;
-mod trouble;
 mod worker;
 mod write_attempts;
 mod write_jobs;
@@ -80,7 +80,7 @@ impl SqliteFleet {
         Self::start(path.into(), move |path| open::writer(path, durability, true)).await
     }
 
-    /// Opens the file and serves it on a thread of its own, on which `open` is called too.
+    /// Opens the file and serves it on its own thread, on which `open` is called too.
     async fn start(
         path: PathBuf,
         open: impl FnOnce(&Path) -> Result<Writer, PortError> + Send + 'static,
@@ -92,7 +92,7 @@ impl SqliteFleet {
         let open =
             move |path: &Path| open(path).inspect(|writer| found.lost.store(writer.stamp.lost, Ordering::Relaxed));
         let serve = move |writer, inbox| worker::run(writer, inbox, counted);
-        let owner = Owner::start(Arc::clone(&path), (NAMES, QUEUE), open, serve).await?;
+        let owner = Owner::start(Arc::clone(&path), NAMES, QUEUE, open, serve).await?;
         Ok(Self { owner, readers: Readers::new(path), counters })
     }
 

@@ -1,4 +1,4 @@
-//! Connections that only read, lent out one read at a time on threads that may block. Owns their number.
+//! Connections that only read, lent out one read at a time on threads that may block.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -17,7 +17,7 @@ use orlop_core::time::Time;
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
-use super::trouble::Trouble;
+use super::error::FleetStoreError;
 use super::{SqliteFleet, lists, open, restore, specs, write_rest};
 
 /// Reads at once; more wait.
@@ -38,7 +38,7 @@ impl Readers {
     /// Carries out a read.
     pub(super) async fn read<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection) -> Result<T, Trouble> + Send + 'static,
+        work: impl FnOnce(&Connection) -> Result<T, FleetStoreError> + Send + 'static,
     ) -> Result<T, PortError> {
         let stopped = || PortError::new(Class::Transient, "the read was given up; the program is ending");
         let _permit = self.permits.acquire().await.map_err(|_| stopped())?;

@@ -1,4 +1,4 @@
-//! The tables of the fleet's store and the steps from each version of them to the next. Owns the layout of the file.
+//! The tables of the fleet's store and the steps from each version of them to the next.
 
 use crate::store::sqlite::schema::Layout;
 

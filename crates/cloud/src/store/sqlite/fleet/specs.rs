@@ -1,6 +1,6 @@
 //! Specs by their hashes. Owns the index of hashes: new ones are remembered, and sorted into the table by the thousand.
 //!
-//! Hashes have no order, so that each insertion into an index of a million of them would write a page of its own. Sorted
+//! Hashes have no order, so that each insertion into an index of a million of them would write a separate page. Sorted
 //! batches write each page once.
 
 use std::collections::HashMap;
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use orlop_core::ports::fleet_store::{NewSpec, SpecHash};
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 
-use super::trouble::Trouble;
+use super::error::FleetStoreError;
 use crate::store::fleet::batch::missing;
 use crate::store::fleet::column::integer;
 
@@ -47,7 +47,7 @@ impl SpecNumbers {
         connection: &Connection,
         specs: &[(NewSpec, u64)],
         needed: &HashMap<SpecHash, u64>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), FleetStoreError> {
         if specs.is_empty() && needed.is_empty() {
             return Ok(());
         }
@@ -81,7 +81,7 @@ impl SpecNumbers {
     }
 
     /// The number of a spec that a commit uses.
-    pub(super) fn number(&self, hash: &SpecHash) -> Result<i64, Trouble> {
+    pub(super) fn number(&self, hash: &SpecHash) -> Result<i64, FleetStoreError> {
         self.remembered(hash).ok_or_else(|| missing(format_args!("spec {hash}")).into())
     }
 
@@ -90,7 +90,7 @@ impl SpecNumbers {
         tail.or_else(|| self.known.get(hash)).copied()
     }
 
-    fn look_up(&mut self, find: &mut CachedStatement<'_>, hash: &SpecHash) -> Result<Option<i64>, Trouble> {
+    fn look_up(&mut self, find: &mut CachedStatement<'_>, hash: &SpecHash) -> Result<Option<i64>, FleetStoreError> {
         if let Some(number) = self.remembered(hash) {
             return Ok(Some(number));
         }
@@ -102,7 +102,7 @@ impl SpecNumbers {
     }
 
     /// Sorts what is remembered into the table of hashes.
-    fn sort_in(&mut self, connection: &Connection) -> Result<(), Trouble> {
+    fn sort_in(&mut self, connection: &Connection) -> Result<(), FleetStoreError> {
         let tail = self.tail.take().unwrap_or_default();
         let mut sorted: Vec<(i64, i64)> = tail.iter().map(|(hash, number)| (short(hash), *number)).collect();
         sorted.sort_unstable();
@@ -119,7 +119,7 @@ impl SpecNumbers {
     }
 }
 
-fn read_tail(connection: &Connection) -> Result<HashMap<SpecHash, i64>, Trouble> {
+fn read_tail(connection: &Connection) -> Result<HashMap<SpecHash, i64>, FleetStoreError> {
     let mut statement =
         connection.prepare_cached("SELECT hash, id FROM specs WHERE id > (SELECT after FROM spec_tail)")?;
     let mut rows = statement.query([])?;
@@ -132,7 +132,7 @@ fn read_tail(connection: &Connection) -> Result<HashMap<SpecHash, i64>, Trouble>
 }
 
 /// A spec by its hash.
-pub(super) fn find(connection: &Connection, hash: &SpecHash) -> Result<Option<NewSpec>, Trouble> {
+pub(super) fn find(connection: &Connection, hash: &SpecHash) -> Result<Option<NewSpec>, FleetStoreError> {
     let mut sorted = connection.prepare_cached(
         "SELECT body FROM spec_hashes JOIN specs ON specs.id = spec_hashes.id
          WHERE spec_hashes.hash = ?1 AND specs.hash = ?2",
@@ -148,7 +148,7 @@ pub(super) fn find(connection: &Connection, hash: &SpecHash) -> Result<Option<Ne
 }
 
 /// Deletes specs that no job uses, so many at most.
-pub(super) fn forget_unused(connection: &Connection, batch: i64) -> Result<usize, Trouble> {
+pub(super) fn forget_unused(connection: &Connection, batch: i64) -> Result<usize, FleetStoreError> {
     let mut statement = connection.prepare_cached(
         "DELETE FROM specs WHERE id IN (SELECT id FROM specs WHERE refs = 0 LIMIT ?1) RETURNING hash, id",
     )?;

@@ -1,6 +1,6 @@
 //! The stamp of a store: a small file beside it with its id, its newest epoch and the number of its commits. With it a server
-//! recognises a file that is empty, another store, an older copy, or that lost the end of its log; a file that is removed or replaced
-//! while it is open is recognised by its device and inode. Owns the stamp and these comparisons.
+//! recognises a file that is empty, another store, an older copy, or that lost the end of its log; a file that is removed or
+//! replaced while it is open is recognised by its device and inode.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 use orlop_core::error::{Class, PortError};
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 
-use super::trouble::Trouble;
+use super::error::FleetStoreError;
 use crate::store::sqlite::open::{beside, sync_folder};
 
 /// The reason of an error about a store that is not the one that was here.
 pub(super) const NOT_THE_SAME: &str = "NotTheSame";
 
-/// Where the stamp of a store is. Its name begins with a dot, so that whoever moves or copies `fleet.db*` leaves it where it is.
+/// Where the stamp of a store is. Its name begins with a dot, so that moving or copying `fleet.db*` leaves it where it is.
 fn place(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
@@ -99,7 +99,7 @@ fn of_database(connection: &mut Connection) -> rusqlite::Result<(StampContent, b
 }
 
 /// Counts a transaction, within it.
-pub(super) fn count(connection: &Connection, commits: u64) -> Result<(), Trouble> {
+pub(super) fn count(connection: &Connection, commits: u64) -> Result<(), FleetStoreError> {
     let mut statement = connection.prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES ('commits', ?1)")?;
     statement.execute([commits.to_string()])?;
     Ok(())
@@ -112,7 +112,7 @@ impl Stamp {
     /// # Errors
     /// Invalid with [`NOT_THE_SAME`] where it is not the same or an older one; those of the file system.
     pub(super) fn open(path: &Path, connection: &mut Connection, accept: bool) -> Result<Self, PortError> {
-        let sqlite = |error: rusqlite::Error| Trouble::from(error).told(path, "opening");
+        let sqlite = |error: rusqlite::Error| FleetStoreError::from(error).told(path, "opening");
         let at = place(path, ".stamp");
         let system = |error: io::Error| {
             let class = PortError::from(io::Error::from(error.kind())).class;

@@ -1,5 +1,5 @@
-//! The thread that owns the writing connection: carries out requests in their order and commits those that wait together in
-//! one transaction. Owns transactions, the fence and answers.
+//! The thread that owns the writing connection: carries out requests in their order and commits those that wait together in one
+//! transaction.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,9 +9,9 @@ use orlop_core::ports::fleet_store::Holder;
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::mpsc;
 
+use super::error::FleetStoreError;
 use super::open::Writer;
 use super::specs::SpecNumbers;
-use super::trouble::Trouble;
 use super::{restore, stamp, write_attempts, write_jobs, write_rest};
 use crate::store::fleet::batch::Batch;
 use crate::store::fleet::request::{Answer, Commit, Request, gather, together};
@@ -73,12 +73,12 @@ impl Work {
             return;
         }
         for Commit { epoch, turns, answer } in group {
-            let written = Batch::of(turns).map_err(Trouble::from).and_then(|batch| self.commit(epoch, &batch));
+            let written = Batch::of(turns).map_err(FleetStoreError::from).and_then(|batch| self.commit(epoch, &batch));
             drop(answer.send(written.map_err(|trouble| trouble.told(&self.writer.path, "writing"))));
         }
     }
 
-    fn commit(&mut self, epoch: Epoch, batch: &Batch) -> Result<(), Trouble> {
+    fn commit(&mut self, epoch: Epoch, batch: &Batch) -> Result<(), FleetStoreError> {
         let specs = &mut self.specs;
         let written = in_transaction(&mut self.writer, Some(epoch), |connection| write(connection, batch, specs));
         match &written {
@@ -101,7 +101,7 @@ impl Work {
         &mut self,
         answer: Answer<T>,
         fence: Option<Epoch>,
-        work: impl FnOnce(&Connection) -> Result<T, Trouble>,
+        work: impl FnOnce(&Connection) -> Result<T, FleetStoreError>,
     ) {
         let done = in_transaction(&mut self.writer, fence, work);
         drop(answer.send(done.map_err(|trouble| trouble.told(&self.writer.path, "writing"))));
@@ -111,8 +111,8 @@ impl Work {
 fn in_transaction<T>(
     writer: &mut Writer,
     fence: Option<Epoch>,
-    work: impl FnOnce(&Connection) -> Result<T, Trouble>,
-) -> Result<T, Trouble> {
+    work: impl FnOnce(&Connection) -> Result<T, FleetStoreError>,
+) -> Result<T, FleetStoreError> {
     let number = writer.stamp.check()?;
     let transaction = writer.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     if let Some(epoch) = fence {
@@ -125,7 +125,7 @@ fn in_transaction<T>(
     Ok(value)
 }
 
-fn write(connection: &Connection, batch: &Batch, specs: &mut SpecNumbers) -> Result<(), Trouble> {
+fn write(connection: &Connection, batch: &Batch, specs: &mut SpecNumbers) -> Result<(), FleetStoreError> {
     write_jobs::expect_jobs(connection, &batch.named_jobs())?;
     specs.write(connection, &batch.specs, &batch.needed)?;
     write_jobs::insert_jobs(connection, &batch.jobs, specs)?;

@@ -133,7 +133,7 @@ async fn a_folder_that_is_not_there_is_said() {
     assert!(error.message.ends_with("no/flows.db.lock of the journal cannot be taken"), "{error}");
 }
 
-/// Runs a test of this binary again where the folder in `ORLOP_TEST_DISK` is a small disk of its own. Gives false where
+/// Runs a test of this binary again where the folder in `ORLOP_TEST_DISK` is a separate small disk. Gives false where
 /// the system allows no mounts.
 fn on_a_small_disk(test: &str, size: &str) -> bool {
     let namespaces = || {

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use orlop_cloud::catalog::embedded;
 use orlop_cloud::catalog::host::{Catalogue, Origin, Shape};
 use orlop_cloud::catalog::stock::{Stock, stock};
-use orlop_cloud::catalog::window::Asked;
+use orlop_cloud::catalog::window::WindowRequest;
 use orlop_cloud::provision::reference::Keep;
 use orlop_core::machine::step::StepPhase;
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ pub(super) async fn nodes(args: &NodesArgs, keep: Keep, run: &mut Run) -> Result
     let settings = Settings::read(args.output.env_file.as_deref())?;
     run.warnings.extend(settings.warnings.iter().cloned());
     let sources = Sources::read(&args.cloud, &settings)?;
-    let asked = Asked {
+    let asked = WindowRequest {
         start: start(Timestamp::now(), args.span.start_delay_minutes),
         hours: args.span.lease_duration.unwrap_or(HOURS),
         within: args.span.start_within.0,
@@ -77,18 +77,18 @@ fn shelf(
     site: &str,
     catalogue: &Catalogue,
     allocations: Option<&[orlop_cloud::catalog::window::Allocation]>,
-    asked: &Asked,
+    asked: &WindowRequest,
 ) -> Shelf {
     // What is known of other hosts says nothing of those in a file or a table.
     let allocations = allocations.filter(|_| catalogue.origin == Origin::Live);
     Shelf { site: site.to_owned(), origin: catalogue.origin, stock: stock(catalogue, site, allocations, asked) }
 }
 
-fn end(asked: &Asked) -> Option<Timestamp> {
+fn end(asked: &WindowRequest) -> Option<Timestamp> {
     asked.start.checked_add(SignedDuration::from_hours(i64::from(asked.hours))).ok()
 }
 
-fn data(shelves: &[Shelf], asked: &Asked) -> Value {
+fn data(shelves: &[Shelf], asked: &WindowRequest) -> Value {
     let site = |shelf: &Shelf| json!({"site": shelf.site, "source": shelf.origin});
     let nodes: Vec<&Stock> = shelves.iter().flat_map(|shelf| &shelf.stock).collect();
     json!({
@@ -101,7 +101,7 @@ fn data(shelves: &[Shelf], asked: &Asked) -> Value {
     })
 }
 
-fn text(shelves: &[Shelf], asked: &Asked, colour: Colour) -> String {
+fn text(shelves: &[Shelf], asked: &WindowRequest, colour: Colour) -> String {
     let header =
         ["SITE", "TYPE", "HOSTS", "FREE", "FIRST START", "THREADS", "GiB", "DISKS GB", "CARDS", "FEATURES", "SU/h"];
     let rows: Vec<Vec<String>> =
@@ -126,7 +126,7 @@ fn words(shelf: &Shelf) -> &'static str {
     }
 }
 
-fn row(one: &Stock, asked: &Asked, colour: Colour) -> Vec<String> {
+fn row(one: &Stock, asked: &WindowRequest, colour: Colour) -> Vec<String> {
     let free = match one.free {
         None if one.hosts.is_none() => "-".to_owned(),
         None => "?".to_owned(),

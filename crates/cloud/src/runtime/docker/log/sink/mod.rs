@@ -18,7 +18,7 @@ use bollard::container::LogOutput;
 use orlop_core::time::Time;
 use serde::{Deserialize, Serialize};
 
-use super::frame::{self, Place, Search, Stream};
+use super::frame::{self, Search, Stream, StreamPosition};
 use crate::durable::{Durable, replace};
 use crate::runtime::logs::{Lines, Masker};
 
@@ -33,7 +33,7 @@ struct Note {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Written {
     /// How far the engine's log was read, always between two lines.
-    place: Place,
+    place: StreamPosition,
     /// How long the file was then.
     length: u64,
 }
@@ -54,14 +54,14 @@ struct Half {
     lines: Lines,
     written: Written,
     /// How far it was read, within a line too.
-    read: Place,
+    read: StreamPosition,
     search: Search,
-    found: Found,
+    found: UnrecordedOutput,
 }
 
 /// What was written in the moment of a crash.
 #[derive(Debug, Default)]
-struct Found {
+struct UnrecordedOutput {
     lines: BTreeMap<Vec<u8>, usize>,
     /// The beginning of a line at the end of the file.
     torn: Vec<u8>,
@@ -143,10 +143,10 @@ impl Sink {
 
 impl Half {
     fn open(path: &Path, known: Option<Written>) -> io::Result<Self> {
-        // Logs are their owner's: they may show what no secret mark told of.
+        // Logs are their owner's: they may show secrets that were not marked.
         let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
         let length = file.metadata()?.len();
-        let written = known.unwrap_or(Written { place: Place::default(), length });
+        let written = known.unwrap_or(Written { place: StreamPosition::default(), length });
         let mut rest = Vec::new();
         if length > written.length {
             file.seek(SeekFrom::Start(written.length))?;
@@ -158,7 +158,7 @@ impl Half {
             written,
             read: written.place,
             search: Search::new(written.place),
-            found: Found::new(&rest),
+            found: UnrecordedOutput::new(&rest),
         })
     }
 
@@ -175,7 +175,7 @@ impl Half {
     }
 }
 
-impl Found {
+impl UnrecordedOutput {
     fn new(bytes: &[u8]) -> Self {
         let mut found = Self::default();
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {

@@ -14,7 +14,7 @@ use orlop_core::task::TaskRef;
 use super::ContainerOptions;
 use crate::runtime::docker::create::{bind, nano_cpus, shares};
 use crate::runtime::docker::engine::Facts;
-use crate::runtime::docker::image::Found;
+use crate::runtime::docker::image::ImageDefaults;
 use crate::runtime::worker::environ::{self, Places};
 use crate::runtime::worker::outputs;
 use crate::runtime::worker::plan::{AttemptPlan, GpuDevice, beneath};
@@ -40,7 +40,7 @@ const KEPT: u64 = 64 << 20;
 
 /// Where the directories of an attempt are on this machine.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ground<'a> {
+pub(super) struct AttemptDirectories<'a> {
     pub(super) work: &'a Path,
     pub(super) secrets: Option<&'a Path>,
 }
@@ -107,8 +107,9 @@ pub(super) fn check_network(network: Option<&str>) -> Result<(), PortError> {
 pub(super) fn body(
     plan: &AttemptPlan,
     options: &ContainerOptions,
-    (facts, image): (&Facts, &Found),
-    ground: Ground<'_>,
+    facts: &Facts,
+    image: &ImageDefaults,
+    directories: AttemptDirectories<'_>,
 ) -> Result<ContainerCreateBody, String> {
     let spec = &plan.run;
     let argv: Vec<String> = spec.argv.iter().map(|text| plan.text(text).into_owned()).collect();
@@ -117,15 +118,15 @@ pub(super) fn body(
         image: spec.image.clone(),
         // A command takes the place of the image's own, entry point included: it is what runs.
         entrypoint: (!argv.is_empty()).then_some(argv),
-        env: Some(environment(plan, options, ground)),
+        env: Some(environment(plan, options, directories)),
         working_dir: working_dir(plan, image)?,
         labels: Some(labels.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()),
-        host_config: Some(host(plan, options, facts, ground)),
+        host_config: Some(host(plan, options, facts, directories)),
         ..Default::default()
     })
 }
 
-fn environment(plan: &AttemptPlan, options: &ContainerOptions, ground: Ground<'_>) -> Vec<String> {
+fn environment(plan: &AttemptPlan, options: &ContainerOptions, directories: AttemptDirectories<'_>) -> Vec<String> {
     let output = Path::new(WORK).join(outputs::FILE);
     // Images may ask for all devices of this maker; only those of the attempt are let in.
     let none = [("NVIDIA_VISIBLE_DEVICES", "void".to_owned())];
@@ -134,7 +135,7 @@ fn environment(plan: &AttemptPlan, options: &ContainerOptions, ground: Ground<'_
         defaults: &[],
         devices: if asks { &[] } else { &none },
         output: &output,
-        secrets: ground.secrets.map(|_| Path::new(SECRETS)),
+        secrets: directories.secrets.map(|_| Path::new(SECRETS)),
         artifacts: plan.artifacts.as_ref().map(|_| Path::new(ARTIFACTS)),
         worker: &options.worker,
         mark: None,
@@ -144,7 +145,7 @@ fn environment(plan: &AttemptPlan, options: &ContainerOptions, ground: Ground<'_
 
 /// Where the command runs: below the attempt's own directory when the spec names a place, else where the image says, else
 /// in the attempt's own.
-fn working_dir(plan: &AttemptPlan, image: &Found) -> Result<Option<String>, String> {
+fn working_dir(plan: &AttemptPlan, image: &ImageDefaults) -> Result<Option<String>, String> {
     let Some(wanted) = &plan.run.working_dir else {
         let own = image.working_dir.is_empty() || image.working_dir == "/";
         return Ok(own.then(|| WORK.to_owned()));
@@ -156,14 +157,19 @@ fn working_dir(plan: &AttemptPlan, image: &Found) -> Result<Option<String>, Stri
     }
 }
 
-fn host(plan: &AttemptPlan, options: &ContainerOptions, facts: &Facts, ground: Ground<'_>) -> HostConfig {
+fn host(
+    plan: &AttemptPlan,
+    options: &ContainerOptions,
+    facts: &Facts,
+    directories: AttemptDirectories<'_>,
+) -> HostConfig {
     let spec = &plan.run;
     let memory = (spec.memory_bytes > 0).then(|| spec.memory_bytes.max(MEMORY_MIN));
     let memory = memory.and_then(|bytes| i64::try_from(bytes).ok());
     // A dump would hold what the attempt has in memory, its secrets too.
     let no_dumps = ResourcesUlimits { name: Some("core".to_owned()), soft: Some(0), hard: Some(0) };
-    let mounts = std::iter::once(bind(ground.work, WORK, false))
-        .chain(ground.secrets.map(|dir| bind(dir, SECRETS, true)))
+    let mounts = std::iter::once(bind(directories.work, WORK, false))
+        .chain(directories.secrets.map(|dir| bind(dir, SECRETS, true)))
         .chain(plan.artifacts.as_deref().map(|dir| bind(dir, ARTIFACTS, true)));
     let mut security = vec!["no-new-privileges".to_owned()];
     if facts.selinux {

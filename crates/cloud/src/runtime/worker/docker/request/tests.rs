@@ -15,10 +15,10 @@ fn facts() -> Facts {
     Facts { network: None, cpus: 4, cpu_quota: true, cpu_shares: true, swap_limit: true, local_log: true, selinux }
 }
 
-fn asked(plan: &AttemptPlan, image: &Found) -> Value {
+fn asked(plan: &AttemptPlan, image: &ImageDefaults) -> Value {
     let options = ContainerOptions { mark: "m".to_owned(), ..ContainerOptions::new("w", "/state") };
-    let ground = Ground { work: Path::new("/state/a"), secrets: Some(Path::new("/run/s/a")) };
-    serde_json::to_value(body(plan, &options, (&facts(), image), ground).unwrap()).unwrap()
+    let directories = AttemptDirectories { work: Path::new("/state/a"), secrets: Some(Path::new("/run/s/a")) };
+    serde_json::to_value(body(plan, &options, &facts(), image, directories).unwrap()).unwrap()
 }
 
 fn plan(spec: Run) -> AttemptPlan {
@@ -36,7 +36,7 @@ fn limits_mounts_and_what_a_container_may_not_do() {
         given_as: SecretAs::Env,
         target: "TOKEN".to_owned(),
     }];
-    let body = asked(&plan, &Found::default());
+    let body = asked(&plan, &ImageDefaults::default());
     let mount = |source: &str, name: &str, read_only: bool| json!({"Target": format!("/orlop/{name}"), "Source": source, "Type": "bind", "ReadOnly": read_only});
     let expected = json!({
         "CpuShares": 1536, "NanoCpus": 1_500_000_000_u64,
@@ -62,7 +62,7 @@ fn limits_mounts_and_what_a_container_may_not_do() {
 #[test]
 fn a_command_takes_the_place_of_the_entry_point() {
     let argv = vec!["echo".to_owned(), "{{index}}".to_owned()];
-    let body = asked(&plan(Run { argv, ..Run::default() }), &Found::default());
+    let body = asked(&plan(Run { argv, ..Run::default() }), &ImageDefaults::default());
     assert_eq!(body["Entrypoint"], json!(["echo", "1"]));
 }
 
@@ -70,7 +70,7 @@ fn a_command_takes_the_place_of_the_entry_point() {
 fn the_working_directory_is_the_specs_or_the_images_or_the_attempts() {
     let dir = |wanted: Option<&str>, image: &str| {
         let spec = Run { working_dir: wanted.map(str::to_owned), ..Run::default() };
-        working_dir(&plan(spec), &Found { working_dir: image.to_owned(), ..Found::default() })
+        working_dir(&plan(spec), &ImageDefaults { working_dir: image.to_owned(), ..ImageDefaults::default() })
     };
     assert_eq!(dir(None, "").unwrap().as_deref(), Some("/orlop/job"));
     assert_eq!(dir(None, "/").unwrap().as_deref(), Some("/orlop/job"));

@@ -1,13 +1,13 @@
 //! What agent and supervisor share of an attempt, on disk: a journal, requests; and of all attempts the lease. Owns these
-//! files and what they mean to whoever comes later; never starts or ends anything.
+//! files and what they mean to a later agent; never starts or ends anything.
 //!
 //! | file | made by | meaning |
 //! |---|---|---|
-//! | `<work>/.control/<ref>` | agent, then supervisor | the journal: who keeps the attempt, start, output and end, as in the spool; locked by the supervisor for as long as it keeps the attempt |
+//! | `<work>/.control/<ref>` | agent, then supervisor | the journal: who keeps the attempt, start, output and end, as in the outbox log; locked by the supervisor for as long as it keeps the attempt |
 //! | `…/<ref>.request` | agent | that the attempt is to end, and how |
 //! | `<work>/.lease` | agent | until when attempts that must not overlap may run, by the clock since boot |
 //!
-//! A supervisor takes an attempt on only while its journal is empty: whoever finds it unlocked gives it a length, and
+//! A supervisor takes an attempt on only while its journal is empty: a process that finds it unlocked gives it a length, and
 //! nobody takes it on any more. One file for most attempts, and that of an earlier one where there is one: to make and
 //! remove files is most of what a short attempt costs.
 
@@ -24,10 +24,10 @@ use serde::{Deserialize, Serialize};
 
 use super::spares::Spares;
 use crate::durable::{Durable, replace};
+use crate::outbox::segment::{self, Segment};
 use crate::runtime::clock::uptime;
 use crate::runtime::process::identity::Identity;
 use crate::runtime::worker::event::Cause;
-use crate::spool::segment::{self, Segment};
 
 /// The directory of all attempts with supervisors, in the directory of attempts.
 pub(super) const CONTROL: &str = ".control";
@@ -44,7 +44,7 @@ pub(in crate::runtime::worker) struct Request {
 
 /// What the files say of an attempt.
 #[derive(Debug)]
-pub(in crate::runtime::worker) enum Standing {
+pub(in crate::runtime::worker) enum SupervisorState {
     /// A supervisor keeps it.
     Kept(Identity),
     /// Nobody does, and nobody will.
@@ -90,7 +90,7 @@ impl Control {
         }
     }
 
-    /// Takes the attempt on, as its supervisor; none when it may not be taken on. Whoever has the lock keeps it.
+    /// Takes the attempt on, as its supervisor; none when it may not be taken on. The holder of the lock keeps it.
     pub(in crate::runtime::worker) fn keep(&self, own: Identity) -> io::Result<Option<(Segment, Flock<File>)>> {
         let Some(lock) = self.lock()? else { return Ok(None) };
         let Some(mut journal) = Segment::begin(&self.0, lock.try_clone()?)? else { return Ok(None) };
@@ -111,21 +111,21 @@ impl Control {
     }
 
     /// Who keeps the attempt. When nobody does, nobody ever will from now on.
-    pub(in crate::runtime::worker) fn standing(&self) -> io::Result<Standing> {
+    pub(in crate::runtime::worker) fn supervisor(&self) -> io::Result<SupervisorState> {
         let lock = match self.lock() {
             // They were removed meanwhile.
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Standing::Left),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(SupervisorState::Left),
             lock => lock?,
         };
         let Some(lock) = lock else {
             // Between lock and name there is a moment.
-            return self.keeper()?.map(Standing::Kept).ok_or_else(|| ErrorKind::WouldBlock.into());
+            return self.keeper()?.map(SupervisorState::Kept).ok_or_else(|| ErrorKind::WouldBlock.into());
         };
         if lock.metadata()?.len() == 0 {
             // A length needs no room, so that a full disk holds nobody up; no journal is so short.
             lock.set_len(1)?;
         }
-        Ok(Standing::Left)
+        Ok(SupervisorState::Left)
     }
 
     /// Who took the attempt on: the first entry of its journal.
@@ -218,13 +218,13 @@ mod tests {
         let own = Identity { pid: 7, start: 8 };
         let kept = control.keep(own).unwrap();
         assert!(kept.is_some() && control.keep(own).unwrap().is_none());
-        assert!(matches!(control.standing().unwrap(), Standing::Kept(keeper) if keeper == own));
+        assert!(matches!(control.supervisor().unwrap(), SupervisorState::Kept(keeper) if keeper == own));
         let request = Request { cause: Cause::Cancel, grace_ms: 5 };
         assert_eq!(control.asked().unwrap(), None);
         control.ask(request).unwrap();
         assert_eq!(control.asked().unwrap(), Some(request));
         drop(kept);
-        assert!(matches!(control.standing().unwrap(), Standing::Left));
+        assert!(matches!(control.supervisor().unwrap(), SupervisorState::Left));
         assert!(control.keep(own).unwrap().is_none(), "it was closed");
         control.remove();
         assert!(!control.exists());
@@ -240,7 +240,7 @@ mod tests {
             control.create(&mut Spares::of(dir.path())).unwrap();
             fs::write(&control.0, made).unwrap();
             assert_eq!(super::super::state(&control).unwrap(), None, "{made:?}");
-            assert!(matches!(control.standing().unwrap(), Standing::Left));
+            assert!(matches!(control.supervisor().unwrap(), SupervisorState::Left));
             assert!(control.keep(Identity { pid: 7, start: 8 }).unwrap().is_none(), "{made:?}");
         }
     }
@@ -254,7 +254,7 @@ mod tests {
         control.create(&mut spares).unwrap();
         assert_eq!(control.create(&mut spares).unwrap_err().kind(), ErrorKind::AlreadyExists);
         let lock = control.lock().unwrap().unwrap();
-        assert_eq!(control.standing().unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert_eq!(control.supervisor().unwrap_err().kind(), ErrorKind::WouldBlock);
         drop(lock);
         control.ask(Request { cause: Cause::Cancel, grace_ms: 5 }).unwrap();
         assert_eq!(all(dir.path()).unwrap(), [id], "a request is no attempt");

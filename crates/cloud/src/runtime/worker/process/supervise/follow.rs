@@ -18,19 +18,19 @@ use nix::sys::signal::Signal;
 use orlop_core::error::PortError;
 use orlop_core::task::TaskRef;
 
-use super::control::{Control, Request, Standing, read_lease};
+use super::control::{Control, Request, SupervisorState, read_lease};
 use super::order::{Start, Tools, put};
 use super::spares::Spares;
+use crate::outbox::codec::{Entry, decode};
+use crate::outbox::follower::Follower;
 use crate::runtime::blocking::blocking;
 use crate::runtime::clock::uptime;
 use crate::runtime::logs::now;
 use crate::runtime::process::ShimProgram;
 use crate::runtime::process::identity::{Identity, stat};
-use crate::runtime::worker::event::{AttemptEnd, AttemptEvents, Cause, Room};
+use crate::runtime::worker::event::{AttemptEnd, AttemptEvents, Cause, LogCapacity};
 use crate::runtime::worker::plan::AttemptPlan;
 use crate::runtime::worker::process::lane::Mailbox;
-use crate::spool::codec::{Entry, decode};
-use crate::spool::follower::Follower;
 
 /// What a supervisor needs of the agent's environment to find a container engine and its logins as the agent does.
 const PASSED: [&str; 6] = ["PATH", "HOME", "XDG_RUNTIME_DIR", "DOCKER_CONFIG", "DOCKER_HOST", "ORLOP_DOCKER_HOST"];
@@ -42,7 +42,7 @@ const NOTES: u64 = u64::MAX - 1;
 
 /// What the thread is asked to do.
 #[derive(Debug)]
-pub(in crate::runtime::worker) enum Order {
+pub(in crate::runtime::worker) enum FollowerCommand {
     Start(Box<AttemptPlan>),
     Adopt(TaskRef, u64, mpsc::SyncSender<io::Result<()>>),
     End(TaskRef, Cause, Duration),
@@ -55,10 +55,10 @@ pub(in crate::runtime::worker) enum Order {
 pub(in crate::runtime::worker) type Bury = Box<dyn Fn(&TaskRef, u64, &str) -> Result<(), PortError> + Send>;
 
 /// On whose behalf attempts are followed.
-pub(in crate::runtime::worker) struct Ground {
+pub(in crate::runtime::worker) struct FollowerContext {
     /// The directory of attempts.
     pub(in crate::runtime::worker) work: PathBuf,
-    /// Who is told.
+    /// Receives the events.
     pub(in crate::runtime::worker) events: Arc<dyn AttemptEvents>,
     /// What a supervisor needs.
     pub(in crate::runtime::worker) tools: Tools,
@@ -66,24 +66,24 @@ pub(in crate::runtime::worker) struct Ground {
     pub(in crate::runtime::worker) bury: Bury,
 }
 
-impl fmt::Debug for Ground {
+impl fmt::Debug for FollowerContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ground").field("work", &self.work).finish_non_exhaustive()
+        f.debug_struct("FollowerContext").field("work", &self.work).finish_non_exhaustive()
     }
 }
 
 /// The way to the thread.
 #[derive(Debug)]
 pub(in crate::runtime::worker) struct Followers {
-    pub(in crate::runtime::worker) mailbox: Arc<Mailbox<Order>>,
+    pub(in crate::runtime::worker) mailbox: Arc<Mailbox<FollowerCommand>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Followers {
     /// Starts it.
-    pub(in crate::runtime::worker) fn start(ground: Ground, program: ShimProgram) -> io::Result<Self> {
+    pub(in crate::runtime::worker) fn start(context: FollowerContext, program: ShimProgram) -> io::Result<Self> {
         let mailbox = Mailbox::new()?;
-        let mut thread = Thread::new(ground, program, Arc::clone(&mailbox))?;
+        let mut thread = Thread::new(context, program, Arc::clone(&mailbox))?;
         let work = move || {
             if let Err(error) = thread.run() {
                 tracing::error!(%error, "following supervised attempts was given up");
@@ -101,7 +101,7 @@ impl Followers {
         let mailbox = Arc::clone(&self.mailbox);
         blocking(move || {
             let (send, answer) = mpsc::sync_channel(1);
-            mailbox.send(Order::Adopt(id, after_seq, send));
+            mailbox.send(FollowerCommand::Adopt(id, after_seq, send));
             let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
             Ok(answer.recv().map_err(gone)??)
         })
@@ -111,7 +111,7 @@ impl Followers {
 
 impl Drop for Followers {
     fn drop(&mut self) {
-        self.mailbox.send(Order::Stop);
+        self.mailbox.send(FollowerCommand::Stop);
         if let Some(thread) = self.thread.take() {
             // One that panicked has nothing more to say.
             drop(thread.join());
@@ -144,9 +144,9 @@ struct Keeper {
 
 #[derive(Debug)]
 struct Thread {
-    ground: Ground,
+    context: FollowerContext,
     program: ShimProgram,
-    mailbox: Arc<Mailbox<Order>>,
+    mailbox: Arc<Mailbox<FollowerCommand>>,
     epoll: Epoll,
     notes: Inotify,
     watched: HashMap<WatchDescriptor, TaskRef>,
@@ -155,19 +155,19 @@ struct Thread {
     keepers: BTreeMap<Identity, Keeper>,
     /// The one that takes new attempts.
     taking: Option<(Identity, ChildStdin)>,
-    /// Something was told that is to be written down.
+    /// There are reports that must be made durable.
     told: bool,
 }
 
 impl Thread {
-    fn new(ground: Ground, program: ShimProgram, mailbox: Arc<Mailbox<Order>>) -> io::Result<Self> {
+    fn new(context: FollowerContext, program: ShimProgram, mailbox: Arc<Mailbox<FollowerCommand>>) -> io::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let notes = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
         epoll.add(mailbox.bell(), EpollEvent::new(EpollFlags::EPOLLIN, BELL))?;
         epoll.add(&notes, EpollEvent::new(EpollFlags::EPOLLIN, NOTES))?;
-        let spares = Spares::of(&ground.work);
+        let spares = Spares::of(&context.work);
         Ok(Self {
-            ground,
+            context,
             program,
             mailbox,
             epoll,
@@ -186,15 +186,15 @@ impl Thread {
         loop {
             for order in self.mailbox.take() {
                 match order {
-                    Order::Start(plan) => self.start(*plan),
-                    Order::Adopt(id, after_seq, answer) => drop(answer.send(self.adopt(id, after_seq))),
-                    Order::End(id, cause, grace) => self.end(&id, cause, grace),
-                    Order::Resume(id) => self.read(&id),
-                    Order::Stop => return Ok(()),
+                    FollowerCommand::Start(plan) => self.start(*plan),
+                    FollowerCommand::Adopt(id, after_seq, answer) => drop(answer.send(self.adopt(id, after_seq))),
+                    FollowerCommand::End(id, cause, grace) => self.end(&id, cause, grace),
+                    FollowerCommand::Resume(id) => self.read(&id),
+                    FollowerCommand::Stop => return Ok(()),
                 }
             }
             if std::mem::take(&mut self.told) {
-                self.ground.events.flush();
+                self.context.events.flush();
             }
             self.clear();
             let found = match self.epoll.wait(&mut events, self.timeout()) {
@@ -231,13 +231,13 @@ impl Thread {
         for id in silent {
             self.read(&id);
             let Some(followed) = self.followed.get_mut(&id).filter(|followed| followed.due.is_some()) else { continue };
-            match followed.control.standing() {
-                Ok(Standing::Left) => {
+            match followed.control.supervisor() {
+                Ok(SupervisorState::Left) => {
                     followed.over = true;
                     self.refuse(&id, "it did not begin; see the disk and the limits of this machine");
                 }
                 // It is being started, or is about to be.
-                Ok(Standing::Kept(_)) => followed.due = now.checked_add(PATIENCE),
+                Ok(SupervisorState::Kept(_)) => followed.due = now.checked_add(PATIENCE),
                 Err(error) => {
                     tracing::warn!(attempt = %id, %error, "whether an attempt has a supervisor cannot be told");
                     followed.due = now.checked_add(PATIENCE);
@@ -250,18 +250,18 @@ impl Thread {
     fn refuse(&mut self, id: &TaskRef, why: &str) {
         let message = format!("no supervisor takes the attempt on: {why}");
         let (end, said) = AttemptEnd::start_failed("supervisor", &message, now());
-        // There may be no room: why it did not start is told all the same.
-        let _ = self.ground.events.log(*id, said);
-        self.ground.events.ended(*id, end);
+        // There may be no room: why it did not start is reported all the same.
+        let _ = self.context.events.log(*id, said);
+        self.context.events.ended(*id, end);
         self.told = true;
     }
 
     fn start(&mut self, plan: AttemptPlan) {
         let id = plan.id;
         if let Err(error) = self.try_start(plan) {
-            let control = Control::of(&self.ground.work, &id);
+            let control = Control::of(&self.context.work, &id);
             // A supervisor that got a part of the order may not take it on any more.
-            drop(control.standing());
+            drop(control.supervisor());
             control.remove();
             self.followed.remove(&id);
             self.refuse(&id, &error.to_string());
@@ -270,15 +270,15 @@ impl Thread {
 
     fn try_start(&mut self, plan: AttemptPlan) -> io::Result<()> {
         let id = plan.id;
-        let control = Control::of(&self.ground.work, &id);
+        let control = Control::of(&self.context.work, &id);
         let journal = Follower::of(control.create(&mut self.spares)?);
         // Nobody else needs it.
-        let leased = plan.run.forbid_overlap.then(|| read_lease(&self.ground.work));
+        let leased = plan.run.forbid_overlap.then(|| read_lease(&self.context.work));
         let left = leased.unwrap_or_default().saturating_sub(uptime());
         let mut order = Vec::new();
         put(&Start { plan, lease_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX) }, &mut order)?;
         let keeper = self.hand_over(&order)?;
-        self.follow(id, (control, journal), keeper, None)
+        self.follow(id, control, journal, keeper, None)
     }
 
     /// Gives an order to the supervisor that takes them; starts another when there is none, or it is dead.
@@ -300,7 +300,7 @@ impl Thread {
         self.watch_keeper(keeper, end, Some(child))?;
         let (keeper, input) = self.taking.insert((keeper, input));
         let mut first = Vec::new();
-        put(&self.ground.tools, &mut first)?;
+        put(&self.context.tools, &mut first)?;
         input.write_all(&first)?;
         input.write_all(order)?;
         Ok(*keeper)
@@ -316,7 +316,8 @@ impl Thread {
     fn follow(
         &mut self,
         id: TaskRef,
-        (control, journal): (Control, Follower),
+        control: Control,
+        journal: Follower,
         keeper: Identity,
         after_seq: Option<u64>,
     ) -> io::Result<()> {
@@ -331,10 +332,10 @@ impl Thread {
     }
 
     fn adopt(&mut self, id: TaskRef, after_seq: u64) -> io::Result<()> {
-        let control = Control::of(&self.ground.work, &id);
-        let keeper = match control.standing()? {
-            Standing::Kept(keeper) => keeper,
-            Standing::Left => Identity { pid: 0, start: 0 },
+        let control = Control::of(&self.context.work, &id);
+        let keeper = match control.supervisor()? {
+            SupervisorState::Kept(keeper) => keeper,
+            SupervisorState::Left => Identity { pid: 0, start: 0 },
         };
         if !self.keepers.contains_key(&keeper)
             && keeper.pid > 0
@@ -343,7 +344,7 @@ impl Thread {
             self.watch_keeper(keeper, end, None)?;
         }
         let journal = Follower::open(control.journal())?;
-        self.follow(id, (control, journal), keeper, Some(after_seq))?;
+        self.follow(id, control, journal, keeper, Some(after_seq))?;
         // A supervisor that died before it was watched is noticed by nobody else.
         if !self.keepers.contains_key(&keeper) {
             self.bury(keeper);
@@ -384,7 +385,7 @@ impl Thread {
     fn read(&mut self, id: &TaskRef) {
         let Some(followed) = self.followed.get_mut(id).filter(|followed| !followed.over) else { return };
         let Followed { journal, after_seq, last_seq, adopted, over, due, .. } = followed;
-        let (events, told) = (&self.ground.events, &mut self.told);
+        let (events, told) = (&self.context.events, &mut self.told);
         let outcome = journal.read(|payload| {
             match decode(payload) {
                 Some(Entry::Started(_, _, started)) => {
@@ -398,7 +399,7 @@ impl Thread {
                     *last_seq = chunk.seq.max(*last_seq);
                     if chunk.seq > *after_seq {
                         *told = true;
-                        return events.log(*id, chunk) == Room::Free;
+                        return events.log(*id, chunk) == LogCapacity::Free;
                     }
                 }
                 Some(Entry::Ended(_, _, end)) => {
@@ -441,15 +442,15 @@ impl Thread {
             let Some(followed) = self.followed.get_mut(&id).filter(|followed| !followed.over) else { continue };
             let reason = if followed.adopted { "agent_restart" } else { "supervisor" };
             self.told = true;
-            match (self.ground.bury)(&id, followed.last_seq, reason) {
-                // Whoever took it over has no use for what its supervisor wrote.
+            match (self.context.bury)(&id, followed.last_seq, reason) {
+                // An agent that took it over has no use for what its supervisor wrote.
                 Ok(()) => followed.over = true,
                 Err(error) => tracing::error!(attempt = %id, %error, "what a dead supervisor left cannot be ended"),
             }
         }
     }
 
-    /// Forgets attempts that are over; what was told of them is in the spool.
+    /// Forgets attempts that are over; their reports are in the outbox log.
     fn clear(&mut self) {
         let over: Vec<TaskRef> =
             self.followed.iter().filter(|(_, followed)| followed.over).map(|(id, _)| *id).collect();

@@ -2,7 +2,7 @@
 //! requests and the lease; running is that of the runtime inside it.
 //!
 //! It takes orders over its standard input for as long as its agent lives, and ends when that is closed and no attempt is
-//! left. Whoever comes after its agent finds the attempts by their control files.
+//! left. A later agent finds the attempts by their control files.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -60,7 +60,7 @@ fn run() -> io::Result<()> {
     // Away from the terminal and the group of the agent; fails only where that is so already.
     let _ = nix::unistd::setsid();
     let mut signals = SigSet::empty();
-    // Only requests of agents end attempts: whoever shuts the machine down ends them directly.
+    // Only requests of agents end attempts: a shutdown of the machine ends them directly.
     signals.extend([Signal::SIGUSR1, Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]);
     signals.thread_block()?;
     let signals = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
@@ -75,7 +75,7 @@ fn run() -> io::Result<()> {
         for start in input.take()? {
             keeper.start(start);
         }
-        // Whoever asks signals afterwards, and has given the order before; an agent that died may not have come to it.
+        // An agent signals after it wrote the order; an agent that died may not have come to it.
         asked |= input.is_closed() && !was_closed;
         if std::mem::take(&mut asked) {
             keeper.look_at_requests();
@@ -116,8 +116,8 @@ impl Keeper {
         let (id, plan) = (start.plan.id, start.plan);
         let control = Control::of(self.tools.work(), &id);
         // One that may not be taken on any more was given up by a later agent.
-        let Ok(Some(kept)) = control.keep(self.own) else { return };
-        self.sink.open(id, kept);
+        let Ok(Some((journal, lock))) = control.keep(self.own) else { return };
+        self.sink.open(id, journal, lock);
         if plan.run.forbid_overlap {
             let until = uptime().saturating_add(Duration::from_millis(start.lease_ms));
             self.leased.insert(id, (until, plan.grace.min(LEASE_GRACE)));

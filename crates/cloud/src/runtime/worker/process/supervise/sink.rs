@@ -1,5 +1,5 @@
 //! Where a supervisor tells what becomes of attempts: the journal of each. Owns that a start, an end and output are written
-//! in order; whoever reads them may come much later.
+//! in order; they may be read much later.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -11,10 +11,10 @@ use nix::fcntl::Flock;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use orlop_core::task::TaskRef;
 
-use crate::runtime::worker::event::{AttemptEnd, AttemptEvents, LogChunk, Room, Started};
-use crate::spool::EntryNo;
-use crate::spool::codec::{Entry, encode};
-use crate::spool::segment::Segment;
+use crate::outbox::EntryNo;
+use crate::outbox::codec::{Entry, encode};
+use crate::outbox::segment::Segment;
+use crate::runtime::worker::event::{AttemptEnd, AttemptEvents, LogCapacity, LogChunk, Started};
 
 #[derive(Debug)]
 struct Book {
@@ -41,11 +41,11 @@ impl Sink {
     }
 
     /// Writes the journal of an attempt that is kept from now on, until its end is written.
-    pub(super) fn open(&self, id: TaskRef, (journal, lock): (Segment, Flock<File>)) {
+    pub(super) fn open(&self, id: TaskRef, journal: Segment, lock: Flock<File>) {
         self.books().insert(id, Book { journal, over: false, _lock: lock });
     }
 
-    /// From now on it is told, or not, when an attempt is over.
+    /// From now on the end of an attempt is reported, or not.
     pub(super) fn listen(&self, listens: bool) {
         self.heard.store(listens, Ordering::SeqCst);
     }
@@ -103,9 +103,9 @@ impl AttemptEvents for Sink {
         self.write(id, &Entry::Started(EntryNo(0), id, started));
     }
 
-    fn log(&self, id: TaskRef, chunk: LogChunk) -> Room {
+    fn log(&self, id: TaskRef, chunk: LogChunk) -> LogCapacity {
         self.write(id, &Entry::Log(EntryNo(0), id, chunk));
-        Room::Free
+        LogCapacity::Free
     }
 
     fn ended(&self, id: TaskRef, end: AttemptEnd) {

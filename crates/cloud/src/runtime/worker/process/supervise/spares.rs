@@ -90,7 +90,7 @@ mod tests {
     use orlop_core::id::{Epoch, JobId};
     use orlop_core::task::TaskRef;
 
-    use super::super::control::{Control, Standing, all};
+    use super::super::control::{Control, SupervisorState, all};
     use super::*;
     use crate::runtime::process::identity::Identity;
 
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!((again.metadata().unwrap().ino(), again.metadata().unwrap().len()), (inode, 0));
         assert_eq!(all(dir.path()).unwrap().len(), 2);
         assert!(third.keep(own).unwrap().is_some(), "it is taken on as a new one is");
-        assert!(matches!(second.standing().unwrap(), Standing::Left));
+        assert!(matches!(second.supervisor().unwrap(), SupervisorState::Left));
         assert!(all(dir.path()).unwrap().contains(&second_id));
     }
 

@@ -98,7 +98,7 @@ async fn a_leader_that_stops_within_a_transaction_holds_nobody_up() {
 async fn a_broken_connection_is_opened_again() {
     let Some(url) = url() else { return };
     let schema = schema("broken");
-    // A name of its own, so that the connections of other tests live on.
+    // Its own name, so that the connections of other tests live on.
     let joint = match (url.contains("://"), url.contains('?')) {
         (false, _) => ' ',
         (true, false) => '?',
@@ -244,7 +244,7 @@ async fn servers_that_would_keep_logs_in_different_places_are_refused() {
     assert!(refused.class == Class::Conflict && refused.message.contains("one folder that they share"), "{refused}");
     let refused = store.settle(Contents::Logs, None, false).await.unwrap_err();
     assert!(refused.message.contains("name it in `store.logs`"), "{refused}");
-    // Each kind has a place of its own.
+    // Each kind has its own place.
     store.settle(Contents::Artifacts, None, false).await.unwrap();
     let refused = store.settle(Contents::Artifacts, one, false).await.unwrap_err();
     assert!(refused.message.contains("leave `store.artifacts` out"), "{refused}");
