@@ -10,7 +10,7 @@ use orlop_scheduler::engine::TenantView;
 use orlop_scheduler::event::TenantStatus;
 
 use super::view::worker::band;
-use crate::host::scheduler::{BANDS, Handle, Snapshot, Status, WorkerPicture};
+use crate::host::scheduler::{BANDS, Handle, Snapshot, Status, WorkerSnapshot};
 use crate::telemetry::metrics::Metrics;
 
 fn gauge(count: u64) -> i64 {
@@ -27,7 +27,7 @@ pub(super) fn look(metrics: &Metrics, handle: &Handle, stored: &BTreeMap<TenantN
     metrics.store.bus_subscribers.set(gauge(handle.listeners() as u64));
 }
 
-/// Takes a picture of the fleet into the metrics.
+/// Takes a snapshot of the fleet into the metrics.
 fn stand(metrics: &Metrics, snapshot: &Snapshot, stored: &BTreeMap<TenantName, u64>) {
     let there: Vec<(&str, &TenantView)> = snapshot
         .tenants
@@ -35,16 +35,16 @@ fn stand(metrics: &Metrics, snapshot: &Snapshot, stored: &BTreeMap<TenantName, u
         .filter(|(_, known)| is_there(known))
         .map(|(name, known)| (name.as_str(), known))
         .collect();
-    let workers_there: BTreeMap<&str, &WorkerPicture> = snapshot
+    let workers_there: BTreeMap<&str, &WorkerSnapshot> = snapshot
         .workers
         .iter()
-        .filter(|(_, picture)| !picture.view.state.is_terminal())
-        .map(|(id, picture)| (id.as_str(), picture))
+        .filter(|(_, worker)| !worker.view.state.is_terminal())
+        .map(|(id, worker)| (id.as_str(), worker))
         .collect();
     let names = there.iter().map(|(name, _)| (*name).to_owned()).collect();
     metrics.are_there(names, workers_there.keys().map(|id| (*id).to_owned()).collect());
     // One that came and went between two looks was never seen there.
-    let gone = snapshot.workers.iter().filter(|(_, picture)| picture.view.state.is_terminal());
+    let gone = snapshot.workers.iter().filter(|(_, worker)| worker.view.state.is_terminal());
     gone.for_each(|(id, _)| metrics.forget_worker(id.as_str()));
     fleet(metrics, snapshot);
     workers(metrics, &workers_there);
@@ -61,11 +61,11 @@ fn fleet(metrics: &Metrics, snapshot: &Snapshot) {
     let mut bands = BTreeMap::from([("below", 0), ("in", 0), ("above", 0)]);
     let mut states: BTreeMap<&'static str, u64> = BTreeMap::new();
     let (mut healthy, mut streams, mut ahead) = (0, 0, 0);
-    for picture in snapshot.workers.values() {
-        let view = &picture.view;
+    for worker in snapshot.workers.values() {
+        let view = &worker.view;
         *states.entry(view.state.as_str()).or_default() += 1;
         healthy += i64::from(view.state.is_schedulable() && !view.cordoned);
-        streams += i64::from(picture.connected);
+        streams += i64::from(worker.connected);
         ahead += u64::from(view.waiting);
         if !view.state.is_terminal() {
             *bands.entry(band(view.cpu, view.memory)).or_default() += 1;
@@ -84,8 +84,8 @@ fn fleet(metrics: &Metrics, snapshot: &Snapshot) {
 }
 
 /// What a worker has of each resource, and how much of it attempts hold.
-fn resources(picture: &WorkerPicture) -> Vec<(&str, f64, f64)> {
-    let (view, offer) = (&picture.view, &picture.capabilities);
+fn resources(worker: &WorkerSnapshot) -> Vec<(&str, f64, f64)> {
+    let (view, offer) = (&worker.view, &worker.capabilities);
     let (cpu, memory) = (offer.cpu_m as f64, offer.memory_bytes as f64);
     let mut all = vec![
         ("cpu", cpu, cpu * view.cpu),
@@ -96,15 +96,15 @@ fn resources(picture: &WorkerPicture) -> Vec<(&str, f64, f64)> {
     all
 }
 
-fn workers(metrics: &Metrics, there: &BTreeMap<&str, &WorkerPicture>) {
+fn workers(metrics: &Metrics, there: &BTreeMap<&str, &WorkerSnapshot>) {
     let (mut capacity, mut allocated) = (Vec::new(), Vec::new());
     let (mut cpu, mut memory, mut spool) = (Vec::new(), Vec::new(), Vec::new());
-    for (id, picture) in there {
-        for (resource, total, held) in resources(picture) {
+    for (id, worker) in there {
+        for (resource, total, held) in resources(worker) {
             capacity.push(([*id, resource], total));
             allocated.push(([*id, resource], held));
         }
-        if let Some(status) = &picture.status {
+        if let Some(status) = &worker.status {
             cpu.push(([*id], status.measured.cpu_percent));
             memory.push(([*id], gauge(status.measured.memory_bytes)));
             spool.push(([*id], gauge(status.spool.bytes)));
@@ -202,7 +202,7 @@ mod tests {
         }
     }
 
-    fn snapshot(tenants: Vec<TenantView>, workers: Vec<WorkerPicture>) -> Snapshot {
+    fn snapshot(tenants: Vec<TenantView>, workers: Vec<WorkerSnapshot>) -> Snapshot {
         Snapshot {
             tenants: tenants.into_iter().map(|tenant| (tenant.name.clone(), tenant)).collect(),
             workers: workers.into_iter().map(|worker| (worker.view.id.clone(), worker)).collect(),
@@ -210,9 +210,9 @@ mod tests {
         }
     }
 
-    fn worker(id: &str) -> WorkerPicture {
+    fn worker(id: &str) -> WorkerSnapshot {
         let held = |what: &str, allocated, total| Held { what: what.to_owned(), allocated, total };
-        WorkerPicture {
+        WorkerSnapshot {
             view: WorkerView {
                 id: id.parse().unwrap(),
                 incarnation: 1,
@@ -319,7 +319,7 @@ mod tests {
         assert!(shown(&metrics, "orlop_jobs_running{tenant=\"other\"} 6"), "three of two each: {text}");
         assert!(shown(&metrics, "orlop_tenant_dominant_share{tenant=\"other\"} 0.75"), "{text}");
         metrics.jobs.submitted.of(["t000"]).inc();
-        // One that was new just now, and that no picture shows yet, keeps what was counted.
+        // One that was new just now, and that no snapshot shows yet, keeps what was counted.
         metrics.jobs.submitted.of(["new"]).inc();
         let mut closed = tenant("t000");
         (closed.settings.status, closed.active) = (TenantStatus::Closing, 0);

@@ -49,7 +49,7 @@ pub(in super::super) async fn events(api: Arc<Api>, call: Call) -> Answer {
     let status = api.handle.status_changes();
     if matches!(*status.borrow(), Status::Standby { .. }) {
         // Events are of the server that leads.
-        api.handle.picture()?;
+        api.handle.leader_snapshot()?;
     }
     let permit = api.streams.permit(&call.caller)?;
     let events = api.streams.events(&api.handle)?;

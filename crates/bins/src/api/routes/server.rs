@@ -38,8 +38,8 @@ fn word(status: &Status) -> &'static str {
 
 fn workers(snapshot: &Snapshot) -> BTreeMap<String, u64> {
     let mut states = BTreeMap::new();
-    for picture in snapshot.workers.values() {
-        *states.entry(picture.view.state.to_string()).or_default() += 1;
+    for worker in snapshot.workers.values() {
+        *states.entry(worker.view.state.to_string()).or_default() += 1;
     }
     states
 }
@@ -93,7 +93,7 @@ fn blocked(snapshot: &Snapshot, caller: &Caller) -> Vec<BlockedView> {
 
 /// GET /stats
 pub(in super::super) async fn stats(api: Arc<Api>, call: Call) -> Answer {
-    let snapshot = api.handle.picture()?;
+    let snapshot = api.handle.leader_snapshot()?;
     let fleet = &snapshot.fleet;
     let stored = api.handle.artifact_bytes().await?;
     call.concern.decide();

@@ -94,7 +94,7 @@ pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
         let Some(next) = found.next else { break };
         page = Page::after(next, 1000);
     }
-    let snapshot = api.handle.picture()?;
+    let snapshot = api.handle.leader_snapshot()?;
     for name in snapshot.tenants.keys().chain([&api.options.default_tenant]) {
         all.entry(name.clone()).or_insert_with(|| Tenant::new(name.clone()));
     }
@@ -163,7 +163,7 @@ pub(in super::super) async fn close(api: Arc<Api>, call: Call) -> Answer {
         let text = format!("tenant `{}` is that of jobs that name none; it stays", tenant.name);
         return Err(Box::new(Problem::new(Code::Conflict, text)));
     }
-    let live = api.handle.picture()?.tenants.get(&tenant.name).map_or(0, |known| known.active);
+    let live = api.handle.leader_snapshot()?.tenants.get(&tenant.name).map_or(0, |known| known.active);
     if live > 0 {
         let text = format!("tenant `{}` has {live} jobs that have not ended; cancel them first", tenant.name);
         return Err(Box::new(Problem::new(Code::Conflict, text)));
@@ -196,6 +196,6 @@ pub(in super::super) async fn put_quota(api: Arc<Api>, call: Call) -> Answer {
 pub(in super::super) async fn usage(api: Arc<Api>, call: Call) -> Answer {
     let tenant = api.tenant(&call).await?;
     let stored = api.handle.artifact_bytes().await?;
-    let snapshot = api.handle.picture()?;
+    let snapshot = api.handle.leader_snapshot()?;
     Reply::json(200, &UsageView::of(&tenant.name, snapshot.tenants.get(&tenant.name), &stored))
 }

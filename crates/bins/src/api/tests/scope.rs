@@ -204,7 +204,7 @@ impl World {
             session: SessionId::from_bytes(uuid::Uuid::new_v4().into_bytes()),
         };
         drop(self.bed.server().handle().register(registration).await.unwrap());
-        // Pictures of the fleet are taken a few times a second.
+        // Snapshots of the fleet are taken a few times a second.
         let began = std::time::Instant::now();
         while self.bed.ask(Ask::get(&format!("/workers/{id}")).token(&self.admin)).await.status != 200 {
             assert!(began.elapsed() < std::time::Duration::from_secs(60), "{id} does not appear");

@@ -230,10 +230,10 @@ impl InUseView {
     /// Of an attempt, where its worker has told of it.
     pub(crate) fn of(row: &AttemptRow, fleet: &Snapshot) -> Option<Self> {
         let AttemptRow { attempt, .. } = row;
-        let picture = fleet.workers.get(&attempt.worker);
-        let picture = picture.filter(|picture| picture.view.incarnation == attempt.incarnation)?;
+        let worker = fleet.workers.get(&attempt.worker);
+        let worker = worker.filter(|worker| worker.view.incarnation == attempt.incarnation)?;
         let wanted = attempt.id;
-        let known = picture.status.as_ref()?.in_use.iter().find(|known| known.attempt == wanted)?;
+        let known = worker.status.as_ref()?.in_use.iter().find(|known| known.attempt == wanted)?;
         Some(Self { cpu_m: known.cpu_m, memory_bytes: known.memory_bytes })
     }
 }

@@ -1,5 +1,5 @@
 //! What everything outside calls: gRPC and REST services, `orlop up`, tests. Owns the way to the loop and back; answers come
-//! after the commit of the turn that gave them.
+//! after the commit of the batch that gave them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -63,7 +63,7 @@ impl Handle {
         {
             return Ok(known);
         }
-        self.shared.room.check()?;
+        self.shared.disk_guard.check()?;
         let priority = batch.jobs.iter().map(|job| job.spec.demand.priority).min().unwrap_or_default();
         let lane = Lane::Band(priority.band());
         self.ask(lane, |reply| Command::Submit(Box::new(batch), reply)).await
@@ -294,18 +294,18 @@ impl Handle {
         self.shared.status.subscribe()
     }
 
-    /// The latest picture of the fleet, of the server that leads: another one has none, or an old one.
+    /// The latest snapshot of the fleet, of the server that leads: another one has none, or an old one.
     ///
     /// # Errors
     /// NotLeader and StoreUnavailable when this server does not lead now.
-    pub fn picture(&self) -> Result<Arc<Snapshot>, Error> {
+    pub fn leader_snapshot(&self) -> Result<Arc<Snapshot>, Error> {
         match &*self.shared.status.borrow() {
             Status::Leading { .. } => Ok(self.snapshot()),
             _ => Err(self.away()),
         }
     }
 
-    /// The latest picture of the fleet as this server has it, whether it leads or not.
+    /// The latest snapshot of the fleet as this server has it, whether it leads or not.
     #[must_use]
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.shared.snapshot.load_full()
@@ -342,7 +342,7 @@ impl Handle {
     ) -> Result<T, Error> {
         let (reply, answer) = oneshot::channel();
         self.push(lane, command(reply))?;
-        // No answer: the turn was not committed, or the server stopped acting.
+        // No answer: the batch was not committed, or the server stopped acting.
         answer.await.map_err(|_| self.away())?
     }
 
@@ -358,7 +358,7 @@ impl Handle {
         match &*self.shared.status.borrow() {
             Status::Standby { leader } => error::not_leader(leader.clone()),
             // A full disk is why it cannot be written, if it is.
-            _ => self.shared.room.check().err().unwrap_or_else(error::store_unavailable),
+            _ => self.shared.disk_guard.check().err().unwrap_or_else(error::store_unavailable),
         }
     }
 }

@@ -60,10 +60,10 @@ fn named(secret: &SecretRef) -> SecretValue {
     SecretValue { name, value: Vec::new(), given_as, target, problem: String::new() }
 }
 
-/// What one turn has for a worker, as the loop collects it.
+/// What one batch has for a worker, as the loop collects it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Batch {
-    /// The last frame of the agent that the turn had looked at.
+    /// The last frame of the agent that the batch had looked at.
     pub(super) ack: u64,
     /// Attempts to start.
     pub(super) assign: Vec<Assignment>,
@@ -239,7 +239,7 @@ impl Session {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands over what a committed turn has for the agent.
+    /// Hands over what a committed batch has for the agent.
     pub(super) fn send(&self, batch: Batch) {
         let mut inner = self.inner();
         let ack = batch.ack;

@@ -15,12 +15,12 @@ use orlop_scheduler::config::Config as CoreConfig;
 use tokio::sync::watch;
 
 use super::artifacts::StoredBytes;
+use super::audit_buffer::AuditBuffer;
 use super::clock::Clock;
 use super::command::Command;
+use super::disk_guard::{DiskGuard, Disks};
 use super::ingress::{LockFreePriorityQueue, Wake};
 use super::logs::Losses;
-use super::notes::Notes;
-use super::room::{Disks, Room};
 use super::secrets::Secrets;
 use super::snapshot::Snapshot;
 use crate::telemetry::metrics::Metrics;
@@ -144,12 +144,12 @@ pub(super) struct Shared {
     pub(super) stopping: AtomicBool,
     /// Held while artifacts come and go.
     pub(super) uploads: tokio::sync::Mutex<StoredBytes>,
-    /// Room on the disks.
-    pub(super) room: Room,
+    /// DiskGuard on the disks.
+    pub(super) disk_guard: DiskGuard,
     /// What workers dropped of logs.
     pub(super) losses: Arc<Losses>,
     /// Lines of the audit trail that wait.
-    pub(super) notes: Notes,
+    pub(super) audit_buffer: AuditBuffer,
     /// Number of the next stream.
     pub(super) streams: AtomicU64,
 }

@@ -21,7 +21,7 @@ pub(super) const WORKERS: usize = 2000;
 /// For labels whose values are the program's own.
 pub(super) const OWN: usize = 1000;
 
-/// Seconds from 100 µs to 54 s: what a turn, a commit or an answer takes.
+/// Seconds from 100 µs to 54 s: what a batch, a commit or an answer takes.
 pub(super) fn short() -> Histogram {
     Histogram::new(prometheus_client::metrics::histogram::exponential_buckets(0.0001, 3.0, 13))
 }

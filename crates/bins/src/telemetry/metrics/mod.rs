@@ -54,7 +54,7 @@ pub struct Metrics {
     pub workers: WorkerMetrics,
     /// Flows and their steps.
     pub flows: FlowMetrics,
-    /// Queues, turns and decisions.
+    /// Queues, batches and decisions.
     pub scheduler: SchedulerMetrics,
     /// Store, outbox and leadership.
     pub store: StoreMetrics,

@@ -1,4 +1,4 @@
-//! Metrics of the scheduling core: queues, turns, decisions, quotas.
+//! Metrics of the scheduling core: queues, batches, decisions, quotas.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
@@ -16,8 +16,8 @@ pub struct SchedulerMetrics {
     pub latency: Histogram,
     /// Decisions, by `result` (placed, blocked, quota, preempted, prefilled).
     pub decisions: Series<Counter, 1>,
-    /// Seconds of a turn, by `phase` (apply, round, records, commit, release).
-    pub turn: Series<Histogram, 1>,
+    /// Seconds of a batch, by `phase` (apply, round, records, commit, release).
+    pub batch: Series<Histogram, 1>,
     /// Classes of jobs, by `state` (ready, blocked).
     pub classes: Series<Gauge, 1>,
     /// Jobs that reserve workers.
@@ -50,7 +50,7 @@ impl SchedulerMetrics {
                 (["result"], OWN),
                 Counter::default,
             ),
-            turn: group.series("orlop_scheduler_turn_seconds", "Seconds of a turn by phase", (["phase"], OWN), short),
+            batch: group.series("orlop_scheduler_turn_seconds", "Seconds of a batch by phase", (["phase"], OWN), short),
             classes: group.series(
                 "orlop_scheduler_classes",
                 "Classes of jobs by state",

@@ -148,7 +148,7 @@ impl AgentSession {
         let mut next = Self { queue: std::mem::take(&mut self.queue), ..Self::new(registered, sent) };
         next.queue.need_specs.clear();
         self.window.take().into_iter().rev().for_each(|frame| next.queue.put_back(frame));
-        // Logs keep their turn, and wait for the credit of the new session as new ones do.
+        // Logs keep their batch, and wait for the credit of the new session as new ones do.
         next.logged = next.queue.logs.iter().map(|chunk| chunk.data.len() as u64).sum();
         *self = next;
     }

@@ -116,7 +116,7 @@ impl Handle {
             None => None,
         };
         if known.is_none() {
-            self.shared.room.check_upload(asked.bytes)?;
+            self.shared.disk_guard.check_upload(asked.bytes)?;
             self.counted().await?.admit(tenant, asked.bytes, self.artifact_limit(tenant))?;
         }
         let id = uuid::Uuid::new_v4().simple().to_string();
@@ -155,7 +155,7 @@ impl Handle {
             return Err(error::problem(Code::TooLarge, text));
         }
         let (key, count) = (id.to_owned(), bytes.len() as u64);
-        self.shared.room.check_upload(count)?;
+        self.shared.disk_guard.check_upload(count)?;
         let mut stored_bytes = self.counted().await?;
         stored_bytes.admit(&upload.tenant, count, self.artifact_limit(&upload.tenant))?;
         let committed = self.on_backend(move |backend| backend.append(&key, offset, &bytes)).await?;

@@ -205,7 +205,7 @@ async fn a_server_without_artifacts_walks_nowhere() {
 async fn limit(bed: &Bed, quota: Quota) {
     bed.handle().set_tenant(tenant(), None, Some(quota.clone())).await.unwrap();
     let handle = bed.handle();
-    // Pictures of the fleet are made now and then.
+    // Snapshots of the fleet are made now and then.
     bed.pass(Duration::from_secs(1));
     let known = async || handle.snapshot().tenants.get(&tenant()).is_some_and(|known| known.quota == quota);
     until("the quota", async || known().await.then_some(())).await;

@@ -209,7 +209,7 @@ impl Flows {
         Ok(record.and_then(|record| record.approval.as_ref()).is_some_and(|approval| approval.decision == decision))
     }
 
-    /// Notes a decision where decisions are listed. It is in force already, so it is told as taken.
+    /// AuditBuffer a decision where decisions are listed. It is in force already, so it is told as taken.
     async fn keep(&self, flow: &FleetFlow, step: String, (who, decision): (String, Decision)) -> Result<(), Error> {
         let decision = if decision == Decision::Approved { "approve" } else { "reject" };
         let store = self.inner.handle.store();

@@ -197,7 +197,7 @@ impl JobHost for Jobs {
 
     async fn explain(&self, caller: Caller, job: JobId, _: Option<u32>) -> Result<Explained, Refusal> {
         self.seen(&caller, job).await?;
-        let (who, snapshot) = (admitted(&caller)?, self.handle.picture()?);
+        let (who, snapshot) = (admitted(&caller)?, self.handle.leader_snapshot()?);
         let whose = |name: &str| Some(snapshot.workers.get(name)?.whose());
         let all = who.scope == Scope::All;
         let seen = |name: &str| all || whose(name).is_some_and(|whose| who.may(Access::See, &whose));

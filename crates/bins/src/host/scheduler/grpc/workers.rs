@@ -222,15 +222,14 @@ impl WorkerHost for Workers {
 
     async fn worker_status(&self, caller: Caller, worker: WorkerId) -> Result<WorkerStatus, Refusal> {
         let who = super::jobs::admitted(&caller)?;
-        let snapshot = self.handle.picture()?;
-        let Some(picture) = snapshot.workers.get(&worker).filter(|picture| who.may(Access::See, &picture.whose()))
-        else {
+        let snapshot = self.handle.leader_snapshot()?;
+        let Some(seen) = snapshot.workers.get(&worker).filter(|seen| who.may(Access::See, &seen.whose())) else {
             return Err(error::not_found(format_args!("worker `{worker}`")));
         };
-        let said = picture.status.as_deref().cloned();
+        let said = seen.status.as_deref().cloned();
         let said = said.unwrap_or_else(|| WorkerStatus {
             worker,
-            state: picture.view.state,
+            state: seen.view.state,
             attempts: Vec::new(),
             allocated: Allocated::default(),
             measured: Measured::default(),
@@ -239,7 +238,7 @@ impl WorkerHost for Workers {
             time: None,
             in_use: Vec::new(),
         });
-        let told = WorkerStatus { state: picture.view.state, ..said };
+        let told = WorkerStatus { state: seen.view.state, ..said };
         // Whose attempts they are is not known here: who does not see everybody's sees none.
         let all = who.scope == Scope::All;
         Ok(if all { told } else { WorkerStatus { attempts: Vec::new(), in_use: Vec::new(), ..told } })
@@ -253,8 +252,8 @@ impl WorkerHost for Workers {
         }
         // A job of the caller's may be put on a worker that others share; whoever sees them all may name one that has just come.
         if who.scope != Scope::All {
-            let snapshot = self.handle.picture()?;
-            let seen = snapshot.workers.get(&worker).filter(|picture| who.may(Access::See, &picture.whose()));
+            let snapshot = self.handle.leader_snapshot()?;
+            let seen = snapshot.workers.get(&worker).filter(|seen| who.may(Access::See, &seen.whose()));
             seen.ok_or_else(|| error::not_found(format_args!("worker `{worker}`")))?;
         }
         self.handle.place(worker, job).await

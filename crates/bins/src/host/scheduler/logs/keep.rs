@@ -41,13 +41,13 @@ pub(in super::super) async fn keep(shared: &Shared, session: &Session, chunks: V
     let told_of = if shared.options.frequent.chunks { told_of(shared, &chunks) } else { Vec::new() };
     let attempts: Vec<TaskRef> = chunks.iter().map(|chunk| chunk.attempt).collect();
     let mut kept: Vec<Chunk> = chunks.into_iter().map(stored).collect();
-    let room = &shared.room;
-    if room.has_none_for_logs() {
-        give_up(shared, room.give_up(&kept));
+    let guard = &shared.disk_guard;
+    if guard.has_none_for_logs() {
+        give_up(shared, guard.give_up(&kept));
         count_missing(shared, &missing);
         return Ok(());
     }
-    let told = room.mark_gaps(&mut kept);
+    let told = guard.mark_gaps(&mut kept);
     // What this server gave up stands in the log with what the worker did, and is not to be taken for it later.
     let marked = kept.iter().filter(|chunk| told.contains_key(&chunk.key));
     missing.extend(marked.filter_map(|chunk| {
@@ -75,11 +75,11 @@ pub(in super::super) async fn keep(shared: &Shared, session: &Session, chunks: V
             }
         }
         Err(full) if full.class == Class::Capacity => {
-            give_up(shared, room.give_up(&kept));
+            give_up(shared, guard.give_up(&kept));
         }
         Err(other) => {
             // They come again, as they came now.
-            room.remember(told);
+            guard.remember(told);
             return Err(other);
         }
     }

@@ -53,7 +53,7 @@ impl PartsReader {
     /// # Errors
     /// This server does not lead, so it has not seen the latest; or there is no such job, or no such element.
     pub async fn open(handle: Handle, stop: Stop, order: LogOrder, indices: Option<Indices>) -> Result<Self, Error> {
-        handle.picture()?;
+        handle.leader_snapshot()?;
         let row = handle.job(order.job).await?;
         if let Some(missing) = indices.as_ref().and_then(|indices| first_missing(indices, &row.job)) {
             return Err(error::not_found(format_args!("part {missing} of job {}", order.job)));

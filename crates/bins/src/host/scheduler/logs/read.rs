@@ -123,7 +123,7 @@ impl LogReader {
     /// # Errors
     /// This server does not lead, so it has not seen the latest; or there is no such job, element or attempt.
     pub async fn open(handle: Handle, stop: Stop, order: LogOrder) -> Result<Self, Error> {
-        handle.picture()?;
+        handle.leader_snapshot()?;
         let mut reader = Self::new(handle, stop, order);
         let part = reader.part().await?;
         reader.begin_with(part)?;

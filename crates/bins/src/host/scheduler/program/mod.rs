@@ -1,5 +1,6 @@
 //! The program `orlop-scheduler`: configuration, log, store, server, signals. Owns their order at the start and at the end.
 
+mod background;
 mod config;
 mod first;
 mod logging;
@@ -8,7 +9,6 @@ mod security;
 mod store;
 mod tls;
 mod trace;
-mod upkeep;
 mod whole;
 
 use std::ffi::OsString;

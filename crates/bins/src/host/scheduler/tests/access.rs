@@ -217,9 +217,9 @@ async fn workers_of_other_tenants_are_not_there() {
     let jobs = guarded.client(&token);
     let job = jobs.submit(Submission { jobs: vec![spec(&json!({ "resources": { "cpu_m": 1_000_000 } }))], key: None });
     let job = job.await.unwrap().jobs[0];
-    // A picture is made when some time has passed since the last one.
+    // A snapshot is made when some time has passed since the last one.
     guarded.bed.pass(Duration::from_millis(200));
-    until("a picture with the workers", async || (handle.snapshot().workers.len() == 3).then_some(())).await;
+    until("a snapshot with the workers", async || (handle.snapshot().workers.len() == 3).then_some(())).await;
     let client = |token: &str| WorkerClient::new(guarded.channel.clone(), Some(token)).unwrap();
     let (ours, admin) = (client(&token), client(&guarded.token(Role::Admin, &["*"]).await));
     for (id, seen) in [("w-all", true), ("w-theirs", false), ("w-ours", true), ("w-none", false)] {

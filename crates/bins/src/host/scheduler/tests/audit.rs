@@ -25,7 +25,7 @@ async fn targets(bed: &Bed) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_line_of_the_audit_trail_goes_along_with_the_next_turn() {
+async fn a_line_of_the_audit_trail_goes_along_with_the_next_batch() {
     let bed = Bed::new().await;
     let mut expected = Vec::new();
     for number in 0..20 {

@@ -25,7 +25,7 @@ async fn a_placement_is_answered_once_the_worker_has_accepted() {
             agent.send(WorkerFrame { accepted: vec![attempt], ..WorkerFrame::default() }).await;
             attempt
         };
-        // Both in one turn, unless the loop was quicker: then the round has placed the job before.
+        // Both in one batch, unless the loop was quicker: then the round has placed the job before.
         let uncordon = handle.order(worker(), WorkerOrder::Uncordon);
         let (_, placed, attempt) = tokio::join!(uncordon, handle.place(worker(), job), accept);
         agent.end(&[attempt], TaskEnd::Succeeded).await;

@@ -23,7 +23,7 @@ pub(super) fn status(cpu_percent: f64) -> WorkerStatus {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_an_idle_worker_measures_is_in_the_next_picture() {
+async fn what_an_idle_worker_measures_is_in_the_next_snapshot() {
     let mut bed = Bed::new().await;
     let mut agent = Agent::join(&bed.handle(), "w1", 1).await;
     let shown = || {
@@ -34,9 +34,9 @@ async fn what_an_idle_worker_measures_is_in_the_next_picture() {
         agent.report(status(percent)).await;
         // Answered behind the report: that has been taken by then.
         agent.beat().await;
-        // A picture for that alone is made once a second at most.
+        // A snapshot for that alone is made once a second at most.
         bed.pass(Duration::from_secs(1));
-        until("the picture", async || (shown() == Some(percent)).then_some(())).await;
+        until("the snapshot", async || (shown() == Some(percent)).then_some(())).await;
     }
     bed.stop().await;
 }

@@ -313,18 +313,18 @@ async fn a_drained_worker_with_nothing_left_is_told_to_shut_down_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn readers_see_a_picture_that_the_loop_makes() {
+async fn readers_see_a_snapshot_that_the_loop_makes() {
     let bed = Bed::new().await;
     let mut agent = Agent::join(&bed.handle(), "w1", 2).await;
     bed.submit(&[json!({}), json!({}), json!({})]).await;
     agent.given(2).await;
     bed.pass(Duration::from_millis(200));
     let handle = bed.handle();
-    let picture = until("the picture", async || Some(handle.snapshot()).filter(|picture| picture.jobs == 3)).await;
+    let snapshot = until("the snapshot", async || Some(handle.snapshot()).filter(|snapshot| snapshot.jobs == 3)).await;
     let id: orlop_core::id::WorkerId = "w1".parse().unwrap();
-    let worker = &picture.workers[&id];
+    let worker = &snapshot.workers[&id];
     assert_eq!((worker.view.state, worker.view.attempts, worker.connected), (WorkerState::Running, 2, true));
-    assert_eq!(picture.tenants[&super::bed::tenant()].pending, 1);
+    assert_eq!(snapshot.tenants[&super::bed::tenant()].pending, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,10 +1,10 @@
-//! How long the phases of a turn took. Owns the stopwatch; a turn of which nothing came is not told.
+//! How long the phases of a batch took. Owns the stopwatch; a batch of which nothing came is not told.
 
 use std::time::Instant;
 
 use crate::telemetry::metrics::Metrics;
 
-/// The stopwatch of a turn.
+/// The stopwatch of a batch.
 #[derive(Debug)]
 pub(super) struct Phases {
     since: Instant,
@@ -25,7 +25,7 @@ impl Phases {
 
     pub(super) fn report(self, metrics: &Metrics) {
         for (phase, seconds) in self.ended {
-            metrics.scheduler.turn.of([phase]).observe(seconds);
+            metrics.scheduler.batch.of([phase]).observe(seconds);
         }
     }
 }

@@ -24,11 +24,11 @@ use super::super::error::{self, Error};
 use super::super::live::{ClientFields, LiveJob, LiveWorker};
 use super::super::prepare::Prepared;
 use super::super::shared::Shared;
-use super::draft::{Draft, Told};
-use super::hopeless::Hopeless;
+use super::feasibility::FeasibilityCache;
+use super::metrics::BatchMetrics;
 use super::place::Placing;
-use super::tally::Tally;
 use super::trace::Traces;
+use super::write_set::{ReportFields, WriteSet};
 use super::{Core, Registry, past};
 use crate::wire::problem::Code;
 
@@ -43,7 +43,7 @@ struct Reading<'a> {
     /// The newest incarnation of each worker id.
     newest: BTreeMap<WorkerId, u32>,
     specs: HashMap<SpecHash, Arc<Prepared>>,
-    /// Units whose earlier attempts were read one by one.
+    /// Tasks whose earlier attempts were read one by one.
     looked: usize,
 }
 
@@ -94,10 +94,10 @@ impl Core {
             now,
             wall,
             effects,
-            draft: Draft::default(),
+            writes: WriteSet::default(),
             departed: Vec::new(),
             verdicts: [0; 5],
-            tally: Tally::default(),
+            counts: BatchMetrics::default(),
             gated: [0; 3],
             totals: super::super::snapshot::Totals::default(),
             metrics: Arc::clone(&options.metrics),
@@ -109,17 +109,17 @@ impl Core {
             events: 0,
             staged: 0,
             placing: Placing::new(),
-            hopeless: Hopeless::default(),
+            feasibility: FeasibilityCache::default(),
             openings: Vec::new(),
             revision: 0,
             more: true,
-            pictured: 0,
+            snapshot_at: 0,
             outdated: true,
             heard: false,
         };
         core.know_workers(workers);
         core.count_gated();
-        core.absorb(&Told::default());
+        core.absorb(&ReportFields::default());
         core.publish_plain("leader.elected");
         Ok(core)
     }

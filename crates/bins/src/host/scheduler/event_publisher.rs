@@ -21,17 +21,17 @@ const LOOK: Duration = Duration::from_secs(1);
 const MANY: u64 = 100_000;
 
 /// Carries events until told to stop. `open` connects to the bus.
-pub async fn carry<B, F>(handle: Handle, open: impl Fn() -> F + Send, stop: Stop)
+pub async fn publish_events<B, F>(handle: Handle, open: impl Fn() -> F + Send, stop: Stop)
 where
     B: EventBus,
     F: Future<Output = Result<B, PortError>> + Send,
 {
-    let mut courier = Courier { handle, bus: None, wait: RETRY.0, failing: false, warned: 0 };
+    let mut publisher = EventPublisher { handle, bus: None, wait: RETRY.0, failing: false, warned: 0 };
     // Events in this process say that there are some in the outbox. Whoever misses one looks every second.
-    let mut heard = courier.handle.subscribe(SubjectFilter::all()).ok();
+    let mut heard = publisher.handle.subscribe(SubjectFilter::all()).ok();
     loop {
-        let rest = match courier.handle.status() {
-            Status::Leading { epoch } => courier.pass(epoch, &open).await,
+        let rest = match publisher.handle.status() {
+            Status::Leading { epoch } => publisher.pass(epoch, &open).await,
             _ => LOOK,
         };
         let news = async {
@@ -50,12 +50,12 @@ where
 }
 
 /// Whether so many waiting events are worth a warning, after the last one.
-fn is_worth_a_word(waiting: u64, warned: &mut u64) -> bool {
+fn is_worth_a_warning(waiting: u64, warned: &mut u64) -> bool {
     let steps = waiting / MANY;
     std::mem::replace(warned, steps.max(*warned)) < steps
 }
 
-struct Courier<B> {
+struct EventPublisher<B> {
     handle: Handle,
     bus: Option<Arc<B>>,
     wait: Duration,
@@ -64,7 +64,7 @@ struct Courier<B> {
     warned: u64,
 }
 
-impl<B: EventBus> Courier<B> {
+impl<B: EventBus> EventPublisher<B> {
     /// Publishes what waits. Gives how long to wait before the next look.
     async fn pass<F>(&mut self, epoch: Epoch, open: &impl Fn() -> F) -> Duration
     where
@@ -93,7 +93,7 @@ impl<B: EventBus> Courier<B> {
         };
         if let Ok(waiting) = self.handle.store().outbox_len().await {
             metrics.store.outbox_pending.set(i64::try_from(waiting).unwrap_or(i64::MAX));
-            if is_worth_a_word(waiting, &mut self.warned) {
+            if is_worth_a_warning(waiting, &mut self.warned) {
                 tracing::warn!(target: "orlop::bus", waiting, "many events wait for the event bus; bring it back soon");
             }
         }
@@ -119,10 +119,10 @@ mod tests {
     #[test]
     fn a_hundred_thousand_waiting_events_are_worth_a_warning_once() {
         let mut warned = 0;
-        let told: Vec<u64> = [99_999, 100_000, 100_001, 199_999, 150_000, 200_000, 450_000, 400_000]
+        let warnings: Vec<u64> = [99_999, 100_000, 100_001, 199_999, 150_000, 200_000, 450_000, 400_000]
             .into_iter()
-            .filter(|waiting| is_worth_a_word(*waiting, &mut warned))
+            .filter(|waiting| is_worth_a_warning(*waiting, &mut warned))
             .collect();
-        assert_eq!(told, [100_000, 200_000, 450_000]);
+        assert_eq!(warnings, [100_000, 200_000, 450_000]);
     }
 }

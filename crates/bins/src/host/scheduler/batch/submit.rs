@@ -14,7 +14,7 @@ use super::super::error::{self, Error};
 use super::super::live::{Answered, LiveJob};
 use super::super::release::Release;
 use super::Core;
-use super::draft::Told;
+use super::write_set::ReportFields;
 use crate::wire::problem::Code;
 
 /// How long an idempotency key is kept.
@@ -26,7 +26,7 @@ impl Core {
             Some(answer) => answer,
             None => self.submit_new(batch),
         };
-        self.draft.release(Release::reply(reply, answer));
+        self.writes.release(Release::reply(reply, answer));
     }
 
     /// The answer of an earlier request with the same key; none if there is none.
@@ -57,11 +57,11 @@ impl Core {
         for (id, submission) in taken.iter().zip(&batch.jobs) {
             self.store_new(*id, submission);
         }
-        let marks = self.draft.units.len();
-        self.absorb(&Told::default());
+        let marks = self.writes.tasks.len();
+        self.absorb(&ReportFields::default());
         // What the row of a new job says needs no second record.
-        self.draft.units.truncate(marks);
-        self.draft.applied = true;
+        self.writes.tasks.truncate(marks);
+        self.writes.applied = true;
         let warnings = self.warnings(&taken);
         if let Some(once) = batch.once {
             self.remember(once, &taken, &warnings);
@@ -108,7 +108,7 @@ impl Core {
     /// Records a job that was admitted.
     fn store_new(&mut self, id: JobId, submission: &Submission) {
         let (spec, record) = self.registry.specs.intern(&submission.spec);
-        self.draft.records.extend(record.map(|record| Record::Spec(Box::new(record))));
+        self.writes.records.extend(record.map(|record| Record::Spec(Box::new(record))));
         let demand = spec.demand();
         let (kind, count, indices) = match (&submission.array, &demand.gang) {
             (Some(array), _) => {
@@ -140,13 +140,13 @@ impl Core {
             ..NewJob::new(id, demand.tenant.clone(), submission.spec.hash, self.wall)
         };
         let state = if waits { JobState::Pending } else { JobState::Queued };
-        self.draft.records.push(Record::JobNew(Box::new(JobRow::submitted(job, state))));
+        self.writes.records.push(Record::JobNew(Box::new(JobRow::submitted(job, state))));
         for (input, sha256) in &submission.spec.inputs {
             let (name, sha256) = (format!("in/{input}"), sha256.clone());
             let tenant = spec.demand().tenant.clone();
             let link = ArtifactLink { job: id, name, sha256, tenant, left_by: Vec::new(), executable: false };
             // As of results: this does not fail.
-            self.draft.records.extend(Record::put(&link).ok());
+            self.writes.records.extend(Record::put(&link).ok());
         }
         let array = submission.array.is_some();
         self.registry.jobs.insert(id, LiveJob { spec, client, array, shown_running: false });
@@ -166,7 +166,7 @@ impl Core {
             response,
             expires_at: self.wall.plus(KEY_KEPT),
         };
-        self.draft.records.push(Record::Idempotency(Box::new(record)));
+        self.writes.records.push(Record::Idempotency(Box::new(record)));
         self.registry
             .keys
             .insert(once.key, Answered { body_hash: once.body_hash, jobs: jobs.to_vec(), warnings: warnings.to_vec() });

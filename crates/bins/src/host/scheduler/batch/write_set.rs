@@ -1,4 +1,4 @@
-//! What a turn has decided so far: records in the order they are written, units that changed, and what is released once
+//! What a batch has decided so far: records in the order they are written, tasks that changed, and what is released once
 //! they are committed. Owns the collecting; writes and sends nothing.
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::super::session::Session;
 
 /// A job, element or gang that changed.
 #[derive(Clone, Debug)]
-pub(super) struct UnitMark {
+pub(super) struct TaskMark {
     pub(super) job: JobId,
     /// The element; none = the job itself.
     pub(super) element: Option<u32>,
@@ -25,25 +25,25 @@ pub(super) struct UnitMark {
     /// Number of the change.
     pub(super) revision: u64,
     /// What a result said.
-    pub(super) told: Told,
+    pub(super) told: ReportFields,
 }
 
-/// What a worker's message says of a unit, as far as its row keeps it.
+/// What a worker's message says of a task, as far as its row keeps it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Told {
+pub(super) struct ReportFields {
     pub(super) reason: Option<Text>,
     pub(super) exit_code: Option<i32>,
     pub(super) started_at: Option<Time>,
     pub(super) finished_at: Option<Time>,
 }
 
-/// A turn in the making.
+/// A batch in the making.
 #[derive(Debug, Default)]
-pub(super) struct Draft {
+pub(super) struct WriteSet {
     /// Records that are complete.
     pub(super) records: Vec<Record>,
-    /// Units whose rows are written at the end of the turn.
-    pub(super) units: Vec<UnitMark>,
+    /// Tasks whose rows are written at the end of the batch.
+    pub(super) tasks: Vec<TaskMark>,
     /// Workers whose documents are written then.
     pub(super) workers: Vec<WorkerKey>,
     /// Workers that something goes out to.
@@ -56,17 +56,17 @@ pub(super) struct Draft {
     pub(super) applied: bool,
 }
 
-impl Draft {
+impl WriteSet {
     pub(super) fn release(&mut self, release: Release) {
         self.releases.push(release);
     }
 
     /// Whether something of it is written.
     pub(super) fn is_written(&self) -> bool {
-        !(self.records.is_empty() && self.units.is_empty() && self.workers.is_empty())
+        !(self.records.is_empty() && self.tasks.is_empty() && self.workers.is_empty())
     }
 
-    /// Whether nothing came of the turn.
+    /// Whether nothing came of the batch.
     pub(super) fn is_empty(&self) -> bool {
         !self.is_written() && self.touched.is_empty() && self.recalls.is_empty() && self.releases.is_empty()
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinHandle;
 
-use super::super::keeper::{self, Limits};
+use super::super::retention::{self, Limits};
 use super::super::{Handle, Stop, machine};
 
 /// Where events go beside this process.
@@ -144,29 +144,29 @@ impl BusConfig {
 
 /// What runs beside a server.
 #[derive(Debug)]
-pub(super) struct Upkeep {
+pub(super) struct BackgroundTasks {
     stop: Stop,
     tasks: Vec<JoinHandle<()>>,
 }
 
-impl Upkeep {
+impl BackgroundTasks {
     /// Starts it.
     pub(super) fn start(handle: &Handle, limits: Limits, bus: Option<BusPlace>) -> Self {
         let stop = Stop::default();
-        let courier = match bus {
+        let publisher = match bus {
             None => None,
             #[cfg(feature = "nats")]
             Some(BusPlace::Nats(options)) => {
                 use orlop_cloud::bus::nats::NatsBus;
                 let open = move || NatsBus::open(options.clone());
-                Some(tokio::spawn(super::super::courier::carry(handle.clone(), open, stop.clone())))
+                Some(tokio::spawn(super::super::event_publisher::publish_events(handle.clone(), open, stop.clone())))
             }
         };
         let tasks = [
-            tokio::spawn(keeper::keep(handle.clone(), limits, stop.clone())),
+            tokio::spawn(retention::enforce(handle.clone(), limits, stop.clone())),
             tokio::spawn(machine::look_after(handle.clone(), stop.clone())),
         ];
-        let tasks = tasks.into_iter().chain(courier).collect();
+        let tasks = tasks.into_iter().chain(publisher).collect();
         Self { stop, tasks }
     }
 

@@ -1,4 +1,4 @@
-//! The end of a turn: units and workers that changed are written as they stand now, once each, and what goes out to workers
+//! The end of a batch: tasks and workers that changed are written as they stand now, once each, and what goes out to workers
 //! is lined up behind the commit. Owns the rows' building; the core says where things stand.
 
 use orlop_core::id::JobId;
@@ -12,33 +12,33 @@ use super::super::release::Release;
 use super::super::session::Batch;
 use super::super::words;
 use super::Core;
-use super::draft::UnitMark;
+use super::write_set::TaskMark;
 
 impl Core {
     /// Completes the draft: rows of what changed, frames of who is touched.
     pub(super) fn flush(&mut self) {
-        let mut marks = std::mem::take(&mut self.draft.units);
+        let mut marks = std::mem::take(&mut self.writes.tasks);
         marks.sort_by_key(|mark| (mark.job, mark.element, mark.revision));
         for group in marks.chunk_by(|one, two| (one.job, one.element) == (two.job, two.element)) {
             if let Some(record) = self.unit_record(group) {
-                self.draft.records.push(record);
+                self.writes.records.push(record);
             }
         }
         marks.clear();
-        self.draft.units = marks;
+        self.writes.tasks = marks;
         self.flush_workers();
-        for key in std::mem::take(&mut self.draft.touched) {
+        for key in std::mem::take(&mut self.writes.touched) {
             let Some(live) = self.registry.workers.get_mut(key) else { continue };
             let out = Batch { ack: live.applied, ..std::mem::take(&mut live.out) };
             if let Some(session) = &live.session {
                 let release = Release::Frame(std::sync::Arc::clone(session), Box::new(out));
-                self.draft.releases.push(release);
+                self.writes.releases.push(release);
             }
         }
     }
 
-    /// The record of a unit after the changes of this turn, in order.
-    fn unit_record(&self, marks: &[UnitMark]) -> Option<Record> {
+    /// The record of a task after the changes of this batch, in order.
+    fn unit_record(&self, marks: &[TaskMark]) -> Option<Record> {
         let last = marks.last()?;
         let (job, element) = (last.job, last.element);
         let whole_array = element.is_none() && self.scheduler.unit_row(job, None).is_none();
@@ -59,7 +59,7 @@ impl Core {
         })
     }
 
-    fn note_times(&self, unit: &mut Unit, mark: &UnitMark) {
+    fn note_times(&self, unit: &mut Unit, mark: &TaskMark) {
         let told = &mark.told;
         match mark.to {
             JobState::Queued => unit.queued_at = Some(self.wall),
@@ -77,7 +77,7 @@ impl Core {
         }
     }
 
-    /// A unit as the store keeps it.
+    /// A task as the store keeps it.
     fn unit_of(&self, job: JobId, element: Option<u32>, row: UnitRow) -> Unit {
         let worker = self.scheduler.job(job, element).and_then(|view| view.worker);
         let worker = worker.and_then(|key| self.registry.workers.get(key)).map(|live| live.id.clone());

@@ -13,7 +13,7 @@ use super::super::command::Reply;
 use super::super::error::{self, Error};
 use super::super::release::Release;
 use super::Core;
-use super::draft::Told;
+use super::write_set::ReportFields;
 use crate::wire::problem::Code;
 
 /// Who waits for workers to accept what was placed on them.
@@ -27,7 +27,7 @@ impl Core {
                 self.placing.retain(|_, waiting| !waiting.is_closed());
                 self.placing.insert(attempt, reply);
             }
-            Err(refused) => self.draft.release(Release::reply(reply, Err(refused))),
+            Err(refused) => self.writes.release(Release::reply(reply, Err(refused))),
         }
     }
 
@@ -44,14 +44,14 @@ impl Core {
             Effect::Assign { attempt, .. } if attempt.job == job => Some(*attempt),
             _ => None,
         });
-        self.absorb(&Told::default());
+        self.absorb(&ReportFields::default());
         attempt.ok_or_else(|| error::problem(Code::Internal, "the job was placed, and nobody knows as which attempt"))
     }
 
     /// A worker has accepted an attempt, or more.
     pub(super) fn accepted(&mut self, attempt: TaskRef) {
         if let Some(reply) = self.placing.remove(&attempt) {
-            self.draft.release(Release::reply(reply, Ok(attempt)));
+            self.writes.release(Release::reply(reply, Ok(attempt)));
         }
     }
 
@@ -59,7 +59,7 @@ impl Core {
     pub(super) fn not_accepted(&mut self, attempt: TaskRef, why: &str) {
         if let Some(reply) = self.placing.remove(&attempt) {
             let text = format!("the worker did not accept job {}: {why}; it waits again", attempt.job);
-            self.draft.release(Release::reply(reply, Err(error::problem(Code::Precondition, text))));
+            self.writes.release(Release::reply(reply, Err(error::problem(Code::Precondition, text))));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Lines of the audit trail on their way to the store. They go along with the next turn that is written, so that they cost no
+//! Lines of the audit trail on their way to the store. They go along with the next batch that is written, so that they cost no
 //! commit of their own; alone they wait a moment for one. Owns that way and its bound; what becomes of a line that is not
 //! written is told in the log, so that it is somewhere.
 
@@ -13,9 +13,9 @@ use super::{Handle, Status};
 
 /// Lines that wait at most; whoever brings another one waits then.
 const WAITING: usize = 4096;
-/// With so many the next turn need not be waited for.
+/// With so many the next batch need not be waited for.
 const MANY: usize = 512;
-/// How long a line waits for a turn.
+/// How long a line waits for a batch.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// What a server answers that does not lead, over either interface. Nothing was done; who leads writes down what is asked there.
@@ -23,20 +23,20 @@ const ELSEWHERE: [&str; 2] = ["not-leader", "Unavailable"];
 
 /// A line that is not written yet. Dropped, it is told in the log.
 #[derive(Debug)]
-pub(super) struct Note {
+pub(super) struct PendingEntry {
     entry: Option<Box<AuditEntry>>,
     /// Its place among those that wait.
     place: Option<OwnedSemaphorePermit>,
 }
 
-impl Note {
+impl PendingEntry {
     /// It is in the store.
     pub(super) fn written(mut self) {
         self.entry = None;
     }
 }
 
-impl Drop for Note {
+impl Drop for PendingEntry {
     fn drop(&mut self) {
         if let Some(entry) = self.entry.take() {
             let AuditEntry { actor, action, target, outcome, .. } = *entry;
@@ -48,23 +48,23 @@ impl Drop for Note {
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Notes {
-    waiting: Mutex<Vec<Note>>,
+pub(super) struct AuditBuffer {
+    waiting: Mutex<Vec<PendingEntry>>,
     due: AtomicBool,
     places: Arc<Semaphore>,
 }
 
-impl Default for Notes {
+impl Default for AuditBuffer {
     fn default() -> Self {
         Self { waiting: Mutex::default(), due: AtomicBool::new(false), places: Arc::new(Semaphore::new(WAITING)) }
     }
 }
 
-impl Notes {
+impl AuditBuffer {
     /// Adds a line. Gives how many wait with it.
-    fn add(&self, note: Note) -> usize {
+    fn add(&self, pending: PendingEntry) -> usize {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.push(note);
+        waiting.push(pending);
         waiting.len()
     }
 
@@ -73,7 +73,7 @@ impl Notes {
         self.due.store(true, Ordering::SeqCst);
     }
 
-    /// Whether they are worth a turn of their own.
+    /// Whether they are worth a batch of their own.
     pub(super) fn are_due(&self) -> bool {
         self.due.load(Ordering::SeqCst)
     }
@@ -83,20 +83,20 @@ impl Notes {
     }
 
     /// Takes the oldest, with the records that write them.
-    pub(super) fn take(&self) -> (Vec<Record>, Vec<Note>) {
+    pub(super) fn take(&self) -> (Vec<Record>, Vec<PendingEntry>) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let some = waiting.len().min(MANY);
-        let notes: Vec<Note> = waiting.drain(..some).collect();
+        let entries: Vec<PendingEntry> = waiting.drain(..some).collect();
         self.due.store(!waiting.is_empty(), Ordering::SeqCst);
         drop(waiting);
-        let record = |note: &Note| note.entry.clone().map(Record::Audit);
-        (notes.iter().filter_map(record).collect(), notes)
+        let record = |pending: &PendingEntry| pending.entry.clone().map(Record::Audit);
+        (entries.iter().filter_map(record).collect(), entries)
     }
 
     /// Nobody writes them: they are told in the log, and whoever waits for a place goes on.
     pub(super) fn give_up(&self) {
-        let notes = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
-        drop(notes);
+        let entries = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(entries);
     }
 }
 
@@ -108,25 +108,25 @@ impl Handle {
         if ELSEWHERE.contains(&entry.outcome.as_ref()) {
             return;
         }
-        let mut note = Note { entry: Some(Box::new(entry)), place: None };
+        let mut pending = PendingEntry { entry: Some(Box::new(entry)), place: None };
         if !leads() {
             return;
         }
         // It is never closed.
-        note.place = Arc::clone(&shared.notes.places).acquire_owned().await.ok();
+        pending.place = Arc::clone(&shared.audit_buffer.places).acquire_owned().await.ok();
         if !leads() {
             return;
         }
-        let waiting = shared.notes.add(note);
+        let waiting = shared.audit_buffer.add(pending);
         if waiting == MANY {
-            shared.notes.hurry();
+            shared.audit_buffer.hurry();
             shared.ingress.wake().wake();
         } else if waiting == 1 {
             let shared = Arc::clone(shared);
             tokio::spawn(async move {
                 tokio::time::sleep(PATIENCE).await;
-                if !shared.notes.is_empty() {
-                    shared.notes.hurry();
+                if !shared.audit_buffer.is_empty() {
+                    shared.audit_buffer.hurry();
                     shared.ingress.wake().wake();
                 }
             });

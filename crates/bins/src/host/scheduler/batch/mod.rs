@@ -1,23 +1,23 @@
-//! One term of leadership: the core with what the loop knows beside it, and the turn that both go through.
-//! Owns the order of a turn: inputs, round, rows; which input does what stands in the files beside.
+//! One term of leadership: the core with what the loop knows beside it, and the batch that both go through.
+//! Owns the order of a batch: inputs, round, rows; which input does what stands in the files beside.
 
-mod draft;
 mod effects;
+mod feasibility;
 mod flush;
-mod hopeless;
+pub(super) mod metrics;
 mod order;
 mod past;
 mod phases;
-mod picture;
 mod place;
 mod publish;
 mod recall;
 mod register;
 mod report;
 mod restore;
+mod snapshot;
 mod submit;
-pub(super) mod tally;
 mod trace;
+mod write_set;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,12 +32,12 @@ use orlop_scheduler::error::EventError;
 use orlop_scheduler::event::Event;
 use orlop_scheduler::token::WorkerKey;
 
-use self::draft::{Draft, Told};
-use self::hopeless::Hopeless;
+use self::feasibility::FeasibilityCache;
+use self::metrics::BatchMetrics;
 use self::phases::Phases;
 use self::place::Placing;
-use self::tally::Tally;
 use self::trace::Traces;
+use self::write_set::{ReportFields, WriteSet};
 use super::clock::Clock;
 use super::command::{Command, Reply};
 use super::commit::{Progress, Staged};
@@ -51,11 +51,11 @@ use super::shared::Shared;
 use super::snapshot::Totals;
 use crate::telemetry::metrics::Metrics;
 
-/// The most inputs of one turn.
+/// The most inputs of one batch.
 const INPUTS: usize = 4096;
-/// How long a turn takes inputs after the first.
+/// How long a batch takes inputs after the first.
 const DRAIN: Duration = Duration::from_millis(1);
-/// The most placements of one turn.
+/// The most placements of one batch.
 const PLACEMENTS: u32 = 8192;
 
 /// What the loop knows beside the core.
@@ -79,20 +79,20 @@ pub(super) struct Core {
     /// Where the store is asked for what the loop does not hold.
     shared: Arc<Shared>,
     lease_ms: u32,
-    /// Time of the turn.
+    /// Time of the batch.
     now: u64,
     wall: Time,
     effects: Vec<Effect>,
-    draft: Draft,
-    /// Workers that left in this turn.
+    writes: WriteSet,
+    /// Workers that left in this batch.
     departed: Vec<WorkerKey>,
     /// Messages by their verdict, in the order of the contract.
     verdicts: [u64; 5],
-    /// What is counted of this turn.
-    tally: Tally,
+    /// What is counted of this batch.
+    counts: BatchMetrics,
     /// What has happened to jobs in this term.
     totals: Totals,
-    /// Units whose gate is closed or whose next attempt is not due, by band; arrays that were restored count from then on.
+    /// Tasks whose gate is closed or whose next attempt is not due, by band; arrays that were restored count from then on.
     gated: [u64; 3],
     metrics: Arc<Metrics>,
     /// What workers dropped of logs.
@@ -105,18 +105,18 @@ pub(super) struct Core {
     heartbeats: bool,
     /// Events of this term.
     events: u64,
-    /// Turns that were staged in this term.
+    /// Batches that were staged in this term.
     staged: u64,
     /// Who waits for the word of workers on what an operator placed.
     placing: Placing,
     /// Jobs that no worker could run, as found lately.
-    hopeless: Hopeless,
-    /// Streams that wait for turns to be released.
+    feasibility: FeasibilityCache,
+    /// Streams that wait for batches to be released.
     openings: Vec<(u64, Opening, Reply<Opened>)>,
     /// Number of the last change of a job.
     revision: u64,
-    /// When the last picture was made.
-    pictured: u64,
+    /// When the last snapshot was made.
+    snapshot_at: u64,
     /// Something has happened since.
     outdated: bool,
     /// A worker has said how it is since.
@@ -126,8 +126,12 @@ pub(super) struct Core {
 }
 
 impl Core {
-    /// One turn: inputs, round, rows. None if nothing came of it.
-    pub(super) fn turn(&mut self, ingress: &LockFreePriorityQueue<Command>, progress: &Progress) -> Option<Staged> {
+    /// One batch: inputs, round, rows. None if nothing came of it.
+    pub(super) fn run_batch(
+        &mut self,
+        ingress: &LockFreePriorityQueue<Command>,
+        progress: &Progress,
+    ) -> Option<Staged> {
         self.read_clock();
         let begun = Instant::now();
         let mut phases = Phases::begin(begun);
@@ -136,22 +140,22 @@ impl Core {
             begun.elapsed() < DRAIN
         });
         self.open_streams(progress.released());
-        if let Some(micros) = progress.take_turn_time() {
-            self.apply(Event::TurnTime { micros }, &Told::default());
+        if let Some(micros) = progress.take_batch_time() {
+            self.apply(Event::TurnTime { micros }, &ReportFields::default());
         }
         phases.end("apply");
         let due = self.scheduler.next_deadline().is_some_and(|at| at <= self.now);
-        if self.draft.applied || self.more || due {
+        if self.writes.applied || self.more || due {
             self.effects.clear();
             let round = self.scheduler.round(self.now, PLACEMENTS, &mut self.effects);
             self.more = round.limited;
             self.count_blocked(round.blocked);
-            self.absorb(&Told::default());
+            self.absorb(&ReportFields::default());
             phases.end("round");
         }
-        self.take_notes();
-        if self.draft.is_empty() {
-            self.draft.applied = false;
+        self.take_audit_entries();
+        if self.writes.is_empty() {
+            self.writes.applied = false;
             return None;
         }
         self.flush();
@@ -162,28 +166,28 @@ impl Core {
         phases.report(&self.metrics);
         self.outdated = true;
         self.staged += 1;
-        let draft = std::mem::take(&mut self.draft);
-        Some(Staged { turn: Turn::new(draft.records), releases: draft.releases, begun })
+        let writes = std::mem::take(&mut self.writes);
+        Some(Staged { turn: Turn::new(writes.records), releases: writes.releases, begun })
     }
 
     /// Lines of the audit trail go along with what is written anyway, or when they have waited for long.
-    fn take_notes(&mut self) {
-        if !self.draft.is_written() && !self.shared.notes.are_due() {
+    fn take_audit_entries(&mut self) {
+        if !self.writes.is_written() && !self.shared.audit_buffer.are_due() {
             return;
         }
-        let (records, notes) = self.shared.notes.take();
-        if !notes.is_empty() {
-            self.draft.records.extend(records);
-            self.draft.release(Release::Noted(notes));
+        let (records, entries) = self.shared.audit_buffer.take();
+        if !entries.is_empty() {
+            self.writes.records.extend(records);
+            self.writes.release(Release::Audited(entries));
         }
     }
 
-    /// When the next turn is due if nothing comes in, in monotonic milliseconds; 0 = at once.
+    /// When the next batch is due if nothing comes in, in monotonic milliseconds; 0 = at once.
     pub(super) fn next_deadline(&self) -> Option<u64> {
         if self.more {
             return Some(0);
         }
-        self.scheduler.next_deadline().into_iter().chain(self.next_picture()).min()
+        self.scheduler.next_deadline().into_iter().chain(self.next_snapshot()).min()
     }
 
     fn read_clock(&mut self) {
@@ -198,19 +202,19 @@ impl Core {
             // Who has gone away meanwhile needs no answer.
             Command::Explain(job, reply) => drop(reply.send(self.explained(job))),
             Command::Wait(job, waiter) => {
-                // Its end may be in a turn that is not committed yet.
+                // Its end may be in a batch that is not committed yet.
                 if let Some(waiter) = self.registry.jobs.wait(job, waiter) {
-                    self.draft.release(Release::Waiters(vec![waiter]));
+                    self.writes.release(Release::Waiters(vec![waiter]));
                 }
             }
             Command::Watch(job, index, watch) => {
                 self.registry.watchers.add(job, index, watch.changed);
-                self.draft.release(Release::reply(watch.ready, ()));
+                self.writes.release(Release::reply(watch.ready, ()));
             }
             Command::Place { worker, job, reply } => self.place(&worker, job, reply),
             Command::Config(config, reply) => {
                 let answer = self.call_or(Event::ConfigChanged { config });
-                self.draft.release(Release::reply(reply, answer));
+                self.writes.release(Release::reply(reply, answer));
             }
             Command::Worker(worker, order, reply) => self.worker_order(&worker, order, reply),
             Command::Tenant(change, reply) => {
@@ -232,7 +236,7 @@ impl Core {
     /// Gives the core an event, and leaves its effects to be looked at.
     fn try_call(&mut self, event: Event) -> Result<(), EventError> {
         self.effects.clear();
-        self.draft.applied = true;
+        self.writes.applied = true;
         let result = self.scheduler.apply(self.now, event, &mut self.effects);
         if let Err(EventError::Fatal(problem)) = &result {
             tracing::error!(target: "orlop::scheduler", problem, "the core set something aside");
@@ -252,7 +256,7 @@ impl Core {
     }
 
     /// Gives the core an event and takes its effects in.
-    fn apply(&mut self, event: Event, told: &Told) {
+    fn apply(&mut self, event: Event, told: &ReportFields) {
         if self.call(event) {
             self.absorb(told);
         }
@@ -261,7 +265,7 @@ impl Core {
     /// As [`Core::apply`], for requests: what is not taken is their answer.
     fn call_or(&mut self, event: Event) -> Result<(), Error> {
         self.call_or_keep(event)?;
-        self.absorb(&Told::default());
+        self.absorb(&ReportFields::default());
         Ok(())
     }
 

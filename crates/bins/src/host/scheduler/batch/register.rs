@@ -21,7 +21,7 @@ use super::super::release::Release;
 use super::super::session::{Closing, Opened, Opening, Session, SessionFacts};
 use super::super::words;
 use super::Core;
-use super::draft::Told;
+use super::write_set::ReportFields;
 use crate::host::flow::fleet::WORKER;
 use crate::wire::frame::Welcome;
 use crate::wire::identity::PeerCertificate;
@@ -33,7 +33,7 @@ const COPY_AGAIN_MS: u64 = 10_000;
 impl Core {
     pub(super) fn register(&mut self, registration: Registration, reply: Reply<Arc<Session>>) {
         let answer = self.registered(registration);
-        self.draft.release(Release::reply(reply, answer));
+        self.writes.release(Release::reply(reply, answer));
     }
 
     fn registered(&mut self, mut registration: Registration) -> Result<Arc<Session>, Error> {
@@ -116,18 +116,18 @@ impl Core {
             (live.stream, live.syncing, live.applied) = (None, None, 0);
         }
         if let Some(old) = self.registry.workers.set_session(key, Arc::clone(&session)) {
-            self.draft.release(Release::Close(old, Closing::Replaced));
+            self.writes.release(Release::Close(old, Closing::Replaced));
         }
-        self.draft.workers.push(key);
+        self.writes.workers.push(key);
         self.metrics.workers.registered.inc();
         session
     }
 
     /// A stream wants to open. What is on its way to the worker must be in its session before, so that it is not taken for
-    /// lost: it waits for the turns that are not committed yet.
+    /// lost: it waits for the batches that are not committed yet.
     pub(super) fn open(&mut self, opening: Opening, reply: Reply<Opened>) {
         if let Err(refused) = self.check_certificate(opening.hello.session, opening.certificate.as_ref()) {
-            self.draft.release(Release::reply(reply, Err(refused)));
+            self.writes.release(Release::reply(reply, Err(refused)));
             return;
         }
         if let Some(key) = self.registry.workers.by_session(opening.hello.session) {
@@ -152,7 +152,7 @@ impl Core {
         }
     }
 
-    /// Opens the streams whose time has come: every turn before them is released.
+    /// Opens the streams whose time has come: every batch before them is released.
     pub(super) fn open_streams(&mut self, released: u64) {
         let openings = std::mem::take(&mut self.openings);
         for (after, opening, reply) in openings {
@@ -161,7 +161,7 @@ impl Core {
                 continue;
             }
             let answer = self.opened(&opening);
-            self.draft.release(Release::Reply(Box::new(move || {
+            self.writes.release(Release::Reply(Box::new(move || {
                 let opened = answer.and_then(|(session, welcome)| {
                     let welcome = session.welcome(opening.stream, &opening.hello, welcome);
                     let welcome = welcome.map_err(|error| error::problem(Code::Precondition, error.to_string()))?;
@@ -219,17 +219,17 @@ impl Core {
                 if told.contains(attempt) || silent.contains(attempt))
         };
         self.effects.retain(|effect| !is_told(effect));
-        self.absorb(&Told::default());
+        self.absorb(&ReportFields::default());
         for live in hello.live.iter().filter(|live| opened.keep.contains(&live.attempt)) {
-            self.apply(Event::Accepted { attempt: live.attempt, worker: key }, &Told::default());
+            self.apply(Event::Accepted { attempt: live.attempt, worker: key }, &ReportFields::default());
         }
-        self.draft.applied = true;
+        self.writes.applied = true;
         if let Some(live) = self.registry.workers.get_mut(key) {
             live.stream = Some(opening.stream);
             let missing = silent.difference(&on_the_way).copied().collect();
             live.syncing = spooled.then_some(Syncing { until, missing });
         }
-        self.draft.workers.push(key);
+        self.writes.workers.push(key);
         self.publish_worker("worker.connected", key);
         if hello.last_server_seq > 0 || !hello.live.is_empty() || applied > 0 {
             self.metrics.workers.reconnects.of([session.facts().worker.as_str()]).inc();
@@ -244,7 +244,7 @@ impl Core {
             _ => None,
         });
         let running = adopted.map(|id| Record::Attempt(Box::new(AttemptChange::new(id, AttemptState::Running))));
-        self.draft.records.extend(running);
+        self.writes.records.extend(running);
     }
 
     /// A stream ended.
@@ -267,13 +267,13 @@ impl Core {
         let checked = self.check_certificate(session, certificate);
         let answer = match self.registry.workers.by_session(session) {
             Some(key) => checked.map(|()| {
-                self.apply(Event::Heartbeat { worker: key }, &Told::default());
+                self.apply(Event::Heartbeat { worker: key }, &ReportFields::default());
                 if let Some(live) = self.registry.workers.get(key) {
                     self.metrics.workers.heartbeats.of([live.id.as_str()]).inc();
                 }
                 self.publish_heartbeat(key);
                 if let Some(good) = healthy {
-                    self.apply(Event::HealthReport { worker: key, good }, &Told::default());
+                    self.apply(Event::HealthReport { worker: key, good }, &ReportFields::default());
                 }
                 key
             }),
@@ -284,7 +284,7 @@ impl Core {
             Some(Alive { worker: live.id.clone(), given_up: self.scheduler.is_given_up(key) })
         };
         let answer = answer.and_then(|key| known(key).ok_or_else(over));
-        self.draft.release(Release::reply(reply, answer));
+        self.writes.release(Release::reply(reply, answer));
     }
 
     /// The stream of a worker is down, if one was up.
@@ -293,8 +293,8 @@ impl Core {
         live.syncing = None;
         if live.stream.take().is_some() {
             self.publish_worker("worker.disconnected", key);
-            self.apply(Event::ConnectionLost { worker: key }, &Told::default());
-            self.draft.applied = true;
+            self.apply(Event::ConnectionLost { worker: key }, &ReportFields::default());
+            self.writes.applied = true;
         }
     }
 
@@ -310,7 +310,7 @@ impl Core {
             live.since = wall;
             live.reason = words::worker_reason(reason).to_owned();
         }
-        self.draft.workers.push(key);
+        self.writes.workers.push(key);
         if to.is_terminal() {
             self.departed.push(key);
         }
@@ -326,30 +326,30 @@ impl Core {
         let (Some(stream), Some(session)) = (live.stream.take(), live.session.clone()) else { return };
         live.syncing = None;
         self.publish_worker("worker.disconnected", key);
-        self.draft.release(Release::Reply(Box::new(move || session.hang_up(stream))));
+        self.writes.release(Release::Reply(Box::new(move || session.hang_up(stream))));
     }
 
     /// Writes the documents of workers that changed, and ends the sessions of those that left.
     pub(super) fn flush_workers(&mut self) {
-        let mut keys = std::mem::take(&mut self.draft.workers);
+        let mut keys = std::mem::take(&mut self.writes.workers);
         keys.sort_unstable();
         keys.dedup();
         for key in &keys {
             let Some(document) = self.worker_document(*key) else { continue };
             match Record::put(&document) {
-                Ok(record) => self.draft.records.push(record),
+                Ok(record) => self.writes.records.push(record),
                 Err(error) => tracing::error!(target: "orlop::scheduler", %key, %error, "a worker cannot be written"),
             }
         }
         keys.clear();
-        self.draft.workers = keys;
+        self.writes.workers = keys;
     }
 
     /// Ends the sessions of workers that left; their last frames go out before.
     pub(super) fn end_departed(&mut self) {
         for key in std::mem::take(&mut self.departed) {
             if let Some(session) = self.registry.workers.end_session(key) {
-                self.draft.release(Release::Close(session, Closing::Gone));
+                self.writes.release(Release::Close(session, Closing::Gone));
             }
         }
     }

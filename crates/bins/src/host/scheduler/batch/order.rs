@@ -15,7 +15,7 @@ use super::super::error::{self, Error};
 use super::super::explain::Explained;
 use super::super::release::Release;
 use super::Core;
-use super::draft::Told;
+use super::write_set::ReportFields;
 use crate::host::flow::fleet::WORKER;
 use crate::wire::frame::{Directive, DirectiveKind};
 use crate::wire::problem::Code;
@@ -36,13 +36,13 @@ impl Core {
             if elements.is_empty() { vec![None] } else { elements.iter().copied().map(Some).collect() };
         for elements in parts {
             match self.try_call(Event::Cancel { job, elements }) {
-                Ok(()) => self.absorb(&Told::default()),
+                Ok(()) => self.absorb(&ReportFields::default()),
                 // Its state takes no cancel: it has ended, or is being cancelled.
                 Err(EventError::Job { .. }) => answer = answer.map(|_| Cancelled::Ended),
                 Err(problem) => answer = Err(error::event(&problem)),
             }
         }
-        self.draft.release(Release::reply(reply, answer));
+        self.writes.release(Release::reply(reply, answer));
     }
 
     pub(super) fn worker_order(&mut self, worker: &WorkerId, order: WorkerOrder, reply: Reply<()>) {
@@ -50,7 +50,7 @@ impl Core {
             Some(key) => self.ordered(key, order),
             None => Err(error::not_found(format_args!("worker `{worker}`"))),
         };
-        self.draft.release(Release::reply(reply, answer));
+        self.writes.release(Release::reply(reply, answer));
     }
 
     fn ordered(&mut self, key: WorkerKey, order: WorkerOrder) -> Result<(), Error> {
@@ -70,7 +70,7 @@ impl Core {
             if let WorkerOrder::Drain(_, reason) = &order {
                 live.drain_reason.clone_from(reason);
             }
-            self.draft.workers.push(key);
+            self.writes.workers.push(key);
             return Ok(());
         }
         let draining = self.scheduler.worker_row(key).is_some_and(|row| row.drain.is_some());
@@ -91,7 +91,7 @@ impl Core {
             WorkerOrder::Remove { .. } => Event::Remove { worker: key, why: Departure::Removed },
         };
         self.call_or(event)?;
-        self.draft.workers.push(key);
+        self.writes.workers.push(key);
         if let Some(live) = self.registry.workers.get_mut(key) {
             live.barred = barred.unwrap_or(live.barred);
             match &order {
@@ -133,7 +133,7 @@ impl Core {
         reply: Reply<()>,
     ) {
         let answer = self.changed_tenant(&name, settings, quota);
-        self.draft.release(Release::reply(reply, answer));
+        self.writes.release(Release::reply(reply, answer));
     }
 
     fn changed_tenant(
@@ -165,7 +165,7 @@ impl Core {
             ..Tenant::new(name.clone())
         };
         let record = Record::put(&document).map_err(|error| error::port(&error))?;
-        self.draft.records.push(record);
+        self.writes.records.push(record);
         self.publish_tenant("quota.changed", name);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The core's effects become records, frames and events of the turn. Owns that translation, effect by effect; each is
+//! The core's effects become records, frames and events of the batch. Owns that translation, effect by effect; each is
 //! carried out after the commit.
 
 use orlop_core::hardware::gpu::GpuShape;
@@ -13,13 +13,13 @@ use super::super::release::Release;
 use super::super::session::{Assignment, Batch};
 use super::super::words;
 use super::Core;
-use super::draft::{Told, UnitMark};
+use super::write_set::{ReportFields, TaskMark};
 use crate::wire::attempt::{CancelJob, Mode};
 use crate::wire::frame::{Directive, DirectiveKind};
 
 impl Core {
     /// Takes the effects of the last call in. `told` is what the message that caused them said.
-    pub(super) fn absorb(&mut self, told: &Told) {
+    pub(super) fn absorb(&mut self, told: &ReportFields) {
         let mut effects = std::mem::take(&mut self.effects);
         for effect in effects.drain(..) {
             self.publish(&effect);
@@ -29,13 +29,13 @@ impl Core {
         self.effects = effects;
     }
 
-    fn take_in(&mut self, effect: Effect, told: &Told) {
+    fn take_in(&mut self, effect: Effect, told: &ReportFields) {
         match effect {
             Effect::JobChanged { job, part, to, reason, revision, .. } => {
                 self.revision = revision;
                 let watchers = self.registry.watchers.changed(job, part);
                 if !watchers.is_empty() {
-                    self.draft.release(Release::Waiters(watchers));
+                    self.writes.release(Release::Waiters(watchers));
                 }
                 let element = match part {
                     Part::Whole => None,
@@ -45,22 +45,22 @@ impl Core {
                         if to.is_terminal() {
                             let reason = words::reason(reason);
                             let change = RangeChange { job, first, last, state: to, reason, at: self.wall };
-                            self.draft.records.push(Record::Ranges(change));
+                            self.writes.records.push(Record::Ranges(change));
                         }
                         return;
                     }
                 };
-                self.draft.units.push(UnitMark { job, element, to, reason, revision, told: told.clone() });
+                self.writes.tasks.push(TaskMark { job, element, to, reason, revision, told: told.clone() });
             }
             Effect::Finished { job, part: Part::Whole, outcome, reason } => {
                 if self.registry.jobs.get(job).is_some_and(|live| live.array) {
-                    let (revision, told) = (self.revision, Told::default());
-                    self.draft.units.push(UnitMark { job, element: None, to: outcome, reason, revision, told });
+                    let (revision, told) = (self.revision, ReportFields::default());
+                    self.writes.tasks.push(TaskMark { job, element: None, to: outcome, reason, revision, told });
                 }
                 let mut waiters = self.registry.jobs.finish(job);
                 waiters.extend(self.registry.watchers.changed(job, Part::Whole));
                 if !waiters.is_empty() {
-                    self.draft.release(Release::Waiters(waiters));
+                    self.writes.release(Release::Waiters(waiters));
                 }
             }
             Effect::Assign { attempt, worker, start } => {
@@ -82,7 +82,7 @@ impl Core {
                 self.trace_started(attempt);
                 let finished_at = (!held).then_some(self.wall);
                 let end = AttemptEnd { reason: words::reason(Reason::WorkerLost), ..AttemptEnd::default() };
-                self.draft.records.push(Record::Attempt(Box::new(AttemptChange {
+                self.writes.records.push(Record::Attempt(Box::new(AttemptChange {
                     finished_at,
                     end: Some(end),
                     ..AttemptChange::new(attempt, AttemptState::Lost)
@@ -123,15 +123,16 @@ impl Core {
         if first {
             let revision = self.revision;
             let to = orlop_core::machine::job::JobState::Running;
-            let (told, reason) = (Told { started_at: Some(self.wall), ..Told::default() }, Reason::Plain);
-            self.draft.units.push(UnitMark { job: attempt.job, element: None, to, reason, revision, told });
+            let (told, reason) =
+                (ReportFields { started_at: Some(self.wall), ..ReportFields::default() }, Reason::Plain);
+            self.writes.tasks.push(TaskMark { job: attempt.job, element: None, to, reason, revision, told });
         }
         let Some(live) = self.registry.workers.get(worker) else { return };
         let stored = match mode {
             Mode::Now => StartMode::Now,
             Mode::Inherit => StartMode::Inherit,
         };
-        self.draft.records.push(Record::AttemptNew(Box::new(NewAttempt {
+        self.writes.records.push(Record::AttemptNew(Box::new(NewAttempt {
             id: attempt,
             worker: live.id.clone(),
             incarnation: live.incarnation,
@@ -145,13 +146,13 @@ impl Core {
         }
     }
 
-    /// What goes out to a worker after this turn; none if it has no session.
+    /// What goes out to a worker after this batch; none if it has no session.
     pub(super) fn out(&mut self, worker: WorkerKey) -> Option<&mut Batch> {
         let live = self.registry.workers.get_mut(worker)?;
         live.session.as_ref()?;
         if !live.out.touched {
             live.out.touched = true;
-            self.draft.touched.push(worker);
+            self.writes.touched.push(worker);
         }
         Some(&mut live.out)
     }
@@ -164,7 +165,7 @@ impl Core {
         })
     }
 
-    /// Whether the effects of a message make its unit final: its result is the one that counts.
+    /// Whether the effects of a message make its task final: its result is the one that counts.
     pub(super) fn is_final(&self, attempt: TaskRef) -> bool {
         self.effects.iter().any(|effect| match effect {
             Effect::Finished { job, part: Part::Whole, .. } => {

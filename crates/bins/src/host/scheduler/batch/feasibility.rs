@@ -19,7 +19,7 @@ const FINDINGS: u32 = 64;
 
 /// What was found lately, by the number of a specification.
 #[derive(Debug, Default)]
-pub(in super::super) struct Hopeless {
+pub(in super::super) struct FeasibilityCache {
     since: u64,
     worked_out: u32,
     known: HashMap<u64, Option<String>, ByNumber>,
@@ -41,8 +41,8 @@ fn never(told: &Explained) -> String {
 impl Core {
     /// What the client of new jobs should know: once for each specification.
     pub(super) fn warnings(&mut self, jobs: &[JobId]) -> Vec<String> {
-        if self.now >= self.hopeless.since.saturating_add(GOOD) {
-            self.hopeless = Hopeless { since: self.now, ..Hopeless::default() };
+        if self.now >= self.feasibility.since.saturating_add(GOOD) {
+            self.feasibility = FeasibilityCache { since: self.now, ..FeasibilityCache::default() };
         }
         let mut told = Vec::new();
         let mut last = None;
@@ -52,19 +52,19 @@ impl Core {
             if last.replace(number) == Some(number) {
                 continue;
             }
-            if !self.hopeless.known.contains_key(&number) {
-                if self.hopeless.worked_out >= FINDINGS {
+            if !self.feasibility.known.contains_key(&number) {
+                if self.feasibility.worked_out >= FINDINGS {
                     continue;
                 }
-                self.hopeless.worked_out += 1;
+                self.feasibility.worked_out += 1;
                 let found = self.explained(*job).filter(|told| told.explanation.is_hopeless());
                 let text = found.map(|told| match told.explanation.workers.is_empty() {
                     true => "no worker is registered yet".to_owned(),
                     false => never(&told),
                 });
-                self.hopeless.known.insert(number, text);
+                self.feasibility.known.insert(number, text);
             }
-            if let Some(Some(text)) = self.hopeless.known.get(&number) {
+            if let Some(Some(text)) = self.feasibility.known.get(&number) {
                 told.push(format!("job {job}: {text}"));
             }
         }

@@ -1,4 +1,4 @@
-//! Room on the server's disks: with too little of it no work is taken and logs are given up, so that results still have
+//! DiskGuard on the server's disks: with too little of it no work is taken and logs are given up, so that results still have
 //! room. Owns the bounds, the reserve that is let go last, and what of logs was given up.
 
 use std::collections::BTreeMap;
@@ -50,7 +50,7 @@ pub struct Disks {
 
 /// How much room there is, as it was last seen, and what was given up for want of it.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct DiskGuard {
     disks: Option<Disks>,
     /// Free bytes of the store's disk, of that of logs and of that of artifacts.
     store: AtomicU64,
@@ -69,7 +69,7 @@ fn mebi(bytes: u64) -> u64 {
     bytes >> 20
 }
 
-impl Room {
+impl DiskGuard {
     pub(super) fn new(disks: Option<Disks>) -> Self {
         let [store, logs, artifacts] = [(); 3].map(|()| AtomicU64::new(u64::MAX));
         Self { disks, store, logs, artifacts, lost: Mutex::default() }
@@ -254,11 +254,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let disks = |least, reserve| {
             let (folder, artifacts) = (dir.path().to_owned(), Some(dir.path().to_owned()));
-            Room::new(Some(Disks { store: Some(folder.clone()), logs: Some(folder), artifacts, least, reserve }))
+            DiskGuard::new(Some(Disks { store: Some(folder.clone()), logs: Some(folder), artifacts, least, reserve }))
         };
-        let room = disks(1, 4096);
-        room.look();
-        assert!(room.check().is_ok() && !room.has_none_for_logs());
+        let guard = disks(1, 4096);
+        guard.look();
+        assert!(guard.check().is_ok() && !guard.has_none_for_logs());
         let reserve = dir.path().join(".orlop-reserve");
         assert_eq!(fs::metadata(&reserve).unwrap().len(), 4096);
         let full = disks(u64::MAX, 4096);
@@ -270,47 +270,47 @@ mod tests {
         let problem = full.check_upload(1).unwrap_err();
         assert_eq!((problem.code, problem.retry_after_ms), (Code::StoreUnavailable, Some(LATER)));
         assert!(
-            room.check_upload(1).is_ok()
-                && room.check_upload(u64::MAX).is_err_and(|problem| problem.code == Code::TooLarge)
-                && Room::new(None).check_upload(9).is_ok()
+            guard.check_upload(1).is_ok()
+                && guard.check_upload(u64::MAX).is_err_and(|problem| problem.code == Code::TooLarge)
+                && DiskGuard::new(None).check_upload(9).is_ok()
         );
         full.store.store(1, Ordering::SeqCst);
         full.keep_reserve(dir.path(), full.disks.as_ref().unwrap()).unwrap();
         assert!(!reserve.exists(), "results need it now");
-        assert!(Room::new(None).check().is_ok());
+        assert!(DiskGuard::new(None).check().is_ok());
     }
 
     #[test]
     fn output_that_was_given_up_is_told_before_the_next_that_is_kept() {
-        let room = Room::new(None);
-        assert_eq!(room.give_up(&[chunk(1, 1), chunk(1, 2), chunk(2, 1)]), 15);
+        let guard = DiskGuard::new(None);
+        assert_eq!(guard.give_up(&[chunk(1, 1), chunk(1, 2), chunk(2, 1)]), 15);
         let mut kept = vec![chunk(1, 3), chunk(1, 4), chunk(3, 1)];
-        let told = room.mark_gaps(&mut kept);
+        let told = guard.mark_gaps(&mut kept);
         let gaps: Vec<_> = kept.iter().map(|chunk| (chunk.gap.chunks, chunk.gap.bytes)).collect();
         assert_eq!(gaps, [(2, 10), (0, 0), (0, 0)]);
-        assert!(room.mark_gaps(&mut kept).is_empty());
+        assert!(guard.mark_gaps(&mut kept).is_empty());
         assert_eq!(kept[0].gap.chunks, 2, "told once");
         // They were not kept: whoever sends them again is told again.
-        room.remember(told);
-        assert_eq!(room.give_up(&[chunk(1, 3)]), 5);
+        guard.remember(told);
+        assert_eq!(guard.give_up(&[chunk(1, 3)]), 5);
         let mut again = vec![chunk(1, 4)];
-        assert_eq!(room.mark_gaps(&mut again).len(), 1);
+        assert_eq!(guard.mark_gaps(&mut again).len(), 1);
         assert_eq!((again[0].gap.chunks, again[0].gap.bytes), (3, 15));
     }
 
     #[test]
     fn output_that_was_given_up_and_comes_again_is_missing_once() {
-        let room = Room::new(None);
-        assert_eq!(room.give_up(&[chunk(1, 1), chunk(1, 2)]), 10);
+        let guard = DiskGuard::new(None);
+        assert_eq!(guard.give_up(&[chunk(1, 1), chunk(1, 2)]), 10);
         // Their frame was not acknowledged, and the disk is still full.
-        assert_eq!(room.give_up(&[chunk(1, 1), chunk(1, 2), chunk(1, 3)]), 5);
+        assert_eq!(guard.give_up(&[chunk(1, 1), chunk(1, 2), chunk(1, 3)]), 5);
         // There is room, and they come a third time: what was counted as missing is missing.
         let mut again = vec![chunk(1, 2), chunk(1, 3), chunk(1, 4)];
-        let told = room.mark_gaps(&mut again);
+        let told = guard.mark_gaps(&mut again);
         assert_eq!((again.len(), again[0].seq), (1, 4));
         assert_eq!((again[0].gap.chunks, again[0].gap.bytes, told.len()), (3, 15, 1));
         let mut next = vec![chunk(1, 3), chunk(1, 5)];
-        assert!(room.mark_gaps(&mut next).is_empty());
+        assert!(guard.mark_gaps(&mut next).is_empty());
         assert_eq!((next.len(), next[0].gap), (1, Gap::default()));
     }
 }

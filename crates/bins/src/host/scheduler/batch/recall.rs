@@ -19,7 +19,7 @@ use super::Core;
 use super::past::is_answered;
 use crate::wire::frame::Judgement;
 
-/// The most messages of a turn that the store is asked about; what else is unknown stays so.
+/// The most messages of a batch that the store is asked about; what else is unknown stays so.
 const MOST: usize = 1024;
 /// How many questions the store is asked at once.
 const AT_ONCE: usize = 8;
@@ -28,20 +28,20 @@ impl Core {
     /// Lines a message up to be looked for in the store. False if its job is held, or no server ever issued it.
     pub(super) fn may_recall(&mut self, key: WorkerKey, attempt: TaskRef) -> bool {
         let held = self.registry.jobs.get(attempt.job).is_some();
-        if held || attempt.job.epoch() > self.epoch || self.draft.recalls.len() >= MOST {
+        if held || attempt.job.epoch() > self.epoch || self.writes.recalls.len() >= MOST {
             return false;
         }
         let session = self.registry.workers.get_mut(key).and_then(|live| live.session.clone());
-        self.draft.recalls.extend(session.map(|session| (session, attempt)));
+        self.writes.recalls.extend(session.map(|session| (session, attempt)));
         true
     }
 
-    /// Lets the store be asked once the turn is written: what ended in it is found then.
+    /// Lets the store be asked once the batch is written: what ended in it is found then.
     pub(super) fn ask_recalls(&mut self) {
-        let asked = std::mem::take(&mut self.draft.recalls);
+        let asked = std::mem::take(&mut self.writes.recalls);
         if !asked.is_empty() {
             let shared = Arc::clone(&self.shared);
-            self.draft.release(Release::Reply(Box::new(move || drop(tokio::spawn(recall(shared, asked))))));
+            self.writes.release(Release::Reply(Box::new(move || drop(tokio::spawn(recall(shared, asked))))));
         }
     }
 

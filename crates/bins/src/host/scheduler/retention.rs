@@ -51,7 +51,7 @@ impl Default for Limits {
 }
 
 /// Deletes what is old, until told to stop.
-pub async fn keep(handle: Handle, limits: Limits, stop: Stop) {
+pub async fn enforce(handle: Handle, limits: Limits, stop: Stop) {
     let mut artifacts = tokio::time::Instant::now() + limits.artifacts_every;
     loop {
         if let Status::Leading { epoch } = handle.status() {

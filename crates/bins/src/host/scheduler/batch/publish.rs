@@ -1,5 +1,5 @@
 //! Events of the bus: what the core's effects and the loop's inputs are called outside.
-//! Owns subjects and bodies; events are released after the commit of their turn, and made only if somebody listens.
+//! Owns subjects and bodies; events are released after the commit of their batch, and made only if somebody listens.
 
 use orlop_core::id::{JobId, TenantName};
 use orlop_core::machine::job::JobState;
@@ -146,12 +146,12 @@ impl Core {
         };
         if self.outbox {
             let event = OutboxEvent { subject: subject.clone().into(), body: text.clone() };
-            self.draft.records.push(Record::Event(Box::new(event)));
+            self.writes.records.push(Record::Event(Box::new(event)));
         }
         let event = BusEvent { id, subject: subject.into(), body: text };
-        match self.draft.releases.last_mut() {
+        match self.writes.releases.last_mut() {
             Some(Release::Events(_, events)) => events.push(event),
-            _ => self.draft.releases.push(Release::Events(std::sync::Arc::clone(&self.bus), vec![event])),
+            _ => self.writes.releases.push(Release::Events(std::sync::Arc::clone(&self.bus), vec![event])),
         }
     }
 }

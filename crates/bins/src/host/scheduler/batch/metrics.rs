@@ -1,4 +1,4 @@
-//! What is counted of a turn: collected while effects are taken in, and given to the metrics once at its end, so that the
+//! What is counted of a batch: collected while effects are taken in, and given to the metrics once at its end, so that the
 //! hot path touches no shared counter. Owns what counts as what.
 
 use std::collections::BTreeMap;
@@ -32,9 +32,9 @@ struct Jobs {
     ran: BTreeMap<&'static str, Vec<f64>>,
 }
 
-/// The counts of a turn.
+/// The counts of a batch.
 #[derive(Debug, Default)]
-pub(in super::super) struct Tally {
+pub(in super::super) struct BatchMetrics {
     tenants: BTreeMap<TenantName, Jobs>,
     /// Seconds from Queued to Assigned, by band.
     waited: [Vec<f64>; 3],
@@ -53,8 +53,8 @@ fn seconds(from: u64, to: u64) -> f64 {
     to.saturating_sub(from) as f64 / 1000.0
 }
 
-/// How many units a part has; an array as a whole has none of its own.
-fn units(part: Part, array: bool) -> u64 {
+/// How many tasks a part has; an array as a whole has none of its own.
+fn tasks(part: Part, array: bool) -> u64 {
     match part {
         Part::Whole => u64::from(!array),
         Part::Elements(first, last) => u64::from(last.saturating_sub(first)) + 1,
@@ -64,11 +64,11 @@ fn units(part: Part, array: bool) -> u64 {
 impl Core {
     fn counts_of(&mut self, job: JobId) -> Option<&mut Jobs> {
         let tenant = &self.registry.jobs.get(job)?.spec.demand().tenant;
-        self.tally.any = true;
-        if !self.tally.tenants.contains_key(tenant) {
-            self.tally.tenants.insert(tenant.clone(), Jobs::default());
+        self.counts.any = true;
+        if !self.counts.tenants.contains_key(tenant) {
+            self.counts.tenants.insert(tenant.clone(), Jobs::default());
         }
-        self.tally.tenants.get_mut(tenant)
+        self.counts.tenants.get_mut(tenant)
     }
 
     /// Counts an effect.
@@ -86,8 +86,8 @@ impl Core {
             }
             Effect::Assign { attempt, start, .. } => {
                 match start {
-                    Start::Inherit => self.tally.prefilled += 1,
-                    _ => self.tally.placed += 1,
+                    Start::Inherit => self.counts.prefilled += 1,
+                    _ => self.counts.placed += 1,
                 }
                 if let Some(jobs) = self.counts_of(attempt.job) {
                     jobs.scheduled += 1;
@@ -99,12 +99,12 @@ impl Core {
                 }
             }
             Effect::Cancel { why: CancelReason::Preempt, .. } => {
-                self.tally.any = true;
-                self.tally.preempted += 1;
+                self.counts.any = true;
+                self.counts.preempted += 1;
             }
             Effect::Quota { stopped: true, .. } => {
-                self.tally.any = true;
-                self.tally.stopped += 1;
+                self.counts.any = true;
+                self.counts.stopped += 1;
             }
             _ => {}
         }
@@ -126,7 +126,7 @@ impl Core {
                 "{from} to {to}"
             );
         }
-        let (count, band) = (units(part, live.array), live.spec.demand().priority.band().index());
+        let (count, band) = (tasks(part, live.array), live.spec.demand().priority.band().index());
         let gated = |state: JobState| matches!(state, JobState::Pending | JobState::Backoff);
         if let Some(sum) = self.gated.get_mut(band) {
             *sum = if gated(from) { sum.saturating_sub(count) } else { *sum };
@@ -153,7 +153,7 @@ impl Core {
         }
     }
 
-    /// How long a unit waited for its first attempt. A later one waits since a time that nobody keeps.
+    /// How long a task waited for its first attempt. A later one waits since a time that nobody keeps.
     fn count_start(&mut self, job: JobId, part: Part, (band, to): (usize, JobState)) {
         let element = match part {
             Part::Whole => None,
@@ -163,16 +163,16 @@ impl Core {
         let Some(view) = self.scheduler.job(job, element).filter(|view| view.attempt == 1) else { return };
         let waited = seconds(view.submitted, self.now);
         if to == JobState::Running {
-            self.tally.started.push(waited);
-        } else if let Some(all) = self.tally.waited.get_mut(band) {
+            self.counts.started.push(waited);
+        } else if let Some(all) = self.counts.waited.get_mut(band) {
             all.push(waited);
         }
     }
 
     /// Counts a verdict.
     pub(super) fn count_verdict(&mut self, verdict: usize) {
-        self.tally.any = true;
-        if let Some(sum) = self.tally.verdicts.get_mut(verdict) {
+        self.counts.any = true;
+        if let Some(sum) = self.counts.verdicts.get_mut(verdict) {
             *sum += 1;
         }
     }
@@ -186,14 +186,14 @@ impl Core {
 
     /// Counts classes that a round found to fit nowhere.
     pub(super) fn count_blocked(&mut self, classes: u32) {
-        self.tally.any |= classes > 0;
-        self.tally.blocked += u64::from(classes);
+        self.counts.any |= classes > 0;
+        self.counts.blocked += u64::from(classes);
     }
 
     /// Gives what was counted to the metrics.
     pub(super) fn report_counts(&mut self) {
-        if std::mem::take(&mut self.tally.any) {
-            std::mem::take(&mut self.tally).report(&self.metrics);
+        if std::mem::take(&mut self.counts.any) {
+            std::mem::take(&mut self.counts).report(&self.metrics);
         }
     }
 }
@@ -204,7 +204,7 @@ fn add(series: &Series<Counter, 1>, name: &str, count: u64) {
     }
 }
 
-impl Tally {
+impl BatchMetrics {
     fn report(self, metrics: &Metrics) {
         for (tenant, jobs) in &self.tenants {
             jobs.report(metrics, tenant.as_str());

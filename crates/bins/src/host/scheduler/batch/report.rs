@@ -14,7 +14,7 @@ use orlop_scheduler::token::WorkerKey;
 use super::super::release::Release;
 use super::super::session::{Closing, Session};
 use super::Core;
-use super::draft::Told;
+use super::write_set::ReportFields;
 use crate::wire::attempt::{JobStarted, Rejected, is_permanent};
 use crate::wire::frame::{Judgement, WorkerFrame};
 use crate::wire::result::JobResult;
@@ -25,22 +25,22 @@ impl Core {
     pub(super) fn frame(&mut self, session: &Arc<Session>, frame: WorkerFrame) {
         // A session that is over speaks for nobody: its agent registers anew and sends its spool again.
         let Some(key) = self.registry.workers.by_session(session.id()) else { return };
-        self.draft.applied = true;
+        self.writes.applied = true;
         if let Some(micros) = session.take_round_trip() {
-            self.apply(Event::RoundTrip { worker: key, micros }, &Told::default());
+            self.apply(Event::RoundTrip { worker: key, micros }, &ReportFields::default());
         }
         frame.results.into_iter().for_each(|result| self.result(key, result));
         frame.started.into_iter().for_each(|started| self.started(key, &started));
         for attempt in frame.accepted {
             if self.call(Event::Accepted { attempt, worker: key }) {
-                self.absorb(&Told::default());
+                self.absorb(&ReportFields::default());
                 self.accepted(attempt);
             }
         }
         frame.rejected.into_iter().for_each(|rejected| self.rejected(key, rejected));
         for attempt in frame.revoked {
             let event = Event::Revoked { attempt, worker: key };
-            self.unstarted(attempt, key, event, (AttemptState::Revoked, None), &Told::default());
+            self.unstarted(attempt, key, event, (AttemptState::Revoked, None), &ReportFields::default());
         }
         if let Some(status) = frame.status {
             self.metrics.workers.heartbeats.of([session.facts().worker.as_str()]).inc();
@@ -67,9 +67,9 @@ impl Core {
             out.specs.extend(specs);
         }
         if frame.goodbye.is_some() {
-            self.apply(Event::Remove { worker: key, why: Departure::Goodbye }, &Told::default());
+            self.apply(Event::Remove { worker: key, why: Departure::Goodbye }, &ReportFields::default());
             if let Some(session) = self.registry.workers.end_session(key) {
-                self.draft.release(Release::Close(session, Closing::Goodbye));
+                self.writes.release(Release::Close(session, Closing::Goodbye));
             }
         }
     }
@@ -90,7 +90,7 @@ impl Core {
             self.accepted(attempt);
             self.trace_result(&result);
         }
-        let told = Told {
+        let told = ReportFields {
             reason: (!result.reason.is_empty()).then(|| result.reason.clone().into()),
             exit_code: result.exit_code,
             started_at: result.started_at,
@@ -104,7 +104,7 @@ impl Core {
         if stored {
             self.keep_links(&result);
             self.count_lost(&result);
-            self.draft.records.push(Record::Attempt(Box::new(ended(result, accepted_final, self.wall))));
+            self.writes.records.push(Record::Attempt(Box::new(ended(result, accepted_final, self.wall))));
         }
         self.answer(key, attempt, verdict);
         self.absorb(&told);
@@ -126,7 +126,7 @@ impl Core {
                 executable: artifact.executable,
             };
             // Writing a link as JSON does not fail: it holds texts and numbers only.
-            self.draft.records.extend(Record::put(&link).ok());
+            self.writes.records.extend(Record::put(&link).ok());
         }
     }
 
@@ -138,7 +138,7 @@ impl Core {
             let count = move || {
                 metrics.transport.log_dropped_bytes.of(["worker"]).inc_by(losses.end(attempt, bytes));
             };
-            self.draft.release(Release::Reply(Box::new(count)));
+            self.writes.release(Release::Reply(Box::new(count)));
         }
     }
 
@@ -170,21 +170,22 @@ impl Core {
             self.trace_started(attempt);
             let started_at = started.started_at.or(Some(self.wall));
             let gpu = self.gpu_of(attempt, key);
-            self.draft.records.push(Record::Attempt(Box::new(AttemptChange {
+            self.writes.records.push(Record::Attempt(Box::new(AttemptChange {
                 started_at,
                 gpu,
                 ..AttemptChange::new(attempt, AttemptState::Running)
             })));
         }
         self.answer(key, attempt, verdict);
-        self.absorb(&Told { started_at: started.started_at, ..Told::default() });
+        self.absorb(&ReportFields { started_at: started.started_at, ..ReportFields::default() });
     }
 
     fn rejected(&mut self, key: WorkerKey, rejected: Rejected) {
         let Rejected { attempt, reason } = rejected;
         let event = Event::Rejected { attempt, worker: key, permanent: is_permanent(&reason) };
         // What no other worker would change is what the job fails for.
-        let told = Told { reason: is_permanent(&reason).then(|| reason.clone().into()), ..Told::default() };
+        let told =
+            ReportFields { reason: is_permanent(&reason).then(|| reason.clone().into()), ..ReportFields::default() };
         self.unstarted(attempt, key, event, (AttemptState::Rejected, Some(reason)), &told);
     }
 
@@ -195,7 +196,7 @@ impl Core {
         key: WorkerKey,
         event: Event,
         (state, reason): (AttemptState, Option<String>),
-        told: &Told,
+        told: &ReportFields,
     ) {
         let before = self.scheduler.attempt_row(attempt, key).is_some();
         self.trace_started(attempt);
@@ -208,7 +209,7 @@ impl Core {
         );
         if before && self.scheduler.attempt_row(attempt, key).is_none() {
             let reason = reason.filter(|reason| !reason.is_empty()).map(Into::into);
-            self.draft.records.push(Record::Attempt(Box::new(AttemptChange {
+            self.writes.records.push(Record::Attempt(Box::new(AttemptChange {
                 finished_at: Some(self.wall),
                 end: Some(AttemptEnd { reason, ..AttemptEnd::default() }),
                 ..AttemptChange::new(attempt, state)
@@ -219,16 +220,16 @@ impl Core {
 
     /// A worker's report on itself: it is alive, and well or not.
     pub(super) fn status(&mut self, key: WorkerKey, status: &WorkerStatus) {
-        self.apply(Event::Heartbeat { worker: key }, &Told::default());
+        self.apply(Event::Heartbeat { worker: key }, &ReportFields::default());
         if !status.health.is_empty() {
             let good = status.health.iter().all(|check| check.ok);
-            self.apply(Event::HealthReport { worker: key, good }, &Told::default());
+            self.apply(Event::HealthReport { worker: key, good }, &ReportFields::default());
         }
         if status.state == orlop_core::machine::worker::WorkerState::Draining
             && self.scheduler.worker_view(key).is_some_and(|view| !view.draining)
         {
             let order = orlop_scheduler::event::DrainOrder { deadline: None, host_shutdown: true };
-            self.apply(Event::Drain { worker: key, order }, &Told::default());
+            self.apply(Event::Drain { worker: key, order }, &ReportFields::default());
         }
     }
 

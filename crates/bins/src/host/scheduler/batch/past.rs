@@ -10,7 +10,7 @@ use orlop_scheduler::stored::{GangEnd, GangRow, Incarnation, TokenRow};
 
 use crate::wire::attempt::is_permanent;
 
-/// The most tokens before the newest that are remembered of a unit, as the core remembers them.
+/// The most tokens before the newest that are remembered of a task, as the core remembers them.
 const EARLIER: usize = 64;
 
 /// Whether the result of an attempt was accepted.
@@ -19,7 +19,7 @@ pub(super) fn is_answered(row: &AttemptRow) -> bool {
     row.state.is_end() && !matches!(row.state, Lost | Rejected | Revoked)
 }
 
-/// Attempts before the newest of a unit, the oldest first.
+/// Attempts before the newest of a task, the oldest first.
 pub(super) fn earlier(unit: &Unit, rows: &[AttemptRow], gang: bool) -> Vec<TokenRow> {
     let mut tokens: BTreeMap<u32, TokenRow> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.attempt.id.attempt < unit.attempt) {

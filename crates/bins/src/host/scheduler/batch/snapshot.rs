@@ -1,4 +1,4 @@
-//! The picture of the fleet that readers take: made by the loop between turns, at most ten times a second while it is busy.
+//! The snapshot of the fleet that readers take: made by the loop between batches, at most ten times a second while it is busy.
 //! Owns the making.
 
 use std::sync::Arc;
@@ -6,40 +6,40 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 use super::super::session::Closing;
-use super::super::snapshot::{BLOCKED, DrainPicture, EVERY, REPORTS, Snapshot, WorkerPicture};
+use super::super::snapshot::{BLOCKED, DrainSnapshot, EVERY, REPORTS, Snapshot, WorkerSnapshot};
 use super::Core;
 
 impl Core {
-    /// Makes a new picture if the last one is old enough.
+    /// Makes a new snapshot if the last one is old enough.
     pub(in super::super) fn publish_snapshot(&mut self, to: &ArcSwap<Snapshot>) {
         self.now = self.clock.monotonic();
-        if self.pictured > 0 && self.next_picture().is_none_or(|at| self.now < at) {
+        if self.snapshot_at > 0 && self.next_snapshot().is_none_or(|at| self.now < at) {
             return;
         }
-        (self.pictured, self.outdated, self.heard) = (self.now, false, false);
+        (self.snapshot_at, self.outdated, self.heard) = (self.now, false, false);
         let scheduler = &self.scheduler;
         self.registry.workers.retain(|key| scheduler.worker_view(key).is_some());
-        to.store(Arc::new(self.picture()));
+        to.store(Arc::new(self.snapshot()));
     }
 
-    /// When the next picture is due; none while nothing is new.
-    pub(super) fn next_picture(&self) -> Option<u64> {
+    /// When the next snapshot is due; none while nothing is new.
+    pub(super) fn next_snapshot(&self) -> Option<u64> {
         let wait = if self.outdated { Some(EVERY) } else { self.heard.then_some(REPORTS) };
-        wait.map(|wait| self.pictured.saturating_add(wait))
+        wait.map(|wait| self.snapshot_at.saturating_add(wait))
     }
 
-    fn picture(&self) -> Snapshot {
+    fn snapshot(&self) -> Snapshot {
         let workers = self.registry.workers.iter().filter_map(|(key, live)| {
             // Of an id that came back only its newest incarnation is found by it.
             let newest = self.scheduler.worker_key(&live.id) == Some(key);
             let (row, view) = (self.scheduler.worker_row(key)?, self.scheduler.worker_view(key)?);
             newest.then(|| {
-                let drain = row.drain.map(|order| DrainPicture {
+                let drain = row.drain.map(|order| DrainSnapshot {
                     reason: live.drain_reason.clone(),
                     deadline: order.deadline.map(|at| self.wall_of(at)),
                     host_shutdown: order.host_shutdown,
                 });
-                let picture = WorkerPicture {
+                let worker = WorkerSnapshot {
                     view,
                     capabilities: row.capabilities,
                     agent_version: live.agent_version.clone(),
@@ -50,7 +50,7 @@ impl Core {
                     connected: live.stream.is_some(),
                     drain,
                 };
-                (live.id.clone(), picture)
+                (live.id.clone(), worker)
             })
         });
         let tenants =
