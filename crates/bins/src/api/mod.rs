@@ -10,34 +10,34 @@ mod call;
 mod cors;
 mod counts;
 mod cursor;
+mod gauges;
 mod guard;
-mod known;
 mod listen;
 mod openapi;
-mod refusals;
+mod refusal_log;
 mod replay;
 mod reply;
 mod route;
 mod routes;
 mod serve;
-mod standing;
 mod state;
 mod streams;
 mod table;
 #[cfg(test)]
 mod tests;
+mod token_cache;
 mod until;
 mod view;
 
 pub use guard::{Guard, Origin};
 pub(crate) use guard::{JOIN, is_loopback};
-pub(crate) use known::{WORKER, knows, stored as stored_token, worker_record};
 pub use listen::{Listener, listen};
 pub use openapi::document;
 pub use serve::router;
 pub(crate) use serve::whose;
 pub use state::{Api, Options};
 pub(crate) use streams::StreamPermit;
+pub(crate) use token_cache::{WORKER, knows, stored as stored_token, worker_record};
 pub(crate) use until::{Ending, Holder, until};
 #[cfg(feature = "cli")]
 pub(crate) use view::join_token::NewJoinToken;

@@ -156,7 +156,8 @@ async fn pass(
 ) -> Answer {
     let (parts, body) = request.into_parts();
     check_browser(
-        (api.options.loopback, &api.options.origins),
+        api.options.loopback,
+        &api.options.origins,
         &parts.headers,
         parts.uri.authority().map(Authority::as_str),
     )?;

@@ -56,7 +56,7 @@ pub(super) fn text(file: &Path) -> Result<String, Failure> {
 /// # Errors
 /// Everything wrong with it.
 pub(super) fn load(name: &str, text: &str, limits: Limits) -> Result<(Vec<Loaded>, Report), Report> {
-    definitions(name, text, (limits, TextLimits::large()))
+    definitions(name, text, limits, TextLimits::large())
 }
 
 /// The flows of a file that a command takes: all of them, or the one of a name where there are several. Warnings are told.

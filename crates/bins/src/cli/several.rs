@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 
 use super::failure::{Exit, Failure};
+use super::globals::GlobalArgs;
 use super::manifest::Loaded;
 use super::output::{self, Format};
-use super::place::Place;
 use super::run::{RunArgs, approvals, one};
 
 /// Runs all flows of a file.
@@ -60,7 +60,7 @@ fn own(args: &RunArgs, loaded: &Loaded) -> RunArgs {
 }
 
 fn check(args: &RunArgs, flows: &[Loaded]) -> Result<(), Failure> {
-    if args.place.run_dir.is_some() {
+    if args.globals.run_dir.is_some() {
         return Err(Failure::usage(
             "--run-dir is for one run, and the file holds several; choose one with --name NAME",
         ));
@@ -77,9 +77,9 @@ fn check(args: &RunArgs, flows: &[Loaded]) -> Result<(), Failure> {
         if metadata.name.is_empty() {
             continue;
         }
-        let namespace = metadata.namespace.clone().unwrap_or_else(|| args.place.namespace().to_owned());
-        let place = Place { namespace: Some(namespace), ..args.place.clone() };
-        let run = place.run(&metadata.name)?;
+        let namespace = metadata.namespace.clone().unwrap_or_else(|| args.globals.namespace().to_owned());
+        let globals = GlobalArgs { namespace: Some(namespace), ..args.globals.clone() };
+        let run = globals.run(&metadata.name)?;
         let taken = !args.resume && run.exists();
         if taken || !seen.insert(run) {
             let name = &metadata.name;

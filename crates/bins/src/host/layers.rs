@@ -94,7 +94,7 @@ impl Layers {
 
     fn keys(&mut self, place: &str, section: &str, keys: Map<String, Value>) -> Result<(), LayerError> {
         for (key, value) in keys {
-            self.set(place, (section, &key), value)?;
+            self.set(place, section, &key, value)?;
         }
         Ok(())
     }
@@ -121,9 +121,9 @@ impl Layers {
                     place: name.clone(),
                     problem: format!("{text} cannot be read: {error}"),
                 })?;
-                self.set(&name, (section, key), Value::String(read.trim_end().to_owned()))?;
+                self.set(&name, section, key, Value::String(read.trim_end().to_owned()))?;
             } else if self.tree.contains_key(section) {
-                self.set(&name, (section, key), Value::String(text))?;
+                self.set(&name, section, key, Value::String(text))?;
             }
         }
         Ok(())
@@ -140,12 +140,12 @@ impl Layers {
                 None => (words, arguments.next().ok_or_else(|| LayerError::Missing(argument.clone()))?),
             };
             let (section, key) = name.split_once('-').ok_or_else(unknown)?;
-            self.set("flags", (section, &key.replace('-', "_")), Value::String(value))?;
+            self.set("flags", section, &key.replace('-', "_"), Value::String(value))?;
         }
         Ok(())
     }
 
-    fn set(&mut self, place: &str, (section, key): (&str, &str), value: Value) -> Result<(), LayerError> {
+    fn set(&mut self, place: &str, section: &str, key: &str, value: Value) -> Result<(), LayerError> {
         let name = format!("{section}.{key}");
         let keys = self.tree.get_mut(section).and_then(Value::as_object_mut);
         let Some(slot) = keys.and_then(|keys| keys.get_mut(key)) else {

@@ -5,10 +5,10 @@ pub mod client_token;
 #[cfg(feature = "kube")]
 pub mod cluster;
 #[cfg(unix)]
+pub mod concurrency_key;
+#[cfg(unix)]
 pub mod control;
 pub mod flow;
-#[cfg(unix)]
-pub mod gate;
 pub mod home;
 #[cfg(all(feature = "fleet", feature = "cli"))]
 mod layers;

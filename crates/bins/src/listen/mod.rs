@@ -28,7 +28,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tower::Service;
 
-pub(crate) use self::connections::{Connection, Connections, Place, Watched};
+pub(crate) use self::connections::{Connection, ConnectionSlot, Connections, Watched};
 #[cfg(feature = "fleet")]
 pub(crate) use self::tls::mutual_config;
 pub(crate) use self::tls::server_config;
@@ -134,7 +134,7 @@ where
 }
 
 /// Begins a connection, with the handshake of TLS where it is spoken.
-async fn greet(stream: TcpStream, served: Served, place: Place, stopped: watch::Receiver<bool>) {
+async fn greet(stream: TcpStream, served: Served, place: ConnectionSlot, stopped: watch::Receiver<bool>) {
     // Small answers go out at once; where the system refuses, they go a little later.
     drop(stream.set_nodelay(true));
     let Some(tls) = served.tls else { return serve(Watched::new(stream, place), served.router, stopped).await };

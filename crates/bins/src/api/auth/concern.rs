@@ -8,10 +8,10 @@ use orlop_core::id::TenantName;
 
 /// Shared by everybody who has to do with one request.
 #[derive(Clone, Debug, Default)]
-pub struct Concern(Arc<Known>);
+pub struct Concern(Arc<ConcernState>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct ConcernState {
     whose: Mutex<Whose>,
     decided: AtomicBool,
 }

@@ -9,9 +9,9 @@ use orlop_scheduler::job::Band;
 
 use super::super::auth::Caller;
 use super::super::call::Call;
+use super::super::gauges;
 use super::super::openapi;
 use super::super::reply::{Answer, Reply};
-use super::super::standing;
 use super::super::state::Api;
 use super::super::view::fleet::{
     Allocation, BandQueue, BlockedView, Health, Stats, TenantQueueView, TotalsView, Version,
@@ -163,8 +163,8 @@ pub(in super::super) async fn metrics(api: Arc<Api>, call: Call) -> Answer {
     let leads = matches!(api.handle.status(), Status::Leading { .. });
     let stored = async { if leads { api.handle.artifact_bytes().await.unwrap_or_default() } else { BTreeMap::new() } };
     let stored = tokio::time::timeout(STORED, stored).await.unwrap_or_default();
-    standing::look(&api.metrics, &api.handle, &stored);
-    api.flows.standing().show(&api.metrics.flows);
+    gauges::look(&api.metrics, &api.handle, &stored);
+    api.flows.counts().show(&api.metrics.flows);
     let text = api.metrics.text();
     let text = text.map_err(|error| Box::new(Problem::new(Code::Internal, error.to_string())))?;
     Ok(Reply::text("application/openmetrics-text; version=1.0.0; charset=utf-8", text))

@@ -11,10 +11,10 @@ use super::super::auth::{Access, Bearer, Role, Scope};
 use super::super::call::{Call, forbidden, internal, not_found, wrong};
 use super::super::cursor;
 use super::super::guard::ACCESS;
-#[cfg(all(unix, feature = "cli"))]
-use super::super::known::stored;
 use super::super::reply::{Answer, Reply};
 use super::super::state::{Api, store};
+#[cfg(all(unix, feature = "cli"))]
+use super::super::token_cache::stored;
 use super::super::view::token::{NewToken, TokenList, TokenView};
 use crate::host::scheduler::Error;
 

@@ -69,7 +69,7 @@ struct Server {
 
 /// A request.
 #[derive(Clone, Debug)]
-pub(super) struct Asked<'a> {
+pub(super) struct ApiRequest<'a> {
     method: Method,
     path: String,
     body: Option<&'a Value>,
@@ -78,7 +78,7 @@ pub(super) struct Asked<'a> {
     patience: Duration,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> ApiRequest<'a> {
     pub(super) fn get(path: impl Into<String>) -> Self {
         Self {
             method: Method::GET,
@@ -195,11 +195,11 @@ impl Client {
     ///
     /// # Errors
     /// No server can be reached, or the one that leads refuses.
-    pub(super) async fn ask(&self, asked: Asked<'_>) -> Result<Answered, Failure> {
+    pub(super) async fn ask(&self, asked: ApiRequest<'_>) -> Result<Answered, Failure> {
         as_allowed(&self.waits, async || self.ask_any(&asked).await).await
     }
 
-    async fn ask_any(&self, asked: &Asked<'_>) -> Result<Answered, Failure> {
+    async fn ask_any(&self, asked: &ApiRequest<'_>) -> Result<Answered, Failure> {
         let mut last = Failure::usage("no server is named; use --server");
         for server in &self.servers {
             match in_time(&server.url, asked.patience, self.ask_one(server, asked)).await {
@@ -214,11 +214,11 @@ impl Client {
     ///
     /// # Errors
     /// As of [`Client::ask`].
-    pub(super) async fn open(&self, asked: Asked<'_>) -> Result<Body, Failure> {
+    pub(super) async fn open(&self, asked: ApiRequest<'_>) -> Result<Body, Failure> {
         as_allowed(&self.waits, async || self.open_any(&asked).await).await
     }
 
-    async fn open_any(&self, asked: &Asked<'_>) -> Result<Body, Failure> {
+    async fn open_any(&self, asked: &ApiRequest<'_>) -> Result<Body, Failure> {
         let mut last = Failure::usage("no server is named; use --server");
         for server in &self.servers {
             match in_time(&server.url, asked.patience, self.open_one(server, asked)).await {
@@ -229,7 +229,7 @@ impl Client {
         Err(last)
     }
 
-    async fn open_one(&self, server: &Server, asked: &Asked<'_>) -> Result<Body, Failure> {
+    async fn open_one(&self, server: &Server, asked: &ApiRequest<'_>) -> Result<Body, Failure> {
         let (head, body) = self.send(server, asked).await?.into_parts();
         if head.status.is_success() {
             return Ok(body);
@@ -239,7 +239,7 @@ impl Client {
         Err(Failure::from(&problem(server, head.status.as_u16(), &body)))
     }
 
-    async fn ask_one(&self, server: &Server, asked: &Asked<'_>) -> Result<Answered, Failure> {
+    async fn ask_one(&self, server: &Server, asked: &ApiRequest<'_>) -> Result<Answered, Failure> {
         let (head, body) = self.send(server, asked).await?.into_parts();
         let server = server.url.as_str();
         let etag = head.headers.get(ETAG).and_then(|value| value.to_str().ok()).map(str::to_owned);
@@ -284,7 +284,7 @@ impl Client {
     }
 
     /// Sends a request.
-    async fn send(&self, server: &Server, asked: &Asked<'_>) -> Result<Response<Body>, Failure> {
+    async fn send(&self, server: &Server, asked: &ApiRequest<'_>) -> Result<Response<Body>, Failure> {
         let (url, token) = self.way(server, &asked.path).await?;
         let mut request = Request::builder().method(&asked.method).uri(format!("{url}{BASE}{}", asked.path));
         request = request.header("user-agent", concat!("orlop/", env!("CARGO_PKG_VERSION")));
@@ -381,10 +381,10 @@ mod tests {
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let server = format!("http://{}", silent.local_addr().unwrap());
         let client = Client::new(&server, Some("any".to_owned()), None, false).unwrap();
-        let failure = client.ask(Asked::get("/jobs").waiting(Duration::from_secs(5))).await.unwrap_err();
+        let failure = client.ask(ApiRequest::get("/jobs").waiting(Duration::from_secs(5))).await.unwrap_err();
         assert_eq!(failure.exit, Exit::Unreachable);
         assert!(failure.to_string().contains("did not answer within 35 s"), "{failure}");
-        assert!(client.open(Asked::get("/events")).await.is_err());
+        assert!(client.open(ApiRequest::get("/events")).await.is_err());
     }
 
     #[test]

@@ -211,7 +211,7 @@ async fn start(args: &UpArgs) -> Result<Running, Failure> {
     let mut workers = Vec::new();
     let count = if args.no_worker { 0 } else { usize::from(args.workers) };
     for number in 0..count {
-        workers.push(work(args, &data, &whole, (number, count), tracer.clone()).await?);
+        workers.push(work(args, &data, &whole, number, count, tracer.clone()).await?);
     }
     Ok(Running { whole, workers, traces, data })
 }
@@ -230,7 +230,8 @@ async fn work(
     args: &UpArgs,
     data: &Data,
     whole: &Whole,
-    (number, of): (usize, usize),
+    number: usize,
+    of: usize,
     tracer: Tracer,
 ) -> Result<Agent, Failure> {
     let failed =

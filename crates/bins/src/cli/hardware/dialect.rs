@@ -36,12 +36,12 @@ impl From<HardwareError> for Refusal {
 /// What a need becomes on a substrate, or why it cannot.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub(super) enum Told<T> {
+pub(super) enum Translation<T> {
     Becomes(T),
     Refused(Refusal),
 }
 
-impl<T> From<Result<T, HardwareError>> for Told<T> {
+impl<T> From<Result<T, HardwareError>> for Translation<T> {
     fn from(result: Result<T, HardwareError>) -> Self {
         result.map_or_else(|error| Self::Refused(error.into()), Self::Becomes)
     }
@@ -80,7 +80,7 @@ pub(super) struct Machines {
 #[derive(Debug, Serialize)]
 pub(super) struct Fleet {
     pub(super) placement: Placement,
-    pub(super) job: Told<FleetNeed>,
+    pub(super) job: Translation<FleetNeed>,
 }
 
 /// What is said of one node, or of one host of a site.
@@ -105,10 +105,10 @@ pub(super) struct Answer {
     pub(super) resolved: Resolved,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) warnings: Vec<String>,
-    pub(super) kubernetes: Told<Pod>,
-    pub(super) openstack: Told<Site>,
-    pub(super) docker: Told<Value>,
-    pub(super) fleet: Told<Fleet>,
+    pub(super) kubernetes: Translation<Pod>,
+    pub(super) openstack: Translation<Site>,
+    pub(super) docker: Translation<Value>,
+    pub(super) fleet: Translation<Fleet>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) nodes: Option<Vec<NodeTold>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -139,14 +139,14 @@ pub(super) fn tell(request: &Request, tables: &Tables, machines: &Machines) -> A
     };
     let version = machines.cluster.as_ref().and_then(|cluster| cluster.devices.version()).unwrap_or("v1");
     let kubernetes = match translated {
-        Ok((pod, merged)) => Told::Becomes(Pod {
+        Ok((pod, merged)) => Translation::Becomes(Pod {
             claim_template: claim_template(&merged, CLAIM, "default", version),
             notes: merged.notes.iter().copied().collect(),
             label_families: chosen.gpu.iter().flat_map(|_| cluster_words.families()).collect(),
             pod,
         }),
-        Err(orlop_k8s::hardware::TranslateError::Hardware(error)) => Told::Refused(error.into()),
-        Err(other) => Told::Refused(Refusal { error: other.to_string(), help: "correct the field".to_owned() }),
+        Err(orlop_k8s::hardware::TranslateError::Hardware(error)) => Translation::Refused(error.into()),
+        Err(other) => Translation::Refused(Refusal { error: other.to_string(), help: "correct the field".to_owned() }),
     };
     let placed = place(resolved, &resources, &words(Substrate::OpenStack));
     let (openstack, hosts) = match (placed, &machines.site) {
@@ -176,15 +176,20 @@ pub(super) fn tell(request: &Request, tables: &Tables, machines: &Machines) -> A
 }
 
 #[cfg(feature = "docker")]
-fn docker(resolved: &Resolved, resources: &Resources, tables: &Tables, host: Option<&Inventory>) -> Told<Value> {
+fn docker(resolved: &Resolved, resources: &Resources, tables: &Tables, host: Option<&Inventory>) -> Translation<Value> {
     let config = orlop_cloud::runtime::docker::hardware::host_config(resolved, resources, tables, host);
     config.map(|config| serde_json::to_value(config).unwrap_or_default()).into()
 }
 
 #[cfg(not(feature = "docker"))]
-fn docker(_resolved: &Resolved, _resources: &Resources, _tables: &Tables, _host: Option<&Inventory>) -> Told<Value> {
+fn docker(
+    _resolved: &Resolved,
+    _resources: &Resources,
+    _tables: &Tables,
+    _host: Option<&Inventory>,
+) -> Translation<Value> {
     let error = "Docker is not in this build".to_owned();
-    Told::Refused(Refusal { error, help: format!("build it with `{}`", crate::features::install("docker")) })
+    Translation::Refused(Refusal { error, help: format!("build it with `{}`", crate::features::install("docker")) })
 }
 
 /// Plain resources of the pod's container.

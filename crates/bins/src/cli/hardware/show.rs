@@ -3,7 +3,7 @@
 use orlop_core::hardware::placement::Placement;
 use serde_json::Value;
 
-use super::dialect::{Answer, Fleet, NodeTold, Pod, Refusal, Site, Told, conditions};
+use super::dialect::{Answer, Fleet, NodeTold, Pod, Refusal, Site, Translation, conditions};
 
 /// The answer as a text.
 pub(super) fn text(answer: &Answer) -> String {
@@ -47,13 +47,15 @@ fn line(name: &str, value: impl Into<String>) -> (String, String) {
     (name.to_owned(), value.into())
 }
 
-fn told<T>(told: &Told<T>, becomes: impl Fn(&T) -> Vec<(String, String)>) -> Vec<(String, String)> {
+fn told<T>(told: &Translation<T>, becomes: impl Fn(&T) -> Vec<(String, String)>) -> Vec<(String, String)> {
     match told {
-        Told::Becomes(value) => {
+        Translation::Becomes(value) => {
             let lines = becomes(value);
             if lines.is_empty() { vec![line("nothing", "special")] } else { lines }
         }
-        Told::Refused(Refusal { error, help }) => vec![line("refused", error.clone()), line("help", help.clone())],
+        Translation::Refused(Refusal { error, help }) => {
+            vec![line("refused", error.clone()), line("help", help.clone())]
+        }
     }
 }
 
@@ -128,8 +130,8 @@ fn site(site: &Site) -> Vec<(String, String)> {
 fn fleet(fleet: &Fleet) -> Vec<(String, String)> {
     let mut lines = placement(&fleet.placement);
     lines.push(match &fleet.job {
-        Told::Becomes(job) => line("job", serde_json::to_string(job).unwrap_or_default()),
-        Told::Refused(refusal) => line("job", format!("refused: {}", refusal.error)),
+        Translation::Becomes(job) => line("job", serde_json::to_string(job).unwrap_or_default()),
+        Translation::Refused(refusal) => line("job", format!("refused: {}", refusal.error)),
     });
     lines
 }

@@ -152,10 +152,10 @@ fn refused(code: Option<u16>, message: &str) -> Result<(), Failure> {
 
 /// `orlop flow watch`
 pub(super) async fn watch(args: WatchArgs) -> Result<Exit, Failure> {
-    let cluster = Cluster::of(&args.place).await?;
+    let cluster = Cluster::of(&args.globals).await?;
     let watcher = Watcher::new(&cluster, &args.name, Tells::steps_if(args.output == Format::Table));
     let Some(flow) = within(args.timeout, watcher.ended()).await? else { return Ok(late(&args.name)) };
-    end(&flow, &args.place, args.output)?;
+    end(&flow, &args.globals, args.output)?;
     Ok(exit_of(&status(&flow)))
 }
 

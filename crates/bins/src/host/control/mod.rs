@@ -10,7 +10,7 @@ mod server;
 use orlop_core::spec::status::FlowStatus;
 use serde::{Deserialize, Serialize};
 
-use super::flow::{Notice, Order, OrderError};
+use super::flow::{FlowCommand, FlowCommandError, Notice};
 
 pub(super) use address::Address;
 pub use client::{Client, Watch};
@@ -27,7 +27,7 @@ const SOCKET: &str = "control.sock";
 #[non_exhaustive]
 pub enum Request {
     /// Carry out an order.
-    Order(Order),
+    Order(FlowCommand),
     /// Tell what happens until the flow has ended.
     Watch,
 }
@@ -40,7 +40,7 @@ pub enum Answer {
     /// The order is in force.
     Done,
     /// The order was not carried out.
-    Refused(OrderError),
+    Refused(FlowCommandError),
     /// The status now.
     Status(Box<FlowStatus>),
     /// Something has happened.

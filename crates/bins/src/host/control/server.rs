@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use super::address::Address;
 use super::person::name_of;
 use super::{Answer, Request};
-use crate::host::flow::{HostHandle, Notice, Order, OrderError};
+use crate::host::flow::{FlowCommand, FlowCommandError, HostHandle, Notice};
 
 /// How long callers may take to hear the last words of a host.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -101,7 +101,7 @@ async fn serve(stream: UnixStream, handle: HostHandle) {
                 drop(handle);
                 return drop(tell(&mut write, news, lines.into_inner()).await);
             }
-            Err(error) => Answer::Refused(OrderError::Failed(format!("the request cannot be read: {error}"))),
+            Err(error) => Answer::Refused(FlowCommandError::Failed(format!("the request cannot be read: {error}"))),
         };
         if send(&mut write, &answer).await.is_err() {
             return;
@@ -119,11 +119,11 @@ fn has_left(lines: &mut Lines<BufReader<OwnedReadHalf>>) -> bool {
 }
 
 /// An order under the name of who gives it.
-fn signed(order: Order, caller: &io::Result<String>) -> Order {
+fn signed(order: FlowCommand, caller: &io::Result<String>) -> FlowCommand {
     match order {
-        Order::Decide { step, decision, reason, .. } => {
+        FlowCommand::Decide { step, decision, reason, .. } => {
             // Nobody but this machine vouches for the name.
-            Order::Decide { step, decision, by: caller.as_ref().ok().cloned(), reason, verified: false }
+            FlowCommand::Decide { step, decision, by: caller.as_ref().ok().cloned(), reason, verified: false }
         }
         other => other,
     }

@@ -38,7 +38,8 @@ pub(super) async fn look_up(
     spec: &FlowSpec,
     flow: &str,
     configs: &dyn ConfigMaps,
-    (name, key_ref): (&str, &KeyRef),
+    name: &str,
+    key_ref: &KeyRef,
 ) -> Result<String, Unresolved> {
     let unresolved = |message: String| Unresolved { name: name.to_owned(), message, retryable: true };
     let own = attempt::config_map_template(spec, flow, &key_ref.name).cloned();

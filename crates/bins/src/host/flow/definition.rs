@@ -21,7 +21,8 @@ pub struct Definition {
 pub fn definitions(
     name: &str,
     text: &str,
-    (limits, within): (Limits, TextLimits),
+    limits: Limits,
+    within: TextLimits,
 ) -> Result<(Vec<Definition>, Report), Report> {
     let mut options = Options::new(limits);
     options.text = within;

@@ -7,7 +7,7 @@ use orlop_dag::engine::{apply, next_deadline, view};
 
 use super::admission::Admission;
 use super::carry::patiently;
-use super::order::OrderError;
+use super::command::FlowCommandError;
 use super::wait::Wake;
 use super::work::Done;
 use super::{FlowHost, HostError, Left, TIDY};
@@ -54,7 +54,7 @@ impl FlowHost {
             if let Err(error) = self.ledger.append(now, &events).await {
                 for answer in answers {
                     // Whoever asked may have gone.
-                    drop(answer.send(Err(OrderError::Failed(error.to_string()))));
+                    drop(answer.send(Err(FlowCommandError::Failed(error.to_string()))));
                 }
                 return Err(error);
             }

@@ -11,7 +11,7 @@ use orlop_dag::plan::Plan;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
-use super::order::{Order, OrderError};
+use super::command::{FlowCommand, FlowCommandError};
 
 /// Notices a slow watcher may be behind before it misses some.
 const NOTICES: usize = 4096;
@@ -36,7 +36,7 @@ pub struct Notice {
 /// What arrives at the counter.
 pub(super) enum Request {
     /// An order, and where its answer goes.
-    Order(Order, oneshot::Sender<Result<(), OrderError>>),
+    Order(FlowCommand, oneshot::Sender<Result<(), FlowCommandError>>),
     /// Leave.
     Detach,
 }
@@ -54,10 +54,10 @@ impl HostHandle {
     ///
     /// # Errors
     /// When it does not fit, or the host has gone.
-    pub async fn order(&self, order: Order) -> Result<(), OrderError> {
+    pub async fn order(&self, order: FlowCommand) -> Result<(), FlowCommandError> {
         let (answer, answered) = oneshot::channel();
-        self.requests.send(Request::Order(order, answer)).await.map_err(|_| OrderError::Gone)?;
-        answered.await.unwrap_or(Err(OrderError::Gone))
+        self.requests.send(Request::Order(order, answer)).await.map_err(|_| FlowCommandError::Gone)?;
+        answered.await.unwrap_or(Err(FlowCommandError::Gone))
     }
 
     /// Tells the host to leave: the flow goes on under the next one.

@@ -135,7 +135,7 @@ async fn config_value(
     let mut key_ref = key_ref.clone();
     let name = &flow.metadata.name;
     rewrite_config_map(&flow.spec, name, &mut key_ref.name);
-    let value = look_up(&flow.spec, name, configs, (&parameter.name, &key_ref)).await;
+    let value = look_up(&flow.spec, name, configs, &parameter.name, &key_ref).await;
     value.map_err(|error| ParameterError::Unresolved(error.to_string()))
 }
 

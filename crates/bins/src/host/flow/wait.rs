@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::handle::Request;
 use super::work::Done;
-use super::{FlowHost, HostError, order};
+use super::{FlowHost, HostError, command};
 
 /// The most events that are gathered before they are written.
 const GATHERED: usize = 512;
@@ -86,8 +86,8 @@ impl FlowHost {
         timer.into_iter().chain(self.pace.next(self.plan.len())).fold(longest, Instant::min)
     }
 
-    fn take_order(&mut self, order: &order::Order, answer: super::Answer) {
-        match order::event(&self.plan, &self.state, order, self.parts.clock.now()) {
+    fn take_order(&mut self, order: &command::FlowCommand, answer: super::Answer) {
+        match command::event(&self.plan, &self.state, order, self.parts.clock.now()) {
             Ok(Some(event)) => self.orders.push((event, answer)),
             // Whoever asked may have gone.
             Ok(None) => drop(answer.send(Ok(()))),

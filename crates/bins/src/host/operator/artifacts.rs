@@ -94,7 +94,7 @@ async fn hand_in(
     request: Request,
 ) -> Response {
     let subject = format!("{namespace}/{job}/{artifact}");
-    match counter.take((&namespace, &job, &artifact), request).await {
+    match counter.take(&namespace, &job, &artifact, request).await {
         Ok(bytes) => {
             tracing::debug!(artifact = subject, bytes, "an artifact is kept");
             StatusCode::NO_CONTENT.into_response()
@@ -120,7 +120,7 @@ fn word<'h>(headers: &'h HeaderMap, name: &str) -> &'h str {
 
 impl Counter {
     /// Takes an artifact in. Gives how many bytes it has. Nothing of a body is read before it is known whose it is.
-    async fn take(&self, (namespace, job, artifact): (&str, &str, &str), request: Request) -> Result<usize, Refused> {
+    async fn take(&self, namespace: &str, job: &str, artifact: &str, request: Request) -> Result<usize, Refused> {
         let (parts, body) = request.into_parts();
         let token = word(&parts.headers, AUTHORIZATION.as_str()).strip_prefix("Bearer ").unwrap_or_default();
         let permit = self.shelf.admit(Claim { namespace, job, artifact, token }).await?;

@@ -88,7 +88,8 @@ impl Writer {
     pub(super) fn start(
         runtime: &tokio::runtime::Handle,
         store: Arc<dyn FleetStore>,
-        (epoch, metrics): (Epoch, Arc<Metrics>),
+        epoch: Epoch,
+        metrics: Arc<Metrics>,
         wake: Arc<dyn Fn() + Send + Sync>,
     ) -> Self {
         // Bounded by the loop, which computes no batch while IN_FLIGHT wait.

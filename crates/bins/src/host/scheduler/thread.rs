@@ -149,7 +149,8 @@ impl Loop {
         let writer = Writer::start(
             &self.runtime,
             Arc::clone(&shared.store),
-            (term.epoch(), Arc::clone(&shared.options.metrics)),
+            term.epoch(),
+            Arc::clone(&shared.options.metrics),
             self.waker(),
         );
         let progress = Arc::clone(&writer.progress);

@@ -22,7 +22,7 @@ pub(super) struct Now {
 
 /// What a frame asks of the session itself.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct SessionRequest {
     pub(super) directive: Option<Directive>,
     pub(super) pause: Duration,
     /// Whether the lease was renewed.
@@ -40,8 +40,9 @@ pub(super) fn apply(
     outbox: &mut Outbox,
     now: Now,
     acts: &mut Vec<Act>,
-) -> io::Result<Asked> {
-    let mut asked = Asked { pause: Duration::from_millis(u64::from(frame.retry_after_ms)), ..Asked::default() };
+) -> io::Result<SessionRequest> {
+    let mut asked =
+        SessionRequest { pause: Duration::from_millis(u64::from(frame.retry_after_ms)), ..SessionRequest::default() };
     if frame.lease_ms > 0 {
         core.beat_answered(frame.lease_ms);
         core.renewed(now.clock, acts);

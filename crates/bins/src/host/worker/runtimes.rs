@@ -80,7 +80,7 @@ impl Answers {
             sleep(EVERY).await;
             let mut found = BTreeMap::new();
             for kind in shared.runtimes().into_keys() {
-                // Held no longer than it takes to answer: the end of the agent is the end of its runtimes.
+                // HeldAttempt no longer than it takes to answer: the end of the agent is the end of its runtimes.
                 if let Some(runtime) = shared.runtime(kind) {
                     found.insert(kind, answer(&*runtime).await);
                 }

@@ -66,36 +66,36 @@ pub(super) struct Group {
 }
 
 /// Metrics whose kind is known from their type.
-pub(super) trait Known: Metric {
+pub(super) trait HasKind: Metric {
     const KIND: Kind;
 }
 
-impl Known for Counter {
+impl HasKind for Counter {
     const KIND: Kind = Kind::Counter;
 }
 
-impl Known for Gauge {
+impl HasKind for Gauge {
     const KIND: Kind = Kind::Gauge;
 }
 
-impl Known for Real {
+impl HasKind for Real {
     const KIND: Kind = Kind::Gauge;
 }
 
-impl Known for Histogram {
+impl HasKind for Histogram {
     const KIND: Kind = Kind::Histogram;
 }
 
 impl Group {
     /// Registers a metric without labels. Counters are named here without `_total`.
-    pub(super) fn single<M: Known + Clone>(&mut self, name: &str, help: &str, metric: M) -> M {
+    pub(super) fn single<M: HasKind + Clone>(&mut self, name: &str, help: &str, metric: M) -> M {
         self.note(name, M::KIND, &[]);
         self.registry.register(name, help, metric.clone());
         metric
     }
 
     /// Registers a metric without labels of its own.
-    pub(super) fn placed<M: Known + Clone + TypedMetric>(
+    pub(super) fn placed<M: HasKind + Clone + TypedMetric>(
         &mut self,
         name: &str,
         help: &str,
@@ -115,11 +115,12 @@ impl Group {
         &mut self,
         name: &str,
         help: &str,
-        (keys, cap): ([&'static str; N], usize),
+        keys: [&'static str; N],
+        cap: usize,
         make: fn() -> M,
     ) -> Series<M, N>
     where
-        M: Known + Clone + TypedMetric,
+        M: HasKind + Clone + TypedMetric,
     {
         self.note(name, M::KIND, &keys);
         let series = Series::new(keys, cap, make);

@@ -3,6 +3,7 @@
 
 #[cfg(feature = "kube")]
 mod alias;
+mod flow_counts;
 mod flows;
 mod group;
 #[cfg(feature = "kube")]
@@ -14,7 +15,6 @@ mod operator;
 mod process;
 mod scheduler;
 mod series;
-mod tally;
 mod transport;
 #[cfg(feature = "kube")]
 mod webhook;
@@ -27,6 +27,7 @@ use std::sync::{Mutex, PoisonError};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
+pub use flow_counts::FlowCounts;
 pub use flows::FlowMetrics;
 use group::Group;
 pub use group::{Described, Kind, Real};
@@ -39,7 +40,6 @@ use meter::is_group;
 pub use operator::{ControllerMetrics, KubeMetrics, OperatorMetrics, Telling};
 pub use scheduler::SchedulerMetrics;
 pub use series::{OTHER, Series, Single};
-pub use tally::Tally;
 pub use transport::{StoreMetrics, TransportMetrics};
 #[cfg(feature = "kube")]
 pub use webhook::WebhookMetrics;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::super::super::output;
-use super::super::client::{Asked, escaped, query};
+use super::super::client::{ApiRequest, escaped, query};
 use super::super::read::{items, text};
 use super::Remote;
 use crate::view::text::one_line;
@@ -41,7 +41,7 @@ impl Waiting {
         let Ok(page) = remote.get(&format!("/jobs{}", query(&members))).await else { return };
         for job in items(&page) {
             let id = text(job, "id");
-            let Ok(why) = remote.client.ask(Asked::get(format!("/jobs/{}/explain", escaped(&id)))).await else {
+            let Ok(why) = remote.client.ask(ApiRequest::get(format!("/jobs/{}/explain", escaped(&id)))).await else {
                 return;
             };
             let mut summary = text(&why.body, "summary");

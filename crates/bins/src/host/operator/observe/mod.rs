@@ -1,4 +1,4 @@
-//! What controllers tell, as metrics and standing. Owns what all of them tell alike, and all that stands at once.
+//! What controllers tell, as metrics and health. Owns what all of them tell alike, and all that stands at once.
 
 mod flows;
 mod objects;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use orlop_core::named::Named;
 
-use super::{Standing, Which};
+use super::{OperatorHealth, Which};
 use crate::telemetry::metrics::OperatorMetrics;
 
 pub(super) use flows::FlowMonitor;
@@ -22,8 +22,8 @@ pub(super) struct Monitors {
 }
 
 impl Monitors {
-    pub(super) fn new(metrics: &Arc<OperatorMetrics>, standing: &Standing) -> Self {
-        let told = |which| LoopMonitor::new(which, Arc::clone(metrics), standing.clone());
+    pub(super) fn new(metrics: &Arc<OperatorMetrics>, health: &OperatorHealth) -> Self {
+        let told = |which| LoopMonitor::new(which, Arc::clone(metrics), health.clone());
         Self {
             flows: Arc::new(FlowMonitor::new(told(Which::JobFlow))),
             performers: Arc::new(ObjectMonitor::new(told(Which::Performer))),
@@ -43,23 +43,23 @@ impl Monitors {
 struct LoopMonitor {
     which: Which,
     metrics: Arc<OperatorMetrics>,
-    standing: Standing,
+    health: OperatorHealth,
     start: Instant,
 }
 
 impl LoopMonitor {
-    fn new(which: Which, metrics: Arc<OperatorMetrics>, standing: Standing) -> Self {
-        Self { which, metrics, standing, start: Instant::now() }
+    fn new(which: Which, metrics: Arc<OperatorMetrics>, health: OperatorHealth) -> Self {
+        Self { which, metrics, health, start: Instant::now() }
     }
 
     fn beat(&self, depth: usize) {
-        self.standing.beat(self.which);
+        self.health.beat(self.which);
         self.metrics.controllers.depth.of([self.which.name()]).set(i64::try_from(depth).unwrap_or(i64::MAX));
     }
 
     fn synced(&self) {
         tracing::info!(controller = self.which.name(), "has seen all that exists");
-        self.standing.synced(self.which);
+        self.health.synced(self.which);
     }
 
     fn restarted(&self, resource: &str) {
@@ -78,7 +78,7 @@ impl LoopMonitor {
     }
 
     fn watched(&self, resource: &'static str) {
-        if self.standing.mended(self.which, resource) {
+        if self.health.mended(self.which, resource) {
             tracing::info!(controller = self.which.name(), resource, "is watched again");
         }
     }
@@ -102,7 +102,7 @@ impl LoopMonitor {
             401 => "the server does not accept the credentials of the service account".to_owned(),
             _ => format!("{resource} cannot be watched: {told}"),
         };
-        if !self.standing.broken(which, resource, why.clone()) {
+        if !self.health.broken(which, resource, why.clone()) {
             return;
         }
         // A server that is busy or not up yet, or whose version is too old to go on from, needs nobody.

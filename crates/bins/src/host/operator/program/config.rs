@@ -41,7 +41,7 @@ pub(super) enum ConfigError {
 }
 
 /// What the arguments ask for.
-pub(super) enum Asked {
+pub(super) enum Invocation {
     /// To work.
     Run(Box<Config>),
     /// To say something.
@@ -218,20 +218,20 @@ pub(super) fn variable(name: &str) -> Option<String> {
 }
 
 /// Reads all of it.
-pub(super) fn read(args: impl IntoIterator<Item = OsString>) -> Result<Asked, ConfigError> {
+pub(super) fn read(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, ConfigError> {
     let flags = Flags::try_parse_from(args)?;
     match flags.command {
-        Some(Command::Crds) => return definitions().map(Asked::Show),
-        Some(Command::ReleaseFinalizers(release)) => return Ok(Asked::Release(release)),
+        Some(Command::Crds) => return definitions().map(Invocation::Show),
+        Some(Command::ReleaseFinalizers(release)) => return Ok(Invocation::Release(release)),
         None => {}
     }
     let print = flags.print_config;
     let config = config(flags, variable("KUBERNETES_SERVICE_HOST").is_some())?;
     if print {
         let text = serde_saphyr::to_string(&config);
-        return Ok(Asked::Show(text.map_err(|error| ConfigError::Value("print-config", error.to_string()))?));
+        return Ok(Invocation::Show(text.map_err(|error| ConfigError::Value("print-config", error.to_string()))?));
     }
-    Ok(Asked::Run(Box::new(config)))
+    Ok(Invocation::Run(Box::new(config)))
 }
 
 /// The definitions of the kinds, as documents of YAML.

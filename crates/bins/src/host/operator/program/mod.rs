@@ -21,7 +21,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-use self::config::{Asked, Config, ConfigError};
+use self::config::{Config, ConfigError, Invocation};
 use self::switch::LogFormat;
 use super::{MachineClock, Operator, OperatorError, Stop};
 use crate::host::cluster::{self, ConnectError};
@@ -42,9 +42,9 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
         return complain(&format!("core dumps cannot be switched off: {error}"), Exit::Failed);
     }
     let config = match config::read(arguments) {
-        Ok(Asked::Run(config)) => config,
-        Ok(Asked::Show(text)) => return show(&text),
-        Ok(Asked::Release(flags)) => {
+        Ok(Invocation::Run(config)) => config,
+        Ok(Invocation::Show(text)) => return show(&text),
+        Ok(Invocation::Release(flags)) => {
             return match runtime().map(|runtime| runtime.block_on(flags.run())) {
                 Ok(Ok(told)) => show(&told),
                 Ok(Err(failure)) => complain(&failure.to_string(), failure.exit()),

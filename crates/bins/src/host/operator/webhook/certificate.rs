@@ -122,13 +122,13 @@ pub(super) enum Look {
 
 /// What is known of the files.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct CertificateFiles {
     used: Option<Pem>,
     /// What cannot be used, and whether that was told.
     failing: Option<(Result<Pem, String>, bool)>,
 }
 
-impl Known {
+impl CertificateFiles {
     /// What is in the files now. A pair that does not fit is looked at twice before it is told while another one is in use:
     /// whoever writes the two files one after the other is just not done yet.
     pub(super) fn look(&mut self, read: Result<Pem, String>, now: Time) -> Look {

@@ -10,7 +10,7 @@ use orlop_cloud::repository::git::{Options, Proxies};
 use orlop_cloud::repository::{Allow, Source};
 use orlop_core::ports::advisor::Advisor;
 
-use super::super::{Survey, Wanted, obtain, survey};
+use super::super::{RepositoryAnalysis, Wanted, analyze_repository, obtain};
 use super::args::{AdviceArgs, Llm, SourceArgs};
 use super::failure::Failure;
 use super::settings::Settings;
@@ -45,10 +45,14 @@ impl Run {
 }
 
 /// Obtains the repository and finds out what it needs.
-pub(super) async fn examine(wanted: &Wanted, council: &mut Council<'_>, run: &mut Run) -> Result<Survey, Failure> {
+pub(super) async fn examine(
+    wanted: &Wanted,
+    council: &mut Council<'_>,
+    run: &mut Run,
+) -> Result<RepositoryAnalysis, Failure> {
     let scan = obtain(wanted).await?;
     run.warnings.extend(scan.warnings.iter().cloned());
-    let survey = survey(scan, council).await?;
+    let survey = analyze_repository(scan, council).await?;
     let requirements = &survey.rules.requirements;
     if is_tainted(requirements)
         && let Some(flag) = requirements.flags.first()

@@ -25,7 +25,9 @@ const TOKEN_AFTER: u64 = 3600;
 /// What was given is no name.
 pub(super) fn name(
     given: Option<&str>,
-    (source, reference, subdir): (&Source, &str, &str),
+    source: &Source,
+    reference: &str,
+    subdir: &str,
     project: &str,
     sites: &[String],
 ) -> Result<String, Failure> {
@@ -109,7 +111,8 @@ fn token_minutes(start: Option<Timestamp>, now: Timestamp, pace: &Pace) -> u64 {
 pub(super) fn told(
     planned: &PlannedDeployment,
     join: Option<&Join>,
-    (start, now): (Option<Timestamp>, Timestamp),
+    start: Option<Timestamp>,
+    now: Timestamp,
     pace: &Pace,
 ) -> (Value, String) {
     let mut value = json!(planned);

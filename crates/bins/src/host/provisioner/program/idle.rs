@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::args::StatusArgs;
 use super::failure::Failure;
-use super::fleet::{Asked, fleet};
+use super::fleet::{FleetTarget, fleet};
 use super::settings::Settings;
 
 /// How soon a worker that was told to leave is looked at again.
@@ -27,7 +27,7 @@ const OFF: [&str; 3] = ["SHUTOFF", "PAUSED", "SUSPENDED"];
 /// Whoever watches a deployment for work.
 pub(super) struct Watcher {
     after: Duration,
-    fleet: Option<Asked>,
+    fleet: Option<FleetTarget>,
     state: Idle,
     /// What could not be found out the last time, so that it is told once.
     trouble: String,

@@ -14,14 +14,14 @@ use super::failure::Failure;
 use super::settings::{Settings, text};
 
 /// What a machine runs first.
-pub(super) struct Boarding {
+pub(super) struct FleetJoin {
     /// What the user wants it to run, in base64.
     pub(super) own: Option<String>,
     /// The fleet that it joins.
     pub(super) join: Option<JoinOrder>,
 }
 
-impl Boarding {
+impl FleetJoin {
     /// As flags, settings and the saved plan say; nothing was asked of a cloud before.
     ///
     /// # Errors

@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use super::args::{ApplyArgs, Verb};
 use super::failure::Failure;
-use super::watch::Place;
+use super::watch::WatchedHosts;
 
 /// Bytes of a record that are read.
 const MAX_RECORD: u64 = 4 << 20;
@@ -48,7 +48,7 @@ pub(super) struct Record {
     pub(super) waits: bool,
     /// Where a host is waited for.
     #[serde(default)]
-    pub(super) places: BTreeMap<String, Vec<Place>>,
+    pub(super) places: BTreeMap<String, Vec<WatchedHosts>>,
 }
 
 impl Record {

@@ -30,7 +30,7 @@ pub(super) struct Steps {
 
 /// How a step stands.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Standing<'a> {
+pub(super) struct StepProgress<'a> {
     pub(super) number: usize,
     pub(super) name: &'a str,
     /// `running`, `waiting`, `done`, `warning` or `failed`.
@@ -101,7 +101,7 @@ impl Steps {
     }
 
     fn tell(&self, number: usize, name: &str, state: &str, message: &str, started: Instant) {
-        self.show(&Standing { number, name, state, message, attempt: 1, started });
+        self.show(&StepProgress { number, name, state, message, attempt: 1, started });
     }
 
     /// Whether what is shown moves, so that it is worth showing every second.
@@ -122,8 +122,8 @@ impl Steps {
     }
 
     /// Shows how a step stands.
-    pub(super) fn show(&self, standing: &Standing<'_>) {
-        let Standing { number, name, state, message, attempt, started } = *standing;
+    pub(super) fn show(&self, progress: &StepProgress<'_>) {
+        let StepProgress { number, name, state, message, attempt, started } = *progress;
         if !self.numbers.contains(&number) {
             return;
         }

@@ -18,18 +18,18 @@ use crate::wire::attempt::{CancelJob, Mode};
 use crate::wire::frame::{Directive, DirectiveKind};
 
 impl Core {
-    /// Takes the effects of the last call in. `told` is what the message that caused them said.
-    pub(super) fn absorb(&mut self, told: &ReportFields) {
+    /// Takes the effects of the last call in. `fields` is what the message that caused them said.
+    pub(super) fn absorb(&mut self, fields: &ReportFields) {
         let mut effects = std::mem::take(&mut self.effects);
         for effect in effects.drain(..) {
             self.publish(&effect);
             self.count(&effect);
-            self.take_in(effect, told);
+            self.take_in(effect, fields);
         }
         self.effects = effects;
     }
 
-    fn take_in(&mut self, effect: Effect, told: &ReportFields) {
+    fn take_in(&mut self, effect: Effect, fields: &ReportFields) {
         match effect {
             Effect::JobChanged { job, part, to, reason, revision, .. } => {
                 self.revision = revision;
@@ -50,12 +50,12 @@ impl Core {
                         return;
                     }
                 };
-                self.writes.tasks.push(TaskMark { job, element, to, reason, revision, told: told.clone() });
+                self.writes.tasks.push(TaskMark { job, element, to, reason, revision, fields: fields.clone() });
             }
             Effect::Finished { job, part: Part::Whole, outcome, reason } => {
                 if self.registry.jobs.get(job).is_some_and(|live| live.array) {
-                    let (revision, told) = (self.revision, ReportFields::default());
-                    self.writes.tasks.push(TaskMark { job, element: None, to: outcome, reason, revision, told });
+                    let (revision, fields) = (self.revision, ReportFields::default());
+                    self.writes.tasks.push(TaskMark { job, element: None, to: outcome, reason, revision, fields });
                 }
                 let mut waiters = self.registry.jobs.finish(job);
                 waiters.extend(self.registry.watchers.changed(job, Part::Whole));
@@ -123,9 +123,9 @@ impl Core {
         if first {
             let revision = self.revision;
             let to = orlop_core::machine::job::JobState::Running;
-            let (told, reason) =
+            let (fields, reason) =
                 (ReportFields { started_at: Some(self.wall), ..ReportFields::default() }, Reason::Plain);
-            self.writes.tasks.push(TaskMark { job: attempt.job, element: None, to, reason, revision, told });
+            self.writes.tasks.push(TaskMark { job: attempt.job, element: None, to, reason, revision, fields });
         }
         let Some(live) = self.registry.workers.get(worker) else { return };
         let stored = match mode {

@@ -26,12 +26,12 @@ pub(in super::super) struct FeasibilityCache {
 }
 
 /// That no worker could ever run a job, and what the first of them lack.
-fn never(told: &Explained) -> String {
+fn never(explained: &Explained) -> String {
     let lacks: BTreeSet<String> =
-        told.explanation.workers.iter().flat_map(WorkerFit::lacks).map(|lack| lack.to_string()).collect();
+        explained.explanation.workers.iter().flat_map(WorkerFit::lacks).map(|lack| lack.to_string()).collect();
     let some = lacks.iter().take(LACKS).cloned().collect::<Vec<_>>().join("; ");
     let (why, more) = match lacks.len() {
-        0 => (told.summary(), ""),
+        0 => (explained.summary(), ""),
         1..=LACKS => (some, ""),
         _ => (some, " and more"),
     };
@@ -44,7 +44,7 @@ impl Core {
         if self.now >= self.feasibility.since.saturating_add(GOOD) {
             self.feasibility = FeasibilityCache { since: self.now, ..FeasibilityCache::default() };
         }
-        let mut told = Vec::new();
+        let mut warnings = Vec::new();
         let mut last = None;
         for job in jobs {
             let Some(number) = self.registry.jobs.get(*job).map(|live| live.spec.number) else { continue };
@@ -57,17 +57,17 @@ impl Core {
                     continue;
                 }
                 self.feasibility.worked_out += 1;
-                let found = self.explained(*job).filter(|told| told.explanation.is_hopeless());
-                let text = found.map(|told| match told.explanation.workers.is_empty() {
+                let found = self.explained(*job).filter(|explained| explained.explanation.is_hopeless());
+                let text = found.map(|explained| match explained.explanation.workers.is_empty() {
                     true => "no worker is registered yet".to_owned(),
-                    false => never(&told),
+                    false => never(&explained),
                 });
                 self.feasibility.known.insert(number, text);
             }
             if let Some(Some(text)) = self.feasibility.known.get(&number) {
-                told.push(format!("job {job}: {text}"));
+                warnings.push(format!("job {job}: {text}"));
             }
         }
-        told
+        warnings
     }
 }

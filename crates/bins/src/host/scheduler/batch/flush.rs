@@ -48,8 +48,8 @@ impl Core {
             None => Unit::new(last.to),
         };
         // That nothing more is tried is the reason then, whatever the last try said of itself.
-        let told = last.told.reason.clone().filter(|_| last.reason != Reason::InfraLimit);
-        unit.reason = told.or_else(|| words::reason(last.reason));
+        let fields = last.fields.reason.clone().filter(|_| last.reason != Reason::InfraLimit);
+        unit.reason = fields.or_else(|| words::reason(last.reason));
         for mark in marks {
             self.note_times(&mut unit, mark);
         }
@@ -60,14 +60,14 @@ impl Core {
     }
 
     fn note_times(&self, unit: &mut Unit, mark: &TaskMark) {
-        let told = &mark.told;
+        let fields = &mark.fields;
         match mark.to {
             JobState::Queued => unit.queued_at = Some(self.wall),
-            JobState::Running => unit.started_at = told.started_at.or(Some(self.wall)),
+            JobState::Running => unit.started_at = fields.started_at.or(Some(self.wall)),
             to if to.is_terminal() => {
-                unit.started_at = told.started_at.or(unit.started_at);
-                unit.finished_at = told.finished_at.or(Some(self.wall));
-                unit.exit_code = told.exit_code.or(match mark.reason {
+                unit.started_at = fields.started_at.or(unit.started_at);
+                unit.finished_at = fields.finished_at.or(Some(self.wall));
+                unit.exit_code = fields.exit_code.or(match mark.reason {
                     Reason::Exit(code) => code,
                     Reason::Command(code) => Some(code),
                     _ => None,

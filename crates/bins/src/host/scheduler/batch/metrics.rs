@@ -82,7 +82,7 @@ impl Core {
                 }
             }
             Effect::JobChanged { job, part, from, to, reason, .. } => {
-                self.count_change(*job, *part, (*from, *to, *reason));
+                self.count_change(*job, *part, *from, *to, *reason);
             }
             Effect::Assign { attempt, start, .. } => {
                 match start {
@@ -110,7 +110,7 @@ impl Core {
         }
     }
 
-    fn count_change(&mut self, job: JobId, part: Part, (from, to, reason): (JobState, JobState, Reason)) {
+    fn count_change(&mut self, job: JobId, part: Part, from: JobState, to: JobState, reason: Reason) {
         let Some(live) = self.registry.jobs.get(job) else { return };
         if tracing::enabled!(target: "orlop::jobs", tracing::Level::DEBUG) {
             let client = live.client.as_deref();
@@ -137,7 +137,7 @@ impl Core {
         self.totals.started += if to == JobState::Running && from != to || unheard { count } else { 0 };
         self.totals.ended += if to.is_terminal() && !from.is_terminal() { count } else { 0 };
         if matches!(to, JobState::Assigned | JobState::Running) {
-            self.count_start(job, part, (band, to));
+            self.count_start(job, part, band, to);
         }
         let Some(jobs) = self.counts_of(job) else { return };
         match to {
@@ -154,7 +154,7 @@ impl Core {
     }
 
     /// How long a task waited for its first attempt. A later one waits since a time that nobody keeps.
-    fn count_start(&mut self, job: JobId, part: Part, (band, to): (usize, JobState)) {
+    fn count_start(&mut self, job: JobId, part: Part, band: usize, to: JobState) {
         let element = match part {
             Part::Whole => None,
             Part::Elements(first, last) if first == last => Some(first),

@@ -219,7 +219,7 @@ impl Core {
             Command::Worker(worker, order, reply) => self.worker_order(&worker, order, reply),
             Command::Tenant(change, reply) => {
                 let (name, settings, quota) = *change;
-                self.tenant(name, (settings, quota), reply);
+                self.tenant(name, settings, quota, reply);
             }
             Command::Register(registration, reply) => self.register(*registration, reply),
             Command::Open(opening, reply) => self.open(*opening, reply),
@@ -228,7 +228,7 @@ impl Core {
             Command::Recalled(found) => self.recalled(found),
             Command::Publish(body) => self.publish_told(*body),
             Command::Alive { session, healthy, certificate, reply } => {
-                self.alive(session, healthy, (certificate.as_ref(), reply));
+                self.alive(session, healthy, certificate.as_ref(), reply);
             }
         }
     }
@@ -256,9 +256,9 @@ impl Core {
     }
 
     /// Gives the core an event and takes its effects in.
-    fn apply(&mut self, event: Event, told: &ReportFields) {
+    fn apply(&mut self, event: Event, fields: &ReportFields) {
         if self.call(event) {
-            self.absorb(told);
+            self.absorb(fields);
         }
     }
 

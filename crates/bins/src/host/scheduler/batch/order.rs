@@ -129,7 +129,8 @@ impl Core {
     pub(super) fn tenant(
         &mut self,
         name: TenantName,
-        (settings, quota): (Option<TenantSettings>, Option<Quota>),
+        settings: Option<TenantSettings>,
+        quota: Option<Quota>,
         reply: Reply<()>,
     ) {
         let answer = self.changed_tenant(&name, settings, quota);

@@ -1,4 +1,4 @@
-//! Workers come, open their streams and lose them. Owns sessions and what a worker that comes back is told (section 1.4 by
+//! Workers come, open their streams and lose them. Owns sessions and what a worker that comes back is reported (section 1.4 by
 //! way of the core's verdicts); the worker's state is the core's.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -190,11 +190,11 @@ impl Core {
         if hello.highest_epoch > self.epoch {
             return Err(error::not_leader(None));
         }
-        let told: BTreeSet<TaskRef> = hello.live.iter().map(|live| live.attempt).collect();
+        let reported: BTreeSet<TaskRef> = hello.live.iter().map(|live| live.attempt).collect();
         let on_the_way: BTreeSet<TaskRef> = session.undelivered(hello).into_iter().collect();
         let until = hello.first_spooled.saturating_add(hello.spooled).saturating_sub(1);
         let spooled = hello.spooled > 0 && until > applied;
-        let held = self.scheduler.held_by(key).into_iter().filter(|attempt| !told.contains(attempt));
+        let held = self.scheduler.held_by(key).into_iter().filter(|attempt| !reported.contains(attempt));
         // What is not live there is still on its way, or may have ended in a frame that is still to come.
         let silent: BTreeSet<TaskRef> = held.filter(|attempt| spooled || on_the_way.contains(attempt)).collect();
         let mut kept = hello.kept();
@@ -206,7 +206,7 @@ impl Core {
         }));
         self.call_or_keep(Event::Connected { worker: key, kept })?;
         let mut opened = Welcome::default();
-        for attempt in &told {
+        for attempt in &reported {
             match self.verdict_of(*attempt).unwrap_or(Verdict::Unknown) {
                 Verdict::Accepted | Verdict::Adopted => opened.keep.push(*attempt),
                 Verdict::Duplicate => opened.settled.push(*attempt),
@@ -216,7 +216,7 @@ impl Core {
         self.keep_adopted();
         let is_told = |effect: &Effect| {
             matches!(effect, Effect::Cancel { attempt, why: CancelReason::Stale, .. }
-                if told.contains(attempt) || silent.contains(attempt))
+                if reported.contains(attempt) || silent.contains(attempt))
         };
         self.effects.retain(|effect| !is_told(effect));
         self.absorb(&ReportFields::default());
@@ -261,7 +261,8 @@ impl Core {
         &mut self,
         session: SessionId,
         healthy: Option<bool>,
-        (certificate, reply): (Option<&PeerCertificate>, Reply<Alive>),
+        certificate: Option<&PeerCertificate>,
+        reply: Reply<Alive>,
     ) {
         let over = || error::problem(Code::Unauthenticated, "the session is over; register again");
         let checked = self.check_certificate(session, certificate);

@@ -40,7 +40,7 @@ impl Core {
         frame.rejected.into_iter().for_each(|rejected| self.rejected(key, rejected));
         for attempt in frame.revoked {
             let event = Event::Revoked { attempt, worker: key };
-            self.unstarted(attempt, key, event, (AttemptState::Revoked, None), &ReportFields::default());
+            self.unstarted(attempt, key, event, AttemptState::Revoked, None, &ReportFields::default());
         }
         if let Some(status) = frame.status {
             self.metrics.workers.heartbeats.of([session.facts().worker.as_str()]).inc();
@@ -90,7 +90,7 @@ impl Core {
             self.accepted(attempt);
             self.trace_result(&result);
         }
-        let told = ReportFields {
+        let fields = ReportFields {
             reason: (!result.reason.is_empty()).then(|| result.reason.clone().into()),
             exit_code: result.exit_code,
             started_at: result.started_at,
@@ -107,7 +107,7 @@ impl Core {
             self.writes.records.push(Record::Attempt(Box::new(ended(result, accepted_final, self.wall))));
         }
         self.answer(key, attempt, verdict);
-        self.absorb(&told);
+        self.absorb(&fields);
     }
 
     /// Writes down that a job refers to what an attempt left.
@@ -184,9 +184,9 @@ impl Core {
         let Rejected { attempt, reason } = rejected;
         let event = Event::Rejected { attempt, worker: key, permanent: is_permanent(&reason) };
         // What no other worker would change is what the job fails for.
-        let told =
+        let fields =
             ReportFields { reason: is_permanent(&reason).then(|| reason.clone().into()), ..ReportFields::default() };
-        self.unstarted(attempt, key, event, (AttemptState::Rejected, Some(reason)), &told);
+        self.unstarted(attempt, key, event, AttemptState::Rejected, Some(reason), &fields);
     }
 
     /// An attempt ended before it started.
@@ -195,8 +195,9 @@ impl Core {
         attempt: TaskRef,
         key: WorkerKey,
         event: Event,
-        (state, reason): (AttemptState, Option<String>),
-        told: &ReportFields,
+        state: AttemptState,
+        reason: Option<String>,
+        fields: &ReportFields,
     ) {
         let before = self.scheduler.attempt_row(attempt, key).is_some();
         self.trace_started(attempt);
@@ -215,7 +216,7 @@ impl Core {
                 ..AttemptChange::new(attempt, state)
             })));
         }
-        self.absorb(told);
+        self.absorb(fields);
     }
 
     /// A worker's report on itself: it is alive, and well or not.

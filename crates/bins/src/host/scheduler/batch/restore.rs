@@ -33,7 +33,7 @@ use super::{Core, Registry, past};
 use crate::wire::problem::Code;
 
 /// What is read on the way to a core.
-struct Reading<'a> {
+struct RestoreState<'a> {
     shared: &'a Shared,
     now: u64,
     wall: orlop_core::time::Time,
@@ -64,7 +64,7 @@ impl Core {
     /// The store cannot be read now, or what it holds contradicts itself.
     pub(in super::super) async fn restore(shared: &Arc<Shared>, epoch: Epoch) -> Result<Self, Error> {
         let (now, wall) = (shared.clock.monotonic(), shared.clock.wall());
-        let mut reading = Reading {
+        let mut reading = RestoreState {
             shared,
             now,
             wall,
@@ -78,7 +78,7 @@ impl Core {
         reading.tenants().await?;
         reading.read_workers().await?;
         reading.jobs().await?;
-        let Reading { stored, registry, workers, .. } = reading;
+        let RestoreState { stored, registry, workers, .. } = reading;
         let options = &shared.options;
         let mut effects = Vec::new();
         let scheduler = Scheduler::rebuild(options.core.clone(), options.seed, (epoch, now), stored, &mut effects)
@@ -165,7 +165,7 @@ impl Core {
     }
 }
 
-impl Reading<'_> {
+impl RestoreState<'_> {
     fn reads(&self) -> &dyn FleetReads {
         &*self.shared.store
     }

@@ -45,7 +45,7 @@ impl Core {
             let element = self.registry.jobs.get(attempt.job).is_some_and(|live| live.array).then_some(attempt.index);
             let from = self.scheduler.job(attempt.job, element).map_or(self.now, |view| view.submitted);
             let (context, from) = (job.named("queue", &name), self.wall_of(from));
-            self.end_span((context, job), "queue", (from, self.wall), attempt);
+            self.end_span(context, job, "queue", from, self.wall, attempt);
         }
         if self.traces.assigned.len() < MOST {
             self.traces.assigned.insert(attempt, (job, self.wall));
@@ -60,7 +60,7 @@ impl Core {
             && let Some((job, from)) = self.traces.assigned.remove(&attempt)
         {
             let context = job.named("assign", &attempt.to_string());
-            self.end_span((context, job), "assign", (from, self.wall), attempt);
+            self.end_span(context, job, "assign", from, self.wall, attempt);
         }
     }
 
@@ -72,15 +72,17 @@ impl Core {
             let name = attempt.to_string();
             let (context, run) = (job.named("result", &name), job.named("run", &name));
             let from = result.finished_at.unwrap_or(self.wall).min(self.wall);
-            self.end_span((context, run), "result", (from, self.wall), attempt);
+            self.end_span(context, run, "result", from, self.wall, attempt);
         }
     }
 
     fn end_span(
         &self,
-        (context, above): (Context, Context),
+        context: Context,
+        above: Context,
         name: &'static str,
-        (from, until): (Time, Time),
+        from: Time,
+        until: Time,
         attempt: TaskRef,
     ) {
         let mut attributes = vec![("orlop.job", attempt.job.to_string()), ("orlop.attempt", attempt.to_string())];

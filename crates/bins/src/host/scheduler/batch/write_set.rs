@@ -25,7 +25,7 @@ pub(super) struct TaskMark {
     /// Number of the change.
     pub(super) revision: u64,
     /// What a result said.
-    pub(super) told: ReportFields,
+    pub(super) fields: ReportFields,
 }
 
 /// What a worker's message says of a task, as far as its row keeps it.

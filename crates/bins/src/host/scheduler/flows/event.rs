@@ -64,7 +64,7 @@ async fn rewrite(inner: &Inner, uid: &str) -> Result<(), HostError> {
     let host = FlowHost::resume(parts(inner, &record).map_err(HostError::Journal)?, uid).await?;
     let status = host.status();
     let driver = Driver::of(&record).unwrap_or_default();
-    Told::new(&record, driver, &status).keep_steps(&inner.handle, &status).await;
+    FlowReporter::new(&record, driver, &status).keep_steps(&inner.handle, &status).await;
     Ok(())
 }
 
@@ -75,7 +75,7 @@ pub(super) fn is_cancelled(status: &FlowStatus) -> bool {
 }
 
 /// What was told of a flow so far.
-pub(super) struct Told {
+pub(super) struct FlowReporter {
     uid: String,
     name: String,
     tenant: String,
@@ -87,7 +87,7 @@ pub(super) struct Told {
     meter: Meter,
 }
 
-impl Told {
+impl FlowReporter {
     /// Of a flow as it stands: what happened before was told by whoever drove it then.
     pub(super) fn new(record: &FlowRecord, driver: Driver, status: &FlowStatus) -> Self {
         Self {

@@ -5,6 +5,7 @@
 //! What happens to a flow is in the store before anything is done about it. A server that takes the lead reads the flows
 //! that live and goes on with them: a step that was started is found by the key of its job, so no attempt runs twice.
 
+mod counts;
 mod drive;
 mod event;
 mod expiry;
@@ -12,7 +13,6 @@ mod facts;
 mod jobs;
 mod journal;
 mod key;
-mod meter;
 mod order;
 mod pipeline;
 mod read;
@@ -35,7 +35,7 @@ pub use self::journal::{FleetJournal, MayWrite};
 use self::key::Keys;
 pub use self::order::{APPROVERS, Decider};
 pub use self::pipeline::definition_text;
-pub use self::read::{FlowRead, Known};
+pub use self::read::{FlowRead, FlowSummary};
 pub use self::retry::Again;
 pub use self::submit::{Accepted, NewFlow, read_definition};
 use super::{Handle, Status};

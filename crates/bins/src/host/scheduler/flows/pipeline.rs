@@ -66,7 +66,8 @@ impl Flows {
         &self,
         id: &str,
         tenants: Option<&[TenantName]>,
-        (known, definition): (Option<u64>, Value),
+        known: Option<u64>,
+        definition: Value,
     ) -> Result<Pipeline, Error> {
         self.inner.may_act().await?;
         let read = self.definition(&definition, StepBackend::default()).await?;
@@ -124,7 +125,8 @@ impl Flows {
     pub async fn pipelines(
         &self,
         tenants: Option<Vec<TenantName>>,
-        (after, limit): (Option<String>, u32),
+        after: Option<String>,
+        limit: u32,
     ) -> Result<Paged<Pipeline, String>, Error> {
         let mut newest: Vec<Pipeline> = Vec::new();
         for version in self.versions("", tenants).await? {

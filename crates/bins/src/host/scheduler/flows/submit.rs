@@ -106,7 +106,7 @@ pub fn read_definition(text: &str, backend: StepBackend) -> Result<Definition, E
         StepBackend::Process => Runtime::Process,
     };
     let limits = Limits::at(Target::fleet(runtime)).images_optional();
-    let read = definitions("definition", text, (limits, TextLimits::default()));
+    let read = definitions("definition", text, limits, TextLimits::default());
     let (mut found, _) = read.map_err(|report| refused(&report))?;
     let count = found.len();
     let one = found.pop().filter(|_| count == 1);

@@ -18,7 +18,7 @@ pub(super) struct Arrivals {
 
 #[derive(Debug, Default)]
 struct State {
-    /// When everything that was let in has been worked off, in tasks of 1/RATE milliseconds.
+    /// When everything that was let in has been worked off, in units of 1/RATE milliseconds.
     worked_off: u64,
     /// The last time that somebody was told to come.
     told: u64,

@@ -21,7 +21,7 @@ pub(super) struct Artifacts {
     tenant: TenantName,
 }
 
-/// Whether a caller has to do with a tenant. The gate has let it pass: without a token it is a worker with its certificate
+/// Whether a caller has to do with a tenant. The interceptor has let it pass: without a token it is a worker with its certificate
 /// or session, whose attempt is looked at beside this.
 fn sees(caller: &Caller, tenant: &TenantName) -> bool {
     caller.sees(tenant)

@@ -32,7 +32,7 @@ pub(super) struct Jobs {
     stop: Stop,
 }
 
-/// Who calls. The gate has let it pass; without one nobody does.
+/// Who calls. The interceptor has let it pass; without one nobody does.
 pub(super) fn admitted(caller: &Caller) -> Result<&Admitted, Error> {
     caller.who.as_ref().ok_or_else(|| error::problem(Code::Unauthenticated, "nobody knows who calls"))
 }
@@ -41,7 +41,8 @@ pub(super) fn admitted(caller: &Caller) -> Result<&Admitted, Error> {
 async fn batch(
     handle: &Handle,
     caller: &Caller,
-    (default, traced): (&TenantName, &Requested),
+    default: &TenantName,
+    traced: &Requested,
     submission: Submission,
 ) -> Result<Batch, Error> {
     let who = admitted(caller)?;
@@ -133,7 +134,7 @@ impl Jobs {
 impl JobHost for Jobs {
     async fn submit(&self, caller: Caller, submission: Submission) -> Result<SubmitAnswer, Refusal> {
         let request = self.handle.traced(caller.traceparent.as_deref());
-        let batch = batch(&self.handle, &caller, (&self.tenant, &request), submission).await?;
+        let batch = batch(&self.handle, &caller, &self.tenant, &request, submission).await?;
         let taken = self.handle.submit(batch).await?;
         self.handle.submitted(request, &taken, caller.request_id.as_deref().unwrap_or_default());
         Ok(SubmitAnswer { jobs: taken.jobs, replay: taken.replay, warnings: taken.warnings })

@@ -101,12 +101,12 @@ pub struct LogReader {
     /// Many logs are read beside this one.
     beside: bool,
     /// What is read where nothing is followed: as it was when reading began.
-    part: Option<Part>,
+    part: Option<LoggedTask>,
 }
 
 /// Where the job, element or member stands whose log is read.
 #[derive(Clone, Debug)]
-pub(super) struct Part {
+pub(super) struct LoggedTask {
     pub(super) kind: JobKind,
     pub(super) unit: Unit,
 }
@@ -134,7 +134,7 @@ impl LogReader {
     ///
     /// # Errors
     /// There is no such attempt.
-    pub(super) fn of_part(handle: Handle, stop: Stop, order: LogOrder, part: Part) -> Result<Self, Error> {
+    pub(super) fn of_part(handle: Handle, stop: Stop, order: LogOrder, part: LoggedTask) -> Result<Self, Error> {
         let mut reader = Self { beside: true, ..Self::new(handle, stop, order) };
         reader.begin_with(part)?;
         Ok(reader)
@@ -148,7 +148,7 @@ impl LogReader {
         Self { handle, stop, order, store, change: None, current: None, beside: false, part: None }
     }
 
-    fn begin_with(&mut self, part: Part) -> Result<(), Error> {
+    fn begin_with(&mut self, part: LoggedTask) -> Result<(), Error> {
         let named = self.order.attempt.or(self.order.from);
         if !self.order.follow && named.is_some_and(|attempt| attempt == 0 || attempt > part.unit.attempt) {
             return Err(self.no_attempt());
@@ -214,7 +214,7 @@ impl LogReader {
     }
 
     /// Finds the attempt that reading begins with.
-    async fn first(&mut self, Part { kind, unit }: &Part) -> Result<Step, Error> {
+    async fn first(&mut self, LoggedTask { kind, unit }: &LoggedTask) -> Result<Step, Error> {
         let named = self.order.attempt.or(self.order.from);
         let number = named.unwrap_or(unit.attempt).max(1);
         if let Some(found) = self.attempt(*kind, number).await? {
@@ -269,7 +269,7 @@ impl LogReader {
     }
 
     /// Goes on to the next attempt, if it is wanted and there is or may be one.
-    async fn after_end(&mut self, Part { kind, unit }: &Part, ended: &AttemptRow) -> Result<Step, Error> {
+    async fn after_end(&mut self, LoggedTask { kind, unit }: &LoggedTask, ended: &AttemptRow) -> Result<Step, Error> {
         let goes_on = self.order.attempt.is_none() && (self.order.follow || self.order.from.is_some());
         if !goes_on {
             return Ok(Step::News(LogNews::End(unit.state)));
@@ -318,7 +318,7 @@ impl LogReader {
     }
 
     /// Where the part stands that is read.
-    async fn part(&self) -> Result<Part, Error> {
+    async fn part(&self) -> Result<LoggedTask, Error> {
         let LogOrder { job, index, .. } = self.order;
         let store = self.handle.store();
         let row = store.job(job).await.map_err(|wrong| error::port(&wrong))?;
@@ -335,7 +335,7 @@ impl LogReader {
             _ if index == 0 => row.unit.clone(),
             _ => return Err(none()),
         };
-        Ok(Part { kind: row.job.kind, unit })
+        Ok(LoggedTask { kind: row.job.kind, unit })
     }
 
     /// The attempt with this number.

@@ -16,7 +16,7 @@ use super::*;
 
 /// What one side told the other, by the kind of entry.
 #[derive(Default)]
-struct Told {
+struct EntryLog {
     results: Vec<u64>,
     accepted: Vec<u64>,
     logs: Vec<u64>,
@@ -31,8 +31,8 @@ struct World {
     down: VecDeque<ServerFrame>,
     last_up: Option<WorkerFrame>,
     last_down: Option<ServerFrame>,
-    sent: Told,
-    got: Told,
+    sent: EntryLog,
+    got: EntryLog,
     /// Numbers of frames the server received and did not commit.
     uncommitted: VecDeque<u64>,
     committed: u64,
@@ -54,8 +54,8 @@ impl World {
             down: VecDeque::new(),
             last_up: None,
             last_down: None,
-            sent: Told::default(),
-            got: Told::default(),
+            sent: EntryLog::default(),
+            got: EntryLog::default(),
             uncommitted: VecDeque::new(),
             committed: 0,
             journalled: 0,

@@ -97,7 +97,7 @@ impl FleetJournal {
         self.store.get::<FleetFlow>(&key).await?.ok_or_else(|| unknown(uid))
     }
 
-    /// AuditBuffer that somebody ended a flow.
+    /// Records that somebody ended a flow.
     pub(super) async fn mark_cancelled(&self, uid: &str) -> Result<(), PortError> {
         self.write(uid, async |position| {
             let listed = Listed { cancelled: true, ..listed(&position.document) };

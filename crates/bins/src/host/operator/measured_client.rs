@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use tower::service_fn;
 
 use super::server_time::ServerTime;
-use super::{Standing, Which};
+use super::{OperatorHealth, Which};
 use crate::telemetry::metrics::OperatorMetrics;
 
 /// How long the head of an answer is waited for; a watch has an end of its own.
@@ -24,17 +24,17 @@ pub(super) fn measured(
     client: kube::Client,
     controller: Option<Which>,
     metrics: Arc<OperatorMetrics>,
-    standing: Standing,
+    health: OperatorHealth,
     time: ServerTime,
 ) -> kube::Client {
     let namespace = client.default_namespace().to_owned();
     let service = service_fn(move |request: Request<Body>| {
         let (client, metrics) = (client.clone(), Arc::clone(&metrics));
-        let (standing, time) = (standing.clone(), time.clone());
+        let (health, time) = (health.clone(), time.clone());
         async move {
-            let asked = Asked::of(&request);
+            let resource_request = ResourceRequest::of(&request);
             let began = Instant::now();
-            let answer = if asked.verb == "watch" {
+            let answer = if resource_request.verb == "watch" {
                 client.send(request).await
             } else {
                 timeout(PATIENCE, client.send(request))
@@ -48,14 +48,14 @@ pub(super) fn measured(
             let code = answer.as_ref().map_or(0, |answer| answer.status().as_u16());
             // Whoever is not let in has not reached anything.
             if (200..500).contains(&code) && code != 401 {
-                standing.reached();
+                health.reached();
             }
             let code = if code == 0 { "none".to_owned() } else { code.to_string() };
-            let labels = [asked.verb, asked.resource.as_str(), code.as_str()];
+            let labels = [resource_request.verb, resource_request.resource.as_str(), code.as_str()];
             metrics.kube.requests.of(labels).inc();
             metrics.kube.duration.of(labels).observe(began.elapsed().as_secs_f64());
-            if let Some(controller) = controller.filter(|_| asked.writes()) {
-                metrics.kube.writes.of([controller.name(), &asked.resource, asked.verb]).inc();
+            if let Some(controller) = controller.filter(|_| resource_request.writes()) {
+                metrics.kube.writes.of([controller.name(), &resource_request.resource, resource_request.verb]).inc();
             }
             answer
         }
@@ -65,12 +65,12 @@ pub(super) fn measured(
 
 /// A request in the words of roles.
 #[derive(Debug, PartialEq, Eq)]
-struct Asked {
+struct ResourceRequest {
     verb: &'static str,
     resource: String,
 }
 
-impl Asked {
+impl ResourceRequest {
     fn of(request: &Request<Body>) -> Self {
         Self::read(request.method(), request.uri().path(), request.uri().query().unwrap_or_default())
     }
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn requests_are_named_as_roles_name_them() {
         let named = |method: Method, path: &str, query: &str| {
-            let Asked { verb, resource } = Asked::read(&method, path, query);
+            let ResourceRequest { verb, resource } = ResourceRequest::read(&method, path, query);
             format!("{verb} {resource}")
         };
         let root = "/apis/workflow.kube-zen.io/v1alpha1";
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(named(Method::POST, "/api/v1/namespaces/n/configmaps", ""), "create configmaps");
         assert_eq!(named(Method::DELETE, "/apis/batch/v1/namespaces/n/jobs/j", ""), "delete jobs");
         assert_eq!(named(Method::GET, "/version", ""), "get none");
-        let update = Asked::read(&Method::PUT, "/apis/coordination.k8s.io/v1/namespaces/n/leases/l", "");
+        let update = ResourceRequest::read(&Method::PUT, "/apis/coordination.k8s.io/v1/namespaces/n/leases/l", "");
         assert_eq!((update.verb, update.writes()), ("update", false));
     }
 }

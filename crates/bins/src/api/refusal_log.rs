@@ -1,4 +1,4 @@
-//! Refusals of those whom nobody knows, or who ask too often: who knocks a thousand times is one line of the audit trail a
+//! RefusalLog of those whom nobody knows, or who ask too often: who knocks a thousand times is one line of the audit trail a
 //! minute, with how often it was. Owns that bound, and a bounded number of callers.
 
 use std::collections::HashMap;
@@ -17,16 +17,16 @@ const REST: &str = "others";
 
 /// What is known of refusals.
 #[derive(Debug, Default)]
-pub(super) struct Refusals(Mutex<Known>);
+pub(super) struct RefusalLog(Mutex<CallerTable>);
 
 #[derive(Debug, Default)]
-struct Known {
-    callers: HashMap<String, Told>,
+struct CallerTable {
+    callers: HashMap<String, CallerRefusals>,
     sweep_at: u64,
 }
 
 #[derive(Debug)]
-struct Told {
+struct CallerRefusals {
     /// Until when it is not told again.
     until: u64,
     /// How many came since it was told, and the last of them.
@@ -34,29 +34,29 @@ struct Told {
 }
 
 /// The last of several, with how many they were.
-fn summed((count, mut last): (u64, AuditEntry)) -> AuditEntry {
+fn summed(count: u64, mut last: AuditEntry) -> AuditEntry {
     if count > 1 {
         last.target = format!("{} and {} before it", last.target, count - 1);
     }
     last
 }
 
-impl Refusals {
+impl RefusalLog {
     /// Takes a refusal in at `now` monotonic milliseconds; gives what is to be written down.
     pub(super) fn take(&self, now: u64, mut entry: AuditEntry) -> Vec<AuditEntry> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut lines = known.swept(now);
-        if known.callers.len() >= CALLERS && !known.callers.contains_key(&entry.actor) {
+        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = table.swept(now);
+        if table.callers.len() >= CALLERS && !table.callers.contains_key(&entry.actor) {
             REST.clone_into(&mut entry.actor);
         }
-        match known.callers.get_mut(&entry.actor) {
-            Some(told) if now < told.until => {
-                let count = told.more.take().map_or(0, |(count, _)| count);
-                told.more = Some((count + 1, entry));
+        match table.callers.get_mut(&entry.actor) {
+            Some(caller) if now < caller.until => {
+                let count = caller.more.take().map_or(0, |(count, _)| count);
+                caller.more = Some((count + 1, entry));
             }
             _ => {
-                let told = Told { until: now.saturating_add(EVERY), more: None };
-                known.callers.insert(entry.actor.clone(), told);
+                let caller = CallerRefusals { until: now.saturating_add(EVERY), more: None };
+                table.callers.insert(entry.actor.clone(), caller);
                 lines.push(entry);
             }
         }
@@ -69,18 +69,18 @@ impl Refusals {
     }
 }
 
-impl Known {
+impl CallerTable {
     fn swept(&mut self, now: u64) -> Vec<AuditEntry> {
         if now < self.sweep_at {
             return Vec::new();
         }
         self.sweep_at = now.saturating_add(SWEEP);
         let mut lines = Vec::new();
-        self.callers.retain(|_, told| {
-            if now < told.until {
+        self.callers.retain(|_, caller| {
+            if now < caller.until {
                 return true;
             }
-            lines.extend(told.more.take().map(summed));
+            lines.extend(caller.more.take().map(|(count, last)| summed(count, last)));
             false
         });
         lines
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn who_is_refused_again_and_again_is_one_line_a_minute_with_its_number() {
-        let refusals = Refusals::default();
+        let refusals = RefusalLog::default();
         assert_eq!(refusals.take(0, refusal("1.2.3.4", "/jobs")), [refusal("1.2.3.4", "/jobs")]);
         for _ in 0..999 {
             assert_eq!(refusals.take(10, refusal("1.2.3.4", "/jobs")), []);
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn the_number_of_callers_told_apart_is_bounded() {
-        let refusals = Refusals::default();
+        let refusals = RefusalLog::default();
         let told: usize = (0..10_000).map(|n| refusals.take(0, refusal(&n.to_string(), "/jobs")).len()).sum();
         assert_eq!(told, CALLERS + 1);
         assert_eq!(

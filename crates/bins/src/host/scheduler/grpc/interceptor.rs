@@ -10,7 +10,7 @@ use orlop_core::ports::fleet_store::AuditEntry;
 
 use crate::api::auth::Role;
 use crate::api::{Api, Ending, Holder, Origin, until, whose};
-use crate::wire::grpc::{Caller, Gate, Refusal, SUBMIT_STREAM};
+use crate::wire::grpc::{CallInterceptor, Caller, Refusal, SUBMIT_STREAM};
 use crate::wire::problem::{Code, Problem};
 
 /// Who may call a method.
@@ -88,8 +88,8 @@ const STREAMS: &[&str] = &[
     "/orlop.v1.ArtifactService/Download",
 ];
 
-/// The gate of one listener.
-pub(super) struct Keeper {
+/// The interceptor of one listener.
+pub(super) struct ApiInterceptor {
     api: Arc<Api>,
     /// It can be reached from outside this machine.
     exposed: bool,
@@ -97,7 +97,7 @@ pub(super) struct Keeper {
     tls: bool,
 }
 
-impl Keeper {
+impl ApiInterceptor {
     pub(super) fn new(api: Arc<Api>, exposed: bool, tls: bool) -> Self {
         Self { api, exposed, tls }
     }
@@ -113,7 +113,7 @@ fn method(path: &str) -> Option<&'static Method> {
 }
 
 #[async_trait]
-impl Gate for Keeper {
+impl CallInterceptor for ApiInterceptor {
     async fn admit(&self, path: &str, caller: &mut Caller) -> Result<(), Refusal> {
         let known = method(path);
         let known = known.ok_or_else(|| Box::new(Problem::new(Code::NotFound, "there is no such method")))?;
@@ -182,7 +182,7 @@ impl Gate for Keeper {
     }
 }
 
-impl Keeper {
+impl ApiInterceptor {
     /// Writes down how a call ended. Of those who knock only some are.
     async fn note(&self, known: &Method, caller: &Caller, code: tonic::Code, knocks: bool) {
         let address = || self.origin(caller).address.to_string();

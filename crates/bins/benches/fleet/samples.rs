@@ -2,9 +2,9 @@
 
 /// Figures, in the order they were taken.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tally(Vec<f64>);
+pub(crate) struct Samples(Vec<f64>);
 
-impl Tally {
+impl Samples {
     pub(crate) fn add(&mut self, figure: f64) {
         self.0.push(figure);
     }
@@ -61,16 +61,16 @@ pub(crate) fn readable(figure: f64) -> String {
 }
 
 /// Prints a line: what, the median with its spread, and the target.
-pub(crate) fn line(what: &str, tally: &Tally, unit: &str, target: &str) {
-    let (least, most) = (readable(tally.quantile(0.0)), readable(tally.quantile(1.0)));
-    let spread = if tally.len() > 1 { format!(" ({least}–{most})") } else { String::new() };
+pub(crate) fn line(what: &str, samples: &Samples, unit: &str, target: &str) {
+    let (least, most) = (readable(samples.quantile(0.0)), readable(samples.quantile(1.0)));
+    let spread = if samples.len() > 1 { format!(" ({least}–{most})") } else { String::new() };
     let target = if target.is_empty() { String::new() } else { format!("   target {target}") };
-    println!("  {what:<44} {:>12}{unit}{spread}{target}", readable(tally.median()));
+    println!("  {what:<44} {:>12}{unit}{spread}{target}", readable(samples.median()));
 }
 
 /// Prints quantiles of times in milliseconds.
-pub(crate) fn times(what: &str, tally: &Tally, target: &str) {
-    let of = |part: f64| readable(tally.quantile(part));
+pub(crate) fn times(what: &str, samples: &Samples, target: &str) {
+    let of = |part: f64| readable(samples.quantile(part));
     let target = if target.is_empty() { String::new() } else { format!("   target {target}") };
     println!("  {what:<44} p50 {} ms, p90 {} ms, p99 {} ms{target}", of(0.5), of(0.9), of(0.99));
 }

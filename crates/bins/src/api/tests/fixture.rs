@@ -30,7 +30,7 @@ const SOON: Duration = Duration::from_secs(60);
 /// The client token of the servers of tests.
 pub(super) const CLIENT: &str = "orlop_aaaaaaaaaaaaaaaa_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
-pub(super) struct Bed {
+pub(super) struct Fixture {
     router: Router,
     api: Arc<Api>,
     server: Server,
@@ -127,7 +127,7 @@ impl Ask {
     }
 }
 
-impl Bed {
+impl Fixture {
     pub(super) async fn new() -> Self {
         let fast = Rate { per_second: 1_000_000, burst: 1_000_000 };
         Self::with(|options| Options { rate: fast, address_rate: fast, ..options }).await

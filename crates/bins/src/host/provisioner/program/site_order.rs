@@ -31,7 +31,7 @@ pub(super) struct Tried {
 }
 
 /// Sites in their order, and what was used up so far.
-pub(super) struct Way {
+pub(super) struct SiteOrder {
     sites: Vec<String>,
     at: usize,
     tried: u32,
@@ -44,7 +44,7 @@ pub(super) struct Way {
     waiting: Option<Time>,
 }
 
-impl Way {
+impl SiteOrder {
     pub(super) fn new(sites: Vec<String>, most: u32) -> Self {
         Self { sites, at: 0, tried: 0, most, began: Instant::now(), waits: false, waiting: None }
     }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     fn leads_on(came: &Result<Tried, Failure>) -> bool {
-        Way::new(vec!["one".into(), "two".into()], 4).go_on(came, Duration::from_secs(60), &[])
+        SiteOrder::new(vec!["one".into(), "two".into()], 4).go_on(came, Duration::from_secs(60), &[])
     }
 
     #[test]
@@ -175,7 +175,7 @@ mod tests {
     fn attempts_time_and_sites_are_those_of_the_whole_way() {
         let hour = Duration::from_secs(3600);
         assert!(!leads_on(&tried(Exit::Failed, true, 4)), "no attempt is left");
-        let mut way = Way::new(vec!["one".into(), "two".into()], 4);
+        let mut way = SiteOrder::new(vec!["one".into(), "two".into()], 4);
         assert!(!way.go_on(&tried(Exit::Failed, true, 1), Duration::ZERO, &[]), "no time is left");
         assert_eq!((way.site(), way.left()), ("one", &["two".to_owned()][..]));
         assert!(way.go_on(&tried(Exit::Failed, true, 1), hour, &[]));
@@ -193,7 +193,7 @@ mod tests {
         let id = orlop_cloud::provision::mark::DeploymentId::new("s", "p", "n");
         let mut asked = Order::to_remove(id, "p");
         (asked.max_attempts, asked.pace.capacity) = (4, Some(Duration::from_secs(60)));
-        let mut way = Way::new(vec!["one".into(), "two".into()], 4);
+        let mut way = SiteOrder::new(vec!["one".into(), "two".into()], 4);
         let mut first = asked.clone();
         way.share(&mut first, Time::EPOCH);
         assert_eq!((first.tried, first.max_attempts, first.pace.capacity), (0, 4, None));
@@ -213,7 +213,7 @@ mod tests {
     fn a_free_host_is_waited_for_at_every_site_within_one_time() {
         let (hour, now) = (Duration::from_secs(3600), Time::from_millis(0));
         let watched = ["one".to_owned(), "two".to_owned()];
-        let mut way = Way::new(watched.to_vec(), 4);
+        let mut way = SiteOrder::new(watched.to_vec(), 4);
         assert!(way.go_on(&Err(failed(Exit::Quota, "no_capacity")), hour, &watched[..1]));
         assert!(!way.go_on(&Err(failed(Exit::Quota, "no_capacity")), hour, &watched), "it was waited for in vain");
         // The last site has room for nobody, but another may have some.

@@ -23,7 +23,7 @@ pub struct Wanted {
 
 /// What is known of a repository.
 #[derive(Debug, Clone)]
-pub struct Survey {
+pub struct RepositoryAnalysis {
     /// What was read of it.
     pub scan: Scan,
     /// What the rules found.
@@ -55,12 +55,12 @@ pub async fn obtain(wanted: &Wanted) -> Result<Scan, FetchError> {
 ///
 /// # Errors
 /// Fatal when the system has no randomness and advice is asked for.
-pub async fn survey(scan: Scan, council: &mut Council<'_>) -> Result<Survey, PortError> {
+pub async fn analyze_repository(scan: Scan, council: &mut Council<'_>) -> Result<RepositoryAnalysis, PortError> {
     let rules = analyze(&scan);
     if !council.is_on() {
-        return Ok(Survey { scan, analysis: rules.clone(), rules, advised: Vec::new() });
+        return Ok(RepositoryAnalysis { scan, analysis: rules.clone(), rules, advised: Vec::new() });
     }
     let merged = llm::requirements(council, &scan, &rules, &llm::marker()?).await;
     let analysis = Analysis { requirements: merged.requirements, notes: merged.notes, facts: rules.facts.clone() };
-    Ok(Survey { scan, rules, analysis, advised: merged.used })
+    Ok(RepositoryAnalysis { scan, rules, analysis, advised: merged.used })
 }

@@ -94,7 +94,7 @@ const DEFAULT: &str = "default";
 
 /// Where runs are kept.
 #[derive(Args, Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct GlobalArgs {
     /// Where flows run
     #[arg(long, global = true, value_enum, ignore_case = true, default_value_t, env = "ORLOP_TARGET")]
     pub target: Target,
@@ -132,7 +132,7 @@ pub(super) struct Place {
     pub run_dir: Option<PathBuf>,
 }
 
-impl Place {
+impl GlobalArgs {
     /// The namespace of runs on this machine.
     pub(super) fn namespace(&self) -> &str {
         self.namespace.as_deref().unwrap_or(DEFAULT)
@@ -187,7 +187,7 @@ impl Place {
     /// The directory of a run that exists.
     ///
     /// # Errors
-    /// As of [`Place::run`]; when there is no such run.
+    /// As of [`GlobalArgs::run`]; when there is no such run.
     pub(super) fn existing(&self, name: &str) -> Result<RunDir, Failure> {
         let run = self.run(name)?;
         if run.exists() {

@@ -12,7 +12,7 @@ use super::{FlowMetrics, is_group};
 
 /// How one or many flows stand.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct FlowCounts {
     flows: BTreeMap<FlowPhase, i64>,
     steps: BTreeMap<StepPhase, i64>,
     /// Steps that wait for a worker, or for a slot of their flow.
@@ -23,23 +23,23 @@ pub struct Tally {
     blocked: i64,
 }
 
-impl Tally {
+impl FlowCounts {
     /// One flow, with its steps; a fan-out counts as its instances.
     #[must_use]
     pub fn of(status: &FlowStatus) -> Self {
-        let mut tally = Self { flows: BTreeMap::from([(status.phase, 1)]), ..Self::default() };
+        let mut counts = Self { flows: BTreeMap::from([(status.phase, 1)]), ..Self::default() };
         let each = status.steps.iter().enumerate();
         for (_, step) in each.filter(|(at, _)| !is_group(&status.steps, *at)) {
-            *tally.steps.entry(step.phase).or_default() += 1;
-            tally.ready += i64::from(step.phase == StepPhase::Pending && step.reason == "Queued");
+            *counts.steps.entry(step.phase).or_default() += 1;
+            counts.ready += i64::from(step.phase == StepPhase::Pending && step.reason == "Queued");
             if let Some(waiting) = &step.waiting {
-                *tally.waiting.entry(name(waiting.on)).or_default() += 1;
+                *counts.waiting.entry(name(waiting.on)).or_default() += 1;
             }
         }
         let mut conditions = status.conditions.iter();
         let blocked = conditions.any(|known| known.kind == "CancelBlocked" && known.status == ConditionStatus::True);
-        tally.blocked = i64::from(blocked);
-        tally
+        counts.blocked = i64::from(blocked);
+        counts
     }
 
     /// Adds other flows.
@@ -107,10 +107,10 @@ mod tests {
         };
         let counts = InstanceCounts { total: 2, running: 2, ..InstanceCounts::default() };
         let steps = vec![step("many", Some(counts)), step("many-i0", None), step("many-i1", None)];
-        let mut tally = Tally::of(&FlowStatus { steps, ..FlowStatus::default() });
-        assert_eq!(tally.steps, BTreeMap::from([(StepPhase::Running, 2)]));
-        tally.add(&tally.clone());
-        assert_eq!((tally.in_phase(FlowPhase::Pending), &tally.steps[&StepPhase::Running]), (2, &4));
+        let mut counts = FlowCounts::of(&FlowStatus { steps, ..FlowStatus::default() });
+        assert_eq!(counts.steps, BTreeMap::from([(StepPhase::Running, 2)]));
+        counts.add(&counts.clone());
+        assert_eq!((counts.in_phase(FlowPhase::Pending), &counts.steps[&StepPhase::Running]), (2, &4));
     }
 
     #[test]
@@ -128,10 +128,10 @@ mod tests {
             reason: String::new(),
             message: String::new(),
         };
-        let mut tally = Tally::of(&FlowStatus { steps, conditions: vec![blocked], ..FlowStatus::default() });
-        tally.add(&Tally::of(&FlowStatus::default()));
+        let mut counts = FlowCounts::of(&FlowStatus { steps, conditions: vec![blocked], ..FlowStatus::default() });
+        counts.add(&FlowCounts::of(&FlowStatus::default()));
         let metrics = crate::telemetry::metrics::Metrics::new();
-        tally.show(&metrics.flows);
+        counts.show(&metrics.flows);
         let text = metrics.text().unwrap();
         for line in [
             "orlop_attempts_waiting{on=\"FirstPod\"} 2",

@@ -99,7 +99,7 @@ impl Link for Server {
 }
 
 /// An agent and its server.
-pub(super) struct Bed {
+pub(super) struct Fixture {
     pub(super) server: Arc<Server>,
     pub(super) agent: Agent,
     streams: mpsc::Receiver<Served>,
@@ -111,7 +111,7 @@ pub(super) struct Bed {
     pub(super) frames: Vec<WorkerFrame>,
 }
 
-impl Bed {
+impl Fixture {
     pub(super) async fn new(dir: &std::path::Path) -> Self {
         Self::with(dir, |_| {}).await
     }
@@ -145,9 +145,9 @@ impl Bed {
         let agent = Agent::start(options, server.clone()).await.unwrap();
         let stream = timeout(PATIENCE, opened.recv()).await.unwrap().unwrap();
         let (results, frames) = (BTreeMap::new(), Vec::new());
-        let mut bed = Self { server, agent, streams: opened, stream, seq: 0, last: 0, results, frames };
-        bed.welcome(Welcome::default()).await;
-        bed
+        let mut fixture = Self { server, agent, streams: opened, stream, seq: 0, last: 0, results, frames };
+        fixture.welcome(Welcome::default()).await;
+        fixture
     }
 
     pub(super) async fn welcome(&mut self, welcome: Welcome) {
@@ -232,7 +232,7 @@ impl Bed {
 
     /// Waits for the end of a job's attempt.
     pub(super) async fn result(&mut self, job: u64) -> JobResult {
-        self.until(|bed| bed.results.contains_key(&attempt(job))).await;
+        self.until(|fixture| fixture.results.contains_key(&attempt(job))).await;
         self.results.get(&attempt(job)).unwrap().clone()
     }
 
@@ -247,7 +247,7 @@ impl Bed {
     /// Waits until a job's attempt has started.
     pub(super) async fn started(&mut self, job: u64) {
         let of = |frame: &WorkerFrame| frame.started.iter().any(|started| started.attempt == attempt(job));
-        self.until(|bed| bed.frames.iter().any(of)).await;
+        self.until(|fixture| fixture.frames.iter().any(of)).await;
     }
 
     pub(super) fn accepted(&self, job: u64) -> bool {

@@ -21,7 +21,7 @@ use crate::listen::Connection;
 
 /// Decides who may call what.
 #[async_trait]
-pub trait Gate: Send + Sync + 'static {
+pub trait CallInterceptor: Send + Sync + 'static {
     /// Lets a caller of a method such as `/orlop.v1.JobService/Submit` pass. Says in `who` of the caller who it is, where it
     /// is known, if it may not pass too; nobody where the method itself checks its caller.
     ///
@@ -47,11 +47,11 @@ pub trait Gate: Send + Sync + 'static {
 
 /// What the layer found out.
 #[derive(Clone, Debug)]
-pub(super) struct Found(pub(super) Admitted);
+pub(super) struct AuthenticatedCaller(pub(super) Admitted);
 
 /// Puts the layer around services.
-pub(super) fn guarded(routes: Routes, gate: Arc<dyn Gate>) -> Routes {
-    Routes::from(routes.into_axum_router().layer(from_fn_with_state(gate, pass)))
+pub(super) fn guarded(routes: Routes, interceptor: Arc<dyn CallInterceptor>) -> Routes {
+    Routes::from(routes.into_axum_router().layer(from_fn_with_state(interceptor, pass)))
 }
 
 /// The most bytes of a message of somebody who is not known yet, and how long it may take.
@@ -71,18 +71,18 @@ async fn small(body: Body) -> Result<Body, Status> {
     }
 }
 
-async fn pass(State(gate): State<Arc<dyn Gate>>, request: Request, next: Next) -> Response {
+async fn pass(State(interceptor): State<Arc<dyn CallInterceptor>>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let connection = parts.extensions.get::<Peer>().map(|peer| peer.connection.clone());
     let under_way = connection.as_ref().map(Connection::request);
     let metadata = MetadataMap::from_headers(parts.headers.clone());
     let mut caller = Caller::of(&tonic::Request::from_parts(metadata, parts.extensions.clone(), ()));
     let method = parts.uri.path().to_owned();
-    let response = match admitted(&*gate, &method, &mut caller, connection.as_ref(), body).await {
+    let response = match admitted(&*interceptor, &method, &mut caller, connection.as_ref(), body).await {
         Ok(body) => {
             let mut request = Request::from_parts(parts, body);
             if let Some(found) = caller.who.clone() {
-                request.extensions_mut().insert(Found(found));
+                request.extensions_mut().insert(AuthenticatedCaller(found));
             }
             request.extensions_mut().insert(caller.concern.clone());
             next.run(request).await
@@ -91,18 +91,18 @@ async fn pass(State(gate): State<Arc<dyn Gate>>, request: Request, next: Next) -
     };
     let code = code(&response);
     // Whoever gets a good answer where it may not be anybody has shown who it is.
-    let shows = |connection: &Connection| code == Code::Ok && !connection.is_known() && !gate.is_open(&method);
+    let shows = |connection: &Connection| code == Code::Ok && !connection.is_known() && !interceptor.is_open(&method);
     if let Some(connection) = connection.filter(shows) {
         connection.known(&caller.owner());
     }
-    gate.answered(&method, &caller, code).await;
+    interceptor.answered(&method, &caller, code).await;
     drop(under_way);
-    response.map(|body| gate.lasting(&method, &caller, body))
+    response.map(|body| interceptor.lasting(&method, &caller, body))
 }
 
 /// The body of a call that may go on.
 async fn admitted(
-    gate: &dyn Gate,
+    interceptor: &dyn CallInterceptor,
     method: &str,
     caller: &mut Caller,
     connection: Option<&Connection>,
@@ -111,8 +111,8 @@ async fn admitted(
     if connection.is_some_and(|connection| !connection.is_known() && connection.requests() > CALLS) {
         return Err(Status::resource_exhausted("too many calls at once of somebody who is not known yet"));
     }
-    gate.admit(method, caller).await?;
-    if gate.is_small(method) { small(body).await } else { Ok(body) }
+    interceptor.admit(method, caller).await?;
+    if interceptor.is_small(method) { small(body).await } else { Ok(body) }
 }
 
 /// The code of an answer as far as its beginning tells: calls that are refused say so at once.

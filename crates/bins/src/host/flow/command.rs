@@ -19,7 +19,7 @@ use super::ledger::{entry, plan_of, replay, summary};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verb", rename_all = "camelCase")]
 #[non_exhaustive]
-pub enum Order {
+pub enum FlowCommand {
     /// Decide about a Manual step.
     Decide {
         /// The step.
@@ -62,7 +62,7 @@ pub enum Order {
 /// Why an order cannot be carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "kind", content = "message", rename_all = "camelCase")]
-pub enum OrderError {
+pub enum FlowCommandError {
     /// There is no such step.
     #[error("{0}")]
     NotFound(String),
@@ -81,27 +81,36 @@ pub enum OrderError {
 ///
 /// # Errors
 /// When there is no such step, or flow or step are not in a state for the order.
-pub fn event(plan: &Plan, state: &State, order: &Order, now: Time) -> Result<Option<FlowEvent>, OrderError> {
+pub fn event(
+    plan: &Plan,
+    state: &State,
+    order: &FlowCommand,
+    now: Time,
+) -> Result<Option<FlowEvent>, FlowCommandError> {
     let phase = state.phase();
     if phase.is_terminal() {
         let name = &state.meta().name;
-        return Err(OrderError::Conflict(format!("flow `{name}` has ended: it is {phase}; nothing can change it")));
+        return Err(FlowCommandError::Conflict(format!(
+            "flow `{name}` has ended: it is {phase}; nothing can change it"
+        )));
     }
     Ok(match order {
-        Order::Decide { step, decision, by, reason, verified } => decide(plan, state, step, *decision)?.then(|| {
-            let at = plan.address_of(step).unwrap_or_default();
-            let (by, reason) = (by.clone(), reason.clone());
-            FlowEvent::Approval { at, decision: *decision, by, verified: *verified, decided_at: now, reason }
-        }),
-        Order::Suspend { mode } => Some(FlowEvent::SetSuspend { on: true, mode: *mode }),
-        Order::Resume if phase != FlowPhase::Suspended => {
-            let name = &state.meta().name;
-            return Err(OrderError::Conflict(format!("flow `{name}` is not suspended: it is {phase}")));
+        FlowCommand::Decide { step, decision, by, reason, verified } => {
+            decide(plan, state, step, *decision)?.then(|| {
+                let at = plan.address_of(step).unwrap_or_default();
+                let (by, reason) = (by.clone(), reason.clone());
+                FlowEvent::Approval { at, decision: *decision, by, verified: *verified, decided_at: now, reason }
+            })
         }
-        Order::Resume => Some(FlowEvent::SetSuspend { on: false, mode: SuspendMode::Drain }),
-        Order::Stop { mode } => Some(FlowEvent::Stop { mode: *mode, replaced: false }),
-        Order::Replace => Some(FlowEvent::Stop { mode: StopMode::Terminate, replaced: true }),
-        Order::ConfirmGone { step, by, reason } => {
+        FlowCommand::Suspend { mode } => Some(FlowEvent::SetSuspend { on: true, mode: *mode }),
+        FlowCommand::Resume if phase != FlowPhase::Suspended => {
+            let name = &state.meta().name;
+            return Err(FlowCommandError::Conflict(format!("flow `{name}` is not suspended: it is {phase}")));
+        }
+        FlowCommand::Resume => Some(FlowEvent::SetSuspend { on: false, mode: SuspendMode::Drain }),
+        FlowCommand::Stop { mode } => Some(FlowEvent::Stop { mode: *mode, replaced: false }),
+        FlowCommand::Replace => Some(FlowEvent::Stop { mode: StopMode::Terminate, replaced: true }),
+        FlowCommand::ConfirmGone { step, by, reason } => {
             let (at, attempt) = blocked(plan, state, step)?;
             Some(FlowEvent::GoneConfirmed { at, attempt, by: by.clone(), reason: reason.clone(), ended_at: now })
         }
@@ -109,10 +118,10 @@ pub fn event(plan: &Plan, state: &State, order: &Order, now: Time) -> Result<Opt
 }
 
 /// The attempt of a step or instance whose cancellation is blocked.
-fn blocked(plan: &Plan, state: &State, name: &str) -> Result<(Address, u32), OrderError> {
+fn blocked(plan: &Plan, state: &State, name: &str) -> Result<(Address, u32), FlowCommandError> {
     let flow = &state.meta().name;
     let Some(at) = plan.address_of(name) else {
-        return Err(OrderError::NotFound(format!("flow `{flow}` has no step or instance `{name}`")));
+        return Err(FlowCommandError::NotFound(format!("flow `{flow}` has no step or instance `{name}`")));
     };
     match state.attempt(at).filter(|_| state.is_cancel_blocked(at)) {
         Some((_, attempt)) => Ok((at, attempt)),
@@ -121,7 +130,7 @@ fn blocked(plan: &Plan, state: &State, name: &str) -> Result<(Address, u32), Ord
                 "the cancellation of step `{name}` of flow `{flow}` is not blocked; it is a minute after the grace period of \
                  an attempt that was cancelled and has not ended"
             );
-            Err(OrderError::Conflict(message))
+            Err(FlowCommandError::Conflict(message))
         }
     }
 }
@@ -133,9 +142,9 @@ fn blocked(plan: &Plan, state: &State, name: &str) -> Result<(Address, u32), Ord
 pub async fn leave(
     journal: &dyn FlowJournal,
     uid: &str,
-    order: &Order,
+    order: &FlowCommand,
     now: Time,
-) -> Result<Result<(), OrderError>, HostError> {
+) -> Result<Result<(), FlowCommandError>, HostError> {
     let mut stored = journal.load(uid).await.map_err(HostError::Journal)?;
     let plan = plan_of(&mut stored)?;
     let mut state = replay(&plan, &stored)?;
@@ -151,7 +160,7 @@ pub async fn leave(
 }
 
 /// Whether a decision is news; an error when it cannot be made.
-fn decide(plan: &Plan, state: &State, name: &str, decision: Decision) -> Result<bool, OrderError> {
+fn decide(plan: &Plan, state: &State, name: &str, decision: Decision) -> Result<bool, FlowCommandError> {
     let missing = || {
         let manual: Vec<&str> =
             plan.spec().steps.iter().filter(|step| step.is_manual()).map(|s| s.name.as_str()).collect();
@@ -160,24 +169,24 @@ fn decide(plan: &Plan, state: &State, name: &str, decision: Decision) -> Result<
         } else {
             format!("its Manual steps are {}", manual.join(", "))
         };
-        OrderError::NotFound(format!("flow `{}` has no step `{name}`; {known}", state.meta().name))
+        FlowCommandError::NotFound(format!("flow `{}` has no step `{name}`; {known}", state.meta().name))
     };
     let step = plan.index_of(name).ok_or_else(missing)?;
     let at = Address { step, item: None };
     if !plan.step(step).is_some_and(orlop_core::spec::step::Step::is_manual) {
         let message = format!("step `{name}` runs a Job; only Manual steps wait for a decision");
-        return Err(OrderError::Conflict(message));
+        return Err(FlowCommandError::Conflict(message));
     }
     let status = step_status(plan, state, at);
     match status.approval {
         Some(approval) if approval.decision == decision => Ok(false),
         Some(approval) => {
             let message = format!("step `{name}` was decided before: {:?}; decisions are final", approval.decision);
-            Err(OrderError::Conflict(message))
+            Err(FlowCommandError::Conflict(message))
         }
         None if state.attempt(at).is_some_and(|(unit, _)| unit.is_settled()) => {
             let why = if status.reason.is_empty() { String::new() } else { format!("/{}", status.reason) };
-            Err(OrderError::Conflict(format!("step `{name}` waits no more: it is {}{why}", status.phase)))
+            Err(FlowCommandError::Conflict(format!("step `{name}` waits no more: it is {}{why}", status.phase)))
         }
         None => Ok(true),
     }

@@ -7,23 +7,22 @@ use serde_json::json;
 use super::bench::{Bench, after, end, signal, step};
 
 #[test]
-fn a_failure_that_is_tried_again_is_told_with_its_reason() {
+fn a_failure_that_is_tried_again_is_shown_with_its_reason() {
     let bench = Bench::new();
     let mut again = step("a", "exit 3");
     again["retryPolicy"] = json!({"limit": 1, "backoff": {"type": "Fixed", "duration": "1s"}});
     let file = bench.flow("again", &json!({"steps": [again]}));
     let gave = bench.run(&file, &["--progress", "plain"]);
     assert_eq!(gave.code, 1, "{gave:?}");
-    let told: Vec<&str> =
+    let lines: Vec<&str> =
         gave.err.lines().filter(|line| line.contains("a failed (attempt 1): NonZeroExit: ")).collect();
-    assert!(told.len() == 1 && told[0].contains("exit code 3") && told[0].contains("; tried again at "), "{gave:?}");
+    assert!(lines.len() == 1 && lines[0].contains("exit code 3") && lines[0].contains("; tried again at "), "{gave:?}");
 }
 
 #[test]
 fn a_step_that_never_started_has_no_log_for_a_reason() {
     let bench = Bench::new();
-    let file = bench.flow("never", &json!({"steps": [step("a", "exit 1"), after(step("b", "true"), &["a"])]}));
-    assert_eq!(bench.run(&file, &[]).code, 1);
+    assert_eq!(bench.run_steps("never", &json!([step("a", "exit 1"), after(step("b", "true"), &["a"])])).code, 1);
     let gave = bench.orlop(&["flow", "logs", "never", "b"]);
     assert_eq!((gave.code, gave.out.as_str()), (0, ""), "{gave:?}");
     assert!(
@@ -36,9 +35,7 @@ fn a_step_that_never_started_has_no_log_for_a_reason() {
 #[test]
 fn a_list_is_filtered_by_every_phase_that_it_shows() {
     let bench = Bench::new();
-    let file = bench.flow("left", &json!({"steps": [step("a", "sleep 100")]}));
-    let child = bench.begin(&file, &[]);
-    bench.until("left", |status| status["progress"]["runningSteps"] == 1);
+    let child = bench.running("left", &json!([step("a", "sleep 100")]));
     let listed = |phase: &str| bench.orlop(&["flow", "list", "-o", "name", "--phase", phase]).out;
     assert_eq!((listed("running"), listed("Interrupted")), ("left\n".to_owned(), String::new()));
     signal(&child, Signal::SIGKILL);
@@ -54,8 +51,7 @@ fn a_retry_of_an_instance_names_its_step() {
     let bench = Bench::new();
     let mut fan = step("fan", "exit 1");
     fan["withItems"] = json!(["x", "y"]);
-    let file = bench.flow("fan", &json!({"steps": [fan]}));
-    assert_eq!(bench.run(&file, &[]).code, 1);
+    assert_eq!(bench.run_steps("fan", &json!([fan])).code, 1);
     for form in ["fan-i1", "fan[1]", "fan-i1 (y)"] {
         let gave = bench.orlop(&["flow", "retry", "fan", "--step", form]);
         assert!(gave.code == 4 && gave.err.contains("`--step fan` runs all its instances again"), "{gave:?}");
@@ -69,8 +65,7 @@ fn a_message_is_whole_in_a_pipe() {
     let mut failing = step("a", &long);
     failing["template"]["spec"]["template"]["spec"]["containers"][0]["command"] =
         json!([format!("/no/{}", "x".repeat(120))]);
-    let file = bench.flow("long", &json!({"steps": [failing]}));
-    assert_eq!(bench.run(&file, &[]).code, 1);
+    assert_eq!(bench.run_steps("long", &json!([failing])).code, 1);
     for verb in [&["flow", "get", "long"][..], &["flow", "list"]] {
         let gave = bench.orlop(verb);
         assert!(gave.out.contains(&"x".repeat(120)), "{gave:?}");
@@ -87,17 +82,17 @@ fn a_name_that_is_taken_leads_to_names_that_are_made() {
 }
 
 #[test]
-fn supervisors_that_were_stopped_are_told() {
+fn stopped_supervisors_are_shown() {
     let bench = Bench::new();
     let file = bench.flow("still", &json!({"steps": [step("a", "sleep 100")]}));
     let child = bench.begin(&file, &["--progress", "none"]);
     let status = bench.until("still", |status| status["progress"]["runningSteps"] == 1);
-    let keeper = status["steps"][0]["jobRef"]["uid"].as_str().unwrap().split('@').next().unwrap().to_owned();
-    let keeper_pid = nix::unistd::Pid::from_raw(keeper.parse().unwrap());
+    let supervisor = status["steps"][0]["jobRef"]["uid"].as_str().unwrap().split('@').next().unwrap().to_owned();
+    let keeper_pid = nix::unistd::Pid::from_raw(supervisor.parse().unwrap());
     let said = |verb: &str| format!("{:?}", bench.orlop(&["flow", verb, "still"]));
     assert!(!said("get").contains("is stopped") && !said("explain").contains("is stopped"));
     nix::sys::signal::kill(keeper_pid, Signal::SIGSTOP).unwrap();
-    let of_keeper = format!("the supervisor process {keeper} of step `a` is stopped");
+    let of_keeper = format!("the supervisor process {supervisor} of step `a` is stopped");
     bench.until("still", |_| said("get").contains(&of_keeper));
     assert!(said("explain").contains(&of_keeper), "{}", said("explain"));
     let watched = bench.orlop(&["flow", "watch", "still", "--timeout", "5s"]);

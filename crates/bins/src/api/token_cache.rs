@@ -39,31 +39,31 @@ pub(crate) fn knows(record: &Token, certificate: &PeerCertificate) -> bool {
 
 /// What a stored token is good for.
 #[derive(Clone, Debug)]
-struct Meaning {
+struct TokenGrant {
     hash: SecretHash,
     caller: Caller,
 }
 
 #[derive(Debug)]
-struct Seen {
-    meaning: Meaning,
+struct CachedToken {
+    meaning: TokenGrant,
     epoch: Epoch,
     at: u64,
 }
 
 #[derive(Debug, Default)]
-struct Memory {
+struct CacheState {
     /// Grows with every change of a token: what was read before one is not remembered after it.
     round: u64,
-    tokens: BTreeMap<String, Seen>,
+    tokens: BTreeMap<String, CachedToken>,
     /// Certificates by their fingerprints, and whether they are good.
     certificates: BTreeMap<[u8; PRINT], (bool, Epoch, u64)>,
 }
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Known {
-    memory: Mutex<Memory>,
+pub(super) struct TokenCache {
+    memory: Mutex<CacheState>,
 }
 
 /// A stored token. One that cannot be read is told in the log, and is good for nothing.
@@ -83,7 +83,7 @@ pub(crate) fn stored(entry: &Entry) -> Option<Token> {
     }
 }
 
-impl Meaning {
+impl TokenGrant {
     /// What a token of the store means; none if it lets nobody pass.
     fn of(bearer: &Bearer, token: Token) -> Option<Self> {
         if token.kind != ACCESS || token.revoked_at.is_some() {
@@ -121,8 +121,8 @@ impl Meaning {
     }
 }
 
-impl Known {
-    fn memory(&self) -> MutexGuard<'_, Memory> {
+impl TokenCache {
+    fn memory(&self) -> MutexGuard<'_, CacheState> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -204,7 +204,7 @@ impl Known {
             memory.round
         };
         let found = handle.store().entry(Token::KIND, id).await.map_err(|error| store(&error))?;
-        let meaning = found.as_ref().and_then(stored).and_then(|token| Meaning::of(bearer, token));
+        let meaning = found.as_ref().and_then(stored).and_then(|token| TokenGrant::of(bearer, token));
         let Some(meaning) = meaning else { return Ok(None) };
         let caller = meaning.caller(&hash, wall);
         // Whoever only knows an id fills no memory.
@@ -214,7 +214,7 @@ impl Known {
                 if memory.tokens.len() >= REMEMBERED {
                     memory.tokens.clear();
                 }
-                memory.tokens.insert(id.to_owned(), Seen { meaning, epoch, at: now });
+                memory.tokens.insert(id.to_owned(), CachedToken { meaning, epoch, at: now });
             }
         }
         Ok(caller)
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn what_a_token_means_ends_with_its_time() {
         let bearer = Bearer::generate(&SystemRandom::new()).unwrap();
-        let meaning = Meaning::of(&bearer, token(&bearer)).unwrap();
+        let meaning = TokenGrant::of(&bearer, token(&bearer)).unwrap();
         assert_eq!(meaning.caller(&bearer.hash(), Time::from_millis(999)).unwrap().role, Role::Viewer);
         assert!(meaning.caller(&bearer.hash(), Time::from_millis(1000)).is_none());
         let other = Bearer::generate(&SystemRandom::new()).unwrap();
@@ -257,7 +257,7 @@ mod tests {
     fn a_stored_token_that_is_damaged_lets_nobody_pass() {
         let bearer = Bearer::generate(&SystemRandom::new()).unwrap();
         let good = token(&bearer);
-        assert!(Meaning::of(&bearer, good.clone()).is_some());
+        assert!(TokenGrant::of(&bearer, good.clone()).is_some());
         for bad in [
             Token { hash: vec![1], ..good.clone() },
             Token { role: "god".to_owned(), ..good.clone() },
@@ -265,7 +265,7 @@ mod tests {
             Token { kind: "join".to_owned(), ..good.clone() },
             Token { revoked_at: Some(Time::EPOCH), ..good },
         ] {
-            assert!(Meaning::of(&bearer, bad.clone()).is_none(), "{bad:?}");
+            assert!(TokenGrant::of(&bearer, bad.clone()).is_none(), "{bad:?}");
         }
     }
 }

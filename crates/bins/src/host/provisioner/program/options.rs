@@ -1,4 +1,4 @@
-//! What the user wishes beside the hardware, from flags and settings. Owns the translation and its bounds.
+//! What the user wants beside the hardware, from flags and settings. Owns the translation and its bounds.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use orlop_cloud::provision::prepare::Wishes;
 
 use super::args::{ApplyArgs, Fallback, VerifyArg};
 use super::failure::Failure;
-use super::join::Boarding;
+use super::join::FleetJoin;
 use super::request::{allowed, lifetime, margin, max_su};
 use super::settings::Settings;
 use super::values::DurationArg;
@@ -15,16 +15,16 @@ use super::values::DurationArg;
 /// Seconds of any wait.
 const MAX_SECONDS: u64 = 366 * 86_400;
 
-/// What the user wishes.
+/// What the user wants.
 ///
 /// # Errors
 /// A setting is no number, or a duration is nothing that can be held.
-pub(super) fn wishes(
+pub(super) fn apply_options(
     args: &ApplyArgs,
     settings: &Settings,
     server_name: &str,
     key: KeyOrder,
-    boarding: &Boarding,
+    fleet_join: &FleetJoin,
 ) -> Result<Wishes, Failure> {
     let run = &args.run;
     let network = run.network.clone().or_else(|| settings.get("DEFAULT_NETWORK"));
@@ -48,8 +48,8 @@ pub(super) fn wishes(
         },
         pace: pace(args, settings)?,
         keep_on_failure: run.keep_on_failure,
-        user_data: boarding.own.clone(),
-        join: boarding.join.clone(),
+        user_data: fleet_join.own.clone(),
+        join: fleet_join.join.clone(),
         max_su: max_su(&args.window, settings)?,
         max_hours: lifetime(&args.window)?,
     })

@@ -33,7 +33,7 @@ impl Drop for Program {
 }
 
 /// A fleet of its own.
-pub(crate) struct Bed {
+pub(crate) struct Fixture {
     // The order of the fields is the order in which they end.
     workers: Vec<Program>,
     server: Program,
@@ -51,7 +51,7 @@ fn quiet(command: &mut Command, log: &Path) -> Program {
     Program(command.spawn().expect("the program starts"))
 }
 
-impl Bed {
+impl Fixture {
     /// A server that leads, without workers.
     pub(crate) async fn server(options: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
@@ -108,18 +108,18 @@ impl Bed {
 
     /// A server with workers that take jobs.
     pub(crate) async fn with_workers(workers: u32, slots: u32) -> Self {
-        let mut bed = Self::server(&[]).await;
+        let mut fixture = Self::server(&[]).await;
         for _ in 0..workers {
-            bed.worker(slots);
+            fixture.worker(slots);
         }
-        let client = bed.client().await;
+        let client = fixture.client().await;
         // One job for every slot has run: everybody is there, and warm.
         let one = job(serde_json::json!({"runtime": "noop", "resources": {"cpu_m": 1000, "memory_bytes": 0}}));
         for _ in 0..workers {
             let taken = client.submit(Submission { jobs: vec![array(&one, slots)], key: None }).await;
             ended(&client, taken.expect("it is taken").jobs[0]).await;
         }
-        bed
+        fixture
     }
 
     /// Kills the server, as a crash does, and starts it again where it was.

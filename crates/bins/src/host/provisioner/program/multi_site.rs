@@ -16,17 +16,17 @@ use super::apply::{Begun, Job};
 use super::document::Report;
 use super::examine::Run;
 use super::failure::Failure;
+use super::options::pace;
 use super::record::Record;
 use super::request::margin;
 use super::sign_in::Site;
+use super::site_order::{SiteOrder, Tried};
 use super::steps::Steps;
-use super::watch::{Place, Watch};
-use super::way::{Tried, Way};
-use super::wishes::pace;
+use super::watch::{Watch, WatchedHosts};
 
 /// Where a run is.
-pub(super) struct Trip {
-    pub(super) way: Way,
+pub(super) struct MultiSiteRun {
+    pub(super) way: SiteOrder,
     /// The present site.
     pub(super) site: Arc<Site>,
     /// Sites where a free host is waited for.
@@ -39,7 +39,7 @@ pub(super) struct Trip {
     record: Option<Record>,
 }
 
-impl Trip {
+impl MultiSiteRun {
     /// Takes over what a plan offers here.
     ///
     /// # Errors
@@ -53,7 +53,7 @@ impl Trip {
         if !self.waits {
             return Ok(());
         }
-        self.watch.add(&self.site, Place::of(offerings, hours, catalogue));
+        self.watch.add(&self.site, WatchedHosts::of(offerings, hours, catalogue));
         if self.way.left().is_empty() || !offerings.iter().all(PlannedOffering::is_taken) {
             return Ok(());
         }
@@ -95,9 +95,9 @@ impl Trip {
 
 impl Job<'_> {
     pub(super) async fn carry_out(&self, run: &mut Run) -> Result<Report, Failure> {
-        let steps = Steps::new(self.frame.output, 0..3);
+        let steps = Steps::new(self.context.output, 0..3);
         let pace = pace(self.args, self.settings)?;
-        self.check_boarding()?;
+        self.check_fleet_join()?;
         let sites = &self.sites;
         let mut away = Vec::new();
         let site = steps.during(0, self.sign_in_first(&mut away, run)).await?;
@@ -109,39 +109,45 @@ impl Job<'_> {
             run.warnings.push(format!("--deadline of {minutes} min ends the wait before --wait-for-capacity does"));
         }
         let watch = Watch::new(margin(self.settings)?);
-        let mut trip =
-            Trip { way: Way::new(sites.clone(), self.args.window.max_attempts), site, watch, away, waits, record: new };
+        let mut multi = MultiSiteRun {
+            way: SiteOrder::new(sites.clone(), self.args.window.max_attempts),
+            site,
+            watch,
+            away,
+            waits,
+            record: new,
+        };
         let mut survey = None;
-        let before = self.before(&begun, &mut trip, run).await?;
+        let before = self.before(&begun, &mut multi, run).await?;
         let was_there = existing.is_some();
         let mut came = if let Some(existing) = existing {
             if !existing.known.notes.site.is_empty() {
-                trip.way.go_to(&existing.known.notes.site);
+                multi.way.go_to(&existing.known.notes.site);
             }
-            self.go_on(existing, &trip, run).await
+            self.go_on(existing, &multi, run).await
         } else {
             match before.map(Ok) {
-                Some(came) if trip.goes_on(&came, pace.deadline) => trip.leave(came, run),
+                Some(came) if multi.goes_on(&came, pace.deadline) => multi.leave(came, run),
                 // What ended there for good is over: it begins with the first site again.
-                Some(_) => trip.way = Way::new(sites.clone(), self.args.window.max_attempts),
+                Some(_) => multi.way = SiteOrder::new(sites.clone(), self.args.window.max_attempts),
                 None => {}
             }
-            self.at_next(&steps, &begun, &mut trip, &mut survey, run).await
+            self.at_next(&steps, &begun, &mut multi, &mut survey, run).await
         };
         if came.as_ref().is_ok_and(|tried| tried.is_past) {
-            if trip.goes_on(&came, pace.deadline) {
-                trip.leave(came, run);
+            if multi.goes_on(&came, pace.deadline) {
+                multi.leave(came, run);
             } else {
-                self.boarding.check()?;
-                trip.way = Way::new(sites.clone(), self.args.window.max_attempts);
+                self.fleet_join.check()?;
+                multi.way = SiteOrder::new(sites.clone(), self.args.window.max_attempts);
             }
-            came = self.at_next(&steps, &begun, &mut trip, &mut survey, run).await;
+            came = self.at_next(&steps, &begun, &mut multi, &mut survey, run).await;
         }
-        while trip.goes_on(&came, pace.deadline) {
-            trip.leave(came, run);
-            came = self.at_next(&steps, &begun, &mut trip, &mut survey, run).await;
+        while multi.goes_on(&came, pace.deadline) {
+            multi.leave(came, run);
+            came = self.at_next(&steps, &begun, &mut multi, &mut survey, run).await;
         }
-        self.end(&begun, (&came, was_there), run);
+        self.end(&begun, &came, was_there, run);
         came.map(|tried| tried.report)
     }
 
@@ -171,20 +177,20 @@ impl Job<'_> {
 
     /// Where a process before came to, if it ended in the middle of the same run; and what came of its last deployment, if that is
     /// over.
-    async fn before(&self, begun: &Begun, trip: &mut Trip, run: &mut Run) -> Result<Option<Tried>, Failure> {
-        let same = |record: &Record| record.sites == trip.way.sites() && record.request == begun.request;
-        let Some(record) = Record::read(&self.frame.state_dir, &begun.name)?.filter(same) else { return Ok(None) };
-        trip.way.take_up(&record);
-        for (name, places) in record.places.iter().filter(|_| trip.waits) {
+    async fn before(&self, begun: &Begun, multi: &mut MultiSiteRun, run: &mut Run) -> Result<Option<Tried>, Failure> {
+        let same = |record: &Record| record.sites == multi.way.sites() && record.request == begun.request;
+        let Some(record) = Record::read(&self.context.state_dir, &begun.name)?.filter(same) else { return Ok(None) };
+        multi.way.take_up(&record);
+        for (name, places) in record.places.iter().filter(|_| multi.waits) {
             match self.sign_in(name, run).await {
-                Ok(site) => trip.watch.add(&site, places.clone()),
+                Ok(site) => multi.watch.add(&site, places.clone()),
                 Err(failure) => run.warnings.push(format!("no host is waited for at {name}: {failure}")),
             }
         }
         let deployment = record.deployment.clone();
-        trip.record = Some(record);
+        multi.record = Some(record);
         let Some(id) = deployment else { return Ok(None) };
-        let Some(known) = self.frame.shelf().read(&id)? else { return Ok(None) };
+        let Some(known) = self.context.shelf().read(&id)? else { return Ok(None) };
         let failure = known.saga.failure().cloned().map(Failure::from);
         let is_gone = known.saga.state() == SagaState::Failed;
         let report = Report { failure, ..Report::default() };
@@ -197,22 +203,22 @@ impl Job<'_> {
         &self,
         steps: &Steps,
         begun: &Begun,
-        trip: &mut Trip,
-        survey: &mut Option<(super::super::Wanted, super::super::Survey)>,
+        multi: &mut MultiSiteRun,
+        survey: &mut Option<(super::super::Wanted, super::super::RepositoryAnalysis)>,
         run: &mut Run,
     ) -> Result<Tried, Failure> {
         loop {
-            while trip.away.iter().any(|site| site == trip.way.site()) && trip.way.pass() {}
-            trip.begin(&self.frame.state_dir, None)?;
-            let came = match self.arrive(trip, run).await {
-                Ok(()) => self.at_site(steps, begun, trip, survey, run).await,
+            while multi.away.iter().any(|site| site == multi.way.site()) && multi.way.pass() {}
+            multi.begin(&self.context.state_dir, None)?;
+            let came = match self.arrive(multi, run).await {
+                Ok(()) => self.at_site(steps, begun, multi, survey, run).await,
                 Err(failure) => Err(failure),
             };
             // Whatever fails so has made nothing there.
-            let site = trip.way.site().to_owned();
+            let site = multi.way.site().to_owned();
             match came {
-                Err(failure) if failure.is_away() && trip.way.pass() => {
-                    trip.watch.remove(&site);
+                Err(failure) if failure.is_away() && multi.way.pass() => {
+                    multi.watch.remove(&site);
                     run.pass_over(&site, &failure);
                 }
                 other => return other,
@@ -221,25 +227,25 @@ impl Job<'_> {
     }
 
     /// Signs in to the site that is next. Where a host was waited for one is signed in already.
-    async fn arrive(&self, trip: &mut Trip, run: &mut Run) -> Result<(), Failure> {
-        if trip.site.name != trip.way.site() {
-            trip.site = match trip.watch.site(trip.way.site()) {
+    async fn arrive(&self, multi: &mut MultiSiteRun, run: &mut Run) -> Result<(), Failure> {
+        if multi.site.name != multi.way.site() {
+            multi.site = match multi.watch.site(multi.way.site()) {
                 Some(site) => site,
-                None => self.sign_in(trip.way.site(), run).await?,
+                None => self.sign_in(multi.way.site(), run).await?,
             };
         }
         Ok(())
     }
 
     /// Forgets where the run is, if nothing of it can be gone on with.
-    fn end(&self, begun: &Begun, (came, was_there): (&Result<Tried, Failure>, bool), run: &mut Run) {
+    fn end(&self, begun: &Begun, came: &Result<Tried, Failure>, was_there: bool, run: &mut Run) {
         let is_over = match came {
             Ok(tried) => tried.is_over,
             // It is there still: whoever goes on later goes on with all of it.
             Err(_) if was_there => false,
             Err(failure) => failure.class != Class::Fatal && !matches!(&*failure.code, "unavailable" | "locked"),
         };
-        if is_over && let Err(error) = Record::remove(&self.frame.state_dir, &begun.name) {
+        if is_over && let Err(error) = Record::remove(&self.context.state_dir, &begun.name) {
             run.warnings.push(format!("the record of the run cannot be removed: {error}"));
         }
     }

@@ -40,7 +40,7 @@ struct Facts {
 
 /// Facts on an operator. Clones tell the same.
 #[derive(Clone, Debug)]
-pub struct Standing {
+pub struct OperatorHealth {
     facts: Arc<Mutex<Facts>>,
     term: Term,
     elects: bool,
@@ -49,7 +49,7 @@ pub struct Standing {
 /// One thing that must hold: its name, and why it does not.
 pub(super) type Check = (String, Result<(), String>);
 
-impl Standing {
+impl OperatorHealth {
     pub(super) fn new(controllers: &[Which], term: Term, elects: bool) -> Self {
         let loops = controllers.iter().map(|which| (*which, Loop::default())).collect();
         Self { facts: Arc::new(Mutex::new(Facts { loops, ..Facts::default() })), term, elects }
@@ -186,22 +186,22 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_standby_is_ready_while_the_api_server_answers() {
-        let standing = Standing::new(&Which::ALL, Term::default(), true);
-        assert_eq!(failed(standing.ready()), ["API server: it has not answered yet"]);
-        standing.reached();
-        assert_eq!((failed(standing.ready()), standing.leads()), (Vec::new(), false));
+        let health = OperatorHealth::new(&Which::ALL, Term::default(), true);
+        assert_eq!(failed(health.ready()), ["API server: it has not answered yet"]);
+        health.reached();
+        assert_eq!((failed(health.ready()), health.leads()), (Vec::new(), false));
         sleep(Duration::from_secs(61)).await;
-        assert_eq!(failed(standing.ready()), ["API server: it has not answered for 61 s"]);
-        assert_eq!(failed(standing.alive()), Vec::<String>::new());
-        assert_eq!(standing.leader(), "nobody yet");
+        assert_eq!(failed(health.ready()), ["API server: it has not answered for 61 s"]);
+        assert_eq!(failed(health.alive()), Vec::<String>::new());
+        assert_eq!(health.leader(), "nobody yet");
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_is_broken_is_told_once() {
-        let standing = Standing::new(&Which::ALL, Term::default(), false);
-        let broken = |why: &str| standing.broken(Which::JobFlow, "jobs", why.to_owned());
+        let health = OperatorHealth::new(&Which::ALL, Term::default(), false);
+        let broken = |why: &str| health.broken(Which::JobFlow, "jobs", why.to_owned());
         assert_eq!([broken("a"), broken("a"), broken("b")], [true, false, true]);
-        let mended = || standing.mended(Which::JobFlow, "jobs");
+        let mended = || health.mended(Which::JobFlow, "jobs");
         assert_eq!([mended(), mended()], [true, false]);
     }
 }

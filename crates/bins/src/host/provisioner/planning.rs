@@ -8,11 +8,11 @@ use orlop_cloud::llm::{self, Council};
 use orlop_cloud::provision::plan::{Plan, PlanError, PlannedOffering, Request, World, admissible_images, plan};
 use orlop_core::error::PortError;
 
-use super::Survey;
+use super::RepositoryAnalysis;
 
 /// What a plan is made of, beside the repository.
 #[derive(Debug, Clone, Copy)]
-pub struct Draft<'a> {
+pub struct PlanInput<'a> {
     /// What is known of the sites.
     pub world: World<'a>,
     /// What the user says.
@@ -27,47 +27,47 @@ pub struct Draft<'a> {
 ///
 /// # Errors
 /// Outside, the system has no randomness for advice; inside, there is no plan.
-pub async fn draft(
-    survey: &Survey,
-    draft: &Draft<'_>,
+pub async fn make_plan(
+    survey: &RepositoryAnalysis,
+    input: &PlanInput<'_>,
     council: &mut Council<'_>,
 ) -> Result<Result<Plan, PlanError>, PortError> {
-    let mut request = Request { waits: false, ..draft.request.clone() };
+    let mut request = Request { waits: false, ..input.request.clone() };
     if council.is_on() && request.hours.is_none() {
-        request.advised_hours = llm::hours(council, &survey.analysis, draft.now, &llm::marker()?).await;
+        request.advised_hours = llm::hours(council, &survey.analysis, input.now, &llm::marker()?).await;
     }
-    let (analysis, found) = advised_or_not(survey, draft, &request);
+    let (analysis, found) = advised_or_not(survey, input, &request);
     let first = match found {
         Ok(plan) => plan,
-        refused => return Ok(with_taken(analysis, draft, &request, refused)),
+        refused => return Ok(with_taken(analysis, input, &request, refused)),
     };
-    let offered: Vec<&Image> = admissible_images(&first, analysis, &draft.world, &request);
+    let offered: Vec<&Image> = admissible_images(&first, analysis, &input.world, &request);
     if council.is_on() && offered.len() > 1 {
         let order = llm::images(council, &analysis.requirements, &offered, &llm::marker()?).await;
         request.preferred_images =
             order.iter().filter_map(|index| offered.get(*index)).map(|image| image.id.clone()).collect();
-        if let Ok(mut better) = shortened(analysis, draft, &request) {
+        if let Ok(mut better) = shortened(analysis, input, &request) {
             better.notes = first.notes;
-            return Ok(with_taken(analysis, draft, &request, Ok(better)));
+            return Ok(with_taken(analysis, input, &request, Ok(better)));
         }
     }
-    Ok(with_taken(analysis, draft, &request, Ok(first)))
+    Ok(with_taken(analysis, input, &request, Ok(first)))
 }
 
 /// The plan with what is taken at the moment behind the rest, if it is waited for; without the rest, where everything is.
 fn with_taken(
     analysis: &Analysis,
-    draft: &Draft<'_>,
+    input: &PlanInput<'_>,
     request: &Request,
     found: Result<Plan, PlanError>,
 ) -> Result<Plan, PlanError> {
     let hours = match &found {
-        _ if !draft.request.waits => return found,
+        _ if !input.request.waits => return found,
         Ok(plan) => Some(plan.hours),
         Err(PlanError::Taken { .. }) => request.hours,
         Err(_) => return found,
     };
-    let all = plan(analysis, &draft.world, &Request { waits: true, hours, ..request.clone() });
+    let all = plan(analysis, &input.world, &Request { waits: true, hours, ..request.clone() });
     match (found, all) {
         (Ok(mut plan), Ok(all)) => {
             plan.offerings.extend(all.offerings.into_iter().filter(PlannedOffering::is_taken));
@@ -80,15 +80,15 @@ fn with_taken(
 
 /// The plan with advice; where nothing has what is advised, the plan by rules.
 fn advised_or_not<'s>(
-    survey: &'s Survey,
-    draft: &Draft<'_>,
+    survey: &'s RepositoryAnalysis,
+    input: &PlanInput<'_>,
     request: &Request,
 ) -> (&'s Analysis, Result<Plan, PlanError>) {
-    let found = shortened(&survey.analysis, draft, request);
+    let found = shortened(&survey.analysis, input, request);
     if survey.advised.is_empty() || found.is_ok() {
         return (&survey.analysis, found);
     }
-    match shortened(&survey.rules, draft, request) {
+    match shortened(&survey.rules, input, request) {
         Ok(mut by_rules) => {
             by_rules.notes.push("nothing has what was advised: rules alone decide".to_owned());
             (&survey.rules, Ok(by_rules))
@@ -99,17 +99,17 @@ fn advised_or_not<'s>(
 }
 
 /// The plan, with a shorter lease if only that is free and the user allows it.
-fn shortened(analysis: &Analysis, draft: &Draft<'_>, request: &Request) -> Result<Plan, PlanError> {
-    let refused = match plan(analysis, &draft.world, request) {
+fn shortened(analysis: &Analysis, input: &PlanInput<'_>, request: &Request) -> Result<Plan, PlanError> {
+    let refused = match plan(analysis, &input.world, request) {
         Err(error @ PlanError::Taken { .. }) => error,
         other => return other,
     };
-    let Some(least) = draft.least_hours else { return Err(refused) };
+    let Some(least) = input.least_hours else { return Err(refused) };
     let whole = request.hours.or(request.advised_hours).or(analysis.requirements.duration_hours.target).unwrap_or(24);
     let (mut least, mut most, mut found) = (least.max(1), whole, None);
     while least < most {
         let middle = least.midpoint(most);
-        match plan(analysis, &draft.world, &Request { hours: Some(middle), ..request.clone() }) {
+        match plan(analysis, &input.world, &Request { hours: Some(middle), ..request.clone() }) {
             Ok(plan) => (found, least) = (Some(plan), middle + 1),
             Err(_) => most = middle,
         }

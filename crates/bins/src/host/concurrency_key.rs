@@ -24,12 +24,12 @@ use orlop_dag::gate::{Answer, Claim, Gate, key_of};
 use serde::{Deserialize, Serialize};
 
 use super::control::{Client, socket_of};
-use super::flow::{Admission, Clock as _, Order, SystemClock, Verdict, leave, plan_of, replay};
+use super::flow::{Admission, AdmissionDecision, Clock as _, FlowCommand, SystemClock, leave, plan_of, replay};
 use super::home::{Home, RunDir};
 
 /// A claim as its file holds it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Written {
+struct StoredClaim {
     uid: String,
     name: String,
     policy: ConcurrencyPolicy,
@@ -41,7 +41,7 @@ struct Written {
 /// The claim of another run.
 #[derive(Clone, Debug)]
 struct Other {
-    claim: Written,
+    claim: StoredClaim,
     /// Whether a host drives it now.
     lives: bool,
 }
@@ -52,7 +52,7 @@ pub struct KeyClaim {
     directory: PathBuf,
     namespace: String,
     key: String,
-    own: Written,
+    own: StoredClaim,
 }
 
 impl KeyClaim {
@@ -67,7 +67,7 @@ impl KeyClaim {
         let directory = home.path().join("gates").join(place);
         fs::create_dir_all(&directory)?;
         let policy = flow.spec.execution_policy.as_ref().and_then(|policy| policy.concurrency_policy);
-        let own = Written {
+        let own = StoredClaim {
             uid: flow.metadata.uid.clone().unwrap_or_default(),
             name: flow.metadata.name.clone(),
             policy: policy.unwrap_or_default(),
@@ -83,8 +83,8 @@ impl KeyClaim {
     pub fn admission(&self) -> Box<dyn Admission> {
         let (directory, own) = (self.directory.clone(), self.own.clone());
         let (namespace, key) = (self.namespace.clone(), self.key.clone());
-        let place = Place { directory, namespace, key, own };
-        Box::new(Waiting { place, before: Vec::new(), told: None, without_host: false, replaced: BTreeSet::new() })
+        let folder = ClaimFolder { directory, namespace, key, own };
+        Box::new(WaitForKey { folder, before: Vec::new(), told: None, without_host: false, replaced: BTreeSet::new() })
     }
 
     /// Notes that the run, which an earlier host has admitted, still holds its key. Where its claim was lost and others
@@ -94,8 +94,8 @@ impl KeyClaim {
     /// Those of the file system.
     pub async fn hold(&self) -> io::Result<Vec<String>> {
         let (namespace, key) = (self.namespace.clone(), self.key.clone());
-        let place = Place { directory: self.directory.clone(), namespace, key, own: self.own.clone() };
-        tokio::task::spawn_blocking(move || place.hold()).await?
+        let folder = ClaimFolder { directory: self.directory.clone(), namespace, key, own: self.own.clone() };
+        tokio::task::spawn_blocking(move || folder.hold()).await?
     }
 
     /// Gives the claim up: the run has ended.
@@ -106,7 +106,7 @@ impl KeyClaim {
 }
 
 /// Writes a claim down, unless it stands there as it is: one that waits asks again and again.
-fn write(directory: &Path, claim: &Written) -> io::Result<()> {
+fn write(directory: &Path, claim: &StoredClaim) -> io::Result<()> {
     let (path, bytes) = (directory.join(format!("{}.json", claim.uid)), serde_json::to_vec(claim)?);
     if fs::read(&path).is_ok_and(|written| written == bytes) {
         return Ok(());
@@ -115,17 +115,17 @@ fn write(directory: &Path, claim: &Written) -> io::Result<()> {
 }
 
 #[derive(Clone)]
-struct Place {
+struct ClaimFolder {
     directory: PathBuf,
     namespace: String,
     key: String,
-    own: Written,
+    own: StoredClaim,
 }
 
-impl Place {
-    fn claim(&self, written: &Written) -> Claim {
+impl ClaimFolder {
+    fn claim(&self, written: &StoredClaim) -> Claim {
         let (namespace, key) = (self.namespace.clone(), self.key.clone());
-        let Written { uid, policy, created_at, .. } = written.clone();
+        let StoredClaim { uid, policy, created_at, .. } = written.clone();
         Claim { uid, namespace, key, policy, created_at }
     }
 
@@ -139,7 +139,7 @@ impl Place {
     fn hold(&self) -> io::Result<Vec<String>> {
         let _lock = self.lock()?;
         let own = fs::read(self.directory.join(format!("{}.json", self.own.uid)));
-        let held = own.is_ok_and(|own| serde_json::from_slice::<Written>(&own).is_ok_and(|own| own.holds));
+        let held = own.is_ok_and(|own| serde_json::from_slice::<StoredClaim>(&own).is_ok_and(|own| own.holds));
         if !held && self.own.policy != ConcurrencyPolicy::Allow {
             let holders = self.others()?.into_iter().filter(|other| other.claim.holds);
             let names: Vec<String> = holders.map(|other| other.claim.name).collect();
@@ -147,7 +147,7 @@ impl Place {
                 return Ok(names);
             }
         }
-        write(&self.directory, &Written { holds: true, ..self.own.clone() })?;
+        write(&self.directory, &StoredClaim { holds: true, ..self.own.clone() })?;
         Ok(Vec::new())
     }
 
@@ -156,7 +156,7 @@ impl Place {
         let _lock = self.lock()?;
         let others = self.others()?;
         let answer = self.answer(&others);
-        write(&self.directory, &Written { holds: answer == Answer::Begin, ..self.own.clone() })?;
+        write(&self.directory, &StoredClaim { holds: answer == Answer::Begin, ..self.own.clone() })?;
         Ok((answer, others))
     }
 
@@ -164,11 +164,12 @@ impl Place {
     fn answer(&self, others: &[Other]) -> Answer {
         let mut gate = Gate::default();
         let claims = others.iter().map(|other| &other.claim);
-        let (holders, waiting): (Vec<&Written>, Vec<&Written>) = claims.partition(|claim| claim.holds);
+        let (holders, waiting): (Vec<&StoredClaim>, Vec<&StoredClaim>) = claims.partition(|claim| claim.holds);
         for holder in &holders {
             gate.hold(&self.claim(holder));
         }
-        let turn = |claim: &Written| (claim.policy != ConcurrencyPolicy::Replace, claim.created_at, claim.uid.clone());
+        let turn =
+            |claim: &StoredClaim| (claim.policy != ConcurrencyPolicy::Replace, claim.created_at, claim.uid.clone());
         let first = waiting.into_iter().filter(|other| turn(other) < turn(&self.own)).min_by_key(|other| turn(other));
         match first {
             Some(first) if holders.is_empty() && self.own.policy != ConcurrencyPolicy::Allow => {
@@ -192,7 +193,7 @@ impl Place {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 bytes => bytes?,
             };
-            let Ok(claim) = serde_json::from_slice::<Written>(&bytes) else { continue };
+            let Ok(claim) = serde_json::from_slice::<StoredClaim>(&bytes) else { continue };
             if claim.uid == self.own.uid {
                 continue;
             }
@@ -213,7 +214,7 @@ impl Place {
 
 /// Whether a run whose claim says so holds its key: unless its journal is gone, or says that it has ended or, where no host
 /// is about to write that, that it never began. One that cannot be read is believed.
-async fn holds(claim: &Written, lives: bool) -> bool {
+async fn holds(claim: &StoredClaim, lives: bool) -> bool {
     if !RunDir::new(&claim.run_dir).exists() {
         return false;
     }
@@ -228,7 +229,7 @@ async fn holds(claim: &Written, lives: bool) -> bool {
 }
 
 /// The status of a run as its journal has it; none where the journal is of another run.
-async fn state(claim: &Written) -> Result<Option<FlowStatus>, String> {
+async fn state(claim: &StoredClaim) -> Result<Option<FlowStatus>, String> {
     let failed = |error: PortError| error.chain();
     let journal = SqliteJournal::open(RunDir::new(&claim.run_dir).journal(), Access::Viewer).await.map_err(failed)?;
     if !journal.list().await.map_err(failed)?.iter().any(|flow| flow.uid == claim.uid) {
@@ -246,8 +247,8 @@ fn lives(run_dir: &Path) -> bool {
 }
 
 /// A run that waits for its key.
-struct Waiting {
-    place: Place,
+struct WaitForKey {
+    folder: ClaimFolder,
     /// Runs whose end it waits for.
     before: Vec<PathBuf>,
     /// What was said last: the same is not said again.
@@ -262,8 +263,8 @@ struct Waiting {
 const LOOK: Duration = Duration::from_secs(1);
 
 #[async_trait]
-impl Admission for Waiting {
-    async fn next(&mut self) -> Result<Verdict, PortError> {
+impl Admission for WaitForKey {
+    async fn next(&mut self) -> Result<AdmissionDecision, PortError> {
         loop {
             for run_dir in std::mem::take(&mut self.before) {
                 end_of(&run_dir).await?;
@@ -271,13 +272,13 @@ impl Admission for Waiting {
             if std::mem::take(&mut self.without_host) {
                 tokio::time::sleep(LOOK).await;
             }
-            let place = self.place.clone();
-            let asked = tokio::task::spawn_blocking(move || place.ask()).await;
+            let folder = self.folder.clone();
+            let asked = tokio::task::spawn_blocking(move || folder.ask()).await;
             let asked =
                 asked.map_err(|error| PortError::new(Class::Fatal, "asking the gate broke off").because(error))?;
             let (answer, others) = asked?;
             let (uids, ends) = match answer {
-                Answer::Begin => return Ok(Verdict::Begin),
+                Answer::Begin => return Ok(AdmissionDecision::Begin),
                 Answer::Wait { behind } => (behind, false),
                 Answer::Replace { holders } => (holders, true),
             };
@@ -292,13 +293,13 @@ impl Admission for Waiting {
             self.before = before.into_iter().map(|other| other.claim.run_dir).collect();
             if self.told.as_ref() != Some(&message) {
                 self.told = Some(message.clone());
-                return Ok(Verdict::Wait { message });
+                return Ok(AdmissionDecision::Wait { message });
             }
         }
     }
 }
 
-impl Waiting {
+impl WaitForKey {
     fn message(&self, before: &[Other]) -> String {
         let names = |others: &mut dyn Iterator<Item = &Other>| {
             others.map(|other| other.claim.name.as_str()).collect::<Vec<_>>().join(", ")
@@ -308,13 +309,13 @@ impl Waiting {
             "" => String::new(),
             left => format!("; no host runs {left} now: go on with it by --resume, or delete it"),
         };
-        format!("waits for {all}, which holds concurrency key {}{hint}", self.place.key)
+        format!("waits for {all}, which holds concurrency key {}{hint}", self.folder.key)
     }
 }
 
 /// Has a run end for another's sake. One without a host has nothing to wait for unless attempts are left: then its next
 /// host, or its deletion, ends them.
-async fn replace(holder: &Written) -> Result<(), PortError> {
+async fn replace(holder: &StoredClaim) -> Result<(), PortError> {
     let run = RunDir::new(&holder.run_dir);
     // Somebody deletes it: that is an end, too.
     let door = match run.door().await {
@@ -324,12 +325,12 @@ async fn replace(holder: &Written) -> Result<(), PortError> {
     if let Some(mut client) = connect(run.path()).await? {
         drop(door);
         // One that has ended meanwhile refuses, which is as good.
-        drop(client.order(Order::Replace).await);
+        drop(client.order(FlowCommand::Replace).await);
         return Ok(());
     }
     let Some(_lock) = run.lock()? else { return Ok(()) };
     let journal = SqliteJournal::open(run.journal(), Access::Host).await?;
-    match leave(&journal, &holder.uid, &Order::Replace, SystemClock.now()).await {
+    match leave(&journal, &holder.uid, &FlowCommand::Replace, SystemClock.now()).await {
         Ok(Ok(())) => {}
         // It has ended meanwhile.
         Ok(Err(refused)) => tracing::debug!(run = holder.name, %refused, "a run is not replaced"),

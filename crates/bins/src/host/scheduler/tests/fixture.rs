@@ -22,7 +22,7 @@ use crate::telemetry::metrics::Metrics;
 pub(in crate::host::scheduler) const SOON: Duration = Duration::from_secs(60);
 
 /// A server with its world.
-pub(in crate::host::scheduler) struct Bed {
+pub(in crate::host::scheduler) struct Fixture {
     pub(in crate::host::scheduler) store: MemoryFleet,
     pub(in crate::host::scheduler) clock: Arc<ManualClock>,
     options: Options,
@@ -45,7 +45,7 @@ pub(in crate::host::scheduler) async fn until<T>(what: &str, mut probe: impl Asy
     }
 }
 
-impl Bed {
+impl Fixture {
     pub(in crate::host::scheduler) async fn new() -> Self {
         Self::on(MemoryFleet::new()).await
     }
@@ -55,9 +55,9 @@ impl Bed {
     }
 
     pub(in crate::host::scheduler) async fn with(store: MemoryFleet, options: Options) -> Self {
-        let mut bed = Self { store, clock: Arc::default(), options, server: None };
-        bed.start().await;
-        bed
+        let mut fixture = Self { store, clock: Arc::default(), options, server: None };
+        fixture.start().await;
+        fixture
     }
 
     pub(in crate::host::scheduler) async fn start(&mut self) {
@@ -130,7 +130,7 @@ pub(in crate::host::scheduler) fn batch(fields: &[serde_json::Value]) -> Batch {
 }
 
 /// The interface of a server, without a bound on how fast it may be called, and its client token.
-pub(super) fn interface(bed: &Bed) -> (Arc<Api>, String) {
+pub(super) fn interface(fixture: &Fixture) -> (Arc<Api>, String) {
     let fast = Rate { per_second: 1_000_000, burst: 1_000_000 };
     let client = Bearer::generate(&SystemRandom::new()).unwrap();
     let options = api::Options {
@@ -139,5 +139,5 @@ pub(super) fn interface(bed: &Bed) -> (Arc<Api>, String) {
         client_token: Some(client.hash()),
         ..api::Options::loopback("default".parse().unwrap())
     };
-    (Api::new(bed.handle(), Arc::new(Metrics::new()), options), client.reveal())
+    (Api::new(fixture.handle(), Arc::new(Metrics::new()), options), client.reveal())
 }

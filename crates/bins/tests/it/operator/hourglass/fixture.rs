@@ -29,7 +29,7 @@ fn plural_of(definition: &Value) -> &str {
     definition["spec"]["names"]["plural"].as_str().unwrap()
 }
 
-pub(super) struct Bed {
+pub(super) struct Fixture {
     pub(super) server: ApiServer,
     pub(super) dir: tempfile::TempDir,
     pub(super) kubeconfig: PathBuf,
@@ -70,7 +70,7 @@ pub(super) fn node(name: &str, labels: Value, amounts: Value) -> Value {
         "allocatable": allocatable, "conditions": [{"type": "Ready", "status": "True"}]}})
 }
 
-impl Bed {
+impl Fixture {
     /// A cluster with everything that ships in it, and one node without anything special.
     pub(super) fn new(roles: &[&str]) -> Self {
         Self::with(roles, |_| true)
@@ -102,9 +102,9 @@ impl Bed {
         let kubeconfig = http::kubeconfig(dir.path(), &address);
         let cluster = server.jobs();
         runtime.spawn(async move { cluster.run().await });
-        let bed = Self { server, dir, kubeconfig, runtime: Arc::new(runtime) };
-        bed.create("", "nodes", "", &super::machines::plain());
-        bed
+        let fixture = Self { server, dir, kubeconfig, runtime: Arc::new(runtime) };
+        fixture.create("", "nodes", "", &super::machines::plain());
+        fixture
     }
 
     /// The same, in the whole cluster.

@@ -26,7 +26,7 @@ use orlop_core::time::Time;
 use tokio::time::Instant;
 
 use super::signals::Signals;
-use super::steps::{HEARTBEAT, Standing, Steps, clock};
+use super::steps::{HEARTBEAT, StepProgress, Steps, clock};
 use super::watch::Watch;
 
 /// The last step, which takes no time.
@@ -77,7 +77,7 @@ struct Aside {
 }
 
 /// What stands around a deployment.
-pub(super) struct Stage {
+pub(super) struct DeploymentSurroundings {
     pub(super) folder: PathBuf,
     pub(super) state_dir: PathBuf,
     pub(super) notes: Notes,
@@ -95,9 +95,10 @@ pub(super) struct Stage {
     pub(super) watch: OnceLock<Watch>,
 }
 
-impl Stage {
+impl DeploymentSurroundings {
     pub(super) fn new(
-        (folder, state_dir): (PathBuf, PathBuf),
+        folder: PathBuf,
+        state_dir: PathBuf,
         notes: Notes,
         journal: Arc<FileJournal>,
         signals: Signals,
@@ -229,7 +230,7 @@ impl Stage {
     fn tell(&self, one: &Current, state: &str, message: &str) {
         let name = STEPS.get(one.number).map_or("", |step| step.name);
         let (number, attempt, started) = (one.number, one.attempt, one.started);
-        self.steps.show(&Standing { number, name, state, message, attempt, started });
+        self.steps.show(&StepProgress { number, name, state, message, attempt, started });
     }
 
     /// Says from time to time what is waited for; never returns.
@@ -250,7 +251,7 @@ impl Stage {
 }
 
 #[async_trait]
-impl Surroundings for Stage {
+impl Surroundings for DeploymentSurroundings {
     async fn probe(&self, address: &str, login: Option<&Login>) -> Probe {
         let ssh = Ssh {
             program: PathBuf::from("ssh"),
