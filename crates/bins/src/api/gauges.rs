@@ -1,5 +1,4 @@
-//! What stands of the fleet, taken into the metrics when they are asked for: what is a state and not a count. Owns which
-//! gauge shows what.
+//! What stands of the fleet, taken into the metrics when they are asked for: what is a state and not a count.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Who may pass, over REST and over gRPC alike: hosts and origins of browsers, tokens, rates, roles. Owns the refusals;
-//! nothing is reached by anybody whom this did not let pass.
+//! Who may pass, over REST and over gRPC alike: hosts and origins of browsers, tokens, rates, roles. Nothing is reached by
+//! anybody whom this did not let pass.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -71,7 +71,7 @@ pub(super) const ACCESS: &str = "access";
 /// The kind of tokens with which workers join.
 pub(crate) const JOIN: &str = "join";
 
-/// A store that says nothing for so long is not there: whoever asks hears that instead of waiting with it.
+/// A store that says nothing for so long is not there: anyone who asks hears that instead of waiting with it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 fn silent() -> PortError {

@@ -1,5 +1,4 @@
-//! The fleet's REST interface: who may call, what they may see, and how it is said. Owns
-//! HTTP; what a call does is the host's.
+//! The fleet's REST interface: who may call, what they may see, and how it is said.
 //!
 //! Every route stands in one table (`table`) with the role it needs; one function (`serve`) leads every request through the
 //! same layers, so that a route cannot be reached around them.

@@ -1,5 +1,5 @@
 //! RefusalLog of those whom nobody knows, or who ask too often: who knocks a thousand times is one line of the audit trail a
-//! minute, with how often it was. Owns that bound, and a bounded number of callers.
+//! minute, with how often it was. The number of callers is bounded.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -8,7 +8,7 @@ use orlop_core::ports::fleet_store::AuditEntry;
 
 /// Between two lines about one caller, in milliseconds.
 const EVERY: u64 = 60_000;
-/// Callers that are told apart.
+/// Callers that are distinguished.
 const CALLERS: usize = 4096;
 /// Between two looks for callers whose time is over, in milliseconds.
 const SWEEP: u64 = 1000;
@@ -27,9 +27,9 @@ struct CallerTable {
 
 #[derive(Debug)]
 struct CallerRefusals {
-    /// Until when it is not told again.
+    /// Until when it is not reported again.
     until: u64,
-    /// How many came since it was told, and the last of them.
+    /// How many came since it was reported, and the last of them.
     more: Option<(u64, AuditEntry)>,
 }
 
@@ -63,7 +63,7 @@ impl RefusalLog {
         lines
     }
 
-    /// What has come since those whose time is over were told.
+    /// What has come since those whose time is over were reported.
     pub(super) fn over(&self, now: u64) -> Vec<AuditEntry> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).swept(now)
     }

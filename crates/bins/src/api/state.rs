@@ -1,5 +1,4 @@
-//! What all requests share: the server behind them, metrics, rates, tokens. Owns these; decides
-//! nothing about a single request.
+//! What all requests share: the server behind them, metrics, rates, tokens. Decides nothing about a single request.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Tokens and certificates of workers as the store has them, for the guard: read once, and again when one was written, when another
-//! term of leadership began, or after a while. Owns that memory; what was revoked or has expired is good for nothing from then on.
+//! Tokens and certificates of workers as the store has them, for the guard: read once, and again when one was written, when
+//! another term of leadership began, or after a while. What was revoked or has expired is good for nothing from then on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -66,7 +66,7 @@ pub(super) struct TokenCache {
     memory: Mutex<CacheState>,
 }
 
-/// A stored token. One that cannot be read is told in the log, and is good for nothing.
+/// A stored token. One that cannot be read is logged, and is good for nothing.
 pub(crate) fn stored(entry: &Entry) -> Option<Token> {
     match serde_json::from_str(&entry.body) {
         Ok(token) => Some(token),
@@ -76,7 +76,7 @@ pub(crate) fn stored(entry: &Entry) -> Option<Token> {
                 target: "orlop::api",
                 id,
                 %error,
-                "a token in the store cannot be read, and whoever shows it is refused: make another one, or restore a backup"
+                "a token in the store cannot be read, and is refused: make another one, or restore a backup"
             );
             None
         }
@@ -91,7 +91,7 @@ impl TokenGrant {
         }
         let bad = |what: &str| {
             let id = token.id.as_str();
-            tracing::error!(target: "orlop::api", id, "a token in the store has {what}; whoever shows it is refused");
+            tracing::error!(target: "orlop::api", id, "a token in the store has {what}; it is refused");
         };
         let Some(hash) = SecretHash::from_bytes(&token.hash) else {
             bad("no hash");
@@ -207,7 +207,7 @@ impl TokenCache {
         let meaning = found.as_ref().and_then(stored).and_then(|token| TokenGrant::of(bearer, token));
         let Some(meaning) = meaning else { return Ok(None) };
         let caller = meaning.caller(&hash, wall);
-        // Whoever only knows an id fills no memory.
+        // Anyone who only knows an id fills no memory.
         if let (Some(epoch), true) = (leads, caller.is_some()) {
             let mut memory = self.memory();
             if memory.round == round {

@@ -1,4 +1,4 @@
-//! Orders of people: approve, reject, suspend, resume, stop, terminate. Owns their options and what is told back.
+//! Orders of people: approve, reject, suspend, resume, stop, terminate.
 
 use clap::{Args, ValueEnum};
 use orlop_core::spec::flow::{StopMode, SuspendMode};

@@ -120,7 +120,7 @@ async fn remove(globals: &GlobalArgs, name: &str, run: &RunDir, force: bool) -> 
     let failed = |error| Failure::io(&format!("{} cannot be deleted", run.path().display()), &error);
     // The host goes as soon as its flow has ended.
     let _lock = run.wait_for_lock().await.map_err(failed)?;
-    // Whoever has the door never waits for the lock.
+    // Anyone who has the door never waits for the lock.
     let _door = run.door().await.map_err(failed)?;
     if let Err(failure) = release(run, &Stored::read(run).await?).await {
         if !force {

@@ -1,4 +1,4 @@
-//! A host in the foreground: progress, signals, control socket, result. Owns the exit code of a run.
+//! A host in the foreground: progress, signals, control socket, result.
 
 use orlop_core::machine::flow::FlowPhase;
 use orlop_core::machine::step::StepPhase;

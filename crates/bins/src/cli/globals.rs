@@ -1,4 +1,4 @@
-//! Which run a command is about. Owns the options that say so; opens no journal.
+//! Which run a command is about. Opens no journal.
 
 use std::path::PathBuf;
 

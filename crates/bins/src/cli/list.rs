@@ -109,7 +109,7 @@ impl Filter {
     }
 }
 
-/// The runs of a home; one that cannot be read is told and passed over.
+/// The runs of a home; one that cannot be read is reported and passed over.
 ///
 /// # Errors
 /// When the home cannot be read.

@@ -283,7 +283,7 @@ async fn follow_one(log: &Log, teller: &Teller, mut end: tokio::sync::watch::Rec
         };
         from = page.next;
         for entry in page.entries {
-            // Whoever reads may have gone.
+            // The reader may have gone.
             if let Some(line) = joiner.push(entry)
                 && teller.send((log.clone(), line)).await.is_err()
             {

@@ -1,4 +1,4 @@
-//! The command line `orlop`. Owns verbs, options, exit codes and texts for people; every verb is a call of the library.
+//! The command line `orlop`.
 
 mod absent;
 mod artifacts;
@@ -167,7 +167,7 @@ pub fn main() -> ExitCode {
     exit.into()
 }
 
-/// The command line of this process. A run is told which options stood there: others come from the environment.
+/// The command line of this process. A run learns which options stood there: others come from the environment.
 fn parse() -> Result<Cli, clap::Error> {
     let matches = commands().try_get_matches().map_err(usage_of)?;
     let mut cli = Cli::from_arg_matches(&matches)?;
@@ -218,7 +218,7 @@ fn telemetry() {
 
 /// Runs a command.
 async fn dispatch(command: Command) -> Result<Exit, Failure> {
-    // Running a flow gives signals a meaning of its own.
+    // Running a flow gives signals its own meaning.
     let runs = matches!(command, Command::Run(_) | Command::Flow(Flow::Run(_)));
     if let Some(former) = command.former() {
         former.check(command.target())?;

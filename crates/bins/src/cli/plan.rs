@@ -43,7 +43,7 @@ pub(super) struct PlanArgs {
     pub output: Format,
 }
 
-/// Shows the plan of a file's flow. Fields that are ignored are told as warnings while it is read.
+/// Shows the plan of a file's flow. Fields that are ignored are reported as warnings while it is read.
 ///
 /// # Errors
 /// When it is refused, or a parameter has no value.

@@ -1,4 +1,4 @@
-//! What `--resume` is asked for against what the run was begun with. Owns the refusal of what would silently not apply.
+//! What `--resume` is asked for against what the run was begun with.
 
 use orlop_core::spec::flow::FlowSpec;
 

@@ -161,7 +161,7 @@ impl HandOver {
         Self { locations: locations.collect(), old }
     }
 
-    /// Takes them into the store of the new run, whose lock the caller holds. One that is gone is missed by whoever reads
+    /// Takes them into the store of the new run, whose lock the caller holds. One that is gone is missed by anyone who reads
     /// it.
     ///
     /// # Errors

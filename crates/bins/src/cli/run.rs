@@ -167,7 +167,7 @@ impl RunArgs {
 pub(super) struct New {
     /// What is submitted.
     pub submission: Submission,
-    /// Events told before all else.
+    /// Events reported before all else.
     pub first: Vec<FlowEvent>,
     /// Artifacts it takes over.
     pub hand_over: Option<HandOver>,

@@ -1,4 +1,4 @@
-//! Options of what a run on this machine may use. Owns their names and where they come from.
+//! Options of what a run on this machine may use.
 
 use std::path::{Path, PathBuf};
 

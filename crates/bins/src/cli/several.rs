@@ -1,5 +1,4 @@
-//! Several flows of one file, run one after the other in the order of the file. Owns the checks before the first one begins
-//! and when the rest is left; each run is a run like any other.
+//! Several flows of one file, run one after the other in the order of the file.
 
 use std::collections::BTreeSet;
 
@@ -89,7 +88,7 @@ fn check(args: &RunArgs, flows: &[Loaded]) -> Result<(), Failure> {
                      `metadata.generateName`, or go on with --resume"
                 )
             } else {
-                format!("the file holds two flows `{name}`; give every flow a name of its own")
+                format!("the file holds two flows `{name}`; give each flow a unique name")
             };
             return Err(Failure::new(Exit::Conflict, format!("the name is taken: {why}; nothing was begun")));
         }

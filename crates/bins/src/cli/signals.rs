@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM as orders: the first stops the flow, the second terminates it, the third leaves. Owns the counting.
+//! SIGINT and SIGTERM as orders: the first stops the flow, the second terminates it, the third leaves.
 
 use orlop_core::spec::flow::StopMode;
 use tokio::signal::unix::{Signal, SignalKind, signal};

@@ -1,4 +1,4 @@
-//! A run as its journal has it. Owns reading it beside a live host and writing to it where there is none.
+//! A run as its journal has it.
 
 use orlop_cloud::store::sqlite::{Access, SqliteJournal};
 use orlop_core::machine::step::StepPhase;

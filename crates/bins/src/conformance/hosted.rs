@@ -36,7 +36,7 @@ impl<F> Hosted<F>
 where
     F: Fn(&Case) -> BoxFuture<'_, Result<Ground, String>> + Send + Sync,
 {
-    /// A harness whose attempts run `/bin/sh` of `image`; `ground` gives each case a place of its own.
+    /// A harness whose attempts run `/bin/sh` of `image`; `ground` gives each case its own place.
     pub fn new(image: impl Into<String>, ground: F) -> Self {
         Self { image: image.into(), runs_scripts: true, ground }
     }

@@ -1,6 +1,6 @@
-//! The concurrency gate among the runs of one home. Owns the claims: a file for each. One that waits is believed
-//! as long as its run answers, one that holds the key until the journal of its run says that it has ended, whether a host
-//! drives it or not. Who begins is decided by [`Gate`]; waiting is for the end of a connection.
+//! The concurrency limiter among the runs of one home, with a file for the claim of each run. One that waits is believed as long as its run answers, one that holds the
+//! key until the journal of its run says that it has ended, whether a host drives it or not. Who begins is decided by
+//! [`Gate`]; waiting is for the end of a connection.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -255,7 +255,7 @@ struct WaitForKey {
     told: Option<String>,
     /// Whether one of them has no host.
     without_host: bool,
-    /// Uids of runs that were told to end.
+    /// Uids of runs that were asked to end.
     replaced: BTreeSet<String>,
 }
 
@@ -274,8 +274,9 @@ impl Admission for WaitForKey {
             }
             let folder = self.folder.clone();
             let asked = tokio::task::spawn_blocking(move || folder.ask()).await;
-            let asked =
-                asked.map_err(|error| PortError::new(Class::Fatal, "asking the gate broke off").because(error))?;
+            let asked = asked.map_err(|error| {
+                PortError::new(Class::Fatal, "asking the concurrency limiter broke off").because(error)
+            })?;
             let (answer, others) = asked?;
             let (uids, ends) = match answer {
                 Answer::Begin => return Ok(AdmissionDecision::Begin),
@@ -334,7 +335,7 @@ async fn replace(holder: &StoredClaim) -> Result<(), PortError> {
         Ok(Ok(())) => {}
         // It has ended meanwhile.
         Ok(Err(refused)) => tracing::debug!(run = holder.name, %refused, "a run is not replaced"),
-        Err(error) => tracing::warn!(run = holder.name, %error, "a run without a host cannot be told to end"),
+        Err(error) => tracing::warn!(run = holder.name, %error, "a run without a host cannot be stopped"),
     }
     journal.close().await;
     Ok(())

@@ -1,5 +1,4 @@
-//! Configuration in layers: defaults, file, environment, flags, in rising precedence. Owns how keys are named in each layer
-//! and that a key nobody knows is an error; what the keys mean is the configuration's.
+//! Configuration in layers: defaults, file, environment, flags, in rising precedence.
 
 use orlop_core::time::HumanDuration;
 use serde_json::{Map, Value};

@@ -1,4 +1,4 @@
-//! Hosts: what drives the engines against a real world. Owns no rules; those are the engines'.
+//! Hosts: what drives the engines against a real world.
 
 #[cfg(all(unix, feature = "fleet"))]
 pub mod client_token;

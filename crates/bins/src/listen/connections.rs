@@ -1,5 +1,5 @@
-//! The connections of a listener: how many there may be, of one address and in all, how long one may say nothing, and which goes
-//! when there is no room. Owns these bounds; what is said is its reader's.
+//! The connections of a listener: how many there may be, of one address and in all, how long one may say nothing, and which
+//! goes when there is no room.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -54,7 +54,7 @@ struct Shared {
     over: AtomicBool,
     /// Requests under way.
     requests: AtomicUsize,
-    /// Whoever reads from it.
+    /// Its reader.
     reader: AtomicWaker,
 }
 
@@ -125,7 +125,7 @@ impl Connections {
     pub(crate) fn enter(self: &Arc<Self>, peer: SocketAddr) -> Option<ConnectionSlot> {
         let mut open = self.open();
         let of_address = open.addresses.get(&peer.ip()).map_or(0, BTreeSet::len);
-        // Whoever is on this machine shares its address with everybody else here.
+        // Anyone who is on this machine shares its address with everybody else here.
         let too_many = of_address >= self.strangers && !peer.ip().is_loopback();
         if too_many && !open.make_room(Some(peer.ip())) || open.count >= self.most && !open.make_room(None) {
             return None;

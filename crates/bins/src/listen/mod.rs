@@ -1,5 +1,4 @@
-//! HTTP over sockets: connections with their limits, with or without TLS. Owns accepting, limits of headers and time, and the
-//! orderly end; what a request means is its router's.
+//! HTTP over sockets: connections with their limits, with or without TLS.
 
 mod connections;
 mod tls;
@@ -159,13 +158,13 @@ where
     builder.http2().keep_alive_interval(ASKING).keep_alive_timeout(SENDING);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     tokio::select! {
-        ended = connection.as_mut() => return told(ended),
+        ended = connection.as_mut() => return log_broken(ended),
         _ = stopped.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
     }
-    told(connection.await);
+    log_broken(connection.await);
 }
 
-fn told<E: std::fmt::Display>(ended: Result<(), E>) {
+fn log_broken<E: std::fmt::Display>(ended: Result<(), E>) {
     if let Err(error) = ended {
         tracing::debug!(target: "orlop::listen", %error, "a connection broke");
     }

@@ -1,5 +1,4 @@
-//! Frames: the batches both sides of a session send, and the first frame of each stream. Owns the plain forms and their
-//! bounds; numbering, acknowledging and repeating them is the work of [`super::session`].
+//! Frames: the batches both sides of a session send, and the first frame of each stream.
 
 use orlop_core::id::{Epoch, SessionId};
 use orlop_core::machine::verdict::Verdict;

@@ -1,5 +1,5 @@
-//! Whose objects a request turned out to be about: told by who decides it, read by the audit trail and by the layer that lets no
-//! answer out about which nobody decided. Owns these values alone.
+//! Whose objects a request turned out to be about: reported by who decides it, read by the audit trail and by the layer that lets
+//! no answer out about which nobody decided.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! Why a job is where it is, and another try of one that has ended. Owns these two routes.
+//! Why a job is where it is, and another try of one that has ended.
 
 use std::sync::Arc;
 

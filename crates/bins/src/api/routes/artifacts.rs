@@ -1,5 +1,4 @@
-//! Artifacts: what jobs left, content by its digest or a part of it, and uploads that can be gone on with. Owns reading
-//! ranges and offsets; files are the server's.
+//! Artifacts: what jobs left, content by its digest or a part of it, and uploads that can be gone on with.
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
-//! Events as a stream (SSE): what happens to jobs and workers from now on. Owns whose events a caller sees, and that streams end
-//! with the server.
+//! Events as a stream (SSE): what happens to jobs and workers from now on.
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -1,5 +1,4 @@
-//! Flows: begun, shown, ended, repeated, decided about. Owns reading requests and whose flows a caller sees; what becomes of
-//! them is the flow engine's.
+//! Flows: begun, shown, ended, repeated, decided about.
 
 use std::sync::Arc;
 use std::time::Duration;

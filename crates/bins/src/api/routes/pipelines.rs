@@ -1,5 +1,4 @@
-//! Pipelines: definitions of flows that are kept, and runs of them. Owns reading requests; what a definition must be is the
-//! flow engine's to say.
+//! Pipelines: definitions of flows that are kept, and runs of them.
 
 use std::sync::Arc;
 

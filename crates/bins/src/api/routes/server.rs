@@ -1,4 +1,4 @@
-//! The server itself: whether it is well, what it counts, what it is. Owns these answers.
+//! The server itself: whether it is well, what it counts, what it is.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Tenants: who they are, what they may hold, what they hold. Owns reading and changing them over HTTP, with revisions.
+//! Tenants: who they are, what they may hold, what they hold.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -124,7 +124,7 @@ pub(in super::super) async fn create(api: Arc<Api>, call: Call) -> Answer {
     if stored.is_some() {
         let text = match api.handle.tenant(&name).await? {
             Some(_) => format!("there is a tenant `{name}` already"),
-            // Its tokens, secrets and jobs are not for whoever has the name next.
+            // Its tokens, secrets and jobs are not for the next tenant of the name.
             None => format!("tenant `{name}` was closed, and its name is not given again; use another"),
         };
         return Err(Box::new(Problem::new(Code::Conflict, text)));

@@ -1,4 +1,5 @@
-//! Tokens of callers: made, listed, revoked. Owns that a secret leaves once only, and that no token makes, lists or revokes one that is good for more than itself.
+//! Tokens of callers: made, listed, revoked. A secret leaves once only, and no token makes, lists or revokes one that is
+//! good for more than itself.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Workers: lists, one worker, orders of operators. Owns what a caller may see of them.
+//! Workers: lists, one worker, orders of operators.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
 /// The worker of a path, if all whose jobs it takes are the caller's.
 async fn own(api: &Api, call: &Call) -> Result<WorkerId, Error> {
     let id: WorkerId = call.id("id", "worker")?;
-    // Whoever may change every worker may change one that has just come.
+    // Anyone who may change every worker may change one that has just come.
     if call.may(Access::Change, &Scope::All) {
         return Ok(id);
     }
@@ -59,7 +59,7 @@ async fn own(api: &Api, call: &Call) -> Result<WorkerId, Error> {
     Ok(id)
 }
 
-/// Refuses whoever may not change a worker of these tenants; none: there is no such worker.
+/// Refuses anyone who may not change a worker of these tenants; none: there is no such worker.
 fn check_own(call: &Call, id: &WorkerId, whose: Option<Scope>) -> Result<(), Error> {
     let seen = whose.filter(|whose| call.may(Access::See, whose));
     let whose = seen.ok_or_else(|| not_found(format_args!("worker `{id}`")))?;

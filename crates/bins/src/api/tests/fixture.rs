@@ -1,4 +1,4 @@
-//! A server with its interface for a test, and requests to it. Owns starting it and reading answers.
+//! A server with its interface for a test, and requests to it.
 
 use std::net::SocketAddr;
 use std::path::Path;

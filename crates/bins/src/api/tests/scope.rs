@@ -1,5 +1,5 @@
-//! Who may do what with whose objects: every route, asked by every role of one tenant, about objects of that tenant, of another, of
-//! both, and of all. Owns the expectation; a route that is not in it fails.
+//! Who may do what with whose objects: every route, asked by every role of one tenant, about objects of that tenant, of
+//! another, of both, and of all. A route that is not in it fails.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Flows and pipelines as they are shown. Owns their shapes, and the states.
+//! Flows and pipelines as they are shown.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Jobs, elements and attempts as they are shown. Owns their shapes.
+//! Jobs, elements and attempts as they are shown.
 
 use std::collections::BTreeMap;
 
@@ -211,7 +211,7 @@ pub(crate) struct AttemptView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub(crate) usage: Option<Value>,
-    /// What it uses while it runs, as its worker last told
+    /// What it uses while it runs, as its worker last reported
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) in_use: Option<InUseView>,
 }
@@ -227,7 +227,7 @@ pub(crate) struct InUseView {
 }
 
 impl InUseView {
-    /// Of an attempt, where its worker has told of it.
+    /// Of an attempt, where its worker has reported of it.
     pub(crate) fn of(row: &AttemptRow, fleet: &Snapshot) -> Option<Self> {
         let AttemptRow { attempt, .. } = row;
         let worker = fleet.workers.get(&attempt.worker);

@@ -1,4 +1,4 @@
-//! Workers as they are shown. Owns their shapes.
+//! Workers as they are shown.
 
 use orlop_scheduler::engine::Held;
 use orlop_scheduler::event::Capabilities;
@@ -199,7 +199,7 @@ pub(crate) struct DrainRequest {
     /// After this time what is left on it is cancelled: a duration such as `10m`, or a time in RFC 3339 form
     #[serde(default)]
     pub(crate) deadline: Option<String>,
-    /// Why: shown with the worker, and told to its agent; at most 256 characters
+    /// Why: shown with the worker, and given to its agent; at most 256 characters
     #[serde(default)]
     pub(crate) reason: Option<String>,
 }

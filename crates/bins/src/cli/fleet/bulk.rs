@@ -1,4 +1,4 @@
-//! `orlop artifacts get --all`: all that a job left, as files of a directory. Owns their wanted, which never leave it, and that what
+//! `orlop artifacts get --all`: all that a job left, as files of a directory. Never writes outside of it; what
 //! is there already and whole is not fetched again.
 
 use std::collections::BTreeMap;

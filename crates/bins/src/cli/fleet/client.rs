@@ -1,5 +1,4 @@
-//! The client of the REST interface: requests, answers, problems, and going on to the next server where one does not
-//! lead. Owns the transport; what is asked is the verbs'.
+//! The client of the REST interface: requests, answers, problems, and going on to the next server where one does not lead.
 
 use std::future::Future;
 use std::path::Path;
@@ -51,7 +50,7 @@ pub(super) struct Client {
     /// The token that was given.
     token: Option<HeaderValue>,
     transport: Transport<Connector, Full<Bytes>>,
-    /// It was told that requests wait.
+    /// It was reported that requests wait.
     waits: AtomicBool,
 }
 
@@ -269,7 +268,7 @@ impl Client {
                 };
                 Ok((url, Some(header(&found.token)?)))
             }
-            // Whoever answers at its address now is somebody else.
+            // Somebody else answers at its address now.
             None if server.ours.load(Ordering::Relaxed) => Err(lost(&server.url, &"the server has ended")),
             // What is asked and sent is not for strangers either; over TLS its certificate says who it is.
             None if server.scheme == "http" && !path.starts_with("/health") => {

@@ -94,7 +94,7 @@ fn value(file: Option<&Path>) -> Result<String, Failure> {
         None => {
             let input = std::io::stdin();
             if input.is_terminal() {
-                output::tell("type the value, then end it with Ctrl-D on a line of its own");
+                output::tell("type the value, then press Ctrl-D on an empty line");
             }
             ("standard input".to_owned(), input.lock().take(LONGEST + 1).read_to_end(&mut bytes))
         }

@@ -57,7 +57,7 @@ pub(in crate::cli) struct UpArgs {
     /// A name or address by which others find this machine; repeat it for more
     #[arg(long = "name", value_name = "HOST")]
     names: Vec<String>,
-    /// Let whoever may submit jobs run commands as this user: needed where other machines reach a server that has a worker here
+    /// Let anyone who may submit jobs run commands as this user: needed where other machines reach a server that has a worker here
     #[arg(long)]
     trust_submitters: bool,
     /// While there is no token in the store: file of an administrator's, which is made if it is not there
@@ -107,7 +107,7 @@ struct Running {
     data: Data,
 }
 
-/// Starts the server and serves until it is told to end.
+/// Starts the server and serves until it is asked to end.
 pub(in crate::cli) async fn up(args: UpArgs) -> Result<Exit, Failure> {
     confidential::begin()
         .map_err(|error| Failure::new(Exit::Failed, format!("core dumps cannot be switched off: {error}")))?;
@@ -142,7 +142,7 @@ fn refused(error: &StartError) -> Failure {
     }
 }
 
-/// Refuses a server that hands the account of its user to whoever may submit from elsewhere.
+/// Refuses a server that hands the account of its user to anyone who may submit from elsewhere.
 fn check_trust(args: &UpArgs) -> Result<(), Failure> {
     let exposed = [args.listen, args.grpc_listen].into_iter().find(|address| !address.ip().is_loopback());
     match exposed {

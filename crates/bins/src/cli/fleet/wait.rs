@@ -1,5 +1,4 @@
-//! Waiting for jobs and elements to end, over restarts of the server: `orlop wait`, and verbs that wait. Owns the patience;
-//! gives the last state.
+//! Waiting for jobs and elements to end, over restarts of the server: `orlop wait`, and verbs that wait.
 
 use std::time::Duration;
 

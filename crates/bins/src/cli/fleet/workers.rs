@@ -95,7 +95,7 @@ pub(in crate::cli) struct DrainArgs {
     /// After this time what is left on it is cancelled and runs elsewhere
     #[arg(long, value_name = "DURATION", conflicts_with = "undo")]
     deadline: Option<HumanDuration>,
-    /// Why: shown with the worker, and told to its agent
+    /// Why: shown with the worker, and given to its agent
     #[arg(long, value_name = "TEXT", conflicts_with = "undo")]
     reason: Option<String>,
     /// Wait until it has left

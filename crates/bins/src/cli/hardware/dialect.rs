@@ -1,4 +1,4 @@
-//! A need on every substrate: what it becomes there, or why it cannot. Owns the answer as a value.
+//! A need on every substrate: what it becomes there, or why it cannot.
 
 use orlop_cloud::openstack::hardware::{Candidate, SiteNode, survey};
 use orlop_core::hardware::fleet::{FleetNeed, demand};
@@ -85,15 +85,15 @@ pub(super) struct Fleet {
 
 /// What is said of one node, or of one host of a site.
 #[derive(Debug, Serialize)]
-pub(super) struct NodeTold {
+pub(super) struct NodeVerdict {
     pub(super) name: String,
     pub(super) fits: bool,
-    pub(super) reasons: Vec<ReasonTold>,
+    pub(super) reasons: Vec<NodeReason>,
 }
 
 /// A dimension in which a node does not fit.
 #[derive(Debug, Serialize)]
-pub(super) struct ReasonTold {
+pub(super) struct NodeReason {
     pub(super) dimension: String,
     pub(super) message: String,
 }
@@ -110,14 +110,14 @@ pub(super) struct Answer {
     pub(super) docker: Translation<Value>,
     pub(super) fleet: Translation<Fleet>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) nodes: Option<Vec<NodeTold>>,
+    pub(super) nodes: Option<Vec<NodeVerdict>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) hosts: Option<Vec<NodeTold>>,
+    pub(super) hosts: Option<Vec<NodeVerdict>>,
 }
 
 impl Answer {
     /// Those that were judged: nodes of a cluster, hosts of a site.
-    pub(super) fn judged(&self) -> impl Iterator<Item = &Vec<NodeTold>> {
+    pub(super) fn judged(&self) -> impl Iterator<Item = &Vec<NodeVerdict>> {
         self.nodes.iter().chain(&self.hosts)
     }
 }
@@ -217,7 +217,7 @@ fn chosen(resolved: &Resolved, words: &Vocabulary, cluster: Option<&Cluster>) ->
     chosen
 }
 
-fn judge(merged: &Merged, cluster: &Cluster) -> Vec<NodeTold> {
+fn judge(merged: &Merged, cluster: &Cluster) -> Vec<NodeVerdict> {
     let known = cluster.classes.as_ref();
     let class = merged.runtime_class.as_ref().and_then(|class| known?.get(class));
     let under = class.map_or_else(|| Ok(merged.clone()), |class| merged.clone().under(class));
@@ -231,7 +231,7 @@ fn judge(merged: &Merged, cluster: &Cluster) -> Vec<NodeTold> {
         missing.push(("DeviceClass", format!("device class `{}` does not exist; install its driver", claim.class)));
     }
     let one = |node: &Node| {
-        let mut one = told(node, under.as_ref());
+        let mut one = verdict_on(node, under.as_ref());
         one.reasons.extend(missing.iter().map(|(dimension, message)| reason(dimension, message.clone())));
         one.fits = one.reasons.is_empty();
         one
@@ -239,25 +239,25 @@ fn judge(merged: &Merged, cluster: &Cluster) -> Vec<NodeTold> {
     cluster.nodes.iter().map(one).collect()
 }
 
-fn reason(dimension: &str, message: String) -> ReasonTold {
-    ReasonTold { dimension: dimension.to_owned(), message }
+fn reason(dimension: &str, message: String) -> NodeReason {
+    NodeReason { dimension: dimension.to_owned(), message }
 }
 
-fn failures(verdict: &Verdict) -> impl Iterator<Item = ReasonTold> {
+fn failures(verdict: &Verdict) -> impl Iterator<Item = NodeReason> {
     verdict.failures.iter().map(|failure| reason(failure.dimension(), failure.to_string()))
 }
 
 /// What is said of a host, by the verdict on it.
-fn judged(host: &SiteNode, verdicts: &[Verdict]) -> NodeTold {
+fn judged(host: &SiteNode, verdicts: &[Verdict]) -> NodeVerdict {
     let verdict = verdicts.iter().find(|verdict| verdict.machine == host.uid);
-    let reasons: Vec<ReasonTold> = match verdict {
+    let reasons: Vec<NodeReason> = match verdict {
         Some(verdict) => failures(verdict).collect(),
         None => vec![reason("Reservable", "cannot be reserved".to_owned())],
     };
-    NodeTold { name: host.uid.clone(), fits: reasons.is_empty(), reasons }
+    NodeVerdict { name: host.uid.clone(), fits: reasons.is_empty(), reasons }
 }
 
-fn told(node: &Node, merged: Result<&Merged, &HardwareError>) -> NodeTold {
+fn verdict_on(node: &Node, merged: Result<&Merged, &HardwareError>) -> NodeVerdict {
     let mut reasons = Vec::new();
     if !node.ready {
         reasons.push(reason("Ready", "is not ready".to_owned()));
@@ -269,7 +269,7 @@ fn told(node: &Node, merged: Result<&Merged, &HardwareError>) -> NodeTold {
         Ok(verdict) => reasons.extend(failures(&verdict)),
         Err(error) => reasons.push(reason("RuntimeClass", error.to_string())),
     }
-    NodeTold { name: node.machine.name.clone(), fits: reasons.is_empty(), reasons }
+    NodeVerdict { name: node.machine.name.clone(), fits: reasons.is_empty(), reasons }
 }
 
 /// Conditions of a placement as people read them.

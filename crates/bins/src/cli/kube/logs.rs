@@ -122,7 +122,7 @@ async fn copy(cluster: &Cluster, flow: &JobFlow, wanted: &Wanted) -> Result<(), 
     Ok(())
 }
 
-/// A pod that has gone took its log along: that is told, and the others are shown.
+/// A pod that has gone took its log along: that is reported, and the others are shown.
 fn gone(error: &ClientError) -> Result<(), Failure> {
     match error {
         ClientError::Api { source, .. } if matches!(source.code, Some(400 | 404 | 500)) => {

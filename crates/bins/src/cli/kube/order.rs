@@ -1,4 +1,4 @@
-//! What is ordered about flows of a cluster: decisions, suspension, ends, repeats, deletion. Owns the line that a verb prints.
+//! What is ordered about flows of a cluster: decisions, suspension, ends, repeats, deletion.
 
 use orlop_core::spec::flow::{JobFlow, StopMode, SuspendMode};
 use orlop_core::spec::status::Decision;

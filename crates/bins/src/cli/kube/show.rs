@@ -1,5 +1,4 @@
-//! Flows of a cluster as people see them: lists, pages, graphs. Owns the way from objects to the pages of flows on this
-//! machine.
+//! Flows of a cluster as people see them: lists, pages, graphs.
 
 use std::sync::Arc;
 

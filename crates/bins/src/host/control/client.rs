@@ -1,4 +1,4 @@
-//! The caller's end of the socket. Owns finding out whether a host lives.
+//! The caller's end of the socket.
 
 use std::io;
 use std::path::Path;

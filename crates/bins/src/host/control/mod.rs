@@ -1,5 +1,4 @@
-//! Orders and watching from another process: a Unix socket in the run directory, JSON lines both ways. Owns protocol and
-//! rights of the socket; what an order does is the host's.
+//! Orders and watching from another process: a Unix socket in the run directory, JSON lines both ways.
 
 mod address;
 mod client;

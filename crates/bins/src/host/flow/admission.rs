@@ -1,9 +1,9 @@
-//! Who says when a flow may begin. Owns the port only; the order among flows is the gate's.
+//! Who says when a flow may begin.
 
 use async_trait::async_trait;
 use orlop_core::error::PortError;
 
-/// What a flow that wants to begin is told.
+/// The answer to a flow that wants to begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AdmissionDecision {
     /// It begins.
@@ -21,6 +21,6 @@ pub trait Admission: Send {
     /// The next verdict. After [`AdmissionDecision::Wait`] the next call returns when there is news.
     ///
     /// # Errors
-    /// When it cannot be told.
+    /// When it cannot be found out.
     async fn next(&mut self) -> Result<AdmissionDecision, PortError>;
 }

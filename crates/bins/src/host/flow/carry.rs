@@ -1,5 +1,4 @@
-//! From effects to work: what the engine asks for becomes calls of the substrate. Owns the retrying of calls that must
-//! succeed; an answer comes back as an event.
+//! From effects to work: what the engine asks for becomes calls of the substrate.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

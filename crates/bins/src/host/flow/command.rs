@@ -1,5 +1,4 @@
-//! Orders of people to a flow: approve, reject, suspend, resume, stop, confirm that an attempt is gone. Owns when an order
-//! fits and the event it becomes; the same code serves a live host and a command line that finds none.
+//! Orders of people to a flow: approve, reject, suspend, resume, stop, confirm that an attempt is gone.
 
 use orlop_core::attempt::Address;
 use orlop_core::event::FlowEvent;

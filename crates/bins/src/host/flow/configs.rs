@@ -1,5 +1,4 @@
-//! Keys of ConfigMaps as parameters: the flow's own templates first, then what the host was given. Owns that
-//! order; the host's place of ConfigMaps is a port.
+//! Keys of ConfigMaps as parameters: the flow's own templates first, then what the host was given.
 
 use async_trait::async_trait;
 use orlop_core::error::PortError;

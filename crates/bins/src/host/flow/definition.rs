@@ -1,5 +1,4 @@
-//! Definitions of flows as text, in both forms: read, checked and planned. Owns the way from a text to a flow and to all
-//! that is wrong with it; the rules are the manifest's.
+//! Definitions of flows as text, in both forms: read, checked and planned.
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
-//! Both sides of the counter of a host: people give orders and watch, the host answers. Owns the channels; carries out no
-//! order.
+//! Both sides of the counter of a host: people give orders and watch, the host answers. Carries out no order.
 
 use std::sync::Arc;
 
@@ -66,7 +65,7 @@ impl HostHandle {
         drop(self.requests.send(Request::Detach).await);
     }
 
-    /// The status, as it changes. Changes that follow each other quickly are told as one.
+    /// The status, as it changes. Changes that follow each other quickly are reported as one.
     #[must_use]
     pub fn status(&self) -> watch::Receiver<Arc<StatusView>> {
         self.status.clone()

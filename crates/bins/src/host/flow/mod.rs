@@ -1,5 +1,5 @@
 //! The host of one flow: it tells the engine what happens, writes that down first, and has a substrate do what the engine
-//! asks for. Owns the loop and everything around one flow; never decides what may run and never runs anything itself.
+//! asks for. Never decides what may run and never runs anything itself.
 //!
 //! A host writes an event before it acts on it. After a crash the next host replays what was written, carries out again
 //! what may have been lost, adopts what runs, and goes on: no attempt runs twice.
@@ -129,9 +129,9 @@ impl HostParts {
 pub enum Left {
     /// The flow is terminal.
     Ended,
-    /// Only a person can make the flow go on, and the host was told not to wait for one.
+    /// Only a person can make the flow go on, and the host was asked not to wait for one.
     Paused,
-    /// The host was told to leave; the flow goes on under the next one.
+    /// The host was asked to leave; the flow goes on under the next one.
     Detached,
 }
 
@@ -156,7 +156,7 @@ pub struct FlowHost {
 }
 
 impl FlowHost {
-    /// Submits a flow: writes it down and begins it. `first` are events told to the engine before all else, such as
+    /// Submits a flow: writes it down and begins it. `first` are events given to the engine before all else, such as
     /// imports and approvals.
     ///
     /// # Errors

@@ -1,5 +1,4 @@
-//! What comes back from work and from the substrate, as events. Owns the order of an attempt's start and its end, and the
-//! second chance of attempts that wait for room.
+//! What comes back from work and from the substrate, as events.
 
 use orlop_core::attempt::Address;
 use orlop_core::error::{Class, PortError};

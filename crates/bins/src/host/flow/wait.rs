@@ -1,5 +1,4 @@
-//! Waiting for something to happen: reports, answers, orders, time. Owns what wakes a host and the gathering of all that
-//! is there; nothing is polled.
+//! Waiting for something to happen: reports, answers, orders, time. Nothing is polled.
 
 use std::time::Duration;
 
@@ -22,7 +21,7 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(600);
 pub(super) enum Wake {
     /// Something has happened, or time has passed.
     News,
-    /// It was told to leave.
+    /// It was asked to leave.
     Detach,
 }
 
@@ -89,7 +88,7 @@ impl FlowHost {
     fn take_order(&mut self, order: &command::FlowCommand, answer: super::Answer) {
         match command::event(&self.plan, &self.state, order, self.parts.clock.now()) {
             Ok(Some(event)) => self.orders.push((event, answer)),
-            // Whoever asked may have gone.
+            // The caller may have gone.
             Ok(None) => drop(answer.send(Ok(()))),
             Err(error) => drop(answer.send(Err(error))),
         }

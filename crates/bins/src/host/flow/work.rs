@@ -1,5 +1,4 @@
-//! Effects that are being carried out. Owns the futures, the queue of starts with its bound, and what must be known about
-//! attempts between an effect and its answer; applies no event.
+//! Effects that are being carried out. Applies no event.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -36,7 +35,7 @@ pub(super) enum Purpose {
 
 /// What a piece of work gave.
 pub(super) enum Done {
-    /// An event to be told.
+    /// An event to be reported.
     Event(FlowEvent),
     /// The resources of the flow could not be made now, after so many tries before.
     ResourcesLater(PortError, u32),

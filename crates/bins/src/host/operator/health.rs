@@ -1,5 +1,4 @@
-//! Whether the operator works, and why not. Owns the facts and the rules of readiness; a
-//! standby is ready, so that a replacement is not waited for.
+//! Whether the operator works, and why not.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

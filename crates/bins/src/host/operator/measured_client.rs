@@ -1,5 +1,4 @@
-//! What is asked of the API server: every request with its answer is counted, and tells that the server is there. Owns those
-//! counts, and the words on a refused election; changes no request and no answer.
+//! What is asked of the API server: every request with its answer is counted, and tells that the server is there.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,7 +15,7 @@ use super::server_time::ServerTime;
 use super::{OperatorHealth, Which};
 use crate::telemetry::metrics::OperatorMetrics;
 
-/// How long the head of an answer is waited for; a watch has an end of its own.
+/// How long the head of an answer is waited for; a watch has its own end.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A client whose requests are counted, as those of a controller where one is named.
@@ -46,7 +45,7 @@ pub(super) fn measured(
                 time.learn(date);
             }
             let code = answer.as_ref().map_or(0, |answer| answer.status().as_u16());
-            // Whoever is not let in has not reached anything.
+            // Anyone who is not let in has not reached anything.
             if (200..500).contains(&code) && code != 401 {
                 health.reached();
             }

@@ -71,7 +71,7 @@ pub struct Plan {
     pub flows: orlop_k8s::flow::Options,
     /// How the API server is answered about objects; it is not, where there is none.
     pub webhook: Option<WebhookPlan>,
-    /// What metrics of flows are told besides.
+    /// What else metrics of flows count.
     pub telling: Telling,
     /// What performers and executors are rendered with.
     pub hourglass: Arc<orlop_k8s::hourglass::Config>,
@@ -98,7 +98,7 @@ impl Default for Plan {
 /// An operator that could not do its work.
 #[derive(Debug, thiserror::Error)]
 pub enum OperatorError {
-    /// It led and does not any more. Whoever leads now goes on.
+    /// It led and does not any more. The new leader goes on.
     #[error("this process does not lead any more: {0}; it ends so that its replacement can stand for election")]
     Lost(String),
     /// A listener broke.
@@ -227,7 +227,7 @@ impl Operator {
         Fenced::new(self.pace.over(Client::new(client.clone())), self.term.clone())
     }
 
-    /// What a controller does beside its passes through: at a pace of its own, so that it holds nothing up.
+    /// What a controller does beside its passes through: at its own pace, so that it holds nothing up.
     fn background_api(&self, client: &kube::Client) -> Fenced<Limited<Client>> {
         Fenced::new(Limited::new(Client::new(client.clone()), BACKGROUND), self.term.clone())
     }

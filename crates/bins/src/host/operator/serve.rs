@@ -1,5 +1,4 @@
-//! Probes and metrics over HTTP. Owns routes and answers; says nothing a label or a log may not
-//! say.
+//! Probes and metrics over HTTP.
 
 use std::sync::Arc;
 

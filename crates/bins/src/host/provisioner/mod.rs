@@ -1,5 +1,5 @@
-//! The host of the provisioner: obtains a repository, has it analysed, asks for advice and makes a plan. Owns the order of these;
-//! what is read, decided and asked stands in `orlop_cloud`. Nothing here needs credentials or creates anything.
+//! The host of the provisioner: obtains a repository, has it analysed, asks for advice and makes a plan. Nothing here needs
+//! credentials or creates anything.
 
 mod planning;
 #[cfg(feature = "cli")]

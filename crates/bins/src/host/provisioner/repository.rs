@@ -1,4 +1,4 @@
-//! From an address to what a machine must have. Owns the order: obtain, rules, advice.
+//! From an address to what a machine must have.
 
 use orlop_cloud::analyze::{Analysis, analyze};
 use orlop_cloud::llm::{self, Council};

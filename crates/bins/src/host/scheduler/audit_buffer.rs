@@ -1,6 +1,5 @@
-//! Lines of the audit trail on their way to the store. They go along with the next batch that is written, so that they cost no
-//! commit of their own; alone they wait a moment for one. Owns that way and its bound; what becomes of a line that is not
-//! written is told in the log, so that it is somewhere.
+//! Lines of the audit trail on their way to the store. They go along with the next batch that is written, so that they cost
+//! no commit of their own; alone they wait a moment for one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{Handle, Status};
 
-/// Lines that wait at most; whoever brings another one waits then.
+/// Lines that wait at most; anyone who brings another one waits then.
 const WAITING: usize = 4096;
 /// With so many the next batch need not be waited for.
 const MANY: usize = 512;
@@ -21,7 +20,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// What a server answers that does not lead, over either interface. Nothing was done; who leads writes down what is asked there.
 const ELSEWHERE: [&str; 2] = ["not-leader", "Unavailable"];
 
-/// A line that is not written yet. Dropped, it is told in the log.
+/// A line that is not written yet. Dropped, it is logged.
 #[derive(Debug)]
 pub(super) struct PendingEntry {
     entry: Option<Box<AuditEntry>>,
@@ -93,7 +92,7 @@ impl AuditBuffer {
         (entries.iter().filter_map(record).collect(), entries)
     }
 
-    /// Nobody writes them: they are told in the log, and whoever waits for a place goes on.
+    /// Nobody writes them: they are logged, and anyone who waits for a place goes on.
     pub(super) fn give_up(&self) {
         let entries = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
         drop(entries);

@@ -1,4 +1,4 @@
-//! What the loop is asked: every input of a batch, with where its answer goes. Owns the shapes; does nothing.
+//! What the loop is asked: every input of a batch, with where its answer goes.
 
 use std::sync::Arc;
 

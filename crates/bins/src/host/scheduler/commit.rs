@@ -1,5 +1,5 @@
 //! The writer: batches that wait are written together in one transaction, and what they release is carried out in their order
-//! once that is durable. Owns group commit and what a failure ends; computes no batch.
+//! once that is durable. Computes no batch.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -104,7 +104,7 @@ impl Writer {
     pub(super) fn stage(&self, staged: Staged) {
         self.progress.waiting.fetch_add(1, Ordering::SeqCst);
         if self.staged.send(staged).is_err() {
-            // The writer has gone: nobody will be told anything of this batch.
+            // The writer has gone: nobody will hear anything of this batch.
             self.progress.failed.store(true, Ordering::SeqCst);
         }
     }

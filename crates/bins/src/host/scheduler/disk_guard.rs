@@ -1,5 +1,5 @@
 //! DiskGuard on the server's disks: with too little of it no work is taken and logs are given up, so that results still have
-//! room. Owns the bounds, the reserve that is let go last, and what of logs was given up.
+//! room.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -29,7 +29,7 @@ pub(super) type Gaps = BTreeMap<LogKey, (u32, u64)>;
 struct Lost {
     /// The last chunk of it. What comes up to it comes again, for its frame was not acknowledged.
     seq: u64,
-    /// Chunks and bytes that are told before the next chunk that is kept.
+    /// Chunks and bytes that are reported before the next chunk that is kept.
     untold: (u32, u64),
 }
 
@@ -97,7 +97,7 @@ impl DiskGuard {
             Ok(now) => now,
             Err(error) => {
                 let folder = folder.display();
-                tracing::warn!(target: "orlop::scheduler", %folder, %error, "free room cannot be told");
+                tracing::warn!(target: "orlop::scheduler", %folder, %error, "free disk space cannot be read");
                 return;
             }
         };
@@ -181,7 +181,7 @@ impl DiskGuard {
         self.disks.as_ref().is_some_and(|disks| self.logs.load(Ordering::SeqCst) < disks.least)
     }
 
-    /// Gives output up. What is missing is told with the next output of its attempt that is kept. Gives the bytes that were not
+    /// Gives output up. What is missing is reported with the next output of its attempt that is kept. Gives the bytes that were not
     /// given up before: what comes again is gone once.
     pub(super) fn give_up(&self, chunks: &[Chunk]) -> u64 {
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
@@ -224,7 +224,7 @@ impl DiskGuard {
         told
     }
 
-    /// What was to be told was not: the chunks before which it is missing come again.
+    /// What was to be reported was not: the chunks before which it is missing come again.
     pub(super) fn remember(&self, gaps: Gaps) {
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         for (key, (chunks, bytes)) in gaps {
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(gaps, [(2, 10), (0, 0), (0, 0)]);
         assert!(guard.mark_gaps(&mut kept).is_empty());
         assert_eq!(kept[0].gap.chunks, 2, "told once");
-        // They were not kept: whoever sends them again is told again.
+        // They were not kept: the sender gets the gap again.
         guard.remember(told);
         assert_eq!(guard.give_up(&[chunk(1, 3)]), 5);
         let mut again = vec![chunk(1, 4)];

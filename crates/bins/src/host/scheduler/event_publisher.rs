@@ -1,5 +1,5 @@
 //! The way of events from the store's outbox to a bus outside: taken in order by the server that leads, published, deleted
-//! once that is confirmed. Owns when that happens and what is said while the bus is down; scheduling never waits for it.
+//! once that is confirmed.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -20,14 +20,14 @@ const LOOK: Duration = Duration::from_secs(1);
 /// From so many waiting events on that is worth a warning, and again with each further as many.
 const MANY: u64 = 100_000;
 
-/// Carries events until told to stop. `open` connects to the bus.
+/// Carries events until asked to stop. `open` connects to the bus.
 pub async fn publish_events<B, F>(handle: Handle, open: impl Fn() -> F + Send, stop: Stop)
 where
     B: EventBus,
     F: Future<Output = Result<B, PortError>> + Send,
 {
     let mut publisher = EventPublisher { handle, bus: None, wait: RETRY.0, failing: false, warned: 0 };
-    // Events in this process say that there are some in the outbox. Whoever misses one looks every second.
+    // Events in this process say that there are some in the outbox. Anyone who misses one looks every second.
     let mut heard = publisher.handle.subscribe(SubjectFilter::all()).ok();
     loop {
         let rest = match publisher.handle.status() {

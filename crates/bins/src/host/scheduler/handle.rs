@@ -1,5 +1,4 @@
-//! What everything outside calls: gRPC and REST services, `orlop up`, tests. Owns the way to the loop and back; answers come
-//! after the commit of the batch that gave them.
+//! What everything outside calls: gRPC and REST services, `orlop up`, tests.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -45,7 +44,7 @@ pub enum StreamError {
     Logs(PortError),
 }
 
-/// The server, to whoever may call it. Cheap to clone.
+/// The server, to anyone who may call it. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Handle {
     pub(super) shared: Arc<Shared>,
@@ -223,7 +222,7 @@ impl Handle {
         self.ask(Lane::Control, |reply| Command::Tenant(change, reply)).await
     }
 
-    /// Gives a worker a session. Whoever calls has checked its token or certificate.
+    /// Gives a worker a session. The caller has checked its token or certificate.
     ///
     /// # Errors
     /// Conflict when the id is connected from another state directory; and as of [`Handle::submit`].

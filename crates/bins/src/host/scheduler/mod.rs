@@ -1,5 +1,4 @@
-//! The scheduler server: one thread owns the core and works in batches; what a batch decided is released after its commit
-//!. Owns the host around the core; the rules of placement are the core's.
+//! The scheduler server: one thread owns the core and works in batches; what a batch decided is released after its commit.
 //!
 //! ```text
 //! handlers ── Handle ──► LockFreePriorityQueue ──► batch: inputs → core → round → rows ──► writer: group commit

@@ -1,6 +1,5 @@
-//! When batches are written together: many small ones in a row cost a transaction each, and nobody waits for what they release
-//! but workers who have something to do. Owns how long the writer may wait for more; whoever asked something is answered at
-//! once.
+//! When batches are written together: many small ones in a row cost a transaction each, and nobody waits for what they
+//! release but workers who have something to do.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,4 @@
-//! What is done once a batch is committed, and never before. Owns the list and its order;
-//! decides nothing.
+//! What is done once a batch is committed, and never before. Decides nothing.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use super::session::{Batch, Closing, Session};
 
 /// Something that waits for the commit of its batch.
 pub(super) enum Release {
-    /// An answer to whoever asked.
+    /// An answer to the caller.
     Reply(Box<dyn FnOnce() + Send>),
     /// What goes out to a worker.
     Frame(Arc<Session>, Box<Batch>),
@@ -41,7 +40,7 @@ impl fmt::Debug for Release {
 }
 
 impl Release {
-    /// The answer to a question, to be given after the commit. If that fails, whoever asked sees that nobody answers.
+    /// The answer to a question, to be given after the commit. If that fails, the caller sees that nobody answers.
     pub(super) fn reply<T: Send + 'static>(to: oneshot::Sender<T>, answer: T) -> Self {
         // Who has gone away meanwhile needs no answer.
         Self::Reply(Box::new(move || drop(to.send(answer))))

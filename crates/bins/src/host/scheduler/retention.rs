@@ -1,5 +1,4 @@
-//! Keeping the store small: what has ended long ago is deleted in small batches by the server that leads. Owns the timer
-//! and the limits; what belongs to what is the stores'.
+//! Keeping the store small: what has ended long ago is deleted in small batches by the server that leads.
 
 use std::time::Duration;
 
@@ -50,7 +49,7 @@ impl Default for Limits {
     }
 }
 
-/// Deletes what is old, until told to stop.
+/// Deletes what is old, until asked to stop.
 pub async fn enforce(handle: Handle, limits: Limits, stop: Stop) {
     let mut artifacts = tokio::time::Instant::now() + limits.artifacts_every;
     loop {

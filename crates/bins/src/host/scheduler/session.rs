@@ -1,5 +1,4 @@
-//! One session of an agent as the server holds it: what goes out after commits, and the stream it goes out on. Owns the
-//! hand-over between the loop and the stream; numbers, resending and credit are the protocol's session machine.
+//! One session of an agent as the server holds it: what goes out after commits, and the stream it goes out on.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -173,7 +172,7 @@ pub struct Session {
     facts: SessionFacts,
     inner: Mutex<Inner>,
     ready: Notify,
-    /// Held by whoever hands a frame over: the frames of a stream and of the one after it reach the loop in their order.
+    /// Held while a frame is handed over: the frames of a stream and of the one after it reach the loop in their order.
     turn: tokio::sync::Mutex<()>,
 }
 

@@ -1,5 +1,4 @@
-//! What the loop, its handles and the services share: the way in, the clock, the store, and what was last published. Owns no
-//! behaviour of its own.
+//! What the loop, its handles and the services share: the way in, the clock, the store, and what was last published.
 
 use std::fmt;
 use std::sync::Arc;
@@ -51,7 +50,7 @@ pub struct Options {
     pub secrets: Option<Secrets>,
     /// Events go to the store's outbox too, for a bus outside.
     pub outbox: bool,
-    /// Which of the frequent events are told, too.
+    /// Which of the frequent events are reported, too.
     pub frequent: Frequent,
     /// What is counted.
     pub metrics: Arc<Metrics>,
@@ -101,7 +100,7 @@ impl Options {
         self.default_tenant.as_ref().map_or("default", TenantName::as_str)
     }
 
-    /// The lease of attempts as agents are told it, in milliseconds: the one that the core counts with.
+    /// The lease of attempts as agents learn it, in milliseconds: the one that the core counts with.
     pub(crate) fn lease_ms(&self) -> u32 {
         u32::try_from(self.core.lease).unwrap_or(u32::MAX)
     }

@@ -1,5 +1,4 @@
-//! What readers see of the fleet without asking the loop: an immutable snapshot, swapped whole. Owns its shape and when it is
-//! worth a new one.
+//! What readers see of the fleet without asking the loop: an immutable snapshot, swapped whole.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -101,5 +100,5 @@ pub struct Snapshot {
 pub(super) const BLOCKED: usize = 20;
 /// The least time between two snapshots while the server is busy, in milliseconds.
 pub(super) const EVERY: u64 = 100;
-/// The same where nothing has happened but that workers told how they are: a thousand idle ones are to cost little.
+/// The same where nothing has happened but that workers reported how they are: a thousand idle ones are to cost little.
 pub(super) const REPORTS: u64 = 1000;

@@ -1,5 +1,4 @@
-//! The loop: one thread that leads, acts in batches, and starts over when a commit fails. Owns when a batch is computed and
-//! when the thread sleeps; nothing waits for a tick.
+//! The loop: one thread that leads, acts in batches, and starts over when a commit fails. Nothing waits for a tick.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -62,7 +61,7 @@ enum End {
 }
 
 impl Loop {
-    /// Runs until the server is told to stop.
+    /// Runs until the server is asked to stop.
     pub(super) fn run(self) {
         self.shared.ingress.wake().enlist();
         self.shared.pause.enlist();
@@ -136,7 +135,7 @@ impl Loop {
             opened.map_err(|wrong| error::port(&wrong))?;
         }
         let mut core = Core::restore(shared, term.epoch()).await?;
-        // Whoever sees that this server leads sees the fleet as it was found.
+        // Anyone who sees that this server leads sees the fleet as it was found.
         core.publish_snapshot(&shared.snapshot);
         shared.status.send_replace(Status::Leading { epoch: term.epoch() });
         tracing::info!(target: "orlop::scheduler", epoch = %term.epoch(), "leads");
@@ -168,7 +167,7 @@ impl Loop {
             }
             if !progress.has_room() {
                 pulse.sleeps(None);
-                // Only the writer is waited for: whoever brings something now need not wake the loop.
+                // Only the writer is waited for: anyone who brings something now need not wake the loop.
                 shared.pause.sleep(None, || !progress.has_room() && !progress.has_failed());
                 continue;
             }
@@ -218,7 +217,7 @@ impl Loop {
         }
     }
 
-    /// Drops what waits: whoever asked is told that nothing can be written now.
+    /// Drops what waits: the caller learns that nothing can be written now.
     fn refuse_waiting(&self) {
         while self.shared.ingress.drain(usize::MAX, |_| true) > 0 {}
         self.shared.audit_buffer.give_up();

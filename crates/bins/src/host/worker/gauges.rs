@@ -1,5 +1,4 @@
-//! What attempts and GPUs use, looked at from time to time beside the session, which only reads the last look. Owns turning
-//! two looks at CPU time into millicores.
+//! What attempts and GPUs use, looked at from time to time beside the session, which only reads the last look.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

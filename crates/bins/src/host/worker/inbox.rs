@@ -1,5 +1,4 @@
-//! What comes from the server: frames applied as a whole, in the order of their fields. Owns that order and that a frame
-//! that is repeated changes nothing; never touches a connection.
+//! What comes from the server: frames applied as a whole, in the order of their fields. Never touches a connection.
 
 use std::io;
 use std::time::{Duration, Instant};

@@ -1,5 +1,4 @@
-//! What runs attempts on this machine: which runtimes there are, and which of them answer. Owns making them and asking
-//! after them; never starts an attempt.
+//! What runs attempts on this machine: which runtimes there are, and which of them answer. Never starts an attempt.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! The parts of an agent that its threads share: what it knows, behind one lock, and its runtimes. Owns carrying out what
-//! follows from events, outside of the lock; never decides what follows.
+//! The parts of an agent that its threads share: what it knows, behind one lock, and its runtimes. Never decides what
+//! follows.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -29,7 +29,7 @@ pub(super) struct Shared {
     core: Mutex<Core>,
     /// Set when they exist, for they tell this; taken out at the end, for they hold this.
     runtimes: Mutex<BTreeMap<Runtime, Arc<dyn JobRuntime>>>,
-    /// What runtimes told that leads to something, until the round is over.
+    /// What runtimes reported that leads to something, until the round is over.
     acts: Mutex<Vec<Act>>,
     /// Files of attempts, and where they are fetched and stored.
     files: OnceLock<(Arc<Files>, Handle)>,

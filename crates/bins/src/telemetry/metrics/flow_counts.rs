@@ -1,5 +1,4 @@
-//! How flows stand, counted from their statuses when it is asked for. Owns what of a status counts as what, and what metrics
-//! show of it.
+//! How flows stand, counted from their statuses when it is asked for.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Registers metrics and remembers their names, so that dashboards and alerts can be checked against them. Owns the list
-//! of names; never measures anything.
+//! Registers metrics and remembers their names, so that dashboards and alerts can be checked against them. Never measures
+//! anything.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,4 @@
-//! Metrics of performers and executors. Owns their names and which change of a status is which
-//! count. No label names an object.
+//! Metrics of performers and executors. No label names an object.
 
 use orlop_core::machine::performer::PerformerPhase;
 use orlop_core::time::Time;

@@ -1,5 +1,4 @@
 //! The metrics of a scheduler server: one value that its parts share, without globals.
-//! Owns names, labels, buckets and bounds; its users count.
 
 #[cfg(feature = "kube")]
 mod alias;

@@ -46,7 +46,7 @@ pub struct ControllerMetrics {
     pub watch_restarts: Series<Counter, 1>,
     /// 1 while this process leads, else 0.
     pub leader: Gauge,
-    /// What the engine was told, by `event`.
+    /// What the engine was given, by `event`.
     pub events: Series<Counter, 1>,
     /// Seconds the engine took.
     pub apply: Histogram,
@@ -92,7 +92,7 @@ impl ControllerMetrics {
                 Counter::default,
             ),
             leader: group.single("orlop_leader", "1 while this process leads", Gauge::default()),
-            events: group.series("orlop_engine_events", "What the engine was told", ["event"], OWN, Counter::default),
+            events: group.series("orlop_engine_events", "Events given to the engine", ["event"], OWN, Counter::default),
             apply: group.single("orlop_engine_apply_seconds", "Seconds the engine took", applies()),
             fenced: group.single(
                 "orlop_fenced_results",
@@ -162,7 +162,7 @@ impl KubeMetrics {
     }
 }
 
-/// What metrics of flows are told besides.
+/// What else metrics of flows count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Telling {
     /// The names of zen-flow too.
@@ -207,7 +207,7 @@ impl OperatorMetrics {
         Self::telling(Telling::default())
     }
 
-    /// The same, with what is told besides.
+    /// The same, with what else is counted.
     #[must_use]
     pub fn telling(telling: Telling) -> Self {
         let mut group = Group { place: telling.namespaces.then_some(NAMESPACE), ..Group::default() };
@@ -235,7 +235,7 @@ impl OperatorMetrics {
     }
 
     /// The name under which flows of a namespace are counted: its own, `other` beyond the bound, none where namespaces are
-    /// not told.
+    /// not reported.
     #[must_use]
     pub fn place<'n>(&self, namespace: &'n str) -> &'n str {
         self.placed(namespace).0

@@ -1,6 +1,6 @@
 //! A metric with labels whose number of series is bounded: the first label names an object of the user's (a tenant, a
 //! worker), and objects beyond the bound share the name `other`. One label may stand before them that says where something
-//! is, as the namespace of a flow. Owns which series exist; never measures anything.
+//! is, as the namespace of a flow. Never measures anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

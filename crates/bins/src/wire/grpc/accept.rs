@@ -1,5 +1,4 @@
-//! The connections of a server as its transport gets them: with their places, after the handshake of TLS where it is spoken. Owns
-//! accepting and what calls know of their connection.
+//! The connections of a server as its transport gets them: with their places, after the handshake of TLS where it is spoken.
 
 use std::io;
 use std::net::SocketAddr;

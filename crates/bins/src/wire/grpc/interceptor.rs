@@ -1,5 +1,4 @@
-//! The layer that every call passes before its message is read: who calls is found out, and whoever may not is refused.
-//! Owns the hook; who may what is the server's.
+//! The layer that every call passes before its message is read: who calls is found out, and anyone who may not is refused.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,7 +89,7 @@ async fn pass(State(interceptor): State<Arc<dyn CallInterceptor>>, request: Requ
         Err(refused) => refused.into_http(),
     };
     let code = code(&response);
-    // Whoever gets a good answer where it may not be anybody has shown who it is.
+    // Anyone who gets a good answer where it may not be anybody has shown who it is.
     let shows = |connection: &Connection| code == Code::Ok && !connection.is_known() && !interceptor.is_open(&method);
     if let Some(connection) = connection.filter(shows) {
         connection.known(&caller.owner());

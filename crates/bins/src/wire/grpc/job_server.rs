@@ -1,5 +1,4 @@
-//! The service that clients call, for a server that knows only plain types. Owns reading and bounds of messages, and the
-//! order of acknowledgements of a stream of submits; never answers by itself.
+//! The service that clients call, for a server that knows only plain types. Never answers by itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,7 +78,7 @@ pub trait JobHost: Send + Sync + 'static {
     async fn logs(&self, caller: Caller, query: LogQuery) -> Result<Answers<LogPage>, Refusal>;
 }
 
-/// The path of the method whose messages are told one by one.
+/// The path of the method whose messages are reported one by one.
 pub(crate) const SUBMIT_STREAM: &str = "/orlop.v1.JobService/SubmitStream";
 
 /// The service over a host, and who hears of each batch of a stream.

@@ -1,5 +1,4 @@
-//! Where a server takes calls. Owns the limits of connections and the refusal of plain text off this machine; never
-//! handles a call.
+//! Where a server takes calls. Never handles a call.
 
 use std::fmt;
 use std::io;

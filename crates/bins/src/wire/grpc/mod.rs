@@ -1,5 +1,5 @@
-//! The services of the protocol over gRPC: what a server implements in plain types, and the callers of it. Owns limits of
-//! messages, connections and time, and who calls; never decides an answer.
+//! The services of the protocol over gRPC: what a server implements in plain types, and the callers of it. Never decides an
+//! answer.
 
 mod accept;
 mod artifact_client;

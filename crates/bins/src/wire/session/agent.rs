@@ -1,5 +1,4 @@
-//! The agent's side of a session. Owns what waits to be sent, its order inside frames, and what the server has of it;
-//! never starts, ends or stores anything.
+//! The agent's side of a session. Never starts, ends or stores anything.
 
 use std::collections::VecDeque;
 

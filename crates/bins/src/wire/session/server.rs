@@ -1,5 +1,4 @@
-//! The server's side of a session. Owns what waits to be sent, which batch decided it, and what the agent has of it; never
-//! decides or commits anything.
+//! The server's side of a session. Never decides or commits anything.
 
 use super::super::attempt::SECRET_MAX;
 use std::collections::VecDeque;

@@ -1,5 +1,4 @@
-//! Whose slot an attempt inherits, on the agent. Owns the local queue of each tenant
-//! and class and the vacancies of ends that found it empty; starts nothing.
+//! Whose slot an attempt inherits, on the agent. Starts nothing.
 //!
 //! The server passes the slot of an end to the oldest attempt it sent to wait there, else frees it. The agent knows which
 //! of the two happened by numbers alone: a frame of assignments says up to which frame of the agent the deciding batch had

@@ -112,7 +112,7 @@ pub(in crate::cli) async fn run(command: Command) -> Result<Exit, Failure> {
         Flow::Validate(args) => super::super::validate::validate(&args),
         Flow::ConfirmGone(args) => order::confirm_gone(args).await,
         Flow::Explain(_) => Err(Failure::usage(
-            "why a step of a server's flow stands where it stands is told by `orlop flow get NAME --target fleet`, and of its \
+            "why a step of a server's flow waits is shown by `orlop flow get NAME --target fleet`, and of its \
              job by `orlop job get ID --explain`",
         )),
     }

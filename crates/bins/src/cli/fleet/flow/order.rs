@@ -1,4 +1,4 @@
-//! What is asked of flows of a server: decisions, suspension, ends, repeats, deletion. Owns what is told back.
+//! What is asked of flows of a server: decisions, suspension, ends, repeats, deletion.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,4 @@
-//! Flows of a server as people see them: lists, pages, changes, logs. Owns the way from answers to the pages of flows on
-//! this machine.
+//! Flows of a server as people see them: lists, pages, changes, logs.
 
 use std::sync::Arc;
 
@@ -167,7 +166,7 @@ pub(super) async fn logs(args: LogsArgs) -> Result<Exit, Failure> {
 pub(super) struct Watcher<'a> {
     pub(super) remote: &'a Remote,
     pub(super) flow: &'a str,
-    /// Whether steps are told as they change.
+    /// Whether steps are reported as they change.
     pub(super) shows: bool,
 }
 

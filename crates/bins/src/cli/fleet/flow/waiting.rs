@@ -1,4 +1,4 @@
-//! Why steps of a watched flow wait for a worker: what the scheduler says of their jobs, told once.
+//! Why steps of a watched flow wait for a worker: what the scheduler says of their jobs, reported once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,7 +19,7 @@ const LOOKED_AT: &str = "20";
 /// The most things that are named which workers lack.
 const LACKS: usize = 4;
 
-/// What was told of which job.
+/// What was reported of which job.
 pub(super) struct Waiting {
     next: Instant,
     told: BTreeMap<String, String>,

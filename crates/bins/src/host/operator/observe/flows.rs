@@ -1,5 +1,4 @@
-//! What the controller of flows tells. Owns which note is which count; what stands of flows is counted from their last
-//! statuses when it is asked for, so that it cannot drift.
+//! What the controller of flows tells.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -122,7 +121,7 @@ const fn name(level: Level) -> &'static str {
     }
 }
 
-/// The one word for what the engine is told.
+/// The one word for what the engine is given.
 const fn word(event: &FlowEvent) -> &'static str {
     match event {
         FlowEvent::Admit => "Admit",

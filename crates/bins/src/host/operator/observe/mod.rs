@@ -1,4 +1,4 @@
-//! What controllers tell, as metrics and health. Owns what all of them tell alike, and all that stands at once.
+//! What controllers tell, as metrics and health.
 
 mod flows;
 mod objects;
@@ -14,7 +14,7 @@ use crate::telemetry::metrics::OperatorMetrics;
 pub(super) use flows::FlowMonitor;
 pub(super) use objects::ObjectMonitor;
 
-/// What is told of the controllers of one operator.
+/// What is reported of the controllers of one operator.
 pub(super) struct Monitors {
     pub(super) flows: Arc<FlowMonitor>,
     pub(super) performers: Arc<ObjectMonitor>,
@@ -23,11 +23,11 @@ pub(super) struct Monitors {
 
 impl Monitors {
     pub(super) fn new(metrics: &Arc<OperatorMetrics>, health: &OperatorHealth) -> Self {
-        let told = |which| LoopMonitor::new(which, Arc::clone(metrics), health.clone());
+        let monitor = |which| LoopMonitor::new(which, Arc::clone(metrics), health.clone());
         Self {
-            flows: Arc::new(FlowMonitor::new(told(Which::JobFlow))),
-            performers: Arc::new(ObjectMonitor::new(told(Which::Performer))),
-            executors: Arc::new(ObjectMonitor::new(told(Which::Executor))),
+            flows: Arc::new(FlowMonitor::new(monitor(Which::JobFlow))),
+            performers: Arc::new(ObjectMonitor::new(monitor(Which::Performer))),
+            executors: Arc::new(ObjectMonitor::new(monitor(Which::Executor))),
         }
     }
 
@@ -83,15 +83,15 @@ impl LoopMonitor {
         }
     }
 
-    /// A watch has failed; `told` says why, without words of the server: whoever reads a log or asks for readiness may not
+    /// A watch has failed; `message` says why, without words of the server: anyone who reads a log or asks for readiness may not
     /// be who may read objects.
-    fn broken(&self, resource: &'static str, code: Option<u16>, told: &str) {
+    fn broken(&self, resource: &'static str, code: Option<u16>, message: &str) {
         let which = self.which;
         let Some(code) = code else {
             tracing::warn!(
                 controller = which.name(),
                 resource,
-                why = told,
+                why = message,
                 "a watch was interrupted; it is begun again"
             );
             return;
@@ -100,7 +100,7 @@ impl LoopMonitor {
             404 => format!("the server has no {resource}; install them with `kubectl apply -f {}`", which.definition()),
             403 => format!("the service account may not watch {resource}; its role needs list and watch on it"),
             401 => "the server does not accept the credentials of the service account".to_owned(),
-            _ => format!("{resource} cannot be watched: {told}"),
+            _ => format!("{resource} cannot be watched: {message}"),
         };
         if !self.health.broken(which, resource, why.clone()) {
             return;

@@ -1,5 +1,4 @@
-//! What the controllers of performers and executors tell. Owns which of it is which count; what stands is counted from the
-//! last statuses when it is asked for.
+//! What the controllers of performers and executors tell.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,5 +1,4 @@
 //! The configuration of `orlop-operator`: flags, and variables `ORLOP_*` of the same names.
-//! Owns names, defaults, what is wrong with a value, and the way to a plan.
 
 use std::ffi::OsString;
 
@@ -349,7 +348,7 @@ impl Config {
         let hourglass = std::sync::Arc::new(self.hourglass.config(&host)?);
         flows.instance = host;
         let webhook = self.webhook.plan(&flows, &hourglass);
-        // Whoever has decided is noted by the webhook, from what the API server knows of them.
+        // Who has decided is noted by the webhook, from what the API server knows of them.
         flows.identities_verified = webhook.is_some();
         Ok(Plan {
             controllers,

@@ -1,5 +1,4 @@
-//! The webhook that the API server asks about objects, over HTTPS. Owns its listener from the
-//! first certificate to the end, and what is told of it; every replica serves it, whether it leads or not.
+//! The webhook that the API server asks about objects, over HTTPS.
 
 mod answer;
 mod certificate;

@@ -18,7 +18,7 @@ use super::site_order::Tried;
 use super::surroundings::DeploymentSurroundings;
 
 impl Job<'_> {
-    /// A deployment of this name is there: it goes on, or is told as it is.
+    /// A deployment of this name is there: it goes on, or is reported as it is.
     pub(super) async fn go_on(
         &self,
         existing: Existing,

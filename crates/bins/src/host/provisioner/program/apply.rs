@@ -1,5 +1,4 @@
-//! The verb `apply`: a plan, somebody's agreement, and the deployment. Owns the order of these; planning, checking and carrying out
-//! are the library's.
+//! The verb `apply`: a plan, somebody's agreement, and the deployment.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -306,7 +305,7 @@ impl Job<'_> {
             created_at: Some(SystemClock.now()),
         };
         multi.begin(&self.context.state_dir, Some(&id))?;
-        // Whoever holds the journal lives; what is noted without one that lives is swept by the next run.
+        // Anyone who holds the journal lives; what is noted without one that lives is swept by the next run.
         let journal = Arc::new(FileJournal::open(&shelf.place(&id), id.as_str())?);
         shelf.note(&id, &notes, Some(&proposal.data))?;
         keys.save()?;

@@ -1,5 +1,4 @@
-//! Carrying a deployment out, whatever begins it, and telling what came of it. Owns the context around the library's saga: signals,
-//! beats, the state file, the last words.
+//! Carrying a deployment out, whatever begins it, and telling what came of it.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -152,7 +151,7 @@ impl CliContext<'_> {
             clock: Arc::new(SystemClock),
             around: Arc::clone(surroundings) as _,
         };
-        // Whoever only looks has nothing to stop: a signal ends the program.
+        // Anyone who only looks has nothing to stop: a signal ends the program.
         if !work.is_a_look() {
             self.signals.claim(self.keep_on_interrupt);
         }
@@ -165,7 +164,7 @@ impl CliContext<'_> {
         for (site, asked) in surroundings.watch.get().into_iter().flat_map(Watch::asked) {
             run.count(site, asked);
         }
-        // A look may have had nothing to write down; the state file is told all the same.
+        // A look may have had nothing to write down; the state file is written all the same.
         if let Ok(Some(saga)) = &done {
             surroundings.write_info(saga);
         }
@@ -180,7 +179,7 @@ impl CliContext<'_> {
     /// What came of a deployment, and whether another site can take its place.
     pub(super) fn tried(&self, saga: &Saga, surroundings: &DeploymentSurroundings, run: &mut Run) -> Tried {
         use SagaState as S;
-        let mut report = self.told(saga, surroundings, run);
+        let mut report = self.report(saga, surroundings, run);
         if saga.state() == S::Destroyed && report.failure.is_none() {
             let exit = self.signals.exit().unwrap_or(Exit::Failed);
             let message = format!("{} is removed; there is no server", saga.order().server_name);
@@ -198,7 +197,7 @@ impl CliContext<'_> {
     }
 
     /// What came of a deployment, for programs and people.
-    pub(super) fn told(&self, saga: &Saga, surroundings: &DeploymentSurroundings, run: &mut Run) -> Report {
+    pub(super) fn report(&self, saga: &Saga, surroundings: &DeploymentSurroundings, run: &mut Run) -> Report {
         let info = surroundings.info(saga);
         run.take_warnings(&info.warnings);
         let failure = saga.failure().cloned().map(Failure::from).map(|mut failure| {
@@ -231,7 +230,7 @@ async fn carried(hands: &Hands, work: Work) -> Result<Option<Saga>, JournalError
     }
 }
 
-/// What is wrong with a deployment that has no failure of its own and is not as it was asked for.
+/// What is wrong with a deployment that has not failed and is not as it was asked for.
 fn unfinished(saga: &Saga) -> Option<Failure> {
     let class = orlop_core::error::Class::Transient;
     match saga.state() {

@@ -34,7 +34,7 @@ pub(super) async fn destroy(
     let told = if salvage.lines.is_empty() { "" } else { "what its other lines tell and " };
     run.warnings.push(format!("deployment {}: {}; {told}what bears its mark is removed", known.id, salvage.damage));
     if args.keep_key && salvage.lines.is_empty() {
-        return Err(Failure::usage("--keep-key: which key it has cannot be told any more"));
+        return Err(Failure::usage("--keep-key: which key it has is not known any more"));
     }
     let site = if salvage.is_placed {
         context.sign_in(sources, known, run).await?
@@ -65,7 +65,7 @@ pub(super) async fn destroy(
 async fn removed(context: &CliContext<'_>, site: &Site, salvage: &Salvage, keep_key: bool) -> Result<Saga, Failure> {
     let hands = Hands {
         cloud: site.cloud.clone(),
-        // The damaged one stays as it is; whoever comes after a death begins with it again.
+        // The damaged one stays as it is; anyone who comes after a death begins with it again.
         journal: Arc::new(MemoryJournal::of(salvage.lines.clone())),
         clock: Arc::new(SystemClock),
         around: Arc::new(Bare(context.signals.clone())),
@@ -89,7 +89,7 @@ async fn carried(hands: &Hands, salvage: &Salvage, site: &Site, keep_key: bool) 
     saga.ok_or_else(|| Failure::internal("the other lines hold no plan any more"))
 }
 
-/// Nothing of it is left, as far as that can be told.
+/// Nothing of it is left, as far as can be seen.
 fn end(context: &CliContext<'_>, salvage: Salvage, saga: &Saga, keep_key: bool, run: &mut Run) -> Result<(), Failure> {
     let Known { id, notes, .. } = salvage.known.clone();
     if salvage.lines.is_empty() {

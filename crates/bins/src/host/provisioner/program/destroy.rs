@@ -1,5 +1,4 @@
-//! The verb `destroy`: a deployment by name or id, one whose state was lost, and all that nobody knows. Owns what is asked before
-//! something is removed; removing itself is the library's.
+//! The verb `destroy`: a deployment by name or id, one whose state was lost, and all that nobody knows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,7 +36,7 @@ pub(super) async fn destroy(args: &DestroyArgs, run: &mut Run, signals: &Signals
     let named = match (&args.name, &args.id) {
         (Some(name), _) => Some(context.known(name)?),
         (None, Some(id)) => match context.shelf().salvage(id)? {
-            // Its id was given, and what can be told of it together with its marks tells what it owns.
+            // Its id was given, and what is known of it together with its marks tells what it owns.
             Some(salvage) => return damaged::destroy(args, &context, &sources, salvage, run).await,
             None => context.shelf().read(id)?,
         },
@@ -151,7 +150,7 @@ async fn removed(
 ) -> Result<Report, Failure> {
     let saga = context.carry(site, &surroundings, Work::TakeUp(events), run).await?;
     let saga = saga.ok_or_else(|| Failure::internal("the journal holds no plan"))?;
-    let mut report = context.told(&saga, &surroundings, run);
+    let mut report = context.report(&saga, &surroundings, run);
     if report.failure.is_none() {
         forget_run(context, &saga.order().server_name, &saga.order().id, run);
         report.text = format!("{} is removed; nothing of it is left\n", saga.order().server_name);

@@ -1,5 +1,5 @@
-//! The fleet that is asked what its workers do: its address and token, from flags, settings and what is known of a deployment. Owns
-//! their order; the token goes into requests alone.
+//! The fleet that is asked what its workers do: its address and token, from flags, settings and what is known of a
+//! deployment.
 
 use std::path::PathBuf;
 use std::sync::Arc;

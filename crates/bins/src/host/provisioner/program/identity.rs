@@ -1,5 +1,4 @@
-//! Which deployment a command is about: the name of its server, and its id, which a plan may have fixed before. Owns these rules
-//! and how a plan tells them.
+//! Which deployment a command is about: the name of its server, and its id, which a plan may have fixed before.
 
 use jiff::Timestamp;
 use orlop_cloud::exit::Exit;
@@ -108,7 +107,7 @@ fn token_minutes(start: Option<Timestamp>, now: Timestamp, pace: &Pace) -> u64 {
 }
 
 /// What a plan says of the deployment that it is for: for programs and for people.
-pub(super) fn told(
+pub(super) fn describe(
     planned: &PlannedDeployment,
     join: Option<&Join>,
     start: Option<Timestamp>,

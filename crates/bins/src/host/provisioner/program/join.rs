@@ -1,5 +1,4 @@
-//! The fleet that a machine joins, and what it runs first besides: from flags, settings and a saved plan. Owns reading these and
-//! the file of the token, whose text goes nowhere else.
+//! The fleet that a machine joins, and what it runs first besides: from flags, settings and a saved plan.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -45,7 +44,7 @@ impl FleetJoin {
         Ok(Self { own, join: Some(JoinOrder { join, token_file: file.display().to_string() }) })
     }
 
-    /// Looks whether the token is there and all of it is no more than a server takes. Whoever goes on with a server that is made
+    /// Looks whether the token is there and all of it is no more than a server takes. Anyone who goes on with a server that is made
     /// already needs neither.
     ///
     /// # Errors

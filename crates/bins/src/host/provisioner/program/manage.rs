@@ -1,5 +1,4 @@
-//! The verbs `status`, `resume`, `extend` and `list`: from a deployment's name to what the library is told to do with it. Owns
-//! nothing else.
+//! The verbs `status`, `resume`, `extend` and `list`: from a deployment's name to what the library is asked to do with it.
 
 use std::time::Duration;
 
@@ -49,7 +48,7 @@ pub(super) async fn resume(args: &OneArgs, run: &mut Run, signals: &Signals) -> 
         let saved = |args: &ApplyArgs| args.run.plan.as_ref().map(read_plan).transpose();
         match record.arguments().and_then(|args| Ok((saved(&args)?, args))) {
             Ok((saved, mut begun)) => {
-                // Whoever goes on signs in as it says itself.
+                // The next one signs in as it says itself.
                 begun.cloud = args.cloud.clone();
                 let mut job = Job::new(&begun, &settings, &sources, context, saved)?;
                 job.record = Some(record);
@@ -67,7 +66,7 @@ pub(super) async fn resume(args: &OneArgs, run: &mut Run, signals: &Signals) -> 
         surroundings.asks(Some(&fleet(&args.fleet, &settings, known.notes.fleet.as_deref())?.fleet));
     }
     match context.carry(&site, &surroundings, Work::TakeUp(vec![Event::Resume]), run).await? {
-        Some(saga) => Ok(context.told(&saga, &surroundings, run)),
+        Some(saga) => Ok(context.report(&saga, &surroundings, run)),
         None => Err(Failure::internal("the journal holds no plan")),
     }
 }
@@ -92,7 +91,7 @@ pub(super) async fn extend(args: &ExtendArgs, run: &mut Run, signals: &Signals) 
     let surroundings = context.stage(known.folder.clone(), known.notes.clone(), journal, 0..0);
     let saga = context.carry(&site, &surroundings, Work::TakeUp(vec![Event::Extend { end }]), run).await?;
     let saga = saga.ok_or_else(|| Failure::internal("the journal holds no plan"))?;
-    let mut report = context.told(&saga, &surroundings, run);
+    let mut report = context.report(&saga, &surroundings, run);
     if report.failure.is_none() {
         report.text = format!("{}: the lease lasts until {end}\n", saga.order().server_name);
     }

@@ -1,5 +1,4 @@
-//! The program `orlop-provisioner`: arguments, settings, log, signals, and how results are shown. Owns their order; what is
-//! analysed and planned is the library's.
+//! The program `orlop-provisioner`: arguments, settings, log, signals, and how results are shown.
 
 mod again;
 mod apply;
@@ -191,7 +190,7 @@ fn show(output: &OutputArgs, outcome: &Outcome, elapsed: std::time::Duration) ->
     }
 }
 
-/// Says something on standard error; trouble there has nowhere to be told.
+/// Says something on standard error; trouble there has nowhere to be reported.
 fn say(text: &str) {
     drop(writeln!(std::io::stderr().lock(), "{text}"));
 }

@@ -1,5 +1,4 @@
-//! A run of `apply` over its sites, from the first or from where another process came to. Owns the order: written down first, then
-//! done; what is done at a site is the verb's.
+//! A run of `apply` over its sites, from the first or from where another process came to.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -241,7 +240,7 @@ impl Job<'_> {
     fn end(&self, begun: &Begun, came: &Result<Tried, Failure>, was_there: bool, run: &mut Run) {
         let is_over = match came {
             Ok(tried) => tried.is_over,
-            // It is there still: whoever goes on later goes on with all of it.
+            // It is there still: anyone who goes on later goes on with all of it.
             Err(_) if was_there => false,
             Err(failure) => failure.class != Class::Fatal && !matches!(&*failure.code, "unavailable" | "locked"),
         };

@@ -1,4 +1,4 @@
-//! What the user wants beside the hardware, from flags and settings. Owns the translation and its bounds.
+//! What the user wants beside the hardware, from flags and settings.
 
 use std::time::Duration;
 

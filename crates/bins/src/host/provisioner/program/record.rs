@@ -1,5 +1,4 @@
-//! What stands on disk of a run over several sites: where it is, which deployment it began there, and how it was asked for. Owns the
-//! file; it is written before anything is made at a site, so that whoever comes after a kill goes on from there.
+//! What stands on disk of a run over several sites: where it is, which deployment it began there, and how it was asked for.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -194,7 +193,7 @@ mod tests {
         assert!(record(&["destroy", "x"]).arguments().is_err());
     }
 
-    /// Files of whoever goes on, which its own flags name.
+    /// Files of the one that goes on, which its own flags name.
     const OWN: [&str; 5] = ["openrc", "ca-cert", "env-file", "state-dir", "log-file"];
 
     #[test]

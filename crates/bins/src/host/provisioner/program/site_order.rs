@@ -1,5 +1,4 @@
-//! The way over sites: which come next, when one cannot give what was asked for, and what all of them share. Owns these rules; at
-//! each site a deployment of its own is begun, rolled back and written down as any other.
+//! The way over sites: which come next, when one cannot give what was asked for, and what all of them share.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! Progress: the steps of a run as they begin and end. Owns the four forms; results are shown elsewhere. Everything but events
-//! goes to standard error.
+//! Progress: the steps of a run as they begin and end. Everything but events goes to standard error.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::ops::Range;
@@ -194,7 +193,7 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
 
-/// Writes an event; whoever does not read it misses it.
+/// Writes an event; a reader that has gone misses it.
 fn event(event: &Value) {
     drop(writeln!(std::io::stdout().lock(), "{event}"));
 }

@@ -1,5 +1,5 @@
-//! What stands around a deployment while it is carried out: the machine that is probed, the state file, the steps on the screen,
-//! signals. Owns none of their rules.
+//! What stands around a deployment while it is carried out: the machine that is probed, the state file, the steps on the
+//! screen, signals.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -316,12 +316,12 @@ mod tests {
         let minutes = |minutes: u64| now.plus(std::time::Duration::from_secs(minutes * 60));
         let limit = Some(std::time::Duration::from_secs(300));
         let state = SagaState::LeaseWait;
-        let told = |starts: Option<Time>| {
+        let shown = |starts: Option<Time>| {
             Current { number: 5, state, attempt: 1, started: Instant::now(), limit, starts }.waiting(now)
         };
-        assert_eq!(told(Some(minutes(2))), "the lease starts at 21:40 UTC, 0:00 so far");
-        assert_eq!(told(Some(minutes(60 * 24))), "the lease starts at 2026-01-06 21:38 UTC, 0:00 so far");
-        assert_eq!(told(Some(now)), "ACTIVE in ~2:00, 0:00 of 5:00");
-        assert_eq!(told(None), "ACTIVE in ~2:00, 0:00 of 5:00");
+        assert_eq!(shown(Some(minutes(2))), "the lease starts at 21:40 UTC, 0:00 so far");
+        assert_eq!(shown(Some(minutes(60 * 24))), "the lease starts at 2026-01-06 21:38 UTC, 0:00 so far");
+        assert_eq!(shown(Some(now)), "ACTIVE in ~2:00, 0:00 of 5:00");
+        assert_eq!(shown(None), "ACTIVE in ~2:00, 0:00 of 5:00");
     }
 }

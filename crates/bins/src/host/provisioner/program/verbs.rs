@@ -1,5 +1,5 @@
-//! The verbs `analyze` and `plan`: from arguments to what the library is asked, and from its answers to results. Owns nothing
-//! else. Neither needs credentials; with them a plan knows what the site has at the moment.
+//! The verbs `analyze` and `plan`: from arguments to what the library is asked, and from its answers to results. Neither
+//! needs credentials; with them a plan knows what the site has at the moment.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ use super::document::{Report, advice};
 use super::examine::{Model, Run, examine, wanted};
 use super::failure::Failure;
 use super::hidden::Hidden;
-use super::identity::{good_name, name, told};
+use super::identity::{describe, good_name, name};
 use super::join::join;
 use super::options::usual_pace;
 use super::request::{allowed, idle_stop, lifetime, request, start};
@@ -139,7 +139,7 @@ fn hooks(
         let name = name(args.server_name.as_deref(), source, reference, subdir, project, sites)?;
         let planned = PlannedDeployment::new(&name, project, orlop_cloud::llm::marker()?);
         let start = plan.best().and_then(|best| best.start.parse().ok());
-        (deployment, text) = told(&planned, join, start, now, &usual_pace(None, settings)?);
+        (deployment, text) = describe(&planned, join, start, now, &usual_pace(None, settings)?);
     } else if join.is_some() {
         text = "\nthe deployment's id, which a join token is for, is known once there are credentials\n".to_owned();
     }
@@ -248,7 +248,7 @@ impl PlanQuery<'_> {
         if !allowed(self.hardware, self.window).contains(&Fallback::Types)
             && let Some(first) = plan.best().map(|best| best.node_type.clone())
         {
-            // A virtual machine in the place of a host is a fallback of its own.
+            // A virtual machine in the place of a host is a fallback, too.
             plan.offerings
                 .retain(|offering| offering.node_type == first || request.vm_fallback && offering.flavor.is_some());
         }

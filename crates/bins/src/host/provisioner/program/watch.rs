@@ -1,5 +1,4 @@
-//! Sites where a host is waited for beside the one that waits. Owns the list of them;
-//! when a host is free is the library's.
+//! Sites where a host is waited for beside the one that waits.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

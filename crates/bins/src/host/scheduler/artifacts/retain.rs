@@ -1,5 +1,4 @@
-//! How long artifacts stay: some time after the last job that refers to them, and an upload some time after it began. Owns the
-//! walk over documents and files that finds what goes; [`super::super::keeper`] says when it is made.
+//! How long artifacts stay: some time after the last job that refers to them, and an upload some time after it began.
 //!
 //! The walk decides by what it has read, and does it by what it reads again under the lock: an upload or a pin in between
 //! keeps the artifact. The document goes before the file, so that none is shown that is not there; a file without a document

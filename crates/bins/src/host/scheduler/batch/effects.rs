@@ -1,5 +1,4 @@
-//! The core's effects become records, frames and events of the batch. Owns that translation, effect by effect; each is
-//! carried out after the commit.
+//! The core's effects become records, frames and events of the batch.
 
 use orlop_core::hardware::gpu::GpuShape;
 use orlop_core::machine::attempt::AttemptState;
@@ -95,7 +94,7 @@ impl Core {
                     out.directive = Some(Directive { kind: DirectiveKind::Shutdown, reason, deadline_ms: 0 });
                 }
             }
-            // What a submit got is told by who applied it; a verdict by who applied the message.
+            // What a submit got is reported by who applied it; a verdict by who applied the message.
             _ => {}
         }
     }

@@ -1,5 +1,4 @@
-//! Warnings at submit: that no worker there is could ever run a job. Owns how often that is worked out, for it costs a look at
-//! every worker; the job is taken all the same, since workers may join.
+//! Warnings at submit: that no worker there is could ever run a job.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -1,5 +1,5 @@
 //! The end of a batch: tasks and workers that changed are written as they stand now, once each, and what goes out to workers
-//! is lined up behind the commit. Owns the rows' building; the core says where things stand.
+//! is lined up behind the commit.
 
 use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;

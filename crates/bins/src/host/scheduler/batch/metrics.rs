@@ -1,5 +1,5 @@
 //! What is counted of a batch: collected while effects are taken in, and given to the metrics once at its end, so that the
-//! hot path touches no shared counter. Owns what counts as what.
+//! hot path touches no shared counter.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,4 @@
 //! One term of leadership: the core with what the loop knows beside it, and the batch that both go through.
-//! Owns the order of a batch: inputs, round, rows; which input does what stands in the files beside.
 
 mod effects;
 mod feasibility;
@@ -101,7 +100,7 @@ pub(super) struct Core {
     bus: Arc<LocalBus>,
     /// Events go to the store's outbox too.
     outbox: bool,
-    /// Events of heartbeats are told.
+    /// Events of heartbeats are reported.
     heartbeats: bool,
     /// Events of this term.
     events: u64,
@@ -226,7 +225,7 @@ impl Core {
             Command::Frame(session, frame) => self.frame(&session, *frame),
             Command::Closed { session, stream } => self.closed(session.id(), stream),
             Command::Recalled(found) => self.recalled(found),
-            Command::Publish(body) => self.publish_told(*body),
+            Command::Publish(body) => self.publish_requested(*body),
             Command::Alive { session, healthy, certificate, reply } => {
                 self.alive(session, healthy, certificate.as_ref(), reply);
             }

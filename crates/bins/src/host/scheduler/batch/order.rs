@@ -1,5 +1,4 @@
-//! Orders of people: cancels, workers' administration, tenants, questions. Owns how they reach the core and what is written
-//! of them.
+//! Orders of people: cancels, workers' administration, tenants, questions.
 
 use std::sync::Arc;
 
@@ -102,7 +101,7 @@ impl Core {
         }
         if let WorkerOrder::Drain(order, reason) = order {
             let left = order.deadline.map_or(0, |at| at.saturating_sub(self.now).max(1));
-            // One with nothing to do has ended with the order: it is told to shut down, not to drain, or it would come back.
+            // One with nothing to do has ended with the order: it is asked to shut down, not to drain, or it would come back.
             if let Some(out) = self.out(key)
                 && out.directive.as_ref().is_none_or(|told| told.kind != DirectiveKind::Shutdown)
             {

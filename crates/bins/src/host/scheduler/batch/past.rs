@@ -1,5 +1,5 @@
 //! What a restart learns from attempts that have ended: tokens before the newest, and how far the members of a gang have
-//! come. Owns reading them from the rows of a job; which jobs need it is [`super::restore`]'s.
+//! come.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ pub(super) fn earlier(unit: &Unit, rows: &[AttemptRow], gang: bool) -> Vec<Token
 }
 
 /// What the members of a gang of `size` have said about its newest attempt. The member that failed first decides how the
-/// gang ends; the others were told to end because of it.
+/// gang ends; the others were asked to end because of it.
 pub(super) fn gang(size: u32, unit: &Unit, rows: &[AttemptRow]) -> GangRow {
     let mut answered = vec![false; size as usize];
     let (mut first, mut broken): (Option<(bool, orlop_core::time::Time, GangEnd)>, bool) = (None, false);

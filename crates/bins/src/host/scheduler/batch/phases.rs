@@ -1,4 +1,4 @@
-//! How long the phases of a batch took. Owns the stopwatch; a batch of which nothing came is not told.
+//! How long the phases of a batch took.
 
 use std::time::Instant;
 

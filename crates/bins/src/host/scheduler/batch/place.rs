@@ -1,5 +1,4 @@
-//! Placements that an operator orders: of a queued job on a named worker, past policy and order. Owns who waits for the
-//! worker's word on one; whether it may be placed is the core's to say.
+//! Placements that an operator orders: of a queued job on a named worker, past policy and order.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,4 @@
 //! Events of the bus: what the core's effects and the loop's inputs are called outside.
-//! Owns subjects and bodies; events are released after the commit of their batch, and made only if somebody listens.
 
 use orlop_core::id::{JobId, TenantName};
 use orlop_core::machine::job::JobState;
@@ -89,7 +88,7 @@ impl Core {
     }
 
     /// Publishes what another part of the server tells, such as what happens to flows.
-    pub(super) fn publish_told(&mut self, mut body: EventBody) {
+    pub(super) fn publish_requested(&mut self, mut body: EventBody) {
         if !self.is_heard() {
             return;
         }

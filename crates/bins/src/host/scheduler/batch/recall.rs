@@ -1,5 +1,5 @@
 //! What a message is worth that is about a job the loop no longer holds: it ended, and the loop forgot it or was restarted
-//! since. Owns asking the store for it, off the loop; of jobs that are held the core's word stands.
+//! since.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl Core {
         }
     }
 
-    /// What the store said: told as if the core had judged it.
+    /// What the store said: reported as if the core had judged it.
     pub(super) fn recalled(&mut self, found: Vec<(Arc<Session>, Judgement)>) {
         for (session, Judgement { attempt, verdict }) in found {
             match self.registry.workers.by_session(session.id()) {

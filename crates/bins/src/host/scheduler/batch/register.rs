@@ -1,5 +1,4 @@
-//! Workers come, open their streams and lose them. Owns sessions and what a worker that comes back is reported (section 1.4 by
-//! way of the core's verdicts); the worker's state is the core's.
+//! Workers come, open their streams and lose them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -136,7 +135,7 @@ impl Core {
         self.openings.push((self.staged, opening, reply));
     }
 
-    /// A session is its worker's: whoever shows a certificate shows that one's.
+    /// A session is its worker's: anyone who shows a certificate shows that one's.
     pub(super) fn check_certificate(
         &self,
         session: SessionId,
@@ -214,11 +213,11 @@ impl Core {
             }
         }
         self.keep_adopted();
-        let is_told = |effect: &Effect| {
+        let is_reported = |effect: &Effect| {
             matches!(effect, Effect::Cancel { attempt, why: CancelReason::Stale, .. }
                 if reported.contains(attempt) || silent.contains(attempt))
         };
-        self.effects.retain(|effect| !is_told(effect));
+        self.effects.retain(|effect| !is_reported(effect));
         self.absorb(&ReportFields::default());
         for live in hello.live.iter().filter(|live| opened.keep.contains(&live.attempt)) {
             self.apply(Event::Accepted { attempt: live.attempt, worker: key }, &ReportFields::default());

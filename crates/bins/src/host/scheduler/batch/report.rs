@@ -1,5 +1,4 @@
-//! What workers say in their frames: each message becomes an event of the core and a record of the attempt. Owns the order
-//! of the fields and what is written of a result; what a message is worth is the core's to judge.
+//! What workers say in their frames: each message becomes an event of the core and a record of the attempt.
 
 use std::sync::Arc;
 
@@ -130,7 +129,7 @@ impl Core {
         }
     }
 
-    /// Counts what an attempt lost of its output, once that is written: whatever no chunk told.
+    /// Counts what an attempt lost of its output, once that is written: whatever no chunk reported.
     fn count_lost(&mut self, result: &JobResult) {
         let (attempt, bytes) = (result.attempt, result.log.dropped_bytes);
         if bytes > 0 {

@@ -1,5 +1,4 @@
 //! A term begins: everything that lives is read from the store and the core is rebuilt from it.
-//! Owns how stored rows become the core's; what a restart does to them is the core's to say.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};

@@ -1,5 +1,5 @@
-//! The snapshot of the fleet that readers take: made by the loop between batches, at most ten times a second while it is busy.
-//! Owns the making.
+//! The snapshot of the fleet that readers take: made by the loop between batches, at most ten times a second while it is
+//! busy.
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
-//! Submits: all jobs of a batch or none, each key once. Owns ids, records and answers of submits; whether a job is admitted
-//! is the core's to say.
+//! Submits: all jobs of a batch or none, each key once.
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
 //! The spans that the loop knows of: how long a job waited, how long its assignment took, how long its result was on its way.
-//! Owns when each begins and ends; of traces that nobody keeps nothing is remembered.
 
 use std::collections::HashMap;
 

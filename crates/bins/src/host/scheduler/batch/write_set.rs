@@ -1,5 +1,5 @@
-//! What a batch has decided so far: records in the order they are written, tasks that changed, and what is released once
-//! they are committed. Owns the collecting; writes and sends nothing.
+//! What a batch has decided so far: records in the order they are written, tasks that changed, and what is released once they
+//! are committed.
 
 use std::sync::Arc;
 

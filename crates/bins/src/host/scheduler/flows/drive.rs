@@ -1,5 +1,5 @@
 //! Driving flows: taking over what lives when the server takes the lead, a task for each flow, and what is tried again.
-//! Owns these tasks; decides nothing about a flow.
+//! Decides nothing about a flow.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -131,7 +131,7 @@ pub(super) fn parts(inner: &Inner, record: &FlowRecord) -> Result<HostParts, Por
     Ok(HostParts::new(Arc::new(substrate), Arc::clone(&inner.journal) as _))
 }
 
-/// Drives a flow by a task of its own.
+/// Drives a flow by its own task.
 pub(super) fn run(inner: &Arc<Inner>, mut host: FlowHost, record: FlowRecord) {
     let uid = record.uid.clone();
     if host.status().start_time.is_none()
@@ -169,7 +169,7 @@ async fn drive(flows: Weak<Inner>, mut host: FlowHost, uid: String, _leaves: wat
             inner.keys.release(&uid);
             match inner.journal.document(&uid).await {
                 Ok(flow) => inner.expiry.note(&flow),
-                // Deleted already; or whoever leads next finds it.
+                // Deleted already; or the next leader finds it.
                 Err(error) => tracing::debug!(target: "orlop::flows", uid, error = error.chain(), "a flow is gone"),
             }
             inner.journal.leave(&uid);
@@ -189,7 +189,7 @@ async fn again(flows: Weak<Inner>, uid: String, mut wait: Duration) {
         wait = (wait * 2).min(RETRY.1);
         let Some(inner) = flows.upgrade() else { return };
         if !matches!(inner.handle.status(), Status::Leading { .. }) || inner.live().contains_key(&uid) {
-            // Whoever leads next goes on with all of them.
+            // The next leader goes on with all of them.
             return;
         }
         match resume(&inner, &uid).await {

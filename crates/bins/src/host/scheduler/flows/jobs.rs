@@ -1,5 +1,4 @@
-//! Jobs of steps inside the server: the fleet of the flow substrate is the server's own handle. Owns the key under which a
-//! step's job is submitted once, and reading how it ended.
+//! Jobs of steps inside the server: the fleet of the flow substrate is the server's own handle.
 
 use std::collections::BTreeMap;
 

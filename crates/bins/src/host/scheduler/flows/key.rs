@@ -1,5 +1,5 @@
-//! The concurrency gate among the flows of a server. Owns who asks it and who is woken; the order is the gate's.
-//! A flow that was admitted holds its key until it has ended, whichever server drives it.
+//! The concurrency gate among the flows of a server. A flow that was admitted holds its key until it has ended, whichever
+//! server drives it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -39,7 +39,7 @@ impl Keys {
 
     /// A flow has ended. Who waited asks again.
     pub(super) fn release(&self, uid: &str) {
-        // Who may begin now is told when it asks.
+        // The one that may begin now hears so when it asks.
         drop(self.gate().release(uid));
         self.changes.send_modify(|count| *count += 1);
     }

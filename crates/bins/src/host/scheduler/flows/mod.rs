@@ -1,6 +1,5 @@
-//! Flows inside the server: while it leads it drives every flow that has not ended, each by a host of its own
-//! ([`crate::host::flow`]) whose steps are jobs of this server and whose journal is the fleet's store. Owns which flows are
-//! driven and what is asked of them; what may run is the flow engine's, where it runs the scheduler's.
+//! Flows inside the server: while it leads it drives every flow that has not ended, each by its own host
+//! ([`crate::host::flow`]) whose steps are jobs of this server and whose journal is the fleet's store.
 //!
 //! What happens to a flow is in the store before anything is done about it. A server that takes the lead reads the flows
 //! that live and goes on with them: a step that was started is found by the key of its job, so no attempt runs twice.
@@ -86,7 +85,7 @@ impl fmt::Debug for Flows {
 }
 
 impl Inner {
-    /// Drives nothing any more; whoever leads next goes on.
+    /// Drives nothing any more; the next leader goes on.
     fn abandon(&self) {
         self.ready.send_replace(false);
         let live = std::mem::take(&mut *self.live());

@@ -1,5 +1,4 @@
-//! What is asked of flows: decisions, suspension, ends. Owns who a decision is taken from and what repeating one means;
-//! whether an order fits is the host's to say.
+//! What is asked of flows: decisions, suspension, ends.
 
 use std::time::Duration;
 
@@ -172,7 +171,7 @@ impl Flows {
     /// Decides about a Manual step. The same decision again is fine.
     ///
     /// # Errors
-    /// Forbidden to whoever is no operator and not named as an approver of the step; Conflict when it was decided
+    /// Forbidden to anyone who is no operator and not named as an approver of the step; Conflict when it was decided
     /// otherwise or waits no more; NotFound; and as of [`Flows::cancel`].
     pub async fn decide(
         &self,
@@ -209,7 +208,7 @@ impl Flows {
         Ok(record.and_then(|record| record.approval.as_ref()).is_some_and(|approval| approval.decision == decision))
     }
 
-    /// Records a decision where decisions are listed. It is in force already, so it is told as taken.
+    /// Records a decision where decisions are listed. It is in force already, so it is reported as taken.
     async fn keep(&self, flow: &FleetFlow, step: String, who: String, decision: Decision) -> Result<(), Error> {
         let decision = if decision == Decision::Approved { "approve" } else { "reject" };
         let store = self.inner.handle.store();

@@ -1,5 +1,4 @@
-//! Pipelines: definitions of flows that are kept, by version. Owns their documents; a flow keeps the version it was begun
-//! with, for it keeps the definition itself.
+//! Pipelines: definitions of flows that are kept, by version.
 
 use orlop_core::id::TenantName;
 use orlop_core::ports::fleet_store::{Documents as _, EntryFilter, MAX_PAGE, Page, Paged, Pipeline, Record, part};

@@ -1,5 +1,4 @@
-//! Flows as they stand, driven here or not. Owns finding them by id or name, and reading a status from the host or from
-//! the journal; changes nothing, so a standby answers too.
+//! Flows as they stand, driven here or not.
 
 use orlop_core::id::TenantName;
 use orlop_core::ports::fleet_store::{Documents as _, EntryFilter, FleetFlow, MAX_PAGE, Page, Paged, part};

@@ -1,5 +1,4 @@
-//! New flows: definitions read and checked as whoever submits gives them, names, and the begin of a flow. Owns that way;
-//! what is wrong is said by field.
+//! New flows: definitions read and checked as the client sends them, names, and the begin of a flow.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +31,7 @@ pub struct NewFlow {
     pub parameters: BTreeMap<String, String>,
     /// What is kept beside it.
     pub driver: Driver,
-    /// What it is told before all else.
+    /// What it is given before all else.
     pub first: Vec<FlowEvent>,
     /// Unique id, a random UUID of version 4.
     pub uid: String,

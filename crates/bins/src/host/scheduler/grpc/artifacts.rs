@@ -1,5 +1,4 @@
-//! Artifacts for agents over the protocol: outputs come in for the tenant of their job, inputs go out. Owns whose an agent's
-//! upload is; files and documents are the server's.
+//! Artifacts for agents over the protocol: outputs come in for the tenant of their job, inputs go out.
 
 use futures::StreamExt as _;
 use orlop_core::id::{Epoch, TenantName, WorkerId};

@@ -1,5 +1,4 @@
-//! Who may call which method of the services: one table with the role each needs, asked before a message is read. Owns the
-//! table, the audit of writes and refusals, and the count of calls; a method that is not in it is not there.
+//! Who may call which method of the services: one table with the role each needs, asked before a message is read.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -18,13 +17,13 @@ use crate::wire::problem::{Code, Problem};
 pub(in super::super) enum Needs {
     /// Anybody.
     Nothing,
-    /// Anybody, who then shows a join token or a certificate; over plain text whoever has the client token.
+    /// Anybody, who then shows a join token or a certificate; over plain text anyone who has the client token.
     Joining,
     /// A worker: with its certificate; over plain text with the client token.
     Worker,
-    /// Whoever has a token of this role.
+    /// Anyone who has a token of this role.
     Role(Role),
-    /// A worker with its certificate, or over plain text with the client token and its session; or whoever has a token of
+    /// A worker with its certificate, or over plain text with the client token and its session; or anyone who has a token of
     /// this role.
     WorkerOr(Role),
 }

@@ -1,4 +1,4 @@
-//! The service of clients: submits, reads, orders. Owns what each call asks of the handle and the store.
+//! The service of clients: submits, reads, orders.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -142,7 +142,7 @@ impl JobHost for Jobs {
 
     async fn job(&self, caller: Caller, job: JobId, index: Option<u32>, wait: Duration) -> Result<JobView, Refusal> {
         let live = !self.seen(&caller, job).await?.unit.state.is_terminal();
-        // Over the time the job is told as it is.
+        // Over the time the job is reported as it is.
         if live
             && !wait.is_zero()
             && let Ok(ended) = tokio::time::timeout(wait, self.handle.ended(job)).await

@@ -1,5 +1,4 @@
-//! The server behind the services of the protocol: workers, jobs, logs. Owns what each call
-//! asks of the handle and the store; messages, limits and connections are the protocol's.
+//! The server behind the services of the protocol: workers, jobs, logs.
 //!
 //! Every call passes the interceptor first (`interceptor`): it has the same tokens, roles and rates as REST.
 
@@ -24,7 +23,7 @@ use super::{Handle, Status, Stop};
 use crate::api::Api;
 use crate::wire::grpc::{Listening, Refusal, Services};
 
-/// Serves gRPC on a socket until told to stop, to whom the interface's guard lets pass.
+/// Serves gRPC on a socket until asked to stop, to whom the interface's guard lets pass.
 ///
 /// # Errors
 /// The TLS identity cannot be used, or the socket fails.
@@ -50,7 +49,7 @@ pub async fn serve(handle: Handle, api: Arc<Api>, socket: Listening, stop: Stop)
     }
 }
 
-/// Keeps the health service told whether this server leads.
+/// Keeps the health service informed whether this server leads.
 async fn tell_leadership(handle: &Handle, leads: &Sender<bool>) {
     let mut changes = handle.status_changes();
     loop {

@@ -1,5 +1,4 @@
-//! The service of workers: registration, the stream of a session, heartbeats beside it. Owns the two tasks of a stream, one
-//! for each direction; what frames mean is the session's and the loop's.
+//! The service of workers: registration, the stream of a session, heartbeats beside it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -128,7 +127,7 @@ async fn outward(handle: Handle, opened: Opened, to: mpsc::Sender<Result<ServerF
         }
         if let Some(closing) = poll.closing {
             if let Some(last) = farewell(&session, closing) {
-                // The agent has gone: it is told nothing.
+                // The agent has gone: it learns nothing.
                 drop(to.send(Ok(last)).await);
             }
             return;
@@ -179,7 +178,7 @@ async fn inward(handle: Handle, session: Arc<Session>, stream: u64, mut frames: 
 impl WorkerHost for Workers {
     async fn register(&self, caller: Caller, registration: Asked) -> Result<Registered, Refusal> {
         self.arrivals.take(self.handle.clock().monotonic()).map_err(|wait| {
-            let text = "too many workers register at once; try again when you are told to";
+            let text = "too many workers register at once; try again after the given time";
             Box::new(Problem::new(Code::RateLimited, text).after(wait))
         })?;
         self.registered(&caller, registration).await
@@ -250,7 +249,7 @@ impl WorkerHost for Workers {
         if !caller.sees(&row.job.tenant) {
             return Err(error::not_found(format_args!("job {job}")));
         }
-        // A job of the caller's may be put on a worker that others share; whoever sees them all may name one that has just come.
+        // A job of the caller's may be put on a worker that others share; anyone who sees them all may name one that has just come.
         if who.scope != Scope::All {
             let snapshot = self.handle.leader_snapshot()?;
             let seen = snapshot.workers.get(&worker).filter(|seen| who.may(Access::See, &seen.whose()));

@@ -1,6 +1,5 @@
 //! What comes in: one bounded lock-free queue per band and one for control traffic, filled by handlers without blocking,
-//! drained by the batch. Owns the shares of the queues in a batch; the order of jobs
-//! is the core's.
+//! drained by the batch.
 
 mod wake;
 

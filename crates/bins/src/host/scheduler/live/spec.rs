@@ -1,5 +1,4 @@
-//! Specifications that live jobs share: equal ones once, by the hash of their body. Owns the table and the numbers under
-//! which specs travel to workers; a spec that no live job uses is forgotten.
+//! Specifications that live jobs share: equal ones once, by the hash of their body.
 
 use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};

@@ -1,5 +1,5 @@
 //! Workers as the loop knows them: who they are to people and stores, their sessions, and what goes out to them in this
-//! batch. Owns the tables; states and capacity are the core's.
+//! batch.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;

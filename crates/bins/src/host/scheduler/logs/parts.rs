@@ -1,5 +1,5 @@
-//! Logs of several elements of an array, or of the members of a gang: in the order of their indices, or as they come where they
-//! are followed. Owns which parts are read and how many at once; one log is read by [`LogReader`].
+//! Logs of several elements of an array, or of the members of a gang: in the order of their indices, or as they come where
+//! they are followed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,6 +1,5 @@
-//! The log of a job, read to its end or followed while more comes. Owns what belongs to it and in which order: attempts one
-//! after the other, a short log that came with its result, what is missing. It is woken by what is appended and by changes
-//! of the job; it never polls.
+//! The log of a job, read to its end or followed while more comes. It is woken by what is appended and by changes of the job;
+//! it never polls.
 
 use std::time::Duration;
 
@@ -378,7 +377,7 @@ impl LogReader {
             let before = std::mem::replace(&mut current.after, chunk.seq);
             // Of one stream others are left out; nothing is missing for that.
             let missing = if stream.is_none() { chunk.seq.saturating_sub(before + 1) } else { 0 };
-            told.push(told_chunk(&current.id, chunk, missing));
+            told.push(log_chunk(&current.id, chunk, missing));
         }
         Ok(told)
     }
@@ -388,8 +387,8 @@ fn key(id: &TaskRef) -> LogKey {
     LogKey { job: id.job, index: id.index, member: id.member, attempt: id.attempt }
 }
 
-/// A chunk as it is told; `missing` are the positions between it and the one before.
-fn told_chunk(id: &TaskRef, chunk: Chunk, missing: u64) -> LogChunk {
+/// A chunk as it is reported; `missing` are the positions between it and the one before.
+fn log_chunk(id: &TaskRef, chunk: Chunk, missing: u64) -> LogChunk {
     let gap = LogGap { chunks: u64::from(chunk.gap.chunks).max(missing), bytes: chunk.gap.bytes };
     LogChunk {
         attempt: *id,

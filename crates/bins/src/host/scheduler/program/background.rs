@@ -1,5 +1,4 @@
-//! What `orlop-scheduler` can be told of its bus and of how long it keeps things. Owns these sections and the tasks that run
-//! beside the server for them.
+//! Settings of `orlop-scheduler` for its bus, and how long it keeps things.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What `orlop-scheduler` can be configured with. Owns the sections, their defaults and their checks.
+//! What `orlop-scheduler` can be configured with.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The program `orlop-scheduler`: configuration, log, store, server, signals. Owns their order at the start and at the end.
+//! The program `orlop-scheduler`: configuration, log, store, server, signals.
 
 mod background;
 mod config;
@@ -136,7 +136,7 @@ fn asked(
     Ok(if print { Invocation::Print(Box::new(config)) } else { Invocation::Serve(Box::new(config)) })
 }
 
-/// Writes an answer; whoever does not read it misses it.
+/// Writes an answer; a reader that has gone misses it.
 fn tell(text: &str) -> ExitCode {
     drop(writeln!(std::io::stdout(), "{text}"));
     Exit::Done.into()
@@ -230,7 +230,7 @@ async fn reload(current: &mut Config, words: &[String], whole: &Whole, log: &Log
     }
     let [token, address] = new.rate.rates();
     whole.api().guard().set_rates(token, address);
-    // Agents keep the lease that they were told when they registered.
+    // Agents keep the lease that they were given when they registered.
     let mut scheduler = new.scheduler.clone();
     scheduler.lease = current.scheduler.lease;
     if scheduler != current.scheduler

@@ -105,7 +105,7 @@ async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartErr
     Ok((socket, taken))
 }
 
-/// Where clients find both, as they are told.
+/// Where clients find both.
 fn urls(plan: &Plan, addresses: [SocketAddr; 2], secure: [bool; 2]) -> [String; 2] {
     let at = |address: SocketAddr, secure: bool| {
         let scheme = if secure { "https" } else { "http" };
@@ -226,7 +226,7 @@ impl Whole {
     /// Ends in good order: requests under way are answered, what was taken is committed, then connections close.
     pub(crate) async fn stop(self) {
         let Self { server, store, api, rest, grpc, background, announced, .. } = self;
-        // Before its addresses are free: whoever takes one then is somebody else.
+        // Before its addresses are free: anyone who takes one then is somebody else.
         drop(announced);
         rest.stop().await;
         drop(api);

@@ -129,7 +129,7 @@ async fn without_a_token_and_with_one_of_too_low_a_role_nobody_is_let_in() {
         let role = match method.needs {
             Needs::Role(role) | Needs::WorkerOr(role) => role,
             Needs::Nothing => continue,
-            // Over plain text: whoever may read the client token.
+            // Over plain text: anyone who may read the client token.
             Needs::Joining | Needs::Worker => {
                 for token in [None, Some(&viewer), Some(&admin)] {
                     let answer = guarded.call(method.path, token.map(String::as_str)).await;

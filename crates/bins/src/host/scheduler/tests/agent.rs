@@ -1,4 +1,4 @@
-//! An agent that does what a test says. Owns its side of the session: what it holds, the numbers of its frames.
+//! An agent that does what a test says.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(super) struct Agent {
     pub(super) spool: BTreeMap<u64, WorkerFrame>,
     /// What it holds.
     pub(super) live: BTreeMap<TaskRef, LiveState>,
-    /// What it was told to end.
+    /// What it was asked to end.
     pub(super) told_to_end: BTreeSet<TaskRef>,
     pub(super) closed: Option<Closing>,
     /// The last numbered frame it received.

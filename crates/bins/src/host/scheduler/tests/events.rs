@@ -1,4 +1,4 @@
-//! Events of the bus: which are told, to whom they belong, and which only where they are asked for.
+//! Events of the bus: which are reported, to whom they belong, and which only where they are asked for.
 
 use bytes::Bytes;
 use orlop_cloud::logs::{LogOptions, LogStore};

@@ -1,4 +1,4 @@
-//! A server for a test, and what tests do with it. Owns starting, stopping and crashing it.
+//! A server for a test, and what tests do with it.
 
 use std::sync::Arc;
 use std::time::Duration;

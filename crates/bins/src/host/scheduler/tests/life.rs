@@ -78,7 +78,7 @@ async fn a_gang_of_which_a_member_failed_fails_over_a_restart_too() {
     fixture.crash();
     fixture.start().await;
     agent.rejoin(&fixture.handle()).await.unwrap();
-    // The other one was told to end with the first, or is told now.
+    // The other one was asked to end with the first, or is asked now.
     agent.end(&members[1..], TaskEnd::Cancelled).await;
     agent.all_acknowledged().await;
     fixture.reaches(job, JobState::Failed).await;

@@ -188,7 +188,7 @@ async fn what_workers_drop_is_counted_once_at_the_end_of_a_log_too() {
         at.agent.send(frame(&[gap(given[0], 2, 7), gap(given[1], 2, 5)])).await;
         assert_eq!(dropped(), 12, "chunks that are sent again tell nothing new");
     }
-    // What no chunk told is in the end of the attempt, which comes twice; then chunks that were still on their way.
+    // What no chunk reported is in the end of the attempt, which comes twice; then chunks that were still on their way.
     at.agent.live.remove(&given[0]);
     for _ in 0..2 {
         at.agent.send(ended(given[0], 20)).await;

@@ -257,7 +257,7 @@ async fn a_second_stream_closes_the_first_and_another_directory_is_refused() {
     let first = agent.stream;
     agent.open(0).await.unwrap();
     assert!(agent.stream > first);
-    // The end of the first stream is told late, and means nothing any more.
+    // The end of the first stream is reported late, and means nothing any more.
     let second = std::mem::replace(&mut agent.stream, first);
     agent.hang_up().await;
     agent.stream = second;

@@ -1,5 +1,4 @@
-//! What attempts need before they start and leave when they have ended. Owns fetching into a
-//! cache, checking, delivering read-only, collecting and storing; when that is done is decided by the agent's core.
+//! What attempts need before they start and leave when they have ended.
 
 mod tries;
 
@@ -117,7 +116,7 @@ impl Needs {
         self.containers
     }
 
-    /// Whether something is collected after an end: of whoever ran to its own end.
+    /// Whether something is collected after an end: of one that ran to its end.
     pub(super) fn collects(&self, outcome: TaskEnd) -> bool {
         !self.outputs.is_empty() && matches!(outcome, TaskEnd::Succeeded | TaskEnd::Failed | TaskEnd::TimedOut)
     }

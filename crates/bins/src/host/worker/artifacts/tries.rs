@@ -1,5 +1,4 @@
-//! Trying again: what went wrong with files, whether another try may help, and when it is made. Owns the counting; a server
-//! that is away uses no try up.
+//! Trying again: what went wrong with files, whether another try may help, and when it is made.
 
 use std::io;
 use std::time::Duration;

@@ -1,5 +1,4 @@
-//! What an agent knows: its attempts, their slots and devices, the spool, the lease. Owns what every event leads to,
-//! under one lock; carries nothing out itself: what is to be done comes back as [`Act`]s.
+//! What an agent knows: its attempts, their slots and devices, the spool, the lease.
 
 mod ending;
 mod taken;
@@ -296,7 +295,7 @@ impl Core {
         self.lease.broken();
     }
 
-    /// The lease was renewed: whoever was held starts.
+    /// The lease was renewed: what was held starts.
     pub(in crate::host::worker) fn renewed(&mut self, now: Instant, acts: &mut Vec<Act>) {
         if !self.lease_left(now).is_zero() {
             for id in std::mem::take(&mut self.held) {

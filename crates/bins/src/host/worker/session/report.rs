@@ -1,5 +1,4 @@
-//! What a session hears and says of itself: frames applied, directives obeyed, heartbeats. Owns the status; when it is sent
-//! is decided above.
+//! What a session hears and says of itself: frames applied, directives obeyed, heartbeats.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! A server made of channels, and an agent connected to it. Owns waiting with a limit; judges nothing by itself.
+//! A server made of channels, and an agent connected to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -106,7 +106,7 @@ pub(super) struct Fixture {
     pub(super) stream: Served,
     seq: u64,
     pub(super) last: u64,
-    /// What the agent told, in all frames.
+    /// What the agent reported, in all frames.
     pub(super) results: BTreeMap<TaskRef, JobResult>,
     pub(super) frames: Vec<WorkerFrame>,
 }

@@ -254,7 +254,7 @@ async fn after_a_crash_results_are_told_and_what_nobody_kept_is_ended_and_lost()
     let mut fixture = Fixture::new(dir.path()).await;
     fixture.assign(script("echo up; sleep 600"), &[2], Mode::Now).await;
     fixture.started(2).await;
-    // Of a kind of its own, so that nobody's end starts it.
+    // Of its own kind, so that nobody's end starts it.
     let other = serde_json::json!({"script": "true", "resources": {"cpu_m": 7}});
     fixture.assign(other, &[3], Mode::Inherit).await;
     fixture.until(|fixture| fixture.accepted(3)).await;

@@ -14,7 +14,7 @@ use super::super::super::result::{JobResult, LogChunk};
 use super::super::super::tests::attempt;
 use super::*;
 
-/// What one side told the other, by the kind of entry.
+/// What one side sent to the other, by the kind of entry.
 #[derive(Default)]
 struct EntryLog {
     results: Vec<u64>,
@@ -37,7 +37,7 @@ struct World {
     uncommitted: VecDeque<u64>,
     committed: u64,
     journalled: u64,
-    /// Numbers of frames the agent was told are committed.
+    /// Numbers of frames that the agent knows to be committed.
     freed: Vec<u64>,
     unstored: u64,
     now: u64,

@@ -9,7 +9,7 @@ use super::super::certificate::{CertificateFiles, Files, Look};
 use super::now;
 use crate::wire::identity::{Authority, ServerIdentity};
 
-/// A pair of an authority of its own, made at a time and good for a year.
+/// A pair of its own authority, made at a time and good for a year.
 fn pair(made: Time) -> ServerIdentity {
     Authority::create(made).unwrap().0.server(&[], made).unwrap()
 }
@@ -67,7 +67,7 @@ fn a_pair_that_does_not_fit_is_told_once_and_the_last_one_stays() {
     assert_eq!(look(&folder, &mut known), "same");
     insta::assert_snapshot!(look(&folder, &mut known), @"the key is not that of the certificate");
     assert_eq!(look(&folder, &mut known), "same", "it is told already");
-    // The one in use is back, and the same trouble is told again when it comes again.
+    // The one in use is back, and the same trouble is reported again when it comes again.
     folder.write(&second.chain, &second.key);
     assert_eq!(look(&folder, &mut known), "same");
     folder.write(&second.chain, &first.key);
