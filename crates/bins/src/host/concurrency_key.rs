@@ -1,6 +1,6 @@
-//! The concurrency limiter among the runs of one home, with a file for the claim of each run. One that waits is believed as long as its run answers, one that holds the
-//! key until the journal of its run says that it has ended, whether a host drives it or not. Who begins is decided by
-//! [`Gate`]; waiting is for the end of a connection.
+//! The concurrency limiter among the runs of one home, with a file for the claim of each run. One that waits is believed as
+//! long as its run answers, one that holds the key until the journal of its run says that it has ended, whether a host drives
+//! it or not. Who begins is decided by [`Gate`]; waiting is for the end of a connection.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
