@@ -10,6 +10,7 @@ use orlop_k8s::api::Kind;
 use orlop_k8s::hourglass::Config;
 use orlop_k8s::hourglass::children::Meta;
 use orlop_k8s::hourglass::plan::{Effect, Plan};
+use orlop_k8s::hourglass::reference::{Found, Seen};
 use orlop_k8s::hourglass::world::World;
 use orlop_k8s::{executor, performer};
 use serde_json::Value;
@@ -70,6 +71,20 @@ fn hides(object: &Value, keys: &[String], plan: &Plan) {
     }
 }
 
+/// Secrets by name: a text is the version of one that is there, null stands for a missing one, anything else for one that may not be
+/// read.
+fn references(object: &Value) -> Vec<Seen> {
+    let found = |value: &Value| match value {
+        Value::String(version) => {
+            Found::There { uid: version.clone(), version: version.clone(), same: version.len() > 3 }
+        }
+        Value::Null => Found::Missing,
+        _ => Found::Denied,
+    };
+    let all = object.get("references").and_then(Value::as_object).into_iter().flatten();
+    all.map(|(name, value)| Seen { kind: Kind::Secret, name: name.clone(), found: found(value) }).collect()
+}
+
 /// Decodes custom resources and what surrounds them, and plans for them.
 pub fn hourglass_objects(data: &[u8]) {
     let Ok(object) = serde_json::from_slice::<Value>(data) else { return };
@@ -89,6 +104,7 @@ pub fn hourglass_objects(data: &[u8]) {
         revisions: list(&object, "revisions"),
         templates: list(&object, "templates"),
         executor: child(&object, "executor"),
+        references: references(&object),
         world: Arc::new(world(&object, &config)),
         trouble: None,
     };
@@ -108,6 +124,7 @@ pub fn hourglass_objects(data: &[u8]) {
         budget: child(&object, "budget"),
         service: child(&object, "service"),
         pods: list(&object, "pods"),
+        references: references(&object),
         trouble: None,
     };
     let plan = executor::plan(&executor, &config, now);

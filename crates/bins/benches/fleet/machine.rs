@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use crate::Options;
-use crate::tally::Tally;
+use crate::samples::Samples;
 
 /// Ticks of `/proc/PID/stat` in a second; fixed on Linux.
 const TICKS: f64 = 100.0;
@@ -17,7 +17,7 @@ pub(crate) fn header(options: &Options) -> String {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
     let peer = options.hyperqueue.as_ref().map_or("not given".to_owned(), |path| crate::peer::version(path));
-    let mut sync = Tally::default();
+    let mut sync = Samples::default();
     for took in fsyncs(100) {
         sync.add(took.as_secs_f64() * 1e3);
     }

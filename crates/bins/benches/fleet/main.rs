@@ -22,13 +22,13 @@
 )]
 
 mod bare;
-mod bed;
+mod fixture;
 mod machine;
 mod peer;
 mod rows;
+mod samples;
 mod sim;
 mod spawn;
-mod tally;
 
 use std::path::PathBuf;
 

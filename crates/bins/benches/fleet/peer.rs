@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::bed::PATIENCE;
+use crate::fixture::PATIENCE;
 
 /// What the program says of its version.
 pub(crate) fn version(program: &Path) -> String {

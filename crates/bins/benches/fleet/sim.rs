@@ -21,7 +21,7 @@ use orlop_scheduler::job::Runtime;
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 
-use crate::tally::Tally;
+use crate::samples::Samples;
 
 /// The first wait before a worker connects again.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
@@ -38,7 +38,7 @@ pub(crate) struct Seen {
     /// Attempts that were given.
     pub(crate) given: AtomicU64,
     /// From the end of an attempt to its acknowledgement, in milliseconds.
-    pub(crate) delays: Mutex<Tally>,
+    pub(crate) delays: Mutex<Samples>,
 }
 
 /// How simulated workers behave.

@@ -1,5 +1,5 @@
-//! Bodies of requests: how large, how soon and of what type they are, and how much memory those under way may take together. Owns
-//! these bounds; a body that is refused was not read into anything.
+//! Bodies of requests: how large, how soon and of what type they are, and how much memory those under way may take together.
+//! A body that is refused was not read into anything.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};

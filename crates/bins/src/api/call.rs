@@ -1,5 +1,4 @@
-//! A request as routes see it: who calls, the parts of its path, its query, its body. Owns reading them strictly; what they
-//! mean is the routes'.
+//! A request as routes see it: who calls, the parts of its path, its query, its body.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -184,7 +183,7 @@ impl Call {
 
     /// The body as a value of a type that refuses unknown fields.
     pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        // All bodies are objects; whoever reads them would take the members of a list for the fields, in their order.
+        // All bodies are objects; anyone who reads them would take the members of a list for the fields, in their order.
         if self.body.bytes.trim_ascii_start().first() == Some(&b'[') {
             return Err(wrong("", "the body is a list; send an object"));
         }

@@ -1,5 +1,4 @@
-//! Pages from elsewhere that were listed (cross-origin resource sharing): browsers let them read answers. Owns these headers
-//! and the answer to what browsers ask before; who is not listed is refused by the guard, and nobody is by default.
+//! Pages from elsewhere that were listed (cross-origin resource sharing): browsers let them read answers.
 
 use std::sync::Arc;
 

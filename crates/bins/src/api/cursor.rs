@@ -1,5 +1,4 @@
-//! Cursors of lists: where the next page begins, as a text that means nothing to clients. Owns the form: the kind of the
-//! list and the last item, in hexadecimal.
+//! Cursors of lists: where the next page begins, as a text that means nothing to clients.
 
 use crate::host::scheduler::Error;
 

@@ -1,5 +1,5 @@
-//! Who may pass, over REST and over gRPC alike: hosts and origins of browsers, tokens, rates, roles. Owns the refusals;
-//! nothing is reached by anybody whom this did not let pass.
+//! Who may pass, over REST and over gRPC alike: hosts and origins of browsers, tokens, rates, roles. Nothing is reached by
+//! anybody whom this did not let pass.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use orlop_core::error::{Class, PortError};
 use tokio::sync::watch;
 
 use super::auth::{Bearer, Caller, Rates, Role, Scope, SecretHash};
-use super::known::Known;
 use super::route::Needs;
 use super::state::{Api, store};
+use super::token_cache::TokenCache;
 use super::until::Holder;
 use crate::host::scheduler::{Error, Handle};
 use crate::telemetry::metrics::Metrics;
@@ -41,7 +41,8 @@ pub(crate) fn is_loopback(host: &str) -> bool {
 /// Holds pages of foreign sites off: they can make a browser on this machine send requests, but not with a host and an
 /// origin of this machine.
 pub(super) fn check_browser(
-    (loopback, listed): (bool, &[String]),
+    loopback: bool,
+    listed: &[String],
     headers: &HeaderMap,
     authority: Option<&str>,
 ) -> Result<(), Error> {
@@ -70,7 +71,7 @@ pub(super) const ACCESS: &str = "access";
 /// The kind of tokens with which workers join.
 pub(crate) const JOIN: &str = "join";
 
-/// A store that says nothing for so long is not there: whoever asks hears that instead of waiting with it.
+/// A store that says nothing for so long is not there: anyone who asks hears that instead of waiting with it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 fn silent() -> PortError {
@@ -92,7 +93,7 @@ pub struct Guard {
     handle: Handle,
     metrics: Arc<Metrics>,
     rates: Rates,
-    known: Known,
+    known: TokenCache,
     /// The token of the people and workers of this machine.
     client: Option<SecretHash>,
     /// Grows whenever a token may mean something else.
@@ -102,7 +103,7 @@ pub struct Guard {
 impl Guard {
     /// The guard of a server. `client`: the token of the people and workers of this machine.
     pub(super) fn new(handle: Handle, metrics: Arc<Metrics>, rates: Rates, client: Option<SecretHash>) -> Self {
-        Self { handle, metrics, rates, known: Known::default(), client, changes: watch::Sender::new(0) }
+        Self { handle, metrics, rates, known: TokenCache::default(), client, changes: watch::Sender::new(0) }
     }
 
     /// Tokens were written: what was known of them is not good any more.
@@ -249,16 +250,16 @@ mod tests {
 
     #[test]
     fn a_page_from_elsewhere_cannot_reach_a_server_on_loopback() {
-        let passes = |host, origin| check_browser((true, &[]), &headers(host, origin), None).is_ok();
+        let passes = |host, origin| check_browser(true, &[], &headers(host, origin), None).is_ok();
         assert!(passes("localhost:7070", None) && passes("127.0.0.1:7070", None) && passes("[::1]:7070", None));
         assert!(!passes("evil.example:7070", None), "a name that was made to resolve to this machine");
         assert!(!passes("localhost.evil.example", None) && !passes("", None));
         assert!(passes("localhost:7070", Some("http://localhost:7070")));
         assert!(!passes("localhost:7070", Some("http://localhost:8080")) && !passes("localhost:7070", Some("null")));
-        assert!(check_browser((false, &[]), &headers("fleet.example", None), None).is_ok());
-        assert!(check_browser((true, &[]), &HeaderMap::new(), Some("127.0.0.1:1")).is_ok());
+        assert!(check_browser(false, &[], &headers("fleet.example", None), None).is_ok());
+        assert!(check_browser(true, &[], &HeaderMap::new(), Some("127.0.0.1:1")).is_ok());
         let listed = ["https://console.example".to_owned()];
-        let from = |origin| check_browser((true, &listed), &headers("localhost:7070", Some(origin)), None).is_ok();
+        let from = |origin| check_browser(true, &listed, &headers("localhost:7070", Some(origin)), None).is_ok();
         assert!(from("https://console.example") && !from("http://console.example") && !from("https://other.example"));
     }
 }

@@ -1,5 +1,4 @@
-//! The listener of the interface. Owns its beginning and its orderly end; connections are `crate::listen`'s, and what a
-//! request means is `serve`'s.
+//! The listener of the interface.
 
 use std::io;
 use std::net::SocketAddr;

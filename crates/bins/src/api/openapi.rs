@@ -1,4 +1,4 @@
-//! The OpenAPI document: made of the table of routes and the shapes of their bodies. Owns nothing but its form.
+//! The OpenAPI document: made of the table of routes and the shapes of their bodies.
 
 use utoipa::openapi::content::Content;
 use utoipa::openapi::path::{OperationBuilder, ParameterBuilder, ParameterIn, PathItem, PathsBuilder};

@@ -1,5 +1,5 @@
 //! Requests that take effect once: the answer of a POST under an idempotency key is kept for a day and given again to who
-//! repeats it. Owns this for what is not a submit; submits are recognised by the loop, in their own transaction.
+//! repeats it.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! Answers: what a route says, and how problems and answers become HTTP. Owns headers of answers; decides no status.
+//! Answers: what a route says, and how problems and answers become HTTP. Decides no status.
 
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};

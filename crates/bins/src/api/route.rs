@@ -1,5 +1,4 @@
-//! A route: method, path, the role it needs, what it takes and gives, and who answers. Owns the shape of the table's rows;
-//! its rows are in `table`.
+//! A route: method, path, the role it needs, what it takes and gives, and who answers.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -85,7 +84,7 @@ impl Method {
 /// Who may call a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Needs {
-    /// Whoever reaches the server.
+    /// Anyone who reaches the server.
     Nothing,
     /// A token with this role or one above it.
     Role(Role),

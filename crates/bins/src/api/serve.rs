@@ -1,5 +1,5 @@
 //! The layers every request passes, in one function: request id, browser, token, rate, role, query, size and time of the
-//! body, idempotency, the route, audit, metrics. Owns their order; a path that is not in the table is answered 404.
+//! body, idempotency, the route, audit, metrics. A path that is not in the table is answered 404.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -156,7 +156,8 @@ async fn pass(
 ) -> Answer {
     let (parts, body) = request.into_parts();
     check_browser(
-        (api.options.loopback, &api.options.origins),
+        api.options.loopback,
+        &api.options.origins,
         &parts.headers,
         parts.uri.authority().map(Authority::as_str),
     )?;
@@ -202,7 +203,7 @@ async fn pass(
     };
     if answer.is_ok() && route.needs != Needs::Nothing && !decided.is_decided() {
         tracing::error!(target: "orlop::api", route = route.name, "nobody decided whose objects this is about; the answer is held back");
-        return Err(Box::new(Problem::new(Code::Internal, "nobody decided whether this may be told to you")));
+        return Err(Box::new(Problem::new(Code::Internal, "access to this object was not checked")));
     }
     answer
 }

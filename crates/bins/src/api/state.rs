@@ -1,5 +1,4 @@
-//! What all requests share: the server behind them, metrics, rates, tokens. Owns these; decides
-//! nothing about a single request.
+//! What all requests share: the server behind them, metrics, rates, tokens. Decides nothing about a single request.
 
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use super::auth::{Rates, SecretHash};
 use super::body::Bodies;
 use super::counts::EndedCounts;
 use super::guard::Guard;
-use super::refusals::Refusals;
+use super::refusal_log::RefusalLog;
 use super::replay::Replays;
 use super::streams::Streams;
 use crate::host::scheduler::flows::Flows;
@@ -67,8 +66,8 @@ pub struct Api {
     pub(super) options: Options,
     pub(super) guard: Guard,
     pub(super) random: SystemRandom,
-    /// Refusals of those whom nobody knows.
-    pub(super) refusals: Refusals,
+    /// RefusalLog of those whom nobody knows.
+    pub(super) refusals: RefusalLog,
     pub(super) replays: Replays,
     /// Held while a tenant is read and changed, so that `If-Match` means what it says.
     pub(super) tenants: Mutex<()>,
@@ -92,7 +91,7 @@ impl Api {
         let guard = Guard::new(handle.clone(), Arc::clone(&metrics), rates, options.client_token.clone());
         Arc::new(Self {
             guard,
-            refusals: Refusals::default(),
+            refusals: RefusalLog::default(),
             flows: Flows::start(handle.clone()),
             handle,
             metrics,

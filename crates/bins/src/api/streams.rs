@@ -1,5 +1,4 @@
-//! Answers that go on: how many there may be, and the events that many of them send. Owns these bounds, and that an event is read and
-//! written as text once, however many streams send it.
+//! Answers that go on: how many there may be, and the events that many of them send.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};

@@ -1,5 +1,4 @@
-//! The table of routes: everything the interface answers, with the role each needs. Owns the list; what is not in it is not
-//! there.
+//! The table of routes: everything the interface answers, with the role each needs. What is not in it is not there.
 
 use super::auth::Role;
 use super::route::{BATCH, BODY, Method, Needs, Param, Repeat, Route, shape};

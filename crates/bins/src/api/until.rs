@@ -1,5 +1,4 @@
-//! Streams that end with the right to them: when the token behind one is revoked or expires, or a worker is shut out. Owns how such a
-//! stream ends; whether the right holds is the guard's.
+//! Streams that end with the right to them: when the token behind one is revoked or expires, or a worker is shut out.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,7 +25,7 @@ const LOOKS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_
 /// Whose right it is.
 #[derive(Clone, Debug)]
 pub(crate) enum Holder {
-    /// Of a token; or of whoever is on this machine, while nobody needs one.
+    /// Of a token; or of anyone who is on this machine, while nobody needs one.
     Caller(Caller),
     /// Of a worker.
     Worker(PeerCertificate),
@@ -35,7 +34,7 @@ pub(crate) enum Holder {
 /// How a stream ends that has to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// It breaks: whoever reads it asks again, and hears why not.
+    /// It breaks: anyone who reads it asks again, and hears why not.
     Break,
     /// With a status of gRPC.
     Status,

@@ -1,4 +1,4 @@
-//! The program `orlop-helper`, which an operator places in pods. Owns nothing: what it does is in the library.
+//! The program `orlop-helper`, which an operator places in pods.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! The program `orlop-operator`: the controllers of a cluster, as a program of its own; the same as `orlop operator`.
+//! The program `orlop-operator`: the controllers of a cluster, as its own program; the same as `orlop operator`.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! The program `orlop-provisioner`: leased servers, as a program of its own; the same as `orlop provisioner`.
+//! The program `orlop-provisioner`: leased servers, as its own program; the same as `orlop provisioner`.
 
 use std::process::ExitCode;
 

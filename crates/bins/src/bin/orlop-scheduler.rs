@@ -1,4 +1,4 @@
-//! The program `orlop-scheduler`: the server of a fleet, as a program of its own; the same as `orlop scheduler`.
+//! The program `orlop-scheduler`: the server of a fleet, as its own program; the same as `orlop scheduler`.
 
 use std::process::ExitCode;
 

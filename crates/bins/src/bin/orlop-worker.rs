@@ -1,4 +1,4 @@
-//! The program `orlop-worker`: the agent of a fleet, as a program of its own; the same as `orlop worker`.
+//! The program `orlop-worker`: the agent of a fleet, as its own program; the same as `orlop worker`.
 
 use std::process::ExitCode;
 

@@ -16,8 +16,8 @@ use orlop_dag::plan::Plan;
 use serde_json::{Value, json};
 
 use super::failure::{Exit, Failure};
+use super::globals::GlobalArgs;
 use super::output::{self, Format};
-use super::place::Place;
 use super::stored::Stored;
 use crate::view::table::columns;
 
@@ -37,7 +37,7 @@ pub(super) struct ArtifactsArgs {
     #[arg(value_name = "STEP[/ARTIFACT]")]
     pub only: Option<String>,
     #[command(flatten)]
-    pub place: Place,
+    pub globals: GlobalArgs,
     /// Write them below this directory, as STEP/ARTIFACT
     #[arg(long, value_name = "DIR")]
     pub to: Option<PathBuf>,
@@ -134,7 +134,7 @@ impl Artifact {
 /// # Errors
 /// When there is no such run, step or artifact, or they cannot be written.
 pub(super) async fn artifacts(args: ArtifactsArgs) -> Result<Exit, Failure> {
-    let run = args.place.existing(&args.name)?;
+    let run = args.globals.existing(&args.name)?;
     let stored = Stored::read(&run).await?;
     let mut chosen = chosen(&stored.object(), &args)?;
     if args.to.is_some() {

@@ -1,4 +1,4 @@
-//! Steps of a flow as they change, a line each. Owns what has been told already.
+//! Steps of a flow as they change, a line each.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ impl ReportedChanges {
     fn steps(&mut self, status: &FlowStatus) -> Vec<String> {
         let mut lines = Vec::new();
         for step in &status.steps {
-            // How one went that is decided is told by its phase and reason.
+            // How one went that is decided is reported by its phase and reason.
             let says = !matches!(step.phase, StepPhase::Succeeded | StepPhase::Skipped);
             let message = if says { one_line(&step.message, WIDTH) } else { String::new() };
             let now = (step.phase, step.reason.clone(), message);
@@ -60,7 +60,7 @@ impl ReportedChanges {
         lines
     }
 
-    /// What a flow waits for that has not ended: how it ended is told at its end.
+    /// What a flow waits for that has not ended: how it ended is reported at its end.
     fn reason(&mut self, name: &str, status: &FlowStatus) -> Option<String> {
         if status.phase.is_terminal() || status.message == self.reason {
             return None;

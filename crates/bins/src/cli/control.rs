@@ -1,15 +1,15 @@
-//! Orders of people: approve, reject, suspend, resume, stop, terminate. Owns their options and what is told back.
+//! Orders of people: approve, reject, suspend, resume, stop, terminate.
 
 use clap::{Args, ValueEnum};
 use orlop_core::spec::flow::{StopMode, SuspendMode};
 use orlop_core::spec::status::Decision;
 
 use super::failure::{Exit, Failure};
+use super::globals::GlobalArgs;
 use super::output;
-use super::place::Place;
 use super::stored::order;
 use crate::host::control::caller;
-use crate::host::flow::Order;
+use crate::host::flow::FlowCommand;
 
 /// A run.
 #[derive(Args, Debug)]
@@ -17,7 +17,7 @@ pub(super) struct NameArgs {
     /// Name of the run
     pub name: String,
     #[command(flatten)]
-    pub place: Place,
+    pub globals: GlobalArgs,
 }
 
 /// A decision.
@@ -31,7 +31,7 @@ pub(super) struct DecideArgs {
     #[arg(long)]
     pub reason: Option<String>,
     #[command(flatten)]
-    pub place: Place,
+    pub globals: GlobalArgs,
 }
 
 /// A confirmation that an attempt is gone.
@@ -57,7 +57,7 @@ pub(super) struct ConfirmGoneArgs {
     #[arg(long)]
     pub reason: Option<String>,
     #[command(flatten)]
-    pub place: Place,
+    pub globals: GlobalArgs,
 }
 
 impl ConfirmGoneArgs {
@@ -74,8 +74,8 @@ impl ConfirmGoneArgs {
 pub(super) async fn confirm_gone(args: ConfirmGoneArgs) -> Result<Exit, Failure> {
     let step = args.record();
     let confirmed = format!("{step} is confirmed to be gone");
-    let order = Order::ConfirmGone { step, by: Some(caller()), reason: args.reason };
-    give(&args.place, &args.name, order, &confirmed).await
+    let order = FlowCommand::ConfirmGone { step, by: Some(caller()), reason: args.reason };
+    give(&args.globals, &args.name, order, &confirmed).await
 }
 
 /// A suspension.
@@ -87,7 +87,7 @@ pub(super) struct SuspendArgs {
     #[arg(long, value_enum, ignore_case = true, default_value_t)]
     pub mode: Mode,
     #[command(flatten)]
-    pub place: Place,
+    pub globals: GlobalArgs,
 }
 
 /// What live attempts do when a flow is suspended.
@@ -116,9 +116,10 @@ pub(super) enum Verb {
 /// # Errors
 /// When there is no such run or step, or it is not in a state for it.
 pub(super) async fn decide(args: DecideArgs, decision: Decision) -> Result<Exit, Failure> {
-    let DecideArgs { name, step, reason, place } = args;
+    let DecideArgs { name, step, reason, globals } = args;
     let told = format!("{} {step}", if decision == Decision::Approved { "approved" } else { "rejected" });
-    give(&place, &name, Order::Decide { step, decision, by: Some(caller()), reason, verified: false }, &told).await
+    give(&globals, &name, FlowCommand::Decide { step, decision, by: Some(caller()), reason, verified: false }, &told)
+        .await
 }
 
 /// Suspends a run.
@@ -130,7 +131,7 @@ pub(super) async fn suspend(args: SuspendArgs) -> Result<Exit, Failure> {
         Mode::Drain => SuspendMode::Drain,
         Mode::Suspend => SuspendMode::Suspend,
     };
-    give(&args.place, &args.name, Order::Suspend { mode }, "suspended").await
+    give(&args.globals, &args.name, FlowCommand::Suspend { mode }, "suspended").await
 }
 
 /// Carries out an order without options.
@@ -139,22 +140,22 @@ pub(super) async fn suspend(args: SuspendArgs) -> Result<Exit, Failure> {
 /// When there is no such run, or it is not in a state for it.
 pub(super) async fn simple(args: NameArgs, verb: Verb) -> Result<Exit, Failure> {
     let (order, told) = match verb {
-        Verb::Resume => (Order::Resume, "resumed"),
-        Verb::Stop => (Order::Stop { mode: StopMode::Graceful }, "stopping"),
-        Verb::Terminate => (Order::Stop { mode: StopMode::Terminate }, "terminating"),
+        Verb::Resume => (FlowCommand::Resume, "resumed"),
+        Verb::Stop => (FlowCommand::Stop { mode: StopMode::Graceful }, "stopping"),
+        Verb::Terminate => (FlowCommand::Stop { mode: StopMode::Terminate }, "terminating"),
     };
-    give(&args.place, &args.name, order, told).await
+    give(&args.globals, &args.name, order, told).await
 }
 
-async fn give(place: &Place, name: &str, what: Order, told: &str) -> Result<Exit, Failure> {
-    let run = place.existing(name)?;
+async fn give(globals: &GlobalArgs, name: &str, what: FlowCommand, told: &str) -> Result<Exit, Failure> {
+    let run = globals.existing(name)?;
     let asked = format!("{name}: its host is asked and has not answered yet");
     if output::with_patience(&asked, order(&run, what)).await? {
         output::print(&format!("{name}: {told}"))?;
     } else {
         output::print(&format!(
             "{name}: {told}; no host runs it now, so this takes effect with `orlop run --resume --name {}`",
-            place.named(name).call()
+            globals.named(name).call()
         ))?;
     }
     Ok(Exit::Done)

@@ -11,12 +11,12 @@ use orlop_core::spec::flow::StopMode;
 use orlop_core::time::HumanDuration;
 
 use super::failure::{Exit, Failure};
+use super::globals::GlobalArgs;
 use super::list::{Filter, runs};
-use super::place::Place;
 use super::run::{begun, without_engine};
 use super::stored::{Stored, order};
 use super::{manifest, output};
-use crate::host::flow::{FlowHost, HostParts, Order};
+use crate::host::flow::{FlowCommand, FlowHost, HostParts};
 use crate::host::home::RunDir;
 use crate::host::local::{SetupError, own_shim};
 use crate::view::text::one_line;
@@ -31,7 +31,7 @@ pub(super) struct DeleteArgs {
     #[arg(required_unless_present_any = ["completed", "older_than"])]
     pub names: Vec<String>,
     #[command(flatten)]
-    pub place: Place,
+    pub globals: GlobalArgs,
     /// Also runs that have not ended: they are terminated first
     #[arg(long)]
     pub force: bool,
@@ -50,17 +50,17 @@ pub(super) struct DeleteArgs {
 pub(super) async fn delete(args: DeleteArgs) -> Result<Exit, Failure> {
     let mut chosen: Vec<(String, RunDir)> = Vec::new();
     for name in &args.names {
-        let run = args.place.run(name)?;
-        chosen.push((name.clone(), if run.is_made() { run } else { args.place.existing(name)? }));
+        let run = args.globals.run(name)?;
+        chosen.push((name.clone(), if run.is_made() { run } else { args.globals.existing(name)? }));
     }
     if args.completed || args.older_than.is_some() {
-        let namespace = Some(args.place.namespace().to_owned());
+        let namespace = Some(args.globals.namespace().to_owned());
         let filter = Filter { namespace, older_than: args.older_than.map(HumanDuration::get), ..Filter::default() };
-        let ended = runs(&args.place, &filter).await?.into_iter().filter(|run| run.flow.summary.phase.is_terminal());
+        let ended = runs(&args.globals, &filter).await?.into_iter().filter(|run| run.flow.summary.phase.is_terminal());
         chosen.extend(ended.map(|listed| (listed.flow.name, listed.run)));
     }
     for (name, run) in chosen {
-        remove(&args.place, (&name, &run), args.force).await?;
+        remove(&args.globals, &name, &run, args.force).await?;
         output::print(&format!("{name} deleted"))?;
     }
     Ok(Exit::Done)
@@ -70,18 +70,18 @@ pub(super) async fn delete(args: DeleteArgs) -> Result<Exit, Failure> {
 ///
 /// # Errors
 /// When the home cannot be read.
-pub(super) async fn expired(place: &Place) -> Result<(), Failure> {
-    let home = place.home()?;
+pub(super) async fn expired(globals: &GlobalArgs) -> Result<(), Failure> {
+    let home = globals.home()?;
     let unreadable = |error| Failure::io(&format!("{} cannot be read", home.path().display()), &error);
     let mut gone = Vec::new();
     // Only those of which nothing was written for as long are opened.
-    for run in home.runs(Some(place.namespace())).map_err(unreadable)?.into_iter().filter(is_old) {
+    for run in home.runs(Some(globals.namespace())).map_err(unreadable)?.into_iter().filter(is_old) {
         let Ok(stored) = Stored::read(&run).await else { continue };
         if !stored.state.phase().is_terminal() || !stored.setup().is_ok_and(|setup| setup.expires) {
             continue;
         }
         let name = &stored.record.flow.metadata.name;
-        match remove(place, (name, &run), false).await {
+        match remove(globals, name, &run, false).await {
             Ok(()) => gone.push(name.clone()),
             Err(failure) => output::tell(&format!("warning: the old run `{name}` stays: {failure}")),
         }
@@ -100,7 +100,7 @@ fn is_old(run: &RunDir) -> bool {
     written.is_ok_and(|at| at.elapsed().is_ok_and(|age| age >= UNNAMED))
 }
 
-async fn remove(place: &Place, (name, run): (&str, &RunDir), force: bool) -> Result<(), Failure> {
+async fn remove(globals: &GlobalArgs, name: &str, run: &RunDir, force: bool) -> Result<(), Failure> {
     let stored = match Stored::read(run).await {
         Err(failure) if failure.exit == Exit::NotFound => return remove_unrecorded(name, run).await,
         stored => stored?,
@@ -111,7 +111,7 @@ async fn remove(place: &Place, (name, run): (&str, &RunDir), force: bool) -> Res
         return Err(Failure::new(Exit::Conflict, message));
     }
     if !ended {
-        match order(run, Order::Stop { mode: StopMode::Terminate }).await {
+        match order(run, FlowCommand::Stop { mode: StopMode::Terminate }).await {
             // It ended by itself.
             Err(failure) if failure.exit != Exit::Conflict => return Err(failure),
             _ => {}
@@ -120,7 +120,7 @@ async fn remove(place: &Place, (name, run): (&str, &RunDir), force: bool) -> Res
     let failed = |error| Failure::io(&format!("{} cannot be deleted", run.path().display()), &error);
     // The host goes as soon as its flow has ended.
     let _lock = run.wait_for_lock().await.map_err(failed)?;
-    // Whoever has the door never waits for the lock.
+    // Anyone who has the door never waits for the lock.
     let _door = run.door().await.map_err(failed)?;
     if let Err(failure) = release(run, &Stored::read(run).await?).await {
         if !force {
@@ -131,9 +131,9 @@ async fn remove(place: &Place, (name, run): (&str, &RunDir), force: bool) -> Res
     }
     // Secrets of pods that a crash left behind.
     remove_memory(&LocalOptions::new(run.path()))?;
-    match &place.run_dir {
+    match &globals.run_dir {
         Some(_) => run.delete().map_err(failed),
-        None => place.home()?.discard(run, &stored.record.uid).map_err(failed),
+        None => globals.home()?.discard(run, &stored.record.uid).map_err(failed),
     }
 }
 

@@ -1,4 +1,4 @@
-//! A host in the foreground: progress, signals, control socket, result. Owns the exit code of a run.
+//! A host in the foreground: progress, signals, control socket, result.
 
 use orlop_core::machine::flow::FlowPhase;
 use orlop_core::machine::step::StepPhase;
@@ -11,9 +11,9 @@ use super::output::{self, Format};
 use super::progress::{self, Progress};
 use super::signals::Signals;
 use super::stored::Stored;
+use crate::host::concurrency_key::KeyClaim;
 use crate::host::control::Server;
 use crate::host::flow::{Clock as _, FlowHost, Left, SystemClock};
-use crate::host::gate::KeyClaim;
 use crate::host::home::{Door, RunDir, RunLock};
 use crate::view::items::Items;
 use crate::view::name::RunName;

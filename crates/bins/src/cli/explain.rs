@@ -7,8 +7,8 @@ use orlop_dag::engine::{Explainer, Explanation, State, explain as why};
 use orlop_dag::plan::Plan;
 
 use super::failure::{Exit, Failure};
+use super::globals::GlobalArgs;
 use super::output::{self, Format};
-use super::place::Place;
 use super::stored::{Host, Stored, interrupted, stopped};
 use crate::view::items::Items;
 
@@ -24,7 +24,7 @@ pub(super) struct ExplainArgs {
     /// Name of a step or instance; all steps that have not succeeded if absent
     pub step: Option<String>,
     #[command(flatten)]
-    pub place: Place,
+    pub globals: GlobalArgs,
     /// Form of the answer
     #[arg(short, long, value_enum, ignore_case = true, default_value_t)]
     pub output: Format,
@@ -35,13 +35,13 @@ pub(super) struct ExplainArgs {
 /// # Errors
 /// When there is no such run or step, or it cannot be read.
 pub(super) async fn explain(args: ExplainArgs) -> Result<Exit, Failure> {
-    let run = args.place.existing(&args.name)?;
+    let run = args.globals.existing(&args.name)?;
     let host = Host::of(&run).await;
     let stored = Stored::read(&run).await?;
     let exit = answer(&stored.plan, &stored.state, &args)?;
     if !stored.state.phase().is_terminal() && args.output == Format::Table {
         if host == Host::None {
-            output::print(&interrupted(&args.place.named(&args.name)))?;
+            output::print(&interrupted(&args.globals.named(&args.name)))?;
         }
         for line in stopped(host.stopped(), &stored.status()) {
             output::print(&line)?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 pub use orlop_cloud::exit::Exit;
 use orlop_core::error::PortError;
 
-use crate::host::flow::{HostError, OrderError};
+use crate::host::flow::{FlowCommandError, HostError};
 
 /// A command that could not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -70,13 +70,13 @@ impl From<HostError> for Failure {
     }
 }
 
-impl From<OrderError> for Failure {
-    fn from(error: OrderError) -> Self {
+impl From<FlowCommandError> for Failure {
+    fn from(error: FlowCommandError) -> Self {
         let exit = match &error {
-            OrderError::NotFound(_) => Exit::NotFound,
-            OrderError::Conflict(_) => Exit::Conflict,
-            OrderError::Failed(_) => Exit::Failed,
-            OrderError::Gone => Exit::Unreachable,
+            FlowCommandError::NotFound(_) => Exit::NotFound,
+            FlowCommandError::Conflict(_) => Exit::Conflict,
+            FlowCommandError::Failed(_) => Exit::Failed,
+            FlowCommandError::Gone => Exit::Unreachable,
         };
         Self::new(exit, error.to_string())
     }

@@ -4,8 +4,8 @@ use clap::Args;
 use serde_json::json;
 
 use super::failure::{Exit, Failure};
+use super::globals::GlobalArgs;
 use super::output::{self, Format};
-use super::place::Place;
 use super::progress::approval_hint;
 use super::stored::{Host, Stored, interrupted, last_time, stopped};
 use crate::host::flow::{Clock as _, SystemClock};
@@ -17,7 +17,7 @@ pub(super) struct GetArgs {
     /// Name of the run
     pub name: String,
     #[command(flatten)]
-    pub place: Place,
+    pub globals: GlobalArgs,
     /// Form of the page; JSON and YAML give the object with its status
     #[arg(short, long, value_enum, ignore_case = true, default_value_t)]
     pub output: Format,
@@ -28,13 +28,13 @@ pub(super) struct GetArgs {
 /// # Errors
 /// When there is none, or it cannot be read.
 pub(super) async fn get(args: GetArgs) -> Result<Exit, Failure> {
-    let run = args.place.existing(&args.name)?;
-    // Asked before: a host that ends meanwhile has recorded the end.
+    let run = args.globals.existing(&args.name)?;
+    // ApiRequest before: a host that ends meanwhile has recorded the end.
     let host = Host::of(&run).await;
     let stored = Stored::read(&run).await?;
     let (status, items) = (stored.status(), stored.items());
     let left = host == Host::None && !status.phase.is_terminal();
-    let name = &args.place.named(&stored.record.flow.metadata.name);
+    let name = &args.globals.named(&stored.record.flow.metadata.name);
     let text = match args.output {
         Format::Name => name.name.clone(),
         Format::Table => {

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use orlop_dag::manifest::Limits;
 
 use super::failure::{Exit, Failure};
-use super::place::Place;
+use super::globals::GlobalArgs;
 use super::stored::Stored;
 use super::{manifest, output};
 use crate::view::graph::Graph;
@@ -31,7 +31,7 @@ pub(super) struct GraphArgs {
     /// A file, or the name of a run
     pub subject: String,
     #[command(flatten)]
-    pub place: Place,
+    pub globals: GlobalArgs,
     /// Form of the graph
     #[arg(short, long, value_enum, ignore_case = true, default_value_t)]
     pub output: Form,
@@ -57,7 +57,7 @@ pub(super) async fn graph(args: GraphArgs) -> Result<Exit, Failure> {
         let path = PathBuf::from(&args.subject);
         (manifest::one(&path, Limits::elsewhere().images_optional(), args.name.as_deref())?.plan, None)
     } else {
-        let stored = Stored::read(&args.place.existing(&args.subject)?).await?;
+        let stored = Stored::read(&args.globals.existing(&args.subject)?).await?;
         let status = stored.status();
         (stored.plan, Some(status))
     };

@@ -1,4 +1,4 @@
-//! Lines of a log file, whole and page by page. Owns the joining of pieces and the order of several files; shows nothing.
+//! Lines of a log file, whole and page by page.
 
 use std::collections::VecDeque;
 use std::io;

@@ -11,8 +11,8 @@ use orlop_core::time::HumanDuration;
 use serde_json::json;
 
 use super::failure::{Exit, Failure};
+use super::globals::GlobalArgs;
 use super::output::{self, Format};
-use super::place::Place;
 use super::setup::pair;
 use super::stored::is_left;
 use crate::host::flow::{Clock as _, SystemClock};
@@ -24,7 +24,7 @@ use crate::view::text::age;
 #[derive(Args, Debug)]
 pub(super) struct ListArgs {
     #[command(flatten)]
-    pub place: Place,
+    pub globals: GlobalArgs,
     /// Runs of all namespaces
     #[arg(short = 'A', long)]
     pub all_namespaces: bool,
@@ -79,12 +79,12 @@ impl Listed {
     }
 
     /// Its message, or what to do about it.
-    fn message(&self, place: &Place) -> String {
+    fn message(&self, globals: &GlobalArgs) -> String {
         if !self.interrupted {
             return self.flow.summary.message.clone();
         }
-        let place = Place { namespace: Some(self.flow.namespace.clone()), ..place.clone() };
-        format!("go on: orlop run --resume --name {}", place.named(&self.flow.name).call())
+        let globals = GlobalArgs { namespace: Some(self.flow.namespace.clone()), ..globals.clone() };
+        format!("go on: orlop run --resume --name {}", globals.named(&self.flow.name).call())
     }
 }
 
@@ -109,15 +109,15 @@ impl Filter {
     }
 }
 
-/// The runs of a home; one that cannot be read is told and passed over.
+/// The runs of a home; one that cannot be read is reported and passed over.
 ///
 /// # Errors
 /// When the home cannot be read.
-pub(super) async fn runs(place: &Place, filter: &Filter) -> Result<Vec<Listed>, Failure> {
-    let found = match &place.run_dir {
+pub(super) async fn runs(globals: &GlobalArgs, filter: &Filter) -> Result<Vec<Listed>, Failure> {
+    let found = match &globals.run_dir {
         Some(dir) => vec![RunDir::new(dir)],
         None => {
-            let home = place.home()?;
+            let home = globals.home()?;
             let failed = |error| Failure::io(&format!("{} cannot be read", home.path().display()), &error);
             home.runs(filter.namespace.as_deref()).map_err(failed)?
         }
@@ -166,12 +166,12 @@ fn shown_phase(text: &str) -> Result<String, Failure> {
 /// When the home cannot be read.
 pub(super) async fn list(args: ListArgs) -> Result<Exit, Failure> {
     let filter = Filter {
-        namespace: (!args.all_namespaces).then(|| args.place.namespace().to_owned()),
+        namespace: (!args.all_namespaces).then(|| args.globals.namespace().to_owned()),
         labels: args.label.clone(),
         older_than: args.older_than.map(HumanDuration::get),
         with_labels: matches!(args.output, Format::Json | Format::Yaml),
     };
-    let mut runs = runs(&args.place, &filter).await?;
+    let mut runs = runs(&args.globals, &filter).await?;
     for listed in &mut runs {
         listed.look().await?;
     }
@@ -213,7 +213,7 @@ fn table(runs: &[Listed], args: &ListArgs) -> String {
             listed.phase(),
             summary.progress.clone(),
             age(now.since(listed.flow.created_at)),
-            listed.message(&args.place),
+            listed.message(&args.globals),
         ];
         if args.all_namespaces {
             row.insert(0, listed.flow.namespace.clone());

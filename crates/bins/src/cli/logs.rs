@@ -15,9 +15,9 @@ use orlop_dag::engine::{Explanation, explain};
 use tokio::task::JoinSet;
 
 use super::failure::{Exit, Failure};
+use super::globals::GlobalArgs;
 use super::lines::{Joiner, Lines, Merged};
 use super::output;
-use super::place::Place;
 use super::signals::Signals;
 use super::stored::{Stored, reach};
 use crate::host::control::Answer;
@@ -32,7 +32,7 @@ pub(super) struct LogsArgs {
     /// The step, or `<step>-i<k>` for one instance; all steps without it
     pub step: Option<String>,
     #[command(flatten)]
-    pub place: Place,
+    pub globals: GlobalArgs,
     /// Go on as more is written, until the run has ended
     #[arg(short, long)]
     pub follow: bool,
@@ -90,7 +90,7 @@ impl LogState {
 /// # Errors
 /// When there is no such run or step.
 pub(super) async fn logs(args: LogsArgs) -> Result<Exit, Failure> {
-    let run = args.place.existing(&args.name)?;
+    let run = args.globals.existing(&args.name)?;
     let stored = Stored::read(&run).await?;
     if let Some(step) = &args.step
         && stored.plan.address_of(step).is_none()
@@ -283,7 +283,7 @@ async fn follow_one(log: &Log, teller: &Teller, mut end: tokio::sync::watch::Rec
         };
         from = page.next;
         for entry in page.entries {
-            // Whoever reads may have gone.
+            // The reader may have gone.
             if let Some(line) = joiner.push(entry)
                 && teller.send((log.clone(), line)).await.is_err()
             {

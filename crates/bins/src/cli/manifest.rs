@@ -1,5 +1,4 @@
-//! Files of flows as commands take them. Owns reading them and telling what is wrong with them; the rules are the
-//! manifest's.
+//! Files of flows as commands take them.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -56,10 +55,10 @@ pub(super) fn text(file: &Path) -> Result<String, Failure> {
 /// # Errors
 /// Everything wrong with it.
 pub(super) fn load(name: &str, text: &str, limits: Limits) -> Result<(Vec<Loaded>, Report), Report> {
-    definitions(name, text, (limits, TextLimits::large()))
+    definitions(name, text, limits, TextLimits::large())
 }
 
-/// The flows of a file that a command takes: all of them, or the one of a name where there are several. Warnings are told.
+/// The flows of a file that a command takes: all of them, or the one of a name where there are several. Warnings are reported.
 ///
 /// # Errors
 /// When the file is refused, or none of several has the name.
@@ -81,7 +80,7 @@ pub(super) fn chosen(file: &Path, limits: Limits, name: Option<&str>) -> Result<
     Ok(loaded)
 }
 
-/// The one flow of a file that a command takes: the only one, or the one of a name. Warnings are told.
+/// The one flow of a file that a command takes: the only one, or the one of a name. Warnings are reported.
 ///
 /// # Errors
 /// When the file is refused, or holds several flows and none is named.

@@ -1,4 +1,4 @@
-//! The command line `orlop`. Owns verbs, options, exit codes and texts for people; every verb is a call of the library.
+//! The command line `orlop`.
 
 mod absent;
 mod artifacts;
@@ -12,6 +12,7 @@ mod failure;
 #[cfg(feature = "fleet")]
 mod fleet;
 mod get;
+mod globals;
 mod graph;
 #[cfg(all(feature = "kube", feature = "provisioner"))]
 mod hardware;
@@ -22,7 +23,6 @@ mod list;
 mod logs;
 mod manifest;
 mod output;
-mod place;
 mod plan;
 mod progress;
 mod resume;
@@ -45,7 +45,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use orlop_cloud::exit;
 
 pub use failure::{Exit, Failure};
-use place::{Former, Target};
+use globals::{Former, Target};
 
 /// Orders the steps of flows and runs them.
 #[derive(Parser, Debug)]
@@ -167,7 +167,7 @@ pub fn main() -> ExitCode {
     exit.into()
 }
 
-/// The command line of this process. A run is told which options stood there: others come from the environment.
+/// The command line of this process. A run learns which options stood there: others come from the environment.
 fn parse() -> Result<Cli, clap::Error> {
     let matches = commands().try_get_matches().map_err(usage_of)?;
     let mut cli = Cli::from_arg_matches(&matches)?;
@@ -218,7 +218,7 @@ fn telemetry() {
 
 /// Runs a command.
 async fn dispatch(command: Command) -> Result<Exit, Failure> {
-    // Running a flow gives signals a meaning of its own.
+    // Running a flow gives signals its own meaning.
     let runs = matches!(command, Command::Run(_) | Command::Flow(Flow::Run(_)));
     if let Some(former) = command.former() {
         former.check(command.target())?;
@@ -269,43 +269,43 @@ impl Command {
     /// Options of flows that are spelled otherwise now.
     fn former(&self) -> Option<&Former> {
         match self {
-            Self::Run(args) => Some(&args.place.former),
+            Self::Run(args) => Some(&args.globals.former),
             Self::Flow(Flow::Validate(args)) => Some(&args.former),
-            Self::Flow(flow) => flow.place().map(|place| &place.former),
+            Self::Flow(flow) => flow.globals().map(|globals| &globals.former),
             _ => None,
         }
     }
 
     /// Where the flows run that it is about.
     fn target(&self) -> Target {
-        let place = match self {
-            Self::Run(args) => Some(&args.place),
-            Self::Flow(flow) => flow.place(),
+        let globals = match self {
+            Self::Run(args) => Some(&args.globals),
+            Self::Flow(flow) => flow.globals(),
             _ => None,
         };
-        place.map(|place| place.target).unwrap_or_default()
+        globals.map(|globals| globals.target).unwrap_or_default()
     }
 }
 
 impl Flow {
-    fn place(&self) -> Option<&place::Place> {
+    fn globals(&self) -> Option<&globals::GlobalArgs> {
         Some(match self {
-            Self::Run(args) => &args.place,
-            Self::Submit(args) => &args.place,
-            Self::List(args) => &args.place,
-            Self::Get(args) => &args.place,
-            Self::Explain(args) => &args.place,
-            Self::Watch(args) => &args.place,
-            Self::Logs(args) => &args.place,
-            Self::Artifacts(args) => &args.place,
-            Self::Approve(args) | Self::Reject(args) => &args.place,
-            Self::ConfirmGone(args) => &args.place,
-            Self::Suspend(args) => &args.place,
-            Self::Resume(args) | Self::Stop(args) | Self::Terminate(args) => &args.place,
-            Self::Retry(args) => &args.place,
-            Self::Delete(args) => &args.place,
-            Self::Graph(args) => &args.place,
-            Self::Plan(args) => &args.place,
+            Self::Run(args) => &args.globals,
+            Self::Submit(args) => &args.globals,
+            Self::List(args) => &args.globals,
+            Self::Get(args) => &args.globals,
+            Self::Explain(args) => &args.globals,
+            Self::Watch(args) => &args.globals,
+            Self::Logs(args) => &args.globals,
+            Self::Artifacts(args) => &args.globals,
+            Self::Approve(args) | Self::Reject(args) => &args.globals,
+            Self::ConfirmGone(args) => &args.globals,
+            Self::Suspend(args) => &args.globals,
+            Self::Resume(args) | Self::Stop(args) | Self::Terminate(args) => &args.globals,
+            Self::Retry(args) => &args.globals,
+            Self::Delete(args) => &args.globals,
+            Self::Graph(args) => &args.globals,
+            Self::Plan(args) => &args.globals,
             Self::Validate(_) => return None,
         })
     }

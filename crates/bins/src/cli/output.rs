@@ -1,4 +1,4 @@
-//! Standard output and standard error of commands. Owns what happens when nobody reads them any more: nothing.
+//! Standard output and standard error of commands.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::{Mutex, PoisonError};

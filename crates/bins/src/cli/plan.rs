@@ -14,9 +14,9 @@ use orlop_dag::plan::Plan;
 use serde_json::{Value, json};
 
 use super::failure::{Exit, Failure};
+use super::globals::{GlobalArgs, Target};
 use super::manifest::{self, Loaded};
 use super::output::{self, Format};
-use super::place::{Place, Target};
 use super::setup::{SetupArgs, pair};
 use crate::host::flow::{Subject, parameters};
 
@@ -26,7 +26,7 @@ pub(super) struct PlanArgs {
     /// File with the flow; `-` is standard input
     pub file: PathBuf,
     #[command(flatten)]
-    pub place: Place,
+    pub globals: GlobalArgs,
     #[command(flatten)]
     pub setup: SetupArgs,
     /// Name of the run, in place of the one in the file
@@ -43,12 +43,12 @@ pub(super) struct PlanArgs {
     pub output: Format,
 }
 
-/// Shows the plan of a file's flow. Fields that are ignored are told as warnings while it is read.
+/// Shows the plan of a file's flow. Fields that are ignored are reported as warnings while it is read.
 ///
 /// # Errors
 /// When it is refused, or a parameter has no value.
 pub(super) async fn plan(args: PlanArgs) -> Result<Exit, Failure> {
-    let (target, setup) = (args.place.target, args.setup.setup(args.place.target, Some(&args.file))?);
+    let (target, setup) = (args.globals.target, args.setup.setup(args.globals.target, Some(&args.file))?);
     let limits = match target {
         Target::Local | Target::Process | Target::Docker => manifest::limits(&setup, args.strict),
         Target::Fleet | Target::Kube => target.limits(args.strict),
@@ -64,7 +64,7 @@ pub(super) async fn plan(args: PlanArgs) -> Result<Exit, Failure> {
     let meta = FlowMeta {
         uid,
         name: flow.metadata.name.clone(),
-        namespace: flow.metadata.namespace.clone().unwrap_or_else(|| args.place.namespace().to_owned()),
+        namespace: flow.metadata.namespace.clone().unwrap_or_else(|| args.globals.namespace().to_owned()),
         parameters: values,
         ..FlowMeta::default()
     };

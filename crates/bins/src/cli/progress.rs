@@ -1,4 +1,4 @@
-//! What a person sees while a flow runs: a line per event, or a tree that moves. Owns the choice and the lines.
+//! What a person sees while a flow runs: a line per event, or a tree that moves.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -61,16 +61,16 @@ async fn lines(mut status: watch::Receiver<Arc<StatusView>>, mut notices: broadc
             Err(RecvError::Closed) => break,
         }
     }
-    // Whoever waits for this task wants the last status seen.
+    // Anyone who waits for this task wants the last status seen.
     status.mark_unchanged();
 }
 
-/// Failures after which a step is tried again, each told once: no notice tells them.
+/// Failures after which a step is tried again, each reported once: no notice tells them.
 #[derive(Debug, Default)]
 pub(super) struct Retries(BTreeMap<String, u32>);
 
 impl Retries {
-    /// Those that a status shows and that were not told.
+    /// Those that a status shows and that were not reported.
     pub(super) fn news(&mut self, status: &FlowStatus) -> Vec<String> {
         let mut lines = Vec::new();
         for step in &status.steps {

@@ -1,4 +1,4 @@
-//! What `--resume` is asked for against what the run was begun with. Owns the refusal of what would silently not apply.
+//! What `--resume` is asked for against what the run was begun with.
 
 use orlop_core::spec::flow::FlowSpec;
 
@@ -38,7 +38,7 @@ pub(super) fn check(args: &RunArgs, stored: &Stored, name: &RunName, spec: Optio
 /// Options of the command line that differ from those the run was begun with. What the environment says is no more than a
 /// wish for new runs.
 fn differing(args: &RunArgs, stored: &Stored) -> Result<Vec<String>, Failure> {
-    let (new, old) = (args.setup.setup(args.place.target, args.file.as_deref())?, stored.setup()?);
+    let (new, old) = (args.setup.setup(args.globals.target, args.file.as_deref())?, stored.setup()?);
     let meta = stored.options()?.meta;
     let parameter = |(name, value): &(String, String)| meta.parameters.get(name) != Some(value);
     let all = [

@@ -15,9 +15,9 @@ use serde_json::json;
 
 use super::drive::Drive;
 use super::failure::{Exit, Failure};
+use super::globals::{GlobalArgs, Target};
 use super::manifest;
 use super::output::Format;
-use super::place::{Place, Target};
 use super::progress::Progress;
 use super::run::{New, cpus, start};
 use super::setup::{host_paths, pair};
@@ -33,7 +33,7 @@ pub(super) struct RetryArgs {
     /// The changed file of the flow: what it changes runs again, with all that comes after it [default: as it ran]
     pub file: Option<PathBuf>,
     #[command(flatten)]
-    pub place: Place,
+    pub globals: GlobalArgs,
     /// Run this step again too, with all that comes after it (repeatable)
     #[arg(long, value_name = "STEP")]
     pub step: Vec<String>,
@@ -71,18 +71,18 @@ pub(super) struct RetryArgs {
 /// # Errors
 /// When the run is not there or has not ended, or the new one cannot be begun.
 pub(super) async fn retry(args: RetryArgs) -> Result<Exit, Failure> {
-    let old = args.place.existing(&args.name)?;
+    let old = args.globals.existing(&args.name)?;
     let stored = Stored::read(&old).await?;
     let name = stored.record.flow.metadata.name.clone();
     may_repeat(&name, stored.state.phase(), &args.step, args.force)
         .map_err(|message| Failure::new(Exit::Conflict, message))?;
     let mut setup = stored.setup()?;
     // Without a wish it runs as the old one did.
-    if matches!(args.place.target, Target::Process | Target::Docker) {
-        setup.runtime = args.place.target.runtime();
+    if matches!(args.globals.target, Target::Process | Target::Docker) {
+        setup.runtime = args.globals.target.runtime();
     }
     setup.allow_host_path.extend(host_paths(&args.allow_host_path)?);
-    let place = Place { run_dir: args.new_run_dir.clone(), ..args.place.clone() };
+    let globals = GlobalArgs { run_dir: args.new_run_dir.clone(), ..args.globals.clone() };
     let changed = match &args.file {
         Some(file) => Some(manifest::one(file, manifest::limits(&setup, false), Some(&name))?),
         None => None,
@@ -102,7 +102,7 @@ pub(super) async fn retry(args: RetryArgs) -> Result<Exit, Failure> {
     flow.metadata.namespace.clone_from(&stored.record.flow.metadata.namespace);
     flow.metadata.name = match &args.new_name {
         Some(name) => name.clone(),
-        None => free_name(&place, &name)?,
+        None => free_name(&globals, &name)?,
     };
     dns1123_subdomain(&flow.metadata.name).map_err(|error| Failure::usage(error.to_string()))?;
     flow.spec.retry_of = Some(RetryOf {
@@ -128,15 +128,15 @@ pub(super) async fn retry(args: RetryArgs) -> Result<Exit, Failure> {
         setup,
     };
     let drive = Drive { progress: args.progress, output: args.output, leave_when_paused: false };
-    start(&place, new, &drive).await
+    start(&globals, new, &drive).await
 }
 
 /// The old name with the first free number behind it.
-fn free_name(place: &Place, name: &str) -> Result<String, Failure> {
+fn free_name(globals: &GlobalArgs, name: &str) -> Result<String, Failure> {
     let stem = repeated(name);
     for number in 2..10_000 {
         let name = format!("{stem}-r{number}");
-        if place.run_dir.is_some() || !place.run(&name)?.exists() {
+        if globals.run_dir.is_some() || !globals.run(&name)?.exists() {
             return Ok(name);
         }
     }
@@ -161,7 +161,7 @@ impl HandOver {
         Self { locations: locations.collect(), old }
     }
 
-    /// Takes them into the store of the new run, whose lock the caller holds. One that is gone is missed by whoever reads
+    /// Takes them into the store of the new run, whose lock the caller holds. One that is gone is missed by anyone who reads
     /// it.
     ///
     /// # Errors

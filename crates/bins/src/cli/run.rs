@@ -19,17 +19,17 @@ use serde_json::json;
 
 use super::drive::{Drive, Driven};
 use super::failure::{Exit, Failure};
+use super::globals::GlobalArgs;
 use super::manifest::{self, Loaded};
 use super::output::{self, Format};
-use super::place::Place;
 use super::progress::Progress;
 use super::retry::HandOver;
 use super::setup::{SetupArgs, pair};
 use super::stored::Stored;
 use super::{delete, resume, several};
+use crate::host::concurrency_key::KeyClaim;
 use crate::host::control::caller;
-use crate::host::flow::{Clock as _, FlowHost, HostParts, Order, Submission, SystemClock};
-use crate::host::gate::KeyClaim;
+use crate::host::flow::{Clock as _, FlowCommand, FlowHost, HostParts, Submission, SystemClock};
 use crate::host::home::{Door, Home, RunDir, RunLock};
 use crate::host::local::{LocalSetup, SetupError, own_shim};
 use crate::view::name::RunName;
@@ -49,7 +49,7 @@ pub(super) struct RunArgs {
     #[arg(required_unless_present = "resume")]
     pub file: Option<PathBuf>,
     #[command(flatten)]
-    pub place: Place,
+    pub globals: GlobalArgs,
     #[command(flatten)]
     pub setup: SetupArgs,
     /// Name of the run, in place of the one in the file; of several flows in a file, the one to run
@@ -97,7 +97,7 @@ pub(super) struct RunArgs {
 /// When one cannot be begun or gone on with.
 pub(super) async fn run(args: RunArgs) -> Result<Exit, Failure> {
     let Some(file) = &args.file else { return resume_named(&args).await };
-    let setup = args.setup.setup(args.place.target, args.file.as_deref())?;
+    let setup = args.setup.setup(args.globals.target, args.file.as_deref())?;
     let mut flows = manifest::chosen(file, manifest::limits(&setup, args.strict), args.name.as_deref())?;
     if flows.len() > 1 {
         return several::run(&args, flows).await;
@@ -118,29 +118,29 @@ pub(super) async fn one(args: &RunArgs, loaded: Loaded) -> Result<Exit, Failure>
     }
     let metadata = &loaded.manifest.flow.metadata;
     let name = args.name.clone().unwrap_or_else(|| metadata.name.clone());
-    let namespace = metadata.namespace.clone().unwrap_or_else(|| args.place.namespace().to_owned());
-    let place = Place { namespace: Some(namespace), ..args.place.clone() };
-    let run = match place.existing(&name) {
+    let namespace = metadata.namespace.clone().unwrap_or_else(|| args.globals.namespace().to_owned());
+    let globals = GlobalArgs { namespace: Some(namespace), ..args.globals.clone() };
+    let run = match globals.existing(&name) {
         Err(_) => return begin(args, loaded).await,
         Ok(run) => run,
     };
-    let held = lock(&run, &place.named(&name)).await?;
+    let (door, lock) = lock(&run, &globals.named(&name)).await?;
     if begun(&run).await? {
-        return go_on(args, &place, run, held, Some(&loaded.manifest.flow.spec)).await;
+        return go_on(args, &globals, run, door, lock, Some(&loaded.manifest.flow.spec)).await;
     }
-    drop(held);
+    drop((door, lock));
     begin(args, loaded).await
 }
 
 async fn begin(args: &RunArgs, Loaded { manifest, plan }: Loaded) -> Result<Exit, Failure> {
-    let expires = args.name.is_none() && args.place.run_dir.is_none() && !args.keep;
-    let setup = LocalSetup { keep: args.keep, expires, ..args.setup.setup(args.place.target, args.file.as_deref())? };
+    let expires = args.name.is_none() && args.globals.run_dir.is_none() && !args.keep;
+    let setup = LocalSetup { keep: args.keep, expires, ..args.setup.setup(args.globals.target, args.file.as_deref())? };
     let uid = uuid::Uuid::new_v4().to_string();
     let mut flow = manifest.flow.clone();
     flow.metadata.name = manifest::flow_name(&manifest, args.name.as_deref(), &uid);
     dns1123_subdomain(&flow.metadata.name).map_err(|error| Failure::usage(error.to_string()))?;
-    let namespace = flow.metadata.namespace.get_or_insert_with(|| args.place.namespace().to_owned()).clone();
-    let place = Place { namespace: Some(namespace), ..args.place.clone() };
+    let namespace = flow.metadata.namespace.get_or_insert_with(|| args.globals.namespace().to_owned()).clone();
+    let globals = GlobalArgs { namespace: Some(namespace), ..args.globals.clone() };
     let first = approvals(&plan, &args.auto_approve)?;
     let new = New {
         submission: Submission {
@@ -154,7 +154,7 @@ async fn begin(args: &RunArgs, Loaded { manifest, plan }: Loaded) -> Result<Exit
         setup,
         images: manifest::has_images(&plan),
     };
-    start(&place, new, &args.drive()).await
+    start(&globals, new, &args.drive()).await
 }
 
 impl RunArgs {
@@ -167,7 +167,7 @@ impl RunArgs {
 pub(super) struct New {
     /// What is submitted.
     pub submission: Submission,
-    /// Events told before all else.
+    /// Events reported before all else.
     pub first: Vec<FlowEvent>,
     /// Artifacts it takes over.
     pub hand_over: Option<HandOver>,
@@ -181,26 +181,26 @@ pub(super) struct New {
 ///
 /// # Errors
 /// When the name is taken, the directory cannot be used, or the flow cannot be begun.
-pub(super) async fn start(place: &Place, new: New, drive: &Drive) -> Result<Exit, Failure> {
+pub(super) async fn start(globals: &GlobalArgs, new: New, drive: &Drive) -> Result<Exit, Failure> {
     let name = new.submission.flow.metadata.name.clone();
     // Refused before anything is made.
     crate::host::flow::parameters(&new.submission.flow, &new.submission.parameters, &new.setup.configs())
         .await
         .map_err(|error| Failure::usage(error.to_string()))?;
-    let gate = gate(place, &new.submission.flow)?;
-    let run = place.run(&name)?;
-    if place.run_dir.is_none() {
-        if let Err(error) = place.home()?.sweep() {
+    let gate = gate(globals, &new.submission.flow)?;
+    let run = globals.run(&name)?;
+    if globals.run_dir.is_none() {
+        if let Err(error) = globals.home()?.sweep() {
             output::tell(&format!("warning: what is left of deleted runs cannot be removed: {error}"));
         }
         // A new run does not depend on it.
-        if let Err(failure) = delete::expired(place).await {
+        if let Err(failure) = delete::expired(globals).await {
             output::tell(&format!("warning: old runs cannot be deleted: {failure}"));
         }
     }
     let is_new = !run.path().exists();
     run.create().map_err(|error| unusable(&run, &error))?;
-    let named = place.named(&name);
+    let named = globals.named(&name);
     let (door, lock) = lock(&run, &named).await?;
     if begun(&run).await? {
         let message = format!(
@@ -243,13 +243,13 @@ async fn submit(run: &RunDir, new: New, drive: &Drive) -> Result<FlowHost, Failu
 async fn resume_named(args: &RunArgs) -> Result<Exit, Failure> {
     let name = match &args.name {
         Some(name) => name.clone(),
-        None if args.place.run_dir.is_some() => String::new(),
+        None if args.globals.run_dir.is_some() => String::new(),
         None => return Err(Failure::usage("say which run to go on with: --name NAME, FILE or --run-dir DIR")),
     };
-    let run = args.place.existing(&name)?;
-    let held = lock(&run, &args.place.named(&name)).await?;
+    let run = args.globals.existing(&name)?;
+    let (door, lock) = lock(&run, &args.globals.named(&name)).await?;
     if begun(&run).await? {
-        return go_on(args, &args.place, run, held, None).await;
+        return go_on(args, &args.globals, run, door, lock, None).await;
     }
     let message = format!(
         "nothing of the run in {} was recorded before its host was gone; run its file again",
@@ -261,21 +261,23 @@ async fn resume_named(args: &RunArgs) -> Result<Exit, Failure> {
 /// Goes on with a run that was begun, and not with anything else: options or a file that differ are refused.
 async fn go_on(
     args: &RunArgs,
-    place: &Place,
+    globals: &GlobalArgs,
     run: RunDir,
-    (door, lock): (Door, RunLock),
+    door: Door,
+    lock: RunLock,
     spec: Option<&FlowSpec>,
 ) -> Result<Exit, Failure> {
     let stored = Stored::read(&run).await?;
-    let name = place.named(&stored.record.flow.metadata.name);
+    let name = globals.named(&stored.record.flow.metadata.name);
     resume::check(args, &stored, &name, spec)?;
     let setup = stored.setup()?;
-    let gate = gate(place, &stored.record.flow)?;
+    let gate = gate(globals, &stored.record.flow)?;
     let uid = stored.record.uid.clone();
     let images = manifest::has_images(&stored.plan);
     for step in &args.auto_approve {
         let (by, reason) = (Some(caller()), Some("--auto-approve".to_owned()));
-        let order = Order::Decide { step: step.clone(), decision: Decision::Approved, by, reason, verified: false };
+        let order =
+            FlowCommand::Decide { step: step.clone(), decision: Decision::Approved, by, reason, verified: false };
         super::stored::write(&run, &order).await?;
     }
     let substrate = setup.substrate(run.path(), own_shim()?, images).await.map_err(without_engine)?;
@@ -303,8 +305,8 @@ pub(super) async fn begun(run: &RunDir) -> Result<bool, Failure> {
 }
 
 /// Where the concurrency key of a flow is claimed; none where it has no key, which needs no home.
-fn gate(place: &Place, flow: &JobFlow) -> Result<Option<Home>, Failure> {
-    key_of(flow, &[]).map(|_| place.home()).transpose()
+fn gate(globals: &GlobalArgs, flow: &JobFlow) -> Result<Option<Home>, Failure> {
+    key_of(flow, &[]).map(|_| globals.home()).transpose()
 }
 
 /// The claim of a run to its concurrency key, among the runs of its home.

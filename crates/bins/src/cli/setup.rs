@@ -1,4 +1,4 @@
-//! Options of what a run on this machine may use. Owns their names and where they come from.
+//! Options of what a run on this machine may use.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use clap::builder::TypedValueParser as _;
 use orlop_cloud::runtime::pod::Pull;
 
 use super::failure::Failure;
-use super::place::Target;
+use super::globals::Target;
 use crate::host::local::LocalSetup;
 
 /// What a run on this machine may use.

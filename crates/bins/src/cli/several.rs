@@ -1,12 +1,11 @@
-//! Several flows of one file, run one after the other in the order of the file. Owns the checks before the first one begins
-//! and when the rest is left; each run is a run like any other.
+//! Several flows of one file, run one after the other in the order of the file.
 
 use std::collections::BTreeSet;
 
 use super::failure::{Exit, Failure};
+use super::globals::GlobalArgs;
 use super::manifest::Loaded;
 use super::output::{self, Format};
-use super::place::Place;
 use super::run::{RunArgs, approvals, one};
 
 /// Runs all flows of a file.
@@ -60,7 +59,7 @@ fn own(args: &RunArgs, loaded: &Loaded) -> RunArgs {
 }
 
 fn check(args: &RunArgs, flows: &[Loaded]) -> Result<(), Failure> {
-    if args.place.run_dir.is_some() {
+    if args.globals.run_dir.is_some() {
         return Err(Failure::usage(
             "--run-dir is for one run, and the file holds several; choose one with --name NAME",
         ));
@@ -77,9 +76,9 @@ fn check(args: &RunArgs, flows: &[Loaded]) -> Result<(), Failure> {
         if metadata.name.is_empty() {
             continue;
         }
-        let namespace = metadata.namespace.clone().unwrap_or_else(|| args.place.namespace().to_owned());
-        let place = Place { namespace: Some(namespace), ..args.place.clone() };
-        let run = place.run(&metadata.name)?;
+        let namespace = metadata.namespace.clone().unwrap_or_else(|| args.globals.namespace().to_owned());
+        let globals = GlobalArgs { namespace: Some(namespace), ..args.globals.clone() };
+        let run = globals.run(&metadata.name)?;
         let taken = !args.resume && run.exists();
         if taken || !seen.insert(run) {
             let name = &metadata.name;
@@ -89,7 +88,7 @@ fn check(args: &RunArgs, flows: &[Loaded]) -> Result<(), Failure> {
                      `metadata.generateName`, or go on with --resume"
                 )
             } else {
-                format!("the file holds two flows `{name}`; give every flow a name of its own")
+                format!("the file holds two flows `{name}`; give each flow a unique name")
             };
             return Err(Failure::new(Exit::Conflict, format!("the name is taken: {why}; nothing was begun")));
         }

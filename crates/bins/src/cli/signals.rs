@@ -1,11 +1,11 @@
-//! SIGINT and SIGTERM as orders: the first stops the flow, the second terminates it, the third leaves. Owns the counting.
+//! SIGINT and SIGTERM as orders: the first stops the flow, the second terminates it, the third leaves.
 
 use orlop_core::spec::flow::StopMode;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::failure::{Exit, Failure};
 use super::output;
-use crate::host::flow::{HostHandle, Order};
+use crate::host::flow::{FlowCommand, HostHandle};
 
 /// Runs a verb until it is interrupted: then the verb ends at once, and the server continues with the requests it has.
 ///
@@ -54,7 +54,7 @@ impl Signals {
             let _ = self.next().await;
             output::tell(&format!("\n{text}"));
             // A flow that has ended in this moment needs no order.
-            drop(handle.order(Order::Stop { mode }).await);
+            drop(handle.order(FlowCommand::Stop { mode }).await);
         }
         self.next().await
     }

@@ -1,4 +1,4 @@
-//! A run as its journal has it. Owns reading it beside a live host and writing to it where there is none.
+//! A run as its journal has it.
 
 use orlop_cloud::store::sqlite::{Access, SqliteJournal};
 use orlop_core::machine::step::StepPhase;
@@ -11,7 +11,9 @@ use orlop_dag::plan::Plan;
 
 use super::failure::{Exit, Failure};
 use crate::host::control::{Client, is_stopped};
-use crate::host::flow::{Clock as _, Order, OrderError, RecordOptions, SystemClock, leave, plan_of, replay};
+use crate::host::flow::{
+    Clock as _, FlowCommand, FlowCommandError, RecordOptions, SystemClock, leave, plan_of, replay,
+};
 use crate::host::home::RunDir;
 use crate::host::local::LocalSetup;
 use crate::view::items::Items;
@@ -103,7 +105,7 @@ impl Stored {
 ///
 /// # Errors
 /// When the order does not fit or cannot be written.
-pub(super) async fn order(run: &RunDir, order: Order) -> Result<bool, Failure> {
+pub(super) async fn order(run: &RunDir, order: FlowCommand) -> Result<bool, Failure> {
     let mut tries = 0;
     loop {
         let door = run.door().await.map_err(|error| Failure::io("the run directory cannot be locked", &error))?;
@@ -120,7 +122,7 @@ pub(super) async fn order(run: &RunDir, order: Order) -> Result<bool, Failure> {
         match client.order(order.clone()).await {
             Ok(()) => return Ok(true),
             // It was just ending: there is none now, or a new one.
-            Err(OrderError::Gone) if tries < TRIES => tries += 1,
+            Err(FlowCommandError::Gone) if tries < TRIES => tries += 1,
             Err(error) => return Err(error.into()),
         }
     }
@@ -219,7 +221,7 @@ async fn connect(run: &RunDir) -> Result<Option<Client>, Failure> {
 ///
 /// # Errors
 /// When the order does not fit or cannot be written.
-pub(super) async fn write(run: &RunDir, order: &Order) -> Result<(), Failure> {
+pub(super) async fn write(run: &RunDir, order: &FlowCommand) -> Result<(), Failure> {
     let journal = SqliteJournal::open(run.journal(), Access::Host).await?;
     let stored = Stored::from(&journal).await?;
     leave(&journal, &stored.record.uid, order, SystemClock.now()).await??;

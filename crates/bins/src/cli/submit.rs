@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use orlop_core::time::HumanDuration;
 
+use super::globals::GlobalArgs;
 use super::output::Format;
-use super::place::Place;
 use super::setup::pair;
 
 /// Options of `orlop flow submit`.
@@ -20,7 +20,7 @@ pub(super) struct SubmitArgs {
     /// File with the flow or pipeline, YAML or JSON; `-` is standard input
     pub file: PathBuf,
     #[command(flatten)]
-    pub place: Place,
+    pub globals: GlobalArgs,
     /// Value of a parameter (repeatable)
     #[arg(short, long = "param", value_name = "NAME=VALUE", value_parser = pair)]
     pub param: Vec<(String, String)>,

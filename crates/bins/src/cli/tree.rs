@@ -1,4 +1,4 @@
-//! The tree that moves: one line per step that matters now, redrawn as the status changes. Owns which steps are shown.
+//! The tree that moves: one line per step that matters now, redrawn as the status changes.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -9,9 +9,9 @@ use orlop_dag::manifest::{Limits, Node, Report, Source, TextLimits};
 use serde_json::{Value, json};
 
 use super::failure::{Exit, Failure};
+use super::globals::{Former, Target};
 use super::manifest::{load, text};
 use super::output::{self, Format};
-use super::place::{Former, Target};
 
 /// Options of `orlop flow validate`.
 #[derive(Args, Debug)]

@@ -8,8 +8,8 @@ use orlop_core::time::HumanDuration;
 
 use super::drive::exit_of;
 use super::failure::{Exit, Failure};
+use super::globals::GlobalArgs;
 use super::output::{self, Format};
-use super::place::Place;
 use super::progress::{Retries, line};
 use super::signals::Signals;
 use super::stored::{Stored, reach, stopped};
@@ -24,7 +24,7 @@ pub(super) struct WatchArgs {
     /// Name of the run
     pub name: String,
     #[command(flatten)]
-    pub place: Place,
+    pub globals: GlobalArgs,
     /// Leave after this long, with exit code 8
     #[arg(long, value_name = "DURATION")]
     pub timeout: Option<HumanDuration>,
@@ -38,7 +38,7 @@ pub(super) struct WatchArgs {
 /// # Errors
 /// When there is none, or nobody runs it.
 pub(super) async fn watch(args: WatchArgs) -> Result<Exit, Failure> {
-    let run = args.place.existing(&args.name)?;
+    let run = args.globals.existing(&args.name)?;
     let mut signals = Signals::take()?;
     let limit = async {
         match args.timeout {
@@ -64,7 +64,7 @@ async fn follow(run: &RunDir, args: &WatchArgs) -> Result<Exit, Failure> {
     // The journal has the last word: the host may be gone, or have been gone before.
     let status = Stored::read(run).await?.status();
     if !status.phase.is_terminal() {
-        let name = args.place.named(&args.name);
+        let name = args.globals.named(&args.name);
         let message = format!(
             "no host runs `{name}` now: it is {}; go on with it with `orlop run --resume --name {}`",
             status.phase,
@@ -95,7 +95,7 @@ async fn tell(mut watch: Watch, args: &WatchArgs) -> Result<(), Failure> {
         };
         match (answer, args.output) {
             (Some(Answer::Notice(notice)), Format::Table) => {
-                if let Some(line) = line(&notice, &args.place.named(&args.name)) {
+                if let Some(line) = line(&notice, &args.globals.named(&args.name)) {
                     output::print(&line)?;
                 }
             }
@@ -117,7 +117,7 @@ async fn tell(mut watch: Watch, args: &WatchArgs) -> Result<(), Failure> {
 fn show_end(status: &FlowStatus, args: &WatchArgs) -> Result<(), Failure> {
     match args.output {
         Format::Table => output::print(&{
-            let name = args.place.named(&args.name);
+            let name = args.globals.named(&args.name);
             table::summary(&name, status, SystemClock.now(), output::colour())
         }),
         Format::Json => output::print(&serde_json::to_string(status).unwrap_or_default()),

@@ -63,7 +63,7 @@ pub enum Control {
     Suspend(bool),
     /// The flow is resumed.
     Resume,
-    /// The flow is told to end gracefully.
+    /// The flow is asked to end gracefully.
     Stop,
     /// The flow is terminated.
     Terminate,

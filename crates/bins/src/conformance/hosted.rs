@@ -11,7 +11,7 @@ use orlop_core::spec::status::FlowStatus;
 use orlop_core::testing::{MemoryJournal, ScriptedSubstrate};
 
 use super::{Case, Control, Harness, Trigger};
-use crate::host::flow::{FlowHost, HostHandle, HostParts, Left, Order, Submission};
+use crate::host::flow::{FlowCommand, FlowHost, HostHandle, HostParts, Left, Submission};
 
 /// No case takes longer on the double.
 const LONGEST: std::time::Duration = std::time::Duration::from_secs(60);
@@ -36,7 +36,7 @@ impl<F> Hosted<F>
 where
     F: Fn(&Case) -> BoxFuture<'_, Result<Ground, String>> + Send + Sync,
 {
-    /// A harness whose attempts run `/bin/sh` of `image`; `ground` gives each case a place of its own.
+    /// A harness whose attempts run `/bin/sh` of `image`; `ground` gives each case its own place.
     pub fn new(image: impl Into<String>, ground: F) -> Self {
         Self { image: image.into(), runs_scripts: true, ground }
     }
@@ -132,20 +132,20 @@ async fn give(handle: HostHandle, controls: Vec<(Trigger, Control)>) -> Result<(
     Ok(())
 }
 
-fn order(control: Control) -> Order {
+fn order(control: Control) -> FlowCommand {
     match control {
-        Control::Decide(step, decision) => Order::Decide {
+        Control::Decide(step, decision) => FlowCommand::Decide {
             step: step.to_owned(),
             decision,
             by: Some("suite".to_owned()),
             reason: None,
             verified: false,
         },
-        Control::Suspend(true) => Order::Suspend { mode: SuspendMode::Suspend },
-        Control::Suspend(false) => Order::Suspend { mode: SuspendMode::Drain },
-        Control::Resume => Order::Resume,
-        Control::Stop => Order::Stop { mode: StopMode::Graceful },
-        Control::Terminate => Order::Stop { mode: StopMode::Terminate },
+        Control::Suspend(true) => FlowCommand::Suspend { mode: SuspendMode::Suspend },
+        Control::Suspend(false) => FlowCommand::Suspend { mode: SuspendMode::Drain },
+        Control::Resume => FlowCommand::Resume,
+        Control::Stop => FlowCommand::Stop { mode: StopMode::Graceful },
+        Control::Terminate => FlowCommand::Stop { mode: StopMode::Terminate },
     }
 }
 

@@ -1,5 +1,4 @@
 //! The flows that every substrate must run with the same step outcomes: the conformance suite of the design.
-//! Owns the cases and the comparison; how a flow is driven on a substrate is the [`Harness`]'s.
 //!
 //! A case says what its steps do twice: as a shell script, for substrates that run programs, and as a play, for the
 //! in-memory double.

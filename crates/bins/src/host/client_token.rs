@@ -1,6 +1,5 @@
 //! The token with which the people and workers of this machine reach a server that runs under the same user: made before the
-//! server listens, kept in a file that only this user reads, and found by the address of the server. Owns the file and the
-//! directory in which it is looked up; what it is good for the guard decides.
+//! server listens, kept in a file that only this user reads, and found by the address of the server.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read as _, Write as _};

@@ -1,5 +1,4 @@
-//! The way to the API server: a kubeconfig, or the service account of the pod. Owns which of them, and what is said where
-//! there is none; keeps no secret.
+//! The way to the API server: a kubeconfig, or the service account of the pod. Keeps no secret.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,4 @@
-//! Where runs of this machine are kept: one directory a run, below one home. Owns the layout and the lock that keeps a
-//! second host out; what stands in a run's journal is the host's.
+//! Where runs of this machine are kept: one directory a run, below one home.
 
 use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
 use std::io;
@@ -17,7 +16,7 @@ impl Home {
         Self(path.into())
     }
 
-    /// The home of whoever calls: `$XDG_STATE_HOME/orlop`, else `$HOME/.local/state/orlop`; none without either.
+    /// The home of the caller: `$XDG_STATE_HOME/orlop`, else `$HOME/.local/state/orlop`; none without either.
     #[must_use]
     pub fn of_user() -> Option<Self> {
         let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -112,7 +111,7 @@ pub struct RunLock {
     _file: File,
 }
 
-/// Held while a host comes or goes, and by whoever must know whether there is one: whoever has it finds a host whose
+/// Held while a host comes or goes, and by anyone who must know whether there is one: anyone who has it finds a host whose
 /// socket answers, or none and its lock free. Held for moments only.
 #[derive(Debug)]
 pub struct Door {
@@ -120,7 +119,7 @@ pub struct Door {
 }
 
 impl RunDir {
-    /// A run in a directory of its own.
+    /// A run in its own directory.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self(path.into())

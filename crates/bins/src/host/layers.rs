@@ -1,5 +1,4 @@
-//! Configuration in layers: defaults, file, environment, flags, in rising precedence. Owns how keys are named in each layer
-//! and that a key nobody knows is an error; what the keys mean is the configuration's.
+//! Configuration in layers: defaults, file, environment, flags, in rising precedence.
 
 use orlop_core::time::HumanDuration;
 use serde_json::{Map, Value};
@@ -94,7 +93,7 @@ impl Layers {
 
     fn keys(&mut self, place: &str, section: &str, keys: Map<String, Value>) -> Result<(), LayerError> {
         for (key, value) in keys {
-            self.set(place, (section, &key), value)?;
+            self.set(place, section, &key, value)?;
         }
         Ok(())
     }
@@ -121,9 +120,9 @@ impl Layers {
                     place: name.clone(),
                     problem: format!("{text} cannot be read: {error}"),
                 })?;
-                self.set(&name, (section, key), Value::String(read.trim_end().to_owned()))?;
+                self.set(&name, section, key, Value::String(read.trim_end().to_owned()))?;
             } else if self.tree.contains_key(section) {
-                self.set(&name, (section, key), Value::String(text))?;
+                self.set(&name, section, key, Value::String(text))?;
             }
         }
         Ok(())
@@ -140,12 +139,12 @@ impl Layers {
                 None => (words, arguments.next().ok_or_else(|| LayerError::Missing(argument.clone()))?),
             };
             let (section, key) = name.split_once('-').ok_or_else(unknown)?;
-            self.set("flags", (section, &key.replace('-', "_")), Value::String(value))?;
+            self.set("flags", section, &key.replace('-', "_"), Value::String(value))?;
         }
         Ok(())
     }
 
-    fn set(&mut self, place: &str, (section, key): (&str, &str), value: Value) -> Result<(), LayerError> {
+    fn set(&mut self, place: &str, section: &str, key: &str, value: Value) -> Result<(), LayerError> {
         let name = format!("{section}.{key}");
         let keys = self.tree.get_mut(section).and_then(Value::as_object_mut);
         let Some(slot) = keys.and_then(|keys| keys.get_mut(key)) else {

@@ -1,14 +1,14 @@
-//! Hosts: what drives the engines against a real world. Owns no rules; those are the engines'.
+//! Hosts: what drives the engines against a real world.
 
 #[cfg(all(unix, feature = "fleet"))]
 pub mod client_token;
 #[cfg(feature = "kube")]
 pub mod cluster;
 #[cfg(unix)]
+pub mod concurrency_key;
+#[cfg(unix)]
 pub mod control;
 pub mod flow;
-#[cfg(unix)]
-pub mod gate;
 pub mod home;
 #[cfg(all(feature = "fleet", feature = "cli"))]
 mod layers;

@@ -1,5 +1,5 @@
-//! The connections of a listener: how many there may be, of one address and in all, how long one may say nothing, and which goes
-//! when there is no room. Owns these bounds; what is said is its reader's.
+//! The connections of a listener: how many there may be, of one address and in all, how long one may say nothing, and which
+//! goes when there is no room.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -54,7 +54,7 @@ struct Shared {
     over: AtomicBool,
     /// Requests under way.
     requests: AtomicUsize,
-    /// Whoever reads from it.
+    /// Its reader.
     reader: AtomicWaker,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Connection {
 
 /// A connection's place, for as long as it is open.
 #[derive(Debug)]
-pub(crate) struct Place(Connection);
+pub(crate) struct ConnectionSlot(Connection);
 
 /// A request under way.
 #[derive(Debug)]
@@ -122,10 +122,10 @@ impl Connections {
 
     /// A place for a new connection. Where there is no room the oldest stranger goes, of the same address if that has too many;
     /// none where everybody is known.
-    pub(crate) fn enter(self: &Arc<Self>, peer: SocketAddr) -> Option<Place> {
+    pub(crate) fn enter(self: &Arc<Self>, peer: SocketAddr) -> Option<ConnectionSlot> {
         let mut open = self.open();
         let of_address = open.addresses.get(&peer.ip()).map_or(0, BTreeSet::len);
-        // Whoever is on this machine shares its address with everybody else here.
+        // Anyone who is on this machine shares its address with everybody else here.
         let too_many = of_address >= self.strangers && !peer.ip().is_loopback();
         if too_many && !open.make_room(Some(peer.ip())) || open.count >= self.most && !open.make_room(None) {
             return None;
@@ -143,7 +143,7 @@ impl Connections {
         open.count += 1;
         open.strangers.insert(number, Arc::clone(&shared));
         open.addresses.entry(peer.ip()).or_default().insert(number);
-        Some(Place(Connection { number, shared, all: Arc::clone(self) }))
+        Some(ConnectionSlot(Connection { number, shared, all: Arc::clone(self) }))
     }
 }
 
@@ -186,7 +186,7 @@ impl Connection {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let mut open = self.0.all.open();
         open.remove(self.0.number);
@@ -206,7 +206,7 @@ impl Drop for Place {
 #[derive(Debug)]
 pub(crate) struct Watched<T> {
     inner: T,
-    place: Place,
+    place: ConnectionSlot,
     first: Option<Pin<Box<Sleep>>>,
     /// While something that is written is not taken.
     stuck: Option<Pin<Box<Sleep>>>,
@@ -214,7 +214,7 @@ pub(crate) struct Watched<T> {
 
 impl<T> Watched<T> {
     /// The bytes of a connection that has this place.
-    pub(crate) fn new(inner: T, place: Place) -> Self {
+    pub(crate) fn new(inner: T, place: ConnectionSlot) -> Self {
         Self { inner, place, first: Some(Box::pin(sleep(FIRST))), stuck: None }
     }
 
@@ -299,7 +299,7 @@ mod tests {
         format!("{text}:1").parse().unwrap()
     }
 
-    fn is_over(place: &Place) -> bool {
+    fn is_over(place: &ConnectionSlot) -> bool {
         place.0.shared.over.load(Ordering::SeqCst)
     }
 

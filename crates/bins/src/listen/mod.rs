@@ -1,5 +1,4 @@
-//! HTTP over sockets: connections with their limits, with or without TLS. Owns accepting, limits of headers and time, and the
-//! orderly end; what a request means is its router's.
+//! HTTP over sockets: connections with their limits, with or without TLS.
 
 mod connections;
 mod tls;
@@ -28,7 +27,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tower::Service;
 
-pub(crate) use self::connections::{Connection, Connections, Place, Watched};
+pub(crate) use self::connections::{Connection, ConnectionSlot, Connections, Watched};
 #[cfg(feature = "fleet")]
 pub(crate) use self::tls::mutual_config;
 pub(crate) use self::tls::server_config;
@@ -134,7 +133,7 @@ where
 }
 
 /// Begins a connection, with the handshake of TLS where it is spoken.
-async fn greet(stream: TcpStream, served: Served, place: Place, stopped: watch::Receiver<bool>) {
+async fn greet(stream: TcpStream, served: Served, place: ConnectionSlot, stopped: watch::Receiver<bool>) {
     // Small answers go out at once; where the system refuses, they go a little later.
     drop(stream.set_nodelay(true));
     let Some(tls) = served.tls else { return serve(Watched::new(stream, place), served.router, stopped).await };
@@ -159,13 +158,13 @@ where
     builder.http2().keep_alive_interval(ASKING).keep_alive_timeout(SENDING);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     tokio::select! {
-        ended = connection.as_mut() => return told(ended),
+        ended = connection.as_mut() => return log_broken(ended),
         _ = stopped.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
     }
-    told(connection.await);
+    log_broken(connection.await);
 }
 
-fn told<E: std::fmt::Display>(ended: Result<(), E>) {
+fn log_broken<E: std::fmt::Display>(ended: Result<(), E>) {
     if let Err(error) = ended {
         tracing::debug!(target: "orlop::listen", %error, "a connection broke");
     }

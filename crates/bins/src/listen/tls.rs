@@ -1,4 +1,4 @@
-//! The server's side of TLS, made of a certificate and its key. Owns the settings; reads no file and opens no socket.
+//! The server's side of TLS, made of a certificate and its key. Reads no file and opens no socket.
 
 use std::sync::Arc;
 

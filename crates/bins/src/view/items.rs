@@ -1,5 +1,4 @@
-//! Items of fan-outs beside the names of their instances: `tests-i3 (3.9)`. Owns how an item is shortened; what it is comes
-//! from the flow.
+//! Items of fan-outs beside the names of their instances: `tests-i3 (3.9)`.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What a run is called, and how commands are told which run is meant. Owns the form of that in hints.
+//! What a run is called, and how commands learn which run is meant.
 
 use std::fmt;
 

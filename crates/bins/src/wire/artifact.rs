@@ -1,5 +1,4 @@
-//! What is said about artifacts: uploads that can be gone on with, and downloads. Owns the plain forms of these messages
-//! and their bounds; never stores a byte.
+//! What is said about artifacts: uploads that can be gone on with, and downloads. Never stores a byte.
 
 use bytes::Bytes;
 use orlop_core::task::TaskRef;

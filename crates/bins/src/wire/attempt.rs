@@ -1,5 +1,4 @@
-//! How attempts are addressed on the wire, and what is sent to start and end them. Owns the plain forms of these messages
-//! and their bounds; never judges a token.
+//! How attempts are addressed on the wire, and what is sent to start and end them. Never judges a token.
 
 use std::fmt;
 

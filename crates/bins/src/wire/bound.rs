@@ -1,5 +1,5 @@
-//! What a received message may hold: the error of one that holds more, and the checks all messages share. Owns the
-//! limits; never repairs anything.
+//! What a received message may hold: the error of one that holds more, and the checks all messages share. Never repairs
+//! anything.
 
 use std::collections::BTreeMap;
 

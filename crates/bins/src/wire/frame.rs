@@ -1,5 +1,4 @@
-//! Frames: the batches both sides of a session send, and the first frame of each stream. Owns the plain forms and their
-//! bounds; numbering, acknowledging and repeating them is the work of [`super::session`].
+//! Frames: the batches both sides of a session send, and the first frame of each stream.
 
 use orlop_core::id::{Epoch, SessionId};
 use orlop_core::machine::verdict::ReportVerdict;
@@ -324,7 +323,7 @@ impl TryFrom<v1::WorkerFrame> for WorkerFrame {
 pub struct ServerFrame {
     /// Its number, from 1 per session; 0 = it holds nothing that must not be lost.
     pub seq: u64,
-    /// The last frame of the agent whose effects are committed; beside assignments that of the turn that decided them.
+    /// The last frame of the agent whose effects are committed; beside assignments that of the batch that decided them.
     pub ack: u64,
     /// The server's epoch.
     pub epoch: Epoch,

@@ -1,4 +1,4 @@
-//! What clients submit and see of jobs. Owns the plain forms of these messages and their bounds; never takes a job.
+//! What clients submit and see of jobs. Never takes a job.
 
 use std::collections::BTreeMap;
 

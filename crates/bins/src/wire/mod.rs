@@ -1,6 +1,5 @@
-//! The protocol of the fleet: what a scheduler server, its workers and its clients say to each other over gRPC
-//!. Owns the messages with their bounds and the errors of calls. Never decides where a
-//! job runs, and never keeps anything.
+//! The protocol of the fleet: what a scheduler server, its workers and its clients say to each other over gRPC. Never decides
+//! where a job runs, and never keeps anything.
 //!
 //! Generated types stay inside: [`artifact`], [`attempt`], [`frame`], [`job`], [`query`], [`result`], [`status`] and
 //! [`worker`] have the plain ones, [`grpc`] the services and callers in these, [`session`] what makes frames arrive

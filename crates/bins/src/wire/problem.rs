@@ -1,5 +1,4 @@
-//! The errors of calls: one code with its HTTP status, its gRPC status and its words.
-//! Owns the table, the body `application/problem+json` and the details of a gRPC status; never decides that a call fails.
+//! The errors of calls: one code with its HTTP status, its gRPC status and its words. Never decides that a call fails.
 
 use std::fmt;
 

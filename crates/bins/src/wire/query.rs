@@ -1,5 +1,4 @@
-//! What clients ask about jobs, and the answers: lists, cancellations, events, logs. Owns the plain forms of these messages
-//! and their bounds; never answers a question.
+//! What clients ask about jobs, and the answers: lists, cancellations, events, logs. Never answers a question.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,5 +1,4 @@
-//! How an attempt ended, and what it wrote. Owns the plain forms of results and log chunks and their bounds; never judges
-//! a result.
+//! How an attempt ended, and what it wrote. Never judges a result.
 
 use std::collections::BTreeMap;
 

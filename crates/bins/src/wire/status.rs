@@ -1,5 +1,4 @@
-//! What workers report while they live: status and heartbeats. Owns the plain forms of these messages and their bounds;
-//! never judges a worker.
+//! What workers report while they live: status and heartbeats. Never judges a worker.
 
 use orlop_core::id::{Epoch, SessionId, WorkerId};
 use orlop_core::machine::worker::WorkerState;

@@ -1,5 +1,4 @@
-//! What workers say of themselves: registration and what they offer. Owns the plain forms of these messages
-//! and their bounds; never admits a worker.
+//! What workers say of themselves: registration and what they offer. Never admits a worker.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

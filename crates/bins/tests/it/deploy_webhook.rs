@@ -108,7 +108,7 @@ fn service_port_files_and_network_policy_are_those_of_the_program() {
 }
 
 /// A configuration of the chart, with the values that ship in the place of their names.
-fn configuration(part: &str, (kind, path): (&str, &str), values: &Value) -> Value {
+fn configuration(part: &str, kind: &str, path: &str, values: &Value) -> Value {
     let mut skipped = 0_usize;
     let mut lines = vec!["apiVersion: admissionregistration.k8s.io/v1".to_owned()];
     for line in part.lines().skip(1) {
@@ -151,10 +151,10 @@ fn the_chart_has_the_webhook_of_the_overlay() {
     let mut parts = chart.split("\napiVersion: admissionregistration").skip(1);
     let of_flows = parts.next().unwrap();
     let mut rendered: Vec<Value> =
-        words.chunks(2).map(|pair| configuration(of_flows, (pair[0], pair[1]), &values)).collect();
+        words.chunks(2).map(|pair| configuration(of_flows, pair[0], pair[1], &values)).collect();
     let guard = of_flows.trim_end().rsplit("---").nth(1).unwrap();
     assert!(guard.contains("{{- if has \"performer\" .Values.controllers }}"), "it goes with its controller: {guard}");
-    rendered.push(configuration(parts.next().unwrap(), ("", ""), &values));
+    rendered.push(configuration(parts.next().unwrap(), "", "", &values));
     let mut wanted = overlay("configurations.yaml");
     for configuration in &mut wanted {
         configuration["metadata"].as_object_mut().unwrap().shift_remove("annotations");

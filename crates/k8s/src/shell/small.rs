@@ -213,6 +213,7 @@ impl Store {
     fn answer(&mut self, request: &Request, now: Time) -> Result<Value, ApiError> {
         let place = (request.kind, request.namespace.clone(), request.name.clone());
         let known = self.objects.get(&place).cloned();
+        let missing = || refused(404, "NotFound");
         match &request.verb {
             Verb::Create => self.create(request.kind, request.body.clone(), now),
             Verb::List { labels, fields, .. } => {
@@ -225,19 +226,17 @@ impl Store {
                 });
                 Ok(json!({"items": items.map(|(_, object)| object.clone()).collect::<Vec<_>>()}))
             }
-            Verb::Get => known.ok_or_else(|| refused(404, "NotFound")),
-            Verb::GetMetadata => {
-                known.map(|known| json!({"metadata": known["metadata"]})).ok_or_else(|| refused(404, "NotFound"))
-            }
+            Verb::Get => known.ok_or_else(missing),
+            Verb::GetMetadata => known.map(|known| json!({"metadata": known["metadata"]})).ok_or_else(missing),
             Verb::Update => {
-                let known = known.ok_or_else(|| refused(404, "NotFound"))?;
+                let known = known.ok_or_else(missing)?;
                 if request.body["metadata"]["resourceVersion"] != known["metadata"]["resourceVersion"] {
                     return Err(refused(409, "Conflict"));
                 }
                 Ok(self.save(place, request.body.clone()))
             }
             Verb::Delete { uid, .. } => {
-                let known = known.ok_or_else(|| refused(404, "NotFound"))?;
+                let known = known.ok_or_else(missing)?;
                 if uid.as_ref().is_some_and(|uid| known["metadata"]["uid"] != json!(uid)) {
                     return Err(refused(409, "Conflict"));
                 }
@@ -245,7 +244,7 @@ impl Store {
                 Ok(json!({"kind": "Status", "status": "Success"}))
             }
             Verb::Apply { .. } | Verb::ApplyStatus { .. } | Verb::Patch | Verb::PatchStatus => {
-                let known = known.ok_or_else(|| refused(404, "NotFound"))?;
+                let known = known.ok_or_else(missing)?;
                 let version = &request.body["metadata"]["resourceVersion"];
                 if version.is_string() && *version != known["metadata"]["resourceVersion"] {
                     return Err(refused(409, "Conflict"));

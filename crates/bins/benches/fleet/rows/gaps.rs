@@ -7,21 +7,21 @@ use orlop::wire::job::Submission;
 use serde_json::json;
 
 use crate::Options;
-use crate::bed::{Bed, array, ended, job, until};
+use crate::fixture::{Fixture, array, ended, job, until};
+use crate::samples::{Samples, line, times};
 use crate::sim::{Crowd, Manner};
-use crate::tally::{Tally, line, times};
 
 /// The busy share of two slots with tasks of 1, 10 and 100 ms.
 pub(super) async fn gaps(options: &Options) {
     for (millis, count, target) in [(1_u32, 4000, ""), (10, 2000, "≥ 0.95"), (100, 200, "≥ 0.99")] {
-        let (mut share, mut bare) = (Tally::default(), Tally::default());
+        let (mut share, mut bare) = (Samples::default(), Samples::default());
         let takes = format!("{:.3}", f64::from(millis) / 1e3);
         let count = options.part(count);
         let busy = f64::from(millis) / 1e3 / 2.0;
         for _ in 0..options.repeat {
             bare.add(busy * crate::spawn::loop_rate(count, 2, "sleep", Some(&takes)));
-            let bed = Bed::with_workers(1, 2).await;
-            let client = bed.client().await;
+            let fixture = Fixture::with_workers(1, 2).await;
+            let client = fixture.client().await;
             let resources = json!({"cpu_m": 1000, "memory_bytes": 1 << 20});
             let task = job(json!({"command": ["sleep", takes], "resources": resources, "expected_ms": millis}));
             let began = Instant::now();
@@ -38,12 +38,12 @@ pub(super) async fn gaps(options: &Options) {
 /// 1000 workers end 20,000 attempts a second between them.
 pub(super) async fn results(options: &Options) {
     let (workers, slots) = (options.part(1000), 20);
-    let bed = Bed::server(&[]).await;
+    let fixture = Fixture::server(&[]).await;
     let manner = Manner { slots, takes: Duration::from_secs(1), backoff: Duration::from_secs(2) };
-    let crowd = Crowd::new(workers, bed.address(), manner);
+    let crowd = Crowd::new(workers, fixture.address(), manner);
     let open = || crowd.seen.open.load(Ordering::Relaxed);
     until("all workers have come", async || (open() == u64::from(workers)).then_some(())).await;
-    let client = bed.client().await;
+    let client = fixture.client().await;
     let seconds = 20;
     let count = workers * slots * seconds;
     let resources = json!({"cpu_m": 1000, "memory_bytes": 1 << 20});

@@ -14,12 +14,12 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use crate::Options;
-use crate::bed::{Bed, array, ended, job};
+use crate::fixture::{Fixture, array, ended, job};
 use crate::peer::Peer;
-use crate::tally::{Tally, times};
+use crate::samples::{Samples, times};
 
 /// Submits at a steady pace, whatever becomes of them, and watches all of them from one connection.
-async fn open_loop(client: &JobClient, count: u32, every: Duration) -> (Tally, Tally) {
+async fn open_loop(client: &JobClient, count: u32, every: Duration) -> (Samples, Samples) {
     let mut events = client.watch(Watching::default()).await.expect("events");
     let (sender, mut submitted) = mpsc::unbounded_channel::<(JobId, Instant)>();
     let submitting = {
@@ -50,7 +50,7 @@ async fn open_loop(client: &JobClient, count: u32, every: Duration) -> (Tally, T
         }
     }
     submitting.await.expect("it goes well");
-    let (mut to_start, mut to_end) = (Tally::default(), Tally::default());
+    let (mut to_start, mut to_end) = (Samples::default(), Samples::default());
     while let Some((id, at)) = submitted.recv().await {
         let (Some(start), Some(end)) = (started.get(&id), ends.get(&id)) else { continue };
         to_start.add(start.duration_since(at).as_secs_f64() * 1e3);
@@ -61,12 +61,12 @@ async fn open_loop(client: &JobClient, count: u32, every: Duration) -> (Tally, T
 
 /// From submit to start from a connected client, and from submit to end as the command line sees it.
 pub(super) async fn start(options: &Options) {
-    let bed = Bed::with_workers(1, 2).await;
-    let client = bed.client().await;
+    let fixture = Fixture::with_workers(1, 2).await;
+    let client = fixture.client().await;
     let (to_start, to_end) = open_loop(&client, options.part(10_000), Duration::from_millis(20)).await;
     times("submit → started, seen by a connected client", &to_start, "p50 < 2 ms, p99 < 20 ms");
     times("submit → ended, seen by a connected client", &to_end, "");
-    let mut waits = Tally::default();
+    let mut waits = Samples::default();
     for _ in 0..options.part(300) {
         let task = job(json!({"command": ["true"], "resources": {"cpu_m": 100, "memory_bytes": 0}}));
         let at = Instant::now();
@@ -75,10 +75,10 @@ pub(super) async fn start(options: &Options) {
         waits.add(at.elapsed().as_secs_f64() * 1e3);
     }
     times("submit and wait, one after the other", &waits, "p50 < 8 ms");
-    command_line(options, &bed).await;
-    drop(bed);
+    command_line(options, &fixture).await;
+    drop(fixture);
     if let Some(program) = &options.hyperqueue {
-        let (peer, mut waits) = (Peer::new(program, 1, 2), Tally::default());
+        let (peer, mut waits) = (Peer::new(program, 1, 2), Samples::default());
         for _ in 0..options.part(100) {
             waits.add(peer.run(1, &["true"]) * 1e3);
         }
@@ -90,15 +90,15 @@ pub(super) async fn start(options: &Options) {
 }
 
 /// The same by the command line, the start of the program included: to the start of the job, and to its end with `--wait`.
-async fn command_line(options: &Options, bed: &Bed) {
+async fn command_line(options: &Options, fixture: &Fixture) {
     let submit = |wait: Option<&str>| {
         let mut submit = Command::new(env!("CARGO_BIN_EXE_orlop"));
-        submit.args(["submit", "--server", bed.rest(), "--cpu", "100m", "--memory", "1Mi"]).args(wait);
+        submit.args(["submit", "--server", fixture.rest(), "--cpu", "100m", "--memory", "1Mi"]).args(wait);
         submit.args(["--", "true"]).stdin(Stdio::null());
         submit
     };
-    let client = bed.client().await;
-    let (mut starts, mut waits) = (Tally::default(), Tally::default());
+    let client = fixture.client().await;
+    let (mut starts, mut waits) = (Samples::default(), Samples::default());
     for _ in 0..options.part(100) {
         let mut events = client.watch(Watching::default()).await.expect("events");
         let at = Instant::now();
@@ -128,8 +128,8 @@ async fn command_line(options: &Options, bed: &Bed) {
 
 /// From submit to start where the fleet has to do 70 % of what it can.
 async fn at_load(options: &Options) {
-    let bed = Bed::with_workers(1, 2).await;
-    let client = bed.client().await;
+    let fixture = Fixture::with_workers(1, 2).await;
+    let client = fixture.client().await;
     let count = options.part(5_000);
     let task =
         job(json!({"command": ["true"], "resources": {"cpu_m": 1000, "memory_bytes": 1 << 20}, "expected_ms": 1}));

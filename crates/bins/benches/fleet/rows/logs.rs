@@ -10,8 +10,8 @@ use orlop_core::id::JobId;
 use serde_json::json;
 
 use crate::Options;
-use crate::bed::{Bed, array, ended, job};
-use crate::tally::{Tally, line};
+use crate::fixture::{Fixture, array, ended, job};
+use crate::samples::{Samples, line};
 
 /// Bytes of one job's log.
 const MEBIBYTES: u32 = 256;
@@ -31,7 +31,7 @@ pub(super) async fn logs(options: &Options) {
     let bytes = u64::from(options.part(MEBIBYTES)) << 20;
     #[expect(clippy::cast_precision_loss, reason = "bytes")]
     let mib = bytes as f64 / 1_048_576.0;
-    let (mut ours, mut pipe) = (Tally::default(), Tally::default());
+    let (mut ours, mut pipe) = (Samples::default(), Samples::default());
     for _ in 0..options.repeat {
         let file = tempfile::NamedTempFile::new().expect("a file");
         let began = Instant::now();
@@ -40,8 +40,8 @@ pub(super) async fn logs(options: &Options) {
         let status = bare.stdout(Stdio::from(file.reopen().expect("the file"))).status().expect("it runs");
         assert!(status.success());
         pipe.add(mib / began.elapsed().as_secs_f64());
-        let bed = Bed::with_workers(1, 2).await;
-        let client = bed.client().await;
+        let fixture = Fixture::with_workers(1, 2).await;
+        let client = fixture.client().await;
         let log = json!({"limit": bytes * 2, "on_full": "block"});
         let resources = json!({"cpu_m": 1000, "memory_bytes": 1 << 20});
         let task = job(json!({"command": ["sh", "-c", script(bytes)], "resources": resources, "log": log}));
@@ -65,8 +65,8 @@ pub(super) async fn logs(options: &Options) {
 /// Jobs that write ten lines a second.
 async fn many(options: &Options) {
     let jobs = options.part(1000);
-    let bed = Bed::with_workers(1, jobs).await;
-    let client = bed.client().await;
+    let fixture = Fixture::with_workers(1, jobs).await;
+    let client = fixture.client().await;
     let lines = 50;
     let script = format!("i=0; while [ $i -lt {lines} ]; do i=$((i+1)); echo line $i; sleep 0.1; done");
     let task = job(json!({"command": ["sh", "-c", script], "resources": {"cpu_m": 1000, "memory_bytes": 1 << 20}}));

@@ -9,10 +9,10 @@ use tokio::task::JoinSet;
 
 use crate::Options;
 use crate::bare;
-use crate::bed::{Bed, array, job};
+use crate::fixture::{Fixture, array, job};
 use crate::machine;
 use crate::peer::Peer;
-use crate::tally::{Tally, line, sides};
+use crate::samples::{Samples, line, sides};
 
 fn task() -> JobSpec {
     job(json!({"command": ["true"], "resources": {"cpu_m": 1000, "memory_bytes": 1 << 20}}))
@@ -26,8 +26,8 @@ fn body() -> String {
 /// One array of a million, and a million jobs in batches of 1024.
 pub(super) async fn million(options: &Options) {
     let count = options.part(1_000_000);
-    let (mut ours, mut theirs) = (Tally::default(), Tally::default());
-    let (mut grown, mut grown_theirs) = (Tally::default(), Tally::default());
+    let (mut ours, mut theirs) = (Samples::default(), Samples::default());
+    let (mut grown, mut grown_theirs) = (Samples::default(), Samples::default());
     for side in (0..options.repeat).flat_map(sides) {
         if side == 0 {
             array_once(count, [&mut ours, &mut grown]).await;
@@ -48,13 +48,13 @@ pub(super) async fn million(options: &Options) {
         line("orlop ÷ HyperQueue", &ours.over(&theirs), "×", "≤ 0.5");
         line("memory: orlop ÷ HyperQueue", &grown.over(&grown_theirs), "×", "");
     }
-    let (mut rates, mut ratio, mut grown) = (Tally::default(), Tally::default(), Tally::default());
+    let (mut rates, mut ratio, mut grown) = (Samples::default(), Samples::default(), Samples::default());
     for _ in 0..options.repeat {
         let bare = bare::sqlite(&body(), count, 1024);
-        let bed = Bed::server(&[]).await;
-        let before = machine::memory(bed.server_pid()).0;
-        let rate = submit_all(&bed, count, 1024, 8).await;
-        grown.add(mib(machine::memory(bed.server_pid()).0.saturating_sub(before)));
+        let fixture = Fixture::server(&[]).await;
+        let before = machine::memory(fixture.server_pid()).0;
+        let rate = submit_all(&fixture, count, 1024, 8).await;
+        grown.add(mib(machine::memory(fixture.server_pid()).0.saturating_sub(before)));
         rates.add(rate);
         ratio.add(rate / bare);
     }
@@ -69,23 +69,23 @@ fn mib(bytes: u64) -> f64 {
     mib
 }
 
-async fn array_once(count: u32, [ours, grown]: [&mut Tally; 2]) {
-    let bed = Bed::server(&[]).await;
-    let client = bed.client().await;
-    let before = machine::memory(bed.server_pid()).0;
+async fn array_once(count: u32, [ours, grown]: [&mut Samples; 2]) {
+    let fixture = Fixture::server(&[]).await;
+    let client = fixture.client().await;
+    let before = machine::memory(fixture.server_pid()).0;
     let jobs = vec![array(&task(), count)];
     let began = Instant::now();
     client.submit(Submission { jobs, key: None }).await.expect("it is taken");
     ours.add(began.elapsed().as_secs_f64());
-    grown.add(mib(machine::memory(bed.server_pid()).0.saturating_sub(before)));
+    grown.add(mib(machine::memory(fixture.server_pid()).0.saturating_sub(before)));
 }
 
 /// Submits so many jobs of their own. Gives jobs a second.
-async fn submit_all(bed: &Bed, count: u32, batch: u32, clients: u32) -> f64 {
+async fn submit_all(fixture: &Fixture, count: u32, batch: u32, clients: u32) -> f64 {
     let mut tasks = JoinSet::new();
     let began = Instant::now();
     for number in 0..clients {
-        let client = bed.client().await;
+        let client = fixture.client().await;
         let submits = (count / batch / clients).max(1);
         tasks.spawn(async move {
             for submit in 0..submits {
@@ -121,7 +121,7 @@ pub(super) async fn rates(options: &Options) {
 
 async fn rates_into(options: &Options, postgres: Option<&str>) {
     let store = if postgres.is_some() { "PostgreSQL" } else { "SQLite" };
-    let mut single = Tally::default();
+    let mut single = Samples::default();
     for (batch, clients, count) in [
         (1, 1, 2000),
         (1, 8, 8000),
@@ -132,24 +132,24 @@ async fn rates_into(options: &Options, postgres: Option<&str>) {
         (1024, 8, 262_144),
         (1024, 64, 262_144),
     ] {
-        let (mut rates, mut ratio) = (Tally::default(), Tally::default());
+        let (mut rates, mut ratio) = (Samples::default(), Samples::default());
         for turn in 0..options.repeat {
             let count = options.part(count).max(batch * clients);
             // Group commit makes one commit of what comes at once.
             let (rows, commit) = (count.min(64_000), (batch * clients).min(1024));
             let schema = format!("bench{}_{batch}_{clients}_{turn}", std::process::id());
-            let (bare, bed) = match postgres {
-                None => (bare::sqlite(&body(), rows, commit), Bed::server(&[]).await),
+            let (bare, fixture) = match postgres {
+                None => (bare::sqlite(&body(), rows, commit), Fixture::server(&[]).await),
                 Some(url) => {
                     let args = [format!("--store-url={url}"), format!("--store-schema={schema}")];
                     let bare = bare::postgres(url, &body(), rows, commit).await;
-                    (bare, Bed::server(&args.each_ref().map(String::as_str)).await)
+                    (bare, Fixture::server(&args.each_ref().map(String::as_str)).await)
                 }
             };
-            let rate = submit_all(&bed, count, batch, clients).await;
+            let rate = submit_all(&fixture, count, batch, clients).await;
             rates.add(rate);
             ratio.add(rate / bare);
-            drop(bed);
+            drop(fixture);
             if let Some(url) = postgres {
                 bare::forget(url, &schema).await;
             }

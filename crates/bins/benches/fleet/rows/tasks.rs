@@ -8,11 +8,11 @@ use orlop_core::spec::job::JobSpec;
 use serde_json::json;
 
 use crate::Options;
-use crate::bed::{Bed, array, ended, job};
+use crate::fixture::{Fixture, array, ended, job};
 use crate::machine;
 use crate::peer::Peer;
+use crate::samples::{Samples, line, sides};
 use crate::spawn;
-use crate::tally::{Tally, line, sides};
 
 /// Submits jobs and waits for all of them. Gives seconds.
 async fn run(client: &JobClient, jobs: Vec<JobSpec>) -> f64 {
@@ -38,8 +38,8 @@ pub(super) async fn processes(options: &Options) {
         array(&job(task), count)
     };
     let kinds = [("kept beyond their agent", task(true)), ("ending with their agent", task(false))];
-    let (mut bare, mut theirs) = (Tally::default(), Tally::default());
-    let mut ours: [(Tally, Tally); 2] = Default::default();
+    let (mut bare, mut theirs) = (Samples::default(), Samples::default());
+    let mut ours: [(Samples, Samples); 2] = Default::default();
     for turn in 0..options.repeat {
         let mut sides = [0, 1, 2, 3];
         sides.rotate_left(turn % 4);
@@ -48,8 +48,8 @@ pub(super) async fn processes(options: &Options) {
                 0 => bare.add(spawn::loop_rate(count, 2, "true", None)),
                 1 | 2 => {
                     let ((_, task), (rates, cost)) = (&kinds[side - 1], &mut ours[side - 1]);
-                    let bed = Bed::with_workers(1, 2).await;
-                    let (client, pid) = (bed.client().await, bed.worker_pids()[0]);
+                    let fixture = Fixture::with_workers(1, 2).await;
+                    let (client, pid) = (fixture.client().await, fixture.worker_pids()[0]);
                     let before = machine::cpu_seconds(pid);
                     rates.add(f64::from(count) / run(&client, vec![task.clone()]).await);
                     cost.add((machine::cpu_seconds(pid) - before) * 1e6 / f64::from(count));
@@ -73,7 +73,7 @@ pub(super) async fn processes(options: &Options) {
     }
 }
 
-fn compare(name: &str, ours: &Tally, theirs: &Tally, target: &str) {
+fn compare(name: &str, ours: &Samples, theirs: &Samples, target: &str) {
     if theirs.is_empty() {
         println!("  {name}: not measured, its program was not given");
         return;
@@ -84,14 +84,14 @@ fn compare(name: &str, ours: &Tally, theirs: &Tally, target: &str) {
 
 async fn noop_rates(options: &Options, workers: u32, slots: u32, targets: [&str; 2]) {
     let count = options.part(200_000);
-    let (mut ours, mut theirs, mut server) = (Tally::default(), Tally::default(), Tally::default());
+    let (mut ours, mut theirs, mut server) = (Samples::default(), Samples::default(), Samples::default());
     for side in (0..options.repeat).flat_map(sides) {
         if side == 0 {
-            let bed = Bed::with_workers(workers, slots).await;
-            let client = bed.client().await;
-            let before = machine::cpu_seconds(bed.server_pid());
+            let fixture = Fixture::with_workers(workers, slots).await;
+            let client = fixture.client().await;
+            let before = machine::cpu_seconds(fixture.server_pid());
             ours.add(f64::from(count) / run(&client, vec![array(&noop(1000), count)]).await);
-            server.add((machine::cpu_seconds(bed.server_pid()) - before) * 1e6 / f64::from(count));
+            server.add((machine::cpu_seconds(fixture.server_pid()) - before) * 1e6 / f64::from(count));
         } else if let Some(program) = &options.hyperqueue_zero {
             theirs.add(f64::from(count) / Peer::new(program, workers, slots).run(count, &["true"]));
         }
@@ -112,9 +112,9 @@ pub(super) async fn noop_all(options: &Options) {
 /// Many classes with mixed priorities.
 pub(super) async fn shapes(options: &Options) {
     let count = options.part(10_000);
-    let mut first = Tally::default();
+    let mut first = Samples::default();
     for classes in [1, 10, 40, 100] {
-        let (mut rates, mut theirs) = (Tally::default(), Tally::default());
+        let (mut rates, mut theirs) = (Samples::default(), Samples::default());
         let each = (count / classes).max(1);
         for side in (0..options.repeat).flat_map(sides) {
             if side == 1 {
@@ -124,8 +124,8 @@ pub(super) async fn shapes(options: &Options) {
                 }
                 continue;
             }
-            let bed = Bed::with_workers(16, 64).await;
-            let client = bed.client().await;
+            let fixture = Fixture::with_workers(16, 64).await;
+            let client = fixture.client().await;
             let shape = |class: u32| {
                 let resources = json!({"cpu_m": 1000 + u64::from(class), "memory_bytes": u64::from(class) << 10});
                 let task = json!({"runtime": "noop", "resources": resources, "priority": class % 10, "expected_ms": 1});

@@ -1,4 +1,4 @@
-//! Who calls: what a token was found to mean. Owns every decision about tenants: [`Caller::may`] is the only one there is.
+//! Who calls: what a token was found to mean.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! Whose objects a request turned out to be about: told by who decides it, read by the audit trail and by the layer that lets no
-//! answer out about which nobody decided. Owns these values alone.
+//! Whose objects a request turned out to be about: reported by who decides it, read by the audit trail and by the layer that lets
+//! no answer out about which nobody decided.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,10 +8,10 @@ use orlop_core::id::TenantName;
 
 /// Shared by everybody who has to do with one request.
 #[derive(Clone, Debug, Default)]
-pub struct Concern(Arc<Known>);
+pub struct Concern(Arc<ConcernState>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct ConcernState {
     whose: Mutex<Whose>,
     decided: AtomicBool,
 }

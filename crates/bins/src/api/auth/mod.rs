@@ -1,4 +1,4 @@
-//! Who calls, and what they may. Owns roles, tokens and the rate of calls; never stores anything.
+//! Who calls, and what they may. Never stores anything.
 
 mod caller;
 mod concern;

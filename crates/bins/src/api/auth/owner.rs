@@ -1,4 +1,4 @@
-//! Whose a new job is. Owns the rule for both interfaces.
+//! Whose a new job is.
 
 use orlop_core::id::TenantName;
 use orlop_core::spec::job::JobSpec;

@@ -1,5 +1,4 @@
-//! How often each caller may call: a bucket per token, and one per address of those without. Owns the buckets, whose number
-//! is bounded; the clock is an argument.
+//! How often each caller may call: a bucket per token, and one per address of those without. The clock is an argument.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -1,4 +1,4 @@
-//! Roles: what a token may be used for. Owns their order.
+//! Roles: what a token may be used for.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,4 @@
 //! Bearer tokens `orlop_<id>_<secret>`: 256 bits that are shown once and stored hashed.
-//! Owns their form, making and comparing; who has which token is the store's.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Why a job is where it is, and another try of one that has ended. Owns these two routes.
+//! Why a job is where it is, and another try of one that has ended.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(in super::super) async fn explain(api: Arc<Api>, call: Call) -> Answer {
     }
     match api.handle.explain(row.job.id).await {
         Ok(explained) => {
-            let snapshot = api.handle.picture()?;
+            let snapshot = api.handle.leader_snapshot()?;
             let whose = |name: &str| Some(snapshot.workers.get(name)?.whose());
             let all = call.may(Access::Change, &Scope::All);
             let explained =

@@ -1,5 +1,4 @@
-//! Artifacts: what jobs left, content by its digest or a part of it, and uploads that can be gone on with. Owns reading
-//! ranges and offsets; files are the server's.
+//! Artifacts: what jobs left, content by its digest or a part of it, and uploads that can be gone on with.
 
 use std::sync::Arc;
 
@@ -28,7 +27,7 @@ const NAME: usize = 128;
 
 /// A part of some content: where it begins and how long it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum ByteRange {
     Whole,
     Some(u64, u64),
     /// It begins behind the end.
@@ -36,18 +35,18 @@ enum Part {
 }
 
 /// The part that a `Range` asks for; one that cannot be understood asks for all, as the standard has it.
-fn part(range: Option<&str>, total: u64) -> Part {
+fn part(range: Option<&str>, total: u64) -> ByteRange {
     let asked = range.and_then(|range| range.strip_prefix("bytes=")).filter(|range| !range.contains(','));
-    let Some((first, last)) = asked.and_then(|range| range.split_once('-')) else { return Part::Whole };
+    let Some((first, last)) = asked.and_then(|range| range.split_once('-')) else { return ByteRange::Whole };
     let (first, last) = (first.trim(), last.trim());
     match (first.parse::<u64>(), last.parse::<u64>()) {
-        (Ok(first), _) if first >= total => Part::None,
-        (Ok(first), Err(_)) if last.is_empty() => Part::Some(first, total - first),
-        (Ok(first), Ok(last)) if last >= first => Part::Some(first, last.min(total - 1) - first + 1),
-        (Err(_), Ok(0)) if first.is_empty() => Part::None,
-        (Err(_), Ok(_)) if first.is_empty() && total == 0 => Part::None,
-        (Err(_), Ok(end)) if first.is_empty() => Part::Some(total - end.min(total), end.min(total)),
-        _ => Part::Whole,
+        (Ok(first), _) if first >= total => ByteRange::None,
+        (Ok(first), Err(_)) if last.is_empty() => ByteRange::Some(first, total - first),
+        (Ok(first), Ok(last)) if last >= first => ByteRange::Some(first, last.min(total - 1) - first + 1),
+        (Err(_), Ok(0)) if first.is_empty() => ByteRange::None,
+        (Err(_), Ok(_)) if first.is_empty() && total == 0 => ByteRange::None,
+        (Err(_), Ok(end)) if first.is_empty() => ByteRange::Some(total - end.min(total), end.min(total)),
+        _ => ByteRange::Whole,
     }
 }
 
@@ -136,9 +135,9 @@ pub(in super::super) async fn content(api: Arc<Api>, call: Call) -> Answer {
     let total = content.bytes();
     let range = call.headers.get(RANGE).and_then(|value| value.to_str().ok());
     let (status, from, length) = match part(range, total) {
-        Part::Whole => (200, 0, total),
-        Part::Some(from, length) => (206, from, length),
-        Part::None => return Ok(Reply::empty(416).header(CONTENT_RANGE, &format!("bytes */{total}"))),
+        ByteRange::Whole => (200, 0, total),
+        ByteRange::Some(from, length) => (206, from, length),
+        ByteRange::None => return Ok(Reply::empty(416).header(CONTENT_RANGE, &format!("bytes */{total}"))),
     };
     let pieces = content.part(from, length, PIECE).stream().map_ok(|(_, piece)| piece);
     let reply = Reply::stream("application/octet-stream", Body::from_stream(pieces)).status(status);
@@ -194,20 +193,20 @@ mod tests {
         let of = |range: &str| part(Some(range), 10);
         assert_eq!(
             (part(None, 10), of("bytes=x"), of("lines=1-2"), of("bytes=0-1,3-4")),
-            (Part::Whole, Part::Whole, Part::Whole, Part::Whole)
+            (ByteRange::Whole, ByteRange::Whole, ByteRange::Whole, ByteRange::Whole)
         );
         assert_eq!(
             (of("bytes=0-3"), of("bytes=4-"), of("bytes=4-99")),
-            (Part::Some(0, 4), Part::Some(4, 6), Part::Some(4, 6))
+            (ByteRange::Some(0, 4), ByteRange::Some(4, 6), ByteRange::Some(4, 6))
         );
         assert_eq!(
             (of("bytes=-3"), of("bytes=-99"), of("bytes=-0")),
-            (Part::Some(7, 3), Part::Some(0, 10), Part::None)
+            (ByteRange::Some(7, 3), ByteRange::Some(0, 10), ByteRange::None)
         );
         assert_eq!(
             (of("bytes=10-"), part(Some("bytes=0-"), 0), part(Some("bytes=-1"), 0)),
-            (Part::None, Part::None, Part::None)
+            (ByteRange::None, ByteRange::None, ByteRange::None)
         );
-        assert_eq!(of("bytes=5-3"), Part::Whole);
+        assert_eq!(of("bytes=5-3"), ByteRange::Whole);
     }
 }

@@ -1,4 +1,4 @@
-//! Cancels: of a job, of elements, of all jobs that pass a filter. Owns which jobs are meant.
+//! Cancels: of a job, of elements, of all jobs that pass a filter.
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
-//! Events as a stream (SSE): what happens to jobs and workers from now on. Owns whose events a caller sees, and that streams end
-//! with the server.
+//! Events as a stream (SSE): what happens to jobs and workers from now on.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -49,7 +48,7 @@ pub(in super::super) async fn events(api: Arc<Api>, call: Call) -> Answer {
     let status = api.handle.status_changes();
     if matches!(*status.borrow(), Status::Standby { .. }) {
         // Events are of the server that leads.
-        api.handle.picture()?;
+        api.handle.leader_snapshot()?;
     }
     let permit = api.streams.permit(&call.caller)?;
     let events = api.streams.events(&api.handle)?;

@@ -1,6 +1,5 @@
 //! What the steps of a flow wrote, each line behind the step and the attempt that wrote it: of what there is one after the
-//! other, and where a flow is followed as it comes, of steps that begin later too. Owns which jobs are meant; their logs are
-//! the server's.
+//! other, and where a flow is followed as it comes, of steps that begin later too.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

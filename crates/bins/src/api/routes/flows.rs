@@ -1,5 +1,4 @@
-//! Flows: begun, shown, ended, repeated, decided about. Owns reading requests and whose flows a caller sees; what becomes of
-//! them is the flow engine's.
+//! Flows: begun, shown, ended, repeated, decided about.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +20,7 @@ use super::super::view::flow_order::{CancelFlow, DecisionOrder, FlowOrder, NoOrd
 use crate::host::flow::Definition;
 use crate::host::flow::fleet::StepBackend;
 use crate::host::scheduler::Error;
-use crate::host::scheduler::flows::{Accepted, Again, Decider, Driver, Known, NewFlow};
+use crate::host::scheduler::flows::{Accepted, Again, Decider, Driver, FlowSummary, NewFlow};
 
 /// States of a flow, as [`flow_state`] has them.
 const STATES: [&str; 5] = ["Pending", "Running", "Completed", "Failed", "Cancelled"];
@@ -97,7 +96,7 @@ pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
     }
     let (name, pipeline) = (call.one("name")?, call.one("pipeline")?);
     let (since, labels) = (call.read("since")?, call.labels()?);
-    let passes = |known: &Known| {
+    let passes = |known: &FlowSummary| {
         let (document, cancelled) = (&known.document, known.cancelled);
         let state = flow_state(&document.phase, cancelled);
         let is = |text: &&str| text.eq_ignore_ascii_case(state) || text.eq_ignore_ascii_case(&document.phase);
@@ -107,8 +106,8 @@ pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
             && since.is_none_or(|since| document.created_at >= since)
             && labels.iter().all(|(key, value)| known.labels.get(key) == Some(value))
     };
-    let page = (call.cursor::<String>("flows")?, call.limit()?);
-    let found = api.flows.list(call.tenants()?, page, passes).await?;
+    let after = call.cursor::<String>("flows")?;
+    let found = api.flows.list(call.tenants()?, after, call.limit()?, passes).await?;
     let next_cursor = found.next.map(|id| cursor::write("flows", &id));
     Reply::json(200, &FlowList { items: found.items.into_iter().map(FlowView::from).collect(), next_cursor })
 }

@@ -1,4 +1,4 @@
-//! Jobs as they stand: lists, one job, waiting for its end. Owns what a caller may see of them.
+//! Jobs as they stand: lists, one job, waiting for its end.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

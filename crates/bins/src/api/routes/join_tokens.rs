@@ -1,4 +1,4 @@
-//! Join tokens of workers: made, listed, revoked. Owns that a secret leaves once only, with the command that uses it.
+//! Join tokens of workers: made, listed, revoked. A secret leaves once only, with the command that uses it.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,4 @@
-//! Logs of jobs: as text, or as a stream of events (SSE) that can be gone on with. Owns the query, both forms, and that
-//! streams are few and end with the server.
+//! Logs of jobs: as text, or as a stream of events (SSE) that can be gone on with.
 //!
 //! A position is `<attempt>.<seq>`: the id of an event, and what `Last-Event-ID` names to go on behind it.
 
@@ -197,7 +196,7 @@ impl Streaming {
     }
 }
 
-/// A chunk as text. What is missing is told on a line of its own.
+/// A chunk as text. What is missing is reported on its own line.
 fn text(chunk: &LogChunk, out: &mut Vec<u8>) {
     if let Some(gap) = &chunk.gap {
         let bytes = if gap.bytes > 0 { format!(" with {} bytes", gap.bytes) } else { String::new() };
@@ -214,7 +213,7 @@ fn events(chunk: &LogChunk, part: Option<u32>, out: &mut Vec<u8>) {
     if let Some(gap) = &chunk.gap {
         let mut data = json!({ "attempt": attempt, "seq": seq, "chunks": gap.chunks, "bytes": gap.bytes });
         name(part, &mut data);
-        // Whoever goes on behind a gap is to get the chunk after it.
+        // A reader that goes on behind a gap is to get the chunk after it.
         let at = if chunk.data.is_empty() { seq } else { seq.saturating_sub(1) };
         out.extend(format!("{}event: gap\ndata: {data}\n\n", id(at)).bytes());
     }

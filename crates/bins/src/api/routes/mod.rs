@@ -1,4 +1,4 @@
-//! What the routes do: one file a kind of object. Owns reading requests and writing answers; decisions are the host's.
+//! What the routes do: one file a kind of object.
 
 pub(super) mod again;
 pub(super) mod artifacts;

@@ -1,4 +1,4 @@
-//! What belongs to a job: attempts, elements. Owns these views of one job.
+//! What belongs to a job: attempts, elements.
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
-//! Pipelines: definitions of flows that are kept, and runs of them. Owns reading requests; what a definition must be is the
-//! flow engine's to say.
+//! Pipelines: definitions of flows that are kept, and runs of them.
 
 use std::sync::Arc;
 
@@ -39,8 +38,8 @@ pub(in super::super) async fn create(api: Arc<Api>, call: Call) -> Answer {
 
 /// GET /pipelines
 pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
-    let page = (call.cursor::<String>("pipelines")?, call.limit()?);
-    let found = api.flows.pipelines(call.tenants()?, page).await?;
+    let after = call.cursor::<String>("pipelines")?;
+    let found = api.flows.pipelines(call.tenants()?, after, call.limit()?).await?;
     let next_cursor = found.next.map(|id| cursor::write("pipelines", &id));
     Reply::json(200, &PipelineList { items: found.items.iter().map(PipelineView::short).collect(), next_cursor })
 }
@@ -56,7 +55,7 @@ pub(in super::super) async fn get(api: Arc<Api>, call: Call) -> Answer {
 pub(in super::super) async fn put(api: Arc<Api>, call: Call) -> Answer {
     let (order, known): (PipelineVersion, _) = (order(&call)?, call.if_match()?);
     let tenants = call.visible();
-    let pipeline = api.flows.update_pipeline(call.part("id"), tenants.as_deref(), (known, order.definition)).await?;
+    let pipeline = api.flows.update_pipeline(call.part("id"), tenants.as_deref(), known, order.definition).await?;
     call.concern.is(&pipeline.tenant);
     let version = u64::from(pipeline.version);
     Ok(Reply::json(200, &PipelineView::short(&pipeline))?.revision(version))

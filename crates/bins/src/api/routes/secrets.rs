@@ -1,4 +1,4 @@
-//! Secrets of tenants: named, stored, deleted. Owns that a value comes in only, and never out.
+//! Secrets of tenants: named, stored, deleted. A value comes in only, and never out.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The server itself: whether it is well, what it counts, what it is. Owns these answers.
+//! The server itself: whether it is well, what it counts, what it is.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use orlop_scheduler::job::Band;
 
 use super::super::auth::Caller;
 use super::super::call::Call;
+use super::super::gauges;
 use super::super::openapi;
 use super::super::reply::{Answer, Reply};
-use super::super::standing;
 use super::super::state::Api;
 use super::super::view::fleet::{
     Allocation, BandQueue, BlockedView, Health, Stats, TenantQueueView, TotalsView, Version,
@@ -38,8 +38,8 @@ fn word(status: &Status) -> &'static str {
 
 fn workers(snapshot: &Snapshot) -> BTreeMap<String, u64> {
     let mut states = BTreeMap::new();
-    for picture in snapshot.workers.values() {
-        *states.entry(picture.view.state.to_string()).or_default() += 1;
+    for worker in snapshot.workers.values() {
+        *states.entry(worker.view.state.to_string()).or_default() += 1;
     }
     states
 }
@@ -93,7 +93,7 @@ fn blocked(snapshot: &Snapshot, caller: &Caller) -> Vec<BlockedView> {
 
 /// GET /stats
 pub(in super::super) async fn stats(api: Arc<Api>, call: Call) -> Answer {
-    let snapshot = api.handle.picture()?;
+    let snapshot = api.handle.leader_snapshot()?;
     let fleet = &snapshot.fleet;
     let stored = api.handle.artifact_bytes().await?;
     call.concern.decide();
@@ -163,8 +163,8 @@ pub(in super::super) async fn metrics(api: Arc<Api>, call: Call) -> Answer {
     let leads = matches!(api.handle.status(), Status::Leading { .. });
     let stored = async { if leads { api.handle.artifact_bytes().await.unwrap_or_default() } else { BTreeMap::new() } };
     let stored = tokio::time::timeout(STORED, stored).await.unwrap_or_default();
-    standing::look(&api.metrics, &api.handle, &stored);
-    api.flows.standing().show(&api.metrics.flows);
+    gauges::look(&api.metrics, &api.handle, &stored);
+    api.flows.counts().show(&api.metrics.flows);
     let text = api.metrics.text();
     let text = text.map_err(|error| Box::new(Problem::new(Code::Internal, error.to_string())))?;
     Ok(Reply::text("application/openmetrics-text; version=1.0.0; charset=utf-8", text))

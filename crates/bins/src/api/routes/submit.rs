@@ -1,4 +1,4 @@
-//! Submits: one job, or up to 10 000 that are taken all or none. Owns reading them and whose they are.
+//! Submits: one job, or up to 10 000 that are taken all or none.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Tenants: who they are, what they may hold, what they hold. Owns reading and changing them over HTTP, with revisions.
+//! Tenants: who they are, what they may hold, what they hold.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
         let Some(next) = found.next else { break };
         page = Page::after(next, 1000);
     }
-    let snapshot = api.handle.picture()?;
+    let snapshot = api.handle.leader_snapshot()?;
     for name in snapshot.tenants.keys().chain([&api.options.default_tenant]) {
         all.entry(name.clone()).or_insert_with(|| Tenant::new(name.clone()));
     }
@@ -124,7 +124,7 @@ pub(in super::super) async fn create(api: Arc<Api>, call: Call) -> Answer {
     if stored.is_some() {
         let text = match api.handle.tenant(&name).await? {
             Some(_) => format!("there is a tenant `{name}` already"),
-            // Its tokens, secrets and jobs are not for whoever has the name next.
+            // Its tokens, secrets and jobs are not for the next tenant of the name.
             None => format!("tenant `{name}` was closed, and its name is not given again; use another"),
         };
         return Err(Box::new(Problem::new(Code::Conflict, text)));
@@ -163,7 +163,7 @@ pub(in super::super) async fn close(api: Arc<Api>, call: Call) -> Answer {
         let text = format!("tenant `{}` is that of jobs that name none; it stays", tenant.name);
         return Err(Box::new(Problem::new(Code::Conflict, text)));
     }
-    let live = api.handle.picture()?.tenants.get(&tenant.name).map_or(0, |known| known.active);
+    let live = api.handle.leader_snapshot()?.tenants.get(&tenant.name).map_or(0, |known| known.active);
     if live > 0 {
         let text = format!("tenant `{}` has {live} jobs that have not ended; cancel them first", tenant.name);
         return Err(Box::new(Problem::new(Code::Conflict, text)));
@@ -196,6 +196,6 @@ pub(in super::super) async fn put_quota(api: Arc<Api>, call: Call) -> Answer {
 pub(in super::super) async fn usage(api: Arc<Api>, call: Call) -> Answer {
     let tenant = api.tenant(&call).await?;
     let stored = api.handle.artifact_bytes().await?;
-    let snapshot = api.handle.picture()?;
+    let snapshot = api.handle.leader_snapshot()?;
     Reply::json(200, &UsageView::of(&tenant.name, snapshot.tenants.get(&tenant.name), &stored))
 }

@@ -1,4 +1,5 @@
-//! Tokens of callers: made, listed, revoked. Owns that a secret leaves once only, and that no token makes, lists or revokes one that is good for more than itself.
+//! Tokens of callers: made, listed, revoked. A secret leaves once only, and no token makes, lists or revokes one that is
+//! good for more than itself.
 
 use std::sync::Arc;
 
@@ -11,10 +12,10 @@ use super::super::auth::{Access, Bearer, Role, Scope};
 use super::super::call::{Call, forbidden, internal, not_found, wrong};
 use super::super::cursor;
 use super::super::guard::ACCESS;
-#[cfg(all(unix, feature = "cli"))]
-use super::super::known::stored;
 use super::super::reply::{Answer, Reply};
 use super::super::state::{Api, store};
+#[cfg(all(unix, feature = "cli"))]
+use super::super::token_cache::stored;
 use super::super::view::token::{NewToken, TokenList, TokenView};
 use crate::host::scheduler::Error;
 

@@ -1,4 +1,4 @@
-//! Workers: lists, one worker, orders of operators. Owns what a caller may see of them.
+//! Workers: lists, one worker, orders of operators.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use orlop_scheduler::event::DrainOrder;
 use super::super::auth::{Access, Role, Scope};
 use super::super::call::{Call, forbidden, internal, not_found, wrong};
 use super::super::cursor;
-use super::super::known::{WORKER, worker_record};
 use super::super::reply::{Answer, Reply};
 use super::super::state::{Api, store};
+use super::super::token_cache::{WORKER, worker_record};
 use super::super::view::worker::{DrainRequest, WorkerList, WorkerOrdered, WorkerView};
-use crate::host::scheduler::{Error, WorkerOrder, WorkerPicture};
+use crate::host::scheduler::{Error, WorkerOrder, WorkerSnapshot};
 use crate::wire::problem::Code;
 
 /// The longest reason of a drain, in characters.
@@ -31,17 +31,17 @@ pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
     let labels = call.labels()?;
     let after: Option<WorkerId> = call.cursor("workers")?;
     let limit = call.limit()? as usize;
-    let snapshot = api.handle.picture()?;
+    let snapshot = api.handle.leader_snapshot()?;
     call.concern.decide();
-    let passes = |picture: &WorkerPicture| {
-        let known = &picture.capabilities.labels;
-        call.may(Access::See, &picture.whose())
-            && (states.is_empty() || states.contains(&picture.view.state))
+    let passes = |worker: &WorkerSnapshot| {
+        let known = &worker.capabilities.labels;
+        call.may(Access::See, &worker.whose())
+            && (states.is_empty() || states.contains(&worker.view.state))
             && labels.iter().all(|(key, value)| known.get(key) == Some(value))
     };
     let later = snapshot.workers.iter().filter(|(id, _)| after.as_ref().is_none_or(|after| *id > after));
-    let mut found = later.filter(|(_, picture)| passes(picture));
-    let items: Vec<WorkerView> = found.by_ref().take(limit).map(|(_, picture)| shown(&call, picture)).collect();
+    let mut found = later.filter(|(_, worker)| passes(worker));
+    let items: Vec<WorkerView> = found.by_ref().take(limit).map(|(_, worker)| shown(&call, worker)).collect();
     let more = found.next().is_some();
     let next_cursor = items.last().filter(|_| more).map(|last| cursor::write("workers", &last.id));
     Reply::json(200, &WorkerList { items, next_cursor })
@@ -50,16 +50,16 @@ pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
 /// The worker of a path, if all whose jobs it takes are the caller's.
 async fn own(api: &Api, call: &Call) -> Result<WorkerId, Error> {
     let id: WorkerId = call.id("id", "worker")?;
-    // Whoever may change every worker may change one that has just come.
+    // Anyone who may change every worker may change one that has just come.
     if call.may(Access::Change, &Scope::All) {
         return Ok(id);
     }
-    let snapshot = api.handle.picture()?;
-    check_own(call, &id, snapshot.workers.get(&id).map(WorkerPicture::whose))?;
+    let snapshot = api.handle.leader_snapshot()?;
+    check_own(call, &id, snapshot.workers.get(&id).map(WorkerSnapshot::whose))?;
     Ok(id)
 }
 
-/// Refuses whoever may not change a worker of these tenants; none: there is no such worker.
+/// Refuses anyone who may not change a worker of these tenants; none: there is no such worker.
 fn check_own(call: &Call, id: &WorkerId, whose: Option<Scope>) -> Result<(), Error> {
     let seen = whose.filter(|whose| call.may(Access::See, whose));
     let whose = seen.ok_or_else(|| not_found(format_args!("worker `{id}`")))?;
@@ -72,15 +72,15 @@ fn check_own(call: &Call, id: &WorkerId, whose: Option<Scope>) -> Result<(), Err
 /// GET /workers/{id}
 pub(in super::super) async fn get(api: Arc<Api>, call: Call) -> Answer {
     let id: WorkerId = call.id("id", "worker")?;
-    let snapshot = api.handle.picture()?;
-    let seen = snapshot.workers.get(&id).filter(|picture| call.may(Access::See, &picture.whose()));
-    let picture = seen.ok_or_else(|| not_found(format_args!("worker `{id}`")))?;
-    Reply::json(200, &shown(&call, picture))
+    let snapshot = api.handle.leader_snapshot()?;
+    let seen = snapshot.workers.get(&id).filter(|worker| call.may(Access::See, &worker.whose()));
+    let worker = seen.ok_or_else(|| not_found(format_args!("worker `{id}`")))?;
+    Reply::json(200, &shown(&call, worker))
 }
 
 /// A worker as a caller sees it: of the tenants whose jobs it takes, those that the caller sees.
-fn shown(call: &Call, picture: &WorkerPicture) -> WorkerView {
-    let mut view = WorkerView::from(picture);
+fn shown(call: &Call, worker: &WorkerSnapshot) -> WorkerView {
+    let mut view = WorkerView::from(worker);
     if let Some(tenants) = view.capabilities["tenants"].as_array_mut() {
         tenants.retain(|tenant| {
             let name = tenant.as_str().and_then(|name| name.parse().ok());
@@ -145,8 +145,8 @@ async fn record(api: &Api, id: &WorkerId) -> Result<Option<Token>, Error> {
 async fn shut_out(api: &Api, call: &Call) -> Result<WorkerId, Error> {
     let id: WorkerId = call.id("id", "worker")?;
     let _turn = api.tokens.lock().await;
-    let (kept, snapshot) = (record(api, &id).await?, api.handle.picture()?);
-    let live = snapshot.workers.get(&id).map(WorkerPicture::whose);
+    let (kept, snapshot) = (record(api, &id).await?, api.handle.leader_snapshot()?);
+    let live = snapshot.workers.get(&id).map(WorkerSnapshot::whose);
     let whose = live.or_else(|| kept.as_ref().map(|kept| Scope::of(&kept.tenants)));
     check_own(call, &id, whose)?;
     let now = api.now();
@@ -192,7 +192,7 @@ pub(in super::super) async fn remove(api: Arc<Api>, call: Call) -> Answer {
     let _turn = api.tokens.lock().await;
     let kept = record(&api, &id).await?;
     // One that is gone still has its name.
-    let snapshot = api.handle.picture()?;
+    let snapshot = api.handle.leader_snapshot()?;
     if !leave(&api, &id, false).await? && kept.is_none() && !snapshot.workers.contains_key(&id) {
         return Err(not_found(format_args!("worker `{id}`")));
     }

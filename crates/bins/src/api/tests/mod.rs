@@ -1,8 +1,8 @@
 //! Tests of the interface as its clients see it: requests in, answers out, over a real server on a store in memory.
 
 mod access;
-mod bed;
 mod document;
+mod fixture;
 mod flows;
 mod fuzz;
 mod jobs;

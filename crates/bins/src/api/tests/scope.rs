@@ -1,5 +1,5 @@
-//! Who may do what with whose objects: every route, asked by every role of one tenant, about objects of that tenant, of another, of
-//! both, and of all. Owns the expectation; a route that is not in it fails.
+//! Who may do what with whose objects: every route, asked by every role of one tenant, about objects of that tenant, of
+//! another, of both, and of all. A route that is not in it fails.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use orlop_scheduler::event::Capabilities;
 use orlop_scheduler::job::Runtime;
 use serde_json::{Value, json};
 
-use super::bed::{Ask, Bed, noop};
+use super::fixture::{Ask, Fixture, noop};
 use crate::api::Options;
 use crate::api::auth::Role;
 use crate::api::route::{Needs, Route};
@@ -119,7 +119,7 @@ fn flow(name: &str) -> Value {
 
 /// A server with objects of everybody.
 struct World {
-    bed: Bed,
+    fixture: Fixture,
     admin: String,
     /// Tokens of tenant `own`.
     callers: Vec<(Role, String)>,
@@ -130,19 +130,20 @@ impl World {
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let authority = Authority::create(Time::from_millis(1_700_000_000_000)).unwrap().0;
-        let bed = Bed::full_with(folder.path(), |options| Options { authority: Some(Arc::new(authority)), ..options });
-        let bed = bed.await;
-        let admin = bed.token(None, "admin", &["*"]).await;
-        bed.tenants(Some(&admin), &["own", "foreign"]).await;
+        let fixture =
+            Fixture::full_with(folder.path(), |options| Options { authority: Some(Arc::new(authority)), ..options });
+        let fixture = fixture.await;
+        let admin = fixture.token(None, "admin", &["*"]).await;
+        fixture.tenants(Some(&admin), &["own", "foreign"]).await;
         let mut callers = Vec::new();
         for role in [Role::Viewer, Role::Submitter, Role::Operator, Role::Admin] {
-            callers.push((role, bed.token(Some(&admin), role.as_str(), &["own"]).await));
+            callers.push((role, fixture.token(Some(&admin), role.as_str(), &["own"]).await));
         }
-        Self { bed, admin, callers, _folder: folder }
+        Self { fixture, admin, callers, _folder: folder }
     }
 
     async fn made(&self, path: &str, body: &Value, field: &str) -> String {
-        let answer = self.bed.ask(Ask::post(path, body).token(&self.admin)).await;
+        let answer = self.fixture.ask(Ask::post(path, body).token(&self.admin)).await;
         assert!(answer.status < 300, "{path}: {}", answer.text);
         answer.body()[field].as_str().unwrap_or_else(|| panic!("{path}: {}", answer.text)).to_owned()
     }
@@ -180,7 +181,7 @@ impl World {
         let upload = self.made("/uploads", &begun, "id").await;
         let piece = Ask::new("PATCH", &format!("/uploads/{upload}?offset=0")).raw(text.clone().into_bytes());
         let piece = piece.with("content-type", "application/octet-stream").token(&self.admin);
-        assert_eq!(self.bed.ask(piece).await.status, 204);
+        assert_eq!(self.fixture.ask(piece).await.status, 204);
         let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
         let sha256 = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         self.made(&format!("/uploads/{upload}/finalize"), &json!({ "sha256": sha256 }), "sha256").await
@@ -203,10 +204,10 @@ impl World {
             agent_version: "1".to_owned(),
             session: SessionId::from_bytes(uuid::Uuid::new_v4().into_bytes()),
         };
-        drop(self.bed.server().handle().register(registration).await.unwrap());
-        // Pictures of the fleet are taken a few times a second.
+        drop(self.fixture.server().handle().register(registration).await.unwrap());
+        // Snapshots of the fleet are taken a few times a second.
         let began = std::time::Instant::now();
-        while self.bed.ask(Ask::get(&format!("/workers/{id}")).token(&self.admin)).await.status != 200 {
+        while self.fixture.ask(Ask::get(&format!("/workers/{id}")).token(&self.admin)).await.status != 200 {
             assert!(began.elapsed() < std::time::Duration::from_secs(60), "{id} does not appear");
             tokio::time::sleep(std::time::Duration::from_millis(2)).await;
         }
@@ -269,9 +270,9 @@ async fn no_token_reaches_beyond_its_role_and_its_tenants_on_any_route() {
                 number += 1;
                 let ask = world.ask(route, about, whose, number).await.token(token);
                 let answer = if route.media == "text/event-stream" {
-                    world.bed.head(ask).await
+                    world.fixture.head(ask).await
                 } else {
-                    world.bed.ask(ask).await
+                    world.fixture.ask(ask).await
                 };
                 let may = match route.needs {
                     Needs::Nothing => true,
@@ -310,36 +311,37 @@ async fn no_token_reaches_beyond_its_role_and_its_tenants_on_any_route() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_token_that_ends_makes_none_that_goes_on() {
-    let bed = Bed::new().await;
-    let admin = bed.token(None, "admin", &["*"]).await;
+    let fixture = Fixture::new().await;
+    let admin = fixture.token(None, "admin", &["*"]).await;
     let brief = json!({ "role": "admin", "tenants": ["*"], "expires_in": "1h" });
-    let made = bed.ask(Ask::post("/tokens", &brief).token(&admin)).await.body();
+    let made = fixture.ask(Ask::post("/tokens", &brief).token(&admin)).await.body();
     let (brief, ends) = (made["token"].as_str().unwrap().to_owned(), made["expires_at"].clone());
     let ask = |life: Value| {
         Ask::post("/tokens", &json!({ "role": "admin", "tenants": ["*"], "expires_in": life })).token(&brief)
     };
-    let beyond = bed.ask(ask(json!("2h"))).await;
+    let beyond = fixture.ask(ask(json!("2h"))).await;
     assert!(beyond.status == 403 && beyond.text.contains("expires_in"), "{}", beyond.text);
-    assert_eq!(bed.ask(ask(Value::Null)).await.body()["expires_at"], ends, "it ends with its maker");
-    assert_eq!(bed.ask(ask(json!("10m"))).await.status, 201);
+    assert_eq!(fixture.ask(ask(Value::Null)).await.body()["expires_at"], ends, "it ends with its maker");
+    assert_eq!(fixture.ask(ask(json!("10m"))).await.status, 201);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_token_that_ends_makes_no_join_token_that_goes_on() {
     let world = World::new().await;
     let brief = json!({ "role": "operator", "tenants": ["own"], "expires_in": "30m" });
-    let made = world.bed.ask(Ask::post("/tokens", &brief).token(&world.admin)).await.body();
+    let made = world.fixture.ask(Ask::post("/tokens", &brief).token(&world.admin)).await.body();
     let (brief, ends) = (made["token"].as_str().unwrap(), &made["expires_at"]);
     let ask = |body: Value| Ask::post("/join-tokens", &body).token(brief);
-    let beyond = world.bed.ask(ask(json!({ "tenants": ["own"], "ttl": "8784h" }))).await;
+    let beyond = world.fixture.ask(ask(json!({ "tenants": ["own"], "ttl": "8784h" }))).await;
     assert!(beyond.status == 403 && beyond.text.contains("ttl"), "{}", beyond.text);
-    assert_eq!(&world.bed.ask(ask(json!({ "tenants": ["own"] }))).await.body()["expires_at"], ends);
+    assert_eq!(&world.fixture.ask(ask(json!({ "tenants": ["own"] }))).await.body()["expires_at"], ends);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_that_is_gone_can_be_shut_out_and_removed() {
     let world = World::new().await;
-    let order = async |method: &str, path: &str| world.bed.ask(Ask::new(method, path).token(&world.admin)).await.status;
+    let order =
+        async |method: &str, path: &str| world.fixture.ask(Ask::new(method, path).token(&world.admin)).await.status;
     for (number, (method, path)) in
         [("POST", "/revoke"), ("DELETE", ""), ("DELETE", "?force=true")].into_iter().enumerate()
     {
@@ -358,7 +360,7 @@ async fn an_explanation_names_no_worker_of_others() {
     }
     let job = world.object("job", Whose::Own, 9).await;
     for (token, names) in [(&world.callers[0].1, &["w0", "w2", "w3"][..]), (&world.admin, &["w0", "w1", "w2", "w3"])] {
-        let told = world.bed.ask(Ask::get(&format!("/jobs/{job}/explain")).token(token)).await.body();
+        let told = world.fixture.ask(Ask::get(&format!("/jobs/{job}/explain")).token(token)).await.body();
         let told: Vec<_> = told["workers"].as_array().unwrap().iter().map(|fit| fit["worker"].clone()).collect();
         assert_eq!(told, names);
     }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Map, Value, json};
 
-use super::bed::{Ask, Bed};
+use super::fixture::{Ask, Fixture};
 use crate::api::document;
 
 /// Every operation of the document: method, path, names of its query, names of the fields of its body.
@@ -67,9 +67,9 @@ fn value() -> impl Strategy<Value = Value> {
 }
 
 /// A request of an operation, with parts that are more or less what they should be.
-fn request(bed_job: String) -> impl Strategy<Value = Ask> {
+fn request(known_job: String) -> impl Strategy<Value = Ask> {
     let parts =
-        vec![bed_job, "default".to_owned(), "x".to_owned(), "%00".to_owned(), "%F0%9F".to_owned(), "..".to_owned()];
+        vec![known_job, "default".to_owned(), "x".to_owned(), "%00".to_owned(), "%F0%9F".to_owned(), "..".to_owned()];
     prop::sample::select(operations()).prop_flat_map(move |(method, path, query, fields)| {
         let pairs = prop::collection::vec(
             (prop::sample::select([query.clone(), vec!["q".into()]].concat()), "[!-~]{0,10}"),
@@ -108,15 +108,15 @@ fn request(bed_job: String) -> impl Strategy<Value = Ask> {
 #[test]
 fn no_request_makes_the_server_fail() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let bed = runtime.block_on(Bed::new());
-    let job = runtime.block_on(bed.submit(&json!({ "array": { "count": 5 } })));
+    let fixture = runtime.block_on(Fixture::new());
+    let job = runtime.block_on(fixture.submit(&json!({ "array": { "count": 5 } })));
     let mut runner = TestRunner::new(Config { cases: 3000, failure_persistence: None, ..Config::default() });
     let mut kinds = std::collections::BTreeSet::new();
     let codes = std::cell::RefCell::new(&mut kinds);
     runner
         .run(&request(job), |ask| {
             let shown = format!("{ask:?}");
-            let Some(answer) = runtime.block_on(bed.try_ask(ask)) else { return Ok(()) };
+            let Some(answer) = runtime.block_on(fixture.try_ask(ask)) else { return Ok(()) };
             codes.borrow_mut().insert(answer.status);
             prop_assert!(answer.status < 500, "{} {}: {}", answer.status, shown, answer.text);
             if answer.status >= 400 {

@@ -1,4 +1,4 @@
-//! Artifacts and uploads as they are shown and asked for. Owns the shapes.
+//! Artifacts and uploads as they are shown and asked for.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! The shape of an explanation, for the document. Owns it; the words are the host's.
+//! The shape of an explanation, for the document.
 
 use std::borrow::Cow;
 

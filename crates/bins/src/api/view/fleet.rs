@@ -1,4 +1,4 @@
-//! The fleet and the server at a glance. Owns their shapes.
+//! The fleet and the server at a glance.
 
 use std::collections::BTreeMap;
 

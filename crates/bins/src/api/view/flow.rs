@@ -1,4 +1,4 @@
-//! Flows and pipelines as they are shown. Owns their shapes, and the states.
+//! Flows and pipelines as they are shown.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use super::list::Listed;
 use super::{time, times};
-use crate::host::scheduler::flows::{FlowRead, Known};
+use crate::host::scheduler::flows::{FlowRead, FlowSummary};
 
 /// Causes for which a step counts as cancelled.
 const CANCELLED: [&str; 3] = ["Stopped", "Terminated", "Replaced"];
@@ -219,9 +219,9 @@ fn step_state(step: &StepStatus) -> &'static str {
     }
 }
 
-impl From<Known> for FlowView {
-    fn from(known: Known) -> Self {
-        let Known { document, progress, message, started_at, cancelled, labels } = known;
+impl From<FlowSummary> for FlowView {
+    fn from(known: FlowSummary) -> Self {
+        let FlowSummary { document, progress, message, started_at, cancelled, labels } = known;
         let (pipeline, version) = document.pipeline.unzip();
         Self {
             id: document.id,

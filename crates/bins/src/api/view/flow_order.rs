@@ -1,4 +1,4 @@
-//! What is asked about flows and pipelines: bodies of requests. Owns their members and that no other is taken.
+//! What is asked about flows and pipelines: bodies of requests.
 
 use std::collections::BTreeMap;
 

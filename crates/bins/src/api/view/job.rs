@@ -1,4 +1,4 @@
-//! Jobs, elements and attempts as they are shown. Owns their shapes.
+//! Jobs, elements and attempts as they are shown.
 
 use std::collections::BTreeMap;
 
@@ -211,7 +211,7 @@ pub(crate) struct AttemptView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub(crate) usage: Option<Value>,
-    /// What it uses while it runs, as its worker last told
+    /// What it uses while it runs, as its worker last reported
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) in_use: Option<InUseView>,
 }
@@ -227,13 +227,13 @@ pub(crate) struct InUseView {
 }
 
 impl InUseView {
-    /// Of an attempt, where its worker has told of it.
+    /// Of an attempt, where its worker has reported of it.
     pub(crate) fn of(row: &AttemptRow, fleet: &Snapshot) -> Option<Self> {
         let AttemptRow { attempt, .. } = row;
-        let picture = fleet.workers.get(&attempt.worker);
-        let picture = picture.filter(|picture| picture.view.incarnation == attempt.incarnation)?;
+        let worker = fleet.workers.get(&attempt.worker);
+        let worker = worker.filter(|worker| worker.view.incarnation == attempt.incarnation)?;
         let wanted = attempt.id;
-        let known = picture.status.as_ref()?.in_use.iter().find(|known| known.attempt == wanted)?;
+        let known = worker.status.as_ref()?.in_use.iter().find(|known| known.attempt == wanted)?;
         Some(Self { cpu_m: known.cpu_m, memory_bytes: known.memory_bytes })
     }
 }

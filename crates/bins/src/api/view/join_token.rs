@@ -1,4 +1,4 @@
-//! Join tokens as they are shown: never with their secret, but once. Owns their shapes.
+//! Join tokens as they are shown: never with their secret, but once.
 
 use orlop_core::ports::fleet_store::Token;
 use serde::{Deserialize, Serialize};

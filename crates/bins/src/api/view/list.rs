@@ -1,4 +1,4 @@
-//! Pages of lists: items, and where the next page begins. Owns the shape that all lists share.
+//! Pages of lists: items, and where the next page begins.
 
 use std::borrow::Cow;
 

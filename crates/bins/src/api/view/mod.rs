@@ -1,5 +1,4 @@
-//! What is shown of jobs, workers, tenants and tokens: JSON with snake case names and RFC 3339 times. Owns the shapes, which
-//! are part of the API; computes nothing.
+//! What is shown of jobs, workers, tenants and tokens: JSON with snake case names and RFC 3339 times. Computes nothing.
 
 pub(super) mod artifact;
 pub(super) mod explain;

@@ -1,4 +1,4 @@
-//! The shape of errors, for the document. Owns it; errors themselves are the protocol's.
+//! The shape of errors, for the document.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

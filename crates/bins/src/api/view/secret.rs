@@ -1,4 +1,4 @@
-//! Secrets as they come in and are listed. Owns that a value is read only and never shown.
+//! Secrets as they come in and are listed. A value is read only and never shown.
 
 use std::fmt;
 

@@ -1,5 +1,4 @@
-//! The shape of a job's specification and of a submit, for the document. Owns the list of fields; reading and checking a
-//! specification is the core's.
+//! The shape of a job's specification and of a submit, for the document.
 
 use std::borrow::Cow;
 

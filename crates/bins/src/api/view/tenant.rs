@@ -1,4 +1,4 @@
-//! Tenants as they are shown, and how they are changed. Owns their shapes; bounds of values are the core's.
+//! Tenants as they are shown, and how they are changed.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Tokens as they are shown: never with their secret, but once. Owns their shapes.
+//! Tokens as they are shown: never with their secret, but once.
 
 use orlop_core::ports::fleet_store::Token;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Workers as they are shown. Owns their shapes.
+//! Workers as they are shown.
 
 use orlop_scheduler::engine::ResourceUse;
 use orlop_scheduler::event::Capabilities;
@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use super::list::Listed;
 use super::{time, times};
-use crate::host::scheduler::WorkerPicture;
+use crate::host::scheduler::WorkerSnapshot;
 use crate::wire::status::{HealthCheck, Measured, WorkerStatus};
 
 /// A worker.
@@ -159,32 +159,32 @@ fn capabilities(offer: &Capabilities) -> Value {
     serde_json::to_value(offer).unwrap_or_default()
 }
 
-impl From<&WorkerPicture> for WorkerView {
-    fn from(picture: &WorkerPicture) -> Self {
-        let view = &picture.view;
+impl From<&WorkerSnapshot> for WorkerView {
+    fn from(worker: &WorkerSnapshot) -> Self {
+        let view = &worker.view;
         Self {
             id: view.id.to_string(),
             incarnation: view.incarnation,
             state: view.state.to_string(),
-            since: time(picture.since),
-            reason: picture.reason.clone(),
+            since: time(worker.since),
+            reason: worker.reason.clone(),
             cordoned: view.cordoned,
             draining: view.draining,
-            drain: picture.drain.as_ref().map(|drain| DrainView {
+            drain: worker.drain.as_ref().map(|drain| DrainView {
                 reason: drain.reason.clone(),
                 deadline: times(drain.deadline),
                 host_shutdown: drain.host_shutdown,
             }),
-            connected: picture.connected,
+            connected: worker.connected,
             attempts: view.attempts,
             cpu_allocated: view.cpu,
             memory_allocated: view.memory,
             further: view.further.iter().map(FurtherView::from).collect(),
             band: band(view.cpu, view.memory),
-            agent_version: picture.agent_version.clone(),
-            registered_at: times(picture.registered_at),
-            capabilities: capabilities(&picture.capabilities),
-            report: picture.status.as_deref().map(ReportView::from),
+            agent_version: worker.agent_version.clone(),
+            registered_at: times(worker.registered_at),
+            capabilities: capabilities(&worker.capabilities),
+            report: worker.status.as_deref().map(ReportView::from),
         }
     }
 }
@@ -199,7 +199,7 @@ pub(crate) struct DrainRequest {
     /// After this time what is left on it is cancelled: a duration such as `10m`, or a time in RFC 3339 form
     #[serde(default)]
     pub(crate) deadline: Option<String>,
-    /// Why: shown with the worker, and told to its agent; at most 256 characters
+    /// Why: shown with the worker, and given to its agent; at most 256 characters
     #[serde(default)]
     pub(crate) reason: Option<String>,
 }

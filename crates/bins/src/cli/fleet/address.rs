@@ -1,4 +1,4 @@
-//! What verbs about jobs are given: a job, or elements of an array. Owns the form of the text.
+//! What verbs about jobs are given: a job, or elements of an array.
 
 use std::fmt;
 use std::str::FromStr;

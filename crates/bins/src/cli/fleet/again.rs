@@ -1,5 +1,4 @@
-//! Asking again: where the server says when, and where it was away for a moment. Owns the patience of commands and what they
-//! say meanwhile.
+//! Asking again: where the server says when, and where it was away for a moment.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -17,7 +16,7 @@ const AWAY: Duration = Duration::from_secs(60);
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
 
 /// Asks until the server takes the request, where it refuses because requests come too fast: when it says, and for a while.
-/// `said`: that was told before.
+/// `said`: that was reported before.
 ///
 /// # Errors
 /// Those of the request.

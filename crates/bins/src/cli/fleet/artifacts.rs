@@ -17,7 +17,7 @@ use super::super::failure::{Exit, Failure};
 use super::super::output;
 use super::address::Address;
 use super::bulk;
-use super::client::{Asked, Client, escaped, query};
+use super::client::{ApiRequest, Client, escaped, query};
 use super::read::{items, number, text};
 use super::target::{Patience, Target};
 use crate::view::table::columns;
@@ -128,7 +128,7 @@ pub(super) async fn left(client: &Client, address: &Address) -> Result<Value, Fa
         members.push(("limit", "1000".to_owned()));
         members.extend(cursor.take().map(|cursor| ("cursor", cursor)));
         let path = format!("{}/artifacts{}", address.path(), query(&members));
-        let found = client.ask(Asked::get(path)).await?.body;
+        let found = client.ask(ApiRequest::get(path)).await?.body;
         all.extend_from_slice(items(&found));
         match found["next_cursor"].as_str() {
             Some(next) => cursor = Some(next.to_owned()),
@@ -255,7 +255,7 @@ async fn fetch(client: &Client, sha256: &str, place: &mut File) -> Result<(), Fa
     let (mut have, mut tries) = (0_u64, 0);
     loop {
         let range = (have > 0).then(|| format!("bytes={have}-"));
-        match client.open(Asked::get(&path).with("range", range)).await {
+        match client.open(ApiRequest::get(&path).with("range", range)).await {
             Ok(body) => {
                 let mut pieces = body.into_data_stream();
                 let mut whole = true;
@@ -335,7 +335,7 @@ pub(super) async fn upload(client: &Client, source: Source, tenant: Option<&str>
 
 /// One try of an upload, from where the one before ended.
 async fn send(client: &Client, file: &mut File, asked: &mut Value, bytes: u64, sha256: &str) -> Result<Value, Failure> {
-    let begun = client.ask(Asked::post("/uploads", Some(asked))).await?.body;
+    let begun = client.ask(ApiRequest::post("/uploads", Some(asked))).await?.body;
     let id = text(&begun, "id");
     asked["upload"] = id.clone().into();
     let path = format!("/uploads/{}", escaped(&id));
@@ -350,10 +350,10 @@ async fn send(client: &Client, file: &mut File, asked: &mut Value, bytes: u64, s
                 return Err(Failure::usage("the file became shorter while it was sent"));
             }
             let len = piece.len() as u64;
-            client.ask(Asked::bytes(format!("{path}?offset={offset}"), piece)).await?;
+            client.ask(ApiRequest::bytes(format!("{path}?offset={offset}"), piece)).await?;
             offset += len;
         }
     }
     let end = json!({ "sha256": sha256 });
-    Ok(client.ask(Asked::post(format!("{path}/finalize"), Some(&end))).await?.body)
+    Ok(client.ask(ApiRequest::post(format!("{path}/finalize"), Some(&end))).await?.body)
 }

@@ -1,4 +1,4 @@
-//! `orlop artifacts get --all`: all that a job left, as files of a directory. Owns their places, which never leave it, and that what
+//! `orlop artifacts get --all`: all that a job left, as files of a directory. Never writes outside of it; what
 //! is there already and whole is not fetched again.
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ const AT_ONCE: usize = 4;
 
 /// A file to be.
 #[derive(Debug, PartialEq, Eq)]
-struct Place {
+struct ArtifactFile {
     path: PathBuf,
     sha256: String,
     bytes: u64,
@@ -39,16 +39,16 @@ pub(super) async fn get(client: &Client, address: &Address, dir: &Path, target: 
         return Err(Failure::new(Exit::NotFound, format!("job {address} left no artifacts")));
     }
     let array = is_array(client, address).await?;
-    let (places, refused) = places(items(&list), dir, array);
-    let all = places.len();
-    let fetches = stream::iter(&places).map(|place| fetched(client, place)).buffer_unordered(AT_ONCE);
+    let (wanted, refused) = files(items(&list), dir, array);
+    let all = wanted.len();
+    let fetches = stream::iter(&wanted).map(|file| fetched(client, file)).buffer_unordered(AT_ONCE);
     let mut fetches = std::pin::pin!(fetches);
     let mut new = 0_u64;
     while let Some(fetched) = fetches.next().await {
         new += u64::from(fetched?);
     }
     let done = json!({ "files": all, "fetched": new, "there": all as u64 - new });
-    let names = |_: &Value| places.iter().map(|place| place.path.display().to_string()).collect();
+    let names = |_: &Value| wanted.iter().map(|file| file.path.display().to_string()).collect();
     let shown = target.shown(&done, names)?;
     output::print(&shown.unwrap_or_else(|| format!("{all} files in {}, {new} of them fetched now\n", dir.display())))?;
     // What cannot be a file here keeps nothing else away.
@@ -63,18 +63,18 @@ pub(super) async fn get(client: &Client, address: &Address, dir: &Path, target: 
 }
 
 async fn is_array(client: &Client, address: &Address) -> Result<bool, Failure> {
-    let job = client.ask(super::client::Asked::get(address.path())).await?.body;
+    let job = client.ask(super::client::ApiRequest::get(address.path())).await?.body;
     Ok(text(&job, "kind") == "array")
 }
 
 /// Where each artifact goes: by its name, several files of one name below it by their paths, one of a folder of its name as it
 /// stood there, of arrays below their indices. And the names that lead elsewhere.
-fn places(artifacts: &[Value], dir: &Path, array: bool) -> (Vec<Place>, Vec<String>) {
+fn files(artifacts: &[Value], dir: &Path, array: bool) -> (Vec<ArtifactFile>, Vec<String>) {
     let mut named: BTreeMap<(u64, String), Vec<&Value>> = BTreeMap::new();
     for artifact in artifacts {
         named.entry((number(artifact, "index"), raw(artifact, "name"))).or_default().push(artifact);
     }
-    let (mut places, mut refused) = (Vec::with_capacity(artifacts.len()), Vec::new());
+    let (mut wanted, mut refused) = (Vec::with_capacity(artifacts.len()), Vec::new());
     for ((index, name), files) in named {
         let base = if array { dir.join(index.to_string()) } else { dir.to_owned() };
         let several = files.len() > 1;
@@ -89,13 +89,13 @@ fn places(artifacts: &[Value], dir: &Path, array: bool) -> (Vec<Place>, Vec<Stri
             match inside(&below) {
                 Some(below) => {
                     let (path, sha256) = (base.join(below), raw(file, "sha256"));
-                    places.push(Place { path, sha256, bytes: number(file, "bytes") });
+                    wanted.push(ArtifactFile { path, sha256, bytes: number(file, "bytes") });
                 }
                 None => refused.push(below),
             }
         }
     }
-    (places, refused)
+    (wanted, refused)
 }
 
 fn raw(artifact: &Value, field: &str) -> String {
@@ -110,26 +110,26 @@ fn inside(name: &str) -> Option<&Path> {
 }
 
 /// Fetches a file that is not there. Whether it was not.
-async fn fetched(client: &Client, place: &Place) -> Result<bool, Failure> {
-    let failed = |error: std::io::Error| Failure::usage(format!("{}: {error}", place.path.display()));
-    if is_whole(place).map_err(failed)? {
+async fn fetched(client: &Client, file: &ArtifactFile) -> Result<bool, Failure> {
+    let failed = |error: std::io::Error| Failure::usage(format!("{}: {error}", file.path.display()));
+    if is_whole(file).map_err(failed)? {
         return Ok(false);
     }
-    if let Some(parent) = place.path.parent() {
+    if let Some(parent) = file.path.parent() {
         std::fs::create_dir_all(parent).map_err(failed)?;
     }
-    fetch_to(client, &place.sha256, &place.path).await?;
+    fetch_to(client, &file.sha256, &file.path).await?;
     Ok(true)
 }
 
-fn is_whole(place: &Place) -> std::io::Result<bool> {
-    let mut file = match File::open(&place.path) {
+fn is_whole(wanted: &ArtifactFile) -> std::io::Result<bool> {
+    let mut file = match File::open(&wanted.path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(error),
     };
     let size = file.metadata()?;
-    Ok(size.is_file() && size.len() == place.bytes && digest(&mut file)?.0 == place.sha256)
+    Ok(size.is_file() && size.len() == wanted.bytes && digest(&mut file)?.0 == wanted.sha256)
 }
 
 #[cfg(test)]
@@ -149,9 +149,9 @@ mod tests {
             artifact(7, "results", "results/a.csv"),
         ];
         let paths = |array| -> Vec<String> {
-            let (places, refused) = places(&left, Path::new("d"), array);
+            let (wanted, refused) = files(&left, Path::new("d"), array);
             assert!(refused.is_empty(), "{refused:?}");
-            places.iter().map(|place| place.path.display().to_string()).collect()
+            wanted.iter().map(|file| file.path.display().to_string()).collect()
         };
         assert_eq!(paths(true), ["d/3/out/x/a", "d/3/out/x/b", "d/7/model", "d/7/results/a.csv"]);
         assert_eq!(paths(false), ["d/out/x/a", "d/out/x/b", "d/model", "d/results/a.csv"]);
@@ -160,8 +160,8 @@ mod tests {
     #[test]
     fn names_of_jobs_do_not_lead_out_of_the_directory() {
         for name in ["", "/etc/passwd", "../x", "a/../../x", ".", "a/./..", "x\0y"] {
-            let (places, refused) = places(&[artifact(0, name, "p"), artifact(0, "good", "p")], Path::new("d"), false);
-            assert_eq!((places.len(), refused.as_slice()), (1, &[name.to_owned()][..]), "and others are fetched");
+            let (wanted, refused) = files(&[artifact(0, name, "p"), artifact(0, "good", "p")], Path::new("d"), false);
+            assert_eq!((wanted.len(), refused.as_slice()), (1, &[name.to_owned()][..]), "and others are fetched");
         }
     }
 }

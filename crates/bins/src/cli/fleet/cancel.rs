@@ -9,7 +9,7 @@ use super::super::failure::{Exit, Failure};
 use super::super::output;
 use super::super::setup::pair;
 use super::address::Address;
-use super::client::{Asked, Client};
+use super::client::{ApiRequest, Client};
 use super::read::number;
 use super::target::{Patience, Target};
 use super::wait;
@@ -63,7 +63,7 @@ async fn run(args: &CancelArgs) -> Result<Exit, Failure> {
     let ids = ids.collect::<Result<Vec<Address>, _>>()?;
     for id in &ids {
         let body = id.indices.as_ref().map(|elements| json!({ "elements": elements.to_string() }));
-        let answer = client.ask(Asked::post(format!("{}/cancel", id.path()), body.as_ref())).await?;
+        let answer = client.ask(ApiRequest::post(format!("{}/cancel", id.path()), body.as_ref())).await?;
         let ended = answer.status == 200;
         output::tell(&format!("{id} {}", if ended { "had ended before" } else { "is being cancelled" }));
     }
@@ -92,7 +92,7 @@ async fn many(args: &CancelArgs, client: &Client) -> Result<Exit, Failure> {
         wanted["tenant"] = tenant.as_str().into();
     }
     loop {
-        let answer = client.ask(Asked::post("/jobs/cancel", Some(&wanted))).await?.body;
+        let answer = client.ask(ApiRequest::post("/jobs/cancel", Some(&wanted))).await?.body;
         let count = number(&answer, "cancelled");
         if !args.wait {
             output::tell(&format!("{count} jobs are being cancelled"));

@@ -1,5 +1,4 @@
-//! The client of the REST interface: requests, answers, problems, and going on to the next server where one does not
-//! lead. Owns the transport; what is asked is the verbs'.
+//! The client of the REST interface: requests, answers, problems, and going on to the next server where one does not lead.
 
 use std::future::Future;
 use std::path::Path;
@@ -51,7 +50,7 @@ pub(super) struct Client {
     /// The token that was given.
     token: Option<HeaderValue>,
     transport: Transport<Connector, Full<Bytes>>,
-    /// It was told that requests wait.
+    /// It was reported that requests wait.
     waits: AtomicBool,
 }
 
@@ -69,7 +68,7 @@ struct Server {
 
 /// A request.
 #[derive(Clone, Debug)]
-pub(super) struct Asked<'a> {
+pub(super) struct ApiRequest<'a> {
     method: Method,
     path: String,
     body: Option<&'a Value>,
@@ -78,7 +77,7 @@ pub(super) struct Asked<'a> {
     patience: Duration,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> ApiRequest<'a> {
     pub(super) fn get(path: impl Into<String>) -> Self {
         Self {
             method: Method::GET,
@@ -195,11 +194,11 @@ impl Client {
     ///
     /// # Errors
     /// No server can be reached, or the one that leads refuses.
-    pub(super) async fn ask(&self, asked: Asked<'_>) -> Result<Answered, Failure> {
+    pub(super) async fn ask(&self, asked: ApiRequest<'_>) -> Result<Answered, Failure> {
         as_allowed(&self.waits, async || self.ask_any(&asked).await).await
     }
 
-    async fn ask_any(&self, asked: &Asked<'_>) -> Result<Answered, Failure> {
+    async fn ask_any(&self, asked: &ApiRequest<'_>) -> Result<Answered, Failure> {
         let mut last = Failure::usage("no server is named; use --server");
         for server in &self.servers {
             match in_time(&server.url, asked.patience, self.ask_one(server, asked)).await {
@@ -214,11 +213,11 @@ impl Client {
     ///
     /// # Errors
     /// As of [`Client::ask`].
-    pub(super) async fn open(&self, asked: Asked<'_>) -> Result<Body, Failure> {
+    pub(super) async fn open(&self, asked: ApiRequest<'_>) -> Result<Body, Failure> {
         as_allowed(&self.waits, async || self.open_any(&asked).await).await
     }
 
-    async fn open_any(&self, asked: &Asked<'_>) -> Result<Body, Failure> {
+    async fn open_any(&self, asked: &ApiRequest<'_>) -> Result<Body, Failure> {
         let mut last = Failure::usage("no server is named; use --server");
         for server in &self.servers {
             match in_time(&server.url, asked.patience, self.open_one(server, asked)).await {
@@ -229,7 +228,7 @@ impl Client {
         Err(last)
     }
 
-    async fn open_one(&self, server: &Server, asked: &Asked<'_>) -> Result<Body, Failure> {
+    async fn open_one(&self, server: &Server, asked: &ApiRequest<'_>) -> Result<Body, Failure> {
         let (head, body) = self.send(server, asked).await?.into_parts();
         if head.status.is_success() {
             return Ok(body);
@@ -239,7 +238,7 @@ impl Client {
         Err(Failure::from(&problem(server, head.status.as_u16(), &body)))
     }
 
-    async fn ask_one(&self, server: &Server, asked: &Asked<'_>) -> Result<Answered, Failure> {
+    async fn ask_one(&self, server: &Server, asked: &ApiRequest<'_>) -> Result<Answered, Failure> {
         let (head, body) = self.send(server, asked).await?.into_parts();
         let server = server.url.as_str();
         let etag = head.headers.get(ETAG).and_then(|value| value.to_str().ok()).map(str::to_owned);
@@ -269,7 +268,7 @@ impl Client {
                 };
                 Ok((url, Some(header(&found.token)?)))
             }
-            // Whoever answers at its address now is somebody else.
+            // Somebody else answers at its address now.
             None if server.ours.load(Ordering::Relaxed) => Err(lost(&server.url, &"the server has ended")),
             // What is asked and sent is not for strangers either; over TLS its certificate says who it is.
             None if server.scheme == "http" && !path.starts_with("/health") => {
@@ -284,7 +283,7 @@ impl Client {
     }
 
     /// Sends a request.
-    async fn send(&self, server: &Server, asked: &Asked<'_>) -> Result<Response<Body>, Failure> {
+    async fn send(&self, server: &Server, asked: &ApiRequest<'_>) -> Result<Response<Body>, Failure> {
         let (url, token) = self.way(server, &asked.path).await?;
         let mut request = Request::builder().method(&asked.method).uri(format!("{url}{BASE}{}", asked.path));
         request = request.header("user-agent", concat!("orlop/", env!("CARGO_PKG_VERSION")));
@@ -381,10 +380,10 @@ mod tests {
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let server = format!("http://{}", silent.local_addr().unwrap());
         let client = Client::new(&server, Some("any".to_owned()), None, false).unwrap();
-        let failure = client.ask(Asked::get("/jobs").waiting(Duration::from_secs(5))).await.unwrap_err();
+        let failure = client.ask(ApiRequest::get("/jobs").waiting(Duration::from_secs(5))).await.unwrap_err();
         assert_eq!(failure.exit, Exit::Unreachable);
         assert!(failure.to_string().contains("did not answer within 35 s"), "{failure}");
-        assert!(client.open(Asked::get("/events")).await.is_err());
+        assert!(client.open(ApiRequest::get("/events")).await.is_err());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Where a server on this machine keeps its data. Owns the place and its rights; what stands in it is the store's.
+//! Where a server on this machine keeps its data.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::super::failure::{Exit, Failure};
 use super::super::output;
 use super::address::Address;
-use super::client::{Asked, Client, query};
+use super::client::{ApiRequest, Client, query};
 use super::read::{items, text, took};
 use super::target::{Patience, Target};
 use crate::view::table::columns;
@@ -67,7 +67,7 @@ pub(super) async fn some(client: &Client, address: &Address, states: &[String], 
         members.push(("limit", left.min(PAGE).to_string()));
         members.extend(states.iter().map(|state| ("state", state.clone())));
         members.extend(cursor.take().map(|cursor| ("cursor", cursor)));
-        let found = client.ask(Asked::get(format!("{}/elements{}", address.path(), query(&members)))).await?.body;
+        let found = client.ask(ApiRequest::get(format!("{}/elements{}", address.path(), query(&members)))).await?.body;
         let page = items(&found);
         left = left.saturating_sub(u32::try_from(page.len()).unwrap_or(u32::MAX));
         all.extend_from_slice(page);

@@ -5,7 +5,7 @@ use clap::Args;
 
 use super::super::failure::{Exit, Failure};
 use super::super::output;
-use super::client::Asked;
+use super::client::ApiRequest;
 use super::read::text;
 use super::target::{Patience, Target};
 
@@ -31,7 +31,7 @@ pub(super) async fn health(args: HealthArgs) -> Result<Exit, Failure> {
 
 async fn asked(args: &HealthArgs) -> Result<Exit, Failure> {
     let path = if args.live { "/health/live" } else { "/health/ready" };
-    let health = args.target.client()?.ask(Asked::get(path)).await?.body;
+    let health = args.target.client()?.ask(ApiRequest::get(path)).await?.body;
     let status = text(&health, "status");
     let shown = args.target.shown(&health, |_| vec![status.clone()])?;
     output::print(&shown.unwrap_or(format!("{status}\n")))?;

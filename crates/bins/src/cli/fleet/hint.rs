@@ -1,5 +1,4 @@
-//! What to do when a server cannot be reached or does not let one in: the option that is missing, by its name. Owns the
-//! advice; what is wrong others say.
+//! What to do when a server cannot be reached or does not let one in: the option that is missing, by its name.
 
 use crate::wire::problem::Code;
 

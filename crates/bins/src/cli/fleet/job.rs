@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::failure::{Exit, Failure};
 use super::super::output;
 use super::address::Address;
-use super::client::{Asked, Client, query};
+use super::client::{ApiRequest, Client, query};
 use super::read::{ago, items, number, text};
 use super::target::{Patience, Target};
 use super::tasks::tasks;
@@ -88,14 +88,14 @@ async fn get(args: &GetArgs) -> Result<Exit, Failure> {
     };
     let job = match index {
         Some(_) => element(&client, &args.job).await?,
-        None => client.ask(Asked::get(&path)).await?.body,
+        None => client.ask(ApiRequest::get(&path)).await?.body,
     };
     if let Some(shown) = args.target.shown(&job, |_| vec![args.job.to_string()])? {
         output::print(&shown)?;
         return Ok(Exit::Done);
     }
     let only = index.map(|index| format!("&index={index}")).unwrap_or_default();
-    let attempts = client.ask(Asked::get(format!("{path}/attempts?limit={ATTEMPTS}{only}"))).await?.body;
+    let attempts = client.ask(ApiRequest::get(format!("{path}/attempts?limit={ATTEMPTS}{only}"))).await?.body;
     output::print(&page(&job, &attempts))?;
     Ok(Exit::Done)
 }
@@ -121,7 +121,7 @@ async fn several(args: &GetArgs, client: &Client) -> Result<Exit, Failure> {
 async fn retry(args: &RetryArgs) -> Result<Exit, Failure> {
     let client = args.target.client()?;
     let body = args.job.indices.as_ref().map(|elements| json!({ "elements": elements.to_string() }));
-    let asked = Asked::post(format!("{}/retry", args.job.path()), body.as_ref());
+    let asked = ApiRequest::post(format!("{}/retry", args.job.path()), body.as_ref());
     let made = client.ask(asked.with("idempotency-key", client.key(args.key.as_ref()))).await?.body;
     let id = text(&made, "id");
     let shown = args.target.shown(&made, |_| vec![id.clone()])?;
@@ -134,7 +134,7 @@ async fn explain(args: &GetArgs, client: &Client) -> Result<Exit, Failure> {
         return Err(Failure::usage("--explain tells of one element at a time; name one as JOB.INDEX"));
     }
     let path = format!("{}/explain{}", args.job.path(), query(&args.job.members()));
-    let why = client.ask(Asked::get(path)).await?.body;
+    let why = client.ask(ApiRequest::get(path)).await?.body;
     if let Some(shown) = args.target.shown(&why, |_| vec![args.job.to_string()])? {
         output::print(&shown)?;
         return Ok(Exit::Done);

@@ -11,7 +11,7 @@ use super::super::failure::{Exit, Failure};
 use super::super::output::{self, Format};
 use super::super::setup::pair;
 use super::again::Looks;
-use super::client::{Answered, Asked, query};
+use super::client::{Answered, ApiRequest, query};
 use super::read::{ago, each, items, text, took};
 use super::target::{Patience, Target};
 use super::tasks::tasks;
@@ -76,7 +76,7 @@ async fn list(args: &JobsArgs) -> Result<Exit, Failure> {
     let path = format!("/jobs{}", query(&members));
     let mut looks = Looks::default();
     loop {
-        let look = client.ask(Asked::get(&path)).await;
+        let look = client.ask(ApiRequest::get(&path)).await;
         let found = match args.watch {
             true => looks.see(look).await?,
             false => Some(look?),

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::super::failure::{Exit, Failure};
 use super::super::output;
-use super::client::{Asked, Client, escaped, query};
+use super::client::{ApiRequest, Client, escaped, query};
 use super::read::{each, items, text};
 use super::target::{Patience, Plain, Target};
 use crate::view::table::columns;
@@ -87,7 +87,7 @@ async fn create(args: &CreateArgs) -> Result<Exit, Failure> {
         "tenants": args.tenants,
         "note": args.note,
     });
-    let made = args.target.client()?.ask(Asked::post("/join-tokens", Some(&body))).await?.body;
+    let made = args.target.client()?.ask(ApiRequest::post("/join-tokens", Some(&body))).await?.body;
     keep_or_say(args.write.as_deref(), &args.target, &made, command)
 }
 
@@ -146,7 +146,7 @@ pub(super) async fn all(client: &Client, path: &str) -> Result<Value, Failure> {
     loop {
         let mut members = vec![("limit", "1000".to_owned())];
         members.extend(cursor.take().map(|cursor| ("cursor", cursor)));
-        let page = client.ask(Asked::get(format!("{path}{}", query(&members)))).await?.body;
+        let page = client.ask(ApiRequest::get(format!("{path}{}", query(&members)))).await?.body;
         found.extend(items(&page).iter().cloned());
         cursor = page["next_cursor"].as_str().map(str::to_owned);
         if cursor.is_none() {
@@ -188,7 +188,7 @@ fn table(found: &Value) -> String {
 
 /// Revokes one of a list.
 pub(super) async fn revoke_at(path: &str, args: &RevokeArgs) -> Result<Exit, Failure> {
-    args.target.client()?.ask(Asked::delete(format!("{path}/{}", escaped(&args.id)))).await?;
+    args.target.client()?.ask(ApiRequest::delete(format!("{path}/{}", escaped(&args.id)))).await?;
     output::tell(&format!("{}: revoked", args.id));
     Ok(Exit::Done)
 }

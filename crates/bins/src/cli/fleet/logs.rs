@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::super::failure::{Exit, Failure};
 use super::address::Address;
 use super::again::patiently;
-use super::client::{Asked, Client, query};
+use super::client::{ApiRequest, Client, query};
 use super::page::{Page, Pages};
 use super::read::text;
 use super::sse::{Event, Events};
@@ -95,7 +95,7 @@ pub(super) async fn logs(args: LogsArgs) -> Result<Exit, Failure> {
     let asked = async {
         // What is no id of a job is the name of a flow, most likely: nobody waits for a server to say so.
         if address.job.parse::<JobId>().is_err() {
-            client.ask(Asked::get(address.path())).await.map_err(|failure| of_flow(&address.job, failure))?;
+            client.ask(ApiRequest::get(address.path())).await.map_err(|failure| of_flow(&address.job, failure))?;
         }
         show(&client, &address, &showing).await
     };
@@ -119,7 +119,7 @@ pub(super) async fn show(client: &Client, address: &Address, showing: &Showing) 
     let single = match &address.indices {
         Some(indices) => indices.single(),
         None => {
-            let job = patiently(async || client.ask(Asked::get(address.path())).await).await?.body;
+            let job = patiently(async || client.ask(ApiRequest::get(address.path())).await).await?.body;
             (text(&job, "kind") == "single").then_some(0)
         }
     };
@@ -150,7 +150,7 @@ async fn several(client: &Client, address: &Address, showing: &Showing) -> Resul
     let mut pages = Pages::new(showing.prefix, showing.timestamps);
     loop {
         let opened = patiently(async || {
-            client.open(Asked::get(&path).with("accept", Some("text/event-stream".to_owned()))).await
+            client.open(ApiRequest::get(&path).with("accept", Some("text/event-stream".to_owned()))).await
         });
         let mut events = Events::new(opened.await?);
         while let Some(Event { kind, data, .. }) = events.next().await {
@@ -175,7 +175,7 @@ async fn part(client: &Client, address: &Address, showing: &Showing, index: u32)
     let mut last: Option<String> = None;
     loop {
         let opened = patiently(async || {
-            let asked = Asked::get(&path).with("accept", Some("text/event-stream".to_owned()));
+            let asked = ApiRequest::get(&path).with("accept", Some("text/event-stream".to_owned()));
             client.open(asked.with("last-event-id", last.clone())).await
         });
         let mut events = Events::new(opened.await?);

@@ -1,5 +1,4 @@
-//! The verbs of the fleet: a server on this machine, and what is asked of one over
-//! REST. Owns their options and texts; decides nothing about jobs.
+//! The verbs of the fleet: a server on this machine, and what is asked of one over REST. Decides nothing about jobs.
 
 mod address;
 mod again;

@@ -1,5 +1,4 @@
-//! Pieces of logs as people read them: bytes as they were written, or lines with their part and time. Owns the joining of
-//! lines; what is missing is told beside them.
+//! Pieces of logs as people read them: bytes as they were written, or lines with their part and time.
 
 use std::collections::BTreeMap;
 

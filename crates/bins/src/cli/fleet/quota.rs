@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::super::failure::{Exit, Failure};
 use super::super::output;
 use super::super::setup::pair;
-use super::client::{Asked, Client, escaped};
+use super::client::{ApiRequest, Client, escaped};
 use super::read::{items, number, text};
 use super::target::{Patience, Target};
 use crate::view::table::columns;
@@ -107,7 +107,7 @@ fn path(name: &str) -> String {
 
 async fn get(args: &OneArgs) -> Result<Exit, Failure> {
     let client = args.target.client()?;
-    let tenant = client.ask(Asked::get(path(&args.name))).await?.body;
+    let tenant = client.ask(ApiRequest::get(path(&args.name))).await?.body;
     let shown = args.target.shown(&tenant, |tenant| vec![text(tenant, "name")])?;
     output::print(&shown.unwrap_or_else(|| page(&tenant)))?;
     Ok(Exit::Done)
@@ -221,9 +221,9 @@ fn put(quota: &mut Value, limits: Fields) {
 
 /// Makes the tenant if there is none.
 async fn ensure(client: &Client, name: &str) -> Result<(), Failure> {
-    match client.ask(Asked::get(path(name))).await {
+    match client.ask(ApiRequest::get(path(name))).await {
         Err(unknown) if unknown.exit == Exit::NotFound => {
-            client.ask(Asked::post("/tenants", Some(&json!({ "name": name })))).await?;
+            client.ask(ApiRequest::post("/tenants", Some(&json!({ "name": name })))).await?;
             output::tell(&format!("tenant {name} is made"));
             Ok(())
         }
@@ -236,17 +236,17 @@ async fn set(args: &SetArgs) -> Result<Exit, Failure> {
     let (limits, tenant) = changes(&args.limits)?;
     ensure(&client, &args.name).await?;
     if !tenant.is_empty() {
-        client.ask(Asked::patch(path(&args.name), &Value::Object(tenant))).await?;
+        client.ask(ApiRequest::patch(path(&args.name), &Value::Object(tenant))).await?;
     }
     if !limits.is_empty() {
         let place = format!("{}/quota", path(&args.name));
-        let known = client.ask(Asked::get(&place)).await?;
+        let known = client.ask(ApiRequest::get(&place)).await?;
         let mut quota = known.body;
         put(&mut quota, limits);
         // Somebody else's change in between is not overwritten.
-        client.ask(Asked::put(place, &quota).with("if-match", known.etag)).await?;
+        client.ask(ApiRequest::put(place, &quota).with("if-match", known.etag)).await?;
     }
-    let tenant = client.ask(Asked::get(path(&args.name))).await?.body;
+    let tenant = client.ask(ApiRequest::get(path(&args.name))).await?.body;
     let shown = args.target.shown(&tenant, |tenant| vec![text(tenant, "name")])?;
     output::print(&shown.unwrap_or_else(|| page(&tenant)))?;
     Ok(Exit::Done)
@@ -256,11 +256,11 @@ async fn usage(args: &UsageArgs) -> Result<Exit, Failure> {
     let client = args.target.client()?;
     let found = match &args.name {
         Some(name) => {
-            let one = client.ask(Asked::get(format!("{}/usage", path(name)))).await?.body;
+            let one = client.ask(ApiRequest::get(format!("{}/usage", path(name)))).await?.body;
             json!({ "items": [one] })
         }
         None => {
-            let stats = client.ask(Asked::get("/stats")).await?.body;
+            let stats = client.ask(ApiRequest::get("/stats")).await?.body;
             json!({ "items": stats["tenants"] })
         }
     };

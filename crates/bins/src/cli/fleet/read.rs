@@ -1,4 +1,4 @@
-//! Fields of answers as cells of tables. Owns reading them; what is missing is shown as nothing.
+//! Fields of answers as cells of tables.
 
 use orlop_core::time::Time;
 use serde_json::Value;

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::super::failure::{Exit, Failure};
 use super::super::output;
-use super::client::{Asked, escaped, query};
+use super::client::{ApiRequest, escaped, query};
 use super::read::each;
 use super::target::{Patience, Plain, Target};
 
@@ -94,7 +94,7 @@ fn value(file: Option<&Path>) -> Result<String, Failure> {
         None => {
             let input = std::io::stdin();
             if input.is_terminal() {
-                output::tell("type the value, then end it with Ctrl-D on a line of its own");
+                output::tell("type the value, then press Ctrl-D on an empty line");
             }
             ("standard input".to_owned(), input.lock().take(LONGEST + 1).read_to_end(&mut bytes))
         }
@@ -110,7 +110,7 @@ fn value(file: Option<&Path>) -> Result<String, Failure> {
 async fn set(args: &SetArgs, value: &str) -> Result<Exit, Failure> {
     let body = json!({ "value": value });
     let path = format!("/secrets/{}{}", escaped(&args.name), whose(&args.target));
-    args.target.client()?.ask(Asked::put(path, &body)).await?;
+    args.target.client()?.ask(ApiRequest::put(path, &body)).await?;
     if value.trim().len() < SECRET_MIN {
         output::tell(&format!(
             "warning: secret `{}` has fewer than {SECRET_MIN} bytes; logs show it, for values so short are not masked",
@@ -122,7 +122,7 @@ async fn set(args: &SetArgs, value: &str) -> Result<Exit, Failure> {
 
 async fn list(args: &Plain) -> Result<Exit, Failure> {
     let path = format!("/secrets{}", whose(&args.target));
-    let list = args.target.client()?.ask(Asked::get(path)).await?.body;
+    let list = args.target.client()?.ask(ApiRequest::get(path)).await?.body;
     let names = each(&list, "name");
     let shown = args.target.shown(&list, |_| names.clone())?;
     output::print(&shown.unwrap_or_else(|| names.join("\n")))?;
@@ -131,6 +131,6 @@ async fn list(args: &Plain) -> Result<Exit, Failure> {
 
 async fn delete(args: &DeleteArgs) -> Result<Exit, Failure> {
     let path = format!("/secrets/{}{}", escaped(&args.name), whose(&args.target));
-    args.target.client()?.ask(Asked::delete(path)).await?;
+    args.target.client()?.ask(ApiRequest::delete(path)).await?;
     Ok(Exit::Done)
 }

@@ -1,4 +1,4 @@
-//! Events of a stream (SSE) as a client reads them. Owns the form of the text; what events mean is the verbs'.
+//! Events of a stream (SSE) as a client reads them.
 
 use std::time::Duration;
 

@@ -14,7 +14,7 @@ use super::super::manifest;
 use super::super::output::{self, Format};
 use super::super::setup::pair;
 use super::address::Address;
-use super::client::{Asked, Client};
+use super::client::{ApiRequest, Client};
 use super::inputs::InputArgs;
 use super::logs::{self, Showing};
 use super::read::text;
@@ -306,7 +306,7 @@ async fn submitted(args: &SubmitArgs) -> Result<Exit, Failure> {
     }
     // As programs that trace hand their context to those they start.
     let traceparent = std::env::var("TRACEPARENT").ok().filter(|text| Context::parse(text).is_some());
-    let asked = Asked::post("/jobs", Some(&body)).with("idempotency-key", client.key(args.key.as_ref()));
+    let asked = ApiRequest::post("/jobs", Some(&body)).with("idempotency-key", client.key(args.key.as_ref()));
     let asked = asked.with("traceparent", traceparent);
     let made = client.ask(asked).await?.body;
     for warning in made["warnings"].as_array().into_iter().flatten() {

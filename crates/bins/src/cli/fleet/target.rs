@@ -1,5 +1,4 @@
-//! Options that all verbs of the fleet have: which server, with which token, in which form. Owns their names and where they
-//! come from.
+//! Options that all verbs of the fleet have: which server, with which token, in which form.
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -92,7 +91,7 @@ pub(super) fn client(
         None => std::env::var("ORLOP_TOKEN").ok().map(|token| (token, "ORLOP_TOKEN".to_owned())),
     };
     let token = token.map(|(token, source)| match token.trim() {
-        // Whoever names a token does not mean to be somebody else, such as the administrator of this machine.
+        // Anyone who names a token does not mean to be somebody else, such as the administrator of this machine.
         "" => Err(Failure::usage(format!("{source} holds no token; name another, or none"))),
         token => Ok(token.to_owned()),
     });

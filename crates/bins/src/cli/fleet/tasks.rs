@@ -1,4 +1,4 @@
-//! How far an array is, in words, and as it goes on. Owns both; the counts are the server's.
+//! How far an array is, in words, and as it goes on.
 
 use std::io::IsTerminal as _;
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::super::failure::{Exit, Failure};
 use super::super::output;
-use super::client::Asked;
+use super::client::ApiRequest;
 use super::join::{RevokeArgs, all, keep_or_say, revoke_at, words};
 use super::read::{each, items, text};
 use super::target::{Patience, Plain, Target};
@@ -74,7 +74,7 @@ async fn create(args: &CreateArgs) -> Result<Exit, Failure> {
     if let Some(ttl) = args.ttl {
         body["expires_in"] = ttl.to_string().into();
     }
-    let made = args.target.client()?.ask(Asked::post("/tokens", Some(&body))).await?.body;
+    let made = args.target.client()?.ask(ApiRequest::post("/tokens", Some(&body))).await?.body;
     keep_or_say(args.write.as_deref(), &args.target, &made, |made| {
         format!(
             "{}\n\nThe token is shown once. Write it to a file that nobody else reads, and name that in --token-file or \

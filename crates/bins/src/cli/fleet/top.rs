@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::super::failure::{Exit, Failure};
 use super::super::output::{self, Format};
 use super::again::Looks;
-use super::client::{Answered, Asked, Client, escaped};
+use super::client::{Answered, ApiRequest, Client, escaped};
 use super::quota::tenants;
 use super::read::{ago, number, percent, text};
 use super::target::{Patience, Target};
@@ -49,7 +49,7 @@ pub(super) async fn top(args: TopArgs) -> Result<Exit, Failure> {
 
 async fn look(args: &TopArgs) -> Result<Exit, Failure> {
     let client = args.target.client()?;
-    let mut before = client.ask(Asked::get("/stats")).await?.body;
+    let mut before = client.ask(ApiRequest::get("/stats")).await?.body;
     let mut looked = Instant::now();
     let shown =
         args.target.shown(&before, |stats| list(stats, "tenants").map(|tenant| text(tenant, "tenant")).collect())?;
@@ -63,7 +63,7 @@ async fn look(args: &TopArgs) -> Result<Exit, Failure> {
     loop {
         // Rates are what two looks differ in.
         tokio::time::sleep(args.interval.get().max(LEAST)).await;
-        let look = client.ask(Asked::get("/stats")).await;
+        let look = client.ask(ApiRequest::get("/stats")).await;
         let stats = match again {
             true => looks.see(look).await?,
             false => Some(look?),
@@ -91,7 +91,7 @@ async fn reasons(client: &Client, stats: &Value) -> Vec<String> {
     for row in list(stats, "blocked").take(EXPLAINED) {
         let path = format!("/jobs/{}/explain", escaped(&text(row, "first")));
         // It may have been placed or cancelled in between: then there is nothing to tell.
-        let why = client.ask(Asked::get(path)).await.map(|answer| reason(&answer.body));
+        let why = client.ask(ApiRequest::get(path)).await.map(|answer| reason(&answer.body));
         all.push(why.unwrap_or_default());
     }
     all

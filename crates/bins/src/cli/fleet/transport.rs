@@ -1,5 +1,4 @@
-//! Connections of the command line to servers: plain, or over TLS with the system's authorities or one that is named. Owns
-//! TCP and the handshake; what is asked over them is the client's.
+//! Connections of the command line to servers: plain, or over TLS with the system's authorities or one that is named.
 
 use std::future::Future;
 use std::io;

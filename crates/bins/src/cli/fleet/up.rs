@@ -21,8 +21,8 @@ use super::data::Data;
 use super::target::SERVER;
 use crate::api::{BASE, NewJoinToken};
 use crate::host::client_token;
-use crate::host::scheduler::keeper::Limits;
 use crate::host::scheduler::program::{AUTHORITY, Plan, StartError, StorePlace, TlsPlan, Whole};
+use crate::host::scheduler::retention::Limits;
 use crate::host::scheduler::{Disks, Handle, Options, SecretPlace, Status};
 use crate::host::worker::machine::Offer;
 use crate::host::worker::program::{Enforced, limits_of};
@@ -57,7 +57,7 @@ pub(in crate::cli) struct UpArgs {
     /// A name or address by which others find this machine; repeat it for more
     #[arg(long = "name", value_name = "HOST")]
     names: Vec<String>,
-    /// Let whoever may submit jobs run commands as this user: needed where other machines reach a server that has a worker here
+    /// Let anyone who may submit jobs run commands as this user: needed where other machines reach a server that has a worker here
     #[arg(long)]
     trust_submitters: bool,
     /// While there is no token in the store: file of an administrator's, which is made if it is not there
@@ -107,7 +107,7 @@ struct Running {
     data: Data,
 }
 
-/// Starts the server and serves until it is told to end.
+/// Starts the server and serves until it is asked to end.
 pub(in crate::cli) async fn up(args: UpArgs) -> Result<Exit, Failure> {
     confidential::begin()
         .map_err(|error| Failure::new(Exit::Failed, format!("core dumps cannot be switched off: {error}")))?;
@@ -142,7 +142,7 @@ fn refused(error: &StartError) -> Failure {
     }
 }
 
-/// Refuses a server that hands the account of its user to whoever may submit from elsewhere.
+/// Refuses a server that hands the account of its user to anyone who may submit from elsewhere.
 fn check_trust(args: &UpArgs) -> Result<(), Failure> {
     let exposed = [args.listen, args.grpc_listen].into_iter().find(|address| !address.ip().is_loopback());
     match exposed {
@@ -211,7 +211,7 @@ async fn start(args: &UpArgs) -> Result<Running, Failure> {
     let mut workers = Vec::new();
     let count = if args.no_worker { 0 } else { usize::from(args.workers) };
     for number in 0..count {
-        workers.push(work(args, &data, &whole, (number, count), tracer.clone()).await?);
+        workers.push(work(args, &data, &whole, number, count, tracer.clone()).await?);
     }
     Ok(Running { whole, workers, traces, data })
 }
@@ -230,7 +230,8 @@ async fn work(
     args: &UpArgs,
     data: &Data,
     whole: &Whole,
-    (number, of): (usize, usize),
+    number: usize,
+    of: usize,
     tracer: Tracer,
 ) -> Result<Agent, Failure> {
     let failed =

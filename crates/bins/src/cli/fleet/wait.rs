@@ -1,5 +1,4 @@
-//! Waiting for jobs and elements to end, over restarts of the server: `orlop wait`, and verbs that wait. Owns the patience;
-//! gives the last state.
+//! Waiting for jobs and elements to end, over restarts of the server: `orlop wait`, and verbs that wait.
 
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use super::super::failure::{Exit, Failure};
 use super::super::output::{self, Format};
 use super::address::Address;
 use super::again::{Away, patiently};
-use super::client::{Asked, Client};
+use super::client::{ApiRequest, Client};
 use super::elements;
 use super::read::{items, number, text};
 use super::target::{Patience, Target};
@@ -112,7 +111,7 @@ pub(super) async fn ended(
     let mut wait = if progress.is_some() { LOOK } else { WAIT };
     loop {
         let path = format!("{}?wait={}s", address.path(), wait.as_secs());
-        match client.ask(Asked::get(path).waiting(wait)).await {
+        match client.ask(ApiRequest::get(path).waiting(wait)).await {
             Ok(answer) => {
                 if is_final(&text(&answer.body, "state")) {
                     return Ok(answer.body);
@@ -143,7 +142,7 @@ async fn elements_ended(client: &Client, address: &Address) -> Result<Value, Fai
     let live = states(&|state| !state.is_terminal());
     while !items(&patiently(async || elements::some(client, address, &live, 1).await).await?).is_empty() {
         let path = format!("{}?wait={}s", address.path(), LOOK.as_secs());
-        patiently(async || client.ask(Asked::get(&path).waiting(LOOK)).await).await?;
+        patiently(async || client.ask(ApiRequest::get(&path).waiting(LOOK)).await).await?;
     }
     let one_of = async |states: &[String]| {
         let found = patiently(async || elements::some(client, address, states, 1).await).await?;
@@ -186,6 +185,6 @@ pub(super) async fn own_exit_of(client: &Client, job: &Value) -> Result<Exit, Fa
         return Ok(Exit::Job(code));
     }
     let path = format!("/jobs/{}/attempts?limit=1000", super::client::escaped(&text(job, "id")));
-    let attempts = client.ask(Asked::get(path)).await?.body;
+    let attempts = client.ask(ApiRequest::get(path)).await?.body;
     Ok(signal_of(&attempts).map_or_else(|| exit_of(job), |signal| Exit::Job(signal.saturating_add(128))))
 }

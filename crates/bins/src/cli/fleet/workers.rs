@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::super::failure::{Exit, Failure};
 use super::super::output;
 use super::super::setup::pair;
-use super::client::{Asked, Client, escaped, query};
+use super::client::{ApiRequest, Client, escaped, query};
 use super::join::{self, TokenVerb};
 use super::read::{ago, each, items, number, percent, text};
 use super::target::{Patience, Target};
@@ -95,7 +95,7 @@ pub(in crate::cli) struct DrainArgs {
     /// After this time what is left on it is cancelled and runs elsewhere
     #[arg(long, value_name = "DURATION", conflicts_with = "undo")]
     deadline: Option<HumanDuration>,
-    /// Why: shown with the worker, and told to its agent
+    /// Why: shown with the worker, and given to its agent
     #[arg(long, value_name = "TEXT", conflicts_with = "undo")]
     reason: Option<String>,
     /// Wait until it has left
@@ -139,7 +139,7 @@ pub(super) async fn all(client: &Client, states: &[String], labels: &[(String, S
         members.extend(states.iter().map(|state| ("state", state.clone())));
         members.extend(labels.iter().map(|(key, value)| ("label", format!("{key}={value}"))));
         members.extend(cursor.take().map(|cursor| ("cursor", cursor)));
-        let page = client.ask(Asked::get(format!("/workers{}", query(&members)))).await?.body;
+        let page = client.ask(ApiRequest::get(format!("/workers{}", query(&members)))).await?.body;
         found.extend(items(&page).iter().cloned());
         cursor = page["next_cursor"].as_str().map(str::to_owned);
         if cursor.is_none() {
@@ -192,7 +192,7 @@ fn unwell(worker: &Value) -> impl Iterator<Item = String> {
 
 async fn get(one: &OneArgs) -> Result<Exit, Failure> {
     let client = one.target.client()?;
-    let worker = client.ask(Asked::get(format!("/workers/{}", escaped(&one.id)))).await?.body;
+    let worker = client.ask(ApiRequest::get(format!("/workers/{}", escaped(&one.id)))).await?.body;
     let shown = one.target.shown(&worker, |worker| vec![text(worker, "id")])?;
     output::print(&shown.unwrap_or_else(|| page(&worker)))?;
     Ok(Exit::Done)
@@ -257,7 +257,7 @@ fn rate(value: &Value, field: &str) -> String {
 
 async fn order(target: &Target, id: &str, word: &str, body: Option<&Value>) -> Result<Exit, Failure> {
     let client = target.client()?;
-    client.ask(Asked::post(format!("/workers/{}/{word}", escaped(id)), body)).await?;
+    client.ask(ApiRequest::post(format!("/workers/{}/{word}", escaped(id)), body)).await?;
     let done = match word {
         "drain" => "takes no more jobs, and leaves when those that run have ended",
         "undrain" => "is no longer drained",
@@ -273,7 +273,7 @@ async fn order(target: &Target, id: &str, word: &str, body: Option<&Value>) -> R
 async fn remove(args: &RemoveArgs) -> Result<Exit, Failure> {
     let one = &args.one;
     let force = if args.force { "?force=true" } else { "" };
-    one.target.client()?.ask(Asked::delete(format!("/workers/{}{force}", escaped(&one.id)))).await?;
+    one.target.client()?.ask(ApiRequest::delete(format!("/workers/{}{force}", escaped(&one.id)))).await?;
     output::tell(&format!("{} is removed; the list shows it as Terminated for a while", one.id));
     Ok(Exit::Done)
 }
@@ -298,7 +298,7 @@ async fn drained(args: &DrainArgs) -> Result<Exit, Failure> {
         let client = args.target.client()?;
         let path = format!("/workers/{}", escaped(&args.worker));
         loop {
-            match client.ask(Asked::get(&path)).await {
+            match client.ask(ApiRequest::get(&path)).await {
                 Ok(answer) if text(&answer.body, "state") == "Terminated" => break,
                 Ok(_) => tokio::time::sleep(LOOK).await,
                 // One that has left is forgotten after a while.

@@ -1,4 +1,4 @@
-//! A need on every substrate: what it becomes there, or why it cannot. Owns the answer as a value.
+//! A need on every substrate: what it becomes there, or why it cannot.
 
 use orlop_cloud::openstack::hardware::{Candidate, SiteNode, survey};
 use orlop_core::hardware::fleet::{FleetNeed, demand};
@@ -36,12 +36,12 @@ impl From<HardwareError> for Refusal {
 /// What a need becomes on a substrate, or why it cannot.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub(super) enum Told<T> {
+pub(super) enum Translation<T> {
     Becomes(T),
     Refused(Refusal),
 }
 
-impl<T> From<Result<T, HardwareError>> for Told<T> {
+impl<T> From<Result<T, HardwareError>> for Translation<T> {
     fn from(result: Result<T, HardwareError>) -> Self {
         result.map_or_else(|error| Self::Refused(error.into()), Self::Becomes)
     }
@@ -80,20 +80,20 @@ pub(super) struct Machines {
 #[derive(Debug, Serialize)]
 pub(super) struct Fleet {
     pub(super) placement: Placement,
-    pub(super) job: Told<FleetNeed>,
+    pub(super) job: Translation<FleetNeed>,
 }
 
 /// What is said of one node, or of one host of a site.
 #[derive(Debug, Serialize)]
-pub(super) struct NodeTold {
+pub(super) struct NodeVerdict {
     pub(super) name: String,
     pub(super) fits: bool,
-    pub(super) reasons: Vec<ReasonTold>,
+    pub(super) reasons: Vec<NodeReason>,
 }
 
 /// A dimension in which a node does not fit.
 #[derive(Debug, Serialize)]
-pub(super) struct ReasonTold {
+pub(super) struct NodeReason {
     pub(super) dimension: String,
     pub(super) message: String,
 }
@@ -105,19 +105,19 @@ pub(super) struct Answer {
     pub(super) resolved: Resolved,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) warnings: Vec<String>,
-    pub(super) kubernetes: Told<Pod>,
-    pub(super) openstack: Told<Site>,
-    pub(super) docker: Told<Value>,
-    pub(super) fleet: Told<Fleet>,
+    pub(super) kubernetes: Translation<Pod>,
+    pub(super) openstack: Translation<Site>,
+    pub(super) docker: Translation<Value>,
+    pub(super) fleet: Translation<Fleet>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) nodes: Option<Vec<NodeTold>>,
+    pub(super) nodes: Option<Vec<NodeVerdict>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) hosts: Option<Vec<NodeTold>>,
+    pub(super) hosts: Option<Vec<NodeVerdict>>,
 }
 
 impl Answer {
     /// Those that were judged: nodes of a cluster, hosts of a site.
-    pub(super) fn judged(&self) -> impl Iterator<Item = &Vec<NodeTold>> {
+    pub(super) fn judged(&self) -> impl Iterator<Item = &Vec<NodeVerdict>> {
         self.nodes.iter().chain(&self.hosts)
     }
 }
@@ -139,14 +139,14 @@ pub(super) fn tell(request: &Request, tables: &Tables, machines: &Machines) -> A
     };
     let version = machines.cluster.as_ref().and_then(|cluster| cluster.devices.version()).unwrap_or("v1");
     let kubernetes = match translated {
-        Ok((pod, merged)) => Told::Becomes(Pod {
+        Ok((pod, merged)) => Translation::Becomes(Pod {
             claim_template: claim_template(&merged, CLAIM, "default", version),
             notes: merged.notes.iter().copied().collect(),
             label_families: chosen.gpu.iter().flat_map(|_| cluster_words.families()).collect(),
             pod,
         }),
-        Err(orlop_k8s::hardware::TranslateError::Hardware(error)) => Told::Refused(error.into()),
-        Err(other) => Told::Refused(Refusal { error: other.to_string(), help: "correct the field".to_owned() }),
+        Err(orlop_k8s::hardware::TranslateError::Hardware(error)) => Translation::Refused(error.into()),
+        Err(other) => Translation::Refused(Refusal { error: other.to_string(), help: "correct the field".to_owned() }),
     };
     let placed = place(resolved, &resources, &words(Substrate::OpenStack));
     let (openstack, hosts) = match (placed, &machines.site) {
@@ -176,15 +176,20 @@ pub(super) fn tell(request: &Request, tables: &Tables, machines: &Machines) -> A
 }
 
 #[cfg(feature = "docker")]
-fn docker(resolved: &Resolved, resources: &Resources, tables: &Tables, host: Option<&Inventory>) -> Told<Value> {
+fn docker(resolved: &Resolved, resources: &Resources, tables: &Tables, host: Option<&Inventory>) -> Translation<Value> {
     let config = orlop_cloud::runtime::docker::hardware::host_config(resolved, resources, tables, host);
     config.map(|config| serde_json::to_value(config).unwrap_or_default()).into()
 }
 
 #[cfg(not(feature = "docker"))]
-fn docker(_resolved: &Resolved, _resources: &Resources, _tables: &Tables, _host: Option<&Inventory>) -> Told<Value> {
+fn docker(
+    _resolved: &Resolved,
+    _resources: &Resources,
+    _tables: &Tables,
+    _host: Option<&Inventory>,
+) -> Translation<Value> {
     let error = "Docker is not in this build".to_owned();
-    Told::Refused(Refusal { error, help: format!("build it with `{}`", crate::features::install("docker")) })
+    Translation::Refused(Refusal { error, help: format!("build it with `{}`", crate::features::install("docker")) })
 }
 
 /// Plain resources of the pod's container.
@@ -212,7 +217,7 @@ fn chosen(resolved: &Resolved, words: &Vocabulary, cluster: Option<&Cluster>) ->
     chosen
 }
 
-fn judge(merged: &Merged, cluster: &Cluster) -> Vec<NodeTold> {
+fn judge(merged: &Merged, cluster: &Cluster) -> Vec<NodeVerdict> {
     let known = cluster.classes.as_ref();
     let class = merged.runtime_class.as_ref().and_then(|class| known?.get(class));
     let under = class.map_or_else(|| Ok(merged.clone()), |class| merged.clone().under(class));
@@ -226,7 +231,7 @@ fn judge(merged: &Merged, cluster: &Cluster) -> Vec<NodeTold> {
         missing.push(("DeviceClass", format!("device class `{}` does not exist; install its driver", claim.class)));
     }
     let one = |node: &Node| {
-        let mut one = told(node, under.as_ref());
+        let mut one = verdict_on(node, under.as_ref());
         one.reasons.extend(missing.iter().map(|(dimension, message)| reason(dimension, message.clone())));
         one.fits = one.reasons.is_empty();
         one
@@ -234,25 +239,25 @@ fn judge(merged: &Merged, cluster: &Cluster) -> Vec<NodeTold> {
     cluster.nodes.iter().map(one).collect()
 }
 
-fn reason(dimension: &str, message: String) -> ReasonTold {
-    ReasonTold { dimension: dimension.to_owned(), message }
+fn reason(dimension: &str, message: String) -> NodeReason {
+    NodeReason { dimension: dimension.to_owned(), message }
 }
 
-fn failures(verdict: &MachineFit) -> impl Iterator<Item = ReasonTold> {
+fn failures(verdict: &MachineFit) -> impl Iterator<Item = NodeReason> {
     verdict.failures.iter().map(|failure| reason(failure.dimension(), failure.to_string()))
 }
 
 /// What is said of a host, by the verdict on it.
-fn judged(host: &SiteNode, verdicts: &[MachineFit]) -> NodeTold {
+fn judged(host: &SiteNode, verdicts: &[MachineFit]) -> NodeVerdict {
     let verdict = verdicts.iter().find(|verdict| verdict.machine == host.uid);
-    let reasons: Vec<ReasonTold> = match verdict {
+    let reasons: Vec<NodeReason> = match verdict {
         Some(verdict) => failures(verdict).collect(),
         None => vec![reason("Reservable", "cannot be reserved".to_owned())],
     };
-    NodeTold { name: host.uid.clone(), fits: reasons.is_empty(), reasons }
+    NodeVerdict { name: host.uid.clone(), fits: reasons.is_empty(), reasons }
 }
 
-fn told(node: &Node, merged: Result<&Merged, &HardwareError>) -> NodeTold {
+fn verdict_on(node: &Node, merged: Result<&Merged, &HardwareError>) -> NodeVerdict {
     let mut reasons = Vec::new();
     if !node.ready {
         reasons.push(reason("Ready", "is not ready".to_owned()));
@@ -264,7 +269,7 @@ fn told(node: &Node, merged: Result<&Merged, &HardwareError>) -> NodeTold {
         Ok(verdict) => reasons.extend(failures(&verdict)),
         Err(error) => reasons.push(reason("RuntimeClass", error.to_string())),
     }
-    NodeTold { name: node.machine.name.clone(), fits: reasons.is_empty(), reasons }
+    NodeVerdict { name: node.machine.name.clone(), fits: reasons.is_empty(), reasons }
 }
 
 /// Conditions of a placement as people read them.

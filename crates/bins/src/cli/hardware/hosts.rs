@@ -1,5 +1,4 @@
 //! Hosts beside a cluster's nodes: those of an OpenStack site, as its catalogue tells of them, and one that runs containers.
-//! Owns reading their files.
 
 use orlop_cloud::openstack::hardware::SiteNode;
 use orlop_core::hardware::Tables;

@@ -16,7 +16,7 @@ use orlop_cloud::exit;
 use orlop_core::hardware::Tables;
 use orlop_k8s::hourglass::tables;
 
-use self::dialect::{Machines, NodeTold};
+use self::dialect::{Machines, NodeVerdict};
 use self::nodes::Cluster;
 use super::failure::{Exit, Failure};
 use super::manifest::text;
@@ -114,7 +114,7 @@ async fn explain(args: &ExplainArgs) -> Result<Exit, Failure> {
         format => output::serialized(&told, format)?,
     };
     output::print(&answer)?;
-    let none_fits = |judged: &Vec<NodeTold>| !judged.iter().any(|one| one.fits);
+    let none_fits = |judged: &Vec<NodeVerdict>| !judged.iter().any(|one| one.fits);
     Ok(if told.judged().any(none_fits) { Exit::Failed } else { Exit::Done })
 }
 

@@ -1,5 +1,5 @@
 //! Nodes as `kubectl get` writes them: lists or single objects, JSON or YAML, with resource slices and runtime classes beside
-//! them. Owns reading them from a file or from a cluster.
+//! them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -106,7 +106,7 @@ fn collect<'a>(
     Ok(cluster)
 }
 
-/// The version of the API for devices that an object is told in.
+/// The version of the API for devices that an object is written in.
 fn version(object: &Value) -> Option<String> {
     let version = object.get("apiVersion")?.as_str()?;
     Some(version.strip_prefix("resource.k8s.io/")?.to_owned())

@@ -1,5 +1,4 @@
-//! A need as a file says it: a Performer, or the fields of its `hardwareRequirements`. Owns reading it and telling which
-//! line is wrong; the rules are the hardware model's.
+//! A need as a file says it: a Performer, or the fields of its `hardwareRequirements`.
 
 use std::borrow::Cow;
 

@@ -1,18 +1,18 @@
-//! The answer as people read it. Owns its form.
+//! The answer as people read it.
 
 use orlop_core::hardware::placement::Placement;
 use serde_json::Value;
 
-use super::dialect::{Answer, Fleet, NodeTold, Pod, Refusal, Site, Told, conditions};
+use super::dialect::{Answer, Fleet, NodeVerdict, Pod, Refusal, Site, Translation, conditions};
 
 /// The answer as a text.
 pub(super) fn text(answer: &Answer) -> String {
     let mut out = String::new();
     section(&mut out, "asked for", &asked(answer));
-    section(&mut out, "kubernetes", &told(&answer.kubernetes, kubernetes));
-    section(&mut out, "openstack", &told(&answer.openstack, site));
-    section(&mut out, "docker", &told(&answer.docker, members));
-    section(&mut out, "fleet", &told(&answer.fleet, fleet));
+    section(&mut out, "kubernetes", &translated(&answer.kubernetes, kubernetes));
+    section(&mut out, "openstack", &translated(&answer.openstack, site));
+    section(&mut out, "docker", &translated(&answer.docker, members));
+    section(&mut out, "fleet", &translated(&answer.fleet, fleet));
     for (what, judged) in [("nodes", &answer.nodes), ("hosts", &answer.hosts)] {
         if let Some(judged) = judged {
             let fitting = judged.iter().filter(|one| one.fits).count();
@@ -22,10 +22,10 @@ pub(super) fn text(answer: &Answer) -> String {
     out
 }
 
-fn verdicts(judged: &[NodeTold]) -> Vec<(String, String)> {
-    let one = |told: &NodeTold| {
-        let why: Vec<&str> = told.reasons.iter().map(|reason| reason.message.as_str()).collect();
-        line(&told.name, if told.fits { "fits".to_owned() } else { why.join("; ") })
+fn verdicts(judged: &[NodeVerdict]) -> Vec<(String, String)> {
+    let one = |node: &NodeVerdict| {
+        let why: Vec<&str> = node.reasons.iter().map(|reason| reason.message.as_str()).collect();
+        line(&node.name, if node.fits { "fits".to_owned() } else { why.join("; ") })
     };
     judged.iter().map(one).collect()
 }
@@ -47,13 +47,15 @@ fn line(name: &str, value: impl Into<String>) -> (String, String) {
     (name.to_owned(), value.into())
 }
 
-fn told<T>(told: &Told<T>, becomes: impl Fn(&T) -> Vec<(String, String)>) -> Vec<(String, String)> {
-    match told {
-        Told::Becomes(value) => {
+fn translated<T>(translation: &Translation<T>, becomes: impl Fn(&T) -> Vec<(String, String)>) -> Vec<(String, String)> {
+    match translation {
+        Translation::Becomes(value) => {
             let lines = becomes(value);
             if lines.is_empty() { vec![line("nothing", "special")] } else { lines }
         }
-        Told::Refused(Refusal { error, help }) => vec![line("refused", error.clone()), line("help", help.clone())],
+        Translation::Refused(Refusal { error, help }) => {
+            vec![line("refused", error.clone()), line("help", help.clone())]
+        }
     }
 }
 
@@ -128,8 +130,8 @@ fn site(site: &Site) -> Vec<(String, String)> {
 fn fleet(fleet: &Fleet) -> Vec<(String, String)> {
     let mut lines = placement(&fleet.placement);
     lines.push(match &fleet.job {
-        Told::Becomes(job) => line("job", serde_json::to_string(job).unwrap_or_default()),
-        Told::Refused(refusal) => line("job", format!("refused: {}", refusal.error)),
+        Translation::Becomes(job) => line("job", serde_json::to_string(job).unwrap_or_default()),
+        Translation::Refused(refusal) => line("job", format!("refused: {}", refusal.error)),
     });
     lines
 }

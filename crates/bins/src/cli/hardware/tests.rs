@@ -1,4 +1,4 @@
-//! Tests of what is told about a need, and of what is said about a file that is wrong. Owns no production code.
+//! Tests of what is shown about a need, and of what is said about a file that is wrong.
 
 use orlop_core::hardware::Tables;
 
@@ -14,7 +14,7 @@ const NODES: &str = r#"{"kind": "List", "items": [
    "status": {"allocatable": {"cpu": "64", "nvidia.com/gpu": "8"}, "conditions": [{"type": "Ready", "status": "True"}]}}
 ]}"#;
 
-fn told(file: &str, nodes: Option<&str>) -> Result<String, String> {
+fn explained(file: &str, nodes: Option<&str>) -> Result<String, String> {
     let tables = Tables::default();
     let request = request::read("need.yaml", file, &tables).map_err(|failure| failure.message)?;
     let cluster = nodes.map(|text| nodes::read("nodes.json", text, &tables)).transpose().map_err(|f| f.message)?;
@@ -111,7 +111,7 @@ fn files_of_hosts_that_cannot_be_read_say_why() {
 
 #[test]
 fn a_need_is_told_in_every_dialect_and_against_nodes() {
-    insta::assert_snapshot!(told("gpuType: A100-SXM4-40GB\ngpuCount: 2\nnvlink: true\n", Some(NODES)).unwrap(), @r#"
+    insta::assert_snapshot!(explained("gpuType: A100-SXM4-40GB\ngpuCount: 2\nnvlink: true\n", Some(NODES)).unwrap(), @r#"
     asked for
       gpu       2 × nvidia-a100-sxm4-40gb-nvlink (whole)
       products  A100-SXM4-40GB, A100-SXM4-80GB
@@ -141,7 +141,7 @@ fn a_need_is_told_in_every_dialect_and_against_nodes() {
 #[test]
 fn a_performer_brings_its_scheduling_and_resources() {
     let file = "kind: Performer\nspec:\n  hardwareRequirements: {teeType: tdx}\n  scheduling: {nodeSelector: {zone: a}}\n  resources: {requests: {cpu: 2}}\n";
-    insta::assert_snapshot!(told(file, None).unwrap(), @r#"
+    insta::assert_snapshot!(explained(file, None).unwrap(), @r#"
     asked for
       tee   required tdx
       arch  amd64
@@ -171,7 +171,7 @@ fn a_performer_brings_its_scheduling_and_resources() {
 
 #[test]
 fn what_is_wrong_is_told_with_its_line() {
-    let error = |text| told(text, None).unwrap_err();
+    let error = |text| explained(text, None).unwrap_err();
     insta::assert_snapshot!(error("gpuCount: 2\ngpuType: a1000-nvlink\n"), @"
     error[hardware]: unknown GPU model `a1000`, did you mean a100, h100, a800?
      --> need.yaml:2:10
@@ -243,7 +243,7 @@ fn what_is_wrong_is_told_with_its_line() {
 
     1 error
     ");
-    insta::assert_snapshot!(told("{}", Some("kind: Pod")).unwrap_err(), @"nodes.json holds no node; `kubectl get nodes -o json` writes those of a cluster");
+    insta::assert_snapshot!(explained("{}", Some("kind: Pod")).unwrap_err(), @"nodes.json holds no node; `kubectl get nodes -o json` writes those of a cluster");
 }
 
 /// Nodes of a cluster that hands devices out by claims, with such amounts of them besides.
@@ -267,7 +267,7 @@ fn claiming(amounts: &str) -> String {
 #[test]
 fn how_devices_are_asked_for_is_chosen_as_the_operator_chooses() {
     let auto = |amounts: &str, count: u32| {
-        told(&format!("gpuType: a100\ngpuCount: {count}\nallocation: auto\n"), Some(&claiming(amounts))).unwrap()
+        explained(&format!("gpuType: a100\ngpuCount: {count}\nallocation: auto\n"), Some(&claiming(amounts))).unwrap()
     };
     let claimed = auto("", 1);
     assert!(claimed.contains("resourceClaims") && claimed.ends_with("  a100  fits\n"), "{claimed}");
@@ -278,7 +278,7 @@ fn how_devices_are_asked_for_is_chosen_as_the_operator_chooses() {
         let plugged = auto(advertised, 1);
         assert!(plugged.contains("nvidia.com/gpu.product") && !plugged.contains("resourceClaims"), "{plugged}");
     }
-    let nobody = told("gpuType: a100\nallocation: auto\n", None).unwrap();
+    let nobody = explained("gpuType: a100\nallocation: auto\n", None).unwrap();
     assert!(nobody.contains("nvidia.com/gpu.product"), "{nobody}");
 }
 
@@ -307,7 +307,7 @@ fn a_class_that_does_not_exist_is_on_no_node() {
 #[test]
 fn a_model_that_no_table_knows_is_matched_by_its_exact_name_and_says_so() {
     let nodes = NODES.replace("NVIDIA-A100-SXM4-40GB", "NVIDIA-RTX-5880-Ada-Generation");
-    insta::assert_snapshot!(told("gpuType: NVIDIA RTX 5880 Ada Generation\n", Some(&nodes)).unwrap(), @r#"
+    insta::assert_snapshot!(explained("gpuType: NVIDIA RTX 5880 Ada Generation\n", Some(&nodes)).unwrap(), @r#"
     asked for
       gpu      1 × nvidia-RTX 5880 Ada Generation (whole)
       warning  model `RTX 5880 Ada Generation` is not in Orlop's tables; it is matched by its exact name
@@ -339,7 +339,7 @@ fn the_families_of_labels_are_those_that_nodes_bear() {
     let nodes = NODES
         .replace("nvidia.com/gpu.product", "cloud.google.com/gke-accelerator")
         .replace("NVIDIA-A100-SXM4-40GB", "nvidia-tesla-a100");
-    let text = told("gpuType: a100-40gb\n", Some(&nodes)).unwrap();
+    let text = explained("gpuType: a100-40gb\n", Some(&nodes)).unwrap();
     let parts: Vec<&str> =
         text.split("\n\n").filter(|part| part.starts_with("kube") || part.starts_with("nodes")).collect();
     insta::assert_snapshot!(parts.join("\n\n"), @r#"

@@ -8,7 +8,7 @@ use super::Cluster;
 
 /// Lists artifacts of a flow of a cluster. Their bytes are where the cluster keeps them.
 pub(super) async fn artifacts(args: ArtifactsArgs) -> Result<Exit, Failure> {
-    let cluster = Cluster::of(&args.place).await?;
+    let cluster = Cluster::of(&args.globals).await?;
     let chosen = chosen(&cluster.flows.get(&args.name).await?, &args)?;
     if let (Some(_), Some(artifact)) = (&args.to, chosen.first()) {
         let way = artifact.location.as_ref().map(|location| way(location, &cluster.namespace)).unwrap_or_default();

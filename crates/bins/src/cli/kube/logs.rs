@@ -67,7 +67,7 @@ impl Wanted {
 
 /// `orlop flow logs`
 pub(super) async fn logs(args: LogsArgs) -> Result<Exit, Failure> {
-    let cluster = Cluster::of(&args.place).await?;
+    let cluster = Cluster::of(&args.globals).await?;
     let flow = cluster.flows.get(&args.name).await?;
     if let Some(step) = &args.step {
         let known = |name: &str| *step == name || step.strip_prefix(name).is_some_and(|rest| rest.starts_with("-i"));
@@ -92,10 +92,10 @@ pub(super) async fn all(cluster: &Cluster, flow: &JobFlow) -> Result<(), Failure
 async fn copy(cluster: &Cluster, flow: &JobFlow, wanted: &Wanted) -> Result<(), Failure> {
     let mut found = written(cluster.client.clone(), flow).await?;
     let steps: Vec<&str> = flow.spec.steps.iter().chain(&flow.spec.finally).map(|step| step.name.as_str()).collect();
-    let place =
+    let position =
         |log: &Written| steps.iter().position(|step| log.step == *step || log.step.starts_with(&format!("{step}-i")));
     // Those of one step stand in order already.
-    found.sort_by_key(place);
+    found.sort_by_key(position);
     if let Some(step) = &wanted.step
         && !found.iter().any(|log| wanted.takes(flow, log))
         && let Some(why) = explanation(flow, step)?
@@ -122,7 +122,7 @@ async fn copy(cluster: &Cluster, flow: &JobFlow, wanted: &Wanted) -> Result<(), 
     Ok(())
 }
 
-/// A pod that has gone took its log along: that is told, and the others are shown.
+/// A pod that has gone took its log along: that is reported, and the others are shown.
 fn gone(error: &ClientError) -> Result<(), Failure> {
     match error {
         ClientError::Api { source, .. } if matches!(source.code, Some(400 | 404 | 500)) => {
@@ -171,7 +171,7 @@ impl Followed<'_> {
             if self.known.insert((log.pod.clone(), log.container.clone())) {
                 let (client, flow, lines) = (self.cluster.client.clone(), self.flow.clone(), self.lines.clone());
                 let reading = self.wanted.reading;
-                self.readers.spawn(async move { tail(client, &flow, (&log, reading), lines).await });
+                self.readers.spawn(async move { tail(client, &flow, &log, reading, lines).await });
             }
         }
     }
@@ -225,7 +225,8 @@ async fn follow(cluster: &Cluster, flow: &JobFlow, wanted: &Wanted) -> Result<Ex
 async fn tail(
     client: kube::Client,
     flow: &JobFlow,
-    (log, reading): (&Written, Reading),
+    log: &Written,
+    reading: Reading,
     lines: mpsc::Sender<Vec<u8>>,
 ) -> Result<(), Failure> {
     let mut stream = read(client, flow, (log, reading)).await?;

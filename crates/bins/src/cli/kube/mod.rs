@@ -14,7 +14,7 @@ use orlop_k8s::api::Client;
 use orlop_k8s::client::{ClientError, FlowClient};
 
 use super::failure::{Exit, Failure};
-use super::place::Place;
+use super::globals::GlobalArgs;
 use super::{Command, Flow};
 use crate::host::cluster::{self, Way};
 use crate::view::name::RunName;
@@ -28,10 +28,10 @@ struct Cluster {
 
 impl Cluster {
     /// The cluster of the options, and the namespace they name, else that of the context.
-    async fn of(place: &Place) -> Result<Self, Failure> {
-        let way = Way { kubeconfig: place.kubeconfig.clone(), context: place.context.clone(), master: None };
+    async fn of(globals: &GlobalArgs) -> Result<Self, Failure> {
+        let way = Way { kubeconfig: globals.kubeconfig.clone(), context: globals.context.clone(), master: None };
         let client = cluster::client(&way).await.map_err(|error| Failure::usage(error.to_string()))?;
-        let namespace = place.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
+        let namespace = globals.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
         let flows = FlowClient::new(Client::new(client.clone()), &namespace);
         Ok(Self { client, namespace, flows })
     }
@@ -57,12 +57,12 @@ fn untaken(name: &str, namespace: &str) -> String {
 }
 
 /// How a flow of a cluster is named in hints.
-fn named(place: &Place, name: &str) -> RunName {
+fn named(globals: &GlobalArgs, name: &str) -> RunName {
     let mut options = " --target kube".to_owned();
-    if let Some(file) = &place.kubeconfig {
+    if let Some(file) = &globals.kubeconfig {
         options.push_str(&format!(" --kubeconfig {}", file.display()));
     }
-    for (flag, value) in [("--context", &place.context), ("-n", &place.namespace)] {
+    for (flag, value) in [("--context", &globals.context), ("-n", &globals.namespace)] {
         if let Some(value) = value {
             options.push_str(&format!(" {flag} {value}"));
         }

@@ -1,4 +1,4 @@
-//! What is ordered about flows of a cluster: decisions, suspension, ends, repeats, deletion. Owns the line that a verb prints.
+//! What is ordered about flows of a cluster: decisions, suspension, ends, repeats, deletion.
 
 use orlop_core::spec::flow::{JobFlow, StopMode, SuspendMode};
 use orlop_core::spec::status::Decision;
@@ -23,7 +23,7 @@ fn done(name: &str, what: &str) -> Result<Exit, Failure> {
 
 /// `orlop flow approve` and `reject`
 pub(super) async fn decide(args: DecideArgs, approved: bool) -> Result<Exit, Failure> {
-    let cluster = Cluster::of(&args.place).await?;
+    let cluster = Cluster::of(&args.globals).await?;
     let by = caller();
     let decision = if approved { Decision::Approved } else { Decision::Rejected };
     let decided = Decided { step: &args.step, decision, by: Some(&by), reason: args.reason.as_deref() };
@@ -33,7 +33,7 @@ pub(super) async fn decide(args: DecideArgs, approved: bool) -> Result<Exit, Fai
 
 /// `orlop flow confirm-gone`
 pub(super) async fn confirm_gone(args: ConfirmGoneArgs) -> Result<Exit, Failure> {
-    let cluster = Cluster::of(&args.place).await?;
+    let cluster = Cluster::of(&args.globals).await?;
     let step = args.record();
     cluster.flows.confirm_gone(&args.name, &step, &caller(), args.reason.as_deref()).await?;
     done(&args.name, &format!("{step} is confirmed to be gone"))
@@ -45,20 +45,20 @@ pub(super) async fn suspend(args: SuspendArgs) -> Result<Exit, Failure> {
         Mode::Drain => SuspendMode::Drain,
         Mode::Suspend => SuspendMode::Suspend,
     };
-    Cluster::of(&args.place).await?.flows.suspend(&args.name, mode).await?;
+    Cluster::of(&args.globals).await?.flows.suspend(&args.name, mode).await?;
     done(&args.name, "suspended")
 }
 
 /// `orlop flow resume`
 pub(super) async fn resume(args: NameArgs) -> Result<Exit, Failure> {
-    Cluster::of(&args.place).await?.flows.resume(&args.name).await?;
+    Cluster::of(&args.globals).await?.flows.resume(&args.name).await?;
     done(&args.name, "resumed")
 }
 
 /// `orlop flow stop` and `terminate`
 pub(super) async fn stop(args: NameArgs, graceful: bool) -> Result<Exit, Failure> {
     let mode = if graceful { StopMode::Graceful } else { StopMode::Terminate };
-    let stop = async { Ok::<_, Failure>(Cluster::of(&args.place).await?.flows.stop(&args.name, mode).await?) };
+    let stop = async { Ok::<_, Failure>(Cluster::of(&args.globals).await?.flows.stop(&args.name, mode).await?) };
     output::with_patience(&format!("{}: the API server is asked and has not answered yet", args.name), stop).await?;
     done(&args.name, if graceful { "stopping" } else { "terminating" })
 }
@@ -69,7 +69,7 @@ pub(super) async fn retry(args: RetryArgs) -> Result<Exit, Failure> {
         Some(file) => Some(manifest::one(file, super::submit::limits(false), Some(&args.name))?.manifest.flow.spec),
         None => None,
     };
-    let cluster = Cluster::of(&args.place).await?;
+    let cluster = Cluster::of(&args.globals).await?;
     let repeat = Repeat {
         steps: args.step,
         force: args.force,
@@ -86,13 +86,13 @@ pub(super) async fn retry(args: RetryArgs) -> Result<Exit, Failure> {
     }
     output::tell(&format!("{name} created in namespace {}", cluster.namespace));
     let flow = Watcher::new(&cluster, name, Tells::steps_if(args.output == Format::Table)).ended().await?;
-    end(&flow, &args.place, args.output)?;
+    end(&flow, &args.globals, args.output)?;
     Ok(exit_of(&status(&flow)))
 }
 
 /// `orlop flow delete`
 pub(super) async fn delete(args: DeleteArgs) -> Result<Exit, Failure> {
-    let cluster = Cluster::of(&args.place).await?;
+    let cluster = Cluster::of(&args.globals).await?;
     let mut chosen = Vec::new();
     for name in &args.names {
         chosen.push(cluster.flows.find(name).await?);

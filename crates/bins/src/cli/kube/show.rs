@@ -1,5 +1,4 @@
-//! Flows of a cluster as people see them: lists, pages, graphs. Owns the way from objects to the pages of flows on this
-//! machine.
+//! Flows of a cluster as people see them: lists, pages, graphs.
 
 use std::sync::Arc;
 
@@ -14,10 +13,10 @@ use serde_json::json;
 use super::super::explain::{ExplainArgs, answer};
 use super::super::failure::{Exit, Failure};
 use super::super::get::GetArgs;
+use super::super::globals::GlobalArgs;
 use super::super::graph::{GraphArgs, drawn};
 use super::super::list::{ListArgs, phase};
 use super::super::output::{self, Format};
-use super::super::place::Place;
 use super::super::progress::approval_hint;
 use super::watch::{age_of, is_older};
 use super::{Cluster, named, status, untaken};
@@ -32,7 +31,7 @@ const UNTAKEN: &str = "no operator has taken this flow up yet";
 
 /// `orlop flow list`
 pub(super) async fn list(args: ListArgs) -> Result<Exit, Failure> {
-    let cluster = Cluster::of(&args.place).await?;
+    let cluster = Cluster::of(&args.globals).await?;
     let all = FlowClient::new(Client::new(cluster.client.clone()), "");
     let found = if args.all_namespaces { &all } else { &cluster.flows }.list(&args.label).await;
     let mut flows = found?;
@@ -73,12 +72,12 @@ fn rows(flows: &[JobFlow], namespaces: bool) -> String {
 
 /// `orlop flow get`
 pub(super) async fn get(args: GetArgs) -> Result<Exit, Failure> {
-    let cluster = Cluster::of(&args.place).await?;
+    let cluster = Cluster::of(&args.globals).await?;
     let flow = cluster.flows.get(&args.name).await?;
     let shown = match args.output {
         Format::Table if flow.status.is_none() => untaken(&args.name, &cluster.namespace),
         Format::Table => {
-            let (name, status, now) = (named(&args.place, &args.name), status(&flow), SystemClock.now());
+            let (name, status, now) = (named(&args.globals, &args.name), status(&flow), SystemClock.now());
             let items = Items::of_spec(&flow.spec);
             let showing = table::Showing { now, colour: output::colour(), items: &items, width: output::width() };
             let mut text = format!("{}\n", table::steps(&status, showing));
@@ -86,7 +85,7 @@ pub(super) async fn get(args: GetArgs) -> Result<Exit, Failure> {
             text.extend(approval_hint(&name, &status).map(|hint| format!("  {hint}\n")));
             text
         }
-        _ => return end(&flow, &args.place, args.output).map(|()| Exit::Done),
+        _ => return end(&flow, &args.globals, args.output).map(|()| Exit::Done),
     };
     output::print(&shown)?;
     Ok(Exit::Done)
@@ -101,7 +100,7 @@ fn planned(flow: &JobFlow) -> Result<Plan, Failure> {
 
 /// `orlop flow explain`
 pub(super) async fn explain(args: ExplainArgs) -> Result<Exit, Failure> {
-    let cluster = Cluster::of(&args.place).await?;
+    let cluster = Cluster::of(&args.globals).await?;
     let flow = cluster.flows.get(&args.name).await?;
     if args.output == Format::Table
         && let Some(text) = of_the_whole(&flow, &cluster.namespace)
@@ -154,16 +153,16 @@ fn of_the_whole(flow: &JobFlow, namespace: &str) -> Option<String> {
 
 /// `orlop flow graph`
 pub(super) async fn graph(args: GraphArgs) -> Result<Exit, Failure> {
-    let flow = Cluster::of(&args.place).await?.flows.get(&args.subject).await?;
+    let flow = Cluster::of(&args.globals).await?.flows.get(&args.subject).await?;
     let plan = planned(&flow)?;
     drawn(&Graph { plan: &plan, status: Some(&status(&flow)) }, args.output)
 }
 
 /// Shows how a flow ended.
-pub(super) fn end(flow: &JobFlow, place: &Place, format: Format) -> Result<(), Failure> {
+pub(super) fn end(flow: &JobFlow, globals: &GlobalArgs, format: Format) -> Result<(), Failure> {
     match format {
         Format::Table => {
-            let name = named(place, &flow.metadata.name);
+            let name = named(globals, &flow.metadata.name);
             output::print(&table::summary(&name, &status(flow), SystemClock.now(), output::colour()))
         }
         Format::Name => output::print(&flow.metadata.name),

@@ -14,9 +14,9 @@ use orlop_k8s::client::{Decided, NewFlow};
 
 use super::super::drive::{exit_of, goes_on};
 use super::super::failure::{Exit, Failure};
+use super::super::globals::GlobalArgs;
 use super::super::manifest::{self, flow_name};
 use super::super::output::{self, Format};
-use super::super::place::Place;
 use super::super::run::RunArgs;
 use super::super::signals::Signals;
 use super::super::submit::SubmitArgs;
@@ -35,7 +35,9 @@ pub(super) fn limits(strict: bool) -> Limits {
 /// The flow of a file, as it is to be created. Without a name it has one that follows from the key.
 fn order(
     file: &Path,
-    (name, param, key): (Option<&str>, &[(String, String)], Option<&str>),
+    name: Option<&str>,
+    param: &[(String, String)],
+    key: Option<&str>,
     strict: bool,
 ) -> Result<NewFlow, Failure> {
     let loaded = manifest::one(file, limits(strict), name)?;
@@ -48,29 +50,29 @@ fn order(
 }
 
 /// Where a flow is created: in the namespace it names, which must not contradict the options.
-fn placed(place: &Place, new: &NewFlow) -> Result<Place, Failure> {
-    let (own, mut place) = (&new.flow.metadata.namespace, place.clone());
-    match (own, &place.namespace) {
+fn placed(globals: &GlobalArgs, new: &NewFlow) -> Result<GlobalArgs, Failure> {
+    let (own, mut globals) = (&new.flow.metadata.namespace, globals.clone());
+    match (own, &globals.namespace) {
         (Some(own), Some(given)) if own != given => {
             let name = &new.flow.metadata.name;
             return Err(Failure::usage(format!(
                 "flow `{name}` says namespace `{own}`, and -n says `{given}`; leave one of them out"
             )));
         }
-        (Some(own), None) => place.namespace = Some(own.clone()),
+        (Some(own), None) => globals.namespace = Some(own.clone()),
         _ => {}
     }
-    Ok(place)
+    Ok(globals)
 }
 
 /// Creates a flow.
 pub(super) async fn submit(args: SubmitArgs) -> Result<Exit, Failure> {
-    let mut new = order(&args.file, (args.name.as_deref(), &args.param, args.key.as_deref()), false)?;
+    let mut new = order(&args.file, args.name.as_deref(), &args.param, args.key.as_deref(), false)?;
     if args.suspend {
         new.flow.spec.suspend = Some(true);
     }
-    let place = placed(&args.place, &new)?;
-    let cluster = Cluster::of(&place).await?;
+    let globals = placed(&args.globals, &new)?;
+    let cluster = Cluster::of(&globals).await?;
     let made = cluster.flows.create(new).await?;
     let name = &made.metadata.name;
     let waits = args.wait || args.watch || args.logs;
@@ -88,7 +90,7 @@ pub(super) async fn submit(args: SubmitArgs) -> Result<Exit, Failure> {
     if args.logs {
         logs::all(&cluster, &flow).await?;
     }
-    show::end(&flow, &place, args.output)?;
+    show::end(&flow, &globals, args.output)?;
     Ok(exit_of(&status(&flow)))
 }
 
@@ -100,9 +102,9 @@ pub(super) async fn run(args: RunArgs) -> Result<Exit, Failure> {
             "a cluster goes on with its flows by itself; watch one with `orlop flow watch NAME --target kube`",
         ));
     };
-    let new = order(file, (args.name.as_deref(), &args.param, None), args.strict)?;
-    let place = placed(&args.place, &new)?;
-    let cluster = Cluster::of(&place).await?;
+    let new = order(file, args.name.as_deref(), &args.param, None, args.strict)?;
+    let globals = placed(&args.globals, &new)?;
+    let cluster = Cluster::of(&globals).await?;
     let mut signals = Signals::take()?;
     let name = cluster.flows.create(new).await?.metadata.name;
     for step in &args.auto_approve {
@@ -136,7 +138,7 @@ pub(super) async fn run(args: RunArgs) -> Result<Exit, Failure> {
             }
         }
     };
-    show::end(&flow, &place, args.output)?;
+    show::end(&flow, &globals, args.output)?;
     let status = status(&flow);
     Ok(if status.phase.is_terminal() { exit_of(&status) } else { Exit::Paused })
 }

@@ -1,4 +1,4 @@
-//! Waiting for flows of a cluster. Owns how long a server may be away, and what is told meanwhile.
+//! Waiting for flows of a cluster.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub(super) fn is_older(flow: &JobFlow, limit: Option<HumanDuration>) -> bool {
 /// How long an operator may take to take a flow up before that is reported.
 const UNTAKEN: Duration = Duration::from_secs(10);
 
-/// What is told while a flow is waited for.
+/// What is reported while a flow is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tells {
     /// Steps as they change, and what the flow waits for.
@@ -127,7 +127,7 @@ impl<'a> Watcher<'a> {
 }
 
 impl Watcher<'_> {
-    /// A flow that has ended, with all its steps. It may be gone by now: then what was told of it is all there is.
+    /// A flow that has ended, with all its steps. It may be gone by now: then what was reported of it is all there is.
     async fn last(&self, object: Value) -> Result<JobFlow, Failure> {
         let flows = &self.cluster.flows;
         match flows.read(&object).await {
@@ -152,10 +152,10 @@ fn refused(code: Option<u16>, message: &str) -> Result<(), Failure> {
 
 /// `orlop flow watch`
 pub(super) async fn watch(args: WatchArgs) -> Result<Exit, Failure> {
-    let cluster = Cluster::of(&args.place).await?;
+    let cluster = Cluster::of(&args.globals).await?;
     let watcher = Watcher::new(&cluster, &args.name, Tells::steps_if(args.output == Format::Table));
     let Some(flow) = within(args.timeout, watcher.ended()).await? else { return Ok(late(&args.name)) };
-    end(&flow, &args.place, args.output)?;
+    end(&flow, &args.globals, args.output)?;
     Ok(exit_of(&status(&flow)))
 }
 

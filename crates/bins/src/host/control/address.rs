@@ -1,4 +1,4 @@
-//! The address of the socket. Owns the way around the limit of socket paths, which is shorter than that of paths.
+//! The address of the socket.
 
 use std::fs::File;
 use std::io;

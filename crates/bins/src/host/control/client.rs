@@ -1,4 +1,4 @@
-//! The caller's end of the socket. Owns finding out whether a host lives.
+//! The caller's end of the socket.
 
 use std::io;
 use std::path::Path;
@@ -11,7 +11,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use super::address::Address;
 use super::process::is_stopped;
 use super::{Answer, Request};
-use crate::host::flow::{Order, OrderError};
+use crate::host::flow::{FlowCommand, FlowCommandError};
 
 /// How long a host may take to answer an order.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -77,10 +77,10 @@ impl Client {
     ///
     /// # Errors
     /// When it does not fit, the host went away before it answered, or it does not answer.
-    pub async fn order(&mut self, order: Order) -> Result<(), OrderError> {
+    pub async fn order(&mut self, order: FlowCommand) -> Result<(), FlowCommandError> {
         let failed = |error: io::Error| match error.kind() {
-            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => OrderError::Gone,
-            _ => OrderError::Failed(format!("the host of the flow does not answer: {error}")),
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => FlowCommandError::Gone,
+            _ => FlowCommandError::Failed(format!("the host of the flow does not answer: {error}")),
         };
         self.send(&Request::Order(order)).await.map_err(failed)?;
         let Ok(answer) = tokio::time::timeout(PATIENCE, self.answer()).await else {
@@ -90,12 +90,12 @@ impl Client {
                  busy",
                 PATIENCE.as_secs()
             );
-            return Err(OrderError::Failed(message));
+            return Err(FlowCommandError::Failed(message));
         };
         match answer.map_err(failed)? {
             Some(Answer::Done) => Ok(()),
             Some(Answer::Refused(error)) => Err(error),
-            Some(_) | None => Err(OrderError::Gone),
+            Some(_) | None => Err(FlowCommandError::Gone),
         }
     }
 

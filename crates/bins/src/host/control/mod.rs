@@ -1,5 +1,4 @@
-//! Orders and watching from another process: a Unix socket in the run directory, JSON lines both ways. Owns protocol and
-//! rights of the socket; what an order does is the host's.
+//! Orders and watching from another process: a Unix socket in the run directory, JSON lines both ways.
 
 mod address;
 mod client;
@@ -10,7 +9,7 @@ mod server;
 use orlop_core::spec::status::FlowStatus;
 use serde::{Deserialize, Serialize};
 
-use super::flow::{Notice, Order, OrderError};
+use super::flow::{FlowCommand, FlowCommandError, Notice};
 
 pub(super) use address::Address;
 pub use client::{Client, Watch};
@@ -27,7 +26,7 @@ const SOCKET: &str = "control.sock";
 #[non_exhaustive]
 pub enum Request {
     /// Carry out an order.
-    Order(Order),
+    Order(FlowCommand),
     /// Tell what happens until the flow has ended.
     Watch,
 }
@@ -40,7 +39,7 @@ pub enum Answer {
     /// The order is in force.
     Done,
     /// The order was not carried out.
-    Refused(OrderError),
+    Refused(FlowCommandError),
     /// The status now.
     Status(Box<FlowStatus>),
     /// Something has happened.

@@ -1,4 +1,4 @@
-//! Who somebody is to this machine: a user id and its name. Owns the look-up; believes no environment.
+//! Who somebody is to this machine: a user id and its name. Believes no environment.
 
 use nix::unistd::{Uid, User, getuid};
 

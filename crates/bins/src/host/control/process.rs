@@ -1,4 +1,4 @@
-//! Whether a process of this machine was stopped by a signal. Owns reading that from `/proc`; continues nobody.
+//! Whether a process of this machine was stopped by a signal.
 
 /// Whether a process is there and was stopped, by SIGSTOP or from a terminal; with `start` only the one that started then, in
 /// clock ticks from the boot of the machine.

@@ -1,4 +1,4 @@
-//! The host's end of the socket. Owns one task per caller; gives their orders to the host and tells them what happens.
+//! The host's end of the socket.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use super::address::Address;
 use super::person::name_of;
 use super::{Answer, Request};
-use crate::host::flow::{HostHandle, Notice, Order, OrderError};
+use crate::host::flow::{FlowCommand, FlowCommandError, HostHandle, Notice};
 
 /// How long callers may take to hear the last words of a host.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -55,7 +55,7 @@ impl Server {
     /// Takes no more callers and lets those there are hear the last words of the host, which has gone by now.
     pub async fn close(mut self) {
         self.end = None;
-        // Whoever has not listened by then never will.
+        // Anyone who has not listened by then never will.
         drop(tokio::time::timeout(LAST_WORDS, self.task.join_next()).await);
     }
 }
@@ -84,7 +84,7 @@ async fn accept(listener: UnixListener, handle: HostHandle, mut ended: oneshot::
 
 /// Serves one caller until it leaves. Trouble with it is its own.
 async fn serve(stream: UnixStream, handle: HostHandle) {
-    // The kernel knows who calls, whoever the caller says that it is.
+    // The kernel knows who calls, whatever the caller says.
     let caller = stream.peer_cred().map(|peer| name_of(peer.uid()));
     let (read, mut write) = stream.into_split();
     let mut lines = BufReader::new(read).lines();
@@ -101,7 +101,7 @@ async fn serve(stream: UnixStream, handle: HostHandle) {
                 drop(handle);
                 return drop(tell(&mut write, news, lines.into_inner()).await);
             }
-            Err(error) => Answer::Refused(OrderError::Failed(format!("the request cannot be read: {error}"))),
+            Err(error) => Answer::Refused(FlowCommandError::Failed(format!("the request cannot be read: {error}"))),
         };
         if send(&mut write, &answer).await.is_err() {
             return;
@@ -109,7 +109,7 @@ async fn serve(stream: UnixStream, handle: HostHandle) {
     }
 }
 
-/// Whether a caller has closed its end: it waits for no answer, and has been told that its order was not carried out.
+/// Whether a caller has closed its end: it waits for no answer, and knows that its order was not carried out.
 fn has_left(lines: &mut Lines<BufReader<OwnedReadHalf>>) -> bool {
     let stream: &UnixStream = lines.get_mut().get_ref().as_ref();
     let mut asked = [PollFd::new(stream.as_fd(), PollFlags::empty())];
@@ -119,11 +119,11 @@ fn has_left(lines: &mut Lines<BufReader<OwnedReadHalf>>) -> bool {
 }
 
 /// An order under the name of who gives it.
-fn signed(order: Order, caller: &io::Result<String>) -> Order {
+fn signed(order: FlowCommand, caller: &io::Result<String>) -> FlowCommand {
     match order {
-        Order::Decide { step, decision, reason, .. } => {
+        FlowCommand::Decide { step, decision, reason, .. } => {
             // Nobody but this machine vouches for the name.
-            Order::Decide { step, decision, by: caller.as_ref().ok().cloned(), reason, verified: false }
+            FlowCommand::Decide { step, decision, by: caller.as_ref().ok().cloned(), reason, verified: false }
         }
         other => other,
     }
@@ -152,7 +152,7 @@ async fn tell(
             notice = notices.recv() => match notice {
                 Ok(notice) => Answer::Notice(notice),
                 Err(RecvError::Lagged(_)) => continue,
-                // The host has gone: its last status may not be told yet.
+                // The host has gone: its last status may not be reported yet.
                 Err(RecvError::Closed) => {
                     let view = status.borrow_and_update().clone();
                     return send(write, &Answer::Status(Box::new(view.status.clone()))).await;

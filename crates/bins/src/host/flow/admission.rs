@@ -1,11 +1,11 @@
-//! Who says when a flow may begin. Owns the port only; the order among flows is the gate's.
+//! Who says when a flow may begin.
 
 use async_trait::async_trait;
 use orlop_core::error::PortError;
 
-/// What a flow that wants to begin is told.
+/// The answer to a flow that wants to begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum AdmissionDecision {
     /// It begins.
     Begin,
     /// It waits; ask again.
@@ -18,9 +18,9 @@ pub enum Verdict {
 /// Lets flows begin.
 #[async_trait]
 pub trait Admission: Send {
-    /// The next verdict. After [`Verdict::Wait`] the next call returns when there is news.
+    /// The next verdict. After [`AdmissionDecision::Wait`] the next call returns when there is news.
     ///
     /// # Errors
-    /// When it cannot be told.
-    async fn next(&mut self) -> Result<Verdict, PortError>;
+    /// When it cannot be found out.
+    async fn next(&mut self) -> Result<AdmissionDecision, PortError>;
 }

@@ -1,5 +1,4 @@
-//! From effects to work: what the engine asks for becomes calls of the substrate. Owns the retrying of calls that must
-//! succeed; an answer comes back as an event.
+//! From effects to work: what the engine asks for becomes calls of the substrate.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use orlop_dag::attempt::{self, Binding, Refusal, Subject, Unresolved, bind};
 use orlop_dag::params::Scope;
 
 use super::configs::look_up;
-use super::work::{Done, Purpose, Start, Unit};
+use super::work::{Done, Purpose, Start, StepAttempt};
 use super::{FlowHost, Keep};
 
 impl FlowHost {
@@ -65,7 +64,7 @@ impl FlowHost {
         }
     }
 
-    fn key(&self, (at, attempt): Unit) -> AttemptKey {
+    fn key(&self, (at, attempt): StepAttempt) -> AttemptKey {
         attempt::key(&self.plan, self.state.meta(), at, attempt)
     }
 
@@ -97,7 +96,7 @@ impl FlowHost {
     }
 
     /// Looks, a minute after its grace, whether a cancelled attempt has ended.
-    fn expect_end(&self, unit: Unit, grace: Option<Duration>) {
+    fn expect_end(&self, unit: StepAttempt, grace: Option<Duration>) {
         let grace = grace.unwrap_or_else(|| attempt::grace(&self.plan, unit.0.step));
         self.work.push(async move {
             tokio::time::sleep(grace.saturating_add(OVERDUE)).await;
@@ -106,7 +105,7 @@ impl FlowHost {
     }
 
     /// Somebody has confirmed that nothing of an attempt runs any more.
-    pub(super) fn release(&self, unit: Unit) {
+    pub(super) fn release(&self, unit: StepAttempt) {
         let (key, substrate) = (self.key(unit), Arc::clone(&self.parts.substrate));
         self.work.push(async move {
             if let Err(error) = substrate.release(&key).await {
@@ -116,7 +115,7 @@ impl FlowHost {
         });
     }
 
-    fn cancel(&mut self, unit: Unit, grace: Option<Duration>) {
+    fn cancel(&mut self, unit: StepAttempt, grace: Option<Duration>) {
         let (key, substrate) = (self.key(unit), Arc::clone(&self.parts.substrate));
         self.work.push(async move {
             end(substrate.as_ref(), &key, grace).await;
@@ -126,7 +125,7 @@ impl FlowHost {
 
     /// Gives up an attempt of an earlier host that cannot be watched: it is ended, so that nothing of it runs beside the
     /// next one, and then it is lost.
-    pub(super) fn abandon(&mut self, unit: Unit, why: String) {
+    pub(super) fn abandon(&mut self, unit: StepAttempt, why: String) {
         let (key, substrate) = (self.key(unit), Arc::clone(&self.parts.substrate));
         tracing::error!(attempt = %key, why, "a running attempt cannot be watched; it is ended and counts as lost");
         self.work.abandon(unit);
@@ -136,13 +135,13 @@ impl FlowHost {
         });
     }
 
-    fn freeze(&mut self, unit: Unit, on: bool) {
+    fn freeze(&mut self, unit: StepAttempt, on: bool) {
         if self.work.want_frozen(unit, on) {
             self.set_clock(unit, on);
         }
     }
 
-    pub(super) fn set_clock(&mut self, unit: Unit, on: bool) {
+    pub(super) fn set_clock(&mut self, unit: StepAttempt, on: bool) {
         let (key, substrate) = (self.key(unit), Arc::clone(&self.parts.substrate));
         self.work.push(async move {
             let mut tries = 0;
@@ -163,7 +162,7 @@ impl FlowHost {
     }
 
     /// Deletes what is left of an attempt when its time has come, at the latest before this host goes: no other would.
-    fn forget(&mut self, unit: Unit, after: Duration) {
+    fn forget(&mut self, unit: StepAttempt, after: Duration) {
         let (key, substrate) = (self.key(unit), Arc::clone(&self.parts.substrate));
         self.work.tidying += 1;
         let mut leaving = self.work.leaving.subscribe();
@@ -200,7 +199,7 @@ impl FlowHost {
                 return tracing::warn!(error = %error.chain(), "what is left of ended attempts cannot be listed");
             }
         };
-        let live: BTreeSet<Unit> = self.state.live().collect();
+        let live: BTreeSet<StepAttempt> = self.state.live().collect();
         let unit = |key: &AttemptKey| Some((attempt::address(&self.plan, self.state.meta(), key)?, key.attempt));
         self.work.ended = keys.iter().filter_map(unit).filter(|unit| !live.contains(unit)).collect();
         self.forget_ended();
@@ -218,7 +217,7 @@ impl FlowHost {
 
     /// Watches what an earlier host has started.
     pub(super) fn adopt(&mut self) {
-        let live: Vec<Unit> = self.state.live().collect();
+        let live: Vec<StepAttempt> = self.state.live().collect();
         for unit in live {
             let accepted = |(state, _): (StepState, u32)| matches!(state, StepState::Active | StepState::Cancelling);
             if !self.state.attempt(unit.0).is_some_and(accepted) {
@@ -250,7 +249,7 @@ impl FlowHost {
         let configs = Arc::clone(&self.parts.configs);
         self.work.push(async move {
             for (name, key_ref) in config_maps {
-                match look_up(&spec, &flow, configs.as_ref(), (&name, &key_ref)).await {
+                match look_up(&spec, &flow, configs.as_ref(), &name, &key_ref).await {
                     Ok(value) => scope.bind(name, value),
                     Err(error) => return Done::Bound(purpose, Err(error)),
                 }
@@ -273,11 +272,11 @@ impl FlowHost {
         }
     }
 
-    fn subject(&self, (at, attempt): Unit) -> Subject<'_> {
+    fn subject(&self, (at, attempt): StepAttempt) -> Subject<'_> {
         Subject { plan: &self.plan, meta: self.state.meta(), at, attempt }
     }
 
-    fn start(&mut self, unit: Unit, scope: &Scope) {
+    fn start(&mut self, unit: StepAttempt, scope: &Scope) {
         let spec = match attempt::start_spec(self.subject(unit), &self.state, scope) {
             Ok(spec) => spec,
             Err(refusal) => return self.refuse(unit, refusal),
@@ -286,7 +285,7 @@ impl FlowHost {
         self.work.push(async move { Done::Started(unit, substrate.start(spec).await) });
     }
 
-    fn adopt_with(&mut self, unit: Unit, scope: Option<&Scope>) {
+    fn adopt_with(&mut self, unit: StepAttempt, scope: Option<&Scope>) {
         let spec = match attempt::adoption_spec(self.subject(unit), scope) {
             Ok(spec) => spec,
             Err(refusal) => return self.abandon(unit, refusal.message),
@@ -305,7 +304,7 @@ impl FlowHost {
     }
 
     /// A start that can never succeed as it is.
-    fn refuse(&mut self, unit: Unit, refusal: Refusal) {
+    fn refuse(&mut self, unit: StepAttempt, refusal: Refusal) {
         self.work.start_answered(unit, false);
         let ((at, attempt), Refusal { reason, message, retryable }) = (unit, refusal);
         self.pending.push(FlowEvent::AttemptRefused { at, attempt, reason, message, retryable });

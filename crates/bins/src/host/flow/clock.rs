@@ -1,4 +1,4 @@
-//! What time it is for a host. Owns the port and the machine's clock; waiting is the runtime's.
+//! What time it is for a host.
 
 use orlop_cloud::runtime::clock;
 use orlop_core::time::Time;

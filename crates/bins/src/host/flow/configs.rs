@@ -1,5 +1,4 @@
-//! Keys of ConfigMaps as parameters: the flow's own templates first, then what the host was given. Owns that
-//! order; the host's place of ConfigMaps is a port.
+//! Keys of ConfigMaps as parameters: the flow's own templates first, then what the host was given.
 
 use async_trait::async_trait;
 use orlop_core::error::PortError;
@@ -38,7 +37,8 @@ pub(super) async fn look_up(
     spec: &FlowSpec,
     flow: &str,
     configs: &dyn ConfigMaps,
-    (name, key_ref): (&str, &KeyRef),
+    name: &str,
+    key_ref: &KeyRef,
 ) -> Result<String, Unresolved> {
     let unresolved = |message: String| Unresolved { name: name.to_owned(), message, retryable: true };
     let own = attempt::config_map_template(spec, flow, &key_ref.name).cloned();

@@ -1,5 +1,4 @@
-//! Definitions of flows as text, in both forms: read, checked and planned. Owns the way from a text to a flow and to all
-//! that is wrong with it; the rules are the manifest's.
+//! Definitions of flows as text, in both forms: read, checked and planned.
 
 use std::sync::Arc;
 
@@ -21,7 +20,8 @@ pub struct Definition {
 pub fn definitions(
     name: &str,
     text: &str,
-    (limits, within): (Limits, TextLimits),
+    limits: Limits,
+    within: TextLimits,
 ) -> Result<(Vec<Definition>, Report), Report> {
     let mut options = Options::new(limits);
     options.text = within;

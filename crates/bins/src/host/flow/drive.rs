@@ -1,5 +1,5 @@
-//! The loop of a host: wait, gather what is there, write it down, tell the engine, carry out what it asks for. Owns the
-//! order of these; decides nothing.
+//! The loop of a host: wait, gather what is there, write it down, tell the engine, carry out what it asks for. Decides
+//! nothing.
 
 use orlop_core::event::FlowEvent;
 use orlop_core::machine::flow::FlowPhase;
@@ -7,7 +7,7 @@ use orlop_dag::engine::{apply, next_deadline, view};
 
 use super::admission::Admission;
 use super::carry::patiently;
-use super::order::OrderError;
+use super::command::FlowCommandError;
 use super::wait::Wake;
 use super::work::Done;
 use super::{FlowHost, HostError, Left, TIDY};
@@ -53,8 +53,8 @@ impl FlowHost {
             events.append(&mut self.pending);
             if let Err(error) = self.ledger.append(now, &events).await {
                 for answer in answers {
-                    // Whoever asked may have gone.
-                    drop(answer.send(Err(OrderError::Failed(error.to_string()))));
+                    // The caller may have gone.
+                    drop(answer.send(Err(FlowCommandError::Failed(error.to_string()))));
                 }
                 return Err(error);
             }
@@ -95,7 +95,7 @@ impl FlowHost {
             loop {
                 match gate.next().await {
                     Err(error) if error.class.is_retryable() => {
-                        tries = patiently("asking the concurrency gate", &error, tries).await;
+                        tries = patiently("asking the concurrency limiter", &error, tries).await;
                     }
                     verdict => return Done::Gate(gate, verdict),
                 }
@@ -122,7 +122,7 @@ impl FlowHost {
 
     async fn publish(&mut self) {
         let due = self.pace.take(self.plan.len());
-        // Written before it is shown: whoever has seen a flow end finds it ended in lists.
+        // Written before it is shown: anyone who has seen a flow end finds it ended in lists.
         if due.summary {
             self.ledger.summarize(&self.plan, &self.state).await;
         }

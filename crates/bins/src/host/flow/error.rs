@@ -1,4 +1,4 @@
-//! What ends a host before its flow has ended. Owns the error; the flow itself is untouched by it.
+//! What ends a host before its flow has ended.
 
 use orlop_core::error::PortError;
 use orlop_dag::plan::PlanError;
@@ -22,6 +22,6 @@ pub enum HostError {
     #[error("what is stored of the flow cannot be read: {0}; use the version that wrote it")]
     Unreadable(String),
     /// The gate cannot be asked.
-    #[error("the concurrency gate cannot be asked: {}", .0.chain())]
+    #[error("the concurrency limiter cannot be asked: {}", .0.chain())]
     Admission(PortError),
 }

@@ -1,5 +1,4 @@
-//! Both sides of the counter of a host: people give orders and watch, the host answers. Owns the channels; carries out no
-//! order.
+//! Both sides of the counter of a host: people give orders and watch, the host answers. Carries out no order.
 
 use std::sync::Arc;
 
@@ -11,7 +10,7 @@ use orlop_dag::plan::Plan;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
-use super::order::{Order, OrderError};
+use super::command::{FlowCommand, FlowCommandError};
 
 /// Notices a slow watcher may be behind before it misses some.
 const NOTICES: usize = 4096;
@@ -36,7 +35,7 @@ pub struct Notice {
 /// What arrives at the counter.
 pub(super) enum Request {
     /// An order, and where its answer goes.
-    Order(Order, oneshot::Sender<Result<(), OrderError>>),
+    Order(FlowCommand, oneshot::Sender<Result<(), FlowCommandError>>),
     /// Leave.
     Detach,
 }
@@ -54,10 +53,10 @@ impl HostHandle {
     ///
     /// # Errors
     /// When it does not fit, or the host has gone.
-    pub async fn order(&self, order: Order) -> Result<(), OrderError> {
+    pub async fn order(&self, order: FlowCommand) -> Result<(), FlowCommandError> {
         let (answer, answered) = oneshot::channel();
-        self.requests.send(Request::Order(order, answer)).await.map_err(|_| OrderError::Gone)?;
-        answered.await.unwrap_or(Err(OrderError::Gone))
+        self.requests.send(Request::Order(order, answer)).await.map_err(|_| FlowCommandError::Gone)?;
+        answered.await.unwrap_or(Err(FlowCommandError::Gone))
     }
 
     /// Tells the host to leave: the flow goes on under the next one.
@@ -66,7 +65,7 @@ impl HostHandle {
         drop(self.requests.send(Request::Detach).await);
     }
 
-    /// The status, as it changes. Changes that follow each other quickly are told as one.
+    /// The status, as it changes. Changes that follow each other quickly are reported as one.
     #[must_use]
     pub fn status(&self) -> watch::Receiver<Arc<StatusView>> {
         self.status.clone()

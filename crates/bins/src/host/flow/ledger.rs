@@ -1,5 +1,5 @@
 //! The journal of one flow as its host uses it: events in one transaction before anything is done about them, snapshots,
-//! summaries, and the way back to a state. Owns what a lost answer means; never decides what an event does.
+//! summaries, and the way back to a state. Never decides what an event does.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const SNAPSHOT_AFTER: u64 = 1000;
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RecordOptions {
-    /// What the engine was told at submission.
+    /// What the engine was given at submission.
     pub meta: FlowMeta,
     /// What the program around the host keeps: backend, directories, limits.
     #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
@@ -32,7 +32,7 @@ pub struct RecordOptions {
     /// Limits of attempts in milliseconds by step, where a pipeline gave them: no member of the object holds them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub timeouts: BTreeMap<String, u64>,
-    /// What the engine is told before all else. They are part of the beginning: no entry of the journal repeats them.
+    /// What the engine is given before all else. They are part of the beginning: no entry of the journal repeats them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub first: Vec<FlowEvent>,
 }
@@ -61,7 +61,7 @@ pub(super) struct Ledger {
 /// One event as the journal holds it.
 ///
 /// # Errors
-/// Never for events the engine can be told; an error is a broken invariant.
+/// Never for events that the engine can be given; an error is a broken invariant.
 pub fn entry(now: Time, event: &FlowEvent) -> Result<JournalEntry, HostError> {
     let event = serde_json::to_string(event).map_err(|error| HostError::Unreadable(error.to_string()))?;
     Ok(JournalEntry { now, event })
@@ -171,7 +171,7 @@ impl Ledger {
         }
     }
 
-    /// Writes what lists show; a failure is told and costs nothing else.
+    /// Writes what lists show; a failure is reported and costs nothing else.
     pub(super) async fn summarize(&self, plan: &Plan, state: &State) {
         if let Err(error) = self.journal.summarize(&self.uid, &summary(plan, state)).await {
             tracing::warn!(error = %error.chain(), "writing the summary failed");

@@ -1,5 +1,5 @@
 //! The host of one flow: it tells the engine what happens, writes that down first, and has a substrate do what the engine
-//! asks for. Owns the loop and everything around one flow; never decides what may run and never runs anything itself.
+//! asks for. Never decides what may run and never runs anything itself.
 //!
 //! A host writes an event before it acts on it. After a crash the next host replays what was written, carries out again
 //! what may have been lost, adopts what runs, and goes on: no attempt runs twice.
@@ -28,6 +28,7 @@
 mod admission;
 mod carry;
 mod clock;
+mod command;
 mod configs;
 mod definition;
 mod drive;
@@ -36,7 +37,6 @@ mod error;
 pub mod fleet;
 mod handle;
 mod ledger;
-mod order;
 mod publish;
 mod report;
 mod submit;
@@ -57,14 +57,14 @@ use orlop_dag::plan::Plan;
 
 pub use orlop_dag::attempt::{Subject, TemplateError, address, imported_name, key, resource_name};
 
-pub use admission::{Admission, Verdict};
+pub use admission::{Admission, AdmissionDecision};
 pub use clock::{Clock, SystemClock};
+pub use command::{FlowCommand, FlowCommandError, event, leave};
 pub use configs::{ConfigMaps, NoConfigMaps};
 pub use definition::{Definition, definitions, flow_name};
 pub use error::HostError;
 pub use handle::{HostHandle, Notice};
 pub use ledger::{RecordOptions, entry, options, plan_of, replay, summary};
-pub use order::{Order, OrderError, event, leave};
 pub use submit::{ParameterError, Submission, first_events, parameters, record, spec_hash};
 
 use handle::Desk;
@@ -73,7 +73,7 @@ use publish::Pace;
 use work::Work;
 
 /// Where the answer to an order goes.
-type Answer = tokio::sync::oneshot::Sender<Result<(), OrderError>>;
+type Answer = tokio::sync::oneshot::Sender<Result<(), FlowCommandError>>;
 
 /// What becomes of an attempt that has ended, on the substrate, once its end is written down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -129,9 +129,9 @@ impl HostParts {
 pub enum Left {
     /// The flow is terminal.
     Ended,
-    /// Only a person can make the flow go on, and the host was told not to wait for one.
+    /// Only a person can make the flow go on, and the host was asked not to wait for one.
     Paused,
-    /// The host was told to leave; the flow goes on under the next one.
+    /// The host was asked to leave; the flow goes on under the next one.
     Detached,
 }
 
@@ -156,7 +156,7 @@ pub struct FlowHost {
 }
 
 impl FlowHost {
-    /// Submits a flow: writes it down and begins it. `first` are events told to the engine before all else, such as
+    /// Submits a flow: writes it down and begins it. `first` are events given to the engine before all else, such as
     /// imports and approvals.
     ///
     /// # Errors
@@ -171,7 +171,7 @@ impl FlowHost {
         parts.journal.create(&record).await.map_err(HostError::Journal)?;
         let mut effects = Vec::new();
         let state = begin(&plan, &record, &mut effects)?;
-        let mut host = Self::assemble(parts, (record.flow, plan), state, (&record.uid, 0));
+        let mut host = Self::assemble(parts, record.flow, plan, state, &record.uid, 0);
         host.beginning = effects;
         host.ledger.summarize(&host.plan, &host.state).await;
         Ok(host)
@@ -186,8 +186,7 @@ impl FlowHost {
         let plan = plan_of(&mut stored)?;
         let state = replay(&plan, &stored)?;
         parts.clock.no_earlier_than(state.now());
-        let planned = (stored.record.flow, Arc::new(plan));
-        let mut host = Self::assemble(parts, planned, state, (uid, stored.last));
+        let mut host = Self::assemble(parts, stored.record.flow, Arc::new(plan), state, uid, stored.last);
         let mut effects = Vec::new();
         outstanding(&host.plan, &host.state, &mut effects);
         host.forget_left().await;
@@ -196,7 +195,7 @@ impl FlowHost {
         Ok(host)
     }
 
-    fn assemble(parts: HostParts, (flow, plan): (JobFlow, Arc<Plan>), state: State, (uid, last): (&str, u64)) -> Self {
+    fn assemble(parts: HostParts, flow: JobFlow, plan: Arc<Plan>, state: State, uid: &str, last: u64) -> Self {
         let ledger = Ledger::new(Arc::clone(&parts.journal), uid, last);
         let admitted = view(&plan, &state, 0..0).status.start_time.is_some();
         let desk = Desk::new(&plan, &state);

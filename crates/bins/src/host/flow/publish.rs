@@ -1,5 +1,4 @@
-//! When watchers are shown a new status and lists a new summary. Owns the pace: at once where it matters, else not more
-//! often than it can be read.
+//! When watchers are shown a new status and lists a new summary.
 
 use std::time::Duration;
 

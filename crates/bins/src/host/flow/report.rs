@@ -1,5 +1,4 @@
-//! What comes back from work and from the substrate, as events. Owns the order of an attempt's start and its end, and the
-//! second chance of attempts that wait for room.
+//! What comes back from work and from the substrate, as events.
 
 use orlop_core::attempt::Address;
 use orlop_core::error::{Class, PortError};
@@ -10,8 +9,8 @@ use orlop_core::spec::meta::ObjectReference;
 use orlop_dag::attempt;
 use orlop_dag::engine::step_status;
 
-use super::admission::Verdict;
-use super::work::{Done, Unit};
+use super::admission::AdmissionDecision;
+use super::work::{Done, StepAttempt};
 use super::{FlowHost, HostError};
 
 impl FlowHost {
@@ -45,8 +44,8 @@ impl FlowHost {
                 }
             }
             Done::Gate(gate, verdict) => match verdict.map_err(HostError::Admission)? {
-                Verdict::Begin => self.pending.push(FlowEvent::Admit),
-                Verdict::Wait { message } => {
+                AdmissionDecision::Begin => self.pending.push(FlowEvent::Admit),
+                AdmissionDecision::Wait { message } => {
                     self.pending.push(FlowEvent::Blocked { reason: "ConcurrencyBlocked".to_owned(), message });
                     self.ask(gate);
                 }
@@ -70,7 +69,7 @@ impl FlowHost {
         }
     }
 
-    fn started(&mut self, unit: Unit, outcome: Result<ObjectReference, PortError>) {
+    fn started(&mut self, unit: StepAttempt, outcome: Result<ObjectReference, PortError>) {
         let (at, attempt) = unit;
         let again = outcome.as_ref().is_err_and(|error| error.class.is_retryable());
         let delays = self.work.start_answered(unit, again);

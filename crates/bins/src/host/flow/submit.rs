@@ -1,5 +1,5 @@
-//! What is fixed when a flow is submitted: the values of its parameters, its record, its first events (rules R20, R37,
-//! R39). Owns the checks of given values; writes nothing.
+//! What is fixed when a flow is submitted: the values of its parameters, its record, its first events.
+//! Writes nothing.
 
 use std::collections::BTreeMap;
 
@@ -135,11 +135,11 @@ async fn config_value(
     let mut key_ref = key_ref.clone();
     let name = &flow.metadata.name;
     rewrite_config_map(&flow.spec, name, &mut key_ref.name);
-    let value = look_up(&flow.spec, name, configs, (&parameter.name, &key_ref)).await;
+    let value = look_up(&flow.spec, name, configs, &parameter.name, &key_ref).await;
     value.map_err(|error| ParameterError::Unresolved(error.to_string()))
 }
 
-/// The record of a flow to be written down, its parameters fixed. `first` is told to the engine before all else.
+/// The record of a flow to be written down, its parameters fixed. `first` is given to the engine before all else.
 ///
 /// # Errors
 /// As of [`parameters`].
@@ -182,7 +182,7 @@ pub fn spec_hash(spec: &FlowSpec) -> Result<String, HostError> {
     Ok(sha256_hex(&spec, 64))
 }
 
-/// What is told to the engine before all else: approvals that the object carries as annotations, and its `stop`.
+/// What is given to the engine before all else: approvals that the object carries as annotations, and its `stop`.
 #[must_use]
 pub fn first_events(flow: &JobFlow, plan: &Plan, now: Time) -> Vec<FlowEvent> {
     let mut events = Vec::new();

@@ -1,5 +1,4 @@
-//! Waiting for something to happen: reports, answers, orders, time. Owns what wakes a host and the gathering of all that
-//! is there; nothing is polled.
+//! Waiting for something to happen: reports, answers, orders, time. Nothing is polled.
 
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use tokio::time::Instant;
 
 use super::handle::Request;
 use super::work::Done;
-use super::{FlowHost, HostError, order};
+use super::{FlowHost, HostError, command};
 
 /// The most events that are gathered before they are written.
 const GATHERED: usize = 512;
@@ -22,7 +21,7 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(600);
 pub(super) enum Wake {
     /// Something has happened, or time has passed.
     News,
-    /// It was told to leave.
+    /// It was asked to leave.
     Detach,
 }
 
@@ -86,10 +85,10 @@ impl FlowHost {
         timer.into_iter().chain(self.pace.next(self.plan.len())).fold(longest, Instant::min)
     }
 
-    fn take_order(&mut self, order: &order::Order, answer: super::Answer) {
-        match order::event(&self.plan, &self.state, order, self.parts.clock.now()) {
+    fn take_order(&mut self, order: &command::FlowCommand, answer: super::Answer) {
+        match command::event(&self.plan, &self.state, order, self.parts.clock.now()) {
             Ok(Some(event)) => self.orders.push((event, answer)),
-            // Whoever asked may have gone.
+            // The caller may have gone.
             Ok(None) => drop(answer.send(Ok(()))),
             Err(error) => drop(answer.send(Err(error))),
         }

@@ -1,5 +1,4 @@
-//! Effects that are being carried out. Owns the futures, the queue of starts with its bound, and what must be known about
-//! attempts between an effect and its answer; applies no event.
+//! Effects that are being carried out. Applies no event.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -15,49 +14,49 @@ use orlop_dag::attempt::Unresolved;
 use orlop_dag::params::Scope;
 use serde_json::Value;
 
-use super::admission::{Admission, Verdict};
+use super::admission::{Admission, AdmissionDecision};
 
 /// An attempt of a step or instance.
-pub(super) type Unit = (Address, u32);
+pub(super) type StepAttempt = (Address, u32);
 
 /// A start that waits for its turn.
 pub(super) struct Start {
-    pub(super) unit: Unit,
+    pub(super) unit: StepAttempt,
     pub(super) item: Option<Box<Value>>,
 }
 
 /// What parameters are wanted for.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Purpose {
-    Start(Unit),
+    Start(StepAttempt),
     Items(Address),
-    Adopt(Unit),
+    Adopt(StepAttempt),
 }
 
 /// What a piece of work gave.
 pub(super) enum Done {
-    /// An event to be told.
+    /// An event to be reported.
     Event(FlowEvent),
     /// The resources of the flow could not be made now, after so many tries before.
     ResourcesLater(PortError, u32),
     /// They are to be made now, after so many tries.
     ResourcesAgain(u32),
     /// A start was answered.
-    Started(Unit, Result<ObjectReference, PortError>),
+    Started(StepAttempt, Result<ObjectReference, PortError>),
     /// Parameters are known.
     Bound(Purpose, Result<Scope, Unresolved>),
     /// The clock of an attempt was stopped (`true`) or let go.
-    Clock(Unit, bool),
+    Clock(StepAttempt, bool),
     /// An attempt of an earlier host is watched now.
-    Adopted(Unit),
+    Adopted(StepAttempt),
     /// An attempt of an earlier host cannot be watched, and why.
-    Unwatchable(Unit, String),
+    Unwatchable(StepAttempt, String),
     /// Such an attempt is ended, as far as it can be.
-    Abandoned(Unit, String),
+    Abandoned(StepAttempt, String),
     /// A cancelled attempt should have ended by now.
-    Overdue(Unit),
+    Overdue(StepAttempt),
     /// The gate has spoken.
-    Gate(Box<dyn Admission>, Result<Verdict, PortError>),
+    Gate(Box<dyn Admission>, Result<AdmissionDecision, PortError>),
     /// What was left of an attempt is deleted, or cannot be.
     Forgotten,
     /// Nothing to tell.
@@ -76,22 +75,22 @@ pub(super) struct Work {
     pub(super) under_way: FuturesUnordered<BoxFuture<'static, Done>>,
     starts: VecDeque<Start>,
     /// Attempts whose start is under way or waits.
-    starting: BTreeSet<Unit>,
+    starting: BTreeSet<StepAttempt>,
     busy_starts: usize,
     most_starts: usize,
     /// How often an attempt was put off.
-    delays: BTreeMap<Unit, u32>,
+    delays: BTreeMap<StepAttempt, u32>,
     /// Attempts that wait for room, and why.
-    roomless: BTreeMap<Unit, (String, String)>,
-    frozen: BTreeMap<Unit, Frozen>,
+    roomless: BTreeMap<StepAttempt, (String, String)>,
+    frozen: BTreeMap<StepAttempt, Frozen>,
     /// Attempts of an earlier host that are not watched yet, and what is to be done to them after that.
-    adopting: BTreeMap<Unit, Vec<FlowEffect>>,
+    adopting: BTreeMap<StepAttempt, Vec<FlowEffect>>,
     /// Attempts of an earlier host that cannot be watched and are being ended.
-    abandoned: BTreeSet<Unit>,
+    abandoned: BTreeSet<StepAttempt>,
     /// Ends of attempts whose start is not answered yet.
-    early: Vec<(Unit, AttemptReport)>,
+    early: Vec<(StepAttempt, AttemptReport)>,
     /// Attempts that the substrate has reported as ended, until that is written down.
-    pub(super) ended: Vec<Unit>,
+    pub(super) ended: Vec<StepAttempt>,
     /// Deletions of what is left of attempts that are to be done before the host goes.
     pub(super) tidying: usize,
     /// Whether the host is about to go.
@@ -141,7 +140,7 @@ impl Work {
     }
 
     /// A start was answered: how often it was put off before.
-    pub(super) fn start_answered(&mut self, unit: Unit, again: bool) -> u32 {
+    pub(super) fn start_answered(&mut self, unit: StepAttempt, again: bool) -> u32 {
         self.busy_starts = self.busy_starts.saturating_sub(1);
         self.starting.remove(&unit);
         if !again {
@@ -154,7 +153,7 @@ impl Work {
     }
 
     /// Keeps an end back while the attempt's start is not answered; gives it back otherwise.
-    pub(super) fn keep_back(&mut self, unit: Unit, report: AttemptReport) -> Option<AttemptReport> {
+    pub(super) fn keep_back(&mut self, unit: StepAttempt, report: AttemptReport) -> Option<AttemptReport> {
         if self.starting.contains(&unit) {
             self.early.push((unit, report));
             return None;
@@ -163,20 +162,20 @@ impl Work {
     }
 
     /// Ends of an attempt that were kept back.
-    pub(super) fn take_kept_back(&mut self, unit: Unit) -> Vec<AttemptReport> {
+    pub(super) fn take_kept_back(&mut self, unit: StepAttempt) -> Vec<AttemptReport> {
         let (ready, rest) = std::mem::take(&mut self.early).into_iter().partition(|(of, _)| *of == unit);
         self.early = rest;
-        let ready: Vec<(Unit, AttemptReport)> = ready;
+        let ready: Vec<(StepAttempt, AttemptReport)> = ready;
         ready.into_iter().map(|(_, report)| report).collect()
     }
 
     /// An attempt of an earlier host is about to be watched.
-    pub(super) fn adopt(&mut self, unit: Unit) {
+    pub(super) fn adopt(&mut self, unit: StepAttempt) {
         self.adopting.entry(unit).or_default();
     }
 
     /// Keeps an effect back while its attempt is not watched yet; gives it back otherwise.
-    pub(super) fn after_adoption(&mut self, unit: Unit, effect: FlowEffect) -> Option<FlowEffect> {
+    pub(super) fn after_adoption(&mut self, unit: StepAttempt, effect: FlowEffect) -> Option<FlowEffect> {
         match self.adopting.get_mut(&unit) {
             Some(kept) => {
                 kept.push(effect);
@@ -187,40 +186,40 @@ impl Work {
     }
 
     /// An attempt of an earlier host is watched now: what is to be done to it.
-    pub(super) fn adopted(&mut self, unit: Unit) -> Vec<FlowEffect> {
+    pub(super) fn adopted(&mut self, unit: StepAttempt) -> Vec<FlowEffect> {
         self.adopting.remove(&unit).unwrap_or_default()
     }
 
     /// An attempt cannot be watched: it is being ended, whatever else was to be done to it.
-    pub(super) fn abandon(&mut self, unit: Unit) {
+    pub(super) fn abandon(&mut self, unit: StepAttempt) {
         self.adopting.insert(unit, Vec::new());
         self.abandoned.insert(unit);
     }
 
     /// Whether an attempt is given up: how it ends is not asked any more.
-    pub(super) fn is_abandoned(&self, unit: Unit) -> bool {
+    pub(super) fn is_abandoned(&self, unit: StepAttempt) -> bool {
         self.abandoned.contains(&unit)
     }
 
     /// Notes that an attempt waits for room.
-    pub(super) fn wait_for_room(&mut self, unit: Unit, reason: String, message: String) {
+    pub(super) fn wait_for_room(&mut self, unit: StepAttempt, reason: String, message: String) {
         self.roomless.insert(unit, (reason, message));
     }
 
     /// The first of the attempts that wait for room, and why it waits.
-    pub(super) fn next_roomless(&mut self) -> Option<(Unit, (String, String))> {
+    pub(super) fn next_roomless(&mut self) -> Option<(StepAttempt, (String, String))> {
         self.roomless.pop_first()
     }
 
     /// Wants the clock of an attempt stopped or let go. True when somebody must see to it now.
-    pub(super) fn want_frozen(&mut self, unit: Unit, on: bool) -> bool {
+    pub(super) fn want_frozen(&mut self, unit: StepAttempt, on: bool) -> bool {
         let frozen = self.frozen.entry(unit).or_insert(Frozen { wanted: on, busy: false });
         frozen.wanted = on;
         !std::mem::replace(&mut frozen.busy, true)
     }
 
     /// The clock of an attempt was stopped or let go. Gives what is wanted now, where that is something else.
-    pub(super) fn frozen(&mut self, unit: Unit, on: bool) -> Option<bool> {
+    pub(super) fn frozen(&mut self, unit: StepAttempt, on: bool) -> Option<bool> {
         let frozen = self.frozen.get_mut(&unit)?;
         if frozen.wanted != on {
             return Some(frozen.wanted);

@@ -1,5 +1,4 @@
-//! Containers for steps that name an image, processes for those that do not. Owns which of two runtimes a pod belongs to,
-//! also for the next host; runs nothing itself.
+//! Containers for steps that name an image, processes for those that do not. Runs nothing itself.
 
 use std::fs;
 use std::io;

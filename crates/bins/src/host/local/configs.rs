@@ -1,5 +1,4 @@
-//! ConfigMaps as directories of this machine, `<name>/<key>`. Owns their reading for parameters; mounting them is the
-//! substrate's.
+//! ConfigMaps as directories of this machine, `<name>/<key>`.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,4 @@
-//! A run on this machine put together: directory, journal, artifact store, runtime, substrate. Owns which parts a run is
-//! made of and what of that is kept for the next host; the parts themselves are adapters.
+//! A run on this machine put together: directory, journal, artifact store, runtime, substrate.
 
 mod by_image;
 mod configs;

@@ -1,5 +1,5 @@
-//! Small artifacts that pods hand in, over HTTP. Owns codes, and what one request may cost; who may
-//! hand in what is `orlop_k8s::inline_artifacts`'s. Every replica listens; the one that leads keeps, and the others say to come again.
+//! Small artifacts that pods hand in, over HTTP. Every replica listens; the one that leads keeps, and the others say to come
+//! again.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ const BODIES: usize = 16;
 const PACE: Rate = Rate { per_second: 20, burst: 40 };
 /// How long a body may take.
 const READING: Duration = Duration::from_secs(30);
-/// How long a pod is told to wait before it comes again, in seconds.
+/// How long a pod is asked to wait before it comes again, in seconds.
 const AGAIN: &str = "3";
 
 /// What all requests share.
@@ -72,7 +72,7 @@ impl Operator {
     pub fn take_artifacts(&self, socket: TcpListener, most: Option<u64>) -> std::io::Result<SocketAddr> {
         let address = socket.local_addr()?;
         let client = self.asks(Some(Which::JobFlow));
-        // At a pace of its own: whoever reaches the listener can ask, and controllers do not wait for that.
+        // At its own pace: anyone who reaches the listener can ask, and controllers do not wait for that.
         let hands = Fenced::new(Limited::new(Client::new(client), PACE), self.term.clone());
         let most = most.unwrap_or(SMALL_MAX).min(SMALL_MAX);
         let shelf = InlineArtifacts::new(hands).of_at_most(most);
@@ -80,7 +80,7 @@ impl Operator {
         let router =
             Router::new().route("/v1/artifacts/{namespace}/{job}/{artifact}", put(hand_in)).with_state(counter);
         tokio::spawn(async move {
-            // Whoever holds the sender could stop it: it goes on until the process ends.
+            // Anyone who holds the sender could stop it: it goes on until the process ends.
             let (_go_on, stopped) = watch::channel(false);
             accept(socket, Served { router, tls: None, connections: CONNECTIONS }, stopped).await;
         });
@@ -94,14 +94,14 @@ async fn hand_in(
     request: Request,
 ) -> Response {
     let subject = format!("{namespace}/{job}/{artifact}");
-    match counter.take((&namespace, &job, &artifact), request).await {
+    match counter.take(&namespace, &job, &artifact, request).await {
         Ok(bytes) => {
             tracing::debug!(artifact = subject, bytes, "an artifact is kept");
             StatusCode::NO_CONTENT.into_response()
         }
         Err(Refused(code, why)) => {
             if code == StatusCode::FORBIDDEN {
-                // Whoever reaches the listener can cause this, as often as they like.
+                // Anyone who reaches the listener can cause this, as often as they like.
                 tracing::debug!(artifact = subject, code = code.as_u16(), "an artifact is not kept: {why}");
             } else {
                 tracing::warn!(artifact = subject, code = code.as_u16(), "an artifact is not kept: {why}");
@@ -120,7 +120,7 @@ fn word<'h>(headers: &'h HeaderMap, name: &str) -> &'h str {
 
 impl Counter {
     /// Takes an artifact in. Gives how many bytes it has. Nothing of a body is read before it is known whose it is.
-    async fn take(&self, (namespace, job, artifact): (&str, &str, &str), request: Request) -> Result<usize, Refused> {
+    async fn take(&self, namespace: &str, job: &str, artifact: &str, request: Request) -> Result<usize, Refused> {
         let (parts, body) = request.into_parts();
         let token = word(&parts.headers, AUTHORIZATION.as_str()).strip_prefix("Bearer ").unwrap_or_default();
         let permit = self.shelf.admit(Claim { namespace, job, artifact, token }).await?;

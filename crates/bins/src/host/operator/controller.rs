@@ -1,5 +1,4 @@
-//! What a controller is to the operator: a name with a switch, the resources it must be able to list, and a loop. Owns the
-//! list of them; what a controller does is its own.
+//! What a controller is to the operator: a name with a switch, the resources it must be able to list, and a loop.
 
 use async_trait::async_trait;
 

@@ -1,4 +1,4 @@
-//! The controller of flows as the operator runs it: fenced by the term, at a pace, measured. Owns that composition.
+//! The controller of flows as the operator runs it: fenced by the term, at a pace, measured.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The controllers of performers and executors as the operator runs them: fenced by the term, at a pace, measured. Owns that
-//! composition.
+//! The controllers of performers and executors as the operator runs them: fenced by the term, at a pace, measured.
+//!
 
 use std::sync::Arc;
 

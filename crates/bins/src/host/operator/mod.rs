@@ -4,8 +4,8 @@
 //! | part | owns |
 //! |---|---|
 //! | `controller`, `flows`, `hourglass` | what a controller is to the operator; those of flows, performers and executors |
-//! | `standing` | whether it works, and why not |
-//! | `observe` | what controllers tell, as metrics and standing |
+//! | `health` | whether it works, and why not |
+//! | `observe` | what controllers tell, as metrics and health |
 //! | `asked` | what is asked of the API server, measured |
 //! | `serve` | probes and metrics over HTTP |
 //! | `artifacts` | small artifacts that pods hand in, over HTTP |
@@ -15,16 +15,16 @@
 //! Nothing here decides about an object, and nothing is written that the term of the leader does not cover.
 
 mod artifacts;
-mod asked;
 mod controller;
 mod flows;
+mod health;
 mod hourglass;
+mod measured_client;
 mod observe;
 #[cfg(feature = "cli")]
 pub mod program;
 mod serve;
 mod server_time;
-mod standing;
 mod webhook;
 
 use std::net::SocketAddr;
@@ -44,10 +44,10 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 pub use self::controller::Which;
+pub use self::health::OperatorHealth;
 use self::hourglass::Hourglass;
 use self::observe::Monitors;
 use self::server_time::ServerTime;
-pub use self::standing::Standing;
 pub use self::webhook::{Admitting, Files, WebhookPlan};
 use crate::telemetry::metrics::{OperatorMetrics, Telling};
 
@@ -71,7 +71,7 @@ pub struct Plan {
     pub flows: orlop_k8s::flow::Options,
     /// How the API server is answered about objects; it is not, where there is none.
     pub webhook: Option<WebhookPlan>,
-    /// What metrics of flows are told besides.
+    /// What else metrics of flows count.
     pub telling: Telling,
     /// What performers and executors are rendered with.
     pub hourglass: Arc<orlop_k8s::hourglass::Config>,
@@ -98,7 +98,7 @@ impl Default for Plan {
 /// An operator that could not do its work.
 #[derive(Debug, thiserror::Error)]
 pub enum OperatorError {
-    /// It led and does not any more. Whoever leads now goes on.
+    /// It led and does not any more. The new leader goes on.
     #[error("this process does not lead any more: {0}; it ends so that its replacement can stand for election")]
     Lost(String),
     /// A listener broke.
@@ -132,7 +132,7 @@ pub struct Operator {
     client: kube::Client,
     clock: ServerTime,
     metrics: Arc<OperatorMetrics>,
-    standing: Standing,
+    health: OperatorHealth,
     term: Term,
     /// What stands of its objects.
     monitors: Arc<Monitors>,
@@ -146,13 +146,13 @@ impl Operator {
     pub fn new(plan: Plan, client: kube::Client, clock: Arc<dyn Clock>) -> Self {
         let metrics = Arc::new(OperatorMetrics::telling(plan.telling));
         let term = Term::default();
-        let standing = Standing::new(&plan.controllers, term.clone(), plan.election.is_some());
+        let health = OperatorHealth::new(&plan.controllers, term.clone(), plan.election.is_some());
         if plan.webhook.as_ref().is_some_and(|webhook| webhook.files.is_some()) {
-            standing.webhook(Err("it has no certificate yet".to_owned()));
+            health.webhook(Err("it has no certificate yet".to_owned()));
         }
-        let monitors = Arc::new(Monitors::new(&metrics, &standing));
+        let monitors = Arc::new(Monitors::new(&metrics, &health));
         let (pace, clock) = (Limited::new((), plan.rate), ServerTime::new(clock));
-        Self { plan, client, clock, metrics, standing, term, monitors, pace }
+        Self { plan, client, clock, metrics, health, term, monitors, pace }
     }
 
     /// What is counted.
@@ -163,8 +163,8 @@ impl Operator {
 
     /// Whether it works.
     #[must_use]
-    pub fn standing(&self) -> &Standing {
-        &self.standing
+    pub fn health(&self) -> &OperatorHealth {
+        &self.health
     }
 
     /// Serves probes and metrics, and probes alone, on these listeners for as long as the process lives. Gives where.
@@ -176,7 +176,7 @@ impl Operator {
         for (listener, metrics) in [(all, true), (probes, false)] {
             let Some(listener) = listener else { continue };
             addresses.push(listener.local_addr()?);
-            let router = serve::router(&self.metrics, &self.standing, metrics.then(|| Arc::clone(&self.monitors)));
+            let router = serve::router(&self.metrics, &self.health, metrics.then(|| Arc::clone(&self.monitors)));
             tokio::spawn(async move { axum::serve(listener, router).await });
         }
         Ok(addresses)
@@ -199,11 +199,11 @@ impl Operator {
             .unwrap_or_else(|| lease::Options { leases: Vec::new(), ..lease::Options::operator("", "", false) });
         // Leases are asked for without a pace: a renewal must not wait behind work.
         let client = self.asks(None);
-        let api = asked::Elections::new(Client::new(client.clone()), options.namespace.clone());
+        let api = measured_client::Elections::new(Client::new(client.clone()), options.namespace.clone());
         let leading = lead((&api, self.clock.own()), options, &self.term, stop.come(), works);
         let ended = tokio::select! {
             ended = leading => ended,
-            () = self.standing.keep_asking(&client) => Ended::Stopped,
+            () = self.health.keep_asking(&client) => Ended::Stopped,
         };
         match ended {
             Ended::Done(()) | Ended::Stopped => Ok(()),
@@ -213,11 +213,11 @@ impl Operator {
 
     /// A client whose requests are counted, as those of a controller where one is named.
     fn asks(&self, which: Option<Which>) -> kube::Client {
-        asked::measured(
+        measured_client::measured(
             self.client.clone(),
             which,
             Arc::clone(&self.metrics),
-            self.standing.clone(),
+            self.health.clone(),
             self.clock.clone(),
         )
     }
@@ -227,7 +227,7 @@ impl Operator {
         Fenced::new(self.pace.over(Client::new(client.clone())), self.term.clone())
     }
 
-    /// What a controller does beside its passes through: at a pace of its own, so that it holds nothing up.
+    /// What a controller does beside its passes through: at its own pace, so that it holds nothing up.
     fn background_api(&self, client: &kube::Client) -> Fenced<Limited<Client>> {
         Fenced::new(Limited::new(Client::new(client.clone()), BACKGROUND), self.term.clone())
     }

@@ -1,5 +1,4 @@
-//! Probes and metrics over HTTP. Owns routes and answers; says nothing a label or a log may not
-//! say.
+//! Probes and metrics over HTTP.
 
 use std::sync::Arc;
 
@@ -10,14 +9,18 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
-use super::Standing;
+use super::OperatorHealth;
+use super::health::Check;
 use super::observe::Monitors;
-use super::standing::Check;
 use crate::telemetry::metrics::OperatorMetrics;
 
 /// Routes: those for probes, and where there is something that knows how objects stand, those for people and Prometheus too.
-pub(super) fn router(metrics: &Arc<OperatorMetrics>, standing: &Standing, monitors: Option<Arc<Monitors>>) -> Router {
-    let (alive, ready, counted) = (standing.clone(), standing.clone(), standing.clone());
+pub(super) fn router(
+    metrics: &Arc<OperatorMetrics>,
+    health: &OperatorHealth,
+    monitors: Option<Arc<Monitors>>,
+) -> Router {
+    let (alive, ready, counted) = (health.clone(), health.clone(), health.clone());
     let probes = Router::new()
         .route("/healthz", get(async move |RawQuery(query)| answer(&alive.alive(), query.as_deref(), "")))
         .route(
@@ -34,9 +37,9 @@ pub(super) fn router(metrics: &Arc<OperatorMetrics>, standing: &Standing, monito
         .route("/metrics", get(async move || counts(&metrics, &counted, &monitors)))
 }
 
-fn counts(metrics: &OperatorMetrics, standing: &Standing, monitors: &Monitors) -> Response {
+fn counts(metrics: &OperatorMetrics, health: &OperatorHealth, monitors: &Monitors) -> Response {
     monitors.stand();
-    metrics.controllers.leader.set(i64::from(standing.leads()));
+    metrics.controllers.leader.set(i64::from(health.leads()));
     match metrics.text() {
         Ok(text) => {
             ([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response()
@@ -80,15 +83,15 @@ mod tests {
     use super::*;
 
     /// An operator that leads, whose loop goes round and has seen all.
-    fn leading() -> (Standing, Monitors, Router) {
+    fn leading() -> (OperatorHealth, Monitors, Router) {
         let metrics = Arc::new(OperatorMetrics::new());
-        let standing = Standing::new(&[Which::JobFlow], Term::without_end(), false);
-        let monitors = Monitors::new(&metrics, &standing);
+        let health = OperatorHealth::new(&[Which::JobFlow], Term::without_end(), false);
+        let monitors = Monitors::new(&metrics, &health);
         monitors.flows.note(Note::Beat { depth: 0 });
         monitors.flows.note(Note::Synced);
-        standing.reached();
-        let router = router(&metrics, &standing, None);
-        (standing, monitors, router)
+        health.reached();
+        let router = router(&metrics, &health, None);
+        (health, monitors, router)
     }
 
     async fn ask(router: &Router, path: &str) -> (u16, String) {

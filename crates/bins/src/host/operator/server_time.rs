@@ -1,5 +1,5 @@
-//! The API server's time. Every answer says what time it is there, so that times which one leader writes and another reads are
-//! of one clock, however wrong that of their machines may be. Owns the difference between the two.
+//! The API server's time. Every answer says what time it is there, so that times which one leader writes and another reads
+//! are of one clock, however wrong that of their machines may be.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -26,9 +26,9 @@ pub(super) struct ServerTime {
 #[derive(Default)]
 struct Difference {
     taken: i64,
-    /// Whether an answer has told it.
+    /// Whether an answer has reported it.
     learnt: bool,
-    /// What the last answers told instead, and how many of them did.
+    /// What the last answers reported instead, and how many of them did.
     other: (i64, u32),
 }
 

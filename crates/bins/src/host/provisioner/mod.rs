@@ -1,12 +1,12 @@
-//! The host of the provisioner: obtains a repository, has it analysed, asks for advice and makes a plan. Owns the order of these;
-//! what is read, decided and asked stands in `orlop_cloud`. Nothing here needs credentials or creates anything.
+//! The host of the provisioner: obtains a repository, has it analysed, asks for advice and makes a plan. Nothing here needs
+//! credentials or creates anything.
 
-mod draft;
+mod planning;
 #[cfg(feature = "cli")]
 pub mod program;
-mod survey;
+mod repository;
 #[cfg(test)]
 mod tests;
 
-pub use draft::{Draft, draft};
-pub use survey::{Survey, Wanted, obtain, survey};
+pub use planning::{PlanInput, make_plan};
+pub use repository::{RepositoryAnalysis, Wanted, analyze_repository, obtain};

@@ -27,8 +27,8 @@ async fn planned(
 ) -> Result<Plan, PlanError> {
     let advisor = ScriptedAdvisor::new(deeds);
     let mut council = AdvisorSession::new(Some(&advisor), Mode::Auto, Record::default(), ("e", "m"), now());
-    let found = survey(scan(text), &mut council).await.unwrap();
-    draft(&found, &Draft { world, request, least_hours, now: now() }, &mut council).await.unwrap()
+    let found = analyze_repository(scan(text), &mut council).await.unwrap();
+    make_plan(&found, &PlanInput { world, request, least_hours, now: now() }, &mut council).await.unwrap()
 }
 
 fn advice(keys: &str) -> Deed {
@@ -101,7 +101,7 @@ async fn a_window_is_shortened_only_as_far_as_the_user_allows() {
 #[tokio::test]
 async fn without_advice_the_rules_are_all_there_is() {
     let mut nobody = AdvisorSession::nobody(now());
-    let found = survey(scan("torch\n"), &mut nobody).await.unwrap();
+    let found = analyze_repository(scan("torch\n"), &mut nobody).await.unwrap();
     assert_eq!(found.analysis, found.rules);
     assert_eq!(found.rules, analyze(&scan("torch\n")));
 }

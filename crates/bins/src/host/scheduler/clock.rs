@@ -1,5 +1,5 @@
 //! The server's clocks: monotonic milliseconds for everything that times out, wall time for what people and stores read.
-//! Owns the port, the real clock and the one that tests drive; decides nothing.
+//! Decides nothing.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use orlop_core::time::Time;
 
 /// Where the server reads time.
 pub trait Clock: Send + Sync + fmt::Debug {
-    /// Milliseconds that only grow. They start at the wall time of then, so that times of an earlier server can be told
+    /// Milliseconds that only grow. They start at the wall time of then, so that times of an earlier server can be distinguished
     /// from now; a clock that is set later changes nothing of them.
     fn monotonic(&self) -> u64;
 
@@ -62,7 +62,7 @@ impl Clock for MachineClock {
     }
 }
 
-/// A clock that stands still until it is told to move.
+/// A clock that stands still until it is asked to move.
 #[derive(Debug)]
 pub struct ManualClock {
     now: AtomicU64,
@@ -79,7 +79,7 @@ impl ManualClock {
     /// Where both times start, in milliseconds.
     pub const START: u64 = 1_800_000_000_000;
 
-    /// Moves on and wakes whoever waits for a later time.
+    /// Moves on and wakes anyone who waits for a later time.
     pub fn advance(&self, by: Duration) {
         self.now.fetch_add(u64::try_from(by.as_millis()).unwrap_or(0), Ordering::SeqCst);
         let sleepers = std::mem::take(&mut *self.sleepers.lock().unwrap_or_else(PoisonError::into_inner));

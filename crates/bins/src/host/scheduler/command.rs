@@ -1,4 +1,4 @@
-//! What the loop is asked: every input of a turn, with where its answer goes. Owns the shapes; does nothing.
+//! What the loop is asked: every input of a batch, with where its answer goes.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::session::{Opened, Opening, Session};
 use crate::wire::frame::{Judgement, WorkerFrame};
 use crate::wire::identity::PeerCertificate;
 
-/// Where an answer goes, after the commit of the turn that gives it.
+/// Where an answer goes, after the commit of the batch that gives it.
 pub(super) type Reply<T> = oneshot::Sender<Result<T, Error>>;
 
 /// One job of a submit.

@@ -1,5 +1,5 @@
-//! The writer: turns that wait are written together in one transaction, and what they release is carried out in their order
-//! once that is durable. Owns group commit and what a failure ends; computes no turn.
+//! The writer: batches that wait are written together in one transaction, and what they release is carried out in their order
+//! once that is durable. Computes no batch.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -13,22 +13,22 @@ use super::pace::Pace;
 use super::release::Release;
 use crate::telemetry::metrics::Metrics;
 
-/// The most turns that wait for their commit while the next is computed.
+/// The most batches that wait for their commit while the next is computed.
 pub(super) const IN_FLIGHT: usize = 4;
 /// A commit that takes longer counts as failed.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How many turns a percentile is taken of.
+/// How many batches a percentile is taken of.
 const SAMPLES: usize = 128;
 
-/// A turn that was computed.
+/// A batch that was computed.
 #[derive(Debug)]
 pub(super) struct Staged {
     /// What is written.
     pub(super) turn: WriteBatch,
     /// What is done then.
     pub(super) releases: Vec<Release>,
-    /// When the turn began.
+    /// When the batch began.
     pub(super) begun: Instant,
 }
 
@@ -45,17 +45,17 @@ pub(super) struct Progress {
     waiting: AtomicUsize,
     released: AtomicU64,
     failed: AtomicBool,
-    /// The 99th percentile of the last turns from their beginning to their release, in microseconds; 0 = not known.
-    turn_micros: AtomicU64,
+    /// The 99th percentile of the last batches from their beginning to their release, in microseconds; 0 = not known.
+    batch_micros: AtomicU64,
 }
 
 impl Progress {
-    /// The 99th percentile of the last turns in microseconds, once it is known anew.
-    pub(super) fn take_turn_time(&self) -> Option<u64> {
-        Some(self.turn_micros.swap(0, Ordering::SeqCst)).filter(|micros| *micros > 0)
+    /// The 99th percentile of the last batches in microseconds, once it is known anew.
+    pub(super) fn take_batch_time(&self) -> Option<u64> {
+        Some(self.batch_micros.swap(0, Ordering::SeqCst)).filter(|micros| *micros > 0)
     }
 
-    /// Whether another turn may be computed.
+    /// Whether another batch may be computed.
     pub(super) fn has_room(&self) -> bool {
         self.waiting.load(Ordering::SeqCst) < IN_FLIGHT
     }
@@ -65,7 +65,7 @@ impl Progress {
         self.waiting.load(Ordering::SeqCst) == 0
     }
 
-    /// How many turns were written and released in all.
+    /// How many batches were written and released in all.
     pub(super) fn released(&self) -> u64 {
         self.released.load(Ordering::SeqCst)
     }
@@ -88,10 +88,11 @@ impl Writer {
     pub(super) fn start(
         runtime: &tokio::runtime::Handle,
         store: Arc<dyn FleetStore>,
-        (epoch, metrics): (Epoch, Arc<Metrics>),
+        epoch: Epoch,
+        metrics: Arc<Metrics>,
         wake: Arc<dyn Fn() + Send + Sync>,
     ) -> Self {
-        // Bounded by the loop, which computes no turn while IN_FLIGHT wait.
+        // Bounded by the loop, which computes no batch while IN_FLIGHT wait.
         let (staged, receiver) = mpsc::unbounded_channel();
         let progress = Arc::new(Progress::default());
         let work = Work { store, epoch, wake, progress: Arc::clone(&progress), metrics };
@@ -99,17 +100,17 @@ impl Writer {
         Self { staged, progress }
     }
 
-    /// Hands a turn over.
+    /// Hands a batch over.
     pub(super) fn stage(&self, staged: Staged) {
         self.progress.waiting.fetch_add(1, Ordering::SeqCst);
         if self.staged.send(staged).is_err() {
-            // The writer has gone: nobody will be told anything of this turn.
+            // The writer has gone: nobody will hear anything of this batch.
             self.progress.failed.store(true, Ordering::SeqCst);
         }
     }
 }
 
-/// The turns that are written with the first: those that wait, and those that are worth waiting for.
+/// The batches that are written with the first: those that wait, and those that are worth waiting for.
 async fn gather(first: Staged, staged: &mut mpsc::UnboundedReceiver<Staged>, pace: &mut Pace) -> Vec<Staged> {
     let (mut group, mut urgent, mut until, mut next) = (Vec::new(), false, None, Some(first));
     while let Some(turn) = next {
@@ -156,11 +157,11 @@ impl Work {
                 times.push(u64::try_from(staged.begun.elapsed().as_micros()).unwrap_or(u64::MAX));
                 staged.releases.into_iter().for_each(Release::carry_out);
             }
-            self.metrics.scheduler.turn.of(["release"]).observe(released.elapsed().as_secs_f64());
+            self.metrics.scheduler.batch.of(["release"]).observe(released.elapsed().as_secs_f64());
             if times.len() >= SAMPLES {
                 times.sort_unstable();
                 let late = times.get(times.len() * 99 / 100).copied().unwrap_or_default();
-                self.progress.turn_micros.store(late.max(1), Ordering::SeqCst);
+                self.progress.batch_micros.store(late.max(1), Ordering::SeqCst);
                 times.clear();
             }
             self.progress.released.fetch_add(done as u64, Ordering::SeqCst);
@@ -182,7 +183,7 @@ impl Work {
             Err(_) => Err(format!("it took longer than {} s", PATIENCE.as_secs())),
         };
         let seconds = begun.elapsed().as_secs_f64();
-        self.metrics.scheduler.turn.of(["commit"]).observe(seconds);
+        self.metrics.scheduler.batch.of(["commit"]).observe(seconds);
         self.metrics.store.commit.observe(seconds);
         self.metrics.store.batch_size.observe(records as f64);
         written

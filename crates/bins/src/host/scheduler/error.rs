@@ -1,5 +1,5 @@
 //! Why the server did not do what it was asked: refusals of the core, errors of events and of the store as problems with the
-//! codes. Owns that translation; the problems themselves are the protocol's.
+//! codes.
 
 use std::fmt;
 

@@ -1,5 +1,4 @@
-//! Explanations as text and as JSON: why a job is where it is, for people and programs. Owns the forms; the reasons are the
-//! core's.
+//! Explanations as text and as JSON: why a job is where it is, for people and programs.
 
 use orlop_scheduler::engine::{Explanation, Obstacle, WorkerFit};
 use orlop_scheduler::token::WorkerKey;

@@ -1,5 +1,4 @@
-//! What everything outside calls: gRPC and REST services, `orlop up`, tests. Owns the way to the loop and back; answers come
-//! after the commit of the turn that gave them.
+//! What everything outside calls: gRPC and REST services, `orlop up`, tests.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -45,7 +44,7 @@ pub enum StreamError {
     Logs(PortError),
 }
 
-/// The server, to whoever may call it. Cheap to clone.
+/// The server, to anyone who may call it. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Handle {
     pub(super) shared: Arc<Shared>,
@@ -63,7 +62,7 @@ impl Handle {
         {
             return Ok(known);
         }
-        self.shared.room.check()?;
+        self.shared.disk_guard.check()?;
         let priority = batch.jobs.iter().map(|job| job.spec.demand.priority).min().unwrap_or_default();
         let lane = Lane::Band(priority.band());
         self.ask(lane, |reply| Command::Submit(Box::new(batch), reply)).await
@@ -223,7 +222,7 @@ impl Handle {
         self.ask(Lane::Control, |reply| Command::Tenant(change, reply)).await
     }
 
-    /// Gives a worker a session. Whoever calls has checked its token or certificate.
+    /// Gives a worker a session. The caller has checked its token or certificate.
     ///
     /// # Errors
     /// Conflict when the id is connected from another state directory; and as of [`Handle::submit`].
@@ -294,18 +293,18 @@ impl Handle {
         self.shared.status.subscribe()
     }
 
-    /// The latest picture of the fleet, of the server that leads: another one has none, or an old one.
+    /// The latest snapshot of the fleet, of the server that leads: another one has none, or an old one.
     ///
     /// # Errors
     /// NotLeader and StoreUnavailable when this server does not lead now.
-    pub fn picture(&self) -> Result<Arc<Snapshot>, Error> {
+    pub fn leader_snapshot(&self) -> Result<Arc<Snapshot>, Error> {
         match &*self.shared.status.borrow() {
             Status::Leading { .. } => Ok(self.snapshot()),
             _ => Err(self.away()),
         }
     }
 
-    /// The latest picture of the fleet as this server has it, whether it leads or not.
+    /// The latest snapshot of the fleet as this server has it, whether it leads or not.
     #[must_use]
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.shared.snapshot.load_full()
@@ -342,7 +341,7 @@ impl Handle {
     ) -> Result<T, Error> {
         let (reply, answer) = oneshot::channel();
         self.push(lane, command(reply))?;
-        // No answer: the turn was not committed, or the server stopped acting.
+        // No answer: the batch was not committed, or the server stopped acting.
         answer.await.map_err(|_| self.away())?
     }
 
@@ -358,7 +357,7 @@ impl Handle {
         match &*self.shared.status.borrow() {
             Status::Standby { leader } => error::not_leader(leader.clone()),
             // A full disk is why it cannot be written, if it is.
-            _ => self.shared.room.check().err().unwrap_or_else(error::store_unavailable),
+            _ => self.shared.disk_guard.check().err().unwrap_or_else(error::store_unavailable),
         }
     }
 }

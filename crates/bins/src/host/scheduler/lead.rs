@@ -1,5 +1,5 @@
-//! Leadership: the epoch is taken before anything is decided, prolonged every 2 s where the store has terms, and given up
-//! for lost 6.6 s after the last success. Owns these times; the store arbitrates.
+//! Leadership: the epoch is taken before anything is decided, prolonged every 2 s where the store has terms, and given up for
+//! lost 6.6 s after the last success.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,5 +1,4 @@
-//! What a server looks after on its machine while it runs: room on its disks, and its clocks. Owns when; what little room
-//! leads to is `room`'s.
+//! What a server looks after on its machine while it runs: room on its disks, and its clocks.
 
 use std::time::Duration;
 
@@ -21,13 +20,13 @@ fn jump(before: (u64, Time), now: (u64, Time)) -> Option<f64> {
     (apart.unsigned_abs() > STEP.as_millis()).then(|| apart as f64 / 1000.0)
 }
 
-/// Looks after the machine until told to stop.
+/// Looks after the machine until asked to stop.
 pub async fn look_after(handle: Handle, stop: Stop) {
     let read = || (handle.clock().monotonic(), handle.clock().wall());
     let mut before = read();
     loop {
         let looking = handle.clone();
-        if tokio::task::spawn_blocking(move || looking.shared.room.look()).await.is_err() {
+        if tokio::task::spawn_blocking(move || looking.shared.disk_guard.look()).await.is_err() {
             tracing::error!(target: "orlop::scheduler", "looking after the disks ended by a panic; tries again");
         }
         let now = read();

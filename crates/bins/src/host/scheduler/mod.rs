@@ -1,36 +1,36 @@
-//! The scheduler server: one thread owns the core and works in turns; what a turn decided is released after its commit
-//!. Owns the host around the core; the rules of placement are the core's.
+//! The scheduler server: one thread owns the core and works in batches; what a batch decided is released after its commit.
 //!
 //! ```text
-//! handlers ── Handle ──► LockFreePriorityQueue ──► turn: inputs → core → round → rows ──► writer: group commit
+//! handlers ── Handle ──► LockFreePriorityQueue ──► batch: inputs → core → round → rows ──► writer: group commit
 //!     ▲                                                                                        │
 //!     └──────────── answers, frames to sessions, ends, in order, after the commit ◄────────────┘
 //! ```
 
 mod artifacts;
+mod audit_buffer;
+mod batch;
 pub mod clock;
 mod command;
 mod commit;
-pub mod courier;
+mod disk_guard;
 mod error;
+pub mod event_publisher;
 mod explain;
 pub mod flows;
 pub mod grpc;
 mod handle;
 pub mod ingress;
-pub mod keeper;
 mod lead;
 mod live;
 mod logs;
 pub mod machine;
-mod notes;
 mod pace;
 mod prepare;
 #[cfg(all(unix, feature = "cli"))]
 pub mod program;
 mod release;
+pub mod retention;
 mod retry;
-mod room;
 mod secrets;
 mod session;
 mod shared;
@@ -41,10 +41,9 @@ mod tenants;
 mod tests;
 mod thread;
 mod traced;
-mod turn;
 mod words;
 
-pub(crate) use self::turn::tally::BANDS;
+pub(crate) use self::batch::metrics::BANDS;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -55,6 +54,8 @@ use orlop_core::ports::fleet_store::FleetStore;
 pub use self::artifacts::Swept;
 use self::clock::Clock;
 pub use self::command::{Alive, Batch, Cancelled, Once, Registration, Submission, Submitted, WorkerOrder};
+use self::disk_guard::DiskGuard;
+pub use self::disk_guard::Disks;
 pub use self::error::Error;
 pub use self::explain::Explained;
 pub use self::handle::{Handle, StreamError};
@@ -62,13 +63,11 @@ use self::ingress::{LockFreePriorityQueue, Wake};
 pub use self::live::{ClientFields, Interned};
 pub use self::logs::{LogNews, LogOrder, LogReader, PartNews, PartsReader};
 pub use self::prepare::Prepared;
-pub use self::room::Disks;
-use self::room::Room;
 pub use self::secrets::{SecretPlace, Secrets};
 pub use self::session::{Closing, Opened, Poll, Session, SessionFacts};
 use self::shared::Shared;
 pub use self::shared::{Frequent, Options, Status};
-pub use self::snapshot::{DrainPicture, Snapshot, Totals, WorkerPicture};
+pub use self::snapshot::{DrainSnapshot, Snapshot, Totals, WorkerSnapshot};
 pub use self::stop::Stop;
 pub use self::tenants::is_gone;
 
@@ -91,7 +90,7 @@ impl Server {
         options: Options,
         runtime: tokio::runtime::Handle,
     ) -> std::io::Result<Self> {
-        let room = Room::new(options.disks.clone());
+        let disk_guard = DiskGuard::new(options.disks.clone());
         let shared = Arc::new(Shared {
             ingress: LockFreePriorityQueue::new(options.queue),
             clock,
@@ -104,14 +103,14 @@ impl Server {
             pause: Wake::default(),
             stopping: AtomicBool::new(false),
             uploads: tokio::sync::Mutex::default(),
-            room,
+            disk_guard,
             losses: Arc::default(),
-            notes: notes::Notes::default(),
+            audit_buffer: audit_buffer::AuditBuffer::default(),
             streams: AtomicU64::new(1),
         });
         let handle = Handle { shared: Arc::clone(&shared) };
         let work = thread::Loop { shared, runtime };
-        let thread = std::thread::Builder::new().name("orlop-turns".to_owned()).spawn(move || work.run())?;
+        let thread = std::thread::Builder::new().name("orlop-batches".to_owned()).spawn(move || work.run())?;
         Ok(Self { handle, thread: Some(thread) })
     }
 

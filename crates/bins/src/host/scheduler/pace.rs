@@ -1,21 +1,20 @@
-//! When turns are written together: many small ones in a row cost a transaction each, and nobody waits for what they release
-//! but workers who have something to do. Owns how long the writer may wait for more; whoever asked something is answered at
-//! once.
+//! When batches are written together: many small ones in a row cost a transaction each, and nobody waits for what they
+//! release but workers who have something to do.
 
 use std::time::{Duration, Instant};
 
-/// How long the writer waits for more turns, at most.
+/// How long the writer waits for more batches, at most.
 const WAIT: Duration = Duration::from_millis(2);
-/// Turns that follow each other closer than this, on average, are many.
+/// Batches that follow each other closer than this, on average, are many.
 const CLOSE: Duration = Duration::from_millis(1);
-/// Turns with fewer records than this, on average, are small.
+/// Batches with fewer records than this, on average, are small.
 const SMALL: f64 = 16.0;
-/// How much the newest turn counts in the averages.
+/// How much the newest batch counts in the averages.
 const WEIGHT: f64 = 1.0 / 32.0;
 /// A longer pause counts as this: after it the averages begin anew.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What the last turns were like.
+/// What the last batches were like.
 #[derive(Debug)]
 pub(super) struct Pace {
     gap: f64,
@@ -30,7 +29,7 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// A turn came.
+    /// A batch came.
     pub(super) fn came(&mut self, at: Instant, records: usize) {
         let since = self.last.replace(at).map_or(PAUSE, |last| at.saturating_duration_since(last));
         if since >= PAUSE {
@@ -50,7 +49,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Turns at equal distances.
+    /// Batches at equal distances.
     fn after(turns: u32, gap: Duration, records: usize) -> Pace {
         let (mut pace, begun) = (Pace::default(), Instant::now());
         (0..turns).for_each(|turn| pace.came(begun + gap * turn, records));

@@ -1,4 +1,4 @@
-//! A specification made ready at the edge: checked, as the core takes it, and as it is stored. Owns that conversion, so that
+//! A specification made ready at the edge: checked, as the core takes it, and as it is stored. So
 //! the loop never parses or hashes anything.
 
 use std::sync::Arc;

@@ -1,5 +1,4 @@
-//! What is done once a turn is committed, and never before. Owns the list and its order;
-//! decides nothing.
+//! What is done once a batch is committed, and never before. Decides nothing.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,23 +7,23 @@ use orlop_cloud::bus::local::LocalBus;
 use orlop_core::ports::bus::BusEvent;
 use tokio::sync::oneshot;
 
-use super::notes::Note;
+use super::audit_buffer::PendingEntry;
 use super::session::{Batch, Closing, Session};
 
-/// Something that waits for the commit of its turn.
+/// Something that waits for the commit of its batch.
 pub(super) enum Release {
-    /// An answer to whoever asked.
+    /// An answer to the caller.
     Reply(Box<dyn FnOnce() + Send>),
     /// What goes out to a worker.
     Frame(Arc<Session>, Box<Batch>),
     /// A session or its stream ends.
     Close(Arc<Session>, Closing),
-    /// Events of the turn.
+    /// Events of the batch.
     Events(Arc<LocalBus>, Vec<BusEvent>),
     /// Those who waited for the end or a change of a job.
     Waiters(Vec<oneshot::Sender<()>>),
     /// Lines of the audit trail are written.
-    Noted(Vec<Note>),
+    Audited(Vec<PendingEntry>),
 }
 
 impl fmt::Debug for Release {
@@ -35,13 +34,13 @@ impl fmt::Debug for Release {
             Self::Close(..) => "Close",
             Self::Events(..) => "Events",
             Self::Waiters(_) => "Waiters",
-            Self::Noted(_) => "Noted",
+            Self::Audited(_) => "Audited",
         })
     }
 }
 
 impl Release {
-    /// The answer to a question, to be given after the commit. If that fails, whoever asked sees that nobody answers.
+    /// The answer to a question, to be given after the commit. If that fails, the caller sees that nobody answers.
     pub(super) fn reply<T: Send + 'static>(to: oneshot::Sender<T>, answer: T) -> Self {
         // Who has gone away meanwhile needs no answer.
         Self::Reply(Box::new(move || drop(to.send(answer))))
@@ -61,7 +60,7 @@ impl Release {
             Self::Waiters(waiters) => {
                 waiters.into_iter().for_each(|waiter| waiter.send(()).unwrap_or_default());
             }
-            Self::Noted(notes) => notes.into_iter().for_each(Note::written),
+            Self::Audited(entries) => entries.into_iter().for_each(PendingEntry::written),
         }
     }
 }

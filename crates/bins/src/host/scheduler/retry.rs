@@ -1,5 +1,4 @@
-//! Retrying a job that has ended: a new job of the same specification, of an array its unsuccessful elements. Owns how it is
-//! read back; the submit is like any other.
+//! Retrying a job that has ended: a new job of the same specification, of an array its unsuccessful elements.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

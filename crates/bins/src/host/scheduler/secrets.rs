@@ -1,5 +1,5 @@
-//! Secrets of tenants as the server keeps them: sealed in its store, or files of a folder that others fill. Owns which of
-//! the two it is; values go to nobody but the attempts that name them.
+//! Secrets of tenants as the server keeps them: sealed in its store, or files of a folder that others fill. Values go to
+//! nobody but the attempts that name them.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,5 +1,4 @@
-//! One session of an agent as the server holds it: what goes out after commits, and the stream it goes out on. Owns the
-//! hand-over between the loop and the stream; numbers, resending and credit are the protocol's session machine.
+//! One session of an agent as the server holds it: what goes out after commits, and the stream it goes out on.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -60,10 +59,10 @@ fn named(secret: &SecretRef) -> SecretValue {
     SecretValue { name, value: Vec::new(), given_as, target, problem: String::new() }
 }
 
-/// What one turn has for a worker, as the loop collects it.
+/// What one batch has for a worker, as the loop collects it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Batch {
-    /// The last frame of the agent that the turn had looked at.
+    /// The last frame of the agent that the batch had looked at.
     pub(super) ack: u64,
     /// Attempts to start.
     pub(super) assign: Vec<Assignment>,
@@ -173,7 +172,7 @@ pub struct Session {
     facts: SessionFacts,
     inner: Mutex<Inner>,
     ready: Notify,
-    /// Held by whoever hands a frame over: the frames of a stream and of the one after it reach the loop in their order.
+    /// Held while a frame is handed over: the frames of a stream and of the one after it reach the loop in their order.
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -239,7 +238,7 @@ impl Session {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands over what a committed turn has for the agent.
+    /// Hands over what a committed batch has for the agent.
     pub(super) fn send(&self, batch: Batch) {
         let mut inner = self.inner();
         let ack = batch.ack;

@@ -1,5 +1,4 @@
-//! What the loop, its handles and the services share: the way in, the clock, the store, and what was last published. Owns no
-//! behaviour of its own.
+//! What the loop, its handles and the services share: the way in, the clock, the store, and what was last published.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,12 +14,12 @@ use orlop_scheduler::config::Config as CoreConfig;
 use tokio::sync::watch;
 
 use super::artifacts::StoredBytes;
+use super::audit_buffer::AuditBuffer;
 use super::clock::Clock;
 use super::command::Command;
+use super::disk_guard::{DiskGuard, Disks};
 use super::ingress::{LockFreePriorityQueue, Wake};
 use super::logs::Losses;
-use super::notes::Notes;
-use super::room::{Disks, Room};
 use super::secrets::Secrets;
 use super::snapshot::Snapshot;
 use crate::telemetry::metrics::Metrics;
@@ -51,7 +50,7 @@ pub struct Options {
     pub secrets: Option<Secrets>,
     /// Events go to the store's outbox too, for a bus outside.
     pub outbox: bool,
-    /// Which of the frequent events are told, too.
+    /// Which of the frequent events are reported, too.
     pub frequent: Frequent,
     /// What is counted.
     pub metrics: Arc<Metrics>,
@@ -101,7 +100,7 @@ impl Options {
         self.default_tenant.as_ref().map_or("default", TenantName::as_str)
     }
 
-    /// The lease of attempts as agents are told it, in milliseconds: the one that the core counts with.
+    /// The lease of attempts as agents learn it, in milliseconds: the one that the core counts with.
     pub(crate) fn lease_ms(&self) -> u32 {
         u32::try_from(self.core.lease).unwrap_or(u32::MAX)
     }
@@ -144,12 +143,12 @@ pub(super) struct Shared {
     pub(super) stopping: AtomicBool,
     /// Held while artifacts come and go.
     pub(super) uploads: tokio::sync::Mutex<StoredBytes>,
-    /// Room on the disks.
-    pub(super) room: Room,
+    /// DiskGuard on the disks.
+    pub(super) disk_guard: DiskGuard,
     /// What workers dropped of logs.
     pub(super) losses: Arc<Losses>,
     /// Lines of the audit trail that wait.
-    pub(super) notes: Notes,
+    pub(super) audit_buffer: AuditBuffer,
     /// Number of the next stream.
     pub(super) streams: AtomicU64,
 }

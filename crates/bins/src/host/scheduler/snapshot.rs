@@ -1,5 +1,4 @@
-//! What readers see of the fleet without asking the loop: an immutable picture, swapped whole. Owns its shape and when it is
-//! worth a new one.
+//! What readers see of the fleet without asking the loop: an immutable snapshot, swapped whole.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use crate::wire::status::WorkerStatus;
 
 /// How a worker is to leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DrainPicture {
+pub struct DrainSnapshot {
     /// Why, as who asked for it said; empty = they did not.
     pub reason: String,
     /// When what is left on it is cancelled; none = never.
@@ -36,7 +35,7 @@ pub struct Totals {
 
 /// A worker as people see it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct WorkerPicture {
+pub struct WorkerSnapshot {
     /// As the core sees it.
     pub view: WorkerView,
     /// What it offers.
@@ -54,10 +53,10 @@ pub struct WorkerPicture {
     /// Its stream is up.
     pub connected: bool,
     /// It is to leave.
-    pub drain: Option<DrainPicture>,
+    pub drain: Option<DrainSnapshot>,
 }
 
-impl WorkerPicture {
+impl WorkerSnapshot {
     /// Whose jobs it takes.
     #[must_use]
     pub fn whose(&self) -> Scope {
@@ -80,14 +79,14 @@ pub struct Snapshot {
     /// Allocation of the whole fleet.
     pub fleet: FleetUse,
     /// Workers by id; of each the newest incarnation.
-    pub workers: BTreeMap<WorkerId, WorkerPicture>,
+    pub workers: BTreeMap<WorkerId, WorkerSnapshot>,
     /// Tenants by name.
     pub tenants: BTreeMap<TenantName, TenantView>,
     /// Messages about attempts by their verdict: unknown, duplicate, accepted, adopted, stale.
     pub verdicts: [u64; 5],
     /// What waits in queues, by band and by why.
     pub waiting: Waiting,
-    /// Units that wait outside the queues, by band: their gate is closed, or their next attempt is not due.
+    /// Tasks that wait outside the queues, by band: their gate is closed, or their next attempt is not due.
     pub gated: [u64; 3],
     /// What waits by tenant and band.
     pub queues: Vec<TenantQueue>,
@@ -97,9 +96,9 @@ pub struct Snapshot {
     pub totals: Totals,
 }
 
-/// The most queues that a picture tells to fit nowhere.
+/// The most queues that a snapshot tells to fit nowhere.
 pub(super) const BLOCKED: usize = 20;
-/// The least time between two pictures while the server is busy, in milliseconds.
+/// The least time between two snapshots while the server is busy, in milliseconds.
 pub(super) const EVERY: u64 = 100;
-/// The same where nothing has happened but that workers told how they are: a thousand idle ones are to cost little.
+/// The same where nothing has happened but that workers reported how they are: a thousand idle ones are to cost little.
 pub(super) const REPORTS: u64 = 1000;

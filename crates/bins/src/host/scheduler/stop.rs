@@ -1,5 +1,4 @@
-//! The word to stop, for everything that runs beside the loop. Owns telling it once to many; what stopping means is each
-//! part's own.
+//! The word to stop, for everything that runs beside the loop.
 
 use std::sync::Arc;
 

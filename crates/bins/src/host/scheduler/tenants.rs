@@ -25,7 +25,7 @@ impl Handle {
     /// As of the store; NotLeader for a closed one where another server leads, which knows its jobs.
     pub async fn tenant(&self, name: &TenantName) -> Result<Option<Tenant>, Error> {
         let Some(tenant) = self.open_or_closed(name).await? else { return Ok(None) };
-        let gone = tenant.state == TenantState::Closing && is_gone(&tenant, &*self.picture()?);
+        let gone = tenant.state == TenantState::Closing && is_gone(&tenant, &*self.leader_snapshot()?);
         Ok(Some(tenant).filter(|_| !gone))
     }
 

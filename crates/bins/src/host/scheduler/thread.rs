@@ -1,5 +1,4 @@
-//! The loop: one thread that leads, acts in turns, and starts over when a commit fails. Owns when a turn is computed and
-//! when the thread sleeps; nothing waits for a tick.
+//! The loop: one thread that leads, acts in batches, and starts over when a commit fails. Nothing waits for a tick.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -7,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use orlop_core::ports::fleet_store::HELD;
 
+use super::batch::Core;
 use super::commit::Writer;
 use super::error;
 use super::lead::{Ground, Term};
 use super::shared::{Shared, Status};
-use super::turn::Core;
 use crate::wire::problem::Code;
 
 /// The first wait after a failure, and the longest.
@@ -62,7 +61,7 @@ enum End {
 }
 
 impl Loop {
-    /// Runs until the server is told to stop.
+    /// Runs until the server is asked to stop.
     pub(super) fn run(self) {
         self.shared.ingress.wake().enlist();
         self.shared.pause.enlist();
@@ -136,7 +135,7 @@ impl Loop {
             opened.map_err(|wrong| error::port(&wrong))?;
         }
         let mut core = Core::restore(shared, term.epoch()).await?;
-        // Whoever sees that this server leads sees the fleet as it was found.
+        // Anyone who sees that this server leads sees the fleet as it was found.
         core.publish_snapshot(&shared.snapshot);
         shared.status.send_replace(Status::Leading { epoch: term.epoch() });
         tracing::info!(target: "orlop::scheduler", epoch = %term.epoch(), "leads");
@@ -149,7 +148,8 @@ impl Loop {
         let writer = Writer::start(
             &self.runtime,
             Arc::clone(&shared.store),
-            (term.epoch(), Arc::clone(&shared.options.metrics)),
+            term.epoch(),
+            Arc::clone(&shared.options.metrics),
             self.waker(),
         );
         let progress = Arc::clone(&writer.progress);
@@ -167,18 +167,18 @@ impl Loop {
             }
             if !progress.has_room() {
                 pulse.sleeps(None);
-                // Only the writer is waited for: whoever brings something now need not wake the loop.
+                // Only the writer is waited for: anyone who brings something now need not wake the loop.
                 shared.pause.sleep(None, || !progress.has_room() && !progress.has_failed());
                 continue;
             }
-            if let Some(staged) = core.turn(&shared.ingress, &progress) {
+            if let Some(staged) = core.run_batch(&shared.ingress, &progress) {
                 writer.stage(staged);
                 core.publish_snapshot(&shared.snapshot);
                 continue;
             }
             if self.stopping() && progress.is_idle() {
-                if !shared.notes.is_empty() {
-                    shared.notes.hurry();
+                if !shared.audit_buffer.is_empty() {
+                    shared.audit_buffer.hurry();
                     continue;
                 }
                 if std::mem::replace(&mut resigned, true) {
@@ -193,7 +193,7 @@ impl Loop {
             let patience = if until == u64::MAX { None } else { shared.clock.patience(until, &me) };
             pulse.sleeps(patience);
             shared.ingress.wake().sleep(patience, || {
-                let came = !shared.ingress.is_empty() || shared.notes.are_due();
+                let came = !shared.ingress.is_empty() || shared.audit_buffer.are_due();
                 let news = came || core.may_open(progress.released()) || progress.has_failed();
                 let over = self.stopping() && progress.is_idle();
                 !news && !over
@@ -217,10 +217,10 @@ impl Loop {
         }
     }
 
-    /// Drops what waits: whoever asked is told that nothing can be written now.
+    /// Drops what waits: the caller learns that nothing can be written now.
     fn refuse_waiting(&self) {
         while self.shared.ingress.drain(usize::MAX, |_| true) > 0 {}
-        self.shared.notes.give_up();
+        self.shared.audit_buffer.give_up();
     }
 
     /// Waits before the next try, unless the server is to stop.

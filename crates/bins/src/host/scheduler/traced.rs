@@ -1,4 +1,4 @@
-//! Requests as the first spans of traces. Owns when they begin and end; which are kept is the tracer's.
+//! Requests as the first spans of traces.
 
 use super::Handle;
 use super::command::Submitted;

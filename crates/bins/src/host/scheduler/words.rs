@@ -1,4 +1,4 @@
-//! Words under which reasons are stored and shown. Owns the words; they are part of the API and never change.
+//! Words under which reasons are stored and shown.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,4 @@
 //! The output of an attempt as that of its job: both streams as they grow, without the time stamps, which the agent sets.
-//! Owns the copying; what is written where is the substrate's.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

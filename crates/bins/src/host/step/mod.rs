@@ -1,6 +1,5 @@
-//! The runner of a step on a worker: what a job with the command `orlop-step` becomes. It runs one attempt as a flow on
-//! one machine would, with the same substrate, hands the attempt's output on as its own, and tells how it ended. Owns
-//! that process; knows no server.
+//! The runner of a step on a worker: what a job with the command `orlop-step` becomes. It runs one attempt as a flow on one
+//! machine would, with the same substrate, hands the attempt's output on as its own, and tells how it ended. Knows no server.
 //!
 //! Its work is below the directory of the job, which the agent removes. The agent has put the artifacts that the step needs
 //! there, and stores those that it leaves. Claims of a flow are in the worker's directory of flows, so that later steps on
@@ -37,10 +36,10 @@ use super::local::{LocalSetup, own_shim};
 /// containers, and the address of its container engine follow.
 pub const ARGUMENT: &str = "__step";
 
-/// Exit code of an attempt that was told to end: as a shell shows SIGTERM.
+/// Exit code of an attempt that was asked to end: as a shell shows SIGTERM.
 const CANCELLED: u8 = 143;
 
-/// What the runner is told of its worker.
+/// What the runner learns of its worker.
 #[derive(Debug)]
 struct Worker {
     /// Where claims of flows are.
@@ -216,7 +215,7 @@ async fn resources(order: &StepOrder, substrate: &dyn Substrate, volumes: &Path)
     Ok(())
 }
 
-/// Starts the attempt and waits for its end; told to end, it passes that on.
+/// Starts the attempt and waits for its end; asked to end, it passes that on.
 async fn drive(order: &StepOrder, substrate: &Arc<dyn Substrate>) -> Result<AttemptEnd, PortError> {
     let spec = &order.attempt;
     let mut terminate = signal(SignalKind::terminate())?;

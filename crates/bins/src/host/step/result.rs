@@ -1,4 +1,4 @@
-//! How an attempt ended, as an output of its job. Owns that file and what becomes of ends that are too long for it.
+//! How an attempt ended, as an output of its job.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};

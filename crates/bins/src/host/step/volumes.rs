@@ -1,5 +1,4 @@
-//! Claims of flows on a worker: a directory for each flow, which steps mark as used. Owns the marks and the sweep that removes
-//! what no step has used for long: an agent hears nothing of the end of a flow.
+//! Claims of flows on a worker: a directory for each flow, which steps mark as used.
 
 use std::fs::{self, File};
 use std::io;

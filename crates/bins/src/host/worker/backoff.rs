@@ -1,5 +1,4 @@
-//! How long an agent waits before it connects again: exponential with full jitter. Owns the arithmetic; draws no number
-//! and reads no clock.
+//! How long an agent waits before it connects again: exponential with full jitter. Draws no number and reads no clock.
 
 use std::time::Duration;
 

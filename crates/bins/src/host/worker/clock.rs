@@ -1,5 +1,5 @@
-//! Time as the machines of a session take it: microseconds since an agent began; and the time of day, for what people and
-//! the server read. Owns that conversion; nothing that ends in time looks at the time of day.
+//! Time as the machines of a session take it: microseconds since an agent began; and the time of day, for what people and the
+//! server read. Nothing that ends in time looks at the time of day.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,4 @@
-//! What attempts and GPUs use, looked at from time to time beside the session, which only reads the last look. Owns turning
-//! two looks at CPU time into millicores.
+//! What attempts and GPUs use, looked at from time to time beside the session, which only reads the last look.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,21 +21,21 @@ const EVERY: Duration = Duration::from_secs(5);
 
 /// The last look at an attempt.
 #[derive(Clone, Copy, Debug)]
-struct Reading {
+struct UsageSample {
     at: Instant,
     used: InUse,
     cpu_m: u64,
 }
 
 #[derive(Debug, Default)]
-struct Known {
-    attempts: BTreeMap<TaskRef, Reading>,
+struct LatestUsage {
+    attempts: BTreeMap<TaskRef, UsageSample>,
     gpu_percent: Vec<f64>,
 }
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Gauges(Mutex<Known>);
+pub(super) struct Gauges(Mutex<LatestUsage>);
 
 impl Gauges {
     /// Looks from time to time, for as long as it is polled.
@@ -62,8 +61,8 @@ impl Gauges {
     pub(super) fn attempts(&self, held: impl Iterator<Item = TaskRef>) -> Vec<AttemptUse> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         held.filter_map(|id| {
-            let reading = known.attempts.get(&id)?;
-            Some(AttemptUse { attempt: id, cpu_m: reading.cpu_m, memory_bytes: reading.used.memory_bytes })
+            let sample = known.attempts.get(&id)?;
+            Some(AttemptUse { attempt: id, cpu_m: sample.cpu_m, memory_bytes: sample.used.memory_bytes })
         })
         .collect()
     }
@@ -75,7 +74,7 @@ impl Gauges {
 }
 
 /// What was found of an attempt.
-struct Found {
+struct UsageReading {
     id: TaskRef,
     used: InUse,
     /// When that was.
@@ -84,9 +83,9 @@ struct Found {
     ran: (Option<Time>, Time),
 }
 
-impl Found {
+impl UsageReading {
     /// The mean since the look before; of the first one since it started.
-    fn read(&self, before: Option<&Reading>) -> (TaskRef, Reading) {
+    fn read(&self, before: Option<&UsageSample>) -> (TaskRef, UsageSample) {
         let at = self.at;
         let (cpu_ms, passed) = match (before, self.ran) {
             (Some(before), _) => {
@@ -97,12 +96,12 @@ impl Found {
         };
         let millis = u64::try_from(passed.as_millis()).unwrap_or(u64::MAX);
         let cpu_m = cpu_ms.saturating_mul(1000).checked_div(millis).unwrap_or(0);
-        (self.id, Reading { at, used: self.used, cpu_m })
+        (self.id, UsageSample { at, used: self.used, cpu_m })
     }
 }
 
 /// Asks each runtime once for all that runs on it.
-async fn attempts(shared: &Shared) -> Vec<Found> {
+async fn attempts(shared: &Shared) -> Vec<UsageReading> {
     let mut running: BTreeMap<Runtime, BTreeMap<TaskRef, Option<Time>>> = BTreeMap::new();
     for held in shared.lock().held().into_iter().filter(|held| held.running) {
         running.entry(held.runtime).or_default().insert(held.id, held.started_at);
@@ -114,7 +113,7 @@ async fn attempts(shared: &Shared) -> Vec<Found> {
         match runtime.in_use(&ids).await {
             Ok(all) => found.extend(all.into_iter().map(|(id, used)| {
                 let ran = (started.get(&id).copied().flatten(), now());
-                Found { id, used, at: Instant::now(), ran }
+                UsageReading { id, used, at: Instant::now(), ran }
             })),
             Err(error) => tracing::debug!(runtime = %kind, %error, "what attempts use is not known now"),
         }
@@ -128,10 +127,10 @@ mod tests {
 
     use super::*;
 
-    fn found(at: Instant, cpu_ms: u64, started: Option<u64>, now: u64) -> Found {
+    fn found(at: Instant, cpu_ms: u64, started: Option<u64>, now: u64) -> UsageReading {
         let id = TaskRef { job: JobId::from_u64(1), index: 0, member: 0, attempt: 1, epoch: Epoch(1) };
         let time = |millis: u64| Time::from_millis(i64::try_from(millis).unwrap());
-        Found { id, used: InUse { cpu_ms, memory_bytes: 7 }, at, ran: (started.map(time), time(now)) }
+        UsageReading { id, used: InUse { cpu_ms, memory_bytes: 7 }, at, ran: (started.map(time), time(now)) }
     }
 
     #[test]
@@ -150,8 +149,8 @@ mod tests {
     #[tokio::test]
     async fn only_what_is_held_is_told() {
         let gauges = Gauges::default();
-        let (id, reading) = found(Instant::now(), 500, Some(1_000), 2_000).read(None);
-        gauges.0.lock().unwrap().attempts.insert(id, reading);
+        let (id, sample) = found(Instant::now(), 500, Some(1_000), 2_000).read(None);
+        gauges.0.lock().unwrap().attempts.insert(id, sample);
         let told = gauges.attempts([id, TaskRef { attempt: 2, ..id }].into_iter());
         assert_eq!(told, [AttemptUse { attempt: id, cpu_m: 500, memory_bytes: 7 }]);
         assert!(gauges.attempts(std::iter::empty()).is_empty() && gauges.gpu_percent().is_empty());

@@ -1,5 +1,4 @@
-//! How busy the GPUs of this machine are: `nvidia-smi` tells of NVIDIA's, the kernel of AMD's. Owns asking and reading; a
-//! device that nobody tells of counts as idle, and where nobody tells of any, nothing is said.
+//! How busy the GPUs of this machine are: `nvidia-smi` tells of NVIDIA's, the kernel of AMD's.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Which whole GPUs of this machine attempts have. Owns the ledger; the server counts devices, the agent says which.
+//! Which whole GPUs of this machine attempts have.
 
 use std::collections::BTreeMap;
 

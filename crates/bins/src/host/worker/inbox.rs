@@ -1,5 +1,4 @@
-//! What comes from the server: frames applied as a whole, in the order of their fields. Owns that order and that a frame
-//! that is repeated changes nothing; never touches a connection.
+//! What comes from the server: frames applied as a whole, in the order of their fields. Never touches a connection.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -22,7 +21,7 @@ pub(super) struct Now {
 
 /// What a frame asks of the session itself.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct SessionRequest {
     pub(super) directive: Option<Directive>,
     pub(super) pause: Duration,
     /// Whether the lease was renewed.
@@ -40,8 +39,9 @@ pub(super) fn apply(
     outbox: &mut Outbox,
     now: Now,
     acts: &mut Vec<Act>,
-) -> io::Result<Asked> {
-    let mut asked = Asked { pause: Duration::from_millis(u64::from(frame.retry_after_ms)), ..Asked::default() };
+) -> io::Result<SessionRequest> {
+    let mut asked =
+        SessionRequest { pause: Duration::from_millis(u64::from(frame.retry_after_ms)), ..SessionRequest::default() };
     if frame.lease_ms > 0 {
         core.beat_answered(frame.lease_ms);
         core.renewed(now.clock, acts);

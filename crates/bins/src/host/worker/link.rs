@@ -1,5 +1,5 @@
-//! The way to a server: the port between an agent and whatever carries its frames (gRPC, or a channel in the same
-//! program). Owns the errors that tell an agent what to do next; never interprets a frame.
+//! The way to a server: the port between an agent and whatever carries its frames (gRPC, or a channel in the same program).
+//! Never interprets a frame.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! What this machine offers: CPUs, memory, GPUs, features. Owns finding it out and what the agent keeps for itself; never
-//! measures load.
+//! What this machine offers: CPUs, memory, GPUs, features. Never measures load.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -167,7 +166,7 @@ pub(super) fn meminfo(name: &str) -> u64 {
     value.unwrap_or(0_u64).saturating_mul(1024)
 }
 
-/// The GPUs that NVIDIA's driver tells of, in its order. Memory is not told there; that of a known product is in its name.
+/// The GPUs that NVIDIA's driver tells of, in its order. Memory is not reported there; that of a known product is in its name.
 /// Who tells of links is asked where there may be some.
 fn nvidia(folder: &Path, links: impl FnOnce() -> Option<String>) -> Vec<Gpu> {
     let mut found: Vec<(u32, String)> = Vec::new();

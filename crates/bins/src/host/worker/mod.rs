@@ -146,7 +146,7 @@ impl Agent {
         &self.worker
     }
 
-    /// What ends it, for whoever waits for its end elsewhere.
+    /// What ends it, for anyone who waits for its end elsewhere.
     #[must_use]
     pub fn control(&self) -> Control {
         Control { wish: self.wish.clone() }
@@ -162,7 +162,7 @@ impl Agent {
         self.control().cancel();
     }
 
-    /// Stops at once, as if it had crashed: nothing is told, and its attempts are left as they are.
+    /// Stops at once, as if it had crashed: nothing is reported, and its attempts are left as they are.
     pub async fn abort(self) {
         self.task.abort();
         // That it was cut off is what was asked for.

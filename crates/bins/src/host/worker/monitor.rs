@@ -1,5 +1,5 @@
-//! What the host does and whether it is well: CPU, memory, disk, network, free room, the clock. Owns reading `/proc` and
-//! the bounds of health; never decides what happens to a worker that is not well.
+//! What the host does and whether it is well: CPU, memory, disk, network, free room, the clock. Never decides what happens to
+//! a worker that is not well.
 
 use std::collections::BTreeSet;
 use std::fs;

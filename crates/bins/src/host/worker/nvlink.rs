@@ -1,6 +1,5 @@
 //! Whether GPUs of NVIDIA are connected by NVLink, as `nvidia-smi topo -m` says it: the driver shows links neither in `/proc`
-//! nor in `/sys`, and a product that could have them may stand in a machine that does not. Owns asking and reading; what is
-//! not said clearly is no.
+//! nor in `/sys`, and a product that could have them may stand in a machine that does not.
 
 use std::process::Command;
 use std::time::Duration;

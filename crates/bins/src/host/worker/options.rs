@@ -1,4 +1,4 @@
-//! What may be chosen about an agent. Owns the defaults of the contract.
+//! What may be chosen about an agent.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ pub struct AgentOptions {
     pub containers: Option<Containers>,
     /// How the supervisors of attempts are started that outlive the agent; none: such attempts are refused.
     pub supervisor: Option<ShimProgram>,
-    /// How the runner of steps of flows is started ([`crate::host::step`]), without the directory of flows, which is told
+    /// How the runner of steps of flows is started ([`crate::host::step`]), without the directory of flows, which is given
     /// last; none: this worker runs no steps.
     pub steps: Option<ShimProgram>,
     /// How long claims of flows stay on this worker that no step has used.
@@ -58,7 +58,7 @@ pub struct AgentOptions {
     pub cgroup: Option<PathBuf>,
     /// The longest wait before it connects again.
     pub backoff: Duration,
-    /// How long it waits for its attempts when it is told to end.
+    /// How long it waits for its attempts when it is asked to end.
     pub drain: Duration,
     /// How long it tries to get the rest to the server before it ends.
     pub farewell: Duration,

@@ -1,5 +1,5 @@
-//! What goes to the server: frames out of the spool, numbered, and released from it when they are acknowledged.
-//! Owns numbers, order and the credit for output; never touches a connection.
+//! What goes to the server: frames out of the spool, numbered, and released from it when they are acknowledged. Never touches
+//! a connection.
 //!
 //! A frame is not kept: what is not acknowledged when a stream ends is taken out of the spool again, which holds it until
 //! then. The server drops what it has already seen.

@@ -1,5 +1,4 @@
-//! What an agent makes of its predecessor's attempts when it starts. Owns the decision for each: go on with it, report its
-//! end, report it lost, give it back, or clear it away.
+//! What an agent makes of its predecessor's attempts when it starts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -89,7 +88,7 @@ pub(super) async fn recover(shared: &Arc<Shared>, recovered: Vec<Recovered>) -> 
             }
         }
     }
-    // Nobody knows these: whatever runs of them is ended, and nothing is told.
+    // Nobody knows these: whatever runs of them is ended, and nothing is reported.
     for (id, (kind, _)) in left {
         tracing::warn!(attempt = %id, "an attempt that the spool does not know; it is cleared away");
         if let Some(runtime) = shared.runtime(kind) {

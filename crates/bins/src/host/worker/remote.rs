@@ -1,5 +1,4 @@
-//! The way to a server over gRPC, to several of which one leads, with the worker's identity. Owns connections, which
-//! server is tried next, and the certificate a join token is exchanged for; never interprets a frame.
+//! The way to a server over gRPC, to several of which one leads, with the worker's identity. Never interprets a frame.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -63,7 +62,7 @@ pub struct RemoteLink {
     client_token: Option<PathBuf>,
     /// It speaks for the worker where no certificate does.
     session: Mutex<Option<SessionId>>,
-    /// On a connection of its own, so that files never hold frames up.
+    /// On its own connection, so that files never hold frames up.
     artifacts: Mutex<Option<ArtifactClient>>,
 }
 

@@ -1,6 +1,6 @@
-//! The further roles of a program that is a worker: it is started again, with a hidden argument, as the supervisor of attempts,
-//! as the launcher that joins a control group and becomes an attempt's command, as the shim of a pod, and as the runner of a
-//! step. Owns these arguments; what each role does is said where it is.
+//! The further roles of a program that is a worker: it is started again, with a hidden argument, as the supervisor of
+//! attempts, as the launcher that joins a control group and becomes an attempt's command, as the shim of a pod, and as the
+//! runner of a step.
 
 use std::ffi::OsString;
 use std::path::Path;

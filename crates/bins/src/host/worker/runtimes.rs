@@ -1,5 +1,4 @@
-//! What runs attempts on this machine: which runtimes there are, and which of them answer. Owns making them and asking
-//! after them; never starts an attempt.
+//! What runs attempts on this machine: which runtimes there are, and which of them answer. Never starts an attempt.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -80,7 +79,7 @@ impl Answers {
             sleep(EVERY).await;
             let mut found = BTreeMap::new();
             for kind in shared.runtimes().into_keys() {
-                // Held no longer than it takes to answer: the end of the agent is the end of its runtimes.
+                // HeldAttempt no longer than it takes to answer: the end of the agent is the end of its runtimes.
                 if let Some(runtime) = shared.runtime(kind) {
                     found.insert(kind, answer(&*runtime).await);
                 }

@@ -1,5 +1,5 @@
-//! The parts of an agent that its threads share: what it knows, behind one lock, and its runtimes. Owns carrying out what
-//! follows from events, outside of the lock; never decides what follows.
+//! The parts of an agent that its threads share: what it knows, behind one lock, and its runtimes. Never decides what
+//! follows.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -29,7 +29,7 @@ pub(super) struct Shared {
     core: Mutex<Core>,
     /// Set when they exist, for they tell this; taken out at the end, for they hold this.
     runtimes: Mutex<BTreeMap<Runtime, Arc<dyn JobRuntime>>>,
-    /// What runtimes told that leads to something, until the round is over.
+    /// What runtimes reported that leads to something, until the round is over.
     acts: Mutex<Vec<Act>>,
     /// Files of attempts, and where they are fetched and stored.
     files: OnceLock<(Arc<Files>, Handle)>,
@@ -144,7 +144,7 @@ impl Shared {
             return;
         };
         let (id, files) = (plan.id, Arc::clone(files));
-        // Held until the task is noted: it may be done at once.
+        // HeldAttempt until the task is noted: it may be done at once.
         let mut fetching = self.fetching.lock().unwrap_or_else(PoisonError::into_inner);
         let task = handle.spawn(async move {
             let fetched = files.fetch(id, &needs).await;
@@ -185,9 +185,9 @@ impl Shared {
         let Some((files, handle)) = self.files.get().filter(|_| needs.collects(end.outcome)) else { return end };
         let (files, whole) = (Arc::clone(files), end.clone());
         let task = {
-            // Held until the task is noted: it may be done at once.
+            // HeldAttempt until the task is noted: it may be done at once.
             let mut storing = self.storing.lock().unwrap_or_else(PoisonError::into_inner);
-            let task = handle.spawn(async move { files.store(id, (runtime, &needs), whole).await });
+            let task = handle.spawn(async move { files.store(id, runtime, &needs, whole).await });
             storing.insert(id, (task.abort_handle(), None));
             task
         };
@@ -207,7 +207,7 @@ impl Shared {
     }
 
     /// Stores what an attempt left, beside everything else, and tells its end then.
-    fn store(&self, id: TaskRef, end: AttemptEnd, (runtime, needs): (Runtime, Arc<Needs>)) {
+    fn store(&self, id: TaskRef, end: AttemptEnd, runtime: Runtime, needs: Arc<Needs>) {
         let (Some(me), Some((files, handle))) = (self.me.upgrade(), self.files.get()) else {
             return self.note(id, |core, acts| core.ended(id, end, Instant::now(), acts));
         };
@@ -267,7 +267,7 @@ impl AttemptEvents for Shared {
     fn ended(&self, id: TaskRef, end: AttemptEnd) {
         let needs = self.lock().needs(&id);
         match needs {
-            Some(needs) => self.store(id, end, needs),
+            Some((runtime, needs)) => self.store(id, end, runtime, needs),
             None => self.note(id, |core, acts| core.ended(id, end, Instant::now(), acts)),
         }
     }

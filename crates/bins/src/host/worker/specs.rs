@@ -1,5 +1,4 @@
-//! Specifications an agent was sent: as many as a session keeps, the least recently used goes. Owns what they mean on this
-//! machine; what is not here is asked for again.
+//! Specifications an agent was sent: as many as a session keeps, the least recently used goes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

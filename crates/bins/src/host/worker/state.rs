@@ -1,5 +1,4 @@
-//! The agent's state directory: who it is, and the highest epoch it has seen. Owns these files and that one agent uses the
-//! directory at a time; spool and attempts have directories of their own below it.
+//! The agent's state directory: who it is, and the highest epoch it has seen.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};

@@ -1,4 +1,4 @@
-//! What tools of this machine print. Owns asking one without being held up by it.
+//! What tools of this machine print.
 
 use std::io::Read as _;
 use std::process::{Command, Stdio};

@@ -1,5 +1,4 @@
-//! From a job's specification to what this machine runs. Owns that translation and which specifications are of one kind,
-//! so that attempts of one may inherit slots of the other; never starts anything.
+//! From a job's specification to what this machine runs. Never starts anything.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

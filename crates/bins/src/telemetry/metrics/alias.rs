@@ -1,5 +1,4 @@
 //! The same figures under the names of zen-flow, for dashboards and alerts that were made for it.
-//! Owns the table of names and the text; `flow` and `step` are there and empty, since no label of ours names either.
 
 /// A metric under another name.
 struct Alias {

@@ -79,6 +79,7 @@ pub struct FlowMetrics {
 
 const UNDER_WAY: &str = "Attempts of steps that are under way";
 const WAITING: &str = "Attempts of steps that were accepted and do not run yet, by what they wait on";
+const STEPS: &str = "Steps of flows that have not ended, by phase";
 const BLOCKED: &str = "Flows with a cancelled attempt that is not gone";
 
 /// How long steps that may run wait, and planning takes.
@@ -93,16 +94,11 @@ impl FlowMetrics {
         let (step_start_latency, plan_duration) = latencies(group);
         let (phase, change, end) = (["phase"], ["from", "to"], ["outcome", "reason"]);
         Self {
-            flows: group.series("orlop_flows", "Flows that have not ended, by phase", (phase, OWN), Gauge::default),
-            steps: group.series(
-                "orlop_steps",
-                "Steps of flows that have not ended, by phase",
-                (phase, OWN),
-                Gauge::default,
-            ),
+            flows: group.series("orlop_flows", "Flows that have not ended, by phase", phase, OWN, Gauge::default),
+            steps: group.series("orlop_steps", STEPS, phase, OWN, Gauge::default),
             ready: group.placed("orlop_ready_steps", "Steps that wait for a slot or a worker", Gauge::default),
             live_attempts: group.placed("orlop_live_attempts", UNDER_WAY, Gauge::default),
-            waiting: group.series("orlop_attempts_waiting", WAITING, (["on"], OWN), Gauge::default),
+            waiting: group.series("orlop_attempts_waiting", WAITING, ["on"], OWN, Gauge::default),
             cancels_blocked: group.placed("orlop_cancels_blocked", BLOCKED, Gauge::default),
             approvals_pending: group.placed(
                 "orlop_approvals_pending",
@@ -112,26 +108,30 @@ impl FlowMetrics {
             transitions: group.series(
                 "orlop_flow_phase_transitions",
                 "Changes of the phase of flows",
-                (change, OWN),
+                change,
+                OWN,
                 Counter::default,
             ),
             step_transitions: group.series(
                 "orlop_step_phase_transitions",
                 "Changes of the phase of steps",
-                (change, OWN),
+                change,
+                OWN,
                 Counter::default,
             ),
-            finished: group.series("orlop_flows_finished", "Flows that have ended", (end, OWN), Counter::default),
+            finished: group.series("orlop_flows_finished", "Flows that have ended", end, OWN, Counter::default),
             duration: group.series(
                 "orlop_flow_duration_seconds",
                 "Seconds from start to end of flows",
-                (end, OWN),
+                end,
+                OWN,
                 hours,
             ),
             step_duration: group.series(
                 "orlop_step_duration_seconds",
                 "Seconds that attempts of steps took",
-                (["result"], OWN),
+                ["result"],
+                OWN,
                 hours,
             ),
             step_start_latency,
@@ -139,7 +139,8 @@ impl FlowMetrics {
             step_errors: group.series(
                 "orlop_step_errors",
                 "Attempts of steps that failed",
-                (["reason"], OWN),
+                ["reason"],
+                OWN,
                 Counter::default,
             ),
             step_retries: group.placed("orlop_step_retries", "Attempts of steps that were repeated", Counter::default),
@@ -153,7 +154,7 @@ impl FlowMetrics {
                 "Seconds from the question to the decision",
                 people,
             ),
-            timeouts: group.series("orlop_timeouts", "What took too long", (["type"], OWN), Counter::default),
+            timeouts: group.series("orlop_timeouts", "What took too long", ["type"], OWN, Counter::default),
         }
     }
 

@@ -1,5 +1,5 @@
-//! Registers metrics and remembers their names, so that dashboards and alerts can be checked against them. Owns the list
-//! of names; never measures anything.
+//! Registers metrics and remembers their names, so that dashboards and alerts can be checked against them. Never measures
+//! anything.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(super) const WORKERS: usize = 2000;
 /// For labels whose values are the program's own.
 pub(super) const OWN: usize = 1000;
 
-/// Seconds from 100 µs to 54 s: what a turn, a commit or an answer takes.
+/// Seconds from 100 µs to 54 s: what a batch, a commit or an answer takes.
 pub(super) fn short() -> Histogram {
     Histogram::new(prometheus_client::metrics::histogram::exponential_buckets(0.0001, 3.0, 13))
 }
@@ -66,36 +66,36 @@ pub(super) struct Group {
 }
 
 /// Metrics whose kind is known from their type.
-pub(super) trait Known: Metric {
+pub(super) trait HasKind: Metric {
     const KIND: Kind;
 }
 
-impl Known for Counter {
+impl HasKind for Counter {
     const KIND: Kind = Kind::Counter;
 }
 
-impl Known for Gauge {
+impl HasKind for Gauge {
     const KIND: Kind = Kind::Gauge;
 }
 
-impl Known for Real {
+impl HasKind for Real {
     const KIND: Kind = Kind::Gauge;
 }
 
-impl Known for Histogram {
+impl HasKind for Histogram {
     const KIND: Kind = Kind::Histogram;
 }
 
 impl Group {
     /// Registers a metric without labels. Counters are named here without `_total`.
-    pub(super) fn single<M: Known + Clone>(&mut self, name: &str, help: &str, metric: M) -> M {
+    pub(super) fn single<M: HasKind + Clone>(&mut self, name: &str, help: &str, metric: M) -> M {
         self.note(name, M::KIND, &[]);
         self.registry.register(name, help, metric.clone());
         metric
     }
 
     /// Registers a metric without labels of its own.
-    pub(super) fn placed<M: Known + Clone + TypedMetric>(
+    pub(super) fn placed<M: HasKind + Clone + TypedMetric>(
         &mut self,
         name: &str,
         help: &str,
@@ -115,11 +115,12 @@ impl Group {
         &mut self,
         name: &str,
         help: &str,
-        (keys, cap): ([&'static str; N], usize),
+        keys: [&'static str; N],
+        cap: usize,
         make: fn() -> M,
     ) -> Series<M, N>
     where
-        M: Known + Clone + TypedMetric,
+        M: HasKind + Clone + TypedMetric,
     {
         self.note(name, M::KIND, &keys);
         let series = Series::new(keys, cap, make);

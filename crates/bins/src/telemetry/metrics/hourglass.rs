@@ -1,5 +1,4 @@
-//! Metrics of performers and executors. Owns their names and which change of a status is which
-//! count. No label names an object.
+//! Metrics of performers and executors. No label names an object.
 
 use orlop_core::machine::performer::PerformerPhase;
 use orlop_core::time::Time;
@@ -46,13 +45,15 @@ impl HourglassMetrics {
             objects: group.series(
                 "orlop_objects",
                 "Performers and executors",
-                (["controller", "phase"], OWN),
+                ["controller", "phase"],
+                OWN,
                 Gauge::default,
             ),
             transitions: group.series(
                 "orlop_phase_transitions",
                 "Changes of the phase of performers and executors",
-                (["controller", "from", "to"], OWN),
+                ["controller", "from", "to"],
+                OWN,
                 Counter::default,
             ),
             executor_unready: group.single(
@@ -63,7 +64,8 @@ impl HourglassMetrics {
             contended: group.series(
                 "orlop_contended",
                 "Performers and executors of which somebody keeps changing a child",
-                (["controller"], OWN),
+                ["controller"],
+                OWN,
                 Gauge::default,
             ),
             time_to_ready: group.single(
@@ -79,19 +81,22 @@ impl HourglassMetrics {
             upgrades: group.series(
                 "orlop_performer_upgrades",
                 "Upgrades that are over",
-                (["result"], OWN),
+                ["result"],
+                OWN,
                 Counter::default,
             ),
             retries: group.series(
                 "orlop_performer_retries",
                 "Pods that are made again",
-                (["reason"], OWN),
+                ["reason"],
+                OWN,
                 Counter::default,
             ),
             hardware_unavailable: group.series(
                 "orlop_hardware_unavailable",
                 "Performers for which there is no hardware",
-                (["reason"], OWN),
+                ["reason"],
+                OWN,
                 Gauge::default,
             ),
         }

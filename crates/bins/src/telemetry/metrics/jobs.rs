@@ -40,8 +40,8 @@ pub struct JobMetrics {
 
 impl JobMetrics {
     pub(super) fn new(group: &mut Group) -> Self {
-        let tenant = (["tenant"], TENANTS);
-        let mut counter = |name: &str, help: &str| group.series(name, help, tenant, Counter::default);
+        let tenant = ["tenant"];
+        let mut counter = |name: &str, help: &str| group.series(name, help, tenant, TENANTS, Counter::default);
         let submitted = counter("orlop_jobs_submitted", "Jobs and elements admitted");
         let scheduled = counter("orlop_jobs_scheduled", "Attempts placed on a worker");
         let completed = counter("orlop_jobs_completed", "Jobs and elements completed");
@@ -53,7 +53,8 @@ impl JobMetrics {
             execution_duration: group.series(
                 "orlop_job_execution_duration",
                 "Seconds from start to result",
-                (["tenant", "outcome"], TENANTS),
+                ["tenant", "outcome"],
+                TENANTS,
                 long,
             ),
             submitted,
@@ -62,19 +63,27 @@ impl JobMetrics {
             failed: group.series(
                 "orlop_jobs_failed",
                 "Jobs and elements failed or timed out",
-                (["tenant", "reason"], TENANTS),
+                ["tenant", "reason"],
+                TENANTS,
                 Counter::default,
             ),
             cancelled,
             retried,
             lost,
             preempted,
-            queued: group.series("orlop_jobs_queued", "Jobs and elements that wait", tenant, Gauge::default),
-            running: group.series("orlop_jobs_running", "Jobs and elements that hold a place", tenant, Gauge::default),
+            queued: group.series("orlop_jobs_queued", "Jobs and elements that wait", tenant, TENANTS, Gauge::default),
+            running: group.series(
+                "orlop_jobs_running",
+                "Jobs and elements that hold a place",
+                tenant,
+                TENANTS,
+                Gauge::default,
+            ),
             queue_wait: group.series(
                 "orlop_queue_wait_time_seconds",
                 "Seconds from Queued to Assigned",
-                (["band"], OWN),
+                ["band"],
+                OWN,
                 long,
             ),
             submit_to_start: group.single("orlop_submit_to_start_seconds", "Seconds from submit to start", short()),

@@ -1,5 +1,4 @@
-//! What is counted of flows, from one status to the next. Owns which change is which count; what
-//! stands is counted when it is asked for.
+//! What is counted of flows, from one status to the next.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -65,7 +64,7 @@ impl Meter {
         Self { phase: status.phase, steps: steps.collect(), after: BTreeMap::new() }
     }
 
-    /// The same of a flow whose starts are told by nobody: how long steps waited is seen by their statuses.
+    /// The same of a flow whose starts are reported by nobody: how long steps waited is seen by their statuses.
     #[must_use]
     pub fn with_waits(spec: &FlowSpec, status: &FlowStatus) -> Self {
         Self { after: dependencies(spec), ..Self::new(status) }

@@ -1,8 +1,8 @@
 //! The metrics of a scheduler server: one value that its parts share, without globals.
-//! Owns names, labels, buckets and bounds; its users count.
 
 #[cfg(feature = "kube")]
 mod alias;
+mod flow_counts;
 mod flows;
 mod group;
 #[cfg(feature = "kube")]
@@ -14,7 +14,6 @@ mod operator;
 mod process;
 mod scheduler;
 mod series;
-mod tally;
 mod transport;
 #[cfg(feature = "kube")]
 mod webhook;
@@ -27,6 +26,7 @@ use std::sync::{Mutex, PoisonError};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
+pub use flow_counts::FlowCounts;
 pub use flows::FlowMetrics;
 use group::Group;
 pub use group::{Described, Kind, Real};
@@ -39,7 +39,6 @@ use meter::is_group;
 pub use operator::{ControllerMetrics, KubeMetrics, OperatorMetrics, Telling};
 pub use scheduler::SchedulerMetrics;
 pub use series::{OTHER, Series, Single};
-pub use tally::Tally;
 pub use transport::{StoreMetrics, TransportMetrics};
 #[cfg(feature = "kube")]
 pub use webhook::WebhookMetrics;
@@ -54,7 +53,7 @@ pub struct Metrics {
     pub workers: WorkerMetrics,
     /// Flows and their steps.
     pub flows: FlowMetrics,
-    /// Queues, turns and decisions.
+    /// Queues, batches and decisions.
     pub scheduler: SchedulerMetrics,
     /// Store, outbox and leadership.
     pub store: StoreMetrics,

@@ -46,7 +46,7 @@ pub struct ControllerMetrics {
     pub watch_restarts: Series<Counter, 1>,
     /// 1 while this process leads, else 0.
     pub leader: Gauge,
-    /// What the engine was told, by `event`.
+    /// What the engine was given, by `event`.
     pub events: Series<Counter, 1>,
     /// Seconds the engine took.
     pub apply: Histogram,
@@ -71,25 +71,28 @@ impl ControllerMetrics {
             passes: group.series(
                 "orlop_reconcile",
                 "Passes of controllers",
-                (["controller", "result"], OWN),
+                ["controller", "result"],
+                OWN,
                 Counter::default,
             ),
-            duration: group.series("orlop_reconcile_duration_seconds", "Seconds of a pass", (of, OWN), passes),
+            duration: group.series("orlop_reconcile_duration_seconds", "Seconds of a pass", of, OWN, passes),
             errors: group.series(
                 "orlop_reconcile_errors",
                 "What passes needed and did not get",
-                (["controller", "class"], OWN),
+                ["controller", "class"],
+                OWN,
                 Counter::default,
             ),
-            depth: group.series("orlop_workqueue_depth", "Objects that wait for a pass", (of, OWN), Gauge::default),
+            depth: group.series("orlop_workqueue_depth", "Objects that wait for a pass", of, OWN, Gauge::default),
             watch_restarts: group.series(
                 "orlop_watch_restarts",
                 "Watches that were begun again",
-                (["kind"], OWN),
+                ["kind"],
+                OWN,
                 Counter::default,
             ),
             leader: group.single("orlop_leader", "1 while this process leads", Gauge::default()),
-            events: group.series("orlop_engine_events", "What the engine was told", (["event"], OWN), Counter::default),
+            events: group.series("orlop_engine_events", "Events given to the engine", ["event"], OWN, Counter::default),
             apply: group.single("orlop_engine_apply_seconds", "Seconds the engine took", applies()),
             fenced: group.single(
                 "orlop_fenced_results",
@@ -99,7 +102,8 @@ impl ControllerMetrics {
             status_writes: group.series(
                 "orlop_status_writes",
                 "Writes of statuses of flows",
-                (["level", "result"], OWN),
+                ["level", "result"],
+                OWN,
                 Counter::default,
             ),
             status_duration: group.single(
@@ -116,7 +120,8 @@ impl ControllerMetrics {
             artifact_bytes: group.series(
                 "orlop_artifact_bytes",
                 "Bytes of artifacts that went in to stores and out to steps",
-                (["direction", "store"], OWN),
+                ["direction", "store"],
+                OWN,
                 Counter::default,
             ),
         }
@@ -138,29 +143,26 @@ impl KubeMetrics {
     fn new(group: &mut Group) -> Self {
         let labels = ["verb", "resource", "code"];
         Self {
-            requests: group.series(
-                "orlop_kube_requests",
-                "Requests to the API server",
-                (labels, OWN),
-                Counter::default,
-            ),
+            requests: group.series("orlop_kube_requests", "Requests to the API server", labels, OWN, Counter::default),
             duration: group.series(
                 "orlop_kube_request_duration_seconds",
                 "Seconds to the head of an answer of the API server",
-                (labels, OWN),
+                labels,
+                OWN,
                 short,
             ),
             writes: group.series(
                 "orlop_api_writes",
                 "Requests to the API server that change something",
-                (["controller", "kind", "verb"], OWN),
+                ["controller", "kind", "verb"],
+                OWN,
                 Counter::default,
             ),
         }
     }
 }
 
-/// What metrics of flows are told besides.
+/// What else metrics of flows count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Telling {
     /// The names of zen-flow too.
@@ -205,7 +207,7 @@ impl OperatorMetrics {
         Self::telling(Telling::default())
     }
 
-    /// The same, with what is told besides.
+    /// The same, with what else is counted.
     #[must_use]
     pub fn telling(telling: Telling) -> Self {
         let mut group = Group { place: telling.namespaces.then_some(NAMESPACE), ..Group::default() };
@@ -216,7 +218,7 @@ impl OperatorMetrics {
         let kube = KubeMetrics::new(&mut group);
         let webhook = Arc::new(WebhookMetrics::new(&mut group));
         let build: Series<Gauge, 1> =
-            group.series("orlop_build_info", "Version of the program", (["version"], OWN), Gauge::default);
+            group.series("orlop_build_info", "Version of the program", ["version"], OWN, Gauge::default);
         build.of([env!("CARGO_PKG_VERSION")]).set(1);
         process::register(&mut group);
         Self {
@@ -233,7 +235,7 @@ impl OperatorMetrics {
     }
 
     /// The name under which flows of a namespace are counted: its own, `other` beyond the bound, none where namespaces are
-    /// not told.
+    /// not reported.
     #[must_use]
     pub fn place<'n>(&self, namespace: &'n str) -> &'n str {
         self.placed(namespace).0

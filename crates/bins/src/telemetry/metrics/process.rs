@@ -29,14 +29,14 @@ pub(super) fn register(group: &mut Group) {
 struct Process;
 
 /// What `/proc` says of this process: seconds of processor time, resident bytes, open files, start as a Unix time.
-struct Reading {
+struct ProcessStats {
     cpu_seconds: f64,
     resident_bytes: u64,
     open_files: u64,
     started_at: f64,
 }
 
-fn read() -> Option<Reading> {
+fn read() -> Option<ProcessStats> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     // The name of the program stands in brackets and may hold anything; fields are counted from behind it.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
@@ -46,7 +46,7 @@ fn read() -> Option<Reading> {
     let boot = std::fs::read_to_string("/proc/stat").ok()?;
     let booted_at: f64 = boot.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
     let per_second = |ticks_of: u64| ticks_of as f64 / ticks as f64;
-    Some(Reading {
+    Some(ProcessStats {
         cpu_seconds: per_second(number(11)?.saturating_add(number(12)?)),
         resident_bytes: number(21)?.saturating_mul(u64::try_from(page).ok()?),
         open_files: u64::try_from(std::fs::read_dir("/proc/self/fd").ok()?.count()).ok()?,
@@ -56,13 +56,13 @@ fn read() -> Option<Reading> {
 
 impl Collector for Process {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let Some(reading) = read() else { return Ok(()) };
-        let cpu = ConstCounter::new(reading.cpu_seconds);
+        let Some(stats) = read() else { return Ok(()) };
+        let cpu = ConstCounter::new(stats.cpu_seconds);
         cpu.encode(encoder.encode_descriptor(CPU, "Processor time in seconds", None, cpu.metric_type())?)?;
         let gauges = [
-            (MEMORY, "Resident memory in bytes", reading.resident_bytes as f64),
-            (FILES, "Open file descriptors", reading.open_files as f64),
-            (START, "Start as a Unix time", reading.started_at),
+            (MEMORY, "Resident memory in bytes", stats.resident_bytes as f64),
+            (FILES, "Open file descriptors", stats.open_files as f64),
+            (START, "Start as a Unix time", stats.started_at),
         ];
         for (name, help, value) in gauges {
             let gauge = ConstGauge::new(value);

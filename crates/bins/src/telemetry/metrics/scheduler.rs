@@ -1,4 +1,4 @@
-//! Metrics of the scheduling core: queues, turns, decisions, quotas.
+//! Metrics of the scheduling core: queues, batches, decisions, quotas.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
@@ -16,8 +16,8 @@ pub struct SchedulerMetrics {
     pub latency: Histogram,
     /// Decisions, by `result` (placed, blocked, quota, preempted, prefilled).
     pub decisions: Series<Counter, 1>,
-    /// Seconds of a turn, by `phase` (apply, round, records, commit, release).
-    pub turn: Series<Histogram, 1>,
+    /// Seconds of a batch, by `phase` (apply, round, records, commit, release).
+    pub batch: Series<Histogram, 1>,
     /// Classes of jobs, by `state` (ready, blocked).
     pub classes: Series<Gauge, 1>,
     /// Jobs that reserve workers.
@@ -40,21 +40,24 @@ impl SchedulerMetrics {
             queue_size: group.series(
                 "orlop_scheduler_queue_size",
                 "Jobs that wait, by band and state",
-                (["band", "state"], OWN),
+                ["band", "state"],
+                OWN,
                 Gauge::default,
             ),
             latency: group.single("orlop_scheduling_latency_seconds", "Seconds from input to commit", short()),
             decisions: group.series(
                 "orlop_scheduling_decisions",
                 "Decisions by result",
-                (["result"], OWN),
+                ["result"],
+                OWN,
                 Counter::default,
             ),
-            turn: group.series("orlop_scheduler_turn_seconds", "Seconds of a turn by phase", (["phase"], OWN), short),
+            batch: group.series("orlop_scheduler_turn_seconds", "Seconds of a batch by phase", ["phase"], OWN, short),
             classes: group.series(
                 "orlop_scheduler_classes",
                 "Classes of jobs by state",
-                (["state"], OWN),
+                ["state"],
+                OWN,
                 Gauge::default,
             ),
             reservations: group.single("orlop_scheduler_reservations", "Jobs that reserve workers", Gauge::default()),
@@ -66,25 +69,29 @@ impl SchedulerMetrics {
             dominant_share: group.series(
                 "orlop_tenant_dominant_share",
                 "Greatest share of one resource that a tenant holds",
-                (["tenant"], TENANTS),
+                ["tenant"],
+                TENANTS,
                 Real::default,
             ),
             quota_used_ratio: group.series(
                 "orlop_quota_used_ratio",
                 "Use of a limit",
-                (["tenant", "quota"], TENANTS),
+                ["tenant", "quota"],
+                TENANTS,
                 Real::default,
             ),
             quota_denied: group.series(
                 "orlop_quota_denied",
                 "Submits refused by a quota",
-                (["tenant"], TENANTS),
+                ["tenant"],
+                TENANTS,
                 Counter::default,
             ),
             verdicts: group.series(
                 "orlop_result_verdicts",
                 "Messages about attempts by verdict",
-                (["verdict"], OWN),
+                ["verdict"],
+                OWN,
                 Counter::default,
             ),
         }

@@ -1,6 +1,6 @@
 //! A metric with labels whose number of series is bounded: the first label names an object of the user's (a tenant, a
 //! worker), and objects beyond the bound share the name `other`. One label may stand before them that says where something
-//! is, as the namespace of a flow. Owns which series exist; never measures anything.
+//! is, as the namespace of a flow. Never measures anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -107,14 +107,14 @@ impl Stands for Gauge<f64, AtomicU64> {
 
 /// The series of a metric.
 #[derive(Debug)]
-struct Known<const N: usize> {
+struct KnownSeries<const N: usize> {
     /// By object, those beyond the bound aside.
     of: BTreeMap<Arc<str>, BTreeSet<Labels<N>>>,
     /// All that were shown at once, and are gone when they are not shown again.
     shown: BTreeSet<Labels<N>>,
 }
 
-impl<const N: usize> Default for Known<N> {
+impl<const N: usize> Default for KnownSeries<N> {
     fn default() -> Self {
         Self { of: BTreeMap::new(), shown: BTreeSet::new() }
     }
@@ -126,7 +126,7 @@ pub struct Series<M, const N: usize> {
     keys: [&'static str; N],
     cap: usize,
     family: Labelled<M, N>,
-    known: Arc<Mutex<Known<N>>>,
+    known: Arc<Mutex<KnownSeries<N>>>,
     place: Option<Label>,
 }
 
@@ -159,7 +159,7 @@ where
     }
 
     /// The labels of these values, with the shared name where there are too many objects.
-    fn labels(&self, known: &mut Known<N>, values: [&str; N]) -> Labels<N> {
+    fn labels(&self, known: &mut KnownSeries<N>, values: [&str; N]) -> Labels<N> {
         let first = values.first().copied().unwrap_or_default();
         let full = !known.of.contains_key(first) && known.of.len() >= self.cap;
         let mut position = 0;

@@ -42,7 +42,7 @@ fn what_is_shown_is_what_is_listed() {
     metrics.jobs.submitted.of(["physics"]).inc();
     metrics.jobs.failed.of(["physics", "exit"]).inc();
     metrics.workers.allocated.of(["w1", "cpu"]).set(1500.0);
-    metrics.scheduler.turn.of(["round"]).observe(0.001);
+    metrics.scheduler.batch.of(["round"]).observe(0.001);
     let text = metrics.text().unwrap();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let name = line.split(['{', ' ']).next().unwrap();

@@ -27,19 +27,22 @@ impl WebhookMetrics {
             requests: group.series(
                 "orlop_webhook_requests",
                 "Reviews that the API server asked for",
-                (["path", "result"], OWN),
+                ["path", "result"],
+                OWN,
                 Counter::default,
             ),
             duration: group.series(
                 "orlop_webhook_duration_seconds",
                 "Seconds to the answer of a review",
-                (["path"], OWN),
+                ["path"],
+                OWN,
                 short,
             ),
             loads: group.series(
                 "orlop_webhook_certificate_loads",
                 "Certificates of the webhook that were found",
-                (["result"], OWN),
+                ["result"],
+                OWN,
                 Counter::default,
             ),
             expiry: group.single(

@@ -35,38 +35,54 @@ pub struct WorkerMetrics {
 
 impl WorkerMetrics {
     pub(super) fn new(group: &mut Group) -> Self {
-        let worker = (["worker"], WORKERS);
-        let amount = (["worker", "resource"], WORKERS);
+        let worker = ["worker"];
+        let amount = ["worker", "resource"];
         Self {
-            heartbeats: group.series("orlop_worker_heartbeats", "Heartbeats heard", worker, Counter::default),
+            heartbeats: group.series("orlop_worker_heartbeats", "Heartbeats heard", worker, WORKERS, Counter::default),
             cpu_usage_percent: group.series(
                 "orlop_worker_cpu_usage_percent",
                 "Processor use of the host in percent",
                 worker,
+                WORKERS,
                 Real::default,
             ),
             memory_usage_bytes: group.series(
                 "orlop_worker_memory_usage_bytes",
                 "Memory used on the host in bytes",
                 worker,
+                WORKERS,
                 Gauge::default,
             ),
-            total: group.series("orlop_workers_total", "Workers by state", (["state"], OWN), Gauge::default),
+            total: group.series("orlop_workers_total", "Workers by state", ["state"], OWN, Gauge::default),
             healthy: group.single("orlop_workers_healthy", "Workers that take new work", Gauge::default()),
             registered: group.single("orlop_workers_registered", "Registrations", Counter::default()),
-            allocated: group.series("orlop_worker_allocated", "Amounts that attempts hold", amount, Real::default),
-            capacity: group.series("orlop_worker_capacity", "Amounts on offer", amount, Real::default),
+            allocated: group.series(
+                "orlop_worker_allocated",
+                "Amounts that attempts hold",
+                amount,
+                WORKERS,
+                Real::default,
+            ),
+            capacity: group.series("orlop_worker_capacity", "Amounts on offer", amount, WORKERS, Real::default),
             utilization_band: group.series(
                 "orlop_worker_utilization_band",
                 "Workers below, in and above 60 to 85 percent of use",
-                (["band"], OWN),
+                ["band"],
+                OWN,
                 Gauge::default,
             ),
-            reconnects: group.series("orlop_worker_reconnects", "Sessions taken up again", worker, Counter::default),
+            reconnects: group.series(
+                "orlop_worker_reconnects",
+                "Sessions taken up again",
+                worker,
+                WORKERS,
+                Counter::default,
+            ),
             spool_bytes: group.series(
                 "orlop_worker_spool_bytes",
                 "Bytes that wait in the spool",
                 worker,
+                WORKERS,
                 Gauge::default,
             ),
         }

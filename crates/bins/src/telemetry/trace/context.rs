@@ -1,4 +1,4 @@
-//! The W3C trace context as text and as a value. Owns its form, and numbers of spans that two programs find alike.
+//! The W3C trace context as text and as a value.
 
 use std::fmt;
 
@@ -62,7 +62,7 @@ impl Context {
         Self { span: random(), ..self }
     }
 
-    /// The span of this trace that stands for a part of the life of something. Whoever knows the trace finds the same
+    /// The span of this trace that stands for a part of the life of something. Anyone who knows the trace finds the same
     /// number, so that programs name each other's spans without a word.
     #[must_use]
     pub fn named(self, part: &str, of: &str) -> Self {

@@ -1,5 +1,4 @@
-//! Where spans go: to a collector over OTLP (gRPC), in batches, beside everything else. Owns sending and giving up; a
-//! program built without the feature `otel` says so.
+//! Where spans go: to a collector over OTLP (gRPC), in batches, beside everything else.
 
 use std::path::PathBuf;
 #[cfg(feature = "otel")]
@@ -107,7 +106,7 @@ struct Sender {
     channel: tonic::transport::Channel,
     service: &'static str,
     instance: String,
-    /// Spans given up since that was last told.
+    /// Spans given up since that was last reported.
     lost: usize,
 }
 

@@ -1,5 +1,5 @@
-//! Traces of jobs: submit, queue, assign, run, result as spans of one trace whose context
-//! travels in `traceparent`. Owns which traces are kept and the bounded way to whoever exports them; never waits for it.
+//! Traces of jobs: submit, queue, assign, run, result as spans of one trace whose context travels in `traceparent`. Never
+//! waits for it.
 
 mod context;
 mod export;

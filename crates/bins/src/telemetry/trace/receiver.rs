@@ -1,4 +1,4 @@
-//! A collector for tests: takes spans over OTLP on loopback and keeps them. Owns nothing else.
+//! A collector for tests: takes spans over OTLP on loopback and keeps them.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

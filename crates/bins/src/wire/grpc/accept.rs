@@ -1,5 +1,4 @@
-//! The connections of a server as its transport gets them: with their places, after the handshake of TLS where it is spoken. Owns
-//! accepting and what calls know of their connection.
+//! The connections of a server as its transport gets them: with their places, after the handshake of TLS where it is spoken.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,7 +14,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
-use crate::listen::{Connection, Connections, Place, Watched};
+use crate::listen::{Connection, ConnectionSlot, Connections, Watched};
 use crate::wire::identity::PeerCertificate;
 
 /// How long a handshake may take.
@@ -95,7 +94,7 @@ async fn accept(
     }
 }
 
-async fn greet(stream: TcpStream, tls: Option<Arc<ServerConfig>>, place: Place, to: mpsc::Sender<Accepted>) {
+async fn greet(stream: TcpStream, tls: Option<Arc<ServerConfig>>, place: ConnectionSlot, to: mpsc::Sender<Accepted>) {
     // Small answers go out at once; where the system refuses, they go a little later.
     drop(stream.set_nodelay(true));
     let bytes: Box<dyn Bytes> = match tls {

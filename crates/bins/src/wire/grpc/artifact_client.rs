@@ -1,5 +1,4 @@
-//! What agents and clients call to send and fetch artifacts, in plain types. Owns the bounds of messages; never repeats a
-//! call and never reads a file.
+//! What agents and clients call to send and fetch artifacts, in plain types. Never repeats a call and never reads a file.
 
 use futures::StreamExt;
 use futures::stream::BoxStream;

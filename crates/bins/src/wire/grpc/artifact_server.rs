@@ -1,5 +1,4 @@
-//! The service that takes and gives artifacts, for a server that knows only plain types. Owns reading and bounds of
-//! messages; never stores a byte.
+//! The service that takes and gives artifacts, for a server that knows only plain types. Never stores a byte.
 
 use std::sync::Arc;
 

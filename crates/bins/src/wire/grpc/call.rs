@@ -1,4 +1,4 @@
-//! What all callers share: the bearer token, the deadline, and reading answers. Owns no connection.
+//! What all callers share: the bearer token, the deadline, and reading answers.
 
 use orlop_core::id::SessionId;
 use tonic::metadata::AsciiMetadataValue;
@@ -34,7 +34,7 @@ impl Bearer {
         Self { session: header, ..self }
     }
 
-    /// A call without an end of its own.
+    /// A call without an end.
     pub(super) fn stream<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
         for (name, value) in [("authorization", &self.token), (SESSION, &self.session)] {

@@ -1,5 +1,4 @@
-//! Connections to a server. Owns addresses, pings, TLS and the refusal of plain text off this machine; never repeats an
-//! attempt to connect.
+//! Connections to a server. Never repeats an attempt to connect.
 
 use std::fmt;
 use std::io;

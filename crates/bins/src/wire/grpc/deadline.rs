@@ -1,5 +1,4 @@
-//! How long a call may take whose caller does not say. Owns that limit; the beginning of a
-//! stream is an answer, and what follows has no end of its own.
+//! How long a call may take whose caller does not say.
 
 use std::time::Duration;
 

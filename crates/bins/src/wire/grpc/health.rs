@@ -1,4 +1,4 @@
-//! The standard health service: serving on the leader only. Owns the answers; whether this server leads is told to it.
+//! The standard health service: serving on the leader only.
 
 use futures::StreamExt;
 use futures::stream::BoxStream;

@@ -1,4 +1,4 @@
-//! What clients call at a server, in plain types. Owns the bounds of messages; never repeats a call.
+//! What clients call at a server, in plain types. Never repeats a call.
 
 use std::time::Duration;
 

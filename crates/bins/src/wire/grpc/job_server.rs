@@ -1,5 +1,4 @@
-//! The service that clients call, for a server that knows only plain types. Owns reading and bounds of messages, and the
-//! order of acknowledgements of a stream of submits; never answers by itself.
+//! The service that clients call, for a server that knows only plain types. Never answers by itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +17,7 @@ use super::super::proto::v1::job_service_server::JobService;
 use super::super::query::{
     CancelAnswer, Cancellation, Explained, JobEvent, JobPage, JobQuery, LogPage, LogQuery, WAIT_MAX, Watching,
 };
-use super::{Caller, Gate, Refusal};
+use super::{CallInterceptor, Caller, Refusal};
 use crate::api::auth::Concern;
 
 /// Batches of one stream of submits that are under way at once.
@@ -79,11 +78,11 @@ pub trait JobHost: Send + Sync + 'static {
     async fn logs(&self, caller: Caller, query: LogQuery) -> Result<Answers<LogPage>, Refusal>;
 }
 
-/// The path of the method whose messages are told one by one.
+/// The path of the method whose messages are reported one by one.
 pub(crate) const SUBMIT_STREAM: &str = "/orlop.v1.JobService/SubmitStream";
 
 /// The service over a host, and who hears of each batch of a stream.
-pub(super) struct JobApi(pub(super) Arc<dyn JobHost>, pub(super) Option<Arc<dyn Gate>>);
+pub(super) struct JobApi(pub(super) Arc<dyn JobHost>, pub(super) Option<Arc<dyn CallInterceptor>>);
 
 fn bad(error: WireError) -> Status {
     Problem::from(error).into()
@@ -98,17 +97,19 @@ where
 
 /// Takes one batch of a stream and says what became of it.
 async fn batch(
-    (host, gate): (Arc<dyn JobHost>, Option<Arc<dyn Gate>>),
+    host: Arc<dyn JobHost>,
+    interceptor: Option<Arc<dyn CallInterceptor>>,
     caller: Caller,
-    (number, request): (u64, Result<v1::SubmitRequest, Status>),
+    number: u64,
+    request: Result<v1::SubmitRequest, Status>,
 ) -> Result<v1::SubmitAck, Status> {
     let answer = match Submission::try_from(request?) {
         Ok(submission) => host.submit(caller.clone(), submission).await,
         Err(refused) => Err(refused),
     };
-    if let Some(gate) = gate {
+    if let Some(interceptor) = interceptor {
         let code = answer.as_ref().map_or_else(|problem| Status::from(problem.clone()).code(), |_| Code::Ok);
-        gate.taken(SUBMIT_STREAM, &caller, code).await;
+        interceptor.taken(SUBMIT_STREAM, &caller, code).await;
     }
     let ack = v1::SubmitAck { batch: number, ..v1::SubmitAck::default() };
     Ok(match answer {
@@ -131,11 +132,13 @@ impl JobService for JobApi {
         &self,
         request: Request<Streaming<v1::SubmitRequest>>,
     ) -> Result<Response<Self::SubmitStreamStream>, Status> {
-        let (caller, host, gate) = (Caller::of(&request), Arc::clone(&self.0), self.1.clone());
+        let (caller, host, interceptor) = (Caller::of(&request), Arc::clone(&self.0), self.1.clone());
         let numbered = futures::stream::iter(1..).zip(request.into_inner());
         // Each batch may be about another tenant.
         let own = move || Caller { concern: Concern::default(), ..caller.clone() };
-        let acks = numbered.map(move |next| batch((Arc::clone(&host), gate.clone()), own(), next)).buffered(BATCHES);
+        let acks = numbered
+            .map(move |(number, request)| batch(Arc::clone(&host), interceptor.clone(), own(), number, request))
+            .buffered(BATCHES);
         Ok(Response::new(acks.boxed()))
     }
 

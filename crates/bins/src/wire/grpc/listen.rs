@@ -1,5 +1,4 @@
-//! Where a server takes calls. Owns the limits of connections and the refusal of plain text off this machine; never
-//! handles a call.
+//! Where a server takes calls. Never handles a call.
 
 use std::fmt;
 use std::io;
@@ -22,8 +21,8 @@ use super::super::proto::v1::worker_service_server::WorkerServiceServer;
 use super::accept::incoming;
 use super::artifact_server::{ArtifactApi, ArtifactHost};
 use super::deadline::timely;
-use super::gate::{Gate, guarded};
 use super::health::HealthApi;
+use super::interceptor::{CallInterceptor, guarded};
 use super::job_server::{JobApi, JobHost};
 use super::worker_server::{WorkerApi, WorkerHost};
 use super::{DEADLINE, HEADERS, PING, PING_TIMEOUT, Refusal, STREAMS, refusal};
@@ -53,7 +52,7 @@ pub struct Services {
     /// Whether this server leads.
     pub leads: watch::Receiver<bool>,
     /// Decides who may call what; absent = nobody is asked, and the hosts see callers as they come.
-    pub gate: Option<Arc<dyn Gate>>,
+    pub interceptor: Option<Arc<dyn CallInterceptor>>,
 }
 
 impl fmt::Debug for Services {
@@ -142,7 +141,7 @@ impl Listening {
             .max_decoding_message_size(MESSAGE_MAX)
             .max_encoding_message_size(MESSAGE_MAX);
         let jobs = services.jobs.map(|jobs| {
-            JobServiceServer::new(JobApi(jobs, services.gate.clone()))
+            JobServiceServer::new(JobApi(jobs, services.interceptor.clone()))
                 .max_decoding_message_size(MESSAGE_MAX)
                 .max_encoding_message_size(MESSAGE_MAX)
         });
@@ -159,8 +158,8 @@ impl Listening {
             routes = routes.add_service(artifacts);
         }
         routes = timely(routes, self.deadline);
-        if let Some(gate) = services.gate {
-            routes = guarded(routes, gate);
+        if let Some(interceptor) = services.interceptor {
+            routes = guarded(routes, interceptor);
         }
         self.serve_routes(routes, shutdown).await
     }

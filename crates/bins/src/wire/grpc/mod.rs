@@ -1,5 +1,5 @@
-//! The services of the protocol over gRPC: what a server implements in plain types, and the callers of it. Owns limits of
-//! messages, connections and time, and who calls; never decides an answer.
+//! The services of the protocol over gRPC: what a server implements in plain types, and the callers of it. Never decides an
+//! answer.
 
 mod accept;
 mod artifact_client;
@@ -7,8 +7,8 @@ mod artifact_server;
 mod call;
 mod connect;
 mod deadline;
-mod gate;
 mod health;
+mod interceptor;
 mod job_client;
 mod job_server;
 mod listen;
@@ -34,7 +34,7 @@ use crate::api::auth::{Caller as Admitted, Concern};
 pub use artifact_client::ArtifactClient;
 pub use artifact_server::ArtifactHost;
 pub use connect::{Connector, Endpoint};
-pub use gate::Gate;
+pub use interceptor::CallInterceptor;
 pub use job_client::JobClient;
 pub(crate) use job_server::SUBMIT_STREAM;
 pub use job_server::{Answers, JobHost};
@@ -73,7 +73,7 @@ pub struct Caller {
     pub request_id: Option<String>,
     /// The W3C trace context that came with the call.
     pub traceparent: Option<String>,
-    /// Who it is and what it may, where the server's gate has found that out.
+    /// Who it is and what it may, where the server's interceptor has found that out.
     pub who: Option<Admitted>,
     /// It is known, and calls too fast.
     pub hasty: bool,
@@ -108,14 +108,14 @@ impl Caller {
             certificate: peer.and_then(|peer| peer.certificate.clone()),
             request_id: header("x-request-id").and_then(short),
             traceparent: header("traceparent").and_then(short),
-            who: request.extensions().get::<gate::Found>().map(|found| found.0.clone()),
+            who: request.extensions().get::<interceptor::AuthenticatedCaller>().map(|found| found.0.clone()),
             hasty: false,
             concern: request.extensions().get::<Concern>().cloned().unwrap_or_default(),
             stream: None,
         }
     }
 
-    /// Whether the caller may see what it asks for, which is this tenant's; whom the gate let pass without a name may.
+    /// Whether the caller may see what it asks for, which is this tenant's; whom the interceptor let pass without a name may.
     pub fn sees(&self, tenant: &TenantName) -> bool {
         self.concern.is(tenant);
         self.who.as_ref().is_none_or(|who| who.sees(tenant))

@@ -1,5 +1,4 @@
-//! What an agent calls at its server, in plain types. Owns the bounds of messages and the time for the first answer; never
-//! repeats a call.
+//! What an agent calls at its server, in plain types. Never repeats a call.
 
 use futures::StreamExt;
 use futures::stream::BoxStream;

@@ -1,5 +1,4 @@
-//! The service that workers call, for a server that knows only plain types. Owns reading and bounds of messages and the
-//! time for the first frame; never answers by itself.
+//! The service that workers call, for a server that knows only plain types. Never answers by itself.
 
 use std::sync::Arc;
 

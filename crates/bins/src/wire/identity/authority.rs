@@ -1,5 +1,4 @@
-//! The fleet's own authority: one key that signs the certificates of the server and, for a day, of workers. Owns what
-//! stands in them; where the key is kept is the caller's matter.
+//! The fleet's own authority: one key that signs the certificates of the server and, for a day, of workers.
 
 use std::fmt;
 use std::time::Duration;

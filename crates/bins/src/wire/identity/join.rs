@@ -1,5 +1,4 @@
-//! Join tokens: what an operator gives to a new worker. Owns the text form and the comparison of secrets; whether a token
-//! may still be used is known by the store.
+//! Join tokens: what an operator gives to a new worker.
 
 use std::fmt;
 use std::str::FromStr;

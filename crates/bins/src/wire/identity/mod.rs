@@ -1,5 +1,5 @@
 //! Who is who between workers and their server: join tokens, the fleet's own authority, and certificates that are checked
-//! against them (scheduler contract, chapter 4, "join"). Owns these values; never stores one and never opens a socket.
+//! against them. Never stores one and never opens a socket.
 
 mod authority;
 mod join;

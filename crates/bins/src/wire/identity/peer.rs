@@ -1,5 +1,4 @@
-//! The certificate a caller showed, already checked against the authority by the transport. Owns whose it is; whether it
-//! was revoked is known by the store.
+//! The certificate a caller showed, already checked against the authority by the transport.
 
 use std::fmt;
 

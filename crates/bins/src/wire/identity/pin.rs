@@ -1,5 +1,5 @@
 //! Which server an agent or client trusts: the one whose authority has a known fingerprint, or one that a known authority
-//! signed. Owns the check of the server's certificate; never opens a socket.
+//! signed. Never opens a socket.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The server's side of TLS over plain sockets, for what is not gRPC. Owns the settings; never opens a socket.
+//! The server's side of TLS over plain sockets, for what is not gRPC. Never opens a socket.
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
-//! The agent's side of a session. Owns what waits to be sent, its order inside frames, and what the server has of it;
-//! never starts, ends or stores anything.
+//! The agent's side of a session. Never starts, ends or stores anything.
 
 use std::collections::VecDeque;
 
@@ -57,13 +56,13 @@ impl Queue {
 }
 
 /// How much a frame still takes.
-struct Room {
+struct FrameBudget {
     entries: usize,
     bytes: usize,
     used: usize,
 }
 
-impl Room {
+impl FrameBudget {
     /// Moves entries until the frame is full; false if some are left.
     fn fill<T>(&mut self, from: &mut VecDeque<T>, to: &mut Vec<T>, size: impl Fn(&T) -> usize) -> bool {
         while let Some(entry) = from.front() {
@@ -148,7 +147,7 @@ impl AgentSession {
         let mut next = Self { queue: std::mem::take(&mut self.queue), ..Self::new(registered, sent) };
         next.queue.need_specs.clear();
         self.window.take().into_iter().rev().for_each(|frame| next.queue.put_back(frame));
-        // Logs keep their turn, and wait for the credit of the new session as new ones do.
+        // Logs keep their batch, and wait for the credit of the new session as new ones do.
         next.logged = next.queue.logs.iter().map(|chunk| chunk.data.len() as u64).sum();
         *self = next;
     }
@@ -370,19 +369,19 @@ impl AgentSession {
         let mut frame = WorkerFrame { seq, ack, epoch, ..WorkerFrame::default() };
         let entries = (self.limits.frame_entries as usize).clamp(1, super::super::bound::FRAME_ENTRIES);
         let bytes = usize::try_from(self.limits.frame_bytes).unwrap_or(usize::MAX);
-        let mut room = Room { entries, bytes: bytes.min(super::super::bound::FRAME_BYTES), used: 0 };
+        let mut budget = FrameBudget { entries, bytes: bytes.min(super::super::bound::FRAME_BYTES), used: 0 };
         let queue = &mut self.queue;
         let small = |_: &TaskRef| SMALL;
-        let all = room.fill(&mut queue.results, &mut frame.results, JobResult::size)
-            && room.fill(&mut queue.started, &mut frame.started, |_| 2 * SMALL)
-            && room.fill(&mut queue.accepted, &mut frame.accepted, small)
-            && room.fill(&mut queue.rejected, &mut frame.rejected, |rejected| SMALL + rejected.reason.len())
-            && room.fill(&mut queue.revoked, &mut frame.revoked, small)
-            && room.fill(&mut queue.need_specs, &mut frame.need_specs, |_| 16)
-            && room.fill(&mut queue.logs, &mut frame.logs, LogChunk::size);
+        let all = budget.fill(&mut queue.results, &mut frame.results, JobResult::size)
+            && budget.fill(&mut queue.started, &mut frame.started, |_| 2 * SMALL)
+            && budget.fill(&mut queue.accepted, &mut frame.accepted, small)
+            && budget.fill(&mut queue.rejected, &mut frame.rejected, |rejected| SMALL + rejected.reason.len())
+            && budget.fill(&mut queue.revoked, &mut frame.revoked, small)
+            && budget.fill(&mut queue.need_specs, &mut frame.need_specs, |_| 16)
+            && budget.fill(&mut queue.logs, &mut frame.logs, LogChunk::size);
         if all {
             frame.goodbye = queue.goodbye.take();
         }
-        (frame, room.used)
+        (frame, budget.used)
     }
 }

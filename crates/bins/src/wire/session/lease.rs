@@ -1,5 +1,4 @@
 //! The lease of an agent: until when it may start attempts, counted from the sending of the heartbeat that renewed it.
-//! Owns the pairing of answers with heartbeats, which is by order on one stream.
 
 use std::collections::VecDeque;
 

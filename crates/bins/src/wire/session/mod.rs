@@ -1,6 +1,5 @@
-//! Sessions: frames that arrive exactly once and in order although streams break. Owns
-//! numbers, acknowledgements, repetition, order inside frames, credit for logs, leases, and which slot an attempt
-//! inherits. Pure: time is an argument (microseconds of a monotonic clock), streams and stores are the caller's.
+//! Sessions: frames that arrive exactly once and in order although streams break. Pure: time is an argument (microseconds of
+//! a monotonic clock), streams and stores are the caller's.
 //!
 //! A frame with a number holds what must not be lost and is kept until the other side acknowledged it. A frame with
 //! number 0 holds what is worth nothing later or stands in every later one: acknowledgements, heartbeats, leases, credit,

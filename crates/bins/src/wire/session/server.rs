@@ -1,5 +1,4 @@
-//! The server's side of a session. Owns what waits to be sent, which turn decided it, and what the agent has of it; never
-//! decides or commits anything.
+//! The server's side of a session. Never decides or commits anything.
 
 use super::super::attempt::SECRET_MAX;
 use std::collections::VecDeque;
@@ -55,10 +54,10 @@ impl Outgoing {
     }
 }
 
-/// What a turn decided for one worker.
+/// What a batch decided for one worker.
 #[derive(Clone, Debug)]
 struct Batch {
-    /// The last frame of the agent that the turn had looked at.
+    /// The last frame of the agent that the batch had looked at.
     ack: u64,
     assigns: bool,
     entries: VecDeque<Outgoing>,
@@ -232,7 +231,7 @@ impl ServerSession {
         self.retry_after_ms = retry_after_ms;
     }
 
-    /// What a committed turn decided for this worker; `ack` is the last frame of the agent that the turn had looked at.
+    /// What a committed batch decided for this worker; `ack` is the last frame of the agent that the batch had looked at.
     ///
     /// # Errors
     /// The agent takes nothing, and too much is waiting: the session is to be given up.
@@ -318,8 +317,8 @@ impl ServerSession {
         }
     }
 
-    /// The next frame with a number. One with assignments acknowledges exactly what the turn that decided them had looked
-    /// at, since by that the agent tells vacancies that are gone; so assignments of two turns share no frame.
+    /// The next frame with a number. One with assignments acknowledges exactly what the batch that decided them had looked
+    /// at, since by that the agent tells vacancies that are gone; so assignments of two batches share no frame.
     fn build(&mut self) -> (ServerFrame, usize) {
         let mut frame = ServerFrame { seq: self.window.next_seq(), epoch: self.epoch, ..ServerFrame::default() };
         let (mut used, mut assigning) = (0, None);

@@ -1,8 +1,7 @@
-//! Whose slot an attempt inherits, on the agent. Owns the local queue of each tenant
-//! and class and the vacancies of ends that found it empty; starts nothing.
+//! Whose slot an attempt inherits, on the agent. Starts nothing.
 //!
 //! The server passes the slot of an end to the oldest attempt it sent to wait there, else frees it. The agent knows which
-//! of the two happened by numbers alone: a frame of assignments says up to which frame of the agent the deciding turn had
+//! of the two happened by numbers alone: a frame of assignments says up to which frame of the agent the deciding batch had
 //! looked. A vacancy whose end lies beyond was not seen free yet, so the assignment has it; one at or below is gone.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -52,7 +51,7 @@ impl<K> Default for Slots<K> {
 
 impl<K: Ord + Clone> Slots<K> {
     /// A frame of the server came that was not there before: vacancies up to the frame of the agent that it acknowledges
-    /// are gone. To be called before its assignments. Frames without a number say nothing about turns.
+    /// are gone. To be called before its assignments. Frames without a number say nothing about batches.
     pub fn received(&mut self, frame: &ServerFrame) {
         if frame.seq == 0 {
             return;

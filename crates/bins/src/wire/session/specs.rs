@@ -1,5 +1,5 @@
-//! Which specifications an agent has: the same bounded memory on both sides, the least recently used forgotten first.
-//! Owns that memory; never decides what is sent.
+//! Which specifications an agent has: the same bounded memory on both sides, the least recently used forgotten first. Never
+//! decides what is sent.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,5 +1,4 @@
-//! Frames that were numbered and are not acknowledged yet. Owns their order and which of them were sent on the present
-//! stream; never looks into them.
+//! Frames that were numbered and are not acknowledged yet. Never looks into them.
 
 use std::collections::VecDeque;
 

@@ -24,8 +24,7 @@ fn bench() -> Bench {
         json!([{"name": "ITEM", "value": "${parameters.item}"}]);
     each["withItems"] = json!(["a", "b"]);
     each["outputs"] = json!({"artifacts": [{"name": "out", "path": "/tmp/out"}]});
-    let file = bench.flow("made", &json!({"steps": [build, each]}));
-    let gave = bench.run(&file, &[]);
+    let gave = bench.run_steps("made", &json!([build, each]));
     assert_eq!(gave.code, 0, "{gave:?}");
     assert!(gave.out.contains("get the artifacts: orlop flow artifacts made --to DIR"), "{}", gave.out);
     bench

@@ -46,9 +46,9 @@ pub(super) fn after(mut step: Value, dependencies: &[&str]) -> Value {
 }
 
 /// What the script of a step waits for: a file, away from `/tmp`, which every step has for itself.
-pub(super) struct Gate(tempfile::TempDir);
+pub(super) struct ReleaseFile(tempfile::TempDir);
 
-impl Gate {
+impl ReleaseFile {
     pub(super) fn new() -> Self {
         Self(tempfile::tempdir_in("/var/tmp").expect("a temporary directory"))
     }
@@ -149,6 +149,18 @@ impl Bench {
         let file = file.display().to_string();
         let all = [&["run", file.as_str(), "--target", "process"], args].concat();
         Ongoing::begin(&mut self.command(&all))
+    }
+
+    /// Runs a flow of these steps as processes, to its end.
+    pub(super) fn run_steps(&self, name: &str, steps: &Value) -> Gave {
+        self.run(&self.flow(name, &json!({"steps": steps})), &[])
+    }
+
+    /// Begins to run a flow of these steps as processes, and waits until one of them runs.
+    pub(super) fn running(&self, name: &str, steps: &Value) -> Ongoing {
+        let child = self.begin(&self.flow(name, &json!({"steps": steps})), &[]);
+        self.until(name, |status| status["progress"]["runningSteps"] == 1);
+        child
     }
 
     /// Begins to run the program.

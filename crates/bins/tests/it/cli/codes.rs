@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal;
 use serde_json::json;
 
-use super::bench::{Bench, Gate, after, end, signal, step};
+use super::bench::{Bench, ReleaseFile, after, end, signal, step};
 use crate::ongoing::Ongoing;
 
 fn live(bench: &Bench, name: &str) -> Ongoing {
@@ -80,9 +80,9 @@ fn exit_130_or_143_for_watching_and_following_that_is_interrupted() {
 #[test]
 fn exit_130_for_a_third_interrupt_which_leaves_the_attempts_running() {
     let bench = Bench::new();
-    let (gate, job) = (Gate::new(), |script: &str| json!({"command": ["sh", "-c", script]}));
+    let (release, job) = (ReleaseFile::new(), |script: &str| json!({"command": ["sh", "-c", script]}));
     let pipeline = json!({"name": "thrice", "steps": [
-        {"name": "stubborn", "job_spec": job(&format!("trap '' TERM; {}", gate.then("echo whole")))},
+        {"name": "stubborn", "job_spec": job(&format!("trap '' TERM; {}", release.then("echo whole")))},
         {"name": "next", "depends_on": ["stubborn"], "job_spec": job("true")},
     ]});
     let child = bench.begin(&bench.file("thrice.json", &pipeline.to_string()), &["--name", "thrice"]);
@@ -106,6 +106,6 @@ fn exit_130_for_a_third_interrupt_which_leaves_the_attempts_running() {
     left `thrice`; what runs goes on, `orlop run --resume --name thrice` takes it up again
     ");
     });
-    gate.open();
+    release.open();
     assert_eq!(bench.orlop(&["run", "--resume", "--name", "thrice"]).code, 9);
 }

@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use super::bench::{Bench, Gate, after, end, phases, signal, step};
+use super::bench::{Bench, ReleaseFile, after, end, phases, signal, step};
 
 #[test]
 fn orders_reach_a_live_host_and_wrong_ones_are_refused() {
@@ -32,17 +32,15 @@ fn orders_reach_a_live_host_and_wrong_ones_are_refused() {
 
 #[test]
 fn a_watcher_hears_the_end_and_gives_its_code() {
-    let (bench, gate) = (Bench::new(), Gate::new());
+    let (bench, release) = (Bench::new(), ReleaseFile::new());
     let steps =
-        json!([step("a", &gate.then("true")), after(step("b", "exit 4"), &["a"]), after(step("c", "true"), &["b"])]);
-    let file = bench.flow("seen", &json!({"steps": steps}));
-    let child = bench.begin(&file, &[]);
-    bench.until("seen", |status| status["progress"]["runningSteps"] == 1);
+        json!([step("a", &release.then("true")), after(step("b", "exit 4"), &["a"]), after(step("c", "true"), &["b"])]);
+    let child = bench.running("seen", &steps);
     let watcher = bench.start(&["flow", "watch", "seen"]);
     bench.catches(&watcher, Signal::SIGINT);
     // What it does from there to its first look shows nowhere.
     std::thread::sleep(std::time::Duration::from_secs(1));
-    gate.open();
+    release.open();
     let gave = end(watcher);
     assert_eq!(gave.code, 1, "{gave:?}");
     bench.settings().bind(|| {
@@ -65,9 +63,7 @@ fn a_watcher_hears_the_end_and_gives_its_code() {
 fn logs_are_followed_until_the_run_has_ended() {
     let bench = Bench::new();
     let steps = json!([step("a", "echo one; sleep 1; echo two"), after(step("b", "echo three"), &["a"])]);
-    let file = bench.flow("grow", &json!({"steps": steps}));
-    let child = bench.begin(&file, &[]);
-    bench.until("grow", |status| status["progress"]["runningSteps"] == 1);
+    let child = bench.running("grow", &steps);
     let gave = bench.orlop(&["flow", "logs", "grow", "--follow"]);
     assert_eq!(gave.out, "a/1 one\na/1 two\nb/1 three\n");
     assert_eq!(end(child).code, 0);
@@ -76,9 +72,7 @@ fn logs_are_followed_until_the_run_has_ended() {
 #[test]
 fn terminate_from_another_process_cancels() {
     let bench = Bench::new();
-    let file = bench.flow("far", &json!({"steps": [step("a", "sleep 100")]}));
-    let child = bench.begin(&file, &[]);
-    bench.until("far", |status| status["progress"]["runningSteps"] == 1);
+    let child = bench.running("far", &json!([step("a", "sleep 100")]));
     assert_eq!(bench.orlop(&["flow", "terminate", "far"]).code, 0);
     assert_eq!(end(child).code, 9);
     assert_eq!(phases(&bench.status("far").unwrap()), "a=Failed/Terminated");

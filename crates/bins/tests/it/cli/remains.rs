@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use nix::sys::signal::Signal;
 use serde_json::json;
 
-use super::bench::{Bench, Gate, after, end, signal, step};
+use super::bench::{Bench, ReleaseFile, after, end, signal, step};
 
 /// Everything below a directory.
 fn below(dir: &Path) -> Vec<PathBuf> {
@@ -78,13 +78,14 @@ fn what_was_to_be_kept_stays_until_the_run_is_deleted() {
 
 #[test]
 fn a_host_deletes_what_one_before_it_had_left() {
-    let (bench, gate) = (Bench::new(), Gate::new());
-    let steps = json!([step("slow", &gate.then("echo left-by-a-step > here")), after(step("next", "true"), &["slow"])]);
+    let (bench, release) = (Bench::new(), ReleaseFile::new());
+    let steps =
+        json!([step("slow", &release.then("echo left-by-a-step > here")), after(step("next", "true"), &["slow"])]);
     let child = bench.begin(&bench.flow("crash", &json!({"steps": steps})), &[]);
     bench.until("crash", |status| status["progress"]["runningSteps"] == 1);
     signal(&child, Signal::SIGKILL);
     end(child);
-    gate.open();
+    release.open();
     let gave = bench.orlop(&["run", "--resume", "--name", "crash"]);
     assert_eq!(gave.code, 0, "{gave:?}");
     let attempts = left(&bench, "crash", "attempts");

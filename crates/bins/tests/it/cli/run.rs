@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use super::bench::{Bench, Gate, after, end, phases, signal, step};
+use super::bench::{Bench, ReleaseFile, after, end, phases, signal, step};
 
 #[test]
 fn a_chain_runs_to_its_end_and_hands_values_on() {
@@ -22,11 +22,8 @@ fn a_chain_runs_to_its_end_and_hands_values_on() {
 #[test]
 fn a_failed_flow_gives_1_and_shows_the_last_lines() {
     let bench = Bench::new();
-    let file = bench.flow(
-        "bad",
-        &json!({"steps": [step("boom", "echo it broke; exit 3"), after(step("next", "true"), &["boom"])]}),
-    );
-    let gave = bench.run(&file, &[]);
+    let gave =
+        bench.run_steps("bad", &json!([step("boom", "echo it broke; exit 3"), after(step("next", "true"), &["boom"])]));
     assert_eq!(gave.code, 1, "{gave:?}");
     assert!(gave.out.contains("it broke"), "{}", gave.out);
     assert_eq!(phases(&bench.status("bad").unwrap()), "boom=Failed/NonZeroExit next=Skipped/DependencyFailed");
@@ -69,14 +66,14 @@ fn a_taken_name_gives_5_and_another_name_is_free() {
 
 #[test]
 fn one_interrupt_stops_and_lets_attempts_finish() {
-    let (bench, gate) = (Bench::new(), Gate::new());
-    let steps = json!([step("slow", &gate.then("echo whole")), after(step("next", "true"), &["slow"])]);
+    let (bench, release) = (Bench::new(), ReleaseFile::new());
+    let steps = json!([step("slow", &release.then("echo whole")), after(step("next", "true"), &["slow"])]);
     let file = bench.flow("stop", &json!({"steps": steps, "finally": [step("clean", "echo cleaned")]}));
     let child = bench.begin(&file, &[]);
     bench.until("stop", |status| status["progress"]["runningSteps"] == 1);
     signal(&child, Signal::SIGINT);
     bench.until("stop", |status| status["steps"][1]["reason"] == "Stopped");
-    gate.open();
+    release.open();
     let gave = end(child);
     assert_eq!(gave.code, 9, "{gave:?}");
     assert!(gave.err.contains("stopping: live attempts finish"), "{}", gave.err);
@@ -87,10 +84,7 @@ fn one_interrupt_stops_and_lets_attempts_finish() {
 #[test]
 fn two_interrupts_cancel_attempts() {
     let bench = Bench::new();
-    let file =
-        bench.flow("kill", &json!({"steps": [step("slow", "sleep 100"), after(step("next", "true"), &["slow"])]}));
-    let child = bench.begin(&file, &[]);
-    bench.until("kill", |status| status["progress"]["runningSteps"] == 1);
+    let child = bench.running("kill", &json!([step("slow", "sleep 100"), after(step("next", "true"), &["slow"])]));
     signal(&child, Signal::SIGINT);
     bench.until("kill", |status| status["steps"][1]["reason"] == "Stopped");
     signal(&child, Signal::SIGTERM);
@@ -103,9 +97,7 @@ fn two_interrupts_cancel_attempts() {
 fn a_killed_host_is_followed_by_one_that_goes_on() {
     let bench = Bench::new();
     let steps = json!([step("slow", "sleep 2; echo once"), after(step("next", "echo after"), &["slow"])]);
-    let file = bench.flow("crash", &json!({"steps": steps}));
-    let child = bench.begin(&file, &[]);
-    bench.until("crash", |status| status["progress"]["runningSteps"] == 1);
+    let child = bench.running("crash", &steps);
     let alive: Value = serde_json::from_str(&bench.orlop(&["flow", "list", "-o", "json"]).out).unwrap();
     assert_eq!(alive["items"][0]["interrupted"], false);
     signal(&child, Signal::SIGKILL);

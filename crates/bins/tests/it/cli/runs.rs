@@ -22,9 +22,7 @@ fn mount(step: &mut Value, path: &str, volume: &Value) {
 #[test]
 fn delete_force_terminates_a_live_run_first() {
     let bench = Bench::new();
-    let file = bench.flow("live", &json!({"steps": [step("a", "sleep 100")]}));
-    let child = bench.begin(&file, &[]);
-    bench.until("live", |status| status["progress"]["runningSteps"] == 1);
+    let child = bench.running("live", &json!([step("a", "sleep 100")]));
     let gave = bench.orlop(&["flow", "delete", "live"]);
     assert_eq!(gave.code, 5);
     insta::assert_snapshot!(gave.err, @"error: `live` has not ended; terminate it first, or say --force");
@@ -59,8 +57,7 @@ fn delete_force_ends_what_a_killed_host_has_left_running() {
 #[test]
 fn delete_older_than_takes_ended_runs_of_that_age_only() {
     let bench = Bench::new();
-    let file = bench.flow("old", &json!({"steps": [step("a", "true")]}));
-    assert_eq!(bench.run(&file, &[]).code, 0);
+    assert_eq!(bench.run_steps("old", &json!([step("a", "true")])).code, 0);
     let paused = bench.flow("paused", &json!({"steps": [{"name": "ok", "type": "Manual"}]}));
     assert_eq!(bench.run(&paused, &["--no-wait-approval"]).code, 10);
     let gave = bench.orlop(&["flow", "delete", "--older-than", "1h"]);
@@ -260,8 +257,7 @@ fn a_retry_under_a_taken_name_changes_nothing_of_the_other_run() {
     let bench = Bench::new();
     let mut a = step("a", "echo x > /tmp/x");
     a["outputs"] = json!({"artifacts": [{"name": "x", "path": "/tmp/x"}]});
-    let file = bench.flow("first", &json!({"steps": [a, after(step("b", "false"), &["a"])]}));
-    assert_eq!(bench.run(&file, &[]).code, 1);
+    assert_eq!(bench.run_steps("first", &json!([a, after(step("b", "false"), &["a"])])).code, 1);
     assert_eq!(bench.run(&bench.flow("other", &json!({"steps": [step("a", "true")]})), &[]).code, 0);
     let files = || std::fs::read_dir(bench.path("home/runs/default/other/cas/sha256")).map_or(0, Iterator::count);
     let before = files();

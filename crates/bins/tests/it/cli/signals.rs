@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use super::bench::{Bench, Gate, end, phases, signal, step};
+use super::bench::{Bench, ReleaseFile, end, phases, signal, step};
 use crate::ongoing::until;
 
 /// A step that runs a command.
@@ -111,8 +111,8 @@ fn programs_save_their_work_when_their_flow_is_terminated() {
 #[test]
 fn an_order_to_a_host_that_is_stopped_is_withdrawn_and_never_carried_out() {
     let bench = Bench::new();
-    let gate = Gate::new();
-    let file = bench.flow("stands", &json!({"steps": [step("a", &gate.then("true"))]}));
+    let release = ReleaseFile::new();
+    let file = bench.flow("stands", &json!({"steps": [step("a", &release.then("true"))]}));
     let child = bench.begin(&file, &[]);
     bench.until("stands", |status| phases(status) == "a=Running");
     signal(&child, Signal::SIGSTOP);
@@ -123,7 +123,7 @@ fn an_order_to_a_host_that_is_stopped_is_withdrawn_and_never_carried_out() {
     assert!(gave.code != 0 && gave.err.contains("the order is withdrawn"), "{gave:?}");
     assert!(begun.elapsed() < Duration::from_secs(60), "it waits for a while and not for ever");
     signal(&child, Signal::SIGCONT);
-    gate.open();
+    release.open();
     let gave = end(child);
     assert_eq!(gave.code, 0, "{gave:?}");
 }

@@ -8,7 +8,7 @@ use nix::pty::{Winsize, openpty};
 use nix::sys::signal::Signal;
 use serde_json::json;
 
-use super::bench::{Bench, Gate, signal, step};
+use super::bench::{Bench, ReleaseFile, signal, step};
 
 /// Columns of the terminal.
 const WIDTH: usize = 100;
@@ -83,14 +83,14 @@ fn a_tree_on_a_terminal_shows_states_and_is_redrawn_in_place() {
 
 #[test]
 fn what_is_said_while_a_tree_is_shown_stands_above_it() {
-    let (bench, gate) = (Bench::new(), Gate::new());
-    let file = bench.flow("held", &json!({"steps": [step("slow", &gate.then("true")), step("other", "sleep 100")]}));
+    let (bench, release) = (Bench::new(), ReleaseFile::new());
+    let file = bench.flow("held", &json!({"steps": [step("slow", &release.then("true")), step("other", "sleep 100")]}));
     let file = file.display().to_string();
     let shown = Shown::start(&bench, &["run", &file, "--target", "process"], &[]);
     bench.until("held", |status| status["progress"]["runningSteps"] == 2);
     signal(&shown.child, Signal::SIGINT);
     bench.until("held", |status| status["conditions"].to_string().contains("Stop") || status["phase"] != "Pending");
-    gate.open();
+    release.open();
     bench.until("held", |status| status["steps"][0]["phase"] == "Succeeded");
     signal(&shown.child, Signal::SIGINT);
     let (code, screen) = shown.until_end();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::bench::{Bench, Gate, after, end, phases, step};
+use super::bench::{Bench, ReleaseFile, after, end, phases, step};
 
 /// Sets a field of a step's pod.
 fn pod(mut step: Value, field: &str, value: Value) -> Value {
@@ -179,15 +179,13 @@ fn reject_records_who_and_why() {
 
 #[test]
 fn suspend_mode_suspend_stops_live_attempts_and_resume_lets_them_go_on() {
-    let (bench, gate) = (Bench::new(), Gate::new());
-    let file = bench.flow("nap", &json!({"steps": [step("a", &gate.then("echo awake"))]}));
-    let child = bench.begin(&file, &[]);
-    bench.until("nap", |status| status["progress"]["runningSteps"] == 1);
+    let (bench, release) = (Bench::new(), ReleaseFile::new());
+    let child = bench.running("nap", &json!([step("a", &release.then("echo awake"))]));
     assert_eq!(bench.orlop(&["flow", "suspend", "nap", "--mode", "suspend"]).code, 0);
     bench.until("nap", |status| status["phase"] == "Suspended");
-    gate.until_script_is_stopped();
+    release.until_script_is_stopped();
     // It would end now.
-    gate.open();
+    release.open();
     assert_eq!(bench.orlop(&["flow", "watch", "nap", "--timeout", "1500ms"]).code, 8);
     assert_eq!(bench.status("nap").unwrap()["steps"][0]["phase"], "Running");
     assert_eq!(bench.orlop(&["flow", "resume", "nap"]).code, 0);
@@ -197,14 +195,14 @@ fn suspend_mode_suspend_stops_live_attempts_and_resume_lets_them_go_on() {
 
 #[test]
 fn stop_from_another_process_lets_attempts_and_finally_run() {
-    let (bench, gate) = (Bench::new(), Gate::new());
-    let steps = json!([step("slow", &gate.then("true")), after(step("next", "true"), &["slow"])]);
+    let (bench, release) = (Bench::new(), ReleaseFile::new());
+    let steps = json!([step("slow", &release.then("true")), after(step("next", "true"), &["slow"])]);
     let file = bench.flow("soft", &json!({"steps": steps, "finally": [step("clean", "true")]}));
     let child = bench.begin(&file, &[]);
     bench.until("soft", |status| status["progress"]["runningSteps"] == 1);
     assert_eq!(bench.orlop(&["flow", "stop", "soft"]).code, 0);
     bench.until("soft", |status| status["steps"][1]["reason"] == "Stopped");
-    gate.open();
+    release.open();
     assert_eq!(end(child).code, 9);
     assert_eq!(phases(&bench.status("soft").unwrap()), "slow=Succeeded next=Skipped/Stopped clean=Succeeded");
 }
@@ -212,9 +210,10 @@ fn stop_from_another_process_lets_attempts_and_finally_run() {
 #[test]
 fn retry_takes_steps_and_a_name() {
     let bench = Bench::new();
-    let file =
-        bench.flow("once", &json!({"steps": [step("a", "true"), after(step("b", "true"), &["a"]), step("c", "true")]}));
-    assert_eq!(bench.run(&file, &[]).code, 0);
+    assert_eq!(
+        bench.run_steps("once", &json!([step("a", "true"), after(step("b", "true"), &["a"]), step("c", "true")])).code,
+        0
+    );
     let gave = bench.orlop(&["flow", "retry", "once", "--step", "b", "--name", "anew"]);
     assert_eq!(gave.code, 0, "{gave:?}");
     assert_eq!(phases(&bench.status("anew").unwrap()), "a=Succeeded/Reused b=Succeeded c=Succeeded/Reused");

@@ -12,8 +12,8 @@ pub(super) struct Server {
     seen: Arc<Mutex<Vec<String>>>,
 }
 
-/// What is asked for: the first line, and a header.
-struct Asked {
+/// What is request for: the first line, and a header.
+struct HttpRequest {
     line: String,
     header: Option<String>,
 }
@@ -21,17 +21,17 @@ struct Asked {
 impl Server {
     /// Serves `/page`, which shows the header `X-Token`.
     pub(super) fn start() -> Self {
-        Self::serve("x-token", |asked| match asked.line.starts_with("GET /page ") {
-            true => ("200 OK", "", format!("served to {}\n", asked.header.clone().unwrap_or_default())),
+        Self::serve("x-token", |request| match request.line.starts_with("GET /page ") {
+            true => ("200 OK", "", format!("served to {}\n", request.header.clone().unwrap_or_default())),
             false => ("404 Not Found", "", String::new()),
         })
     }
 
     /// Serves as a registry without images.
     pub(super) fn registry() -> Self {
-        Self::serve("authorization", |asked| match asked.header {
+        Self::serve("authorization", |request| match request.header {
             None => ("401 Unauthorized", "WWW-Authenticate: Basic realm=\"test\"\r\n", String::new()),
-            Some(_) if asked.line.contains(" /v2/ ") => ("200 OK", "", "{}".to_owned()),
+            Some(_) if request.line.contains(" /v2/ ") => ("200 OK", "", "{}".to_owned()),
             Some(_) => {
                 let unknown = r#"{"errors": [{"code": "MANIFEST_UNKNOWN", "message": "manifest unknown"}]}"#;
                 ("404 Not Found", "Content-Type: application/json\r\n", unknown.to_owned())
@@ -49,7 +49,7 @@ impl Server {
 
     fn serve(
         header: &'static str,
-        answer: impl Fn(&Asked) -> (&'static str, &'static str, String) + Send + 'static,
+        answer: impl Fn(&HttpRequest) -> (&'static str, &'static str, String) + Send + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("its address");
@@ -58,9 +58,10 @@ impl Server {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 // A caller that goes away is its own trouble.
-                if let Ok(asked) = ask(&stream, header) {
-                    notes.lock().unwrap_or_else(PoisonError::into_inner).extend(asked.header.clone());
-                    drop(tell(stream, answer(&asked)));
+                if let Ok(request) = ask(&stream, header) {
+                    notes.lock().unwrap_or_else(PoisonError::into_inner).extend(request.header.clone());
+                    let (code, headers, body) = answer(&request);
+                    drop(tell(stream, code, headers, &body));
                 }
             }
         });
@@ -82,25 +83,25 @@ impl Server {
     }
 }
 
-fn ask(stream: &TcpStream, header: &str) -> std::io::Result<Asked> {
-    let mut asked = Asked { line: String::new(), header: None };
+fn ask(stream: &TcpStream, header: &str) -> std::io::Result<HttpRequest> {
+    let mut request = HttpRequest { line: String::new(), header: None };
     for line in BufReader::new(stream.try_clone()?).lines() {
         let line = line?;
-        if asked.line.is_empty() {
-            asked.line.clone_from(&line);
+        if request.line.is_empty() {
+            request.line.clone_from(&line);
         }
         if let Some((name, value)) = line.split_once(": ")
             && name.eq_ignore_ascii_case(header)
         {
-            asked.header = Some(value.to_owned());
+            request.header = Some(value.to_owned());
         }
         if line.is_empty() {
             break;
         }
     }
-    Ok(asked)
+    Ok(request)
 }
 
-fn tell(mut stream: TcpStream, (code, headers, body): (&str, &str, String)) -> std::io::Result<()> {
+fn tell(mut stream: TcpStream, code: &str, headers: &str, body: &str) -> std::io::Result<()> {
     write!(stream, "HTTP/1.1 {code}\r\n{headers}Content-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
 }

@@ -85,7 +85,7 @@ impl WorkerHost for Host {
 }
 
 /// The server, and what it heard.
-struct Bed {
+struct Fixture {
     dir: tempfile::TempDir,
     address: String,
     streams: mpsc::Receiver<Served>,
@@ -113,14 +113,14 @@ impl Worker {
     }
 }
 
-impl Bed {
+impl Fixture {
     async fn new() -> Self {
         let (sender, streams) = mpsc::channel(4);
         let (leads, led) = watch::channel(true);
         let listening = Listening::bind("127.0.0.1:0".parse().unwrap(), None).await.unwrap();
         let address = format!("http://{}", listening.address());
         let host = Host { streams: sender, registrations: Mutex::new(0) };
-        let services = Services { workers: Arc::new(host), jobs: None, artifacts: None, leads: led, gate: None };
+        let services = Services { workers: Arc::new(host), jobs: None, artifacts: None, leads: led, interceptor: None };
         tokio::spawn(listening.serve(services, std::future::pending()));
         let dir = tempfile::tempdir().unwrap();
         let (stream, seq, last, results, frames) = (None, 0, 0, Vec::new(), Vec::new());
@@ -178,11 +178,11 @@ impl Bed {
 
     async fn started(&mut self, job: u64) {
         let of = |frame: &WorkerFrame| frame.started.iter().any(|started| started.attempt == attempt(job));
-        self.until(|bed| bed.frames.iter().any(of)).await;
+        self.until(|fixture| fixture.frames.iter().any(of)).await;
     }
 
     async fn result(&mut self, job: u64) -> JobResult {
-        self.until(|bed| bed.results.iter().any(|result| result.attempt == attempt(job))).await;
+        self.until(|fixture| fixture.results.iter().any(|result| result.attempt == attempt(job))).await;
         self.results.iter().find(|result| result.attempt == attempt(job)).unwrap().clone()
     }
 
@@ -211,64 +211,64 @@ fn leftovers(state: &Path) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_agent_loses_no_work_that_is_kept_and_ends_what_is_not() {
-    let mut bed = Bed::new().await;
-    let go = bed.dir.path().join("go");
-    let mut worker = bed.worker().await;
+    let mut fixture = Fixture::new().await;
+    let go = fixture.dir.path().join("go");
+    let mut worker = fixture.worker().await;
     let text = format!("echo before; while [ ! -e {} ]; do sleep 0.05; done; echo after; exit 3", go.display());
-    bed.assign(1, script(&text, true)).await;
-    bed.assign(2, script("echo up; sleep 600", false)).await;
-    bed.assign(3, script("exit 5", false)).await;
-    bed.started(1).await;
-    bed.started(2).await;
-    bed.result(3).await;
-    bed.until(|bed| bed.text(1).contains("before")).await;
+    fixture.assign(1, script(&text, true)).await;
+    fixture.assign(2, script("echo up; sleep 600", false)).await;
+    fixture.assign(3, script("exit 5", false)).await;
+    fixture.started(1).await;
+    fixture.started(2).await;
+    fixture.result(3).await;
+    fixture.until(|fixture| fixture.text(1).contains("before")).await;
     // No result was acknowledged when it dies.
     worker.0.kill().unwrap();
     worker.0.wait().unwrap();
-    bed.results.clear();
-    let worker = bed.worker().await;
-    let live = &bed.stream.as_ref().unwrap().hello.live;
+    fixture.results.clear();
+    let worker = fixture.worker().await;
+    let live = &fixture.stream.as_ref().unwrap().hello.live;
     assert_eq!(
         live.iter().map(|live| (live.attempt, live.state)).collect::<Vec<_>>(),
         [(attempt(1), LiveState::Running)]
     );
-    assert_eq!(bed.result(3).await.exit_code, Some(5));
-    let lost = bed.result(2).await;
+    assert_eq!(fixture.result(3).await.exit_code, Some(5));
+    let lost = fixture.result(2).await;
     assert_eq!((lost.ending, lost.reason.as_str()), (TaskEnd::Lost, "agent_restart"));
     std::fs::write(&go, "").unwrap();
-    let kept = bed.result(1).await;
+    let kept = fixture.result(1).await;
     assert_eq!((kept.ending, kept.exit_code), (TaskEnd::Failed, Some(3)));
-    bed.until(|bed| bed.text(1).contains("after")).await;
-    assert_eq!(bed.text(1), "before\nafter\n", "nothing twice, nothing missing");
-    bed.seq += 1;
-    let (seq, ack) = (bed.seq, bed.last);
-    bed.put(ServerFrame { seq, ack, ..ServerFrame::default() }).await;
+    fixture.until(|fixture| fixture.text(1).contains("after")).await;
+    assert_eq!(fixture.text(1), "before\nafter\n", "nothing twice, nothing missing");
+    fixture.seq += 1;
+    let (seq, ack) = (fixture.seq, fixture.last);
+    fixture.put(ServerFrame { seq, ack, ..ServerFrame::default() }).await;
     worker.signal(Signal::SIGTERM);
-    bed.until(|bed| bed.frames.last().is_some_and(|frame| frame.goodbye.is_some())).await;
-    assert_eq!(leftovers(&bed.state()), Vec::<String>::new());
+    fixture.until(|fixture| fixture.frames.last().is_some_and(|frame| frame.goodbye.is_some())).await;
+    assert_eq!(leftovers(&fixture.state()), Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sigterm_drains_and_a_second_one_cancels() {
-    let mut bed = Bed::new().await;
-    let mut worker = bed.worker().await;
-    bed.assign(1, script("trap 'exit 9' TERM; echo up; while :; do sleep 0.05; done", false)).await;
-    bed.started(1).await;
+    let mut fixture = Fixture::new().await;
+    let mut worker = fixture.worker().await;
+    fixture.assign(1, script("trap 'exit 9' TERM; echo up; while :; do sleep 0.05; done", false)).await;
+    fixture.started(1).await;
     // It listens from now on.
-    bed.until(|bed| bed.text(1).contains("up")).await;
+    fixture.until(|fixture| fixture.text(1).contains("up")).await;
     worker.signal(Signal::SIGTERM);
     let draining = |frame: &WorkerFrame| {
         frame.status.as_ref().is_some_and(|status| status.state == orlop_core::machine::worker::WorkerState::Draining)
     };
-    bed.until(|bed| bed.frames.iter().any(draining)).await;
-    assert!(bed.results.is_empty(), "it waits");
+    fixture.until(|fixture| fixture.frames.iter().any(draining)).await;
+    assert!(fixture.results.is_empty(), "it waits");
     worker.signal(Signal::SIGTERM);
-    let result = bed.result(1).await;
+    let result = fixture.result(1).await;
     assert_eq!((result.ending, result.exit_code), (TaskEnd::Preempted, Some(9)));
-    bed.seq += 1;
-    let (seq, ack) = (bed.seq, bed.last);
-    bed.put(ServerFrame { seq, ack, ..ServerFrame::default() }).await;
-    bed.until(|bed| bed.frames.last().is_some_and(|frame| frame.goodbye.is_some())).await;
+    fixture.seq += 1;
+    let (seq, ack) = (fixture.seq, fixture.last);
+    fixture.put(ServerFrame { seq, ack, ..ServerFrame::default() }).await;
+    fixture.until(|fixture| fixture.frames.last().is_some_and(|frame| frame.goodbye.is_some())).await;
     let ended = tokio::task::spawn_blocking(move || worker.0.wait().unwrap());
     assert!(timeout(PATIENCE, ended).await.unwrap().unwrap().success());
 }

@@ -111,10 +111,10 @@ async fn a_leader_runs_flows_and_its_standby_goes_on_with_them() {
         } else {
             ((&second, &stop_second), (&first, &stop_first))
         };
-        assert!(leader.0.standing().leads() && !standby.0.standing().leads());
+        assert!(leader.0.health().leads() && !standby.0.health().leads());
         assert_eq!(holder(&server, lease::FLOWS), holder(&server, lease::OPERATOR), "both leases have one holder");
         leader.1.send(true).unwrap();
-        until("another leader", || standby.0.standing().leads()).await;
+        until("another leader", || standby.0.health().leads()).await;
         until("the end of the flow", || phase(&server, "default", "etl") == "Succeeded").await;
         let text = standby.0.metrics().text().unwrap();
         for line in [
@@ -136,14 +136,14 @@ async fn losing_the_lease_ends_the_work() {
     let operator = operator(&server, plan("only"));
     let (_stop, stops) = Stop::new();
     let test = async {
-        until("a leader", || operator.standing().leads()).await;
+        until("a leader", || operator.health().leads()).await;
         let when = Match { resource: Some("leases".into()), times: 0, ..Match::any() };
         server.faults().push(Fault { when, what: What::Unreachable });
     };
     let (ended, ()) = tokio::join!(operator.run(&stops), test);
     let Err(OperatorError::Lost(why)) = ended else { panic!("{ended:?}") };
     assert!(why.contains("could not be renewed"), "{why}");
-    assert!(!operator.standing().leads());
+    assert!(!operator.health().leads());
 }
 
 #[tokio::test(start_paused = true)]
@@ -182,7 +182,7 @@ async fn flows_run_as_soon_as_they_are_defined() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     operator.serve(Some(listener), None).unwrap();
     let test = async {
-        until("a leader", || operator.standing().leads()).await;
+        until("a leader", || operator.health().leads()).await;
         sleep(Duration::from_secs(10)).await;
         server.install(&orlop::k8s::crd::job_flow().unwrap()).unwrap();
         submit(&server, "default", "etl", &two());

@@ -10,12 +10,12 @@ mod hourglass;
 mod http;
 mod https;
 mod kubelet;
+mod messages;
 mod pods;
 mod program;
 mod real;
 mod reviewed;
 mod suite;
-mod told;
 mod webhook;
 
 use serde_json::{Value, json};

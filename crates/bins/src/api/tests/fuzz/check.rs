@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::bed::Answer;
+use super::super::fixture::Answer;
 use super::operation::{Document, Operation};
 use crate::wire::problem::{Code, PROBLEM_JSON};
 

@@ -1,4 +1,4 @@
-//! Chance for requests: seeded, so that what was found is found again. Owns values of a shape, good and bad.
+//! Chance for requests: seeded, so that what was found is found again.
 
 use serde_json::{Map, Value, json};
 

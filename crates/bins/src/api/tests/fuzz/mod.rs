@@ -16,7 +16,7 @@ use orlop_scheduler::job::Runtime;
 
 use self::dice::Dice;
 use self::operation::{Document, Operation};
-use super::bed::{Answer, Ask, Bed};
+use super::fixture::{Answer, Ask, Fixture};
 use crate::host::scheduler::Registration;
 
 /// Good answers that these requests do not reach, and who does.
@@ -45,12 +45,12 @@ struct Callers {
 }
 
 impl Callers {
-    async fn new(bed: &Bed) -> Self {
-        let admin = bed.token(None, "admin", &["*"]).await;
+    async fn new(fixture: &Fixture) -> Self {
+        let admin = fixture.token(None, "admin", &["*"]).await;
         let mut all = vec![("admin", true, admin.clone())];
         for role in ROLES {
-            all.push((role, false, bed.token(Some(&admin), role, &["default"]).await));
-            all.push((role, true, bed.token(Some(&admin), role, &["*"]).await));
+            all.push((role, false, fixture.token(Some(&admin), role, &["default"]).await));
+            all.push((role, true, fixture.token(Some(&admin), role, &["*"]).await));
         }
         Self { all }
     }
@@ -58,12 +58,12 @@ impl Callers {
 
 /// What can be asked about.
 #[derive(Debug, Default)]
-struct Known {
+struct KnownIds {
     /// Ids by the first word of the operations that are about them.
     ids: BTreeMap<String, Vec<String>>,
 }
 
-impl Known {
+impl KnownIds {
     fn part(&self, dice: &mut Dice, operation: &Operation, name: &str) -> String {
         let kind = operation.name.split('.').next().unwrap_or_default();
         let ids = self.ids.get(kind).filter(|ids| !ids.is_empty() && !dice.once_in(5));
@@ -135,7 +135,7 @@ fn query(dice: &mut Dice, operation: &Operation) -> String {
 }
 
 /// A request of an operation.
-fn request(dice: &mut Dice, document: &Document, operation: &Operation, known: &Known) -> Ask {
+fn request(dice: &mut Dice, document: &Document, operation: &Operation, known: &KnownIds) -> Ask {
     let mut path = operation.path.clone();
     while let Some((before, rest)) = path.split_once('{') {
         let (name, after) = rest.split_once('}').unwrap();
@@ -175,7 +175,7 @@ fn request(dice: &mut Dice, document: &Document, operation: &Operation, known: &
 }
 
 /// A worker, so that there is one to ask about.
-async fn worker(bed: &Bed) {
+async fn worker(fixture: &Fixture) {
     let offer = Capabilities {
         cpu_m: 1000,
         memory_bytes: 1 << 30,
@@ -191,7 +191,7 @@ async fn worker(bed: &Bed) {
         agent_version: "1".to_owned(),
         session: SessionId::from_bytes(uuid::Uuid::new_v4().into_bytes()),
     };
-    drop(bed.server().handle().register(registration).await.unwrap());
+    drop(fixture.server().handle().register(registration).await.unwrap());
 }
 
 /// How often, from which seed.
@@ -204,14 +204,14 @@ struct Run {
 
 /// What came of it.
 #[derive(Debug, Default)]
-struct Found {
+struct FuzzReport {
     /// How often each operation was answered with each status.
     reached: BTreeMap<(String, u16), usize>,
     /// What was wrong, one of each kind with the request.
     faults: BTreeMap<(String, String), String>,
 }
 
-impl Found {
+impl FuzzReport {
     fn join(&mut self, other: Self) {
         for (key, count) in other.reached {
             *self.reached.entry(key).or_default() += count;
@@ -220,13 +220,13 @@ impl Found {
     }
 }
 
-async fn run(run: &Run) -> Found {
+async fn run(run: &Run) -> FuzzReport {
     let folder = tempfile::tempdir().unwrap();
-    let bed = Bed::full(folder.path()).await;
-    worker(&bed).await;
-    let callers = Callers::new(&bed).await;
+    let fixture = Fixture::full(folder.path()).await;
+    worker(&fixture).await;
+    let callers = Callers::new(&fixture).await;
     let document = Document::new();
-    let (mut dice, mut known, mut found) = (Dice(run.seed), Known::default(), Found::default());
+    let (mut dice, mut known, mut found) = (Dice(run.seed), KnownIds::default(), FuzzReport::default());
     known.ids.insert("workers".to_owned(), vec!["w1".to_owned()]);
     for round in 0..run.rounds {
         if Instant::now() > run.until {
@@ -242,7 +242,7 @@ async fn run(run: &Run) -> Found {
             let no_route = ask.path().ends_with('/') || ask.path().contains("//");
             let asked = async {
                 // A stream has no end: one that is let in is not read.
-                if operation.stream { bed.try_head(ask).await } else { bed.try_ask(ask).await }
+                if operation.stream { fixture.try_head(ask).await } else { fixture.try_ask(ask).await }
             };
             let answer = tokio::time::timeout(Duration::from_secs(60), asked).await;
             let answer = answer.unwrap_or_else(|_| panic!("no answer: {shown}"));
@@ -283,7 +283,7 @@ async fn the_interface_keeps_to_its_document() {
             found.join(run(&Run { seed, rounds: 200, until }).await);
         }
     }
-    let Found { reached, faults } = found;
+    let FuzzReport { reached, faults } = found;
     let told: Vec<String> = faults.iter().map(|((name, _), fault)| format!("{name}: {fault}")).collect();
     let elsewhere: BTreeSet<(&str, u16)> = ELSEWHERE.iter().map(|(name, status, _)| (*name, *status)).collect();
     let mut missing = Vec::new();

@@ -21,7 +21,7 @@ pub(super) struct Operation {
     pub(super) good: Vec<(u16, Option<Value>)>,
     /// A good answer is a stream without an end.
     pub(super) stream: bool,
-    /// Whoever calls needs a token.
+    /// The caller needs a token.
     pub(super) secured: bool,
 }
 

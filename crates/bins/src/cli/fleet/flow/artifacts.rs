@@ -9,7 +9,7 @@ use super::Remote;
 
 /// Lists artifacts of a flow of a server, or fetches them and writes them out.
 pub(super) async fn artifacts(args: ArtifactsArgs) -> Result<Exit, Failure> {
-    let remote = Remote::of(&args.place)?;
+    let remote = Remote::of(&args.globals)?;
     let mut chosen = chosen(&remote.object(&args.name, None).await?, &args)?;
     if let Some(dir) = &args.to {
         write(&mut chosen, &args, async |artifact| {

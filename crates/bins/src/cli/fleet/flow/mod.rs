@@ -11,9 +11,9 @@ use orlop_core::spec::status::FlowStatus;
 use serde_json::Value;
 
 use super::super::failure::{Exit, Failure};
-use super::super::place::Place;
+use super::super::globals::GlobalArgs;
 use super::super::{Command, Flow};
-use super::client::{Asked, Client, escaped, query};
+use super::client::{ApiRequest, Client, escaped, query};
 
 /// A server, as verbs of flows ask it.
 struct Remote {
@@ -22,20 +22,20 @@ struct Remote {
 }
 
 impl Remote {
-    fn of(place: &Place) -> Result<Self, Failure> {
-        let (token, authority) = (place.token_file.as_deref(), place.ca_file.as_deref());
-        let client = super::target::client(&place.server, token, authority, place.insecure)?;
-        Ok(Self { client, tenant: place.tenant.clone() })
+    fn of(globals: &GlobalArgs) -> Result<Self, Failure> {
+        let (token, authority) = (globals.token_file.as_deref(), globals.ca_file.as_deref());
+        let client = super::target::client(&globals.server, token, authority, globals.insecure)?;
+        Ok(Self { client, tenant: globals.tenant.clone() })
     }
 
     async fn get(&self, path: &str) -> Result<Value, Failure> {
-        Ok(self.client.ask(Asked::get(path)).await?.body)
+        Ok(self.client.ask(ApiRequest::get(path)).await?.body)
     }
 
     async fn post(&self, path: &str, body: &Value, key: Option<String>) -> Result<Value, Failure> {
         // A lost answer is asked for again under the same key.
         let key = key.unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
-        let asked = || Asked::post(path, Some(body)).with("idempotency-key", Some(key.clone()));
+        let asked = || ApiRequest::post(path, Some(body)).with("idempotency-key", Some(key.clone()));
         let answered = match self.client.ask(asked()).await {
             Err(failure) if failure.is_passing() => self.client.ask(asked()).await?,
             answered => answered?,
@@ -112,7 +112,7 @@ pub(in crate::cli) async fn run(command: Command) -> Result<Exit, Failure> {
         Flow::Validate(args) => super::super::validate::validate(&args),
         Flow::ConfirmGone(args) => order::confirm_gone(args).await,
         Flow::Explain(_) => Err(Failure::usage(
-            "why a step of a server's flow stands where it stands is told by `orlop flow get NAME --target fleet`, and of its \
+            "why a step of a server's flow waits is shown by `orlop flow get NAME --target fleet`, and of its \
              job by `orlop job get ID --explain`",
         )),
     }

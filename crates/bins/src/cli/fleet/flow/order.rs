@@ -1,4 +1,4 @@
-//! What is asked of flows of a server: decisions, suspension, ends, repeats, deletion. Owns what is told back.
+//! What is asked of flows of a server: decisions, suspension, ends, repeats, deletion.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use super::super::super::failure::{Exit, Failure};
 use super::super::super::manifest;
 use super::super::super::output::{self, Format};
 use super::super::super::retry::RetryArgs;
-use super::super::client::{Asked, escaped};
+use super::super::client::{ApiRequest, escaped};
 use super::super::read::text;
 use super::Remote;
 use super::show::{Watcher, created, end};
@@ -17,7 +17,7 @@ use crate::host::flow::{Clock as _, SystemClock};
 
 /// `orlop flow approve` and `reject`
 pub(super) async fn decide(args: DecideArgs, verb: &str) -> Result<Exit, Failure> {
-    let remote = Remote::of(&args.place)?;
+    let remote = Remote::of(&args.globals)?;
     let path = format!("/flows/{}/steps/{}/{verb}", escaped(&args.name), escaped(&args.step));
     remote.post(&path, &json!({ "reason": args.reason }), None).await?;
     let told = if verb == "approve" { "approved" } else { "rejected" };
@@ -27,7 +27,7 @@ pub(super) async fn decide(args: DecideArgs, verb: &str) -> Result<Exit, Failure
 
 /// `orlop flow confirm-gone`
 pub(super) async fn confirm_gone(args: ConfirmGoneArgs) -> Result<Exit, Failure> {
-    let (remote, step) = (Remote::of(&args.place)?, args.record());
+    let (remote, step) = (Remote::of(&args.globals)?, args.record());
     let path = format!("/flows/{}/steps/{}/confirm-gone", escaped(&args.name), escaped(&step));
     remote.post(&path, &json!({ "reason": args.reason }), None).await?;
     output::print(&format!("{}: {step} is confirmed to be gone", args.name))?;
@@ -39,15 +39,15 @@ pub(super) async fn suspend(args: SuspendArgs) -> Result<Exit, Failure> {
     if args.mode == Mode::Suspend {
         return Err(Failure::usage("jobs of a fleet cannot be frozen; use `--mode drain`"));
     }
-    tell(&args.name, &Remote::of(&args.place)?, ("suspend", "suspended")).await
+    tell(&args.name, &Remote::of(&args.globals)?, "suspend", "suspended").await
 }
 
 /// `orlop flow resume`
 pub(super) async fn resume(args: NameArgs) -> Result<Exit, Failure> {
-    tell(&args.name, &Remote::of(&args.place)?, ("resume", "resumed")).await
+    tell(&args.name, &Remote::of(&args.globals)?, "resume", "resumed").await
 }
 
-async fn tell(name: &str, remote: &Remote, (verb, told): (&str, &str)) -> Result<Exit, Failure> {
+async fn tell(name: &str, remote: &Remote, verb: &str, told: &str) -> Result<Exit, Failure> {
     remote.post(&format!("/flows/{}/{verb}", escaped(name)), &json!({}), None).await?;
     output::print(&format!("{name}: {told}"))?;
     Ok(Exit::Done)
@@ -55,7 +55,7 @@ async fn tell(name: &str, remote: &Remote, (verb, told): (&str, &str)) -> Result
 
 /// `orlop flow stop` and `terminate`
 pub(super) async fn stop(args: NameArgs, graceful: bool) -> Result<Exit, Failure> {
-    let remote = Remote::of(&args.place)?;
+    let remote = Remote::of(&args.globals)?;
     let path = format!("/flows/{}/cancel", escaped(&args.name));
     let (asked, body) =
         (format!("{}: the server is asked and has not answered yet", args.name), json!({ "graceful": graceful }));
@@ -69,7 +69,7 @@ pub(super) async fn stop(args: NameArgs, graceful: bool) -> Result<Exit, Failure
 
 /// `orlop flow retry`
 pub(super) async fn retry(args: RetryArgs) -> Result<Exit, Failure> {
-    let remote = Remote::of(&args.place)?;
+    let remote = Remote::of(&args.globals)?;
     let parameters: serde_json::Map<String, serde_json::Value> =
         args.param.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
     let definition = args.file.as_deref().map(manifest::text).transpose()?;
@@ -84,13 +84,13 @@ pub(super) async fn retry(args: RetryArgs) -> Result<Exit, Failure> {
     let (name, id) = (text(&made, "name"), text(&made, "id"));
     output::tell(&format!("{name} created"));
     let object = Watcher { remote: &remote, flow: &id, shows: args.output == Format::Table }.ended().await?;
-    end(&object, &args.place, args.output)?;
+    end(&object, &args.globals, args.output)?;
     Ok(exit_of(&super::status(&object)))
 }
 
 /// `orlop flow delete`
 pub(super) async fn delete(args: DeleteArgs) -> Result<Exit, Failure> {
-    let remote = Remote::of(&args.place)?;
+    let remote = Remote::of(&args.globals)?;
     // The name for people, and what the server is asked for: of several flows of one name all go.
     let mut chosen: Vec<(String, String)> = args.names.iter().map(|name| (name.clone(), name.clone())).collect();
     if args.completed || args.older_than.is_some() {
@@ -107,7 +107,7 @@ pub(super) async fn delete(args: DeleteArgs) -> Result<Exit, Failure> {
             remote.post(&format!("/flows/{}/cancel", escaped(&flow)), &json!({ "graceful": false }), None).await?;
             Watcher { remote: &remote, flow: &flow, shows: false }.ended().await?;
         }
-        match remote.client.ask(Asked::delete(format!("/flows/{}", escaped(&flow)))).await {
+        match remote.client.ask(ApiRequest::delete(format!("/flows/{}", escaped(&flow)))).await {
             Err(failure) if failure.exit == Exit::Conflict && !args.force => {
                 let message = format!("`{name}` has not ended; terminate it first, or say --force");
                 return Err(Failure::new(Exit::Conflict, message));

@@ -1,5 +1,4 @@
-//! Flows of a server as people see them: lists, pages, changes, logs. Owns the way from answers to the pages of flows on
-//! this machine.
+//! Flows of a server as people see them: lists, pages, changes, logs.
 
 use std::sync::Arc;
 
@@ -13,11 +12,11 @@ use super::super::super::changes::ReportedChanges;
 use super::super::super::drive::exit_of;
 use super::super::super::failure::{Exit, Failure};
 use super::super::super::get::GetArgs;
+use super::super::super::globals::GlobalArgs;
 use super::super::super::graph::{GraphArgs, drawn};
 use super::super::super::list::ListArgs;
 use super::super::super::logs::LogsArgs;
 use super::super::super::output::{self, Format};
-use super::super::super::place::Place;
 use super::super::super::progress::approval_hint;
 use super::super::super::watch::WatchArgs;
 use super::super::read::text;
@@ -37,17 +36,17 @@ const WAIT: &str = "60s";
 const PACE: &str = "1s";
 
 /// How a flow of a server is named in hints.
-fn named(place: &Place, name: &str) -> RunName {
+fn named(globals: &GlobalArgs, name: &str) -> RunName {
     let mut options = " --target fleet".to_owned();
-    if place.server != super::super::target::SERVER {
-        options.push_str(&format!(" --server {}", place.server));
+    if globals.server != super::super::target::SERVER {
+        options.push_str(&format!(" --server {}", globals.server));
     }
     RunName { name: name.to_owned(), options }
 }
 
 /// `orlop flow list`
 pub(super) async fn list(args: ListArgs) -> Result<Exit, Failure> {
-    let remote = Remote::of(&args.place)?;
+    let remote = Remote::of(&args.globals)?;
     let labels = args.label.iter().map(|(key, value)| ("label", format!("{key}={value}")));
     let members = args.phase.iter().map(|phase| ("state", phase.clone())).chain(labels).collect();
     let mut flows = remote.list("/flows", members).await?;
@@ -89,7 +88,7 @@ pub(super) fn created(flow: &Value) -> Option<Time> {
 
 /// `orlop flow graph`
 pub(super) async fn graph(args: GraphArgs) -> Result<Exit, Failure> {
-    let remote = Remote::of(&args.place)?;
+    let remote = Remote::of(&args.globals)?;
     let object = remote.object(&args.subject, None).await?;
     let plan = Plan::build(Arc::new(object.spec.clone())).map_err(|_| {
         Failure::new(Exit::Unreachable, "the server's flow cannot be planned here; use its version of this program")
@@ -99,9 +98,9 @@ pub(super) async fn graph(args: GraphArgs) -> Result<Exit, Failure> {
 
 /// `orlop flow get`
 pub(super) async fn get(args: GetArgs) -> Result<Exit, Failure> {
-    let remote = Remote::of(&args.place)?;
+    let remote = Remote::of(&args.globals)?;
     let object = remote.object(&args.name, None).await?;
-    let name = &named(&args.place, &object.metadata.name);
+    let name = &named(&args.globals, &object.metadata.name);
     let shown = match args.output {
         Format::Name => name.name.clone(),
         Format::Table => {
@@ -121,7 +120,7 @@ pub(super) async fn get(args: GetArgs) -> Result<Exit, Failure> {
 
 /// `orlop flow watch`
 pub(super) async fn watch(args: WatchArgs) -> Result<Exit, Failure> {
-    let remote = Remote::of(&args.place)?;
+    let remote = Remote::of(&args.globals)?;
     let watcher = Watcher { remote: &remote, flow: &args.name, shows: args.output == Format::Table };
     let ended = watcher.ended();
     tokio::pin!(ended);
@@ -135,7 +134,7 @@ pub(super) async fn watch(args: WatchArgs) -> Result<Exit, Failure> {
             }
         },
     };
-    end(&object, &args.place, args.output)?;
+    end(&object, &args.globals, args.output)?;
     Ok(exit_of(&status(&object)))
 }
 
@@ -144,7 +143,7 @@ pub(super) async fn logs(args: LogsArgs) -> Result<Exit, Failure> {
     if args.timestamps {
         return Err(Failure::usage("`--timestamps` is for logs of jobs: `orlop logs JOB --timestamps`"));
     }
-    let remote = Remote::of(&args.place)?;
+    let remote = Remote::of(&args.globals)?;
     let mut members = Vec::new();
     if let Some(step) = &args.step {
         let item = args.item.map(|item| format!("-i{item}")).unwrap_or_default();
@@ -167,7 +166,7 @@ pub(super) async fn logs(args: LogsArgs) -> Result<Exit, Failure> {
 pub(super) struct Watcher<'a> {
     pub(super) remote: &'a Remote,
     pub(super) flow: &'a str,
-    /// Whether steps are told as they change.
+    /// Whether steps are reported as they change.
     pub(super) shows: bool,
 }
 
@@ -215,10 +214,10 @@ const AWAY: std::time::Duration = std::time::Duration::from_secs(60);
 const RETRY: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// Shows how a flow ended.
-pub(super) fn end(object: &JobFlow, place: &Place, format: Format) -> Result<(), Failure> {
+pub(super) fn end(object: &JobFlow, globals: &GlobalArgs, format: Format) -> Result<(), Failure> {
     match format {
         Format::Table => {
-            let name = named(place, &object.metadata.name);
+            let name = named(globals, &object.metadata.name);
             output::print(&table::summary(&name, &status(object), SystemClock.now(), output::colour()))
         }
         Format::Name => output::print(&object.metadata.name),

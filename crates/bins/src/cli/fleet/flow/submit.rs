@@ -12,7 +12,7 @@ use super::super::super::output::{self, Format};
 use super::super::super::run::RunArgs;
 use super::super::super::signals::Signals;
 use super::super::super::submit::SubmitArgs;
-use super::super::client::{Asked, escaped};
+use super::super::client::{ApiRequest, escaped};
 use super::show::{Watcher, end};
 use super::{Remote, status};
 
@@ -28,7 +28,7 @@ fn order(text: String, params: &[(String, String)], more: (Option<&str>, Option<
 
 /// Hands a flow over.
 pub(super) async fn submit(args: SubmitArgs) -> Result<Exit, Failure> {
-    let remote = Remote::of(&args.place)?;
+    let remote = Remote::of(&args.globals)?;
     let more = (args.name.as_deref(), remote.tenant.as_deref(), args.suspend);
     let body = order(manifest::text(&args.file)?, &args.param, more);
     let taken = remote.post("/flows", &body, args.key.clone()).await?;
@@ -59,7 +59,7 @@ pub(super) async fn submit(args: SubmitArgs) -> Result<Exit, Failure> {
     if args.logs {
         copy_logs(&remote, id, &[]).await?;
     }
-    end(&object, &args.place, args.output)?;
+    end(&object, &args.globals, args.output)?;
     Ok(exit_of(&status(&object)))
 }
 
@@ -71,7 +71,7 @@ pub(super) async fn run(args: RunArgs) -> Result<Exit, Failure> {
             "a server goes on with its flows by itself; watch one with `orlop flow watch NAME --target fleet`",
         ));
     };
-    let remote = Remote::of(&args.place)?;
+    let remote = Remote::of(&args.globals)?;
     let more = (args.name.as_deref(), remote.tenant.as_deref(), false);
     let body = order(manifest::text(file)?, &args.param, more);
     let mut signals = Signals::take()?;
@@ -102,7 +102,7 @@ pub(super) async fn run(args: RunArgs) -> Result<Exit, Failure> {
             }
         }
     };
-    end(&object, &args.place, args.output)?;
+    end(&object, &args.globals, args.output)?;
     let status = status(&object);
     Ok(if status.phase.is_terminal() { exit_of(&status) } else { Exit::Paused })
 }
@@ -111,7 +111,7 @@ pub(super) async fn run(args: RunArgs) -> Result<Exit, Failure> {
 pub(super) async fn copy_logs(remote: &Remote, flow: &str, members: &[(&str, String)]) -> Result<(), Failure> {
     use http_body_util::BodyExt as _;
     let path = format!("/flows/{}/logs{}", escaped(flow), super::query(members));
-    let mut body = remote.client.open(Asked::get(path)).await?;
+    let mut body = remote.client.open(ApiRequest::get(path)).await?;
     while let Some(frame) = body.frame().await {
         let broken = |error| Failure::new(Exit::Unreachable, format!("the log broke off: {error}"));
         if let Ok(bytes) = frame.map_err(broken)?.into_data() {

@@ -1,4 +1,4 @@
-//! Why steps of a watched flow wait for a worker: what the scheduler says of their jobs, told once.
+//! Why steps of a watched flow wait for a worker: what the scheduler says of their jobs, reported once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::super::super::output;
-use super::super::client::{Asked, escaped, query};
+use super::super::client::{ApiRequest, escaped, query};
 use super::super::read::{items, text};
 use super::Remote;
 use crate::view::text::one_line;
@@ -19,7 +19,7 @@ const LOOKED_AT: &str = "20";
 /// The most things that are named which workers lack.
 const LACKS: usize = 4;
 
-/// What was told of which job.
+/// What was reported of which job.
 pub(super) struct Waiting {
     next: Instant,
     told: BTreeMap<String, String>,
@@ -41,7 +41,7 @@ impl Waiting {
         let Ok(page) = remote.get(&format!("/jobs{}", query(&members))).await else { return };
         for job in items(&page) {
             let id = text(job, "id");
-            let Ok(why) = remote.client.ask(Asked::get(format!("/jobs/{}/explain", escaped(&id)))).await else {
+            let Ok(why) = remote.client.ask(ApiRequest::get(format!("/jobs/{}/explain", escaped(&id)))).await else {
                 return;
             };
             let mut summary = text(&why.body, "summary");

@@ -1,5 +1,4 @@
-//! Attempts that a substrate knows, with their jobs. Owns which of them are followed, cancelled and forgotten; talks to
-//! nobody.
+//! Attempts that a substrate knows, with their jobs. Talks to nobody.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +9,7 @@ use tokio::task::AbortHandle;
 
 use super::port::FlowJob;
 
-/// An attempt is to be followed by whoever gets this.
+/// An attempt is to be followed by the receiver of this.
 pub(super) struct Followed;
 
 /// See the module.

@@ -1,5 +1,5 @@
 //! Claims on a fleet: a claim is a directory of one worker, that on which the first step with it ran, and later steps with it
-//! run there too. Owns finding that worker from the jobs of the flow, so that the next host finds the same.
+//! run there too.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

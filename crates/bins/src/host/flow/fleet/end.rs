@@ -1,5 +1,4 @@
-//! From the end of a job to the end of the attempt that it was. Owns what ends mean of which the runner of steps could not
-//! tell itself.
+//! From the end of a job to the end of the attempt that it was.
 
 use orlop_core::attempt::{AttemptEnd, AttemptKey, EndResult};
 use orlop_core::machine::job::JobState;
@@ -49,7 +48,8 @@ fn failed(end: &JobEnd) -> AttemptEnd {
     };
     let code = end.exit_code.map(|code| format!(" with exit code {code}")).unwrap_or_default();
     let why = if end.reason.is_empty() { String::new() } else { format!(": {}", end.reason) };
-    let message = format!("the job of the step ended as {}{code}{why}, and its worker told nothing more", end.state);
+    let message =
+        format!("the job of the step ended as {}{code}{why}, and its worker reported nothing more", end.state);
     traceless(EndResult::Failed { reason: reason.to_owned(), message }, end.ended_at)
 }
 
@@ -100,7 +100,7 @@ mod tests {
         let unstored = JobEnd { state: JobState::Failed, reason: "artifact: `left`: quota".into(), ..ended.clone() };
         let EndResult::Failed { reason, message } = result(&unstored, false) else { panic!() };
         assert_eq!((reason.as_str(), message.as_str()), ("ArtifactUnavailable", "artifact: `left`: quota"));
-        // Whoever cancelled it does not care.
+        // The one that cancelled it does not care.
         assert_eq!(result(&JobEnd { state: JobState::Cancelled, ..ended }, true), EndResult::Cancelled);
     }
 
@@ -108,7 +108,7 @@ mod tests {
     fn without_a_word_the_job_speaks() {
         let EndResult::Failed { reason, message } = result(&end(JobState::Failed, "oom"), false) else { panic!() };
         assert_eq!(reason, "OOMKilled");
-        insta::assert_snapshot!(message, @"the job of the step ended as Failed with exit code 7: oom, and its worker told nothing more");
+        insta::assert_snapshot!(message, @"the job of the step ended as Failed with exit code 7: oom, and its worker reported nothing more");
         let mut unreadable = end(JobState::Completed, "");
         unreadable.outputs.insert(END.to_owned(), "{".to_owned());
         assert!(matches!(result(&unreadable, false), EndResult::Failed { .. }));

@@ -1,5 +1,5 @@
-//! From an attempt of a step to a job of the fleet: resources, conditions on workers, secrets, labels, and the order for
-//! the runner. Owns that translation; a translation may narrow a need, never weaken it.
+//! From an attempt of a step to a job of the fleet: resources, conditions on workers, secrets, labels, and the order for the
+//! runner. A translation may narrow a need, never weaken it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -82,7 +82,7 @@ pub(super) fn job_spec(attempt: &AttemptSpec, facts: &FlowFacts) -> Result<JobSp
     Ok(spec)
 }
 
-/// The stored artifacts that the attempt needs, each where the runner finds it as in a store of its own.
+/// The stored artifacts that the attempt needs, each where the runner finds it as in its own store.
 fn inputs(attempt: &AttemptSpec) -> Vec<ArtifactIn> {
     let digests: BTreeSet<&str> = attempt.inputs.iter().filter_map(|input| digest(&input.source)).collect();
     let file = |sha256: &str| {

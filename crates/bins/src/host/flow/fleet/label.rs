@@ -1,4 +1,4 @@
-//! Labels by which jobs of a fleet are known as attempts of steps. Owns their names; stores nothing.
+//! Labels by which jobs of a fleet are known as attempts of steps. Stores nothing.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! What a worker is told about a step: the attempt with everything its runner needs, as one variable of a job's
-//! environment, and the names both sides know. Owns that text; neither places nor runs anything.
+//! What a worker learns about a step: the attempt with everything its runner needs, as one variable of a job's environment,
+//! and the names both sides know.
 
 use orlop_core::attempt::AttemptSpec;
 use orlop_core::error::{Class, PortError};

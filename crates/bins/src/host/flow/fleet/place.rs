@@ -1,5 +1,5 @@
-//! Where a step may run, from the words of a pod to those of a job: node selector, node affinity, priority class. Owns
-//! that translation and refuses what it cannot keep.
+//! Where a step may run, from the words of a pod to those of a job: node selector, node affinity, priority class. Refuses what it
+//! cannot keep.
 
 use orlop_core::error::PortError;
 use orlop_core::hardware::placement::{LabelExpr, Operator};

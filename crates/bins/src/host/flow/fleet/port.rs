@@ -1,5 +1,4 @@
 //! What the substrate needs of a fleet: to submit a job once, to wait for its end, to cancel it, to find those of a flow.
-//! Owns the contract; in the server it is a handle, outside a client.
 
 use std::collections::BTreeMap;
 

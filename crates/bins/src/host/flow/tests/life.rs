@@ -8,7 +8,7 @@ use orlop_core::testing::substrate::{Play, When};
 use serde_json::json;
 
 use super::bench::{Bench, UID, flow, outcome};
-use crate::host::flow::{FlowHost, HostParts, Keep, Left, Order, OrderError, Submission};
+use crate::host::flow::{FlowCommand, FlowCommandError, FlowHost, HostParts, Keep, Left, Submission};
 
 #[tokio::test(start_paused = true)]
 async fn a_chain_runs_in_order() {
@@ -102,7 +102,7 @@ async fn a_decision_lets_a_paused_flow_go_on() {
     let mut host =
         bench.submit(json!({"steps": [{"name": "ok", "type": "Manual"}, {"name": "a", "dependencies": ["ok"]}]})).await;
     let handle = host.handle();
-    let decide = |step: &str, decision| Order::Decide {
+    let decide = |step: &str, decision| FlowCommand::Decide {
         step: step.into(),
         decision,
         by: Some("ann".into()),
@@ -114,7 +114,7 @@ async fn a_decision_lets_a_paused_flow_go_on() {
         let missing = handle.order(decide("nix", Decision::Approved)).await.unwrap_err();
         insta::assert_snapshot!(missing, @"flow `etl` has no step `nix`; its Manual steps are ok");
         let job = handle.order(decide("a", Decision::Approved)).await.unwrap_err();
-        assert!(matches!(job, OrderError::Conflict(_)));
+        assert!(matches!(job, FlowCommandError::Conflict(_)));
         handle.order(decide("ok", Decision::Approved)).await.unwrap();
     };
     let (left, ()) = tokio::join!(host.run(), person);
@@ -125,7 +125,7 @@ async fn a_decision_lets_a_paused_flow_go_on() {
     a Succeeded 1
     ");
     assert_eq!(host.status().steps[0].approval.as_ref().unwrap().by.as_deref(), Some("ann"));
-    let late = crate::host::flow::event(host.plan(), host.state(), &Order::Resume, orlop_core::time::Time::EPOCH);
+    let late = crate::host::flow::event(host.plan(), host.state(), &FlowCommand::Resume, orlop_core::time::Time::EPOCH);
     insta::assert_snapshot!(late.unwrap_err(), @"flow `etl` has ended: it is Succeeded; nothing can change it");
 }
 
@@ -135,7 +135,8 @@ async fn of_two_orders_given_at_once_the_second_is_checked_against_the_first() {
     let mut host =
         bench.submit(json!({"steps": [{"name": "ok", "type": "Manual"}, {"name": "a", "dependencies": ["ok"]}]})).await;
     let handle = host.handle();
-    let decide = |decision| Order::Decide { step: "ok".into(), decision, by: None, reason: None, verified: false };
+    let decide =
+        |decision| FlowCommand::Decide { step: "ok".into(), decision, by: None, reason: None, verified: false };
     let people = async {
         handle.status().wait_for(|view| view.status.phase.to_string() == "Paused").await.unwrap();
         tokio::join!(handle.order(decide(Decision::Approved)), handle.order(decide(Decision::Rejected)))
@@ -143,15 +144,15 @@ async fn of_two_orders_given_at_once_the_second_is_checked_against_the_first() {
     let (left, (yes, no)) = tokio::join!(host.run(), people);
     left.unwrap();
     assert_eq!(yes, Ok(()));
-    assert!(matches!(no, Err(OrderError::Conflict(_))), "{no:?}");
+    assert!(matches!(no, Err(FlowCommandError::Conflict(_))), "{no:?}");
     let bench = Bench::new();
     let mut host = bench.submit(json!({"steps": [{"name": "a"}], "suspend": true})).await;
     let handle = host.handle();
-    let people = async { tokio::join!(handle.order(Order::Resume), handle.order(Order::Resume)) };
+    let people = async { tokio::join!(handle.order(FlowCommand::Resume), handle.order(FlowCommand::Resume)) };
     let (left, (first, second)) = tokio::join!(host.run(), people);
     left.unwrap();
     assert_eq!(first, Ok(()));
-    assert!(matches!(second, Err(OrderError::Conflict(_))), "{second:?}");
+    assert!(matches!(second, Err(FlowCommandError::Conflict(_))), "{second:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -178,10 +179,10 @@ async fn suspension_stops_the_clocks_of_attempts_and_resume_lets_them_go() {
     let mut status = handle.status();
     let person = async {
         status.wait_for(|view| view.status.progress.running_steps == 1).await.unwrap();
-        handle.order(Order::Suspend { mode: SuspendMode::Suspend }).await.unwrap();
+        handle.order(FlowCommand::Suspend { mode: SuspendMode::Suspend }).await.unwrap();
         tokio::time::sleep(Duration::from_secs(600)).await;
-        handle.order(Order::Resume).await.unwrap();
-        assert!(matches!(handle.order(Order::Resume).await, Err(OrderError::Conflict(_))));
+        handle.order(FlowCommand::Resume).await.unwrap();
+        assert!(matches!(handle.order(FlowCommand::Resume).await, Err(FlowCommandError::Conflict(_))));
     };
     let (left, ()) = tokio::join!(host.run(), person);
     left.unwrap();
@@ -210,8 +211,8 @@ async fn a_graceful_stop_lets_attempts_finish_and_a_second_one_ends_them() {
     let mut status = handle.status();
     let person = async {
         status.wait_for(|view| view.status.progress.running_steps == 1).await.unwrap();
-        handle.order(Order::Stop { mode: StopMode::Graceful }).await.unwrap();
-        handle.order(Order::Stop { mode: StopMode::Terminate }).await.unwrap();
+        handle.order(FlowCommand::Stop { mode: StopMode::Graceful }).await.unwrap();
+        handle.order(FlowCommand::Stop { mode: StopMode::Terminate }).await.unwrap();
     };
     let (left, ()) = tokio::join!(host.run(), person);
     left.unwrap();
@@ -228,7 +229,7 @@ async fn a_flow_that_never_began_can_be_stopped() {
     let bench = Bench::new();
     let mut host = bench.submit(json!({"steps": [{"name": "a"}], "suspend": true})).await;
     let handle = host.handle();
-    let person = async { handle.order(Order::Stop { mode: StopMode::Terminate }).await.unwrap() };
+    let person = async { handle.order(FlowCommand::Stop { mode: StopMode::Terminate }).await.unwrap() };
     let (left, ()) = tokio::join!(host.run(), person);
     left.unwrap();
     insta::assert_snapshot!(outcome(&host.status()), @"

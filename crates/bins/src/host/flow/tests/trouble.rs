@@ -12,7 +12,7 @@ use orlop_core::time::Time;
 use serde_json::json;
 
 use super::bench::{Bench, TestClock, UID, outcome};
-use crate::host::flow::{Admission, Clock, FlowHost, HostError, HostParts, Left, Order, Verdict};
+use crate::host::flow::{Admission, AdmissionDecision, Clock, FlowCommand, FlowHost, HostError, HostParts, Left};
 
 #[tokio::test(start_paused = true)]
 async fn lost_answers_of_the_substrate_start_nothing_twice() {
@@ -88,7 +88,7 @@ async fn an_attempt_that_does_not_end_blocks_what_comes_after_it_until_a_person_
     let handle = host.handle();
     let confirm = |step: &str| {
         let (step, reason) = (step.to_owned(), Some("the machine was reinstalled".to_owned()));
-        Order::ConfirmGone { step, by: Some("ann".to_owned()), reason }
+        FlowCommand::ConfirmGone { step, by: Some("ann".to_owned()), reason }
     };
     let began = tokio::time::Instant::now();
     let person = async {
@@ -176,9 +176,9 @@ async fn an_attempt_that_cannot_be_suspended_runs_on() {
     let person = async {
         status.wait_for(|view| view.status.progress.running_steps == 1).await.unwrap();
         let mode = orlop_core::spec::flow::SuspendMode::Suspend;
-        handle.order(crate::host::flow::Order::Suspend { mode }).await.unwrap();
+        handle.order(crate::host::flow::FlowCommand::Suspend { mode }).await.unwrap();
         tokio::time::sleep(Duration::from_secs(5)).await;
-        handle.order(crate::host::flow::Order::Resume).await.unwrap();
+        handle.order(crate::host::flow::FlowCommand::Resume).await.unwrap();
     };
     let (left, ()) = tokio::join!(host.run(), person);
     left.unwrap();
@@ -252,12 +252,12 @@ struct Shaky(u32);
 
 #[async_trait]
 impl Admission for Shaky {
-    async fn next(&mut self) -> Result<Verdict, PortError> {
+    async fn next(&mut self) -> Result<AdmissionDecision, PortError> {
         self.0 += 1;
         match self.0 {
-            2 => Ok(Verdict::Wait { message: "waits for b".to_owned() }),
+            2 => Ok(AdmissionDecision::Wait { message: "waits for b".to_owned() }),
             1 | 3 => Err(PortError::new(Class::Transient, "connection reset by peer")),
-            _ => Ok(Verdict::Begin),
+            _ => Ok(AdmissionDecision::Begin),
         }
     }
 }

@@ -1,5 +1,4 @@
-//! What the controller of flows tells. Owns which note is which count; what stands of flows is counted from their last
-//! statuses when it is asked for, so that it cannot drift.
+//! What the controller of flows tells.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,13 +12,13 @@ use orlop_k8s::flow::{Key, Monitor, Note};
 use orlop_k8s::status::Level;
 
 use super::LoopMonitor;
-use crate::telemetry::metrics::{Meter, OperatorMetrics, Tally};
+use crate::telemetry::metrics::{FlowCounts, Meter, OperatorMetrics};
 
 /// What the controller of flows tells.
 pub(in super::super) struct FlowMonitor {
     common: LoopMonitor,
     /// What was counted of each flow, its phase, and how it stands.
-    flows: Mutex<BTreeMap<Key, (Meter, FlowPhase, Tally)>>,
+    flows: Mutex<BTreeMap<Key, (Meter, FlowPhase, FlowCounts)>>,
 }
 
 impl FlowMonitor {
@@ -37,23 +36,23 @@ impl FlowMonitor {
             Some((meter, phase, stands)) => {
                 self.common.moved(phase.as_str(), status.phase.as_str());
                 meter.count(&self.metrics().flows_of(&flow.namespace), status);
-                (*phase, *stands) = (status.phase, Tally::of(status));
+                (*phase, *stands) = (status.phase, FlowCounts::of(status));
             }
             // What an earlier process has counted is that one's.
-            None => drop(flows.insert(flow.clone(), (Meter::new(status), status.phase, Tally::of(status)))),
+            None => drop(flows.insert(flow.clone(), (Meter::new(status), status.phase, FlowCounts::of(status)))),
         }
     }
 
-    fn flows(&self) -> MutexGuard<'_, BTreeMap<Key, (Meter, FlowPhase, Tally)>> {
+    fn flows(&self) -> MutexGuard<'_, BTreeMap<Key, (Meter, FlowPhase, FlowCounts)>> {
         self.flows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes what stands into the metrics. A place whose flows are gone stands at zero.
     pub(super) fn stand(&self) {
         let metrics = self.metrics();
-        let mut places: BTreeMap<String, Tally> =
-            metrics.known_places().into_iter().map(|place| (place, Tally::default())).collect();
-        let mut all = Tally::default();
+        let mut places: BTreeMap<String, FlowCounts> =
+            metrics.known_places().into_iter().map(|place| (place, FlowCounts::default())).collect();
+        let mut all = FlowCounts::default();
         for (key, (_, _, stands)) in self.flows().iter().filter(|(_, (_, phase, _))| !phase.is_terminal()) {
             all.add(stands);
             places.entry(metrics.place(&key.namespace).to_owned()).or_default().add(stands);
@@ -122,7 +121,7 @@ const fn name(level: Level) -> &'static str {
     }
 }
 
-/// The one word for what the engine is told.
+/// The one word for what the engine is given.
 const fn word(event: &FlowEvent) -> &'static str {
     match event {
         FlowEvent::Admit => "Admit",
@@ -160,15 +159,15 @@ mod tests {
     use orlop_core::spec::status::StepStatus;
     use orlop_k8s::shell::lease::Term;
 
-    use super::super::super::{Standing, Which};
+    use super::super::super::{OperatorHealth, Which};
     use super::*;
     use crate::telemetry::metrics::Telling;
 
     #[test]
     fn bytes_of_artifacts_are_counted_by_where_they_go_and_by_store() {
         let metrics = Arc::new(OperatorMetrics::new());
-        let standing = Standing::new(&Which::ALL, Term::default(), false);
-        let monitor = FlowMonitor::new(LoopMonitor::new(Which::JobFlow, Arc::clone(&metrics), standing));
+        let health = OperatorHealth::new(&Which::ALL, Term::default(), false);
+        let monitor = FlowMonitor::new(LoopMonitor::new(Which::JobFlow, Arc::clone(&metrics), health));
         for (stored, store, bytes) in [(true, "s3", 5), (true, "s3", 7), (false, "s3", 5), (true, "configmap", 1)] {
             monitor.note(Note::Artifact { stored, store, bytes });
         }
@@ -185,8 +184,8 @@ mod tests {
     #[test]
     fn what_stands_is_what_the_last_statuses_show() {
         let metrics = Arc::new(OperatorMetrics::new());
-        let standing = Standing::new(&Which::ALL, Term::default(), false);
-        let monitor = FlowMonitor::new(LoopMonitor::new(Which::JobFlow, Arc::clone(&metrics), standing));
+        let health = OperatorHealth::new(&Which::ALL, Term::default(), false);
+        let monitor = FlowMonitor::new(LoopMonitor::new(Which::JobFlow, Arc::clone(&metrics), health));
         let key = |name: &str| Key { namespace: "n".into(), name: name.into() };
         let status = |phase, step| FlowStatus {
             phase,
@@ -216,8 +215,8 @@ mod tests {
     #[test]
     fn flows_stand_in_their_namespaces_where_that_is_asked_for() {
         let metrics = Arc::new(OperatorMetrics::telling(Telling { namespaces: true, ..Telling::default() }));
-        let standing = Standing::new(&Which::ALL, Term::default(), false);
-        let monitor = FlowMonitor::new(LoopMonitor::new(Which::JobFlow, Arc::clone(&metrics), standing));
+        let health = OperatorHealth::new(&Which::ALL, Term::default(), false);
+        let monitor = FlowMonitor::new(LoopMonitor::new(Which::JobFlow, Arc::clone(&metrics), health));
         let flow = |namespace: &str| Key { namespace: namespace.into(), name: "etl".into() };
         let steps = vec![StepStatus { name: "s".into(), phase: StepPhase::Running, ..StepStatus::default() }];
         let running = FlowStatus { phase: FlowPhase::Running, steps, ..FlowStatus::default() };

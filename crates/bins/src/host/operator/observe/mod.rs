@@ -1,4 +1,4 @@
-//! What controllers tell, as metrics and standing. Owns what all of them tell alike, and all that stands at once.
+//! What controllers tell, as metrics and health.
 
 mod flows;
 mod objects;
@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use orlop_core::named::Named;
 
-use super::{Standing, Which};
+use super::{OperatorHealth, Which};
 use crate::telemetry::metrics::OperatorMetrics;
 
 pub(super) use flows::FlowMonitor;
 pub(super) use objects::ObjectMonitor;
 
-/// What is told of the controllers of one operator.
+/// What is reported of the controllers of one operator.
 pub(super) struct Monitors {
     pub(super) flows: Arc<FlowMonitor>,
     pub(super) performers: Arc<ObjectMonitor>,
@@ -22,12 +22,12 @@ pub(super) struct Monitors {
 }
 
 impl Monitors {
-    pub(super) fn new(metrics: &Arc<OperatorMetrics>, standing: &Standing) -> Self {
-        let told = |which| LoopMonitor::new(which, Arc::clone(metrics), standing.clone());
+    pub(super) fn new(metrics: &Arc<OperatorMetrics>, health: &OperatorHealth) -> Self {
+        let monitor = |which| LoopMonitor::new(which, Arc::clone(metrics), health.clone());
         Self {
-            flows: Arc::new(FlowMonitor::new(told(Which::JobFlow))),
-            performers: Arc::new(ObjectMonitor::new(told(Which::Performer))),
-            executors: Arc::new(ObjectMonitor::new(told(Which::Executor))),
+            flows: Arc::new(FlowMonitor::new(monitor(Which::JobFlow))),
+            performers: Arc::new(ObjectMonitor::new(monitor(Which::Performer))),
+            executors: Arc::new(ObjectMonitor::new(monitor(Which::Executor))),
         }
     }
 
@@ -43,23 +43,23 @@ impl Monitors {
 struct LoopMonitor {
     which: Which,
     metrics: Arc<OperatorMetrics>,
-    standing: Standing,
+    health: OperatorHealth,
     start: Instant,
 }
 
 impl LoopMonitor {
-    fn new(which: Which, metrics: Arc<OperatorMetrics>, standing: Standing) -> Self {
-        Self { which, metrics, standing, start: Instant::now() }
+    fn new(which: Which, metrics: Arc<OperatorMetrics>, health: OperatorHealth) -> Self {
+        Self { which, metrics, health, start: Instant::now() }
     }
 
     fn beat(&self, depth: usize) {
-        self.standing.beat(self.which);
+        self.health.beat(self.which);
         self.metrics.controllers.depth.of([self.which.name()]).set(i64::try_from(depth).unwrap_or(i64::MAX));
     }
 
     fn synced(&self) {
         tracing::info!(controller = self.which.name(), "has seen all that exists");
-        self.standing.synced(self.which);
+        self.health.synced(self.which);
     }
 
     fn restarted(&self, resource: &str) {
@@ -78,20 +78,20 @@ impl LoopMonitor {
     }
 
     fn watched(&self, resource: &'static str) {
-        if self.standing.mended(self.which, resource) {
+        if self.health.mended(self.which, resource) {
             tracing::info!(controller = self.which.name(), resource, "is watched again");
         }
     }
 
-    /// A watch has failed; `told` says why, without words of the server: whoever reads a log or asks for readiness may not
+    /// A watch has failed; `message` says why, without words of the server: anyone who reads a log or asks for readiness may not
     /// be who may read objects.
-    fn broken(&self, resource: &'static str, code: Option<u16>, told: &str) {
+    fn broken(&self, resource: &'static str, code: Option<u16>, message: &str) {
         let which = self.which;
         let Some(code) = code else {
             tracing::warn!(
                 controller = which.name(),
                 resource,
-                why = told,
+                why = message,
                 "a watch was interrupted; it is begun again"
             );
             return;
@@ -100,9 +100,9 @@ impl LoopMonitor {
             404 => format!("the server has no {resource}; install them with `kubectl apply -f {}`", which.definition()),
             403 => format!("the service account may not watch {resource}; its role needs list and watch on it"),
             401 => "the server does not accept the credentials of the service account".to_owned(),
-            _ => format!("{resource} cannot be watched: {told}"),
+            _ => format!("{resource} cannot be watched: {message}"),
         };
-        if !self.standing.broken(which, resource, why.clone()) {
+        if !self.health.broken(which, resource, why.clone()) {
             return;
         }
         // A server that is busy or not up yet, or whose version is too old to go on from, needs nobody.

@@ -1,5 +1,4 @@
-//! What the controllers of performers and executors tell. Owns which of it is which count; what stands is counted from the
-//! last statuses when it is asked for.
+//! What the controllers of performers and executors tell.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -25,12 +24,12 @@ const MISSING: [&str; 5] =
     ["NoMatchingLabels", "InsufficientAllocatable", "UntoleratedTaint", "RuntimeClassMissing", "DeviceClassMissing"];
 
 /// What stands of one object.
-enum Known {
+enum TrackedObject {
     Performer(Box<PerformerMeter>),
     Executor { phase: Option<ExecutorPhase>, unready: bool, contended: bool },
 }
 
-impl Known {
+impl TrackedObject {
     /// Whether somebody keeps changing a child of it.
     fn is_contended(&self) -> bool {
         match self {
@@ -45,7 +44,7 @@ impl Known {
 /// See the module.
 pub(in super::super) struct ObjectMonitor {
     common: LoopMonitor,
-    objects: Mutex<BTreeMap<Key, Known>>,
+    objects: Mutex<BTreeMap<Key, TrackedObject>>,
 }
 
 impl ObjectMonitor {
@@ -53,7 +52,7 @@ impl ObjectMonitor {
         Self { common, objects: Mutex::default() }
     }
 
-    fn objects(&self) -> MutexGuard<'_, BTreeMap<Key, Known>> {
+    fn objects(&self) -> MutexGuard<'_, BTreeMap<Key, TrackedObject>> {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -66,9 +65,9 @@ impl ObjectMonitor {
         // One that cannot be read stands as if it had none, as it does for the controller.
         let status: PerformerStatus = serde_json::from_value(status.clone()).unwrap_or_default();
         match objects.get_mut(key) {
-            Some(Known::Performer(meter)) if *meter.status() == status => {}
-            Some(Known::Performer(meter)) => meter.count(&self.common.metrics.hourglass, created_at, status),
-            _ => drop(objects.insert(key.clone(), Known::Performer(Box::new(PerformerMeter::new(status))))),
+            Some(TrackedObject::Performer(meter)) if *meter.status() == status => {}
+            Some(TrackedObject::Performer(meter)) => meter.count(&self.common.metrics.hourglass, created_at, status),
+            _ => drop(objects.insert(key.clone(), TrackedObject::Performer(Box::new(PerformerMeter::new(status))))),
         }
     }
 
@@ -88,24 +87,26 @@ impl ObjectMonitor {
         let objects = self.objects();
         let performers = || {
             objects.values().filter_map(|known| match known {
-                Known::Performer(meter) => Some(meter),
-                Known::Executor { .. } => None,
+                TrackedObject::Performer(meter) => Some(meter),
+                TrackedObject::Executor { .. } => None,
             })
         };
-        let count = |holds: &dyn Fn(&Known) -> bool| {
+        let count = |holds: &dyn Fn(&TrackedObject) -> bool| {
             i64::try_from(objects.values().filter(|known| holds(known)).count()).unwrap_or(i64::MAX)
         };
         let metrics = &self.common.metrics.hourglass;
-        metrics.contended.of([self.common.which.name()]).set(count(&Known::is_contended));
+        metrics.contended.of([self.common.which.name()]).set(count(&TrackedObject::is_contended));
         if self.common.which == Which::Executor {
             self.common.stands(ExecutorPhase::ALL, |wanted| {
-                count(&|known| matches!(known, Known::Executor { phase, .. } if *phase == Some(wanted)))
+                count(&|known| matches!(known, TrackedObject::Executor { phase, .. } if *phase == Some(wanted)))
             });
-            metrics.executor_unready.set(count(&|known| matches!(known, Known::Executor { unready: true, .. })));
+            metrics
+                .executor_unready
+                .set(count(&|known| matches!(known, TrackedObject::Executor { unready: true, .. })));
             return;
         }
         self.common.stands(PerformerPhase::ALL, |wanted| {
-            count(&|known| matches!(known, Known::Performer(meter) if meter.status().phase == Some(wanted)))
+            count(&|known| matches!(known, TrackedObject::Performer(meter) if meter.status().phase == Some(wanted)))
         });
         for reason in MISSING {
             let missing = performers().filter(|meter| meter.missing() == Some(reason)).count();
@@ -115,12 +116,12 @@ impl ObjectMonitor {
 }
 
 /// What stands of an executor: it is ready when pods are, and nothing is wrong.
-fn executor(status: &Value) -> Known {
+fn executor(status: &Value) -> TrackedObject {
     let status: ExecutorStatus = serde_json::from_value(status.clone()).unwrap_or_default();
     let is = |kind, wanted| condition::of(&status.conditions, kind).is_some_and(|known| known.status == wanted);
     let ready = is("Available", "True") && is("Degraded", "False");
     let unready = !ready && status.phase != Some(ExecutorPhase::Terminating);
-    Known::Executor { phase: status.phase, unready, contended: is("Contended", "True") }
+    TrackedObject::Executor { phase: status.phase, unready, contended: is("Contended", "True") }
 }
 
 impl Monitor for ObjectMonitor {
@@ -153,7 +154,7 @@ mod tests {
     use orlop_k8s::shell::lease::Term;
     use serde_json::json;
 
-    use super::super::super::Standing;
+    use super::super::super::OperatorHealth;
     use super::super::Monitors;
     use super::*;
     use crate::telemetry::metrics::OperatorMetrics;
@@ -165,7 +166,7 @@ mod tests {
     #[test]
     fn a_pass_counts_by_its_result_and_a_failure_by_its_class() {
         let metrics = Arc::new(OperatorMetrics::new());
-        let monitors = Monitors::new(&metrics, &Standing::new(&Which::ALL, Term::default(), false));
+        let monitors = Monitors::new(&metrics, &OperatorHealth::new(&Which::ALL, Term::default(), false));
         for failed in [false, true, false] {
             monitors.performers.told(Told::Passed { took: Duration::from_millis(1), failed });
         }
@@ -184,7 +185,7 @@ mod tests {
     #[test]
     fn what_stands_is_what_the_last_statuses_show() {
         let metrics = Arc::new(OperatorMetrics::new());
-        let monitors = Monitors::new(&metrics, &Standing::new(&Which::ALL, Term::default(), false));
+        let monitors = Monitors::new(&metrics, &OperatorHealth::new(&Which::ALL, Term::default(), false));
         let key = Key { namespace: "n".into(), name: "avs".into() };
         let shown = |monitor: &ObjectMonitor, status: Value| {
             monitor.told(Told::Observed { key: &key, created_at: None, status: &status });
@@ -246,7 +247,7 @@ mod tests {
     #[test]
     fn every_metric_of_the_contract_has_its_name_type_and_labels() {
         let metrics = Arc::new(OperatorMetrics::new());
-        let monitors = Monitors::new(&metrics, &Standing::new(&Which::ALL, Term::default(), false));
+        let monitors = Monitors::new(&metrics, &OperatorHealth::new(&Which::ALL, Term::default(), false));
         let key = Key { namespace: "n".into(), name: "avs".into() };
         let performers = &monitors.performers;
         performers.told(Told::Beat { depth: 1 });

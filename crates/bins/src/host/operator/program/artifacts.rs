@@ -1,5 +1,4 @@
-//! The part of the configuration that is about files of steps. Owns its flags, in the words of the flow contract, and the way
-//! to what places the helper in pods; without an image of it there is none.
+//! The part of the configuration that is about files of steps.
 
 use std::str::FromStr;
 
@@ -87,7 +86,7 @@ impl ArtifactFlags {
     ) -> Result<ArtifactConfig, ConfigError> {
         let url = self.artifact_url.map(|url| url.trim().trim_end_matches('/').to_owned());
         let image = Some(self.helper_image.trim().to_owned()).filter(|image| !image.is_empty());
-        // That of this version is no word of whoever starts the program.
+        // That of this version is not set by the user.
         let image = image.filter(|image| url.is_some() || image != HELPER);
         let address = match self.artifact_addr.as_deref().map(str::trim) {
             _ if image.is_none() => None,

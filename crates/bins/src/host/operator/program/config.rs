@@ -1,5 +1,4 @@
 //! The configuration of `orlop-operator`: flags, and variables `ORLOP_*` of the same names.
-//! Owns names, defaults, what is wrong with a value, and the way to a plan.
 
 use std::ffi::OsString;
 
@@ -41,7 +40,7 @@ pub(super) enum ConfigError {
 }
 
 /// What the arguments ask for.
-pub(super) enum Asked {
+pub(super) enum Invocation {
     /// To work.
     Run(Box<Config>),
     /// To say something.
@@ -218,20 +217,20 @@ pub(super) fn variable(name: &str) -> Option<String> {
 }
 
 /// Reads all of it.
-pub(super) fn read(args: impl IntoIterator<Item = OsString>) -> Result<Asked, ConfigError> {
+pub(super) fn read(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, ConfigError> {
     let flags = Flags::try_parse_from(args)?;
     match flags.command {
-        Some(Command::Crds) => return definitions().map(Asked::Show),
-        Some(Command::ReleaseFinalizers(release)) => return Ok(Asked::Release(release)),
+        Some(Command::Crds) => return definitions().map(Invocation::Show),
+        Some(Command::ReleaseFinalizers(release)) => return Ok(Invocation::Release(release)),
         None => {}
     }
     let print = flags.print_config;
     let config = config(flags, variable("KUBERNETES_SERVICE_HOST").is_some())?;
     if print {
         let text = serde_saphyr::to_string(&config);
-        return Ok(Asked::Show(text.map_err(|error| ConfigError::Value("print-config", error.to_string()))?));
+        return Ok(Invocation::Show(text.map_err(|error| ConfigError::Value("print-config", error.to_string()))?));
     }
-    Ok(Asked::Run(Box::new(config)))
+    Ok(Invocation::Run(Box::new(config)))
 }
 
 /// The definitions of the kinds, as documents of YAML.
@@ -349,7 +348,7 @@ impl Config {
         let hourglass = std::sync::Arc::new(self.hourglass.config(&host)?);
         flows.instance = host;
         let webhook = self.webhook.plan(&flows, &hourglass);
-        // Whoever has decided is noted by the webhook, from what the API server knows of them.
+        // Who has decided is noted by the webhook, from what the API server knows of them.
         flows.identities_verified = webhook.is_some();
         Ok(Plan {
             controllers,

@@ -1,5 +1,4 @@
-//! Settings of flows: how secrets come to their steps, and what they do that do not say it. Owns the flag, and the variables in
-//! the words of zen-flow that no flag stands for; an invalid one refuses to start.
+//! Settings of flows: how secrets come to their steps, and what they do that do not say it.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -24,7 +23,7 @@ const LONGEST: u64 = 720;
 enum Secrets {
     /// As references; the operator reads no Secret
     Env,
-    /// As text in the Job, for whoever may read Jobs to see; needs the right to get Secrets
+    /// As text in the Job, for anyone who may read Jobs to see; needs the right to get Secrets
     Read,
 }
 

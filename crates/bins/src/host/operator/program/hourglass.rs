@@ -1,4 +1,4 @@
-//! Settings of the controllers of performers and executors. Owns these flags and the reading of the file of tables.
+//! Settings of the controllers of performers and executors.
 
 use std::path::PathBuf;
 

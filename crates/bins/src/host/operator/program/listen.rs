@@ -1,4 +1,4 @@
-//! Where the program listens. Owns the form of addresses and what is said when one cannot be had.
+//! Where the program listens.
 
 use std::io;
 use std::str::FromStr;

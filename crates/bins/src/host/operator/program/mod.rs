@@ -1,4 +1,4 @@
-//! The program `orlop-operator`: flags, log, credentials, listeners, signals. Owns their order at the start and at the end.
+//! The program `orlop-operator`: flags, log, credentials, listeners, signals.
 
 mod artifacts;
 mod config;
@@ -21,7 +21,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-use self::config::{Asked, Config, ConfigError};
+use self::config::{Config, ConfigError, Invocation};
 use self::switch::LogFormat;
 use super::{MachineClock, Operator, OperatorError, Stop};
 use crate::host::cluster::{self, ConnectError};
@@ -42,9 +42,9 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
         return complain(&format!("core dumps cannot be switched off: {error}"), Exit::Failed);
     }
     let config = match config::read(arguments) {
-        Ok(Asked::Run(config)) => config,
-        Ok(Asked::Show(text)) => return show(&text),
-        Ok(Asked::Release(flags)) => {
+        Ok(Invocation::Run(config)) => config,
+        Ok(Invocation::Show(text)) => return show(&text),
+        Ok(Invocation::Release(flags)) => {
             return match runtime().map(|runtime| runtime.block_on(flags.run())) {
                 Ok(Ok(told)) => show(&told),
                 Ok(Err(failure)) => complain(&failure.to_string(), failure.exit()),
@@ -131,7 +131,7 @@ async fn run(config: &Config) -> Result<(), Failure> {
         tracing::info!("stops: what is under way is finished, then the leases are given back");
         // Nobody listens any more when the work has ended by itself.
         tell.send_replace(true);
-        // Whoever asks again does not want to wait.
+        // Anyone who asks again does not want to wait.
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
@@ -146,7 +146,7 @@ async fn run(config: &Config) -> Result<(), Failure> {
     };
     tokio::select! {
         ended = works => ended?,
-        () = signals => return Err(std::io::Error::other("told twice to stop; ends at once").into()),
+        () = signals => return Err(std::io::Error::other("stopped twice; ends at once").into()),
     }
     tracing::info!("stopped");
     Ok(())
@@ -157,7 +157,7 @@ const QUOTING: [&str; 7] = ["kube", "kube_client", "kube_runtime", "hyper", "hyp
 
 /// What is logged. The client of the API server warns of answers that it cannot read, and of watches that are refused, by
 /// writing out what was said: it may tell of failures only, but for what it says of certificates. That a request had no
-/// answer it says without saying which; whoever made it says it whole.
+/// answer it says without saying which; anyone who made it says it whole.
 fn filter(level: &str) -> Result<EnvFilter, String> {
     let mut filter = EnvFilter::try_new(level).map_err(|error| format!("--log-level: {error}"))?;
     let hint = filter.max_level_hint();
@@ -176,7 +176,7 @@ fn filter(level: &str) -> Result<EnvFilter, String> {
 fn start_log(config: &Config) -> Result<(), String> {
     let filter = filter(&config.log_level)?;
     let lines = crate::telemetry::lines().with_env_filter(filter).with_writer(std::io::stderr);
-    // A program that embeds this may have a log of its own already.
+    // A program that embeds this may have its own log already.
     drop(match config.log_format {
         LogFormat::Json => lines.json().flatten_event(true).try_init(),
         LogFormat::Text => lines.with_ansi(false).try_init(),
@@ -184,7 +184,7 @@ fn start_log(config: &Config) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes an answer; whoever does not read it misses it.
+/// Writes an answer; a reader that has gone misses it.
 fn show(text: &str) -> ExitCode {
     drop(std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes()));
     Exit::Done.into()

@@ -1,4 +1,4 @@
-//! Flags that say which API server is meant. Owns their names; what they mean is the cluster's.
+//! Flags that say which API server is meant.
 
 use std::path::PathBuf;
 

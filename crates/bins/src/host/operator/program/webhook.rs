@@ -1,5 +1,4 @@
-//! The part of the configuration that is the webhook's. Owns its flags, in the words of both contracts, and the way to its
-//! plan.
+//! The part of the configuration that is the webhook's.
 
 use std::path::PathBuf;
 

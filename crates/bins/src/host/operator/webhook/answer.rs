@@ -1,5 +1,4 @@
-//! Requests of the API server and their answers. Owns codes of HTTP and what one request may
-//! cost; whether an object may be stored is `orlop_k8s::admission`'s.
+//! Requests of the API server and their answers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -109,7 +108,7 @@ impl Desk {
             if bytes.len() + data.len() > BODY_MAX {
                 return Err(large());
             }
-            // What a body takes is known as it comes: whoever only promises one holds nothing.
+            // What a body takes is known as it comes: anyone who only promises one holds nothing.
             let wanted = (bytes.len() + data.len()).div_ceil(1 << 10);
             if wanted > kept {
                 let more = u32::try_from(wanted - kept).unwrap_or(u32::MAX);

@@ -1,5 +1,4 @@
-//! The webhook's certificate in files that somebody else renews. Owns which pair is in use: one that was read whole and fits
-//! together; until another one does, the last that did stays.
+//! The webhook's certificate in files that somebody else renews.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -122,15 +121,15 @@ pub(super) enum Look {
 
 /// What is known of the files.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct CertificateFiles {
     used: Option<Pem>,
-    /// What cannot be used, and whether that was told.
+    /// What cannot be used, and whether that was reported.
     failing: Option<(Result<Pem, String>, bool)>,
 }
 
-impl Known {
-    /// What is in the files now. A pair that does not fit is looked at twice before it is told while another one is in use:
-    /// whoever writes the two files one after the other is just not done yet.
+impl CertificateFiles {
+    /// What is in the files now. A pair that does not fit is looked at twice before it is reported while another one is in use:
+    /// anyone who writes the two files one after the other is just not done yet.
     pub(super) fn look(&mut self, read: Result<Pem, String>, now: Time) -> Look {
         if self.used.is_some() && read.as_ref().ok() == self.used.as_ref() {
             self.failing = None;

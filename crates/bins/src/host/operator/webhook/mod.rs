@@ -1,5 +1,4 @@
-//! The webhook that the API server asks about objects, over HTTPS. Owns its listener from the
-//! first certificate to the end, and what is told of it; every replica serves it, whether it leads or not.
+//! The webhook that the API server asks about objects, over HTTPS.
 
 mod answer;
 mod certificate;
@@ -22,8 +21,8 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use self::answer::Desk;
 pub use self::certificate::Files;
-use self::certificate::{Known, Look, Pair};
-use super::{Operator, Standing};
+use self::certificate::{CertificateFiles, Look, Pair};
+use super::{Operator, OperatorHealth};
 use crate::listen::{Secured, Served, accept};
 use crate::telemetry::metrics::WebhookMetrics;
 
@@ -84,12 +83,12 @@ impl Operator {
             let secured = Secured::new(ArcSwapOption::empty());
             let watch = Watch {
                 files,
-                known: Known::default(),
+                known: CertificateFiles::default(),
                 used: None,
                 secured: Arc::clone(&secured),
                 clock: Arc::new(self.clock.clone()),
                 metrics,
-                standing: self.standing.clone(),
+                health: self.health.clone(),
             };
             (secured, watch)
         });
@@ -110,12 +109,12 @@ impl Operator {
 /// The certificate in use, and who hears of it.
 struct Watch {
     files: Files,
-    known: Known,
+    known: CertificateFiles,
     used: Option<Pair>,
     secured: Secured,
     clock: Arc<dyn Clock>,
     metrics: Arc<WebhookMetrics>,
-    standing: Standing,
+    health: OperatorHealth,
 }
 
 impl Watch {
@@ -152,15 +151,15 @@ impl Watch {
                     if self.used.is_some() { "the one in use stays" } else { "nobody is let in before there is one" };
                 tracing::warn!("the webhook's certificate cannot be used: {why}; {kept}");
                 if self.used.is_none() {
-                    return self.standing.webhook(Err(format!("its certificate cannot be used: {why}")));
+                    return self.health.webhook(Err(format!("its certificate cannot be used: {why}")));
                 }
             }
         }
         match &self.used {
             Some(pair) if pair.expires <= now => {
-                self.standing.webhook(Err(format!("its certificate was good until {}; renew it", pair.expires)));
+                self.health.webhook(Err(format!("its certificate was good until {}; renew it", pair.expires)));
             }
-            Some(_) => self.standing.webhook(Ok(())),
+            Some(_) => self.health.webhook(Ok(())),
             None => {}
         }
     }

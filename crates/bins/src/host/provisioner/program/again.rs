@@ -12,47 +12,52 @@ use super::carry::Work;
 use super::examine::Run;
 use super::failure::Failure;
 use super::fleet::fleet;
-use super::journey::Trip;
+use super::multi_site::MultiSiteRun;
 use super::sign_in::Site;
-use super::stage::Stage;
-use super::way::Tried;
+use super::site_order::Tried;
+use super::surroundings::DeploymentSurroundings;
 
 impl Job<'_> {
-    /// A deployment of this name is there: it goes on, or is told as it is.
-    pub(super) async fn go_on(&self, existing: Existing, trip: &Trip, run: &mut Run) -> Result<Tried, Failure> {
-        let site = &*trip.site;
+    /// A deployment of this name is there: it goes on, or is reported as it is.
+    pub(super) async fn go_on(
+        &self,
+        existing: Existing,
+        multi: &MultiSiteRun,
+        run: &mut Run,
+    ) -> Result<Tried, Failure> {
+        let site = &*multi.site;
         let known = existing.known;
         let name = known.saga.order().server_name.clone();
-        let journal = self.frame.open(&known)?;
+        let journal = self.context.open(&known)?;
         let notes = &known.notes;
         run.take_warnings(known.trouble.as_slice());
         let other;
         let site = if notes.site == site.name || notes.site.is_empty() {
             site
         } else {
-            other = self.frame.sign_in(self.sources, &known, run).await?;
+            other = self.context.sign_in(self.sources, &known, run).await?;
             &other
         };
-        let stage = self.frame.stage((known.folder.clone(), known.notes.clone()), journal, 3..10);
+        let surroundings = self.context.stage(known.folder.clone(), known.notes.clone(), journal, 3..10);
         match &self.fleet {
-            Some(asked) => stage.asks(Some(&asked.fleet)),
+            Some(asked) => surroundings.asks(Some(&asked.fleet)),
             None if known.saga.order().verify == Verify::Join => {
-                stage.asks(Some(&fleet(&self.args.fleet, self.settings, known.notes.fleet.as_deref())?.fleet));
+                surroundings.asks(Some(&fleet(&self.args.fleet, self.settings, known.notes.fleet.as_deref())?.fleet));
             }
             None => {}
         }
-        drop(stage.watch.set(trip.watch.but(&site.name)));
-        let saga = self.frame.carry(site, &stage, Work::TakeUp(vec![Event::Resume]), run).await?;
+        drop(surroundings.watch.set(multi.watch.but(&site.name)));
+        let saga = self.context.carry(site, &surroundings, Work::TakeUp(vec![Event::Resume]), run).await?;
         let saga = saga.ok_or_else(|| Failure::internal("the journal holds no plan"))?;
         let past = self.past(&known.saga, &saga);
-        let saga = if past.is_some() { self.swept(saga, site, &stage, run).await? } else { saga };
+        let saga = if past.is_some() { self.swept(saga, site, &surroundings, run).await? } else { saga };
         let is_past = past.is_some() && matches!(saga.state(), SagaState::Destroyed | SagaState::Failed);
         run.warnings.extend(past.filter(|_| is_past).map(|past| format!("{name} {past}; another deployment is made")));
         if !is_past && !existing.differs.is_empty() {
             let what = existing.differs.join(", ");
             run.warnings.push(format!("{name} is there already, with {what}; destroy it first, or use --new"));
         }
-        let mut tried = self.frame.tried(&saga, &stage, run);
+        let mut tried = self.context.tried(&saga, &surroundings, run);
         tried.is_past = is_past;
         Ok(tried)
     }
@@ -61,7 +66,7 @@ impl Job<'_> {
     fn past(&self, before: &Saga, now: &Saga) -> Option<String> {
         use SagaState as S;
         // `resume` makes no other one, and after a signal nothing begins.
-        if self.record.is_some() || self.frame.signals.exit().is_some() {
+        if self.record.is_some() || self.context.signals.exit().is_some() {
             return None;
         }
         match (before.state(), now.state()) {
@@ -76,12 +81,18 @@ impl Job<'_> {
     }
 
     /// Removes what is left of a deployment that has ended.
-    async fn swept(&self, saga: Saga, site: &Site, stage: &Arc<Stage>, run: &mut Run) -> Result<Saga, Failure> {
+    async fn swept(
+        &self,
+        saga: Saga,
+        site: &Site,
+        surroundings: &Arc<DeploymentSurroundings>,
+        run: &mut Run,
+    ) -> Result<Saga, Failure> {
         if saga.state() != SagaState::Expired {
             return Ok(saga);
         }
         run.take_warnings(saga.warnings());
-        let swept = self.frame.carry(site, stage, Work::TakeUp(vec![Event::Destroy]), run).await?;
+        let swept = self.context.carry(site, surroundings, Work::TakeUp(vec![Event::Destroy]), run).await?;
         swept.ok_or_else(|| Failure::internal("the journal holds no plan"))
     }
 }

@@ -1,5 +1,4 @@
-//! The verb `apply`: a plan, somebody's agreement, and the deployment. Owns the order of these; planning, checking and carrying out
-//! are the library's.
+//! The verb `apply`: a plan, somebody's agreement, and the deployment.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,29 +22,29 @@ use orlop_cloud::repository::{Allow, Source};
 use orlop_core::error::Class;
 use serde_json::{Value, json};
 
-use super::super::{Survey, Wanted};
+use super::super::{RepositoryAnalysis, Wanted};
 use super::args::{ApplyArgs, Fallback, VerifyArg};
 use super::ask;
-use super::carry::{Frame, Work, settings};
+use super::carry::{CliContext, Work, settings};
 use super::document::Report;
 use super::examine::{Model, Run, examine, wanted};
 use super::failure::Failure;
-use super::fleet::{Asked as Fleet, fleet};
+use super::fleet::{FleetTarget, fleet};
 use super::hidden::Hidden;
 use super::identity::{free_name, identity, name};
-use super::join::Boarding;
-use super::journey::Trip;
+use super::join::FleetJoin;
 use super::key::Keys;
+use super::multi_site::MultiSiteRun;
+use super::options::apply_options;
 use super::record::Record;
 use super::request::{allowed, idle_stop, lifetime, margin, max_su, request};
 use super::settings::Settings;
 use super::show;
 use super::sign_in::{Site, Sources};
 use super::signals::Signals;
+use super::site_order::Tried;
 use super::steps::Steps;
-use super::verbs::{Asked, plan_data, plan_text};
-use super::way::Tried;
-use super::wishes::wishes;
+use super::verbs::{PlanQuery, plan_data, plan_text};
 
 /// What somebody is asked to agree to, and what is carried out then.
 struct Proposal {
@@ -61,14 +60,14 @@ pub(super) struct Job<'a> {
     pub(super) args: &'a ApplyArgs,
     pub(super) settings: &'a Settings,
     pub(super) sources: &'a Sources<'a>,
-    pub(super) frame: Frame<'a>,
+    pub(super) context: CliContext<'a>,
     pub(super) saved: Option<SavedPlan>,
     /// Sites in their order.
     pub(super) sites: Vec<String>,
     hidden: Hidden<'a>,
-    pub(super) boarding: Boarding,
+    pub(super) fleet_join: FleetJoin,
     /// Who knows whether the machine's worker joined.
-    pub(super) fleet: Option<Fleet>,
+    pub(super) fleet: Option<FleetTarget>,
     /// `--idle-stop`, of the flag or the saved plan.
     idle_stop_s: Option<u64>,
     pub(super) now: Timestamp,
@@ -95,19 +94,19 @@ pub(super) async fn apply(args: &ApplyArgs, run: &mut Run, signals: &Signals) ->
     let (settings, state_dir) = settings(&args.output, run)?;
     let sources = Sources::read(&args.cloud, &settings)?;
     let keep_on_interrupt = args.run.keep_on_interrupt;
-    let frame = Frame { state_dir, output: &args.output, signals, keep_on_interrupt };
+    let context = CliContext { state_dir, output: &args.output, signals, keep_on_interrupt };
     let saved = args.run.plan.as_ref().map(read_plan).transpose()?;
-    Job::new(args, &settings, &sources, frame, saved)?.carry_out(run).await
+    Job::new(args, &settings, &sources, context, saved)?.carry_out(run).await
 }
 
 /// The fleet that is asked for the worker, if that is to be checked or is named for later.
-fn fleet_of(args: &ApplyArgs, settings: &Settings, boarding: &Boarding) -> Result<Option<Fleet>, Failure> {
+fn fleet_of(args: &ApplyArgs, settings: &Settings, fleet_join: &FleetJoin) -> Result<Option<FleetTarget>, Failure> {
     let is_checked = args.run.verify == VerifyArg::Join;
-    if is_checked && boarding.join.is_none() {
+    if is_checked && fleet_join.join.is_none() {
         return Err(Failure::usage("--verify join needs --join URL"));
     }
     let is_named = args.fleet.fleet.is_some() || settings.get("ORLOP_SERVER").is_some();
-    let asks = is_checked || boarding.join.is_some() && is_named;
+    let asks = is_checked || fleet_join.join.is_some() && is_named;
     asks.then(|| fleet(&args.fleet, settings, None)).transpose()
 }
 
@@ -129,17 +128,17 @@ impl<'a> Job<'a> {
         args: &'a ApplyArgs,
         settings: &'a Settings,
         sources: &'a Sources<'a>,
-        frame: Frame<'a>,
+        context: CliContext<'a>,
         saved: Option<SavedPlan>,
     ) -> Result<Self, Failure> {
         let file = args.hardware.catalog_file.as_deref();
         let sites = sites(args, sources, saved.as_ref());
-        let hidden = Hidden::new(file, &sites, args.cloud.ca_cert.as_deref(), settings, &frame.state_dir)?;
-        let boarding = Boarding::read(args, settings, saved.as_ref())?;
-        let fleet = fleet_of(args, settings, &boarding)?;
+        let hidden = Hidden::new(file, &sites, args.cloud.ca_cert.as_deref(), settings, &context.state_dir)?;
+        let fleet_join = FleetJoin::read(args, settings, saved.as_ref())?;
+        let fleet = fleet_of(args, settings, &fleet_join)?;
         let idle_stop_s = idle_stop(&args.window)?.or(saved.as_ref().and_then(|saved| saved.idle_stop_s));
         let (now, record) = (Timestamp::now(), None);
-        Ok(Self { args, settings, sources, sites, frame, saved, hidden, boarding, fleet, idle_stop_s, now, record })
+        Ok(Self { args, settings, sources, sites, context, saved, hidden, fleet_join, fleet, idle_stop_s, now, record })
     }
 }
 
@@ -213,10 +212,10 @@ impl Job<'_> {
     ///
     /// # Errors
     /// The token cannot be read or is none, or all of it is more than a server takes.
-    pub(super) fn check_boarding(&self) -> Result<(), Failure> {
-        let Err(failure) = self.boarding.check() else { return Ok(()) };
+    pub(super) fn check_fleet_join(&self) -> Result<(), Failure> {
+        let Err(failure) = self.fleet_join.check() else { return Ok(()) };
         let known = match self.given_name().filter(|_| !self.args.run.new) {
-            Some(name) => self.frame.shelf().find(name)?,
+            Some(name) => self.context.shelf().find(name)?,
             None => None,
         };
         if known.is_some_and(|known| known.is_alive()) { Ok(()) } else { Err(failure) }
@@ -230,11 +229,11 @@ impl Job<'_> {
         run: &mut Run,
     ) -> Result<(Begun, Option<Existing>), Failure> {
         let (source, reference, subdir) = self.repository()?;
-        let mut name = name(self.given_name(), (&source, &reference, &subdir), &site.account.project_id, sites)?;
+        let mut name = name(self.given_name(), &source, &reference, &subdir, &site.account.project_id, sites)?;
         if let Some(lease) = self.args.run.lease_name.as_ref().filter(|name| name.is_empty() || name.len() > 80) {
             return Err(Failure::usage(format!("--lease-name `{lease}` must have 1 to 80 characters")));
         }
-        let shelf = self.frame.shelf();
+        let shelf = self.context.shelf();
         if self.args.run.new {
             name = free_name(&shelf, name)?;
         }
@@ -256,17 +255,17 @@ impl Job<'_> {
         &self,
         steps: &Steps,
         begun: &Begun,
-        trip: &mut Trip,
-        survey: &mut Option<(Wanted, Survey)>,
+        multi: &mut MultiSiteRun,
+        survey: &mut Option<(Wanted, RepositoryAnalysis)>,
         run: &mut Run,
     ) -> Result<Tried, Failure> {
-        let site = &*Arc::clone(&trip.site);
+        let site = &*Arc::clone(&multi.site);
         let proposal = self.propose(steps, site, survey, run).await?;
         let catalogue = proposal.seen.catalogue(self.otherwise(&proposal.seen, run).await?);
-        trip.plan(&proposal.offerings, proposal.hours, &catalogue)?;
+        multi.plan(&proposal.offerings, proposal.hours, &catalogue)?;
         // A token that was made for the plan's deployment is for nothing else.
-        let joins = self.boarding.join.is_some();
-        let shelf = self.frame.shelf();
+        let joins = self.fleet_join.join.is_some();
+        let shelf = self.context.shelf();
         let (id, nonce) = identity(&begun.name, &site.account.project_id, self.saved.as_ref(), &shelf, joins)?;
         let mut keys = Keys::look(&self.args.run, &self.args.paths, self.settings, &id, site).await?;
         run.warnings.append(&mut keys.warnings);
@@ -276,14 +275,14 @@ impl Job<'_> {
             let leases = site.cloud.reservations.leases().await.map_err(|error| Failure::of_cloud(&error))?;
             check_lease_name(name, &leases)?;
         }
-        let mut wishes = wishes(self.args, self.settings, &begun.name, keys.order.clone(), &self.boarding)?;
-        wishes.max_hours = self.max_hours()?;
+        let mut options = apply_options(self.args, self.settings, &begun.name, keys.order.clone(), &self.fleet_join)?;
+        options.max_hours = self.max_hours()?;
         let offered = (proposal.offerings.as_slice(), proposal.hours);
-        let mut order = prepare(id.clone(), &site.account.project_id, offered, &proposal.seen, &catalogue, wishes)?;
+        let mut order = prepare(id.clone(), &site.account.project_id, offered, &proposal.seen, &catalogue, options)?;
         run.count(&site.name, site.asked());
         self.confirm(&proposal, run).await?;
         order.key = keys.make()?;
-        trip.way.share(&mut order, SystemClock.now());
+        multi.way.share(&mut order, SystemClock.now());
         let info_file = std::path::absolute(self.args.paths.output_dir.join(format!("{}_info.json", begun.name)))
             .map_err(|error| Failure::usage(format!("--output-dir: {error}")))?;
         let notes = Notes {
@@ -300,23 +299,23 @@ impl Job<'_> {
             plan_digest: digest(&proposal.data),
             request: begun.request.clone(),
             key_kept: false,
-            sites_left: trip.way.left().to_vec(),
+            sites_left: multi.way.left().to_vec(),
             idle_stop_s: self.idle_stop_s,
             fleet: self.fleet.as_ref().map(|asked| asked.address.clone()),
             created_at: Some(SystemClock.now()),
         };
-        trip.begin(&self.frame.state_dir, Some(&id))?;
-        // Whoever holds the journal lives; what is noted without one that lives is swept by the next run.
+        multi.begin(&self.context.state_dir, Some(&id))?;
+        // Anyone who holds the journal lives; what is noted without one that lives is swept by the next run.
         let journal = Arc::new(FileJournal::open(&shelf.place(&id), id.as_str())?);
         shelf.note(&id, &notes, Some(&proposal.data))?;
         keys.save()?;
-        let stage = self.frame.stage((shelf.place(&id), notes), journal, 3..10);
-        stage.asks(self.fleet.as_ref().map(|asked| &asked.fleet));
-        drop(stage.watch.set(trip.watch.but(&site.name)));
-        let failed = read_failed(&self.frame.state_dir.join("failed.json"), SystemClock.now());
+        let surroundings = self.context.stage(shelf.place(&id), notes, journal, 3..10);
+        surroundings.asks(self.fleet.as_ref().map(|asked| &asked.fleet));
+        drop(surroundings.watch.set(multi.watch.but(&site.name)));
+        let failed = read_failed(&self.context.state_dir.join("failed.json"), SystemClock.now());
         let work = Work::Begin { order: Box::new(order), nonce, failed };
-        match self.frame.carry(site, &stage, work, run).await? {
-            Some(saga) => Ok(self.frame.tried(&saga, &stage, run)),
+        match self.context.carry(site, &surroundings, work, run).await? {
+            Some(saga) => Ok(self.context.tried(&saga, &surroundings, run)),
             None => Err(Failure::internal("there is no deployment")),
         }
     }
@@ -330,7 +329,7 @@ impl Job<'_> {
         &self,
         steps: &Steps,
         site: &Site,
-        survey: &mut Option<(Wanted, Survey)>,
+        survey: &mut Option<(Wanted, RepositoryAnalysis)>,
         run: &mut Run,
     ) -> Result<Proposal, Failure> {
         if let Some(saved) = &self.saved {
@@ -341,12 +340,12 @@ impl Job<'_> {
             waits: self.wait_asked(),
             ..request(hardware, window, self.settings, vec![site.name.clone()], self.now)?
         };
-        let model = Model::new(&self.args.advice, self.settings, &self.frame.state_dir, run)?;
+        let model = Model::new(&self.args.advice, self.settings, &self.context.state_dir, run)?;
         let tell = |words: &str| steps.wait_for(words);
         let mut council = model.council(self.now).telling(&tell);
         if survey.is_none() {
             let authorities = self.args.cloud.ca_cert.as_deref();
-            let wanted = wanted(&self.args.source, authorities, self.settings, &self.frame.state_dir)?;
+            let wanted = wanted(&self.args.source, authorities, self.settings, &self.context.state_dir)?;
             let found = steps.during(1, examine(&wanted, &mut council, run)).await;
             match found {
                 Ok(found) => *survey = Some((wanted, found)),
@@ -357,7 +356,7 @@ impl Job<'_> {
             }
         }
         let Some((wanted, found)) = survey.as_ref() else { return Err(Failure::internal("nothing was read")) };
-        let asked = Asked { hardware, window, request: &asked, hidden: &self.hidden, now: self.now };
+        let asked = PlanQuery { hardware, window, request: &asked, hidden: &self.hidden, now: self.now };
         let planned = steps.during(2, asked.plan_at(found, site, &mut council, run)).await;
         model.end(council, run);
         let (plan, seen) = planned?;

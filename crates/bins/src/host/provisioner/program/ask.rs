@@ -1,4 +1,4 @@
-//! Questions to whoever sits at the terminal. Owns when there is somebody, and that a password is not shown.
+//! Questions to the person at the terminal.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
@@ -24,7 +24,7 @@ fn failed(error: impl std::fmt::Display) -> Failure {
     Failure::usage(format!("the terminal cannot be asked: {error}"))
 }
 
-/// Asks, and reads the answer. Nothing is held meanwhile: whoever is interrupted here still has something to say.
+/// Asks, and reads the answer. Nothing is held meanwhile: anyone who is interrupted here still has something to say.
 fn answer(question: &str) -> io::Result<String> {
     let mut to = io::stderr().lock();
     to.write_all(question.as_bytes())?;

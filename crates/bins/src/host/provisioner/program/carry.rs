@@ -1,5 +1,4 @@
-//! Carrying a deployment out, whatever begins it, and telling what came of it. Owns the frame around the library's saga: signals,
-//! beats, the state file, the last words.
+//! Carrying a deployment out, whatever begins it, and telling what came of it.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -25,10 +24,10 @@ use super::settings::Settings;
 use super::show;
 use super::sign_in::{Site, Sources};
 use super::signals::Signals;
-use super::stage::Stage;
+use super::site_order::Tried;
 use super::steps::Steps;
+use super::surroundings::DeploymentSurroundings;
 use super::watch::Watch;
-use super::way::Tried;
 
 /// The word for a deployment that was made at another address than credentials are for.
 pub(super) const OTHER_ADDRESS: &str = "other_address";
@@ -49,14 +48,14 @@ impl Work {
 }
 
 /// Where a deployment is kept, and how a run of it is shown.
-pub(super) struct Frame<'a> {
+pub(super) struct CliContext<'a> {
     pub(super) state_dir: PathBuf,
     pub(super) output: &'a OutputArgs,
     pub(super) signals: &'a Signals,
     pub(super) keep_on_interrupt: bool,
 }
 
-impl Frame<'_> {
+impl CliContext<'_> {
     /// The deployments of this machine.
     pub(super) fn shelf(&self) -> DeploymentStore {
         DeploymentStore::new(&self.state_dir)
@@ -124,12 +123,20 @@ impl Frame<'_> {
     /// What stands around a deployment, and which of the steps are shown.
     pub(super) fn stage(
         &self,
-        (folder, notes): (PathBuf, Notes),
+        folder: PathBuf,
+        notes: Notes,
         journal: Arc<FileJournal>,
         shown: Range<usize>,
-    ) -> Arc<Stage> {
+    ) -> Arc<DeploymentSurroundings> {
         let steps = Steps::new(self.output, shown);
-        Arc::new(Stage::new((folder, self.state_dir.clone()), notes, journal, self.signals.clone(), steps))
+        Arc::new(DeploymentSurroundings::new(
+            folder,
+            self.state_dir.clone(),
+            notes,
+            journal,
+            self.signals.clone(),
+            steps,
+        ))
     }
 
     /// Carries a deployment out; nothing if its journal holds no plan.
@@ -139,45 +146,45 @@ impl Frame<'_> {
     pub(super) async fn carry(
         &self,
         site: &Site,
-        stage: &Arc<Stage>,
+        surroundings: &Arc<DeploymentSurroundings>,
         work: Work,
         run: &mut Run,
     ) -> Result<Option<Saga>, Failure> {
         let hands = Hands {
             cloud: site.cloud.clone(),
-            journal: Arc::clone(&stage.journal) as _,
+            journal: Arc::clone(&surroundings.journal) as _,
             clock: Arc::new(SystemClock),
-            around: Arc::clone(stage) as _,
+            around: Arc::clone(surroundings) as _,
         };
-        // Whoever only looks has nothing to stop: a signal ends the program.
+        // Anyone who only looks has nothing to stop: a signal ends the program.
         if !work.is_a_look() {
             self.signals.claim(self.keep_on_interrupt);
         }
         let done = tokio::select! {
             done = carried(&hands, work) => done,
-            () = stage.beat() => Err(JournalError::Storage { what: "the run ended by itself".to_owned() }),
+            () = surroundings.beat() => Err(JournalError::Storage { what: "the run ended by itself".to_owned() }),
         };
         self.signals.release();
         run.count(&site.name, site.asked());
-        for (site, asked) in stage.watch.get().into_iter().flat_map(Watch::asked) {
+        for (site, asked) in surroundings.watch.get().into_iter().flat_map(Watch::asked) {
             run.count(site, asked);
         }
-        // A look may have had nothing to write down; the state file is told all the same.
+        // A look may have had nothing to write down; the state file is written all the same.
         if let Ok(Some(saga)) = &done {
-            stage.write_info(saga);
+            surroundings.write_info(saga);
         }
-        run.warnings.extend(stage.trouble());
+        run.warnings.extend(surroundings.trouble());
         let saga = done?;
         if let Some(saga) = &saga {
-            remove_key_file(saga, stage, run);
+            remove_key_file(saga, surroundings, run);
         }
         Ok(saga)
     }
 
     /// What came of a deployment, and whether another site can take its place.
-    pub(super) fn tried(&self, saga: &Saga, stage: &Stage, run: &mut Run) -> Tried {
+    pub(super) fn tried(&self, saga: &Saga, surroundings: &DeploymentSurroundings, run: &mut Run) -> Tried {
         use SagaState as S;
-        let mut report = self.told(saga, stage, run);
+        let mut report = self.report(saga, surroundings, run);
         if saga.state() == S::Destroyed && report.failure.is_none() {
             let exit = self.signals.exit().unwrap_or(Exit::Failed);
             let message = format!("{} is removed; there is no server", saga.order().server_name);
@@ -190,13 +197,13 @@ impl Frame<'_> {
             is_over: matches!(saga.state(), S::Ready | S::Degraded | S::Failed | S::Destroyed | S::Expired),
             attempts: saga.attempts_made(),
             waiting: saga.waiting_since(),
-            room: stage.watch.get().and_then(Watch::found),
+            room: surroundings.watch.get().and_then(Watch::found),
         }
     }
 
     /// What came of a deployment, for programs and people.
-    pub(super) fn told(&self, saga: &Saga, stage: &Stage, run: &mut Run) -> Report {
-        let info = stage.info(saga);
+    pub(super) fn report(&self, saga: &Saga, surroundings: &DeploymentSurroundings, run: &mut Run) -> Report {
+        let info = surroundings.info(saga);
         run.take_warnings(&info.warnings);
         let failure = saga.failure().cloned().map(Failure::from).map(|mut failure| {
             if failure.exit == Exit::Interrupted {
@@ -228,7 +235,7 @@ async fn carried(hands: &Hands, work: Work) -> Result<Option<Saga>, JournalError
     }
 }
 
-/// What is wrong with a deployment that has no failure of its own and is not as it was asked for.
+/// What is wrong with a deployment that has not failed and is not as it was asked for.
 fn unfinished(saga: &Saga) -> Option<Failure> {
     let class = orlop_core::error::Class::Transient;
     match saga.state() {
@@ -255,10 +262,10 @@ fn unfinished(saga: &Saga) -> Option<Failure> {
 }
 
 /// Removes the private half of a key that was made for a deployment and is gone with it.
-fn remove_key_file(saga: &Saga, stage: &Stage, run: &mut Run) {
+fn remove_key_file(saga: &Saga, surroundings: &DeploymentSurroundings, run: &mut Run) {
     let is_over = matches!(saga.state(), SagaState::Failed | SagaState::Destroyed);
     let Some(file) = saga.order().key.made_file.as_deref() else { return };
-    if !is_over || stage.notes.key_kept || saga.id_of(Kind::Key).is_some() {
+    if !is_over || surroundings.notes.key_kept || saga.id_of(Kind::Key).is_some() {
         return;
     }
     match std::fs::remove_file(Path::new(file)) {

@@ -13,7 +13,7 @@ use orlop_cloud::provision::saga::{Event, Saga};
 use serde_json::json;
 
 use super::args::DestroyArgs;
-use super::carry::Frame;
+use super::carry::CliContext;
 use super::destroy::{Bare, forget_run, objects_of, would};
 use super::document::Report;
 use super::examine::Run;
@@ -25,7 +25,7 @@ use super::sign_in::{Site, Sources};
 /// Removes what such a deployment made, and sets it aside once nothing is left.
 pub(super) async fn destroy(
     args: &DestroyArgs,
-    frame: &Frame<'_>,
+    context: &CliContext<'_>,
     sources: &Sources<'_>,
     salvage: Salvage,
     run: &mut Run,
@@ -34,10 +34,10 @@ pub(super) async fn destroy(
     let told = if salvage.lines.is_empty() { "" } else { "what its other lines tell and " };
     run.warnings.push(format!("deployment {}: {}; {told}what bears its mark is removed", known.id, salvage.damage));
     if args.keep_key && salvage.lines.is_empty() {
-        return Err(Failure::usage("--keep-key: which key it has cannot be told any more"));
+        return Err(Failure::usage("--keep-key: which key it has is not known any more"));
     }
     let site = if salvage.is_placed {
-        frame.sign_in(sources, known, run).await?
+        context.sign_in(sources, known, run).await?
     } else {
         sources.sign_in(&first_site(sources, args.site.as_ref())?, None, run).await?
     };
@@ -46,13 +46,13 @@ pub(super) async fn destroy(
     if args.dry_run {
         return Ok(would(&objects));
     }
-    let saga = removed(frame, &site, &salvage, keep_key).await;
+    let saga = removed(context, &site, &salvage, keep_key).await;
     run.count(&site.name, site.asked());
     let saga = saga?;
     let failure = saga.failure().cloned().map(Failure::from);
     let left = saga.leftovers().to_vec();
     if failure.is_none() {
-        end(frame, salvage, &saga, keep_key, run)?;
+        end(context, salvage, &saga, keep_key, run)?;
     }
     let removed = if failure.is_none() { objects } else { Vec::new() };
     let text = match (&failure, removed.is_empty()) {
@@ -62,17 +62,17 @@ pub(super) async fn destroy(
     Ok(Report { text, data: json!({"removed": removed, "leftovers": left}), failure })
 }
 
-async fn removed(frame: &Frame<'_>, site: &Site, salvage: &Salvage, keep_key: bool) -> Result<Saga, Failure> {
+async fn removed(context: &CliContext<'_>, site: &Site, salvage: &Salvage, keep_key: bool) -> Result<Saga, Failure> {
     let hands = Hands {
         cloud: site.cloud.clone(),
-        // The damaged one stays as it is; whoever comes after a death begins with it again.
+        // The damaged one stays as it is; anyone who comes after a death begins with it again.
         journal: Arc::new(MemoryJournal::of(salvage.lines.clone())),
         clock: Arc::new(SystemClock),
-        around: Arc::new(Bare(frame.signals.clone())),
+        around: Arc::new(Bare(context.signals.clone())),
     };
-    frame.signals.claim(false);
+    context.signals.claim(false);
     let done = carried(&hands, salvage, site, keep_key).await;
-    frame.signals.release();
+    context.signals.release();
     done
 }
 
@@ -89,8 +89,8 @@ async fn carried(hands: &Hands, salvage: &Salvage, site: &Site, keep_key: bool) 
     saga.ok_or_else(|| Failure::internal("the other lines hold no plan any more"))
 }
 
-/// Nothing of it is left, as far as that can be told.
-fn end(frame: &Frame<'_>, salvage: Salvage, saga: &Saga, keep_key: bool, run: &mut Run) -> Result<(), Failure> {
+/// Nothing of it is left, as far as can be seen.
+fn end(context: &CliContext<'_>, salvage: Salvage, saga: &Saga, keep_key: bool, run: &mut Run) -> Result<(), Failure> {
     let StoredDeployment { id, notes, .. } = salvage.known.clone();
     if salvage.lines.is_empty() {
         run.warnings.push(
@@ -111,8 +111,8 @@ fn end(frame: &Frame<'_>, salvage: Salvage, saga: &Saga, keep_key: bool, run: &m
             Err(error) => run.warnings.push(format!("the private key {file} cannot be removed: {error}")),
         }
     }
-    let aside = frame.shelf().set_aside(salvage)?;
+    let aside = context.shelf().set_aside(salvage)?;
     run.warnings.push(format!("what was written down of it is in {} now", aside.display()));
-    forget_run(frame, (&notes.server_name, &id), run);
+    forget_run(context, &notes.server_name, &id, run);
     Ok(())
 }

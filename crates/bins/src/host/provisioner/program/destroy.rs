@@ -1,5 +1,4 @@
-//! The verb `destroy`: a deployment by name or id, one whose state was lost, and all that nobody knows. Owns what is asked before
-//! something is removed; removing itself is the library's.
+//! The verb `destroy`: a deployment by name or id, one whose state was lost, and all that nobody knows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::args::DestroyArgs;
 use super::ask;
-use super::carry::{Frame, OTHER_ADDRESS, Work, settings};
+use super::carry::{CliContext, OTHER_ADDRESS, Work, settings};
 use super::damaged;
 use super::document::Report;
 use super::examine::Run;
@@ -26,20 +25,20 @@ use super::record::Record;
 use super::show;
 use super::sign_in::{Site, Sources};
 use super::signals::Signals;
-use super::stage::Stage;
 use super::steps::Steps;
+use super::surroundings::DeploymentSurroundings;
 
 /// `destroy`: removes what a deployment owns.
 pub(super) async fn destroy(args: &DestroyArgs, run: &mut Run, signals: &Signals) -> Result<Report, Failure> {
     let (settings, state_dir) = settings(&args.output, run)?;
-    let frame = Frame { state_dir, output: &args.output, signals, keep_on_interrupt: false };
+    let context = CliContext { state_dir, output: &args.output, signals, keep_on_interrupt: false };
     let sources = Sources::read(&args.cloud, &settings)?;
     let named = match (&args.name, &args.id) {
-        (Some(name), _) => Some(frame.known(name)?),
-        (None, Some(id)) => match frame.shelf().salvage(id)? {
-            // Its id was given, and what can be told of it together with its marks tells what it owns.
-            Some(salvage) => return damaged::destroy(args, &frame, &sources, salvage, run).await,
-            None => frame.shelf().read(id)?,
+        (Some(name), _) => Some(context.known(name)?),
+        (None, Some(id)) => match context.shelf().salvage(id)? {
+            // Its id was given, and what is known of it together with its marks tells what it owns.
+            Some(salvage) => return damaged::destroy(args, &context, &sources, salvage, run).await,
+            None => context.shelf().read(id)?,
         },
         (None, None) => None,
     };
@@ -47,19 +46,19 @@ pub(super) async fn destroy(args: &DestroyArgs, run: &mut Run, signals: &Signals
         return Err(Failure::usage("--keep-key: nobody knows which key is meant where the state was lost"));
     }
     match (named, &args.id) {
-        (Some(known), _) => one(args, &frame, &sources, known, run).await,
+        (Some(known), _) => one(args, &context, &sources, known, run).await,
         (None, Some(id)) => {
             let site = sources.sign_in(&first_site(&sources, args.site.as_ref())?, None, run).await?;
             let marked = marked(&site, run).await?.into_iter().filter(|one| one.deployment == *id).collect();
-            lost(args, &frame, &site, marked, run).await
+            lost(args, &context, &site, marked, run).await
         }
         (None, None) => {
             let site = sources.sign_in(&first_site(&sources, args.site.as_ref())?, None, run).await?;
             // The cloud first: whatever it shows was written down here before, if this machine has made it.
             let marked = marked(&site, run).await?;
-            let all = frame.shelf().not_owned(marked)?;
+            let all = context.shelf().not_owned(marked)?;
             let agreed = if args.dry_run || args.yes { all } else { agreed(all).await? };
-            lost(args, &frame, &site, agreed, run).await
+            lost(args, &context, &site, agreed, run).await
         }
     }
 }
@@ -86,15 +85,15 @@ pub(super) async fn objects_of(
 /// Removes a deployment that this machine knows.
 async fn one(
     args: &DestroyArgs,
-    frame: &Frame<'_>,
+    context: &CliContext<'_>,
     sources: &Sources<'_>,
     known: StoredDeployment,
     run: &mut Run,
 ) -> Result<Report, Failure> {
-    let journal = frame.open(&known)?;
+    let journal = context.open(&known)?;
     let steps = Steps::new(&args.output, 0..1);
     let arriving = async {
-        match frame.sign_in(sources, &known, run).await {
+        match context.sign_in(sources, &known, run).await {
             Err(failure) if failure.code == OTHER_ADDRESS && args.id.is_some() => {
                 by_its_marks(sources, &known, failure, run).await
             }
@@ -110,10 +109,10 @@ async fn one(
     let mut events = vec![Event::Destroy];
     if args.keep_key {
         notes.key_kept = true;
-        frame.shelf().note(&known.id, &notes, None)?;
+        context.shelf().note(&known.id, &notes, None)?;
         events.insert(0, Event::KeepKey);
     }
-    removed(frame, &site, (frame.stage((known.folder.clone(), notes), journal, 0..0), events), run).await
+    removed(context, &site, context.stage(known.folder.clone(), notes, journal, 0..0), events, run).await
 }
 
 /// The cloud at another address than a deployment was made at, if it has anything of it: then it is the same one.
@@ -133,13 +132,14 @@ async fn by_its_marks(
 
 /// Removes a deployment that has nothing to do.
 pub(super) async fn idle(
-    frame: &Frame<'_>,
+    context: &CliContext<'_>,
     site: &Site,
-    (known, journal): (&StoredDeployment, Arc<FileJournal>),
+    known: &StoredDeployment,
+    journal: Arc<FileJournal>,
     run: &mut Run,
 ) -> Result<Report, Failure> {
-    let stage = frame.stage((known.folder.clone(), known.notes.clone()), journal, 0..0);
-    let mut report = removed(frame, site, (stage, vec![Event::Destroy]), run).await?;
+    let surroundings = context.stage(known.folder.clone(), known.notes.clone(), journal, 0..0);
+    let mut report = removed(context, site, surroundings, vec![Event::Destroy], run).await?;
     if report.failure.is_none() {
         report.text.insert_str(0, "it had nothing to do; ");
     }
@@ -147,26 +147,27 @@ pub(super) async fn idle(
 }
 
 async fn removed(
-    frame: &Frame<'_>,
+    context: &CliContext<'_>,
     site: &Site,
-    (stage, events): (Arc<Stage>, Vec<Event>),
+    surroundings: Arc<DeploymentSurroundings>,
+    events: Vec<Event>,
     run: &mut Run,
 ) -> Result<Report, Failure> {
-    let saga = frame.carry(site, &stage, Work::TakeUp(events), run).await?;
+    let saga = context.carry(site, &surroundings, Work::TakeUp(events), run).await?;
     let saga = saga.ok_or_else(|| Failure::internal("the journal holds no plan"))?;
-    let mut report = frame.told(&saga, &stage, run);
+    let mut report = context.report(&saga, &surroundings, run);
     if report.failure.is_none() {
-        forget_run(frame, (&saga.order().server_name, &saga.order().id), run);
+        forget_run(context, &saga.order().server_name, &saga.order().id, run);
         report.text = format!("{} is removed; nothing of it is left\n", saga.order().server_name);
     }
     Ok(report)
 }
 
 /// Forgets a run over several sites whose deployment was destroyed: nobody goes on with it.
-pub(super) fn forget_run(frame: &Frame<'_>, (name, id): (&str, &DeploymentId), run: &mut Run) {
-    let forgotten = match Record::read(&frame.state_dir, name) {
+pub(super) fn forget_run(context: &CliContext<'_>, name: &str, id: &DeploymentId, run: &mut Run) {
+    let forgotten = match Record::read(&context.state_dir, name) {
         Ok(Some(record)) if record.holds(id) => {
-            Record::remove(&frame.state_dir, name).map_err(|error| error.to_string())
+            Record::remove(&context.state_dir, name).map_err(|error| error.to_string())
         }
         Ok(_) => Ok(()),
         Err(failure) => Err(failure.to_string()),
@@ -224,7 +225,7 @@ async fn agreed(all: Vec<Orphan>) -> Result<Vec<Orphan>, Failure> {
 /// Removes deployments that this machine has no journal of.
 async fn lost(
     args: &DestroyArgs,
-    frame: &Frame<'_>,
+    context: &CliContext<'_>,
     site: &Site,
     found: Vec<Orphan>,
     run: &mut Run,
@@ -241,9 +242,9 @@ async fn lost(
         by_deployment.entry(id.clone()).or_default();
     }
     let (mut removed, mut left, mut failure) = (Vec::new(), Vec::new(), None);
-    frame.signals.claim(false);
+    context.signals.claim(false);
     for (id, objects) in by_deployment {
-        let saga = removed_of(frame, site, id).await?;
+        let saga = removed_of(context, site, id).await?;
         left.extend(saga.leftovers().iter().cloned());
         let failed = saga.failure().cloned().map(Failure::from);
         if failed.is_none() {
@@ -251,7 +252,7 @@ async fn lost(
         }
         failure = failure.or(failed);
     }
-    frame.signals.release();
+    context.signals.release();
     run.count(&site.name, site.asked());
     let text = if removed.is_empty() && failure.is_none() {
         "there is nothing to remove\n".to_owned()
@@ -261,12 +262,12 @@ async fn lost(
     Ok(Report { text, data: json!({"removed": removed, "leftovers": left}), failure })
 }
 
-async fn removed_of(frame: &Frame<'_>, site: &Site, id: DeploymentId) -> Result<Saga, Failure> {
+async fn removed_of(context: &CliContext<'_>, site: &Site, id: DeploymentId) -> Result<Saga, Failure> {
     let hands = Hands {
         cloud: site.cloud.clone(),
         journal: Arc::new(MemoryJournal::default()),
         clock: Arc::new(SystemClock),
-        around: Arc::new(Bare(frame.signals.clone())),
+        around: Arc::new(Bare(context.signals.clone())),
     };
     Ok(remove(&hands, DeploymentOrder::to_remove(id, &site.account.project_id)).await?)
 }

@@ -1,5 +1,4 @@
-//! The result for programs: one document of the schema `orlop.provisioner/1`. Owns its
-//! form; the same input gives the same data.
+//! The result for programs: one document of the schema `orlop.provisioner/1`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The repository and the model: from arguments to what the library is asked. Owns nothing else.
+//! The repository and the model: from arguments to what the library is asked.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use orlop_cloud::repository::git::{Options, Proxies};
 use orlop_cloud::repository::{Allow, Source};
 use orlop_core::ports::advisor::Advisor;
 
-use super::super::{Survey, Wanted, obtain, survey};
+use super::super::{RepositoryAnalysis, Wanted, analyze_repository, obtain};
 use super::args::{AdviceArgs, Llm, SourceArgs};
 use super::failure::Failure;
 use super::settings::Settings;
@@ -30,7 +30,7 @@ impl Run {
         self.asked.insert(site.to_owned(), asked);
     }
 
-    /// Takes over a warning that may have been told before.
+    /// Takes over a warning that may have been reported before.
     pub(super) fn warn_once(&mut self, warning: &str) {
         if !self.warnings.iter().any(|known| known == warning) {
             self.warnings.push(warning.to_owned());
@@ -49,10 +49,10 @@ pub(super) async fn examine(
     wanted: &Wanted,
     council: &mut AdvisorSession<'_>,
     run: &mut Run,
-) -> Result<Survey, Failure> {
+) -> Result<RepositoryAnalysis, Failure> {
     let scan = obtain(wanted).await?;
     run.warnings.extend(scan.warnings.iter().cloned());
-    let survey = survey(scan, council).await?;
+    let survey = analyze_repository(scan, council).await?;
     let requirements = &survey.rules.requirements;
     if is_tainted(requirements)
         && let Some(flag) = requirements.flags.first()
@@ -97,7 +97,7 @@ pub(super) fn wanted(
     })
 }
 
-/// Whoever is asked for advice, and where that is recorded.
+/// Who is asked for advice, and where that is recorded.
 pub(super) struct Model {
     client: Option<llm::Client>,
     mode: Mode,
@@ -140,7 +140,7 @@ impl Model {
         Ok(Self { client, mode, identity, name, record, known })
     }
 
-    /// Whoever gives advice from a time on.
+    /// Who gives advice from a time on.
     pub(super) fn council(&self, now: Timestamp) -> AdvisorSession<'_> {
         let advisor = self.client.as_ref().map(|client| client as &dyn Advisor);
         AdvisorSession::new(advisor, self.mode, self.known.clone(), (&self.identity, &self.name), now)

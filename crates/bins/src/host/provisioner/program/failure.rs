@@ -31,12 +31,12 @@ pub(super) struct Failure {
     pub(super) hint: Option<Cow<'static, str>>,
     /// Which request failed, if one did.
     #[serde(flatten)]
-    pub(super) asked: Box<Asked>,
+    pub(super) asked: Box<CloudRequest>,
 }
 
 /// A request to a cloud.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Asked {
+pub(super) struct CloudRequest {
     /// The service.
     pub(super) service: Option<String>,
     /// The status of its answer.
@@ -138,7 +138,7 @@ impl From<saga::Failure> for Failure {
     fn from(failure: saga::Failure) -> Self {
         let class = failure.class();
         let hint = Some(failure.hint).filter(|hint| !hint.is_empty()).map(Cow::Owned);
-        let asked = Box::new(Asked { request_id: failure.request_id, ..Asked::default() });
+        let asked = Box::new(CloudRequest { request_id: failure.request_id, ..CloudRequest::default() });
         // The library's own words; those of services came to it without secrets.
         Self { exit: failure.exit, class, code: failure.code.into(), message: failure.message, hint, asked }
     }

@@ -1,5 +1,5 @@
-//! The fleet that is asked what its workers do: its address and token, from flags, settings and what is known of a deployment. Owns
-//! their order; the token goes into requests alone.
+//! The fleet that is asked what its workers do: its address and token, from flags, settings and what is known of a
+//! deployment.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::settings::{Settings, text};
 
 /// A fleet, and its address as it is remembered.
 #[derive(Clone)]
-pub(super) struct Asked {
+pub(super) struct FleetTarget {
     pub(super) address: String,
     pub(super) fleet: Arc<dyn Fleet>,
 }
@@ -22,7 +22,7 @@ pub(super) struct Asked {
 ///
 /// # Errors
 /// None is named, or a file of it cannot be read.
-pub(super) fn fleet(args: &FleetArgs, settings: &Settings, known: Option<&str>) -> Result<Asked, Failure> {
+pub(super) fn fleet(args: &FleetArgs, settings: &Settings, known: Option<&str>) -> Result<FleetTarget, Failure> {
     let address = args.fleet.clone().or_else(|| known.map(str::to_owned)).or_else(|| settings.get("ORLOP_SERVER"));
     let Some(address) = address else {
         let hint = "give --fleet URL, the REST address of its server, or set ORLOP_SERVER";
@@ -41,5 +41,5 @@ pub(super) fn fleet(args: &FleetArgs, settings: &Settings, known: Option<&str>) 
         Class::Invalid => Failure::usage(error.chain()),
         _ => Failure::from(error),
     };
-    Ok(Asked { address, fleet: Arc::new(fleet.map_err(failed)?) })
+    Ok(FleetTarget { address, fleet: Arc::new(fleet.map_err(failed)?) })
 }

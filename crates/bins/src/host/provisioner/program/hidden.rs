@@ -1,5 +1,5 @@
-//! What takes the place of hosts that a site does not show: a file that was given, then
-//! Chameleon's public description, then the built-in table. Owns that order.
+//! What takes the place of hosts that a site does not show: a file that was given, then Chameleon's public description, then
+//! the built-in table.
 
 use std::path::Path;
 use std::sync::Arc;

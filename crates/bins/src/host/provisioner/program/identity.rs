@@ -1,5 +1,4 @@
-//! Which deployment a command is about: the name of its server, and its id, which a plan may have fixed before. Owns these rules
-//! and how a plan tells them.
+//! Which deployment a command is about: the name of its server, and its id, which a plan may have fixed before.
 
 use jiff::Timestamp;
 use orlop_cloud::exit::Exit;
@@ -25,7 +24,9 @@ const TOKEN_AFTER: u64 = 3600;
 /// What was given is no name.
 pub(super) fn name(
     given: Option<&str>,
-    (source, reference, subdir): (&Source, &str, &str),
+    source: &Source,
+    reference: &str,
+    subdir: &str,
     project: &str,
     sites: &[String],
 ) -> Result<String, Failure> {
@@ -106,10 +107,11 @@ fn token_minutes(start: Option<Timestamp>, now: Timestamp, pace: &Pace) -> u64 {
 }
 
 /// What a plan says of the deployment that it is for: for programs and for people.
-pub(super) fn told(
+pub(super) fn describe(
     planned: &PlannedDeployment,
     join: Option<&Join>,
-    (start, now): (Option<Timestamp>, Timestamp),
+    start: Option<Timestamp>,
+    now: Timestamp,
     pace: &Pace,
 ) -> (Value, String) {
     let mut value = json!(planned);

@@ -16,20 +16,20 @@ use serde_json::Value;
 
 use super::args::StatusArgs;
 use super::failure::Failure;
-use super::fleet::{Asked, fleet};
+use super::fleet::{FleetTarget, fleet};
 use super::settings::Settings;
 
-/// How soon a worker that was told to leave is looked at again.
+/// How soon a worker that was asked to leave is looked at again.
 const LEAVING: Duration = Duration::from_secs(5);
 /// States of a server in which nothing runs on it.
 const OFF: [&str; 3] = ["SHUTOFF", "PAUSED", "SUSPENDED"];
 
-/// Whoever watches a deployment for work.
+/// Watches a deployment for work.
 pub(super) struct Watcher {
     after: Duration,
-    fleet: Option<Asked>,
+    fleet: Option<FleetTarget>,
     state: Idle,
-    /// What could not be found out the last time, so that it is told once.
+    /// What could not be found out the last time, so that it is reported once.
     trouble: String,
 }
 
@@ -51,7 +51,7 @@ impl Watcher {
         Ok(Some(Self { after, fleet, state: Idle::default(), trouble: String::new() }))
     }
 
-    /// Looks, and says what follows. A worker that is to leave is told so.
+    /// Looks, and says what follows. A worker that is to leave is asked to.
     pub(super) async fn look(&mut self, known: &StoredDeployment, live: &Value) -> Decision {
         let (work, worker) = self.work(known, live).await;
         let (state, decision) = decide(&self.state, self.after, &work, SystemClock.now());

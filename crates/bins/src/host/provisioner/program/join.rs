@@ -1,5 +1,4 @@
-//! The fleet that a machine joins, and what it runs first besides: from flags, settings and a saved plan. Owns reading these and
-//! the file of the token, whose text goes nowhere else.
+//! The fleet that a machine joins, and what it runs first besides: from flags, settings and a saved plan.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -14,14 +13,14 @@ use super::failure::Failure;
 use super::settings::{Settings, text};
 
 /// What a machine runs first.
-pub(super) struct Boarding {
+pub(super) struct FleetJoin {
     /// What the user wants it to run, in base64.
     pub(super) own: Option<String>,
     /// The fleet that it joins.
     pub(super) join: Option<JoinOrder>,
 }
 
-impl Boarding {
+impl FleetJoin {
     /// As flags, settings and the saved plan say; nothing was asked of a cloud before.
     ///
     /// # Errors
@@ -45,7 +44,7 @@ impl Boarding {
         Ok(Self { own, join: Some(JoinOrder { join, token_file: file.display().to_string() }) })
     }
 
-    /// Looks whether the token is there and all of it is no more than a server takes. Whoever goes on with a server that is made
+    /// Looks whether the token is there and all of it is no more than a server takes. Anyone who goes on with a server that is made
     /// already needs neither.
     ///
     /// # Errors

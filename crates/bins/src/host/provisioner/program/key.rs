@@ -1,5 +1,4 @@
-//! The key of a deployment: which one, from where, and a new pair if that is asked for. Owns the
-//! files; what is right is the library's.
+//! The key of a deployment: which one, from where, and a new pair if that is asked for.
 
 use std::io;
 use std::path::{Path, PathBuf};

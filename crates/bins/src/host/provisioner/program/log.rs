@@ -1,4 +1,4 @@
-//! The log of the program. Owns where it goes, and that no line of it holds a secret: every line passes the redactor.
+//! The log of the program.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -33,7 +33,7 @@ pub(super) fn start(output: &OutputArgs) -> Result<(), Failure> {
     };
     let lines =
         crate::telemetry::lines().with_env_filter(filter).with_ansi(false).with_writer(Redactor(Mutex::new(to)));
-    // A program that embeds this may have a log of its own already.
+    // A program that embeds this may have its own log already.
     drop(lines.try_init());
     Ok(())
 }

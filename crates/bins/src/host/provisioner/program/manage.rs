@@ -1,5 +1,4 @@
-//! The verbs `status`, `resume`, `extend` and `list`: from a deployment's name to what the library is told to do with it. Owns
-//! nothing else.
+//! The verbs `status`, `resume`, `extend` and `list`: from a deployment's name to what the library is asked to do with it.
 
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::apply::{Job, read_plan};
 use super::args::{ApplyArgs, ExtendArgs, ListArgs, OneArgs, StatusArgs};
-use super::carry::{Frame, Work, data, settings};
+use super::carry::{CliContext, Work, data, settings};
 use super::destroy;
 use super::document::Report;
 use super::examine::Run;
@@ -39,19 +38,19 @@ const WATCH: Duration = Duration::from_secs(30);
 /// `resume`: goes on with a deployment.
 pub(super) async fn resume(args: &OneArgs, run: &mut Run, signals: &Signals) -> Result<Report, Failure> {
     let (settings, state_dir) = settings(&args.output, run)?;
-    let frame = Frame { state_dir, output: &args.output, signals, keep_on_interrupt: args.keep_on_interrupt };
+    let context = CliContext { state_dir, output: &args.output, signals, keep_on_interrupt: args.keep_on_interrupt };
     let sources = Sources::read(&args.cloud, &settings)?;
-    let known = frame.known(&args.name);
+    let known = context.known(&args.name);
     let name = known.as_ref().map_or(args.name.as_str(), |known| &known.saga.order().server_name);
     let is_same =
         |record: &Record| known.as_ref().is_err() || known.as_ref().is_ok_and(|known| record.holds(&known.id));
-    if let Some(record) = Record::read(&frame.state_dir, name)?.filter(is_same) {
+    if let Some(record) = Record::read(&context.state_dir, name)?.filter(is_same) {
         let saved = |args: &ApplyArgs| args.run.plan.as_ref().map(read_plan).transpose();
         match record.arguments().and_then(|args| Ok((saved(&args)?, args))) {
             Ok((saved, mut begun)) => {
-                // Whoever goes on signs in as it says itself.
+                // The next one signs in as it says itself.
                 begun.cloud = args.cloud.clone();
-                let mut job = Job::new(&begun, &settings, &sources, frame, saved)?;
+                let mut job = Job::new(&begun, &settings, &sources, context, saved)?;
                 job.record = Some(record);
                 return job.carry_out(run).await;
             }
@@ -59,15 +58,15 @@ pub(super) async fn resume(args: &OneArgs, run: &mut Run, signals: &Signals) -> 
         }
     }
     let known = known?;
-    let journal = frame.open(&known)?;
+    let journal = context.open(&known)?;
     let steps = Steps::new(&args.output, 0..1);
-    let site = steps.during(0, frame.sign_in(&sources, &known, run)).await?;
-    let stage = frame.stage((known.folder.clone(), known.notes.clone()), journal, 3..10);
+    let site = steps.during(0, context.sign_in(&sources, &known, run)).await?;
+    let surroundings = context.stage(known.folder.clone(), known.notes.clone(), journal, 3..10);
     if known.saga.order().verify == Verify::Join {
-        stage.asks(Some(&fleet(&args.fleet, &settings, known.notes.fleet.as_deref())?.fleet));
+        surroundings.asks(Some(&fleet(&args.fleet, &settings, known.notes.fleet.as_deref())?.fleet));
     }
-    match frame.carry(&site, &stage, Work::TakeUp(vec![Event::Resume]), run).await? {
-        Some(saga) => Ok(frame.told(&saga, &stage, run)),
+    match context.carry(&site, &surroundings, Work::TakeUp(vec![Event::Resume]), run).await? {
+        Some(saga) => Ok(context.report(&saga, &surroundings, run)),
         None => Err(Failure::internal("the journal holds no plan")),
     }
 }
@@ -75,10 +74,10 @@ pub(super) async fn resume(args: &OneArgs, run: &mut Run, signals: &Signals) -> 
 /// `extend`: gives a lease another end.
 pub(super) async fn extend(args: &ExtendArgs, run: &mut Run, signals: &Signals) -> Result<Report, Failure> {
     let (settings, state_dir) = settings(&args.output, run)?;
-    let frame = Frame { state_dir, output: &args.output, signals, keep_on_interrupt: false };
+    let context = CliContext { state_dir, output: &args.output, signals, keep_on_interrupt: false };
     let sources = Sources::read(&args.cloud, &settings)?;
-    let known = frame.known(&args.name)?;
-    let journal = frame.open(&known)?;
+    let known = context.known(&args.name)?;
+    let journal = context.open(&known)?;
     let present = known.saga.lease_end();
     let end = match (args.until, args.hours, present) {
         (Some(until), _, _) => later(until, 0),
@@ -88,11 +87,11 @@ pub(super) async fn extend(args: &ExtendArgs, run: &mut Run, signals: &Signals) 
             return Err(Failure::new(Exit::Conflict, Class::Conflict, "no_lease", message));
         }
     };
-    let site = frame.sign_in(&sources, &known, run).await?;
-    let stage = frame.stage((known.folder.clone(), known.notes.clone()), journal, 0..0);
-    let saga = frame.carry(&site, &stage, Work::TakeUp(vec![Event::Extend { end }]), run).await?;
+    let site = context.sign_in(&sources, &known, run).await?;
+    let surroundings = context.stage(known.folder.clone(), known.notes.clone(), journal, 0..0);
+    let saga = context.carry(&site, &surroundings, Work::TakeUp(vec![Event::Extend { end }]), run).await?;
     let saga = saga.ok_or_else(|| Failure::internal("the journal holds no plan"))?;
-    let mut report = frame.told(&saga, &stage, run);
+    let mut report = context.report(&saga, &surroundings, run);
     if report.failure.is_none() {
         report.text = format!("{}: the lease lasts until {end}\n", saga.order().server_name);
     }
@@ -102,28 +101,28 @@ pub(super) async fn extend(args: &ExtendArgs, run: &mut Run, signals: &Signals) 
 /// `status`: what should be there, and what is.
 pub(super) async fn status(args: &StatusArgs, run: &mut Run, signals: &Signals) -> Result<Report, Failure> {
     let (settings, state_dir) = settings(&args.output, run)?;
-    let frame = Frame { state_dir, output: &args.output, signals, keep_on_interrupt: false };
+    let context = CliContext { state_dir, output: &args.output, signals, keep_on_interrupt: false };
     let sources = Sources::read(&args.cloud, &settings)?;
-    let mut known = frame.known(&args.name)?;
+    let mut known = context.known(&args.name)?;
     let mut watcher = Watcher::of(&known, args, &settings)?;
-    let site = frame.sign_in(&sources, &known, run).await?;
+    let site = context.sign_in(&sources, &known, run).await?;
     loop {
-        let report = look(&frame, &site, &known, run).await?;
+        let report = look(&context, &site, &known, run).await?;
         let state = report.data.get("status").and_then(Value::as_str).unwrap_or_default().to_owned();
         let may_change = state.parse().is_ok_and(|state: SagaState| !state.is_final());
         if !args.watch || !may_change {
             return Ok(report);
         }
         show::interim(&args.output, &report);
-        known = frame.known(known.id.as_str())?;
+        known = context.known(known.id.as_str())?;
         let is_good = matches!(known.saga.state(), SagaState::Ready | SagaState::Degraded);
         let mut pause = WATCH;
         if let Some(watcher) = watcher.as_mut().filter(|_| is_good && report.data["working"] == false) {
             let decision = watcher.look(&known, &report.data["live"]).await;
             pause = watcher.pause(decision, WATCH);
             if decision == Decision::Destroy {
-                match frame.open(&known) {
-                    Ok(journal) => return destroy::idle(&frame, &site, (&known, journal), run).await,
+                match context.open(&known) {
+                    Ok(journal) => return destroy::idle(&context, &site, &known, journal, run).await,
                     // Somebody works on it: the next look tells what became of that.
                     Err(JournalError::Locked { .. }) => {}
                     Err(error) => return Err(error.into()),
@@ -131,13 +130,18 @@ pub(super) async fn status(args: &StatusArgs, run: &mut Run, signals: &Signals) 
             }
         }
         tokio::time::sleep(pause).await;
-        known = frame.known(known.id.as_str())?;
+        known = context.known(known.id.as_str())?;
     }
 }
 
 /// One look at a deployment. While another process works on it, its journal is only read.
-async fn look(frame: &Frame<'_>, site: &Site, known: &StoredDeployment, run: &mut Run) -> Result<Report, Failure> {
-    let journal = match frame.open(known) {
+async fn look(
+    context: &CliContext<'_>,
+    site: &Site,
+    known: &StoredDeployment,
+    run: &mut Run,
+) -> Result<Report, Failure> {
+    let journal = match context.open(known) {
         Ok(journal) => journal,
         Err(JournalError::Locked { .. }) => {
             let path = known.folder.join("journal.jsonl").display().to_string();
@@ -150,10 +154,10 @@ async fn look(frame: &Frame<'_>, site: &Site, known: &StoredDeployment, run: &mu
         }
         Err(error) => return Err(error.into()),
     };
-    let stage = frame.stage((known.folder.clone(), known.notes.clone()), journal, 0..0);
-    let saga = frame.carry(site, &stage, Work::TakeUp(vec![Event::Look]), run).await?;
+    let surroundings = context.stage(known.folder.clone(), known.notes.clone(), journal, 0..0);
+    let saga = context.carry(site, &surroundings, Work::TakeUp(vec![Event::Look]), run).await?;
     let saga = saga.ok_or_else(|| Failure::internal("the journal holds no plan"))?;
-    let info = stage.info(&saga);
+    let info = surroundings.info(&saga);
     run.take_warnings(&info.warnings);
     let live = live(site, &saga).await;
     let mut data = data(&info);
@@ -210,8 +214,8 @@ fn missing(id: &str, error: &orlop_cloud::openstack::port::CloudError) -> Value 
 /// `list`: deployments of this machine, or what bears a mark in the project.
 pub(super) async fn list(args: &ListArgs, run: &mut Run, signals: &Signals) -> Result<Report, Failure> {
     let (settings, state_dir) = settings(&args.output, run)?;
-    let frame = Frame { state_dir, output: &args.output, signals, keep_on_interrupt: false };
-    let (all, damaged) = frame.shelf().all()?;
+    let context = CliContext { state_dir, output: &args.output, signals, keep_on_interrupt: false };
+    let (all, damaged) = context.shelf().all()?;
     run.warnings.extend(damaged);
     if !args.remote {
         let rows: Vec<Value> = all.iter().map(row).collect();

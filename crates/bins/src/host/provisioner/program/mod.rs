@@ -1,5 +1,4 @@
-//! The program `orlop-provisioner`: arguments, settings, log, signals, and how results are shown. Owns their order; what is
-//! analysed and planned is the library's.
+//! The program `orlop-provisioner`: arguments, settings, log, signals, and how results are shown.
 
 mod again;
 mod apply;
@@ -17,23 +16,23 @@ mod hidden;
 mod identity;
 mod idle;
 mod join;
-mod journey;
 mod key;
 mod log;
 mod manage;
+mod multi_site;
+mod options;
 mod record;
 mod request;
 mod settings;
 mod show;
 mod sign_in;
 mod signals;
-mod stage;
+mod site_order;
 mod steps;
+mod surroundings;
 mod values;
 mod verbs;
 mod watch;
-mod way;
-mod wishes;
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -191,7 +190,7 @@ fn show(output: &OutputArgs, outcome: &Outcome, elapsed: std::time::Duration) ->
     }
 }
 
-/// Says something on standard error; trouble there has nowhere to be told.
+/// Says something on standard error; trouble there has nowhere to be reported.
 fn say(text: &str) {
     drop(writeln!(std::io::stderr().lock(), "{text}"));
 }

@@ -1,5 +1,4 @@
-//! What stands on disk of a run over several sites: where it is, which deployment it began there, and how it was asked for. Owns the
-//! file; it is written before anything is made at a site, so that whoever comes after a kill goes on from there.
+//! What stands on disk of a run over several sites: where it is, which deployment it began there, and how it was asked for.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -18,7 +17,7 @@ use serde_json::Value;
 
 use super::args::{ApplyArgs, Verb};
 use super::failure::Failure;
-use super::watch::Place;
+use super::watch::WatchedHosts;
 
 /// Bytes of a record that are read.
 const MAX_RECORD: u64 = 4 << 20;
@@ -48,7 +47,7 @@ pub(super) struct Record {
     pub(super) waits: bool,
     /// Where a host is waited for.
     #[serde(default)]
-    pub(super) places: BTreeMap<String, Vec<Place>>,
+    pub(super) places: BTreeMap<String, Vec<WatchedHosts>>,
 }
 
 impl Record {
@@ -194,7 +193,7 @@ mod tests {
         assert!(record(&["destroy", "x"]).arguments().is_err());
     }
 
-    /// Files of whoever goes on, which its own flags name.
+    /// Files of the one that goes on, which its own flags name.
     const OWN: [&str; 5] = ["openrc", "ca-cert", "env-file", "state-dir", "log-file"];
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the user says of hardware, window and budget, as the planner takes it. Owns the translation of flags.
+//! What the user says of hardware, window and budget, as the planner takes it.
 
 use std::io::Read as _;
 use std::path::Path;

@@ -1,5 +1,4 @@
-//! Settings by name: an explicit file, then the environment, then `./.env`. Owns
-//! their order and where state is kept; files are read and never executed, and no value is ever shown.
+//! Settings by name: an explicit file, then the environment, then `./.env`.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};

@@ -1,5 +1,4 @@
-//! Requirements and plans as people read them. Owns the form; words of a repository are quoted, on one line, without anything
-//! that steers a terminal.
+//! Requirements and plans as people read them.
 
 use std::io::Write as _;
 
@@ -209,6 +208,6 @@ pub(super) fn interim(output: &OutputArgs, report: &Report) {
             format!("{event}\n")
         }
     };
-    // Whoever does not read it misses it; the last one counts.
+    // A reader that has gone misses it; the last one counts.
     drop(std::io::stdout().lock().write_all(text.as_bytes()));
 }

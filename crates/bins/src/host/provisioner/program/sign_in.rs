@@ -1,5 +1,4 @@
-//! Signing in: which cloud, from which of the sources of settings, as whom. Owns the
-//! files of clouds and the order of sources; what settings mean is the library's.
+//! Signing in: which cloud, from which of the sources of settings, as whom.
 
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
@@ -255,7 +254,7 @@ impl<'a> Sources<'a> {
         let auth_url = credentials.auth_url.clone();
         if credentials.is_readable {
             run.warn_once(&format!(
-                "{auth_url} is not encrypted: whoever is on the way reads the password and all tokens"
+                "{auth_url} is not encrypted: the password and all tokens can be read on the network"
             ));
         }
         let transport = HttpTransport::new(authorities.as_deref())?;

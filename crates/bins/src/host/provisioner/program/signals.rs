@@ -1,5 +1,4 @@
-//! Signals that stop a run. Owns counting them: the first rolls back, the second and
-//! a hang-up keep everything as it is.
+//! Signals that stop a run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};

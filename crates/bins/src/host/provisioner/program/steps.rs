@@ -1,5 +1,4 @@
-//! Progress: the steps of a run as they begin and end. Owns the four forms; results are shown elsewhere. Everything but events
-//! goes to standard error.
+//! Progress: the steps of a run as they begin and end. Everything but events goes to standard error.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::ops::Range;
@@ -30,7 +29,7 @@ pub(super) struct Steps {
 
 /// How a step stands.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Standing<'a> {
+pub(super) struct StepProgress<'a> {
     pub(super) number: usize,
     pub(super) name: &'a str,
     /// `running`, `waiting`, `done`, `warning` or `failed`.
@@ -101,7 +100,7 @@ impl Steps {
     }
 
     fn tell(&self, number: usize, name: &str, state: &str, message: &str, started: Instant) {
-        self.show(&Standing { number, name, state, message, attempt: 1, started });
+        self.show(&StepProgress { number, name, state, message, attempt: 1, started });
     }
 
     /// Whether what is shown moves, so that it is worth showing every second.
@@ -122,8 +121,8 @@ impl Steps {
     }
 
     /// Shows how a step stands.
-    pub(super) fn show(&self, standing: &Standing<'_>) {
-        let Standing { number, name, state, message, attempt, started } = *standing;
+    pub(super) fn show(&self, progress: &StepProgress<'_>) {
+        let StepProgress { number, name, state, message, attempt, started } = *progress;
         if !self.numbers.contains(&number) {
             return;
         }
@@ -194,7 +193,7 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
 
-/// Writes an event; whoever does not read it misses it.
+/// Writes an event; a reader that has gone misses it.
 fn event(event: &Value) {
     drop(writeln!(std::io::stdout().lock(), "{event}"));
 }

@@ -1,4 +1,4 @@
-//! Values of arguments that are more than a number or a word. Owns their reading.
+//! Values of arguments that are more than a number or a word.
 
 use std::net::IpAddr;
 

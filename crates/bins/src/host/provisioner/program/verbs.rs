@@ -1,5 +1,5 @@
-//! The verbs `analyze` and `plan`: from arguments to what the library is asked, and from its answers to results. Owns nothing
-//! else. Neither needs credentials; with them a plan knows what the site has at the moment.
+//! The verbs `analyze` and `plan`: from arguments to what the library is asked, and from its answers to results. Neither
+//! needs credentials; with them a plan knows what the site has at the moment.
 
 use std::path::Path;
 
@@ -15,20 +15,20 @@ use orlop_cloud::provision::saga::{clock_is_off, clock_offset};
 use orlop_cloud::provision::site::{Seen, look};
 use serde_json::{Value, json};
 
-use super::super::{Draft, Survey, Wanted, draft};
+use super::super::{PlanInput, RepositoryAnalysis, Wanted, make_plan};
 use super::args::{AnalyzeArgs, Fallback, HardwareArgs, PlanArgs, WindowArgs};
 use super::document::{Report, advice};
 use super::examine::{Model, Run, examine, wanted};
 use super::failure::Failure;
 use super::hidden::Hidden;
-use super::identity::{good_name, name, told};
+use super::identity::{describe, good_name, name};
 use super::join::join;
+use super::options::usual_pace;
 use super::request::{allowed, idle_stop, lifetime, request, start};
 use super::settings::Settings;
 use super::show;
 use super::sign_in::{Site, Sources};
 use super::steps::Steps;
-use super::wishes::usual_pace;
 
 /// `analyze`: what a machine must have, with evidence.
 pub(super) async fn analyze(args: &AnalyzeArgs, run: &mut Run) -> Result<Report, Failure> {
@@ -85,7 +85,7 @@ pub(super) async fn plan(args: &PlanArgs, run: &mut Run) -> Result<Report, Failu
     let planned = match &found {
         Ok(survey) => {
             let asked =
-                Asked { hardware: &args.hardware, window: &args.window, request: &request, hidden: &hidden, now };
+                PlanQuery { hardware: &args.hardware, window: &args.window, request: &request, hidden: &hidden, now };
             let work = async {
                 if !request.sites.first().is_some_and(|site| sources.has(site)) {
                     return Ok((asked.plan(survey, None, &mut council, run).await?, None));
@@ -135,11 +135,11 @@ fn hooks(
     let (lifetime, idle) = (lifetime(&args.window)?, idle_stop(&args.window)?);
     let (mut deployment, mut text) = (Value::Null, String::new());
     if let Some(project) = project {
-        let repository = (&wanted.source, wanted.reference.as_str(), wanted.subdir.as_str());
-        let name = name(args.server_name.as_deref(), repository, project, sites)?;
+        let Wanted { source, reference, subdir, .. } = wanted;
+        let name = name(args.server_name.as_deref(), source, reference, subdir, project, sites)?;
         let planned = PlannedDeployment::new(&name, project, orlop_cloud::llm::marker()?);
         let start = plan.best().and_then(|best| best.start.parse().ok());
-        (deployment, text) = told(&planned, join, (start, now), &usual_pace(None, settings)?);
+        (deployment, text) = describe(&planned, join, start, now, &usual_pace(None, settings)?);
     } else if join.is_some() {
         text = "\nthe deployment's id, which a join token is for, is known once there are credentials\n".to_owned();
     }
@@ -158,7 +158,7 @@ fn leads_on(failure: &Failure) -> bool {
 }
 
 /// What a plan is asked with.
-pub(super) struct Asked<'a> {
+pub(super) struct PlanQuery<'a> {
     pub(super) hardware: &'a HardwareArgs,
     pub(super) window: &'a WindowArgs,
     pub(super) request: &'a Request,
@@ -166,11 +166,11 @@ pub(super) struct Asked<'a> {
     pub(super) now: Timestamp,
 }
 
-impl Asked<'_> {
+impl PlanQuery<'_> {
     /// Plans at the first of the sites that has something, and tells in which project. One that cannot be reached is passed over.
     async fn plan_at_first(
         &self,
-        survey: &Survey,
+        survey: &RepositoryAnalysis,
         sources: &Sources<'_>,
         council: &mut AdvisorSession<'_>,
         run: &mut Run,
@@ -204,7 +204,7 @@ impl Asked<'_> {
     /// There is no plan, or the site cannot be asked.
     pub(super) async fn plan_at(
         &self,
-        survey: &Survey,
+        survey: &RepositoryAnalysis,
         site: &Site,
         council: &mut AdvisorSession<'_>,
         run: &mut Run,
@@ -220,7 +220,7 @@ impl Asked<'_> {
     /// Plans over what a site has, in its time, or over what is known without asking any.
     async fn plan(
         &self,
-        survey: &Survey,
+        survey: &RepositoryAnalysis,
         seen: Option<(&Seen, Timestamp)>,
         council: &mut AdvisorSession<'_>,
         run: &mut Run,
@@ -242,13 +242,13 @@ impl Asked<'_> {
         }
         let allocations = seen.and_then(|seen| seen.allocations.as_deref());
         let world = World { catalogue: &catalogue, allocations, images: images.as_deref() };
-        let asked = Draft { world, request: &request, least_hours: self.window.min_duration, now: self.now };
-        let planned: Result<Plan, PlanError> = draft(survey, &asked, council).await?;
+        let asked = PlanInput { world, request: &request, least_hours: self.window.min_duration, now: self.now };
+        let planned: Result<Plan, PlanError> = make_plan(survey, &asked, council).await?;
         let mut plan = planned?;
         if !allowed(self.hardware, self.window).contains(&Fallback::Types)
             && let Some(first) = plan.best().map(|best| best.node_type.clone())
         {
-            // A virtual machine in the place of a host is a fallback of its own.
+            // A virtual machine in the place of a host is a fallback, too.
             plan.offerings
                 .retain(|offering| offering.node_type == first || request.vm_fallback && offering.flavor.is_some());
         }
@@ -279,7 +279,7 @@ pub(super) fn plan_text(plan: &Plan, verbose: bool) -> String {
 }
 
 /// A plan as it is saved.
-pub(super) fn plan_data(plan: &Plan, run: &Run, wanted: &Wanted, survey: &Survey) -> Value {
+pub(super) fn plan_data(plan: &Plan, run: &Run, wanted: &Wanted, survey: &RepositoryAnalysis) -> Value {
     let mut data = serde_json::to_value(plan).unwrap_or_default();
     add(&mut data, "advice", advice(&run.account, &survey.advised));
     add(&mut data, "repository", repository(wanted, survey));
@@ -292,7 +292,7 @@ fn add(data: &mut Value, key: &str, value: Value) {
     }
 }
 
-fn repository(wanted: &Wanted, survey: &Survey) -> Value {
+fn repository(wanted: &Wanted, survey: &RepositoryAnalysis) -> Value {
     json!({
         "url": wanted.source.to_string(), "ref": wanted.reference, "subdir": wanted.subdir,
         "files_read": survey.scan.files.len(), "bytes": survey.scan.bytes,

@@ -1,5 +1,4 @@
-//! Sites where a host is waited for beside the one that waits. Owns the list of them;
-//! when a host is free is the library's.
+//! Sites where a host is waited for beside the one that waits.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,12 +18,12 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Hosts any of which would do, and for how long.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Place {
+pub(super) struct WatchedHosts {
     hosts: Vec<String>,
     hours: u32,
 }
 
-impl Place {
+impl WatchedHosts {
     /// The places of a plan.
     pub(super) fn of(offerings: &[PlannedOffering], hours: u32, catalogue: &Catalogue) -> Vec<Self> {
         offerings.iter().map(|offering| Self { hosts: hosts_of(offering, catalogue), hours }).collect()
@@ -35,7 +34,7 @@ impl Place {
 #[derive(Clone)]
 struct Watched {
     site: Arc<Site>,
-    places: Vec<Place>,
+    places: Vec<WatchedHosts>,
 }
 
 /// Sites where a host is waited for.
@@ -53,7 +52,7 @@ impl Watch {
     }
 
     /// Waits at a site too.
-    pub(super) fn add(&mut self, site: &Arc<Site>, places: Vec<Place>) {
+    pub(super) fn add(&mut self, site: &Arc<Site>, places: Vec<WatchedHosts>) {
         self.remove(&site.name);
         self.all.push(Watched { site: Arc::clone(site), places });
     }
@@ -80,7 +79,7 @@ impl Watch {
     }
 
     /// The sites with their places.
-    pub(super) fn places(&self) -> impl Iterator<Item = (String, Vec<Place>)> + '_ {
+    pub(super) fn places(&self) -> impl Iterator<Item = (String, Vec<WatchedHosts>)> + '_ {
         self.all.iter().map(|one| (one.site.name.clone(), one.places.clone()))
     }
 
@@ -130,12 +129,12 @@ impl Watch {
 
 /// How the best of some places stands from a start on.
 fn best(
-    places: &[Place],
+    places: &[WatchedHosts],
     allocations: Option<&[Allocation]>,
     start: Timestamp,
     margin: SignedDuration,
 ) -> Option<Availability> {
-    let stand = |place: &Place| {
+    let stand = |place: &WatchedHosts| {
         let asked = WindowRequest { start, hours: place.hours, within: SignedDuration::ZERO, margin };
         availability(&place.hosts, allocations, &asked)
     };
@@ -150,11 +149,12 @@ mod tests {
 
     #[test]
     fn a_site_has_room_when_any_host_that_fits_is_free_for_long_enough() {
-        let place = |host: &str, hours| Place { hosts: vec![host.to_owned()], hours };
+        let place = |host: &str, hours| WatchedHosts { hosts: vec![host.to_owned()], hours };
         let taken = r#"{"allocations":[{"resource_id":"1","reservations":[{"start_date":"2026-01-05T20:00:00","end_date":"2026-01-05T21:00:00"}]}]}"#;
         let taken = read_allocations(taken).unwrap();
         let at: Timestamp = "2026-01-05T14:00:00Z".parse().unwrap();
-        let stand = |places: &[Place], known: bool| best(places, known.then_some(&taken[..]), at, SignedDuration::ZERO);
+        let stand =
+            |places: &[WatchedHosts], known: bool| best(places, known.then_some(&taken[..]), at, SignedDuration::ZERO);
         assert!(matches!(stand(&[place("1", 24)], true), Some(Availability::Taken { .. })));
         assert_eq!(stand(&[place("1", 6)], true), Some(Availability::Free { start: at }));
         assert_eq!(stand(&[place("1", 24), place("2", 24)], true), Some(Availability::Free { start: at }));

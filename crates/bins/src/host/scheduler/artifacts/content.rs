@@ -1,4 +1,4 @@
-//! The content of an artifact on its way to whoever asked for it. Owns reading it piece by piece, on threads that may block.
+//! The content of an artifact on its way to the caller.
 
 use std::io;
 use std::sync::Arc;

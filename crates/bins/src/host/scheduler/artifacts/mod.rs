@@ -1,6 +1,5 @@
-//! The fleet's artifacts as a server keeps them: uploads, what is whole, and whose it is. Owns
-//! the documents beside the bytes; callers are checked by the services. How long it stays is [`retain`]'s, how much of it a
-//! tenant may have [`usage`]'s.
+//! The fleet's artifacts as a server keeps them: uploads, what is whole, and whose it is. How long it stays is [`retain`]'s,
+//! how much of it a tenant may have [`usage`]'s.
 //!
 //! Whatever makes an artifact or takes one away holds the same lock and reads the document anew, so that neither of them acts
 //! on what the other has changed meanwhile.
@@ -101,7 +100,7 @@ impl Handle {
         if let Some(id) = asked.upload {
             let known = self.upload(&id, |owner| owner == tenant).await?;
             self.goes_on(known).await?;
-            // Its content may have been told only now.
+            // Its content may have been reported only now.
             let stored = match &asked.sha256 {
                 Some(sha256) => self.held(sha256, tenant).await?.is_some(),
                 None => false,
@@ -116,7 +115,7 @@ impl Handle {
             None => None,
         };
         if known.is_none() {
-            self.shared.room.check_upload(asked.bytes)?;
+            self.shared.disk_guard.check_upload(asked.bytes)?;
             self.counted().await?.admit(tenant, asked.bytes, self.artifact_limit(tenant))?;
         }
         let id = uuid::Uuid::new_v4().simple().to_string();
@@ -155,7 +154,7 @@ impl Handle {
             return Err(error::problem(Code::TooLarge, text));
         }
         let (key, count) = (id.to_owned(), bytes.len() as u64);
-        self.shared.room.check_upload(count)?;
+        self.shared.disk_guard.check_upload(count)?;
         let mut stored_bytes = self.counted().await?;
         stored_bytes.admit(&upload.tenant, count, self.artifact_limit(&upload.tenant))?;
         let committed = self.on_backend(move |backend| backend.append(&key, offset, &bytes)).await?;

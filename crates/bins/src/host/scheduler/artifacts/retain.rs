@@ -1,5 +1,4 @@
-//! How long artifacts stay: some time after the last job that refers to them, and an upload some time after it began. Owns the
-//! walk over documents and files that finds what goes; [`super::super::keeper`] says when it is made.
+//! How long artifacts stay: some time after the last job that refers to them, and an upload some time after it began.
 //!
 //! The walk decides by what it has read, and does it by what it reads again under the lock: an upload or a pin in between
 //! keeps the artifact. The document goes before the file, so that none is shown that is not there; a file without a document
@@ -94,7 +93,7 @@ impl Handle {
         let links = self.links().await?;
         swept.links = links.gone;
         for shard in 0..=u8::MAX {
-            self.shard(shard, (now, unreferenced), &links, &mut swept).await?;
+            self.shard(shard, now, unreferenced, &links, &mut swept).await?;
             tokio::time::sleep(BREATH).await;
         }
         Ok(swept)
@@ -168,7 +167,8 @@ impl Handle {
     async fn shard(
         &self,
         shard: u8,
-        (now, unreferenced): (Time, Duration),
+        now: Time,
+        unreferenced: Duration,
         links: &Links,
         swept: &mut Swept,
     ) -> Result<(), Error> {
@@ -181,7 +181,7 @@ impl Handle {
                 let referred = number(&stored.sha256).is_some_and(|digest| links.referred.contains(&digest));
                 let old = stored.unreferenced_at.is_some_and(|since| since.plus(unreferenced) <= now);
                 if !there || old || referred == stored.unreferenced_at.is_some() {
-                    self.settle(&stored.sha256, referred, (now, unreferenced), links, swept).await?;
+                    self.settle(&stored.sha256, referred, now, unreferenced, links, swept).await?;
                 }
             }
         }
@@ -201,7 +201,8 @@ impl Handle {
         &self,
         sha256: &str,
         referred: bool,
-        (now, unreferenced): (Time, Duration),
+        now: Time,
+        unreferenced: Duration,
         links: &Links,
         swept: &mut Swept,
     ) -> Result<(), Error> {

@@ -14,7 +14,7 @@ use orlop_core::testing::fleet_store::MemoryFleet;
 use orlop_scheduler::event::Quota;
 use serde_json::json;
 
-use super::super::tests::bed::{Bed, spec, tenant, until};
+use super::super::tests::fixture::{Fixture, spec, tenant, until};
 use super::super::{Batch, Options, Status, Submission};
 use super::retain::Swept;
 use super::{Beginning, Code, Stored, named};
@@ -24,7 +24,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(86_400);
 
 struct World {
-    bed: Bed,
+    fixture: Fixture,
     backend: UploadStore,
     folder: tempfile::TempDir,
 }
@@ -34,16 +34,16 @@ impl World {
         let folder = tempfile::tempdir().unwrap();
         let backend = UploadStore::open(folder.path()).unwrap();
         let options = Options { artifacts: Some(Arc::new(backend.clone())), ..Options::default() };
-        Self { bed: Bed::with(MemoryFleet::new(), options).await, backend, folder }
+        Self { fixture: Fixture::with(MemoryFleet::new(), options).await, backend, folder }
     }
 
     async fn begin(&self, name: &str, bytes: u64) -> Result<String, super::Error> {
         let asked = Beginning { name: name.to_owned(), bytes, ..Beginning::default() };
-        Ok(self.bed.handle().begin_upload(&tenant(), asked).await?.upload)
+        Ok(self.fixture.handle().begin_upload(&tenant(), asked).await?.upload)
     }
 
     async fn upload(&self, name: &str) {
-        let (handle, sees) = (self.bed.handle(), |_: &TenantName| true);
+        let (handle, sees) = (self.fixture.handle(), |_: &TenantName| true);
         let id = self.begin(name, 5).await.unwrap();
         handle.add_to_upload(sees, &id, 0, "hello".into()).await.unwrap();
         handle.end_upload(sees, &id, HELLO).await.unwrap();
@@ -52,27 +52,27 @@ impl World {
     /// Submits a job with the artifact of a name as its input.
     async fn refer(&self, name: &str) -> Result<JobId, super::Error> {
         let mut spec = spec(&json!({ "artifacts_in": [{ "name": name, "path": "in" }] }));
-        self.bed.handle().pin_inputs(&tenant(), &mut spec, "").await?;
+        self.fixture.handle().pin_inputs(&tenant(), &mut spec, "").await?;
         let jobs = vec![Submission::of(&spec, &tenant(), None).unwrap()];
-        Ok(self.bed.handle().submit(Batch { jobs, once: None }).await?.jobs[0])
+        Ok(self.fixture.handle().submit(Batch { jobs, once: None }).await?.jobs[0])
     }
 
     /// Has a job end, and be as old as what is deleted.
     async fn forget(&self, job: JobId) {
-        self.bed.handle().cancel(job, Vec::new()).await.unwrap();
-        self.bed.reaches(job, JobState::Cancelled).await;
-        let Status::Leading { epoch } = self.bed.handle().status() else { panic!("it leads") };
-        let now = self.bed.handle().clock().wall();
+        self.fixture.handle().cancel(job, Vec::new()).await.unwrap();
+        self.fixture.reaches(job, JobState::Cancelled).await;
+        let Status::Leading { epoch } = self.fixture.handle().status() else { panic!("it leads") };
+        let now = self.fixture.handle().clock().wall();
         let policy = Retention { now, jobs_before: now.plus(DAY), audit_before: now, batch: 100 };
-        self.bed.store.retain(epoch, &policy).await.unwrap();
+        self.fixture.store.retain(epoch, &policy).await.unwrap();
     }
 
     async fn walk(&self) -> Swept {
-        self.bed.handle().retain_artifacts(DAY).await.unwrap()
+        self.fixture.handle().retain_artifacts(DAY).await.unwrap()
     }
 
     async fn stored(&self) -> Option<Stored> {
-        self.bed.store.get(HELLO).await.unwrap()
+        self.fixture.store.get(HELLO).await.unwrap()
     }
 
     fn there(&self) -> bool {
@@ -80,28 +80,28 @@ impl World {
     }
 
     async fn name(&self) -> Option<ArtifactLink> {
-        self.bed.store.get(&named(&tenant(), "greeting", "").key()).await.unwrap()
+        self.fixture.store.get(&named(&tenant(), "greeting", "").key()).await.unwrap()
     }
 }
 
 #[tokio::test]
 async fn an_upload_is_given_up_when_it_rests_and_not_while_it_goes_on() {
     let world = World::new().await;
-    let (handle, sees) = (world.bed.handle(), |_: &TenantName| true);
+    let (handle, sees) = (world.fixture.handle(), |_: &TenantName| true);
     let id = world.begin("greeting", 5).await.unwrap();
     for (offset, piece) in (0..).zip(["h", "e", "l", "l"]) {
-        world.bed.pass(20 * HOUR);
+        world.fixture.pass(20 * HOUR);
         handle.add_to_upload(sees, &id, offset, piece.into()).await.unwrap();
         assert_eq!(world.walk().await, Swept::default());
     }
     // Who asks how far it is goes on with it too.
-    world.bed.pass(20 * HOUR);
+    world.fixture.pass(20 * HOUR);
     let name = "greeting".to_owned();
     let asked = Beginning { name, bytes: 5, upload: Some(id.clone()), ..Beginning::default() };
     assert_eq!(handle.begin_upload(&tenant(), asked).await.unwrap().committed, 4);
-    world.bed.pass(20 * HOUR);
+    world.fixture.pass(20 * HOUR);
     assert_eq!(world.walk().await, Swept::default());
-    world.bed.pass(4 * HOUR);
+    world.fixture.pass(4 * HOUR);
     assert_eq!(world.walk().await, Swept { uploads: 1, ..Swept::default() });
     assert_eq!(handle.add_to_upload(sees, &id, 4, "o".into()).await.unwrap_err().code, Code::NotFound);
 }
@@ -113,14 +113,14 @@ async fn an_artifact_stays_a_day_after_the_last_job_that_refers_to_it() {
     let job = world.refer("greeting").await.unwrap();
     assert_eq!(world.walk().await, Swept::default());
     assert_eq!(world.stored().await.unwrap().unreferenced_at, None, "a job refers to it");
-    world.bed.pass(30 * DAY);
+    world.fixture.pass(30 * DAY);
     assert_eq!(world.walk().await, Swept::default());
     world.forget(job).await;
     assert_eq!(world.walk().await, Swept { links: 1, ..Swept::default() }, "its day begins");
-    world.bed.pass(DAY - HOUR);
+    world.fixture.pass(DAY - HOUR);
     assert_eq!(world.walk().await, Swept::default());
     assert!(world.there() && world.name().await.is_some());
-    world.bed.pass(HOUR);
+    world.fixture.pass(HOUR);
     assert_eq!(world.walk().await, Swept { artifacts: 1, bytes: 5, ..Swept::default() });
     assert!(!world.there() && world.stored().await.is_none());
     assert!(world.name().await.is_none(), "its name leads nowhere");
@@ -135,12 +135,12 @@ async fn an_artifact_stays_a_day_after_the_last_job_that_refers_to_it() {
 async fn a_name_that_leads_elsewhere_by_now_stays() {
     let world = World::new().await;
     world.upload("greeting").await;
-    world.bed.pass(DAY);
-    let links = world.bed.handle().links().await.unwrap();
+    world.fixture.pass(DAY);
+    let links = world.fixture.handle().links().await.unwrap();
     let other = named(&tenant(), "greeting", &"0".repeat(64));
-    world.bed.handle().put(vec![Record::put(&other).unwrap()]).await.unwrap();
-    let (now, mut swept) = (world.bed.handle().clock().wall(), Swept::default());
-    world.bed.handle().settle(HELLO, false, (now, DAY), &links, &mut swept).await.unwrap();
+    world.fixture.handle().put(vec![Record::put(&other).unwrap()]).await.unwrap();
+    let (now, mut swept) = (world.fixture.handle().clock().wall(), Swept::default());
+    world.fixture.handle().settle(HELLO, false, now, DAY, &links, &mut swept).await.unwrap();
     assert_eq!((swept.artifacts, world.name().await), (1, Some(other)));
 }
 
@@ -149,16 +149,16 @@ async fn what_is_stored_again_or_submitted_with_during_a_walk_stays() {
     for again in [true, false] {
         let world = World::new().await;
         world.upload("greeting").await;
-        world.bed.pass(2 * DAY);
+        world.fixture.pass(2 * DAY);
         // What the walk has read is old when it comes to the artifact.
-        let links = world.bed.handle().links().await.unwrap();
+        let links = world.fixture.handle().links().await.unwrap();
         if again {
             world.upload("greeting").await;
         } else {
             world.refer("greeting").await.unwrap();
         }
-        let (now, mut swept) = (world.bed.handle().clock().wall(), Swept::default());
-        world.bed.handle().settle(HELLO, false, (now, DAY), &links, &mut swept).await.unwrap();
+        let (now, mut swept) = (world.fixture.handle().clock().wall(), Swept::default());
+        world.fixture.handle().settle(HELLO, false, now, DAY, &links, &mut swept).await.unwrap();
         assert_eq!((swept, world.there()), (Swept::default(), true), "again: {again}");
         assert!(world.stored().await.is_some());
     }
@@ -174,7 +174,7 @@ async fn what_a_crash_has_left_goes() {
     assert!(world.stored().await.is_none());
     world.upload("greeting").await;
     // The document went, its file did not; and the file of an upload without a document.
-    let handle = world.bed.handle();
+    let handle = world.fixture.handle();
     handle.put(vec![Record::Delete(Kind::Artifact, HELLO.to_owned())]).await.unwrap();
     world.backend.begin("lost").unwrap();
     assert_eq!(world.walk().await, Swept { orphans: 2, ..Swept::default() });
@@ -184,10 +184,10 @@ async fn what_a_crash_has_left_goes() {
 #[tokio::test]
 async fn an_upload_that_rests_is_given_up() {
     let world = World::new().await;
-    let (handle, sees) = (world.bed.handle(), |_: &TenantName| true);
+    let (handle, sees) = (world.fixture.handle(), |_: &TenantName| true);
     let id = world.begin("greeting", 5).await.unwrap();
     handle.add_to_upload(sees, &id, 0, "hel".into()).await.unwrap();
-    world.bed.pass(DAY);
+    world.fixture.pass(DAY);
     assert_eq!(world.walk().await, Swept { uploads: 1, ..Swept::default() });
     assert_eq!(handle.add_to_upload(sees, &id, 3, "lo".into()).await.unwrap_err().code, Code::NotFound);
     assert!(world.backend.uploads().unwrap().is_empty());
@@ -196,17 +196,17 @@ async fn an_upload_that_rests_is_given_up() {
 
 #[tokio::test]
 async fn a_server_without_artifacts_walks_nowhere() {
-    let bed = Bed::new().await;
-    assert_eq!(bed.handle().retain_artifacts(DAY).await.unwrap(), Swept::default());
-    assert!(bed.handle().artifact_bytes().await.unwrap().is_empty());
+    let fixture = Fixture::new().await;
+    assert_eq!(fixture.handle().retain_artifacts(DAY).await.unwrap(), Swept::default());
+    assert!(fixture.handle().artifact_bytes().await.unwrap().is_empty());
 }
 
 /// Gives the tenant limits.
-async fn limit(bed: &Bed, quota: Quota) {
-    bed.handle().set_tenant(tenant(), None, Some(quota.clone())).await.unwrap();
-    let handle = bed.handle();
-    // Pictures of the fleet are made now and then.
-    bed.pass(Duration::from_secs(1));
+async fn limit(fixture: &Fixture, quota: Quota) {
+    fixture.handle().set_tenant(tenant(), None, Some(quota.clone())).await.unwrap();
+    let handle = fixture.handle();
+    // Snapshots of the fleet are made now and then.
+    fixture.pass(Duration::from_secs(1));
     let known = async || handle.snapshot().tenants.get(&tenant()).is_some_and(|known| known.quota == quota);
     until("the quota", async || known().await.then_some(())).await;
 }
@@ -214,11 +214,11 @@ async fn limit(bed: &Bed, quota: Quota) {
 #[tokio::test]
 async fn chunks_beyond_max_artifact_bytes_are_refused() {
     let mut world = World::new().await;
-    limit(&world.bed, Quota { max_artifact_bytes: Some(12), ..Quota::default() }).await;
+    limit(&world.fixture, Quota { max_artifact_bytes: Some(12), ..Quota::default() }).await;
     world.upload("greeting").await;
     world.upload("other").await;
     let sees = |_: &TenantName| true;
-    let used = async |world: &World| world.bed.handle().artifact_bytes().await.unwrap()[&tenant()];
+    let used = async |world: &World| world.fixture.handle().artifact_bytes().await.unwrap()[&tenant()];
     assert_eq!(used(&world).await, 5, "the same content is stored once");
     let refused = world.begin("large", 8).await.unwrap_err();
     let quota = refused.quota.clone().unwrap();
@@ -228,18 +228,18 @@ async fn chunks_beyond_max_artifact_bytes_are_refused() {
     );
     // Two that fit one by one do not fit together.
     let (one, two) = (world.begin("one", 6).await.unwrap(), world.begin("two", 6).await.unwrap());
-    let handle = world.bed.handle();
+    let handle = world.fixture.handle();
     assert_eq!(handle.add_to_upload(sees, &one, 0, "abcdef".into()).await.unwrap(), 6);
     assert_eq!(handle.add_to_upload(sees, &two, 0, "ab".into()).await.unwrap_err().code, Code::QuotaExceeded);
     // Of others nothing is taken.
     let asked = Beginning { name: "x".into(), bytes: 100, ..Beginning::default() };
     handle.begin_upload(&"chemistry".parse().unwrap(), asked).await.unwrap();
     // The next server counts the same.
-    world.bed.crash();
-    world.bed.start().await;
+    world.fixture.crash();
+    world.fixture.start().await;
     assert_eq!(used(&world).await, 11);
     // What is not what was announced is gone, and counts no more.
-    let handle = world.bed.handle();
+    let handle = world.fixture.handle();
     assert_eq!(handle.end_upload(sees, &one, HELLO).await.unwrap_err().code, Code::Checksum);
     assert_eq!(used(&world).await, 5);
     handle.add_to_upload(sees, &two, 0, "ab".into()).await.unwrap();
@@ -247,13 +247,13 @@ async fn chunks_beyond_max_artifact_bytes_are_refused() {
 
 #[tokio::test]
 async fn the_log_of_a_job_is_no_longer_than_its_tenant_may_have_it() {
-    let bed = Bed::new().await;
-    limit(&bed, Quota { max_log_bytes_per_job: Some(4096), ..Quota::default() }).await;
+    let fixture = Fixture::new().await;
+    limit(&fixture, Quota { max_log_bytes_per_job: Some(4096), ..Quota::default() }).await;
     let mut spec = spec(&json!({ "log": { "limit": "1Mi", "on_full": "fail" } }));
-    bed.handle().complete(&tenant(), &mut spec);
+    fixture.handle().complete(&tenant(), &mut spec);
     assert_eq!(spec.log.limit, 4096);
     spec.log.limit = 100;
-    bed.handle().complete(&tenant(), &mut spec);
+    fixture.handle().complete(&tenant(), &mut spec);
     assert_eq!(spec.log.limit, 100, "less is fine");
 }
 
@@ -261,7 +261,7 @@ async fn the_log_of_a_job_is_no_longer_than_its_tenant_may_have_it() {
 async fn a_name_under_which_several_jobs_left_different_files_is_refused_until_they_are_gone() {
     const WORLD: &str = "486ea46224d1bb4fb680f34f7c9ad96a8f24ec88be73ea8e5a6c65260e9cb8a7";
     let world = World::new().await;
-    let (handle, sees) = (world.bed.handle(), |_: &TenantName| true);
+    let (handle, sees) = (world.fixture.handle(), |_: &TenantName| true);
     let leave = async |job: JobId, index: u32, content: &'static str, sha256: &str| {
         let attempt = Some(TaskRef { job, index, member: 0, attempt: 1, epoch: Epoch(1) });
         let asked =
@@ -304,7 +304,7 @@ async fn an_upload_whose_content_is_compared_holds_up_no_other() {
     let file = world.folder.path().join("uploads").join(&slow);
     std::fs::remove_file(&file).unwrap();
     assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
-    let handle = world.bed.handle();
+    let handle = world.fixture.handle();
     let ending = tokio::spawn(async move { handle.end_upload(|_| true, &slow, HELLO).await });
     let others = async { world.upload("other").await };
     tokio::time::timeout(Duration::from_secs(30), others).await.expect("nobody waits for the slow one");

@@ -1,5 +1,4 @@
-//! How many bytes tenants have stored, whole and growing, and whether more may come (`max_artifact_bytes`). Owns these sums,
-//! which are worked out once in a term of leadership and kept up from then on.
+//! How many bytes tenants have stored, whole and growing, and whether more may come (`max_artifact_bytes`).
 
 use std::collections::BTreeMap;
 
@@ -13,7 +12,7 @@ use crate::wire::problem::{Code, Problem, QuotaUse};
 /// The limit.
 const LIMIT: &str = "max_artifact_bytes";
 
-/// What is stored of whom. Whoever holds it is alone with the artifacts.
+/// What is stored of whom. The holder is alone with the artifacts.
 #[derive(Debug, Default)]
 pub(in super::super) struct StoredBytes {
     /// In which term it was worked out: in others another server may have written.

@@ -1,5 +1,5 @@
 //! Driving flows: taking over what lives when the server takes the lead, a task for each flow, and what is tried again.
-//! Owns these tasks; decides nothing about a flow.
+//! Decides nothing about a flow.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -10,13 +10,13 @@ use orlop_core::ports::journal::{FlowJournal as _, FlowRecord};
 use orlop_core::spec::flow::StopMode;
 use tokio::sync::watch;
 
-use super::event::{Told, is_cancelled, mend};
+use super::event::{FlowReporter, is_cancelled, mend};
 use super::facts::{Driver, facts, tenant};
 use super::jobs::ServerFleet;
 use super::key::{Replace, claim};
 use super::{Inner, Live, expiry};
 use crate::host::flow::fleet::FleetSubstrate;
-use crate::host::flow::{FlowHost, HostError, HostParts, Left, Order};
+use crate::host::flow::{FlowCommand, FlowHost, HostError, HostParts, Left};
 use crate::host::scheduler::Status;
 
 /// The first wait before a flow that could not be driven is tried again, and the longest.
@@ -131,7 +131,7 @@ pub(super) fn parts(inner: &Inner, record: &FlowRecord) -> Result<HostParts, Por
     Ok(HostParts::new(Arc::new(substrate), Arc::clone(&inner.journal) as _))
 }
 
-/// Drives a flow by a task of its own.
+/// Drives a flow by its own task.
 pub(super) fn run(inner: &Arc<Inner>, mut host: FlowHost, record: FlowRecord) {
     let uid = record.uid.clone();
     if host.status().start_time.is_none()
@@ -141,18 +141,18 @@ pub(super) fn run(inner: &Arc<Inner>, mut host: FlowHost, record: FlowRecord) {
     }
     let handle = host.handle();
     let driver = Driver::of(&record).unwrap_or_default();
-    let told = Told::new(&record, driver, &host.status());
+    let told = FlowReporter::new(&record, driver, &host.status());
     // It ends with the host, after the last word.
     tokio::spawn(told.tell(inner.handle.clone(), handle.status()));
     let flows = Arc::downgrade(inner);
     // Entered before its task runs: that may end at once.
     let mut live = inner.live();
     let (leaves, left) = watch::channel(());
-    let task = tokio::spawn(drive(flows, host, (uid.clone(), leaves)));
+    let task = tokio::spawn(drive(flows, host, uid.clone(), leaves));
     live.insert(uid, Live { host: handle, tasks: vec![task.abort_handle()], left });
 }
 
-async fn drive(flows: Weak<Inner>, mut host: FlowHost, (uid, _leaves): (String, watch::Sender<()>)) {
+async fn drive(flows: Weak<Inner>, mut host: FlowHost, uid: String, _leaves: watch::Sender<()>) {
     let left = host.run().await;
     let cancelled = is_cancelled(&host.status());
     drop(host);
@@ -169,7 +169,7 @@ async fn drive(flows: Weak<Inner>, mut host: FlowHost, (uid, _leaves): (String, 
             inner.keys.release(&uid);
             match inner.journal.document(&uid).await {
                 Ok(flow) => inner.expiry.note(&flow),
-                // Deleted already; or whoever leads next finds it.
+                // Deleted already; or the next leader finds it.
                 Err(error) => tracing::debug!(target: "orlop::flows", uid, error = error.chain(), "a flow is gone"),
             }
             inner.journal.leave(&uid);
@@ -189,7 +189,7 @@ async fn again(flows: Weak<Inner>, uid: String, mut wait: Duration) {
         wait = (wait * 2).min(RETRY.1);
         let Some(inner) = flows.upgrade() else { return };
         if !matches!(inner.handle.status(), Status::Leading { .. }) || inner.live().contains_key(&uid) {
-            // Whoever leads next goes on with all of them.
+            // The next leader goes on with all of them.
             return;
         }
         match resume(&inner, &uid).await {
@@ -210,7 +210,7 @@ fn replace(inner: &Arc<Inner>) -> Replace {
         if let Some(host) = host {
             tokio::spawn(async move {
                 // One that has ended meanwhile is what was wanted.
-                if let Err(error) = host.order(Order::Replace).await {
+                if let Err(error) = host.order(FlowCommand::Replace).await {
                     tracing::debug!(target: "orlop::flows", holder, %error, "a flow was not replaced");
                 }
             });
@@ -219,6 +219,6 @@ fn replace(inner: &Arc<Inner>) -> Replace {
 }
 
 /// The order to end a flow.
-pub(super) const fn stop(graceful: bool) -> Order {
-    Order::Stop { mode: if graceful { StopMode::Graceful } else { StopMode::Terminate } }
+pub(super) const fn stop(graceful: bool) -> FlowCommand {
+    FlowCommand::Stop { mode: if graceful { StopMode::Graceful } else { StopMode::Terminate } }
 }

@@ -1,5 +1,4 @@
-//! What happens to flows, as events of the bus, and their steps as documents. Owns which
-//! change is which event; whatever is told was in the journal before.
+//! What happens to flows, as events of the bus, and their steps as documents.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -64,7 +63,7 @@ async fn rewrite(inner: &Inner, uid: &str) -> Result<(), HostError> {
     let host = FlowHost::resume(parts(inner, &record).map_err(HostError::Journal)?, uid).await?;
     let status = host.status();
     let driver = Driver::of(&record).unwrap_or_default();
-    Told::new(&record, driver, &status).keep_steps(&inner.handle, &status).await;
+    FlowReporter::new(&record, driver, &status).keep_steps(&inner.handle, &status).await;
     Ok(())
 }
 
@@ -74,8 +73,8 @@ pub(super) fn is_cancelled(status: &FlowStatus) -> bool {
     failed.is_some_and(|condition| CANCELLED.contains(&condition.reason.as_str()))
 }
 
-/// What was told of a flow so far.
-pub(super) struct Told {
+/// What was reported of a flow so far.
+pub(super) struct FlowReporter {
     uid: String,
     name: String,
     tenant: String,
@@ -87,8 +86,8 @@ pub(super) struct Told {
     meter: Meter,
 }
 
-impl Told {
-    /// Of a flow as it stands: what happened before was told by whoever drove it then.
+impl FlowReporter {
+    /// Of a flow as it stands: what happened before was reported by its driver then.
     pub(super) fn new(record: &FlowRecord, driver: Driver, status: &FlowStatus) -> Self {
         Self {
             uid: record.uid.clone(),
@@ -175,7 +174,7 @@ impl Told {
     }
 
     /// Writes the documents of steps that have changed. They say nothing that the journal does not, so what cannot be
-    /// written is told in the log, and tried again. False when it was not written.
+    /// written is logged, and tried again. False when it was not written.
     async fn keep_steps(&mut self, handle: &Handle, status: &FlowStatus) -> bool {
         let ended_at = status.completion_time;
         let new = status.steps.iter().map(|step| document(&self.uid, step, ended_at));

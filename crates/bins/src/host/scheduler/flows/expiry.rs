@@ -1,5 +1,5 @@
-//! When flows that have ended are deleted: `ttlSecondsAfterFinished` after their end. Owns the times that come; what
-//! deleting a flow takes away is the journal's. Nothing polls: the next time is slept for.
+//! When flows that have ended are deleted: `ttlSecondsAfterFinished` after their end. Nothing polls: the next time is slept
+//! for.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -17,7 +17,7 @@ use crate::host::flow::{Clock as _, SystemClock};
 
 /// Seconds after the end, where a flow does not say it: as long as its jobs are kept.
 const DEFAULT_TTL: u32 = 7 * 86_400;
-/// A flow stays at least so long, so that whoever waits for its end sees it.
+/// A flow stays at least so long, so that anyone who waits for its end sees it.
 const SEEN: Duration = Duration::from_secs(5);
 /// The longest sleep: a wall clock that is set moves the times.
 const LOOK: Duration = Duration::from_secs(60);
@@ -93,7 +93,7 @@ impl Inner {
     }
 }
 
-/// Deletes flows when their time comes, as long as whoever drives them lives.
+/// Deletes flows when their time comes, as long as their driver lives.
 pub(super) async fn keep(flows: Weak<Inner>) {
     loop {
         let Some(inner) = flows.upgrade() else { return };

@@ -1,4 +1,4 @@
-//! What the server keeps of a flow beside its object and its state. Owns the JSON in the record's options.
+//! What the server keeps of a flow beside its object and its state.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,4 @@
-//! Jobs of steps inside the server: the fleet of the flow substrate is the server's own handle. Owns the key under which a
-//! step's job is submitted once, and reading how it ended.
+//! Jobs of steps inside the server: the fleet of the flow substrate is the server's own handle.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +11,7 @@ use orlop_core::spec::job::JobSpec;
 use orlop_core::task::TaskRef;
 use serde_json::Value;
 
-use super::super::{Batch, Handle, Once, Submission, WorkerOrder, WorkerPicture};
+use super::super::{Batch, Handle, Once, Submission, WorkerOrder, WorkerSnapshot};
 use crate::host::flow::fleet::{FlowJob, JobEnd, JobPlace, StepFleet, WORKER, claims_of, key_of};
 use crate::wire::problem::{Code, Problem};
 
@@ -144,7 +143,7 @@ impl StepFleet for ServerFleet {
     }
 
     async fn name_worker(&self, worker: &WorkerId) -> Result<(), PortError> {
-        let named = |picture: &WorkerPicture| picture.capabilities.labels.contains_key(WORKER);
+        let named = |worker: &WorkerSnapshot| worker.capabilities.labels.contains_key(WORKER);
         if self.handle.snapshot().workers.get(worker).is_some_and(named) {
             return Ok(());
         }

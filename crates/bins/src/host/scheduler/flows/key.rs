@@ -1,5 +1,5 @@
-//! The concurrency gate among the flows of a server. Owns who asks it and who is woken; the order is the gate's.
-//! A flow that was admitted holds its key until it has ended, whichever server drives it.
+//! The concurrency gate among the flows of a server. A flow that was admitted holds its key until it has ended, whichever
+//! server drives it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,7 +9,7 @@ use orlop_core::ports::journal::FlowRecord;
 use orlop_dag::gate::{Answer, Claim, ConcurrencyLimiter, key_of};
 use tokio::sync::watch;
 
-use crate::host::flow::{Admission, Verdict};
+use crate::host::flow::{Admission, AdmissionDecision};
 
 /// Ends a flow because another one of the same key takes its place.
 pub(super) type Replace = Arc<dyn Fn(String) + Send + Sync>;
@@ -39,7 +39,7 @@ impl Keys {
 
     /// A flow has ended. Who waited asks again.
     pub(super) fn release(&self, uid: &str) {
-        // Who may begin now is told when it asks.
+        // The one that may begin now hears so when it asks.
         drop(self.gate().release(uid));
         self.changes.send_modify(|count| *count += 1);
     }
@@ -72,7 +72,7 @@ struct Waiting {
 
 #[async_trait]
 impl Admission for Waiting {
-    async fn next(&mut self) -> Result<Verdict, PortError> {
+    async fn next(&mut self) -> Result<AdmissionDecision, PortError> {
         match &mut self.changes {
             // The gate lives as long as the server; without it nobody is woken any more.
             Some(changes) => drop(changes.changed().await),
@@ -81,15 +81,15 @@ impl Admission for Waiting {
         let answer = self.keys.gate().ask(self.claim.clone());
         let key = &self.claim.key;
         Ok(match answer {
-            Answer::Begin => Verdict::Begin,
+            Answer::Begin => AdmissionDecision::Begin,
             Answer::Wait { behind } => {
                 let message = format!("waits for {} flows that hold or asked for key `{key}` before", behind.len());
-                Verdict::Wait { message }
+                AdmissionDecision::Wait { message }
             }
             Answer::Replace { holders } => {
                 let message = format!("takes the place of {} flows that hold key `{key}`", holders.len());
                 holders.into_iter().for_each(|holder| (self.replace)(holder));
-                Verdict::Wait { message }
+                AdmissionDecision::Wait { message }
             }
         })
     }
@@ -113,11 +113,11 @@ mod tests {
         let nobody: Replace = Arc::new(|_| {});
         let mut one = keys.admission(claim("a", ConcurrencyPolicy::Forbid), Arc::clone(&nobody));
         let mut two = keys.admission(claim("b", ConcurrencyPolicy::Forbid), nobody);
-        assert_eq!(one.next().await.unwrap(), Verdict::Begin);
-        assert!(matches!(two.next().await.unwrap(), Verdict::Wait { .. }));
+        assert_eq!(one.next().await.unwrap(), AdmissionDecision::Begin);
+        assert!(matches!(two.next().await.unwrap(), AdmissionDecision::Wait { .. }));
         let waits = tokio::spawn(async move { two.next().await.unwrap() });
         keys.release("a");
-        assert_eq!(waits.await.unwrap(), Verdict::Begin);
+        assert_eq!(waits.await.unwrap(), AdmissionDecision::Begin);
     }
 
     #[tokio::test]
@@ -128,9 +128,9 @@ mod tests {
         let told = Arc::clone(&ended);
         let replace: Replace = Arc::new(move |uid| told.lock().unwrap().push(uid));
         let mut new = keys.admission(claim("b", ConcurrencyPolicy::Replace), replace);
-        assert!(matches!(new.next().await.unwrap(), Verdict::Wait { .. }));
+        assert!(matches!(new.next().await.unwrap(), AdmissionDecision::Wait { .. }));
         assert_eq!(*ended.lock().unwrap(), ["a"]);
         keys.release("a");
-        assert_eq!(new.next().await.unwrap(), Verdict::Begin);
+        assert_eq!(new.next().await.unwrap(), AdmissionDecision::Begin);
     }
 }

@@ -1,10 +1,10 @@
-//! Flows inside the server: while it leads it drives every flow that has not ended, each by a host of its own
-//! ([`crate::host::flow`]) whose steps are jobs of this server and whose journal is the fleet's store. Owns which flows are
-//! driven and what is asked of them; what may run is the flow engine's, where it runs the scheduler's.
+//! Flows inside the server: while it leads it drives every flow that has not ended, each by its own host
+//! ([`crate::host::flow`]) whose steps are jobs of this server and whose journal is the fleet's store.
 //!
 //! What happens to a flow is in the store before anything is done about it. A server that takes the lead reads the flows
 //! that live and goes on with them: a step that was started is found by the key of its job, so no attempt runs twice.
 
+mod counts;
 mod drive;
 mod event;
 mod expiry;
@@ -12,7 +12,6 @@ mod facts;
 mod jobs;
 mod journal;
 mod key;
-mod meter;
 mod order;
 mod pipeline;
 mod read;
@@ -35,7 +34,7 @@ pub use self::journal::{FleetJournal, MayWrite};
 use self::key::Keys;
 pub use self::order::{APPROVERS, Decider};
 pub use self::pipeline::definition_text;
-pub use self::read::{FlowRead, Known};
+pub use self::read::{FlowRead, FlowSummary};
 pub use self::retry::Again;
 pub use self::submit::{Accepted, NewFlow, read_definition};
 use super::{Handle, Status};
@@ -86,7 +85,7 @@ impl fmt::Debug for Flows {
 }
 
 impl Inner {
-    /// Drives nothing any more; whoever leads next goes on.
+    /// Drives nothing any more; the next leader goes on.
     fn abandon(&self) {
         self.ready.send_replace(false);
         let live = std::mem::take(&mut *self.live());

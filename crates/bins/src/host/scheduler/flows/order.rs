@@ -1,5 +1,4 @@
-//! What is asked of flows: decisions, suspension, ends. Owns who a decision is taken from and what repeating one means;
-//! whether an order fits is the host's to say.
+//! What is asked of flows: decisions, suspension, ends.
 
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use super::drive::stop;
 use super::facts::Driver;
 use super::submit::{port, wrong};
 use super::{Flows, Live};
-use crate::host::flow::{Order, OrderError};
+use crate::host::flow::{FlowCommand, FlowCommandError};
 use crate::host::scheduler::Error;
 use crate::host::scheduler::error::{not_found, store_unavailable};
 use crate::wire::problem::{Code, Problem};
@@ -39,12 +38,12 @@ fn problem(code: Code, text: impl Into<String>) -> Error {
     Box::new(Problem::new(code, text))
 }
 
-fn ordered(error: OrderError) -> Error {
+fn ordered(error: FlowCommandError) -> Error {
     match error {
-        OrderError::NotFound(text) => problem(Code::NotFound, text),
-        OrderError::Conflict(text) => problem(Code::Conflict, text),
-        OrderError::Failed(text) => Box::new(Problem::new(Code::StoreUnavailable, text).after(1000)),
-        OrderError::Gone => store_unavailable(),
+        FlowCommandError::NotFound(text) => problem(Code::NotFound, text),
+        FlowCommandError::Conflict(text) => problem(Code::Conflict, text),
+        FlowCommandError::Failed(text) => Box::new(Problem::new(Code::StoreUnavailable, text).after(1000)),
+        FlowCommandError::Gone => store_unavailable(),
     }
 }
 
@@ -92,7 +91,7 @@ impl Flows {
     /// # Errors
     /// Conflict when its state does not take that; and as of [`Flows::cancel`].
     pub async fn suspend(&self, flow: &FleetFlow, on: bool) -> Result<(), Error> {
-        let order = if on { Order::Suspend { mode: SuspendMode::Drain } } else { Order::Resume };
+        let order = if on { FlowCommand::Suspend { mode: SuspendMode::Drain } } else { FlowCommand::Resume };
         self.order(flow, order).await
     }
 
@@ -109,11 +108,11 @@ impl Flows {
     ) -> Result<(), Error> {
         let record = self.inner.journal.load(&flow.id).await.map_err(|error| port(&error))?.record;
         let step = Driver::of(&record).map_err(|error| port(&error))?.internal(step).to_owned();
-        self.order(flow, Order::ConfirmGone { step, by: Some(by.to_owned()), reason: bounded(reason)? }).await
+        self.order(flow, FlowCommand::ConfirmGone { step, by: Some(by.to_owned()), reason: bounded(reason)? }).await
     }
 
     /// Gives an order to the host of a flow; returns once it is written down and in force.
-    async fn order(&self, flow: &FleetFlow, order: Order) -> Result<(), Error> {
+    async fn order(&self, flow: &FleetFlow, order: FlowCommand) -> Result<(), Error> {
         self.inner.may_act().await?;
         if flow.ended_at.is_some() {
             return Err(over(flow));
@@ -121,10 +120,10 @@ impl Flows {
         let host = self.inner.live().get(&flow.id).map(|live| live.host.clone());
         let given = match host {
             Some(host) => host.order(order).await,
-            None => Err(OrderError::Gone),
+            None => Err(FlowCommandError::Gone),
         };
         match given {
-            Err(OrderError::Gone) => Err(self.gone(flow).await),
+            Err(FlowCommandError::Gone) => Err(self.gone(flow).await),
             given => given.map_err(ordered),
         }
     }
@@ -172,7 +171,7 @@ impl Flows {
     /// Decides about a Manual step. The same decision again is fine.
     ///
     /// # Errors
-    /// Forbidden to whoever is no operator and not named as an approver of the step; Conflict when it was decided
+    /// Forbidden to anyone who is no operator and not named as an approver of the step; Conflict when it was decided
     /// otherwise or waits no more; NotFound; and as of [`Flows::cancel`].
     pub async fn decide(
         &self,
@@ -193,11 +192,11 @@ impl Flows {
         }
         let reason = bounded(reason)?;
         let (name, verified) = (by.name.clone(), by.verified);
-        let order = Order::Decide { step: step.clone(), decision, by: Some(by.name), reason, verified };
+        let order = FlowCommand::Decide { step: step.clone(), decision, by: Some(by.name), reason, verified };
         match self.order(flow, order).await {
             Err(error) if error.code == Code::Conflict && self.was_decided(flow, &step, decision).await? => Ok(()),
             Err(error) => Err(error),
-            Ok(()) => self.keep(flow, step, (name, decision)).await,
+            Ok(()) => self.keep(flow, step, name, decision).await,
         }
     }
 
@@ -209,8 +208,8 @@ impl Flows {
         Ok(record.and_then(|record| record.approval.as_ref()).is_some_and(|approval| approval.decision == decision))
     }
 
-    /// Notes a decision where decisions are listed. It is in force already, so it is told as taken.
-    async fn keep(&self, flow: &FleetFlow, step: String, (who, decision): (String, Decision)) -> Result<(), Error> {
+    /// Records a decision where decisions are listed. It is in force already, so it is reported as taken.
+    async fn keep(&self, flow: &FleetFlow, step: String, who: String, decision: Decision) -> Result<(), Error> {
         let decision = if decision == Decision::Approved { "approve" } else { "reject" };
         let store = self.inner.handle.store();
         let known = store.get::<Approval>(&format!("{}/{}", part(&flow.id), part(&step))).await;

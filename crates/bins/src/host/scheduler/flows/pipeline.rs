@@ -1,5 +1,4 @@
-//! Pipelines: definitions of flows that are kept, by version. Owns their documents; a flow keeps the version it was begun
-//! with, for it keeps the definition itself.
+//! Pipelines: definitions of flows that are kept, by version.
 
 use orlop_core::id::TenantName;
 use orlop_core::ports::fleet_store::{Documents as _, EntryFilter, MAX_PAGE, Page, Paged, Pipeline, Record, part};
@@ -66,7 +65,8 @@ impl Flows {
         &self,
         id: &str,
         tenants: Option<&[TenantName]>,
-        (known, definition): (Option<u64>, Value),
+        known: Option<u64>,
+        definition: Value,
     ) -> Result<Pipeline, Error> {
         self.inner.may_act().await?;
         let read = self.definition(&definition, StepBackend::default()).await?;
@@ -124,7 +124,8 @@ impl Flows {
     pub async fn pipelines(
         &self,
         tenants: Option<Vec<TenantName>>,
-        (after, limit): (Option<String>, u32),
+        after: Option<String>,
+        limit: u32,
     ) -> Result<Paged<Pipeline, String>, Error> {
         let mut newest: Vec<Pipeline> = Vec::new();
         for version in self.versions("", tenants).await? {

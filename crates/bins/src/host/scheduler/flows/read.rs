@@ -1,5 +1,4 @@
-//! Flows as they stand, driven here or not. Owns finding them by id or name, and reading a status from the host or from
-//! the journal; changes nothing, so a standby answers too.
+//! Flows as they stand, driven here or not.
 
 use orlop_core::id::TenantName;
 use orlop_core::ports::fleet_store::{Documents as _, EntryFilter, FleetFlow, MAX_PAGE, Page, Paged, part};
@@ -21,7 +20,7 @@ const READY: std::time::Duration = std::time::Duration::from_secs(20);
 
 /// A flow in a list.
 #[derive(Clone, Debug)]
-pub struct Known {
+pub struct FlowSummary {
     /// Its document.
     pub document: FleetFlow,
     /// Progress, such as `3/10`.
@@ -67,7 +66,7 @@ impl FlowRead {
     }
 }
 
-impl From<FleetFlow> for Known {
+impl From<FleetFlow> for FlowSummary {
     fn from(document: FleetFlow) -> Self {
         let listed = listed(&document);
         let summary = listed.summary;
@@ -143,15 +142,16 @@ impl Flows {
     pub async fn list(
         &self,
         tenants: Option<Vec<TenantName>>,
-        (after, limit): (Option<String>, u32),
-        passes: impl Fn(&Known) -> bool,
-    ) -> Result<Paged<Known, String>, Error> {
+        after: Option<String>,
+        limit: u32,
+        passes: impl Fn(&FlowSummary) -> bool,
+    ) -> Result<Paged<FlowSummary, String>, Error> {
         let filter = EntryFilter { tenants, ..EntryFilter::default() };
         let (mut items, mut page) = (Vec::new(), Page { after, limit });
         loop {
             let store = self.inner.handle.store();
             let part = store.list::<FleetFlow>(&filter, &page).await.map_err(|error| port(&error))?;
-            for known in part.items.into_iter().map(Known::from).filter(&passes) {
+            for known in part.items.into_iter().map(FlowSummary::from).filter(&passes) {
                 items.push(known);
                 if items.len() >= limit as usize {
                     let next = items.last().map(|known| known.document.id.clone());

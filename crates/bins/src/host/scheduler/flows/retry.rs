@@ -1,5 +1,4 @@
-//! Retry from failed: what failed runs again in a new flow. Owns names of such flows; which steps run again is
-//! the flow host's choice.
+//! Retry from failed: what failed runs again in a new flow.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,4 @@
-//! New flows: definitions read and checked as whoever submits gives them, names, and the begin of a flow. Owns that way;
-//! what is wrong is said by field.
+//! New flows: definitions read and checked as the client sends them, names, and the begin of a flow.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +31,7 @@ pub struct NewFlow {
     pub parameters: BTreeMap<String, String>,
     /// What is kept beside it.
     pub driver: Driver,
-    /// What it is told before all else.
+    /// What it is given before all else.
     pub first: Vec<FlowEvent>,
     /// Unique id, a random UUID of version 4.
     pub uid: String,
@@ -106,7 +105,7 @@ pub fn read_definition(text: &str, backend: StepBackend) -> Result<Definition, E
         StepBackend::Process => Runtime::Process,
     };
     let limits = Limits::at(Target::fleet(runtime)).images_optional();
-    let read = definitions("definition", text, (limits, TextLimits::default()));
+    let read = definitions("definition", text, limits, TextLimits::default());
     let (mut found, _) = read.map_err(|report| refused(&report))?;
     let count = found.len();
     let one = found.pop().filter(|_| count == 1);

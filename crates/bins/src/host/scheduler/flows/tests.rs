@@ -14,7 +14,7 @@ use super::submit::read_definition;
 use super::*;
 use crate::host::flow::fleet::StepBackend;
 use crate::host::flow::{Clock as _, SystemClock};
-use crate::host::scheduler::tests::bed::{Bed, until};
+use crate::host::scheduler::tests::fixture::{Fixture, until};
 use crate::wire::problem::Code;
 
 /// A flow that waits for one decision after another.
@@ -54,8 +54,8 @@ async fn reaches(flows: &Flows, flow: &str, phase: FlowPhase) -> FleetFlow {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_decision_is_taken_once_from_who_may_decide() {
-    let bed = Bed::new().await;
-    let flows = Flows::start(bed.handle());
+    let fixture = Fixture::new().await;
+    let flows = Flows::start(fixture.handle());
     let taken = flows.submit(new(&manual("release", &["gate", "then"]))).await.unwrap();
     let flow = reaches(&flows, &taken.uid, FlowPhase::Paused).await;
     let decide =
@@ -69,7 +69,7 @@ async fn a_decision_is_taken_once_from_who_may_decide() {
     let flow = reaches(&flows, &taken.uid, FlowPhase::Failed).await;
     let again = flows.decide(&flow, "then", Decision::Rejected, by("ann", false)).await;
     assert!(again.is_ok(), "also after the end");
-    let approval: Approval = bed.store.get(&format!("{}/gate", taken.uid)).await.unwrap().unwrap();
+    let approval: Approval = fixture.store.get(&format!("{}/gate", taken.uid)).await.unwrap().unwrap();
     assert_eq!((approval.who.as_str(), approval.decision.as_str()), ("ann", "approve"));
     let read = flows.read(flow).await.unwrap().status();
     let record = read.steps.iter().find(|step| step.name == "gate").unwrap().approval.clone().unwrap();
@@ -78,22 +78,22 @@ async fn a_decision_is_taken_once_from_who_may_decide() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn flows_go_on_under_the_next_server() {
-    let mut bed = Bed::new().await;
-    let flows = Flows::start(bed.handle());
+    let mut fixture = Fixture::new().await;
+    let flows = Flows::start(fixture.handle());
     let taken = flows.submit(new(&manual("release", &["one", "two"]))).await.unwrap();
     let flow = reaches(&flows, &taken.uid, FlowPhase::Paused).await;
     flows.decide(&flow, "one", Decision::Approved, by("ann", false)).await.unwrap();
-    bed.crash();
+    fixture.crash();
     drop(flows);
-    bed.start().await;
-    let flows = Flows::start(bed.handle());
+    fixture.start().await;
+    let flows = Flows::start(fixture.handle());
     until("the flow is driven", async || (flows.live() == 1).then_some(())).await;
     flows.decide(&flow, "two", Decision::Approved, by("ann", false)).await.unwrap();
     let flow = reaches(&flows, &taken.uid, FlowPhase::Succeeded).await;
     until("nothing is driven", async || (flows.live() == 0).then_some(())).await;
     // Documents of steps are written behind the journal.
     until("the step is told", async || {
-        let step: FlowStep = bed.store.get(&format!("{}/two", flow.id)).await.unwrap()?;
+        let step: FlowStep = fixture.store.get(&format!("{}/two", flow.id)).await.unwrap()?;
         (step.phase == "Succeeded").then_some(())
     })
     .await;
@@ -105,8 +105,8 @@ async fn flows_go_on_under_the_next_server() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flow_that_was_seen_to_end_is_listed_as_ended_and_can_be_deleted() {
-    let bed = Bed::new().await;
-    let flows = Flows::start(bed.handle());
+    let fixture = Fixture::new().await;
+    let flows = Flows::start(fixture.handle());
     for round in 0..20 {
         let taken = flows.submit(new(&manual(&format!("f{round}"), &["gate"]))).await.unwrap();
         let flow = reaches(&flows, &taken.uid, FlowPhase::Paused).await;
@@ -124,15 +124,15 @@ async fn a_flow_that_was_seen_to_end_is_listed_as_ended_and_can_be_deleted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_happens_to_a_flow_is_published_and_every_gate_by_name() {
-    let bed = Bed::new().await;
-    let mut events = bed.handle().subscribe(SubjectFilter::new("orlop.events.flow.*").unwrap()).unwrap();
+    let fixture = Fixture::new().await;
+    let mut events = fixture.handle().subscribe(SubjectFilter::new("orlop.events.flow.*").unwrap()).unwrap();
     let mut next = async |uid: &str| {
         let Some(Delivery::Event(event)) = events.next().await else { panic!("no event") };
         let body: EventBody = serde_json::from_str(&event.body).unwrap();
         assert_eq!((body.tenant.as_deref(), &body.data["flow"]), (Some("physics"), &json!(uid)));
         format!("{} {}", body.kind, body.data["step"])
     };
-    let flows = Flows::start(bed.handle());
+    let flows = Flows::start(fixture.handle());
     let taken = flows.submit(new(&manual("release", &["one", "two"]))).await.unwrap();
     assert_eq!(next(&taken.uid).await, "flow.started null");
     assert_eq!(next(&taken.uid).await, "flow.waiting_approval \"one\"");
@@ -143,7 +143,7 @@ async fn what_happens_to_a_flow_is_published_and_every_gate_by_name() {
     assert!(flows.cancel(&flow, false).await.unwrap());
     assert_eq!(next(&taken.uid).await, "flow.cancelled null");
     until("it is listed as cancelled", async || {
-        let list = flows.list(None, (None, 10), |_| true).await.unwrap();
+        let list = flows.list(None, None, 10, |_| true).await.unwrap();
         list.items.first().is_some_and(|known| known.cancelled && known.document.ended_at.is_some()).then_some(())
     })
     .await;
@@ -153,8 +153,8 @@ async fn what_happens_to_a_flow_is_published_and_every_gate_by_name() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_ended_is_repeated_under_another_name() {
-    let bed = Bed::new().await;
-    let flows = Flows::start(bed.handle());
+    let fixture = Fixture::new().await;
+    let flows = Flows::start(fixture.handle());
     let taken = flows.submit(new(&manual("release", &["gate"]))).await.unwrap();
     let clash = flows.submit(new(&manual("release", &["gate"]))).await.unwrap_err();
     assert_eq!(clash.code, Code::Conflict);
@@ -171,8 +171,8 @@ async fn what_has_ended_is_repeated_under_another_name() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn flows_of_one_key_run_one_after_the_other_also_after_a_crash() {
-    let mut bed = Bed::new().await;
-    let flows = Flows::start(bed.handle());
+    let mut fixture = Fixture::new().await;
+    let flows = Flows::start(fixture.handle());
     let keyed = |name: &str| {
         let mut new = new(&manual(name, &["gate"]));
         new.flow.metadata.labels.insert(orlop_dag::gate::KEY.to_owned(), "k".to_owned());
@@ -181,10 +181,10 @@ async fn flows_of_one_key_run_one_after_the_other_also_after_a_crash() {
     let one = flows.submit(keyed("one")).await.unwrap();
     let flow = reaches(&flows, &one.uid, FlowPhase::Paused).await;
     let two = flows.submit(keyed("two")).await.unwrap();
-    bed.crash();
+    fixture.crash();
     drop(flows);
-    bed.start().await;
-    let flows = Flows::start(bed.handle());
+    fixture.start().await;
+    let flows = Flows::start(fixture.handle());
     until("both are driven", async || (flows.live() == 2).then_some(())).await;
     let waits = flows.find(&two.uid, None).await.unwrap();
     assert_eq!(flows.read(waits).await.unwrap().status().phase, FlowPhase::Pending);
@@ -194,8 +194,8 @@ async fn flows_of_one_key_run_one_after_the_other_also_after_a_crash() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pipelines_have_versions() {
-    let bed = Bed::new().await;
-    let flows = Flows::start(bed.handle());
+    let fixture = Fixture::new().await;
+    let flows = Flows::start(fixture.handle());
     let tenant: orlop_core::id::TenantName = "physics".parse().unwrap();
     let pipeline = |step: &str| json!({ "name": "Nightly Build", "steps": [{ "name": step, "job_spec": { "command": ["true"] } }] });
     let wrong = json!({ "name": "x", "steps": [{ "name": "a", "depends_on": ["b"], "job_spec": { "command": [] } }] });
@@ -205,25 +205,25 @@ async fn pipelines_have_versions() {
         refused.errors.len() >= 2 && refused.errors.iter().all(|error| error.path.starts_with("steps[0]")),
         "{refused:?}"
     );
-    assert!(flows.pipelines(None, (None, 10)).await.unwrap().items.is_empty(), "nothing is stored");
+    assert!(flows.pipelines(None, None, 10).await.unwrap().items.is_empty(), "nothing is stored");
     let one = flows.create_pipeline(tenant.clone(), pipeline("a")).await.unwrap();
     assert_eq!((one.name.as_str(), one.version), ("Nightly Build", 1));
-    let two = flows.update_pipeline(&one.id, None, (Some(1), pipeline("b"))).await.unwrap();
+    let two = flows.update_pipeline(&one.id, None, Some(1), pipeline("b")).await.unwrap();
     assert_eq!(two.version, 2);
-    let late = flows.update_pipeline(&one.id, None, (Some(1), pipeline("c"))).await.unwrap_err();
+    let late = flows.update_pipeline(&one.id, None, Some(1), pipeline("c")).await.unwrap_err();
     assert_eq!(late.code, Code::Precondition);
     let others: [orlop_core::id::TenantName; 1] = ["other".parse().unwrap()];
     assert_eq!(flows.pipeline(&one.id, Some(&others)).await.unwrap_err().code, Code::NotFound);
-    assert_eq!(flows.pipelines(None, (None, 10)).await.unwrap().items, [two]);
+    assert_eq!(flows.pipelines(None, None, 10).await.unwrap().items, [two]);
     flows.delete_pipeline(&one.id, None, None).await.unwrap();
     assert_eq!(flows.pipeline(&one.id, None).await.unwrap_err().code, Code::NotFound);
-    assert!(flows.pipelines(None, (None, 10)).await.unwrap().items.is_empty());
+    assert!(flows.pipelines(None, None, 10).await.unwrap().items.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn parameters_are_checked_before_anything_is_stored() {
-    let bed = Bed::new().await;
-    let flows = Flows::start(bed.handle());
+    let fixture = Fixture::new().await;
+    let flows = Flows::start(fixture.handle());
     let mut flow = new(&manual("release", &["gate"]));
     flow.parameters.insert("nobody".to_owned(), "x".to_owned());
     let refused = flows.submit(flow).await.unwrap_err();
@@ -236,8 +236,8 @@ async fn parameters_are_checked_before_anything_is_stored() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flow_is_deleted_when_its_time_after_its_end_is_over() {
-    let mut bed = Bed::new().await;
-    let flows = Flows::start(bed.handle());
+    let mut fixture = Fixture::new().await;
+    let flows = Flows::start(fixture.handle());
     let submit = async |name: &str, ttl: i32| {
         let mut new = new(&manual(name, &["gate"]));
         let policy = new.flow.spec.execution_policy.get_or_insert_default();
@@ -257,15 +257,15 @@ async fn a_flow_is_deleted_when_its_time_after_its_end_is_over() {
     until("the first one goes", async || (!there(&flows, &short).await).then_some(())).await;
     assert!(there(&flows, &long).await);
     // The next server goes on counting.
-    bed.crash();
+    fixture.crash();
     drop(flows);
-    bed.start().await;
-    let flows = Flows::start(bed.handle());
+    fixture.start().await;
+    let flows = Flows::start(fixture.handle());
     until("flows can be changed", async || flows.inner.may_act().await.ok()).await;
     flows.inner.expire(later(30)).await;
     assert!(there(&flows, &long).await);
     flows.inner.expire(later(61)).await;
     until("the other one goes", async || (!there(&flows, &long).await).then_some(())).await;
-    let left = bed.store.entries(Kind::FlowEntry, &EntryFilter::default(), &Page::first(100)).await.unwrap().items;
+    let left = fixture.store.entries(Kind::FlowEntry, &EntryFilter::default(), &Page::first(100)).await.unwrap().items;
     assert!(left.is_empty(), "{left:?}");
 }

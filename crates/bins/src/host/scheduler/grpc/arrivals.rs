@@ -1,5 +1,5 @@
-//! How fast workers may register: 500 a second; those beyond are told when to come again, each at a time of its own, so that
-//! a fleet that lost its server does not come back all at once. Owns these times; the clock is an argument.
+//! How fast workers may register: 500 a second; those beyond learn when to come again, each at its own time, so that
+//! a fleet that lost its server does not come back all at once. The clock is an argument.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -20,7 +20,7 @@ pub(super) struct Arrivals {
 struct State {
     /// When everything that was let in has been worked off, in units of 1/RATE milliseconds.
     worked_off: u64,
-    /// The last time that somebody was told to come.
+    /// The last time that somebody was asked to come.
     told: u64,
 }
 

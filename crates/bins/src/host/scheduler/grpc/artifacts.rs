@@ -1,5 +1,4 @@
-//! Artifacts for agents over the protocol: outputs come in for the tenant of their job, inputs go out. Owns whose an agent's
-//! upload is; files and documents are the server's.
+//! Artifacts for agents over the protocol: outputs come in for the tenant of their job, inputs go out.
 
 use futures::StreamExt as _;
 use orlop_core::id::{Epoch, TenantName, WorkerId};
@@ -21,7 +20,7 @@ pub(super) struct Artifacts {
     tenant: TenantName,
 }
 
-/// Whether a caller has to do with a tenant. The gate has let it pass: without a token it is a worker with its certificate
+/// Whether a caller has to do with a tenant. The interceptor has let it pass: without a token it is a worker with its certificate
 /// or session, whose attempt is looked at beside this.
 fn sees(caller: &Caller, tenant: &TenantName) -> bool {
     caller.sees(tenant)

@@ -1,4 +1,4 @@
-//! The service of clients: submits, reads, orders. Owns what each call asks of the handle and the store.
+//! The service of clients: submits, reads, orders.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(super) struct Jobs {
     stop: Stop,
 }
 
-/// Who calls. The gate has let it pass; without one nobody does.
+/// Who calls. The interceptor has let it pass; without one nobody does.
 pub(super) fn admitted(caller: &Caller) -> Result<&Admitted, Error> {
     caller.who.as_ref().ok_or_else(|| error::problem(Code::Unauthenticated, "nobody knows who calls"))
 }
@@ -41,7 +41,8 @@ pub(super) fn admitted(caller: &Caller) -> Result<&Admitted, Error> {
 async fn batch(
     handle: &Handle,
     caller: &Caller,
-    (default, traced): (&TenantName, &Requested),
+    default: &TenantName,
+    traced: &Requested,
     submission: Submission,
 ) -> Result<Batch, Error> {
     let who = admitted(caller)?;
@@ -133,7 +134,7 @@ impl Jobs {
 impl JobHost for Jobs {
     async fn submit(&self, caller: Caller, submission: Submission) -> Result<SubmitAnswer, Refusal> {
         let request = self.handle.traced(caller.traceparent.as_deref());
-        let batch = batch(&self.handle, &caller, (&self.tenant, &request), submission).await?;
+        let batch = batch(&self.handle, &caller, &self.tenant, &request, submission).await?;
         let taken = self.handle.submit(batch).await?;
         self.handle.submitted(request, &taken, caller.request_id.as_deref().unwrap_or_default());
         Ok(SubmitAnswer { jobs: taken.jobs, replay: taken.replay, warnings: taken.warnings })
@@ -141,7 +142,7 @@ impl JobHost for Jobs {
 
     async fn job(&self, caller: Caller, job: JobId, index: Option<u32>, wait: Duration) -> Result<JobView, Refusal> {
         let live = !self.seen(&caller, job).await?.unit.state.is_terminal();
-        // Over the time the job is told as it is.
+        // Over the time the job is reported as it is.
         if live
             && !wait.is_zero()
             && let Ok(ended) = tokio::time::timeout(wait, self.handle.ended(job)).await
@@ -197,7 +198,7 @@ impl JobHost for Jobs {
 
     async fn explain(&self, caller: Caller, job: JobId, _: Option<u32>) -> Result<Explained, Refusal> {
         self.seen(&caller, job).await?;
-        let (who, snapshot) = (admitted(&caller)?, self.handle.picture()?);
+        let (who, snapshot) = (admitted(&caller)?, self.handle.leader_snapshot()?);
         let whose = |name: &str| Some(snapshot.workers.get(name)?.whose());
         let all = who.scope == Scope::All;
         let seen = |name: &str| all || whose(name).is_some_and(|whose| who.may(Access::See, &whose));

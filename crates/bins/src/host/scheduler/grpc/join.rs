@@ -1,5 +1,5 @@
-//! How workers are taken in over TLS: with a join token the first time, then with their certificate, and with what the
-//! token allowed for as long as the worker has its id. Owns these checks and the signing; the session is the loop's.
+//! How workers are taken in over TLS: with a join token the first time, then with their certificate, and with what the token
+//! allowed for as long as the worker has its id.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Logs for clients of the protocol. Owns the pages; the reading is the server's.
+//! Logs for clients of the protocol.
 
 use futures::Stream;
 

@@ -1,11 +1,10 @@
-//! The server behind the services of the protocol: workers, jobs, logs. Owns what each call
-//! asks of the handle and the store; messages, limits and connections are the protocol's.
+//! The server behind the services of the protocol: workers, jobs, logs.
 //!
-//! Every call passes the gate first (`gate`): it has the same tokens, roles and rates as REST.
+//! Every call passes the interceptor first (`interceptor`): it has the same tokens, roles and rates as REST.
 
 mod arrivals;
 mod artifacts;
-pub(super) mod gate;
+pub(super) mod interceptor;
 mod jobs;
 mod join;
 mod logs;
@@ -18,27 +17,27 @@ use std::sync::Arc;
 
 use tokio::sync::watch::Sender;
 
-use self::gate::Keeper;
+use self::interceptor::ApiInterceptor;
 use self::join::Entrance;
 use super::{Handle, Status, Stop};
 use crate::api::Api;
 use crate::wire::grpc::{Listening, Refusal, Services};
 
-/// Serves gRPC on a socket until told to stop, to whom the interface's guard lets pass.
+/// Serves gRPC on a socket until asked to stop, to whom the interface's guard lets pass.
 ///
 /// # Errors
 /// The TLS identity cannot be used, or the socket fails.
 pub async fn serve(handle: Handle, api: Arc<Api>, socket: Listening, stop: Stop) -> Result<(), Refusal> {
     let leads = Sender::new(false);
     let exposed = !socket.address().ip().is_loopback();
-    let keeper = Keeper::new(Arc::clone(&api), exposed, socket.has_tls());
+    let interceptor = ApiInterceptor::new(Arc::clone(&api), exposed, socket.has_tls());
     let entrance = Entrance::new(Arc::clone(&api), socket.has_tls(), exposed);
     let services = Services {
         workers: Arc::new(workers::Workers::new(handle.clone(), entrance, stop.clone())),
         jobs: Some(Arc::new(jobs::Jobs::new(handle.clone(), api.default_tenant().clone(), stop.clone()))),
         artifacts: Some(Arc::new(artifacts::Artifacts::new(handle.clone(), api.default_tenant().clone()))),
         leads: leads.subscribe(),
-        gate: Some(Arc::new(keeper)),
+        interceptor: Some(Arc::new(interceptor)),
     };
     let shutdown = {
         let stop = stop.clone();
@@ -50,7 +49,7 @@ pub async fn serve(handle: Handle, api: Arc<Api>, socket: Listening, stop: Stop)
     }
 }
 
-/// Keeps the health service told whether this server leads.
+/// Keeps the health service informed whether this server leads.
 async fn tell_leadership(handle: &Handle, leads: &Sender<bool>) {
     let mut changes = handle.status_changes();
     loop {

@@ -1,6 +1,4 @@
-//! Values of secrets for attempts that are on their way out. Owns resolving them as the last
-//! thing before a frame leaves, so that no queue of the server holds one; a connection off this machine is encrypted, which
-//! the listener sees to.
+//! Values of secrets for attempts that are on their way out.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,7 +23,7 @@ struct Resolved {
     values: BTreeMap<(TenantName, String), Result<Vec<u8>, String>>,
 }
 
-/// Fills the values in. Where one is missing its attempt is told why, so that its agent gives it back.
+/// Fills the values in. Where one is missing its attempt learns why, so that its agent gives it back.
 pub(super) async fn fill(handle: &Handle, frame: &mut ServerFrame) {
     let mut resolved = Resolved::default();
     for assign in frame.assign.iter_mut().filter(|assign| !assign.secrets.is_empty()) {

@@ -1,4 +1,4 @@
-//! Jobs as clients see them, out of rows of the store. Owns that translation.
+//! Jobs as clients see them, out of rows of the store.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,4 @@
-//! Jobs as they change, for clients that follow them. Owns these streams; what happened to a job since it was last looked at
-//! is told once, as its present state, and so is what a listener missed that is too slow.
+//! Jobs as they change, for clients that follow them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -25,7 +24,7 @@ struct Watching {
     jobs: BTreeSet<JobId>,
     filter: JobFilter,
     until_ended: bool,
-    /// Jobs whose present state is to be told, with the last event of each.
+    /// Jobs whose present state is to be reported, with the last event of each.
     due: BTreeMap<JobId, u64>,
     ready: VecDeque<Result<JobEvent, Error>>,
     lagged: bool,

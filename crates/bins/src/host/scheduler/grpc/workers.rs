@@ -1,5 +1,4 @@
-//! The service of workers: registration, the stream of a session, heartbeats beside it. Owns the two tasks of a stream, one
-//! for each direction; what frames mean is the session's and the loop's.
+//! The service of workers: registration, the stream of a session, heartbeats beside it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -128,7 +127,7 @@ async fn outward(handle: Handle, opened: Opened, to: mpsc::Sender<Result<ServerF
         }
         if let Some(closing) = poll.closing {
             if let Some(last) = farewell(&session, closing) {
-                // The agent has gone: it is told nothing.
+                // The agent has gone: it learns nothing.
                 drop(to.send(Ok(last)).await);
             }
             return;
@@ -179,7 +178,7 @@ async fn inward(handle: Handle, session: Arc<Session>, stream: u64, mut frames: 
 impl WorkerHost for Workers {
     async fn register(&self, caller: Caller, registration: Asked) -> Result<Registered, Refusal> {
         self.arrivals.take(self.handle.clock().monotonic()).map_err(|wait| {
-            let text = "too many workers register at once; try again when you are told to";
+            let text = "too many workers register at once; try again after the given time";
             Box::new(Problem::new(Code::RateLimited, text).after(wait))
         })?;
         self.registered(&caller, registration).await
@@ -222,15 +221,14 @@ impl WorkerHost for Workers {
 
     async fn worker_status(&self, caller: Caller, worker: WorkerId) -> Result<WorkerStatus, Refusal> {
         let who = super::jobs::admitted(&caller)?;
-        let snapshot = self.handle.picture()?;
-        let Some(picture) = snapshot.workers.get(&worker).filter(|picture| who.may(Access::See, &picture.whose()))
-        else {
+        let snapshot = self.handle.leader_snapshot()?;
+        let Some(seen) = snapshot.workers.get(&worker).filter(|seen| who.may(Access::See, &seen.whose())) else {
             return Err(error::not_found(format_args!("worker `{worker}`")));
         };
-        let said = picture.status.as_deref().cloned();
+        let said = seen.status.as_deref().cloned();
         let said = said.unwrap_or_else(|| WorkerStatus {
             worker,
-            state: picture.view.state,
+            state: seen.view.state,
             attempts: Vec::new(),
             allocated: Allocated::default(),
             measured: Measured::default(),
@@ -239,7 +237,7 @@ impl WorkerHost for Workers {
             time: None,
             in_use: Vec::new(),
         });
-        let told = WorkerStatus { state: picture.view.state, ..said };
+        let told = WorkerStatus { state: seen.view.state, ..said };
         // Whose attempts they are is not known here: who does not see everybody's sees none.
         let all = who.scope == Scope::All;
         Ok(if all { told } else { WorkerStatus { attempts: Vec::new(), in_use: Vec::new(), ..told } })
@@ -251,10 +249,10 @@ impl WorkerHost for Workers {
         if !caller.sees(&row.job.tenant) {
             return Err(error::not_found(format_args!("job {job}")));
         }
-        // A job of the caller's may be put on a worker that others share; whoever sees them all may name one that has just come.
+        // A job of the caller's may be put on a worker that others share; anyone who sees them all may name one that has just come.
         if who.scope != Scope::All {
-            let snapshot = self.handle.picture()?;
-            let seen = snapshot.workers.get(&worker).filter(|picture| who.may(Access::See, &picture.whose()));
+            let snapshot = self.handle.leader_snapshot()?;
+            let seen = snapshot.workers.get(&worker).filter(|seen| who.may(Access::See, &seen.whose()));
             seen.ok_or_else(|| error::not_found(format_args!("worker `{worker}`")))?;
         }
         self.handle.place(worker, job).await

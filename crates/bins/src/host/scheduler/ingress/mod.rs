@@ -1,6 +1,5 @@
 //! What comes in: one bounded lock-free queue per band and one for control traffic, filled by handlers without blocking,
-//! drained by the turn. Owns the shares of the queues in a turn; the order of jobs
-//! is the core's.
+//! drained by the batch.
 
 mod wake;
 
@@ -74,17 +73,17 @@ impl<T> LockFreePriorityQueue<T> {
     /// that nobody who is backed up waits for others, and bands that are all backed up get a third each. Returns how many.
     pub fn drain(&self, limit: usize, mut take: impl FnMut(T) -> bool) -> usize {
         let mut taken = 0;
-        'turn: loop {
+        'batch: loop {
             let before = taken;
             let control = std::iter::repeat_n(&self.control, CONTROL_SHARE);
             for queue in control.chain(&self.bands) {
                 if taken >= limit {
-                    break 'turn;
+                    break 'batch;
                 }
                 let Some(input) = queue.pop() else { continue };
                 taken += 1;
                 if !take(input) {
-                    break 'turn;
+                    break 'batch;
                 }
             }
             if taken == before {
@@ -166,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_ends_at_its_limit_and_when_its_time_is_over() {
+    fn a_batch_ends_at_its_limit_and_when_its_time_is_over() {
         let queue = filled(10);
         assert_eq!(queue.drain(4, |_| true), 4);
         assert_eq!(queue.drain(4, |_| false), 1);

@@ -1,5 +1,4 @@
-//! Waking the thread that drains: it parks when nothing is left, and whoever brings something wakes it. Owns the handshake
-//! that loses no wake-up; sleeps by no tick.
+//! Waking the thread that drains: it parks when nothing is left, and anyone who brings something wakes it.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,5 @@
 //! Requests made under idempotency keys lately: who repeats one while its first is not committed yet, or before the store
-//! shows it, gets the same answer. Owns the window; older keys are in the store.
+//! shows it, gets the same answer.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -16,7 +16,7 @@ pub(crate) struct Answered {
     pub(crate) body_hash: [u8; 32],
     /// The jobs it made.
     pub(crate) jobs: Vec<JobId>,
-    /// What its client was told beside.
+    /// What its client was answered beside.
     pub(crate) warnings: Vec<String>,
 }
 

@@ -1,5 +1,5 @@
 //! What the loop knows beside the core: which specification and client fields a live job has, who waits for its end, which
-//! requests were made under a key, and the workers with their sessions. Owns these tables; the core owns the states.
+//! requests were made under a key, and the workers with their sessions.
 
 mod keys;
 mod numbers;

@@ -1,5 +1,4 @@
-//! Hashing of ids that are numbers already: one multiplication. Owns the hasher; job ids come from the server itself, so
-//! nobody outside can choose them to collide.
+//! Hashing of ids that are numbers already: one multiplication.
 
 use std::hash::{BuildHasher, Hasher};
 

@@ -1,5 +1,4 @@
-//! Specifications that live jobs share: equal ones once, by the hash of their body. Owns the table and the numbers under
-//! which specs travel to workers; a spec that no live job uses is forgotten.
+//! Specifications that live jobs share: equal ones once, by the hash of their body.
 
 use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
@@ -55,32 +54,32 @@ impl Interned {
 
 /// A spec in the table, where it is found by its hash.
 #[derive(Debug)]
-struct Known(Arc<Interned>);
+struct SpecByHash(Arc<Interned>);
 
-impl Borrow<SpecHash> for Known {
+impl Borrow<SpecHash> for SpecByHash {
     fn borrow(&self) -> &SpecHash {
         &self.0.hash
     }
 }
 
-impl Hash for Known {
+impl Hash for SpecByHash {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.0.hash.hash(state);
     }
 }
 
-impl PartialEq for Known {
+impl PartialEq for SpecByHash {
     fn eq(&self, other: &Self) -> bool {
         self.0.hash == other.0.hash
     }
 }
 
-impl Eq for Known {}
+impl Eq for SpecByHash {}
 
 /// The specs of live jobs.
 #[derive(Debug)]
 pub(crate) struct Specs {
-    known: HashSet<Known>,
+    known: HashSet<SpecByHash>,
     /// What they ask, equal ones once: specs that differ in their command mostly ask the same.
     demands: HashSet<Arc<Demand>>,
     numbers: HashMap<u64, Weak<Interned>, ByNumber>,
@@ -102,13 +101,13 @@ impl Specs {
 
     /// The shared form of a spec, and its record if the store may not have it: no live job uses it.
     pub(crate) fn intern(&mut self, spec: &Arc<Prepared>) -> (Arc<Interned>, Option<NewSpec>) {
-        if let Some(Known(known)) = self.known.get(&spec.hash) {
+        if let Some(SpecByHash(known)) = self.known.get(&spec.hash) {
             // Who else holds it is a live job, whose spec is stored. Retention may have deleted others.
             let stored = Arc::strong_count(known) > 1;
             return (Arc::clone(known), (!stored).then(|| known.record()));
         }
         if self.known.len() >= self.sweep_at {
-            self.known.retain(|Known(known)| Arc::strong_count(known) > 1);
+            self.known.retain(|SpecByHash(known)| Arc::strong_count(known) > 1);
             self.numbers.retain(|_, known| known.strong_count() > 0);
             self.demands.retain(|demand| Arc::strong_count(demand) > 1);
             self.sweep_at = (self.known.len() * 2).max(SWEEP);
@@ -122,7 +121,7 @@ impl Specs {
         let interned = Arc::new(interned);
         self.next += 1;
         self.numbers.insert(interned.number, Arc::downgrade(&interned));
-        self.known.insert(Known(Arc::clone(&interned)));
+        self.known.insert(SpecByHash(Arc::clone(&interned)));
         let record = interned.record();
         (interned, Some(record))
     }

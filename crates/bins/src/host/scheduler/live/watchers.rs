@@ -1,4 +1,4 @@
-//! Who waits for the next change of a job. Owns the list; changes are the core's.
+//! Who waits for the next change of a job.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 type Waiter = oneshot::Sender<()>;
 
-/// Whoever waits for a change of any element of an array, or of the whole: no element has this index.
+/// Anyone who waits for a change of any element of an array, or of the whole: no element has this index.
 pub(in super::super) const ANY: u32 = u32::MAX;
 
 /// Those who wait, by job and element; of jobs that are no arrays the element is 0.

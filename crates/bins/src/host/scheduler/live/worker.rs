@@ -1,5 +1,5 @@
 //! Workers as the loop knows them: who they are to people and stores, their sessions, and what goes out to them in this
-//! turn. Owns the tables; states and capacity are the core's.
+//! batch.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -52,7 +52,7 @@ pub(crate) struct LiveWorker {
     pub(crate) stream: Option<u64>,
     /// What it has yet to send since it came back.
     pub(crate) syncing: Option<Syncing>,
-    /// What goes out to it after this turn.
+    /// What goes out to it after this batch.
     pub(crate) out: Batch,
     /// What it last said of itself.
     pub(crate) status: Option<Arc<WorkerStatus>>,

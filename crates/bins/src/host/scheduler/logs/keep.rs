@@ -1,5 +1,5 @@
 //! Logs on their way from agents to their storage: chunks of a session that its worker may write, kept before their frame is
-//! acknowledged. Owns that check, the order, and what is counted; the files are the storage's.
+//! acknowledged.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,16 +38,16 @@ pub(in super::super) async fn keep(shared: &Shared, session: &Session, chunks: V
     };
     let chunks = own(&*shared.store, session, chunks).await?;
     let mut missing: Vec<Missing> = chunks.iter().filter_map(Missing::before).collect();
-    let told_of = if shared.options.frequent.chunks { told_of(shared, &chunks) } else { Vec::new() };
+    let chunk_events = if shared.options.frequent.chunks { chunk_events(shared, &chunks) } else { Vec::new() };
     let attempts: Vec<TaskRef> = chunks.iter().map(|chunk| chunk.attempt).collect();
     let mut kept: Vec<Chunk> = chunks.into_iter().map(stored).collect();
-    let room = &shared.room;
-    if room.has_none_for_logs() {
-        give_up(shared, room.give_up(&kept));
+    let guard = &shared.disk_guard;
+    if guard.has_none_for_logs() {
+        give_up(shared, guard.give_up(&kept));
         count_missing(shared, &missing);
         return Ok(());
     }
-    let told = room.mark_gaps(&mut kept);
+    let told = guard.mark_gaps(&mut kept);
     // What this server gave up stands in the log with what the worker did, and is not to be taken for it later.
     let marked = kept.iter().filter(|chunk| told.contains_key(&chunk.key));
     missing.extend(marked.filter_map(|chunk| {
@@ -69,17 +69,17 @@ pub(in super::super) async fn keep(shared: &Shared, session: &Session, chunks: V
         Ok(_) if late => return Err(PortError::new(Class::Transient, "this server does not lead any more")),
         Ok(bytes) => {
             shared.options.metrics.transport.log_bytes.inc_by(bytes);
-            for body in told_of {
+            for body in chunk_events {
                 // Where the loop has no room for it, it is lost: events tell of what is stored anyway.
                 drop(shared.ingress.push(Lane::Control, Command::Publish(Box::new(body))));
             }
         }
         Err(full) if full.class == Class::Capacity => {
-            give_up(shared, room.give_up(&kept));
+            give_up(shared, guard.give_up(&kept));
         }
         Err(other) => {
             // They come again, as they came now.
-            room.remember(told);
+            guard.remember(told);
             return Err(other);
         }
     }
@@ -88,7 +88,7 @@ pub(in super::super) async fn keep(shared: &Shared, session: &Session, chunks: V
 }
 
 /// The events of chunks: one for those of a stream that follow one another.
-fn told_of(shared: &Shared, chunks: &[LogChunk]) -> Vec<EventBody> {
+fn chunk_events(shared: &Shared, chunks: &[LogChunk]) -> Vec<EventBody> {
     let time = shared.clock.wall().to_string();
     let runs = chunks.chunk_by(|one, next| (one.attempt, one.stream) == (next.attempt, next.stream));
     let body = |run: &[LogChunk]| {

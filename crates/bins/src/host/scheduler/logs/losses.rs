@@ -1,5 +1,5 @@
 //! What workers dropped of the output of their attempts, as it is counted: chunks tell what is missing before them, ends tell
-//! all of it, and both may come more than once and in any order. Owns that each byte is counted once; reads no log.
+//! all of it, and both may come more than once and in any order. Reads no log.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

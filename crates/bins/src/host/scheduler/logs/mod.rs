@@ -1,5 +1,4 @@
-//! Logs of attempts: on their way from agents to their storage, and from there to who reads and follows them. Owns both
-//! ways and the names of one log in protocol and storage; the files are the storage's.
+//! Logs of attempts: on their way from agents to their storage, and from there to who reads and follows them.
 
 mod keep;
 mod losses;

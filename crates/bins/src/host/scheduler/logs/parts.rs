@@ -1,5 +1,5 @@
-//! Logs of several elements of an array, or of the members of a gang: in the order of their indices, or as they come where they
-//! are followed. Owns which parts are read and how many at once; one log is read by [`LogReader`].
+//! Logs of several elements of an array, or of the members of a gang: in the order of their indices, or as they come where
+//! they are followed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::super::live::ANY;
 use super::super::{Error, Handle, Stop, error};
-use super::read::{LogNews, LogOrder, LogReader, Part};
+use super::read::{LogNews, LogOrder, LogReader, LoggedTask};
 use crate::wire::problem::Code;
 use crate::wire::result::LogChunk;
 
@@ -53,7 +53,7 @@ impl PartsReader {
     /// # Errors
     /// This server does not lead, so it has not seen the latest; or there is no such job, or no such element.
     pub async fn open(handle: Handle, stop: Stop, order: LogOrder, indices: Option<Indices>) -> Result<Self, Error> {
-        handle.picture()?;
+        handle.leader_snapshot()?;
         let row = handle.job(order.job).await?;
         if let Some(missing) = indices.as_ref().and_then(|indices| first_missing(indices, &row.job)) {
             return Err(error::not_found(format_args!("part {missing} of job {}", order.job)));
@@ -115,7 +115,7 @@ struct Parts {
 
 /// Some of the parts that have begun, in order.
 struct Begun {
-    parts: Vec<(u32, Part)>,
+    parts: Vec<(u32, LoggedTask)>,
     /// Behind which index there may be more.
     next: Option<u32>,
 }
@@ -141,18 +141,18 @@ impl Parts {
             let page = Page { after, limit: MAX_PAGE };
             let found = self.handle.store().elements(self.order.job, &filter, &page).await;
             let found = found.map_err(|wrong| error::port(&wrong))?;
-            let part = |row: ElementRow| (row.index, Part { kind: self.kind, unit: row.unit });
+            let part = |row: ElementRow| (row.index, LoggedTask { kind: self.kind, unit: row.unit });
             return Ok(Begun { parts: found.items.into_iter().map(part).collect(), next: found.next });
         }
         let unit = self.handle.job(self.order.job).await?.unit;
         let begun = unit.attempt > 0 && after.is_none();
         let indices = (0..self.count).filter(|index| begun && self.wants(*index));
-        let parts = indices.map(|index| (index, Part { kind: self.kind, unit: unit.clone() }));
+        let parts = indices.map(|index| (index, LoggedTask { kind: self.kind, unit: unit.clone() }));
         Ok(Begun { parts: parts.collect(), next: None })
     }
 
     /// Begins to read a log; none where it has not the attempt that is asked for.
-    fn reader(&self, index: u32, part: Part, follow: bool) -> Result<Option<LogReader>, Error> {
+    fn reader(&self, index: u32, part: LoggedTask, follow: bool) -> Result<Option<LogReader>, Error> {
         let order = LogOrder { index, follow, ..self.order };
         match LogReader::of_part(self.handle.clone(), self.stop.clone(), order, part) {
             Ok(reader) => Ok(Some(reader)),
@@ -161,7 +161,7 @@ impl Parts {
         }
     }
 
-    async fn head(&self, index: u32, part: Part) -> Result<Option<Head>, Error> {
+    async fn head(&self, index: u32, part: LoggedTask) -> Result<Option<Head>, Error> {
         let Some(reader) = self.reader(index, part, false)? else { return Ok(None) };
         let mut head = Head { index, reader, news: Vec::new(), cut: false };
         while head.news.len() < NEWS && !matches!(head.news.last(), Some(LogNews::End(_))) {

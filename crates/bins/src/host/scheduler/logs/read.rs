@@ -1,6 +1,5 @@
-//! The log of a job, read to its end or followed while more comes. Owns what belongs to it and in which order: attempts one
-//! after the other, a short log that came with its result, what is missing. It is woken by what is appended and by changes
-//! of the job; it never polls.
+//! The log of a job, read to its end or followed while more comes. It is woken by what is appended and by changes of the job;
+//! it never polls.
 
 use std::time::Duration;
 
@@ -101,12 +100,12 @@ pub struct LogReader {
     /// Many logs are read beside this one.
     beside: bool,
     /// What is read where nothing is followed: as it was when reading began.
-    part: Option<Part>,
+    part: Option<LoggedTask>,
 }
 
 /// Where the job, element or member stands whose log is read.
 #[derive(Clone, Debug)]
-pub(super) struct Part {
+pub(super) struct LoggedTask {
     pub(super) kind: JobKind,
     pub(super) unit: TaskStatus,
 }
@@ -123,7 +122,7 @@ impl LogReader {
     /// # Errors
     /// This server does not lead, so it has not seen the latest; or there is no such job, element or attempt.
     pub async fn open(handle: Handle, stop: Stop, order: LogOrder) -> Result<Self, Error> {
-        handle.picture()?;
+        handle.leader_snapshot()?;
         let mut reader = Self::new(handle, stop, order);
         let part = reader.part().await?;
         reader.begin_with(part)?;
@@ -134,7 +133,7 @@ impl LogReader {
     ///
     /// # Errors
     /// There is no such attempt.
-    pub(super) fn of_part(handle: Handle, stop: Stop, order: LogOrder, part: Part) -> Result<Self, Error> {
+    pub(super) fn of_part(handle: Handle, stop: Stop, order: LogOrder, part: LoggedTask) -> Result<Self, Error> {
         let mut reader = Self { beside: true, ..Self::new(handle, stop, order) };
         reader.begin_with(part)?;
         Ok(reader)
@@ -148,7 +147,7 @@ impl LogReader {
         Self { handle, stop, order, store, change: None, current: None, beside: false, part: None }
     }
 
-    fn begin_with(&mut self, part: Part) -> Result<(), Error> {
+    fn begin_with(&mut self, part: LoggedTask) -> Result<(), Error> {
         let named = self.order.attempt.or(self.order.from);
         if !self.order.follow && named.is_some_and(|attempt| attempt == 0 || attempt > part.unit.attempt) {
             return Err(self.no_attempt());
@@ -214,7 +213,7 @@ impl LogReader {
     }
 
     /// Finds the attempt that reading begins with.
-    async fn first(&mut self, Part { kind, unit }: &Part) -> Result<Step, Error> {
+    async fn first(&mut self, LoggedTask { kind, unit }: &LoggedTask) -> Result<Step, Error> {
         let named = self.order.attempt.or(self.order.from);
         let number = named.unwrap_or(unit.attempt).max(1);
         if let Some(found) = self.attempt(*kind, number).await? {
@@ -269,7 +268,7 @@ impl LogReader {
     }
 
     /// Goes on to the next attempt, if it is wanted and there is or may be one.
-    async fn after_end(&mut self, Part { kind, unit }: &Part, ended: &AttemptRow) -> Result<Step, Error> {
+    async fn after_end(&mut self, LoggedTask { kind, unit }: &LoggedTask, ended: &AttemptRow) -> Result<Step, Error> {
         let goes_on = self.order.attempt.is_none() && (self.order.follow || self.order.from.is_some());
         if !goes_on {
             return Ok(Step::News(LogNews::End(unit.state)));
@@ -318,7 +317,7 @@ impl LogReader {
     }
 
     /// Where the part stands that is read.
-    async fn part(&self) -> Result<Part, Error> {
+    async fn part(&self) -> Result<LoggedTask, Error> {
         let LogOrder { job, index, .. } = self.order;
         let store = self.handle.store();
         let row = store.job(job).await.map_err(|wrong| error::port(&wrong))?;
@@ -335,7 +334,7 @@ impl LogReader {
             _ if index == 0 => row.unit.clone(),
             _ => return Err(none()),
         };
-        Ok(Part { kind: row.job.kind, unit })
+        Ok(LoggedTask { kind: row.job.kind, unit })
     }
 
     /// The attempt with this number.
@@ -378,7 +377,7 @@ impl LogReader {
             let before = std::mem::replace(&mut current.after, chunk.seq);
             // Of one stream others are left out; nothing is missing for that.
             let missing = if stream.is_none() { chunk.seq.saturating_sub(before + 1) } else { 0 };
-            told.push(told_chunk(&current.id, chunk, missing));
+            told.push(log_chunk(&current.id, chunk, missing));
         }
         Ok(told)
     }
@@ -388,8 +387,8 @@ fn key(id: &TaskRef) -> LogKey {
     LogKey { job: id.job, index: id.index, member: id.member, attempt: id.attempt }
 }
 
-/// A chunk as it is told; `missing` are the positions between it and the one before.
-fn told_chunk(id: &TaskRef, chunk: Chunk, missing: u64) -> LogChunk {
+/// A chunk as it is reported; `missing` are the positions between it and the one before.
+fn log_chunk(id: &TaskRef, chunk: Chunk, missing: u64) -> LogChunk {
     let gap = LogGap { chunks: u64::from(chunk.gap.chunks).max(missing), bytes: chunk.gap.bytes };
     LogChunk {
         attempt: *id,

@@ -1,4 +1,4 @@
-//! What `orlop-scheduler` can be configured with. Owns the sections, their defaults and their checks.
+//! What `orlop-scheduler` can be configured with.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use orlop_scheduler::config::Config as CoreConfig;
 use serde::{Deserialize, Serialize};
 
 use super::super::{Disks, Frequent, Options, SecretPlace};
+use super::background::{BusConfig, RetainConfig};
 use super::logging;
 use super::security::{AuthConfig, DefaultsConfig, RateConfig, TenantsConfig, TlsConfig, TlsMode};
 use super::store::StorePlace;
 use super::trace::TraceConfig;
-use super::upkeep::{BusConfig, RetainConfig};
 use super::whole::Plan;
 
 /// Everything that can be configured. Durations are in milliseconds, or written as `15s`.

@@ -1,5 +1,5 @@
-//! The first token of a fleet, an administrator's, in a file: for machines that set others up. Owns that there is one in the store,
-//! and that it is in no log.
+//! The first token of a fleet, an administrator's, in a file: for machines that set others up. It is
+//! in no log.
 
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Write as _};

@@ -1,5 +1,4 @@
-//! The log of the program: JSON lines, or text on a terminal, with a filter that can be changed while it runs. Owns its
-//! form; what is logged is everybody's.
+//! The log of the program: JSON lines, or text on a terminal, with a filter that can be changed while it runs.
 
 use std::io::IsTerminal as _;
 

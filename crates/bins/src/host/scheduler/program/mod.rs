@@ -1,5 +1,6 @@
-//! The program `orlop-scheduler`: configuration, log, store, server, signals. Owns their order at the start and at the end.
+//! The program `orlop-scheduler`: configuration, log, store, server, signals.
 
+mod background;
 mod config;
 mod first;
 mod logging;
@@ -8,7 +9,6 @@ mod security;
 mod store;
 mod tls;
 mod trace;
-mod upkeep;
 mod whole;
 
 use std::ffi::OsString;
@@ -48,7 +48,7 @@ pub(crate) fn usage() -> String {
 }
 
 /// What the arguments ask for.
-enum Asked {
+enum Invocation {
     Usage,
     Version,
     Print(Box<Config>),
@@ -68,13 +68,13 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
         Err(problem) => return complain(&problem, Exit::Usage),
     };
     match asked {
-        Asked::Usage => tell(&usage()),
-        Asked::Version => tell(concat!("orlop-scheduler ", env!("CARGO_PKG_VERSION"))),
-        Asked::Print(config) => match serde_saphyr::to_string(&config.masked()) {
+        Invocation::Usage => tell(&usage()),
+        Invocation::Version => tell(concat!("orlop-scheduler ", env!("CARGO_PKG_VERSION"))),
+        Invocation::Print(config) => match serde_saphyr::to_string(&config.masked()) {
             Ok(text) => tell(text.trim_end()),
             Err(error) => complain(&error.to_string(), Exit::Failed),
         },
-        Asked::Serve(config) => serve(&config, &words),
+        Invocation::Serve(config) => serve(&config, &words),
     }
 }
 
@@ -95,13 +95,13 @@ fn open_files() {
 fn asked(
     arguments: impl Iterator<Item = String>,
     variables: impl Iterator<Item = (String, String)>,
-) -> Result<Asked, String> {
+) -> Result<Invocation, String> {
     let (mut print, mut file, mut flags) = (false, None, Vec::new());
     let mut arguments = arguments;
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
-            "--help" | "-h" => return Ok(Asked::Usage),
-            "--version" | "-V" => return Ok(Asked::Version),
+            "--help" | "-h" => return Ok(Invocation::Usage),
+            "--version" | "-V" => return Ok(Invocation::Version),
             "--print-config" => print = true,
             "--config" => file = Some(arguments.next().ok_or("flag `--config` needs a value")?),
             other => match other.strip_prefix("--config=") {
@@ -133,10 +133,10 @@ fn asked(
     layers.flags(flags.into_iter()).map_err(|error| error.to_string())?;
     let config = config(layers)?;
     config.check()?;
-    Ok(if print { Asked::Print(Box::new(config)) } else { Asked::Serve(Box::new(config)) })
+    Ok(if print { Invocation::Print(Box::new(config)) } else { Invocation::Serve(Box::new(config)) })
 }
 
-/// Writes an answer; whoever does not read it misses it.
+/// Writes an answer; a reader that has gone misses it.
 fn tell(text: &str) -> ExitCode {
     drop(writeln!(std::io::stdout(), "{text}"));
     Exit::Done.into()
@@ -218,7 +218,7 @@ async fn run(config: &Config, words: &[String], log: &Log) -> Result<(), String>
 async fn reload(current: &mut Config, words: &[String], whole: &Whole, log: &Log) {
     let read = asked(words.iter().cloned(), std::env::vars());
     let new = match read {
-        Ok(Asked::Serve(new)) => *new,
+        Ok(Invocation::Serve(new)) => *new,
         Ok(_) => return,
         Err(problem) => {
             tracing::error!(target: "orlop::scheduler", problem, "the configuration was not loaded again");
@@ -230,7 +230,7 @@ async fn reload(current: &mut Config, words: &[String], whole: &Whole, log: &Log
     }
     let [token, address] = new.rate.rates();
     whole.api().guard().set_rates(token, address);
-    // Agents keep the lease that they were told when they registered.
+    // Agents keep the lease that they were given when they registered.
     let mut scheduler = new.scheduler.clone();
     scheduler.lease = current.scheduler.lease;
     if scheduler != current.scheduler
@@ -287,20 +287,20 @@ fn publish(path: &str, addresses: &str) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn asked_with(arguments: &[&str]) -> Result<Asked, String> {
+    fn asked_with(arguments: &[&str]) -> Result<Invocation, String> {
         asked(arguments.iter().map(|text| (*text).to_owned()), std::iter::empty())
     }
 
     #[test]
     fn flags_reach_the_configuration() {
-        let Ok(Asked::Serve(config)) =
+        let Ok(Invocation::Serve(config)) =
             asked_with(&["--server-listen", "127.0.0.1:0", "--scheduler-policy=Spread", "--log-format=JSON"])
         else {
             panic!("it serves");
         };
         assert_eq!(config.server.listen, "127.0.0.1:0");
         assert_eq!(config.scheduler.policy, orlop_scheduler::config::Policy::Spread);
-        assert!(matches!(asked_with(&["--print-config"]), Ok(Asked::Print(_))));
+        assert!(matches!(asked_with(&["--print-config"]), Ok(Invocation::Print(_))));
         insta::assert_snapshot!(asked_with(&["--scheduler-lease=40s"]).err().unwrap(), @"scheduler.reassign_after is 30000 ms; use at least 49500, which is 1.1 × (scheduler.lease + 5 s)");
         assert!(asked_with(&["serve"]).is_err());
     }

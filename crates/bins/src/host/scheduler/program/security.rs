@@ -1,5 +1,5 @@
-//! What `orlop-scheduler` can be told of its edges: TLS, the first token, rates, and what holds for specifications that leave
-//! it open. Owns these sections.
+//! Settings of `orlop-scheduler` for its edges: TLS, the first token, rates, and what holds for specifications that leave
+//! it open.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,4 @@
-//! The fleet's store of a server: one file on this machine, or a database that several servers share. Owns which one is
-//! opened and how it is closed; what stands in it is the store's.
+//! The fleet's store of a server: one file on this machine, or a database that several servers share.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

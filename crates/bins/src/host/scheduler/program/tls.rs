@@ -1,5 +1,5 @@
-//! How a server proves who it is: by the fleet's own authority, which is made once and kept in a directory, or by files of
-//! an outside one. Owns reading and keeping them; keys are readable by nobody else.
+//! How a server proves who it is: by the fleet's own authority, which is made once and kept in a directory, or by files of an
+//! outside one. Keys are readable by nobody else.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
@@ -49,7 +49,7 @@ pub(crate) struct Identity {
     pub(crate) authority: Option<Arc<Authority>>,
 }
 
-fn told(path: &Path) -> impl Fn(io::Error) -> TlsError {
+fn cannot_be_used(path: &Path) -> impl Fn(io::Error) -> TlsError {
     move |error| TlsError(format!("{}: {error}", path.display()))
 }
 
@@ -72,7 +72,7 @@ impl TlsPlan {
                 Ok(Identity { tls, authority: Some(Arc::new(authority)) })
             }
             Self::Files { certificate, key, authority } => {
-                let read = |path: &Path| std::fs::read_to_string(path).map_err(told(path));
+                let read = |path: &Path| std::fs::read_to_string(path).map_err(cannot_be_used(path));
                 let server = ServerIdentity { chain: read(certificate)?, key: read(key)? };
                 Ok(Identity { tls: TlsIdentity { server, workers: read(authority)? }, authority: None })
             }
@@ -86,7 +86,7 @@ fn own(directory: &Path, now: Time) -> Result<Authority, TlsError> {
     let read = |path: &Path| match std::fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(told(path)(error)),
+        Err(error) => Err(cannot_be_used(path)(error)),
     };
     let wrong = |error: crate::wire::identity::IdentityError| TlsError(format!("{}: {error}", directory.display()));
     match (read(&certificate)?, read(&key)?) {
@@ -94,7 +94,7 @@ fn own(directory: &Path, now: Time) -> Result<Authority, TlsError> {
         // The key is written first: one alone is what a start that was cut off left.
         (None, _) => {
             let (authority, pem) = Authority::create(now).map_err(wrong)?;
-            DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(told(directory))?;
+            DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(cannot_be_used(directory))?;
             keep(&key, &pem, 0o600)?;
             keep(&certificate, authority.pem(), 0o644)?;
             Ok(authority)
@@ -115,7 +115,7 @@ fn keep(path: &Path, text: &str, mode: u32) -> Result<(), TlsError> {
         file.sync_all()?;
         std::fs::rename(&half, path)
     };
-    write().map_err(told(path))
+    write().map_err(cannot_be_used(path))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The section `trace` of the configuration: where spans go, and of how many traces. Owns its keys and their check.
+//! The section `trace` of the configuration: where spans go, and of how many traces.
 
 use std::path::PathBuf;
 

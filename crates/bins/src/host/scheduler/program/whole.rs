@@ -13,12 +13,12 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use super::super::clock::{Clock as _, MachineClock};
-use super::super::keeper::Limits;
+use super::super::retention::Limits;
 use super::super::{Handle, Options, Server, Stop, grpc};
+use super::background::{BackgroundTasks, BusPlace};
 use super::first;
 use super::store::OpenStore;
 use super::tls::{TlsError, TlsPlan};
-use super::upkeep::{BusPlace, Upkeep};
 use crate::api::{self, Api};
 use crate::host::client_token::{Announcement, ClientToken};
 use crate::wire::grpc::{Listening, Refusal};
@@ -83,7 +83,7 @@ pub(crate) struct Whole {
     api: Arc<Api>,
     rest: api::Listener,
     grpc: Grpc,
-    upkeep: Upkeep,
+    background: BackgroundTasks,
     urls: [String; 2],
     client: ClientToken,
     announced: Option<Announcement>,
@@ -105,7 +105,7 @@ async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartErr
     Ok((socket, taken))
 }
 
-/// Where clients find both, as they are told.
+/// Where clients find both.
 fn urls(plan: &Plan, addresses: [SocketAddr; 2], secure: [bool; 2]) -> [String; 2] {
     let at = |address: SocketAddr, secure: bool| {
         let scheme = if secure { "https" } else { "http" };
@@ -177,9 +177,9 @@ impl Whole {
         let rest = api::listen(rest_socket, http, &api)?;
         let stop = Stop::default();
         let task = tokio::spawn(grpc::serve(handle.clone(), Arc::clone(&api), grpc_socket, stop.clone()));
-        let upkeep = Upkeep::start(handle, plan.limits, plan.bus);
+        let background = BackgroundTasks::start(handle, plan.limits, plan.bus);
         let grpc = Grpc { address: grpc, stop, task };
-        Ok(Self { server, store, api, rest, grpc, upkeep, urls, client, announced: announced.ok() })
+        Ok(Self { server, store, api, rest, grpc, background, urls, client, announced: announced.ok() })
     }
 
     /// What others call.
@@ -225,12 +225,12 @@ impl Whole {
 
     /// Ends in good order: requests under way are answered, what was taken is committed, then connections close.
     pub(crate) async fn stop(self) {
-        let Self { server, store, api, rest, grpc, upkeep, announced, .. } = self;
-        // Before its addresses are free: whoever takes one then is somebody else.
+        let Self { server, store, api, rest, grpc, background, announced, .. } = self;
+        // Before its addresses are free: anyone who takes one then is somebody else.
         drop(announced);
         rest.stop().await;
         drop(api);
-        upkeep.stop().await;
+        background.stop().await;
         server.stop().await;
         grpc.stop.stop();
         if !grpc.task.is_finished()

@@ -20,10 +20,10 @@ use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::Channel;
 use tonic_prost::ProstCodec;
 
-use super::super::grpc::gate::{METHODS, Needs};
+use super::super::grpc::interceptor::{METHODS, Needs};
 use super::super::{Status, Stop, grpc};
 use super::agent::{Agent, offer};
-use super::bed::{Bed, interface, spec, until};
+use super::fixture::{Fixture, interface, spec, until};
 use super::reports::status;
 use crate::api::Api;
 use crate::api::auth::{Bearer, Role};
@@ -34,7 +34,7 @@ use crate::wire::query::{Cancellation, JobFilter, JobQuery, LogQuery, Watching};
 use crate::wire::status::{AttemptUse, WorkerStatus};
 
 struct Guarded {
-    bed: Bed,
+    fixture: Fixture,
     channel: Channel,
     /// The token of this machine.
     client: String,
@@ -44,14 +44,14 @@ struct Guarded {
 
 impl Guarded {
     async fn new() -> Self {
-        let bed = Bed::new().await;
+        let fixture = Fixture::new().await;
         let socket = Listening::bind("127.0.0.1:0".parse().unwrap(), None).await.unwrap();
         let endpoint: Endpoint = format!("http://{}", socket.address()).parse().unwrap();
-        let (api, client) = interface(&bed);
+        let (api, client) = interface(&fixture);
         let stop = Stop::default();
-        tokio::spawn(grpc::serve(bed.handle(), Arc::clone(&api), socket, stop.clone()));
+        tokio::spawn(grpc::serve(fixture.handle(), Arc::clone(&api), socket, stop.clone()));
         let channel = Connector::plain(endpoint).unwrap().connect().await.unwrap();
-        Self { bed, channel, client, api, stop }
+        Self { fixture, channel, client, api, stop }
     }
 
     /// Makes a token as REST does.
@@ -70,16 +70,16 @@ impl Guarded {
             uses_left: None,
             revoked_at: None,
         };
-        let Status::Leading { epoch } = self.bed.handle().status() else { panic!("it leads") };
+        let Status::Leading { epoch } = self.fixture.handle().status() else { panic!("it leads") };
         let record = Record::put(&token).unwrap();
-        self.bed.store.commit(epoch, vec![WriteBatch::new(vec![record])]).await.unwrap();
+        self.fixture.store.commit(epoch, vec![WriteBatch::new(vec![record])]).await.unwrap();
         bearer.reveal()
     }
 
     /// Makes a tenant.
     async fn tenant(&self, name: &str) {
         let quota = Some(orlop_scheduler::event::Quota::default());
-        self.bed.handle().set_tenant(name.parse().unwrap(), None, quota).await.unwrap();
+        self.fixture.handle().set_tenant(name.parse().unwrap(), None, quota).await.unwrap();
     }
 
     fn client(&self, token: &str) -> JobClient {
@@ -129,7 +129,7 @@ async fn without_a_token_and_with_one_of_too_low_a_role_nobody_is_let_in() {
         let role = match method.needs {
             Needs::Role(role) | Needs::WorkerOr(role) => role,
             Needs::Nothing => continue,
-            // Over plain text: whoever may read the client token.
+            // Over plain text: anyone who may read the client token.
             Needs::Joining | Needs::Worker => {
                 for token in [None, Some(&viewer), Some(&admin)] {
                     let answer = guarded.call(method.path, token.map(String::as_str)).await;
@@ -170,7 +170,7 @@ async fn jobs_of_other_tenants_are_not_there() {
     let foreign: JobId = admin.submit(submit(None)).await.unwrap().jobs[0];
     let own = guarded.client(&guarded.token(Role::Submitter, &["physics"]).await);
     let mine = own.submit(submit(None)).await.unwrap().jobs[0];
-    assert_eq!(guarded.bed.store.job(mine).await.unwrap().unwrap().job.tenant.as_str(), "physics");
+    assert_eq!(guarded.fixture.store.job(mine).await.unwrap().unwrap().job.tenant.as_str(), "physics");
     assert_eq!(own.submit(submit(Some("default"))).await.unwrap_err().code, Code::Forbidden);
     let not_found = |code: Code| assert_eq!(code, Code::NotFound);
     not_found(own.job(foreign, None, Duration::ZERO).await.unwrap_err().code);
@@ -192,7 +192,7 @@ async fn jobs_of_other_tenants_are_not_there() {
     let all = Cancellation::Filter(JobFilter::default());
     assert_eq!(own.cancel(all).await.unwrap().cancelled, 1);
     assert_eq!(admin.jobs(JobQuery::default()).await.unwrap().items.len(), 2);
-    let row = guarded.bed.store.job(mine).await.unwrap().unwrap();
+    let row = guarded.fixture.store.job(mine).await.unwrap().unwrap();
     assert!(row.job.correlation_id.is_some_and(|id| !id.is_empty()), "one is made where the client has none");
     guarded.stop.stop();
 }
@@ -200,7 +200,7 @@ async fn jobs_of_other_tenants_are_not_there() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn workers_of_other_tenants_are_not_there() {
     let guarded = Guarded::new().await;
-    let handle = guarded.bed.handle();
+    let handle = guarded.fixture.handle();
     for (id, tenants) in [("w-all", &[][..]), ("w-theirs", &["chemistry"]), ("w-ours", &["physics"])] {
         let tenants = tenants.iter().map(|name| name.parse().unwrap()).collect();
         let agent = Agent::offering(&handle, id, "state-1", Capabilities { tenants, ..offer(1) }).await;
@@ -217,9 +217,9 @@ async fn workers_of_other_tenants_are_not_there() {
     let jobs = guarded.client(&token);
     let job = jobs.submit(Submission { jobs: vec![spec(&json!({ "resources": { "cpu_m": 1_000_000 } }))], key: None });
     let job = job.await.unwrap().jobs[0];
-    // A picture is made when some time has passed since the last one.
-    guarded.bed.pass(Duration::from_millis(200));
-    until("a picture with the workers", async || (handle.snapshot().workers.len() == 3).then_some(())).await;
+    // A snapshot is made when some time has passed since the last one.
+    guarded.fixture.pass(Duration::from_millis(200));
+    until("a snapshot with the workers", async || (handle.snapshot().workers.len() == 3).then_some(())).await;
     let client = |token: &str| WorkerClient::new(guarded.channel.clone(), Some(token)).unwrap();
     let (ours, admin) = (client(&token), client(&guarded.token(Role::Admin, &["*"]).await));
     for (id, seen) in [("w-all", true), ("w-theirs", false), ("w-ours", true), ("w-none", false)] {
@@ -256,7 +256,7 @@ async fn the_audit_trail_names_the_tenant_a_call_was_about() {
     let viewer = guarded.token(Role::Viewer, &["chemistry"]).await;
     assert_eq!(guarded.call("/orlop.v1.JobService/Submit", Some(&viewer)).await, tonic::Code::PermissionDenied);
     let entries = until("the trail", async || {
-        let found = guarded.bed.store.audit(&AuditFilter::default(), &Page::first(10)).await.unwrap().items;
+        let found = guarded.fixture.store.audit(&AuditFilter::default(), &Page::first(10)).await.unwrap().items;
         (found.len() >= 5).then_some(found)
     });
     let entries: Vec<_> = entries.await;

@@ -1,4 +1,4 @@
-//! An agent that does what a test says. Owns its side of the session: what it holds, the numbers of its frames.
+//! An agent that does what a test says.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use orlop_scheduler::event::Capabilities;
 use orlop_scheduler::job::Runtime;
 
 use super::super::{Closing, Error, Handle, Registration, Session};
-use super::bed::until;
+use super::fixture::until;
 use crate::wire::frame::{Hello, Live, LiveState, ServerFrame, Welcome, WorkerFrame};
 use crate::wire::result::JobResult;
 use crate::wire::status::WorkerStatus;
@@ -31,7 +31,7 @@ pub(super) struct Agent {
     pub(super) spool: BTreeMap<u64, WorkerFrame>,
     /// What it holds.
     pub(super) live: BTreeMap<TaskRef, LiveState>,
-    /// What it was told to end.
+    /// What it was asked to end.
     pub(super) told_to_end: BTreeSet<TaskRef>,
     pub(super) closed: Option<Closing>,
     /// The last numbered frame it received.
@@ -154,7 +154,7 @@ impl Agent {
 
     /// Takes what the server has sent, waiting for it. Gives what is to be started.
     pub(super) async fn listen(&mut self) -> Vec<TaskRef> {
-        let frames = tokio::time::timeout(super::bed::SOON, self.frames()).await.unwrap();
+        let frames = tokio::time::timeout(super::fixture::SOON, self.frames()).await.unwrap();
         let mut assigned = Vec::new();
         for frame in frames {
             self.acked = self.acked.max(frame.ack);
@@ -182,7 +182,7 @@ impl Agent {
             let wait = poll.due.map_or(Duration::MAX, |due| Duration::from_micros(due.saturating_sub(now())));
             tokio::select! {
                 () = self.session.ready() => {}
-                () = tokio::time::sleep(wait.min(super::bed::SOON)) => {}
+                () = tokio::time::sleep(wait.min(super::fixture::SOON)) => {}
             }
         }
     }

@@ -10,21 +10,21 @@ use serde_json::json;
 
 use super::super::{Batch, Once};
 use super::agent::Agent;
-use super::bed::{Bed, batch, tenant, until};
+use super::fixture::{Fixture, batch, tenant, until};
 
 /// How many jobs a life has.
 const JOBS: usize = 3;
 
 /// A life whose `at`-th step is preceded by a failure. Returns how many steps it took.
 async fn live(at: usize, written: bool) -> usize {
-    let bed = Bed::new().await;
-    let mut agent = Agent::join(&bed.handle(), "w1", 2).await;
+    let fixture = Fixture::new().await;
+    let mut agent = Agent::join(&fixture.handle(), "w1", 2).await;
     let mut step = 0;
     let fail = |step: &mut usize| {
         if *step == at {
             match written {
-                true => bed.store.lose_answers(1),
-                false => bed.store.fail_commits(1, Class::Transient),
+                true => fixture.store.lose_answers(1),
+                false => fixture.store.fail_commits(1, Class::Transient),
             }
         }
         *step += 1;
@@ -32,12 +32,12 @@ async fn live(at: usize, written: bool) -> usize {
     let mut jobs = Vec::new();
     for number in 0..JOBS {
         fail(&mut step);
-        jobs.push(submit_until_taken(&bed, number).await);
+        jobs.push(submit_until_taken(&fixture, number).await);
     }
     let mut ended = 0;
     while ended < JOBS {
         fail(&mut step);
-        let given = listen_until_given(&bed, &mut agent).await;
+        let given = listen_until_given(&fixture, &mut agent).await;
         fail(&mut step);
         for attempt in given {
             agent.start(attempt).await;
@@ -46,29 +46,29 @@ async fn live(at: usize, written: bool) -> usize {
         }
         ended = 0;
         for job in &jobs {
-            ended += usize::from(bed.state(*job).await == JobState::Completed);
+            ended += usize::from(fixture.state(*job).await == JobState::Completed);
         }
     }
-    check(&bed, &jobs).await;
+    check(&fixture, &jobs).await;
     step
 }
 
 /// Submits under a key and repeats until it is acknowledged.
-async fn submit_until_taken(bed: &Bed, number: usize) -> JobId {
+async fn submit_until_taken(fixture: &Fixture, number: usize) -> JobId {
     let key = IdempotencyKey { tenant: tenant(), key: format!("k{number}") };
     let once = Once { key, body_hash: [7; 32] };
     until("an acknowledged submit", async || {
         let request = Batch { once: Some(once.clone()), ..batch(&[json!({})]) };
-        bed.handle().submit(request).await.ok().map(|taken| taken.jobs[0])
+        fixture.handle().submit(request).await.ok().map(|taken| taken.jobs[0])
     })
     .await
 }
 
 /// Listens; where the server has ended the session, comes back as an agent does. Gives what is to be run.
-async fn listen_until_given(bed: &Bed, agent: &mut Agent) -> Vec<orlop_core::task::TaskRef> {
+async fn listen_until_given(fixture: &Fixture, agent: &mut Agent) -> Vec<orlop_core::task::TaskRef> {
     if agent.closed.is_some() {
-        bed.leads().await;
-        if agent.rejoin(&bed.handle()).await.is_err() {
+        fixture.leads().await;
+        if agent.rejoin(&fixture.handle()).await.is_err() {
             agent.closed = Some(super::super::Closing::Stopped);
             return Vec::new();
         }
@@ -78,12 +78,12 @@ async fn listen_until_given(bed: &Bed, agent: &mut Agent) -> Vec<orlop_core::tas
     agent.live.keys().copied().collect()
 }
 
-async fn check(bed: &Bed, jobs: &[JobId]) {
-    let stored = bed.store.jobs(&JobFilter::default(), &Page::first(100)).await.unwrap().items;
+async fn check(fixture: &Fixture, jobs: &[JobId]) {
+    let stored = fixture.store.jobs(&JobFilter::default(), &Page::first(100)).await.unwrap().items;
     assert_eq!(stored.len(), jobs.len(), "one job a key");
     for job in jobs {
-        assert_eq!(bed.state(*job).await, JobState::Completed);
-        let attempts = bed.attempts(*job).await;
+        assert_eq!(fixture.state(*job).await, JobState::Completed);
+        let attempts = fixture.attempts(*job).await;
         let finals = attempts.iter().filter(|row| row.end.as_ref().is_some_and(|end| end.accepted_final));
         assert_eq!(finals.count(), 1, "{attempts:?}");
     }

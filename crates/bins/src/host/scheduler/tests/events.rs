@@ -1,4 +1,4 @@
-//! Events of the bus: which are told, to whom they belong, and which only where they are asked for.
+//! Events of the bus: which are reported, to whom they belong, and which only where they are asked for.
 
 use bytes::Bytes;
 use orlop_cloud::logs::{LogOptions, LogStore};
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::super::{Frequent, Options};
 use super::agent::Agent;
-use super::bed::{Bed, tenant};
+use super::fixture::{Fixture, tenant};
 use crate::wire::frame::WorkerFrame;
 use crate::wire::result::LogChunk;
 
@@ -18,7 +18,7 @@ use crate::wire::result::LogChunk;
 async fn until_kind(events: &mut impl Subscription, last: &str) -> Vec<EventBody> {
     let mut all: Vec<EventBody> = Vec::new();
     while all.last().is_none_or(|body| body.kind != last) {
-        let next = tokio::time::timeout(super::bed::SOON, events.next()).await.expect("an event comes");
+        let next = tokio::time::timeout(super::fixture::SOON, events.next()).await.expect("an event comes");
         let Some(Delivery::Event(event)) = next else { panic!("{next:?}") };
         all.push(serde_json::from_str(&event.body).unwrap());
     }
@@ -30,10 +30,10 @@ async fn heard(frequent: Frequent) -> Vec<EventBody> {
     let folder = tempfile::tempdir().unwrap();
     let logs = LogStore::open(folder.path(), LogOptions::default()).unwrap();
     let options = Options { logs: Some(logs), frequent, ..Options::default() };
-    let bed = Bed::with(MemoryFleet::new(), options).await;
-    let mut agent = Agent::join(&bed.handle(), "w1", 8).await;
-    let mut events = bed.handle().subscribe(SubjectFilter::all()).unwrap();
-    bed.submit(&[json!({ "correlation_id": "c-1" })]).await;
+    let fixture = Fixture::with(MemoryFleet::new(), options).await;
+    let mut agent = Agent::join(&fixture.handle(), "w1", 8).await;
+    let mut events = fixture.handle().subscribe(SubjectFilter::all()).unwrap();
+    fixture.submit(&[json!({ "correlation_id": "c-1" })]).await;
     let attempt = agent.given(1).await[0];
     agent.beat().await;
     let chunk = |seq, text: &'static str| LogChunk {
@@ -46,7 +46,7 @@ async fn heard(frequent: Frequent) -> Vec<EventBody> {
     };
     agent.send(WorkerFrame { logs: vec![chunk(1, "hush\n"), chunk(2, "more\n")], ..WorkerFrame::default() }).await;
     agent.all_acknowledged().await;
-    bed.handle().set_tenant(tenant(), None, Some(Quota::default())).await.unwrap();
+    fixture.handle().set_tenant(tenant(), None, Some(Quota::default())).await.unwrap();
     until_kind(&mut events, "quota.changed").await
 }
 

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::super::{Options, Stop, grpc};
 use super::agent::offer;
-use super::bed::{Bed, SOON, interface, spec};
+use super::fixture::{Fixture, SOON, interface, spec};
 use crate::wire::frame::{DirectiveKind, Hello, ServerFrame, WorkerFrame};
 use crate::wire::grpc::{Connector, Endpoint, FrameSink, JobClient, Listening, Refusal, WorkerClient};
 use crate::wire::job::Submission;
@@ -25,7 +25,7 @@ use crate::wire::worker::{ProtocolRange, Registered, Registration};
 type Frames = BoxStream<'static, Result<ServerFrame, Refusal>>;
 
 struct Wire {
-    bed: Bed,
+    fixture: Fixture,
     workers: WorkerClient,
     jobs: JobClient,
     stop: Stop,
@@ -38,17 +38,17 @@ impl Wire {
         let folder = tempfile::tempdir().unwrap();
         let logs = LogStore::open(folder.path(), LogOptions::default()).unwrap();
         let options = Options { logs: Some(logs), ..Options::default() };
-        let bed = Bed::with(orlop_core::testing::fleet_store::MemoryFleet::new(), options).await;
+        let fixture = Fixture::with(orlop_core::testing::fleet_store::MemoryFleet::new(), options).await;
         let socket = Listening::bind("127.0.0.1:0".parse().unwrap(), None).await.unwrap();
         let endpoint: Endpoint = format!("http://{}", socket.address()).parse().unwrap();
         let stop = Stop::default();
-        let (api, client) = interface(&bed);
-        let serving = grpc::serve(bed.handle(), Arc::clone(&api), socket, stop.clone());
+        let (api, client) = interface(&fixture);
+        let serving = grpc::serve(fixture.handle(), Arc::clone(&api), socket, stop.clone());
         let served = tokio::spawn(async move { serving.await.unwrap() });
         let channel = Connector::plain(endpoint).unwrap().connect().await.unwrap();
         let workers = WorkerClient::new(channel.clone(), Some(&client)).unwrap();
         let jobs = JobClient::new(channel, Some(&client)).unwrap();
-        Self { bed, workers, jobs, stop, served, _folder: folder }
+        Self { fixture, workers, jobs, stop, served, _folder: folder }
     }
 
     async fn register(&self, protocol: ProtocolRange) -> Result<Registered, Refusal> {
@@ -143,7 +143,7 @@ fn logged(seq: u64, ack: u64, attempt: TaskRef) -> WorkerFrame {
 async fn each_batch_of_a_stream_of_submits_is_in_the_audit_trail_with_its_tenant() {
     let wire = Wire::new().await;
     let of = |tenant: &str| Submission { jobs: vec![spec(&json!({ "tenant": tenant }))], key: None };
-    let handle = wire.bed.handle();
+    let handle = wire.fixture.handle();
     for tenant in ["physics", "chemistry"] {
         let quota = Some(orlop_scheduler::event::Quota::default());
         handle.set_tenant(tenant.parse().unwrap(), None, quota).await.unwrap();
@@ -153,7 +153,7 @@ async fn each_batch_of_a_stream_of_submits_is_in_the_audit_trail_with_its_tenant
     let acks: Vec<_> = wire.jobs.submit_stream(batches).await.unwrap().collect().await;
     let taken: Vec<_> = acks.iter().map(Result::is_ok).collect();
     assert_eq!(taken, [true, true, false]);
-    let store = wire.bed.handle().store().clone();
+    let store = wire.fixture.handle().store().clone();
     let began = std::time::Instant::now();
     let entries = loop {
         let found = store.audit(&AuditFilter::default(), &Page::first(10)).await.unwrap().items;
@@ -192,5 +192,5 @@ async fn a_session_of_another_term_is_told_to_register_again() {
     let (_to, mut frames) = wire.open(&registered).await;
     assert_eq!(heard(&mut frames).await.directive.unwrap().kind, DirectiveKind::Reregister);
     assert!(frames.next().await.is_none(), "the stream ends with it");
-    wire.bed.stop().await;
+    wire.fixture.stop().await;
 }

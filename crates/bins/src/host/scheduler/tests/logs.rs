@@ -13,13 +13,13 @@ use serde_json::json;
 
 use super::super::{LogNews, LogOrder, LogReader, Options, Stop};
 use super::agent::Agent;
-use super::bed::{Bed, SOON, until};
+use super::fixture::{Fixture, SOON, until};
 use crate::wire::frame::WorkerFrame;
 use crate::wire::problem::Code;
 use crate::wire::result::{JobResult, LogChunk, LogSummary};
 
 struct Logged {
-    bed: Bed,
+    fixture: Fixture,
     agent: Agent,
     stop: Stop,
     _folder: tempfile::TempDir,
@@ -45,17 +45,17 @@ impl Logged {
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let logs = LogStore::open(folder.path(), LogOptions::default()).unwrap();
-        let bed = Bed::with(MemoryFleet::new(), Options { logs: Some(logs), ..Options::default() }).await;
-        let agent = Agent::join(&bed.handle(), "w1", 8).await;
-        Self { bed, agent, stop: Stop::default(), _folder: folder }
+        let fixture = Fixture::with(MemoryFleet::new(), Options { logs: Some(logs), ..Options::default() }).await;
+        let agent = Agent::join(&fixture.handle(), "w1", 8).await;
+        Self { fixture, agent, stop: Stop::default(), _folder: folder }
     }
 
     async fn job(&self, fields: serde_json::Value) -> JobId {
-        self.bed.submit(&[fields]).await[0]
+        self.fixture.submit(&[fields]).await[0]
     }
 
     async fn read(&self, order: LogOrder) -> LogReader {
-        LogReader::open(self.bed.handle(), self.stop.clone(), order).await.unwrap()
+        LogReader::open(self.fixture.handle(), self.stop.clone(), order).await.unwrap()
     }
 
     async fn all(&self, order: LogOrder) -> (String, JobState) {
@@ -98,10 +98,10 @@ async fn a_followed_log_waits_for_the_job_and_goes_over_its_attempts() {
     assert_eq!(next(&mut reader).await, LogNews::Chunks(vec![told(chunk(given, 2, "two"))]));
     at.agent.live.clear();
     at.agent.send(result(given, TaskEnd::Failed, 2)).await;
-    at.bed.reaches(job, JobState::Backoff).await;
+    at.fixture.reaches(job, JobState::Backoff).await;
     let waiting = tokio::spawn(async move { rest(&mut reader).await });
     // More than the backoff, and less than what would end the session of a worker that is not heard.
-    at.bed.pass(Duration::from_secs(2));
+    at.fixture.pass(Duration::from_secs(2));
     at.agent.beat().await;
     let again = at.agent.given(1).await[0];
     at.agent.send(frame(&[chunk(again, 1, "three")])).await;
@@ -113,7 +113,7 @@ async fn a_followed_log_waits_for_the_job_and_goes_over_its_attempts() {
     assert_eq!(at.all(LogOrder { attempt: Some(1), ..latest }).await.0, "1:one 1:two");
     assert_eq!(at.all(LogOrder { from: Some(1), after: 1, ..latest }).await.0, "1:two 2:three");
     for wrong in [LogOrder { attempt: Some(3), ..latest }, LogOrder { index: 1, ..latest }] {
-        let refused = LogReader::open(at.bed.handle(), at.stop.clone(), wrong).await.unwrap_err();
+        let refused = LogReader::open(at.fixture.handle(), at.stop.clone(), wrong).await.unwrap_err();
         assert_eq!(refused.code, Code::NotFound);
     }
 }
@@ -129,7 +129,7 @@ async fn chunks_that_come_behind_their_result_are_waited_for() {
     let job = at.job(json!({})).await;
     let given = at.agent.given(1).await[0];
     at.agent.send(result(given, TaskEnd::Succeeded, 2)).await;
-    at.bed.reaches(job, JobState::Completed).await;
+    at.fixture.reaches(job, JobState::Completed).await;
     let mut reader = at.read(LogOrder::of(job)).await;
     let reading = tokio::spawn(async move { rest(&mut reader).await });
     at.agent.send(frame(&[chunk(given, 1, "a"), chunk(given, 2, "b")])).await;
@@ -146,7 +146,7 @@ async fn a_result_whose_stream_ends_before_the_loop_has_it_comes_again() {
     let last = WorkerFrame { logs: vec![chunk(given, 1, "a")], ..result(given, TaskEnd::Succeeded, 1) };
     let (received, number) = at.agent.send_and_break(last).await;
     assert_eq!(received, number - 1, "it was not received");
-    at.bed.reaches(job, JobState::Completed).await;
+    at.fixture.reaches(job, JobState::Completed).await;
     assert_eq!(at.all(LogOrder::of(job)).await, ("1:a".to_owned(), JobState::Completed));
 }
 
@@ -160,7 +160,7 @@ async fn what_is_missing_is_told_and_streams_can_be_chosen() {
     at.agent.send(frame(&[LogChunk { gap, ..chunk(given, 2, "a") }, error, chunk(given, 5, "b")])).await;
     at.agent.live.clear();
     at.agent.send(result(given, TaskEnd::Succeeded, 5)).await;
-    at.bed.reaches(job, JobState::Completed).await;
+    at.fixture.reaches(job, JobState::Completed).await;
     let order = LogOrder::of(job);
     assert_eq!(at.all(order).await.0, "[-1]1:a [-1]1:err 1:b");
     assert_eq!(at.all(LogOrder { stream: Some(LogStream::Stderr), ..order }).await.0, "1:err");
@@ -172,9 +172,9 @@ async fn what_is_missing_is_told_and_streams_can_be_chosen() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_workers_drop_is_counted_once_at_the_end_of_a_log_too() {
     let mut at = Logged::new().await;
-    let jobs = at.bed.submit(&[json!({}), json!({})]).await;
+    let jobs = at.fixture.submit(&[json!({}), json!({})]).await;
     let given = at.agent.given(2).await;
-    let metrics = Arc::clone(&at.bed.handle().options().metrics);
+    let metrics = Arc::clone(&at.fixture.handle().options().metrics);
     let dropped = || metrics.transport.log_dropped_bytes.of(["worker"]).get();
     // Ends are counted once they are written, which who reads the store may see before.
     let comes_to = async |bytes| until("the count", async || (dropped() >= bytes).then_some(())).await;
@@ -188,7 +188,7 @@ async fn what_workers_drop_is_counted_once_at_the_end_of_a_log_too() {
         at.agent.send(frame(&[gap(given[0], 2, 7), gap(given[1], 2, 5)])).await;
         assert_eq!(dropped(), 12, "chunks that are sent again tell nothing new");
     }
-    // What no chunk told is in the end of the attempt, which comes twice; then chunks that were still on their way.
+    // What no chunk reported is in the end of the attempt, which comes twice; then chunks that were still on their way.
     at.agent.live.remove(&given[0]);
     for _ in 0..2 {
         at.agent.send(ended(given[0], 20)).await;
@@ -198,16 +198,16 @@ async fn what_workers_drop_is_counted_once_at_the_end_of_a_log_too() {
     }
     at.agent.send(frame(&[gap(given[0], 3, 13), gap(given[0], 4, 2)])).await;
     assert_eq!(dropped(), 27, "all but what was dropped after the end is known");
-    at.bed.reaches(jobs[0], JobState::Completed).await;
+    at.fixture.reaches(jobs[0], JobState::Completed).await;
     assert_eq!(metrics.transport.log_bytes.get(), 4, "of chunks sent twice one is stored");
     // Another server hears all of it once more.
-    at.bed.crash();
-    at.bed.start().await;
+    at.fixture.crash();
+    at.fixture.start().await;
     let spool = [frame(&[gap(given[0], 4, 2), gap(given[1], 2, 5)]), ended(given[0], 20), ended(given[1], 9)];
     at.agent.spool = (1..).zip(spool).collect();
     at.agent.live.clear();
-    at.agent.rejoin(&at.bed.handle()).await.unwrap();
-    at.bed.reaches(jobs[1], JobState::Completed).await;
+    at.agent.rejoin(&at.fixture.handle()).await.unwrap();
+    at.fixture.reaches(jobs[1], JobState::Completed).await;
     comes_to(27 + 4).await;
     assert_eq!(dropped(), 27 + 4, "only what the second attempt lost behind its last chunk is new");
     assert_eq!(metrics.transport.log_bytes.get(), 4);
@@ -225,7 +225,7 @@ async fn a_short_log_is_the_tail_of_its_result_and_elements_have_logs_of_their_o
     at.agent.live.clear();
     let frame = WorkerFrame { results: results.collect(), ..WorkerFrame::default() };
     at.agent.send(frame).await;
-    at.bed.reaches(job, JobState::Completed).await;
+    at.fixture.reaches(job, JobState::Completed).await;
     for index in 0..3 {
         let order = LogOrder { index, follow: index == 1, ..LogOrder::of(job) };
         assert_eq!(at.all(order).await, (format!("1:element {index}\n"), JobState::Completed));

@@ -3,9 +3,9 @@
 mod access;
 mod agent;
 mod audit;
-pub(super) mod bed;
 mod crash;
 mod events;
+pub(super) mod fixture;
 mod grpc;
 mod life;
 mod logs;

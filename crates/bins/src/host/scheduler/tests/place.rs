@@ -7,25 +7,25 @@ use serde_json::json;
 use super::super::WorkerOrder;
 use super::super::clock::Clock as _;
 use super::agent::Agent;
-use super::bed::Bed;
+use super::fixture::Fixture;
 use crate::wire::frame::{Hello, WorkerFrame};
 use crate::wire::identity::{Authority, Csr, PeerCertificate};
 use crate::wire::problem::Code;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_placement_is_answered_once_the_worker_has_accepted() {
-    let bed = Bed::new().await;
-    let mut agent = Agent::join(&bed.handle(), "w1", 1).await;
-    let (handle, worker) = (bed.handle(), || "w1".parse().unwrap());
+    let fixture = Fixture::new().await;
+    let mut agent = Agent::join(&fixture.handle(), "w1", 1).await;
+    let (handle, worker) = (fixture.handle(), || "w1".parse().unwrap());
     for _ in 0..20 {
         handle.order(worker(), WorkerOrder::Cordon).await.unwrap();
-        let job = bed.submit(&[json!({})]).await[0];
+        let job = fixture.submit(&[json!({})]).await[0];
         let accept = async {
             let attempt = agent.given(1).await[0];
             agent.send(WorkerFrame { accepted: vec![attempt], ..WorkerFrame::default() }).await;
             attempt
         };
-        // Both in one turn, unless the loop was quicker: then the round has placed the job before.
+        // Both in one batch, unless the loop was quicker: then the round has placed the job before.
         let uncordon = handle.order(worker(), WorkerOrder::Uncordon);
         let (_, placed, attempt) = tokio::join!(uncordon, handle.place(worker(), job), accept);
         agent.end(&[attempt], TaskEnd::Succeeded).await;
@@ -40,9 +40,9 @@ async fn a_placement_is_answered_once_the_worker_has_accepted() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_is_good_with_the_certificate_of_its_worker_only() {
-    let bed = Bed::new().await;
-    let agent = Agent::join(&bed.handle(), "w1", 1).await;
-    let now = bed.clock.wall();
+    let fixture = Fixture::new().await;
+    let agent = Agent::join(&fixture.handle(), "w1", 1).await;
+    let now = fixture.clock.wall();
     let (authority, _) = Authority::create(now).unwrap();
     let of = |worker: &str| {
         let request = Csr::new().unwrap().request;
@@ -56,21 +56,21 @@ async fn a_session_is_good_with_the_certificate_of_its_worker_only() {
         first_spooled: 1,
         spooled: 0,
     };
-    let foreign = bed.handle().open_stream(hello(), Some(of("w2"))).await.unwrap_err();
+    let foreign = fixture.handle().open_stream(hello(), Some(of("w2"))).await.unwrap_err();
     assert_eq!(foreign.code, Code::Forbidden, "{foreign}");
-    let beat = bed.handle().alive(agent.session.id(), None, Some(of("w2"))).await.unwrap_err();
+    let beat = fixture.handle().alive(agent.session.id(), None, Some(of("w2"))).await.unwrap_err();
     assert_eq!(beat.code, Code::Forbidden);
-    assert!(bed.handle().alive(agent.session.id(), None, Some(of("w1"))).await.is_ok());
-    assert!(bed.handle().open_stream(hello(), Some(of("w1"))).await.is_ok());
+    assert!(fixture.handle().alive(agent.session.id(), None, Some(of("w1"))).await.is_ok());
+    assert!(fixture.handle().open_stream(hello(), Some(of("w1"))).await.is_ok());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_placed_is_told_with_its_explanation() {
-    let bed = Bed::new().await;
-    let mut agent = Agent::join(&bed.handle(), "w1", 1).await;
-    let jobs = bed.submit(&vec![json!({}); 2]).await;
+    let fixture = Fixture::new().await;
+    let mut agent = Agent::join(&fixture.handle(), "w1", 1).await;
+    let jobs = fixture.submit(&vec![json!({}); 2]).await;
     let attempt = agent.given(1).await[0];
-    let place = async |worker: &str, job| bed.handle().place(worker.parse().unwrap(), job).await.unwrap_err();
+    let place = async |worker: &str, job| fixture.handle().place(worker.parse().unwrap(), job).await.unwrap_err();
     let full = place("w1", jobs[1]).await;
     assert_eq!(full.code, Code::Precondition);
     assert!(

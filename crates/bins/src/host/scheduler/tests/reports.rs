@@ -5,7 +5,7 @@ use std::time::Duration;
 use orlop_core::machine::worker::WorkerState;
 
 use super::agent::Agent;
-use super::bed::{Bed, until};
+use super::fixture::{Fixture, until};
 use crate::wire::status::{Allocated, Measured, OutboxStatus, WorkerStatus};
 
 pub(super) fn status(cpu_percent: f64) -> WorkerStatus {
@@ -23,20 +23,20 @@ pub(super) fn status(cpu_percent: f64) -> WorkerStatus {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_an_idle_worker_measures_is_in_the_next_picture() {
-    let mut bed = Bed::new().await;
-    let mut agent = Agent::join(&bed.handle(), "w1", 1).await;
+async fn what_an_idle_worker_measures_is_in_the_next_snapshot() {
+    let mut fixture = Fixture::new().await;
+    let mut agent = Agent::join(&fixture.handle(), "w1", 1).await;
     let shown = || {
-        let snapshot = bed.handle().snapshot();
+        let snapshot = fixture.handle().snapshot();
         snapshot.workers.values().next().and_then(|worker| Some(worker.status.as_ref()?.measured.cpu_percent))
     };
     for percent in [10.0, 20.0, 30.0] {
         agent.report(status(percent)).await;
         // Answered behind the report: that has been taken by then.
         agent.beat().await;
-        // A picture for that alone is made once a second at most.
-        bed.pass(Duration::from_secs(1));
-        until("the picture", async || (shown() == Some(percent)).then_some(())).await;
+        // A snapshot for that alone is made once a second at most.
+        fixture.pass(Duration::from_secs(1));
+        until("the snapshot", async || (shown() == Some(percent)).then_some(())).await;
     }
-    bed.stop().await;
+    fixture.stop().await;
 }

@@ -14,7 +14,7 @@ use serde_json::json;
 use super::super::clock::MachineClock;
 use super::super::{Options, Server, Status};
 use super::agent::Agent;
-use super::bed::{batch, until};
+use super::fixture::{batch, until};
 
 fn tasks() -> usize {
     std::env::var("ORLOP_BENCH_TASKS").ok().and_then(|text| text.parse().ok()).unwrap_or(2000)

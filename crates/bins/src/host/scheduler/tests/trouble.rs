@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::super::{Closing, Status, WorkerOrder};
 use super::agent::{Agent, offer};
-use super::bed::{Bed, batch, until};
+use super::fixture::{Fixture, batch, until};
 use crate::wire::frame::DirectiveKind;
 use crate::wire::problem::Code;
 
@@ -24,35 +24,35 @@ const REASSIGN: Duration = Duration::from_millis(30_100);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_that_stays_away_loses_its_attempts_to_others() {
-    let bed = Bed::new().await;
-    let mut one = Agent::join(&bed.handle(), "w1", 1).await;
-    let job = bed.submit(&[json!({})]).await[0];
+    let fixture = Fixture::new().await;
+    let mut one = Agent::join(&fixture.handle(), "w1", 1).await;
+    let job = fixture.submit(&[json!({})]).await[0];
     let first = one.given(1).await[0];
     one.start(first).await;
     one.all_acknowledged().await;
-    let mut two = Agent::join(&bed.handle(), "w2", 1).await;
+    let mut two = Agent::join(&fixture.handle(), "w2", 1).await;
     one.hang_up().await;
     one.stored(WorkerState::Unhealthy).await;
-    assert_eq!(bed.state(job).await, JobState::Running, "nothing restarts before reassign_after");
+    assert_eq!(fixture.state(job).await, JobState::Running, "nothing restarts before reassign_after");
     two.beat().await;
     assert!(!two.is_given_up().await);
-    bed.pass(Duration::from_secs(10));
+    fixture.pass(Duration::from_secs(10));
     two.beat().await;
-    bed.pass(Duration::from_secs(10));
+    fixture.pass(Duration::from_secs(10));
     two.beat().await;
-    bed.pass(Duration::from_millis(10_100));
+    fixture.pass(Duration::from_millis(10_100));
     let second = two.given(1).await[0];
     assert_eq!((second.job, second.attempt), (job, 2));
     assert!(one.is_given_up().await, "a sign of life does not bring back what runs elsewhere");
-    let welcome = one.rejoin(&bed.handle()).await.unwrap();
+    let welcome = one.rejoin(&fixture.handle()).await.unwrap();
     assert_eq!(welcome.kill, [first], "the older token is stale");
     assert!(!one.is_given_up().await);
     one.end(&[first], TaskEnd::Succeeded).await;
     one.all_acknowledged().await;
-    assert_eq!(bed.state(job).await, JobState::Assigned, "a stale result changes nothing");
+    assert_eq!(fixture.state(job).await, JobState::Assigned, "a stale result changes nothing");
     two.end(&[second], TaskEnd::Succeeded).await;
-    bed.handle().ended(job).await.unwrap();
-    let finals: Vec<u32> = bed
+    fixture.handle().ended(job).await.unwrap();
+    let finals: Vec<u32> = fixture
         .attempts(job)
         .await
         .iter()
@@ -64,34 +64,34 @@ async fn a_worker_that_stays_away_loses_its_attempts_to_others() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn late_results_of_the_newest_token_are_adopted() {
-    let mut bed = Bed::new().await;
-    let mut agent = Agent::join(&bed.handle(), "w1", 1).await;
-    let job = bed.submit(&[json!({})]).await[0];
+    let mut fixture = Fixture::new().await;
+    let mut agent = Agent::join(&fixture.handle(), "w1", 1).await;
+    let job = fixture.submit(&[json!({})]).await[0];
     let attempt = agent.given(1).await[0];
     agent.start(attempt).await;
     agent.all_acknowledged().await;
     agent.hang_up().await;
     agent.stored(WorkerState::Unhealthy).await;
-    bed.pass(REASSIGN);
-    bed.reaches(job, JobState::Queued).await;
-    assert_eq!(bed.attempts(job).await[0].state, AttemptState::Lost);
-    let welcome = agent.rejoin(&bed.handle()).await.unwrap();
+    fixture.pass(REASSIGN);
+    fixture.reaches(job, JobState::Queued).await;
+    assert_eq!(fixture.attempts(job).await[0].state, AttemptState::Lost);
+    let welcome = agent.rejoin(&fixture.handle()).await.unwrap();
     assert_eq!(welcome.keep, [attempt]);
-    bed.reaches(job, JobState::Running).await;
-    assert_eq!(bed.attempts(job).await[0].state, AttemptState::Running, "as a restart has to find it");
-    bed.crash();
-    bed.start().await;
-    assert_eq!(agent.rejoin(&bed.handle()).await.unwrap().keep, [attempt]);
+    fixture.reaches(job, JobState::Running).await;
+    assert_eq!(fixture.attempts(job).await[0].state, AttemptState::Running, "as a restart has to find it");
+    fixture.crash();
+    fixture.start().await;
+    assert_eq!(agent.rejoin(&fixture.handle()).await.unwrap().keep, [attempt]);
     agent.end(&[attempt], TaskEnd::Succeeded).await;
-    bed.handle().ended(job).await.unwrap();
-    assert_eq!(bed.attempts(job).await.len(), 1);
+    fixture.handle().ended(job).await.unwrap();
+    assert_eq!(fixture.attempts(job).await.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gang_that_comes_back_whole_is_adopted_also_where_a_member_has_ended_meanwhile() {
-    let mut bed = Bed::new().await;
-    let mut agent = Agent::join(&bed.handle(), "w1", 2).await;
-    let job = bed.submit(&[json!({"gang": {"size": 2}})]).await[0];
+    let mut fixture = Fixture::new().await;
+    let mut agent = Agent::join(&fixture.handle(), "w1", 2).await;
+    let job = fixture.submit(&[json!({"gang": {"size": 2}})]).await[0];
     let given = agent.given(2).await;
     for attempt in &given {
         agent.start(*attempt).await;
@@ -99,27 +99,27 @@ async fn a_gang_that_comes_back_whole_is_adopted_also_where_a_member_has_ended_m
     agent.all_acknowledged().await;
     agent.hang_up().await;
     agent.stored(WorkerState::Unhealthy).await;
-    bed.pass(REASSIGN);
-    bed.reaches(job, JobState::Queued).await;
+    fixture.pass(REASSIGN);
+    fixture.reaches(job, JobState::Queued).await;
     // One ended while the stream was down: its result is spooled.
     agent.spool.insert(3, agent.result_frame(&given[..1], TaskEnd::Succeeded));
     agent.live.remove(&given[0]);
-    let welcome = agent.rejoin(&bed.handle()).await.unwrap();
+    let welcome = agent.rejoin(&fixture.handle()).await.unwrap();
     assert_eq!(welcome.keep, [given[1]]);
-    bed.reaches(job, JobState::Running).await;
-    bed.crash();
-    bed.start().await;
-    assert_eq!(agent.rejoin(&bed.handle()).await.unwrap().keep, [given[1]]);
+    fixture.reaches(job, JobState::Running).await;
+    fixture.crash();
+    fixture.start().await;
+    assert_eq!(agent.rejoin(&fixture.handle()).await.unwrap().keep, [given[1]]);
     agent.end(&given[1..], TaskEnd::Succeeded).await;
-    bed.handle().ended(job).await.unwrap();
-    assert_eq!(bed.state(job).await, JobState::Completed);
-    assert_eq!(bed.attempts(job).await.len(), 2);
+    fixture.handle().ended(job).await.unwrap();
+    assert_eq!(fixture.state(job).await, JobState::Completed);
+    assert_eq!(fixture.attempts(job).await.len(), 2);
 }
 
 /// The second job runs on what the first has left free; a restart must not take it for the kind that comes first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_knows_which_kind_of_gpu_an_attempt_holds() {
-    let mut bed = Bed::new().await;
+    let mut fixture = Fixture::new().await;
     let kind = |model: &str| GpuDevices {
         vendor: Vendor::Nvidia,
         model: model.parse().unwrap(),
@@ -127,7 +127,7 @@ async fn a_restart_knows_which_kind_of_gpu_an_attempt_holds() {
         count: 1,
     };
     let machine = Capabilities { gpus: vec![kind("a100"), kind("h100")], ..offer(4) };
-    let mut agent = Agent::offering(&bed.handle(), "w1", "state-1", machine).await.unwrap();
+    let mut agent = Agent::offering(&fixture.handle(), "w1", "state-1", machine).await.unwrap();
     let asks = |kind: serde_json::Value| {
         let resources = json!({"cpu_m": 1000, "memory_bytes": 0, "gpus": {"count": 1, "any_of": [kind]}});
         json!({ "resources": resources })
@@ -137,50 +137,50 @@ async fn a_restart_knows_which_kind_of_gpu_an_attempt_holds() {
         json!({"vendor": "nvidia", "model": "a100"}),
         json!({"vendor": "nvidia", "model": "h100"}),
     );
-    bed.submit(&[asks(a100.clone())]).await;
+    fixture.submit(&[asks(a100.clone())]).await;
     let first = agent.given(1).await[0];
     agent.start(first).await;
-    let flexible = bed.submit(&[asks(any)]).await[0];
+    let flexible = fixture.submit(&[asks(any)]).await[0];
     let second = agent.given(1).await[0];
     let told = agent.received.iter().flat_map(|frame| &frame.assign).find(|assign| assign.attempt == second);
     assert_eq!(told.unwrap().gpu.as_ref().unwrap().model.as_str(), "h100");
     agent.start(second).await;
     agent.end(&[first], TaskEnd::Succeeded).await;
     agent.all_acknowledged().await;
-    assert_eq!(bed.attempts(flexible).await[0].attempt.gpu.as_ref().unwrap().model.as_str(), "h100");
-    bed.crash();
-    bed.start().await;
-    assert_eq!(agent.rejoin(&bed.handle()).await.unwrap().keep, [second]);
-    let waits = bed.submit(&[asks(h100)]).await[0];
-    let runs = bed.submit(&[asks(a100)]).await[0];
+    assert_eq!(fixture.attempts(flexible).await[0].attempt.gpu.as_ref().unwrap().model.as_str(), "h100");
+    fixture.crash();
+    fixture.start().await;
+    assert_eq!(agent.rejoin(&fixture.handle()).await.unwrap().keep, [second]);
+    let waits = fixture.submit(&[asks(h100)]).await[0];
+    let runs = fixture.submit(&[asks(a100)]).await[0];
     assert_eq!(agent.given(1).await[0].job, runs);
-    assert_eq!(bed.state(waits).await, JobState::Queued);
+    assert_eq!(fixture.state(waits).await, JobState::Queued);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_missing_after_the_spool_is_lost_and_what_the_spool_tells_is_not() {
-    let bed = Bed::new().await;
-    let mut agent = Agent::join(&bed.handle(), "w1", 2).await;
-    let jobs = bed.submit(&[json!({}), json!({})]).await;
+    let fixture = Fixture::new().await;
+    let mut agent = Agent::join(&fixture.handle(), "w1", 2).await;
+    let jobs = fixture.submit(&[json!({}), json!({})]).await;
     let given = agent.given(2).await;
     agent.hang_up().await;
     agent.stored(WorkerState::Unhealthy).await;
     // One ended while the stream was down: its result is spooled. The other is gone without a trace.
     agent.spool.insert(1, agent.result_frame(&given[..1], TaskEnd::Succeeded));
     agent.live.clear();
-    agent.rejoin(&bed.handle()).await.unwrap();
-    bed.handle().ended(jobs[0]).await.unwrap();
-    assert_eq!(bed.state(jobs[0]).await, JobState::Completed);
+    agent.rejoin(&fixture.handle()).await.unwrap();
+    fixture.handle().ended(jobs[0]).await.unwrap();
+    assert_eq!(fixture.state(jobs[0]).await, JobState::Completed);
     let again = agent.given(1).await[0];
     assert_eq!((again.job, again.attempt), (jobs[1], 2));
-    assert_eq!(bed.attempts(jobs[1]).await[0].state, AttemptState::Lost);
+    assert_eq!(fixture.attempts(jobs[1]).await[0].state, AttemptState::Lost);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_repeated_result_is_a_duplicate() {
-    let bed = Bed::new().await;
-    let mut agent = Agent::join(&bed.handle(), "w1", 1).await;
-    let job = bed.submit(&[json!({})]).await[0];
+    let fixture = Fixture::new().await;
+    let mut agent = Agent::join(&fixture.handle(), "w1", 1).await;
+    let job = fixture.submit(&[json!({})]).await[0];
     let attempt = agent.given(1).await[0];
     agent.end(&[attempt], TaskEnd::Succeeded).await;
     agent.end(&[attempt], TaskEnd::Failed).await;
@@ -188,25 +188,25 @@ async fn a_repeated_result_is_a_duplicate() {
     let verdicts: Vec<ReportVerdict> =
         agent.received.iter().flat_map(|frame| &frame.verdicts).map(|judged| judged.verdict).collect();
     assert_eq!(verdicts, [ReportVerdict::Duplicate]);
-    assert_eq!(bed.state(job).await, JobState::Completed);
+    assert_eq!(fixture.state(job).await, JobState::Completed);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_ended_before_a_restart_is_judged_by_what_is_stored() {
-    let mut bed = Bed::new().await;
-    let mut agent = Agent::join(&bed.handle(), "w1", 1).await;
-    let job = bed.submit(&[json!({})]).await[0];
+    let mut fixture = Fixture::new().await;
+    let mut agent = Agent::join(&fixture.handle(), "w1", 1).await;
+    let job = fixture.submit(&[json!({})]).await[0];
     let lost = agent.given(1).await[0];
     agent.hang_up().await;
     agent.stored(WorkerState::Unhealthy).await;
     agent.live.clear();
-    agent.rejoin(&bed.handle()).await.unwrap();
+    agent.rejoin(&fixture.handle()).await.unwrap();
     let counted = agent.given(1).await[0];
     agent.end(&[counted], TaskEnd::Succeeded).await;
-    bed.reaches(job, JobState::Completed).await;
-    bed.crash();
-    bed.start().await;
-    agent.rejoin(&bed.handle()).await.unwrap();
+    fixture.reaches(job, JobState::Completed).await;
+    fixture.crash();
+    fixture.start().await;
+    agent.rejoin(&fixture.handle()).await.unwrap();
     let (never, newer) = (TaskRef { attempt: 9, ..counted }, TaskRef { epoch: Epoch(9), ..counted });
     let given = [counted, lost, never, newer];
     agent.end(&given, TaskEnd::Failed).await;
@@ -218,18 +218,18 @@ async fn what_ended_before_a_restart_is_judged_by_what_is_stored() {
     }
     let expected = [ReportVerdict::Duplicate, ReportVerdict::Stale, ReportVerdict::Unknown, ReportVerdict::Unknown];
     assert_eq!(given.map(|attempt| verdicts[&attempt]), expected);
-    assert_eq!(bed.state(job).await, JobState::Completed);
+    assert_eq!(fixture.state(job).await, JobState::Completed);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_commit_ends_the_term_and_nothing_is_acknowledged() {
-    let bed = Bed::new().await;
-    let mut agent = Agent::join(&bed.handle(), "w1", 1).await;
-    let Status::Leading { epoch } = bed.handle().status() else { panic!("it leads") };
-    bed.store.fail_commits(1, Class::Transient);
-    let refused = bed.handle().submit(batch(&[json!({})])).await.unwrap_err();
+    let fixture = Fixture::new().await;
+    let mut agent = Agent::join(&fixture.handle(), "w1", 1).await;
+    let Status::Leading { epoch } = fixture.handle().status() else { panic!("it leads") };
+    fixture.store.fail_commits(1, Class::Transient);
+    let refused = fixture.handle().submit(batch(&[json!({})])).await.unwrap_err();
     assert_eq!(refused.code, Code::StoreUnavailable);
-    let handle = bed.handle();
+    let handle = fixture.handle();
     let next = until("another term", async || match handle.status() {
         Status::Leading { epoch: next } => (next != epoch).then_some(next),
         _ => None,
@@ -241,43 +241,43 @@ async fn a_failed_commit_ends_the_term_and_nothing_is_acknowledged() {
     }
     assert_eq!(agent.closed, Some(Closing::Stopped));
     assert_eq!(agent.open(0).await.unwrap_err().code, Code::Unauthenticated, "the session is of another epoch");
-    agent.rejoin(&bed.handle()).await.unwrap();
-    let job = bed.submit(&[json!({})]).await[0];
+    agent.rejoin(&fixture.handle()).await.unwrap();
+    let job = fixture.submit(&[json!({})]).await[0];
     assert_eq!(job.epoch(), next);
     agent.work(1).await;
-    assert_eq!(bed.state(job).await, JobState::Completed);
+    assert_eq!(fixture.state(job).await, JobState::Completed);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_stream_closes_the_first_and_another_directory_is_refused() {
-    let bed = Bed::new().await;
-    let mut agent = Agent::join(&bed.handle(), "w1", 1).await;
-    let refused = Agent::join_from(&bed.handle(), "w1", "state-2", 1).await.err().unwrap();
+    let fixture = Fixture::new().await;
+    let mut agent = Agent::join(&fixture.handle(), "w1", 1).await;
+    let refused = Agent::join_from(&fixture.handle(), "w1", "state-2", 1).await.err().unwrap();
     assert_eq!(refused.code, Code::Conflict);
     let first = agent.stream;
     agent.open(0).await.unwrap();
     assert!(agent.stream > first);
-    // The end of the first stream is told late, and means nothing any more.
+    // The end of the first stream is reported late, and means nothing any more.
     let second = std::mem::replace(&mut agent.stream, first);
     agent.hang_up().await;
     agent.stream = second;
-    let job = bed.submit(&[json!({})]).await[0];
+    let job = fixture.submit(&[json!({})]).await[0];
     agent.work(1).await;
-    assert_eq!(bed.state(job).await, JobState::Completed);
+    assert_eq!(fixture.state(job).await, JobState::Completed);
     agent.hang_up().await;
     agent.stored(WorkerState::Unhealthy).await;
-    Agent::join_from(&bed.handle(), "w1", "state-2", 1).await.unwrap();
+    Agent::join_from(&fixture.handle(), "w1", "state-2", 1).await.unwrap();
     agent.stored(WorkerState::Failed).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_drained_worker_finishes_and_is_told_to_shut_down() {
-    let bed = Bed::new().await;
-    let mut agent = Agent::join(&bed.handle(), "w1", 1).await;
-    let jobs = bed.submit(&[json!({}), json!({})]).await;
+    let fixture = Fixture::new().await;
+    let mut agent = Agent::join(&fixture.handle(), "w1", 1).await;
+    let jobs = fixture.submit(&[json!({}), json!({})]).await;
     let attempt = agent.given(1).await[0];
     let order = WorkerOrder::Drain(orlop_scheduler::event::DrainOrder::default(), String::new());
-    bed.handle().order("w1".parse().unwrap(), order).await.unwrap();
+    fixture.handle().order("w1".parse().unwrap(), order).await.unwrap();
     agent.end(&[attempt], TaskEnd::Succeeded).await;
     while agent.closed.is_none() {
         agent.listen().await;
@@ -292,17 +292,17 @@ async fn a_drained_worker_finishes_and_is_told_to_shut_down() {
             .filter_map(|frame| frame.directive.as_ref())
             .any(|told| told.kind == DirectiveKind::Shutdown)
     );
-    assert_eq!(bed.state(jobs[0]).await, JobState::Completed);
-    assert_eq!(bed.state(jobs[1]).await, JobState::Queued);
+    assert_eq!(fixture.state(jobs[0]).await, JobState::Completed);
+    assert_eq!(fixture.state(jobs[1]).await, JobState::Queued);
     agent.stored(WorkerState::Terminated).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_drained_worker_with_nothing_left_is_told_to_shut_down_at_once() {
-    let bed = Bed::new().await;
-    let mut agent = Agent::join(&bed.handle(), "w1", 1).await;
+    let fixture = Fixture::new().await;
+    let mut agent = Agent::join(&fixture.handle(), "w1", 1).await;
     let order = WorkerOrder::Drain(orlop_scheduler::event::DrainOrder::default(), "maintenance".to_owned());
-    bed.handle().order("w1".parse().unwrap(), order).await.unwrap();
+    fixture.handle().order("w1".parse().unwrap(), order).await.unwrap();
     while agent.closed.is_none() {
         agent.listen().await;
     }
@@ -313,26 +313,26 @@ async fn a_drained_worker_with_nothing_left_is_told_to_shut_down_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn readers_see_a_picture_that_the_loop_makes() {
-    let bed = Bed::new().await;
-    let mut agent = Agent::join(&bed.handle(), "w1", 2).await;
-    bed.submit(&[json!({}), json!({}), json!({})]).await;
+async fn readers_see_a_snapshot_that_the_loop_makes() {
+    let fixture = Fixture::new().await;
+    let mut agent = Agent::join(&fixture.handle(), "w1", 2).await;
+    fixture.submit(&[json!({}), json!({}), json!({})]).await;
     agent.given(2).await;
-    bed.pass(Duration::from_millis(200));
-    let handle = bed.handle();
-    let picture = until("the picture", async || Some(handle.snapshot()).filter(|picture| picture.jobs == 3)).await;
+    fixture.pass(Duration::from_millis(200));
+    let handle = fixture.handle();
+    let snapshot = until("the snapshot", async || Some(handle.snapshot()).filter(|snapshot| snapshot.jobs == 3)).await;
     let id: orlop_core::id::WorkerId = "w1".parse().unwrap();
-    let worker = &picture.workers[&id];
+    let worker = &snapshot.workers[&id];
     assert_eq!((worker.view.state, worker.view.attempts, worker.connected), (WorkerState::Running, 2, true));
-    assert_eq!(picture.tenants[&super::bed::tenant()].pending, 1);
+    assert_eq!(snapshot.tenants[&super::fixture::tenant()].pending, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn assignments_that_were_on_their_way_when_the_stream_broke_are_sent_again() {
-    let bed = Bed::new().await;
-    let mut agent = Agent::join(&bed.handle(), "w1", 2).await;
-    let job = bed.submit(&[json!({})]).await[0];
-    bed.reaches(job, JobState::Assigned).await;
+    let fixture = Fixture::new().await;
+    let mut agent = Agent::join(&fixture.handle(), "w1", 2).await;
+    let job = fixture.submit(&[json!({})]).await[0];
+    fixture.reaches(job, JobState::Assigned).await;
     // The agent has not read the frame, and says so in its next hello.
     agent.hang_up().await;
     agent.stored(WorkerState::Unhealthy).await;
@@ -340,5 +340,5 @@ async fn assignments_that_were_on_their_way_when_the_stream_broke_are_sent_again
     let attempt = agent.given(1).await[0];
     assert_eq!((attempt.job, attempt.attempt), (job, 1), "the same attempt, not another");
     agent.end(&[attempt], TaskEnd::Succeeded).await;
-    bed.handle().ended(job).await.unwrap();
+    fixture.handle().ended(job).await.unwrap();
 }

@@ -1,5 +1,4 @@
-//! What attempts need before they start and leave when they have ended. Owns fetching into a
-//! cache, checking, delivering read-only, collecting and storing; when that is done is decided by the agent's core.
+//! What attempts need before they start and leave when they have ended.
 
 mod tries;
 
@@ -21,7 +20,7 @@ use orlop_core::task::{TaskEnd, TaskRef};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use self::tries::{PAUSE, TRIES, Tries, Trouble};
+use self::tries::{PAUSE, TRIES, TransferError, Tries};
 use super::link::Link;
 use super::runtimes::directory;
 use crate::host::flow::fleet::COMMAND;
@@ -76,10 +75,10 @@ struct Output {
 
 impl Input {
     /// Where it stands below a folder.
-    fn below(&self, folder: &Path) -> Result<PathBuf, Trouble> {
+    fn below(&self, folder: &Path) -> Result<PathBuf, TransferError> {
         let path = beneath(&self.path);
         let path = path.filter(|path| self.form == InputForm::Folder || !path.as_os_str().is_empty());
-        let path = path.ok_or_else(|| Trouble::Final("its path leads elsewhere".to_owned()))?;
+        let path = path.ok_or_else(|| TransferError::Final("its path leads elsewhere".to_owned()))?;
         Ok(folder.join(path))
     }
 }
@@ -117,7 +116,7 @@ impl Needs {
         self.containers
     }
 
-    /// Whether something is collected after an end: of whoever ran to its own end.
+    /// Whether something is collected after an end: of one that ran to its end.
     pub(super) fn collects(&self, outcome: TaskEnd) -> bool {
         !self.outputs.is_empty() && matches!(outcome, TaskEnd::Succeeded | TaskEnd::Failed | TaskEnd::TimedOut)
     }
@@ -136,8 +135,10 @@ pub(super) struct Files {
     leaving: watch::Sender<bool>,
 }
 
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Trouble> + Send + 'static) -> Result<T, Trouble> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| Trouble::Passing(error.to_string()))?
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, TransferError> + Send + 'static,
+) -> Result<T, TransferError> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| TransferError::Passing(error.to_string()))?
 }
 
 impl Files {
@@ -169,8 +170,10 @@ impl Files {
             let mut tries = Tries::new(self.leaving.subscribe());
             while let Err(trouble) = self.input(id, &folder, input).await {
                 tries.again(trouble).await.map_err(|trouble| match trouble {
-                    Trouble::Away(why) | Trouble::Passing(why) => format!("artifact_fetch: `{}`: {why}", input.name),
-                    Trouble::Final(why) => format!("artifact: `{}`: {why}", input.name),
+                    TransferError::Away(why) | TransferError::Passing(why) => {
+                        format!("artifact_fetch: `{}`: {why}", input.name)
+                    }
+                    TransferError::Final(why) => format!("artifact: `{}`: {why}", input.name),
                 })?;
             }
         }
@@ -178,7 +181,7 @@ impl Files {
     }
 
     /// Makes the folders that inputs stand in, which nothing that comes later replaces.
-    async fn folders(&self, folder: &Path, needs: &Needs) -> Result<(), Trouble> {
+    async fn folders(&self, folder: &Path, needs: &Needs) -> Result<(), TransferError> {
         let (folder, inputs) = (folder.to_owned(), needs.inputs.clone());
         blocking(move || {
             remove(&folder);
@@ -193,7 +196,7 @@ impl Files {
         .await
     }
 
-    async fn input(&self, id: TaskRef, folder: &Path, input: &Input) -> Result<(), Trouble> {
+    async fn input(&self, id: TaskRef, folder: &Path, input: &Input) -> Result<(), TransferError> {
         let target = input.below(folder)?;
         for last in [false, true] {
             let (cache, sha256, target, form) = (self.cache.clone(), input.sha256.clone(), target.clone(), input.form);
@@ -204,8 +207,8 @@ impl Files {
                     InputForm::Folder => cache.unpack(&sha256, &target),
                 };
                 delivered.map_err(|error| match error.class {
-                    Class::Invalid => Trouble::Final(error.chain()),
-                    _ => Trouble::Passing(error.chain()),
+                    Class::Invalid => TransferError::Final(error.chain()),
+                    _ => TransferError::Passing(error.chain()),
                 })
             });
             if there.await? {
@@ -216,14 +219,14 @@ impl Files {
             }
             self.download(id, &input.sha256).await?;
         }
-        Err(Trouble::Passing("it was fetched and is gone again".to_owned()))
+        Err(TransferError::Passing("it was fetched and is gone again".to_owned()))
     }
 
     /// Fetches content that an attempt needs into the cache.
-    async fn download(&self, id: TaskRef, sha256: &str) -> Result<(), Trouble> {
+    async fn download(&self, id: TaskRef, sha256: &str) -> Result<(), TransferError> {
         let client = self.link.artifacts().await?;
         let cache = self.cache.clone();
-        let file = blocking(move || cache.unfinished().map_err(|error| Trouble::Passing(error.chain()))).await?;
+        let file = blocking(move || cache.unfinished().map_err(|error| TransferError::Passing(error.chain()))).await?;
         let mut out = tokio::fs::File::from_std(file.reopen()?);
         let mut have = 0;
         let mut breaks = 0;
@@ -231,7 +234,7 @@ impl Files {
             match self.pieces(&client, (id, sha256), &mut out, &mut have).await {
                 Ok(()) => break,
                 // What is here already is not fetched again.
-                Err(Trouble::Passing(_)) if breaks < TRIES => breaks += 1,
+                Err(TransferError::Passing(_)) if breaks < TRIES => breaks += 1,
                 Err(trouble) => return Err(trouble),
             }
             tokio::time::sleep(PAUSE).await;
@@ -239,8 +242,8 @@ impl Files {
         drop(out);
         let (cache, sha256) = (self.cache.clone(), sha256.to_owned());
         blocking(move || {
-            cache.adopt(file, &sha256).map_err(|error| Trouble::Passing(error.chain()))?;
-            cache.shrink(CACHE).map_err(|error| Trouble::Passing(error.chain()))
+            cache.adopt(file, &sha256).map_err(|error| TransferError::Passing(error.chain()))?;
+            cache.shrink(CACHE).map_err(|error| TransferError::Passing(error.chain()))
         })
         .await
     }
@@ -251,14 +254,14 @@ impl Files {
         (id, sha256): (TaskRef, &str),
         out: &mut tokio::fs::File,
         have: &mut u64,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), TransferError> {
         use tokio::io::AsyncWriteExt as _;
         let mut pieces =
             client.download(Download { sha256: sha256.to_owned(), offset: *have, attempt: Some(id) }).await?;
         while let Some(piece) = pieces.next().await {
             let piece = piece?;
             if piece.offset != *have {
-                return Err(Trouble::Passing("a piece is missing".to_owned()));
+                return Err(TransferError::Passing("a piece is missing".to_owned()));
             }
             out.write_all(&piece.data).await?;
             *have += piece.data.len() as u64;
@@ -268,12 +271,7 @@ impl Files {
     }
 
     /// Stores what an attempt left. Gives its end with that, or as a failure where something is missing.
-    pub(super) async fn store(
-        &self,
-        id: TaskRef,
-        (runtime, needs): (Runtime, &Needs),
-        mut end: AttemptEnd,
-    ) -> AttemptEnd {
+    pub(super) async fn store(&self, id: TaskRef, runtime: Runtime, needs: &Needs, mut end: AttemptEnd) -> AttemptEnd {
         let root = directory(&self.state, runtime).join(id.to_string());
         for output in &needs.outputs {
             let (root, pattern) = (root.clone(), output.path.clone());
@@ -340,7 +338,7 @@ impl Files {
         name: &'a str,
         file: &'a CollectedFile,
         upload: &'a mut Option<String>,
-    ) -> BoxFuture<'a, Result<Kept, Trouble>> {
+    ) -> BoxFuture<'a, Result<Kept, TransferError>> {
         Box::pin(self.sent(id, name, file, upload))
     }
 
@@ -350,7 +348,7 @@ impl Files {
         name: &str,
         file: &CollectedFile,
         upload: &mut Option<String>,
-    ) -> Result<Kept, Trouble> {
+    ) -> Result<Kept, TransferError> {
         let client = self.link.artifacts().await?;
         let opened = fs::File::open(&file.path)?;
         let metadata = opened.metadata()?;
@@ -373,7 +371,7 @@ impl Files {
         let begun = match client.begin(beginning).await {
             // It rested too long, or its server has forgotten it: all of it is sent again.
             Err(refusal) if refusal.code == Code::NotFound && upload.take().is_some() => {
-                return Err(Trouble::Passing(refusal.to_string()));
+                return Err(TransferError::Passing(refusal.to_string()));
             }
             begun => begun?,
         };
@@ -382,7 +380,7 @@ impl Files {
             let pieces = push(client.clone(), file.path.clone(), begun.upload.clone(), begun.committed);
             let committed = pieces.await?;
             if committed < bytes {
-                return Err(Trouble::Passing(format!("only {committed} of {bytes} bytes were taken")));
+                return Err(TransferError::Passing(format!("only {committed} of {bytes} bytes were taken")));
             }
         }
         let end = Finalization { upload: begun.upload, sha256: sha256.clone() };
@@ -456,7 +454,7 @@ fn push(
     path: PathBuf,
     upload: String,
     offset: u64,
-) -> BoxFuture<'static, Result<u64, Trouble>> {
+) -> BoxFuture<'static, Result<u64, TransferError>> {
     Box::pin(async move {
         let file = blocking(move || {
             let mut file = fs::File::open(&path)?;

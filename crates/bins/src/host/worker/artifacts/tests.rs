@@ -14,7 +14,7 @@ use orlop_core::time::Time;
 use serde_json::json;
 use tokio::time::{Instant, timeout};
 
-use super::tries::{TRIES, Tries, Trouble};
+use super::tries::{TRIES, TransferError, Tries};
 use super::{Files, Needs};
 use crate::host::worker::link::{Link, LinkError, Stream};
 use crate::host::worker::runtimes::directory;
@@ -64,7 +64,7 @@ impl Link for Away {
     fn rotate(&self) {}
 }
 
-struct Bed {
+struct Fixture {
     files: Arc<Files>,
     id: TaskRef,
     _dir: tempfile::TempDir,
@@ -72,7 +72,7 @@ struct Bed {
 }
 
 /// Files of an attempt that left one, with a server that is away for so long.
-async fn bed(away: Duration) -> Bed {
+async fn fixture(away: Duration) -> Fixture {
     let dir = tempfile::tempdir().unwrap();
     let served = Served::start(None).await;
     let client = ArtifactClient::new(served_channel(&served).await, None).unwrap();
@@ -83,7 +83,7 @@ async fn bed(away: Duration) -> Bed {
     tokio::time::pause();
     let link = Away { until: Instant::now() + away, back: AtomicBool::new(false), client };
     let files = Arc::new(Files::open(dir.path(), Arc::new(link)).unwrap());
-    Bed { files, id, _dir: dir, _served: served }
+    Fixture { files, id, _dir: dir, _served: served }
 }
 
 fn needs(path: &str, required: bool) -> Arc<Needs> {
@@ -97,33 +97,33 @@ fn succeeded() -> AttemptEnd {
 
 #[tokio::test]
 async fn an_output_waits_for_a_server_that_is_away_and_its_job_succeeds() {
-    let bed = bed(Duration::from_secs(15)).await;
+    let fixture = fixture(Duration::from_secs(15)).await;
     let needs = needs("left", true);
-    let end = bed.files.store(bed.id, (Runtime::Process, &needs), succeeded()).await;
+    let end = fixture.files.store(fixture.id, Runtime::Process, &needs, succeeded()).await;
     assert_eq!((end.outcome, end.reason.as_str()), (TaskEnd::Succeeded, ""));
     assert_eq!(end.artifacts.iter().map(|kept| kept.bytes).collect::<Vec<_>>(), [4]);
 }
 
 #[tokio::test]
 async fn an_agent_that_ends_waits_for_no_server() {
-    let bed = bed(Duration::from_secs(1_000_000)).await;
-    let files = Arc::clone(&bed.files);
+    let fixture = fixture(Duration::from_secs(1_000_000)).await;
+    let files = Arc::clone(&fixture.files);
     tokio::spawn(async move {
         tokio::time::sleep(Duration::from_secs(60)).await;
         files.leave();
     });
     let needs = needs("left", true);
-    let stored = bed.files.store(bed.id, (Runtime::Process, &needs), succeeded());
+    let stored = fixture.files.store(fixture.id, Runtime::Process, &needs, succeeded());
     let end = timeout(Duration::from_secs(120), stored).await.unwrap();
     assert!(end.outcome == TaskEnd::Failed && end.reason.contains("nobody is there"), "{end:?}");
 }
 
 #[tokio::test]
 async fn trouble_with_what_need_not_be_there_fails_no_job() {
-    let bed = bed(Duration::from_secs(1_000_000)).await;
-    bed.files.leave();
+    let fixture = fixture(Duration::from_secs(1_000_000)).await;
+    fixture.files.leave();
     for (needs, outcome) in [(needs("left", false), TaskEnd::Succeeded), (needs("left", true), TaskEnd::Failed)] {
-        let end = bed.files.store(bed.id, (Runtime::Process, &needs), succeeded()).await;
+        let end = fixture.files.store(fixture.id, Runtime::Process, &needs, succeeded()).await;
         assert_eq!((end.outcome, end.artifacts.len()), (outcome, 0));
     }
 }
@@ -132,13 +132,13 @@ async fn trouble_with_what_need_not_be_there_fails_no_job() {
 async fn five_tries_are_five_answers() {
     let leaving = tokio::sync::watch::Sender::new(false);
     let mut tries = Tries::new(leaving.subscribe());
-    let passing = || Trouble::Passing("no".to_owned());
+    let passing = || TransferError::Passing("no".to_owned());
     for _ in 0..100 {
-        assert!(tries.again(Trouble::Away("nobody".to_owned())).await.is_ok());
+        assert!(tries.again(TransferError::Away("nobody".to_owned())).await.is_ok());
     }
     for _ in 1..TRIES {
         assert!(tries.again(passing()).await.is_ok());
     }
     assert!(tries.again(passing()).await.is_err());
-    assert!(Tries::new(leaving.subscribe()).again(Trouble::Final("no".to_owned())).await.is_err());
+    assert!(Tries::new(leaving.subscribe()).again(TransferError::Final("no".to_owned())).await.is_err());
 }

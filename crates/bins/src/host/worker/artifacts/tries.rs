@@ -1,5 +1,4 @@
-//! Trying again: what went wrong with files, whether another try may help, and when it is made. Owns the counting; a server
-//! that is away uses no try up.
+//! Trying again: what went wrong with files, whether another try may help, and when it is made.
 
 use std::io;
 use std::time::Duration;
@@ -18,7 +17,7 @@ pub(super) const AWAY: Duration = Duration::from_secs(5);
 pub(super) const PAUSE: Duration = Duration::from_millis(500);
 
 /// Why files are not where they should be.
-pub(super) enum Trouble {
+pub(super) enum TransferError {
     /// No server answers that could say anything about it: it comes again.
     Away(String),
     /// Another try may help.
@@ -27,7 +26,7 @@ pub(super) enum Trouble {
     Final(String),
 }
 
-impl From<Refusal> for Trouble {
+impl From<Refusal> for TransferError {
     fn from(refusal: Refusal) -> Self {
         match refusal.code {
             Code::NotFound | Code::InvalidSpec | Code::TooLarge | Code::Forbidden | Code::QuotaExceeded => {
@@ -42,7 +41,7 @@ impl From<Refusal> for Trouble {
     }
 }
 
-impl From<LinkError> for Trouble {
+impl From<LinkError> for TransferError {
     fn from(error: LinkError) -> Self {
         match error {
             LinkError::Unreachable(_) | LinkError::Later(..) | LinkError::SessionOver(_) => {
@@ -53,7 +52,7 @@ impl From<LinkError> for Trouble {
     }
 }
 
-impl Trouble {
+impl TransferError {
     pub(super) fn why(&self) -> &str {
         match self {
             Self::Away(why) | Self::Passing(why) | Self::Final(why) => why,
@@ -61,7 +60,7 @@ impl Trouble {
     }
 }
 
-impl From<io::Error> for Trouble {
+impl From<io::Error> for TransferError {
     fn from(error: io::Error) -> Self {
         Self::Passing(error.to_string())
     }
@@ -80,23 +79,23 @@ impl Tries {
         Self { left: TRIES - 1, pause: PAUSE, away: PAUSE, leaving }
     }
 
-    /// Waits for the next try; or gives the trouble back, where another would not help.
-    pub(super) async fn again(&mut self, trouble: Trouble) -> Result<(), Trouble> {
-        match &trouble {
-            Trouble::Final(_) => Err(trouble),
-            Trouble::Passing(_) if self.left == 0 => Err(trouble),
-            Trouble::Passing(why) => {
+    /// Waits for the next try; or gives the error back, where another would not help.
+    pub(super) async fn again(&mut self, error: TransferError) -> Result<(), TransferError> {
+        match &error {
+            TransferError::Final(_) => Err(error),
+            TransferError::Passing(_) if self.left == 0 => Err(error),
+            TransferError::Passing(why) => {
                 tracing::debug!(why, "files of an attempt: trying again");
                 tokio::time::sleep(self.pause).await;
                 (self.left, self.pause, self.away) = (self.left - 1, self.pause * 2, PAUSE);
                 Ok(())
             }
-            Trouble::Away(why) => {
+            TransferError::Away(why) => {
                 tracing::debug!(why, "files of an attempt wait for the server");
                 let leaves = tokio::time::timeout(self.away, self.leaving.wait_for(|leaving| *leaving)).await;
                 self.away = (self.away * 2).min(AWAY);
                 // Over the time it is tried again.
-                if leaves.is_ok() { Err(trouble) } else { Ok(()) }
+                if leaves.is_ok() { Err(error) } else { Ok(()) }
             }
         }
     }

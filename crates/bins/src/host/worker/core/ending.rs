@@ -1,4 +1,4 @@
-//! The ends of attempts, asked for and told: by the server, by runtimes, by nobody. Owns what each of them leads to.
+//! The ends of attempts, asked for and reported: by the server, by runtimes, by nobody.
 
 use std::io;
 use std::time::{Duration, Instant};

@@ -1,5 +1,4 @@
-//! What an agent knows: its attempts, their slots and devices, the spool, the lease. Owns what every event leads to,
-//! under one lock; carries nothing out itself: what is to be done comes back as [`Act`]s.
+//! What an agent knows: its attempts, their slots and devices, the spool, the lease.
 
 mod ending;
 mod taken;
@@ -71,7 +70,7 @@ struct Attempt {
 
 /// An attempt that is held, for the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::host::worker) struct Held {
+pub(in crate::host::worker) struct HeldAttempt {
     pub(in crate::host::worker) id: TaskRef,
     pub(in crate::host::worker) runtime: Runtime,
     pub(in crate::host::worker) running: bool,
@@ -195,7 +194,7 @@ impl Core {
         self.spool.accepted(id, &taken.encode(), keep)?;
         let has_devices = work.gpus.count > 0 || !work.extras.is_empty();
         let taken = (inherits && has_devices).then(|| Box::new(taken));
-        self.take_on(id, &work, (plan, taken));
+        self.take_on(id, &work, plan, taken);
         let starts = match mode {
             Mode::Now => {
                 self.slots.started(&work.kind);
@@ -209,7 +208,7 @@ impl Core {
         Ok(())
     }
 
-    fn take_on(&mut self, id: TaskRef, work: &Arc<Work>, (plan, taken): (AttemptPlan, Option<Box<Taken>>)) {
+    fn take_on(&mut self, id: TaskRef, work: &Arc<Work>, plan: AttemptPlan, taken: Option<Box<Taken>>) {
         let attempt = Attempt {
             runtime: work.runtime,
             kind: Some(work.kind),
@@ -296,7 +295,7 @@ impl Core {
         self.lease.broken();
     }
 
-    /// The lease was renewed: whoever was held starts.
+    /// The lease was renewed: what was held starts.
     pub(in crate::host::worker) fn renewed(&mut self, now: Instant, acts: &mut Vec<Act>) {
         if !self.lease_left(now).is_zero() {
             for id in std::mem::take(&mut self.held) {
@@ -405,10 +404,10 @@ impl Core {
     }
 
     /// All attempts that are held.
-    pub(in crate::host::worker) fn held(&self) -> Vec<Held> {
+    pub(in crate::host::worker) fn held(&self) -> Vec<HeldAttempt> {
         let one = |(id, attempt): (&TaskRef, &Attempt)| {
             let started_at = if let State::Running(started_at) = attempt.state { started_at } else { None };
-            Held { id: *id, runtime: attempt.runtime, running: started_at.is_some(), started_at }
+            HeldAttempt { id: *id, runtime: attempt.runtime, running: started_at.is_some(), started_at }
         };
         self.attempts.iter().map(one).collect()
     }

@@ -1,4 +1,4 @@
-//! What an agent that starts later needs to know of an attempt. Owns its form in the spool.
+//! What an agent that starts later needs to know of an attempt.
 
 use orlop_cloud::runtime::worker::{ExtraUnits, GpuDevice};
 use orlop_core::spec::job::Runtime;

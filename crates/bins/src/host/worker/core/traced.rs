@@ -1,4 +1,4 @@
-//! The spans of attempts that run here. Owns which are under way; of traces that nobody keeps nothing is remembered.
+//! The spans of attempts that run here.
 
 use std::collections::BTreeMap;
 

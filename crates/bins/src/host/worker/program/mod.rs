@@ -1,4 +1,4 @@
-//! The program `orlop-worker`: an agent with its configuration, signals and log. Owns those; the agent is beside it.
+//! The program `orlop-worker`: an agent with its configuration, signals and log.
 
 mod config;
 
@@ -63,7 +63,7 @@ fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     }
     let filter = EnvFilter::try_from_env("ORLOP_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     let log = crate::telemetry::lines().with_env_filter(filter).with_writer(std::io::stderr);
-    // A program that embeds this may have a log of its own already.
+    // A program that embeds this may have its own log already.
     drop(if config.json_log { log.json().try_init() } else { log.try_init() });
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(work(config))
@@ -107,11 +107,11 @@ async fn work(config: Config) -> Result<(), Failure> {
     if let Some(traces) = traces {
         traces.end().await;
     }
-    // Whoever keeps the program running has to see that it did not end by itself.
+    // Anyone who keeps the program running has to see that it did not end by itself.
     over.map_err(Failure::from)
 }
 
-/// Writes for people; whoever does not read it misses it.
+/// Writes for people; a reader that has gone misses it.
 fn say(text: &str) {
     drop(std::io::Write::write_all(&mut std::io::stderr(), format!("{text}\n").as_bytes()));
 }

@@ -1,5 +1,4 @@
-//! The end of an agent: patience, cancelling, telling the rest, goodbye. Owns when it is over; and what time brings while
-//! it is not.
+//! The end of an agent: patience, cancelling, telling the rest, goodbye.
 
 use std::time::{Duration, Instant};
 
@@ -60,7 +59,7 @@ impl Session {
         self.shared.perform(acts);
     }
 
-    /// Whether the agent has nothing more to do here: told to end, without attempts, and all is told or nobody listens.
+    /// Whether the agent has nothing more to do here: asked to end, without attempts, and all is reported or nobody listens.
     pub(super) fn is_over(&mut self, connected: bool) -> bool {
         if self.shut_down {
             return true;
@@ -81,7 +80,7 @@ impl Session {
         tracing::info!(worker = %self.state.worker, reason, "goodbye");
         let seq = frame.seq;
         self.put(stream, frame).await?;
-        // Whoever ends at once takes along what the connection has not sent yet.
+        // Anyone who ends at once takes along what the connection has not sent yet.
         let heard = async {
             while let Some(Ok(frame)) = stream.back.recv().await {
                 if frame.ack >= seq {

@@ -1,5 +1,5 @@
-//! The life of an agent on the network: registers, opens streams, sends frames and heartbeats, waits and connects again,
-//! and says goodbye. Owns when; what frames hold and lead to is decided in [`super::outbox`] and [`super::inbox`].
+//! The life of an agent on the network: registers, opens streams, sends frames and heartbeats, waits and connects again, and
+//! says goodbye.
 
 mod ending;
 mod pace;
@@ -77,7 +77,7 @@ pub(super) struct Session {
     gauges: Arc<Gauges>,
     /// When attempts are cancelled though they have not ended.
     deadline: Option<Instant>,
-    /// When the agent ends though not all is told.
+    /// When the agent ends though not all is reported.
     farewell: Option<Instant>,
     cancelled: bool,
     shut_down: bool,

@@ -1,6 +1,6 @@
-//! When the agent speaks. What nobody waits for goes along with what comes next; news go out at once, until there are many
-//! of them: then they are gathered, and for longer while slots have work waiting here, so that nobody misses an answer.
-//! Owns these times; reads no clock.
+//! When the agent speaks. What nobody waits for goes along with what comes next; news go out at once, until there are many of
+//! them: then they are gathered, and for longer while slots have work waiting here, so that nobody misses an answer. Reads no
+//! clock.
 
 use std::time::Duration;
 

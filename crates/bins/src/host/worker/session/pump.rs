@@ -1,5 +1,4 @@
-//! A stream while it stands: frames out, frames in, heartbeats. Owns the order in which a session looks at them; when it
-//! speaks is [`Pace`]'s.
+//! A stream while it stands: frames out, frames in, heartbeats.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +27,7 @@ struct Pump {
     owes_ack: bool,
     /// The server wants to hear nothing before.
     paused_until: Instant,
-    /// The state that was told last, and when.
+    /// The state that was reported last, and when.
     told: (WorkerState, Instant),
     /// When the next heartbeat is due.
     beat: Instant,
@@ -79,7 +78,7 @@ impl Session {
                 sleep(LOOK).await;
             }
         }
-        // What could not be told now waits for what makes it possible.
+        // What could not be reported now waits for what makes it possible.
         Ok(None)
     }
 
@@ -104,9 +103,9 @@ impl Session {
         while !self.outbox.is_far_ahead() {
             let frame = {
                 let mut core = self.shared.lock();
-                // Only what is on disk is told; what cannot be written waits.
+                // Only what is on disk is reported; what cannot be written waits.
                 if let Err(error) = core.spool.flush() {
-                    tracing::error!(%error, "the spool cannot be written: nothing is told");
+                    tracing::error!(%error, "the spool cannot be written: nothing is reported");
                     break;
                 }
                 match self.outbox.next(&mut core, None) {

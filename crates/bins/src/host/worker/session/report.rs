@@ -1,12 +1,11 @@
-//! What a session hears and says of itself: frames applied, directives obeyed, heartbeats. Owns the status; when it is sent
-//! is decided above.
+//! What a session hears and says of itself: frames applied, directives obeyed, heartbeats.
 
 use std::time::Instant;
 
 use orlop_core::machine::worker::WorkerState;
 
 use super::super::clock::now;
-use super::super::inbox::{self, Asked};
+use super::super::inbox::{self, SessionRequest};
 use super::super::link::{LinkError, Stream};
 use super::{Session, Wish, moment, spool_failed};
 use crate::wire::frame::{DirectiveKind, ServerFrame, WorkerFrame};
@@ -72,7 +71,7 @@ impl Session {
         Err(LinkError::Unreachable(format!("its epoch {} is below {}, which was seen", frame.epoch, self.state.epoch)))
     }
 
-    pub(super) fn apply(&mut self, frame: ServerFrame) -> Result<Asked, LinkError> {
+    pub(super) fn apply(&mut self, frame: ServerFrame) -> Result<SessionRequest, LinkError> {
         let mut acts = Vec::new();
         let asked = {
             let mut core = self.shared.lock();
@@ -92,7 +91,7 @@ impl Session {
         self.shared.runtimes().values().for_each(|runtime| runtime.renew_lease(left));
     }
 
-    pub(super) fn obey(&mut self, asked: Asked) -> Result<(), LinkError> {
+    pub(super) fn obey(&mut self, asked: SessionRequest) -> Result<(), LinkError> {
         let Some(directive) = asked.directive else { return Ok(()) };
         tracing::info!(kind = ?directive.kind, reason = directive.reason, "the server directs");
         match directive.kind {

@@ -1,5 +1,4 @@
-//! Between two connections: what time brings is done, and a server that asked to wait gets signs of life. Owns both; how long
-//! that is is decided above.
+//! Between two connections: what time brings is done, and a server that asked to wait gets signs of life.
 
 use std::time::{Duration, Instant};
 

@@ -9,7 +9,7 @@ use orlop_core::spec::job::SecretAs;
 use orlop_core::task::TaskEnd;
 use serde_json::json;
 
-use super::bed::{Bed, attempt, script, shape};
+use super::fixture::{Fixture, attempt, script, shape};
 use crate::host::worker::gpus::Gpu;
 use crate::wire::attempt::{AssignJob, CancelJob, CancelWhy, Mode, SecretValue};
 use crate::wire::frame::{Directive, DirectiveKind, Judgement, ServerFrame};
@@ -17,66 +17,66 @@ use crate::wire::frame::{Directive, DirectiveKind, Judgement, ServerFrame};
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_attempt_is_accepted_run_and_told() {
     let dir = tempfile::tempdir().unwrap();
-    let mut bed = Bed::new(dir.path()).await;
-    bed.assign(script("echo hello; sleep 0.3; exit 3"), &[1], Mode::Now).await;
-    let result = bed.result(1).await;
+    let mut fixture = Fixture::new(dir.path()).await;
+    fixture.assign(script("echo hello; sleep 0.3; exit 3"), &[1], Mode::Now).await;
+    let result = fixture.result(1).await;
     assert_eq!((result.ending, result.exit_code), (TaskEnd::Failed, Some(3)));
-    assert!(bed.accepted(1) || result.started_at.is_some());
-    bed.until(|bed| !bed.logs(1).is_empty()).await;
-    assert_eq!(bed.logs(1)[0].data, "hello\n");
-    let registration = bed.server.registrations.lock().unwrap()[0].clone();
+    assert!(fixture.accepted(1) || result.started_at.is_some());
+    fixture.until(|fixture| !fixture.logs(1).is_empty()).await;
+    assert_eq!(fixture.logs(1)[0].data, "hello\n");
+    let registration = fixture.server.registrations.lock().unwrap()[0].clone();
     assert!(registration.capabilities.cpu_m >= 1000 && !registration.boot_id.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn noops_run_through_one_slot_in_order_of_inheritance() {
     let dir = tempfile::tempdir().unwrap();
-    let mut bed = Bed::new(dir.path()).await;
+    let mut fixture = Fixture::new(dir.path()).await;
     let noop = json!({"runtime": "noop", "command": ["x"]});
-    bed.assign(noop.clone(), &[1], Mode::Now).await;
+    fixture.assign(noop.clone(), &[1], Mode::Now).await;
     let all: Vec<u64> = (2..1000).collect();
     for jobs in all.chunks(300) {
-        bed.assign(noop.clone(), jobs, Mode::Inherit).await;
+        fixture.assign(noop.clone(), jobs, Mode::Inherit).await;
     }
-    bed.until(|bed| bed.results.len() == 999).await;
-    assert!(bed.results.values().all(|result| result.ending == TaskEnd::Succeeded));
+    fixture.until(|fixture| fixture.results.len() == 999).await;
+    assert!(fixture.results.values().all(|result| result.ending == TaskEnd::Succeeded));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_frames_that_come_one_by_one_are_taken_in_and_answered_together() {
     let dir = tempfile::tempdir().unwrap();
-    let mut bed = Bed::new(dir.path()).await;
+    let mut fixture = Fixture::new(dir.path()).await;
     let noop = json!({"runtime": "noop", "command": ["x"]});
-    bed.assign(noop.clone(), &[1], Mode::Now).await;
-    bed.result(1).await;
+    fixture.assign(noop.clone(), &[1], Mode::Now).await;
+    fixture.result(1).await;
     // One of them for each of its own would take as many milliseconds, and the server's would wait in line.
     for job in 2..202 {
-        bed.assign(noop.clone(), &[job], Mode::Now).await;
+        fixture.assign(noop.clone(), &[job], Mode::Now).await;
     }
-    bed.until(|bed| bed.results.len() == 201).await;
-    let told = bed.frames.iter().filter(|frame| !frame.results.is_empty()).count();
+    fixture.until(|fixture| fixture.results.len() == 201).await;
+    let told = fixture.frames.iter().filter(|frame| !frame.results.is_empty()).count();
     assert!(told < 100, "200 ends in {told} frames");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_inherits_waits_for_an_end_of_its_kind() {
     let dir = tempfile::tempdir().unwrap();
-    let mut bed = Bed::new(dir.path()).await;
-    bed.assign(script("sleep 600"), &[1], Mode::Now).await;
-    bed.started(1).await;
-    bed.assign(script("echo next"), &[2, 3, 4], Mode::Inherit).await;
-    bed.until(|bed| bed.accepted(4)).await;
+    let mut fixture = Fixture::new(dir.path()).await;
+    fixture.assign(script("sleep 600"), &[1], Mode::Now).await;
+    fixture.started(1).await;
+    fixture.assign(script("echo next"), &[2, 3, 4], Mode::Inherit).await;
+    fixture.until(|fixture| fixture.accepted(4)).await;
     // One is taken back, one cancelled before it starts: neither ever runs.
     let cancel = vec![CancelJob { attempt: attempt(3), reason: CancelWhy::User, grace_ms: 0 }];
-    bed.send(ServerFrame { revoke: vec![attempt(2), attempt(99)], cancel, ..ServerFrame::default() }).await;
-    let cancelled = bed.result(3).await;
+    fixture.send(ServerFrame { revoke: vec![attempt(2), attempt(99)], cancel, ..ServerFrame::default() }).await;
+    let cancelled = fixture.result(3).await;
     assert_eq!((cancelled.ending, cancelled.started_at), (TaskEnd::Cancelled, None));
-    bed.until(|bed| bed.revoked(2) && bed.revoked(99)).await;
-    assert!(!bed.results.contains_key(&attempt(4)), "it waits");
+    fixture.until(|fixture| fixture.revoked(2) && fixture.revoked(99)).await;
+    assert!(!fixture.results.contains_key(&attempt(4)), "it waits");
     let cancel = vec![CancelJob { attempt: attempt(1), reason: CancelWhy::Preempted, grace_ms: 5000 }];
-    bed.send(ServerFrame { cancel, ..ServerFrame::default() }).await;
-    assert_eq!(bed.result(1).await.ending, TaskEnd::Preempted);
-    assert_eq!(bed.result(4).await.ending, TaskEnd::Succeeded);
+    fixture.send(ServerFrame { cancel, ..ServerFrame::default() }).await;
+    assert_eq!(fixture.result(1).await.ending, TaskEnd::Preempted);
+    assert_eq!(fixture.result(4).await.ending, TaskEnd::Succeeded);
 }
 
 /// Else it would be rejected, for all devices are taken while it waits; and a later agent would not know what it has.
@@ -90,72 +90,72 @@ async fn who_inherits_gets_the_devices_of_the_slot() {
         nvlink: false,
     };
     let gpus = vec![gpu(0, "a100"), gpu(1, "h100")];
-    let mut bed = Bed::with(dir.path(), |options| options.offer.gpus = Some(gpus)).await;
+    let mut fixture = Fixture::with(dir.path(), |options| options.offer.gpus = Some(gpus)).await;
     let go = dir.path().join("go");
     let text = format!("echo $CUDA_VISIBLE_DEVICES; until [ -e {} ]; do sleep 0.05; done", go.display());
     let any = json!({"count": 1, "any_of": [{"vendor": "nvidia"}]});
     let mut job = script(&text);
     job["resources"] = json!({ "gpus": any });
-    bed.assign_charged(job.clone(), &[1], Mode::Now, Some(shape("h100"))).await;
-    bed.assign_charged(job.clone(), &[2], Mode::Now, Some(shape("a100"))).await;
-    bed.started(1).await;
-    bed.started(2).await;
-    bed.assign(job.clone(), &[3], Mode::Inherit).await;
-    bed.until(|bed| bed.accepted(3)).await;
+    fixture.assign_charged(job.clone(), &[1], Mode::Now, Some(shape("h100"))).await;
+    fixture.assign_charged(job.clone(), &[2], Mode::Now, Some(shape("a100"))).await;
+    fixture.started(1).await;
+    fixture.started(2).await;
+    fixture.assign(job.clone(), &[3], Mode::Inherit).await;
+    fixture.until(|fixture| fixture.accepted(3)).await;
     let cancel = vec![CancelJob { attempt: attempt(1), reason: CancelWhy::User, grace_ms: 5000 }];
-    bed.send(ServerFrame { cancel, ..ServerFrame::default() }).await;
-    assert_eq!(bed.result(1).await.ending, TaskEnd::Cancelled);
-    bed.started(3).await;
+    fixture.send(ServerFrame { cancel, ..ServerFrame::default() }).await;
+    assert_eq!(fixture.result(1).await.ending, TaskEnd::Cancelled);
+    fixture.started(3).await;
     // There is none left for who comes at once.
-    bed.assign_charged(job, &[4], Mode::Now, Some(shape("h100"))).await;
-    bed.until(|bed| bed.rejected(4).is_some()).await;
+    fixture.assign_charged(job, &[4], Mode::Now, Some(shape("h100"))).await;
+    fixture.until(|fixture| fixture.rejected(4).is_some()).await;
     std::fs::write(go, "").unwrap();
     let devices = [(1, "1\n"), (2, "0\n"), (3, "1\n")];
     for (number, device) in devices {
-        bed.result(number).await;
-        bed.until(|bed| !bed.said(number).is_empty()).await;
-        assert_eq!(bed.said(number), device, "attempt {number}");
+        fixture.result(number).await;
+        fixture.until(|fixture| !fixture.said(number).is_empty()).await;
+        assert_eq!(fixture.said(number), device, "attempt {number}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_waits_for_nothing_is_given_back() {
     let dir = tempfile::tempdir().unwrap();
-    let mut bed = Bed::new(dir.path()).await;
-    bed.assign(script("true"), &[1], Mode::Inherit).await;
-    bed.until(|bed| bed.revoked(1)).await;
+    let mut fixture = Fixture::new(dir.path()).await;
+    fixture.assign(script("true"), &[1], Mode::Inherit).await;
+    fixture.until(|fixture| fixture.revoked(1)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_specification_that_is_not_here_is_asked_for() {
     let dir = tempfile::tempdir().unwrap();
-    let mut bed = Bed::new(dir.path()).await;
+    let mut fixture = Fixture::new(dir.path()).await;
     let assign = vec![AssignJob::new(attempt(1), 77, Mode::Now)];
-    bed.send(ServerFrame { assign, ..ServerFrame::default() }).await;
-    bed.until(|bed| bed.frames.iter().any(|frame| frame.need_specs == [77])).await;
-    assert!(!bed.accepted(1));
+    fixture.send(ServerFrame { assign, ..ServerFrame::default() }).await;
+    fixture.until(|fixture| fixture.frames.iter().any(|frame| frame.need_specs == [77])).await;
+    assert!(!fixture.accepted(1));
     let spec = orlop_core::spec::job::JobSpec::from_json(&script("true")).unwrap();
     let specs = vec![crate::wire::frame::Spec { spec_id: 77, spec: std::sync::Arc::new(spec) }];
-    bed.send(ServerFrame { specs, ..ServerFrame::default() }).await;
-    assert_eq!(bed.result(1).await.ending, TaskEnd::Succeeded);
+    fixture.send(ServerFrame { specs, ..ServerFrame::default() }).await;
+    assert_eq!(fixture.result(1).await.ending, TaskEnd::Succeeded);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_run_here_is_rejected_with_a_word() {
     let dir = tempfile::tempdir().unwrap();
-    let mut bed = Bed::new(dir.path()).await;
-    bed.assign(json!({"image": "x", "command": ["y"]}), &[1], Mode::Now).await;
+    let mut fixture = Fixture::new(dir.path()).await;
+    fixture.assign(json!({"image": "x", "command": ["y"]}), &[1], Mode::Now).await;
     let gpus = json!({"gpus": {"count": 1, "any_of": [{"vendor": "nvidia"}]}});
-    bed.assign(json!({"command": ["y"], "resources": gpus}), &[2], Mode::Now).await;
-    bed.until(|bed| (1..=2).all(|job| bed.rejected(job).is_some())).await;
-    let words: Vec<String> = (1..=2).filter_map(|job| bed.rejected(job)).collect();
+    fixture.assign(json!({"command": ["y"], "resources": gpus}), &[2], Mode::Now).await;
+    fixture.until(|fixture| (1..=2).all(|job| fixture.rejected(job).is_some())).await;
+    let words: Vec<String> = (1..=2).filter_map(|job| fixture.rejected(job)).collect();
     assert_eq!(words, ["runtime", "gpu"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn secrets_reach_the_job_and_neither_disk_nor_server() {
     let dir = tempfile::tempdir().unwrap();
-    let mut bed = Bed::new(dir.path()).await;
+    let mut fixture = Fixture::new(dir.path()).await;
     let spec = orlop_core::spec::job::JobSpec::from_json(&script("echo $TOKEN; test \"$TOKEN\" = hunter22-x")).unwrap();
     let specs = vec![crate::wire::frame::Spec { spec_id: 5, spec: std::sync::Arc::new(spec) }];
     let secret = SecretValue {
@@ -166,11 +166,11 @@ async fn secrets_reach_the_job_and_neither_disk_nor_server() {
         target: "TOKEN".to_owned(),
     };
     let assign = vec![AssignJob { secrets: vec![secret], ..AssignJob::new(attempt(1), 5, Mode::Now) }];
-    bed.send(ServerFrame { specs, assign, ..ServerFrame::default() }).await;
-    assert_eq!(bed.result(1).await.ending, TaskEnd::Succeeded);
+    fixture.send(ServerFrame { specs, assign, ..ServerFrame::default() }).await;
+    assert_eq!(fixture.result(1).await.ending, TaskEnd::Succeeded);
     // With the result, or before it where the machine is slow.
-    bed.until(|bed| !bed.said(1).is_empty()).await;
-    assert_eq!(bed.said(1), "***\n");
+    fixture.until(|fixture| !fixture.said(1).is_empty()).await;
+    assert_eq!(fixture.said(1), "***\n");
     let found = std::process::Command::new("grep").args(["-rq", "hunter22"]).arg(dir.path()).status().unwrap();
     assert_eq!(found.code(), Some(1), "nothing is found on disk");
 }
@@ -178,66 +178,68 @@ async fn secrets_reach_the_job_and_neither_disk_nor_server() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn output_stays_within_the_credit() {
     let dir = tempfile::tempdir().unwrap();
-    let mut bed = Bed::new(dir.path()).await;
-    bed.assign(script("head -c 3000000 /dev/zero"), &[1], Mode::Now).await;
-    let result = bed.result(1).await;
+    let mut fixture = Fixture::new(dir.path()).await;
+    fixture.assign(script("head -c 3000000 /dev/zero"), &[1], Mode::Now).await;
+    let result = fixture.result(1).await;
     assert_eq!(result.log.bytes, 3_000_000);
-    let sent = |bed: &Bed| bed.logs(1).iter().map(|chunk| chunk.data.len()).sum::<usize>();
-    bed.until(|bed| sent(bed) > (1 << 20) - (32 << 10)).await;
-    bed.assign(script("true"), &[2], Mode::Now).await;
-    bed.result(2).await;
-    assert!(sent(&bed) <= 1 << 20, "no more than the credit, and results pass it");
-    bed.send(ServerFrame { log_credit: 1 << 30, ..ServerFrame::default() }).await;
-    bed.until(|bed| sent(bed) == 3_000_000).await;
+    let sent = |fixture: &Fixture| fixture.logs(1).iter().map(|chunk| chunk.data.len()).sum::<usize>();
+    fixture.until(|fixture| sent(fixture) > (1 << 20) - (32 << 10)).await;
+    fixture.assign(script("true"), &[2], Mode::Now).await;
+    fixture.result(2).await;
+    assert!(sent(&fixture) <= 1 << 20, "no more than the credit, and results pass it");
+    fixture.send(ServerFrame { log_credit: 1 << 30, ..ServerFrame::default() }).await;
+    fixture.until(|fixture| sent(fixture) == 3_000_000).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stale_attempts_are_killed_and_nothing_more_is_told_of_them() {
     let dir = tempfile::tempdir().unwrap();
-    let mut bed = Bed::new(dir.path()).await;
-    bed.assign(script("sleep 600"), &[1], Mode::Now).await;
-    bed.started(1).await;
+    let mut fixture = Fixture::new(dir.path()).await;
+    fixture.assign(script("sleep 600"), &[1], Mode::Now).await;
+    fixture.started(1).await;
     let verdicts = vec![Judgement { attempt: attempt(1), verdict: ReportVerdict::Stale }];
-    bed.send(ServerFrame { verdicts, ..ServerFrame::default() }).await;
-    assert_eq!(bed.result(1).await.ending, TaskEnd::Cancelled, "the server hears that its capacity is free");
+    fixture.send(ServerFrame { verdicts, ..ServerFrame::default() }).await;
+    assert_eq!(fixture.result(1).await.ending, TaskEnd::Cancelled, "the server hears that its capacity is free");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_agent_that_is_told_to_end_waits_for_its_attempts() {
     let dir = tempfile::tempdir().unwrap();
-    let mut bed = Bed::new(dir.path()).await;
-    bed.assign(script("sleep 1; exit 4"), &[1], Mode::Now).await;
-    bed.started(1).await;
-    bed.agent.drain();
+    let mut fixture = Fixture::new(dir.path()).await;
+    fixture.assign(script("sleep 1; exit 4"), &[1], Mode::Now).await;
+    fixture.started(1).await;
+    fixture.agent.drain();
     let draining = |frame: &crate::wire::frame::WorkerFrame| {
         frame.status.as_ref().is_some_and(|status| status.state == WorkerState::Draining)
     };
-    bed.until(|bed| bed.frames.iter().any(draining)).await;
-    assert_eq!(bed.result(1).await.exit_code, Some(4));
-    bed.send(ServerFrame::default()).await;
-    bed.until(|bed| bed.frames.last().is_some_and(|frame| frame.goodbye.is_some())).await;
-    tokio::time::timeout(Duration::from_secs(30), bed.agent.ended()).await.unwrap().unwrap();
+    fixture.until(|fixture| fixture.frames.iter().any(draining)).await;
+    assert_eq!(fixture.result(1).await.exit_code, Some(4));
+    fixture.send(ServerFrame::default()).await;
+    fixture.until(|fixture| fixture.frames.last().is_some_and(|frame| frame.goodbye.is_some())).await;
+    tokio::time::timeout(Duration::from_secs(30), fixture.agent.ended()).await.unwrap().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_signal_cancels_at_once() {
     let dir = tempfile::tempdir().unwrap();
-    let mut bed = Bed::new(dir.path()).await;
-    bed.assign(script("sleep 600"), &[1], Mode::Now).await;
-    bed.started(1).await;
-    bed.agent.drain();
-    bed.agent.cancel();
-    assert_eq!(bed.result(1).await.ending, TaskEnd::Preempted);
-    bed.send(ServerFrame::default()).await;
-    bed.until(|bed| bed.frames.last().is_some_and(|frame| frame.goodbye.is_some())).await;
+    let mut fixture = Fixture::new(dir.path()).await;
+    fixture.assign(script("sleep 600"), &[1], Mode::Now).await;
+    fixture.started(1).await;
+    fixture.agent.drain();
+    fixture.agent.cancel();
+    assert_eq!(fixture.result(1).await.ending, TaskEnd::Preempted);
+    fixture.send(ServerFrame::default()).await;
+    fixture.until(|fixture| fixture.frames.last().is_some_and(|frame| frame.goodbye.is_some())).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_that_is_shut_down_says_goodbye() {
     let dir = tempfile::tempdir().unwrap();
-    let mut bed = Bed::new(dir.path()).await;
+    let mut fixture = Fixture::new(dir.path()).await;
     let directive = Directive { kind: DirectiveKind::Shutdown, reason: "gone".to_owned(), deadline_ms: 0 };
-    bed.send(ServerFrame { directive: Some(directive), ..ServerFrame::default() }).await;
-    bed.until(|bed| bed.frames.last().is_some_and(|frame| frame.goodbye.as_deref() == Some("shutdown"))).await;
-    tokio::time::timeout(Duration::from_secs(30), bed.agent.ended()).await.unwrap().unwrap();
+    fixture.send(ServerFrame { directive: Some(directive), ..ServerFrame::default() }).await;
+    fixture
+        .until(|fixture| fixture.frames.last().is_some_and(|frame| frame.goodbye.as_deref() == Some("shutdown")))
+        .await;
+    tokio::time::timeout(Duration::from_secs(30), fixture.agent.ended()).await.unwrap().unwrap();
 }

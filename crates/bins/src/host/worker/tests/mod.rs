@@ -1,5 +1,5 @@
 //! Tests of the agent against a server that does what each test says.
 
-mod bed;
+mod fixture;
 mod life;
 mod trouble;

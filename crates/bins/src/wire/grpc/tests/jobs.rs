@@ -262,12 +262,12 @@ async fn a_call_that_says_no_deadline_has_30_seconds() {
     let late = client.explain(ask(0)).await.unwrap_err();
     assert_eq!(late.code(), tonic::Code::DeadlineExceeded);
     insta::assert_snapshot!(late.message(), @"no answer within 200ms; send grpc-timeout to wait longer");
-    // Whoever says how long it waits is waited for.
+    // Anyone who says how long it waits is waited for.
     let mut patient = tonic::Request::new(ask(0));
     patient.set_timeout(Duration::from_secs(60));
     let patient = tokio::time::timeout(Duration::from_millis(500), client.explain(patient)).await;
     assert!(patient.is_err(), "{patient:?}");
-    // A stream has no end of its own.
+    // A stream has no end.
     let client = JobClient::new(served_channel(&served).await, None).unwrap();
     let (batches, sent) = futures::channel::mpsc::unbounded();
     let mut acks = client.submit_stream(sent.boxed()).await.unwrap();

@@ -91,7 +91,7 @@ impl Served {
             jobs: Some(Arc::new(super::jobs::Desk)),
             artifacts: Some(Arc::new(super::artifacts::Shelf::default())),
             leads: leading,
-            gate: None,
+            interceptor: None,
         };
         let stopped = async { drop(stopped.await) };
         let done = tokio::spawn(listening.serve(services, stopped));
@@ -309,7 +309,7 @@ async fn beyond_the_limit_of_connections_the_oldest_on_which_nobody_is_known_goe
     let address = listening.address();
     let (_leads, leading) = watch::channel(true);
     let services =
-        Services { workers: Arc::new(Echo::default()), jobs: None, artifacts: None, leads: leading, gate: None };
+        Services { workers: Arc::new(Echo::default()), jobs: None, artifacts: None, leads: leading, interceptor: None };
     let (_stop, stopped) = oneshot::channel::<()>();
     let served = tokio::spawn(listening.serve(services, async { drop(stopped.await) }));
     let connect = || tokio::net::TcpStream::connect(address);

@@ -131,7 +131,7 @@ fn a_specification_is_sent_once_a_session_and_again_when_asked_for() {
 }
 
 #[test]
-fn a_frame_with_assignments_acknowledges_what_its_turn_had_looked_at() {
+fn a_frame_with_assignments_acknowledges_what_its_batch_had_looked_at() {
     let (mut agent, mut server) = pair();
     open(&mut agent, &mut server, 0);
     for now in [1, 5000, 10_000] {

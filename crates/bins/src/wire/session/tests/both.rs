@@ -14,9 +14,9 @@ use super::super::super::result::{JobResult, LogChunk};
 use super::super::super::tests::attempt;
 use super::*;
 
-/// What one side told the other, by the kind of entry.
+/// What one side sent to the other, by the kind of entry.
 #[derive(Default)]
-struct Told {
+struct EntryLog {
     results: Vec<u64>,
     accepted: Vec<u64>,
     logs: Vec<u64>,
@@ -31,13 +31,13 @@ struct World {
     down: VecDeque<ServerFrame>,
     last_up: Option<WorkerFrame>,
     last_down: Option<ServerFrame>,
-    sent: Told,
-    got: Told,
+    sent: EntryLog,
+    got: EntryLog,
     /// Numbers of frames the server received and did not commit.
     uncommitted: VecDeque<u64>,
     committed: u64,
     journalled: u64,
-    /// Numbers of frames the agent was told are committed.
+    /// Numbers of frames that the agent knows to be committed.
     freed: Vec<u64>,
     unstored: u64,
     now: u64,
@@ -54,8 +54,8 @@ impl World {
             down: VecDeque::new(),
             last_up: None,
             last_down: None,
-            sent: Told::default(),
-            got: Told::default(),
+            sent: EntryLog::default(),
+            got: EntryLog::default(),
             uncommitted: VecDeque::new(),
             committed: 0,
             journalled: 0,

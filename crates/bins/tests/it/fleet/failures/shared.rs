@@ -53,7 +53,7 @@ impl Shared {
 
     /// Listens to events of jobs from now on.
     fn listen(&self) -> Heard {
-        let (bus, known, stop) = (self.bus.clone(), Known::default(), Arc::new(AtomicBool::new(false)));
+        let (bus, known, stop) = (self.bus.clone(), EventsById::default(), Arc::new(AtomicBool::new(false)));
         let (ready, is_ready) = mpsc::channel();
         let (ours, ending) = (Arc::clone(&known), Arc::clone(&stop));
         let thread = std::thread::spawn(move || {
@@ -98,11 +98,11 @@ impl Books for Shared {
 }
 
 /// Jobs and verbs by the ids of events: what comes again under the same id is the same event.
-type Known = Arc<Mutex<BTreeMap<u64, (String, String)>>>;
+type EventsById = Arc<Mutex<BTreeMap<u64, (String, String)>>>;
 
 /// What is heard of jobs.
 struct Heard {
-    known: Known,
+    known: EventsById,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }

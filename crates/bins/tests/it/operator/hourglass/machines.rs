@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::bed::node;
+use super::fixture::node;
 
 /// The node that has nothing special.
 pub(super) fn plain() -> Value {

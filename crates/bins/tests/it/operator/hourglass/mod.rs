@@ -1,8 +1,8 @@
 //! Performers and executors under the real program, with the rights that ship, over HTTP to the API server double.
 
-mod bed;
 mod endpoints;
 mod explain;
+mod fixture;
 mod life;
 mod machines;
 mod real;

@@ -11,8 +11,8 @@ use super::super::cluster::{Cluster, until};
 use super::super::kubelet::Kubelet;
 use super::super::program::Program;
 use super::super::real::{HOME, deploy, writes};
-use super::bed::{example, node, quick};
 use super::endpoints::Endpoints;
+use super::fixture::{example, node, quick};
 use super::machines;
 
 const PERFORMER: &str = "performer";

@@ -3,14 +3,14 @@
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use super::bed::{Bed, example};
+use super::fixture::{Fixture, example};
 use crate::deploy_kubernetes::{hook_arguments, rules};
 
 const ACCOUNT: &str = "system:serviceaccount:orlop-system:orlop-operator-release";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// The rights of the hook, and no others.
-fn rights(bed: &Bed) {
+fn rights(fixture: &Fixture) {
     let subject = json!([{"kind": "ServiceAccount", "name": "orlop-operator-release", "namespace": "orlop-system"}]);
     let everywhere: Vec<Value> = ["release.performer", "release.executor"].into_iter().flat_map(rules).collect();
     for (kind, namespace, rules) in
@@ -19,42 +19,42 @@ fn rights(bed: &Bed) {
         let (plural, name) = (kind.to_lowercase(), "orlop-operator-release");
         let role =
             json!({"apiVersion": format!("{RBAC}/v1"), "kind": kind, "metadata": {"name": name}, "rules": rules});
-        bed.create(RBAC, &format!("{plural}s"), namespace, &role);
+        fixture.create(RBAC, &format!("{plural}s"), namespace, &role);
         let binding = json!({"apiVersion": format!("{RBAC}/v1"), "kind": format!("{kind}Binding"),
             "metadata": {"name": name}, "subjects": subject,
             "roleRef": {"apiGroup": RBAC, "kind": kind, "name": name}});
-        bed.create(RBAC, &format!("{plural}bindings"), namespace, &binding);
+        fixture.create(RBAC, &format!("{plural}bindings"), namespace, &binding);
     }
 }
 
 /// The Deployment of the chart, with pods that the double plays.
-fn deployment(bed: &Bed) {
+fn deployment(fixture: &Fixture) {
     let labels = json!({"app.kubernetes.io/name": "orlop-operator", "app.kubernetes.io/instance": "orlop-operator"});
     let template =
         json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "operator", "image": "i"}]}});
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "orlop-operator"},
         "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}});
-    bed.create("apps", "deployments", "orlop-system", &deployment);
+    fixture.create("apps", "deployments", "orlop-system", &deployment);
 }
 
-fn pods_of_operator(bed: &Bed) -> usize {
-    bed.names("pods").iter().filter(|name| name.starts_with("orlop-operator-")).count()
+fn pods_of_operator(fixture: &Fixture) -> usize {
+    fixture.names("pods").iter().filter(|name| name.starts_with("orlop-operator-")).count()
 }
 
 #[test]
 fn after_the_hook_nothing_is_held_and_nothing_is_gone() {
-    let bed = Bed::everywhere();
-    rights(&bed);
-    deployment(&bed);
-    let mut operator = bed.start("operator", &[]);
-    bed.submit(&example("performer-minimal"));
-    bed.submit(&example("executor-basic"));
-    let (performer, executor) = (bed.names("performers.hourglass.eigenlayer.io"), "basic");
+    let fixture = Fixture::everywhere();
+    rights(&fixture);
+    deployment(&fixture);
+    let mut operator = fixture.start("operator", &[]);
+    fixture.submit(&example("performer-minimal"));
+    fixture.submit(&example("executor-basic"));
+    let (performer, executor) = (fixture.names("performers.hourglass.eigenlayer.io"), "basic");
     let performer = performer[0].as_str();
-    bed.comes_to("Performer", performer, "Running");
-    bed.comes_to("HourglassExecutor", executor, "Running");
-    bed.waits("pods of the operator", || pods_of_operator(&bed) == 2);
-    let kubeconfig = bed.kubeconfig_of(ACCOUNT);
+    fixture.comes_to("Performer", performer, "Running");
+    fixture.comes_to("HourglassExecutor", executor, "Running");
+    fixture.waits("pods of the operator", || pods_of_operator(&fixture) == 2);
+    let kubeconfig = fixture.kubeconfig_of(ACCOUNT);
     // The process plays no part in the cluster: it ends when its Deployment would end it.
     operator.signal(Signal::SIGTERM);
     assert_eq!(operator.end(), Some(0));
@@ -67,23 +67,23 @@ fn after_the_hook_nothing_is_held_and_nothing_is_gone() {
         let done = command.output().unwrap();
         (done.status.code(), String::from_utf8([done.stdout, done.stderr].concat()).unwrap())
     };
-    let objects = |bed: &Bed| {
+    let objects = |fixture: &Fixture| {
         let kinds = ["pods", "services", "configmaps", "deployments.apps"];
-        let all = kinds.iter().flat_map(|kind| bed.names(kind)).filter(|name| !name.starts_with("orlop-operator-"));
+        let all = kinds.iter().flat_map(|kind| fixture.names(kind)).filter(|name| !name.starts_with("orlop-operator-"));
         all.collect::<Vec<_>>()
     };
-    let before = objects(&bed);
+    let before = objects(&fixture);
     let (code, said) = release();
     assert_eq!(code, Some(0), "{said}");
     insta::assert_snapshot!(said.trim(), @"2 finalizers were taken away; nothing is held by the operator any more");
-    assert_eq!(pods_of_operator(&bed), 0, "the operator has ended before");
-    assert_eq!(objects(&bed), before, "all that was made is there");
-    assert_eq!(bed.denied_to(ACCOUNT), Vec::<String>::new());
+    assert_eq!(pods_of_operator(&fixture), 0, "the operator has ended before");
+    assert_eq!(objects(&fixture), before, "all that was made is there");
+    assert_eq!(fixture.denied_to(ACCOUNT), Vec::<String>::new());
     let (code, said) = release();
     assert_eq!(code, Some(0), "{said}");
     insta::assert_snapshot!(said.trim(), @"0 finalizers were taken away; nothing is held by the operator any more");
     // Without anybody who works on them, they go when they are deleted.
-    bed.delete("Performer", performer);
-    bed.delete("HourglassExecutor", executor);
-    assert!(!bed.is_there("Performer", performer) && !bed.is_there("HourglassExecutor", executor));
+    fixture.delete("Performer", performer);
+    fixture.delete("HourglassExecutor", executor);
+    assert!(!fixture.is_there("Performer", performer) && !fixture.is_there("HourglassExecutor", executor));
 }

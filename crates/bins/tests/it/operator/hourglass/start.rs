@@ -1,7 +1,7 @@
 //! How the program begins: tables that are wrong, definitions that are not there.
 
 use super::super::http;
-use super::bed::{Bed, example, quick};
+use super::fixture::{Fixture, example, quick};
 
 /// Starts it with a file of tables; gives its exit code and what it says.
 fn started(text: &str) -> (Option<i32>, String) {
@@ -36,31 +36,31 @@ fn a_wrong_table_ends_the_start_and_names_file_and_line() {
 
 #[test]
 fn the_program_translates_by_the_tables_it_is_given() {
-    let bed = Bed::everywhere();
-    let file = bed.dir.path().join("tables.yaml");
+    let fixture = Fixture::everywhere();
+    let file = fixture.dir.path().join("tables.yaml");
     std::fs::write(&file, "gpu:\n  labelFamilies: [gke]\n").unwrap();
     let operator =
-        bed.start("operator", &["--controllers=performer", &format!("--hardware-config={}", file.display())]);
+        fixture.start("operator", &["--controllers=performer", &format!("--hardware-config={}", file.display())]);
     assert!(operator.leads());
-    bed.submit(&example("performer-gpu"));
-    bed.waits("a pod", || !bed.names("pods").is_empty());
-    let pod = bed.server.look_all("pods")[0]["spec"].to_string();
+    fixture.submit(&example("performer-gpu"));
+    fixture.waits("a pod", || !fixture.names("pods").is_empty());
+    let pod = fixture.server.look_all("pods")[0]["spec"].to_string();
     assert!(pod.contains("cloud.google.com/gke-accelerator") && !pod.contains("nvidia.com/gpu.product"), "{pod}");
 }
 
 #[test]
 fn a_missing_definition_makes_readiness_false_and_the_other_controllers_work() {
-    let bed = Bed::without("performers");
-    let operator = bed.start("operator", &["--controllers=performer,executor"]);
-    bed.submit(&example("executor-basic"));
-    bed.comes_to("HourglassExecutor", "basic", "Running");
+    let fixture = Fixture::without("performers");
+    let operator = fixture.start("operator", &["--controllers=performer,executor"]);
+    fixture.submit(&example("executor-basic"));
+    fixture.comes_to("HourglassExecutor", "basic", "Running");
     let told = || operator.get("/readyz");
-    bed.waits("what is missing", || told().1.contains("the server has no performers"));
+    fixture.waits("what is missing", || told().1.contains("the server has no performers"));
     let (code, text) = told();
     assert_eq!(code, 503, "{text}");
     assert!(text.contains("install them with `kubectl apply -f "), "{text}");
-    bed.install("performers");
-    bed.submit(&quick("avs"));
-    bed.comes_to("Performer", "avs", "Running");
-    bed.waits("readiness", || told().0 == 200);
+    fixture.install("performers");
+    fixture.submit(&quick("avs"));
+    fixture.comes_to("Performer", "avs", "Running");
+    fixture.waits("readiness", || told().0 == 200);
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::cluster::{client, resource};
 use super::super::kubelet::NODE;
-use super::trouble::Bed;
+use super::trouble::Fixture;
 
 /// How long the real one may take until it shows what the double shows.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -153,11 +153,11 @@ async fn differs(sample: &Sample, namespace: &str, real: kube::Client) -> Option
     Some(format!("{}:\n  double {wanted}\n  real   {status}", sample.name))
 }
 
-pub(super) fn jobs_end_as_those_of_the_double_do(bed: &Bed) {
-    let namespace = bed.namespace("jobs");
+pub(super) fn jobs_end_as_those_of_the_double_do(fixture: &Fixture) {
+    let namespace = fixture.namespace("jobs");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let found = runtime.block_on(async {
-        let real = client(&bed.cluster.kubeconfig).await;
+        let real = client(&fixture.cluster.kubeconfig).await;
         let all = samples();
         let runs = all.iter().map(|sample| differs(sample, &namespace, real.clone()));
         futures::future::join_all(runs).await

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use orlop_core::time::Time;
 
-use super::super::certificate::{Files, Known, Look};
+use super::super::certificate::{CertificateFiles, Files, Look};
 use super::now;
 use crate::wire::identity::{Authority, ServerIdentity};
 
-/// A pair of an authority of its own, made at a time and good for a year.
+/// A pair of its own authority, made at a time and good for a year.
 fn pair(made: Time) -> ServerIdentity {
     Authority::create(made).unwrap().0.server(&[], made).unwrap()
 }
@@ -32,7 +32,7 @@ impl Folder {
 }
 
 /// What a look comes to, in a word; words on failures without the folder.
-fn look(folder: &Folder, known: &mut Known) -> String {
+fn look(folder: &Folder, known: &mut CertificateFiles) -> String {
     match known.look(folder.files().read(), now()) {
         Look::Same => "same".to_owned(),
         Look::Taken(pair) => format!("taken, good until {}", pair.expires),
@@ -42,7 +42,7 @@ fn look(folder: &Folder, known: &mut Known) -> String {
 
 #[test]
 fn a_pair_is_taken_when_it_changes_and_fits() {
-    let (folder, mut known) = (Folder::new(), Known::default());
+    let (folder, mut known) = (Folder::new(), CertificateFiles::default());
     let first = pair(now());
     folder.write(&first.chain, &first.key);
     assert_eq!(look(&folder, &mut known), "taken, good until 2027-11-22T10:00:00Z");
@@ -54,7 +54,7 @@ fn a_pair_is_taken_when_it_changes_and_fits() {
 
 #[test]
 fn a_pair_that_does_not_fit_is_told_once_and_the_last_one_stays() {
-    let (folder, mut known) = (Folder::new(), Known::default());
+    let (folder, mut known) = (Folder::new(), CertificateFiles::default());
     let (first, second) = (pair(now()), pair(now()));
     folder.write(&first.chain, &first.key);
     assert!(look(&folder, &mut known).starts_with("taken"));
@@ -67,7 +67,7 @@ fn a_pair_that_does_not_fit_is_told_once_and_the_last_one_stays() {
     assert_eq!(look(&folder, &mut known), "same");
     insta::assert_snapshot!(look(&folder, &mut known), @"the key is not that of the certificate");
     assert_eq!(look(&folder, &mut known), "same", "it is told already");
-    // The one in use is back, and the same trouble is told again when it comes again.
+    // The one in use is back, and the same trouble is reported again when it comes again.
     folder.write(&second.chain, &second.key);
     assert_eq!(look(&folder, &mut known), "same");
     folder.write(&second.chain, &first.key);
@@ -77,7 +77,7 @@ fn a_pair_that_does_not_fit_is_told_once_and_the_last_one_stays() {
 
 #[test]
 fn what_is_wrong_with_the_first_pair_is_told_at_once() {
-    let (folder, mut known) = (Folder::new(), Known::default());
+    let (folder, mut known) = (Folder::new(), CertificateFiles::default());
     insta::assert_snapshot!(look(&folder, &mut known), @"DIR/tls.crt: No such file or directory (os error 2)");
     assert_eq!(look(&folder, &mut known), "same");
     let first = pair(now());

@@ -1,4 +1,4 @@
-//! Arguments of the verb `catalog`. Owns names and help.
+//! Arguments of the verb `catalog`.
 
 use std::path::PathBuf;
 

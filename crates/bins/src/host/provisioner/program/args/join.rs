@@ -1,4 +1,4 @@
-//! Arguments about the fleet that a machine joins. Owns names and help.
+//! Arguments about the fleet that a machine joins.
 
 use std::path::PathBuf;
 

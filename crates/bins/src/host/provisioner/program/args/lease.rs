@@ -1,4 +1,4 @@
-//! Arguments of the verbs that work on a cloud. Owns names and help.
+//! Arguments of the verbs that work on a cloud.
 
 use std::path::{Path, PathBuf};
 

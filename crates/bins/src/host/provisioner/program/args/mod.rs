@@ -1,4 +1,4 @@
-//! The arguments of `orlop-provisioner`. Owns names, help and what is wrong with a value.
+//! The arguments of `orlop-provisioner`.
 
 mod catalog;
 mod join;

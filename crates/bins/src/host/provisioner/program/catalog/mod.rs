@@ -1,5 +1,4 @@
-//! The verb `catalog`: hardware, images and sites that can be had. Owns which site is
-//! asked and what takes the place of an answer; creates nothing.
+//! The verb `catalog`: hardware, images and sites that can be had.
 
 mod images;
 mod nodes;
@@ -55,7 +54,7 @@ fn sites_of(sources: &Sources<'_>, named: &[String], also: Option<&str>) -> Resu
     Ok(sites)
 }
 
-/// Whether whoever reads the result sees colours.
+/// Whether the reader of the result sees colours.
 fn colour(output: &OutputArgs) -> Colour {
     let is_seen = std::io::stdout().is_terminal() && !output.no_color && std::env::var_os("NO_COLOR").is_none();
     if is_seen { Colour::Always } else { Colour::Never }

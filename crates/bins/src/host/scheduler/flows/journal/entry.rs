@@ -1,4 +1,4 @@
-//! The bodies of a flow's documents. Owns their JSON.
+//! The bodies of a flow's documents.
 
 use orlop_core::error::{Class, PortError};
 use orlop_core::ports::journal::{FlowRecord, JournalEntry};

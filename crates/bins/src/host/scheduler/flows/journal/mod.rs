@@ -1,5 +1,5 @@
 //! The journal of flows in the fleet's store: a document for the list, and under the flow's id its record, its snapshot and
-//! the entries after it. Owns that layout and the order of writes; what entries mean is the flow engine's.
+//! the entries after it.
 //!
 //! One server writes at a time, fenced by its epoch: what an earlier leader still tries to write is refused by the store.
 //! Within the server every flow has one writer at a time.
@@ -97,7 +97,7 @@ impl FleetJournal {
         self.store.get::<FleetFlow>(&key).await?.ok_or_else(|| unknown(uid))
     }
 
-    /// Notes that somebody ended a flow.
+    /// Records that somebody ended a flow.
     pub(super) async fn mark_cancelled(&self, uid: &str) -> Result<(), PortError> {
         self.write(uid, async |position| {
             let listed = Listed { cancelled: true, ..listed(&position.document) };

@@ -1,4 +1,4 @@
-//! Keys of a flow's documents. Owns their form: those of one flow are below its id, entries sort by their number.
+//! Keys of a flow's documents.
 
 use orlop_core::ports::fleet_store::part;
 use serde::{Deserialize, Serialize};

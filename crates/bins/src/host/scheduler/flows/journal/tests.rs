@@ -34,7 +34,7 @@ fn ended() -> FlowSummary {
     FlowSummary { phase: FlowPhase::Succeeded, ended_at: at, ..FlowSummary::default() }
 }
 
-/// Stores of a suite by number, each with the epoch of whoever leads on it.
+/// Stores of a suite by number, each with the epoch of its leader.
 type Stores = BTreeMap<u32, (Arc<dyn FleetStore>, Epoch)>;
 
 /// Runs the port's suite over stores, one for each of its numbers.
@@ -44,7 +44,7 @@ async fn is_kept_on(open: impl AsyncFn(u32) -> Arc<dyn FleetStore>) {
         let mut stores = stores.lock().await;
         let store = match stores.remove(&number) {
             Some((store, epoch)) => {
-                // Whoever has a term gives it up before the next one leads.
+                // Anyone who has a term gives it up before the next one leads.
                 store.release(epoch).await.unwrap();
                 store
             }

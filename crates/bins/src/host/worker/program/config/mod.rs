@@ -1,5 +1,5 @@
-//! The configuration of `orlop-worker`: from a file, variables `ORLOP_WORKER_*` and flags, in rising precedence. Owns
-//! names, defaults and what is wrong with a value; secrets stand in files of their own and are never shown.
+//! The configuration of `orlop-worker`: from a file, variables `ORLOP_WORKER_*` and flags, in rising precedence. Secrets
+//! stand in files of their own and are never shown.
 
 mod values;
 
@@ -149,7 +149,7 @@ pub(super) struct Flags {
     /// Results survive the host, not only this program
     #[arg(long)]
     spool_fsync: bool,
-    /// Seconds to wait for attempts when told to end
+    /// Seconds to wait for attempts when asked to end
     #[arg(long)]
     drain_seconds: Option<u64>,
     /// The longest pause in seconds before it connects again to a server that is away; default: 60

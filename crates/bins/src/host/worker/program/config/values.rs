@@ -1,5 +1,4 @@
-//! Values of settings that have names of their own: counters, limits of resources, users of tenants. Owns their form; what can
-//! be enforced here the runtime finds out.
+//! Values of settings that have names of their own: counters, limits of resources, users of tenants.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,0 +1,134 @@
+//! What the program says of itself while it works and where nothing happens: failures that are tried again, supervisors that were
+//! stopped, steps that never started, names and phases as they are shown.
+
+use nix::sys::signal::Signal;
+use serde_json::json;
+
+use super::bench::{Bench, after, end, signal, step};
+
+#[test]
+fn a_failure_that_is_tried_again_is_shown_with_its_reason() {
+    let bench = Bench::new();
+    let mut again = step("a", "exit 3");
+    again["retryPolicy"] = json!({"limit": 1, "backoff": {"type": "Fixed", "duration": "1s"}});
+    let file = bench.flow("again", &json!({"steps": [again]}));
+    let gave = bench.run(&file, &["--progress", "plain"]);
+    assert_eq!(gave.code, 1, "{gave:?}");
+    let lines: Vec<&str> =
+        gave.err.lines().filter(|line| line.contains("a failed (attempt 1): NonZeroExit: ")).collect();
+    assert!(lines.len() == 1 && lines[0].contains("exit code 3") && lines[0].contains("; tried again at "), "{gave:?}");
+}
+
+#[test]
+fn a_step_that_never_started_has_no_log_for_a_reason() {
+    let bench = Bench::new();
+    assert_eq!(bench.run_steps("never", &json!([step("a", "exit 1"), after(step("b", "true"), &["a"])])).code, 1);
+    let gave = bench.orlop(&["flow", "logs", "never", "b"]);
+    assert_eq!((gave.code, gave.out.as_str()), (0, ""), "{gave:?}");
+    assert!(
+        gave.err.starts_with("no attempt of `b` has started, so it has no log; b is Skipped (DependencyFailed)"),
+        "{gave:?}"
+    );
+    assert_eq!(bench.orlop(&["flow", "logs", "never"]).err, "", "nothing is said of a step that nobody asked for");
+}
+
+#[test]
+fn a_list_is_filtered_by_every_phase_that_it_shows() {
+    let bench = Bench::new();
+    let child = bench.running("left", &json!([step("a", "sleep 100")]));
+    let listed = |phase: &str| bench.orlop(&["flow", "list", "-o", "name", "--phase", phase]).out;
+    assert_eq!((listed("running"), listed("Interrupted")), ("left\n".to_owned(), String::new()));
+    signal(&child, Signal::SIGKILL);
+    end(child);
+    assert_eq!((listed("running"), listed("interrupted")), (String::new(), "left\n".to_owned()));
+    let gave = bench.orlop(&["flow", "list", "--phase", "gone"]);
+    assert!(gave.code == 2 && gave.err.contains("Interrupted"), "{gave:?}");
+    assert_eq!(bench.orlop(&["flow", "delete", "left", "--force"]).code, 0);
+}
+
+#[test]
+fn a_retry_of_an_instance_names_its_step() {
+    let bench = Bench::new();
+    let mut fan = step("fan", "exit 1");
+    fan["withItems"] = json!(["x", "y"]);
+    assert_eq!(bench.run_steps("fan", &json!([fan])).code, 1);
+    for form in ["fan-i1", "fan[1]", "fan-i1 (y)"] {
+        let gave = bench.orlop(&["flow", "retry", "fan", "--step", form]);
+        assert!(gave.code == 4 && gave.err.contains("`--step fan` runs all its instances again"), "{gave:?}");
+    }
+}
+
+#[test]
+fn a_message_is_whole_in_a_pipe() {
+    let bench = Bench::new();
+    let long = format!("exit 1 # {}", "x".repeat(200));
+    let mut failing = step("a", &long);
+    failing["template"]["spec"]["template"]["spec"]["containers"][0]["command"] =
+        json!([format!("/no/{}", "x".repeat(120))]);
+    assert_eq!(bench.run_steps("long", &json!([failing])).code, 1);
+    for verb in [&["flow", "get", "long"][..], &["flow", "list"]] {
+        let gave = bench.orlop(verb);
+        assert!(gave.out.contains(&"x".repeat(120)), "{gave:?}");
+    }
+}
+
+#[test]
+fn a_name_that_is_taken_leads_to_names_that_are_made() {
+    let bench = Bench::new();
+    let file = bench.flow("twice", &json!({"steps": [step("a", "true")]}));
+    assert_eq!(bench.run(&file, &[]).code, 0);
+    let gave = bench.run(&file, &[]);
+    assert!(gave.code == 5 && gave.err.contains("`metadata.generateName`"), "{gave:?}");
+}
+
+#[test]
+fn stopped_supervisors_are_shown() {
+    let bench = Bench::new();
+    let file = bench.flow("still", &json!({"steps": [step("a", "sleep 100")]}));
+    let child = bench.begin(&file, &["--progress", "none"]);
+    let status = bench.until("still", |status| status["progress"]["runningSteps"] == 1);
+    let supervisor = status["steps"][0]["jobRef"]["uid"].as_str().unwrap().split('@').next().unwrap().to_owned();
+    let keeper_pid = nix::unistd::Pid::from_raw(supervisor.parse().unwrap());
+    let said = |verb: &str| format!("{:?}", bench.orlop(&["flow", verb, "still"]));
+    assert!(!said("get").contains("is stopped") && !said("explain").contains("is stopped"));
+    nix::sys::signal::kill(keeper_pid, Signal::SIGSTOP).unwrap();
+    let of_keeper = format!("the supervisor process {supervisor} of step `a` is stopped");
+    bench.until("still", |_| said("get").contains(&of_keeper));
+    assert!(said("explain").contains(&of_keeper), "{}", said("explain"));
+    let watched = bench.orlop(&["flow", "watch", "still", "--timeout", "5s"]);
+    assert!(watched.code == 8 && watched.err.contains(&of_keeper), "{watched:?}");
+    nix::sys::signal::kill(keeper_pid, Signal::SIGCONT).unwrap();
+    signal(&child, Signal::SIGSTOP);
+    let of_host = format!("the run's supervisor process {} is stopped", child.id());
+    for verb in ["get", "explain"] {
+        let text = said(verb);
+        assert!(text.contains(&of_host) && !text.contains(&of_keeper), "{text}");
+    }
+    let watched = bench.orlop(&["flow", "watch", "still", "--timeout", "2s"]);
+    assert!(watched.code == 8 && watched.err.contains(&of_host), "{watched:?}");
+    let stopping = bench.start(&["flow", "terminate", "still"]);
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    signal(&child, Signal::SIGCONT);
+    let stopped = end(stopping);
+    assert!(stopped.code == 0 && stopped.err.contains("has not answered yet"), "{stopped:?}");
+    assert_eq!(end(child).code, 9);
+}
+
+#[test]
+fn an_output_that_is_a_link_out_of_the_step_is_refused() {
+    let bench = Bench::new();
+    for (name, output) in [
+        ("file", json!({"parameters": [{"name": "o", "valueFrom": {"path": "/tmp/o"}}]})),
+        ("tree", json!({"artifacts": [{"name": "o", "path": "/tmp/o"}]})),
+    ] {
+        let mut linked = step("a", "ln -s /etc/passwd /tmp/o");
+        linked["outputs"] = output;
+        let file = bench.flow(name, &json!({"steps": [linked]}));
+        let gave = bench.run(&file, &[]);
+        assert_eq!(gave.code, 1, "{gave:?}");
+        let step = bench.status(name).unwrap()["steps"][0].clone();
+        let message = step["message"].as_str().unwrap();
+        assert_eq!(step["reason"], "OutputInvalid", "{message}");
+        assert!(message.contains("is a symbolic link that leads out of the directories of the step"), "{message}");
+    }
+}
