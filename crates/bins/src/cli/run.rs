@@ -91,6 +91,35 @@ pub(super) struct RunArgs {
     pub given: BTreeSet<String>,
 }
 
+/// Options that only runs on this machine read.
+const LOCAL_ONLY: [&str; 11] = [
+    "secrets_dir",
+    "configs_dir",
+    "volumes_dir",
+    "allow_host_path",
+    "workdir",
+    "pull",
+    "allow_privileged",
+    "job_backoff_default",
+    "artifact_max_bytes",
+    "jobs",
+    "keep",
+];
+
+impl RunArgs {
+    /// Refuses options that a run elsewhere would ignore.
+    ///
+    /// # Errors
+    /// One of them stood on the command line.
+    pub(super) fn not_local(&self) -> Result<(), Failure> {
+        let Some(given) = LOCAL_ONLY.iter().find(|id| self.given.contains(**id)) else { return Ok(()) };
+        let option = given.replace('_', "-");
+        Err(Failure::usage(format!(
+            "--{option} is for runs on this machine alone; leave it out, or run with --target local"
+        )))
+    }
+}
+
 /// Runs the flow of a file or several of them, or goes on with a run.
 ///
 /// # Errors

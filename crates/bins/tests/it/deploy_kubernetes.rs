@@ -120,7 +120,7 @@ fn no_controller_of_performers_or_executors_may_more_than_the_contract_says() {
         at_most(name, &MOST);
     }
     let secrets = |name| rules(name).iter().any(|rule| rule["resources"].to_string().contains("secrets"));
-    assert!(secrets("executor") && !secrets("performer") && !secrets("jobflow"), "who needs no Secret reads none");
+    assert!(secrets("executor") && secrets("performer") && !secrets("jobflow"), "who needs no Secret reads none");
 }
 
 #[test]

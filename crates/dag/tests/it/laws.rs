@@ -115,6 +115,18 @@ proptest! {
     }
 }
 
+/// Its specification says Suspend, but somebody has drained it: what runs was left to finish.
+#[test]
+fn a_flow_that_was_drained_is_rebuilt_as_drained() {
+    let bytes: &[u8] = &[
+        55, 6, 91, 26, 0, 0, 0, 0, 101, 71, 0, 41, 1, 41, 51, 0, 81, 36, 0, 0, 0, 91, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        183, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 36, 0, 0, 0, 91, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 36, 0,
+        0, 0, 91, 1, 0, 0, 85, 0, 0, 37, 131, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 28, 0, 0, 0, 0, 0, 0, 0, 36, 0, 0, 0, 0,
+        0, 0, 125, 104, 14, 14, 28, 0, 0, 0, 0, 9, 4, 0, 50, 1, 0, 0, 50, 104, 238, 0, 141, 0, 29, 5,
+    ];
+    check_rebuild(bytes).unwrap_or_else(|broken| panic!("{broken}"));
+}
+
 #[test]
 fn the_cases_bring_everything_about() {
     let mut runner = TestRunner::deterministic();

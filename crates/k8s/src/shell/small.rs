@@ -217,7 +217,7 @@ impl Store {
         match &request.verb {
             Verb::Create => self.create(request.kind, request.body.clone(), now),
             Verb::List { labels, fields, .. } => {
-                let labels: Vec<(&str, &str)> = labels.split(',').filter_map(|label| label.split_once('=')).collect();
+                let labels: Vec<_> = labels.split(',').filter_map(|label| label.split_once('=')).collect();
                 let about = fields.strip_prefix("regarding.uid=");
                 let items = self.objects.iter().filter(|((kind, namespace, _), object)| {
                     (*kind, namespace) == (request.kind, &request.namespace)
@@ -249,9 +249,8 @@ impl Store {
                 if version.is_string() && *version != known["metadata"]["resourceVersion"] {
                     return Err(refused(409, "Conflict"));
                 }
-                if request.body["metadata"]["uid"].is_string()
-                    && request.body["metadata"]["uid"] != known["metadata"]["uid"]
-                {
+                let uid = &request.body["metadata"]["uid"];
+                if uid.is_string() && *uid != known["metadata"]["uid"] {
                     return Err(refused(409, "Conflict"));
                 }
                 let mut object = known.clone();

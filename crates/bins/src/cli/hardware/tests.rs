@@ -184,7 +184,7 @@ fn what_is_wrong_is_told_with_its_line() {
     1 error
     ");
     insta::assert_snapshot!(error("kind: Performer\nspec:\n  image: i\n  hardware: {gpuType: a100}\n"), @r"
-    error[hardware]: unknown field `hardware`, expected one of `avsAddress`, `config`, `executorRef`, `hardwareRequirements`, `image`, `imagePullPolicy`, `imagePullSecrets`, `resources`, `scheduling`, `securityProfile`, `upgrade`, `version`
+    error[hardware]: unknown field `hardware`, expected one of `avsAddress`, `config`, `executorRef`, `hardwareRequirements`, `image`, `imagePullPolicy`, `imagePullSecrets`, `resources`, `rollOnReferenceChange`, `scheduling`, `securityProfile`, `upgrade`, `version`
      --> need.yaml:4:3
       |
     4 |   hardware: {gpuType: a100}
@@ -193,7 +193,7 @@ fn what_is_wrong_is_told_with_its_line() {
 
     1 error
     ");
-    insta::assert_snapshot!(error("kind: Performer\nspce:\n  image: i\n").lines().next().unwrap(), @"error[hardware]: unknown field `spce`, expected one of `apiVersion`, `kind`, `metadata`, `spec`, `status`, `avsAddress`, `config`, `executorRef`, `hardwareRequirements`, `image`, `imagePullPolicy`, `imagePullSecrets`, `resources`, `scheduling`, `securityProfile`, `upgrade`, `version`");
+    insta::assert_snapshot!(error("kind: Performer\nspce:\n  image: i\n").lines().next().unwrap(), @"error[hardware]: unknown field `spce`, expected one of `apiVersion`, `kind`, `metadata`, `spec`, `status`, `avsAddress`, `config`, `executorRef`, `hardwareRequirements`, `image`, `imagePullPolicy`, `imagePullSecrets`, `resources`, `rollOnReferenceChange`, `scheduling`, `securityProfile`, `upgrade`, `version`");
     insta::assert_snapshot!(error("kind: JobFlow\nspec:\n  steps: []\n"), @r"
     error[hardware]: a JobFlow has no hardware requirements
      --> need.yaml:1:7

@@ -65,6 +65,31 @@ fn a_taken_name_gives_5_and_another_name_is_free() {
 }
 
 #[test]
+fn going_on_with_a_copy_of_a_run_leaves_the_original_alone() {
+    let (bench, release) = (Bench::new(), ReleaseFile::new());
+    let steps = json!([step("slow", &release.then("echo whole"))]);
+    let file = bench.flow("original", &json!({ "steps": steps }));
+    let child = bench.begin(&file, &[]);
+    bench.until("original", |status| status["progress"]["runningSteps"] == 1);
+    let (run, copy) = (bench.path("home/runs/default/original"), bench.path("copy"));
+    let copied = std::process::Command::new("cp").arg("-a").args([&run, &copy]).status().unwrap();
+    assert!(copied.success());
+    let copy = copy.display().to_string();
+    let other = bench.start(&["run", "--resume", "--run-dir", &copy, "--progress", "none"]);
+    let lost =
+        || bench.orlop(&["flow", "get", "--run-dir", &copy, "original", "-o", "json"]).out.contains("\"lostCount\": 1");
+    let began = std::time::Instant::now();
+    while !lost() {
+        assert!(began.elapsed().as_secs() < 60, "the copy never said that its step is lost");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    release.open();
+    let (other, original) = (end(other), end(child));
+    assert_eq!(original.code, 0, "{}", original.err);
+    assert_eq!(phases(&bench.status("original").unwrap()), "slow=Succeeded", "{}", other.err);
+}
+
+#[test]
 fn one_interrupt_stops_and_lets_attempts_finish() {
     let (bench, release) = (Bench::new(), ReleaseFile::new());
     let steps = json!([step("slow", &release.then("echo whole")), after(step("next", "true"), &["slow"])]);

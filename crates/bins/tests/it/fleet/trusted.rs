@@ -56,24 +56,36 @@ fn supervisors(server: u32) -> Vec<Pid> {
 #[test]
 fn a_step_that_was_lost_runs_again_as_often_as_its_flow_allows() {
     let bench = Bench::up(&["--memory-store"]);
-    let runs = bench.place("runs");
-    for (limit, wanted, phase) in [(0, 1, "Failed"), (1, 2, "Succeeded")] {
+    for (limit, phase, attempts) in [(0, "Failed", 1), (1, "Succeeded", 2)] {
         let name = format!("limit-{limit}");
-        let script = format!("echo {name} >> {}; [ $(grep -c {name} {0}) -gt 1 ] || exec sleep 600", runs.display());
         let spec = json!({
             "executionPolicy": { "lostLimit": limit },
-            "steps": [step("work", json!({ "command": ["/bin/sh", "-c", script] }))],
+            "steps": [step("work", json!({ "command": ["/bin/sh", "-c", "sleep 3"] }))],
         });
         bench.good(&["flow", "submit", &write(&bench, &name, &spec), "--target", "fleet"]);
-        let count = || std::fs::read_to_string(&runs).unwrap_or_default().lines().filter(|line| *line == name).count();
-        until("the first run", || (count() == 1).then_some(()));
-        for one in until("a supervisor", || Some(supervisors(bench.pid())).filter(|all| !all.is_empty())) {
+        let running = || status(&bench, &name)["progress"]["runningSteps"] == 1;
+        let found = until("a run", || Some(supervisors(bench.pid())).filter(|all| running() && !all.is_empty()));
+        for one in found {
             kill(one, Signal::SIGKILL).expect("it runs");
         }
         let end = until("the end", || Some(status(&bench, &name)).filter(|status| !status["completionTime"].is_null()));
-        assert_eq!((count(), &end["phase"]), (wanted, &json!(phase)), "{end}");
-        let lost = end["steps"][0]["lostCount"].as_u64().unwrap_or_default();
-        assert_eq!(lost, limit, "{end}");
+        let work = &end["steps"][0];
+        assert_eq!((&end["phase"], &work["attempt"]), (&json!(phase), &json!(attempts)), "{end}");
+        assert_eq!(work["lostCount"].as_u64().unwrap_or_default(), limit, "{end}");
+        let jobs = bench.orlop(&["jobs", "-o", "json"]).json();
+        let of = |job: &&Value| job["labels"]["workflow.kube-zen.io/flow"] == name.as_str();
+        let all = jobs["items"].as_array().or(jobs.as_array()).expect("jobs");
+        assert_eq!(all.iter().filter(of).count(), attempts, "a job for each attempt: {jobs}");
+    }
+}
+
+#[test]
+fn options_of_runs_on_this_machine_are_refused_elsewhere() {
+    let bench = Bench::nowhere();
+    let file = write(&bench, "any", &json!({ "steps": [step("work", json!({ "command": ["true"] }))] }));
+    for (option, value) in [("--allow-host-path", "."), ("--jobs", "4"), ("--workdir", ".")] {
+        let run = bench.orlop_at("http://127.0.0.1:1", &["run", &file, "--target", "fleet", option, value]);
+        assert!(run.code == 2 && run.err.contains(option) && run.err.contains("runs on this machine"), "{}", run.err);
     }
 }
 
@@ -90,7 +102,7 @@ fn a_value_that_is_made_of_a_secret_is_handed_on_as_it_is() {
             "command": ["/bin/sh", "-c", "printf 'user:%s' \"$K\" | base64 -w0 > /tmp/o"], "env": key,
         }),
     );
-    make["outputs"] = json!({ "parameters": [{ "name": "o", "path": "/tmp/o" }] });
+    make["outputs"] = json!({ "parameters": [{ "name": "o", "valueFrom": { "path": "/tmp/o" } }] });
     let mut take = step(
         "take",
         json!({
@@ -98,7 +110,7 @@ fn a_value_that_is_made_of_a_secret_is_handed_on_as_it_is() {
         }),
     );
     take["dependencies"] = json!(["make"]);
-    take["inputs"] = json!({ "parameters": [{ "name": "o", "valueFrom": { "path": "make:$.outputs.o" } }] });
+    take["inputs"] = json!({ "parameters": [{ "name": "o", "valueFrom": { "jsonPath": "make:$.outputs.o" } }] });
     let file = write(&bench, "derived", &json!({ "steps": [make, take] }));
     let run = bench.orlop(&["run", &file, "--target", "fleet"]);
     assert_eq!(run.code, 0, "{}", run.err);

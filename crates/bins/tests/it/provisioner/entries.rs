@@ -26,7 +26,7 @@ fn an_address_of_http_that_an_entry_names_is_used_with_a_warning() {
     let gave = Bench::gives(command(&site, &LIST));
     assert_eq!(gave.code, 0, "{gave:?}");
     let warnings = gave.json()["warnings"].to_string();
-    assert!(warnings.contains("is not encrypted: whoever is on the way reads the password"), "{gave:?}");
+    assert!(warnings.contains("is not encrypted: the password and all tokens can be read on the network"), "{gave:?}");
     let mut named = site.command(&["list", "--remote", "--site", "test", "--output", "json"]);
     named.env("OS_AUTH_URL", site.url().replace("127.0.0.1", "0.0.0.0"));
     let gave = Bench::gives(named);

@@ -13,7 +13,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt as _, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
@@ -47,6 +47,17 @@ pub(crate) struct Claim {
     pub(crate) cgroup: Option<PathBuf>,
     /// When it was made.
     pub(crate) at: Time,
+    /// Number of the directory it was made in: in a copy of the directory it claims nothing.
+    #[serde(default)]
+    pub(crate) inode: Option<u64>,
+}
+
+impl Claim {
+    /// A claim that names no process.
+    fn nobodys() -> Self {
+        let (boot, token) = (String::new(), String::new());
+        Self { key: None, shim: None, boot, token, cgroup: None, at: Time::EPOCH, inode: None }
+    }
 }
 
 /// The record of the end.
@@ -131,10 +142,17 @@ impl Directory {
     /// disk: its name is what counts, and what it said about processes no longer matters.
     pub(crate) fn claim(&self) -> Result<Option<Claim>, Failure> {
         if fs::metadata(self.join("claim")).is_ok_and(|found| found.len() == 0) {
-            let (boot, token) = (String::new(), String::new());
-            return Ok(Some(Claim { key: None, shim: None, boot, token, cgroup: None, at: Time::EPOCH }));
+            return Ok(Some(Claim::nobodys()));
         }
-        self.read("claim")
+        let claim: Option<Claim> = self.read("claim")?;
+        let own = self.inode()?;
+        // What runs belongs to the directory that this one was copied from.
+        Ok(claim.map(|claim| if claim.inode.is_none_or(|inode| inode == own) { claim } else { Claim::nobodys() }))
+    }
+
+    /// Number of the directory.
+    pub(crate) fn inode(&self) -> Result<u64, Failure> {
+        fs::metadata(&self.0).map(|found| found.ino()).during(|| format!("reading `{}`", self.0.display()))
     }
 
     /// Makes the claim, whole at once and its name on disk. Only for the holder of [`LockRegion::Claiming`] who saw that there
@@ -157,17 +175,17 @@ impl Directory {
 
     /// Keeps room for the record of the end.
     pub(crate) fn reserve_exit(&self) -> Result<Reserved, Failure> {
-        self.reserve("exit", EXIT_ROOM)
+        self.reserve("exit", EXIT_ROOM, "the record of the pod's end")
     }
 
     /// Keeps room for where the main container has which files: without it what the container leaves cannot be found.
     pub(crate) fn reserve_layout(&self) -> Result<Reserved, Failure> {
-        self.reserve("layout", LAYOUT_ROOM)
+        self.reserve("layout", LAYOUT_ROOM, "what the main container has where")
     }
 
-    fn reserve(&self, name: &'static str, room: usize) -> Result<Reserved, Failure> {
+    fn reserve(&self, name: &'static str, room: usize, what: &str) -> Result<Reserved, Failure> {
         let path = self.pending(name);
-        let reserving = || format!("keeping room for `{}`", path.display());
+        let reserving = || format!("keeping room for {what} in `{}`", path.display());
         let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
         let file = file.during(|| format!("opening `{}`", path.display()))?;
         match fallocate(&file, FallocateFlags::empty(), 0, libc::off_t::try_from(room).unwrap_or(libc::off_t::MAX)) {
@@ -230,27 +248,36 @@ impl Reserved {
     /// Writes the record of the end. When it does not fit in the room and the disk is full, what containers said last
     /// is left out: that they ended, and how, is not.
     pub(crate) fn write_exit(self, mut record: ExitRecord) -> Result<(), Failure> {
+        let path = self.directory.pending(self.name);
+        let writing = || format!("writing `{}`", path.display());
         if self.put(&record).is_err() {
             for container in &mut record.exit.containers {
                 container.message.clear();
             }
+            self.put(&record).during(writing)?;
         }
-        self.write(&record)
+        self.file.sync_all().during(writing)?;
+        self.publish()?;
+        self.directory.sync()
     }
 
-    /// Writes the file.
+    /// Writes the file, which need not outlast the machine.
     pub(crate) fn write<T: Serialize>(self, value: &T) -> Result<(), Failure> {
-        let (path, whole) = (self.directory.pending(self.name), self.directory.join(self.name));
-        self.put(value).during(|| format!("writing `{}`", path.display()))?;
-        fs::rename(&path, &whole).during(|| format!("writing `{}`", whole.display()))?;
-        self.directory.sync()
+        self.put(value).during(|| format!("writing `{}`", self.directory.pending(self.name).display()))?;
+        self.publish()
+    }
+
+    /// Gives the file its name.
+    fn publish(&self) -> Result<(), Failure> {
+        let whole = self.directory.join(self.name);
+        let named = fs::rename(self.directory.pending(self.name), &whole);
+        named.during(|| format!("writing `{}`", whole.display()))
     }
 
     fn put<T: Serialize>(&self, value: &T) -> io::Result<()> {
         let bytes = serde_json::to_vec(value)?;
         self.file.write_all_at(&bytes, 0)?;
-        self.file.set_len(bytes.len() as u64)?;
-        self.file.sync_all()
+        self.file.set_len(bytes.len() as u64)
     }
 }
 

@@ -60,7 +60,8 @@ fn close(directory: &Directory, key: PodKey) -> Result<(), Failure> {
     locks.take(LockRegion::Claiming)?;
     if directory.claim()?.is_none() && directory.exit()?.is_none() {
         let boot = identity::boot().during(|| "reading the boot of this machine".to_owned())?;
-        let claim = Claim { key: Some(key), shim: None, boot, token: String::new(), cgroup: None, at: now() };
+        let inode = Some(directory.inode()?);
+        let claim = Claim { key: Some(key), shim: None, boot, token: String::new(), cgroup: None, at: now(), inode };
         directory.make_claim(&claim)?;
     }
     Ok(())

@@ -95,10 +95,20 @@ impl Call<'_> {
             }
         }
         let live: Vec<Address> = self.state.index.live.iter().copied().collect();
+        self.read_mode(&live);
         for at in live {
             self.order_again(at);
         }
         self.close();
+    }
+
+    /// A status does not say how a flow was suspended. Where attempts run and the clock of none stands still, they were left to
+    /// finish; the host tells what is wanted now.
+    fn read_mode(&mut self, live: &[Address]) {
+        let nodes = || live.iter().filter_map(|at| self.state.node(*at)).filter(|node| node.state == StepState::Active);
+        if self.freezes() && nodes().next().is_some() && nodes().all(|node| node.frozen.is_none()) {
+            (self.state.flow.mode, self.state.flow.suspensions) = (SuspendMode::Drain, 0);
+        }
     }
 
     /// Tells an adopted attempt what the others were told before.

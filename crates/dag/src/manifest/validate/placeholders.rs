@@ -122,6 +122,8 @@ impl Check<'_> {
         for used in uses_in(template) {
             if let Some(fault) = self.fault(used.name) {
                 found.add_at((Severity::Error, "V13"), || inside(&path, &used.field), || self.note(used.name, fault));
+            } else if self.names.is_secret(used.name) && on_command_line(&used.field) {
+                found.add_at((Severity::Warning, "V13"), || inside(&path, &used.field), || seen_by_all(used.name));
             }
         }
         for used in misplaced_secrets(template, &|name| self.names.is_secret(name)) {
@@ -169,8 +171,19 @@ impl Check<'_> {
 }
 
 fn secret(name: &str) -> Note {
-    let help = "use it in env values, command or args of a container";
+    let help = "use it in env values of a container";
     Note::new(format!("the parameter {} is a secret and may not stand here", shown(name)), Some(help.to_owned()))
+}
+
+fn seen_by_all(name: &str) -> Note {
+    let message =
+        format!("the secret parameter {} stands in a command line, which others on its machine can read", shown(name));
+    Note::new(message, Some("use it in env values, and name the variable in the command".to_owned()))
+}
+
+/// Whether a field of a template is part of a command line.
+fn on_command_line(field: &str) -> bool {
+    [".command[", ".args["].iter().any(|part| field.contains(part))
 }
 
 /// Whether a field of a template never holds a secret, whatever the driver does: images and metadata.

@@ -66,6 +66,7 @@ pub(super) async fn submit(args: SubmitArgs) -> Result<Exit, Failure> {
 /// Runs a flow of a file on a server and waits for its end. An interrupt ends it gracefully, a second one at once, a third
 /// one leaves it running.
 pub(super) async fn run(args: RunArgs) -> Result<Exit, Failure> {
+    args.not_local()?;
     let Some(file) = &args.file else {
         return Err(Failure::usage(
             "a server goes on with its flows by itself; watch one with `orlop flow watch NAME --target fleet`",

@@ -259,7 +259,8 @@ impl Pod {
 
     /// Remembers what the main container saw where, for reading its outputs.
     fn keep_layout(&mut self, layout: &Layout) -> Result<(), Failure> {
-        self.layout.take().map_or(Ok(()), |room| room.write(layout))
+        let room = self.layout.take().map_or_else(|| self.directory.reserve_layout(), Ok)?;
+        room.write(layout)
     }
 
     /// Reads what the pipes hold now.

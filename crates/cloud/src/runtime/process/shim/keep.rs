@@ -78,7 +78,7 @@ fn take(order: KeepOrder) -> Result<Option<(Pod, Identity)>, Failure> {
     let started = uptime();
     let token = token(&order, shim, &boot);
     let reserved = directory.reserve_exit()?;
-    let layout = if order.outputs.is_empty() { None } else { Some(directory.reserve_layout()?) };
+    let layout = directory.reserve_layout()?;
     request::prepare(&directory)?;
     let masker = Arc::new(Masker::new(secrets(&order)?));
     let open = |path: &PathBuf| capture::open(path).during(|| format!("opening the log `{}`", path.display()));
@@ -87,7 +87,8 @@ fn take(order: KeepOrder) -> Result<Option<(Pod, Identity)>, Failure> {
     let alarm = Alarm::new().during(|| "setting up a timer".to_owned())?;
     nix::sys::prctl::set_child_subreaper(true).during(|| "becoming the reaper of the pod".to_owned())?;
     let cgroup = order.cgroup_parent.as_deref().map(|parent| Cgroup::path(parent, &token));
-    let claim = Claim { key: Some(order.key.clone()), shim: Some(shim), boot, token, cgroup, at: now() };
+    let inode = Some(directory.inode()?);
+    let claim = Claim { key: Some(order.key.clone()), shim: Some(shim), boot, token, cgroup, at: now(), inode };
     let view = make_view(&directory, &claim.token)?;
     if let Err(failure) = directory.make_claim(&claim).and_then(|()| locks.release(LockRegion::Claiming)) {
         // What stays is garbage in the pod's directory; the failure that led here counts.
@@ -99,7 +100,7 @@ fn take(order: KeepOrder) -> Result<Option<(Pod, Identity)>, Failure> {
         directory,
         locks,
         reserved: Some(reserved),
-        layout,
+        layout: Some(layout),
         signals,
         alarm,
         clock: PodClock::new(started),

@@ -51,7 +51,7 @@ pub(super) struct Pod {
     /// Held until the process ends.
     pub(super) locks: Locks,
     pub(super) reserved: Option<Reserved>,
-    /// Room for the layout of a pod with outputs, until it is written.
+    /// Room for the layout, until it is written.
     pub(super) layout: Option<Reserved>,
     pub(super) signals: SignalFd,
     pub(super) alarm: Alarm,
