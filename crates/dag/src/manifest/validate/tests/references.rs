@@ -215,7 +215,10 @@ fn with_secret<const N: usize>(limits: &Limits, changes: [(&str, Value); N]) -> 
 fn secrets_stand_in_environment_command_and_args_only() {
     let kubernetes = Limits::kubernetes();
     let container = json!({"name": "main", "image": "b", "command": ["${parameters.key}"], "args": ["x${parameters.key}"], "env": [{"name": "A", "value": "${parameters.key}"}]});
-    assert_eq!(with_secret(&kubernetes, [(&format!("{POD}.containers.0"), container)]), "");
+    insta::assert_snapshot!(with_secret(&kubernetes, [(&format!("{POD}.containers.0"), container)]), @"
+    warning[V13] spec.steps[0].template.spec.template.spec.containers[0].command[0]: the secret parameter `key` stands in a command line, which others on its machine can read (use it in env values, and name the variable in the command)
+    warning[V13] spec.steps[0].template.spec.template.spec.containers[0].args[0]: the secret parameter `key` stands in a command line, which others on its machine can read (use it in env values, and name the variable in the command)
+    ");
     let places = [
         (&*format!("{POD}.containers.0.image"), json!("b:${parameters.key}")),
         (&*format!("{POD}.containers.0.workingDir"), json!("/${parameters.key}")),
@@ -230,23 +233,23 @@ fn secrets_stand_in_environment_command_and_args_only() {
     ];
     insta::assert_snapshot!(with_secret(&kubernetes, places.clone()), @"
     error[2.4] spec.steps[0].when: parameter `key` is a secret, which no condition may read (decide on a parameter that is not from a Secret)
-    error[V13] spec.steps[0].template.spec.template.spec.containers[0].image: the parameter `key` is a secret and may not stand here (use it in env values, command or args of a container)
-    error[V13] spec.steps[0].template.spec.template.spec.containers[0].workingDir: the parameter `key` is a secret and may not stand here (use it in env values, command or args of a container)
-    error[V13] spec.steps[0].template.spec.template.metadata.labels.a: the parameter `key` is a secret and may not stand here (use it in env values, command or args of a container)
-    error[V13] spec.steps[0].template.metadata.annotations.a: the parameter `key` is a secret and may not stand here (use it in env values, command or args of a container)
-    error[V13] spec.steps[0].message: the parameter `key` is a secret and may not stand here (use it in env values, command or args of a container)
-    error[V13] spec.steps[0].inputs.artifacts[0].http.headers.Authorization: the parameter `key` is a secret and may not stand here (use it in env values, command or args of a container)
+    error[V13] spec.steps[0].template.spec.template.spec.containers[0].image: the parameter `key` is a secret and may not stand here (use it in env values of a container)
+    error[V13] spec.steps[0].template.spec.template.spec.containers[0].workingDir: the parameter `key` is a secret and may not stand here (use it in env values of a container)
+    error[V13] spec.steps[0].template.spec.template.metadata.labels.a: the parameter `key` is a secret and may not stand here (use it in env values of a container)
+    error[V13] spec.steps[0].template.metadata.annotations.a: the parameter `key` is a secret and may not stand here (use it in env values of a container)
+    error[V13] spec.steps[0].message: the parameter `key` is a secret and may not stand here (use it in env values of a container)
+    error[V13] spec.steps[0].inputs.artifacts[0].http.headers.Authorization: the parameter `key` is a secret and may not stand here (use it in env values of a container)
     ");
     let mut clear = Limits::kubernetes();
     clear.secrets_as_text = true;
     insta::assert_snapshot!(with_secret(&clear, places), @"
     error[2.4] spec.steps[0].when: parameter `key` is a secret, which no condition may read (decide on a parameter that is not from a Secret)
-    error[V13] spec.steps[0].template.spec.template.spec.containers[0].image: the parameter `key` is a secret and may not stand here (use it in env values, command or args of a container)
-    error[V13] spec.steps[0].template.spec.template.metadata.labels.a: the parameter `key` is a secret and may not stand here (use it in env values, command or args of a container)
-    error[V13] spec.steps[0].template.metadata.annotations.a: the parameter `key` is a secret and may not stand here (use it in env values, command or args of a container)
-    error[V13] spec.steps[0].message: the parameter `key` is a secret and may not stand here (use it in env values, command or args of a container)
+    error[V13] spec.steps[0].template.spec.template.spec.containers[0].image: the parameter `key` is a secret and may not stand here (use it in env values of a container)
+    error[V13] spec.steps[0].template.spec.template.metadata.labels.a: the parameter `key` is a secret and may not stand here (use it in env values of a container)
+    error[V13] spec.steps[0].template.metadata.annotations.a: the parameter `key` is a secret and may not stand here (use it in env values of a container)
+    error[V13] spec.steps[0].message: the parameter `key` is a secret and may not stand here (use it in env values of a container)
     ");
-    insta::assert_snapshot!(with_secret(&kubernetes, [("spec.steps.0.withParam", json!("${parameters.key}"))]), @"error[V13] spec.steps[0].withParam: the parameter `key` is a secret and may not stand here (use it in env values, command or args of a container)");
+    insta::assert_snapshot!(with_secret(&kubernetes, [("spec.steps.0.withParam", json!("${parameters.key}"))]), @"error[V13] spec.steps[0].withParam: the parameter `key` is a secret and may not stand here (use it in env values of a container)");
     let open = ("spec.steps.0.inputs.parameters", json!([{"name": "key", "value": "open"}]));
     assert_eq!(
         with_secret(&kubernetes, [open, ("spec.steps.0.message", json!("${parameters.key}"))]),
