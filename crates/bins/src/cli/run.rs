@@ -92,6 +92,7 @@ pub(super) struct RunArgs {
 }
 
 /// Options that only runs on this machine read.
+#[cfg(any(feature = "fleet", feature = "kube"))]
 const LOCAL_ONLY: [&str; 11] = [
     "secrets_dir",
     "configs_dir",
@@ -106,6 +107,7 @@ const LOCAL_ONLY: [&str; 11] = [
     "keep",
 ];
 
+#[cfg(any(feature = "fleet", feature = "kube"))]
 impl RunArgs {
     /// Refuses options that a run elsewhere would ignore.
     ///
