@@ -104,6 +104,6 @@ mod tests {
         assert_eq!((reported.steps(&runs), reported.reason("etl", &runs)), (vec!["a Running".to_owned()], None));
         assert!(reported.reason("etl", &why).is_some(), "it waits again");
         let ended = FlowStatus { phase: orlop_core::machine::flow::FlowPhase::Failed, ..why };
-        assert_eq!(reported.reason("etl", &ended), None, "how it ended is told at its end");
+        assert_eq!(reported.reason("etl", &ended), None, "how it ended is said at its end");
     }
 }

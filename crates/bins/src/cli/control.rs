@@ -117,8 +117,8 @@ pub(super) enum Verb {
 /// When there is no such run or step, or it is not in a state for it.
 pub(super) async fn decide(args: DecideArgs, decision: Decision) -> Result<Exit, Failure> {
     let DecideArgs { name, step, reason, globals } = args;
-    let told = format!("{} {step}", if decision == Decision::Approved { "approved" } else { "rejected" });
-    give(&globals, &name, FlowCommand::Decide { step, decision, by: Some(caller()), reason, verified: false }, &told)
+    let answer = format!("{} {step}", if decision == Decision::Approved { "approved" } else { "rejected" });
+    give(&globals, &name, FlowCommand::Decide { step, decision, by: Some(caller()), reason, verified: false }, &answer)
         .await
 }
 
@@ -139,22 +139,22 @@ pub(super) async fn suspend(args: SuspendArgs) -> Result<Exit, Failure> {
 /// # Errors
 /// When there is no such run, or it is not in a state for it.
 pub(super) async fn simple(args: NameArgs, verb: Verb) -> Result<Exit, Failure> {
-    let (order, told) = match verb {
+    let (order, answer) = match verb {
         Verb::Resume => (FlowCommand::Resume, "resumed"),
         Verb::Stop => (FlowCommand::Stop { mode: StopMode::Graceful }, "stopping"),
         Verb::Terminate => (FlowCommand::Stop { mode: StopMode::Terminate }, "terminating"),
     };
-    give(&args.globals, &args.name, order, told).await
+    give(&args.globals, &args.name, order, answer).await
 }
 
-async fn give(globals: &GlobalArgs, name: &str, what: FlowCommand, told: &str) -> Result<Exit, Failure> {
+async fn give(globals: &GlobalArgs, name: &str, what: FlowCommand, answer: &str) -> Result<Exit, Failure> {
     let run = globals.existing(name)?;
     let asked = format!("{name}: its host is asked and has not answered yet");
     if output::with_patience(&asked, order(&run, what)).await? {
-        output::print(&format!("{name}: {told}"))?;
+        output::print(&format!("{name}: {answer}"))?;
     } else {
         output::print(&format!(
-            "{name}: {told}; no host runs it now, so this takes effect with `orlop run --resume --name {}`",
+            "{name}: {answer}; no host runs it now, so this takes effect with `orlop run --resume --name {}`",
             globals.named(name).call()
         ))?;
     }

@@ -81,15 +81,15 @@ const LOOK: Duration = Duration::from_secs(2);
 
 async fn tell(mut watch: Watch, args: &WatchArgs) -> Result<(), Failure> {
     let failed = |error| Failure::io("the host of the flow cannot be watched", &error);
-    let (mut looks, mut told) = (tokio::time::interval(LOOK), Vec::new());
+    let (mut looks, mut shown) = (tokio::time::interval(LOOK), Vec::new());
     let (mut known, mut retries) = (FlowStatus::default(), Retries::default());
     loop {
         let answer = tokio::select! {
             answer = watch.next() => answer.map_err(failed)?,
             _ = looks.tick() => {
                 let found = stopped(watch.stopped(), &known);
-                found.iter().filter(|line| !told.contains(*line)).for_each(|line| output::tell(line));
-                told = found;
+                found.iter().filter(|line| !shown.contains(*line)).for_each(|line| output::tell(line));
+                shown = found;
                 continue;
             }
         };

@@ -84,7 +84,13 @@ impl KeyClaim {
         let (directory, own) = (self.directory.clone(), self.own.clone());
         let (namespace, key) = (self.namespace.clone(), self.key.clone());
         let folder = ClaimFolder { directory, namespace, key, own };
-        Box::new(WaitForKey { folder, before: Vec::new(), told: None, without_host: false, replaced: BTreeSet::new() })
+        Box::new(WaitForKey {
+            folder,
+            before: Vec::new(),
+            reported: None,
+            without_host: false,
+            replaced: BTreeSet::new(),
+        })
     }
 
     /// Notes that the run, which an earlier host has admitted, still holds its key. Where its claim was lost and others
@@ -252,7 +258,7 @@ struct WaitForKey {
     /// Runs whose end it waits for.
     before: Vec<PathBuf>,
     /// What was said last: the same is not said again.
-    told: Option<String>,
+    reported: Option<String>,
     /// Whether one of them has no host.
     without_host: bool,
     /// Uids of runs that were asked to end.
@@ -292,8 +298,8 @@ impl Admission for WaitForKey {
             let message = self.message(&before);
             self.without_host = before.iter().any(|other| !other.lives);
             self.before = before.into_iter().map(|other| other.claim.run_dir).collect();
-            if self.told.as_ref() != Some(&message) {
-                self.told = Some(message.clone());
+            if self.reported.as_ref() != Some(&message) {
+                self.reported = Some(message.clone());
                 return Ok(AdmissionDecision::Wait { message });
             }
         }

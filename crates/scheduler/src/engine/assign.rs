@@ -21,9 +21,18 @@ pub(super) struct Target {
     pub(super) tenant: u32,
 }
 
+/// What tells an attempt of a task from all others of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Token {
+    pub(super) member: u32,
+    pub(super) number: u32,
+    pub(super) epoch: u32,
+}
+
 impl Attempt {
-    /// An attempt that was just issued: member, number and epoch, and where it goes.
-    pub(super) const fn new(task: Task, (member, number, epoch): (u32, u32, u32), target: Target, now: u64) -> Self {
+    /// An attempt that was just issued, and where it goes.
+    pub(super) const fn new(task: Task, token: Token, target: Target, now: u64) -> Self {
+        let Token { member, number, epoch } = token;
         Self {
             task,
             member,
@@ -83,7 +92,7 @@ impl Scheduler {
         let mut slots = Vec::new();
         let mut first = NONE;
         for (member, target) in (0..).zip(targets) {
-            let slot = self.new_attempt(task, (member, number, life.epoch), *target, start);
+            let slot = self.new_attempt(task, Token { member, number, epoch: life.epoch }, *target, start);
             if first == NONE {
                 first = slot;
             }
@@ -107,7 +116,7 @@ impl Scheduler {
         true
     }
 
-    fn new_attempt(&mut self, task: Task, token: (u32, u32, u32), target: Target, start: Start) -> u32 {
+    fn new_attempt(&mut self, task: Task, token: Token, target: Target, start: Start) -> u32 {
         let ahead = start == Start::Inherit;
         let attempt = Attempt::new(task, token, target, self.now);
         let slot = self.list_attempt(Attempt { ahead, waiting: ahead, charged: !ahead, ..attempt });

@@ -6,7 +6,7 @@ use orlop_core::machine::job::{self, JobState};
 use orlop_core::machine::verdict::{ReportVerdict, TokenFacts};
 use orlop_core::task::TaskRef;
 
-use super::assign::Target;
+use super::assign::{Target, Token};
 use super::ends::Ending;
 use super::record::{Attempt, Life, Task};
 use super::{Scheduler, machine};
@@ -130,7 +130,12 @@ impl Scheduler {
             self.table.charge(place, &request.need, 1);
         }
         let target = Target { worker, request, tenant: self.tenant_of(judged.task.job) };
-        let attempt = Attempt::new(judged.task, (0, judged.life.attempt, judged.life.epoch), target, self.now);
+        let attempt = Attempt::new(
+            judged.task,
+            Token { member: 0, number: judged.life.attempt, epoch: judged.life.epoch },
+            target,
+            self.now,
+        );
         self.list_attempt(Attempt { state: AttemptState::Lost, charged: false, ..attempt })
     }
 

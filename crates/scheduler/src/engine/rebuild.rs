@@ -10,7 +10,7 @@ use orlop_core::machine::job::JobState;
 use orlop_core::machine::worker::WorkerState;
 
 use super::Scheduler;
-use super::assign::Target;
+use super::assign::{Target, Token};
 use super::gang::Members;
 use super::record::{Array, Attempt, Done, Job, Life, Past, Task, Worker};
 use super::timer::Timer;
@@ -359,7 +359,8 @@ impl Scheduler {
         }
         let lost = row.lost || !newest || !life.state.holds_capacity();
         let tenant = self.tenant_of(slot);
-        let token = (row.attempt.member, row.attempt.attempt, self.number_of(row.attempt.epoch));
+        let (member, number) = (row.attempt.member, row.attempt.attempt);
+        let token = Token { member, number, epoch: self.number_of(row.attempt.epoch) };
         let attempt = Attempt {
             state: if lost { AttemptState::Lost } else { AttemptState::Suspect },
             accepted: row.accepted,

@@ -39,7 +39,7 @@ fn add_workers(scheduler: &mut Scheduler, count: u32, cpu_m: u64, memory_bytes: 
 }
 
 /// A job that asks this; all of one tenant.
-fn spec((cpu_m, memory_bytes): (u64, u64)) -> Arc<Demand> {
+fn spec(cpu_m: u64, memory_bytes: u64) -> Arc<Demand> {
     let mut spec = Demand::new("t".parse().unwrap());
     (spec.resources.cpu_m, spec.resources.memory_bytes) = (cpu_m, memory_bytes);
     Arc::new(spec)
@@ -72,7 +72,7 @@ fn a_queued_job_takes_at_most_200_bytes_and_a_worker_512() {
     let quota = Event::QuotaChanged { tenant: "t".parse().unwrap(), quota: Quota::unlimited() };
     let mut effects = Vec::new();
     scheduler.apply(0, quota, &mut effects).unwrap();
-    let specs: Vec<_> = (1..=64).map(|class| spec((class * 100, GIB))).collect();
+    let specs: Vec<_> = (1..=64).map(|class| spec(class * 100, GIB)).collect();
     let per_job = kept(|| {
         for number in 1..=JOBS {
             let spec = Arc::clone(&specs[(number % 64) as usize]);
@@ -133,7 +133,9 @@ fn fullness(policy: Policy, shape: fn(&mut Draw) -> (u64, u64)) -> f64 {
         add_workers(&mut scheduler, 60, 8000, 16 * GIB);
         let (mut draw, mut effects) = (Draw(seed), Vec::<Effect>::new());
         for number in 1.. {
-            let event = Event::Submit { job: id(number), spec: spec(shape(&mut draw)), gate: StartWindow::default() };
+            let (cpu_m, memory_bytes) = shape(&mut draw);
+            let event =
+                Event::Submit { job: id(number), spec: spec(cpu_m, memory_bytes), gate: StartWindow::default() };
             scheduler.apply(0, event, &mut effects).unwrap();
             effects.clear();
             if scheduler.round(0, u32::MAX, &mut effects).placed == 0 {

@@ -116,13 +116,13 @@ pub(super) async fn run(args: RunArgs) -> Result<Exit, Failure> {
     let watcher = Watcher::new(&cluster, &name, Tells::steps_if(args.output == Format::Table));
     let leaves = |status: &FlowStatus| args.no_wait_approval && status.phase == FlowPhase::Paused && !goes_on(status);
     let mut ended = pin!(watcher.until(leaves));
-    let mut told = 0;
+    let mut interrupts = 0;
     let flow = loop {
         tokio::select! {
             flow = &mut ended => break flow?,
             exit = signals.next() => {
-                told += 1;
-                let (mode, text) = match told {
+                interrupts += 1;
+                let (mode, text) = match interrupts {
                     1 => (StopMode::Graceful, "stopping: live attempts finish; interrupt again to cancel them"),
                     2 => (StopMode::Terminate, "cancelling what runs; interrupt again to leave it running"),
                     _ => {

@@ -40,7 +40,7 @@ const AGAIN: &str = "3";
 
 /// What all requests share.
 struct Counter {
-    shelf: InlineArtifacts<Fenced<Limited<Client>>>,
+    artifacts: InlineArtifacts<Fenced<Limited<Client>>>,
     bodies: Semaphore,
     most: u64,
 }
@@ -75,8 +75,8 @@ impl Operator {
         // At its own pace: anyone who reaches the listener can ask, and controllers do not wait for that.
         let hands = Fenced::new(Limited::new(Client::new(client), PACE), self.term.clone());
         let most = most.unwrap_or(SMALL_MAX).min(SMALL_MAX);
-        let shelf = InlineArtifacts::new(hands).of_at_most(most);
-        let counter = Arc::new(Counter { shelf, bodies: Semaphore::new(BODIES), most });
+        let artifacts = InlineArtifacts::new(hands).of_at_most(most);
+        let counter = Arc::new(Counter { artifacts, bodies: Semaphore::new(BODIES), most });
         let router =
             Router::new().route("/v1/artifacts/{namespace}/{job}/{artifact}", put(hand_in)).with_state(counter);
         tokio::spawn(async move {
@@ -123,7 +123,7 @@ impl Counter {
     async fn take(&self, namespace: &str, job: &str, artifact: &str, request: Request) -> Result<usize, Refused> {
         let (parts, body) = request.into_parts();
         let token = word(&parts.headers, AUTHORIZATION.as_str()).strip_prefix("Bearer ").unwrap_or_default();
-        let permit = self.shelf.admit(Claim { namespace, job, artifact, token }).await?;
+        let permit = self.artifacts.admit(Claim { namespace, job, artifact, token }).await?;
         let closed = |_| Refused(StatusCode::SERVICE_UNAVAILABLE, "this process is about to end".to_owned());
         let _room = self.bodies.acquire().await.map_err(closed)?;
         let most = usize::try_from(self.most).unwrap_or(usize::MAX);
@@ -138,7 +138,7 @@ impl Counter {
                 Refused(StatusCode::BAD_REQUEST, "the artifact broke off; send it again".to_owned())
             }
         })?;
-        self.shelf.keep(&permit, word(&parts.headers, DIGEST), &content).await?;
+        self.artifacts.keep(&permit, word(&parts.headers, DIGEST), &content).await?;
         Ok(content.len())
     }
 }

@@ -24,7 +24,7 @@ fn job_row(fixture: &Fixture, number: u64, spec: &Demand) -> JobRow {
     JobRow { job: id(number), spec: Arc::new(spec.clone()), submitted: 0, not_before: None, expires: None, body }
 }
 
-fn attempt_row(fixture: &Fixture, (attempt, worker): (TaskRef, WorkerKey)) -> AttemptRow {
+fn attempt_row(fixture: &Fixture, attempt: TaskRef, worker: WorkerKey) -> AttemptRow {
     fixture.scheduler.attempt_row(attempt, worker).unwrap()
 }
 
@@ -52,7 +52,7 @@ fn restarted() -> (Fixture, (TaskRef, WorkerKey)) {
     let stored = Stored {
         workers: vec![worker_row(&fixture, worker)],
         jobs: vec![job_row(&fixture, 2, &spec(1000)), job_row(&fixture, 1, &spec(1000))],
-        attempts: vec![attempt_row(&fixture, placed)],
+        attempts: vec![attempt_row(&fixture, placed.0, placed.1)],
         ..Stored::default()
     };
     fixture.now = 1_000_000;
@@ -152,7 +152,7 @@ pub(super) fn an_array_keeps_its_window_its_ends_and_its_failures() {
     let stored = Stored {
         workers: vec![worker_row(&fixture, worker)],
         jobs: vec![row],
-        attempts: vec![attempt_row(&fixture, first[1])],
+        attempts: vec![attempt_row(&fixture, first[1].0, first[1].1)],
         ..Stored::default()
     };
     restart(&mut fixture, stored).unwrap();
@@ -181,7 +181,7 @@ pub(super) fn a_drain_survives_and_a_deadline_that_passed_meanwhile_counts() {
     let stored = Stored {
         workers: vec![worker_row(&fixture, worker)],
         jobs: vec![job_row(&fixture, 1, &spec(1000))],
-        attempts: vec![attempt_row(&fixture, placed)],
+        attempts: vec![attempt_row(&fixture, placed.0, placed.1)],
         ..Stored::default()
     };
     fixture.now = 70_000;
@@ -214,7 +214,7 @@ pub(super) fn rows_that_contradict_each_other_start_nothing() {
     let good = Stored {
         workers: vec![worker_row(&fixture, worker)],
         jobs: vec![job_row(&fixture, 1, &spec(1000))],
-        attempts: vec![attempt_row(&fixture, placed)],
+        attempts: vec![attempt_row(&fixture, placed.0, placed.1)],
         ..Stored::default()
     };
     let mut error = |change: &dyn Fn(&mut Stored)| {

@@ -20,8 +20,8 @@ pub(super) async fn decide(args: DecideArgs, verb: &str) -> Result<Exit, Failure
     let remote = Remote::of(&args.globals)?;
     let path = format!("/flows/{}/steps/{}/{verb}", escaped(&args.name), escaped(&args.step));
     remote.post(&path, &json!({ "reason": args.reason }), None).await?;
-    let told = if verb == "approve" { "approved" } else { "rejected" };
-    output::print(&format!("{}: {told} {}", args.name, args.step))?;
+    let answer = if verb == "approve" { "approved" } else { "rejected" };
+    output::print(&format!("{}: {answer} {}", args.name, args.step))?;
     Ok(Exit::Done)
 }
 
@@ -47,9 +47,9 @@ pub(super) async fn resume(args: NameArgs) -> Result<Exit, Failure> {
     tell(&args.name, &Remote::of(&args.globals)?, "resume", "resumed").await
 }
 
-async fn tell(name: &str, remote: &Remote, verb: &str, told: &str) -> Result<Exit, Failure> {
+async fn tell(name: &str, remote: &Remote, verb: &str, answer: &str) -> Result<Exit, Failure> {
     remote.post(&format!("/flows/{}/{verb}", escaped(name)), &json!({}), None).await?;
-    output::print(&format!("{name}: {told}"))?;
+    output::print(&format!("{name}: {answer}"))?;
     Ok(Exit::Done)
 }
 

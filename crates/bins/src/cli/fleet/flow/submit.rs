@@ -88,18 +88,18 @@ pub(super) async fn run(args: RunArgs) -> Result<Exit, Failure> {
     let leaves = |status: &FlowStatus| args.no_wait_approval && status.phase == FlowPhase::Paused && !goes_on(status);
     let ended = watcher.until(leaves);
     tokio::pin!(ended);
-    let mut told = 0;
+    let mut interrupts = 0;
     let object = loop {
         tokio::select! {
             object = &mut ended => break object?,
             exit = signals.next() => {
-                told += 1;
-                if told > 2 {
+                interrupts += 1;
+                if interrupts > 2 {
                     output::tell("the flow goes on; see it with `orlop flow watch`");
                     return Ok(exit);
                 }
-                output::tell(if told == 1 { "stopping: live attempts finish; interrupt again to cancel them" } else { "cancelling what runs; interrupt again to leave it running" });
-                remote.post(&format!("/flows/{id}/cancel"), &json!({ "graceful": told == 1 }), None).await?;
+                output::tell(if interrupts == 1 { "stopping: live attempts finish; interrupt again to cancel them" } else { "cancelling what runs; interrupt again to leave it running" });
+                remote.post(&format!("/flows/{id}/cancel"), &json!({ "graceful": interrupts == 1 }), None).await?;
             }
         }
     };

@@ -22,12 +22,12 @@ const LACKS: usize = 4;
 /// What was reported of which job.
 pub(super) struct Waiting {
     next: Instant,
-    told: BTreeMap<String, String>,
+    reported: BTreeMap<String, String>,
 }
 
 impl Waiting {
     pub(super) fn new() -> Self {
-        Self { next: Instant::now() + PATIENCE, told: BTreeMap::new() }
+        Self { next: Instant::now() + PATIENCE, reported: BTreeMap::new() }
     }
 
     /// Tells why jobs of a flow wait, once it is time. A server that does not answer now is asked again later.
@@ -52,9 +52,9 @@ impl Waiting {
                 let lacking = lacking.into_iter().collect::<Vec<_>>().join("; ");
                 summary = format!("{summary}; workers lack {}", one_line(&lacking, 120));
             }
-            if !summary.is_empty() && self.told.get(&id) != Some(&summary) {
+            if !summary.is_empty() && self.reported.get(&id) != Some(&summary) {
                 output::tell(&format!("{} waits: {summary}; see `orlop job get {id} --explain`", text(job, "step")));
-                self.told.insert(id, summary);
+                self.reported.insert(id, summary);
             }
         }
     }
