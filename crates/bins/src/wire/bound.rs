@@ -13,8 +13,8 @@ pub const FRAME_BYTES: usize = 1 << 20;
 pub const CHUNK_MAX: usize = 64 << 10;
 /// Bytes of a log's tail in a result.
 pub const TAIL_MAX: usize = 8 << 10;
-/// Bytes of a result's outputs, names included.
-pub const OUTPUTS_MAX: usize = 64 << 10;
+/// Bytes of a result's outputs, names included: those of a step of a flow.
+pub const OUTPUTS_MAX: usize = 512 << 10;
 /// Bytes of logs a worker may send before any is stored.
 pub const LOG_CREDIT: u64 = 1 << 20;
 /// Specifications an agent keeps.

@@ -9,9 +9,10 @@ use orlop_core::error::{Class, PortError};
 use serde_json::json;
 
 use crate::host::flow::fleet::END;
+use crate::wire::bound::OUTPUTS_MAX;
 
-/// The longest end in bytes: what a job may tell, less the name.
-const MAX: usize = (64 << 10) - 256;
+/// The longest end in bytes: what a result may hold, less the name.
+const MAX: usize = OUTPUTS_MAX - 256;
 
 /// Appends the end to the file of outputs.
 pub(super) fn write(output: &Path, end: &AttemptEnd) -> io::Result<()> {

@@ -117,3 +117,30 @@ fn a_value_that_is_made_of_a_secret_is_handed_on_as_it_is() {
     let log = bench.good(&["flow", "logs", "derived", "take", "--target", "fleet"]);
     assert!(log.contains(&format!("{}", "user:".len() + secret.len())), "{log}");
 }
+
+#[test]
+fn a_step_hands_on_256_kib_of_outputs() {
+    let bench = Bench::up(&["--memory-store"]);
+    let line = |letter: char| format!("head -c 100000 /dev/zero | tr '\\0' {letter}");
+    let mut make = step(
+        "make",
+        json!({
+            "command": ["/bin/sh", "-c", format!("{} >/tmp/a; {} >/tmp/b", line('a'), line('b'))],
+        }),
+    );
+    make["outputs"] = json!({ "parameters": [
+        { "name": "a", "valueFrom": { "path": "/tmp/a" } }, { "name": "b", "valueFrom": { "path": "/tmp/b" } },
+    ] });
+    let mut read = step(
+        "read",
+        json!({
+            "command": ["/bin/sh", "-c", "test ${#A} -eq 100000"],
+            "env": [{ "name": "A", "value": "${parameters.a}" }],
+        }),
+    );
+    read["inputs"] = json!({ "parameters": [{ "name": "a", "valueFrom": { "jsonPath": "make:$.outputs.a" } }] });
+    read["dependencies"] = json!(["make"]);
+    let flow = write(&bench, "large", &json!({ "steps": [make, read] }));
+    let gave = bench.orlop(&["flow", "submit", &flow, "--target", "fleet", "--wait"]);
+    assert_eq!(gave.code, 0, "{gave:?}");
+}

@@ -31,7 +31,6 @@ use orlop_core::error::PortError;
 use orlop_core::task::TaskRef;
 
 pub use event::{AttemptEnd, AttemptEvents, Cause, Kept, LogCapacity, LogChunk, LogTotals, Started};
-pub use logs::SECRET_MIN;
 pub use plan::{AttemptPlan, ExtraUnits, GpuDevice, Secret, User, beneath};
 
 /// What an earlier agent left behind of an attempt.

@@ -1,7 +1,13 @@
 //! Output of attempts on its way to the outbox log. Owns cutting it into numbered chunks and masking; never reads a pipe.
 
 mod cut;
-mod secret;
 
 pub use cut::{Cutter, Fill, Moment};
-pub use secret::{SECRET_MIN, masker};
+
+use super::super::logs::{Masker, SECRET_MIN};
+
+/// Masks these values and their encodings, but no value below [`SECRET_MIN`] bytes: it stands in every log.
+#[must_use]
+pub fn masker<'a>(values: impl IntoIterator<Item = &'a str>) -> Masker {
+    Masker::with_encodings(values.into_iter().filter(|value| value.trim().len() >= SECRET_MIN))
+}

@@ -283,8 +283,8 @@ impl Life {
                 }
             }
         }
-        let found =
-            outputs::read(&self.body.dir, self.body.masker.as_deref().filter(|_| !self.body.plan.run.checks_outputs));
+        let checked = self.body.plan.run.checks_outputs;
+        let found = outputs::read(&self.body.dir, checked, self.body.masker.as_deref());
         let moment = self.moment(at);
         if let Some(complaint) = &found.complaint {
             self.cutter.say(complaint, moment, &mut self.fresh);
