@@ -303,7 +303,7 @@ impl Driver {
             let is_secret = |name: &str| container.secrets.iter().any(|secret| secret == name);
             secrets.extend(variables.filter(|(name, _)| is_secret(name)).map(|(_, value)| value.to_owned()));
         }
-        Ok(Masker::new(secrets))
+        Ok(Masker::with_encodings(secrets))
     }
 
     async fn follow_log(&mut self, index: usize) -> Result<(), PortError> {

@@ -15,7 +15,7 @@ use crate::retry::attempt;
 use crate::runtime::blocking::blocking;
 use crate::runtime::logs::{Masker, read_secrets};
 use crate::runtime::plan::env::Missing;
-use crate::runtime::pod::{PodPlan, PodRuntime};
+use crate::runtime::pod::{EnvText, PodPlan, PodRuntime};
 use crate::runtime::volume::locate::{Located, locate};
 
 /// Tries of one output, about two minutes with their delays.
@@ -43,8 +43,8 @@ pub(super) async fn collect<R: PodRuntime + ?Sized>(
         Ok(plan) => plan,
         Err(error) => return Collected { trouble: Some(error), ..collected },
     };
-    let masker = match masker(&plan).await {
-        Ok(masker) => masker,
+    let secrets = match secrets(&plan).await {
+        Ok(secrets) => secrets,
         Err(error) => return Collected { trouble: Some(error), ..collected },
     };
     let mut trouble = |error: PortError| {
@@ -54,7 +54,9 @@ pub(super) async fn collect<R: PodRuntime + ?Sized>(
     let (mut files, mut artifacts) = (Vec::new(), Vec::new());
     for file in &attempt.spec.output_files {
         match file_value(attempt, &plan, number, file).await {
-            Ok(Some(FileValue { content: Ok(text), .. })) if masker.mask_text(&text) != text => trouble(secret(file)),
+            Ok(Some(FileValue { content: Ok(text), .. })) if let Some(held) = held(&secrets, &text) => {
+                trouble(holds_secret(file, held));
+            }
             Ok(value) => files.extend(value),
             Err(error) => trouble(error),
         }
@@ -68,21 +70,43 @@ pub(super) async fn collect<R: PodRuntime + ?Sized>(
     Collected { files, artifacts, ..collected }
 }
 
-/// What tells the secrets that a pod saw.
-async fn masker(plan: &PodPlan) -> Result<Masker, PortError> {
-    let files = plan.secret_files.clone();
-    let mut secrets = blocking(move || Ok(read_secrets(&files)?)).await?;
+/// A secret that a pod saw.
+struct Secret {
+    /// Where the pod saw it.
+    source: String,
+    masker: Masker,
+}
+
+/// The secrets that a pod saw.
+async fn secrets(plan: &PodPlan) -> Result<Vec<Secret>, PortError> {
     let variables = plan.init.iter().chain([&plan.main]).flat_map(|container| &container.env);
-    secrets.extend(variables.filter(|(_, text)| text.secret).map(|(_, text)| text.value.clone()));
-    Ok(Masker::new(secrets))
+    let of_variable = |(name, text): &(String, EnvText)| Secret {
+        source: format!("variable {name}"),
+        masker: Masker::new([&text.value]),
+    };
+    let mut secrets: Vec<Secret> = variables.filter(|(_, text)| text.secret).map(of_variable).collect();
+    let files = plan.secret_files.clone();
+    blocking(move || {
+        for file in files {
+            let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            secrets.push(Secret { source: format!("file {name}"), masker: Masker::new(read_secrets(&[file])?) });
+        }
+        Ok(secrets)
+    })
+    .await
+}
+
+/// The first secret that stands in a text.
+fn held<'a>(secrets: &'a [Secret], text: &str) -> Option<&'a Secret> {
+    secrets.iter().find(|secret| secret.masker.mask_text(text) != text)
 }
 
 /// The error for a value that may not be recorded.
-fn secret(output: &OutputFile) -> PortError {
+fn holds_secret(output: &OutputFile, secret: &Secret) -> PortError {
     let message = format!(
-        "output file {} at {} holds a value of a Secret, and outputs are recorded in the open; hand secrets on by a volume \
-         or an artifact",
-        output.name, output.path
+        "output file {} at {} holds the value of the Secret in {}, and outputs are recorded in the open; hand secrets on by \
+         a volume or an artifact",
+        output.name, output.path, secret.source
     );
     PortError::new(Class::Denied, message).with_reason("Forbidden")
 }

@@ -8,6 +8,9 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
+use nix::errno::Errno;
+use nix::fcntl::{FallocateFlags, fallocate};
+use nix::libc;
 use orlop_core::time::Time;
 
 use super::{Lines, Masker, STAMP_LEN, stamp};
@@ -20,12 +23,25 @@ pub const TAIL_BYTES: usize = 2048;
 /// Bytes that a note of what is missing has at most.
 const NOTE_ROOM: usize = 256;
 
-/// Opens a log file for appending and creates it, readable by its owner only.
+/// Opens a log file for appending and creates it, readable by its owner only. Room is kept for a note: a log that lacks what a
+/// full disk did not take can say so.
 ///
 /// # Errors
-/// Those of the file system.
+/// Those of the file system; that there is no room for the note.
 pub fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)
+    let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
+    keep_room(&file)?;
+    Ok(file)
+}
+
+/// Keeps room for a note behind the end of a file; a file system that cannot do that goes without.
+fn keep_room(file: &File) -> io::Result<()> {
+    let end = libc::off_t::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+    let room = libc::off_t::try_from(NOTE_ROOM).map_err(io::Error::other)?;
+    match fallocate(file, FallocateFlags::FALLOC_FL_KEEP_SIZE, end, room) {
+        Ok(()) | Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// One stream on its way into its log file.
@@ -84,13 +100,12 @@ impl<W: Write> Capture<W> {
 impl Capture<File> {
     /// Nothing comes any more. A log that lacks its end says so, in the place of its last lines where the disk is still full.
     pub fn close(&mut self, now: Time) {
-        if self.sink.say(now).is_ok() {
-            return;
-        }
-        if self.sink.shorten().is_ok() {
+        if self.sink.say(now).is_err() && self.sink.shorten().is_ok() {
             // Where others took the room at once the count in the record of the end has to do.
             let _ = self.sink.say(now);
         }
+        // Room that was kept and not needed goes back; where that fails it stays with the file.
+        let _ = self.sink.file.metadata().and_then(|known| self.sink.file.set_len(known.len()));
     }
 }
 

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
+use super::encodings::encodings;
+
 /// What stands where a secret stood.
 pub const MASK: &str = "***";
 /// Lines of a secret of several lines count as secrets of their own from this many bytes on: shorter ones, such as a
@@ -61,6 +63,21 @@ impl Masker {
         // The finder cannot be built only beyond billions of bytes of secrets; then nothing at all passes.
         let finder = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&found).ok();
         Self { secrets: found, finder }
+    }
+
+    /// Masks these values and their base64, URL and JSON forms.
+    #[must_use]
+    pub fn with_encodings<I>(values: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: AsRef<str>,
+    {
+        let mut all = Vec::new();
+        for value in values {
+            all.extend(encodings(value.as_ref()));
+            all.push(value.as_ref().to_owned());
+        }
+        Self::new(all)
     }
 
     /// The bytes with every secret in them masked.

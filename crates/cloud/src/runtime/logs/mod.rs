@@ -16,6 +16,7 @@
 //! each is appended in one write.
 
 pub mod capture;
+mod encodings;
 #[cfg(target_os = "linux")]
 pub mod follow;
 mod lines;
@@ -25,6 +26,7 @@ pub mod read;
 use orlop_core::time::Time;
 use serde::{Deserialize, Serialize};
 
+pub use encodings::SECRET_MIN;
 pub use lines::Lines;
 pub use mask::{MASK, Masker, read_secrets};
 

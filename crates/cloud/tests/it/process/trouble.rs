@@ -62,6 +62,24 @@ async fn a_full_disk_stops_neither_the_job_nor_its_record_nor_a_stop() {
 }
 
 #[tokio::test]
+async fn a_log_that_begins_on_a_full_disk_says_what_it_lacks() {
+    let Some(disk) = Disk::new("size=512k") else { return };
+    // Its /tmp is on that disk.
+    let mut bed = PodFixture::new(
+        "cat /dev/zero 2>/dev/null >/tmp/fill; echo short >&2; head -c 9000 /dev/zero | tr '\\0' x; echo",
+    );
+    bed.plan.directory = disk.path().join("pod");
+    bed.plan.stdout = disk.path().join("1.out");
+    bed.plan.stderr = disk.path().join("1.err");
+    std::fs::create_dir(&bed.plan.directory).unwrap();
+    bed.start().await;
+    assert_eq!(bed.wait().await.result, PodResult::Succeeded);
+    assert_eq!(super::lines(&bed.plan.stderr), ["short"]);
+    let note = bed.out().pop().unwrap();
+    assert!(note.ends_with("bytes of this log could not be written: No space left on device (os error 28)]"), "{note}");
+}
+
+#[tokio::test]
 async fn a_disk_without_room_or_read_only_refuses_the_start() {
     let Some(disk) = Disk::new("size=64k") else { return };
     let plan = plan(disk.path(), "true");

@@ -80,7 +80,7 @@ fn take(order: KeepOrder) -> Result<Option<(Pod, Identity)>, Failure> {
     let reserved = directory.reserve_exit()?;
     let layout = directory.reserve_layout()?;
     request::prepare(&directory)?;
-    let masker = Arc::new(Masker::new(secrets(&order)?));
+    let masker = Arc::new(Masker::with_encodings(secrets(&order)?));
     let open = |path: &PathBuf| capture::open(path).during(|| format!("opening the log `{}`", path.display()));
     let stdout = Capture::new(Arc::clone(&masker), open(&order.stdout)?);
     let stderr = Capture::new(Arc::clone(&masker), open(&order.stderr)?);
