@@ -83,18 +83,27 @@ pub(super) async fn confirm_gone(args: ConfirmGoneArgs) -> Result<Exit, Failure>
 pub(super) struct SuspendArgs {
     /// Name of the run
     pub name: String,
-    /// What live attempts do
-    #[arg(long, value_enum, ignore_case = true, default_value_t)]
-    pub mode: Mode,
+    /// What live attempts do; by default what the flow says, else `drain`
+    #[arg(long, value_enum, ignore_case = true)]
+    pub mode: Option<Mode>,
     #[command(flatten)]
     pub globals: GlobalArgs,
 }
 
+impl SuspendArgs {
+    /// What was asked for, if anything was.
+    pub(super) fn mode(&self) -> Option<SuspendMode> {
+        self.mode.map(|mode| match mode {
+            Mode::Drain => SuspendMode::Drain,
+            Mode::Suspend => SuspendMode::Suspend,
+        })
+    }
+}
+
 /// What live attempts do when a flow is suspended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Mode {
     /// They finish
-    #[default]
     Drain,
     /// They are frozen
     Suspend,
@@ -127,11 +136,7 @@ pub(super) async fn decide(args: DecideArgs, decision: Decision) -> Result<Exit,
 /// # Errors
 /// When there is no such run, or it has ended.
 pub(super) async fn suspend(args: SuspendArgs) -> Result<Exit, Failure> {
-    let mode = match args.mode {
-        Mode::Drain => SuspendMode::Drain,
-        Mode::Suspend => SuspendMode::Suspend,
-    };
-    give(&args.globals, &args.name, FlowCommand::Suspend { mode }, "suspended").await
+    give(&args.globals, &args.name, FlowCommand::Suspend { mode: args.mode() }, "suspended").await
 }
 
 /// Carries out an order without options.

@@ -97,7 +97,14 @@ impl Drive {
                 ));
                 Ok(exit)
             }
-            Ok(Err(error)) => Err(error.into()),
+            Ok(Err(error)) => {
+                let mut failure = Failure::from(error);
+                if !status.phase.is_terminal() {
+                    let call = name.call();
+                    failure.message.push_str(&format!("; go on with the flow: orlop run --resume --name {call}"));
+                }
+                Err(failure)
+            }
             Ok(Ok(Left::Paused)) => {
                 self.result(&name, &object, &run).await?;
                 let first = status.steps.iter().find(|step| step.phase == StepPhase::PendingApproval);

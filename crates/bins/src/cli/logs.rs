@@ -9,6 +9,7 @@ use orlop_cloud::runtime::logs::follow::Follower;
 use orlop_cloud::runtime::logs::read::Entry;
 use orlop_core::attempt::Address;
 use orlop_core::machine::step::StepPhase;
+use orlop_core::name::instance;
 use orlop_core::spec::status::{FlowStatus, StepStatus};
 use orlop_core::time::{HumanDuration, Time};
 use orlop_dag::engine::{Explanation, explain};
@@ -37,7 +38,7 @@ pub(super) struct LogsArgs {
     #[arg(short, long)]
     pub follow: bool,
     /// Only this attempt
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub attempt: Option<u32>,
     /// Only this instance of a fan-out
     #[arg(long, value_name = "K")]
@@ -105,7 +106,8 @@ pub(super) async fn logs(args: LogsArgs) -> Result<Exit, Failure> {
         return follow(&run, &args, &stored, &writer).await;
     }
     let status = stored.status();
-    tell_unstarted(&stored, &status, &args);
+    selects(&args, &status)?;
+    let mut wrote = false;
     for pair in
         select(&run, &stored, &status, &args).chunk_by(|a, b| (&a.instance, a.attempt) == (&b.instance, b.attempt))
     {
@@ -113,6 +115,7 @@ pub(super) async fn logs(args: LogsArgs) -> Result<Exit, Failure> {
         let lines = pair.iter().map(|log| Lines::new(&log.path, log.stream, 0, Joiner::default()));
         let mut merged = Merged::new(lines).map_err(failed)?;
         while let Some((file, line)) = merged.next().map_err(failed)? {
+            wrote = true;
             if let Some(log) = pair.get(file)
                 && !writer.write(log, &line)?
             {
@@ -120,26 +123,53 @@ pub(super) async fn logs(args: LogsArgs) -> Result<Exit, Failure> {
             }
         }
     }
+    if let Some(name) = args.step.as_ref().filter(|_| !wrote)
+        && let Some(why) = stored.plan.address_of(name).and_then(|at| explain(&stored.plan, &stored.state, at))
+        && let Some(told) = without_log(&args, &status, &why)
+    {
+        output::tell(&told);
+    }
     Ok(Exit::Done)
 }
 
-/// Says of a step that was asked for by its name why it has no log: no attempt of it has started.
-fn tell_unstarted(stored: &Stored, status: &FlowStatus, args: &LogsArgs) {
-    let Some(name) = &args.step else { return };
-    let meant = |step: &&StepStatus| stored.plan.address_of(&step.name).is_some_and(|at| meant(stored, step, at, args));
-    let started = |step: &StepStatus| step.attempt > 0 || step.instances.is_some();
-    if status.steps.iter().filter(meant).any(started) {
-        return;
-    }
-    let why = stored.plan.address_of(name).and_then(|at| explain(&stored.plan, &stored.state, at));
-    if let Some(why) = why.filter(|why| why.phase != StepPhase::Running) {
-        output::tell(&unstarted(name, &why));
+/// Checks that there is the instance and the attempt that options name.
+///
+/// # Errors
+/// When the step has no such instance, or that attempt has not begun.
+pub(super) fn selects(args: &LogsArgs, status: &FlowStatus) -> Result<(), Failure> {
+    let (Some(step), false) = (&args.step, args.follow) else { return Ok(()) };
+    let name = args.item.map_or_else(|| step.clone(), |item| instance(step, item));
+    let missing = |message: String| Err(Failure::new(Exit::NotFound, message));
+    let Some(record) = status.steps.iter().find(|record| record.name == name) else {
+        let Some(item) = args.item else { return Ok(()) };
+        let of_step = |record: &&StepStatus| {
+            let number = record.name.strip_prefix(step.as_str()).and_then(|rest| rest.strip_prefix("-i"));
+            number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        return match status.steps.iter().filter(of_step).count() {
+            0 => missing(format!("step `{step}` has no instances; leave --item out")),
+            count => missing(format!("step `{step}` has no instance {item}; its {count} are numbered from 0")),
+        };
+    };
+    match args.attempt.filter(|wanted| record.instances.is_none() && *wanted > record.attempt.max(1)) {
+        Some(wanted) => missing(format!("`{name}` has no attempt {wanted}; it has begun {} so far", record.attempt)),
+        None => Ok(()),
     }
 }
 
-/// What is said of a step without any log.
-pub(super) fn unstarted(step: &str, why: &Explanation) -> String {
-    format!("no attempt of `{step}` has started, so it has no log; {why}")
+/// What is said of a step that was asked for by its name and has no log; nothing where that goes without saying.
+pub(super) fn without_log(args: &LogsArgs, status: &FlowStatus, why: &Explanation) -> Option<String> {
+    let step = args.step.as_ref()?;
+    if args.failed || args.since.is_some() || matches!(why.phase, StepPhase::Running | StepPhase::Succeeded) {
+        return None;
+    }
+    let began =
+        status.steps.iter().any(|record| record.name == *step && (record.attempt > 0 || record.instances.is_some()));
+    Some(if began {
+        format!("`{step}` wrote nothing; {why}")
+    } else {
+        format!("no attempt of `{step}` has started, so it has no log; {why}")
+    })
 }
 
 /// The logs that are meant, by step in spec order, instance, attempt and stream.
@@ -190,7 +220,7 @@ impl Writer {
         }
         line.extend_from_slice(entry.text.as_bytes());
         line.push(b'\n');
-        output::raw(&line)
+        output::log(&line)
     }
 }
 

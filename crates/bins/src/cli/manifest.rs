@@ -30,13 +30,18 @@ pub(super) fn limits(setup: &LocalSetup, strict: bool) -> Limits {
 /// # Errors
 /// When it cannot be read.
 pub(super) fn text(file: &Path) -> Result<String, Failure> {
-    let read = if file == Path::new("-") {
+    let most = TextLimits::large().bytes as u64;
+    // A byte more shows that there is too much of it.
+    let read = |from: &mut dyn std::io::Read| {
         let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).map(|_| text)
-    } else {
-        std::fs::read_to_string(file)
+        from.take(most + 1).read_to_string(&mut text).map(|_| text)
     };
-    read.map_err(|error| match error.kind() {
+    let text = if file == Path::new("-") {
+        read(&mut std::io::stdin())
+    } else {
+        std::fs::File::open(file).and_then(|mut file| read(&mut file))
+    };
+    let text = text.map_err(|error| match error.kind() {
         std::io::ErrorKind::InvalidData => {
             Failure::new(Exit::Refused, format!("{} is not UTF-8 text, so it is no manifest", file.display()))
         }
@@ -47,7 +52,12 @@ pub(super) fn text(file: &Path) -> Result<String, Failure> {
             Failure::usage(message)
         }
         _ => Failure::io(&format!("reading {} failed", file.display()), &error),
-    })
+    })?;
+    if text.len() as u64 > most {
+        let message = format!("{} is longer than {} MiB, so it is no manifest", file.display(), most >> 20);
+        return Err(Failure::new(Exit::Refused, message));
+    }
+    Ok(text)
 }
 
 /// Reads all flows of a text, planned; warnings are in the report.

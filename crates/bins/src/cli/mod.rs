@@ -120,6 +120,7 @@ enum Flow {
     /// End a run: live attempts finish, `finally` runs
     Stop(control::NameArgs),
     /// End a run at once: live attempts are cancelled
+    #[command(visible_alias = "cancel")]
     Terminate(control::NameArgs),
     /// Run again what failed, in a new flow
     Retry(Box<retry::RetryArgs>),

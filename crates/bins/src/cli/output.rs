@@ -7,7 +7,7 @@ use indicatif::MultiProgress;
 use serde::Serialize;
 
 use super::failure::{Exit, Failure};
-use crate::view::text::{Colour, harmless};
+use crate::view::text::{Colour, harmless, harmless_log, unfinished};
 
 /// Form of a command's output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -117,6 +117,26 @@ pub(super) fn raw(bytes: &[u8]) -> Result<bool, Failure> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         other => written(other).map(|()| true),
     }
+}
+
+/// What the last piece of a log left over: half a character or sequence.
+static HELD: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+
+/// Writes what a job or step wrote to standard output: byte for byte, but to a terminal nothing that steers it. False when the
+/// reader has gone.
+///
+/// # Errors
+/// As of [`print`].
+pub(super) fn log(bytes: &[u8]) -> Result<bool, Failure> {
+    if !io::stdout().is_terminal() {
+        return raw(bytes);
+    }
+    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    held.extend_from_slice(bytes);
+    let rest = held.len() - unfinished(&held);
+    let rest = held.split_off(rest);
+    let whole = std::mem::replace(&mut *held, rest);
+    raw(harmless_log(&String::from_utf8_lossy(&whole)).as_bytes())
 }
 
 /// A value as JSON or YAML.

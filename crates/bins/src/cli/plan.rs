@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use orlop_core::attempt::Address;
+use orlop_core::attempt::{Address, StepIndex};
 use orlop_core::event::FlowEvent;
 use orlop_core::time::Time;
 use orlop_dag::engine::{FlowMeta, apply, init};
@@ -19,6 +19,7 @@ use super::manifest::{self, Loaded};
 use super::output::{self, Format};
 use super::setup::{SetupArgs, pair};
 use crate::host::flow::{Subject, parameters};
+use crate::view::text::age;
 
 /// Options of `orlop flow plan`.
 #[derive(Args, Debug)]
@@ -157,7 +158,8 @@ impl Page<'_> {
             .map(|step| {
                 let job = self.job(step);
                 let (job_name, job) = job.map_or((Value::Null, Value::Null), |(name, job)| (json!(name), job));
-                json!({"name": self.name(step), "job": job_name, "template": job})
+                let timeout = self.plan.timeout(StepIndex(step)).map(|limit| limit.as_secs_f64());
+                json!({"name": self.name(step), "job": job_name, "timeoutSeconds": timeout, "template": job})
             })
             .collect();
         let (waves, finally) = self.waves();
@@ -185,7 +187,9 @@ impl Page<'_> {
                 let _ = writeln!(text, "\n{} (Manual)", self.name(step));
                 continue;
             };
-            let _ = writeln!(text, "\n{} (Job {name})", self.name(step));
+            let limit =
+                self.plan.timeout(StepIndex(step)).map(|limit| format!(", at most {}", age(limit))).unwrap_or_default();
+            let _ = writeln!(text, "\n{} (Job {name}{limit})", self.name(step));
             let yaml = serde_saphyr::to_string(&job).unwrap_or_default();
             for line in yaml.lines() {
                 let _ = writeln!(text, "  {line}");

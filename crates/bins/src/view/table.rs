@@ -145,8 +145,10 @@ pub fn summary(name: &RunName, status: &FlowStatus, now: Time, colour: Colour) -
         status.start_time.map(|start| age(status.completion_time.unwrap_or(now).since(start))).unwrap_or_default();
     let progress = &status.progress;
     let title = format!("{} {name}: {} in {took}", mark.glyph, status.phase);
+    let tolerated =
+        if status.phase == FlowPhase::Succeeded && progress.failed_steps > 0 { " and tolerated" } else { "" };
     let mut text = format!(
-        "{} \u{2014} {} steps: {} succeeded, {} failed, {} skipped",
+        "{} \u{2014} {} steps: {} succeeded, {} failed{tolerated}, {} skipped",
         mark.paint(&title, colour),
         progress.total_steps,
         progress.successful_steps,

@@ -105,6 +105,41 @@ pub fn one_line(text: &str, width: usize) -> String {
 /// direction of writing, become a question mark in a box. Colours that this program sets stay.
 #[must_use]
 pub fn harmless(text: &str) -> Cow<'_, str> {
+    without_controls(text, colour_at)
+}
+
+/// What a program wrote, for a terminal: as of [`harmless`], but with all its colours and with a line for each state of a line
+/// that it drew anew.
+#[must_use]
+pub fn harmless_log(text: &str) -> String {
+    let lines = text.replace("\r\n", "\n").replace('\r', "\n");
+    without_controls(&lines, style_at).into_owned()
+}
+
+/// Bytes at the end of a piece of output that may be the beginning of a character or of a sequence for colours.
+#[must_use]
+pub fn unfinished(piece: &[u8]) -> usize {
+    let from = piece.len().saturating_sub(STYLE_MAX);
+    let escape = piece.iter().rposition(|byte| *byte == 0x1b).filter(|at| *at >= from);
+    let open = |at: &usize| piece.iter().skip(at + 1).all(|byte| matches!(byte, b'[' | b';' | b'0'..=b'9'));
+    if let Some(at) = escape.filter(open) {
+        return piece.len() - at;
+    }
+    // The first byte of a character tells how many it has.
+    let first = piece.iter().rev().take(3).position(|byte| !matches!(byte, 0x80..=0xbf));
+    let Some((bytes, first)) = first.and_then(|back| Some((back + 1, *piece.get(piece.len() - back - 1)?))) else {
+        return 0;
+    };
+    let needed = match first {
+        0xf0..=0xf7 => 4,
+        0xe0..=0xef => 3,
+        0xc0..=0xdf => 2,
+        _ => 1,
+    };
+    if needed > bytes { bytes } else { 0 }
+}
+
+fn without_controls(text: &str, style_at: fn(&str) -> Option<usize>) -> Cow<'_, str> {
     let steers = |c: char| {
         c.is_control() && !matches!(c, '\n' | '\t') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
@@ -114,8 +149,8 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
-        if let Some(colour) = colour_at(rest) {
-            let (kept, after) = rest.split_at(colour);
+        if let Some(style) = style_at(rest) {
+            let (kept, after) = rest.split_at(style);
             shown.push_str(kept);
             rest = after;
             continue;
@@ -133,9 +168,46 @@ fn colour_at(text: &str) -> Option<usize> {
     matches!(code, "0" | "1" | "2" | "31" | "32" | "33" | "34" | "35" | "36").then_some(3 + code.len())
 }
 
+/// The longest sequence that sets a style.
+const STYLE_MAX: usize = 40;
+
+/// The length of a sequence at the beginning of a text that sets colours or weight, but does not conceal.
+fn style_at(text: &str) -> Option<usize> {
+    let code = text.strip_prefix("\u{1b}[")?;
+    let (code, _) = code.split_once('m')?;
+    if code.len() > STYLE_MAX - 3 || !code.bytes().all(|byte| byte.is_ascii_digit() || byte == b';') {
+        return None;
+    }
+    let codes: Vec<u8> = code.split(';').map(|code| code.parse().unwrap_or_default()).collect();
+    // 8 conceals, but after a 5 it is a colour of a palette.
+    let conceals = codes.first() == Some(&8) || codes.windows(2).any(|pair| pair[1] == 8 && pair[0] != 5);
+    (!conceals).then_some(3 + code.len())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_log_on_a_terminal_keeps_its_colours_and_nothing_that_steers() {
+        assert_eq!(
+            harmless_log("\u{1b}[1;38;5;208mhot\u{1b}[0m\u{1b}]0;title\u{7}"),
+            "\u{1b}[1;38;5;208mhot\u{1b}[0m\u{fffd}]0;title\u{fffd}"
+        );
+        assert_eq!(harmless_log("10 %\r20 %\r\nend\r\n"), "10 %\n20 %\nend\n");
+        assert_eq!(harmless_log("\u{1b}[2J\u{1b}[1;8mhidden"), "\u{fffd}[2J\u{fffd}[1;8mhidden");
+    }
+
+    #[test]
+    fn a_cut_sequence_or_character_waits_for_its_rest() {
+        assert_eq!(unfinished("a\u{1b}[1;3".as_bytes()), 5);
+        assert_eq!(unfinished("a\u{1b}[31mb".as_bytes()), 0);
+        assert_eq!(unfinished(&"木".as_bytes()[..2]), 2);
+        assert_eq!(unfinished("x木".as_bytes()), 0);
+        assert_eq!(unfinished(&"木木".as_bytes()[..5]), 2);
+        assert_eq!(unfinished(b"\xff\xff\xff\xff"), 0);
+        assert_eq!(unfinished(b""), 0);
+    }
 
     #[test]
     fn what_others_wrote_steers_no_terminal() {

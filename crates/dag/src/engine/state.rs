@@ -354,6 +354,12 @@ impl State {
         self.flow.phase
     }
 
+    /// What live attempts do while the flow is suspended; without meaning where it is not.
+    #[must_use]
+    pub fn suspend_mode(&self) -> SuspendMode {
+        self.flow.mode
+    }
+
     /// Number of the last change; grows with every change and never otherwise.
     #[must_use]
     pub fn revision(&self) -> u64 {

@@ -138,6 +138,12 @@ impl Plan {
         self.spec.steps.get(index).or_else(|| self.spec.finally.get(index.checked_sub(self.spec.steps.len())?))
     }
 
+    /// How long an attempt of a step may take: as its spec says, else the default of `finally`; none without a limit.
+    #[must_use]
+    pub fn timeout(&self, step: StepIndex) -> Option<Duration> {
+        self.get(step.0)?.timeout
+    }
+
     /// Address of a step, or of an instance `<step>-i<k>`, by name.
     #[must_use]
     pub fn address_of(&self, name: &str) -> Option<Address> {

@@ -92,12 +92,16 @@ impl<A: Api> FlowClient<A> {
         self.send(&request, || format!("confirming that step `{step}` of flow `{name}` is gone")).await.map(drop)
     }
 
-    /// Suspends a flow.
+    /// Suspends a flow; without a mode live attempts do what the flow itself says.
     ///
     /// # Errors
     /// When there is no such flow, it has ended, or the server refuses.
-    pub async fn suspend(&self, name: &str, mode: SuspendMode) -> Result<(), ClientError> {
-        self.order(name, json!({"suspend": true, "suspendMode": mode}), "suspending").await
+    pub async fn suspend(&self, name: &str, mode: Option<SuspendMode>) -> Result<(), ClientError> {
+        let mut spec = json!({"suspend": true});
+        if let Some(mode) = mode {
+            spec["suspendMode"] = json!(mode);
+        }
+        self.order(name, spec, "suspending").await
     }
 
     /// Lets a suspended flow go on.

@@ -148,7 +148,7 @@ async fn a_decision_is_written_again_when_something_else_changed_meanwhile() {
 async fn orders_change_the_spec_until_the_flow_has_ended() {
     let (server, flows) = world();
     flows.create(new("f", gates(), "k")).await.unwrap();
-    flows.suspend("f", SuspendMode::Suspend).await.unwrap();
+    flows.suspend("f", Some(SuspendMode::Suspend)).await.unwrap();
     assert_eq!(
         (&look(&server, "f")["spec"]["suspend"], &look(&server, "f")["spec"]["suspendMode"]),
         (&json!(true), &json!("Suspend"))

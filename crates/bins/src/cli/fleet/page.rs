@@ -51,7 +51,7 @@ impl Page {
             return Ok(true);
         }
         let bytes = self.take(data);
-        if bytes.is_empty() { Ok(true) } else { Ok(output::raw(&bytes)?) }
+        if bytes.is_empty() { Ok(true) } else { Ok(output::log(&bytes)?) }
     }
 
     /// Shows what is left. False when the reader has gone.
@@ -65,7 +65,7 @@ impl Page {
             bytes.extend(line);
             bytes.push(b'\n');
         }
-        if bytes.is_empty() { Ok(true) } else { Ok(output::raw(&bytes)?) }
+        if bytes.is_empty() { Ok(true) } else { Ok(output::log(&bytes)?) }
     }
 
     /// What a chunk adds.

@@ -5,7 +5,7 @@ use std::io::{IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use orlop_cloud::runtime::worker::SECRET_MIN;
+use orlop_cloud::runtime::logs::SECRET_MIN;
 use serde_json::json;
 
 use super::super::failure::{Exit, Failure};

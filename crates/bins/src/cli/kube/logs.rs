@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::super::failure::{Exit, Failure};
-use super::super::logs::{LogsArgs, unstarted};
+use super::super::logs::{LogsArgs, selects, without_log};
 use super::super::output;
 use super::super::signals::Signals;
 use super::show::explanation;
@@ -75,36 +75,37 @@ pub(super) async fn logs(args: LogsArgs) -> Result<Exit, Failure> {
             return Err(Failure::new(Exit::NotFound, format!("flow `{}` has no step `{step}`", args.name)));
         }
     }
+    selects(&args, &status(&flow))?;
     let wanted = Wanted::of(&args);
     if args.follow && !status(&flow).phase.is_terminal() {
         return follow(&cluster, &flow, &wanted).await;
     }
-    copy(&cluster, &flow, &wanted).await?;
+    let found = copy(&cluster, &flow, &wanted).await?;
+    if let Some(step) = wanted.step.as_ref().filter(|_| !found)
+        && let Some(why) = explanation(&flow, step)?
+        && let Some(told) = without_log(&args, &status(&flow), &why)
+    {
+        output::tell(&told);
+    }
     Ok(Exit::Done)
 }
 
 /// Copies all that a flow's attempts wrote to standard output.
 pub(super) async fn all(cluster: &Cluster, flow: &JobFlow) -> Result<(), Failure> {
-    copy(cluster, flow, &Wanted::default()).await
+    copy(cluster, flow, &Wanted::default()).await.map(drop)
 }
 
-/// By step in the order of the spec, instance, attempt and pod.
-async fn copy(cluster: &Cluster, flow: &JobFlow, wanted: &Wanted) -> Result<(), Failure> {
+/// By step in the order of the spec, instance, attempt and pod. False where nothing of what is meant has a log.
+async fn copy(cluster: &Cluster, flow: &JobFlow, wanted: &Wanted) -> Result<bool, Failure> {
     let mut found = written(cluster.client.clone(), flow).await?;
     let steps: Vec<&str> = flow.spec.steps.iter().chain(&flow.spec.finally).map(|step| step.name.as_str()).collect();
     let position =
         |log: &Written| steps.iter().position(|step| log.step == *step || log.step.starts_with(&format!("{step}-i")));
     // Those of one step stand in order already.
     found.sort_by_key(position);
-    if let Some(step) = &wanted.step
-        && !found.iter().any(|log| wanted.takes(flow, log))
-        && let Some(why) = explanation(flow, step)?
-        && !matches!(why.phase, StepPhase::Running | StepPhase::Succeeded)
-    {
-        output::tell(&unstarted(step, &why));
-    }
+    found.retain(|log| wanted.takes(flow, log));
     let reading = Reading { follow: false, ..wanted.reading };
-    for log in found.iter().filter(|log| wanted.takes(flow, log)) {
+    for log in &found {
         let mut stream = match read(cluster.client.clone(), flow, (log, reading)).await {
             Ok(stream) => stream,
             Err(error) => {
@@ -114,12 +115,12 @@ async fn copy(cluster: &Cluster, flow: &JobFlow, wanted: &Wanted) -> Result<(), 
         };
         let mut line = Vec::new();
         while next_line(&mut stream, log, &mut line).await? {
-            if !output::raw(&line)? {
-                return Ok(());
+            if !output::log(&line)? {
+                return Ok(true);
             }
         }
     }
-    Ok(())
+    Ok(!found.is_empty())
 }
 
 /// A pod that has gone took its log along: that is reported, and the others are shown.
@@ -191,7 +192,7 @@ async fn follow(cluster: &Cluster, flow: &JobFlow, wanted: &Wanted) -> Result<Ex
         tokio::select! {
             exit = signals.next() => return Ok(exit),
             Some(line) = waiting.recv() => {
-                if !output::raw(&line)? {
+                if !output::log(&line)? {
                     return Ok(Exit::Done);
                 }
             }
@@ -214,7 +215,7 @@ async fn follow(cluster: &Cluster, flow: &JobFlow, wanted: &Wanted) -> Result<Ex
     }
     drop(followed);
     while let Some(line) = waiting.recv().await {
-        if !output::raw(&line)? {
+        if !output::log(&line)? {
             break;
         }
     }

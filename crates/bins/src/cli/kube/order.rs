@@ -1,10 +1,10 @@
 //! What is ordered about flows of a cluster: decisions, suspension, ends, repeats, deletion.
 
-use orlop_core::spec::flow::{JobFlow, StopMode, SuspendMode};
+use orlop_core::spec::flow::{JobFlow, StopMode};
 use orlop_core::spec::status::Decision;
 use orlop_k8s::client::{Decided, Repeat};
 
-use super::super::control::{ConfirmGoneArgs, DecideArgs, Mode, NameArgs, SuspendArgs};
+use super::super::control::{ConfirmGoneArgs, DecideArgs, NameArgs, SuspendArgs};
 use super::super::delete::DeleteArgs;
 use super::super::drive::exit_of;
 use super::super::failure::{Exit, Failure};
@@ -41,11 +41,7 @@ pub(super) async fn confirm_gone(args: ConfirmGoneArgs) -> Result<Exit, Failure>
 
 /// `orlop flow suspend`
 pub(super) async fn suspend(args: SuspendArgs) -> Result<Exit, Failure> {
-    let mode = match args.mode {
-        Mode::Drain => SuspendMode::Drain,
-        Mode::Suspend => SuspendMode::Suspend,
-    };
-    Cluster::of(&args.globals).await?.flows.suspend(&args.name, mode).await?;
+    Cluster::of(&args.globals).await?.flows.suspend(&args.name, args.mode()).await?;
     done(&args.name, "suspended")
 }
 

@@ -35,8 +35,8 @@ pub enum FlowCommand {
     },
     /// Start nothing more.
     Suspend {
-        /// What live attempts do.
-        mode: SuspendMode,
+        /// What live attempts do; by default what they do in a flow that is suspended already, else what its spec says.
+        mode: Option<SuspendMode>,
     },
     /// Go on.
     Resume,
@@ -101,7 +101,11 @@ pub fn event(
                 FlowEvent::Approval { at, decision: *decision, by, verified: *verified, decided_at: now, reason }
             })
         }
-        FlowCommand::Suspend { mode } => Some(FlowEvent::SetSuspend { on: true, mode: *mode }),
+        FlowCommand::Suspend { mode } => {
+            let specified = plan.spec().suspend_mode.unwrap_or_default();
+            let current = if phase == FlowPhase::Suspended { state.suspend_mode() } else { specified };
+            Some(FlowEvent::SetSuspend { on: true, mode: mode.unwrap_or(current) })
+        }
         FlowCommand::Resume if phase != FlowPhase::Suspended => {
             let name = &state.meta().name;
             return Err(FlowCommandError::Conflict(format!("flow `{name}` is not suspended: it is {phase}")));

@@ -33,6 +33,61 @@ fn a_step_that_never_started_has_no_log_for_a_reason() {
 }
 
 #[test]
+fn a_step_that_failed_before_it_wrote_anything_says_why_it_has_no_log() {
+    let bench = Bench::new();
+    let mut lacks = step("b", "true");
+    lacks["inputs"] = json!({"artifacts": [{"name": "x", "path": "/tmp/x", "http": {"url": "http://127.0.0.1:9/x"}}]});
+    assert_eq!(bench.run_steps("lacks", &json!([lacks])).code, 1);
+    let gave = bench.orlop(&["flow", "logs", "lacks", "b"]);
+    assert_eq!((gave.code, gave.out.as_str()), (0, ""), "{gave:?}");
+    assert!(gave.err.contains("b is Failed (ArtifactUnavailable)") && gave.err.contains("127.0.0.1:9"), "{gave:?}");
+}
+
+#[test]
+fn an_instance_or_attempt_that_is_not_there_is_not_found() {
+    let bench = Bench::new();
+    let mut fan = step("fan", "echo one");
+    fan["withItems"] = json!(["x", "y"]);
+    assert_eq!(bench.run_steps("few", &json!([fan, step("a", "echo one")])).code, 0);
+    let gave = |args: &[&str]| {
+        let gave = bench.orlop(&[&["flow", "logs", "few"], args].concat());
+        format!("{} {}{}", gave.code, gave.out, gave.err)
+    };
+    let shown = [
+        gave(&["fan", "--item", "1"]),
+        gave(&["fan", "--item", "9"]),
+        gave(&["a", "--item", "0"]),
+        gave(&["a", "--attempt", "1"]),
+        gave(&["a", "--attempt", "7"]),
+        gave(&["fan-i0", "--attempt", "2"]),
+    ];
+    insta::assert_snapshot!(shown.concat(), @"
+    0 fan-i1/1 one
+    4 error: step `fan` has no instance 9; its 2 are numbered from 0
+    4 error: step `a` has no instances; leave --item out
+    0 a/1 one
+    4 error: `a` has no attempt 7; it has begun 1 so far
+    4 error: `fan-i0` has no attempt 2; it has begun 1 so far
+    ");
+    assert!(gave(&["a", "--attempt", "0"]).starts_with("2 "), "attempts are counted from 1");
+}
+
+#[test]
+fn a_file_without_end_is_no_manifest() {
+    let bench = Bench::new();
+    let gave = bench.orlop(&["flow", "validate", "/dev/zero"]);
+    assert!(gave.code == 3 && gave.out.contains("/dev/zero is longer than 256 MiB"), "{gave:?}");
+}
+
+#[test]
+fn what_others_call_cancel_terminates() {
+    let bench = Bench::new();
+    let child = bench.running("gone", &json!([step("a", "sleep 100")]));
+    assert_eq!(bench.orlop(&["flow", "cancel", "gone"]).code, 0);
+    assert_eq!(end(child).code, 9);
+}
+
+#[test]
 fn a_list_is_filtered_by_every_phase_that_it_shows() {
     let bench = Bench::new();
     let child = bench.running("left", &json!([step("a", "sleep 100")]));

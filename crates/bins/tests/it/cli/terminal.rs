@@ -20,6 +20,13 @@ struct Shown {
 }
 
 impl Shown {
+    /// The same with its standard output there.
+    fn printing(bench: &Bench, args: &[&str]) -> Self {
+        let pty = openpty(None, None).expect("a terminal");
+        let child = bench.command(args).stdout(Stdio::from(pty.slave)).stderr(Stdio::null()).spawn();
+        Self { child: child.expect("the program starts"), screen: File::from(pty.master) }
+    }
+
     fn start(bench: &Bench, args: &[&str], environment: &[(&str, &str)]) -> Self {
         let size = Winsize { ws_row: 30, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
         let pty = openpty(&size, None).expect("a terminal");
@@ -79,6 +86,18 @@ fn a_tree_on_a_terminal_shows_states_and_is_redrawn_in_place() {
     assert!(codes.matches('A').count() > 3, "the cursor goes back up: {screen:?}");
     assert!(codes.contains('K'), "lines are wiped: {screen:?}");
     assert!(codes.contains('m'), "states have colours: {screen:?}");
+}
+
+#[test]
+fn what_a_step_wrote_steers_no_terminal_and_is_whole_in_a_pipe() {
+    let bench = Bench::new();
+    let script = r"printf '\033[31mred\033[0m \033]0;title\007 \033[2Jgone\n'";
+    assert_eq!(bench.run_steps("ill", &json!([step("a", script)])).code, 0);
+    let (code, screen) = Shown::printing(&bench, &["flow", "logs", "ill"]).until_end();
+    assert_eq!(code, 0, "{screen}");
+    assert_eq!(screen, "a/1 \u{1b}[31mred\u{1b}[0m \u{fffd}]0;title\u{fffd} \u{fffd}[2Jgone\r\n");
+    let piped = bench.orlop(&["flow", "logs", "ill"]).out;
+    assert_eq!(piped, "a/1 \u{1b}[31mred\u{1b}[0m \u{1b}]0;title\u{7} \u{1b}[2Jgone\n");
 }
 
 #[test]

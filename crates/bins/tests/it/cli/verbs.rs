@@ -188,6 +188,9 @@ fn suspend_mode_suspend_stops_live_attempts_and_resume_lets_them_go_on() {
     release.open();
     assert_eq!(bench.orlop(&["flow", "watch", "nap", "--timeout", "1500ms"]).code, 8);
     assert_eq!(bench.status("nap").unwrap()["steps"][0]["phase"], "Running");
+    // Once more and without a mode it stays as it is.
+    assert_eq!(bench.orlop(&["flow", "suspend", "nap"]).code, 0);
+    assert_eq!(bench.orlop(&["flow", "watch", "nap", "--timeout", "1500ms"]).code, 8);
     assert_eq!(bench.orlop(&["flow", "resume", "nap"]).code, 0);
     assert_eq!(end(child).code, 0);
     assert_eq!(bench.orlop(&["flow", "logs", "nap"]).out, "a/1 awake\n");

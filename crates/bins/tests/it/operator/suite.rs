@@ -63,8 +63,8 @@ impl Operated {
             Control::Decide(step, decision) => {
                 self.0.decide(name, &Decided { step, decision, by: Some("suite"), reason: None }).await
             }
-            Control::Suspend(true) => self.0.suspend(name, SuspendMode::Suspend).await,
-            Control::Suspend(false) => self.0.suspend(name, SuspendMode::Drain).await,
+            Control::Suspend(true) => self.0.suspend(name, Some(SuspendMode::Suspend)).await,
+            Control::Suspend(false) => self.0.suspend(name, Some(SuspendMode::Drain)).await,
             Control::Resume => self.0.resume(name).await,
             Control::Stop => self.0.stop(name, StopMode::Graceful).await,
             Control::Terminate => self.0.stop(name, StopMode::Terminate).await,

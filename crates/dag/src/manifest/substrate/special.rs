@@ -136,11 +136,13 @@ impl Check<'_> {
             _ => folder.to_owned(),
         };
         if !host_paths.iter().any(|allowed| is_under(&whole, allowed)) {
+            let help = if self.target.fleet {
+                "steps of a fleet mount no folders of workers: hand files over as artifacts"
+            } else {
+                "allow it with --allow-host-path"
+            };
             found.error("V22", &path.field("path"), || {
-                (
-                    format!("the folder {} of the machine may not be mounted", shown(folder)),
-                    "allow it with --allow-host-path",
-                )
+                (format!("the folder {} of the machine may not be mounted", shown(folder)), help)
             });
         }
     }

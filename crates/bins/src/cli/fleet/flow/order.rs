@@ -1,8 +1,9 @@
 //! What is asked of flows of a server: decisions, suspension, ends, repeats, deletion.
 
+use orlop_core::spec::flow::SuspendMode;
 use serde_json::{Value, json};
 
-use super::super::super::control::{ConfirmGoneArgs, DecideArgs, Mode, NameArgs, SuspendArgs};
+use super::super::super::control::{ConfirmGoneArgs, DecideArgs, NameArgs, SuspendArgs};
 use super::super::super::delete::DeleteArgs;
 use super::super::super::drive::exit_of;
 use super::super::super::failure::{Exit, Failure};
@@ -36,7 +37,7 @@ pub(super) async fn confirm_gone(args: ConfirmGoneArgs) -> Result<Exit, Failure>
 
 /// `orlop flow suspend`
 pub(super) async fn suspend(args: SuspendArgs) -> Result<Exit, Failure> {
-    if args.mode == Mode::Suspend {
+    if args.mode() == Some(SuspendMode::Suspend) {
         return Err(Failure::usage("jobs of a fleet cannot be frozen; use `--mode drain`"));
     }
     tell(&args.name, &Remote::of(&args.globals)?, "suspend", "suspended").await

@@ -116,7 +116,7 @@ pub(super) async fn copy_logs(remote: &Remote, flow: &str, members: &[(&str, Str
     while let Some(frame) = body.frame().await {
         let broken = |error| Failure::new(Exit::Unreachable, format!("the log broke off: {error}"));
         if let Ok(bytes) = frame.map_err(broken)?.into_data() {
-            output::raw(&bytes)?;
+            output::log(&bytes)?;
         }
     }
     Ok(())

@@ -179,7 +179,7 @@ async fn suspension_stops_the_clocks_of_attempts_and_resume_lets_them_go() {
     let mut status = handle.status();
     let person = async {
         status.wait_for(|view| view.status.progress.running_steps == 1).await.unwrap();
-        handle.order(FlowCommand::Suspend { mode: SuspendMode::Suspend }).await.unwrap();
+        handle.order(FlowCommand::Suspend { mode: Some(SuspendMode::Suspend) }).await.unwrap();
         tokio::time::sleep(Duration::from_secs(600)).await;
         handle.order(FlowCommand::Resume).await.unwrap();
         assert!(matches!(handle.order(FlowCommand::Resume).await, Err(FlowCommandError::Conflict(_))));

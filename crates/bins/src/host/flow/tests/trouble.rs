@@ -175,7 +175,7 @@ async fn an_attempt_that_cannot_be_suspended_runs_on() {
     let mut status = handle.status();
     let person = async {
         status.wait_for(|view| view.status.progress.running_steps == 1).await.unwrap();
-        let mode = orlop_core::spec::flow::SuspendMode::Suspend;
+        let mode = Some(orlop_core::spec::flow::SuspendMode::Suspend);
         handle.order(crate::host::flow::FlowCommand::Suspend { mode }).await.unwrap();
         tokio::time::sleep(Duration::from_secs(5)).await;
         handle.order(crate::host::flow::FlowCommand::Resume).await.unwrap();

@@ -91,7 +91,7 @@ impl Flows {
     /// # Errors
     /// Conflict when its state does not take that; and as of [`Flows::cancel`].
     pub async fn suspend(&self, flow: &FleetFlow, on: bool) -> Result<(), Error> {
-        let order = if on { FlowCommand::Suspend { mode: SuspendMode::Drain } } else { FlowCommand::Resume };
+        let order = if on { FlowCommand::Suspend { mode: Some(SuspendMode::Drain) } } else { FlowCommand::Resume };
         self.order(flow, order).await
     }
 
