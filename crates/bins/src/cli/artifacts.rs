@@ -4,13 +4,11 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use clap::Args;
 use orlop_cloud::artifact::CasStore;
 use orlop_core::ports::artifact::ArtifactStore as _;
 use orlop_core::spec::artifact::{Archive, ArchiveFormat, Compression};
-use orlop_core::spec::flow::JobFlow;
 use orlop_core::spec::status::{ArtifactLocation, ArtifactRecord, StepStatus};
 use orlop_dag::plan::Plan;
 use serde_json::{Value, json};
@@ -18,7 +16,7 @@ use serde_json::{Value, json};
 use super::failure::{Exit, Failure};
 use super::globals::GlobalArgs;
 use super::output::{self, Format};
-use super::stored::Stored;
+use super::target::{FlowSnapshot, FlowTarget};
 use crate::view::table::columns;
 
 /// Options of `orlop flow artifacts`.
@@ -129,36 +127,31 @@ impl Artifact {
     }
 }
 
-/// Lists artifacts of a run on this machine, or writes them out.
+/// Lists artifacts of a flow, or writes them out.
 ///
 /// # Errors
-/// When there is no such run, step or artifact, or they cannot be written.
-pub(super) async fn artifacts(args: ArtifactsArgs) -> Result<Exit, Failure> {
-    let run = args.globals.existing(&args.name)?;
-    let stored = Stored::read(&run).await?;
-    let mut chosen = chosen(&stored.object(), &args)?;
+/// When there is no such flow, step or artifact, or they cannot be written.
+pub(super) async fn artifacts(target: &dyn FlowTarget, args: &ArtifactsArgs) -> Result<Exit, Failure> {
+    let mut chosen = chosen(&target.get(&args.name).await?, args)?;
     if args.to.is_some() {
-        let store = CasStore::open(run.path(), stored.setup()?.limits())?;
-        write(&mut chosen, &args, async |artifact| artifact.deliver(&store, args.force).await).await?;
+        target.export(&mut chosen, args).await?;
     }
-    show(&chosen, &args)
+    show(&chosen, args)
 }
 
 /// The artifacts of a flow that are meant, in the order of its status.
 ///
 /// # Errors
 /// NotFound when nothing has the name that is given; Refused when the flow cannot be planned.
-pub(super) fn chosen(flow: &JobFlow, args: &ArtifactsArgs) -> Result<Vec<Artifact>, Failure> {
-    let plan = Plan::build(Arc::new(flow.spec.clone())).map_err(|errors| {
-        let first = errors.into_iter().next().map(|error| error.to_string()).unwrap_or_default();
-        Failure::new(Exit::Refused, format!("flow `{}` cannot be planned: {first}", args.name))
-    })?;
+fn chosen(flow: &FlowSnapshot, args: &ArtifactsArgs) -> Result<Vec<Artifact>, Failure> {
+    let replayed = flow.replayed()?;
+    let plan = &replayed.0;
     let (wanted, name) = match args.only.as_deref().map(|only| only.split_once('/').ok_or(only)) {
         None => (None, None),
         Some(Ok((step, name))) => (Some(step), Some(name)),
         Some(Err(step)) => (Some(step), None),
     };
-    let status = flow.status.clone().unwrap_or_default();
+    let status = flow.status();
     let exists = |name: &str| match plan.address_of(name) {
         Some(at) if at.item.is_some() => status.steps.iter().any(|step| step.name == name),
         at => at.is_some(),
@@ -177,7 +170,7 @@ pub(super) fn chosen(flow: &JobFlow, args: &ArtifactsArgs) -> Result<Vec<Artifac
     for step in status.steps.iter().filter(of_step) {
         let records = step.outputs.iter().flat_map(|outputs| &outputs.artifacts);
         let records = records.filter(|record| name.is_none_or(|name| record.name == name));
-        found.extend(records.map(|record| Artifact::new(&plan, step, record)));
+        found.extend(records.map(|record| Artifact::new(plan, step, record)));
     }
     if let (Some(only), true) = (&args.only, found.is_empty() && (name.is_some() || args.to.is_some())) {
         let message =
@@ -245,7 +238,7 @@ fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
 ///
 /// # Errors
 /// When nothing can be shown.
-pub(super) fn show(chosen: &[Artifact], args: &ArtifactsArgs) -> Result<Exit, Failure> {
+fn show(chosen: &[Artifact], args: &ArtifactsArgs) -> Result<Exit, Failure> {
     let text = match args.output {
         Format::Name => chosen.iter().map(|artifact| format!("{}\n", artifact.label())).collect(),
         Format::Table if chosen.is_empty() => "no artifacts\n".to_owned(),

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use orlop_core::machine::step::StepPhase;
 use orlop_core::spec::status::{FlowStatus, StepStatus};
 
+use super::failure::Failure;
 use super::output;
+use super::target::Reports;
 use crate::view::text::one_line;
 
 /// The most characters of a reason in a line.
@@ -17,12 +19,14 @@ pub(super) struct ReportedChanges {
     steps: BTreeMap<String, (StepPhase, String, String)>,
     /// What the flow waits for.
     reason: String,
+    /// The last status that was printed.
+    status: String,
 }
 
 impl ReportedChanges {
     /// Tells what has changed since the last time: steps, and what the flow as a whole waits for. Steps that have not begun and
     /// say nothing are no news at first.
-    pub(super) fn tell(&mut self, name: &str, status: &FlowStatus) {
+    fn tell(&mut self, name: &str, status: &FlowStatus) {
         let mut lines = self.steps(status);
         // What a step was just said to wait for is not said twice.
         let known = |step: &StepStatus| !step.message.is_empty() && status.message.contains(&step.message);
@@ -31,12 +35,24 @@ impl ReportedChanges {
         lines.iter().for_each(|line| output::tell(line));
     }
 
-    /// Tells what the flow waits for, where that has changed, and nothing of its steps.
-    #[cfg(feature = "kube")]
-    pub(super) fn tell_reason(&mut self, name: &str, status: &FlowStatus) {
-        if let Some(line) = self.reason(name, status) {
-            output::tell(&line);
+    /// Reports a status as it is asked for.
+    ///
+    /// # Errors
+    /// When standard output cannot be written.
+    pub(super) fn report(&mut self, reports: Reports, name: &str, status: &FlowStatus) -> Result<(), Failure> {
+        match reports {
+            Reports::Steps => self.tell(name, status),
+            Reports::Reasons => self.reason(name, status).iter().for_each(|line| output::tell(line)),
+            Reports::Statuses if !status.phase.is_terminal() => {
+                let line = serde_json::to_string(status).unwrap_or_default();
+                if line != self.status {
+                    output::print(&line)?;
+                    self.status = line;
+                }
+            }
+            Reports::Statuses | Reports::Nothing => {}
         }
+        Ok(())
     }
 
     fn steps(&mut self, status: &FlowStatus) -> Vec<String> {

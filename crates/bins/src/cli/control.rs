@@ -7,7 +7,7 @@ use orlop_core::spec::status::Decision;
 use super::failure::{Exit, Failure};
 use super::globals::GlobalArgs;
 use super::output;
-use super::stored::order;
+use super::target::{FlowTarget, Taken};
 use crate::host::control::caller;
 use crate::host::flow::FlowCommand;
 
@@ -70,12 +70,12 @@ impl ConfirmGoneArgs {
 /// Confirms that an attempt is gone.
 ///
 /// # Errors
-/// When there is no such run or step, or its cancellation is not blocked.
-pub(super) async fn confirm_gone(args: ConfirmGoneArgs) -> Result<Exit, Failure> {
+/// When there is no such flow or step, or its cancellation is not blocked.
+pub(super) async fn confirm_gone(target: &dyn FlowTarget, args: ConfirmGoneArgs) -> Result<Exit, Failure> {
     let step = args.record();
     let confirmed = format!("{step} is confirmed to be gone");
     let order = FlowCommand::ConfirmGone { step, by: Some(caller()), reason: args.reason };
-    give(&args.globals, &args.name, order, &confirmed).await
+    give(target, &args.name, order, &confirmed).await
 }
 
 /// A suspension.
@@ -123,45 +123,43 @@ pub(super) enum Verb {
 /// Decides about a Manual step.
 ///
 /// # Errors
-/// When there is no such run or step, or it is not in a state for it.
-pub(super) async fn decide(args: DecideArgs, decision: Decision) -> Result<Exit, Failure> {
-    let DecideArgs { name, step, reason, globals } = args;
+/// When there is no such flow or step, or it is not in a state for it.
+pub(super) async fn decide(target: &dyn FlowTarget, args: DecideArgs, decision: Decision) -> Result<Exit, Failure> {
+    let DecideArgs { name, step, reason, globals: _ } = args;
     let answer = format!("{} {step}", if decision == Decision::Approved { "approved" } else { "rejected" });
-    give(&globals, &name, FlowCommand::Decide { step, decision, by: Some(caller()), reason, verified: false }, &answer)
-        .await
+    let order = FlowCommand::Decide { step, decision, by: Some(caller()), reason, verified: false };
+    give(target, &name, order, &answer).await
 }
 
-/// Suspends a run.
+/// Suspends a flow.
 ///
 /// # Errors
-/// When there is no such run, or it has ended.
-pub(super) async fn suspend(args: SuspendArgs) -> Result<Exit, Failure> {
-    give(&args.globals, &args.name, FlowCommand::Suspend { mode: args.mode() }, "suspended").await
+/// When there is no such flow, or it has ended.
+pub(super) async fn suspend(target: &dyn FlowTarget, args: SuspendArgs) -> Result<Exit, Failure> {
+    give(target, &args.name, FlowCommand::Suspend { mode: args.mode() }, "suspended").await
 }
 
 /// Carries out an order without options.
 ///
 /// # Errors
-/// When there is no such run, or it is not in a state for it.
-pub(super) async fn simple(args: NameArgs, verb: Verb) -> Result<Exit, Failure> {
+/// When there is no such flow, or it is not in a state for it.
+pub(super) async fn simple(target: &dyn FlowTarget, args: NameArgs, verb: Verb) -> Result<Exit, Failure> {
     let (order, answer) = match verb {
         Verb::Resume => (FlowCommand::Resume, "resumed"),
         Verb::Stop => (FlowCommand::Stop { mode: StopMode::Graceful }, "stopping"),
         Verb::Terminate => (FlowCommand::Stop { mode: StopMode::Terminate }, "terminating"),
     };
-    give(&args.globals, &args.name, order, answer).await
+    give(target, &args.name, order, answer).await
 }
 
-async fn give(globals: &GlobalArgs, name: &str, what: FlowCommand, answer: &str) -> Result<Exit, Failure> {
-    let run = globals.existing(name)?;
-    let asked = format!("{name}: its host is asked and has not answered yet");
-    if output::with_patience(&asked, order(&run, what)).await? {
-        output::print(&format!("{name}: {answer}"))?;
-    } else {
-        output::print(&format!(
+async fn give(target: &dyn FlowTarget, name: &str, order: FlowCommand, answer: &str) -> Result<Exit, Failure> {
+    let asked = format!("{name}: {} is asked and has not answered yet", target.asked());
+    output::print(&match output::with_patience(&asked, target.order(name, order)).await? {
+        Taken::Now => format!("{name}: {answer}"),
+        Taken::OnceResumed => format!(
             "{name}: {answer}; no host runs it now, so this takes effect with `orlop run --resume --name {}`",
-            globals.named(name).call()
-        ))?;
-    }
+            target.named(name).call()
+        ),
+    })?;
     Ok(Exit::Done)
 }

@@ -1,28 +1,12 @@
-//! `orlop flow delete`: removes runs with everything of theirs. Owns which may go.
-
-use std::sync::Arc;
-use std::time::Duration;
+//! `orlop flow delete`: removes flows with everything of theirs. Owns which are meant.
 
 use clap::Args;
-use orlop_cloud::runtime::local::{LocalOptions, remove_memory};
-use orlop_cloud::store::sqlite::{Access, SqliteJournal};
-use orlop_core::error::PortError;
-use orlop_core::spec::flow::StopMode;
 use orlop_core::time::HumanDuration;
 
 use super::failure::{Exit, Failure};
 use super::globals::GlobalArgs;
-use super::list::{Filter, runs};
-use super::run::{begun, without_engine};
-use super::stored::{Stored, order};
-use super::{manifest, output};
-use crate::host::flow::{FlowCommand, FlowHost, HostParts};
-use crate::host::home::RunDir;
-use crate::host::local::{SetupError, own_shim};
-use crate::view::text::one_line;
-
-/// How long after its end a run stays that was given no name.
-const UNNAMED: Duration = Duration::from_secs(30 * 86_400);
+use super::output;
+use super::target::{FlowTarget, ListFilter};
 
 /// Options of `orlop flow delete`.
 #[derive(Args, Debug)]
@@ -43,137 +27,27 @@ pub(super) struct DeleteArgs {
     pub older_than: Option<HumanDuration>,
 }
 
-/// Deletes runs.
+/// Deletes flows.
 ///
 /// # Errors
 /// When one is not there, has not ended, or cannot be deleted; those before it are gone.
-pub(super) async fn delete(args: DeleteArgs) -> Result<Exit, Failure> {
-    let mut chosen: Vec<(String, RunDir)> = Vec::new();
+pub(super) async fn delete(target: &dyn FlowTarget, args: &DeleteArgs) -> Result<Exit, Failure> {
+    let mut chosen = Vec::new();
     for name in &args.names {
-        let run = args.globals.run(name)?;
-        chosen.push((name.clone(), if run.is_made() { run } else { args.globals.existing(name)? }));
+        chosen.push((name.clone(), target.id(name).await?));
     }
     if args.completed || args.older_than.is_some() {
-        let namespace = Some(args.globals.namespace().to_owned());
-        let filter = Filter { namespace, older_than: args.older_than.map(HumanDuration::get), ..Filter::default() };
-        let ended = runs(&args.globals, &filter).await?.into_iter().filter(|run| run.flow.summary.phase.is_terminal());
-        chosen.extend(ended.map(|listed| (listed.flow.name, listed.run)));
+        let listed = target.list(&ListFilter { older_than: args.older_than, ..ListFilter::default() }).await?;
+        chosen.extend(listed.into_iter().filter(|flow| flow.ended).map(|flow| (flow.name, flow.id)));
     }
-    for (name, run) in chosen {
-        remove(&args.globals, &name, &run, args.force).await?;
+    for (name, id) in chosen {
+        target.delete(&name, &id, args.force).await?;
         output::print(&format!("{name} deleted"))?;
     }
     Ok(Exit::Done)
 }
 
-/// Deletes runs without a `--name` that ended long ago, and prints their names. Prints a warning for each that cannot be deleted.
-///
-/// # Errors
-/// When the home cannot be read.
-pub(super) async fn expired(globals: &GlobalArgs) -> Result<(), Failure> {
-    let home = globals.home()?;
-    let unreadable = |error| Failure::io(&format!("{} cannot be read", home.path().display()), &error);
-    let mut gone = Vec::new();
-    // Only those of which nothing was written for as long are opened.
-    for run in home.runs(Some(globals.namespace())).map_err(unreadable)?.into_iter().filter(is_old) {
-        let Ok(stored) = Stored::read(&run).await else { continue };
-        if !stored.state.phase().is_terminal() || !stored.setup().is_ok_and(|setup| setup.expires) {
-            continue;
-        }
-        let name = &stored.record.flow.metadata.name;
-        match remove(globals, name, &run, false).await {
-            Ok(()) => gone.push(name.clone()),
-            Err(failure) => output::tell(&format!("warning: the old run `{name}` stays: {failure}")),
-        }
-    }
-    if !gone.is_empty() {
-        output::tell(&format!(
-            "deleted what ended more than 30 days ago and was given no --name: {}; --keep keeps such runs",
-            one_line(&gone.join(", "), 200)
-        ));
-    }
-    Ok(())
-}
-
-fn is_old(run: &RunDir) -> bool {
-    let written = std::fs::metadata(run.journal()).and_then(|found| found.modified());
-    written.is_ok_and(|at| at.elapsed().is_ok_and(|age| age >= UNNAMED))
-}
-
-async fn remove(globals: &GlobalArgs, name: &str, run: &RunDir, force: bool) -> Result<(), Failure> {
-    let stored = match Stored::read(run).await {
-        Err(failure) if failure.exit == Exit::NotFound => return remove_unrecorded(name, run).await,
-        stored => stored?,
-    };
-    let ended = stored.state.phase().is_terminal();
-    if !ended && !force {
-        let message = format!("`{name}` has not ended; terminate it first, or say --force");
-        return Err(Failure::new(Exit::Conflict, message));
-    }
-    if !ended {
-        match order(run, FlowCommand::Stop { mode: StopMode::Terminate }).await {
-            // It ended by itself.
-            Err(failure) if failure.exit != Exit::Conflict => return Err(failure),
-            _ => {}
-        }
-    }
-    let failed = |error| Failure::io(&format!("{} cannot be deleted", run.path().display()), &error);
-    // The host goes as soon as its flow has ended.
-    let _lock = run.wait_for_lock().await.map_err(failed)?;
-    // Anyone who has the door never waits for the lock.
-    let _door = run.door().await.map_err(failed)?;
-    if let Err(failure) = release(run, &Stored::read(run).await?).await {
-        if !force {
-            let message = format!("{failure}; --force deletes the run and leaves its containers behind");
-            return Err(Failure { message, ..failure });
-        }
-        output::tell(&format!("warning: what is left of the attempts of `{name}` stays behind: {failure}"));
-    }
-    // Secrets of pods that a crash left behind.
-    remove_memory(&LocalOptions::new(run.path()))?;
-    match &globals.run_dir {
-        Some(_) => run.delete().map_err(failed),
-        None => globals.home()?.discard(run, &stored.record.uid).map_err(failed),
-    }
-}
-
-/// Removes what a host left that was gone before it had recorded its flow.
-async fn remove_unrecorded(name: &str, run: &RunDir) -> Result<(), Failure> {
-    let failed = |error| Failure::io(&format!("{} cannot be deleted", run.path().display()), &error);
-    let _door = run.door().await.map_err(failed)?;
-    let lock = run.lock().map_err(failed)?;
-    if lock.is_none() || begun(run).await? {
-        return Err(Failure::new(Exit::Conflict, format!("`{name}` is just beginning; try again")));
-    }
-    run.delete().map_err(failed)
-}
-
-/// Ends the attempts of a run that are left and deletes what is left of all of them, containers above all. The caller
-/// has the lock.
-async fn release(run: &RunDir, stored: &Stored) -> Result<(), Failure> {
-    let failed = |error| Failure::io(&format!("reading {} failed", run.attempts().display()), &error);
-    match std::fs::read_dir(run.attempts()) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        attempts => {
-            if attempts.map_err(failed)?.next().is_none() {
-                return Ok(());
-            }
-        }
-    }
-    let setup = stored.setup()?;
-    let images = manifest::has_images(&stored.plan);
-    let substrate = setup.substrate(run.path(), own_shim()?, images).await.map_err(|error| match error {
-        SetupError::NotBuilt => without_engine(error),
-        error => PortError::from(error).into(),
-    })?;
-    let uid = stored.record.uid.clone();
-    let journal = Arc::new(SqliteJournal::open(run.journal(), Access::Host).await?);
-    let parts = HostParts { configs: Arc::new(setup.configs()), ..HostParts::new(Arc::clone(&substrate), journal) };
-    if !stored.state.phase().is_terminal() {
-        FlowHost::resume(parts, &uid).await?.run().await?;
-    }
-    for attempt in substrate.list(&uid).await? {
-        substrate.forget(&attempt).await?;
-    }
-    Ok(())
+/// What is said of a flow that has not ended.
+pub(super) fn unended(name: &str) -> Failure {
+    Failure::new(Exit::Conflict, format!("`{name}` has not ended; terminate it first, or say --force"))
 }

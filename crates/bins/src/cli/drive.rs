@@ -6,7 +6,7 @@ use orlop_core::spec::flow::JobFlow;
 use orlop_core::spec::status::FlowStatus;
 
 use super::failure::{Exit, Failure};
-use super::logs;
+use super::local;
 use super::output::{self, Format};
 use super::progress::{self, Progress};
 use super::signals::Signals;
@@ -133,7 +133,7 @@ impl Drive {
                 let mut text = table::some_steps(name, status, ROWS, showing);
                 text.push('\n');
                 text.push_str(&table::summary(name, status, now, output::colour()));
-                text.push_str(&logs::tail_of_failure(run, status));
+                text.push_str(&local::tail_of_failure(run, status));
                 output::print(&text)
             }
             Format::Name => output::print(&name.name),

@@ -9,7 +9,7 @@ use orlop_dag::plan::Plan;
 use super::failure::{Exit, Failure};
 use super::globals::GlobalArgs;
 use super::output::{self, Format};
-use super::stored::{Host, Stored, interrupted, stopped};
+use super::target::FlowTarget;
 use crate::view::items::Items;
 
 /// Options of `orlop flow explain`.
@@ -33,18 +33,19 @@ pub(super) struct ExplainArgs {
 /// Explains a step, or all that have not succeeded.
 ///
 /// # Errors
-/// When there is no such run or step, or it cannot be read.
-pub(super) async fn explain(args: ExplainArgs) -> Result<Exit, Failure> {
-    let run = args.globals.existing(&args.name)?;
-    let host = Host::of(&run).await;
-    let stored = Stored::read(&run).await?;
-    let exit = answer(&stored.plan, &stored.state, &args)?;
-    if !stored.state.phase().is_terminal() && args.output == Format::Table {
-        if host == Host::None {
-            output::print(&interrupted(&args.globals.named(&args.name)))?;
-        }
-        for line in stopped(host.stopped(), &stored.status()) {
-            output::print(&line)?;
+/// When there is no such flow or step, or it cannot be read.
+pub(super) async fn explain(target: &dyn FlowTarget, args: &ExplainArgs) -> Result<Exit, Failure> {
+    let flow = target.get(&args.name).await?;
+    let for_people = args.output == Format::Table;
+    if let Some(text) = flow.refusal().filter(|_| for_people) {
+        output::print(&text)?;
+        return Ok(Exit::Done);
+    }
+    let replayed = flow.replayed()?;
+    let exit = answer(&replayed.0, &replayed.1, args)?;
+    if !flow.status().phase.is_terminal() && for_people {
+        for note in &flow.notes {
+            output::print(note)?;
         }
     }
     Ok(exit)
@@ -54,7 +55,7 @@ pub(super) async fn explain(args: ExplainArgs) -> Result<Exit, Failure> {
 ///
 /// # Errors
 /// When there is no such step.
-pub(super) fn answer(plan: &Plan, state: &State, args: &ExplainArgs) -> Result<Exit, Failure> {
+fn answer(plan: &Plan, state: &State, args: &ExplainArgs) -> Result<Exit, Failure> {
     let mut explanations = match &args.step {
         Some(name) => vec![one(plan, state, &args.name, name)?],
         None => unfinished(plan, state),

@@ -28,6 +28,11 @@ pub(super) enum Target {
 }
 
 impl Target {
+    /// Whether it is this machine.
+    pub(super) const fn is_here(self) -> bool {
+        matches!(self, Self::Local | Self::Process | Self::Docker)
+    }
+
     /// How containers of steps run there, where that is not a cluster's matter.
     pub(super) const fn runtime(self) -> Runtime {
         match self {

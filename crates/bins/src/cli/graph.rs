@@ -7,8 +7,7 @@ use orlop_dag::manifest::Limits;
 
 use super::failure::{Exit, Failure};
 use super::globals::GlobalArgs;
-use super::stored::Stored;
-use super::{manifest, output};
+use super::{manifest, output, target};
 use crate::view::graph::Graph;
 
 /// Form of a graph.
@@ -51,24 +50,22 @@ impl GraphArgs {
 /// Draws a graph.
 ///
 /// # Errors
-/// When there is neither such a file nor such a run.
-pub(super) async fn graph(args: GraphArgs) -> Result<Exit, Failure> {
-    let (plan, status) = if args.is_file() {
-        let path = PathBuf::from(&args.subject);
-        (manifest::one(&path, Limits::elsewhere().images_optional(), args.name.as_deref())?.plan, None)
-    } else {
-        let stored = Stored::read(&args.globals.existing(&args.subject)?).await?;
-        let status = stored.status();
-        (stored.plan, Some(status))
-    };
-    drawn(&Graph { plan: &plan, status: status.as_ref() }, args.output)
+/// When there is neither such a file nor such a flow.
+pub(super) async fn graph(args: &GraphArgs) -> Result<Exit, Failure> {
+    if args.is_file() {
+        let limits = Limits::elsewhere().images_optional();
+        let plan = manifest::one(&PathBuf::from(&args.subject), limits, args.name.as_deref())?.plan;
+        return drawn(&Graph { plan: &plan, status: None }, args.output);
+    }
+    let flow = target::of(&args.globals)?.get(&args.subject).await?;
+    drawn(&Graph { plan: &flow.replayed()?.0, status: Some(&flow.status()) }, args.output)
 }
 
 /// Prints a graph.
 ///
 /// # Errors
 /// When it cannot be written.
-pub(super) fn drawn(graph: &Graph<'_>, form: Form) -> Result<Exit, Failure> {
+fn drawn(graph: &Graph<'_>, form: Form) -> Result<Exit, Failure> {
     let text = match form {
         Form::Text => graph.text(output::colour()),
         Form::Dot => graph.dot(),

@@ -20,6 +20,7 @@ mod hardware;
 mod kube;
 mod lines;
 mod list;
+mod local;
 mod logs;
 mod manifest;
 mod output;
@@ -33,6 +34,11 @@ mod several;
 mod signals;
 mod stored;
 mod submit;
+#[cfg_attr(
+    not(any(feature = "fleet", feature = "kube")),
+    allow(dead_code, reason = "some of it is for flows that others drive")
+)]
+mod target;
 mod tree;
 mod validate;
 mod watch;
@@ -219,20 +225,11 @@ fn telemetry() {
 
 /// Runs a command.
 async fn dispatch(command: Command) -> Result<Exit, Failure> {
-    // Running a flow gives signals its own meaning.
-    let runs = matches!(command, Command::Run(_) | Command::Flow(Flow::Run(_)));
     if let Some(former) = command.former() {
         former.check(command.target())?;
     }
-    match command.target() {
-        Target::Local | Target::Process | Target::Docker => {}
-        Target::Fleet if runs => return on_fleet(command).await,
-        Target::Fleet => return signals::interruptible(on_fleet(command)).await,
-        Target::Kube if runs => return in_cluster(command).await,
-        Target::Kube => return signals::interruptible(in_cluster(command)).await,
-    }
     match command {
-        Command::Run(args) => run::run(*args).await,
+        Command::Run(args) => run(*args).await,
         #[cfg(feature = "fleet")]
         Command::Fleet(verb) => fleet::run(verb).await,
         Command::Completions { shell } => {
@@ -240,30 +237,21 @@ async fn dispatch(command: Command) -> Result<Exit, Failure> {
             clap_complete::generate(shell, &mut commands(), "orlop", &mut text);
             output::raw(&text).map(|_| Exit::Done)
         }
-        Command::Flow(flow) => of_flow(flow).await,
+        // What runs a flow gives signals a meaning of its own.
+        Command::Flow(Flow::Run(args)) => run(*args).await,
+        Command::Flow(flow) if flow.drives() => of_flow(flow).await,
+        Command::Flow(flow) => signals::interruptible(of_flow(flow)).await,
         #[cfg(all(feature = "kube", feature = "provisioner"))]
         Command::Hardware(verb) => hardware::run(verb).await,
     }
 }
 
-#[cfg(feature = "fleet")]
-async fn on_fleet(command: Command) -> Result<Exit, Failure> {
-    fleet::flow::run(command).await
-}
-
-#[cfg(not(feature = "fleet"))]
-async fn on_fleet(_command: Command) -> Result<Exit, Failure> {
-    Err(Failure::usage(crate::features::lacking("`--target fleet`", "fleet")))
-}
-
-#[cfg(feature = "kube")]
-async fn in_cluster(command: Command) -> Result<Exit, Failure> {
-    kube::run(command).await
-}
-
-#[cfg(not(feature = "kube"))]
-async fn in_cluster(_command: Command) -> Result<Exit, Failure> {
-    Err(Failure::usage(crate::features::lacking("`--target kube`", "kube")))
+/// Runs a flow on this machine, or hands it over and waits for its end.
+async fn run(args: run::RunArgs) -> Result<Exit, Failure> {
+    match args.globals.target {
+        Target::Local | Target::Process | Target::Docker => run::run(args).await,
+        Target::Fleet | Target::Kube => submit::run(&*target::of(&args.globals)?, &args).await,
+    }
 }
 
 impl Command {
@@ -310,33 +298,41 @@ impl Flow {
             Self::Validate(_) => return None,
         })
     }
+
+    /// Whether it drives a flow in this process.
+    fn drives(&self) -> bool {
+        match self {
+            Self::Run(_) => true,
+            Self::Retry(args) => args.globals.target.is_here(),
+            _ => false,
+        }
+    }
 }
 
 async fn of_flow(flow: Flow) -> Result<Exit, Failure> {
     use control::Verb;
+    use orlop_core::spec::status::Decision;
+    use target::of;
     match flow {
-        Flow::Run(args) => run::run(*args).await,
-        Flow::Submit(_) => Err(Failure::usage(
-            "flows are handed over to a fleet or a cluster: say `--target fleet` or `--target kube`; `orlop run` runs one on \
-             this machine",
-        )),
+        Flow::Run(args) => run(*args).await,
         Flow::Validate(args) => validate::validate(&args),
-        Flow::Graph(args) => graph::graph(args).await,
         Flow::Plan(args) => plan::plan(*args).await,
-        Flow::List(args) => list::list(args).await,
-        Flow::Get(args) => get::get(args).await,
-        Flow::Explain(args) => explain::explain(args).await,
-        Flow::Watch(args) => watch::watch(args).await,
-        Flow::Logs(args) => logs::logs(args).await,
-        Flow::Artifacts(args) => artifacts::artifacts(args).await,
-        Flow::Approve(args) => control::decide(args, orlop_core::spec::status::Decision::Approved).await,
-        Flow::Reject(args) => control::decide(args, orlop_core::spec::status::Decision::Rejected).await,
-        Flow::ConfirmGone(args) => control::confirm_gone(args).await,
-        Flow::Suspend(args) => control::suspend(args).await,
-        Flow::Resume(args) => control::simple(args, Verb::Resume).await,
-        Flow::Stop(args) => control::simple(args, Verb::Stop).await,
-        Flow::Terminate(args) => control::simple(args, Verb::Terminate).await,
-        Flow::Retry(args) => retry::retry(*args).await,
-        Flow::Delete(args) => delete::delete(args).await,
+        Flow::Graph(args) => graph::graph(&args).await,
+        Flow::Submit(args) => submit::submit(&*of(&args.globals)?, &args).await,
+        Flow::List(args) => list::list(&*of(&args.globals)?, &args).await,
+        Flow::Get(args) => get::get(&*of(&args.globals)?, &args).await,
+        Flow::Explain(args) => explain::explain(&*of(&args.globals)?, &args).await,
+        Flow::Watch(args) => watch::watch(&*of(&args.globals)?, &args).await,
+        Flow::Logs(args) => logs::logs(&*of(&args.globals)?, &args).await,
+        Flow::Artifacts(args) => artifacts::artifacts(&*of(&args.globals)?, &args).await,
+        Flow::Approve(args) => control::decide(&*of(&args.globals)?, args, Decision::Approved).await,
+        Flow::Reject(args) => control::decide(&*of(&args.globals)?, args, Decision::Rejected).await,
+        Flow::ConfirmGone(args) => control::confirm_gone(&*of(&args.globals)?, args).await,
+        Flow::Suspend(args) => control::suspend(&*of(&args.globals)?, args).await,
+        Flow::Resume(args) => control::simple(&*of(&args.globals)?, args, Verb::Resume).await,
+        Flow::Stop(args) => control::simple(&*of(&args.globals)?, args, Verb::Stop).await,
+        Flow::Terminate(args) => control::simple(&*of(&args.globals)?, args, Verb::Terminate).await,
+        Flow::Retry(args) => retry::retry(&*of(&args.globals)?, &args).await,
+        Flow::Delete(args) => delete::delete(&*of(&args.globals)?, &args).await,
     }
 }

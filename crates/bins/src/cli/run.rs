@@ -20,13 +20,13 @@ use serde_json::json;
 use super::drive::{Drive, Driven};
 use super::failure::{Exit, Failure};
 use super::globals::GlobalArgs;
+use super::local::HandOver;
 use super::manifest::{self, Loaded};
 use super::output::{self, Format};
 use super::progress::Progress;
-use super::retry::HandOver;
 use super::setup::{SetupArgs, pair};
 use super::stored::Stored;
-use super::{delete, resume, several};
+use super::{local, resume, several};
 use crate::host::concurrency_key::KeyClaim;
 use crate::host::control::caller;
 use crate::host::flow::{Clock as _, FlowCommand, FlowHost, HostParts, Submission, SystemClock};
@@ -92,7 +92,6 @@ pub(super) struct RunArgs {
 }
 
 /// Options that only runs on this machine read.
-#[cfg(any(feature = "fleet", feature = "kube"))]
 const LOCAL_ONLY: [&str; 11] = [
     "secrets_dir",
     "configs_dir",
@@ -107,7 +106,6 @@ const LOCAL_ONLY: [&str; 11] = [
     "keep",
 ];
 
-#[cfg(any(feature = "fleet", feature = "kube"))]
 impl RunArgs {
     /// Refuses options that a run elsewhere would ignore.
     ///
@@ -225,7 +223,7 @@ pub(super) async fn start(globals: &GlobalArgs, new: New, drive: &Drive) -> Resu
             output::tell(&format!("warning: what is left of deleted runs cannot be removed: {error}"));
         }
         // A new run does not depend on it.
-        if let Err(failure) = delete::expired(globals).await {
+        if let Err(failure) = local::expired(globals).await {
             output::tell(&format!("warning: old runs cannot be deleted: {failure}"));
         }
     }

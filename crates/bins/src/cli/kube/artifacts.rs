@@ -1,20 +1,18 @@
-//! `orlop flow artifacts --target kube`: artifacts of a cluster's flow. Owns what is said where their bytes are out of reach.
+//! Artifacts of a cluster's flow. Owns what is said where their bytes are out of reach.
 
 use orlop_core::spec::status::ArtifactLocation;
 
-use super::super::artifacts::{ArtifactsArgs, chosen, show};
-use super::super::failure::{Exit, Failure};
-use super::Cluster;
+use super::super::artifacts::Artifact;
+use super::super::failure::Failure;
 
-/// Lists artifacts of a flow of a cluster. Their bytes are where the cluster keeps them.
-pub(super) async fn artifacts(args: ArtifactsArgs) -> Result<Exit, Failure> {
-    let cluster = Cluster::of(&args.globals).await?;
-    let chosen = chosen(&cluster.flows.get(&args.name).await?, &args)?;
-    if let (Some(_), Some(artifact)) = (&args.to, chosen.first()) {
-        let way = artifact.location.as_ref().map(|location| way(location, &cluster.namespace)).unwrap_or_default();
-        return Err(Failure::usage(format!("`{}` is kept in the cluster; {way}", artifact.label())));
-    }
-    show(&chosen, &args)
+/// Says how a person gets at artifacts: their bytes are where the cluster keeps them.
+///
+/// # Errors
+/// Where there is one.
+pub(super) fn refuse(chosen: &[Artifact], namespace: &str) -> Result<(), Failure> {
+    let Some(artifact) = chosen.first() else { return Ok(()) };
+    let way = artifact.location.as_ref().map(|location| way(location, namespace)).unwrap_or_default();
+    Err(Failure::usage(format!("`{}` is kept in the cluster; {way}", artifact.label())))
 }
 
 /// How a person gets at stored bytes.

@@ -13,13 +13,12 @@ use orlop_k8s::client::logs::{PodNews, Reading, Written, read, watched, written}
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::super::failure::{Exit, Failure};
-use super::super::logs::{LogsArgs, selects, without_log};
+use super::super::failure::Failure;
+use super::super::logs::LogsArgs;
 use super::super::output;
-use super::super::signals::Signals;
-use super::show::explanation;
-use super::watch::{Tells, Watcher};
-use super::{Cluster, status};
+use super::super::target::{Reports, Wait};
+use super::Cluster;
+use super::watch::ended;
 
 /// Lines that wait for standard output.
 const WAITING: usize = 256;
@@ -65,34 +64,17 @@ impl Wanted {
     }
 }
 
-/// `orlop flow logs`
-pub(super) async fn logs(args: LogsArgs) -> Result<Exit, Failure> {
-    let cluster = Cluster::of(&args.globals).await?;
-    let flow = cluster.flows.get(&args.name).await?;
-    if let Some(step) = &args.step {
-        let known = |name: &str| *step == name || step.strip_prefix(name).is_some_and(|rest| rest.starts_with("-i"));
-        if !flow.spec.steps.iter().chain(&flow.spec.finally).any(|known_step| known(&known_step.name)) {
-            return Err(Failure::new(Exit::NotFound, format!("flow `{}` has no step `{step}`", args.name)));
-        }
+/// Shows what attempts of a flow wrote. False where nothing of what is meant has a log.
+///
+/// # Errors
+/// When the server refuses, or a log breaks off.
+pub(super) async fn show(cluster: &Cluster, flow: &JobFlow, args: &LogsArgs) -> Result<bool, Failure> {
+    let wanted = Wanted::of(args);
+    let ended = flow.status.as_ref().is_some_and(|status| status.phase.is_terminal());
+    if args.follow && !ended {
+        return follow(cluster, flow, &wanted).await.map(|()| true);
     }
-    selects(&args, &status(&flow))?;
-    let wanted = Wanted::of(&args);
-    if args.follow && !status(&flow).phase.is_terminal() {
-        return follow(&cluster, &flow, &wanted).await;
-    }
-    let found = copy(&cluster, &flow, &wanted).await?;
-    if let Some(step) = wanted.step.as_ref().filter(|_| !found)
-        && let Some(why) = explanation(&flow, step)?
-        && let Some(told) = without_log(&args, &status(&flow), &why)
-    {
-        output::tell(&told);
-    }
-    Ok(Exit::Done)
-}
-
-/// Copies all that a flow's attempts wrote to standard output.
-pub(super) async fn all(cluster: &Cluster, flow: &JobFlow) -> Result<(), Failure> {
-    copy(cluster, flow, &Wanted::default()).await.map(drop)
+    copy(cluster, flow, &wanted).await
 }
 
 /// By step in the order of the spec, instance, attempt and pod. False where nothing of what is meant has a log.
@@ -179,21 +161,18 @@ impl Followed<'_> {
 }
 
 /// Follows all logs that are meant, those that begin later included, until the flow has ended and all is read.
-async fn follow(cluster: &Cluster, flow: &JobFlow, wanted: &Wanted) -> Result<Exit, Failure> {
-    let mut signals = Signals::take()?;
+async fn follow(cluster: &Cluster, flow: &JobFlow, wanted: &Wanted) -> Result<(), Failure> {
     let mut pods = pin!(watched(cluster.client.clone(), flow));
-    let watcher = Watcher::new(cluster, &flow.metadata.name, Tells::Reasons);
-    let mut ended = pin!(watcher.ended());
+    let mut ended = pin!(ended(cluster, &flow.metadata.name, Wait::for_end(Reports::Reasons)));
     let (lines, mut waiting) = mpsc::channel::<Vec<u8>>(WAITING);
     let (known, readers) = (HashSet::new(), JoinSet::new());
     let mut followed = Followed { cluster, flow, wanted, known, readers, lines };
     let mut over = false;
     while !over || !followed.readers.is_empty() {
         tokio::select! {
-            exit = signals.next() => return Ok(exit),
             Some(line) = waiting.recv() => {
                 if !output::log(&line)? {
-                    return Ok(Exit::Done);
+                    return Ok(());
                 }
             }
             Some(news) = pods.next(), if !over => match news {
@@ -219,7 +198,7 @@ async fn follow(cluster: &Cluster, flow: &JobFlow, wanted: &Wanted) -> Result<Ex
             break;
         }
     }
-    Ok(Exit::Done)
+    Ok(())
 }
 
 /// Sends the lines of one log until it ends. A reader that has gone is no error.

@@ -1,50 +1,48 @@
-//! `orlop flow … --target kube`: flows of a cluster that its operator drives. Owns what each verb asks;
-//! pages are those of flows on this machine.
+//! Flows of a cluster: its operator drives them.
 
 mod artifacts;
+mod create;
 mod logs;
-mod order;
-mod show;
-mod submit;
 mod watch;
 
-use orlop_core::spec::flow::JobFlow;
-use orlop_core::spec::status::FlowStatus;
+use async_trait::async_trait;
+use orlop_core::machine::flow::FlowPhase;
+use orlop_core::spec::flow::{JobFlow, StopMode};
+use orlop_core::time::Time;
 use orlop_k8s::api::Client;
-use orlop_k8s::client::{ClientError, FlowClient};
+use orlop_k8s::client::{ClientError, Decided, FlowClient, Repeat};
+use serde_json::json;
 
+use super::artifacts::{Artifact, ArtifactsArgs};
+use super::delete::unended;
 use super::failure::{Exit, Failure};
 use super::globals::GlobalArgs;
-use super::{Command, Flow};
+use super::list::phase;
+use super::logs::LogsArgs;
+use super::manifest;
+use super::retry::RetryArgs;
+use super::target::{
+    Created, FlowSnapshot, FlowTarget, ListFilter, ListedFlow, NewFlow, Reports, Retried, Taken, Wait,
+};
 use crate::host::cluster::{self, Way};
+use crate::host::control::caller;
+use crate::host::flow::{Clock as _, FlowCommand, SystemClock};
 use crate::view::name::RunName;
 
-/// A cluster, as verbs of flows ask it.
+/// What a list says of a flow without a status.
+const UNTAKEN: &str = "no operator has taken this flow up yet";
+
+/// A cluster, connected to.
 struct Cluster {
     client: kube::Client,
     namespace: String,
     flows: FlowClient<Client>,
 }
 
-impl Cluster {
-    /// The cluster of the options, and the namespace they name, else that of the context.
-    async fn of(globals: &GlobalArgs) -> Result<Self, Failure> {
-        let way = Way { kubeconfig: globals.kubeconfig.clone(), context: globals.context.clone(), master: None };
-        let client = cluster::client(&way).await.map_err(|error| Failure::usage(error.to_string()))?;
-        let namespace = globals.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
-        let flows = FlowClient::new(Client::new(client.clone()), &namespace);
-        Ok(Self { client, namespace, flows })
-    }
-}
-
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
         Self::new(error.class().into(), error.to_string())
     }
-}
-
-fn status(flow: &JobFlow) -> FlowStatus {
-    flow.status.clone().unwrap_or_default()
 }
 
 /// What is said of a flow that has no status: nobody works on it.
@@ -56,51 +54,163 @@ fn untaken(name: &str, namespace: &str) -> String {
     )
 }
 
-/// How a flow of a cluster is named in hints.
-fn named(globals: &GlobalArgs, name: &str) -> RunName {
-    let mut options = " --target kube".to_owned();
-    if let Some(file) = &globals.kubeconfig {
-        options.push_str(&format!(" --kubeconfig {}", file.display()));
-    }
-    for (flag, value) in [("--context", &globals.context), ("-n", &globals.namespace)] {
-        if let Some(value) = value {
-            options.push_str(&format!(" {flag} {value}"));
-        }
-    }
-    RunName { name: name.to_owned(), options }
+/// A cluster.
+pub(super) struct Kube {
+    pub(super) globals: GlobalArgs,
 }
 
-/// Runs a verb.
-///
-/// # Errors
-/// When the server refuses, cannot be reached, or the verb means nothing there.
-pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
-    let flow = match command {
-        Command::Run(args) => return submit::run(*args).await,
-        Command::Flow(flow) => flow,
-        _ => return Err(Failure::usage("this verb is not about flows")),
-    };
-    match flow {
-        Flow::Run(args) => submit::run(*args).await,
-        Flow::Submit(args) => submit::submit(*args).await,
-        Flow::List(args) => show::list(args).await,
-        Flow::Get(args) => show::get(args).await,
-        Flow::Watch(args) => watch::watch(args).await,
-        Flow::Logs(args) => logs::logs(args).await,
-        Flow::Artifacts(args) => artifacts::artifacts(args).await,
-        Flow::Approve(args) => order::decide(args, true).await,
-        Flow::Reject(args) => order::decide(args, false).await,
-        Flow::Suspend(args) => order::suspend(args).await,
-        Flow::Resume(args) => order::resume(args).await,
-        Flow::Stop(args) => order::stop(args, true).await,
-        Flow::Terminate(args) => order::stop(args, false).await,
-        Flow::Retry(args) => order::retry(*args).await,
-        Flow::Delete(args) => order::delete(args).await,
-        Flow::Graph(args) if !args.is_file() => show::graph(args).await,
-        Flow::Graph(args) => super::graph::graph(args).await,
-        Flow::Plan(args) => super::plan::plan(*args).await,
-        Flow::Validate(args) => super::validate::validate(&args),
-        Flow::ConfirmGone(args) => order::confirm_gone(args).await,
-        Flow::Explain(args) => show::explain(args).await,
+impl Kube {
+    /// The cluster of the options, and the namespace they name, else that of the context.
+    async fn cluster(&self) -> Result<Cluster, Failure> {
+        let GlobalArgs { kubeconfig, context, namespace, .. } = self.globals.clone();
+        let way = Way { kubeconfig, context, master: None };
+        let client = cluster::client(&way).await.map_err(|error| Failure::usage(error.to_string()))?;
+        let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());
+        let flows = FlowClient::new(Client::new(client.clone()), &namespace);
+        Ok(Cluster { client, namespace, flows })
+    }
+}
+
+#[async_trait(?Send)]
+impl FlowTarget for Kube {
+    fn asked(&self) -> &'static str {
+        "the API server"
+    }
+
+    fn named(&self, name: &str) -> RunName {
+        let mut options = " --target kube".to_owned();
+        if let Some(file) = &self.globals.kubeconfig {
+            options.push_str(&format!(" --kubeconfig {}", file.display()));
+        }
+        for (flag, value) in [("--context", &self.globals.context), ("-n", &self.globals.namespace)] {
+            if let Some(value) = value {
+                options.push_str(&format!(" {flag} {value}"));
+            }
+        }
+        RunName { name: name.to_owned(), options }
+    }
+
+    async fn list(&self, filter: &ListFilter) -> Result<Vec<ListedFlow>, Failure> {
+        let cluster = self.cluster().await?;
+        let all = FlowClient::new(Client::new(cluster.client.clone()), "");
+        let found = if filter.all_namespaces { &all } else { &cluster.flows }.list(&filter.labels).await;
+        let mut flows = found?;
+        if let Some(wanted) = filter.phase.as_deref().map(phase).transpose()? {
+            flows.retain(|flow| phase_of(flow) == wanted);
+        }
+        let now = SystemClock.now();
+        let mut flows: Vec<ListedFlow> = flows.into_iter().map(|flow| listed(flow, now)).collect();
+        flows.retain(|flow| filter.older_than.is_none_or(|limit| now.since(flow.created) >= limit.get()));
+        Ok(flows)
+    }
+
+    async fn get(&self, name: &str) -> Result<FlowSnapshot, Failure> {
+        let cluster = self.cluster().await?;
+        let flow = cluster.flows.get(name).await?;
+        let notes = flow.status.is_none().then(|| untaken(name, &cluster.namespace));
+        Ok(FlowSnapshot::of(flow, notes.into_iter().collect()))
+    }
+
+    async fn order(&self, name: &str, order: FlowCommand) -> Result<Taken, Failure> {
+        let flows = self.cluster().await?.flows;
+        match order {
+            FlowCommand::Decide { step, decision, by, reason, .. } => {
+                let decided = Decided { step: &step, decision, by: by.as_deref(), reason: reason.as_deref() };
+                flows.decide(name, &decided).await?;
+            }
+            FlowCommand::ConfirmGone { step, by, reason } => {
+                flows.confirm_gone(name, &step, &by.unwrap_or_else(caller), reason.as_deref()).await?;
+            }
+            FlowCommand::Suspend { mode } => flows.suspend(name, mode).await?,
+            FlowCommand::Resume => flows.resume(name).await?,
+            FlowCommand::Stop { mode } => flows.stop(name, mode).await?,
+            FlowCommand::Replace => {
+                return Err(Failure::usage("only the operator replaces flows, by their concurrency key"));
+            }
+        }
+        Ok(Taken::Now)
+    }
+
+    async fn ended(&self, name: &str, wait: Wait) -> Result<JobFlow, Failure> {
+        watch::ended(&self.cluster().await?, name, wait).await
+    }
+
+    async fn logs(&self, flow: &FlowSnapshot, args: &LogsArgs) -> Result<bool, Failure> {
+        logs::show(&self.cluster().await?, &flow.object, args).await
+    }
+
+    async fn export(&self, chosen: &mut [Artifact], _args: &ArtifactsArgs) -> Result<(), Failure> {
+        artifacts::refuse(chosen, &self.cluster().await?.namespace)
+    }
+
+    async fn create(&self, new: &NewFlow<'_>) -> Result<Created, Failure> {
+        create::create(&self.globals, new).await
+    }
+
+    async fn retry(&self, args: &RetryArgs) -> Result<Retried, Failure> {
+        let spec = match &args.file {
+            Some(file) => Some(manifest::one(file, create::limits(false), Some(&args.name))?.manifest.flow.spec),
+            None => None,
+        };
+        let cluster = self.cluster().await?;
+        let repeat = Repeat {
+            steps: args.step.clone(),
+            force: args.force,
+            spec,
+            parameters: args.param.iter().cloned().collect(),
+            name: args.new_name.clone(),
+            key: uuid::Uuid::new_v4().to_string(),
+        };
+        let made = cluster.flows.repeat(&args.name, repeat).await?;
+        Ok(Retried::Created(created(made, &cluster.namespace)))
+    }
+
+    async fn id(&self, name: &str) -> Result<String, Failure> {
+        self.cluster().await?.flows.find(name).await?;
+        Ok(name.to_owned())
+    }
+
+    async fn delete(&self, name: &str, id: &str, force: bool) -> Result<(), Failure> {
+        let cluster = self.cluster().await?;
+        let flow = cluster.flows.find(id).await?;
+        if !phase_of(&flow).is_terminal() {
+            if !force {
+                return Err(unended(name));
+            }
+            match cluster.flows.stop(id, StopMode::Terminate).await.map_err(Failure::from) {
+                // It ended by itself.
+                Err(failure) if failure.exit != Exit::Conflict => return Err(failure),
+                _ => {}
+            }
+            watch::ended(&cluster, id, Wait::for_end(Reports::Nothing)).await?;
+        }
+        Ok(cluster.flows.delete(&flow).await?)
+    }
+}
+
+fn phase_of(flow: &JobFlow) -> FlowPhase {
+    flow.status.as_ref().map(|status| status.phase).unwrap_or_default()
+}
+
+fn created(flow: JobFlow, namespace: &str) -> Created {
+    let name = flow.metadata.name.clone();
+    let (id, message) = (name.clone(), format!("created in namespace {namespace}"));
+    Created { name, id, message, value: json!(flow), target: None }
+}
+
+fn listed(flow: JobFlow, now: Time) -> ListedFlow {
+    let value = json!(flow);
+    let (metadata, untaken) = (flow.metadata, flow.status.is_none());
+    let status = flow.status.unwrap_or_default();
+    ListedFlow {
+        namespace: metadata.namespace.unwrap_or_default(),
+        id: metadata.name.clone(),
+        name: metadata.name,
+        phase: status.phase.to_string(),
+        ended: status.phase.is_terminal(),
+        progress: status.progress.summary,
+        created: metadata.creation_timestamp.unwrap_or(now),
+        message: if untaken { UNTAKEN.to_owned() } else { status.message },
+        value,
     }
 }

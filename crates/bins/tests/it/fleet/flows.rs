@@ -200,7 +200,16 @@ fn every_verb_works_on_flows_of_a_server() {
     let graph = verb(&["graph", "all"]);
     assert!(graph.code == 0 && graph.out.contains("gate"), "{graph:?}");
     assert_eq!(verb(&["graph", "none"]).code, 4);
-    assert_eq!(verb(&["explain", "all"]).code, 2);
+    let why = verb(&["explain", "all"]);
+    assert!(
+        why.code == 0 && why.out.contains("gate is PendingApproval") && why.out.contains("late is Pending"),
+        "{why:?}"
+    );
+    assert_eq!(verb(&["explain", "all", "none"]).code, 4);
+    let items = verb(&["logs", "all", "one", "--item", "3"]);
+    assert!(items.code == 4 && items.err.contains("has no instances"), "{items:?}");
+    let why = verb(&["logs", "all", "late"]);
+    assert!(why.code == 0 && why.err.contains("no attempt of `late` has started"), "{why:?}");
     // Lists.
     let listed = |label: &str| verb(&["list", "-l", label, "-o", "name"]).out;
     assert_eq!((listed("team=red").as_str(), listed("team=blue").as_str()), ("all\n", ""));

@@ -1,26 +1,25 @@
-//! `orlop flow artifacts --target fleet`: artifacts of a server's flow. Owns the way of their bytes to this machine.
+//! Artifacts of a server's flow. Owns the way of their bytes to this machine.
 
 use orlop_cloud::artifact::{CasStore, Limits};
 
-use super::super::super::artifacts::{ArtifactsArgs, chosen, show, write};
-use super::super::super::failure::{Exit, Failure};
+use super::super::super::artifacts::{Artifact, ArtifactsArgs, write};
+use super::super::super::failure::Failure;
 use super::super::artifacts::fetch_to;
 use super::Remote;
 
-/// Lists artifacts of a flow of a server, or fetches them and writes them out.
-pub(super) async fn artifacts(args: ArtifactsArgs) -> Result<Exit, Failure> {
-    let remote = Remote::of(&args.globals)?;
-    let mut chosen = chosen(&remote.object(&args.name, None).await?, &args)?;
-    if let Some(dir) = &args.to {
-        write(&mut chosen, &args, async |artifact| {
-            let Some(location) = &artifact.location else { return Ok(()) };
-            let fetched = Fetched::below(dir)?;
-            fetch_to(&remote.client, &location.sha256, &fetched.store.place(location)?).await?;
-            artifact.deliver(&fetched.store, args.force).await
-        })
-        .await?;
-    }
-    show(&chosen, &args)
+/// Fetches artifacts and writes them out.
+///
+/// # Errors
+/// When one cannot be fetched or written.
+pub(super) async fn export(remote: &Remote, chosen: &mut [Artifact], args: &ArtifactsArgs) -> Result<(), Failure> {
+    let Some(dir) = &args.to else { return Ok(()) };
+    write(chosen, args, async |artifact| {
+        let Some(location) = &artifact.location else { return Ok(()) };
+        let fetched = Fetched::below(dir)?;
+        fetch_to(&remote.client, &location.sha256, &fetched.store.place(location)?).await?;
+        artifact.deliver(&fetched.store, args.force).await
+    })
+    .await
 }
 
 /// A store for one artifact that is fetched, which goes with this value.

@@ -1,19 +1,30 @@
-//! `orlop flow … --target fleet`: flows that a server drives, asked over REST. Owns what each verb asks; pages are those of flows on this machine.
+//! Flows of a fleet: a server drives them, and is asked over REST.
 
 mod artifacts;
+mod logs;
 mod order;
-mod show;
-mod submit;
 mod waiting;
+mod watch;
 
-use orlop_core::spec::flow::JobFlow;
-use orlop_core::spec::status::FlowStatus;
-use serde_json::Value;
+use async_trait::async_trait;
+use orlop_core::spec::flow::{JobFlow, StopMode};
+use orlop_core::time::Time;
+use serde_json::{Map, Value, json};
 
+use super::super::artifacts::{Artifact, ArtifactsArgs};
+use super::super::delete::unended;
 use super::super::failure::{Exit, Failure};
-use super::super::globals::GlobalArgs;
-use super::super::{Command, Flow};
+use super::super::globals::{GlobalArgs, Target};
+use super::super::logs::LogsArgs;
+use super::super::manifest;
+use super::super::retry::RetryArgs;
+use super::super::target::{
+    Created, FlowSnapshot, FlowTarget, ListFilter, ListedFlow, NewFlow, Reports, Retried, Taken, Wait,
+};
 use super::client::{ApiRequest, Client, escaped, query};
+use super::read::text;
+use crate::host::flow::{Clock as _, FlowCommand, SystemClock};
+use crate::view::name::RunName;
 
 /// A server, as verbs of flows ask it.
 struct Remote {
@@ -76,44 +87,129 @@ impl Remote {
     }
 }
 
-fn status(object: &JobFlow) -> FlowStatus {
-    object.status.clone().unwrap_or_default()
+/// A fleet.
+pub(in crate::cli) struct Fleet {
+    remote: Remote,
+    globals: GlobalArgs,
 }
 
-/// Runs a verb.
-///
-/// # Errors
-/// When the server refuses, cannot be reached, or the verb means nothing there.
-pub(in crate::cli) async fn run(command: Command) -> Result<Exit, Failure> {
-    let flow = match command {
-        Command::Run(args) => return submit::run(*args).await,
-        Command::Flow(flow) => flow,
-        _ => return Err(Failure::usage("this verb is not about flows")),
-    };
-    match flow {
-        Flow::Run(args) => submit::run(*args).await,
-        Flow::Submit(args) => submit::submit(*args).await,
-        Flow::List(args) => show::list(args).await,
-        Flow::Get(args) => show::get(args).await,
-        Flow::Watch(args) => show::watch(args).await,
-        Flow::Logs(args) => show::logs(args).await,
-        Flow::Artifacts(args) => artifacts::artifacts(args).await,
-        Flow::Approve(args) => order::decide(args, "approve").await,
-        Flow::Reject(args) => order::decide(args, "reject").await,
-        Flow::Suspend(args) => order::suspend(args).await,
-        Flow::Resume(args) => order::resume(args).await,
-        Flow::Stop(args) => order::stop(args, true).await,
-        Flow::Terminate(args) => order::stop(args, false).await,
-        Flow::Retry(args) => order::retry(*args).await,
-        Flow::Delete(args) => order::delete(args).await,
-        Flow::Graph(args) if !args.is_file() => show::graph(args).await,
-        Flow::Graph(args) => super::super::graph::graph(args).await,
-        Flow::Plan(args) => super::super::plan::plan(*args).await,
-        Flow::Validate(args) => super::super::validate::validate(&args),
-        Flow::ConfirmGone(args) => order::confirm_gone(args).await,
-        Flow::Explain(_) => Err(Failure::usage(
-            "why a step of a server's flow waits is shown by `orlop flow get NAME --target fleet`, and of its \
-             job by `orlop job get ID --explain`",
-        )),
+impl Fleet {
+    /// The fleet of the options.
+    ///
+    /// # Errors
+    /// When an option for the connection is wrong.
+    pub(in crate::cli) fn of(globals: &GlobalArgs) -> Result<Self, Failure> {
+        Ok(Self { remote: Remote::of(globals)?, globals: globals.clone() })
+    }
+}
+
+#[async_trait(?Send)]
+impl FlowTarget for Fleet {
+    fn asked(&self) -> &'static str {
+        "the server"
+    }
+
+    fn named(&self, name: &str) -> RunName {
+        let mut options = " --target fleet".to_owned();
+        if self.globals.server != super::target::SERVER {
+            options.push_str(&format!(" --server {}", self.globals.server));
+        }
+        RunName { name: name.to_owned(), options }
+    }
+
+    async fn list(&self, filter: &ListFilter) -> Result<Vec<ListedFlow>, Failure> {
+        let labels = filter.labels.iter().map(|(key, value)| ("label", format!("{key}={value}")));
+        let members = filter.phase.iter().map(|phase| ("state", phase.clone())).chain(labels).collect();
+        let now = SystemClock.now();
+        let found = self.remote.list("/flows", members).await?;
+        let mut flows: Vec<ListedFlow> = found.into_iter().map(|flow| listed(flow, now)).collect();
+        flows.retain(|flow| filter.older_than.is_none_or(|limit| now.since(flow.created) >= limit.get()));
+        flows.sort_by_key(|flow| flow.created);
+        Ok(flows)
+    }
+
+    async fn get(&self, name: &str) -> Result<FlowSnapshot, Failure> {
+        Ok(FlowSnapshot::of(self.remote.object(name, None).await?, Vec::new()))
+    }
+
+    async fn order(&self, name: &str, order: FlowCommand) -> Result<Taken, Failure> {
+        order::give(&self.remote, name, order).await.map(|()| Taken::Now)
+    }
+
+    async fn ended(&self, name: &str, wait: Wait) -> Result<JobFlow, Failure> {
+        watch::ended(&self.remote, name, wait).await
+    }
+
+    async fn logs(&self, _flow: &FlowSnapshot, args: &LogsArgs) -> Result<bool, Failure> {
+        logs::show(&self.remote, args).await
+    }
+
+    async fn export(&self, chosen: &mut [Artifact], args: &ArtifactsArgs) -> Result<(), Failure> {
+        artifacts::export(&self.remote, chosen, args).await
+    }
+
+    async fn create(&self, new: &NewFlow<'_>) -> Result<Created, Failure> {
+        if new.strict {
+            manifest::one(new.file, Target::Fleet.limits(true), new.name)?;
+        }
+        let body = json!({
+            "definition": manifest::text(new.file)?, "parameters": parameters(new.parameters), "name": new.name,
+            "tenant": self.remote.tenant, "suspend": new.suspend,
+        });
+        Ok(created(self.remote.post("/flows", &body, new.key.map(str::to_owned)).await?))
+    }
+
+    async fn retry(&self, args: &RetryArgs) -> Result<Retried, Failure> {
+        let definition = args.file.as_deref().map(manifest::text).transpose()?;
+        let body = json!({
+            "steps": args.step, "force": args.force, "definition": definition, "parameters": parameters(&args.param),
+            "name": args.new_name,
+        });
+        let made = self.remote.post(&format!("/flows/{}/retry", escaped(&args.name)), &body, None).await?;
+        Ok(Retried::Created(created(made)))
+    }
+
+    async fn id(&self, name: &str) -> Result<String, Failure> {
+        Ok(name.to_owned())
+    }
+
+    async fn delete(&self, name: &str, id: &str, force: bool) -> Result<(), Failure> {
+        if force {
+            match self.order(id, FlowCommand::Stop { mode: StopMode::Terminate }).await {
+                // It has ended by itself.
+                Err(failure) if failure.exit != Exit::Conflict => return Err(failure),
+                _ => {}
+            }
+            self.ended(id, Wait::for_end(Reports::Nothing)).await?;
+        }
+        match self.remote.client.ask(ApiRequest::delete(format!("/flows/{}", escaped(id)))).await {
+            Err(failure) if failure.exit == Exit::Conflict && !force => Err(unended(name)),
+            deleted => deleted.map(drop),
+        }
+    }
+}
+
+fn parameters(given: &[(String, String)]) -> Map<String, Value> {
+    given.iter().map(|(name, value)| (name.clone(), Value::String(value.clone()))).collect()
+}
+
+fn created(answer: Value) -> Created {
+    let id = text(&answer, "id");
+    let message = format!("submitted as {id}");
+    Created { name: text(&answer, "name"), id, message, value: answer, target: None }
+}
+
+fn listed(flow: Value, now: Time) -> ListedFlow {
+    let created = flow["created_at"].as_str().and_then(|at| at.parse().ok());
+    ListedFlow {
+        namespace: text(&flow, "tenant"),
+        name: text(&flow, "name"),
+        id: text(&flow, "id"),
+        phase: text(&flow, "phase"),
+        ended: flow["ended_at"].is_string(),
+        progress: text(&flow, "progress"),
+        created: created.unwrap_or(now),
+        message: text(&flow, "message"),
+        value: flow,
     }
 }

@@ -1,0 +1,45 @@
+//! What steps of a server's flow wrote.
+
+use http_body_util::BodyExt as _;
+use orlop_core::time::Time;
+
+use super::super::super::failure::{Exit, Failure};
+use super::super::super::logs::LogsArgs;
+use super::super::super::output;
+use super::super::client::{ApiRequest, escaped, query};
+use super::Remote;
+use crate::host::flow::{Clock as _, SystemClock};
+
+/// Copies what attempts wrote to standard output. False where that was nothing.
+///
+/// # Errors
+/// When the server refuses, or the log breaks off.
+pub(super) async fn show(remote: &Remote, args: &LogsArgs) -> Result<bool, Failure> {
+    if args.timestamps {
+        return Err(Failure::usage("`--timestamps` is for logs of jobs: `orlop logs JOB --timestamps`"));
+    }
+    let mut members = Vec::new();
+    if let Some(step) = &args.step {
+        let item = args.item.map(|item| format!("-i{item}")).unwrap_or_default();
+        members.push(("step", format!("{step}{item}")));
+    }
+    members.extend(args.attempt.map(|attempt| ("attempt", attempt.to_string())));
+    if let Some(since) = args.since {
+        let since = i64::try_from(since.get().as_millis()).unwrap_or(i64::MAX);
+        members.push(("since", Time::from_millis(SystemClock.now().millis().saturating_sub(since)).to_string()));
+    }
+    for (name, on) in [("follow", args.follow), ("failed", args.failed)] {
+        members.extend(on.then(|| (name, "true".to_owned())));
+    }
+    let path = format!("/flows/{}/logs{}", escaped(&args.name), query(&members));
+    let mut body = remote.client.open(ApiRequest::get(path)).await?;
+    let mut wrote = false;
+    while let Some(frame) = body.frame().await {
+        let broken = |error| Failure::new(Exit::Unreachable, format!("the log broke off: {error}"));
+        if let Ok(bytes) = frame.map_err(broken)?.into_data() {
+            wrote |= !bytes.is_empty();
+            output::log(&bytes)?;
+        }
+    }
+    Ok(wrote)
+}

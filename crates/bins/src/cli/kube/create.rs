@@ -1,0 +1,56 @@
+//! Creation of flows in a cluster. Owns their names and namespaces.
+
+use orlop_core::name::sha256_hex;
+use orlop_core::spec::flow::JobFlow;
+use orlop_dag::manifest::Limits;
+use orlop_k8s::client;
+
+use super::super::failure::Failure;
+use super::super::globals::GlobalArgs;
+use super::super::manifest::{self, flow_name};
+use super::super::target::{Created, NewFlow};
+use super::{Kube, created};
+
+/// What a flow must keep to run in a cluster.
+pub(super) fn limits(strict: bool) -> Limits {
+    let mut limits = if strict { Limits::kubernetes().strict() } else { Limits::kubernetes() };
+    // Whether secrets may be text is the operator's to say, and its webhook's.
+    limits.secrets_as_text = true;
+    limits
+}
+
+/// Creates the flow of a file. Without a name it has one that follows from the key.
+///
+/// # Errors
+/// When the file is refused, or the server refuses it.
+pub(super) async fn create(globals: &GlobalArgs, new: &NewFlow<'_>) -> Result<Created, Failure> {
+    let loaded = manifest::one(new.file, limits(new.strict), new.name)?;
+    let key = new.key.map_or_else(|| uuid::Uuid::new_v4().to_string(), str::to_owned);
+    let mut flow: JobFlow = loaded.manifest.flow.clone();
+    flow.metadata.name = flow_name(&loaded.manifest, new.name, &sha256_hex(key.as_bytes(), 8));
+    flow.metadata.generate_name = None;
+    if new.suspend {
+        flow.spec.suspend = Some(true);
+    }
+    let target = Kube { globals: placed(globals, &flow)? };
+    let cluster = target.cluster().await?;
+    let parameters = new.parameters.iter().cloned().collect();
+    let made = cluster.flows.create(client::NewFlow { flow, parameters, key }).await?;
+    Ok(Created { target: Some(Box::new(target)), ..created(made, &cluster.namespace) })
+}
+
+/// Where a flow is created: in the namespace it names, which must not contradict the options.
+fn placed(globals: &GlobalArgs, flow: &JobFlow) -> Result<GlobalArgs, Failure> {
+    let (own, mut globals) = (&flow.metadata.namespace, globals.clone());
+    match (own, &globals.namespace) {
+        (Some(own), Some(given)) if own != given => {
+            let name = &flow.metadata.name;
+            return Err(Failure::usage(format!(
+                "flow `{name}` says namespace `{own}`, and -n says `{given}`; leave one of them out"
+            )));
+        }
+        (Some(own), None) => globals.namespace = Some(own.clone()),
+        _ => {}
+    }
+    Ok(globals)
+}

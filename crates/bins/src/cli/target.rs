@@ -1,0 +1,307 @@
+//! Where flows run, as verbs ask it: this machine, a fleet or a cluster. A verb is written once, over [`FlowTarget`].
+
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+#[cfg(any(feature = "fleet", feature = "kube"))]
+use orlop_core::machine::flow::FlowPhase;
+use orlop_core::spec::flow::JobFlow;
+use orlop_core::spec::status::{ConditionStatus, FlowStatus};
+use orlop_core::time::{HumanDuration, Time};
+use orlop_dag::engine::{Explanation, FlowMeta, State, explain, init, reconstruct};
+use orlop_dag::plan::Plan;
+use serde_json::Value;
+
+use super::artifacts::{Artifact, ArtifactsArgs};
+#[cfg(any(feature = "fleet", feature = "kube"))]
+use super::drive::goes_on;
+use super::failure::{Exit, Failure};
+use super::globals::{GlobalArgs, Target};
+use super::local::Local;
+use super::logs::LogsArgs;
+use super::output;
+use super::retry::RetryArgs;
+use crate::host::flow::{Clock as _, FlowCommand, SystemClock};
+use crate::view::items::Items;
+use crate::view::name::RunName;
+
+/// Where flows run.
+#[async_trait(?Send)]
+pub(super) trait FlowTarget {
+    /// Who is asked, for a message.
+    fn asked(&self) -> &'static str;
+
+    /// How a flow is named in commands.
+    fn named(&self, name: &str) -> RunName;
+
+    /// The flows that a filter takes.
+    async fn list(&self, filter: &ListFilter) -> Result<Vec<ListedFlow>, Failure>;
+
+    /// A flow as it is now.
+    async fn get(&self, name: &str) -> Result<FlowSnapshot, Failure>;
+
+    /// Gives an order to a flow.
+    async fn order(&self, name: &str, order: FlowCommand) -> Result<Taken, Failure>;
+
+    /// A flow once it has ended, or what else is waited for holds.
+    async fn ended(&self, name: &str, wait: Wait) -> Result<JobFlow, Failure>;
+
+    /// Shows what attempts of a flow wrote. False where nothing of what is meant has a log.
+    async fn logs(&self, flow: &FlowSnapshot, args: &LogsArgs) -> Result<bool, Failure>;
+
+    /// Writes artifacts to the places that are meant for them.
+    async fn export(&self, chosen: &mut [Artifact], args: &ArtifactsArgs) -> Result<(), Failure>;
+
+    /// Hands over a new flow.
+    async fn create(&self, new: &NewFlow<'_>) -> Result<Created, Failure>;
+
+    /// Begins a flow that repeats another; one on this machine is run to its end.
+    async fn retry(&self, args: &RetryArgs) -> Result<Retried, Failure>;
+
+    /// How [`FlowTarget::delete`] finds a flow of this name.
+    ///
+    /// # Errors
+    /// There is no such flow.
+    async fn id(&self, name: &str) -> Result<String, Failure>;
+
+    /// Deletes a flow; one that has not ended only by force, and then it is terminated first.
+    async fn delete(&self, name: &str, id: &str, force: bool) -> Result<(), Failure>;
+}
+
+/// The target of the options.
+///
+/// # Errors
+/// This program was built without it.
+pub(super) fn of(globals: &GlobalArgs) -> Result<Box<dyn FlowTarget>, Failure> {
+    Ok(match globals.target {
+        Target::Local | Target::Process | Target::Docker => Box::new(Local { globals: globals.clone() }),
+        #[cfg(feature = "fleet")]
+        Target::Fleet => Box::new(super::fleet::flow::Fleet::of(globals)?),
+        #[cfg(feature = "kube")]
+        Target::Kube => Box::new(super::kube::Kube { globals: globals.clone() }),
+        #[cfg(not(feature = "fleet"))]
+        Target::Fleet => return Err(Failure::usage(crate::features::lacking("`--target fleet`", "fleet"))),
+        #[cfg(not(feature = "kube"))]
+        Target::Kube => return Err(Failure::usage(crate::features::lacking("`--target kube`", "kube"))),
+    })
+}
+
+/// Which flows are meant.
+#[derive(Debug, Default)]
+pub(super) struct ListFilter {
+    /// Of all namespaces.
+    pub all_namespaces: bool,
+    /// In this phase, as a list shows it, in any case.
+    pub phase: Option<String>,
+    /// With these labels.
+    pub labels: Vec<(String, String)>,
+    /// Accepted at least this long ago.
+    pub older_than: Option<HumanDuration>,
+    /// Whether all is asked for that the JSON form has, though it costs more.
+    pub whole: bool,
+}
+
+/// A flow in a list.
+#[derive(Clone, Debug)]
+pub(super) struct ListedFlow {
+    /// Its namespace; empty where there are none.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// How it is found among several of its name.
+    pub id: String,
+    /// Its phase, as people see it.
+    pub phase: String,
+    /// Whether it has ended.
+    pub ended: bool,
+    /// How far it is.
+    pub progress: String,
+    /// When it was accepted.
+    pub created: Time,
+    /// Why it stands where it stands, or what to do about it.
+    pub message: String,
+    /// It in the JSON form.
+    pub value: Value,
+}
+
+/// Whether an order is in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// It is.
+    Now,
+    /// It is written down for the next host of the flow.
+    OnceResumed,
+}
+
+/// What is reported while a flow is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reports {
+    /// Steps as they change, and what the flow waits for.
+    Steps,
+    /// Each status that is seen, as a line of JSON.
+    Statuses,
+    /// Only what the flow waits for.
+    Reasons,
+    /// Nothing.
+    Nothing,
+}
+
+/// For what a flow is waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Wait {
+    /// What is reported meanwhile.
+    pub reports: Reports,
+    /// Whether it ends too once only a decision of a person can make the flow go on. Flows on this machine have another way.
+    pub leaves_paused: bool,
+}
+
+impl Wait {
+    /// For the end.
+    pub(super) const fn for_end(reports: Reports) -> Self {
+        Self { reports, leaves_paused: false }
+    }
+
+    /// Whether a flow in this state is to be left.
+    #[cfg(any(feature = "fleet", feature = "kube"))]
+    pub(super) fn leaves(self, status: &FlowStatus) -> bool {
+        self.leaves_paused && status.phase == FlowPhase::Paused && !goes_on(status)
+    }
+}
+
+/// A flow to hand over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NewFlow<'a> {
+    /// The file that holds it.
+    pub file: &'a Path,
+    /// Its name, in place of the one in the file; of several flows in a file, which.
+    pub name: Option<&'a str>,
+    /// Values of parameters.
+    pub parameters: &'a [(String, String)],
+    /// Repeated under this key it is created once.
+    pub key: Option<&'a str>,
+    /// Whether it begins suspended.
+    pub suspend: bool,
+    /// Whether what is otherwise only warned about is refused.
+    pub strict: bool,
+}
+
+/// What became of a repeat.
+pub(super) enum Retried {
+    /// It ran and has ended so.
+    Ended(Exit),
+    /// Somebody else drives it.
+    Created(Created),
+}
+
+/// A flow that was handed over.
+pub(super) struct Created {
+    /// Its name.
+    pub name: String,
+    /// How it is found among several of its name.
+    pub id: String,
+    /// Where it went, such as `submitted as ID`.
+    pub message: String,
+    /// It in the JSON form.
+    pub value: Value,
+    /// Where it is asked for, if not where it was created: its file may name another namespace.
+    pub target: Option<Box<dyn FlowTarget>>,
+}
+
+/// A flow at one moment.
+pub(super) struct FlowSnapshot {
+    /// The object with its status; without one where nobody has taken the flow up.
+    pub object: JobFlow,
+    /// Items of its instances.
+    pub items: Items,
+    /// The end of times that run on: now, or when something happened last.
+    pub now: Time,
+    /// Its plan and state where the journal is at hand.
+    pub replayed: Option<Arc<(Plan, State)>>,
+    /// Whether it has not ended and nobody drives it.
+    pub interrupted: bool,
+    /// What else a person has to know.
+    pub notes: Vec<String>,
+}
+
+impl FlowSnapshot {
+    /// A flow of which the object is known and no more.
+    pub(super) fn of(object: JobFlow, notes: Vec<String>) -> Self {
+        let (items, now) = (Items::of_spec(&object.spec), SystemClock.now());
+        Self { object, items, now, replayed: None, interrupted: false, notes }
+    }
+
+    /// Its status.
+    pub(super) fn status(&self) -> FlowStatus {
+        self.object.status.clone().unwrap_or_default()
+    }
+
+    /// Its plan, and its state as far as the status tells it.
+    ///
+    /// # Errors
+    /// When it cannot be planned.
+    pub(super) fn replayed(&self) -> Result<Arc<(Plan, State)>, Failure> {
+        if let Some(replayed) = &self.replayed {
+            return Ok(Arc::clone(replayed));
+        }
+        let flow = &self.object;
+        let plan = Plan::build(Arc::new(flow.spec.clone())).map_err(|errors| {
+            let first = errors.into_iter().next().map(|error| error.to_string()).unwrap_or_default();
+            let name = &flow.metadata.name;
+            Failure::new(Exit::Refused, format!("flow `{name}` cannot be planned by this version: {first}"))
+        })?;
+        let meta = FlowMeta {
+            uid: flow.metadata.uid.clone().unwrap_or_default(),
+            name: flow.metadata.name.clone(),
+            namespace: flow.metadata.namespace.clone().unwrap_or_default(),
+            ..FlowMeta::default()
+        };
+        let now = SystemClock.now();
+        let state = match &flow.status {
+            Some(status) => reconstruct(&plan, &meta, status, &[], now, &mut Vec::new()),
+            None => init(&plan, &meta, now, &mut Vec::new()),
+        };
+        Ok(Arc::new((plan, state)))
+    }
+
+    /// Why a step or instance stands where it stands; none where there is no such one.
+    ///
+    /// # Errors
+    /// When the flow cannot be planned.
+    pub(super) fn explanation(&self, step: &str) -> Result<Option<Explanation>, Failure> {
+        let replayed = self.replayed()?;
+        let (plan, state) = &*replayed;
+        Ok(plan.address_of(step).and_then(|at| explain(plan, state, at)))
+    }
+
+    /// Why the flow as a whole does not run of which no step has anything to say: nobody works on it, it was refused before it
+    /// began, or its operator cannot go on with it.
+    pub(super) fn refusal(&self) -> Option<String> {
+        let Some(status) = &self.object.status else { return Some(self.notes.join("\n")) };
+        let holds = |kind: &str| {
+            status.conditions.iter().find(|known| known.kind == kind && known.status == ConditionStatus::True)
+        };
+        let refused = holds("Failed").filter(|_| status.steps.is_empty());
+        let why = refused.or_else(|| holds("NotUnderstood").or_else(|| holds("SpecChanged")))?;
+        Some(format!("{} is {} ({})\n  {}", self.object.metadata.name, status.phase, why.reason, why.message))
+    }
+}
+
+/// Waits so long at most; none when that was not enough, which is told.
+///
+/// # Errors
+/// Those of what is waited for.
+pub(super) async fn within<T>(
+    limit: Option<HumanDuration>,
+    name: &str,
+    what: impl Future<Output = Result<T, Failure>>,
+) -> Result<Option<T>, Failure> {
+    let Some(limit) = limit else { return what.await.map(Some) };
+    match tokio::time::timeout(limit.get(), what).await {
+        Ok(done) => done.map(Some),
+        Err(_) => {
+            output::tell(&format!("`{name}` has not ended; it goes on"));
+            Ok(None)
+        }
+    }
+}
