@@ -4,6 +4,7 @@ mod absent;
 mod artifacts;
 #[cfg(any(feature = "fleet", feature = "kube"))]
 mod changes;
+mod config;
 mod control;
 mod delete;
 mod drive;
@@ -81,6 +82,9 @@ enum Command {
     #[cfg(feature = "fleet")]
     #[command(flatten)]
     Fleet(fleet::Fleet),
+    /// Profiles: which fleet or cluster is meant where no option says so
+    #[command(subcommand, arg_required_else_help = true)]
+    Config(config::Config),
     /// Print the completions of a shell
     Completions {
         /// The shell
@@ -146,7 +150,11 @@ pub fn main() -> ExitCode {
     if let Some(refusal) = absent::refusal(std::env::args_os().map(|word| word.to_string_lossy().into_owned())) {
         return refuse(&refusal);
     }
-    let cli = match parse() {
+    let matches = match matches() {
+        Ok(matches) => matches,
+        Err(failure) => return refuse(&failure.to_string()),
+    };
+    let cli = match matches.and_then(|matches| parse(&matches)) {
         Ok(cli) => cli,
         Err(error) => {
             // Help goes to standard output, the rest to standard error; a reader that has gone is no trouble.
@@ -174,12 +182,18 @@ pub fn main() -> ExitCode {
     exit.into()
 }
 
-/// The command line of this process. A run learns which options stood there: others come from the environment.
-fn parse() -> Result<Cli, clap::Error> {
-    let matches = commands().try_get_matches().map_err(usage_of)?;
-    let mut cli = Cli::from_arg_matches(&matches)?;
+/// The command line of this process, with the values of a profile where it gives none. Verbs about profiles take none of them.
+fn matches() -> Result<Result<clap::ArgMatches, clap::Error>, Failure> {
+    let is_about_them = std::env::args_os().nth(1).is_some_and(|verb| verb == "config");
+    let commands = if is_about_them { commands() } else { config::applied(commands())? };
+    Ok(commands.try_get_matches().map_err(usage_of))
+}
+
+/// What the command line asks for. A run learns which options stood there: others come from elsewhere.
+fn parse(matches: &clap::ArgMatches) -> Result<Cli, clap::Error> {
+    let mut cli = Cli::from_arg_matches(matches)?;
     if let Command::Run(args) | Command::Flow(Flow::Run(args)) = &mut cli.command {
-        let mut leaf = &matches;
+        let mut leaf = matches;
         while let Some((_, next)) = leaf.subcommand() {
             leaf = next;
         }
@@ -232,6 +246,7 @@ async fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Run(args) => run(*args).await,
         #[cfg(feature = "fleet")]
         Command::Fleet(verb) => fleet::run(verb).await,
+        Command::Config(verb) => config::run(verb),
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut commands(), "orlop", &mut text);

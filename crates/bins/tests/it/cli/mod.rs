@@ -3,6 +3,7 @@
 mod artifacts;
 mod bench;
 mod codes;
+mod config;
 mod control;
 mod data;
 mod docker;

@@ -1,0 +1,305 @@
+//! `orlop config`: profiles, which give options their values where neither the command line nor the environment does.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use orlop_core::id::dns1123_subdomain;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::failure::{Exit, Failure};
+use super::globals::Target;
+use super::output::{self, Format};
+use crate::view::table::columns;
+
+/// The variable that names the profile to use, in place of the chosen one; empty for none.
+const PROFILE: &str = "ORLOP_PROFILE";
+
+/// Options that a profile can give a value, and their variables.
+const OPTIONS: [(&str, Option<&str>); 9] = [
+    ("target", Some("ORLOP_TARGET")),
+    ("server", Some("ORLOP_SERVER")),
+    ("token-file", Some("ORLOP_TOKEN_FILE")),
+    ("ca-file", Some("ORLOP_CA_FILE")),
+    ("tenant", Some("ORLOP_TENANT")),
+    ("kubeconfig", None),
+    ("context", None),
+    ("namespace", Some("ORLOP_NAMESPACE")),
+    ("home", Some("ORLOP_HOME")),
+];
+
+/// Values of options, by option.
+type Profile = BTreeMap<String, String>;
+
+/// The file of profiles.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Profiles {
+    /// The one in use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    current: Option<String>,
+    #[serde(default)]
+    profiles: BTreeMap<String, Profile>,
+}
+
+/// Verbs about profiles.
+#[derive(Subcommand, Debug)]
+pub(super) enum Config {
+    /// Use a profile from now on, and set the values that are given
+    Use(Box<UseArgs>),
+    /// List profiles
+    List(ListArgs),
+    /// Show the values of options and where each comes from
+    Show(ListArgs),
+    /// Delete a profile
+    Delete {
+        /// Its name
+        name: String,
+    },
+}
+
+/// Options of `orlop config use`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  orlop config use fleet                     the fleet of this machine: short for a profile with --target fleet
+  orlop config use lab --target fleet --server https://lab:7070 --ca-file lab.pem --token-file lab.token
+  orlop config use team --target kube -n team
+  orlop config use local                     back to this machine
+  ORLOP_PROFILE=lab orlop flow list          another one, once")]
+pub(super) struct UseArgs {
+    /// Its name; a profile that is new needs a value, or the name of a target
+    name: String,
+    /// Where flows run
+    #[arg(long, value_enum, ignore_case = true)]
+    target: Option<Target>,
+    /// Addresses of servers of the fleet, separated by commas
+    #[arg(long, value_name = "URL")]
+    server: Option<String>,
+    /// File with the token for the fleet
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// File with the certificate of the authority that the server's is of
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+    /// Tenant in the fleet
+    #[arg(long, value_name = "NAME")]
+    tenant: Option<String>,
+    /// File that says how a cluster is reached
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of that file
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+    /// Namespace of flows
+    #[arg(short, long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+    /// Directory that keeps runs
+    #[arg(long, value_name = "DIR")]
+    home: Option<PathBuf>,
+}
+
+/// Options of lists of profiles and values.
+#[derive(Args, Debug)]
+pub(super) struct ListArgs {
+    /// Form of the list
+    #[arg(short, long, value_enum, ignore_case = true, default_value_t)]
+    output: Format,
+}
+
+/// A command whose options have the values of the profile in use, where nothing else gives them one.
+///
+/// # Errors
+/// When the profiles cannot be read, or there is none of the name that the environment gives.
+pub(super) fn applied(command: clap::Command) -> Result<clap::Command, Failure> {
+    let Some((_, profile)) = in_use()? else { return Ok(command) };
+    // Both live as long as the program, as all else of its command line does.
+    let values = profile.into_iter().map(|(option, value)| (option, &*value.leak()));
+    Ok(with_defaults(command, &values.collect::<Vec<_>>()))
+}
+
+fn with_defaults(command: clap::Command, values: &[(String, &'static str)]) -> clap::Command {
+    let command = command.mut_args(|arg| match values.iter().find(|(option, _)| arg.get_long() == Some(option)) {
+        Some((_, value)) => arg.default_value(*value),
+        None => arg,
+    });
+    command.mut_subcommands(|verb| if verb.get_name() == "config" { verb } else { with_defaults(verb, values) })
+}
+
+/// The profile in use and its name; none where none is.
+fn in_use() -> Result<Option<(String, Profile)>, Failure> {
+    let wanted = std::env::var(PROFILE).ok();
+    if wanted.as_deref() == Some("") {
+        return Ok(None);
+    }
+    let Some(file) = file() else { return Ok(None) };
+    let mut profiles = read(&file)?;
+    let Some(name) = wanted.or_else(|| profiles.current.clone()) else { return Ok(None) };
+    match profiles.profiles.remove(&name) {
+        Some(profile) => Ok(Some((name, profile))),
+        None => Err(Failure::usage(format!("{}; {PROFILE}= uses none", missing(&name, &profiles)))),
+    }
+}
+
+/// Where profiles are kept; none where nothing says where the user's files are.
+fn file() -> Option<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let folder = variable("XDG_CONFIG_HOME").or_else(|| Some(variable("HOME")?.join(".config")))?;
+    Some(folder.join("orlop/config.yaml"))
+}
+
+fn read(file: &Path) -> Result<Profiles, Failure> {
+    let wrong = |why: String| {
+        Failure::usage(format!("{}: {why}; mend or remove it, {PROFILE}= passes it over", file.display()))
+    };
+    let text = match std::fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Profiles::default()),
+        Err(error) => return Err(wrong(error.to_string())),
+    };
+    let profiles: Profiles = serde_saphyr::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+    let known = |option: &String| OPTIONS.iter().any(|(known, _)| known == option);
+    match profiles.profiles.values().flat_map(BTreeMap::keys).find(|option| !known(option)) {
+        Some(option) => Err(wrong(format!(
+            "`{option}` is no option of profiles, they are {}",
+            names(&OPTIONS.map(|(name, _)| name))
+        ))),
+        None => Ok(profiles),
+    }
+}
+
+/// Writes the file whole or not at all.
+fn write(file: &Path, profiles: &Profiles) -> Result<(), Failure> {
+    let failed = |error| Failure::io(&format!("{} cannot be written", file.display()), &error);
+    let text = output::serialized(profiles, Format::Yaml)?;
+    let folder = file.parent().unwrap_or(Path::new("/"));
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    let new = folder.join(format!(".config-{}.yaml", std::process::id()));
+    let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, file));
+    if written.is_err() {
+        // It is worth nothing; that it cannot be written is what counts.
+        drop(std::fs::remove_file(&new));
+    }
+    written.map_err(failed)
+}
+
+fn missing(name: &str, profiles: &Profiles) -> String {
+    let known: Vec<&str> = profiles.profiles.keys().map(String::as_str).collect();
+    let known = if known.is_empty() { "there are none".to_owned() } else { format!("known: {}", names(&known)) };
+    format!("there is no profile `{name}`; {known}; make it with `orlop config use {name} --target …`")
+}
+
+fn names(all: &[&str]) -> String {
+    all.join(", ")
+}
+
+/// Runs a verb.
+///
+/// # Errors
+/// When profiles cannot be read or written, or there is none of that name.
+pub(super) fn run(verb: Config) -> Result<Exit, Failure> {
+    let file = file()
+        .ok_or_else(|| Failure::usage("there is no place for profiles: neither HOME nor XDG_CONFIG_HOME is set"))?;
+    match verb {
+        Config::Use(args) => use_one(&file, *args)?,
+        Config::List(args) => list(&read(&file)?, args.output)?,
+        Config::Show(args) => show(args.output)?,
+        Config::Delete { name } => {
+            let mut profiles = read(&file)?;
+            if profiles.profiles.remove(&name).is_none() {
+                return Err(Failure::new(Exit::NotFound, missing(&name, &profiles)));
+            }
+            profiles.current = profiles.current.filter(|current| *current != name);
+            write(&file, &profiles)?;
+            output::print(&format!("profile `{name}` deleted"))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn use_one(file: &Path, args: UseArgs) -> Result<(), Failure> {
+    let name = args.name.clone();
+    dns1123_subdomain(&name).map_err(|error| Failure::usage(error.to_string()))?;
+    let mut profiles = read(file)?;
+    let given = args.values()?;
+    if !profiles.profiles.contains_key(&name) && given.is_empty() {
+        return Err(Failure::new(Exit::NotFound, missing(&name, &profiles)));
+    }
+    let profile = profiles.profiles.entry(name.clone()).or_default();
+    profile.extend(given);
+    let values: Vec<String> = profile.iter().map(|(option, value)| format!("{option} {value}")).collect();
+    profiles.current = Some(name.clone());
+    write(file, &profiles)?;
+    output::print(&format!("profile `{name}` is used: {}", values.join(", ")))
+}
+
+impl UseArgs {
+    /// The values that are given; of a name that is one of a target, that.
+    fn values(self) -> Result<Profile, Failure> {
+        let path = |path: Option<PathBuf>| {
+            let absolute = path.map(std::path::absolute).transpose();
+            let absolute = absolute.map_err(|error| Failure::usage(format!("a path cannot be used: {error}")))?;
+            Ok::<_, Failure>(absolute.map(|path| path.display().to_string()))
+        };
+        let word =
+            |target: Target| clap::ValueEnum::to_possible_value(&target).map(|value| value.get_name().to_owned());
+        let mut values = [
+            ("target", self.target.and_then(word)),
+            ("server", self.server),
+            ("token-file", path(self.token_file)?),
+            ("ca-file", path(self.ca_file)?),
+            ("tenant", self.tenant),
+            ("kubeconfig", path(self.kubeconfig)?),
+            ("context", self.context),
+            ("namespace", self.namespace),
+            ("home", path(self.home)?),
+        ];
+        if values.iter().all(|(_, value)| value.is_none()) {
+            values[0].1 = <Target as clap::ValueEnum>::from_str(&self.name, true).ok().and_then(word);
+        }
+        Ok(values.into_iter().filter_map(|(option, value)| Some((option.to_owned(), value?))).collect())
+    }
+}
+
+fn list(profiles: &Profiles, format: Format) -> Result<(), Failure> {
+    let text = match format {
+        Format::Name => profiles.profiles.keys().map(|name| format!("{name}\n")).collect(),
+        Format::Table => {
+            let row = |(name, profile): (&String, &Profile)| {
+                let mark = if profiles.current.as_ref() == Some(name) { "*" } else { "" };
+                let values: Vec<String> = profile.iter().map(|(option, value)| format!("{option} {value}")).collect();
+                vec![mark.to_owned(), name.clone(), values.join(", ")]
+            };
+            columns(&["", "NAME", "VALUES"], &profiles.profiles.iter().map(row).collect::<Vec<_>>())
+        }
+        format => output::serialized(profiles, format)?,
+    };
+    output::print(&text)
+}
+
+fn show(format: Format) -> Result<(), Failure> {
+    let (name, profile) = in_use()?.unwrap_or_default();
+    let value = |(option, variable): (&'static str, Option<&'static str>)| {
+        let set = variable.and_then(|variable| Some((std::env::var(variable).ok()?, format!("variable {variable}"))));
+        let of_profile = || Some((profile.get(option)?.clone(), format!("profile {name}")));
+        let (value, source) = set.or_else(of_profile).unwrap_or_else(|| (String::new(), "default".to_owned()));
+        (option, value, source)
+    };
+    let values = OPTIONS.map(value);
+    let text = match format {
+        Format::Name => values.iter().map(|(option, ..)| format!("{option}\n")).collect(),
+        Format::Table => {
+            let row = |(option, value, source): &(&str, String, String)| {
+                vec![(*option).to_owned(), value.clone(), source.clone()]
+            };
+            columns(&["OPTION", "VALUE", "FROM"], &values.iter().map(row).collect::<Vec<_>>())
+        }
+        format => {
+            let items =
+                values.iter().map(|(option, value, source)| json!({"option": option, "value": value, "from": source}));
+            output::serialized(&json!({"items": items.collect::<Vec<_>>()}), format)?
+        }
+    };
+    output::print(&text)
+}
