@@ -23,8 +23,8 @@ const fn row(product: &'static str, count: usize, types: &'static [&'static str]
     Row { types, product, count }
 }
 
-/// Amazon EC2: by the EC2 instance type guide; all but p3, and p3dn among those checked, also by the labels of Karpenter (a test holds
-/// them), and g4dn, g5, g6 and p3 by the table of GPU instance types in the AWS Batch user guide (gpu-jobs, read 2026-11-29). Azure: by
+/// Amazon EC2: by the EC2 instance type guide, and by the labels of Karpenter, against which a test holds all but the sizes of p3; g4dn,
+/// g5, g6 and p3 also by the table of GPU instance types in the AWS Batch user guide (gpu-jobs, read 2026-11-29). Azure: by
 /// Azure's pages of sizes; NCas T4 v3, NCads A100 v4, NCads H100 v5 and ND also by the sizes of AKS nodes in Aspire 13.3 and the hardware
 /// table of Hugging Face on Azure (both read 2026-11-29), ND H200 v5 by those sizes and by MicrosoftDocs/azure-compute-docs, nd-h200-v5-series
 /// (3b74475c, 2025-09-02: 8 devices of 141 GB, 1128 GB together, connected by NVLink).
