@@ -45,6 +45,19 @@ pub struct GpuDevices {
     pub count: u32,
 }
 
+/// One device of a worker or one slice of it, for those who look at the worker; what is placed is counted by kind.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct GpuUnit {
+    /// Who makes it.
+    pub vendor: Vendor,
+    /// Its model.
+    pub model: ModelKey,
+    /// Its number; of a slice, that of its device.
+    pub index: u32,
+    /// Its UUID.
+    pub uuid: String,
+}
+
 /// What a worker offers: its machine less what it keeps for itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Capabilities {
@@ -55,6 +68,9 @@ pub struct Capabilities {
     /// Devices by kind.
     #[serde(default)]
     pub gpus: Vec<GpuDevices>,
+    /// Devices and slices one by one, those of which the UUID is known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpu_units: Vec<GpuUnit>,
     /// Counters by name.
     #[serde(default)]
     pub extras: BTreeMap<String, u64>,

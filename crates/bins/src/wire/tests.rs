@@ -11,7 +11,7 @@ use orlop_core::machine::worker::WorkerState;
 use orlop_core::spec::job::{JobSpec, SecretAs};
 use orlop_core::task::{LogGap, LogStream, TaskEnd, TaskRef, Usage};
 use orlop_core::time::Time;
-use orlop_scheduler::event::{Capabilities, GpuDevices, Outcome};
+use orlop_scheduler::event::{Capabilities, GpuDevices, GpuUnit, Outcome};
 use orlop_scheduler::job::Runtime;
 use proptest::prelude::*;
 use prost::Message;
@@ -193,6 +193,7 @@ pub(super) fn registration() -> Registration {
         memory_bytes: 1,
         count: 2,
     };
+    let unit = GpuUnit { vendor: gpu.vendor, model: gpu.model.clone(), index: 1, uuid: "GPU-1".into() };
     Registration {
         worker: "w-1".parse().unwrap(),
         join_token: "t".into(),
@@ -203,6 +204,7 @@ pub(super) fn registration() -> Registration {
             cpu_m: 1,
             memory_bytes: 2,
             gpus: vec![gpu],
+            gpu_units: vec![unit],
             extras: BTreeMap::from([("l".into(), 1)]),
             labels: BTreeMap::from([("zone".into(), "a".into())]),
             features: BTreeSet::from(["cgroup2".into()]),

@@ -5,7 +5,7 @@ use std::fmt;
 
 use orlop_core::hardware::gpu::{GpuShape, ModelKey, Vendor};
 use orlop_core::id::{Epoch, Incarnation, SessionId, TenantName, WorkerId, label_key, label_value};
-use orlop_scheduler::event::{Capabilities, GpuDevices};
+use orlop_scheduler::event::{Capabilities, GpuDevices, GpuUnit};
 use orlop_scheduler::job::Runtime;
 
 use super::bound::{ATTEMPTS_MAX, LIST_MAX, NAME_MAX, OnWire, WireError, at_most, each, same_values, text};
@@ -143,10 +143,17 @@ impl From<Capabilities> for v1::Capabilities {
             memory_bytes: gpu.memory_bytes,
             count: gpu.count,
         };
+        let unit = |GpuUnit { vendor, model, index, uuid }| v1::GpuUnit {
+            vendor: vendor.to_string(),
+            model: model.into(),
+            index,
+            uuid,
+        };
         Self {
             cpu_m: offer.cpu_m,
             memory_bytes: offer.memory_bytes,
             gpus: offer.gpus.into_iter().map(gpu).collect(),
+            gpu_units: offer.gpu_units.into_iter().map(unit).collect(),
             extras: offer.extras,
             features: offer.features.into_iter().collect(),
             runtimes: offer.runtimes.into_iter().map(OnWire::number).collect(),
@@ -163,6 +170,16 @@ impl TryFrom<v1::GpuDevices> for GpuDevices {
         let v1::GpuDevices { vendor, model, memory_bytes, count } = wire;
         let GpuShape { vendor, model, memory_bytes } = v1::GpuShape { vendor, model, memory_bytes }.try_into()?;
         Ok(Self { vendor, model, memory_bytes, count })
+    }
+}
+
+impl TryFrom<v1::GpuUnit> for GpuUnit {
+    type Error = WireError;
+
+    fn try_from(wire: v1::GpuUnit) -> Result<Self, WireError> {
+        let v1::GpuUnit { vendor, model, index, uuid } = wire;
+        let GpuShape { vendor, model, .. } = v1::GpuShape { vendor, model, memory_bytes: 0 }.try_into()?;
+        Ok(Self { vendor, model, index, uuid: text("gpu_units.uuid", uuid, NAME_MAX)? })
     }
 }
 
@@ -191,6 +208,7 @@ impl TryFrom<v1::Capabilities> for Capabilities {
 
     fn try_from(wire: v1::Capabilities) -> Result<Self, WireError> {
         at_most("capabilities.gpus", wire.gpus.len(), 16)?;
+        at_most("capabilities.gpu_units", wire.gpu_units.len(), LIST_MAX)?;
         at_most("capabilities.extras", wire.extras.len(), 16)?;
         at_most("capabilities.tenants", wire.tenants.len(), LIST_MAX)?;
         if wire.max_jobs == 0 || wire.max_jobs as usize > ATTEMPTS_MAX {
@@ -206,6 +224,7 @@ impl TryFrom<v1::Capabilities> for Capabilities {
             cpu_m: wire.cpu_m,
             memory_bytes: wire.memory_bytes,
             gpus: each(wire.gpus)?,
+            gpu_units: each(wire.gpu_units)?,
             extras: wire.extras,
             labels: BTreeMap::new(),
             features: names("capabilities.features", wire.features)?,

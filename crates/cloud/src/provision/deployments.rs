@@ -54,14 +54,14 @@ impl StoredDeployment {
     pub fn differences(&self, request: &Value) -> Vec<String> {
         let (was, is) = (self.notes.request.as_object(), request.as_object());
         let Some((was, is)) = was.zip(is) else { return Vec::new() };
-        let shown = |value: &Value| match value {
+        let text = |value: &Value| match value {
             Value::Null => "none".to_owned(),
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
         let pairs = is.iter().filter_map(|(key, value)| Some((key, was.get(key)?, value)));
         let other = pairs.filter(|(_, was, is)| was != is);
-        other.map(|(key, was, is)| format!("{key} {} (asked for now: {})", shown(was), shown(is))).collect()
+        other.map(|(key, was, is)| format!("{key} {} (asked for now: {})", text(was), text(is))).collect()
     }
 
     /// Whether something of it may still be in the cloud.
@@ -179,10 +179,10 @@ impl DeploymentStore {
     /// The folder cannot be read.
     pub fn all(&self) -> Result<(Vec<StoredDeployment>, Vec<String>), JournalError> {
         let (found, damaged) = self.scan()?;
-        let told = damaged.iter().map(|(id, error)| format!("deployment {id}: {error}"));
-        let mut told: Vec<String> = found.iter().filter_map(|known| known.trouble.clone()).chain(told).collect();
-        told.sort();
-        Ok((found, told))
+        let damaged = damaged.iter().map(|(id, error)| format!("deployment {id}: {error}"));
+        let mut problems: Vec<String> = found.iter().filter_map(|known| known.trouble.clone()).chain(damaged).collect();
+        problems.sort();
+        Ok((found, problems))
     }
 
     /// All deployments, the newest first, and those that cannot be read.
@@ -231,16 +231,16 @@ impl DeploymentStore {
     /// # Errors
     /// The folder cannot be read.
     pub fn sweep_unbegun(&self) -> Result<Vec<String>, JournalError> {
-        let mut told = Vec::new();
+        let mut removed = Vec::new();
         let entries = fs::read_dir(&self.folder).map_err(|error| storage(&self.folder, error))?;
         for entry in entries.take(MAX_FOLDERS) {
             let entry = entry.map_err(|error| storage(&self.folder, error))?;
             let id = entry.file_name().to_str().and_then(|name| name.parse::<DeploymentId>().ok());
             if let Some(id) = id.filter(|id| matches!(self.read(id), Ok(None))) {
-                told.extend(self.sweep(&id));
+                removed.extend(self.sweep(&id));
             }
         }
-        Ok(told)
+        Ok(removed)
     }
 
     fn sweep(&self, id: &DeploymentId) -> Option<String> {

@@ -112,8 +112,8 @@ mod tests {
     #[test]
     fn a_console_shows_the_keys_of_the_last_whole_list() {
         let keys = of_console(&console(ED25519));
-        let shown: Vec<(&str, &str)> = keys.iter().map(|key| (key.kind.as_str(), key.key.as_str())).collect();
-        assert_eq!(shown, [("ecdsa-sha2-nistp256", ECDSA), ("ssh-ed25519", ED25519)]);
+        let read: Vec<(&str, &str)> = keys.iter().map(|key| (key.kind.as_str(), key.key.as_str())).collect();
+        assert_eq!(read, [("ecdsa-sha2-nistp256", ECDSA), ("ssh-ed25519", ED25519)]);
         let other = ED25519.replace("FFhJ", "GGhJ");
         assert_eq!(of_console(&(console(&other) + &console(ED25519))), keys, "it was made anew");
         let torn = console(&other).replace(END, "");

@@ -90,7 +90,7 @@ impl Idle {
 #[must_use]
 pub fn decide(state: &Idle, after: Duration, work: &Work, now: Time) -> (Idle, Decision) {
     let met = state.met || matches!(work, Work::Idle { mark: Some(_) } | Work::Leaving { .. } | Work::Left);
-    // Whoever takes work again was told to stay after all, or never took the order.
+    // A worker that takes work again was told to stay after all, or never took the order.
     let drained = state.drained && !matches!(work, Work::Busy | Work::Idle { .. });
     let state = Idle { met, drained, ..state.clone() };
     let over = |next: Idle, then: Decision| {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     /// Decisions on observations at their seconds.
-    fn told(seen: &[(i64, Work)]) -> Vec<Decision> {
+    fn decisions(seen: &[(i64, Work)]) -> Vec<Decision> {
         let mut state = Idle::default();
         let mut one = |(seconds, work): &(i64, Work)| {
             let (next, decision) = decide(&state, AFTER, work, at(*seconds));
@@ -158,13 +158,17 @@ mod tests {
     fn a_worker_is_drained_after_its_time_and_the_deployment_destroyed_once_it_left() {
         use Decision::{Destroy, Drain, Wait};
         let idle = || worker("a");
-        assert_eq!(told(&[(0, idle()), (3599, idle()), (3600, idle())]), [Wait, Wait, Drain]);
+        assert_eq!(decisions(&[(0, idle()), (3599, idle()), (3600, idle())]), [Wait, Wait, Drain]);
         assert_eq!(
-            told(&[(0, idle()), (1800, Work::Busy), (3600, worker("b")), (7200, worker("b"))]),
+            decisions(&[(0, idle()), (1800, Work::Busy), (3600, worker("b")), (7200, worker("b"))]),
             [Wait, Wait, Wait, Drain]
         );
-        assert_eq!(told(&[(0, idle()), (3600, worker("b"))]), [Wait, Wait], "something ran in between");
-        assert_eq!(told(&[(0, idle()), (30, Work::Unknown), (3600, idle())]), [Wait, Wait, Drain], "its mark tells");
+        assert_eq!(decisions(&[(0, idle()), (3600, worker("b"))]), [Wait, Wait], "something ran in between");
+        assert_eq!(
+            decisions(&[(0, idle()), (30, Work::Unknown), (3600, idle())]),
+            [Wait, Wait, Drain],
+            "its mark tells"
+        );
         let seen = [
             (0, idle()),
             (3600, idle()),
@@ -173,11 +177,11 @@ mod tests {
             (3690, Work::Unknown),
             (3720, Work::Left),
         ];
-        assert_eq!(told(&seen), [Wait, Drain, Drain, Wait, Wait, Destroy]);
-        assert_eq!(told(&[(0, idle()), (3600, idle()), (3630, Work::Missing)]), [Wait, Drain, Destroy]);
-        assert_eq!(told(&[(0, Work::Missing), (9999, Work::Missing)]), [Wait, Wait], "it has never joined");
+        assert_eq!(decisions(&seen), [Wait, Drain, Drain, Wait, Wait, Destroy]);
+        assert_eq!(decisions(&[(0, idle()), (3600, idle()), (3630, Work::Missing)]), [Wait, Drain, Destroy]);
+        assert_eq!(decisions(&[(0, Work::Missing), (9999, Work::Missing)]), [Wait, Wait], "it has never joined");
         assert_eq!(
-            told(&[(0, idle()), (30, Work::Left), (3600, Work::Missing), (3630, Work::Missing)]),
+            decisions(&[(0, idle()), (30, Work::Left), (3600, Work::Missing), (3630, Work::Missing)]),
             [Wait, Wait, Wait, Destroy]
         );
     }
@@ -199,7 +203,7 @@ mod tests {
         let (stays, decision) = look(&refused.drained(), &worker("b"), 3630);
         assert_eq!((decision, look(&stays, &Work::Left, 3660).1), (Wait, Wait));
         assert_eq!(look(&look(&stays, &worker("b"), 7229).0, &worker("b"), 7230).1, Drain);
-        // Whoever has it leave for other reasons: it is idle as long as it is seen so.
+        // A worker may be made to leave for other reasons: it is idle as long as it is seen so.
         let leaving = Work::Leaving { is_busy: false };
         let (leaves, first) = look(&Idle::default(), &leaving, 0);
         let (leaves, second) = look(&leaves, &leaving, 3600);
@@ -211,17 +215,17 @@ mod tests {
         use Decision::{Destroy, Wait};
         let idle = || Work::Idle { mark: None };
         let often: Vec<(i64, Work)> = (0..=12).map(|look| (look * 300, idle())).collect();
-        assert_eq!(told(&often).pop(), Some(Destroy));
-        assert!(told(&often[..12]).iter().all(|decision| *decision == Wait));
-        assert_eq!(told(&[(0, idle()), (3600, idle())]), [Wait, Wait], "nobody knows what it did meanwhile");
+        assert_eq!(decisions(&often).pop(), Some(Destroy));
+        assert!(decisions(&often[..12]).iter().all(|decision| *decision == Wait));
+        assert_eq!(decisions(&[(0, idle()), (3600, idle())]), [Wait, Wait], "nobody knows what it did meanwhile");
     }
 
     #[test]
     fn powering_off_alone_is_no_stop() {
         use Decision::{Destroy, Wait};
-        assert_eq!(told(&[(0, worker("a")), (3599, Work::Off), (3600, Work::Off)]), [Wait, Wait, Wait]);
-        assert_eq!(told(&[(0, Work::Off), (3600, Work::Off)]), [Wait, Destroy], "it costs as before");
-        assert_eq!(told(&[(0, Work::Off), (3000, worker("a")), (3600, Work::Off)]), [Wait, Wait, Wait]);
+        assert_eq!(decisions(&[(0, worker("a")), (3599, Work::Off), (3600, Work::Off)]), [Wait, Wait, Wait]);
+        assert_eq!(decisions(&[(0, Work::Off), (3600, Work::Off)]), [Wait, Destroy], "it costs as before");
+        assert_eq!(decisions(&[(0, Work::Off), (3000, worker("a")), (3600, Work::Off)]), [Wait, Wait, Wait]);
     }
 
     #[test]

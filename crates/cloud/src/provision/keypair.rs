@@ -171,11 +171,11 @@ mod tests {
     #[test]
     fn the_first_public_key_of_a_text_is_read_without_its_options() {
         let read = |text: &str| PublicKey::read(text).map(|key| format!("{} {}", key.line, key.has_options));
-        let told = |text: &str| read(text).unwrap_or_default();
-        assert_eq!(told("ssh-rsa AAAA me\n"), "ssh-rsa AAAA me false");
-        assert_eq!(told("\u{feff}# x\r\n\r\n  ecdsa-sha2-nistp256 AAAA\r\n"), "ecdsa-sha2-nistp256 AAAA false");
+        let parsed = |text: &str| read(text).unwrap_or_default();
+        assert_eq!(parsed("ssh-rsa AAAA me\n"), "ssh-rsa AAAA me false");
+        assert_eq!(parsed("\u{feff}# x\r\n\r\n  ecdsa-sha2-nistp256 AAAA\r\n"), "ecdsa-sha2-nistp256 AAAA false");
         assert_eq!(
-            told("no-pty,command=\"echo \\\" ssh-rsa x\" sk-ssh-ed25519@openssh.com AAAA me"),
+            parsed("no-pty,command=\"echo \\\" ssh-rsa x\" sk-ssh-ed25519@openssh.com AAAA me"),
             "sk-ssh-ed25519@openssh.com AAAA me true"
         );
         for bad in ["", "\u{feff}", "ssh-rsa", "x y", "from=\"a ssh-rsa AAAA", "no-pty ssh-rsa", "\"\"", "é ü"] {
@@ -198,8 +198,8 @@ mod tests {
         assert_ne!(KeyPair::make("demo").unwrap().public_key, pair.public_key);
         match Command::new("ssh-keygen").arg("-y").arg("-f").arg(&path).output() {
             Ok(output) => {
-                let told = String::from_utf8_lossy(&output.stdout);
-                assert_eq!(told.trim(), pair.public_key, "{}", String::from_utf8_lossy(&output.stderr));
+                let printed = String::from_utf8_lossy(&output.stdout);
+                assert_eq!(printed.trim(), pair.public_key, "{}", String::from_utf8_lossy(&output.stderr));
             }
             Err(error) => println!("skipped: no ssh-keygen to compare with: {error}"),
         }

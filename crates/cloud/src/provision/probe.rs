@@ -288,8 +288,8 @@ mod tests {
             assert!(asked.contains(part), "{part}: {asked}");
         }
         let less = ssh(folder.path(), "echo threads 24; echo memory_kib 100000000; echo gpus 3");
-        let told = "planned 4 GPU, found 3; planned 48 threads, found 24; planned 192 GiB of memory, found 95";
-        assert_eq!(less.probe("127.0.0.1", port, Some(&login())).await, Probe::Differs(told.to_owned()));
+        let differences = "planned 4 GPU, found 3; planned 48 threads, found 24; planned 192 GiB of memory, found 95";
+        assert_eq!(less.probe("127.0.0.1", port, Some(&login())).await, Probe::Differs(differences.to_owned()));
         let refused = ssh(folder.path(), "exit 255");
         assert_eq!(refused.probe("127.0.0.1", port, Some(&login())).await, Probe::Silent);
         assert_eq!(refused.probe("127.0.0.1", port, None).await, Probe::Answered);

@@ -185,7 +185,7 @@ mod tests {
         {"uid":"c","node_type":"compute_new","architecture":{"platform_type":"x86_64","smt_size":96},"main_memory":{"ram_size":206158430208},"gpu":null,"storage_devices":[{"size":480103981056}]}
     ]}"#;
 
-    /// A description that answers as told, and counts how often it is asked.
+    /// A description that answers as it is set, and counts how often it is asked.
     struct Fake {
         answer: Mutex<Result<(u16, String), Lost>>,
         asked: AtomicUsize,
@@ -233,7 +233,7 @@ mod tests {
     async fn hosts_are_read_nested_and_nobody_takes_them_for_free() {
         let bench = Bench::new();
         let catalogue = bench.at(0, Keep::Use).await.unwrap();
-        let told: Vec<String> = catalogue
+        let variants: Vec<String> = catalogue
             .variants
             .iter()
             .map(|one| {
@@ -244,7 +244,7 @@ mod tests {
                 )
             })
             .collect();
-        insta::assert_snapshot!(told.join("\n"), @r#"
+        insta::assert_snapshot!(variants.join("\n"), @r#"
         compute_new 2 192 cards 0 [] ["a", "c"]
         gpu_new 1 0 cards 2 [] ["b"]
         "#);

@@ -116,7 +116,8 @@ impl Dims {
         };
         let mut found: Vec<usize> = Vec::new();
         if gpus.any_of.is_empty() {
-            found.extend(self.gpus());
+            let is_slice = |dim: &Dim| matches!(dim, Dim::Gpu { model, .. } if model.is_slice());
+            found.extend(self.gpus().filter(|number| !self.get(*number).is_some_and(is_slice)));
         }
         for kind in &gpus.any_of {
             let fit = self.list.iter().enumerate().filter(|(_, dim)| accepts(dim, kind)).map(|(number, _)| number);

@@ -42,7 +42,7 @@ pub(crate) struct WorkerView {
     pub(crate) agent_version: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) registered_at: Option<String>,
-    /// cpu_m, memory_bytes, gpus, extras, labels, features, runtimes, max_jobs, tenants
+    /// cpu_m, memory_bytes, gpus, gpu_units, extras, labels, features, runtimes, max_jobs, tenants
     #[schema(value_type = Object)]
     pub(crate) capabilities: Value,
     /// What it last said of itself

@@ -219,6 +219,9 @@ fn page(worker: &Value) -> String {
     for gpu in offer["gpus"].as_array().into_iter().flatten() {
         line("gpu", format!("{} x {} {}", text(gpu, "count"), text(gpu, "vendor"), text(gpu, "model")));
     }
+    for gpu in offer["gpu_units"].as_array().into_iter().flatten() {
+        line("gpu unit", ["index", "vendor", "model", "uuid"].map(|field| text(gpu, field)).join(" "));
+    }
     for extra in worker["further"].as_array().into_iter().flatten() {
         if let Some(name) = extra["name"].as_str().and_then(|name| name.strip_prefix("extra:")) {
             line("extra", format!("{name} {} of {}", text(extra, "allocated"), text(extra, "total")));
@@ -324,7 +327,10 @@ mod tests {
                 {"name": "gpu:nvidia/a100", "allocated": 0, "total": 1},
                 {"name": "extra:fpga", "allocated": 2, "total": 4}
             ],
-            "capabilities": {"cpu_m": 2000, "max_jobs": 8},
+            "capabilities": {
+                "cpu_m": 2000, "max_jobs": 8, "gpus": [{"vendor": "nvidia", "model": "a100", "count": 1}],
+                "gpu_units": [{"vendor": "nvidia", "model": "a100", "index": 0, "uuid": "GPU-5c89852c-d268"}]
+            },
             "report": {
                 "cpu_percent": 51.4, "memory_bytes": 700_000_000, "disk_free": 12_000_000_000_u64, "disk_io": 5000,
                 "net_io": 0, "load": 2.678, "gpu_percent": [37.0, 0.0], "spool_bytes": 91, "spool_results": 1,
@@ -346,6 +352,8 @@ mod tests {
         jobs        0 of 8
         cpu         50% of 2000m
         memory      0% of 0Mi
+        gpu         1 x nvidia a100
+        gpu unit    0 nvidia a100 GPU-5c89852c-d268
         extra       fpga 2 of 4
         host cpu    51%, load 2.68
         host memory 667Mi in use

@@ -27,7 +27,9 @@ pub(super) struct GpuUse {
 }
 
 impl GpuUse {
-    pub(super) fn new(devices: Vec<GpuDevice>) -> Self {
+    /// Of whole devices: tools do not tell how busy a slice is.
+    pub(super) fn new(mut devices: Vec<GpuDevice>) -> Self {
+        devices.retain(|device| !device.is_slice());
         Self { devices, silent: None }
     }
 
@@ -113,7 +115,7 @@ mod tests {
     #[test]
     fn nothing_is_said_where_nobody_tells() {
         assert!(GpuUse::default().look().is_empty());
-        let device = GpuDevice { vendor: "acme".to_owned(), index: 0 };
+        let device = GpuDevice::numbered("acme", 0);
         assert!(GpuUse::new(vec![device]).look().is_empty());
     }
 }

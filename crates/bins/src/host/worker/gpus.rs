@@ -1,9 +1,9 @@
-//! Which whole GPUs of this machine attempts have.
+//! Which GPUs of this machine, and slices of them, attempts have.
 
 use std::collections::BTreeMap;
 
 use orlop_cloud::runtime::worker::GpuDevice;
-use orlop_core::hardware::gpu::GpuShape;
+use orlop_core::hardware::gpu::{GpuShape, ModelKey};
 use orlop_core::named::Named as _;
 use orlop_core::spec::job::{GpuKind, Gpus};
 use orlop_core::task::TaskRef;
@@ -11,10 +11,12 @@ use orlop_core::task::TaskRef;
 /// A device and what it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gpu {
-    /// Vendor and number.
+    /// By what it is given to attempts.
     pub device: GpuDevice,
     /// Model, as it is advertised.
     pub model: String,
+    /// Its UUID, where the vendor's tools tell it.
+    pub uuid: Option<String>,
     /// Memory in bytes.
     pub memory_bytes: u64,
     /// Whether it is connected with all others of the machine by NVLink.
@@ -23,8 +25,8 @@ pub struct Gpu {
 
 /// Whether a device is of this kind.
 fn is_of(kind: &GpuKind, gpu: &Gpu) -> bool {
-    let model = kind.model.as_ref().is_none_or(|model| model.as_str() == gpu.model);
-    kind.vendor.as_str() == gpu.device.vendor && model && kind.memory_min.is_none_or(|least| gpu.memory_bytes >= least)
+    let named = gpu.device.vendor.parse().ok().zip(ModelKey::new(gpu.model.as_str()).ok());
+    named.is_some_and(|(vendor, model)| kind.accepts(vendor, &model, gpu.memory_bytes))
 }
 
 /// Which devices the server has charged.
@@ -65,7 +67,7 @@ impl Ledger {
             return Some(Vec::new());
         }
         let picked = if ask.any_of.is_empty() {
-            self.pick(count, charged.hint, |gpu| charged.is(gpu))
+            self.pick(count, charged.hint, |gpu| charged.is(gpu) && !gpu.device.is_slice())
         } else {
             let does = |kind: &GpuKind, gpu: &Gpu| is_of(kind, gpu) && charged.is(gpu);
             ask.any_of.iter().find_map(|kind| self.pick(count, charged.hint, |gpu| does(kind, gpu)))
@@ -77,8 +79,7 @@ impl Ledger {
     }
 
     fn pick(&self, count: usize, hint: &[u32], does: impl Fn(&Gpu) -> bool) -> Option<Vec<GpuDevice>> {
-        let free: Vec<&Gpu> =
-            self.all.iter().filter(|gpu| does(gpu) && !self.taken.contains_key(&gpu.device)).collect();
+        let free: Vec<&Gpu> = self.all.iter().filter(|gpu| does(gpu) && !self.is_taken(&gpu.device)).collect();
         // All of one attempt are of one kind.
         let kinds: Vec<(&str, &str)> =
             free.iter().map(|gpu| (gpu.device.vendor.as_str(), gpu.model.as_str())).collect();
@@ -91,6 +92,14 @@ impl Ledger {
             same.sort_by_key(|device| (!hint.contains(&device.index), device.index));
             (same.len() >= count).then(|| same.into_iter().take(count).cloned().collect())
         })
+    }
+
+    /// Whether an attempt has a device or, by its number alone, the whole of which it is a slice: an earlier agent may have known no
+    /// slices.
+    fn is_taken(&self, device: &GpuDevice) -> bool {
+        let is_same = |held: &GpuDevice| (&held.vendor, held.index) == (&device.vendor, device.index);
+        let overlaps = |held: &GpuDevice| held.uuid == device.uuid || held.uuid.is_none() || device.uuid.is_none();
+        self.taken.keys().any(|held| is_same(held) && overlaps(held))
     }
 
     /// An attempt that ended passes its devices on.
@@ -128,8 +137,8 @@ mod tests {
     }
 
     fn gpu(vendor: &str, index: u32, model: &str) -> Gpu {
-        let device = GpuDevice { vendor: vendor.to_owned(), index };
-        Gpu { device, model: model.to_owned(), memory_bytes: 80 << 30, nvlink: false }
+        let device = GpuDevice::numbered(vendor, index);
+        Gpu { device, model: model.to_owned(), uuid: None, memory_bytes: 80 << 30, nvlink: false }
     }
 
     fn kind(vendor: &str, model: Option<&str>) -> GpuKind {
@@ -155,7 +164,7 @@ mod tests {
         assert_eq!(numbers(&ledger.take(id(3), &ask(1, Some("b")), two).unwrap()), [2]);
         assert_eq!(ledger.taken(), 2);
         assert_eq!(ledger.take(id(4), &ask(0, None), any), Some(Vec::new()));
-        ledger.hold(id(5), &[GpuDevice { vendor: "nvidia".to_owned(), index: 0 }]);
+        ledger.hold(id(5), &[GpuDevice::numbered("nvidia", 0)]);
         assert_eq!(ledger.take(id(6), &ask(1, Some("a")), any), None);
     }
 
@@ -182,6 +191,28 @@ mod tests {
             assert_eq!(ledger.taken(), 1, "they were passed on");
             ledger.give_back(&id(4));
         }
+    }
+
+    #[test]
+    fn slices_are_for_those_who_name_their_model_and_each_is_given_once() {
+        let slice = |uuid: &str| {
+            let whole = gpu("nvidia", 0, "a100mig3g40gb");
+            let device = GpuDevice { uuid: Some(format!("MIG-{uuid}")), ..whole.device };
+            Gpu { device, memory_bytes: 40 << 30, ..whole }
+        };
+        let all = vec![slice("a"), slice("b"), gpu("nvidia", 1, "a100")];
+        let mut ledger = Ledger::new(all.clone());
+        let ask = |model: Option<&str>| Gpus { count: 1, any_of: vec![kind("nvidia", model)] };
+        let any = Charged::default();
+        assert_eq!(numbers(&ledger.take(id(1), &ask(None), any).unwrap()), [1], "the whole one");
+        assert_eq!(ledger.take(id(2), &ask(None), any), None);
+        assert_eq!(ledger.take(id(2), &Gpus { count: 1, any_of: Vec::new() }, any), None);
+        let mut given = |job| ledger.take(id(job), &ask(Some("a100mig3g40gb")), any).map(|given| given[0].id());
+        assert_eq!((given(2).as_deref(), given(3).as_deref(), given(4)), (Some("MIG-a"), Some("MIG-b"), None));
+        // An attempt of an agent that knew no slices may use any of them.
+        let mut ledger = Ledger::new(all);
+        ledger.hold(id(5), &[GpuDevice::numbered("nvidia", 0)]);
+        assert_eq!(ledger.take(id(6), &ask(Some("a100mig3g40gb")), any), None);
     }
 
     #[test]

@@ -4,17 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use orlop_cloud::runtime::worker::GpuDevice;
 use orlop_core::hardware::fleet::is_derived;
-use orlop_core::hardware::gpu::{ModelKey, Vendor, parse_gpu_type};
+use orlop_core::hardware::gpu::{ModelKey, Vendor};
 use orlop_core::hardware::{Arch, GpuFacts, HardwareFacts, TeeKind, derived};
 use orlop_core::id::TenantName;
 use orlop_core::resource::{Bytes, CpuMilli};
-use orlop_scheduler::event::{Capabilities, GpuDevices};
+use orlop_scheduler::event::{Capabilities, GpuDevices, GpuUnit};
 use orlop_scheduler::job::Runtime;
 
 use super::gpus::Gpu;
-use super::nvlink;
+use super::nvidia;
 
 /// Kept for the agent and the system, at least.
 const MEMORY_KEPT: u64 = 256 << 20;
@@ -64,7 +63,7 @@ impl Offer {
 /// The GPUs of this machine.
 #[must_use]
 pub fn gpus(offer: &Offer) -> Vec<Gpu> {
-    offer.gpus.clone().unwrap_or_else(|| nvidia(Path::new("/proc/driver/nvidia/gpus"), nvlink::table))
+    offer.gpus.clone().unwrap_or_else(nvidia::detect)
 }
 
 /// What the worker advertises.
@@ -87,6 +86,7 @@ pub fn capabilities(offer: &Offer, gpus: &[Gpu], runtimes: &BTreeSet<Runtime>) -
         cpu_m: offer.cpu_m.unwrap_or(cpus * 1000),
         memory_bytes: offer.memory_bytes.unwrap_or_else(|| memory.saturating_sub(kept)),
         gpus: by_kind(gpus),
+        gpu_units: units(gpus),
         extras: offer.extras.clone(),
         labels: labels(offer, gpus),
         features,
@@ -154,6 +154,15 @@ fn by_kind(gpus: &[Gpu]) -> Vec<GpuDevices> {
     named.collect()
 }
 
+/// Devices one by one, those of which the UUID is known.
+fn units(gpus: &[Gpu]) -> Vec<GpuUnit> {
+    let unit = |gpu: &Gpu| {
+        let (vendor, model) = (gpu.device.vendor.parse().ok()?, ModelKey::new(gpu.model.as_str()).ok()?);
+        Some(GpuUnit { vendor, model, index: gpu.device.index, uuid: gpu.uuid.clone()? })
+    };
+    gpus.iter().filter_map(unit).collect()
+}
+
 /// Bytes of memory of this machine.
 pub(super) fn memory_total() -> u64 {
     meminfo("MemTotal:")
@@ -166,36 +175,9 @@ pub(super) fn meminfo(name: &str) -> u64 {
     value.unwrap_or(0_u64).saturating_mul(1024)
 }
 
-/// The GPUs that NVIDIA's driver tells of, in its order. Memory is not reported there; that of a known product is in its name.
-/// Who tells of links is asked where there may be some.
-fn nvidia(folder: &Path, links: impl FnOnce() -> Option<String>) -> Vec<Gpu> {
-    let mut found: Vec<(u32, String)> = Vec::new();
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let text = fs::read_to_string(entry.path().join("information")).unwrap_or_default();
-        let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name).map(str::trim));
-        let minor = field("Device Minor:").and_then(|minor| minor.parse().ok());
-        let model = field("Model:").map(|model| model.to_lowercase().replace(' ', "-"));
-        found.extend(minor.zip(model));
-    }
-    found.sort();
-    let table = if found.len() > 1 { links() } else { None };
-    let nvlink = table.is_some_and(|table| nvlink::connects_all(&table, found.len()));
-    let gpu = |(index, name): (u32, String)| {
-        let read = parse_gpu_type(&name).unwrap_or_default();
-        let model = read.model.map_or_else(|| key(&name), String::from);
-        let memory_bytes = read.memory_gib.map_or(0, |gib| u64::from(gib) << 30);
-        Gpu { device: GpuDevice { vendor: "nvidia".to_owned(), index }, model, memory_bytes, nvlink }
-    };
-    found.into_iter().map(gpu).collect()
-}
-
-/// A name that no table knows, as the key of a model: its letters and digits.
-fn key(name: &str) -> String {
-    name.trim_start_matches("nvidia-").chars().filter(char::is_ascii_alphanumeric).take(32).collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use orlop_cloud::runtime::worker::GpuDevice;
     use orlop_core::hardware::fleet::demand;
     use orlop_core::hardware::{HardwareInput, Resources, Tables, resolve};
 
@@ -225,8 +207,9 @@ mod tests {
     #[test]
     fn labels_follow_from_hardware_so_that_rendered_needs_match() {
         let gpu = |index| Gpu {
-            device: GpuDevice { vendor: "nvidia".to_owned(), index },
+            device: GpuDevice::numbered("nvidia", index),
             model: "a100".to_owned(),
+            uuid: None,
             memory_bytes: 40 << 30,
             nvlink: true,
         };
@@ -259,50 +242,5 @@ mod tests {
         fs::write(dir.path().join("sev-guest"), "").unwrap();
         assert_eq!(tees(dir.path()), BTreeSet::from([TeeKind::Sgx, TeeKind::SevSnp]));
         assert_eq!((arch("x86_64"), arch("aarch64"), arch("pdp11")), (Some(Arch::Amd64), Some(Arch::Arm64), None));
-    }
-
-    #[test]
-    fn gpus_of_nvidia_are_found_in_the_order_of_their_numbers() {
-        let dir = tempfile::tempdir().unwrap();
-        for (name, minor, model) in [
-            ("0000:01:00.0", 1, "NVIDIA H100"),
-            ("0000:02:00.0", 0, "NVIDIA H100"),
-            ("0000:03:00.0", 2, "NVIDIA A100-SXM4-40GB"),
-            ("0000:04:00.0", 3, "NVIDIA Voodoo 5"),
-        ] {
-            fs::create_dir(dir.path().join(name)).unwrap();
-            let text = format!("Model: \t\t {model}\nIRQ: 1\nDevice Minor: \t {minor}\n");
-            fs::write(dir.path().join(name).join("information"), text).unwrap();
-        }
-        let found = nvidia(dir.path(), || None);
-        assert_eq!(found.iter().map(|gpu| gpu.device.index).collect::<Vec<_>>(), [0, 1, 2, 3]);
-        assert_eq!((found[0].model.as_str(), found[0].memory_bytes), ("h100", 0));
-        // A product's name is its model and its nominal memory; of a name that no table knows letters and digits are the model.
-        assert_eq!((found[2].model.as_str(), found[2].memory_bytes), ("a100", 40 << 30));
-        assert_eq!((found[3].model.as_str(), found[3].memory_bytes), ("voodoo5", 0));
-        assert_eq!(by_kind(&found).iter().map(|kind| kind.count).collect::<Vec<_>>(), [1, 2, 1]);
-        assert!(found.iter().all(|gpu| !gpu.nvlink), "nobody says that they are connected");
-    }
-
-    #[test]
-    fn nvlink_is_asked_for_where_there_are_several_gpus() {
-        let dir = tempfile::tempdir().unwrap();
-        let add = |minor: u32| {
-            let folder = dir.path().join(format!("0000:0{minor}:00.0"));
-            fs::create_dir(&folder).unwrap();
-            let text = format!("Model: \t\t NVIDIA A100-SXM4-40GB\nDevice Minor: \t {minor}\n");
-            fs::write(folder.join("information"), text).unwrap();
-        };
-        let table = || Some("\tGPU0\tGPU1\nGPU0\t X \tNV12\nGPU1\tNV12\t X \n".to_owned());
-        assert_eq!(nvidia(dir.path(), || unreachable!("there is none")), []);
-        add(0);
-        assert_eq!(nvidia(dir.path(), || unreachable!("there is one")).len(), 1);
-        add(1);
-        let found = nvidia(dir.path(), table);
-        assert!(found.len() == 2 && found.iter().all(|gpu| gpu.nvlink));
-        let whole = capabilities(&Offer::default(), &found, &BTreeSet::new());
-        assert_eq!(whole.labels.get("orlop/gpu-nvlink").map(String::as_str), Some("true"));
-        add(2);
-        assert!(nvidia(dir.path(), table).iter().all(|gpu| !gpu.nvlink), "the table tells of others");
     }
 }

@@ -8,7 +8,7 @@
 //! | `outbox`, `inbox` | frames: what goes out, what comes in |
 //! | `session`, `link`, `backoff` | registering, streams, heartbeats, connecting again |
 //! | `monitor`, `gauges`, `gpu_use` | what the machine, its attempts and its GPUs use |
-//! | `machine`, `nvlink`, `tool`, `runtimes` | what the machine offers, what runs attempts on it |
+//! | `machine`, `nvidia`, `nvlink`, `tool`, `runtimes` | what the machine offers, what runs attempts on it |
 //! | `artifacts` | files that attempts need and leave |
 //! | `recovery`, `state` | what stays when an agent ends |
 //! | `roles` | what its program is started again as |
@@ -25,6 +25,7 @@ mod inbox;
 pub mod link;
 pub mod machine;
 mod monitor;
+mod nvidia;
 mod nvlink;
 mod options;
 mod outbox;

@@ -1,25 +1,6 @@
 //! Whether GPUs of NVIDIA are connected by NVLink, as `nvidia-smi topo -m` says it: the driver shows links neither in `/proc`
 //! nor in `/sys`, and a product that could have them may stand in a machine that does not.
 
-use std::process::Command;
-use std::time::Duration;
-
-use super::tool::ask;
-
-/// How long an answer is waited for: where a device is lost, the program hangs.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// The table of links of this machine; none where nobody tells.
-pub(super) fn table() -> Option<String> {
-    let mut command = Command::new("nvidia-smi");
-    command.args(["topo", "-m"]);
-    let told = ask(&mut command, PATIENCE);
-    if told.is_none() {
-        tracing::info!("`nvidia-smi topo -m` does not answer; GPUs are offered without NVLink");
-    }
-    told
-}
-
 /// Whether so many GPUs are all there are, and each is connected with each other.
 pub(super) fn connects_all(table: &str, count: usize) -> bool {
     let plain = without_styles(table);

@@ -18,6 +18,8 @@ mod failures;
 #[cfg(all(feature = "run", target_os = "linux"))]
 mod flows;
 #[cfg(all(feature = "run", target_os = "linux"))]
+mod gpus;
+#[cfg(all(feature = "run", target_os = "linux"))]
 mod hostile;
 mod inputs;
 #[cfg(all(feature = "run", feature = "postgres", target_os = "linux"))]

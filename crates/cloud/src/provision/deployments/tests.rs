@@ -127,9 +127,9 @@ async fn a_key_whose_deployment_never_began_is_removed_and_nothing_else() {
     fs::write(&foreign, "somebody's").unwrap();
     let (ready, ready_key) = noted("ready");
     begun(&deployments, "ready", "demo", 1000, SagaState::Ready).await;
-    let told = deployments.sweep_unbegun().unwrap();
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].contains(&key.display().to_string()), "{told:?}");
+    let removed = deployments.sweep_unbegun().unwrap();
+    assert_eq!(removed.len(), 1, "{removed:?}");
+    assert!(removed[0].contains(&key.display().to_string()), "{removed:?}");
     assert!(!key.exists() && !deployments.place(&killed).exists());
     assert!(living_key.exists() && deployments.place(&living).exists(), "another process is about to begin it");
     assert_eq!(fs::read_to_string(&foreign).unwrap(), "somebody's");

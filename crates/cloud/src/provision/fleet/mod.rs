@@ -21,7 +21,7 @@ pub struct WorkerSeen {
     pub id: String,
     /// Its state.
     pub state: WorkerState,
-    /// Something that changes with its state, whoever looks and however often.
+    /// Something that changes with its state, for any reader and any number of reads.
     pub since: String,
     /// Attempts that hold its capacity.
     pub attempts: u32,
@@ -44,7 +44,7 @@ impl WorkerSeen {
     }
 }
 
-/// What is asked of a fleet, and told to it.
+/// Queries and orders to a fleet.
 #[async_trait]
 pub trait Fleet: Send + Sync {
     /// The worker of a deployment: the latest with its label; nothing if there is none.
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_worker_is_idle_only_while_it_is_in_touch_and_has_nothing() {
-        let told = |state, attempts, connected| {
+        let work = |state, attempts, connected| {
             let worker = WorkerSeen { id: "w".into(), state, since: "t".into(), attempts, connected };
             match work_of(Some(&worker)) {
                 Work::Idle { mark } => format!("idle {}", mark.unwrap()),
@@ -91,14 +91,14 @@ mod tests {
             }
         };
         let all = |attempts, connected| {
-            let one = |state: &WorkerState| format!("{} {}", state.as_str(), told(*state, attempts, connected));
+            let one = |state: &WorkerState| format!("{} {}", state.as_str(), work(*state, attempts, connected));
             WorkerState::ALL.iter().map(one).collect::<Vec<_>>().join(", ")
         };
         let idle = "Creating Unknown, Registering Unknown, Available idle t, Running Busy, Unhealthy Unknown, Draining Leaving { is_busy: false }, Failed Left, Terminated Left";
         assert_eq!(all(0, true), idle);
         let away = "Creating Unknown, Registering Unknown, Available Unknown, Running Busy, Unhealthy Unknown, Draining Unknown, Failed Left, Terminated Left";
         assert_eq!(all(0, false), away);
-        assert_eq!(told(WorkerState::Draining, 1, true), "Leaving { is_busy: true }");
+        assert_eq!(work(WorkerState::Draining, 1, true), "Leaving { is_busy: true }");
         assert_eq!(work_of(None), Work::Missing);
     }
 }

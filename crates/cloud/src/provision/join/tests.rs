@@ -169,12 +169,12 @@ fn labels_say_what_was_leased_and_nothing_that_could_be_two() {
     );
     assert_eq!(said(&choice("uc", "compute", None)), "node-type=compute site=uc");
     assert_eq!(said(&choice("a,b=c", "x\"\n$(y)", None)), "node-type=x----y- site=a-b-c");
-    let told = token_command(&id, 135);
+    let command = token_command(&id, 135);
     let expected = format!(
         "orlop workers token create --uses 1 --ttl 135m --label deployment={id} --label site --label node-type \
          --label gpu-model --label gpu-count --write join.token"
     );
-    assert_eq!(told, expected);
+    assert_eq!(command, expected);
 }
 
 #[test]
@@ -218,8 +218,8 @@ fn addresses_are_https_or_of_the_machine_itself() {
 #[test]
 fn what_is_no_token_is_refused_and_a_token_is_never_shown() {
     let (token, text) = token();
-    let shown = format!("{token:?} {:?}", user_data(&boot(None), &token).unwrap());
-    assert!(!shown.contains(text.get(10..40).unwrap()) && shown.contains("bytes"), "{shown}");
+    let printed = format!("{token:?} {:?}", user_data(&boot(None), &token).unwrap());
+    assert!(!printed.contains(text.get(10..40).unwrap()) && printed.contains("bytes"), "{printed}");
     let long = format!("orlopj.a.{}.b", "c".repeat(600));
     for bad in
         ["", "hunter2", "orlopj.a.b", "orlopj.a.b.", "orlopj.a.b.c\nd", "orlopj.A.b.c", "other.a.b.c", long.as_str()]

@@ -4,7 +4,7 @@
 use super::Request;
 use crate::catalog::fit::{Closest, Unfit};
 
-/// The request with what the closest type has in place of the numbers it misses, and how that is told.
+/// The request with what the closest type has in place of the numbers it misses, and a sentence that says so.
 pub(super) fn accepted(closest: &Closest, request: &Request) -> (Request, String) {
     let mut request = Request { accept_closest: false, ..request.clone() };
     for missed in &closest.missed {
@@ -18,11 +18,11 @@ pub(super) fn accepted(closest: &Closest, request: &Request) -> (Request, String
         *place = Some(missed.had);
     }
     let missed: Vec<String> = closest.missed.iter().map(ToString::to_string).collect();
-    let told = format!(
+    let note = format!(
         "less than the repository asks for: {} at {} has {}, by --accept-closest",
         closest.node_type,
         closest.site,
         missed.join(", ")
     );
-    (request, told)
+    (request, note)
 }

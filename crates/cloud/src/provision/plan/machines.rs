@@ -225,7 +225,7 @@ mod tests {
         plan(&analysis(text), &world, request)
     }
 
-    fn told(text: &str, request: &Request) -> String {
+    fn summary(text: &str, request: &Request) -> String {
         let one = |o: &PlannedOffering| {
             let how = o.flavor.as_ref().map_or("host", |flavor| if flavor.reserved { "leased vm" } else { "vm" });
             format!("{how} {} {} {}", o.node_type, o.image.name, o.su_estimate)
@@ -238,29 +238,33 @@ mod tests {
 
     #[test]
     fn auto_takes_machines_only_where_there_is_nothing_else() {
-        insta::assert_snapshot!(told("flask\n", &request("here")), @"host compute_x CC-Ubuntu22.04 48 SU\nhost gpu_x CC-Ubuntu22.04 48 SU");
-        insta::assert_snapshot!(told("flask\n", &request("kvm")), @r"
+        insta::assert_snapshot!(summary("flask\n", &request("here")), @"host compute_x CC-Ubuntu22.04 48 SU\nhost gpu_x CC-Ubuntu22.04 48 SU");
+        insta::assert_snapshot!(summary("flask\n", &request("kvm")), @r"
         leased vm m1.large CC-Ubuntu22.04 4 SU
         leased vm m1.xlarge CC-Ubuntu22.04 8 SU
         leased vm g1.h100.vgpu.1g.12gb CC-Ubuntu22.04 4 SU
         leased vm g1.h100 CC-Ubuntu22.04 16 SU
         ");
         let vm = Request { kind: MachineKind::Vm, attempts: 1, ..request("here") };
-        insta::assert_snapshot!(told("flask\n", &vm), @"leased vm m1.large CC-Ubuntu22.04 4 SU");
+        insta::assert_snapshot!(summary("flask\n", &vm), @"leased vm m1.large CC-Ubuntu22.04 4 SU");
         let host = Request { kind: MachineKind::Baremetal, ..request("kvm") };
-        insta::assert_snapshot!(told("flask\n", &host), @"exit 11: nothing can ever fit at kvm: it lists no host that can be reserved; try another --site");
+        insta::assert_snapshot!(summary("flask\n", &host), @"exit 11: nothing can ever fit at kvm: it lists no host that can be reserved; try another --site");
     }
 
     #[test]
     fn a_flavor_is_named_like_a_type_and_still_has_to_fit() {
         let named = |name: &str| Request { flavor: Some(name.into()), ..request("kvm") };
-        insta::assert_snapshot!(told("flask\n", &named("id-m1.xlarge")), @"leased vm m1.xlarge CC-Ubuntu22.04 8 SU");
-        assert!(told("flask\n", &named("m1.small")).starts_with("exit 11"), "{}", told("flask\n", &named("m1.small")));
-        let unknown = told("flask\n", &named("m9"));
+        insta::assert_snapshot!(summary("flask\n", &named("id-m1.xlarge")), @"leased vm m1.xlarge CC-Ubuntu22.04 8 SU");
+        assert!(
+            summary("flask\n", &named("m1.small")).starts_with("exit 11"),
+            "{}",
+            summary("flask\n", &named("m1.small"))
+        );
+        let unknown = summary("flask\n", &named("m9"));
         assert!(unknown.starts_with("exit 2: node type `m9` is unknown; there are: g1.h100, "), "{unknown}");
         let typed = Request { node_type: Some("m1.xlarge".into()), ..request("kvm") };
-        assert_eq!(told("flask\n", &typed), told("flask\n", &named("m1.xlarge")));
-        let nothing = told("flask\n", &Request { kind: MachineKind::Vm, ..request("uc") });
+        assert_eq!(summary("flask\n", &typed), summary("flask\n", &named("m1.xlarge")));
+        let nothing = summary("flask\n", &Request { kind: MachineKind::Vm, ..request("uc") });
         assert!(nothing.starts_with("exit 2: no flavor of virtual machines is known at uc"), "{nothing}");
     }
 
@@ -268,7 +272,7 @@ mod tests {
     fn images_for_slices_are_for_slices_only() {
         let sized = |vram_gb| {
             let overrides = Overrides { vram_gb: Some(vram_gb), ram_gib: Some(16), ..Overrides::default() };
-            told("torch\n", &Request { overrides, ..request("kvm") })
+            summary("torch\n", &Request { overrides, ..request("kvm") })
         };
         insta::assert_snapshot!(sized(12), @"leased vm g1.h100.vgpu.1g.12gb CC-Ubuntu22.04-CUDA-VGPU 4 SU\nleased vm g1.h100 CC-Ubuntu22.04-CUDA 16 SU");
         insta::assert_snapshot!(sized(13), @"leased vm g1.h100 CC-Ubuntu22.04-CUDA 16 SU");
@@ -277,16 +281,16 @@ mod tests {
     #[test]
     fn a_machine_comes_last_and_only_if_it_has_everything() {
         let back = Request { vm_fallback: true, ..request("here") };
-        insta::assert_snapshot!(told("flask\n", &Request { attempts: 3, ..back.clone() }), @r"
+        insta::assert_snapshot!(summary("flask\n", &Request { attempts: 3, ..back.clone() }), @r"
         host compute_x CC-Ubuntu22.04 48 SU
         host gpu_x CC-Ubuntu22.04 48 SU
         leased vm m1.large CC-Ubuntu22.04 4 SU
         ");
-        insta::assert_snapshot!(told("flask\n", &Request { attempts: 2, ..back.clone() }), @"host compute_x CC-Ubuntu22.04 48 SU\nleased vm m1.large CC-Ubuntu22.04 4 SU");
+        insta::assert_snapshot!(summary("flask\n", &Request { attempts: 2, ..back.clone() }), @"host compute_x CC-Ubuntu22.04 48 SU\nleased vm m1.large CC-Ubuntu22.04 4 SU");
         // Of two cards that are wished for a host has one; a machine has to have both.
         let cards = |gpu_count, vram_gb| {
             let overrides = Overrides { gpu_count: Some(gpu_count), vram_gb: Some(vram_gb), ..Overrides::default() };
-            told("torch\n", &Request { overrides, ..back.clone() })
+            summary("torch\n", &Request { overrides, ..back.clone() })
         };
         insta::assert_snapshot!(cards(1, 80), @"host gpu_x CC-Ubuntu22.04-CUDA 48 SU\nleased vm g1.h100 CC-Ubuntu22.04-CUDA 16 SU");
         assert!(cards(2, 80).starts_with("exit 11"), "{}", cards(2, 80));
@@ -335,12 +339,12 @@ mod tests {
     #[test]
     fn without_reservation_it_says_what_that_means_and_a_cap_is_refused() {
         let free = Request { reserve: false, attempts: 1, ..request("kvm") };
-        insta::assert_snapshot!(told("flask\n", &free), @"vm m1.large CC-Ubuntu22.04 4 SU");
+        insta::assert_snapshot!(summary("flask\n", &free), @"vm m1.large CC-Ubuntu22.04 4 SU");
         let warnings = planned("flask\n", &free).unwrap().warnings;
         assert!(warnings.iter().any(|warning| warning.contains("until it is destroyed")), "{warnings:?}");
-        let capped = told("flask\n", &Request { max_hours: Some(200), ..free.clone() });
+        let capped = summary("flask\n", &Request { max_hours: Some(200), ..free.clone() });
         assert!(capped.starts_with("exit 2: --max-lifetime cannot be held"), "{capped}");
-        let host = told("flask\n", &Request { sites: vec!["here".into()], ..free });
+        let host = summary("flask\n", &Request { sites: vec!["here".into()], ..free });
         assert!(host.starts_with("exit 2: --reservation none is for virtual machines"), "{host}");
     }
 }

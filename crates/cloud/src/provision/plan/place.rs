@@ -91,11 +91,11 @@ fn unknown_type(name: &str, request: &Request, catalogue: &Catalogue) -> PlanErr
         return PlanError::TypeElsewhere { name, here, site };
     }
     let all: Vec<&String> = request.sites.iter().chain(&request.others).collect();
-    let told = all.iter().map(|site| match types(site).join(", ") {
+    let listed = all.iter().map(|site| match types(site).join(", ") {
         known if all.len() > 1 && !known.is_empty() => format!("at {site} {known}"),
         known => known,
     });
-    let known = told.filter(|known| !known.is_empty()).collect::<Vec<_>>().join("; ");
+    let known = listed.filter(|known| !known.is_empty()).collect::<Vec<_>>().join("; ");
     PlanError::UnknownType { name: name.to_owned(), known }
 }
 

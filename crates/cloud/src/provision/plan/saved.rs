@@ -34,7 +34,7 @@ pub struct SavedPlan {
     pub hours: u32,
     /// What is tried, in this order.
     pub offerings: Vec<PlannedOffering>,
-    /// What people were told.
+    /// Warnings and remarks of the plan.
     #[serde(default)]
     pub warnings: Vec<String>,
     /// Which repository it is for.
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn a_plan_holds_while_hardware_price_image_and_window_do() {
         let plan = SavedPlan::read(&saved()).unwrap();
-        let told = |rate: &str, images: &[Image], taken: &str, hours: i64| {
+        let renewal = |rate: &str, images: &[Image], taken: &str, hours: i64| {
             let (catalogue, taken) = (catalogue(rate), read_allocations(taken).unwrap());
             let world = World { catalogue: &catalogue, allocations: Some(&taken), images: Some(images) };
             let at = now().checked_add(SignedDuration::from_hours(hours)).unwrap();
@@ -265,16 +265,16 @@ mod tests {
                 .map_err(|stale| stale.to_string())
         };
         let (free, image) = (r#"{"allocations":[]}"#, [image("i")]);
-        assert_eq!(told("1.0", &image, free, 0).unwrap(), "2026-01-05T14:02:00Z []");
+        assert_eq!(renewal("1.0", &image, free, 0).unwrap(), "2026-01-05T14:02:00Z []");
         assert_eq!(
-            told("0.5", &image, free, 1).unwrap(),
+            renewal("0.5", &image, free, 1).unwrap(),
             "2026-01-05T15:02:00Z [\"the start of compute_x at here moved from 2026-01-05T14:02:00Z to now\"]"
         );
-        assert!(told("1.5", &image, free, 0).unwrap_err().contains("costs 36 SU instead of 24 SU"));
-        assert!(told("1.0", &[], free, 0).unwrap_err().contains("image CC-Ubuntu22.04 is not there any more"));
-        assert!(told("1.0", &image, free, 25).unwrap_err().contains("the start of compute_x"));
+        assert!(renewal("1.5", &image, free, 0).unwrap_err().contains("costs 36 SU instead of 24 SU"));
+        assert!(renewal("1.0", &[], free, 0).unwrap_err().contains("image CC-Ubuntu22.04 is not there any more"));
+        assert!(renewal("1.0", &image, free, 25).unwrap_err().contains("the start of compute_x"));
         let taken = r#"{"allocations":[{"resource_id":"1","reservations":[{"start_date":"2026-01-05T20:00:00","end_date":"2026-01-05T21:00:00"}]}]}"#;
-        assert!(told("1.0", &image, taken, 0).unwrap_err().contains("taken in the window"));
+        assert!(renewal("1.0", &image, taken, 0).unwrap_err().contains("taken in the window"));
         assert!(
             plan.renewed(
                 "elsewhere",

@@ -14,7 +14,7 @@ fn request() -> Request {
     Request::new("2026-01-05T14:02:00Z".parse().unwrap())
 }
 
-fn told(analysis: &Analysis, request: &Request) -> String {
+fn summary(analysis: &Analysis, request: &Request) -> String {
     let catalogue = embedded();
     match plan(analysis, &World { catalogue: &catalogue, allocations: None, images: None }, request) {
         Ok(plan) => {
@@ -29,40 +29,40 @@ fn told(analysis: &Analysis, request: &Request) -> String {
 
 /// How long this thread has worked: what else the machine does is not counted.
 fn worked() -> std::time::Duration {
-    let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-    std::time::Duration::from_nanos(told.split_whitespace().next().unwrap().parse().unwrap())
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    std::time::Duration::from_nanos(stat.split_whitespace().next().unwrap().parse().unwrap())
 }
 
 #[test]
 fn a_plan_needs_no_credentials() {
-    insta::assert_snapshot!(told(&analysis("requirements.txt", "torch==2.1.0+cu121\n"), &request()), @r"
+    insta::assert_snapshot!(summary(&analysis("requirements.txt", "torch==2.1.0+cu121\n"), &request()), @r"
     gpu_rtx_6000@uc CC-Ubuntu22.04-CUDA at least 24 SU (rate unknown) 2026-01-06T14:02:00Z
     gpu_v100@uc CC-Ubuntu22.04-CUDA at least 24 SU (rate unknown) 2026-01-06T14:02:00Z
     compute_gigaio@uc CC-Ubuntu22.04-CUDA at least 24 SU (rate unknown) 2026-01-06T14:02:00Z
     gpu_a100_pcie@uc CC-Ubuntu22.04-CUDA at least 24 SU (rate unknown) 2026-01-06T14:02:00Z
     ");
-    insta::assert_snapshot!(told(&analysis("requirements.txt", "flask\n"), &Request { attempts: 1, ..request() }), @"compute_skylake@uc CC-Ubuntu22.04 at least 24 SU (rate unknown) 2026-01-06T14:02:00Z");
+    insta::assert_snapshot!(summary(&analysis("requirements.txt", "flask\n"), &Request { attempts: 1, ..request() }), @"compute_skylake@uc CC-Ubuntu22.04 at least 24 SU (rate unknown) 2026-01-06T14:02:00Z");
     let amd = Request { sites: vec!["tacc".into()], attempts: 1, ..request() };
-    insta::assert_snapshot!(told(&analysis("requirements.txt", "tensorflow-rocm\n"), &amd), @"gpu_mi100@tacc CC-Ubuntu24.04-ROCm at least 24 SU (rate unknown) 2026-01-06T14:02:00Z");
+    insta::assert_snapshot!(summary(&analysis("requirements.txt", "tensorflow-rocm\n"), &amd), @"gpu_mi100@tacc CC-Ubuntu24.04-ROCm at least 24 SU (rate unknown) 2026-01-06T14:02:00Z");
 }
 
 #[test]
 fn what_the_user_says_wins_also_downwards() {
     let torch = analysis("requirements.txt", "vllm\n");
     let none = Request { overrides: Overrides { no_gpu: true, ..Overrides::default() }, attempts: 1, ..request() };
-    assert!(told(&torch, &none).starts_with("compute_skylake@uc CC-Ubuntu22.04 "));
+    assert!(summary(&torch, &none).starts_with("compute_skylake@uc CC-Ubuntu22.04 "));
     let less = Request {
         overrides: Overrides { vram_gb: Some(80), ram_gib: Some(8), ..Overrides::default() },
         attempts: 1,
         ..request()
     };
-    assert!(told(&torch, &less).starts_with("compute_gigaio@uc") || told(&torch, &less).starts_with("gpu_a100"));
+    assert!(summary(&torch, &less).starts_with("compute_gigaio@uc") || summary(&torch, &less).starts_with("gpu_a100"));
     let hours = Request { hours: Some(3), attempts: 1, ..request() };
-    assert!(told(&torch, &hours).ends_with("2026-01-05T17:02:00Z"));
+    assert!(summary(&torch, &hours).ends_with("2026-01-05T17:02:00Z"));
     let centos = Request { os: Os::of("centos", "9"), attempts: 1, ..request() };
-    assert!(told(&torch, &centos).contains("CC-CentOS9-Stream-CUDA"));
+    assert!(summary(&torch, &centos).contains("CC-CentOS9-Stream-CUDA"));
     let image = Request { image: Some("mine".into()), attempts: 1, ..request() };
-    assert!(told(&torch, &image).contains(" mine "));
+    assert!(summary(&torch, &image).contains(" mine "));
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn refusals_have_their_exit_codes() {
         Request { overrides: Overrides { vram_gb: Some(100), ..Overrides::default() }, ..request() },
         Request { max_su: Some(23), ..request() },
     ];
-    insta::assert_snapshot!(cases.map(|request| told(&plain, &request)).join("\n"), @r"
+    insta::assert_snapshot!(cases.map(|request| summary(&plain, &request)).join("\n"), @r"
     exit 2: site `mars` is unknown; there are: ncar, nrp, nu, tacc, uc
     exit 2: CHI@Edge has containers and no servers to lease; choose another site
     exit 2: node type `gpu_b300` is unknown; there are: compute_haswell
@@ -116,13 +116,13 @@ fn a_named_image_has_to_be_there_and_to_have_room() {
 #[test]
 fn names_that_do_not_exist_stand_for_classes() {
     let plain = analysis("requirements.txt", "torch\n");
-    let with = |name: &str| told(&plain, &Request { node_type: Some(name.into()), attempts: 1, ..request() });
+    let with = |name: &str| summary(&plain, &Request { node_type: Some(name.into()), attempts: 1, ..request() });
     assert!(with("gpu_rtx_6000").starts_with("gpu_rtx_6000@uc"));
     assert!(with("gpu_a100").starts_with("gpu_v100@uc"), "the smallest of its class that fits: {}", with("gpu_a100"));
     assert!(with("compute_skylake").starts_with("exit 11"), "a type is still checked against hard needs");
     let none = analysis("requirements.txt", "flask\n");
     let other = Request { node_type: Some("compute_cascadelake_r640".into()), attempts: 1, ..request() };
-    assert!(told(&none, &other).starts_with("compute_cascadelake_r@uc"));
+    assert!(summary(&none, &other).starts_with("compute_cascadelake_r@uc"));
 }
 
 fn host(id: u32, su: &str) -> String {
@@ -265,7 +265,7 @@ fn advised_images_count_where_they_are_admissible() {
 #[test]
 fn a_site_whose_own_list_of_hosts_is_empty_can_never_fit_and_no_table_says_otherwise() {
     let plain = analysis("requirements.txt", "flask\n");
-    let told = |site: &str, node_type: Option<&str>, origin: Origin, hosts: &str| {
+    let refusal = |site: &str, node_type: Option<&str>, origin: Origin, hosts: &str| {
         let catalogue = Catalogue::of_hosts(origin, site, &read_hosts(hosts).unwrap());
         let world = World { catalogue: &catalogue, allocations: Some(&[]), images: None };
         let node_type = node_type.map(str::to_owned);
@@ -276,31 +276,31 @@ fn a_site_whose_own_list_of_hosts_is_empty_can_never_fit_and_no_table_says_other
         format!("nothing can ever fit at {site}: it lists no host that can be reserved; try another --site")
     };
     for (site, node_type) in [("here", None), ("here", Some("compute_x")), ("uc", None), ("uc", Some("gpu_rtx_6000"))] {
-        assert_eq!(told(site, node_type, Origin::Live, "[]"), Err(("nothing_fits", words(site))), "{node_type:?}");
+        assert_eq!(refusal(site, node_type, Origin::Live, "[]"), Err(("nothing_fits", words(site))), "{node_type:?}");
     }
     let closed = format!("[{}]", host(1, "1.0").replace("\"uid\"", "\"reservable\":\"false\",\"uid\""));
     assert_eq!(
-        told("here", None, Origin::Live, &closed),
+        refusal("here", None, Origin::Live, &closed),
         Err(("nothing_fits", words("here"))),
         "none of them can be reserved"
     );
     let open = format!("[{}]", host(1, "1.0"));
-    assert_eq!(told("here", None, Origin::Live, &open), Ok(()));
+    assert_eq!(refusal("here", None, Origin::Live, &open), Ok(()));
     assert_eq!(
-        told("here", Some("compute_y"), Origin::Live, &open).unwrap_err().0,
+        refusal("here", Some("compute_y"), Origin::Live, &open).unwrap_err().0,
         "unknown_type",
         "a type that is not there"
     );
-    assert_eq!(told("here", None, Origin::File, "[]").unwrap_err().0, "usage", "a file that holds nothing");
+    assert_eq!(refusal("here", None, Origin::File, "[]").unwrap_err().0, "usage", "a file that holds nothing");
 }
 
 #[test]
 fn where_nothing_fits_the_closest_type_is_told_and_taken_only_when_accepted() {
     let files = analysis("README.md", "Requires a GPU with 100 GB of VRAM.\n");
     let all = Request { sites: vec!["uc".to_owned(), "tacc".to_owned()], ..request() };
-    insta::assert_snapshot!(told(&files, &all), @"exit 11: no type has one card of 100 GB (largest 94 at tacc); 2 cards of 94 GB together have as much: --gpu 2 --vram 94; closest: gpu_h100 at tacc with 94 GB a card instead of 100 GB, take it with --accept-closest");
+    insta::assert_snapshot!(summary(&files, &all), @"exit 11: no type has one card of 100 GB (largest 94 at tacc); 2 cards of 94 GB together have as much: --gpu 2 --vram 94; closest: gpu_h100 at tacc with 94 GB a card instead of 100 GB, take it with --accept-closest");
     let accepted = Request { accept_closest: true, ..all };
-    insta::assert_snapshot!(told(&files, &accepted), @"gpu_h100@tacc CC-Ubuntu22.04-CUDA at least 24 SU (rate unknown) 2026-01-06T14:02:00Z");
+    insta::assert_snapshot!(summary(&files, &accepted), @"gpu_h100@tacc CC-Ubuntu22.04-CUDA at least 24 SU (rate unknown) 2026-01-06T14:02:00Z");
     let catalogue = embedded();
     let plan = plan(&files, &World { catalogue: &catalogue, allocations: None, images: None }, &accepted).unwrap();
     insta::assert_snapshot!(plan.warnings.join("\n"), @r"
@@ -313,15 +313,15 @@ fn where_nothing_fits_the_closest_type_is_told_and_taken_only_when_accepted() {
 #[test]
 fn a_card_its_maker_and_the_architecture_are_never_given_up_for_the_closest_type() {
     let accepted = Request { accept_closest: true, ..request() };
-    insta::assert_snapshot!(told(&analysis("requirements.txt", "tensorflow-rocm\n"), &accepted), @"exit 11: no type has a card of amd; fits at tacc (gpu_mi100)");
+    insta::assert_snapshot!(summary(&analysis("requirements.txt", "tensorflow-rocm\n"), &accepted), @"exit 11: no type has a card of amd; fits at tacc (gpu_mi100)");
     let arm = analysis("Dockerfile", "FROM arm64v8/ubuntu:22.04\n");
-    insta::assert_snapshot!(told(&arm, &accepted), @"exit 11: no type has all of it together: 2 threads, 4 GiB, 20 GB of disk on arm64; fits at ncar (arm_thunder), tacc (compute_arm64)");
+    insta::assert_snapshot!(summary(&arm, &accepted), @"exit 11: no type has all of it together: 2 threads, 4 GiB, 20 GB of disk on arm64; fits at ncar (arm_thunder), tacc (compute_arm64)");
 }
 
 #[test]
 fn an_old_cuda_keeps_no_card_out() {
     let old = analysis("Dockerfile", "FROM nvidia/cuda:8.0-cudnn5-devel\n");
-    insta::assert_snapshot!(told(&old, &request()).lines().next().unwrap(), @"gpu_rtx_6000@uc CC-Ubuntu22.04-CUDA at least 24 SU (rate unknown) 2026-01-06T14:02:00Z");
+    insta::assert_snapshot!(summary(&old, &request()).lines().next().unwrap(), @"gpu_rtx_6000@uc CC-Ubuntu22.04-CUDA at least 24 SU (rate unknown) 2026-01-06T14:02:00Z");
 }
 
 #[test]

@@ -262,7 +262,7 @@ pub enum Effect {
     KeepConsole(String),
     /// Ask the cloud.
     Call {
-        /// The same for the same thing, whoever asks and however often.
+        /// The same for the same object, by any caller and any number of times.
         key: String,
         /// What.
         call: Box<Call>,

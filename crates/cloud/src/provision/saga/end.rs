@@ -84,7 +84,7 @@ impl Saga {
         self.turn(Turn::Destroy, now);
     }
 
-    /// Gives the key away, so that removing leaves it; written down, for whoever takes this up later.
+    /// Gives the key away, so that removing leaves it; recorded in the journal for a later run.
     pub(super) fn keep_key(&mut self) {
         if let Some(name) = self.id_of(Kind::Key).map(str::to_owned) {
             self.record(Entry::UndoDone { object: Kind::Key, id: name });

@@ -26,11 +26,11 @@ impl Saga {
             }
         };
         self.state = next;
-        let told = (next, self.destroy, self.failure.clone());
-        if self.told.as_ref() != Some(&told) {
-            let (state, destroy, failure) = told.clone();
+        let observed = (next, self.destroy, self.failure.clone());
+        if self.recorded.as_ref() != Some(&observed) {
+            let (state, destroy, failure) = observed.clone();
             self.record(Entry::Observed { state, destroy, failure });
-            self.told = Some(told);
+            self.recorded = Some(observed);
         }
         self.wait = None;
         self.todo = Todo::Nothing;

@@ -154,8 +154,8 @@ pub struct Saga {
     resuming: Option<resume::ObservedResources>,
     /// Since when capacity is waited for.
     waiting: Option<Time>,
-    /// The state that was last written down.
-    told: Option<(SagaState, bool, Option<Failure>)>,
+    /// The state that the journal has last.
+    recorded: Option<(SagaState, bool, Option<Failure>)>,
     /// How it was closed, if nothing was written down since.
     closed: Option<SagaState>,
     out: Vec<Effect>,
@@ -206,7 +206,7 @@ impl Saga {
             last_error: None,
             resuming: None,
             waiting: None,
-            told: None,
+            recorded: None,
             closed: None,
             out: Vec::new(),
         }

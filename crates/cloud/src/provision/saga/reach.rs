@@ -185,7 +185,7 @@ impl Saga {
         self.ask_now(self.next_look(), now);
     }
 
-    /// What is looked at next: whoever signs in looks at the console first, for the keys that the machine has to show.
+    /// What is looked at next: before a login the console is read, for the keys that the machine has to show.
     fn next_look(&self) -> Todo {
         let wants_keys = self.order.verify == Verify::Login && self.host_keys.is_empty();
         if wants_keys && self.id_of(Kind::Server).is_some() { Todo::HostKeys } else { Todo::Probe }

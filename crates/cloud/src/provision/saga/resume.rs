@@ -63,7 +63,7 @@ impl Saga {
                 self.state = *state;
                 self.destroy |= destroy;
                 self.failure.clone_from(failure);
-                self.told = Some((*state, *destroy, failure.clone()));
+                self.recorded = Some((*state, *destroy, failure.clone()));
             }
             Entry::Warned { text } => self.warnings.push(text.clone()),
             Entry::UndoDone { object, id } => {
@@ -128,7 +128,7 @@ impl Saga {
             self.stop = Some(super::Stop::Keep);
             return self.turn(Turn::Interrupt, now);
         }
-        // What was made just now may not be shown yet.
+        // What was made just now may not be listed yet.
         if self.is_unlisted(&all) && self.submitted.is_some_and(|at| now.since(at) <= UNSEEN) {
             return self.ask_in(Todo::ResumeList, now, super::end::LOOK);
         }

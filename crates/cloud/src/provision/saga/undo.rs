@@ -320,13 +320,13 @@ impl Saga {
     /// The time for removing is spent.
     fn spent(&mut self, now: Time) {
         let Some(undo) = self.undo.take() else { return };
-        let told = |(kind, id, words): &(Kind, String, String)| {
+        let described = |(kind, id, words): &(Kind, String, String)| {
             format!("{} {id} ({})", kind.as_str(), self.leftover(*kind, words))
         };
-        let left: Vec<String> = undo.found.iter().map(told).collect();
+        let left: Vec<String> = undo.found.iter().map(described).collect();
         let why = undo.last_failure.clone().unwrap_or_default();
         if self.state != SagaState::RollingBack && self.state != SagaState::NextOffering {
-            // The rest is as it should be; what is left is told, and goes with the deployment.
+            // The rest is as it should be; what is left is warned of, and goes with the deployment.
             for one in left {
                 self.warn(format!("left behind for now: {one}"));
             }

@@ -216,7 +216,7 @@ impl Saga {
     pub(super) fn begin_waiting(&mut self, now: Time) {
         self.nothing_is_free();
         self.waiting.get_or_insert(now);
-        // What was refused just now is not asked for again within a minute, whatever is told of it.
+        // What was refused just now is not asked for again within a minute, whatever the cloud answers.
         let at = self.submitted.map_or(now, |last| last.plus(LOOK)).max(now);
         if at == now { self.ask_now(Todo::Allocations, now) } else { self.ask_at(Todo::Allocations, at) }
     }

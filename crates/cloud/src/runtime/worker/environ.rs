@@ -91,8 +91,7 @@ pub(super) fn visible(gpus: &[GpuDevice], vendors: &[String]) -> Vec<(&'static s
         ("amd", &["ROCR_VISIBLE_DEVICES"][..]),
         ("intel", &["ZE_AFFINITY_MASK"][..]),
     ] {
-        let own: Vec<String> =
-            gpus.iter().filter(|gpu| gpu.vendor == vendor).map(|gpu| gpu.index.to_string()).collect();
+        let own: Vec<String> = gpus.iter().filter(|gpu| gpu.vendor == vendor).map(GpuDevice::id).collect();
         if own.is_empty() && !vendors.iter().any(|known| known == vendor) {
             continue;
         }
@@ -124,13 +123,27 @@ mod tests {
     use crate::runtime::worker::plan::{ExtraUnits, Secret};
 
     #[test]
+    fn a_slice_is_made_visible_by_its_uuid_and_a_whole_device_by_its_number() {
+        let told = |gpus: &[GpuDevice]| {
+            let all = visible(gpus, &["nvidia".to_owned()]);
+            all.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+        };
+        let uuid = "MIG-d0dd2f3e-3f5f-5d5e-9d0b-6d3c2f1d1f01";
+        let slice = GpuDevice { uuid: Some(uuid.to_owned()), ..GpuDevice::numbered("nvidia", 1) };
+        let order = "CUDA_DEVICE_ORDER=PCI_BUS_ID";
+        assert_eq!(told(&[slice]), format!("{order} CUDA_VISIBLE_DEVICES={uuid} NVIDIA_VISIBLE_DEVICES={uuid}"));
+        let whole = [GpuDevice::numbered("nvidia", 1), GpuDevice::numbered("nvidia", 3)];
+        assert_eq!(told(&whole), format!("{order} CUDA_VISIBLE_DEVICES=1,3 NVIDIA_VISIBLE_DEVICES=1,3"));
+    }
+
+    #[test]
     fn every_promised_variable_is_there_and_none_of_the_agents() {
         let id = TaskRef { job: JobId::from_u64(7), index: 4, member: 1, attempt: 2, epoch: Epoch(9) };
         let env = vec![("A".to_owned(), "{{index}}".to_owned()), ("ORLOP_JOB_ID".to_owned(), "x".to_owned())];
         let spec = Run { env, cpu_m: 1500, memory_bytes: 1 << 30, ..Run::default() };
         let mut plan = AttemptPlan::new(id, Arc::new(spec));
         plan.correlation_id = "c-1".to_owned();
-        plan.gpus = vec![GpuDevice { vendor: "nvidia".to_owned(), index: 3 }];
+        plan.gpus = vec![GpuDevice::numbered("nvidia", 3)];
         plan.extras = [("fpga", 2, vec![0, 3]), ("example.com/disk", 1 << 40, Vec::new())]
             .map(|(name, count, units)| ExtraUnits { name: name.to_owned(), count, units })
             .into();

@@ -31,13 +31,36 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A whole GPU of this machine.
+/// A GPU of this machine, or a slice of one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct GpuDevice {
     /// Vendor, lower case: `nvidia`, `amd`, `intel`.
     pub vendor: String,
-    /// Number by which the vendor's tools know it.
+    /// Number by which the vendor's tools know it; of a slice, that of its device.
     pub index: u32,
+    /// The UUID by which it is given where its number does not do: slices have none, and CUDA numbers whole devices beside them anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uuid: Option<String>,
+}
+
+impl GpuDevice {
+    /// A device that is given by its number.
+    #[must_use]
+    pub fn numbered(vendor: &str, index: u32) -> Self {
+        Self { vendor: vendor.to_owned(), index, uuid: None }
+    }
+
+    /// By what the vendor's tools are told of it.
+    #[must_use]
+    pub fn id(&self) -> String {
+        self.uuid.clone().unwrap_or_else(|| self.index.to_string())
+    }
+
+    /// Whether it is a slice.
+    #[must_use]
+    pub fn is_slice(&self) -> bool {
+        self.uuid.as_deref().is_some_and(|uuid| uuid.starts_with("MIG-"))
+    }
 }
 
 /// What an attempt holds of a counter of its worker.

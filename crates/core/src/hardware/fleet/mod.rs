@@ -56,11 +56,12 @@ pub struct FleetNeed {
     pub prefer: Vec<Prefer>,
 }
 
-/// A need as a job says it. A job has words for whole devices by vendor, model and memory; the rest is asked of labels that
-/// workers derive, or refused where no label tells it of the very devices.
+/// A need as a job says it. A job has words for whole devices by vendor, model and memory, and for slices of a model; the rest is
+/// asked of labels that workers derive, or refused where no label tells it of the very devices.
 ///
 /// # Errors
-/// Form words, slices, shared or confidential devices and extended resources of devices, of which a job cannot speak.
+/// Form words, slices of no named model, shared or confidential devices and extended resources of devices, of which a job cannot
+/// speak.
 pub fn demand(resolved: &Resolved, resources: &Plain) -> Result<FleetNeed, HardwareError> {
     let default = Resources::default();
     let mut need = FleetNeed {
@@ -89,7 +90,13 @@ pub fn demand(resolved: &Resolved, resources: &Plain) -> Result<FleetNeed, Hardw
     }
     if let Some(gpu) = &resolved.gpu {
         let refuse = |what: String| HardwareError::UnsupportedOnSubstrate { substrate: Substrate::Fleet, what };
-        if !matches!(gpu.class, DeviceClass::Unit | DeviceClass::Whole) {
+        let named = gpu.kind.model.as_ref();
+        let model = match gpu.class {
+            DeviceClass::Unit | DeviceClass::Whole => named.cloned(),
+            DeviceClass::Slice(profile) => named.and_then(|model| profile.model_key(model.as_str())),
+            DeviceClass::Confidential => None,
+        };
+        if model.is_none() && !matches!(gpu.class, DeviceClass::Unit | DeviceClass::Whole) {
             return Err(refuse(format!("a job of {} devices", gpu.class)));
         }
         if !gpu.kind.form.is_empty() {
@@ -102,11 +109,8 @@ pub fn demand(resolved: &Resolved, resources: &Plain) -> Result<FleetNeed, Hardw
             // The label says that all devices of the worker are one group, so any of them are connected.
             labels.push(LabelExpr::equal(format!("{FLEET}gpu-nvlink"), "true".to_owned()));
         }
-        let kind = GpuKind {
-            vendor: gpu.vendor,
-            model: gpu.kind.model.clone(),
-            memory_min: gpu.kind.memory_gib.map(|gib| u64::from(gib) << 30),
-        };
+        let kind =
+            GpuKind { vendor: gpu.vendor, model, memory_min: gpu.kind.memory_gib.map(|gib| u64::from(gib) << 30) };
         need.resources.gpus = Gpus { count: gpu.count, any_of: vec![kind] };
     }
     Ok(need)

@@ -179,6 +179,8 @@ fn a_need_as_a_job_says_it() {
     insta::assert_snapshot!(said(json!({"teeType": "tdx", "teeRequired": false}), json!({})), @r#"{"resources":{"cpu_m":1000,"memory_bytes":268435456},"requires":{},"prefer":[{"label":{"key":"orlop/tee-tdx","op":"in","values":["true"]},"weight":50}]}"#);
     insta::assert_snapshot!(said(json!({"gpuType": "a100-sxm4"}), json!({})), @"a job of `nvidia-a100-sxm4`: jobs name models only, so it cannot be had on fleet");
     insta::assert_snapshot!(said(json!({"gpuType": "mig-1g.5gb"}), json!({})), @"a job of mig-1g.5gb devices cannot be had on fleet");
+    insta::assert_snapshot!(said(json!({"gpuType": "a100-mig-1g.5gb", "gpuCount": 2}), json!({})), @r#"{"resources":{"cpu_m":1000,"memory_bytes":268435456,"gpus":{"count":2,"any_of":[{"vendor":"nvidia","model":"a100mig1g5gb"}]}},"requires":{},"prefer":[]}"#);
+    insta::assert_snapshot!(said(json!({"gpuType": "a100-sxm4-mig-1g.5gb"}), json!({})), @"a job of `nvidia-a100-sxm4-mig-1g.5gb`: jobs name models only, so it cannot be had on fleet");
     insta::assert_snapshot!(said(json!({"gpuType": "h100", "teeType": "tdx"}), json!({})), @"a job of confidential devices cannot be had on fleet");
     insta::assert_snapshot!(said(json!({}), json!({"extended": {"amd.com/gpu": 2}})), @"resource amd.com/gpu cannot be had on fleet");
 }

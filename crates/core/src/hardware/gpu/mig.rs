@@ -5,7 +5,11 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::{MODEL_KEY, ModelKey};
 use crate::hardware::HardwareError;
+
+/// What stands between the model of a device and the profile in the key of its slices.
+const SLICE: &str = "mig";
 
 /// Media engines that come with a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -43,9 +47,34 @@ impl MigProfile {
         self.to_string().replace('+', ".")
     }
 
+    /// The key by which slices of this profile are counted and asked for, such as `a100mig1g10gb`; none where the device's model is no key.
+    ///
+    /// ```
+    /// use orlop_core::hardware::gpu::MigProfile;
+    /// let key = "1g.10gb".parse::<MigProfile>()?.model_key("a100").unwrap();
+    /// assert!(key.as_str() == "a100mig1g10gb" && key.is_slice());
+    /// # Ok::<(), orlop_core::hardware::HardwareError>(())
+    /// ```
+    #[must_use]
+    pub fn model_key(self, model: &str) -> Option<ModelKey> {
+        let profile: String = self.to_string().chars().filter(char::is_ascii_alphanumeric).collect();
+        let model: String = model.chars().take(MODEL_KEY.max.saturating_sub(SLICE.len() + profile.len())).collect();
+        ModelKey::new(format!("{model}{SLICE}{profile}")).ok()
+    }
+
     /// The profile of such a part.
     pub(super) fn of_resource(part: &str) -> Result<Self, HardwareError> {
         part.replacen(".me", "+me", 1).parse()
+    }
+}
+
+impl ModelKey {
+    /// Whether it is the key of slices of a model.
+    #[must_use]
+    pub fn is_slice(&self) -> bool {
+        let Some((_, profile)) = self.as_str().rsplit_once(SLICE) else { return false };
+        let plain = profile.trim_end_matches("all").trim_end_matches("me");
+        plain.replacen('g', "g.", 1).parse::<MigProfile>().is_ok()
     }
 }
 

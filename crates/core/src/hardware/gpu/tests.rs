@@ -215,6 +215,21 @@ fn resource_names_are_read_as_what_they_count() {
 }
 
 #[test]
+fn slices_have_keys_that_no_whole_device_has() {
+    let key = |profile: &str, model: &str| profile.parse::<MigProfile>().unwrap().model_key(model).unwrap();
+    assert_eq!(key("1g.10gb+me.all", "h100").to_string(), "h100mig1g10gbmeall");
+    assert_eq!(key("3g.40gb", &"x".repeat(40)).as_str().len(), 32);
+    for profile in ["1g.10gb", "7g.141gb", "1g.5gb+me", "1g.5gb+me.all"] {
+        assert!(key(profile, "a100").is_slice(), "{profile}");
+    }
+    assert!("1g.10gb".parse::<MigProfile>().unwrap().model_key("A 100").is_none());
+    assert!(Catalogue::built_in().models.iter().all(|model| !model.key.is_slice()));
+    for key in ["mig", "amig1g10", "migx1g5gb"] {
+        assert!(!super::ModelKey::new(key).unwrap().is_slice(), "{key}");
+    }
+}
+
+#[test]
 fn mig_profiles_have_one_form() {
     for text in ["1g.5gb", "7g.141gb", "1g.5gb+me", "2g.10gb+me.all"] {
         assert_eq!(text.parse::<MigProfile>().unwrap().to_string(), text);

@@ -9,8 +9,8 @@ use crate::hardware::device::DeviceClass;
 use crate::hardware::gpu::Form;
 use crate::hardware::placement::{Clause, Note, Placement};
 use crate::hardware::{
-    HardwareFacts, HardwareInput, Resolved, Resources, Substrate, Tables, TeeKind, TeeLevel, TeeNeed, Vocabulary,
-    describe, place, resolve, satisfies,
+    GpuFacts, HardwareFacts, HardwareInput, Resolved, Resources, Substrate, Tables, TeeKind, TeeLevel, TeeNeed,
+    Vocabulary, describe, place, resolve, satisfies,
 };
 use crate::id::{dns1123_subdomain, label_key, label_value};
 use crate::named::Named as _;
@@ -26,7 +26,10 @@ fn is_exact(resolved: &Resolved, facts: &HardwareFacts, words: &Vocabulary, tabl
     let whole_story = facts.gpus.iter().all(|gpu| gpu.users == 1 && gpu.mig.is_empty());
     let slice = matches!(need.class, DeviceClass::Slice(_));
     let native = words.substrate != Substrate::Kubernetes || tables.families.gpu.contains(&LabelFamily::Native);
-    native && (whole_story || need.class != DeviceClass::Unit) && !(slice && need.kind.nvlink)
+    // Labels name products, so that the links of one that no table knows are not told.
+    let is_known = |gpu: &GpuFacts| tables.catalogue.product_named(&gpu.model).is_some();
+    let tells_links = words.substrate != Substrate::Kubernetes || facts.gpus.iter().all(is_known);
+    native && (whole_story || need.class != DeviceClass::Unit) && (!need.kind.nvlink || (!slice && tells_links))
 }
 
 fn sound(

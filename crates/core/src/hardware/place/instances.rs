@@ -23,9 +23,11 @@ const fn row(product: &'static str, count: usize, types: &'static [&'static str]
     Row { types, product, count }
 }
 
-/// Amazon EC2: counts of g4dn, g5, g6 and p3 by the table of GPU instance types in the AWS Batch user guide (gpu-jobs, read 2026-11-29), the others by the EC2
-/// instance type guide. Azure: counts of NCas T4 v3, NCads A100 v4, NCads H100 v5 and ND by the sizes of AKS nodes in Aspire 13.3 and the
-/// hardware table of Hugging Face on Azure (both read 2026-11-29), the others by Azure's pages of sizes.
+/// Amazon EC2: by the EC2 instance type guide, and by the labels of Karpenter, against which a test holds all but the sizes of p3; g4dn,
+/// g5, g6 and p3 also by the table of GPU instance types in the AWS Batch user guide (gpu-jobs, read 2026-11-29). Azure: by
+/// Azure's pages of sizes; NCas T4 v3, NCads A100 v4, NCads H100 v5 and ND also by the sizes of AKS nodes in Aspire 13.3 and the hardware
+/// table of Hugging Face on Azure (both read 2026-11-29), ND H200 v5 by those sizes and by MicrosoftDocs/azure-compute-docs, nd-h200-v5-series
+/// (3b74475c, 2025-09-02: 8 devices of 141 GB, 1128 GB together, connected by NVLink).
 static ROWS: &[Row] = &[
     row("Tesla T4", 1, &["g4dn.xlarge", "g4dn.2xlarge", "g4dn.4xlarge", "g4dn.8xlarge", "g4dn.16xlarge"]),
     row("Tesla T4", 4, &["g4dn.12xlarge"]),
@@ -49,6 +51,7 @@ static ROWS: &[Row] = &[
     row("H100 80GB HBM3", 8, &["p5.48xlarge", "Standard_ND96isr_H100_v5"]),
     row("H200", 8, &["p5e.48xlarge", "p5en.48xlarge", "Standard_ND96isr_H200_v5"]),
     row("B200", 8, &["p6-b200.48xlarge"]),
+    row("B300 SXM6 AC", 8, &["p6-b300.48xlarge"]),
     row("Tesla T4", 1, &["Standard_NC4as_T4_v3", "Standard_NC8as_T4_v3", "Standard_NC16as_T4_v3"]),
     row("Tesla T4", 4, &["Standard_NC64as_T4_v3"]),
     row("Tesla V100-PCIE-16GB", 1, &["Standard_NC6s_v3"]),
@@ -98,6 +101,56 @@ pub(super) fn types(need: &ResolvedGpu, catalogue: &Catalogue) -> Option<Vec<Lab
 mod tests {
     use super::*;
     use crate::id::label_value;
+
+    /// What Karpenter labels nodes of EC2 with: name, MiB and count of devices, and which sizes of a family have them
+    /// (aws/karpenter-provider-aws website/content/en/docs/reference/instance-types.md, 1d92708, 2026-08-21).
+    const KARPENTER: &[(&str, u64, usize, &str)] = &[
+        ("t4", 16384, 1, "g4dn x 2x 4x 8x 16x"),
+        ("t4", 16384, 4, "g4dn 12x"),
+        ("t4", 16384, 8, "g4dn metal"),
+        ("a10g", 22888, 1, "g5 x 2x 4x 8x 16x"),
+        ("a10g", 22888, 4, "g5 12x 24x"),
+        ("a10g", 22888, 8, "g5 48x"),
+        ("l4", 22888, 1, "g6 x 2x 4x 8x 16x"),
+        ("l4", 22888, 1, "gr6 4x 8x"),
+        ("l4", 22888, 4, "g6 12x 24x"),
+        ("l4", 22888, 8, "g6 48x"),
+        ("l40s", 45776, 1, "g6e x 2x 4x 8x 16x"),
+        ("l40s", 45776, 4, "g6e 12x 24x"),
+        ("l40s", 45776, 8, "g6e 48x"),
+        ("v100", 32768, 8, "p3dn 24x"),
+        ("a100", 40960, 8, "p4d 24x"),
+        ("a100", 81920, 8, "p4de 24x"),
+        ("h100", 81920, 1, "p5 4x"),
+        ("h100", 81920, 8, "p5 48x"),
+        ("h200", 144_384, 8, "p5e 48x"),
+        ("h200", 144_384, 8, "p5en 48x"),
+        ("b200", 183_359, 8, "p6-b200 48x"),
+        ("b300", 275_040, 8, "p6-b300 48x"),
+    ];
+
+    #[test]
+    fn types_of_ec2_have_the_devices_that_karpenter_labels_their_nodes_with() {
+        let catalogue = Catalogue::built_in();
+        let mut checked = BTreeSet::new();
+        for (name, mib, count, sizes) in KARPENTER {
+            let mut words = sizes.split(' ');
+            let family = words.next().unwrap();
+            for size in words {
+                let size = size.strip_suffix('x').map_or(size.to_owned(), |times| format!("{times}xlarge"));
+                let kind = format!("{family}.{size}");
+                let row = ROWS.iter().find(|row| row.types.contains(&kind.as_str())).expect(&kind);
+                let (model, product) = catalogue.product_named(row.product).unwrap();
+                let nominal = u64::from(product.memory_gib) * 1024;
+                assert_eq!((row.count, model.karpenter.as_deref()), (*count, Some(*name)), "{kind}");
+                assert!(*mib <= nominal && *mib > catalogue.threshold_mib(model.vendor, product.memory_gib), "{kind}");
+                checked.insert(kind);
+            }
+        }
+        let ec2 = ROWS.iter().flat_map(|row| row.types).filter(|name| name.contains('.'));
+        let unchecked: Vec<&&str> = ec2.filter(|name| !checked.contains(**name)).collect();
+        assert_eq!(unchecked, [&"p3.2xlarge", &"p3.8xlarge", &"p3.16xlarge"], "Karpenter lists them no more");
+    }
 
     #[test]
     fn every_row_is_of_a_product_that_is_known_and_no_type_has_two() {

@@ -44,11 +44,11 @@ pub struct GpuKind {
 }
 
 impl GpuKind {
-    /// Whether a device of this vendor, model and memory (bytes) would do.
+    /// Whether a device of this vendor, model and memory (bytes) would do. A slice of one does only where its model is named.
     #[must_use]
     pub fn accepts(&self, vendor: Vendor, model: &ModelKey, memory_bytes: u64) -> bool {
         self.vendor == vendor
-            && self.model.as_ref().is_none_or(|wanted| wanted == model)
+            && self.model.as_ref().map_or(!model.is_slice(), |wanted| wanted == model)
             && self.memory_min.is_none_or(|least| memory_bytes >= least)
     }
 }

@@ -171,6 +171,17 @@ pub(super) fn a_gpu_will_do_by_vendor_model_and_memory() {
 }
 
 #[test]
+pub(super) fn a_slice_is_for_those_who_name_its_model() {
+    let mut fixture = Fixture::new(Config::default());
+    fixture.worker("w1", machine(&[("a100mig1g10gb", 2)]));
+    fixture.submit(1, gpus(1, &[]));
+    fixture.submit(2, gpus(1, &[GpuKind { vendor: Vendor::Nvidia, model: None, memory_min: None }]));
+    assert!(fixture.starts().is_empty(), "they asked for whole devices");
+    fixture.submit(3, gpus(1, &[kind("a100mig1g10gb")]));
+    assert_eq!(fixture.starts(), [3]);
+}
+
+#[test]
 pub(super) fn an_attempt_has_whole_gpus_of_one_kind_and_at_most_four_alternatives() {
     let mut fixture = Fixture::new(Config::default());
     let worker = fixture.worker("w1", machine(&[("a100", 1), ("h100", 1)]));

@@ -84,8 +84,9 @@ async fn who_inherits_waits_for_an_end_of_its_kind() {
 async fn who_inherits_gets_the_devices_of_the_slot() {
     let dir = tempfile::tempdir().unwrap();
     let gpu = |index, model: &str| Gpu {
-        device: GpuDevice { vendor: "nvidia".to_owned(), index },
+        device: GpuDevice::numbered("nvidia", index),
         model: model.to_owned(),
+        uuid: None,
         memory_bytes: 80 << 30,
         nvlink: false,
     };
@@ -116,6 +117,36 @@ async fn who_inherits_gets_the_devices_of_the_slot() {
         fixture.until(|fixture| !fixture.said(number).is_empty()).await;
         assert_eq!(fixture.said(number), device, "attempt {number}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn jobs_see_the_slices_that_they_were_given_by_uuid() {
+    let dir = tempfile::tempdir().unwrap();
+    let slice = |uuid: &str| Gpu {
+        device: GpuDevice { uuid: Some(uuid.to_owned()), ..GpuDevice::numbered("nvidia", 0) },
+        model: "a100mig1g10gb".to_owned(),
+        uuid: Some(uuid.to_owned()),
+        memory_bytes: 10 << 30,
+        nvlink: false,
+    };
+    let gpus = vec![slice("MIG-1a6b1d1f-98b5-5a22"), slice("MIG-2a6b1d1f-98b5-5a22")];
+    let mut fixture = Fixture::with(dir.path(), |options| options.offer.gpus = Some(gpus)).await;
+    let go = dir.path().join("go");
+    let text = format!("echo $CUDA_VISIBLE_DEVICES; until [ -e {} ]; do sleep 0.05; done", go.display());
+    let mut job = script(&text);
+    job["resources"] = json!({"gpus": {"count": 1, "any_of": [{"vendor": "nvidia", "model": "a100mig1g10gb"}]}});
+    fixture.assign(job, &[1, 2], Mode::Now).await;
+    fixture.started(1).await;
+    fixture.started(2).await;
+    std::fs::write(go, "").unwrap();
+    let mut given = Vec::new();
+    for number in [1, 2] {
+        fixture.result(number).await;
+        fixture.until(|fixture| !fixture.said(number).is_empty()).await;
+        given.push(fixture.said(number));
+    }
+    given.sort();
+    assert_eq!(given, ["MIG-1a6b1d1f-98b5-5a22\n", "MIG-2a6b1d1f-98b5-5a22\n"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

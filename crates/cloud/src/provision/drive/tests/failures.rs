@@ -10,7 +10,7 @@ use crate::testing::openstack::{Build, Fault, LeaseStart};
 
 fn failed(world: &World, what: &str) -> (u8, String) {
     let saga = world.applied();
-    assert_eq!(saga.state(), SagaState::Failed, "{what}\n{}", world.told());
+    assert_eq!(saga.state(), SagaState::Failed, "{what}\n{}", world.trace());
     world.assert_nothing(what);
     let failure = saga.failure().unwrap_or_else(|| panic!("{what}: no failure"));
     (failure.exit.code(), failure.message.clone())
@@ -41,7 +41,7 @@ fn attempts_at_sites_before_count_and_keep_their_numbers() {
         world.order.tried = tried;
         world.cloud.world().hosts.retain(|host| host.node_type != "gpu_rtx_6000");
         let saga = world.applied();
-        assert_eq!((saga.state(), saga.attempt()), (state, attempt), "four in all\n{}", world.told());
+        assert_eq!((saga.state(), saga.attempt()), (state, attempt), "four in all\n{}", world.trace());
         assert_eq!(world.journal.written().first().map(|line| line.attempt), Some(tried + 1));
         assert_eq!(replayed(&world.journal.written()).map(|saga| saga.attempt()), Some(attempt));
     }
@@ -76,7 +76,7 @@ fn waiting_for_capacity_takes_the_first_host_that_is_free() {
     let other = World { order: brief, ..other };
     assert_eq!(other.applied().state(), SagaState::Ready);
     let saga = world.applied();
-    assert_eq!(saga.state(), SagaState::Ready, "{:?}\n{}", saga.failure(), world.told());
+    assert_eq!(saga.state(), SagaState::Ready, "{:?}\n{}", saga.failure(), world.trace());
     let posts = world.cloud.faults().calls().iter().filter(|call| call.contains("POST /leases")).count();
     assert_eq!(posts, 3, "one of the other, one that failed, one that was free");
     let mut never = World::new();
@@ -119,7 +119,7 @@ fn a_host_fault_gets_one_new_server_in_the_same_lease() {
     let reason = "Build of instance aborted: deploy failed: disk not found";
     world.cloud.world().build.fails = Some((reason.to_owned(), 1));
     let saga = world.applied();
-    assert_eq!((saga.state(), saga.attempt()), (SagaState::Ready, 1), "{}", world.told());
+    assert_eq!((saga.state(), saga.attempt()), (SagaState::Ready, 1), "{}", world.trace());
     world.assert_one_of_each("one new server");
     assert!(saga.warnings().iter().any(|text| text.contains(reason)), "{:?}", saga.warnings());
     assert_eq!(world.stage.consoles.lock().unwrap().as_slice(), ["login:"]);
@@ -146,7 +146,7 @@ fn a_server_that_stays_in_build_is_undone_with_its_console() {
 fn a_server_that_is_switched_off_is_started_once() {
     let world = World::new();
     world.cloud.world().build.ends = "SHUTOFF";
-    assert_eq!(world.applied().state(), SagaState::Ready, "{}", world.told());
+    assert_eq!(world.applied().state(), SagaState::Ready, "{}", world.trace());
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn without_a_floating_ip_it_goes_on_and_says_so() {
         let world = World::new();
         change(&mut world.cloud.world());
         let saga = world.applied();
-        assert_eq!((saga.state(), saga.failure()), (SagaState::Degraded, None), "{what}\n{}", world.told());
+        assert_eq!((saga.state(), saga.failure()), (SagaState::Degraded, None), "{what}\n{}", world.trace());
         let warned = saga.warnings().join("\n");
         assert!(
             warned.contains("no floating IP available") && warned.contains("only reachable inside sharednet1"),
@@ -280,12 +280,12 @@ fn an_image_that_the_service_refuses_gives_way_to_the_next_once() {
     assert!(world.apply().is_none());
     world.cloud.world().images.retain(|image| image["id"] != "image-0");
     let saga = world.take_up(Event::Resume).unwrap();
-    assert_eq!((saga.state(), saga.failure()), (SagaState::Ready, None), "{}", world.told());
+    assert_eq!((saga.state(), saga.failure()), (SagaState::Ready, None), "{}", world.trace());
     assert_eq!(saga.image().map(|image| image.id.as_str()), Some("image-2"));
     let again = crate::provision::saga::replayed(&world.journal.written()).unwrap();
     assert_eq!(again.image(), saga.image(), "who signs in, and how, follows from it");
-    let told = saga.warnings().iter().filter(|text| text.contains("was refused; the next one is taken")).count();
-    assert_eq!(told, 1, "{:?}", saga.warnings());
+    let refusals = saga.warnings().iter().filter(|text| text.contains("was refused; the next one is taken")).count();
+    assert_eq!(refusals, 1, "{:?}", saga.warnings());
 
     // The next one is gone too: that is the end, with both names and nothing left.
     let world = World::new();
@@ -312,7 +312,7 @@ fn a_clock_that_is_off_is_mended_once() {
     let late = (400, "Start date must be later than current date".to_owned());
     world.cloud.world().refuse_leases.push(late.clone());
     let saga = world.applied();
-    assert_eq!((saga.state(), saga.attempt()), (SagaState::Ready, 1), "{}", world.told());
+    assert_eq!((saga.state(), saga.attempt()), (SagaState::Ready, 1), "{}", world.trace());
     assert!(saga.warnings().iter().any(|text| text.starts_with("local clock is ")), "{:?}", saga.warnings());
     let world = World::new();
     world.cloud.world().refuse_leases.extend([late.clone(), late]);
@@ -365,7 +365,7 @@ fn keep_on_failure_keeps_what_was_made() {
     assert_eq!((saga.state(), saga.failure().map(|failure| failure.exit.code())), (SagaState::Kept, Some(7)));
     assert_eq!(world.remains().leases.len(), 1);
     world.cloud.faults().clear();
-    assert_eq!(world.take_up(Event::Resume).unwrap().state(), SagaState::Ready, "{}", world.told());
+    assert_eq!(world.take_up(Event::Resume).unwrap().state(), SagaState::Ready, "{}", world.trace());
     world.assert_one_of_each("resumed");
 }
 
@@ -429,7 +429,7 @@ fn a_build_that_no_host_takes_goes_to_the_next_offering() {
     let build = Build { fails: Some((fails, 1)), ..world.cloud.world().build.clone() };
     world.cloud.world().build = build;
     let saga = world.applied();
-    assert_eq!((saga.state(), saga.attempt()), (SagaState::Ready, 2), "{}", world.told());
+    assert_eq!((saga.state(), saga.attempt()), (SagaState::Ready, 2), "{}", world.trace());
     world.assert_one_of_each("next offering");
 }
 

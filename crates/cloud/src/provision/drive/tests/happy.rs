@@ -9,7 +9,7 @@ use crate::provision::notes::Notes;
 fn a_deployment_gets_ready_with_one_of_each() {
     let world = World::new();
     let saga = world.applied();
-    assert_eq!(saga.state(), SagaState::Ready, "{:?}\n{}", saga.failure(), world.told());
+    assert_eq!(saga.state(), SagaState::Ready, "{:?}\n{}", saga.failure(), world.trace());
     world.assert_one_of_each("ready");
     assert!(saga.detail_of(Kind::Address).is_some_and(|address| address.starts_with("192.5.87.")));
     assert!(saga.warnings().is_empty(), "{:?}", saga.warnings());
@@ -40,8 +40,8 @@ fn the_state_file_tells_all_and_ends_with_a_command() {
     let notes = Notes { key_file: Some("/home/me/my key.pem".to_owned()), ..Default::default() };
     let journal = JournalPlace { path: "journal.jsonl".to_owned(), last_seq: 7 };
     let info = Info::of(&saga, &notes, journal, world.clock.now());
-    let told = serde_json::to_value(&info).unwrap();
-    assert_eq!(told.as_object().unwrap().len(), 40);
+    let document = serde_json::to_value(&info).unwrap();
+    assert_eq!(document.as_object().unwrap().len(), 40);
     assert_eq!((info.status, info.degraded, info.key_created), (SagaState::Ready, false, true));
     let lease = info.lease_name.unwrap();
     assert_eq!(Some(1), world.order.id.marks().lease_attempt(&lease));
@@ -102,7 +102,7 @@ fn resume_of_what_is_ready_makes_nothing_and_destroy_takes_everything() {
     let saga = world.take_up(Event::Resume).unwrap();
     assert_eq!(saga.state(), SagaState::Ready);
     let is_no_create = |call: &String| !call.contains("POST") || call.contains("/auth/tokens");
-    assert!(world.cloud.faults().calls().iter().skip(before).all(is_no_create), "zero creates: {}", world.told());
+    assert!(world.cloud.faults().calls().iter().skip(before).all(is_no_create), "zero creates: {}", world.trace());
     let saga = world.take_up(Event::Destroy).unwrap();
     assert_eq!(saga.state(), SagaState::Destroyed, "{:?}", saga.failure());
     world.assert_nothing("destroyed");
@@ -115,7 +115,7 @@ fn ssh_from_somewhere_makes_a_group_that_goes_with_the_deployment() {
     let mut world = World::new();
     world.order.ssh_from = Some("192.0.2.0/24".to_owned());
     let saga = world.applied();
-    assert_eq!(saga.state(), SagaState::Ready, "{}", world.told());
+    assert_eq!(saga.state(), SagaState::Ready, "{}", world.trace());
     assert_eq!(world.remains().groups.len(), 1);
     world.take_up(Event::Destroy).unwrap();
     world.assert_nothing("destroyed");

@@ -29,7 +29,7 @@ fn joining() -> World {
 fn the_token_is_in_what_the_server_runs_and_nowhere_else() {
     let world = joining();
     let saga = world.applied();
-    assert_eq!(saga.state(), SagaState::Ready, "{}", world.told());
+    assert_eq!(saga.state(), SagaState::Ready, "{}", world.trace());
     let sent = world.cloud.world().user_data.last().cloned().unwrap();
     let text = String::from_utf8(STANDARD.decode(sent).unwrap()).unwrap();
     assert!(text.contains(&STANDARD.encode(secret())), "{text}");
@@ -45,7 +45,7 @@ fn a_token_that_cannot_be_read_leaves_nothing() {
     let world = joining();
     *world.stage.token.lock().unwrap() = Err("it is gone".to_owned());
     let saga = world.applied();
-    assert_eq!((saga.state(), saga.failure().unwrap().exit.code()), (SagaState::Failed, 2), "{}", world.told());
+    assert_eq!((saga.state(), saga.failure().unwrap().exit.code()), (SagaState::Failed, 2), "{}", world.trace());
     assert!(saga.failure().unwrap().message.contains("it is gone"));
     world.assert_nothing("no token");
 }
@@ -56,7 +56,7 @@ fn a_worker_that_joins_in_time_makes_it_ready() {
         let mut world = joining();
         world.order.verify = Verify::Join;
         *world.stage.joins.lock().unwrap() = Ok(Some(looks));
-        assert_eq!(world.applied().state(), SagaState::Ready, "{why}: {}", world.told());
+        assert_eq!(world.applied().state(), SagaState::Ready, "{why}: {}", world.trace());
     }
 }
 
@@ -88,11 +88,11 @@ fn without_an_address_the_worker_is_waited_for_all_the_same() {
     (world.order.verify, world.order.external) = (Verify::Join, None);
     *world.stage.probe.lock().unwrap() = Probe::Silent;
     *world.stage.joins.lock().unwrap() = Ok(Some(3));
-    assert_eq!(world.applied().state(), SagaState::Degraded, "{}", world.told());
+    assert_eq!(world.applied().state(), SagaState::Degraded, "{}", world.trace());
     let mut world = joining();
     (world.order.verify, world.order.external) = (Verify::Join, None);
     *world.stage.probe.lock().unwrap() = Probe::Silent;
-    assert_eq!(world.applied().state(), SagaState::Unreachable, "{}", world.told());
+    assert_eq!(world.applied().state(), SagaState::Unreachable, "{}", world.trace());
 }
 
 #[test]

@@ -31,10 +31,10 @@ fn settle(world: &World, what: &str, first: Option<Saga>) {
         SagaState::Failed | SagaState::Destroyed => world.assert_nothing(what),
         SagaState::Leftover => assert!(!saga.leftovers().is_empty(), "{what}"),
         SagaState::Kept | SagaState::Unreachable => {}
-        state => panic!("{what}: ended {state}\n{}", world.told()),
+        state => panic!("{what}: ended {state}\n{}", world.trace()),
     }
     let destroyed = world.take_up(Event::Destroy).unwrap_or_else(|| panic!("{what}: destroy died"));
-    assert_eq!(destroyed.state(), SagaState::Destroyed, "{what}: {:?}\n{}", destroyed.failure(), world.told());
+    assert_eq!(destroyed.state(), SagaState::Destroyed, "{what}: {:?}\n{}", destroyed.failure(), world.trace());
     world.assert_nothing(what);
 }
 
@@ -203,7 +203,7 @@ fn a_create_whose_answer_is_unclear_is_looked_for_before_it_is_repeated() {
         world.cloud.faults().on(&format!("{service} POST {path}"), fault, 1);
         let what = format!("POST {path} with {fault:?}");
         let saga = world.applied();
-        assert_eq!((saga.state(), saga.attempt()), (SagaState::Ready, 1), "{what}\n{}", world.told());
+        assert_eq!((saga.state(), saga.attempt()), (SagaState::Ready, 1), "{what}\n{}", world.trace());
         world.assert_one_of_each(&what);
         (creates(&world, path), what)
     };
@@ -296,7 +296,7 @@ fn stop_at_any_line(order: &DeploymentOrder) {
             }
             if saga.state() == SagaState::Kept {
                 let resumed = world.take_up(Event::Resume).unwrap();
-                assert_eq!(resumed.state(), SagaState::Ready, "{what}: {:?}\n{}", resumed.failure(), world.told());
+                assert_eq!(resumed.state(), SagaState::Ready, "{what}: {:?}\n{}", resumed.failure(), world.trace());
                 world.assert_one_of_each(&what);
             }
             assert_eq!(world.take_up(Event::Destroy).unwrap().state(), SagaState::Destroyed, "{what}");

@@ -204,11 +204,11 @@ impl World {
 
     /// Asserts that nothing is there.
     pub(super) fn assert_nothing(&self, what: &str) {
-        assert_eq!(self.remains(), Remains::default(), "{what}\n{}", self.told());
+        assert_eq!(self.remains(), Remains::default(), "{what}\n{}", self.trace());
     }
 
     /// The journal and the calls, for people.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn trace(&self) -> String {
         let lines: Vec<String> =
             self.journal.written().iter().skip(2).map(|line| format!("{} {:?}", line.ts, line.entry)).collect();
         format!("{}\n{}", lines.join("\n"), self.cloud.faults().calls().join("\n"))

@@ -17,11 +17,11 @@ fn a_lease_of_a_given_name_is_found_however_late_its_removal_goes_on() {
         world.cloud.faults().on("reservation POST /leases", Fault::TimeoutAfter, 1);
         world.cloud.faults().on("reservation GET /leases", Fault::Status(500), 100_000);
         let saga = world.applied();
-        assert_eq!((saga.state(), world.remains().leases.len()), (SagaState::Leftover, 1), "{}", world.told());
+        assert_eq!((saga.state(), world.remains().leases.len()), (SagaState::Leftover, 1), "{}", world.trace());
         world.cloud.faults().clear();
         world.clock.pass(HOUR);
         let saga = world.take_up(Event::Resume).unwrap();
-        assert_eq!(saga.state(), SagaState::Failed, "{ahead}: {}", world.told());
+        assert_eq!(saga.state(), SagaState::Failed, "{ahead}: {}", world.trace());
         world.assert_nothing("a lease of a given name");
     }
 }
@@ -41,7 +41,7 @@ fn a_lease_of_a_given_name_that_was_there_before_is_never_taken_for_it() {
     world.applied();
     world.clock.pass(HOUR);
     world.take_up(Event::Destroy).unwrap();
-    assert_eq!((world.remains().leases.len(), world.remains().servers.len()), (1, 1), "{}", world.told());
+    assert_eq!((world.remains().leases.len(), world.remains().servers.len()), (1, 1), "{}", world.trace());
 }
 
 /// Somebody else of the project takes the same name while the answer to ours is on its way.
@@ -99,7 +99,7 @@ fn a_key_that_went_with_another_deployment_is_made_again_and_removed_at_the_end(
         }
         let resumed = world.take_up(Event::Resume).or_else(|| world.take_up(Event::Resume));
         let saga = resumed.unwrap();
-        assert_eq!(saga.state(), SagaState::Ready, "{fault:?} {:?}\n{}", saga.failure(), world.told());
+        assert_eq!(saga.state(), SagaState::Ready, "{fault:?} {:?}\n{}", saga.failure(), world.trace());
         assert!(saga.warnings().iter().any(|words| words.contains("is made again")), "{:?}", saga.warnings());
         world.assert_one_of_each("with a key of its own");
         assert_eq!(world.take_up(Event::Destroy).unwrap().state(), SagaState::Destroyed);
@@ -120,7 +120,7 @@ fn a_server_that_is_not_shown_yet_is_waited_for_and_never_made_twice() {
         assert_eq!((made(), world.remains().servers.len()), (1, 1));
         world.cloud.world().hide_servers(Duration::from_secs(30));
         let saga = world.take_up(Event::Resume).unwrap();
-        assert_eq!((saga.state(), made()), (SagaState::Ready, 1), "{vm}: {}", world.told());
+        assert_eq!((saga.state(), made()), (SagaState::Ready, 1), "{vm}: {}", world.trace());
         world.assert_one_of_each("taken up");
     }
 }
@@ -145,7 +145,7 @@ fn a_lease_that_starts_after_the_deadline_is_waited_for() {
     world.order.choices.iter_mut().for_each(|choice| choice.start = Some(start));
     assert!(world.order.pace.deadline < 3 * HOUR);
     let saga = world.applied();
-    assert_eq!((saga.state(), saga.attempt()), (SagaState::Ready, 1), "{:?}\n{}", saga.failure(), world.told());
+    assert_eq!((saga.state(), saga.attempt()), (SagaState::Ready, 1), "{:?}\n{}", saga.failure(), world.trace());
     world.assert_one_of_each("begun later");
     // Once it has started everything is in time again.
     let mut slow = World::new();
@@ -177,7 +177,7 @@ fn a_deployment_that_ended_well_is_believed_only_after_a_look_at_the_cloud() {
             assert!(ended_well(&world.applied()));
             happens(&world);
             let saga = world.take_up(Event::Resume).unwrap();
-            assert_eq!((saga.state(), saga.failure()), (SagaState::Expired, None), "{what}, {pool}: {}", world.told());
+            assert_eq!((saga.state(), saga.failure()), (SagaState::Expired, None), "{what}, {pool}: {}", world.trace());
             assert_eq!(world.take_up(Event::Destroy).unwrap().state(), SagaState::Destroyed);
             world.assert_nothing(what);
         }
@@ -193,17 +193,17 @@ fn a_deployment_that_cannot_be_looked_at_is_not_called_ready() {
         world.cloud.faults().on(service, Fault::Status(503), 100_000);
         let saga = world.take_up(Event::Resume).unwrap();
         let exit = saga.failure().map(|failure| failure.exit.code());
-        assert_eq!((saga.state(), exit), (SagaState::Ready, Some(7)), "{service}: {}", world.told());
+        assert_eq!((saga.state(), exit), (SagaState::Ready, Some(7)), "{service}: {}", world.trace());
         *world.stage.stop.lock().unwrap() = Some((0, Stop::RollBack));
         let saga = world.take_up(Event::Resume).unwrap();
         let exit = saga.failure().map(|failure| failure.exit.code());
-        assert_eq!((saga.state(), exit), (SagaState::Ready, Some(130)), "{service}: {}", world.told());
+        assert_eq!((saga.state(), exit), (SagaState::Ready, Some(130)), "{service}: {}", world.trace());
         *world.stage.stop.lock().unwrap() = None;
         world.cloud.faults().clear();
         let saga = world.take_up(Event::Resume).unwrap();
         assert_eq!((saga.state(), saga.failure()), (SagaState::Ready, None), "{service}");
     }
-    assert_eq!(world.journal.written().len(), before, "nothing changed: {}", world.told());
+    assert_eq!(world.journal.written().len(), before, "nothing changed: {}", world.trace());
     world.assert_one_of_each("left as it is");
 }
 
@@ -214,7 +214,7 @@ fn who_looks_and_is_stopped_removes_nothing_and_who_extends_says_what_is_unclear
     assert!(world.apply().is_none());
     *world.stage.stop.lock().unwrap() = Some((0, Stop::RollBack));
     let saga = world.take_up(Event::Look).unwrap();
-    assert_eq!((saga.state(), saga.failure()), (SagaState::ServerWait, None), "{}", world.told());
+    assert_eq!((saga.state(), saga.failure()), (SagaState::ServerWait, None), "{}", world.trace());
     assert_eq!((world.remains().leases.len(), world.remains().servers.len()), (1, 1));
     *world.stage.stop.lock().unwrap() = None;
     let ready = world.take_up(Event::Resume).unwrap();

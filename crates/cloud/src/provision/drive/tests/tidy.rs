@@ -38,7 +38,7 @@ fn a_machine_is_ready_before_what_nobody_saw_is_watched_for() {
         let saga = world.applied();
         assert_eq!((saga.state(), saga.failure()), (SagaState::Ready, None), "{call} {fault:?}");
         let (verifying, ready, closed) = times(&world);
-        assert!(ready.since(verifying) < Duration::from_secs(5), "{call} {fault:?}: {}", world.told());
+        assert!(ready.since(verifying) < Duration::from_secs(5), "{call} {fault:?}: {}", world.trace());
         let watched = closed.expect("it is over").since(ready);
         assert!(watched >= Duration::from_secs(60) || fault == Fault::TimeoutAfter, "{call} {fault:?}: {watched:?}");
         world.assert_one_of_each("nothing else is left");
@@ -60,8 +60,8 @@ fn a_watch_that_was_interrupted_leaves_the_machine_and_goes_on_with_resume() {
     let world = unclear("reservation POST /leases", Fault::Late);
     *world.stage.stop.lock().unwrap() = Some((ready - 2, Stop::RollBack));
     let saga = world.applied();
-    assert_eq!((saga.state(), saga.failure()), (SagaState::Ready, None), "{}", world.told());
-    assert_eq!(times(&world).2, None, "it is not over: {}", world.told());
+    assert_eq!((saga.state(), saga.failure()), (SagaState::Ready, None), "{}", world.trace());
+    assert_eq!(times(&world).2, None, "it is not over: {}", world.trace());
     assert!(
         saga.warnings().iter().any(|warning| warning.contains("not watched for to the end")),
         "{:?}",

@@ -28,21 +28,21 @@ fn the_estimate_of_the_state_file_grows_with_every_extension() {
         choice.hours = 10;
         choice.su_milli = 10_500;
     }
-    let told = |saga: &Saga| {
+    let estimate_of = |saga: &Saga| {
         let place = JournalPlace { path: "journal.jsonl".to_owned(), last_seq: 1 };
         Info::of(saga, &Notes::default(), place, world.clock.now()).su_estimate
     };
     let saga = world.applied();
-    assert_eq!(told(&saga).as_deref(), Some("10.5 SU"));
+    assert_eq!(estimate_of(&saga).as_deref(), Some("10.5 SU"));
     let end = saga.lease_end().unwrap();
     for (hours, estimate) in [(10, "21 SU"), (12, "23.1 SU")] {
         let saga = world.take_up(Event::Extend { end: end.plus(Duration::from_secs(hours * 3600)) }).unwrap();
-        assert_eq!((saga.failure(), told(&saga).as_deref()), (None, Some(estimate)));
+        assert_eq!((saga.failure(), estimate_of(&saga).as_deref()), (None, Some(estimate)));
     }
     let again = replayed(&world.journal.written()).unwrap();
-    assert_eq!(told(&again).as_deref(), Some("23.1 SU"), "whoever reads the journal knows it too");
+    assert_eq!(estimate_of(&again).as_deref(), Some("23.1 SU"), "whoever reads the journal knows it too");
     let refused = world.take_up(Event::Extend { end: end.plus(Duration::from_secs(400 * 3600)) }).unwrap();
-    assert_eq!((refused.failure().is_some(), told(&refused).as_deref()), (true, Some("23.1 SU")));
+    assert_eq!((refused.failure().is_some(), estimate_of(&refused).as_deref()), (true, Some("23.1 SU")));
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn a_look_that_finds_all_as_it_was_writes_nothing() {
     let before = lines();
     for _ in 0..3 {
         world.take_up(Event::Look).unwrap();
-        assert_eq!(lines(), before, "{}", world.told());
+        assert_eq!(lines(), before, "{}", world.trace());
     }
     world.cloud.world().lose_servers();
     world.take_up(Event::Look).unwrap();
@@ -138,7 +138,7 @@ fn two_deployments_never_touch_each_other() {
     let mut order = DeploymentOrder { id, ..order() };
     order.choices.reverse();
     let other = World { order, ..other };
-    assert_eq!(other.applied().state(), SagaState::Ready, "{}", other.told());
+    assert_eq!(other.applied().state(), SagaState::Ready, "{}", other.trace());
     assert_eq!(one.remains().servers.len(), 2);
     other.take_up(Event::Destroy).unwrap();
     let left = one.remains();

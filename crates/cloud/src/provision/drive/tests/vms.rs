@@ -43,7 +43,7 @@ fn asked(world: &World, what: &str) -> usize {
 fn a_leased_virtual_machine_is_of_the_flavor_that_its_reservation_gives() {
     let world = world(true);
     let saga = world.applied();
-    assert_eq!(saga.state(), SagaState::Ready, "{:?}\n{}", saga.failure(), world.told());
+    assert_eq!(saga.state(), SagaState::Ready, "{:?}\n{}", saga.failure(), world.trace());
     world.assert_one_of_each("ready");
     assert!(
         saga.detail_of(Kind::Lease).is_some_and(|id| id.starts_with("reservation-")),
@@ -59,7 +59,7 @@ fn a_leased_virtual_machine_is_of_the_flavor_that_its_reservation_gives() {
 fn without_reservation_lease_states_are_skipped_and_no_lease_is_ever_asked_for() {
     let world = world(false);
     let saga = world.applied();
-    assert_eq!(saga.state(), SagaState::Ready, "{:?}\n{}", saga.failure(), world.told());
+    assert_eq!(saga.state(), SagaState::Ready, "{:?}\n{}", saga.failure(), world.trace());
     world.assert_one_of_each("ready");
     let of_leases = [SagaState::LeaseIntent, SagaState::LeaseSettle, SagaState::LeaseWait];
     assert!(states(&world).iter().all(|state| !of_leases.contains(state)), "{:?}", states(&world));
@@ -67,7 +67,7 @@ fn without_reservation_lease_states_are_skipped_and_no_lease_is_ever_asked_for()
     assert_eq!(world.take_up(Event::Look).map(|saga| saga.state()), Some(SagaState::Ready));
     assert_eq!(world.take_up(Event::Destroy).map(|saga| saga.state()), Some(SagaState::Destroyed));
     world.assert_nothing("destroyed");
-    assert_eq!(asked(&world, "reservation "), 0, "its cloud may not have that service\n{}", world.told());
+    assert_eq!(asked(&world, "reservation "), 0, "its cloud may not have that service\n{}", world.trace());
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn room_for_a_machine_without_a_lease_is_waited_for_with_one_try_a_minute() {
     world.cloud.world().build.fails = fault();
     world.cloud.world().reserves = false;
     let saga = world.applied();
-    assert_eq!(saga.state(), SagaState::Ready, "{:?}\n{}", saga.failure(), world.told());
+    assert_eq!(saga.state(), SagaState::Ready, "{:?}\n{}", saga.failure(), world.trace());
     let asked = posts(&world);
     assert!(
         asked.len() == 4 && asked.windows(2).all(|two| two[1].since(two[0]) >= Duration::from_secs(60)),
@@ -114,7 +114,7 @@ fn what_was_taken_and_waited_for_is_not_tried_before_its_minute_however_often_it
         world.cloud.faults().on("reservation GET /os-hosts/allocations", Fault::Kill, 1);
         assert!(world.take_up(Event::Resume).is_none());
     }
-    assert_eq!(asked(&world, "POST /servers"), before, "{}", world.told());
+    assert_eq!(asked(&world, "POST /servers"), before, "{}", world.trace());
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn without_room_the_next_flavor_is_tried_and_then_a_host_gives_way_to_a_machine(
         world.order.choices = vec![choice("gpu_rtx_6000"), machine("3", is_leased)];
         world.cloud.world().hosts.clear();
         let saga = world.applied();
-        assert_eq!((saga.state(), saga.attempt()), (SagaState::Ready, 2), "{:?}\n{}", saga.failure(), world.told());
+        assert_eq!((saga.state(), saga.attempt()), (SagaState::Ready, 2), "{:?}\n{}", saga.failure(), world.trace());
         let left = world.remains();
         assert_eq!((left.leases.len(), left.servers.len()), (usize::from(is_leased), 1));
         assert_eq!(world.take_up(Event::Destroy).map(|saga| saga.state()), Some(SagaState::Destroyed));
@@ -158,13 +158,13 @@ fn a_machine_without_lease_that_fails_is_made_anew_once_and_then_another_is_trie
     let world = world(false);
     world.cloud.world().build.fails = Some(("Build of instance aborted: disk not found".to_owned(), 1));
     let saga = world.applied();
-    assert_eq!((saga.state(), saga.attempt()), (SagaState::Ready, 1), "{}", world.told());
+    assert_eq!((saga.state(), saga.attempt()), (SagaState::Ready, 1), "{}", world.trace());
     assert!(saga.warnings().iter().all(|warning| !warning.contains("lease")), "{:?}", saga.warnings());
     world.assert_one_of_each("made anew");
     let world = self::world(false);
     world.cloud.world().build.fails = Some(("Build of instance aborted: disk not found".to_owned(), 2));
     let saga = world.applied();
-    assert_eq!((saga.state(), saga.attempt()), (SagaState::Ready, 2), "{}", world.told());
+    assert_eq!((saga.state(), saga.attempt()), (SagaState::Ready, 2), "{}", world.trace());
     assert_eq!(saga.choice().map(|choice| choice.flavor.as_str()), Some("5"));
     world.assert_one_of_each("another flavor");
 }
@@ -175,7 +175,7 @@ fn a_machine_without_lease_that_vanished_is_seen_and_its_loss_is_no_second_serve
     world.cloud.faults().on("compute POST /servers", Fault::KillAfter, 1);
     assert!(world.apply().is_none(), "it died");
     let saga = world.take_up(Event::Resume).unwrap();
-    assert_eq!(saga.state(), SagaState::Ready, "{:?}\n{}", saga.failure(), world.told());
+    assert_eq!(saga.state(), SagaState::Ready, "{:?}\n{}", saga.failure(), world.trace());
     world.assert_one_of_each("adopted");
     assert_eq!(asked(&world, "POST /servers"), 1, "it was found by its mark");
     world.cloud.world().lose_servers();
@@ -188,13 +188,13 @@ fn a_machine_without_lease_that_vanished_is_seen_and_its_loss_is_no_second_serve
 fn groups_are_for_machines_and_never_for_hosts() {
     let mut world = world(true);
     world.order.ssh_from = Some("192.0.2.0/24".to_owned());
-    assert_eq!(world.applied().state(), SagaState::Ready, "{}", world.told());
+    assert_eq!(world.applied().state(), SagaState::Ready, "{}", world.trace());
     assert_eq!(world.remains().groups.len(), 1);
     world.take_up(Event::Destroy).unwrap();
     world.assert_nothing("destroyed");
     let mut host = World::new();
     host.order.groups = vec!["default".to_owned()];
-    assert_eq!(host.applied().state(), SagaState::Ready, "a host is never sent any\n{}", host.told());
+    assert_eq!(host.applied().state(), SagaState::Ready, "a host is never sent any\n{}", host.trace());
 }
 
 #[test]

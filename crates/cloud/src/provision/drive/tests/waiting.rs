@@ -47,7 +47,7 @@ fn what_was_taken_when_it_was_planned_is_waited_for_whatever_its_type_and_asked_
             cloud.taken.insert("2".into(), now.plus(Duration::from_secs(30 * MINUTE)));
         }
         let saga = world.applied();
-        assert_eq!((saga.state(), saga.failure()), (SagaState::Ready, None), "{}", world.told());
+        assert_eq!((saga.state(), saga.failure()), (SagaState::Ready, None), "{}", world.trace());
         assert_eq!(saga.choice().map(|choice| choice.node_type.as_str()), Some(node_type));
         assert_eq!((posts(&world), saga.attempt()), (1, 1), "no lease on speculation");
         assert!((35..50).contains(&minutes(&world)), "half an hour, the margin, and the build: {}", minutes(&world));
@@ -113,7 +113,7 @@ fn what_is_said_to_be_free_and_refused_is_asked_for_once_a_minute_too() {
 
 #[test]
 fn room_at_another_site_ends_the_wait_here_unless_there_is_room_here() {
-    let told = |elsewhere: Elsewhere, hides: bool| {
+    let outcome = |elsewhere: Elsewhere, hides: bool| {
         let world = waiting();
         *world.stage.elsewhere.lock().unwrap() = elsewhere;
         if hides {
@@ -126,11 +126,19 @@ fn room_at_another_site_ends_the_wait_here_unless_there_is_room_here() {
     };
     let other = Some("other".to_owned());
     let left = (SagaState::Failed, Some((11, ELSEWHERE.to_owned())), 0);
-    assert_eq!(told(Elsewhere { free: other.clone(), unknown: None }, false), left);
-    assert_eq!(told(Elsewhere { free: None, unknown: other.clone() }, false), left, "better than none that is known");
-    assert_eq!(told(Elsewhere { free: other.clone(), unknown: None }, true), left, "better than one that may be free");
+    assert_eq!(outcome(Elsewhere { free: other.clone(), unknown: None }, false), left);
     assert_eq!(
-        told(Elsewhere { free: None, unknown: other }, true),
+        outcome(Elsewhere { free: None, unknown: other.clone() }, false),
+        left,
+        "better than none that is known"
+    );
+    assert_eq!(
+        outcome(Elsewhere { free: other.clone(), unknown: None }, true),
+        left,
+        "better than one that may be free"
+    );
+    assert_eq!(
+        outcome(Elsewhere { free: None, unknown: other }, true),
         (SagaState::Ready, None, 1),
         "no better than here"
     );
@@ -142,27 +150,27 @@ fn killed_while_it_waits_it_waits_on_and_asks_for_nothing_before() {
     world.cloud.faults().on("reservation GET /os-hosts/allocations", Fault::Kill, 1);
     assert!(world.apply().is_none());
     let saga = world.take_up(Event::Resume).unwrap();
-    assert_eq!((saga.state(), posts(&world)), (SagaState::Ready, 1), "{}", world.told());
+    assert_eq!((saga.state(), posts(&world)), (SagaState::Ready, 1), "{}", world.trace());
     // The same where a lease was asked for and refused before.
     let mut world = waiting();
     world.order.choices.iter_mut().for_each(|choice| choice.taken = false);
     world.cloud.faults().on("reservation GET /os-hosts/allocations", Fault::Kill, 1);
     assert!(world.apply().is_none());
     let before = posts(&world);
-    assert_eq!(world.take_up(Event::Resume).unwrap().state(), SagaState::Ready, "{}", world.told());
+    assert_eq!(world.take_up(Event::Resume).unwrap().state(), SagaState::Ready, "{}", world.trace());
     assert_eq!((before, posts(&world)), (2, 3), "nothing until a host was free");
 }
 
 #[test]
 fn dates_of_a_lease_are_those_of_the_cloud_where_its_clock_differs_by_more_than_a_minute() {
-    for (ahead, told) in [(3600, true), (-3600, true), (61, true), (60, false), (-60, false)] {
+    for (ahead, differs) in [(3600, true), (-3600, true), (61, true), (60, false), (-60, false)] {
         let world = World::new();
         world.cloud.world().clock_ahead = ahead;
         let saga = world.applied();
-        assert_eq!((saga.state(), saga.attempt()), (SagaState::Ready, 1), "{ahead}: {}", world.told());
-        let is_told = saga.warnings().iter().any(|text| *text == format!("local clock is {} s off", ahead.abs()));
-        assert_eq!(is_told, told, "{ahead}: {:?}", saga.warnings());
-        let began = World::new().clock.now().millis() + if told { ahead * 1000 } else { 0 };
+        assert_eq!((saga.state(), saga.attempt()), (SagaState::Ready, 1), "{ahead}: {}", world.trace());
+        let is_warned = saga.warnings().iter().any(|text| *text == format!("local clock is {} s off", ahead.abs()));
+        assert_eq!(is_warned, differs, "{ahead}: {:?}", saga.warnings());
+        let began = World::new().clock.now().millis() + if differs { ahead * 1000 } else { 0 };
         let end = began.div_euclid(60_000) * 60_000 + 24 * 3_600_000;
         assert_eq!(saga.lease_end().map(Time::millis), Some(end), "{ahead}");
     }
@@ -181,7 +189,7 @@ fn a_start_that_passed_is_computed_once_more_from_the_date_of_the_refusal() {
     }
     world.cloud.world().clock_ahead = 600;
     let saga = apply(&hands, world.order.clone(), "nonce", Vec::new()).now_or_never().unwrap().unwrap();
-    assert_eq!((saga.state(), saga.attempt()), (SagaState::Ready, 1), "{}", world.told());
+    assert_eq!((saga.state(), saga.attempt()), (SagaState::Ready, 1), "{}", world.trace());
     assert!(saga.warnings().contains(&"local clock is 600 s off".to_owned()), "{:?}", saga.warnings());
 }
 
@@ -191,8 +199,8 @@ fn a_rate_that_nobody_knows_is_never_told_as_known() {
     world.order.choices.iter_mut().for_each(|choice| choice.su_known = false);
     let saga = world.applied();
     assert_eq!(saga.cost().unwrap().text(), "at least 24 SU (rate unknown)");
-    let told = "the site does not tell what an hour costs: at least 24 SU (rate unknown)".to_owned();
-    assert!(saga.warnings().contains(&told), "{:?}", saga.warnings());
+    let warning = "the site does not tell what an hour costs: at least 24 SU (rate unknown)".to_owned();
+    assert!(saga.warnings().contains(&warning), "{:?}", saga.warnings());
     world.cloud.faults().on("reservation DELETE", Fault::Status(500), 100_000);
     let left = world.take_up(Event::Destroy).unwrap().failure().unwrap().message.clone();
     assert!(left.ends_with("at least 1 SU (rate unknown)/h)"), "{left}");

@@ -211,8 +211,8 @@ fn log(plan: &AttemptPlan, facts: &Facts) -> HostConfigLogConfig {
 /// Devices by maker: the engine's own request for NVIDIA's, names of the container device interface for others.
 fn devices(gpus: &[GpuDevice]) -> Option<Vec<DeviceRequest>> {
     let of = |wanted: bool| gpus.iter().filter(move |gpu| (gpu.vendor == "nvidia") == wanted);
-    let own: Vec<String> = of(true).map(|gpu| gpu.index.to_string()).collect();
-    let others: Vec<String> = of(false).map(|gpu| format!("{}.com/gpu={}", gpu.vendor, gpu.index)).collect();
+    let own: Vec<String> = of(true).map(GpuDevice::id).collect();
+    let others: Vec<String> = of(false).map(|gpu| format!("{}.com/gpu={}", gpu.vendor, gpu.id())).collect();
     let own = (!own.is_empty()).then(|| DeviceRequest {
         device_ids: Some(own),
         capabilities: Some(vec![vec!["gpu".to_owned()]]),

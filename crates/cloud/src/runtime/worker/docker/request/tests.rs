@@ -82,10 +82,11 @@ fn the_working_directory_is_the_specs_or_the_images_or_the_attempts() {
 
 #[test]
 fn devices_of_each_maker_are_asked_for_in_its_way() {
-    let gpu = |vendor: &str, index| GpuDevice { vendor: vendor.to_owned(), index };
     assert_eq!(devices(&[]), None);
-    let own = devices(&[gpu("nvidia", 1), gpu("nvidia", 3)]).unwrap();
-    assert_eq!(own[0].device_ids.as_deref(), Some(&["1".to_owned(), "3".to_owned()][..]));
+    let gpu = GpuDevice::numbered;
+    let slice = GpuDevice { uuid: Some("MIG-d0dd2f3e".to_owned()), ..gpu("nvidia", 3) };
+    let own = devices(&[gpu("nvidia", 1), slice]).unwrap();
+    assert_eq!(own[0].device_ids.as_deref(), Some(&["1".to_owned(), "MIG-d0dd2f3e".to_owned()][..]));
     let other = devices(&[gpu("amd", 2)]).unwrap();
     assert_eq!(
         (other[0].driver.as_deref(), other[0].device_ids.as_ref().unwrap()[0].as_str()),
