@@ -109,7 +109,7 @@ fn label(facts: &Facts<'_>, decision: &mut Decision) -> bool {
         let serving = facts.known.incarnation.max(1);
         let number = if pod.name == names::incarnation(&meta.name, &meta.uid, serving) { serving } else { 1 };
         let asked = facts.asked.as_ref().ok().filter(|asked| asked.spec.image == image(pod.object));
-        let hash = asked.map_or(UNKNOWN, |asked| asked.hash.as_str());
+        let annotations = asked.map_or_else(|| json!({SPEC_HASH: UNKNOWN}), Rendered::pod_annotations);
         decision.actions.push(Effect::PatchMeta {
             key: ObjectKey { kind: Kind::Pod, name: pod.name.clone() },
             metadata: json!({
@@ -120,7 +120,7 @@ fn label(facts: &Facts<'_>, decision: &mut Decision) -> bool {
                     INCARNATION: number.to_string(),
                     super::PERFORMER: performer,
                 },
-                "annotations": {SPEC_HASH: hash},
+                "annotations": annotations,
             }),
         });
     }

@@ -141,14 +141,20 @@ impl Rendered {
         let mut labels = labels(meta, &self.spec.avs_address);
         labels.insert(INCARNATION.to_owned(), number.to_string());
         let mut metadata = child(meta, &name, &labels);
-        metadata["annotations"] = json!({ADDRESS: self.spec.avs_address, SPEC_HASH: self.hash});
+        metadata["annotations"] = self.pod_annotations();
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": self.pod})
+    }
+
+    /// Annotations of its pods, also of those that are adopted.
+    pub(super) fn pod_annotations(&self) -> Value {
+        let mut annotations = json!({ADDRESS: self.spec.avs_address, SPEC_HASH: self.hash});
         if let Some(at) = &self.spec.restarted_at {
-            metadata["annotations"][RESTARTED] = json!(at);
+            annotations[RESTARTED] = json!(at);
         }
         if self.spec.reference_generation > 0 {
-            metadata["annotations"][GENERATION] = json!(self.spec.reference_generation.to_string());
+            annotations[GENERATION] = json!(self.spec.reference_generation.to_string());
         }
-        json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": self.pod})
+        annotations
     }
 
     /// The revision that keeps this spec.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Bed, bed, place, pods, running, selected, serves, spec};
+use super::{Bed, INCARNATION, bed, place, pods, running, selected, serves, spec};
 use crate::api::Kind;
 use crate::hourglass::tests::log;
 use crate::shell::small::refused;
@@ -94,6 +94,33 @@ fn another_operator_and_a_lost_status_start_nothing() {
     bed.rest();
     later(&mut bed);
     assert_eq!((generation(&bed), selected(&bed).as_str()), (1, "2"), "a lost status");
+}
+
+/// The pod that serves loses its number, and with it all annotations.
+fn lose_number(bed: &mut Bed) {
+    let [name] = <[String; 1]>::try_from(pods(bed)).unwrap();
+    bed.server.edit(Kind::Pod, &name, |pod| {
+        pod["metadata"]["labels"].as_object_mut().unwrap().remove(INCARNATION).unwrap();
+        pod["metadata"]["annotations"] = json!({});
+    });
+    bed.rest();
+}
+
+#[test]
+fn a_pod_that_is_adopted_without_a_number_gets_the_annotations_of_one_that_is_created() {
+    let mut bed = serving(referring());
+    set(&bed, Kind::Secret, "token", "token", "bmV3");
+    later(&mut bed);
+    assert_eq!((generation(&bed), selected(&bed).as_str()), (1, "2"));
+    let annotations = |bed: &Bed| bed.server.list(Kind::Pod).remove(0)["metadata"]["annotations"].clone();
+    let before = annotations(&bed);
+    lose_number(&mut bed);
+    assert_eq!(annotations(&bed), before);
+    bed.server.edit(Kind::Performer, "avs", |object| object["status"] = json!({}));
+    bed.restart();
+    bed.rest();
+    later(&mut bed);
+    assert_eq!((generation(&bed), selected(&bed).as_str()), (1, "2"), "a lost status starts no pod");
 }
 
 #[test]
