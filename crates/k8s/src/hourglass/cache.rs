@@ -147,7 +147,8 @@ impl Cache {
         self.complete.insert((kind, namespace.map(str::to_owned)));
     }
 
-    fn family_of(key: &Key) -> Key {
+    /// The key of an object with its name as labels have it.
+    pub(super) fn family_of(key: &Key) -> Key {
         Key { name: names::label_value(&key.name), ..key.clone() }
     }
 

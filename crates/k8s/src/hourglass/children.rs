@@ -102,7 +102,7 @@ pub(super) fn shown(object: &Value) -> Value {
     metadata
 }
 
-/// The object a child belongs to: its owner, or for a child of a child the one its label tells.
+/// The object a child belongs to: its owner, or for a child of a child the one its label names, as labels have that name.
 pub(super) fn parent((kind, label): (Kind, &str), child: &Value) -> Option<Key> {
     let namespace = text(child, "/metadata/namespace");
     if let Some(owner) = item(child, "/metadata/ownerReferences", "kind", kind.name()) {

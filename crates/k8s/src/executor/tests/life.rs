@@ -3,7 +3,7 @@
 use orlop_core::machine::executor::MACHINE;
 use serde_json::{Value, json};
 
-use super::{Bed, checksums, place, running, spec};
+use super::{Bed, bed, checksums, place, running, spec};
 use crate::api::Kind;
 use crate::hourglass::tests::steps::table;
 use crate::hourglass::tests::{every_fault, host};
@@ -219,5 +219,16 @@ fn an_end_that_nobody_has_asked_for_is_not_believed() {
             bed.wait(400);
             assert!(bed.server.list(Kind::Executor).is_empty() && bed.failures().is_empty(), "{state}");
         }
+    }
+}
+
+#[test]
+fn a_pod_starts_a_pass_of_its_executor_also_where_a_label_cannot_hold_the_name() {
+    for name in ["exec".to_owned(), "e".repeat(80)] {
+        let mut bed = bed();
+        bed.submit(&name, spec());
+        // The Deployment reports, makes its pod, and the pod is bound: the last of these is news of the pod alone.
+        bed.few_steps(3);
+        assert_eq!(bed.place(&name), "Creating/PodCreation False/AsExpected", "{name}");
     }
 }

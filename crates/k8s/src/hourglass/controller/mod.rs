@@ -183,7 +183,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         if R::CHILDREN.contains(&kind) {
             // What the server has answered to a write was looked at already.
             let news = self.cache().seen(kind, object);
-            return parent((R::KIND, R::LABEL), object).filter(|_| news).into_iter().collect();
+            return if news { Self::owners(&known, object) } else { Vec::new() };
         }
         if kind == Kind::Executor {
             let before = self.cache().shown(kind, &Key::of(object)).cloned();
@@ -195,6 +195,18 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
             return Vec::new();
         }
         self.moved(known)
+    }
+
+    /// The objects a child belongs to. The label by which a child of a child names one holds no more than 63 characters: its
+    /// value is compared with what it would be for the longer names that are known.
+    fn owners(known: &Known, child: &Value) -> Vec<Key> {
+        let Some(key) = parent((R::KIND, R::LABEL), child) else { return Vec::new() };
+        if known.objects.contains_key(&key) {
+            return vec![key];
+        }
+        let is_long = |long: &&Key| long.name.len() > key.name.len() && Cache::family_of(long) == key;
+        let long: Vec<Key> = known.objects.keys().filter(is_long).cloned().collect();
+        if long.is_empty() { vec![key] } else { long }
     }
 
     /// The cluster is another. Gives the objects of which something is to be done now, or earlier than before; of the others
@@ -254,7 +266,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         }
         if R::CHILDREN.contains(&kind) {
             self.cache().gone(kind, object);
-            return parent((R::KIND, R::LABEL), object).into_iter().collect();
+            return Self::owners(&known, object);
         }
         if kind == Kind::Executor {
             self.cache().gone(kind, object);
