@@ -5,14 +5,14 @@ use serde_json::json;
 
 use super::review::{Ask, Verdict, short};
 use crate::hourglass::Config;
-use crate::hourglass::children::is_going;
+use crate::hourglass::children::is_terminating;
 use crate::performer::review;
 
 /// Whether a request is allowed.
 pub(super) fn verdict(ask: &Ask, config: &Config) -> Verdict {
     // What is stored already is reported in its status: labels, finalizers and the way out stay open.
     let same = ask.is_update() && ask.object.get("spec") == ask.old_object.get("spec");
-    if same || is_going(&ask.object) {
+    if same || is_terminating(&ask.object) {
         return Verdict::default();
     }
     match review(&ask.object, config) {

@@ -138,10 +138,10 @@ impl<A: Api> Controller<A> {
             FlowEffect::EnsureResources => self.ensure_resources(memory, &key).await,
             FlowEffect::CancelAttempt { at, attempt, .. } => self.cancel(memory, (*at, *attempt), &key).await,
             FlowEffect::SuspendAttempt { at, attempt, .. } => {
-                self.set_suspended(memory, (*at, *attempt), (true, &key)).await
+                self.set_suspended(memory, (*at, *attempt), true, &key).await
             }
             FlowEffect::ResumeAttempt { at, attempt, .. } => {
-                self.set_suspended(memory, (*at, *attempt), (false, &key)).await
+                self.set_suspended(memory, (*at, *attempt), false, &key).await
             }
             FlowEffect::ResolveItems { step } => self.items(memory, Address { step: *step, item: None }, &key).await,
             _ => {
@@ -265,7 +265,7 @@ impl<A: Api> Controller<A> {
         Outcome::Removing(self.now())
     }
 
-    async fn set_suspended(&self, memory: &Memory, (at, attempt): Unit, (on, key): (bool, &str)) -> Outcome {
+    async fn set_suspended(&self, memory: &Memory, (at, attempt): Unit, on: bool, key: &str) -> Outcome {
         let is_live = memory.state.attempt(at) == Some((StepState::Active, attempt));
         if !is_live || memory.state.is_frozen(at) != on {
             // What has happened or was ordered since counts.

@@ -86,7 +86,7 @@ impl<A: Api> Controller<A> {
         let meta = self.meta(&flow, (BTreeMap::new(), convert::spec_hash(object)));
         let (state, effects) = self.rebuild(&plan, &meta, &whole, self.now());
         let stored = Stored::of(object, Some(status));
-        let mut memory = self.remember((plan, meta), (state, stored));
+        let mut memory = self.remember(plan, meta, (state, stored));
         memory.take(effects, self.now());
         Ok(Some(memory).filter(|memory| !memory.forget.is_empty()))
     }

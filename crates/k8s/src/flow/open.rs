@@ -116,7 +116,7 @@ impl<A: Api> Controller<A> {
                 self.rebuild_with_imports(&flow, &plan, &meta, &whole).await?
             }
         };
-        let mut memory = self.remember((plan, meta), (state, stored));
+        let mut memory = self.remember(plan, meta, (state, stored));
         memory.claim = gate::claim(&flow, &self.options);
         memory.dirty |= fresh;
         memory.notices = told;
@@ -169,7 +169,7 @@ impl<A: Api> Controller<A> {
     }
 
     /// What is known of a flow from now on.
-    pub(super) fn remember(&self, (plan, meta): (Plan, FlowMeta), known: (State, Stored)) -> Memory {
+    pub(super) fn remember(&self, plan: Plan, meta: FlowMeta, known: (State, Stored)) -> Memory {
         let hash = meta.spec_hash.unwrap_or_default();
         let owner = FlowOwner { uid: meta.uid, name: meta.name, namespace: meta.namespace };
         Memory::new(owner, (Arc::new(plan), hash), known, Arc::clone(&self.monitor))

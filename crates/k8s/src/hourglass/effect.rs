@@ -10,9 +10,9 @@ use super::{Config, MANAGER, STATUS_MANAGER, events};
 use crate::api::{Api, ApiError, Kind, Propagation, Request};
 use crate::value::{items, text, word};
 
-/// Why an effect had no success.
+/// Why an effect failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(super) enum EffectError {
     /// The server said so.
     Api(ApiError),
     /// An object of somebody else has the name.
@@ -21,7 +21,7 @@ pub(super) enum Failure {
     Outdated,
 }
 
-impl Failure {
+impl EffectError {
     /// The same without these texts in what the server says.
     pub(super) fn without(self, hidden: &[String]) -> Self {
         let Self::Api(mut error) = self else { return self };
@@ -32,14 +32,14 @@ impl Failure {
     }
 }
 
-impl From<ApiError> for Failure {
+impl From<ApiError> for EffectError {
     fn from(error: ApiError) -> Self {
         Self::Api(error)
     }
 }
 
-/// Whose effects are carried out.
-pub(super) struct Hand<'a, A> {
+/// Carries out the effects of one object.
+pub(super) struct EffectWriter<'a, A> {
     pub(super) api: &'a A,
     pub(super) kind: Kind,
     pub(super) finalizer: &'static str,
@@ -48,10 +48,10 @@ pub(super) struct Hand<'a, A> {
     pub(super) now: Time,
 }
 
-impl<A: Api> Hand<'_, A> {
+impl<A: Api> EffectWriter<'_, A> {
     /// Carries out one effect. Gives the object that it was about as the server has it now; none where it is gone, or where
     /// people alone are told.
-    pub(super) async fn carry(&self, effect: &Effect) -> Result<Option<Value>, Failure> {
+    pub(super) async fn write(&self, effect: &Effect) -> Result<Option<Value>, EffectError> {
         match effect {
             Effect::AddFinalizer => {
                 let mut finalizers = self.meta.finalizers.clone();
@@ -74,37 +74,37 @@ impl<A: Api> Hand<'_, A> {
                 let request = Request::delete(key.kind, &self.meta.namespace, &key.name, Some(uid.clone()));
                 let foreground = *propagation == Propagation::Foreground;
                 let request = if foreground { request.after_its_children() } else { request };
-                match gone_is_done(self.api.send(&request).await.map(Some).map_err(Failure::Api))? {
+                match gone_is_done(self.api.send(&request).await.map(Some).map_err(EffectError::Api))? {
                     // It may stay for a while: servers do not always answer with it.
                     Some(_) => self.read(key.kind, &key.name).await,
                     None => Ok(None),
                 }
             }
             Effect::RecordEvent(notice) => {
-                let event = events::event(self.kind, self.meta, notice, (self.now, self.config));
+                let event = events::event(self.kind, self.meta, notice, self.config, self.now);
                 match self.api.send(&Request::create(Kind::Event, event).by(MANAGER)).await {
                     Err(error) if error.code == Some(409) => Ok(None),
-                    answer => answer.map(|_| None).map_err(Failure::Api),
+                    answer => answer.map(|_| None).map_err(EffectError::Api),
                 }
             }
         }
     }
 
-    async fn read(&self, kind: Kind, name: &str) -> Result<Option<Value>, Failure> {
+    async fn read(&self, kind: Kind, name: &str) -> Result<Option<Value>, EffectError> {
         match self.api.send(&Request::get(kind, &self.meta.namespace, name)).await {
             Err(error) if error.code == Some(404) => Ok(None),
             answer => Ok(Some(answer?)),
         }
     }
 
-    async fn set_finalizers(&self, finalizers: &[String]) -> Result<Option<Value>, Failure> {
+    async fn set_finalizers(&self, finalizers: &[String]) -> Result<Option<Value>, EffectError> {
         // With the version: a list is replaced as a whole.
         let patch = json!({"metadata": {"resourceVersion": self.meta.version, "finalizers": finalizers}});
         let request = Request::patch(self.kind, &self.meta.namespace, &self.meta.name, patch).by(MANAGER);
         Ok(Some(self.api.send(&request).await?))
     }
 
-    async fn write_status(&self, status: &Value) -> Result<Option<Value>, Failure> {
+    async fn write_status(&self, status: &Value) -> Result<Option<Value>, EffectError> {
         let object = json!({
             "apiVersion": self.kind.api_version(),
             "kind": self.kind.name(),
@@ -119,7 +119,7 @@ impl<A: Api> Hand<'_, A> {
         Ok(Some(self.api.send(&Request::apply_status(self.kind, object, STATUS_MANAGER)).await?))
     }
 
-    async fn create(&self, kind: Kind, object: &Value) -> Result<Value, Failure> {
+    async fn create(&self, kind: Kind, object: &Value) -> Result<Value, EffectError> {
         match self.api.send(&Request::create(kind, object.clone()).by(MANAGER)).await {
             Err(error) if error.reason == "AlreadyExists" => {}
             answer => return Ok(answer?),
@@ -127,18 +127,18 @@ impl<A: Api> Hand<'_, A> {
         let name = text(object, "/metadata/name");
         match self.read(kind, &name).await? {
             Some(there) if self.meta.owns(&there) || !owned(object) => Ok(there),
-            Some(_) => Err(Failure::Foreign(ObjectKey { kind, name })),
-            None => Err(Failure::Outdated),
+            Some(_) => Err(EffectError::Foreign(ObjectKey { kind, name })),
+            None => Err(EffectError::Outdated),
         }
     }
 
     /// Applies over what is there, which must be ours. The entry of its creation becomes one of applying first: a field that
     /// the creation has set and no apply names would stay for ever.
-    async fn apply(&self, kind: Kind, object: &Value) -> Result<Value, Failure> {
+    async fn apply(&self, kind: Kind, object: &Value) -> Result<Value, EffectError> {
         let name = text(object, "/metadata/name");
-        let live = self.read(kind, &name).await?.ok_or(Failure::Outdated)?;
+        let live = self.read(kind, &name).await?.ok_or(EffectError::Outdated)?;
         if !self.meta.owns(&live) {
-            return Err(Failure::Foreign(ObjectKey { kind, name }));
+            return Err(EffectError::Foreign(ObjectKey { kind, name }));
         }
         if let Some(managed) = taken_over(&live) {
             let version = word(&live, "/metadata/resourceVersion");
@@ -175,11 +175,11 @@ fn taken_over(live: &Value) -> Option<Vec<Value>> {
 }
 
 /// What is gone already is deleted.
-fn gone_is_done(answer: Result<Option<Value>, Failure>) -> Result<Option<Value>, Failure> {
+fn gone_is_done(answer: Result<Option<Value>, EffectError>) -> Result<Option<Value>, EffectError> {
     match answer {
-        Err(Failure::Api(error)) if error.code == Some(404) => Ok(None),
+        Err(EffectError::Api(error)) if error.code == Some(404) => Ok(None),
         // Another one of the name: the one that was to go is gone.
-        Err(Failure::Api(error)) if error.code == Some(409) => Err(Failure::Outdated),
+        Err(EffectError::Api(error)) if error.code == Some(409) => Err(EffectError::Outdated),
         other => other,
     }
 }

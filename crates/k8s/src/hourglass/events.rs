@@ -14,7 +14,7 @@ const REPORTER: &str = "hourglass.eigenlayer.io/orlop-operator";
 
 /// The event of a notice about an object.
 #[must_use]
-pub fn event(kind: Kind, meta: &Meta, notice: &Notice, (now, config): (Time, &Config)) -> Value {
+pub fn event(kind: Kind, meta: &Meta, notice: &Notice, config: &Config, now: Time) -> Value {
     let subject = Subject {
         of: (API_VERSION, kind.name()),
         namespace: &meta.namespace,
@@ -23,5 +23,5 @@ pub fn event(kind: Kind, meta: &Meta, notice: &Notice, (now, config): (Time, &Co
         reporter: REPORTER,
     };
     let key = format!("{}/{}", notice.reason, notice.about);
-    about(subject, (notice.warning, notice.reason, &notice.message), &key, (now, &config.instance))
+    about(subject, (notice.warning, notice.reason, &notice.message), &key, now, &config.instance)
 }

@@ -8,8 +8,8 @@ use futures::stream::{SelectAll, StreamExt as _};
 use orlop_core::time::Time;
 use serde_json::Value;
 
-use super::controller::{Controller, Reconciler, Told};
-use super::world::KINDS;
+use super::cluster::KINDS;
+use super::controller::{Controller, ControllerEvent, Reconciler};
 use crate::api::{Api, Kind};
 pub use crate::shell::RunOptions;
 use crate::shell::run::{self, Passes, Source, Watched, Watches};
@@ -18,12 +18,12 @@ use crate::shell::{Key, Next};
 
 /// All kinds a controller watches, its own first.
 fn kinds<R: Reconciler>() -> Vec<Kind> {
-    std::iter::once(R::KIND).chain(R::CHILDREN.iter().copied()).chain(R::OTHERS.iter().copied()).collect()
+    std::iter::once(R::KIND).chain(R::CHILD_KINDS.iter().copied()).chain(R::WATCHED_KINDS.iter().copied()).collect()
 }
 
 /// Labels of the objects of a kind that matter.
 fn labels<R: Reconciler>(kind: Kind) -> &'static str {
-    if R::CHILDREN.contains(&kind) { R::LABELS } else { "" }
+    if R::CHILD_KINDS.contains(&kind) { R::CHILD_SELECTOR } else { "" }
 }
 
 impl<A: Api, R: Reconciler> Controller<A, R> {
@@ -35,7 +35,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         let watched = |kind: &Kind| Watched {
             resource: kind.plural(),
             places: if KINDS.contains(kind) { 1 } else { places },
-            optional: KINDS.contains(kind) || *kind != R::KIND && R::OTHERS.contains(kind),
+            optional: KINDS.contains(kind) || *kind != R::KIND && R::WATCHED_KINDS.contains(kind),
         };
         let watched: Vec<Watched> = all.iter().map(watched).collect();
         let failures = AllFailures::default();
@@ -66,13 +66,13 @@ impl<A: Api, R: Reconciler> Passes for Controller<A, R> {
     }
 
     fn told(&self, told: run::Told<'_>) {
-        self.monitor.told(match told {
-            run::Told::Beat(depth) => Told::Beat { depth },
-            run::Told::Synced => Told::Synced,
-            run::Told::Restarted(resource) => Told::Watched { resource, again: true },
-            run::Told::Listed(resource) => Told::Watched { resource, again: false },
-            run::Told::Broken(resource, code, message) => Told::Broken { resource, code, message },
-            run::Told::Passed(took, failed) => Told::Passed { took, failed },
+        self.monitor.record(match told {
+            run::Told::Beat(depth) => ControllerEvent::Beat { depth },
+            run::Told::Synced => ControllerEvent::Synced,
+            run::Told::Restarted(resource) => ControllerEvent::Watched { resource, again: true },
+            run::Told::Listed(resource) => ControllerEvent::Watched { resource, again: false },
+            run::Told::Broken(resource, code, message) => ControllerEvent::Broken { resource, code, message },
+            run::Told::Passed(took, failed) => ControllerEvent::Passed { took, failed },
         });
     }
 

@@ -78,7 +78,7 @@ impl NormalSpec {
             hardware_requirements: spec
                 .hardware_requirements
                 .clone()
-                .filter(|asked| *asked != HardwareInput::default()),
+                .filter(|desired| *desired != HardwareInput::default()),
             security_profile: spec.security_profile,
             restarted_at: None,
             reference_generation: 0,

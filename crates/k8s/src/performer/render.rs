@@ -13,10 +13,10 @@ use super::{ALLOCATION, CONTAINER, INCARNATION, PERFORMER, SPEC_HASH, SWITCHED_A
 use crate::api::Kind;
 use crate::hardware::{TranslateError, allocation, claim_template, translate};
 use crate::hourglass::children::Meta;
+use crate::hourglass::cluster::ClusterState;
 use crate::hourglass::drift::marked;
 use crate::hourglass::reference::GENERATION;
 use crate::hourglass::spec::{EnvironmentVariable, PerformerConfig, Probe, ProbeTimes, SecurityProfile};
-use crate::hourglass::world::World;
 use crate::hourglass::{Config, RESTARTED, names, secure};
 
 /// Why a spec has no pod.
@@ -79,20 +79,21 @@ pub struct Rendered {
 pub(super) fn render(
     spec: NormalSpec,
     meta: &Meta,
-    (config, world): (&Config, &World),
+    config: &Config,
+    cluster: &ClusterState,
     kept: Option<Allocation>,
 ) -> Result<Rendered, Invalid> {
     check_probes(&spec.config)?;
     let hash = spec.hash();
     let mut resolved = match &spec.hardware_requirements {
-        Some(asked) => resolve(&asked.requirements(&config.tables)?, &config.tables)?,
+        Some(desired) => resolve(&desired.requirements(&config.tables)?, &config.tables)?,
         None => Resolved::default(),
     };
     let special = resolved != Resolved::default();
     // What nodes bear adds ways to say a need; what is running keeps the way it was made by.
-    let words = config.words.on(world.machines());
+    let words = config.words.on(cluster.machines());
     if let Some(gpu) = &mut resolved.gpu {
-        let decided = || allocation(gpu, &words, &world.devices, &world.hosts());
+        let decided = || allocation(gpu, &words, &cluster.devices, &cluster.hosts());
         gpu.allocation = match gpu.allocation {
             Allocation::Auto => kept.unwrap_or_else(decided),
             said => said,
@@ -101,7 +102,7 @@ pub(super) fn render(
     let allocation = resolved.gpu.as_ref().map(|gpu| gpu.allocation);
     let named = resolved.gpu.as_ref().and_then(|gpu| config.tables.catalogue.remark(&gpu.kind));
     let plain = pod_spec(&spec, spec.security_profile.unwrap_or(config.security));
-    let (pod, merged) = translate(&plain, CONTAINER, (&resolved, &words), &template_name(meta, &hash))?;
+    let (pod, merged) = translate(&plain, CONTAINER, &resolved, &words, &template_name(meta, &hash))?;
     let families = resolved.gpu.iter().flat_map(|_| words.families()).collect();
     Ok(Rendered { spec, hash, pod, merged, special, allocation, named, families })
 }
@@ -117,10 +118,10 @@ impl Rendered {
     ///
     /// # Errors
     /// The class asks for other nodes than the spec.
-    pub fn under(&self, world: &World) -> Result<Merged, Invalid> {
+    pub fn under(&self, cluster: &ClusterState) -> Result<Merged, Invalid> {
         let merged = self.merged.clone();
         let class =
-            merged.runtime_class.as_ref().and_then(|name| Some((name, world.runtime_classes.as_ref()?.get(name)?)));
+            merged.runtime_class.as_ref().and_then(|name| Some((name, cluster.runtime_classes.as_ref()?.get(name)?)));
         let Some((name, class)) = class else { return Ok(merged) };
         merged.clone().under(class).map_err(|error| match error {
             HardwareError::LabelConflict { key, user, generated } => Invalid {
@@ -171,8 +172,8 @@ impl Rendered {
 
     /// The template of its claims; none where it makes none.
     #[must_use]
-    pub fn template(&self, meta: &Meta, world: &World) -> Option<Value> {
-        let version = world.devices.version().unwrap_or("v1");
+    pub fn template(&self, meta: &Meta, cluster: &ClusterState) -> Option<Value> {
+        let version = cluster.devices.version().unwrap_or("v1");
         let name = template_name(meta, &self.hash);
         let mut template = claim_template(&self.merged, &name, &meta.namespace, version)?;
         let mut metadata = child(meta, &name, &labels(meta, &self.spec.avs_address));
@@ -182,9 +183,9 @@ impl Rendered {
     }
 }
 
-/// What a Service says of the pod behind it.
+/// The fields of a Service that follow from the pod behind it.
 #[derive(Clone, Debug)]
-pub(super) struct Face {
+pub(super) struct ServiceSpec {
     /// The port, of the pod as of the Service.
     pub(super) port: i32,
     /// Whether the pod has given it its name.
@@ -193,7 +194,7 @@ pub(super) struct Face {
     pub(super) address: String,
 }
 
-impl Face {
+impl ServiceSpec {
     /// That of a spec.
     pub(super) fn of(spec: &NormalSpec) -> Self {
         Self { port: spec.config.grpc_port, named: true, address: spec.avs_address.clone() }
@@ -221,7 +222,7 @@ impl Face {
 pub(super) const ADDRESS: &str = "hourglass.eigenlayer.io/avs-address";
 
 fn child(meta: &Meta, name: &str, labels: &BTreeMap<String, String>) -> Value {
-    meta.child((Kind::Performer, name), labels)
+    meta.child(Kind::Performer, name, labels)
 }
 
 fn labels(meta: &Meta, address: &str) -> BTreeMap<String, String> {

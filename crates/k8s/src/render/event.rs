@@ -38,7 +38,8 @@ pub(crate) fn about(
     subject: Subject<'_>,
     (warning, reason, message): Told<'_>,
     key: &str,
-    (now, instance): (Time, &str),
+    now: Time,
+    instance: &str,
 ) -> Value {
     let Subject { of: (version, kind), namespace, name, uid, reporter } = subject;
     let suffix = format!(".{}", sha256_hex(format!("{uid}/{key}").as_bytes(), 16));
@@ -81,7 +82,7 @@ pub fn event(
         reporter: REPORTER,
     };
     let told = (notice.warning, notice.reason.as_str(), notice.message.as_str());
-    let mut event = about(subject, told, key, (now, instance));
+    let mut event = about(subject, told, key, now, instance);
     let Some(members) = event.as_object_mut() else { return event };
     if let Some(related) = related {
         members.insert("related".to_owned(), json!(related));

@@ -263,7 +263,7 @@ fn any_record() -> impl Strategy<Value = StepStatus> {
 }
 
 /// What failed and left all that it may, in text that takes four bytes a character.
-fn heavy(record: StepStatus, (message, value): (usize, usize)) -> StepStatus {
+fn heavy(record: StepStatus, message: usize, value: usize) -> StepStatus {
     let parameters = vec![OutputValue { name: "log".into(), value: "𝄞".repeat(value) }];
     let outputs = Some(StepOutputs { parameters, ..StepOutputs::default() });
     StepStatus { phase: StepPhase::Failed, message: "𝄞".repeat(message), outputs, ..record }
@@ -275,7 +275,7 @@ fn failed_steps_with_outputs_of_any_size_stay_in_sight_without_them() {
     let mut draft = draft(&spec, 40, Level::Inline);
     // 256 KiB of outputs a step, 8 MiB of a flow.
     for record in draft.whole.steps.iter_mut().skip(2).take(32) {
-        *record = heavy(record.clone(), (1_024, 64 << 10));
+        *record = heavy(record.clone(), 1_024, 64 << 10);
     }
     let whole = draft.whole.steps.clone();
     let limits = SizeLimits::default();
@@ -308,7 +308,7 @@ proptest! {
         let least = [Level::Inline, Level::Packed, Level::Spilled][least as usize];
         let mut draft = draft(&spec, 300, least);
         for (number, record) in draft.whole.steps.iter_mut().skip(2).take(failed).enumerate() {
-            *record = heavy(record.clone(), (message, if number == 0 { one } else { value }));
+            *record = heavy(record.clone(), message, if number == 0 { one } else { value });
         }
         let whole = draft.whole.steps.clone();
         let stored = arrange(draft, SizeLimits { object, ..SizeLimits::default() }).unwrap();

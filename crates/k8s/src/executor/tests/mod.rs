@@ -7,9 +7,9 @@ mod failures;
 mod file;
 mod foreign;
 mod life;
+mod reasons;
 mod references;
 mod rows;
-mod told;
 
 use serde_json::{Value, json};
 

@@ -12,7 +12,7 @@ type Order = fn(&mut Value);
 
 /// Runs a flow to its end while writes go wrong; the next controller is so many changes behind at first. What people order comes
 /// when nothing goes on by itself, and Jobs of this name end only after that.
-fn run(spec: &Value, faults: &[(Fault, usize)], (orders, endless): (&[Order], Option<&'static str>)) -> Bed {
+fn run(spec: &Value, faults: &[(Fault, usize)], orders: &[Order], endless: Option<&'static str>) -> Bed {
     let mut bed = Bed::new();
     bed.server.store().faults = faults.iter().map(|(fault, _)| fault.clone()).collect();
     let kills = |fault: &Fault| matches!(fault, Fault::DieBefore(_) | Fault::DieAfter(_));
@@ -42,9 +42,9 @@ fn what_waits_for_the_status_is_not_tried_before_it_can_be_stored() {
         "executionPolicy": {"jobRetention": "Failed"},
     });
     let (deletion, status) = (11, 14);
-    let writes = run(&spec, &[], (&[], None)).writes();
+    let writes = run(&spec, &[], &[], None).writes();
     assert!(writes.get(deletion).is_some_and(|write| write.starts_with("delete jobs")), "{writes:?}");
-    let bed = run(&spec, &[(Fault::LoseAnswer(deletion), 0), (Fault::LoseAnswer(status), 0)], (&[], None));
+    let bed = run(&spec, &[(Fault::LoseAnswer(deletion), 0), (Fault::LoseAnswer(status), 0)], &[], None);
     let found = bed.writes();
     assert!(found.get(status).is_some_and(|write| write.starts_with("patch jobflows/status")), "{found:?}");
     assert!(bed.passes < 100, "{} passes for {} writes", bed.passes, found.len());
@@ -57,12 +57,12 @@ fn what_was_ordered_since_undoes_a_suspension_that_a_restart_brings_back() {
     let spec = json!({"suspendMode": "Suspend", "steps": [job("a"), after("b", &["a"])]});
     let resumption = 9;
     let world = (orders.as_slice(), Some("-a-"));
-    let clean = run(&spec, &[], world);
+    let clean = run(&spec, &[], world.0, world.1);
     assert_eq!(clean.writes().get(resumption).map(String::as_str), Some("patch jobs default/etl-a-00000001"));
     let late = [(Fault::DieAfter(resumption), 0), (Fault::LoseAnswer(resumption + 1), 0)];
     // The next controller sees the Job as it was before it was suspended.
     for faults in [late.as_slice(), &[(Fault::DieBefore(resumption), 5)]] {
-        let bed = run(&spec, faults, world);
+        let bed = run(&spec, faults, world.0, world.1);
         assert_eq!(bed.outcome("etl"), clean.outcome("etl"), "{faults:?}");
         assert_eq!(bed.made(), clean.made(), "{faults:?}");
     }

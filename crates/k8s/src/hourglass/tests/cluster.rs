@@ -26,7 +26,7 @@ impl<R: Reconciler> Bed<R> {
 
     fn is_lost(&self, pod: &Value) -> bool {
         let host = word(pod, "/spec/nodeName");
-        let nodes = self.world(Kind::Node);
+        let nodes = self.cluster(Kind::Node);
         let ready = |node: &&Value| {
             items(node, "/status/conditions").iter().any(|known| known["type"] == "Ready" && known["status"] == "True")
         };
@@ -92,7 +92,7 @@ impl<R: Reconciler> Bed<R> {
             }
             host.ready && host.schedulable && merged.check(&machine).fits()
         };
-        match self.world(Kind::Node).iter().find(|host| fits(host)) {
+        match self.cluster(Kind::Node).iter().find(|host| fits(host)) {
             Some(host) => {
                 let bound = json!({"conditions": conditions(pod, "PodScheduled", "True", now)});
                 self.server.edit(Kind::Pod, name(pod), |pod| {

@@ -12,9 +12,9 @@ use super::{Bed, RESYNC, Steps};
 use crate::api::{Api, ApiError, Kind};
 use crate::hourglass::Config;
 use crate::hourglass::children::Meta;
-use crate::hourglass::controller::{Controller, Look, Monitor, Reconciler};
-use crate::hourglass::plan::{Plan, Trouble};
-use crate::hourglass::world::World;
+use crate::hourglass::cluster::ClusterState;
+use crate::hourglass::controller::{Controller, Monitor, ReconcileContext, Reconciler};
+use crate::hourglass::plan::{Plan, ReconcileFailure};
 use crate::performer::{Observation, Performers};
 use crate::shell::small::{Server, TestClock};
 use crate::shell::{Clock, Key};
@@ -27,41 +27,41 @@ impl Reconciler for Breaking {
     const KIND: Kind = Performers::KIND;
     const NAME: &'static str = Performers::NAME;
     const FINALIZER: &'static str = Performers::FINALIZER;
-    const LABEL: &'static str = Performers::LABEL;
-    const LABELS: &'static str = Performers::LABELS;
-    const CHILDREN: &'static [Kind] = Performers::CHILDREN;
-    const OTHERS: &'static [Kind] = Performers::OTHERS;
+    const OWNER_LABEL: &'static str = Performers::OWNER_LABEL;
+    const CHILD_SELECTOR: &'static str = Performers::CHILD_SELECTOR;
+    const CHILD_KINDS: &'static [Kind] = Performers::CHILD_KINDS;
+    const WATCHED_KINDS: &'static [Kind] = Performers::WATCHED_KINDS;
     type Observation = Observation;
 
-    async fn observe<A: Api>(look: Look<'_, A>) -> Result<Option<Observation>, ApiError> {
-        Performers::observe(look).await
+    async fn observe<A: Api>(context: ReconcileContext<'_, A>) -> Result<Option<Observation>, ApiError> {
+        Performers::observe(context).await
     }
 
     fn meta(observation: &Observation) -> &Meta {
         Performers::meta(observation)
     }
 
-    fn stored(observation: &Observation) -> &Value {
-        Performers::stored(observation)
+    fn stored_status(observation: &Observation) -> &Value {
+        Performers::stored_status(observation)
     }
 
-    fn under(observation: &Observation, world: Arc<World>) -> Observation {
-        Performers::under(observation, world)
+    fn with_cluster(observation: &Observation, cluster: Arc<ClusterState>) -> Observation {
+        Performers::with_cluster(observation, cluster)
     }
 
     fn plan(observation: &Observation, config: &Config, now: Time) -> Plan {
         match observation.spec.as_ref().map(|spec| spec.image.as_str()) {
             Ok("panics" | "unspeakable") => std::panic::panic_any(()),
-            Ok("impossible") => Plan { broken: true, ..Performers::plan(observation, config, now) },
+            Ok("impossible") => Plan { invariant_broken: true, ..Performers::plan(observation, config, now) },
             _ => Performers::plan(observation, config, now),
         }
     }
 
-    fn report(object: &Value, trouble: &Trouble, now: Time) -> Plan {
+    fn failure_plan(object: &Value, last_failure: &ReconcileFailure, now: Time) -> Plan {
         if object["spec"]["image"] == "unspeakable" {
             std::panic::panic_any(());
         }
-        Performers::report(object, trouble, now)
+        Performers::failure_plan(object, last_failure, now)
     }
 }
 

@@ -6,7 +6,7 @@ mod effects;
 mod failures;
 pub(crate) mod laws;
 pub(crate) mod log;
-pub(crate) mod said;
+pub(crate) mod reasons;
 pub(crate) mod steps;
 
 pub(crate) use cluster::host;
@@ -20,7 +20,7 @@ use orlop_core::error::Class;
 use orlop_core::time::Time;
 use serde_json::{Value, json};
 
-use super::controller::{Controller, Monitor, Reconciler, Told};
+use super::controller::{Controller, ControllerEvent, Monitor, Reconciler};
 use super::{API_VERSION, Config};
 use crate::api::{ApiError, Kind};
 use crate::shell::small::{Fault, Server, TestClock};
@@ -37,10 +37,10 @@ pub(crate) struct Steps {
 }
 
 impl Monitor for Steps {
-    fn told(&self, told: Told<'_>) {
-        match told {
-            Told::Stepped { step, .. } => self.taken.lock().unwrap().push((step.from, step.to)),
-            Told::Failed { class } => self.failures.lock().unwrap().push(class),
+    fn record(&self, event: ControllerEvent<'_>) {
+        match event {
+            ControllerEvent::Stepped { step, .. } => self.taken.lock().unwrap().push((step.from, step.to)),
+            ControllerEvent::Failed { class } => self.failures.lock().unwrap().push(class),
             _ => {}
         }
     }
@@ -56,7 +56,7 @@ pub(crate) struct Bed<R: Reconciler> {
     due: BTreeMap<Key, Time>,
     seen: usize,
     /// Objects of the cluster as a whole.
-    world: BTreeMap<(Kind, String), Value>,
+    cluster: BTreeMap<(Kind, String), Value>,
     /// Kinds of them that are served and were listed.
     listed: BTreeSet<Kind>,
     /// What images do: they cannot be pulled, crash, are never ready.
@@ -79,7 +79,7 @@ impl<R: Reconciler> Bed<R> {
         server.store().faults = faults;
         let (config, steps) = (Arc::new(Config::default()), Arc::new(Steps::default()));
         let controller = controller(&server, &clock, &config, &steps);
-        let (queue, due, world, images, listed) = Default::default();
+        let (queue, due, cluster, images, listed) = Default::default();
         let (seen, passes, at_death, late) = Default::default();
         Self {
             server,
@@ -90,7 +90,7 @@ impl<R: Reconciler> Bed<R> {
             queue,
             due,
             seen,
-            world,
+            cluster,
             listed,
             images,
             passes,
@@ -115,24 +115,24 @@ impl<R: Reconciler> Bed<R> {
     pub(crate) fn show(&mut self, kind: Kind, object: Value) {
         let name = object["metadata"]["name"].as_str().unwrap().to_owned();
         self.queue.extend(self.controller.seen(kind, &object));
-        self.world.insert((kind, name), object);
+        self.cluster.insert((kind, name), object);
     }
 
     /// Something of the cluster is gone.
     pub(crate) fn hide(&mut self, kind: Kind, name: &str) {
-        let gone = self.world.remove(&(kind, name.to_owned())).expect("it is there");
+        let gone = self.cluster.remove(&(kind, name.to_owned())).expect("it is there");
         self.queue.extend(self.controller.gone(kind, &gone));
     }
 
     /// All of a kind that exist were listed, so that it is known that it is served.
     pub(crate) fn list(&mut self, kind: Kind) {
-        let uids = self.world(kind).iter().map(|object| crate::value::text(object, "/metadata/uid")).collect();
+        let uids = self.cluster(kind).iter().map(|object| crate::value::text(object, "/metadata/uid")).collect();
         self.queue.extend(self.controller.listed(kind, &uids, None));
         self.listed.insert(kind);
     }
 
-    pub(crate) fn world(&self, kind: Kind) -> Vec<Value> {
-        self.world.iter().filter(|((known, _), _)| *known == kind).map(|(_, object)| object.clone()).collect()
+    pub(crate) fn cluster(&self, kind: Kind) -> Vec<Value> {
+        self.cluster.iter().filter(|((known, _), _)| *known == kind).map(|(_, object)| object.clone()).collect()
     }
 
     /// Another controller takes over.
@@ -140,7 +140,7 @@ impl<R: Reconciler> Bed<R> {
         self.server.store().dead = false;
         self.controller = controller(&self.server, &self.clock, &self.config, &self.steps);
         (self.queue, self.due, self.seen) = Default::default();
-        for ((kind, _), object) in &self.world {
+        for ((kind, _), object) in &self.cluster {
             let _ = self.controller.seen(*kind, object);
         }
         for kind in self.listed.clone() {
@@ -165,8 +165,8 @@ impl<R: Reconciler> Bed<R> {
             let concerns = watched::<R>().contains(&change.kind);
             // A watch selects children by their labels, and tells of one that loses them as if it were gone.
             let labels = &change.object["metadata"]["labels"];
-            let selected = R::LABELS.split_once('=').is_some_and(|(name, value)| labels[name] == value);
-            if concerns && (change.gone || R::CHILDREN.contains(&change.kind) && !selected) {
+            let selected = R::CHILD_SELECTOR.split_once('=').is_some_and(|(name, value)| labels[name] == value);
+            if concerns && (change.gone || R::CHILD_KINDS.contains(&change.kind) && !selected) {
                 self.queue.extend(self.controller.gone(change.kind, &change.object));
             } else if concerns {
                 self.queue.extend(self.controller.seen(change.kind, &change.object));
@@ -325,8 +325,8 @@ fn controller<R: Reconciler>(
 
 /// What the server's watches tell a controller: of its objects, their children, and executors.
 fn watched<R: Reconciler>() -> Vec<Kind> {
-    let others = R::OTHERS.iter().filter(|kind| **kind == Kind::Executor);
-    [R::KIND].iter().chain(R::CHILDREN).chain(others).copied().collect()
+    let others = R::WATCHED_KINDS.iter().filter(|kind| **kind == Kind::Executor);
+    [R::KIND].iter().chain(R::CHILD_KINDS).chain(others).copied().collect()
 }
 
 /// Writes of a scenario that are tried where not all are.

@@ -139,7 +139,7 @@ fn number(pod: &Value) -> String {
 
 /// K2 and K3, while no node is lost: what is lost is no matter of theirs.
 fn serves(bed: &Bed) -> Result<(), TestCaseError> {
-    if bed.world(Kind::Node).iter().any(|node| node["status"]["conditions"][0]["status"] != "True") {
+    if bed.cluster(Kind::Node).iter().any(|node| node["status"]["conditions"][0]["status"] != "True") {
         return Ok(());
     }
     let (all, status) = (bed.server.list(Kind::Pod), bed.status("avs"));

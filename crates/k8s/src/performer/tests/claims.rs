@@ -29,7 +29,7 @@ fn slice() -> Value {
 }
 
 /// A cluster that hands out devices by claims, in this version of the API.
-fn with_claims(bed: &mut Bed, (classes, slices): (Kind, Kind)) {
+fn with_claims(bed: &mut Bed, classes: Kind, slices: Kind) {
     bed.show(Kind::Node, host("node-1", json!({}), json!({})));
     bed.show(classes, class("gpu.nvidia.com"));
     bed.show(slices, slice());
@@ -47,7 +47,7 @@ fn templates(bed: &Bed, kind: Kind) -> Vec<String> {
 #[test]
 fn a_template_belongs_to_its_performer_and_goes_with_its_spec() {
     let mut bed = Bed::new();
-    with_claims(&mut bed, STABLE);
+    with_claims(&mut bed, STABLE.0, STABLE.1);
     bed.submit("avs", claims("well", "dra"));
     bed.rest();
     assert_eq!(place(&bed), "Running/Running False/AsExpected", "{}", bed.status("avs"));
@@ -80,7 +80,7 @@ fn the_version_that_is_served_is_used() {
         [(STABLE, Kind::ClaimTemplate, Kind::BetaClaimTemplate), (BETA, Kind::BetaClaimTemplate, Kind::ClaimTemplate)]
     {
         let mut bed = Bed::new();
-        with_claims(&mut bed, kinds);
+        with_claims(&mut bed, kinds.0, kinds.1);
         bed.submit("avs", claims("well", "auto"));
         bed.rest();
         assert_eq!(
@@ -95,7 +95,7 @@ fn the_version_that_is_served_is_used() {
 #[test]
 fn what_auto_has_chosen_stays_until_the_spec_changes() {
     let mut bed = Bed::new();
-    with_claims(&mut bed, STABLE);
+    with_claims(&mut bed, STABLE.0, STABLE.1);
     bed.submit("avs", claims("well", "auto"));
     bed.rest();
     assert_eq!(bed.status("avs")["allocation"], "dra");
@@ -118,7 +118,7 @@ fn what_auto_has_chosen_stays_until_the_spec_changes() {
 #[test]
 fn what_is_taken_back_asks_for_devices_as_it_did() {
     let mut bed = Bed::new();
-    with_claims(&mut bed, STABLE);
+    with_claims(&mut bed, STABLE.0, STABLE.1);
     bed.submit("avs", claims("well", "auto"));
     bed.rest();
     bed.images.insert("bad".into(), "never");
@@ -145,7 +145,7 @@ fn what_is_taken_back_asks_for_devices_as_it_did() {
 fn no_crash_between_template_and_pod_makes_two_of_either() {
     let writes = every_fault(
         |bed| {
-            with_claims(bed, STABLE);
+            with_claims(bed, STABLE.0, STABLE.1);
             bed.submit("avs", claims("well", "dra"));
             bed.wait(60);
             bed.change("avs", |spec| spec["image"] = json!("other"));

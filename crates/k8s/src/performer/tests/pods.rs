@@ -288,7 +288,7 @@ fn a_pod_that_is_adopted_is_watched_as_all_are() {
     bed.restart();
     bed.rest();
     let labels = bed.server.get(Kind::Pod, "performer-avs").unwrap()["metadata"]["labels"].clone();
-    let (name, value) = <Performers as Reconciler>::LABELS.split_once('=').unwrap();
+    let (name, value) = <Performers as Reconciler>::CHILD_SELECTOR.split_once('=').unwrap();
     assert_eq!((&labels[name], &labels[super::super::PERFORMER]), (&json!(value), &json!("avs")), "{labels}");
     assert_eq!(place(&bed), "Running/Running False/AsExpected");
 }

@@ -31,7 +31,7 @@ pub(super) fn fetch(helper: &mut Helper, inputs: &[ArtifactDelivery]) -> Result<
         }
         let (targets, into) = targets(helper, group)?;
         for (input, target) in group.iter().zip(targets) {
-            let from = source(helper, input, (&mut maps, &mut claims))?;
+            let from = source(helper, input, &mut maps, &mut claims)?;
             fetches.push(Fetch { name: input.name.clone(), target, unpack: input.unpack, into, from });
         }
     }
@@ -121,7 +121,8 @@ fn root_for(helper: &mut Helper, input: &ArtifactDelivery, path: &str) -> Result
 fn source(
     helper: &mut Helper,
     input: &ArtifactDelivery,
-    (maps, claims): (&mut Vec<Value>, &mut BTreeMap<String, String>),
+    maps: &mut Vec<Value>,
+    claims: &mut BTreeMap<String, String>,
 ) -> Result<Source, RenderError> {
     let location = match &input.source {
         ArtifactSource::Http(source) => return Ok(Source::Http(source.clone())),

@@ -155,7 +155,7 @@ impl Election {
             Phase::Looking(index, _) => self.looked(index, now, answer),
             Phase::Taking(index) => match answer {
                 Ok(object) => {
-                    self.renewed(index, object, (sent, now));
+                    self.renewed(index, object, sent, now);
                     self.phase = if index + 1 < self.leases.len() {
                         Phase::Taking(index + 1)
                     } else if now < self.renewed_all() {
@@ -170,7 +170,7 @@ impl Election {
                     self.look_again(now);
                 }
             },
-            Phase::Leading(index, at) => self.led((index, at), (sent, now), answer),
+            Phase::Leading(index, at) => self.led(index, at, sent, now, answer),
             Phase::Returning(index, _) => self.gave_back(index, now, answer),
             Phase::Over(_) => {}
         }
@@ -261,7 +261,7 @@ impl Election {
         lease.object = object;
     }
 
-    fn renewed(&mut self, index: usize, object: Value, (sent, now): (Duration, Duration)) {
+    fn renewed(&mut self, index: usize, object: Value, sent: Duration, now: Duration) {
         self.see(index, Some(object), now);
         if let Some(lease) = self.leases.get_mut(index) {
             lease.renewed = Some(sent);
@@ -298,12 +298,7 @@ impl Election {
     }
 
     /// What came of a renewal, or of looking why one was refused.
-    fn led(
-        &mut self,
-        (index, at): (usize, Duration),
-        (sent, now): (Duration, Duration),
-        answer: Result<Value, ApiError>,
-    ) {
+    fn led(&mut self, index: usize, at: Duration, sent: Duration, now: Duration, answer: Result<Value, ApiError>) {
         let Some(lease) = self.leases.get_mut(index) else { return };
         match (self.asked, answer) {
             (_, Ok(object)) if record::holder(&object) != self.options.identity => {
@@ -314,7 +309,7 @@ impl Election {
             (Asked::Read, Ok(object)) => self.see(index, Some(object), now),
             (Asked::Read, Err(error)) if error.code == Some(404) => self.see(index, None, now),
             (Asked::Write, Ok(object)) => {
-                self.renewed(index, object, (sent, now));
+                self.renewed(index, object, sent, now);
                 self.phase = Phase::Leading(index + 1, at);
             }
             (asked, Err(error)) => {

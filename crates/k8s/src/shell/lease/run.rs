@@ -110,7 +110,8 @@ pub enum Ended<T> {
 /// Stands for election until `stop` is ready, and does `work` while this process leads; whoever is to stop a leader ends its
 /// work. `term` tells others, such as the fence, whether it does.
 pub async fn lead<T>(
-    (api, clock): (&impl Api, &dyn Clock),
+    api: &impl Api,
+    clock: &dyn Clock,
     options: Options,
     term: &Term,
     stop: impl Future<Output = ()>,

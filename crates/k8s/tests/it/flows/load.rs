@@ -250,7 +250,7 @@ pub(crate) async fn drive<A: Api>(ground: Ground<A>, specs: Vec<Value>, options:
     let seconds = begun.elapsed().as_secs_f64();
     watching.abort();
     let gaps = seen.lock().unwrap_or_else(PoisonError::into_inner).gaps();
-    let mut figures = figures(&meter.counts, (gaps, seconds));
+    let mut figures = figures(&meter.counts, gaps, seconds);
     for number in 0..specs.len() {
         let flow = user.send(&Request::get(Kind::JobFlow, &namespace, &name(number))).await.expect("the flow");
         let phase = flow["status"]["phase"].as_str().unwrap_or("-").to_owned();
@@ -293,7 +293,7 @@ async fn over(user: &Client, namespace: &str, flows: usize) {
     panic!("{flows} flows do not end");
 }
 
-fn figures(counts: &Counts, (gaps, seconds): (Vec<f64>, f64)) -> Figures {
+fn figures(counts: &Counts, gaps: Vec<f64>, seconds: f64) -> Figures {
     Figures {
         events: counts.events.load(Ordering::Relaxed),
         passes: counts.passes.load(Ordering::Relaxed),

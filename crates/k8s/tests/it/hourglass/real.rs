@@ -102,7 +102,7 @@ impl<'a, R: Reconciler> Bed<'a, R> {
     }
 
     async fn children(&self, kind: Kind) -> Vec<Value> {
-        let labels = format!("{}={}", R::LABEL, self.key.name);
+        let labels = format!("{}={}", R::OWNER_LABEL, self.key.name);
         let list = self.api.client.send(&Request::list(kind, &self.key.namespace, labels)).await;
         list.expect("its children")["items"].as_array().cloned().unwrap_or_default()
     }

@@ -4,29 +4,29 @@ use serde_json::{Value, json};
 
 use super::{Bed, bed, running, spec};
 use crate::api::Kind;
-use crate::hourglass::tests::said::{Said, rows};
+use crate::hourglass::tests::reasons::{Reasons, rows};
 use crate::hourglass::tests::{host, quota};
 use crate::shell::small::{Fault, refused};
 use crate::value::word;
 
 /// What goes wrong before its pods serve.
-fn beginnings(said: &mut Said) {
+fn beginnings(reasons: &mut Reasons) {
     let mut full = Bed::new();
     full.show(Kind::Node, host("node-1", json!({}), json!({"cpu": "0"})));
     let mut large = spec();
     large["resources"] = json!({"requests": {"cpu": "1"}});
     full.submit("exec", large);
     full.rest();
-    said.hear(&full);
+    reasons.collect(&full);
     let mut invalid = bed();
     invalid.submit("exec", json!({"image": 5}));
     invalid.rest();
-    said.hear(&invalid);
+    reasons.collect(&invalid);
     let mut foreign = bed();
     foreign.server.put(Kind::Service, json!({"metadata": {"name": "executor-exec"}}));
     foreign.submit("exec", spec());
     foreign.rest();
-    said.hear(&foreign);
+    reasons.collect(&foreign);
     for (times, error) in [
         (1, quota()),
         (1, refused(403, "Forbidden")),
@@ -37,7 +37,7 @@ fn beginnings(said: &mut Said) {
         bed.show(Kind::Node, host("node-1", json!({}), json!({})));
         bed.submit("exec", spec());
         bed.wait(1200);
-        said.hear(&bed);
+        reasons.collect(&bed);
     }
 }
 
@@ -49,7 +49,7 @@ fn deployment_says(bed: &mut Bed, condition: &Value) {
 }
 
 /// What happens while they do.
-fn middles(said: &mut Said) {
+fn middles(reasons: &mut Reasons) {
     let mut bed = running(spec());
     bed.change("exec", |spec| spec["replicas"] = json!(2));
     bed.few_steps(1);
@@ -61,19 +61,19 @@ fn middles(said: &mut Said) {
     bed.rest();
     bed.server.remove(Kind::Service, "executor-exec");
     bed.rest();
-    said.hear(&bed);
+    reasons.collect(&bed);
     let mut failing = running(spec());
     failing.change("exec", |spec| spec["image"] = json!("executor:2"));
     failing.settle();
     deployment_says(&mut failing, &json!({"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate"}));
-    said.hear(&failing);
-    said.hear(&overdue());
+    reasons.collect(&failing);
+    reasons.collect(&overdue());
     let mut contended = running(spec());
     for _ in 0..40 {
         contended.server.edit(Kind::Service, "executor-exec", |service| service["spec"]["ports"][0]["port"] = json!(1));
         contended.wait(10);
     }
-    said.hear(&contended);
+    reasons.collect(&contended);
     let mut unready = running(spec());
     for pod in unready.server.list(Kind::Pod) {
         unready.server.edit(Kind::Pod, word(&pod, "/metadata/name"), |pod| {
@@ -82,7 +82,7 @@ fn middles(said: &mut Said) {
         });
     }
     unready.wait(70);
-    said.hear(&unready);
+    reasons.collect(&unready);
 }
 
 /// New pods do not come up in time.
@@ -108,9 +108,9 @@ fn old_replicas_serve_while_a_rollout_fails() {
 
 #[test]
 fn every_reason_of_the_tables_is_said_and_no_other() {
-    let mut said = Said::default();
-    beginnings(&mut said);
-    middles(&mut said);
+    let mut reasons = Reasons::default();
+    beginnings(&mut reasons);
+    middles(&mut reasons);
     let conditions = [
         rows("Available True", "DeploymentAvailable"),
         rows("Available False", "ReplicasUnavailable"),
@@ -121,7 +121,7 @@ fn every_reason_of_the_tables_is_said_and_no_other() {
         rows("Contended True", "FieldRewritten"),
         rows("Contended False", "AsExpected"),
     ];
-    said.is(
+    reasons.assert_are(
         &conditions,
         &[
             rows("Normal", "Created Ready ConfigUpdated Scaled Deleting"),

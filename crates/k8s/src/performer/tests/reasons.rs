@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Bed, bed, gpu, gpu_host, place, pods, running, serves, spec};
 use crate::api::Kind;
-use crate::hourglass::tests::said::{Said, rows};
+use crate::hourglass::tests::reasons::{Reasons, rows};
 use crate::hourglass::tests::{host, quota};
 use crate::shell::small::{Fault, refused};
 
@@ -28,7 +28,7 @@ fn plain() -> Value {
 }
 
 /// What goes wrong before a pod serves.
-fn beginnings(said: &mut Said) {
+fn beginnings(reasons: &mut Reasons) {
     for habit in ["ImagePullBackOff", "CreateContainerConfigError", "RunContainerError", "never"] {
         let mut bed = bed();
         bed.images.insert("bad".into(), habit);
@@ -37,33 +37,33 @@ fn beginnings(said: &mut Said) {
             bed.few_steps(step % 2);
         }
         bed.wait(700);
-        said.hear(&bed);
+        reasons.collect(&bed);
     }
     let gpus = |count: u32| asks(json!({"hardwareRequirements": {"gpuType": "nvidia", "gpuCount": count}}));
-    said.hear(&after(20, &[plain()], gpus(1)));
-    said.hear(&after(20, &[gpu_host("gpu-1", 1)], gpus(2)));
+    reasons.collect(&after(20, &[plain()], gpus(1)));
+    reasons.collect(&after(20, &[gpu_host("gpu-1", 1)], gpus(2)));
     let mut tainted = gpu_host("gpu-1", 1);
     tainted["spec"]["taints"] = json!([{"key": "theirs", "effect": "NoSchedule"}]);
-    said.hear(&after(20, &[tainted], gpus(1)));
+    reasons.collect(&after(20, &[tainted], gpus(1)));
     let mut full = after(5, &[gpu_host("gpu-1", 1)], gpus(1));
     full.submit("two", gpus(1));
     full.wait(400);
-    said.hear(&full);
-    said.hear(&after(5, &[], gpus(1)));
-    said.hear(&after(5, &[plain()], asks(json!({"hardwareRequirements": {"gpuType": "no-such-device-nvlink"}}))));
-    said.hear(&after(5, &[plain()], asks(json!({"hardwareRequirements": {"gpuType": "no-such-device"}}))));
+    reasons.collect(&full);
+    reasons.collect(&after(5, &[], gpus(1)));
+    reasons.collect(&after(5, &[plain()], asks(json!({"hardwareRequirements": {"gpuType": "no-such-device-nvlink"}}))));
+    reasons.collect(&after(5, &[plain()], asks(json!({"hardwareRequirements": {"gpuType": "no-such-device"}}))));
     let contradicts = json!({"hardwareRequirements": {"gpuType": "t4"}, "scheduling": {"nodeSelector": {"nvidia.com/gpu.product": "another"}}});
-    said.hear(&after(5, &[plain()], asks(contradicts)));
+    reasons.collect(&after(5, &[plain()], asks(contradicts)));
     let mut none = bed();
     none.list(Kind::RuntimeClass);
     none.submit("avs", asks(json!({"scheduling": {"runtimeClass": "kata"}})));
     none.rest();
-    said.hear(&none);
+    reasons.collect(&none);
     let mut none = bed();
     none.list(Kind::DeviceClass);
     none.submit("avs", asks(json!({"hardwareRequirements": {"gpuType": "h100", "allocation": "dra"}})));
     none.rest();
-    said.hear(&none);
+    reasons.collect(&none);
     for (times, error) in [
         (1, quota()),
         (1, refused(403, "Forbidden")),
@@ -74,53 +74,53 @@ fn beginnings(said: &mut Said) {
         bed.show(Kind::Node, plain());
         bed.submit("avs", spec("well"));
         bed.wait(1200);
-        said.hear(&bed);
+        reasons.collect(&bed);
     }
     let env = json!({"environment": {"K": "1"}, "environmentFrom": [{"name": "K", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]});
-    said.hear(&after(5, &[plain()], asks(json!({"executorRef": "none", "config": env}))));
+    reasons.collect(&after(5, &[plain()], asks(json!({"executorRef": "none", "config": env}))));
     let weak = json!({"hardwareRequirements": {"teeType": "sev"}});
-    said.hear(&after(5, &[plain()], asks(weak)));
+    reasons.collect(&after(5, &[plain()], asks(weak)));
     let own = json!({"hardwareRequirements": {"teeType": "sgx"}, "scheduling": {"runtimeClass": "mine"}});
-    said.hear(&after(5, &[plain()], asks(own)));
+    reasons.collect(&after(5, &[plain()], asks(own)));
 }
 
 /// What goes wrong while one serves.
-fn middles(said: &mut Said) {
+fn middles(reasons: &mut Reasons) {
     let ended = |phase: &str| {
         let mut bed = running(spec("well"));
         bed.server.edit(Kind::Pod, "performer-avs", |pod| pod["status"]["phase"] = json!(phase));
         bed.wait(60);
         bed
     };
-    ["Failed", "Unknown"].iter().for_each(|phase| said.hear(&ended(phase)));
+    ["Failed", "Unknown"].iter().for_each(|phase| reasons.collect(&ended(phase)));
     let mut gone = running(spec("well"));
     gone.server.ask_to_go(Kind::Pod, "performer-avs");
     gone.wait(60);
-    said.hear(&gone);
+    reasons.collect(&gone);
     let mut upgraded = running(spec("well"));
     upgraded.images.insert("bad".into(), "never");
     upgraded.change("avs", |spec| spec["image"] = json!("other"));
     upgraded.wait(60);
     upgraded.change("avs", |spec| spec["image"] = json!("bad"));
     upgraded.wait(700);
-    said.hear(&upgraded);
+    reasons.collect(&upgraded);
     let mut full = after(5, &[gpu_host("gpu-1", 1)], gpu("well"));
     full.change("avs", |spec| spec["image"] = json!("other"));
     full.wait(61);
-    said.hear(&full);
-    said.hear(&appears());
-    said.hear(&unready());
-    said.hear(&without_a_service());
-    said.hear(&lost());
+    reasons.collect(&full);
+    reasons.collect(&appears());
+    reasons.collect(&unready());
+    reasons.collect(&without_a_service());
+    reasons.collect(&lost());
     let mut evicted = running(spec("well"));
     evicted.server.edit(Kind::Pod, "performer-avs", |pod| {
         pod["status"] = json!({"phase": "Failed", "reason": "Evicted"});
     });
     evicted.wait(60);
-    said.hear(&evicted);
-    said.hear(&contended());
-    said.hear(&super::pods::unnumbered(json!([{"name": "performer", "image": "old"}])));
-    said.hear(&goes());
+    reasons.collect(&evicted);
+    reasons.collect(&contended());
+    reasons.collect(&super::pods::unnumbered(json!([{"name": "performer", "image": "old"}])));
+    reasons.collect(&goes());
 }
 
 /// Somebody keeps changing its Service.
@@ -254,9 +254,9 @@ fn hardware_that_appears_is_told_once() {
 
 #[test]
 fn every_reason_of_the_tables_is_said_and_no_other() {
-    let mut said = Said::default();
-    beginnings(&mut said);
-    middles(&mut said);
+    let mut reasons = Reasons::default();
+    beginnings(&mut reasons);
+    middles(&mut reasons);
     let conditions = [
         rows("Available True", "PodReady"),
         rows("Available False", "NoReadyPod NotReady ServiceMissing Terminating"),
@@ -271,7 +271,7 @@ fn every_reason_of_the_tables_is_said_and_no_other() {
         rows("HardwareAvailable False", HARDWARE),
         rows("HardwareAvailable Unknown", "NodesNotReadable"),
     ];
-    said.is(&conditions, &[rows("Normal", NORMAL), rows("Warning", DEGRADED), rows("Warning", WARNING)]);
+    reasons.assert_are(&conditions, &[rows("Normal", NORMAL), rows("Warning", DEGRADED), rows("Warning", WARNING)]);
 }
 
 /// States of a pod that comes up and of a performer that goes.
