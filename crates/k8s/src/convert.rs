@@ -15,7 +15,7 @@ const MUTABLE: [&str; 3] = ["suspend", "suspendMode", "stop"];
 
 /// A flow as an object gives it.
 #[derive(Clone, Debug)]
-pub struct Reading {
+pub struct ParsedFlow {
     /// The flow, without its status.
     pub flow: JobFlow,
     /// Warnings of its validation.
@@ -39,11 +39,11 @@ pub struct Reading {
 ///
 /// # Errors
 /// Everything wrong with the flow.
-pub fn read(object: &Value, limits: &Limits) -> Result<Reading, Violations> {
+pub fn read(object: &Value, limits: &Limits) -> Result<ParsedFlow, Violations> {
     let mut unknown = Vec::new();
     let bare = bare(object, &mut unknown);
     let (flow, warnings) = read_object(&bare, limits)?;
-    Ok(Reading { flow, warnings, unknown })
+    Ok(ParsedFlow { flow, warnings, unknown })
 }
 
 /// Reads the flow of an object without asking whether it keeps the rules of this version: one that has begun is not judged

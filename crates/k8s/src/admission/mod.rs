@@ -30,7 +30,7 @@ use orlop_core::time::Time;
 use orlop_dag::manifest::Limits;
 use serde_json::Value;
 
-use self::review::{Ask, Verdict, short};
+use self::review::{AdmissionRequest, AdmissionResponse, Subject, short};
 use crate::hourglass;
 
 /// Largest body that is read, in bytes: a review holds the object before and after, and what the server adds to them.
@@ -99,11 +99,11 @@ impl Webhook {
         }
     }
 
-    /// Group, kind and what people call several of the objects it is about.
-    const fn subject(self) -> (&'static str, &'static str, &'static str) {
+    /// The objects it is about.
+    const fn subject(self) -> Subject {
         match self {
-            Self::Validate | Self::Mutate => (GROUP, KIND, "JobFlows"),
-            Self::ValidatePerformer => (hourglass::GROUP, "Performer", "Performers"),
+            Self::Validate | Self::Mutate => Subject { group: GROUP, kind: KIND, plural: "JobFlows" },
+            Self::ValidatePerformer => Subject { group: hourglass::GROUP, kind: "Performer", plural: "Performers" },
         }
     }
 
@@ -120,16 +120,16 @@ impl Webhook {
             let why = format!("the review has {} bytes; at most {BODY_MAX} are read", body.len());
             return Answer { code: 413, body: Value::String(why) };
         }
-        let ask = match Ask::read(body) {
-            Ok(ask) => ask,
+        let request = match AdmissionRequest::read(body) {
+            Ok(request) => request,
             Err(why) => return Answer { code: 400, body: Value::String(why) },
         };
-        let verdict = match (ask.concern(self.subject()), self) {
-            (Some(why), _) => Verdict { warnings: short(why.into_iter()), ..Verdict::default() },
-            (None, Self::Validate) => validate::verdict(&ask, settings),
-            (None, Self::Mutate) => mutate::verdict(&ask, settings, now),
-            (None, Self::ValidatePerformer) => performer::verdict(&ask, &settings.hourglass),
+        let response = match (request.mismatch(&self.subject()), self) {
+            (Some(why), _) => AdmissionResponse { warnings: short(why.into_iter()), ..AdmissionResponse::default() },
+            (None, Self::Validate) => validate::respond(&request, settings),
+            (None, Self::Mutate) => mutate::respond(&request, settings, now),
+            (None, Self::ValidatePerformer) => performer::respond(&request, &settings.hourglass),
         };
-        Answer { code: 200, body: verdict.review(&ask) }
+        Answer { code: 200, body: response.review(&request) }
     }
 }

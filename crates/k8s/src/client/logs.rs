@@ -29,7 +29,7 @@ pub struct Written {
 
 /// From where on, and for how long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
+pub struct LogOptions {
     /// Whether to wait for more until the container has ended.
     pub follow: bool,
     /// Only what was written in so many last seconds.
@@ -92,13 +92,14 @@ pub fn watched(client: kube::Client, flow: &JobFlow) -> impl Stream<Item = PodNe
 pub async fn read(
     client: kube::Client,
     flow: &JobFlow,
-    (written, reading): (&Written, Reading),
+    written: &Written,
+    options: LogOptions,
 ) -> Result<impl AsyncBufRead + Send + Unpin + use<>, ClientError> {
     let params = LogParams {
         container: Some(written.container.clone()),
-        follow: reading.follow,
-        since_seconds: reading.since_seconds,
-        timestamps: reading.timestamps,
+        follow: options.follow,
+        since_seconds: options.since_seconds,
+        timestamps: options.timestamps,
         ..LogParams::default()
     };
     let stream = pods(client, flow).log_stream(&written.pod, &params).await;

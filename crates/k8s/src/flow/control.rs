@@ -23,7 +23,7 @@ struct Identity {
 }
 
 /// Everything an object orders, every time: what is known already changes nothing.
-pub(super) fn events(plan: &Plan, object: &Value, changed: bool, (now, options): (Time, &Options)) -> Vec<FlowEvent> {
+pub(super) fn events(plan: &Plan, object: &Value, changed: bool, options: &Options, now: Time) -> Vec<FlowEvent> {
     let mut events = vec![FlowEvent::Hold { on: changed }];
     let spec = object.get("spec");
     let member = |name: &str| spec.and_then(|spec| spec.get(name));

@@ -12,9 +12,9 @@ use orlop_dag::attempt::{self, bind};
 use orlop_dag::engine::step_status;
 use serde_json::{Value, json};
 
-use super::memory::{Memory, Unit};
-use super::obstacle::since;
+use super::memory::{AttemptKey, Memory};
 use super::start::Outcome;
+use super::wait_reason::since;
 use super::{Controller, Note, removal, text};
 use crate::api::{Api, ApiError, Kind, Request};
 use crate::observe::{self, Ownership};
@@ -50,7 +50,7 @@ impl<A: Api> Controller<A> {
             let outcomes = join_all(starts.iter().map(|start| self.start(shared, start))).await;
             let settled = starts.iter().zip(outcomes).map(|(start, came)| self.settle(memory, start.effect(), came));
             let off = settled.fold(false, |off, carried| off | (carried == Carried::Off));
-            self.known().slots.give_back(starts.len());
+            self.known().slots.return_slots(starts.len());
             if off {
                 return Carried::Off;
             }
@@ -100,13 +100,13 @@ impl<A: Api> Controller<A> {
                 } else {
                     memory.done(&key);
                 }
-                memory.tell(&event, now);
+                memory.apply_event(&event, now);
                 self.wait_for_room(memory, &event);
             }
             Outcome::Blocked(at, event) => {
                 memory.put_off(&key);
                 memory.later.push((at, effect));
-                memory.tell(&event, now);
+                memory.apply_event(&event, now);
                 self.wait_for_room(memory, &event);
             }
             Outcome::Seen(event, job) => {
@@ -117,11 +117,11 @@ impl<A: Api> Controller<A> {
                     let namespace = &memory.owner.namespace;
                     self.monitor.note(Note::Started { namespace, waited: now.since(ready) });
                 }
-                memory.tell(&event, now);
+                memory.apply_event(&event, now);
                 if let FlowEvent::AttemptAccepted { at, attempt, .. } = event {
                     memory.unnamed.insert((at, attempt));
                     memory.watch_first_pod((at, attempt), since(&job).unwrap_or(now), now);
-                    memory.not_short((at, attempt));
+                    memory.clear_over_quota((at, attempt));
                 }
                 // A Job that was adopted may have ended long ago, and no watch tells again what is known.
                 self.job_seen(&job);
@@ -227,7 +227,7 @@ impl<A: Api> Controller<A> {
         })
     }
 
-    async fn cancel(&self, memory: &Memory, unit: Unit, key: &str) -> Outcome {
+    async fn cancel(&self, memory: &Memory, unit: AttemptKey, key: &str) -> Outcome {
         let (at, attempt) = unit;
         if !memory.is_cancelling(at, attempt) {
             // It has ended meanwhile, and another one may run.
@@ -265,7 +265,7 @@ impl<A: Api> Controller<A> {
         Outcome::Removing(self.now())
     }
 
-    async fn set_suspended(&self, memory: &Memory, (at, attempt): Unit, on: bool, key: &str) -> Outcome {
+    async fn set_suspended(&self, memory: &Memory, (at, attempt): AttemptKey, on: bool, key: &str) -> Outcome {
         let is_live = memory.state.attempt(at) == Some((StepState::Active, attempt));
         if !is_live || memory.state.is_frozen(at) != on {
             // What has happened or was ordered since counts.
@@ -294,7 +294,7 @@ impl<A: Api> Controller<A> {
                     let message = format!("{}: {what}: {error}", memory.plan.instance_name(at));
                     let notice =
                         FlowNotice { warning: true, reason: reason.to_owned(), message, at: Some(at), attempt };
-                    self.tell_people(&memory.owner, &notice);
+                    self.emit_event(&memory.owner, &notice);
                 }
                 self.again(memory, key, &error)
             }

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::memory::Memory;
 use super::removal::interval;
-use super::{Controller, Key, Known, Next, gate, text};
+use super::{Controller, ControllerState, Key, Next, concurrency, text};
 use crate::api::{self, Api, ApiError, Kind};
 use crate::observe;
 use crate::render::{HOLDS_KEY, MANAGED_BY};
@@ -26,12 +26,12 @@ pub(super) struct Outlived {
     looks: u32,
 }
 
-impl Known {
+impl ControllerState {
     /// A flow is over or gone. A key that it holds stays held until nothing of it runs; otherwise gives the flows that may go on.
     pub(super) fn leave(&mut self, key: &Key, uid: &str) -> Vec<Key> {
         self.lookups.remove(uid);
-        if !self.gate.is_holder(uid) {
-            return gate::release(self, uid);
+        if !self.limiter.is_holder(uid) {
+            return concurrency::release(self, uid);
         }
         self.orders.remove(uid);
         self.outlive(key, uid);
@@ -90,7 +90,7 @@ impl<A: Api> Controller<A> {
                     Ok(false) => {
                         let mut known = self.known();
                         known.let_outlived_go(key, &flow.uid);
-                        next.wake.extend(gate::release(&mut known, &flow.uid));
+                        next.wake.extend(concurrency::release(&mut known, &flow.uid));
                         continue;
                     }
                     Ok(true) => interval(flow.looks),
@@ -110,7 +110,7 @@ impl<A: Api> Controller<A> {
 
     /// Whether a Job or a pod of a flow is live.
     pub(super) async fn is_live(&self, key: &Key, uid: &str) -> Result<bool, ApiError> {
-        let flow = self.known().cache.flow(key).filter(|flow| gate::uid(flow) == uid);
+        let flow = self.known().cache.flow(key).filter(|flow| concurrency::uid(flow) == uid);
         if self.known().has_live_job(uid, flow.as_deref()) {
             return Ok(true);
         }
@@ -142,14 +142,14 @@ impl<A: Api> Controller<A> {
         let mut wake = Vec::new();
         for (flow, uid, keys) in held {
             // A flow that goes on holds its key by its status.
-            if known.gate.is_holder(&uid) {
+            if known.limiter.is_holder(&uid) {
                 continue;
             }
             // A flow holds one; more are what a later version or a person has written.
             for key in keys.into_iter().take(1) {
                 let (uid, namespace) = (uid.clone(), namespace.clone());
                 let policy = ConcurrencyPolicy::Forbid;
-                known.gate.hold(&Claim { uid, namespace, key, policy, created_at: Time::EPOCH });
+                known.limiter.hold(&Claim { uid, namespace, key, policy, created_at: Time::EPOCH });
             }
             known.outlive(&flow, &uid);
             wake.push(flow);

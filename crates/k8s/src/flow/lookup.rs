@@ -10,8 +10,8 @@ use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures::lock::Mutex;
 use serde_json::Value;
 
-use super::memory::{Memory, Unit};
-use super::obstacle::{Obstacle, Sight, has_run, last_failure, of_events, of_pods, sight};
+use super::memory::{AttemptKey, Memory};
+use super::wait_reason::{ContainerProgress, WaitReason, has_run, last_failure, of_events, of_pods, progress};
 use super::{Controller, Key, text};
 use crate::api::{self, Api, ApiError, Kind, Request};
 
@@ -24,24 +24,24 @@ pub(super) struct Lookup {
     flow: Key,
     /// Uid of the flow.
     owner: String,
-    unit: Unit,
+    unit: AttemptKey,
     job: Arc<Value>,
 }
 
 /// What was found of the pods of an attempt.
-pub(super) struct Found {
+pub(super) struct PodLookup {
     /// Uid of the Job they are of.
     pub(super) job: String,
     /// What their containers do.
-    pub(super) sight: Sight,
+    pub(super) progress: ContainerProgress,
     /// What keeps them from running, as far as the cluster says so.
-    pub(super) obstacle: Option<Obstacle>,
+    pub(super) wait_reason: Option<WaitReason>,
     /// How the one ended that failed last.
     pub(super) last_failure: Option<String>,
 }
 
 /// Lookups of a flow: none where it is under way.
-pub(super) type OfFlow = BTreeMap<Unit, Option<Result<Found, ApiError>>>;
+pub(super) type OfFlow = BTreeMap<AttemptKey, Option<Result<PodLookup, ApiError>>>;
 
 /// See the module. An attempt is in the queue at most once.
 pub(super) struct Lookups {
@@ -81,7 +81,7 @@ impl Default for Lookups {
 
 impl<A: Api> Controller<A> {
     /// Queues a lookup, unless the attempt has one already.
-    pub(super) fn look_up_later(&self, memory: &Memory, unit: Unit, job: Arc<Value>) {
+    pub(super) fn look_up_later(&self, memory: &Memory, unit: AttemptKey, job: Arc<Value>) {
         let owner = memory.owner.uid.clone();
         let mut known = self.known();
         let of_flow = known.lookups.entry(owner.clone()).or_default();
@@ -95,7 +95,7 @@ impl<A: Api> Controller<A> {
     }
 
     /// What was found since the last pass over a flow.
-    pub(super) fn found_of(&self, memory: &Memory) -> Vec<(Unit, Result<Found, ApiError>)> {
+    pub(super) fn take_lookups(&self, memory: &Memory) -> Vec<(AttemptKey, Result<PodLookup, ApiError>)> {
         let mut known = self.known();
         let Some(of_flow) = known.lookups.get_mut(&memory.owner.uid) else { return Vec::new() };
         let (found, rest) = std::mem::take(of_flow).into_iter().partition(|(_, found)| found.is_some());
@@ -135,7 +135,8 @@ impl<A: Api> Controller<A> {
     /// Reads what one is about. Gives its flow, unless nobody wants to know any more.
     async fn look_up(&self, lookup: Lookup) -> Option<Key> {
         let Lookup { flow, owner, unit, job } = lookup;
-        let wanted = |known: &super::Known| known.lookups.get(&owner).is_some_and(|all| all.contains_key(&unit));
+        let wanted =
+            |known: &super::ControllerState| known.lookups.get(&owner).is_some_and(|all| all.contains_key(&unit));
         if !wanted(&self.known()) {
             return None;
         }
@@ -146,21 +147,21 @@ impl<A: Api> Controller<A> {
         Some(flow)
     }
 
-    async fn find(&self, namespace: &str, job: &Value) -> Result<Found, ApiError> {
+    async fn find(&self, namespace: &str, job: &Value) -> Result<PodLookup, ApiError> {
         let api = self.beside.as_ref().unwrap_or(&self.api);
         let labels = format!("batch.kubernetes.io/job-name={}", text(job, "/metadata/name"));
         let pods = api::list(api, Kind::Pod, namespace, &labels).await?;
-        let obstacle = match of_pods(&pods) {
-            Some(obstacle) => Some(obstacle),
+        let wait_reason = match of_pods(&pods) {
+            Some(wait_reason) => Some(wait_reason),
             None if has_run(job) => None,
-            None => self.told_of(namespace, pods.first().unwrap_or(job)).await?,
+            None => self.reason_from_events(namespace, pods.first().unwrap_or(job)).await?,
         };
-        let (sight, last_failure) = (sight(&pods, self.now()), last_failure(&pods));
-        Ok(Found { job: text(job, "/metadata/uid"), sight, obstacle, last_failure })
+        let (progress, last_failure) = (progress(&pods, self.now()), last_failure(&pods));
+        Ok(PodLookup { job: text(job, "/metadata/uid"), progress, wait_reason, last_failure })
     }
 
     /// What events say that is wrong with a pod or Job.
-    async fn told_of(&self, namespace: &str, about: &Value) -> Result<Option<Obstacle>, ApiError> {
+    async fn reason_from_events(&self, namespace: &str, about: &Value) -> Result<Option<WaitReason>, ApiError> {
         let api = self.beside.as_ref().unwrap_or(&self.api);
         let fields = format!("regarding.uid={},type=Warning", text(about, "/metadata/uid"));
         match api::list_all(api, &Request::list(Kind::Event, namespace, String::new()).fields(fields)).await {

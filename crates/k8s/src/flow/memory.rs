@@ -25,7 +25,7 @@ use crate::render::helper::Shared;
 use crate::status::Level;
 
 /// An attempt of a step or instance.
-pub(super) type Unit = (Address, u32);
+pub(super) type AttemptKey = (Address, u32);
 
 /// What is known of a flow.
 pub(super) struct Memory {
@@ -41,25 +41,25 @@ pub(super) struct Memory {
     /// Effects to be carried out now, in order.
     pub(super) queue: VecDeque<FlowEffect>,
     /// Starts that have not been made yet, and until when the engine was told to wait for them.
-    pub(super) waiting: BTreeMap<Unit, (Start, Option<Time>)>,
+    pub(super) waiting: BTreeMap<AttemptKey, (Start, Option<Time>)>,
     /// Effects that are tried again later.
     pub(super) later: Vec<(Time, FlowEffect)>,
     /// Attempts that the stored status does not name yet as accepted.
-    pub(super) unnamed: BTreeSet<Unit>,
+    pub(super) unnamed: BTreeSet<AttemptKey>,
     /// Effects that wait for the status to be stored.
     pub(super) unstored: Vec<FlowEffect>,
     /// Starts that quota refused, with what the server said of it.
-    pub(super) short: BTreeMap<Unit, String>,
+    pub(super) over_quota: BTreeMap<AttemptKey, String>,
     /// Whether quota refused resources.
-    pub(super) resources_short: bool,
+    pub(super) resources_over_quota: bool,
     /// Attempts whose Job was deleted.
-    pub(super) removals: BTreeMap<Unit, Removal>,
+    pub(super) removals: BTreeMap<AttemptKey, Removal>,
     /// When pods of attempts are looked at.
-    pub(super) pods: BTreeMap<Unit, Time>,
+    pub(super) pods: BTreeMap<AttemptKey, Time>,
     /// How many pods had failed of which it was told how they did, of attempts that go on.
-    pub(super) failed_pods: BTreeMap<Unit, u64>,
+    pub(super) failed_pods: BTreeMap<AttemptKey, u64>,
     /// What is left of attempts and may go once the status says how they ended.
-    pub(super) forget: Vec<(Unit, Duration)>,
+    pub(super) forget: Vec<(AttemptKey, Duration)>,
     /// When that may be tried again, and how often it had no success.
     pub(super) forget_at: Option<Time>,
     pub(super) forget_failures: u32,
@@ -160,8 +160,10 @@ pub(super) fn same(a: &Value, b: &Value) -> bool {
 impl Memory {
     pub(super) fn new(
         owner: FlowOwner,
-        (plan, hash): (Arc<Plan>, String),
-        (state, stored): (State, Stored),
+        plan: Arc<Plan>,
+        hash: String,
+        state: State,
+        stored: Stored,
         monitor: Arc<dyn Monitor>,
     ) -> Self {
         let is_new = stored.status.as_object().is_none_or(serde_json::Map::is_empty);
@@ -177,8 +179,8 @@ impl Memory {
             later: Vec::new(),
             unnamed: BTreeSet::new(),
             unstored: Vec::new(),
-            short: BTreeMap::new(),
-            resources_short: false,
+            over_quota: BTreeMap::new(),
+            resources_over_quota: false,
             removals: BTreeMap::new(),
             pods: BTreeMap::new(),
             failed_pods: BTreeMap::new(),
@@ -223,7 +225,7 @@ impl Memory {
     }
 
     /// Tells the engine what has happened.
-    pub(super) fn tell(&mut self, event: &FlowEvent, now: Time) {
+    pub(super) fn apply_event(&mut self, event: &FlowEvent, now: Time) {
         let mut effects = Vec::new();
         let (began, fenced) = (self.monitor.now(), self.state.fenced());
         apply(&self.plan, &mut self.state, event, now, &mut effects);

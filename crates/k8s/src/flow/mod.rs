@@ -5,36 +5,36 @@
 //! Nothing is lost with a controller. The next one reads the flow from the server, not from a cache that may be old, and
 //! adopts the Jobs that exist: their names follow from flow, step and attempt, so none is created twice.
 
-mod bare;
 mod cache;
+mod concurrency;
 mod control;
 mod defaults;
 mod effect;
 mod feed;
 mod forget;
-mod gate;
 mod keys;
 mod lookup;
 mod memory;
 mod monitor;
 mod notices;
-mod obstacle;
 mod open;
 mod outbox;
+mod over_quota;
 mod parent;
 mod pass;
 mod removal;
 #[cfg(feature = "client")]
 mod run;
 mod secrets;
-mod short;
 mod slots;
 mod start;
 mod store;
 #[cfg(test)]
 mod tests;
-mod turn;
+mod throttle;
+mod unplanned;
 mod values;
+mod wait_reason;
 mod waiting;
 #[cfg(feature = "client")]
 mod watch;
@@ -60,10 +60,10 @@ use lookup::Lookups;
 use memory::Memory;
 pub use monitor::{Monitor, Note};
 use outbox::Outbox;
+use over_quota::QuotaWaiters;
 #[cfg(feature = "client")]
 pub use run::RunOptions;
 pub use secrets::SecretMode;
-use short::Short;
 use slots::Slots;
 
 /// How a controller works.
@@ -126,7 +126,7 @@ pub struct Controller<A> {
     clock: Arc<dyn Clock>,
     options: Options,
     monitor: Arc<dyn Monitor>,
-    known: Mutex<Known>,
+    known: Mutex<ControllerState>,
     /// What events and lookups go through, where that is not what passes do.
     beside: Option<A>,
     outbox: Outbox,
@@ -135,12 +135,12 @@ pub struct Controller<A> {
 
 /// What a controller knows between passes.
 #[derive(Default)]
-struct Known {
+struct ControllerState {
     cache: Cache,
     memories: BTreeMap<Key, Memory>,
-    gate: ConcurrencyLimiter,
+    limiter: ConcurrencyLimiter,
     slots: Slots,
-    short: Short,
+    over_quota: QuotaWaiters,
     /// Flows that are over or gone and still hold their concurrency keys, by their keys among all flows.
     outlived: BTreeMap<Key, Vec<Outlived>>,
     /// Namespaces where holders that an earlier leader left were looked for.
@@ -153,7 +153,7 @@ struct Known {
     lookups: BTreeMap<String, lookup::OfFlow>,
 }
 
-impl Known {
+impl ControllerState {
     /// Notes one more failure in a row; gives how many there were.
     fn failed_again(&mut self, key: &Key) -> u32 {
         let failures = self.failures.entry(key.clone()).or_default();
@@ -162,13 +162,13 @@ impl Known {
     }
 
     fn flow_gone(&mut self, object: &Value) -> Vec<Key> {
-        let (key, uid) = (Key::of(object), gate::uid(object));
+        let (key, uid) = (Key::of(object), concurrency::uid(object));
         self.failures.remove(&key);
         self.cache.flow_gone(object);
         if self.memories.get(&key).is_some_and(|memory| memory.owner.uid == uid) {
             self.memories.remove(&key);
         }
-        self.short.leave(&key);
+        self.over_quota.leave(&key);
         let mut wake = self.leave(&key, &uid);
         // Another flow of its name may wait to be read, and its own key to be let go.
         wake.push(key);
@@ -213,7 +213,7 @@ impl<A: Api> Controller<A> {
         self.known().cache.flow(key).is_some_and(|flow| started(&flow))
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, ControllerState> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -225,7 +225,7 @@ impl<A: Api> Controller<A> {
     pub fn flow_seen(&self, object: &Value) -> Vec<Key> {
         let mut known = self.known();
         let before = known.cache.flow(&Key::of(object));
-        let other = before.filter(|before| gate::uid(before) != gate::uid(object));
+        let other = before.filter(|before| concurrency::uid(before) != concurrency::uid(object));
         let mut keys = other.map(|gone| known.flow_gone(&gone)).unwrap_or_default();
         keys.extend(known.cache.flow_seen(object));
         keys
@@ -253,23 +253,23 @@ impl<A: Api> Controller<A> {
     }
 
     /// A flow, and those that may start something now because a Job has ended or is gone.
-    fn and_waiting(&self, known: &mut Known, flow: Option<Key>, ended: Option<&Value>) -> Vec<Key> {
+    fn and_waiting(&self, known: &mut ControllerState, flow: Option<Key>, ended: Option<&Value>) -> Vec<Key> {
         let mut keys = known.slots.next(self.room(known));
-        keys.extend(ended.into_iter().flat_map(|job| known.short.wake(&text(job, "/metadata/namespace"))));
+        keys.extend(ended.into_iter().flat_map(|job| known.over_quota.wake(&text(job, "/metadata/namespace"))));
         keys.extend(flow);
         keys
     }
 
-    /// How many Jobs there may be, and how many there are.
-    fn room(&self, known: &Known) -> (usize, usize) {
-        (self.options.max_live_jobs, known.cache.live_jobs())
+    /// How many more Jobs there may be.
+    fn room(&self, known: &ControllerState) -> usize {
+        self.options.max_live_jobs.saturating_sub(known.cache.live_jobs())
     }
 
     /// All flows that exist, by uid, in a namespace or in all: others are gone. Gives who is to be looked at.
     #[must_use]
     pub fn only_flows(&self, uids: &BTreeSet<String>, namespace: Option<&str>) -> Vec<Key> {
         let mut known = self.known();
-        let gone = |object: &&Arc<Value>| is_in(object, namespace) && !uids.contains(&gate::uid(object));
+        let gone = |object: &&Arc<Value>| is_in(object, namespace) && !uids.contains(&concurrency::uid(object));
         let gone: Vec<Arc<Value>> = known.cache.flows().filter(gone).cloned().collect();
         gone.iter().flat_map(|object| known.flow_gone(object)).collect()
     }
@@ -283,7 +283,7 @@ impl<A: Api> Controller<A> {
         let mut keys: Vec<Key> = Vec::new();
         for object in gone {
             keys.extend(known.cache.job_gone(object));
-            keys.extend(known.short.wake(&text(object, "/metadata/namespace")));
+            keys.extend(known.over_quota.wake(&text(object, "/metadata/namespace")));
         }
         keys.extend(known.slots.next(self.room(&known)));
         keys
@@ -293,9 +293,9 @@ impl<A: Api> Controller<A> {
     #[must_use]
     pub fn prime(&self) -> Vec<Key> {
         let mut known = self.known();
-        let Known { cache, gate, .. } = &mut *known;
+        let ControllerState { cache, limiter, .. } = &mut *known;
         for object in cache.flows() {
-            gate::hold_key_of(gate, object, &self.options);
+            concurrency::hold_key_of(limiter, object, &self.options);
         }
         cache.keys()
     }

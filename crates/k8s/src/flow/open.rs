@@ -16,10 +16,10 @@ use orlop_dag::manifest::{Severity, Violations};
 use orlop_dag::plan::Plan;
 use serde_json::Value;
 
-use super::memory::{Memory, Stored, Unit};
+use super::memory::{AttemptKey, Memory, Stored};
 use super::notices::Notices;
 use super::values::Resolved;
-use super::{Controller, Key, Note, gate, text};
+use super::{Controller, Key, Note, concurrency, text};
 use crate::api::{Api, ApiError, Kind, Request};
 use crate::records::{self, FetchError};
 use crate::{convert, observe};
@@ -87,9 +87,9 @@ impl<A: Api> Controller<A> {
             let status = refused(plan.len(), "ValidationFailed", &message, now);
             return Ok(Opened::Status(object, Box::new(status)));
         }
-        let meta = self.meta(&flow, (parameters, hash));
+        let meta = self.meta(&flow, parameters, hash);
         let stored = Stored::of(&object, status.as_ref());
-        let (mut told, mut named) = (Notices::default(), BTreeSet::new());
+        let (mut notices, mut named) = (Notices::default(), BTreeSet::new());
         let (state, effects) = match status.filter(|_| !fresh) {
             None => {
                 self.monitor.note(Note::Opened { flow: key, status: &FlowStatus::default() });
@@ -111,15 +111,15 @@ impl<A: Api> Controller<A> {
                     }
                 };
                 self.monitor.note(Note::Opened { flow: key, status: &whole });
-                told = Notices::after(&whole.steps);
+                notices = Notices::after(&whole.steps);
                 named.extend(whole.steps.iter().filter_map(|step| Some(step.job_ref.as_ref()?.uid.clone())));
                 self.rebuild_with_imports(&flow, &plan, &meta, &whole).await?
             }
         };
-        let mut memory = self.remember(plan, meta, (state, stored));
-        memory.claim = gate::claim(&flow, &self.options);
+        let mut memory = self.remember(plan, meta, state, stored);
+        memory.claim = concurrency::claim(&flow, &self.options);
         memory.dirty |= fresh;
-        memory.notices = told;
+        memory.notices = notices;
         memory.unnamed =
             memory.live_attempts().filter(|(_, job)| !named.contains(&job.uid)).map(|(unit, _)| unit).collect();
         // Jobs that an earlier controller made and did not tell of.
@@ -169,13 +169,13 @@ impl<A: Api> Controller<A> {
     }
 
     /// What is known of a flow from now on.
-    pub(super) fn remember(&self, plan: Plan, meta: FlowMeta, known: (State, Stored)) -> Memory {
+    pub(super) fn remember(&self, plan: Plan, meta: FlowMeta, state: State, stored: Stored) -> Memory {
         let hash = meta.spec_hash.unwrap_or_default();
         let owner = FlowOwner { uid: meta.uid, name: meta.name, namespace: meta.namespace };
-        Memory::new(owner, (Arc::new(plan), hash), known, Arc::clone(&self.monitor))
+        Memory::new(owner, Arc::new(plan), hash, state, stored, Arc::clone(&self.monitor))
     }
 
-    pub(super) fn meta(&self, flow: &JobFlow, (parameters, hash): (BTreeMap<String, String>, String)) -> FlowMeta {
+    pub(super) fn meta(&self, flow: &JobFlow, parameters: BTreeMap<String, String>, hash: String) -> FlowMeta {
         FlowMeta {
             uid: flow.metadata.uid.clone().unwrap_or_default(),
             name: flow.metadata.name.clone(),
@@ -247,10 +247,10 @@ fn refusal(object: &Value, found: &Violations, now: Time) -> FlowStatus {
     let errors: Vec<_> = found.iter().filter(|violation| violation.severity == Severity::Error).collect();
     let cycle = !errors.is_empty() && errors.iter().all(|violation| violation.rule == "V1");
     let cause = if cycle { "DAGCycle" } else { "ValidationFailed" };
-    let told: Vec<String> =
+    let messages: Vec<String> =
         errors.iter().map(|violation| format!("{}: {}", violation.path, violation.message)).collect();
     let count = |list: &str| object.pointer(list).and_then(Value::as_array).map_or(0, Vec::len);
-    refused(count("/spec/steps") + count("/spec/finally"), cause, &told.join("; "), now)
+    refused(count("/spec/steps") + count("/spec/finally"), cause, &messages.join("; "), now)
 }
 
 impl Memory {
@@ -260,7 +260,7 @@ impl Memory {
     }
 
     /// Attempts that are accepted and not known to have ended, with their Jobs.
-    fn live_attempts(&self) -> impl Iterator<Item = (Unit, ObjectReference)> {
+    fn live_attempts(&self) -> impl Iterator<Item = (AttemptKey, ObjectReference)> {
         let job = |(at, _)| orlop_dag::engine::step_status(&self.plan, &self.state, at).job_ref;
         self.state.live().filter_map(move |unit| Some((unit, job(unit)?)))
     }
@@ -280,9 +280,9 @@ impl Memory {
     }
 
     /// Tells several things.
-    pub(super) fn tell_all(&mut self, events: &[FlowEvent], now: Time) {
+    pub(super) fn apply_all(&mut self, events: &[FlowEvent], now: Time) {
         for event in events {
-            self.tell(event, now);
+            self.apply_event(event, now);
         }
     }
 }

@@ -20,7 +20,7 @@ use super::memory::Memory;
 use super::open::{OpenError, Opened};
 use super::removal::Removal;
 use super::store::Wrote;
-use super::{Controller, Key, Next, Note, control, gate, text};
+use super::{Controller, Key, Next, Note, concurrency, control, text};
 use crate::api::{Api, ApiError, Kind, Request};
 use crate::convert;
 
@@ -78,12 +78,12 @@ impl<A: Api> Controller<A> {
         if known.cache.flow(key).is_some() {
             return Next { again_at: Some(self.clock.now()), ..Next::default() };
         }
-        Next { wake: known.leave(key, &gate::uid(object)), ..Next::default() }
+        Next { wake: known.leave(key, &concurrency::uid(object)), ..Next::default() }
     }
 
     /// What is known of a flow, taken out for this pass. None where the object has changed meanwhile.
     async fn memory(&self, key: &Key, object: &Value) -> Result<Option<Memory>, Next> {
-        let known = self.known().memories.remove(key).filter(|memory| memory.owner.uid == gate::uid(object));
+        let known = self.known().memories.remove(key).filter(|memory| memory.owner.uid == concurrency::uid(object));
         let fresh = match known {
             None => false,
             Some(mut memory) => {
@@ -101,7 +101,7 @@ impl<A: Api> Controller<A> {
         match self.open(key, fresh).await {
             Ok(Opened::Memory(memory)) => {
                 if let (Some(claim), true) = (&memory.claim, memory.has_begun()) {
-                    self.known().gate.hold(claim);
+                    self.known().limiter.hold(claim);
                 }
                 Ok(Some(*memory))
             }
@@ -121,10 +121,11 @@ impl<A: Api> Controller<A> {
         self.failed(Class::Fatal);
         if failures == 1 {
             tracing::error!(flow = %key, message, "the stored status cannot be read; the flow waits");
-            let owner = FlowOwner { uid: gate::uid(object), name: key.name.clone(), namespace: key.namespace.clone() };
+            let owner =
+                FlowOwner { uid: concurrency::uid(object), name: key.name.clone(), namespace: key.namespace.clone() };
             let (reason, message) =
                 ("NotUnderstood".to_owned(), format!("the stored status cannot be read: {message}"));
-            self.tell_people(&owner, &FlowNotice { warning: true, reason, message, at: None, attempt: 0 });
+            self.emit_event(&owner, &FlowNotice { warning: true, reason, message, at: None, attempt: 0 });
         }
         let wait = UNREADABLE.saturating_mul(1 << failures.min(4)).min(LONGEST_UNREADABLE);
         Next { again_at: Some(self.now().plus(wait)), failed: true, ..Next::default() }
@@ -140,18 +141,18 @@ impl<A: Api> Controller<A> {
             again = Some(self.note_failure(key, "reading who holds the concurrency key", &error));
             let port = error.port_error("reading who holds the concurrency key");
             let reason = if error.class() == Class::Denied { "Forbidden" } else { shortage(&port) };
-            memory.tell(&FlowEvent::Blocked { reason: reason.to_owned(), message: port.chain() }, now);
+            memory.apply_event(&FlowEvent::Blocked { reason: reason.to_owned(), message: port.chain() }, now);
             memory.failed = true;
             Vec::new()
         });
-        wake.extend(self.tell_orders(key, &mut memory, may_begin));
+        wake.extend(self.apply_orders(key, &mut memory, may_begin));
         if !memory.is_new {
             again = earlier(again, self.feed(&mut memory).await);
             self.look_at_removals(&mut memory).await;
             self.look_at_pods(&mut memory).await;
             self.use_room(&mut memory);
             memory.wake_later(self.now());
-            memory.tell(&FlowEvent::Tick, self.now());
+            memory.apply_event(&FlowEvent::Tick, self.now());
             let until = now.plus(PASS);
             if self.carry_out(&mut memory, until).await == Carried::Off {
                 return self.forget_flow_and_wake(key, wake);
@@ -196,24 +197,24 @@ impl<A: Api> Controller<A> {
     }
 
     /// Control events come before all others. Gives flows that are to be looked at.
-    fn tell_orders(&self, key: &Key, memory: &mut Memory, may_begin: bool) -> Vec<Key> {
+    fn apply_orders(&self, key: &Key, memory: &mut Memory, may_begin: bool) -> Vec<Key> {
         let now = self.now();
         let mut known = self.known();
         // They stay until the flow has left: what came of them may not be stored yet.
         let orders = known.orders.get(&memory.owner.uid).cloned().unwrap_or_default();
         if let Some(object) = known.cache.flow(key) {
             let changed = memory.is_changed(&object) && memory.has_begun();
-            memory.tell_all(&control::events(&memory.plan, &object, changed, (now, &self.options)), now);
-            memory.tell_all(&control::confirmations(&memory.plan, &memory.state, &object, now), now);
+            memory.apply_all(&control::events(&memory.plan, &object, changed, &self.options, now), now);
+            memory.apply_all(&control::confirmations(&memory.plan, &memory.state, &object, now), now);
         }
-        memory.tell_all(&orders, now);
+        memory.apply_all(&orders, now);
         let suspended = memory.state.phase() == FlowPhase::Suspended;
         // One that was deleted meanwhile would hold the key for ever: nobody is left to let go of it.
-        let deleted = known.cache.flow(key).is_none_or(|object| gate::uid(&object) != memory.owner.uid);
+        let deleted = known.cache.flow(key).is_none_or(|object| concurrency::uid(&object) != memory.owner.uid);
         if !may_begin || memory.has_begun() || suspended || deleted || memory.state.phase().is_terminal() {
             return Vec::new();
         }
-        gate::ask(&mut known, memory, now)
+        concurrency::ask(&mut known, memory, now)
     }
 
     /// Flows that wait and may start something now.
@@ -263,10 +264,10 @@ impl<A: Api> Controller<A> {
         self.monitor.note(Note::Forgotten { flow: key });
         let mut known = self.known();
         known.slots.leave(key);
-        known.short.leave(key);
+        known.over_quota.leave(key);
         let uid = match (known.memories.remove(key), known.cache.flow(key)) {
             (Some(memory), _) => memory.owner.uid,
-            (None, Some(object)) => gate::uid(&object),
+            (None, Some(object)) => concurrency::uid(&object),
             (None, None) => return Next::default(),
         };
         known.cache.forget_changes(&uid);

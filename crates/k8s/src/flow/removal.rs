@@ -12,7 +12,7 @@ use orlop_dag::engine::step_status;
 use serde_json::Value;
 
 use super::feed::gone;
-use super::memory::{Memory, Unit};
+use super::memory::{AttemptKey, Memory};
 use super::{Controller, text};
 use crate::api::{self, Api, ApiError, Kind, Request};
 use crate::observe::{self, Conclusion};
@@ -69,7 +69,7 @@ pub(super) fn interval(looks: u32) -> Duration {
 
 impl Memory {
     /// The Job of an attempt is deleted or gone: the attempt is looked at until nothing is left of it.
-    pub(super) fn remove(&mut self, unit: Unit, now: Time) -> &mut Removal {
+    pub(super) fn remove(&mut self, unit: AttemptKey, now: Time) -> &mut Removal {
         let removal = self.removals.entry(unit).or_insert_with(|| Removal::new(now));
         removal.look_at = removal.look_at.min(now);
         removal
@@ -78,7 +78,7 @@ impl Memory {
 
 impl Memory {
     /// Something is left of an attempt that should be gone.
-    fn tell_left(&mut self, (at, attempt): Unit, left: String, now: Time) {
+    fn apply_remainder(&mut self, (at, attempt): AttemptKey, left: String, now: Time) {
         let event = if self.is_cancelling(at, attempt) {
             FlowEvent::CancelBlocked { at, attempt, left }
         } else if self.given_up((at, attempt), now).is_some() {
@@ -89,7 +89,7 @@ impl Memory {
             let message = format!("its Job was deleted and {left} is not gone");
             FlowEvent::AttemptWaiting { at, attempt, on, reason, message, since: now }
         };
-        self.tell(&event, now);
+        self.apply_event(&event, now);
     }
 }
 
@@ -97,9 +97,9 @@ impl<A: Api> Controller<A> {
     /// Looks at the attempts that are being removed, where it is time.
     pub(super) async fn look_at_removals(&self, memory: &mut Memory) {
         let now = self.now();
-        let live: Vec<Unit> = memory.state.live().collect();
+        let live: Vec<AttemptKey> = memory.state.live().collect();
         memory.removals.retain(|unit, _| live.contains(unit));
-        let due: Vec<Unit> =
+        let due: Vec<AttemptKey> =
             memory.removals.iter().filter(|(_, removal)| removal.look_at <= now).map(|(unit, _)| *unit).collect();
         for unit in due {
             let Some(mut removal) = memory.removals.remove(&unit) else { continue };
@@ -108,14 +108,14 @@ impl<A: Api> Controller<A> {
             removal.look_at = match self.left_of(&memory.owner.uid, &reference, removal.since).await {
                 Ok(Left::Nothing) => {
                     let end = memory.given_up(unit, now).unwrap_or_else(|| gone(now));
-                    memory.tell_end(unit, end, now);
+                    memory.apply_end(unit, end, now);
                     continue;
                 }
                 Ok(Left::Job(due)) => due,
                 Ok(Left::Pods) => now.plus(interval(removal.looks)),
                 Ok(Left::Overdue(left)) => {
                     let refusal = removal.refusal.as_ref().map(|why| format!("; its Job cannot be deleted: {why}"));
-                    memory.tell_left(unit, left + refusal.as_deref().unwrap_or_default(), now);
+                    memory.apply_remainder(unit, left + refusal.as_deref().unwrap_or_default(), now);
                     now.plus(INTERVAL)
                 }
                 Err(error) => {

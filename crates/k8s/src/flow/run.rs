@@ -12,7 +12,7 @@ use super::watch::{FLOWS, streams, watched};
 use super::{Controller, Key, Next, Note};
 use crate::api;
 pub use crate::shell::RunOptions;
-use crate::shell::run::{Passes, Told, run};
+use crate::shell::run::{LoopEvent, WorkLoop, run};
 use crate::shell::watch::AllFailures;
 
 /// How long events are published that wait when a controller ends.
@@ -24,14 +24,14 @@ impl<A: api::Api> Controller<A> {
     pub async fn run(&self, client: kube::Client, options: &RunOptions, stop: impl Future<Output = ()> + Send) {
         let failures = AllFailures::default();
         let watches = || streams(&client, options, &failures);
-        let passes = pin!(run(self, (watched(options), watches), options, stop));
+        let passes = pin!(run(self, watched(options), watches, options, stop));
         select(passes, pin!(join(self.publish_events(), self.look_up_pods()))).await;
         // Events that are not published yet may be lost.
         drop(tokio::time::timeout(LAST_EVENTS, self.publish_waiting()).await);
     }
 }
 
-impl<A: api::Api> Passes for Controller<A> {
+impl<A: api::Api> WorkLoop for Controller<A> {
     fn now(&self) -> Time {
         self.clock.now()
     }
@@ -40,14 +40,14 @@ impl<A: api::Api> Passes for Controller<A> {
         self.monitor.now()
     }
 
-    fn told(&self, told: Told<'_>) {
-        self.monitor.note(match told {
-            Told::Beat(depth) => Note::Beat { depth },
-            Told::Synced => Note::Synced,
-            Told::Restarted(resource) => Note::Restarted { resource },
-            Told::Listed(resource) => Note::Watched { resource },
-            Told::Broken(resource, code, message) => Note::Broken { resource, code, message },
-            Told::Passed(took, failed) => Note::Passed { took, failed },
+    fn record(&self, event: LoopEvent<'_>) {
+        self.monitor.note(match event {
+            LoopEvent::Beat(depth) => Note::Beat { depth },
+            LoopEvent::Synced => Note::Synced,
+            LoopEvent::Restarted(resource) => Note::Restarted { resource },
+            LoopEvent::Listed(resource) => Note::Watched { resource },
+            LoopEvent::Broken(resource, code, message) => Note::Broken { resource, code, message },
+            LoopEvent::Passed(took, failed) => Note::Passed { took, failed },
         });
     }
 

@@ -188,7 +188,7 @@ impl<A: Api> Controller<A> {
         let Binding { mut scope, config_maps } = binding;
         for (name, key_ref) in config_maps {
             let (spec, owner) = (memory.plan.spec(), &memory.owner);
-            let found = match self.config_map(spec, (&owner.name, &owner.namespace), &key_ref.name).await {
+            let found = match self.config_map(spec, &owner.name, &owner.namespace, &key_ref.name).await {
                 Err(error) if !error.class().is_retryable() => {
                     return Ok(Err(Unresolved { name, message: error.to_string(), retryable: true }));
                 }
@@ -206,7 +206,8 @@ impl<A: Api> Controller<A> {
     pub(super) async fn config_map(
         &self,
         spec: &FlowSpec,
-        (flow, namespace): (&str, &str),
+        flow: &str,
+        namespace: &str,
         name: &str,
     ) -> Result<Option<Value>, ApiError> {
         if let Some(template) = config_map_template(spec, flow, name) {

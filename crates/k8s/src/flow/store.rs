@@ -10,7 +10,6 @@ use orlop_dag::engine::{step_status, view};
 use serde_json::{Map, Value, json};
 
 use super::memory::{Memory, Stored, same};
-use super::notices::Telling;
 use super::{Controller, Key, Note, text};
 use crate::api::{Api, ApiError, Kind, Request};
 use crate::render;
@@ -206,16 +205,15 @@ impl<A: Api> Controller<A> {
     /// Tells people what is due.
     pub(super) fn publish(&self, memory: &mut Memory) {
         let over = memory.state.phase().is_terminal();
-        for Telling { mut notice, key, count } in memory.notices.take(self.now(), over) {
+        for mut event in memory.notices.take(self.now(), over) {
             // People see events of all steps of a flow in one list.
-            if let Some(at) = notice.at {
+            if let Some(at) = event.notice.at {
                 let step = memory.plan.instance_name(at);
-                notice.message = if notice.message.is_empty() { step } else { format!("{step}: {}", notice.message) };
+                event.notice.message =
+                    if event.notice.message.is_empty() { step } else { format!("{step}: {}", event.notice.message) };
             }
-            let job = notice.at.and_then(|at| step_status(&memory.plan, &memory.state, at).job_ref);
-            let reporter = (self.now(), self.options.instance.as_str());
-            let event = render::event(&memory.owner, (&notice, &key, count), job.as_ref(), reporter);
-            self.post(event);
+            let job = event.notice.at.and_then(|at| step_status(&memory.plan, &memory.state, at).job_ref);
+            self.post(render::event(&memory.owner, &event, job.as_ref(), self.now(), &self.options.instance));
         }
     }
 }

@@ -7,7 +7,7 @@ use super::children::Meta;
 use super::plan::Notice;
 use super::{API_VERSION, Config};
 use crate::api::Kind;
-use crate::render::{Subject, about};
+use crate::render::{EventText, Subject, about};
 
 /// Who reports.
 const REPORTER: &str = "hourglass.eigenlayer.io/orlop-operator";
@@ -23,5 +23,11 @@ pub fn event(kind: Kind, meta: &Meta, notice: &Notice, config: &Config, now: Tim
         reporter: REPORTER,
     };
     let key = format!("{}/{}", notice.reason, notice.about);
-    about(subject, (notice.warning, notice.reason, &notice.message), &key, now, &config.instance)
+    about(
+        subject,
+        EventText { warning: notice.warning, reason: notice.reason, message: &notice.message },
+        &key,
+        now,
+        &config.instance,
+    )
 }

@@ -12,7 +12,7 @@ use super::cluster::KINDS;
 use super::controller::{Controller, ControllerEvent, Reconciler};
 use crate::api::{Api, Kind};
 pub use crate::shell::RunOptions;
-use crate::shell::run::{self, Passes, Source, Watched, Watches};
+use crate::shell::run::{self, Source, Watched, Watches, WorkLoop};
 use crate::shell::watch::{AllFailures, objects};
 use crate::shell::{Key, Next};
 
@@ -31,10 +31,10 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
     /// else goes through the client this controller has.
     pub async fn run(&self, client: kube::Client, options: &RunOptions, stop: impl Future<Output = ()> + Send) {
         let all = kinds::<R>();
-        let places = options.places().len();
+        let scopes = options.scopes().len();
         let watched = |kind: &Kind| Watched {
             resource: kind.plural(),
-            places: if KINDS.contains(kind) { 1 } else { places },
+            scopes: if KINDS.contains(kind) { 1 } else { scopes },
             optional: KINDS.contains(kind) || *kind != R::KIND && R::WATCHED_KINDS.contains(kind),
         };
         let watched: Vec<Watched> = all.iter().map(watched).collect();
@@ -42,9 +42,9 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         let watches = || -> Watches {
             let mut streams = SelectAll::new();
             for (of, kind) in all.iter().enumerate() {
-                let places = if KINDS.contains(kind) { vec![None] } else { options.places() };
-                for (place, namespace) in places.into_iter().enumerate() {
-                    let source = Source { of, place };
+                let scopes = if KINDS.contains(kind) { vec![None] } else { options.scopes() };
+                for (scope, namespace) in scopes.into_iter().enumerate() {
+                    let source = Source { of, scope };
                     let failures = failures.of(source);
                     let news = objects(client.clone(), *kind, namespace, labels::<R>(*kind), failures);
                     streams.push(news.map(move |news| (source, news)).boxed());
@@ -52,11 +52,11 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
             }
             streams
         };
-        run::run(self, (watched, watches), options, stop).await;
+        run::run(self, watched, watches, options, stop).await;
     }
 }
 
-impl<A: Api, R: Reconciler> Passes for Controller<A, R> {
+impl<A: Api, R: Reconciler> WorkLoop for Controller<A, R> {
     fn now(&self) -> Time {
         Self::now(self)
     }
@@ -65,14 +65,14 @@ impl<A: Api, R: Reconciler> Passes for Controller<A, R> {
         self.monitor.now()
     }
 
-    fn told(&self, told: run::Told<'_>) {
-        self.monitor.record(match told {
-            run::Told::Beat(depth) => ControllerEvent::Beat { depth },
-            run::Told::Synced => ControllerEvent::Synced,
-            run::Told::Restarted(resource) => ControllerEvent::Watched { resource, again: true },
-            run::Told::Listed(resource) => ControllerEvent::Watched { resource, again: false },
-            run::Told::Broken(resource, code, message) => ControllerEvent::Broken { resource, code, message },
-            run::Told::Passed(took, failed) => ControllerEvent::Passed { took, failed },
+    fn record(&self, event: run::LoopEvent<'_>) {
+        self.monitor.record(match event {
+            run::LoopEvent::Beat(depth) => ControllerEvent::Beat { depth },
+            run::LoopEvent::Synced => ControllerEvent::Synced,
+            run::LoopEvent::Restarted(resource) => ControllerEvent::Watched { resource, again: true },
+            run::LoopEvent::Listed(resource) => ControllerEvent::Watched { resource, again: false },
+            run::LoopEvent::Broken(resource, code, message) => ControllerEvent::Broken { resource, code, message },
+            run::LoopEvent::Passed(took, failed) => ControllerEvent::Passed { took, failed },
         });
     }
 

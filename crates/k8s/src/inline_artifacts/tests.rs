@@ -8,7 +8,7 @@ use orlop_core::attempt::{ArtifactCollection, AttemptKey, AttemptSpec};
 use super::*;
 use crate::render::helper::{HelperOptions, Tokens};
 use crate::render::{Carriage, job};
-use crate::shell::small::{Fault, Server, TestClock, refused};
+use crate::shell::fake::{Fault, Server, TestClock, refused};
 
 const TOKEN: &str = "token-1";
 

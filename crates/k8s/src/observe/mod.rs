@@ -17,7 +17,7 @@ use orlop_dag::plan::Plan;
 use serde_json::{Value, json};
 
 use crate::render::INSTANCE;
-use crate::render::helper::Places;
+use crate::render::helper::HelperAnnotation;
 use report::Given;
 
 /// Annotation with the full name of a Job's step.
@@ -87,7 +87,7 @@ pub struct Left {
 /// The ConfigMap with the report of an attempt, where it did not fit into a termination message, and what it must be.
 #[must_use]
 pub fn handed_in(job: &Value, pods: &[Value]) -> Option<(String, Content)> {
-    report::elsewhere(&Places::of(job)?, pods::termination(job, pods).as_ref())
+    report::elsewhere(&HelperAnnotation::of(job)?, pods::termination(job, pods).as_ref())
 }
 
 /// The end of an attempt, from its Job and its pods. `now` is when it was seen.
@@ -95,8 +95,8 @@ pub fn handed_in(job: &Value, pods: &[Value]) -> Option<(String, Content)> {
 pub fn end(step: Option<&Step>, job: &Value, left: &Left, conclusion: Conclusion, now: Time) -> AttemptEnd {
     let pods = left.pods.as_slice();
     let mut termination = pods::termination(job, pods);
-    let given = match Places::of(job) {
-        Some(places) => report::given((step, &places), &conclusion.result, (&mut termination, left)),
+    let given = match HelperAnnotation::of(job) {
+        Some(annotation) => report::given(step, &annotation, &conclusion.result, &mut termination, left),
         None => {
             let files = step.map(|step| pods::files(step, termination.as_ref())).unwrap_or_default();
             Given { files, ..Given::default() }

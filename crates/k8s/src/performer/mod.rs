@@ -1,5 +1,5 @@
 //! The controller of performers: one pod that serves, one that takes its place, a Service in
-//! front. Owns the rules R1 to R9; how a plan is carried out is in `hourglass`.
+//! front. Owns the rules of performers; how a plan is carried out is in `hourglass`.
 
 mod clean_up;
 mod decide;

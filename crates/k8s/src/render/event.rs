@@ -30,13 +30,31 @@ pub(crate) struct Subject<'a> {
     pub(crate) reporter: &'a str,
 }
 
-/// What people are told: whether it is a warning, why in one word, and a sentence.
-pub(crate) type Told<'a> = (bool, &'a str, &'a str);
+/// What an event says.
+pub(crate) struct EventText<'a> {
+    /// Whether it is a warning.
+    pub(crate) warning: bool,
+    /// Why, in one word.
+    pub(crate) reason: &'a str,
+    /// Why, in a sentence.
+    pub(crate) message: &'a str,
+}
+
+/// An event of a flow that is to be published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingEvent {
+    /// What it says.
+    pub notice: FlowNotice,
+    /// What the event is named after: the same one is published once.
+    pub key: String,
+    /// How often it happened.
+    pub count: u32,
+}
 
 /// An event about an object. The same subject and key give the same name, so that it is created once.
 pub(crate) fn about(
     subject: Subject<'_>,
-    (warning, reason, message): Told<'_>,
+    EventText { warning, reason, message }: EventText<'_>,
     key: &str,
     now: Time,
     instance: &str,
@@ -65,14 +83,14 @@ fn cut(text: &str) -> &str {
     text.get(..end.unwrap_or_default()).unwrap_or_default()
 }
 
-/// The event of a notice: regarding the flow, related to the Job. `key` is the notice's idempotency key, `count` how
-/// often it happened and `instance` the reporting process.
+/// A pending event as an object: regarding the flow, related to the Job. `instance` is the reporting process.
 #[must_use]
 pub fn event(
     owner: &FlowOwner,
-    (notice, key, count): (&FlowNotice, &str, u32),
+    event: &PendingEvent,
     related: Option<&ObjectReference>,
-    (now, instance): (Time, &str),
+    now: Time,
+    instance: &str,
 ) -> Value {
     let subject = Subject {
         of: (API_VERSION, KIND),
@@ -81,14 +99,15 @@ pub fn event(
         uid: &owner.uid,
         reporter: REPORTER,
     };
-    let told = (notice.warning, notice.reason.as_str(), notice.message.as_str());
-    let mut event = about(subject, told, key, now, instance);
+    let PendingEvent { notice, key, count } = event;
+    let text = EventText { warning: notice.warning, reason: &notice.reason, message: &notice.message };
+    let mut event = about(subject, text, key, now, instance);
     let Some(members) = event.as_object_mut() else { return event };
     if let Some(related) = related {
         members.insert("related".to_owned(), json!(related));
     }
     // A series of one is none.
-    if count > 1 {
+    if *count > 1 {
         members.insert("series".to_owned(), json!({"count": count, "lastObservedTime": micros(now)}));
     }
     event
@@ -119,9 +138,13 @@ mod tests {
         let owner = FlowOwner { uid: "u1".into(), name: "etl".into(), namespace: "default".into() };
         let notice =
             FlowNotice { warning: true, reason: "StepFailed".into(), message: "m".into(), at: None, attempt: 1 };
-        let made = |key: &str| event(&owner, (&notice, key, 1), None, (Time::from_millis(1_795_300_000_250), "pod-1"));
+        let make = |key: &str, count| {
+            let event = PendingEvent { notice: notice.clone(), key: key.to_owned(), count };
+            super::event(&owner, &event, None, Time::from_millis(1_795_300_000_250), "pod-1")
+        };
+        let made = |key: &str| make(key, 1);
         insta::assert_snapshot!(made("0/1/StepFailed"), @r#"{"apiVersion":"events.k8s.io/v1","kind":"Event","metadata":{"name":"etl-event.93e0b0b701fcd967","namespace":"default"},"eventTime":"2026-11-21T22:26:40.250000Z","reportingController":"workflow.kube-zen.io/orlop-operator","reportingInstance":"pod-1","action":"StepFailed","reason":"StepFailed","type":"Warning","note":"m","regarding":{"apiVersion":"workflow.kube-zen.io/v1alpha1","kind":"JobFlow","name":"etl","namespace":"default","uid":"u1"}}"#);
-        let often = event(&owner, (&notice, "k", 7), None, (Time::from_millis(1_795_300_000_250), "pod-1"));
+        let often = make("k", 7);
         insta::assert_snapshot!(often["series"], @r#"{"count":7,"lastObservedTime":"2026-11-21T22:26:40.250000Z"}"#);
         assert_eq!(made("a")["metadata"]["name"], made("a")["metadata"]["name"]);
         assert_ne!(made("a")["metadata"]["name"], made("b")["metadata"]["name"]);

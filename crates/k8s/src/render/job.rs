@@ -117,7 +117,7 @@ pub fn job(spec: &AttemptSpec, owner: &FlowOwner, carriage: Carriage<'_>) -> Res
     }
     match (helper::wanted(spec), carriage.helper, spec.output_files.as_slice()) {
         (Some(files), None, _) => return Err(RenderError::NeedsHelper(files)),
-        (Some(_), Some(helper), _) => helper::place(&mut job, spec, (helper, carriage))?,
+        (Some(_), Some(helper), _) => helper::place(&mut job, spec, helper, carriage)?,
         (None, _, [file]) => catch_file(&mut job, &file.path)?,
         (None, ..) => {}
     }

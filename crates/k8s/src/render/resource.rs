@@ -61,7 +61,7 @@ pub(crate) fn kept_parameters(map: &Value) -> Option<BTreeMap<String, String>> {
 const KEEPS: (&str, &str) = ("workflow.kube-zen.io/keeps", "artifacts");
 
 /// The ConfigMap that keeps a small artifact of a flow.
-pub(crate) fn artifact(name: &str, (key, content): (&str, &[u8]), owner: &FlowOwner) -> Option<Value> {
+pub(crate) fn artifact(name: &str, key: &str, content: &[u8], owner: &FlowOwner) -> Option<Value> {
     let mut members = Map::new();
     members.insert("metadata".to_owned(), json!({"labels": {KEEPS.0: KEEPS.1}}));
     members.insert("binaryData".to_owned(), json!({key: STANDARD.encode(content)}));

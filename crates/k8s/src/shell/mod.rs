@@ -2,14 +2,14 @@
 //! process of several works, and how fast it asks; knows nothing of what a pass does.
 
 mod clock;
+#[cfg(test)]
+pub(crate) mod fake;
 mod key;
 pub mod lease;
 pub mod limits;
 mod queue;
 #[cfg(feature = "client")]
 pub(crate) mod run;
-#[cfg(test)]
-pub(crate) mod small;
 #[cfg(feature = "client")]
 pub(crate) mod watch;
 

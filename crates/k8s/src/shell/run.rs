@@ -10,7 +10,7 @@ use futures::{FutureExt as _, select_biased};
 use orlop_core::time::Time;
 use serde_json::Value;
 
-use super::watch::News;
+use super::watch::WatchEvent;
 use super::{Key, Next, Queue};
 use crate::value::text;
 
@@ -35,36 +35,36 @@ impl Default for RunOptions {
 
 impl RunOptions {
     /// Where a kind of objects in namespaces is watched.
-    pub(crate) fn places(&self) -> Vec<Option<&str>> {
+    pub(crate) fn scopes(&self) -> Vec<Option<&str>> {
         let named = self.namespaces.iter().map(|namespace| Some(namespace.as_str()));
         if self.namespaces.is_empty() { vec![None] } else { named.collect() }
     }
 }
 
-/// One watch: of which of the things that are watched, and in which of its places.
+/// One watch: of which of the things that are watched, and in which of its scopes: a namespace, or all of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Source {
     pub(crate) of: usize,
-    pub(crate) place: usize,
+    pub(crate) scope: usize,
 }
 
 /// All watches.
-pub(crate) type Watches = SelectAll<BoxStream<'static, (Source, News)>>;
+pub(crate) type Watches = SelectAll<BoxStream<'static, (Source, WatchEvent)>>;
 
 /// Something that is watched.
 #[derive(Clone, Debug)]
 pub(crate) struct Watched {
     /// As in paths.
     pub(crate) resource: &'static str,
-    /// In how many places.
-    pub(crate) places: usize,
+    /// In how many scopes.
+    pub(crate) scopes: usize,
     /// Whether work can be done without the right to see it, or where it is not served.
     pub(crate) optional: bool,
 }
 
 /// What the loop tells.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Told<'a> {
+pub(crate) enum LoopEvent<'a> {
     /// It is alive; so many keys nobody works on yet.
     Beat(usize),
     /// All that exists was listed once.
@@ -80,13 +80,13 @@ pub(crate) enum Told<'a> {
 }
 
 /// What is run: a controller.
-pub(crate) trait Passes: Sync {
+pub(crate) trait WorkLoop: Sync {
     /// The time.
     fn now(&self) -> Time;
     /// Time since any fixed moment, by a steady clock.
     fn steady(&self) -> Duration;
     /// What the loop tells.
-    fn told(&self, told: Told<'_>);
+    fn record(&self, event: LoopEvent<'_>);
     /// An object was seen; gives who is to be looked at.
     fn seen(&self, of: usize, object: &Value) -> Vec<Key>;
     /// An object is gone; gives who is to be looked at.
@@ -117,8 +117,9 @@ const IDLE: Duration = Duration::from_secs(10);
 
 /// Watches and passes until `stop` is ready; passes under way are finished first.
 pub(crate) async fn run(
-    controller: &impl Passes,
-    (watched, watches): (Vec<Watched>, impl Fn() -> Watches + Send),
+    controller: &impl WorkLoop,
+    watched: Vec<Watched>,
+    watches: impl Fn() -> Watches + Send,
     options: &RunOptions,
     stop: impl Future<Output = ()> + Send,
 ) {
@@ -135,20 +136,20 @@ pub(crate) async fn run(
                 passes.push(async move {
                     let began = controller.steady();
                     let next = controller.pass(&key).await;
-                    controller.told(Told::Passed(controller.steady().saturating_sub(began), next.failed));
+                    controller.record(LoopEvent::Passed(controller.steady().saturating_sub(began), next.failed));
                     (key, next)
                 });
             }
         }
-        controller.told(Told::Beat(work.queue.depth()));
+        controller.record(LoopEvent::Beat(work.queue.depth()));
         let wait = work.queue.next_due().map_or(IDLE, |at| at.since(controller.now()).max(Duration::from_millis(1)));
         let mut woken = pin!(controller.woken().fuse());
         let mut timer = pin!(tokio::time::sleep(wait.min(IDLE)).fuse());
         select_biased! {
             () = stop => break,
             (key, pass) = passes.select_next_some() => work.passed(&key, pass),
-            told = news.next().fuse() => match told {
-                Some((source, told)) => work.told(controller, source, told),
+            event = news.next().fuse() => match event {
+                Some((source, event)) => work.handle(controller, source, event),
                 None => break,
             },
             key = woken => work.queue.add(key),
@@ -185,8 +186,8 @@ struct Listing {
 impl Work {
     fn new(namespaces: &[String], watched: Vec<Watched>) -> Self {
         let listings = |watched: Watched| {
-            let places = watched.places;
-            (watched, vec![Listing::default(); places])
+            let scopes = watched.scopes;
+            (watched, vec![Listing::default(); scopes])
         };
         let watched = watched.into_iter().map(listings).collect();
         Self { queue: Queue::default(), namespaces: namespaces.to_vec(), watched, primed: false }
@@ -207,43 +208,43 @@ impl Work {
         pass.wake.into_iter().for_each(|key| self.queue.add(key));
     }
 
-    fn told(&mut self, controller: &impl Passes, Source { of, place }: Source, news: News) {
+    fn handle(&mut self, controller: &impl WorkLoop, Source { of, scope }: Source, event: WatchEvent) {
         let Some((watched, listings)) = self.watched.get_mut(of) else { return };
         let (resource, optional) = (watched.resource, watched.optional);
-        let Some(listing) = listings.get_mut(place) else { return };
-        let keys = match news {
-            News::Begin => {
+        let Some(listing) = listings.get_mut(scope) else { return };
+        let keys = match event {
+            WatchEvent::Init => {
                 if listing.complete {
-                    controller.told(Told::Restarted(resource));
+                    controller.record(LoopEvent::Restarted(resource));
                 }
                 listing.listed.clear();
                 listing.under_way = true;
                 Vec::new()
             }
-            News::Seen(object) => {
+            WatchEvent::Applied(object) => {
                 if listing.under_way {
                     listing.listed.insert(text(&object, "/metadata/uid"));
                 }
                 controller.seen(of, &object)
             }
-            News::Gone(object) => controller.gone(of, &object),
-            News::Complete => {
+            WatchEvent::Deleted(object) => controller.gone(of, &object),
+            WatchEvent::InitDone => {
                 (listing.under_way, listing.complete, listing.refused) = (false, true, None);
-                controller.told(Told::Listed(resource));
+                controller.record(LoopEvent::Listed(resource));
                 let listed = std::mem::take(&mut listing.listed);
-                controller.only(of, &listed, self.namespaces.get(place).map(String::as_str))
+                controller.only(of, &listed, self.namespaces.get(scope).map(String::as_str))
             }
-            News::Broken(Some(code @ (401 | 403 | 404)), _) if optional => {
+            WatchEvent::Failed(Some(code @ (401 | 403 | 404)), _) if optional => {
                 // Nobody waits for what may not be seen, or is not there.
                 listing.complete = true;
                 if code == 404 { controller.absent(of) } else { Vec::new() }
             }
-            News::Broken(code, message) => {
+            WatchEvent::Failed(code, message) => {
                 // What may not be seen, or is not there, is said once.
                 let known = matches!(code, Some(403 | 404)) && listing.refused == code;
                 listing.refused = code;
                 if !known {
-                    controller.told(Told::Broken(resource, code, &message));
+                    controller.record(LoopEvent::Broken(resource, code, &message));
                 }
                 Vec::new()
             }
@@ -251,7 +252,7 @@ impl Work {
         keys.into_iter().for_each(|key| self.queue.add(key));
         if !self.primed && self.watched.iter().flat_map(|(_, listings)| listings).all(|listing| listing.complete) {
             self.primed = true;
-            controller.told(Told::Synced);
+            controller.record(LoopEvent::Synced);
             controller.begin().into_iter().for_each(|key| self.queue.add(key));
         }
     }
@@ -265,9 +266,9 @@ mod tests {
 
     /// Hears which watches are begun again, and which are refused.
     #[derive(Default)]
-    struct Ear(Mutex<Vec<&'static str>>);
+    struct Recorder(Mutex<Vec<&'static str>>);
 
-    impl Passes for Ear {
+    impl WorkLoop for Recorder {
         fn now(&self) -> Time {
             Time::EPOCH
         }
@@ -276,9 +277,9 @@ mod tests {
             Duration::ZERO
         }
 
-        fn told(&self, told: Told<'_>) {
-            if let Told::Restarted(told) | Told::Broken(told, ..) = told {
-                self.0.lock().unwrap().push(told);
+        fn record(&self, event: LoopEvent<'_>) {
+            if let LoopEvent::Restarted(resource) | LoopEvent::Broken(resource, ..) = event {
+                self.0.lock().unwrap().push(resource);
             }
         }
 
@@ -305,28 +306,28 @@ mod tests {
 
     #[test]
     fn a_refusal_is_told_once_also_over_a_resync() {
-        let (ear, source) = (Ear::default(), Source { of: 0, place: 0 });
-        let mut work = Work::new(&[], vec![Watched { resource: "pods", places: 1, optional: false }]);
+        let (recorder, source) = (Recorder::default(), Source { of: 0, scope: 0 });
+        let mut work = Work::new(&[], vec![Watched { resource: "pods", scopes: 1, optional: false }]);
         for _ in 0..3 {
-            work.told(&ear, source, News::Broken(Some(403), String::new()));
+            work.handle(&recorder, source, WatchEvent::Failed(Some(403), String::new()));
             work.again();
         }
-        assert_eq!(*ear.0.lock().unwrap(), ["pods"]);
+        assert_eq!(*recorder.0.lock().unwrap(), ["pods"]);
     }
 
     #[test]
     fn a_resync_restarts_no_watch() {
-        let (ear, source) = (Ear::default(), Source { of: 0, place: 0 });
-        let mut work = Work::new(&[], vec![Watched { resource: "pods", places: 1, optional: false }]);
+        let (recorder, source) = (Recorder::default(), Source { of: 0, scope: 0 });
+        let mut work = Work::new(&[], vec![Watched { resource: "pods", scopes: 1, optional: false }]);
         let list = |work: &mut Work| {
-            work.told(&ear, source, News::Begin);
-            work.told(&ear, source, News::Complete);
+            work.handle(&recorder, source, WatchEvent::Init);
+            work.handle(&recorder, source, WatchEvent::InitDone);
         };
         list(&mut work);
         work.again();
         list(&mut work);
-        assert!(ear.0.lock().unwrap().is_empty() && work.primed);
+        assert!(recorder.0.lock().unwrap().is_empty() && work.primed);
         list(&mut work);
-        assert_eq!(*ear.0.lock().unwrap(), ["pods"], "this one has ended by itself");
+        assert_eq!(*recorder.0.lock().unwrap(), ["pods"], "this one has ended by itself");
     }
 }

@@ -9,7 +9,7 @@ use orlop_core::machine::step::StepPhase;
 use orlop_core::spec::flow::JobFlow;
 use orlop_core::time::HumanDuration;
 use orlop_k8s::client::ClientError;
-use orlop_k8s::client::logs::{PodNews, Reading, Written, read, watched, written};
+use orlop_k8s::client::logs::{LogOptions, PodNews, Written, read, watched, written};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -30,7 +30,7 @@ struct Wanted {
     step: Option<String>,
     attempt: Option<u32>,
     failed: bool,
-    reading: Reading,
+    options: LogOptions,
 }
 
 impl Wanted {
@@ -41,7 +41,7 @@ impl Wanted {
             step: args.step.as_ref().map(|step| format!("{step}{item}")),
             attempt: args.attempt,
             failed: args.failed,
-            reading: Reading {
+            options: LogOptions {
                 follow: args.follow,
                 since_seconds: args.since.map(seconds),
                 timestamps: args.timestamps,
@@ -103,9 +103,9 @@ async fn copy(cluster: &Cluster, flow: &JobFlow, wanted: &Wanted) -> Result<(), 
     {
         output::tell(&unstarted(step, &why));
     }
-    let reading = Reading { follow: false, ..wanted.reading };
+    let options = LogOptions { follow: false, ..wanted.options };
     for log in found.iter().filter(|log| wanted.takes(flow, log)) {
-        let mut stream = match read(cluster.client.clone(), flow, (log, reading)).await {
+        let mut stream = match read(cluster.client.clone(), flow, log, options).await {
             Ok(stream) => stream,
             Err(error) => {
                 gone(&error)?;
@@ -170,8 +170,8 @@ impl Followed<'_> {
         for log in found.into_iter().filter(|log| self.wanted.takes(self.flow, log)) {
             if self.known.insert((log.pod.clone(), log.container.clone())) {
                 let (client, flow, lines) = (self.cluster.client.clone(), self.flow.clone(), self.lines.clone());
-                let reading = self.wanted.reading;
-                self.readers.spawn(async move { tail(client, &flow, &log, reading, lines).await });
+                let options = self.wanted.options;
+                self.readers.spawn(async move { tail(client, &flow, &log, options, lines).await });
             }
         }
     }
@@ -226,10 +226,10 @@ async fn tail(
     client: kube::Client,
     flow: &JobFlow,
     log: &Written,
-    reading: Reading,
+    options: LogOptions,
     lines: mpsc::Sender<Vec<u8>>,
 ) -> Result<(), Failure> {
-    let mut stream = read(client, flow, (log, reading)).await?;
+    let mut stream = read(client, flow, log, options).await?;
     let mut line = Vec::new();
     while next_line(&mut stream, log, &mut line).await? {
         if lines.send(std::mem::take(&mut line)).await.is_err() {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{bed, place, spec};
 use crate::api::Kind;
 use crate::hourglass::APPLIED_HASH;
-use crate::shell::small::Policy;
+use crate::shell::fake::Policy;
 
 /// A registry of one's own for all images of Deployments.
 fn mirror(object: &mut Value) {

@@ -9,7 +9,7 @@ use crate::api::Kind;
 use crate::hourglass::tests::laws::histories;
 use crate::hourglass::tests::quota;
 use crate::shell::Clock as _;
-use crate::shell::small::refused;
+use crate::shell::fake::refused;
 use crate::value::{item, time, word};
 
 #[derive(Clone, Debug)]
@@ -91,7 +91,9 @@ fn happens(bed: &mut Bed, event: &Event) {
         }
         Event::DeletePod => {
             let pods = bed.server.list(Kind::Pod);
-            pods.first().into_iter().for_each(|pod| bed.server.ask_to_go(Kind::Pod, word(pod, "/metadata/name")));
+            pods.first()
+                .into_iter()
+                .for_each(|pod| bed.server.request_deletion(Kind::Pod, word(pod, "/metadata/name")));
         }
         Event::Unready => {
             for pod in bed.server.list(Kind::Pod) {
@@ -192,7 +194,7 @@ proptest! {
         bed.restart();
         bed.wait(400);
         prop_assert_eq!(&bed.writes()[before..], &[] as &[String], "K5");
-        bed.server.ask_to_go(Kind::Executor, "exec");
+        bed.server.request_deletion(Kind::Executor, "exec");
         bed.wait(100);
         prop_assert!(bed.server.list(Kind::Executor).is_empty());
         prop_assert!(CHILDREN.iter().all(|(kind, _)| bed.server.list(*kind).is_empty()), "nothing is left");

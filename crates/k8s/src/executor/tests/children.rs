@@ -173,7 +173,7 @@ fn the_end_waits_for_the_deployment_and_its_pods() {
     let mut bed = running(spec());
     // As a server does it whom one asks to delete what belongs to it first.
     bed.server.edit(Kind::Deployment, "exec", |live| live["metadata"]["finalizers"] = json!(["foregroundDeletion"]));
-    bed.server.ask_to_go(Kind::Executor, "exec");
+    bed.server.request_deletion(Kind::Executor, "exec");
     bed.wait(400);
     let going = bed.server.get(Kind::Deployment, "exec").unwrap();
     assert!(going["metadata"]["deletionTimestamp"].is_string());
@@ -192,7 +192,7 @@ fn the_end_waits_for_the_deployment_and_its_pods() {
 #[test]
 fn counts_are_told_as_none_where_there_is_nothing_to_count() {
     let mut bed = super::bed();
-    bed.refuse("create", Kind::Deployment, 1, crate::shell::small::refused(403, "Forbidden"));
+    bed.refuse("create", Kind::Deployment, 1, crate::shell::fake::refused(403, "Forbidden"));
     bed.submit("exec", with(json!({"replicas": 3})));
     bed.rest();
     let told =

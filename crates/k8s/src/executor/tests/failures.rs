@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Bed, bed, place, running, spec};
 use crate::api::Kind;
 use crate::hourglass::tests::{host, quota};
-use crate::shell::small::{Fault, refused};
+use crate::shell::fake::{Fault, refused};
 
 fn refused_by(fault: Fault) -> Bed {
     let mut bed = Bed::with_faults(vec![fault]);

@@ -37,7 +37,7 @@ fn what_belongs_to_others_is_never_touched() {
             let made = bed.created();
             let made: Vec<_> = made.iter().filter(|made| !made.starts_with("hourglass")).collect();
             assert_eq!(made.len(), 1, "nothing else is made: {made:?}");
-            bed.server.ask_to_go(Kind::Executor, "exec");
+            bed.server.request_deletion(Kind::Executor, "exec");
             bed.settle();
             assert!(bed.server.list(Kind::Executor).is_empty());
             assert_eq!(bed.server.get(kind, name), Some(theirs), "{kind:?}");
@@ -94,7 +94,7 @@ fn an_account_that_is_there_is_neither_changed_nor_owned_nor_removed() {
     bed.submit("exec", spec());
     bed.rest();
     assert_eq!(place(&bed), "Running/Running False/AsExpected");
-    bed.server.ask_to_go(Kind::Executor, "exec");
+    bed.server.request_deletion(Kind::Executor, "exec");
     bed.rest();
     assert!(bed.server.list(Kind::Executor).is_empty());
     assert_eq!(bed.server.get(Kind::ServiceAccount, "hourglass-executor"), Some(theirs));
@@ -154,7 +154,7 @@ fn executors_of_any_legal_name_have_legal_children_of_their_own() {
     }
     bed.writes_nothing_more();
     for name in &names {
-        bed.server.ask_to_go(Kind::Executor, name);
+        bed.server.request_deletion(Kind::Executor, name);
     }
     bed.rest();
     assert!(CHILDREN.iter().all(|kind| bed.server.list(*kind).is_empty()));

@@ -154,7 +154,7 @@ fn the_end_goes_child_by_child() {
     two["replicas"] = json!(2);
     let mut bed = running(two);
     let before = bed.writes().len();
-    bed.server.ask_to_go(Kind::Executor, "exec");
+    bed.server.request_deletion(Kind::Executor, "exec");
     bed.rest();
     assert!(bed.server.list(Kind::Executor).is_empty() && bed.server.list(Kind::Deployment).is_empty());
     assert_eq!(bed.server.list(Kind::ServiceAccount).len(), 1, "the account is nobody's");
@@ -185,7 +185,7 @@ fn a_crash_at_every_write_changes_nothing() {
     assert!(writes > 20, "{writes}");
     let gone = |bed: &mut Bed| {
         play(bed);
-        bed.server.ask_to_go(Kind::Executor, "exec");
+        bed.server.request_deletion(Kind::Executor, "exec");
         bed.wait(5);
     };
     every_fault(gone, |bed| {
@@ -214,7 +214,7 @@ fn an_end_that_nobody_has_asked_for_is_not_believed() {
             assert_eq!((bed.failures(), bed.created().len() - made), (Vec::new(), usize::from(lost)), "{state}");
             let strange: Vec<_> = bed.steps().difference(&table(&MACHINE)).copied().collect();
             assert_eq!(strange, [], "{state}");
-            bed.server.ask_to_go(Kind::Executor, "exec");
+            bed.server.request_deletion(Kind::Executor, "exec");
             ended(&bed);
             bed.wait(400);
             assert!(bed.server.list(Kind::Executor).is_empty() && bed.failures().is_empty(), "{state}");

@@ -6,7 +6,7 @@ use super::{Bed, bed, running, spec};
 use crate::api::Kind;
 use crate::hourglass::tests::reasons::{Reasons, rows};
 use crate::hourglass::tests::{host, quota};
-use crate::shell::small::{Fault, refused};
+use crate::shell::fake::{Fault, refused};
 use crate::value::word;
 
 /// What goes wrong before its pods serve.
@@ -57,7 +57,7 @@ fn middles(reasons: &mut Reasons) {
     bed.change("exec", |spec| spec["config"]["logLevel"] = json!("debug"));
     bed.rest();
     bed.server.edit(Kind::Service, "executor-exec", |service| service["metadata"]["finalizers"] = json!(["theirs"]));
-    bed.server.ask_to_go(Kind::Executor, "exec");
+    bed.server.request_deletion(Kind::Executor, "exec");
     bed.rest();
     bed.server.remove(Kind::Service, "executor-exec");
     bed.rest();

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Bed, bed, spec};
 use crate::api::Kind;
-use crate::shell::small::refused;
+use crate::shell::fake::refused;
 
 /// A time after which everything is looked at again.
 const RESYNC: u64 = 301;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{Bed, bed, running, spec};
 use crate::api::Kind;
 use crate::hourglass::tests::steps::{Ways, table, told};
-use crate::shell::small::{Fault, Server};
+use crate::shell::fake::{Fault, Server};
 
 fn ways(bed: &Bed) -> Ways {
     Ways::of::<ExecutorState, _>(bed)
@@ -24,7 +24,7 @@ fn interrupted(change: fn(&mut Value), steps: usize, then: impl Fn(&mut Bed)) ->
 
 /// The controller dies after each of its writes, and somebody acts before another takes over.
 fn between_writes() -> Ways {
-    let go: fn(&Server) = |server| server.ask_to_go(Kind::Executor, "exec");
+    let go: fn(&Server) = |server| server.request_deletion(Kind::Executor, "exec");
     let again: fn(&Server) = |server| {
         server.edit(Kind::Executor, "exec", |executor| executor["spec"]["config"]["logLevel"] = json!("trace"));
     };
@@ -53,7 +53,7 @@ fn between_writes() -> Ways {
         });
     }
     none.wait(70);
-    none.server.ask_to_go(Kind::Executor, "exec");
+    none.server.request_deletion(Kind::Executor, "exec");
     none.wait(5);
     all.extend(ways(&none));
     all
@@ -75,11 +75,11 @@ fn every_step_that_is_written_is_one_of_the_table_and_every_one_of_the_table_is_
         for what in [change, scale] {
             all.extend(interrupted(what, steps, |_| {}));
             all.extend(interrupted(what, steps, fail));
-            all.extend(interrupted(what, steps, |bed| bed.server.ask_to_go(Kind::Executor, "exec")));
+            all.extend(interrupted(what, steps, |bed| bed.server.request_deletion(Kind::Executor, "exec")));
             all.extend(interrupted(what, steps, |bed| bed.change("exec", |spec| spec["image"] = json!("other"))));
             all.extend(interrupted(what, steps, |bed| bed.server.remove(Kind::Deployment, "exec")));
         }
-        let ask: fn(&mut Bed) = |bed| bed.server.ask_to_go(Kind::Executor, "exec");
+        let ask: fn(&mut Bed) = |bed| bed.server.request_deletion(Kind::Executor, "exec");
         for then in [fail_if_there, ask] {
             let mut bed = bed();
             bed.submit("exec", spec());
@@ -91,7 +91,7 @@ fn every_step_that_is_written_is_one_of_the_table_and_every_one_of_the_table_is_
     }
     all.extend(between_writes());
     let mut ended = running(spec());
-    ended.server.ask_to_go(Kind::Executor, "exec");
+    ended.server.request_deletion(Kind::Executor, "exec");
     ended.wait(100);
     all.extend(ways(&ended));
     let mut invalid = bed();

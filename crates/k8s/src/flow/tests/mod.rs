@@ -15,4 +15,4 @@ mod slots;
 mod trouble;
 mod watch;
 
-use crate::shell::small as server;
+use crate::shell::fake as server;

@@ -12,7 +12,7 @@ use crate::hourglass::effect::{EffectError, EffectWriter};
 use crate::hourglass::plan::{Effect, ObjectKey};
 use crate::hourglass::{Config, MANAGER, STATUS_MANAGER};
 use crate::shell::Clock as _;
-use crate::shell::small::{TestClock, refused};
+use crate::shell::fake::{TestClock, refused};
 
 /// Answers every request alike, and keeps what was asked.
 struct Wire {

@@ -16,7 +16,7 @@ use crate::hourglass::cluster::ClusterState;
 use crate::hourglass::controller::{Controller, Monitor, ReconcileContext, Reconciler};
 use crate::hourglass::plan::{Plan, ReconcileFailure};
 use crate::performer::{Observation, Performers};
-use crate::shell::small::{Server, TestClock};
+use crate::shell::fake::{Server, TestClock};
 use crate::shell::{Clock, Key};
 
 /// Performers, but no plan can be made for those whose image says so.

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use super::controller::{Controller, ControllerEvent, Monitor, Reconciler};
 use super::{API_VERSION, Config};
 use crate::api::{ApiError, Kind};
-use crate::shell::small::{Fault, Server, TestClock};
+use crate::shell::fake::{Fault, Server, TestClock};
 use crate::shell::{Clock, Key};
 
 /// How often everything is looked at.

@@ -12,7 +12,7 @@ use crate::api::Kind;
 use crate::hourglass::tests::laws::histories;
 use crate::hourglass::tests::{host, quota};
 use crate::shell::Clock as _;
-use crate::shell::small::refused;
+use crate::shell::fake::refused;
 use crate::value::{item, texts, time, word};
 
 #[derive(Clone, Debug)]
@@ -80,7 +80,7 @@ fn happens(bed: &mut Bed, event: Event) {
             let asked = if valid { json!({}) } else { json!({"gpuType": "none-nvlink"}) };
             bed.change("avs", |spec| spec["hardwareRequirements"] = asked);
         }
-        Event::DeletePod => mine(bed).first().into_iter().for_each(|name| bed.server.ask_to_go(Kind::Pod, name)),
+        Event::DeletePod => mine(bed).first().into_iter().for_each(|name| bed.server.request_deletion(Kind::Pod, name)),
         Event::FailPod => {
             if let Some(name) = mine(bed).last() {
                 bed.server.edit(Kind::Pod, name, |pod| pod["status"]["phase"] = json!("Failed"));
@@ -217,7 +217,7 @@ proptest! {
         prop_assert_eq!(&bed.writes()[before..], &[] as &[String], "K5");
         let made: Vec<String> = bed.created().into_iter().filter(|made| made.starts_with("pods ")).collect();
         prop_assert!(!keeps_status || made.iter().collect::<BTreeSet<_>>().len() == made.len(), "K7: {made:?}");
-        bed.server.ask_to_go(Kind::Performer, "avs");
+        bed.server.request_deletion(Kind::Performer, "avs");
         bed.wait(100);
         prop_assert!(bed.server.list(Kind::Performer).is_empty() && bed.server.get(Kind::Pod, THEIRS) == theirs);
         prop_assert_eq!(pods(&bed).len(), 1);

@@ -60,7 +60,7 @@ fn a_crash_at_every_write_after_failures_changes_nothing() {
 fn a_crash_at_every_write_of_a_deletion_leaves_nothing() {
     let play = |bed: &mut Bed| {
         start(bed);
-        bed.server.ask_to_go(Kind::Performer, "avs");
+        bed.server.request_deletion(Kind::Performer, "avs");
         bed.wait(120);
     };
     let left = |bed: &Bed| {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Bed, another, bed, place, pods, running, selected, serves, spec};
 use crate::api::{ApiError, Kind};
 use crate::hourglass::tests::{host, quota};
-use crate::shell::small::{Fault, refused};
+use crate::shell::fake::{Fault, refused};
 
 fn failing(habit: &'static str) -> Bed {
     let mut bed = bed();
@@ -89,7 +89,7 @@ fn a_pod_that_ends_is_replaced_later_each_time() {
 #[test]
 fn a_deleted_pod_is_replaced_at_once() {
     let mut bed = running(spec("well"));
-    bed.server.ask_to_go(Kind::Pod, "performer-avs");
+    bed.server.request_deletion(Kind::Pod, "performer-avs");
     bed.rest();
     assert_eq!((place(&bed).as_str(), serves(&bed)), ("Running/Running False/AsExpected", true));
     assert_eq!(bed.status("avs")["active"]["incarnation"], 2);
@@ -111,7 +111,7 @@ fn a_lost_node_does_not_hold_up_the_next_pod() {
     // The old pod is told to go and stays until its node answers; nothing waits for it.
     assert_eq!(pods(&bed).len(), 2);
     bed.writes_nothing_more();
-    bed.server.ask_to_go(Kind::Performer, "avs");
+    bed.server.request_deletion(Kind::Performer, "avs");
     bed.wait(100);
     assert!(bed.server.list(Kind::Performer).is_empty());
 }

@@ -12,7 +12,7 @@ use crate::hourglass::Config;
 use crate::hourglass::tables::overlaid;
 use crate::hourglass::tests::{host, log, quota};
 use crate::shell::Clock as _;
-use crate::shell::small::{Fault, refused};
+use crate::shell::fake::{Fault, refused};
 
 fn with(fault: Fault) -> Bed {
     let mut bed = Bed::with_faults(vec![fault]);

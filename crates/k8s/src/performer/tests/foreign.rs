@@ -80,7 +80,7 @@ fn pods_of_others_with_our_labels_are_neither_adopted_nor_deleted() {
     bed.submit("avs", spec("well"));
     bed.rest();
     assert_eq!((bed.status("avs")["active"]["incarnation"].clone(), serves(&bed)), (json!(1), true));
-    bed.server.ask_to_go(Kind::Performer, "avs");
+    bed.server.request_deletion(Kind::Performer, "avs");
     bed.wait(60);
     assert!(bed.server.list(Kind::Performer).is_empty());
     assert_eq!(bed.server.get(Kind::Pod, "theirs"), Some(theirs));
@@ -93,7 +93,7 @@ fn a_foreign_service_beside_what_serves_ends_nothing_and_outlives_the_performer(
     let theirs = bed.server.put(Kind::Service, json!({"metadata": {"name": "performer-avs"}, "spec": {"mine": true}}));
     bed.rest();
     assert_eq!((place(&bed).as_str(), pods(&bed).len()), ("Failed/Failed True/Conflict", 1));
-    bed.server.ask_to_go(Kind::Performer, "avs");
+    bed.server.request_deletion(Kind::Performer, "avs");
     bed.wait(60);
     assert!(bed.server.list(Kind::Performer).is_empty() && pods(&bed).is_empty());
     assert_eq!(bed.server.get(Kind::Service, "performer-avs"), Some(theirs));

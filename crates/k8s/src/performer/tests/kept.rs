@@ -146,7 +146,7 @@ fn a_performer_is_ready_since_its_pod_is_and_upgraded_when_it_was_switched() {
     let status = bed.status("avs");
     assert_eq!((&status["readyTime"], &status["lastUpgrade"]), (&since(&bed, "performer-avs"), &Value::Null));
     // Another pod of the same spec is no upgrade.
-    bed.server.ask_to_go(Kind::Pod, "performer-avs");
+    bed.server.request_deletion(Kind::Pod, "performer-avs");
     bed.wait(100);
     let status = bed.status("avs");
     assert_eq!((&status["readyTime"], &status["lastUpgrade"]), (&since(&bed, &pods(&bed)[0]), &Value::Null));
@@ -162,7 +162,7 @@ fn a_performer_is_ready_since_its_pod_is_and_upgraded_when_it_was_switched() {
     // Nor is a version, or another pod after it.
     bed.change("avs", |spec| spec["version"] = json!("9"));
     let name = pods(&bed).remove(0);
-    bed.server.ask_to_go(Kind::Pod, &name);
+    bed.server.request_deletion(Kind::Pod, &name);
     bed.wait(100);
     assert_eq!(bed.status("avs")["lastUpgrade"], last);
 }
@@ -224,7 +224,7 @@ fn a_former_pod_drains_as_long_as_the_spec_says() {
         }
         assert_eq!(pods(&bed).len(), 1, "{wait}");
         // And as long when all of it goes.
-        bed.server.ask_to_go(Kind::Performer, "avs");
+        bed.server.request_deletion(Kind::Performer, "avs");
         bed.rest();
         if wait > 0 {
             bed.wait(wait - 1);

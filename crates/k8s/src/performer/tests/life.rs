@@ -50,7 +50,7 @@ fn pod_service_and_revision_are_what_the_contract_says() {
 fn deletion_goes_from_the_service_over_the_pod_to_the_finalizer() {
     let mut bed = running(spec("well"));
     let before = bed.writes().len();
-    bed.server.ask_to_go(Kind::Performer, "avs");
+    bed.server.request_deletion(Kind::Performer, "avs");
     bed.rest();
     assert_eq!(place(&bed), "Terminating/PodCleanup False/AsExpected");
     assert_eq!((bed.status("avs")["ready"].clone(), bed.server.list(Kind::Service).len()), (json!(false), 0));
@@ -73,7 +73,7 @@ fn deletion_goes_from_the_service_over_the_pod_to_the_finalizer() {
 fn a_service_that_comes_back_while_pods_drain_goes_too() {
     let mut bed = running(spec("well"));
     let service = bed.server.get(Kind::Service, "performer-avs").unwrap();
-    bed.server.ask_to_go(Kind::Performer, "avs");
+    bed.server.request_deletion(Kind::Performer, "avs");
     bed.rest();
     assert_eq!(place(&bed), "Terminating/PodCleanup False/AsExpected");
     // A request of an earlier leader that took its time.
@@ -89,7 +89,7 @@ fn a_performer_without_children_goes_at_once() {
     bed.submit("avs", json!({"avsAddress": ADDRESS, "image": 5}));
     bed.rest();
     assert_eq!(place(&bed), "Failed/Failed True/InvalidSpec");
-    bed.server.ask_to_go(Kind::Performer, "avs");
+    bed.server.request_deletion(Kind::Performer, "avs");
     bed.rest();
     assert!(bed.server.list(Kind::Performer).is_empty());
 }
@@ -205,7 +205,7 @@ fn an_end_that_nobody_has_asked_for_is_not_believed() {
         assert_eq!((bed.failures(), bed.created().len()), (Vec::new(), 4), "{state}: {:?}", bed.created());
         let strange: Vec<_> = bed.steps().difference(&table(&MACHINE)).copied().collect();
         assert_eq!(strange, [], "{state}");
-        bed.server.ask_to_go(Kind::Performer, "avs");
+        bed.server.request_deletion(Kind::Performer, "avs");
         bed.rest();
         assert_eq!(pods(&bed).len(), 1, "{state}: connections are drained");
         // Nor is one that has been reached before it could be.

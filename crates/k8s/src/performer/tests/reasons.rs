@@ -6,7 +6,7 @@ use super::{Bed, bed, gpu, gpu_host, place, pods, running, serves, spec};
 use crate::api::Kind;
 use crate::hourglass::tests::reasons::{Reasons, rows};
 use crate::hourglass::tests::{host, quota};
-use crate::shell::small::{Fault, refused};
+use crate::shell::fake::{Fault, refused};
 
 fn asks(members: Value) -> Value {
     let mut spec = spec("well");
@@ -94,7 +94,7 @@ fn middles(reasons: &mut Reasons) {
     };
     ["Failed", "Unknown"].iter().for_each(|phase| reasons.collect(&ended(phase)));
     let mut gone = running(spec("well"));
-    gone.server.ask_to_go(Kind::Pod, "performer-avs");
+    gone.server.request_deletion(Kind::Pod, "performer-avs");
     gone.wait(60);
     reasons.collect(&gone);
     let mut upgraded = running(spec("well"));
@@ -165,7 +165,7 @@ fn a_field_that_somebody_keeps_changing_is_put_back_once_a_minute_and_said() {
 fn goes() -> Bed {
     let mut bed = running(spec("well"));
     bed.server.edit(Kind::Service, "performer-avs", |service| service["metadata"]["finalizers"] = json!(["theirs"]));
-    bed.server.ask_to_go(Kind::Performer, "avs");
+    bed.server.request_deletion(Kind::Performer, "avs");
     bed.rest();
     bed.server.remove(Kind::Service, "performer-avs");
     bed.wait(60);
@@ -207,7 +207,7 @@ fn lost() -> Bed {
     node["status"]["conditions"][0] =
         json!({"type": "Ready", "status": "Unknown", "lastTransitionTime": "2026-11-21T09:00:00Z"});
     bed.show(Kind::Node, node);
-    bed.server.ask_to_go(Kind::Performer, "avs");
+    bed.server.request_deletion(Kind::Performer, "avs");
     bed.wait(100);
     bed
 }

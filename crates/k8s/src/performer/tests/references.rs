@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Bed, INCARNATION, bed, place, pods, running, selected, serves, spec};
 use crate::api::Kind;
 use crate::hourglass::tests::log;
-use crate::shell::small::refused;
+use crate::shell::fake::refused;
 
 /// A time after which everything is looked at again.
 const RESYNC: u64 = 301;

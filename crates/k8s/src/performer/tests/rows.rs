@@ -7,7 +7,7 @@ use super::{Bed, bed, gpu, gpu_host, pods, running, spec};
 use crate::api::Kind;
 use crate::hourglass::tests::steps::{Ways, table, told};
 use crate::hourglass::tests::{host, quota};
-use crate::shell::small::{Fault, Server};
+use crate::shell::fake::{Fault, Server};
 
 fn ways(bed: &Bed) -> Ways {
     Ways::of::<PerformerState, _>(bed)
@@ -19,7 +19,7 @@ fn deleted_in(habit: &'static str) -> Ways {
     bed.images.insert("bad".into(), habit);
     bed.submit("avs", spec("bad"));
     bed.rest();
-    bed.server.ask_to_go(Kind::Performer, "avs");
+    bed.server.request_deletion(Kind::Performer, "avs");
     bed.wait(60);
     ways(&bed)
 }
@@ -41,7 +41,7 @@ fn fail_pod(bed: &mut Bed) {
 }
 
 fn delete(bed: &mut Bed) {
-    bed.server.ask_to_go(Kind::Performer, "avs");
+    bed.server.request_deletion(Kind::Performer, "avs");
 }
 
 fn all() -> Ways {
@@ -142,10 +142,10 @@ fn stops() -> Ways {
 fn goes_step_by_step() -> Ways {
     let served = running(spec("well"));
     served.server.edit(Kind::Service, "performer-avs", |service| service["metadata"]["finalizers"] = json!(["theirs"]));
-    served.server.ask_to_go(Kind::Performer, "avs");
+    served.server.request_deletion(Kind::Performer, "avs");
     let mut begun = bed();
     begun.server.store().faults.push(Fault::DieAfter(2));
-    begun.at_death = Some(|server| server.ask_to_go(Kind::Performer, "avs"));
+    begun.at_death = Some(|server| server.request_deletion(Kind::Performer, "avs"));
     let performer = begun.submit("avs", spec("well"));
     put_unnumbered(&begun, "performer-avs", &performer["metadata"]["uid"]);
     let owner = json!([{"kind": "Performer", "name": "avs", "uid": performer["metadata"]["uid"], "controller": true}]);
@@ -163,7 +163,7 @@ fn goes_step_by_step() -> Ways {
 
 /// The controller dies after each of its first writes, and somebody acts before another takes over.
 fn between_writes() -> Ways {
-    let go: fn(&Server) = |server| server.ask_to_go(Kind::Performer, "avs");
+    let go: fn(&Server) = |server| server.request_deletion(Kind::Performer, "avs");
     let spoil: fn(&Server) = |server| {
         server.edit(Kind::Performer, "avs", |performer| {
             performer["spec"]["hardwareRequirements"] = json!({"gpuType": "none-nvlink"});
@@ -190,7 +190,7 @@ fn between_writes() -> Ways {
 /// A performer that serves is wanted otherwise, while there is a pod from before pods had numbers: that comes first.
 fn before_an_upgrade() -> Ways {
     let mut all = Ways::default();
-    let go: fn(&Server) = |server| server.ask_to_go(Kind::Performer, "avs");
+    let go: fn(&Server) = |server| server.request_deletion(Kind::Performer, "avs");
     let back: fn(&Server) =
         |server| server.edit(Kind::Performer, "avs", |performer| performer["spec"]["image"] = json!("well"));
     for (writes, act) in (0..4).flat_map(|writes| [(writes, go), (writes, back)]) {
@@ -233,7 +233,7 @@ fn before_a_pod() -> Ways {
         json!({"avsAddress": super::ADDRESS, "image": "well", "resources": {"requests": {"cpu": "100"}}}),
     );
     large.rest();
-    large.server.ask_to_go(Kind::Performer, "avs");
+    large.server.request_deletion(Kind::Performer, "avs");
     large.wait(60);
     let mut all = Ways::default();
     [wrong, refused, large].iter().for_each(|bed| all.extend(ways(bed)));
@@ -255,7 +255,7 @@ fn ended_after(steps: usize) -> Ways {
     let mut all = Ways::default();
     for mut bed in [coming, upgraded, again] {
         bed.few_steps(steps);
-        bed.server.ask_to_go(Kind::Performer, "avs");
+        bed.server.request_deletion(Kind::Performer, "avs");
         bed.wait(700);
         all.extend(ways(&bed));
     }
@@ -263,7 +263,7 @@ fn ended_after(steps: usize) -> Ways {
     untouched.show(Kind::Node, host("node-1", json!({}), json!({})));
     untouched.submit("avs", gpu("well"));
     untouched.few_steps(steps);
-    untouched.server.ask_to_go(Kind::Performer, "avs");
+    untouched.server.request_deletion(Kind::Performer, "avs");
     untouched.wait(700);
     all.extend(ways(&untouched));
     all

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{Bed, another, bed, gpu, gpu_host, place, pods, running, selected, serves, spec};
 use crate::api::{ApiError, Kind};
 use crate::hourglass::tests::quota;
-use crate::shell::small::refused;
+use crate::shell::fake::refused;
 
 #[test]
 fn surge_without_quota_waits_says_so_and_keeps_what_serves() {

@@ -241,7 +241,7 @@ fn a_rollback_leads_from_the_upgrade_to_what_runs_and_nowhere_else() {
     another(&bed, "bad", json!({"progressDeadlineSeconds": 30}));
     bed.wait(100);
     assert_eq!(place(&bed), "Running/Running True/UpgradeFailed");
-    let stored = |change: &crate::shell::small::Change| change.object["status"]["state"].as_str().map(str::to_owned);
+    let stored = |change: &crate::shell::fake::Change| change.object["status"]["state"].as_str().map(str::to_owned);
     let store = bed.server.store();
     let performers = store.log.iter().filter(|change| change.kind == Kind::Performer);
     let mut states: Vec<String> = performers.filter_map(stored).collect();

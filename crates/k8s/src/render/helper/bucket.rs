@@ -8,7 +8,7 @@ use orlop_core::spec::status::ArtifactLocation;
 use serde_json::{Value, json};
 
 use super::Helper;
-use super::place::{BUCKET, Place};
+use super::place::{BUCKET, StoreKey};
 use crate::render::job::RenderError;
 
 /// The object of a key in a store.
@@ -25,8 +25,9 @@ pub(super) fn object(store: &S3Store, key: String) -> S3Object {
 /// Where an artifact goes as an object, and what the helper is told of that. The command's container gets the keys.
 pub(super) fn put(
     helper: &mut Helper,
-    (what, object): (&'static str, S3Object),
-) -> Result<(Place, KeepTarget), RenderError> {
+    what: &'static str,
+    object: S3Object,
+) -> Result<(StoreKey, KeepTarget), RenderError> {
     let wrong = |why| Err(RenderError::NoStore(what, why));
     if !object.endpoint.starts_with("http://") && !object.endpoint.starts_with("https://") {
         return wrong("its `endpoint` is no http or https URL");
@@ -42,7 +43,7 @@ pub(super) fn put(
     };
     // The text of plain values is always JSON.
     let key = serde_json::to_string(&object).unwrap_or_default();
-    Ok((Place { kind: BUCKET.to_owned(), key }, KeepTarget::S3(place(object, keys))))
+    Ok((StoreKey { kind: BUCKET.to_owned(), key }, KeepTarget::S3(place(object, keys))))
 }
 
 /// What the init container is told of a stored object, and gets the keys to; none for a location that is none.

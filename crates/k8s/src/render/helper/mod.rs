@@ -25,7 +25,7 @@ use serde_json::{Map, Value, json};
 use self::bucket::KeysOf;
 use super::job::{Carriage, RenderError};
 use super::object;
-pub use place::{Places, artifact_map};
+pub use place::{HelperAnnotation, artifact_map};
 pub use shared::Shared;
 
 /// The volume of the helper, in the pod.
@@ -120,14 +120,15 @@ pub(super) fn wanted(spec: &AttemptSpec) -> Option<&'static str> {
 pub(super) fn place(
     job: &mut Value,
     spec: &AttemptSpec,
-    (options, carriage): (&HelperOptions, Carriage<'_>),
+    options: &HelperOptions,
+    carriage: Carriage<'_>,
 ) -> Result<(), RenderError> {
     let indexed = job.pointer("/spec/completionMode").and_then(Value::as_str) == Some("Indexed");
     let pods = pods_of(job);
     let pod = job.pointer_mut("/spec/template/spec").and_then(Value::as_object_mut).ok_or(RenderError::NotAJob)?;
     let mut helper = Helper::new(pod)?;
     let reports = !spec.output_files.is_empty() || !spec.output_artifacts.is_empty();
-    let (fetch, mut places) = (inputs::fetch(&mut helper, &spec.inputs)?, Places::new(reports));
+    let (fetch, mut annotation) = (inputs::fetch(&mut helper, &spec.inputs)?, HelperAnnotation::new(reports));
     let order = orlop_core::helper::FetchOrder {
         v: VERSION,
         scratch: format!("{DIRECTORY}/fetching"),
@@ -140,18 +141,18 @@ pub(super) fn place(
     helper.fetcher(&options.image, &order)?;
     if reports {
         let token = (options.tokens.0)();
-        let mut keep = outputs::keep(&mut helper, spec, (options, carriage), &mut places)?;
+        let mut keep = outputs::keep(&mut helper, spec, options, carriage, &mut annotation)?;
         keep.indexed = indexed;
         if pods > 1 && !indexed && keep.artifacts.iter().any(|artifact| !matches!(artifact.to, KeepTarget::InPlace)) {
             return Err(RenderError::Several(pods));
         }
-        places.token = fingerprint(&token);
+        annotation.token = fingerprint(&token);
         helper.wrap(&keep, &token)?;
     }
     helper.finish(pod);
     let metadata = job.pointer_mut("/metadata").and_then(Value::as_object_mut).ok_or(RenderError::NotAJob)?;
     if let Some(annotations) = object(metadata, "annotations") {
-        annotations.insert(place::ANNOTATION.to_owned(), json!(places.text()));
+        annotations.insert(place::ANNOTATION.to_owned(), json!(annotation.text()));
     }
     Ok(())
 }

@@ -18,11 +18,11 @@ use crate::shell::Clock;
 /// Whether this process leads now, and who leads as far as it knows. Clones tell the same.
 #[derive(Clone, Debug, Default)]
 pub struct Term {
-    standing: Arc<Mutex<Standing>>,
+    state: Arc<Mutex<TermState>>,
 }
 
 #[derive(Debug, Default)]
-struct Standing {
+struct TermState {
     until: Option<Instant>,
     leader: Option<String>,
 }
@@ -32,36 +32,36 @@ impl Term {
     #[must_use]
     pub fn without_end() -> Self {
         let term = Self::default();
-        term.standing().until = Some(far());
+        term.state().until = Some(far());
         term
     }
 
-    fn standing(&self) -> MutexGuard<'_, Standing> {
-        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, TermState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether this process leads now. A process that was stopped for a while finds that it does not, before it does
     /// anything.
     #[must_use]
     pub fn holds(&self) -> bool {
-        self.standing().until.is_some_and(|until| Instant::now() < until)
+        self.state().until.is_some_and(|until| Instant::now() < until)
     }
 
     /// Who leads, as far as this process has seen.
     #[must_use]
     pub fn leader(&self) -> Option<String> {
-        self.standing().leader.clone()
+        self.state().leader.clone()
     }
 
     fn note(&self, election: &Election, start: Instant) {
         // A term without end is one that needs no lease.
         let until = election.leads_until().map(|until| start.checked_add(until).unwrap_or_else(far));
         let leader = election.leader().map(str::to_owned);
-        *self.standing() = Standing { until, leader };
+        *self.state() = TermState { until, leader };
     }
 
     fn end(&self) {
-        self.standing().until = None;
+        self.state().until = None;
     }
 }
 
@@ -168,7 +168,7 @@ impl<A: Api> Way<'_, A> {
                 let left = election.leads_until().map_or(self.patience, |until| until.saturating_sub(now));
                 let answer = timeout(self.patience.min(left), self.api.send(&request)).await;
                 let answer = answer.unwrap_or_else(|_| Err(ApiError::no_answer("no answer in time")));
-                election.told((now, self.start.elapsed()), answer);
+                election.handle_response(now, self.start.elapsed(), answer);
             }
         }
         None

@@ -55,7 +55,7 @@ fn seconds(seconds: u64) -> Duration {
 fn settle(election: &mut Election, server: &mut Server, now: Duration) -> Act {
     for _ in 0..50 {
         match election.act(now, Time::EPOCH.plus(now)) {
-            Act::Send(request) => election.told((now, now), server.answer(&request)),
+            Act::Send(request) => election.handle_response(now, now, server.answer(&request)),
             act => return act,
         }
     }
@@ -138,7 +138,7 @@ fn who_does_not_get_the_second_lease_gives_the_first_back() {
             zen["spec"]["holderIdentity"] = json!("zen");
             server.leases.insert(FLOWS.to_owned(), zen);
         }
-        a.told((now, now), server.answer(&request));
+        a.handle_response(now, now, server.answer(&request));
     }
     assert_eq!(server.holders(), ["a", "zen"]);
     let _ = settle(&mut a, &mut server, seconds(2));
@@ -152,7 +152,7 @@ fn a_leader_that_cannot_renew_is_none_when_its_deadline_is_over() {
     let mut now = seconds(2);
     let end = loop {
         match a.act(now, Time::EPOCH) {
-            Act::Send(_) => a.told((now, now), Err(ApiError::no_answer("reset"))),
+            Act::Send(_) => a.handle_response(now, now, Err(ApiError::no_answer("reset"))),
             Act::Wait(until) => now = until,
             Act::End(end) => break end,
         }
@@ -168,7 +168,7 @@ fn a_renewal_counts_from_when_it_was_sent_and_only_if_it_was_answered() {
     let _ = settle(&mut a, &mut server, seconds(0));
     let Act::Send(request) = a.act(seconds(2), Time::EPOCH) else { panic!("a renewal") };
     server.answer(&request).expect("it is carried out");
-    a.told((seconds(2), seconds(4)), Err(ApiError::no_answer("reset")));
+    a.handle_response(seconds(2), seconds(4), Err(ApiError::no_answer("reset")));
     assert_eq!(a.leads_until(), Some(seconds(10)));
     // It finds its own renewal there and renews that.
     assert_eq!(settle(&mut a, &mut server, seconds(6)), Act::Wait(seconds(8)));
@@ -204,7 +204,7 @@ fn who_leaves_asks_what_became_of_a_request_without_answer() {
     let now = seconds(0);
     for _ in 0..2 {
         let Act::Send(request) = a.act(now, Time::EPOCH) else { panic!("a look at each") };
-        a.told((now, now), server.answer(&request));
+        a.handle_response(now, now, server.answer(&request));
     }
     let Act::Send(request) = a.act(now, Time::EPOCH) else { panic!("it takes the first") };
     server.answer(&request).expect("it is carried out");
@@ -261,7 +261,7 @@ impl Process {
         let now = self.now(tick);
         for _ in 0..8 {
             match self.pending.take() {
-                Some((sent, at, answer)) if at <= tick => self.election.told((sent, now), answer),
+                Some((sent, at, answer)) if at <= tick => self.election.handle_response(sent, now, answer),
                 Some(pending) => {
                     self.pending = Some(pending);
                     return false;

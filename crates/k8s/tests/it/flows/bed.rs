@@ -94,7 +94,7 @@ impl Bed {
     }
 
     /// A request of somebody who may do everything, about objects of the namespace `default`. The path begins after it.
-    pub(super) async fn ask(&self, method: &str, (root, path): (&str, &str), body: &Value) -> Result<Value, String> {
+    pub(super) async fn ask(&self, method: &str, root: &str, path: &str, body: &Value) -> Result<Value, String> {
         let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
         let request = http::Request::builder().method(method).uri(format!("/{root}/namespaces/default/{path}"));
         let request = request.header("content-type", kind).body(body.to_string().into_bytes()).expect("a request");
@@ -104,7 +104,7 @@ impl Bed {
     /// The same about flows; without a name, about their list.
     pub(super) async fn ask_of_flows(&self, method: &str, name: &str, body: &Value) -> Result<Value, String> {
         let path = if name.is_empty() { "jobflows".to_owned() } else { format!("jobflows/{name}") };
-        self.ask(method, ("apis/workflow.kube-zen.io/v1alpha1", &path), body).await
+        self.ask(method, "apis/workflow.kube-zen.io/v1alpha1", &path, body).await
     }
 
     /// What watches tell: what is new, what changed, what is gone.

@@ -125,7 +125,7 @@ async fn an_attempt_whose_job_somebody_deletes_is_over_when_its_last_pod_is_gone
     wait(&mut bed, 3).await;
     let name = bed.jobs()[0]["metadata"]["name"].as_str().expect("a name").to_owned();
     let path = format!("jobs/{name}");
-    bed.ask("DELETE", ("apis/batch/v1", &path), &json!({"propagationPolicy": "Background"})).await.expect("it goes");
+    bed.ask("DELETE", "apis/batch/v1", &path, &json!({"propagationPolicy": "Background"})).await.expect("it goes");
     wait(&mut bed, 45).await;
     let second = created(&bed, "a", 2);
     assert!(after_start(&bed, "etl", second) > 3 + TERM, "{second}");
@@ -225,13 +225,13 @@ async fn a_job_that_a_foreign_finalizer_holds_is_told_with_that_finalizer() {
     wait(&mut bed, 2).await;
     let path = format!("jobs/{}", bed.jobs()[0]["metadata"]["name"].as_str().expect("a name"));
     let held = |by: Value| json!({"metadata": {"finalizers": by}});
-    bed.ask("PATCH", ("apis/batch/v1", &path), &held(json!(["example.com/archive"]))).await.expect("it is taken");
+    bed.ask("PATCH", "apis/batch/v1", &path, &held(json!(["example.com/archive"]))).await.expect("it is taken");
     wait(&mut bed, 130).await;
     let message = blocked(&bed)["message"].as_str().unwrap_or_default().to_owned();
     let job = path.trim_start_matches("jobs/");
     assert_eq!(message, format!("step a: Job {job}, held by finalizer example.com/archive"));
     assert_eq!(bed.status("etl")["steps"][0]["attempt"], 1);
-    bed.ask("PATCH", ("apis/batch/v1", &path), &held(Value::Null)).await.expect("it is taken");
+    bed.ask("PATCH", "apis/batch/v1", &path, &held(Value::Null)).await.expect("it is taken");
     wait(&mut bed, 40).await;
     assert_eq!(bed.status("etl")["steps"][0]["attempt"], 2, "{}", bed.status("etl"));
 }

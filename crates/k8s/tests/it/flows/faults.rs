@@ -139,7 +139,7 @@ async fn a_job_that_somebody_deletes_is_missing_and_its_step_is_tried_again_wher
         let mut bed = running(json!({"steps": [a]})).await;
         let job = bed.jobs().remove(0)["metadata"]["name"].as_str().expect("a name").to_owned();
         let options = json!({"propagationPolicy": "Background"});
-        bed.ask("DELETE", ("apis/batch/v1", &format!("jobs/{job}")), &options).await.expect("it is deleted");
+        bed.ask("DELETE", "apis/batch/v1", &format!("jobs/{job}"), &options).await.expect("it is deleted");
         bed.run().await;
         let status = bed.status("etl");
         assert_eq!((&status["phase"], &status["steps"][0]["reason"]), (&json!(phase), &reason), "{status}");

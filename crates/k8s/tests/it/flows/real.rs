@@ -35,13 +35,7 @@ struct Bed {
 }
 
 impl Bed {
-    async fn new(
-        kube: &kube::Client,
-        (namespace, flow): (&str, &str),
-        spec: &Value,
-        plan: Plan,
-        behind: usize,
-    ) -> Self {
+    async fn new(kube: &kube::Client, namespace: &str, flow: &str, spec: &Value, plan: Plan, behind: usize) -> Self {
         let api = Failing::new(kube, plan);
         let object = json!({"apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow",
             "metadata": {"name": flow, "namespace": namespace}, "spec": spec});
@@ -219,7 +213,7 @@ async fn rests(kube: &kube::Client, namespace: &str) {
         ("waits", json!([step("a", &[], json!({})), gate]), "Paused"),
         ("runs", json!([step("a", &[], json!({}))]), "Running"),
     ] {
-        let mut bed = Bed::new(kube, (namespace, name), &json!({"steps": steps}), Plan::default(), 0).await;
+        let mut bed = Bed::new(kube, namespace, name, &json!({"steps": steps}), Plan::default(), 0).await;
         bed.rest().await;
         bed.clock.set(bed.clock.now().plus(Duration::from_secs(10)));
         bed.again().await;
@@ -253,7 +247,7 @@ async fn a_crash_at_any_write_to_a_real_server_changes_nothing_and_creates_nothi
         return;
     }
     let spec = spec();
-    let mut clean = Bed::new(&kube, (&namespace, "clean"), &spec, Plan::default(), 0).await;
+    let mut clean = Bed::new(&kube, &namespace, "clean", &spec, Plan::default(), 0).await;
     clean.run().await;
     let (want, writes) = (clean.outcome(), clean.api.plan().writes);
     assert!(want.starts_with("Succeeded") && writes > 10, "{want} after {writes} writes");
@@ -271,7 +265,7 @@ async fn a_crash_at_any_write_to_a_real_server_changes_nothing_and_creates_nothi
     for number in sample {
         let (at, what, behind) = &plans[number];
         let plan = Plan { at: Some((*at, *what)), ..Plan::default() };
-        let mut bed = Bed::new(&kube, (&namespace, &format!("p{number}")), &spec, plan, *behind).await;
+        let mut bed = Bed::new(&kube, &namespace, &format!("p{number}"), &spec, plan, *behind).await;
         bed.run().await;
         assert_eq!(bed.outcome(), want, "{what:?} at write {at}, {behind} behind");
     }

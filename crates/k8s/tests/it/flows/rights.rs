@@ -70,7 +70,7 @@ async fn disturbed(rules: &[Value]) -> Bed {
     bed.settle().await;
     let job = bed.jobs().remove(0)["metadata"]["name"].as_str().expect("a name").to_owned();
     let options = json!({"propagationPolicy": "Background"});
-    bed.ask("DELETE", ("apis/batch/v1", &format!("jobs/{job}")), &options).await.expect("it is deleted");
+    bed.ask("DELETE", "apis/batch/v1", &format!("jobs/{job}"), &options).await.expect("it is deleted");
     bed.run().await;
     assert_eq!(bed.status("etl")["steps"][0]["reason"], "JobMissing");
     let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "held-data"}, "spec": {

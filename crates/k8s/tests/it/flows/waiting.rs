@@ -146,9 +146,7 @@ async fn the_limit_for_a_first_pod_begins_anew_when_the_flow_is_resumed() {
             bed.ask_of_flows("PATCH", "etl", &change).await.expect("the server takes the change");
             if resumed && !suspended {
                 let path = format!("jobs/{}", bed.jobs()[0]["metadata"]["name"].as_str().expect("a name"));
-                bed.ask("PATCH", ("apis/batch/v1", &path), &json!({"spec": {"suspend": false}}))
-                    .await
-                    .expect("it runs");
+                bed.ask("PATCH", "apis/batch/v1", &path, &json!({"spec": {"suspend": false}})).await.expect("it runs");
                 bed.restart().await;
             }
             wait(&mut bed, 5).await;
@@ -179,7 +177,7 @@ async fn time_in_a_queue_does_not_count_against_the_timeout() {
         }
         let name = bed.jobs()[0]["metadata"]["name"].as_str().expect("a name").to_owned();
         let path = format!("jobs/{name}");
-        bed.ask("PATCH", ("apis/batch/v1", &path), &json!({"spec": {"suspend": false}})).await.expect("it is let run");
+        bed.ask("PATCH", "apis/batch/v1", &path, &json!({"spec": {"suspend": false}})).await.expect("it is let run");
         wait(&mut bed, 8).await;
         let step_status = &bed.status("etl")["steps"][0];
         assert_eq!(step_status["phase"], "Succeeded", "{step_status}");
