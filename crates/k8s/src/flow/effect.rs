@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::memory::{AttemptKey, Memory};
 use super::start::Outcome;
 use super::wait_reason::since;
-use super::{Controller, Note, removal, text};
+use super::{Controller, ControllerEvent, removal, text};
 use crate::api::{Api, ApiError, Kind, Request};
 use crate::observe::{self, Ownership};
 use crate::render;
@@ -115,7 +115,7 @@ impl<A: Api> Controller<A> {
                     && let Some(ready) = memory.ready_at(*at)
                 {
                     let namespace = &memory.owner.namespace;
-                    self.monitor.note(Note::Started { namespace, waited: now.since(ready) });
+                    self.monitor.record(ControllerEvent::Started { namespace, waited: now.since(ready) });
                 }
                 memory.apply_event(&event, now);
                 if let FlowEvent::AttemptAccepted { at, attempt, .. } = event {

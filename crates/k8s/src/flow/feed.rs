@@ -17,7 +17,7 @@ use orlop_dag::engine::step_status;
 use serde_json::Value;
 
 use super::memory::{AttemptKey, Memory};
-use super::monitor::Note;
+use super::monitor::ControllerEvent;
 use super::{Controller, removal, text};
 use crate::api::{self, Api, ApiError, Kind, Request};
 use crate::observe::{self, Conclusion, Left};
@@ -72,7 +72,7 @@ impl<A: Api> Controller<A> {
                 memory.tell_unstored(unit, &end, self.now());
                 for location in end.artifacts.iter().filter_map(|artifact| artifact.location.as_ref()) {
                     let (store, bytes) = (location.kind.as_str(), location.size_bytes);
-                    self.monitor.note(Note::Artifact { stored: true, store, bytes });
+                    self.monitor.record(ControllerEvent::Artifact { stored: true, store, bytes });
                 }
                 memory.apply_end(unit, end, self.now());
             }

@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::notices::Notices;
 use super::removal::Removal;
 use super::start::Start;
-use super::{Key, Monitor, Note, text};
+use super::{ControllerEvent, Key, Monitor, text};
 use crate::convert::spec_hash;
 use crate::render::helper::Shared;
 use crate::status::Level;
@@ -230,7 +230,7 @@ impl Memory {
         let (began, fenced) = (self.monitor.now(), self.state.fenced());
         apply(&self.plan, &mut self.state, event, now, &mut effects);
         let (took, fenced) = (self.monitor.now().saturating_sub(began), self.state.fenced() > fenced);
-        self.monitor.note(Note::Told { event, took, fenced });
+        self.monitor.record(ControllerEvent::EventApplied { event, took, fenced });
         self.take(effects, now);
     }
 

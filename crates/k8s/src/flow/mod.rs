@@ -58,7 +58,7 @@ pub use defaults::Defaults;
 use keys::Outlived;
 use lookup::Lookups;
 use memory::Memory;
-pub use monitor::{Monitor, Note};
+pub use monitor::{ControllerEvent, Monitor};
 use outbox::Outbox;
 use over_quota::QuotaWaiters;
 #[cfg(feature = "client")]

@@ -6,6 +6,7 @@ use orlop_core::event::FlowEvent;
 use orlop_core::spec::status::FlowStatus;
 
 use super::Key;
+use crate::shell::LoopEvent;
 use crate::status::Level;
 
 /// Who measures a controller.
@@ -16,53 +17,22 @@ pub trait Monitor: Send + Sync {
     }
 
     /// Something has happened.
-    fn note(&self, note: Note<'_>);
+    fn record(&self, event: ControllerEvent<'_>);
 }
 
 /// Nobody measures.
 impl Monitor for () {
-    fn note(&self, _note: Note<'_>) {}
+    fn record(&self, _event: ControllerEvent<'_>) {}
 }
 
 /// What has happened.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub enum Note<'a> {
-    /// The loop is alive; so many flows could be looked at now.
-    Beat {
-        /// Keys that nobody works on yet.
-        depth: usize,
-    },
-    /// All that exists was listed once.
-    Synced,
-    /// A watch has ended and is begun again.
-    Restarted {
-        /// What is watched, as in paths.
-        resource: &'static str,
-    },
-    /// A watch has listed what exists.
-    Watched {
-        /// What is watched, as in paths.
-        resource: &'static str,
-    },
-    /// A watch has failed, and is begun again after a while.
-    Broken {
-        /// What is watched, as in paths.
-        resource: &'static str,
-        /// HTTP status; none when no answer came.
-        code: Option<u16>,
-        /// A sentence, with nothing the server said.
-        message: &'a str,
-    },
-    /// A pass is over.
-    Passed {
-        /// How long it took.
-        took: Duration,
-        /// Whether something it needed had no success.
-        failed: bool,
-    },
+pub enum ControllerEvent<'a> {
+    /// Something has happened in the loop.
+    Loop(LoopEvent<'a>),
     /// Something a pass needed had no success.
-    Failed {
+    RequestFailed {
         /// Of which kind, in one word.
         class: &'static str,
     },
@@ -92,7 +62,7 @@ pub enum Note<'a> {
         status: &'a FlowStatus,
     },
     /// A status is about to be stored.
-    Shown {
+    StatusChanged {
         /// Which flow.
         flow: &'a Key,
         /// All of it.
@@ -104,7 +74,7 @@ pub enum Note<'a> {
         flow: &'a Key,
     },
     /// A status was stored, or not.
-    Stored {
+    StatusStored {
         /// At which level.
         level: Level,
         /// Its size.
@@ -115,7 +85,7 @@ pub enum Note<'a> {
         took: Duration,
     },
     /// The engine was told something.
-    Told {
+    EventApplied {
         /// What.
         event: &'a FlowEvent,
         /// How long it took.

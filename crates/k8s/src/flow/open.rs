@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::memory::{AttemptKey, Memory, Stored};
 use super::notices::Notices;
 use super::values::Resolved;
-use super::{Controller, Key, Note, concurrency, text};
+use super::{Controller, ControllerEvent, Key, concurrency, text};
 use crate::api::{Api, ApiError, Kind, Request};
 use crate::records::{self, FetchError};
 use crate::{convert, observe};
@@ -92,7 +92,7 @@ impl<A: Api> Controller<A> {
         let (mut notices, mut named) = (Notices::default(), BTreeSet::new());
         let (state, effects) = match status.filter(|_| !fresh) {
             None => {
-                self.monitor.note(Note::Opened { flow: key, status: &FlowStatus::default() });
+                self.monitor.record(ControllerEvent::Opened { flow: key, status: &FlowStatus::default() });
                 match self.handed_over(&flow, &plan).await? {
                     Ok(handed_over) => begin(&plan, &meta, &handed_over, now),
                     Err(message) => {
@@ -110,7 +110,7 @@ impl<A: Api> Controller<A> {
                         return Ok(Opened::Status(object, Box::new(status)));
                     }
                 };
-                self.monitor.note(Note::Opened { flow: key, status: &whole });
+                self.monitor.record(ControllerEvent::Opened { flow: key, status: &whole });
                 notices = Notices::after(&whole.steps);
                 named.extend(whole.steps.iter().filter_map(|step| Some(step.job_ref.as_ref()?.uid.clone())));
                 self.rebuild_with_imports(&flow, &plan, &meta, &whole).await?
@@ -164,7 +164,7 @@ impl<A: Api> Controller<A> {
             plan(flow)
         });
         let (namespace, took) = (text(object, "/metadata/namespace"), self.monitor.now().saturating_sub(began));
-        self.monitor.note(Note::Planned { namespace: &namespace, took });
+        self.monitor.record(ControllerEvent::Planned { namespace: &namespace, took });
         read
     }
 

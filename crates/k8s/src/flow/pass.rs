@@ -20,7 +20,7 @@ use super::memory::Memory;
 use super::open::{OpenError, Opened};
 use super::removal::Removal;
 use super::store::Wrote;
-use super::{Controller, Key, Next, Note, concurrency, control, text};
+use super::{Controller, ControllerEvent, Key, Next, concurrency, control, text};
 use crate::api::{Api, ApiError, Kind, Request};
 use crate::convert;
 
@@ -247,7 +247,7 @@ impl<A: Api> Controller<A> {
             Class::Denied => "denied",
             Class::Fatal => "fatal",
         };
-        self.monitor.note(Note::Failed { class });
+        self.monitor.record(ControllerEvent::RequestFailed { class });
     }
 
     /// The server says that the flow or its namespace is gone. A watch says so too, unless it was not true: then the flow is
@@ -261,7 +261,7 @@ impl<A: Api> Controller<A> {
 
     /// A flow is over or gone: nothing is kept of it but its concurrency key, while something of it runs.
     fn forget_flow(&self, key: &Key) -> Next {
-        self.monitor.note(Note::Forgotten { flow: key });
+        self.monitor.record(ControllerEvent::Forgotten { flow: key });
         let mut known = self.known();
         known.slots.leave(key);
         known.over_quota.leave(key);

@@ -9,10 +9,11 @@ use orlop_core::time::Time;
 use serde_json::Value;
 
 use super::watch::{FLOWS, streams, watched};
-use super::{Controller, Key, Next, Note};
+use super::{Controller, ControllerEvent, Key, Next};
 use crate::api;
+use crate::shell::LoopEvent;
 pub use crate::shell::RunOptions;
-use crate::shell::run::{LoopEvent, WorkLoop, run};
+use crate::shell::run::{WorkLoop, run};
 use crate::shell::watch::AllFailures;
 
 /// How long events are published that wait when a controller ends.
@@ -41,14 +42,7 @@ impl<A: api::Api> WorkLoop for Controller<A> {
     }
 
     fn record(&self, event: LoopEvent<'_>) {
-        self.monitor.note(match event {
-            LoopEvent::Beat(depth) => Note::Beat { depth },
-            LoopEvent::Synced => Note::Synced,
-            LoopEvent::Restarted(resource) => Note::Restarted { resource },
-            LoopEvent::Listed(resource) => Note::Watched { resource },
-            LoopEvent::Broken(resource, code, message) => Note::Broken { resource, code, message },
-            LoopEvent::Passed(took, failed) => Note::Passed { took, failed },
-        });
+        self.monitor.record(ControllerEvent::Loop(event));
     }
 
     fn seen(&self, of: usize, object: &Value) -> Vec<Key> {

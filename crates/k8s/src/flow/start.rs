@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::Controller;
 use super::memory::Memory;
-use super::monitor::Note;
+use super::monitor::ControllerEvent;
 use crate::api::{Api, ApiError, Kind, Request};
 use crate::observe::{self, Ownership};
 use crate::render;
@@ -136,7 +136,7 @@ impl<A: Api> Controller<A> {
         for input in &spec.inputs {
             if let ArtifactSource::Stored { location, .. } = &input.source {
                 let (store, bytes) = (location.kind.as_str(), location.size_bytes);
-                self.monitor.note(Note::Artifact { stored: false, store, bytes });
+                self.monitor.record(ControllerEvent::Artifact { stored: false, store, bytes });
             }
         }
     }

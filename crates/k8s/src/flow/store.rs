@@ -10,7 +10,7 @@ use orlop_dag::engine::{step_status, view};
 use serde_json::{Map, Value, json};
 
 use super::memory::{Memory, Stored, same};
-use super::{Controller, Key, Note, text};
+use super::{Controller, ControllerEvent, Key, text};
 use crate::api::{Api, ApiError, Kind, Request};
 use crate::render;
 use crate::status::{Draft, Level, Names, Stored as Arranged, arrange};
@@ -66,7 +66,12 @@ impl<A: Api> Controller<A> {
             let began = self.monitor.now();
             let outcome = self.store(key, memory, &arranged, value).await;
             let (level, bytes, took) = (arranged.level, arranged.bytes, self.monitor.now().saturating_sub(began));
-            self.monitor.note(Note::Stored { level, bytes, took, stored: matches!(outcome, Ok(Wrote::Stored)) });
+            self.monitor.record(ControllerEvent::StatusStored {
+                level,
+                bytes,
+                took,
+                stored: matches!(outcome, Ok(Wrote::Stored)),
+            });
             match outcome {
                 Ok(wrote) => return wrote,
                 Err(error) if error.is_too_large() && arranged.level.next().is_some() => {
@@ -93,7 +98,7 @@ impl<A: Api> Controller<A> {
 
     fn arranged(&self, key: &Key, memory: &Memory) -> Result<Arranged, String> {
         let shown = view(&memory.plan, &memory.state, 0..usize::MAX);
-        self.monitor.note(Note::Shown { flow: key, status: &shown.status });
+        self.monitor.record(ControllerEvent::StatusChanged { flow: key, status: &shown.status });
         let object = self.known().cache.flow(key);
         let whole = object.as_ref().map_or(0, |object| object.to_string().len());
         let status =

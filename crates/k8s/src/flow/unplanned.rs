@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::memory::same;
 use super::store::{Wrote, status_request};
-use super::{Controller, Key, Next, Note, concurrency, text};
+use super::{Controller, ControllerEvent, Key, Next, concurrency, text};
 use crate::api::{Api, ApiError, Kind, Request};
 use crate::{convert, observe, render};
 
@@ -122,8 +122,8 @@ impl<A: Api> Controller<A> {
     /// Tells people and metrics of a status that was stored in the place of that of an object.
     fn publish_unplanned(&self, key: &Key, object: &Value, status: &FlowStatus) {
         let before = convert::status(object).ok().flatten().unwrap_or_default();
-        self.monitor.note(Note::Opened { flow: key, status: &before });
-        self.monitor.note(Note::Shown { flow: key, status });
+        self.monitor.record(ControllerEvent::Opened { flow: key, status: &before });
+        self.monitor.record(ControllerEvent::StatusChanged { flow: key, status });
         let owner =
             FlowOwner { uid: concurrency::uid(object), name: key.name.clone(), namespace: key.namespace.clone() };
         notices(&before, status).iter().for_each(|notice| self.emit_event(&owner, notice));

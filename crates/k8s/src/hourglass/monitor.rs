@@ -9,44 +9,16 @@ use serde_json::Value;
 
 use super::plan::{ADMISSION, Effect, FORBIDDEN, QUOTA, Step};
 use crate::api::{ApiError, Kind};
-use crate::shell::Key;
+use crate::shell::{Key, LoopEvent};
 
 /// Something that has happened in a controller, for metrics and logs.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum ControllerEvent<'a> {
-    /// The loop is alive; so many objects could be looked at now.
-    Beat {
-        /// Keys that nobody works on yet.
-        depth: usize,
-    },
-    /// All that exists was listed once.
-    Synced,
-    /// A watch has listed what exists, or has ended and is begun again.
-    Watched {
-        /// What is watched, as in paths.
-        resource: &'static str,
-        /// Whether it was begun again.
-        again: bool,
-    },
-    /// A watch has failed, and is begun again after a while.
-    Broken {
-        /// What is watched, as in paths.
-        resource: &'static str,
-        /// HTTP status; none when no answer came.
-        code: Option<u16>,
-        /// A sentence, with nothing the server said.
-        message: &'a str,
-    },
-    /// A pass is over.
-    Passed {
-        /// How long it took.
-        took: Duration,
-        /// Whether something it needed had no success.
-        failed: bool,
-    },
+    /// Something has happened in the loop.
+    Loop(LoopEvent<'a>),
     /// Something a pass needed had no success.
-    Failed {
+    RequestFailed {
         /// Of which kind.
         class: Class,
     },
@@ -60,7 +32,7 @@ pub enum ControllerEvent<'a> {
         status: &'a Value,
     },
     /// An object made a transition of its lifecycle.
-    Stepped {
+    Transitioned {
         /// Which object.
         key: &'a Key,
         /// Which step.

@@ -14,7 +14,7 @@ use crate::api::{Api, Kind};
 pub use crate::shell::RunOptions;
 use crate::shell::run::{self, Source, Watched, Watches, WorkLoop};
 use crate::shell::watch::{AllFailures, objects};
-use crate::shell::{Key, Next};
+use crate::shell::{Key, LoopEvent, Next};
 
 /// All kinds a controller watches, its own first.
 fn kinds<R: Reconciler>() -> Vec<Kind> {
@@ -65,15 +65,8 @@ impl<A: Api, R: Reconciler> WorkLoop for Controller<A, R> {
         self.monitor.now()
     }
 
-    fn record(&self, event: run::LoopEvent<'_>) {
-        self.monitor.record(match event {
-            run::LoopEvent::Beat(depth) => ControllerEvent::Beat { depth },
-            run::LoopEvent::Synced => ControllerEvent::Synced,
-            run::LoopEvent::Restarted(resource) => ControllerEvent::Watched { resource, again: true },
-            run::LoopEvent::Listed(resource) => ControllerEvent::Watched { resource, again: false },
-            run::LoopEvent::Broken(resource, code, message) => ControllerEvent::Broken { resource, code, message },
-            run::LoopEvent::Passed(took, failed) => ControllerEvent::Passed { took, failed },
-        });
+    fn record(&self, event: LoopEvent<'_>) {
+        self.monitor.record(ControllerEvent::Loop(event));
     }
 
     fn seen(&self, of: usize, object: &Value) -> Vec<Key> {

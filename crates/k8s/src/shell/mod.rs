@@ -2,6 +2,7 @@
 //! process of several works, and how fast it asks; knows nothing of what a pass does.
 
 mod clock;
+mod event;
 #[cfg(test)]
 pub(crate) mod fake;
 mod key;
@@ -14,6 +15,7 @@ pub(crate) mod run;
 pub(crate) mod watch;
 
 pub use clock::Clock;
+pub use event::LoopEvent;
 pub use key::{Key, Next};
 pub use queue::Queue;
 #[cfg(feature = "client")]

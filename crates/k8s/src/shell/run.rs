@@ -11,7 +11,7 @@ use orlop_core::time::Time;
 use serde_json::Value;
 
 use super::watch::WatchEvent;
-use super::{Key, Next, Queue};
+use super::{Key, LoopEvent, Next, Queue};
 use crate::value::text;
 
 /// How the loop works.
@@ -62,30 +62,13 @@ pub(crate) struct Watched {
     pub(crate) optional: bool,
 }
 
-/// What the loop tells.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum LoopEvent<'a> {
-    /// It is alive; so many keys nobody works on yet.
-    Beat(usize),
-    /// All that exists was listed once.
-    Synced,
-    /// A watch has ended and is begun again.
-    Restarted(&'static str),
-    /// A watch has listed what exists.
-    Listed(&'static str),
-    /// A watch has failed.
-    Broken(&'static str, Option<u16>, &'a str),
-    /// A pass is over: how long it took, and whether something it needed had no success.
-    Passed(Duration, bool),
-}
-
 /// What is run: a controller.
 pub(crate) trait WorkLoop: Sync {
     /// The time.
     fn now(&self) -> Time;
     /// Time since any fixed moment, by a steady clock.
     fn steady(&self) -> Duration;
-    /// What the loop tells.
+    /// Something has happened in the loop.
     fn record(&self, event: LoopEvent<'_>);
     /// An object was seen; gives who is to be looked at.
     fn seen(&self, of: usize, object: &Value) -> Vec<Key>;
@@ -136,12 +119,15 @@ pub(crate) async fn run(
                 passes.push(async move {
                     let began = controller.steady();
                     let next = controller.pass(&key).await;
-                    controller.record(LoopEvent::Passed(controller.steady().saturating_sub(began), next.failed));
+                    controller.record(LoopEvent::Reconciled {
+                        took: controller.steady().saturating_sub(began),
+                        failed: next.failed,
+                    });
                     (key, next)
                 });
             }
         }
-        controller.record(LoopEvent::Beat(work.queue.depth()));
+        controller.record(LoopEvent::Heartbeat { depth: work.queue.depth() });
         let wait = work.queue.next_due().map_or(IDLE, |at| at.since(controller.now()).max(Duration::from_millis(1)));
         let mut woken = pin!(controller.woken().fuse());
         let mut timer = pin!(tokio::time::sleep(wait.min(IDLE)).fuse());
@@ -215,7 +201,7 @@ impl Work {
         let keys = match event {
             WatchEvent::Init => {
                 if listing.complete {
-                    controller.record(LoopEvent::Restarted(resource));
+                    controller.record(LoopEvent::WatchRestarted { resource });
                 }
                 listing.listed.clear();
                 listing.under_way = true;
@@ -230,7 +216,7 @@ impl Work {
             WatchEvent::Deleted(object) => controller.gone(of, &object),
             WatchEvent::InitDone => {
                 (listing.under_way, listing.complete, listing.refused) = (false, true, None);
-                controller.record(LoopEvent::Listed(resource));
+                controller.record(LoopEvent::WatchListed { resource });
                 let listed = std::mem::take(&mut listing.listed);
                 controller.only(of, &listed, self.namespaces.get(scope).map(String::as_str))
             }
@@ -244,7 +230,7 @@ impl Work {
                 let known = matches!(code, Some(403 | 404)) && listing.refused == code;
                 listing.refused = code;
                 if !known {
-                    controller.record(LoopEvent::Broken(resource, code, &message));
+                    controller.record(LoopEvent::WatchFailed { resource, code, message: &message });
                 }
                 Vec::new()
             }
@@ -278,7 +264,7 @@ mod tests {
         }
 
         fn record(&self, event: LoopEvent<'_>) {
-            if let LoopEvent::Restarted(resource) | LoopEvent::Broken(resource, ..) = event {
+            if let LoopEvent::WatchRestarted { resource } | LoopEvent::WatchFailed { resource, .. } = event {
                 self.0.lock().unwrap().push(resource);
             }
         }

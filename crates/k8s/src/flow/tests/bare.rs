@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use futures::FutureExt as _;
 use serde_json::{Value, json};
 
-use super::super::{Clock, Controller, Monitor, Note, Options};
+use super::super::{Clock, Controller, ControllerEvent, Monitor, Options};
 use super::bed::{Bed, after, job};
 use super::server::{Server, TestClock};
 use crate::api::Kind;
@@ -69,10 +69,10 @@ fn the_operators_time_to_live_holds_where_no_webhook_writes_it_into_flows() {
 struct Shown(Mutex<Vec<String>>);
 
 impl Monitor for Shown {
-    fn note(&self, note: Note<'_>) {
-        let line = match note {
-            Note::Opened { flow, status } => format!("opened {} {}", flow.name, status.phase),
-            Note::Shown { flow, status } => format!("shown {} {}", flow.name, status.phase),
+    fn record(&self, event: ControllerEvent<'_>) {
+        let line = match event {
+            ControllerEvent::Opened { flow, status } => format!("opened {} {}", flow.name, status.phase),
+            ControllerEvent::StatusChanged { flow, status } => format!("shown {} {}", flow.name, status.phase),
             _ => return,
         };
         self.0.lock().unwrap().push(line);

@@ -234,7 +234,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
     }
 
     fn record_error(&self, class: Class) {
-        self.monitor.record(ControllerEvent::Failed { class });
+        self.monitor.record(ControllerEvent::RequestFailed { class });
     }
 }
 

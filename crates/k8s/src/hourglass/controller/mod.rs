@@ -464,7 +464,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         if !matches!(effect, Effect::WriteStatus(_) | Effect::RemoveFinalizer) {
             return;
         }
-        plan.path.iter().for_each(|step| self.monitor.record(ControllerEvent::Stepped { key, step }));
+        plan.path.iter().for_each(|step| self.monitor.record(ControllerEvent::Transitioned { key, step }));
         for effect in &plan.effects {
             if let Effect::RecordEvent(Notice { warning: true, reason, message, .. }) = effect {
                 tracing::warn!(object = %key, controller = R::NAME, reason, message);

@@ -39,8 +39,8 @@ pub(crate) struct Steps {
 impl Monitor for Steps {
     fn record(&self, event: ControllerEvent<'_>) {
         match event {
-            ControllerEvent::Stepped { step, .. } => self.taken.lock().unwrap().push((step.from, step.to)),
-            ControllerEvent::Failed { class } => self.failures.lock().unwrap().push(class),
+            ControllerEvent::Transitioned { step, .. } => self.taken.lock().unwrap().push((step.from, step.to)),
+            ControllerEvent::RequestFailed { class } => self.failures.lock().unwrap().push(class),
             _ => {}
         }
     }

@@ -131,15 +131,10 @@ impl Monitor for ObjectMonitor {
 
     fn record(&self, event: ControllerEvent<'_>) {
         match event {
-            ControllerEvent::Beat { depth } => self.common.beat(depth),
-            ControllerEvent::Synced => self.common.synced(),
-            ControllerEvent::Watched { resource, again: true } => self.common.restarted(resource),
-            ControllerEvent::Watched { resource, again: false } => self.common.watched(resource),
-            ControllerEvent::Broken { resource, code, message } => self.common.broken(resource, code, message),
-            ControllerEvent::Passed { took, failed } => self.common.passed(took, failed),
-            ControllerEvent::Failed { class } => self.common.failed(&class.to_string()),
+            ControllerEvent::Loop(event) => self.common.record(event),
+            ControllerEvent::RequestFailed { class } => self.common.failed(&class.to_string()),
             ControllerEvent::Observed { key, created_at, status } => self.observed(key, created_at, status),
-            ControllerEvent::Stepped { key, step } => self.stepped(key, step),
+            ControllerEvent::Transitioned { key, step } => self.stepped(key, step),
             ControllerEvent::Forgotten { key } => drop(self.objects().remove(key)),
             _ => {}
         }
@@ -151,6 +146,7 @@ mod tests {
     use std::sync::Arc;
 
     use orlop_core::error::Class;
+    use orlop_k8s::shell::LoopEvent;
     use orlop_k8s::shell::lease::Term;
     use serde_json::json;
 
@@ -168,9 +164,11 @@ mod tests {
         let metrics = Arc::new(OperatorMetrics::new());
         let monitors = Monitors::new(&metrics, &OperatorHealth::new(&Which::ALL, Term::default(), false));
         for failed in [false, true, false] {
-            monitors.performers.record(ControllerEvent::Passed { took: Duration::from_millis(1), failed });
+            monitors
+                .performers
+                .record(ControllerEvent::Loop(LoopEvent::Reconciled { took: Duration::from_millis(1), failed }));
         }
-        monitors.performers.record(ControllerEvent::Failed { class: Class::Denied });
+        monitors.performers.record(ControllerEvent::RequestFailed { class: Class::Denied });
         let text = metrics.text().unwrap();
         for line in [
             "orlop_reconcile_total{controller=\"performer\",result=\"done\"} 2",
@@ -195,11 +193,12 @@ mod tests {
         shown(&monitors.performers, json!({"phase": "Failed", "conditions": [missing, contended]}));
         shown(&monitors.executors, json!({"phase": "Running", "conditions": [condition("Available", "True", "r")]}));
         let step = Step { from: Some("PodCreation"), to: "Failed" };
-        monitors.performers.record(ControllerEvent::Stepped { key: &key, step: &step });
-        monitors
-            .performers
-            .told(ControllerEvent::Stepped { key: &key, step: &Step { from: Some("PodCreation"), to: "Scheduling" } });
-        monitors.executors.told(ControllerEvent::Stepped { key: &key, step: &Step { from: None, to: "Pending" } });
+        monitors.performers.record(ControllerEvent::Transitioned { key: &key, step: &step });
+        monitors.performers.told(ControllerEvent::Transitioned {
+            key: &key,
+            step: &Step { from: Some("PodCreation"), to: "Scheduling" },
+        });
+        monitors.executors.told(ControllerEvent::Transitioned { key: &key, step: &Step { from: None, to: "Pending" } });
         monitors.stand();
         let text = metrics.text().unwrap();
         for line in [
@@ -250,11 +249,12 @@ mod tests {
         let monitors = Monitors::new(&metrics, &OperatorHealth::new(&Which::ALL, Term::default(), false));
         let key = Key { namespace: "n".into(), name: "avs".into() };
         let performers = &monitors.performers;
-        performers.record(ControllerEvent::Beat { depth: 1 });
-        performers.record(ControllerEvent::Passed { took: Duration::from_millis(1), failed: true });
-        performers.record(ControllerEvent::Failed { class: Class::Denied });
+        performers.record(ControllerEvent::Loop(LoopEvent::Heartbeat { depth: 1 }));
+        performers
+            .record(ControllerEvent::Loop(LoopEvent::Reconciled { took: Duration::from_millis(1), failed: true }));
+        performers.record(ControllerEvent::RequestFailed { class: Class::Denied });
         performers.record(ControllerEvent::Watched { resource: "pods", again: true });
-        performers.record(ControllerEvent::Stepped { key: &key, step: &Step { from: None, to: "Pending" } });
+        performers.record(ControllerEvent::Transitioned { key: &key, step: &Step { from: None, to: "Pending" } });
         metrics.kube.writes.of(["performer", "pods", "create"]).inc();
         metrics.hourglass.upgrades.of(["completed"]).inc();
         metrics.hourglass.retries.of(["NodeLost"]).inc();
