@@ -13,7 +13,7 @@ use crate::crd;
 /// Fields of a spec that may change after the start.
 const MUTABLE: [&str; 3] = ["suspend", "suspendMode", "stop"];
 
-/// A flow as an object gives it.
+/// A flow that was read from an object.
 #[derive(Clone, Debug)]
 pub struct ParsedFlow {
     /// The flow, without its status.
@@ -33,8 +33,8 @@ pub struct ParsedFlow {
 ///     "spec": {"steps": [{"name": "gate", "type": "Manual"}], "stepz": []},
 ///     "status": "nonsense",
 /// });
-/// let reading = orlop_k8s::convert::read(&object, &Limits::kubernetes()).unwrap();
-/// assert_eq!((reading.flow.spec.steps.len(), reading.unknown), (1, vec!["spec.stepz".to_owned()]));
+/// let parsed = orlop_k8s::convert::read(&object, &Limits::kubernetes()).unwrap();
+/// assert_eq!((parsed.flow.spec.steps.len(), parsed.unknown), (1, vec!["spec.stepz".to_owned()]));
 /// ```
 ///
 /// # Errors

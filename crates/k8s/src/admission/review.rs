@@ -29,7 +29,7 @@ struct Review {
     request: Option<AdmissionRequest>,
 }
 
-/// What is asked.
+/// The request of an AdmissionReview.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct AdmissionRequest {
@@ -60,7 +60,7 @@ struct User {
 }
 
 impl AdmissionRequest {
-    /// Reads a question; the error is a sentence for whoever configured the webhook.
+    /// Reads an AdmissionReview; the error says what to change in the configuration of the webhook.
     pub(super) fn read(body: &[u8]) -> Result<Self, String> {
         let review: Review = serde_json::from_slice(body)
             .map_err(|error| format!("the body is no AdmissionReview: {error}; POST one of {VERSION}"))?;
@@ -73,7 +73,7 @@ impl AdmissionRequest {
         review.request.ok_or_else(|| "the AdmissionReview has no request".to_owned())
     }
 
-    /// Why nothing is to be decided. The inner text is for whoever asks; none where all is as it should be.
+    /// Some where the request is not for this webhook, with a warning where its configuration is wrong.
     pub(super) fn mismatch(&self, subject: &Subject) -> Option<Option<String>> {
         if self.kind.group != subject.group || self.kind.kind != subject.kind {
             let Kind { group, kind } = &self.kind;
@@ -97,7 +97,7 @@ impl AdmissionRequest {
     }
 }
 
-/// What is answered.
+/// The response of an AdmissionReview.
 #[derive(Debug, Default)]
 pub(super) struct AdmissionResponse {
     /// Code, message and fields of a refusal; none when it is allowed.

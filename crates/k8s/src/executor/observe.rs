@@ -84,7 +84,7 @@ impl fmt::Debug for Observation {
             .field("status", &self.status)
             .field("deployment", &self.deployment)
             .field("service", &self.service)
-            .field("trouble", &self.last_failure)
+            .field("last_failure", &self.last_failure)
             .finish_non_exhaustive()
     }
 }

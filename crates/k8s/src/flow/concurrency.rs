@@ -1,5 +1,4 @@
-//! The concurrency gate among the flows of a cluster. Owns the way from objects to claims and from the gate's
-//! answers to what flows are told.
+//! Concurrency keys of flows: claims them at the limiter, and turns its answers into events of the engine.
 
 use orlop_core::event::FlowEvent;
 use orlop_core::machine::flow::FlowPhase;
@@ -12,7 +11,7 @@ use serde_json::{Value, json};
 use super::memory::Memory;
 use super::{ControllerState, Key, Options, text};
 
-/// What a flow asks the gate for; none when it has no key.
+/// The claim of a flow; none when it has no key.
 pub(super) fn claim(flow: &JobFlow, options: &Options) -> Option<Claim> {
     let kinds: Vec<&str> = options.schedule_kinds.iter().map(String::as_str).collect();
     let key = key_of(flow, &kinds)?.to_owned();
@@ -45,7 +44,7 @@ pub(super) fn hold_key_of(limiter: &mut ConcurrencyLimiter, object: &Value, opti
     }
 }
 
-/// Asks the gate for a flow that has not begun, and tells it the answer. Gives flows that are to be looked at.
+/// Claims the key of a flow that has not begun, and applies the answer. Gives the flows to be reconciled.
 pub(super) fn ask(known: &mut ControllerState, memory: &mut Memory, now: Time) -> Vec<Key> {
     let Some(claim) = memory.claim.clone() else {
         memory.apply_event(&FlowEvent::Admit, now);
@@ -86,7 +85,7 @@ fn replace(known: &mut ControllerState, holders: &[String]) -> Vec<Key> {
     holders.iter().filter_map(|uid| known.cache.key(uid)).collect()
 }
 
-/// A key is let go: who waited for it is to be looked at.
+/// Releases a key. Gives the flows that waited for it.
 pub(super) fn release(known: &mut ControllerState, uid: &str) -> Vec<Key> {
     known.orders.remove(uid);
     let answers = known.limiter.release(uid);

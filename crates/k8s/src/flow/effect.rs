@@ -124,7 +124,7 @@ impl<A: Api> Controller<A> {
                     memory.clear_over_quota((at, attempt));
                 }
                 // A Job that was adopted may have ended long ago, and no watch tells again what is known.
-                self.job_seen(&job);
+                self.job_applied(&job);
                 self.known().cache.mark(&memory.owner.uid, text(&job, "/metadata/name"));
                 memory.adopted_an_end |= observe::conclusion(&job).is_some();
             }
@@ -246,7 +246,7 @@ impl<A: Api> Controller<A> {
                     };
                 }
                 if job.pointer("/metadata/finalizers").and_then(Value::as_array).is_some_and(|all| !all.is_empty()) {
-                    self.job_seen(&job);
+                    self.job_applied(&job);
                     let since = text(&job, "/metadata/deletionTimestamp").parse().ok();
                     return Outcome::Removing(since.unwrap_or_else(|| self.now()));
                 }
@@ -281,7 +281,7 @@ impl<A: Api> Controller<A> {
         let patch = json!({"spec": {"suspend": on}});
         match self.api.send(&Request::patch(Kind::Job, &memory.owner.namespace, &reference.name, patch)).await {
             Ok(job) => {
-                self.job_seen(&job);
+                self.job_applied(&job);
                 done_so(&job, on)
             }
             Err(error) => {

@@ -87,7 +87,7 @@ impl<A: Api> Controller<A> {
     pub(super) async fn live_job(&self, memory: &Memory, name: &str) -> Result<Option<Arc<Value>>, ApiError> {
         match self.api.send(&Request::get(Kind::Job, &memory.owner.namespace, name)).await {
             Ok(job) if observe::owner(&job, &memory.owner.uid) == observe::Ownership::Ours => {
-                self.job_seen(&job);
+                self.job_applied(&job);
                 Ok(Some(Arc::new(job)))
             }
             Ok(_) => Ok(None),

@@ -28,7 +28,7 @@ pub(super) struct Lookup {
     job: Arc<Value>,
 }
 
-/// What was found of the pods of an attempt.
+/// What a lookup has read of the pods of an attempt.
 pub(super) struct PodLookup {
     /// Uid of the Job they are of.
     pub(super) job: String,
@@ -47,7 +47,7 @@ pub(super) type OfFlow = BTreeMap<AttemptKey, Option<Result<PodLookup, ApiError>
 pub(super) struct Lookups {
     into: UnboundedSender<Lookup>,
     from: Mutex<UnboundedReceiver<Lookup>>,
-    /// Flows of which something was found, where a controller runs.
+    /// Flows with a finished lookup, where a controller runs.
     #[cfg(feature = "client")]
     done: Done,
 }
@@ -160,7 +160,7 @@ impl<A: Api> Controller<A> {
         Ok(PodLookup { job: text(job, "/metadata/uid"), progress, wait_reason, last_failure })
     }
 
-    /// What events say that is wrong with a pod or Job.
+    /// Why a pod or Job does not run, from warning events about it.
     async fn reason_from_events(&self, namespace: &str, about: &Value) -> Result<Option<WaitReason>, ApiError> {
         let api = self.beside.as_ref().unwrap_or(&self.api);
         let fields = format!("regarding.uid={},type=Warning", text(about, "/metadata/uid"));

@@ -24,7 +24,7 @@ use crate::convert::spec_hash;
 use crate::render::helper::Shared;
 use crate::status::Level;
 
-/// An attempt of a step or instance.
+/// An attempt: its step or instance, and its number.
 pub(super) type AttemptKey = (Address, u32);
 
 /// What is known of a flow.
@@ -36,7 +36,7 @@ pub(super) struct Memory {
     hash: String,
     /// Generation of the object that was compared with it last, and whether it was another spec.
     compared: Option<(i64, bool)>,
-    /// What the flow asks the gate for; none when it has no key.
+    /// The claim of its concurrency key; none when it has none.
     pub(super) claim: Option<Claim>,
     /// Effects to be carried out now, in order.
     pub(super) queue: VecDeque<FlowEffect>,
@@ -224,7 +224,7 @@ impl Memory {
         changed
     }
 
-    /// Tells the engine what has happened.
+    /// Applies an event to the state.
     pub(super) fn apply_event(&mut self, event: &FlowEvent, now: Time) {
         let mut effects = Vec::new();
         let (began, fenced) = (self.monitor.now(), self.state.fenced());

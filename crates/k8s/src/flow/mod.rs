@@ -161,10 +161,10 @@ impl ControllerState {
         *failures
     }
 
-    fn flow_gone(&mut self, object: &Value) -> Vec<Key> {
+    fn flow_deleted(&mut self, object: &Value) -> Vec<Key> {
         let (key, uid) = (Key::of(object), concurrency::uid(object));
         self.failures.remove(&key);
-        self.cache.flow_gone(object);
+        self.cache.flow_deleted(object);
         if self.memories.get(&key).is_some_and(|memory| memory.owner.uid == uid) {
             self.memories.remove(&key);
         }
@@ -222,33 +222,33 @@ impl<A: Api> Controller<A> {
     }
 
     /// A flow was seen, new or changed. Gives who is to be looked at; none when it was seen before.
-    pub fn flow_seen(&self, object: &Value) -> Vec<Key> {
+    pub fn flow_applied(&self, object: &Value) -> Vec<Key> {
         let mut known = self.known();
         let before = known.cache.flow(&Key::of(object));
         let other = before.filter(|before| concurrency::uid(before) != concurrency::uid(object));
-        let mut keys = other.map(|gone| known.flow_gone(&gone)).unwrap_or_default();
-        keys.extend(known.cache.flow_seen(object));
+        let mut keys = other.map(|gone| known.flow_deleted(&gone)).unwrap_or_default();
+        keys.extend(known.cache.flow_applied(object));
         keys
     }
 
     /// A flow is gone from the server. Gives who is to be looked at.
-    pub fn flow_gone(&self, object: &Value) -> Vec<Key> {
-        self.known().flow_gone(object)
+    pub fn flow_deleted(&self, object: &Value) -> Vec<Key> {
+        self.known().flow_deleted(object)
     }
 
     /// A Job was seen, new or changed. Gives the flows that are to be looked at.
-    pub fn job_seen(&self, object: &Value) -> Vec<Key> {
+    pub fn job_applied(&self, object: &Value) -> Vec<Key> {
         let mut known = self.known();
         let live = known.cache.live_jobs();
-        let flow = known.cache.job_seen(object);
+        let flow = known.cache.job_applied(object);
         let ended = known.cache.live_jobs() < live;
         self.and_waiting(&mut known, flow, ended.then_some(object))
     }
 
     /// A Job is gone from the server. Gives the flows that are to be looked at.
-    pub fn job_gone(&self, object: &Value) -> Vec<Key> {
+    pub fn job_deleted(&self, object: &Value) -> Vec<Key> {
         let mut known = self.known();
-        let flow = known.cache.job_gone(object);
+        let flow = known.cache.job_deleted(object);
         self.and_waiting(&mut known, flow, Some(object))
     }
 
@@ -267,22 +267,22 @@ impl<A: Api> Controller<A> {
 
     /// All flows that exist, by uid, in a namespace or in all: others are gone. Gives who is to be looked at.
     #[must_use]
-    pub fn only_flows(&self, uids: &BTreeSet<String>, namespace: Option<&str>) -> Vec<Key> {
+    pub fn flows_listed(&self, uids: &BTreeSet<String>, namespace: Option<&str>) -> Vec<Key> {
         let mut known = self.known();
         let gone = |object: &&Arc<Value>| is_in(object, namespace) && !uids.contains(&concurrency::uid(object));
         let gone: Vec<Arc<Value>> = known.cache.flows().filter(gone).cloned().collect();
-        gone.iter().flat_map(|object| known.flow_gone(object)).collect()
+        gone.iter().flat_map(|object| known.flow_deleted(object)).collect()
     }
 
     /// All Jobs that exist, by uid, in a namespace or in all: others are gone. Gives the flows that are to be looked at.
     #[must_use]
-    pub fn only_jobs(&self, uids: &BTreeSet<String>, namespace: Option<&str>) -> Vec<Key> {
+    pub fn jobs_listed(&self, uids: &BTreeSet<String>, namespace: Option<&str>) -> Vec<Key> {
         let mut known = self.known();
         let gone = known.cache.jobs_but(uids);
         let gone = gone.iter().filter(|object| is_in(object, namespace));
         let mut keys: Vec<Key> = Vec::new();
         for object in gone {
-            keys.extend(known.cache.job_gone(object));
+            keys.extend(known.cache.job_deleted(object));
             keys.extend(known.over_quota.wake(&text(object, "/metadata/namespace")));
         }
         keys.extend(known.slots.next(self.room(&known)));

@@ -1,4 +1,4 @@
-//! What a controller tells whoever measures it. Owns the words; counts nothing and changes nothing.
+//! Events of the controller of flows for metrics.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::Key;
 use crate::shell::LoopEvent;
 use crate::status::Level;
 
-/// Who measures a controller.
+/// Receives the events of a controller.
 pub trait Monitor: Send + Sync {
     /// Time since any fixed moment, by a steady clock. One that stands still measures no durations.
     fn now(&self) -> Duration {
@@ -20,12 +20,12 @@ pub trait Monitor: Send + Sync {
     fn record(&self, event: ControllerEvent<'_>);
 }
 
-/// Nobody measures.
+/// Ignores all events.
 impl Monitor for () {
     fn record(&self, _event: ControllerEvent<'_>) {}
 }
 
-/// What has happened.
+/// Something that has happened in the controller of flows.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum ControllerEvent<'a> {
@@ -84,7 +84,7 @@ pub enum ControllerEvent<'a> {
         /// How long it took.
         took: Duration,
     },
-    /// The engine was told something.
+    /// An event was applied to the state of a flow.
     EventApplied {
         /// What.
         event: &'a FlowEvent,

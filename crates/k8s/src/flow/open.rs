@@ -68,7 +68,7 @@ impl<A: Api> Controller<A> {
             }
             Err(error) => return Err(error.into()),
         };
-        self.flow_seen(&object);
+        self.flow_applied(&object);
         let status = convert::status(&object).map_err(OpenError::Stored)?;
         let over = status.as_ref().is_some_and(|status| status.phase.is_terminal());
         if over || object.pointer("/metadata/deletionTimestamp").is_some() {

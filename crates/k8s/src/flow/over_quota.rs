@@ -1,5 +1,5 @@
-//! Flows that quota holds up: they are looked at as soon as a Job of their namespace has ended or is gone, not only
-//! when their time is over. Owns who waits for that, and what is tried then; the server says whether there is room.
+//! Flows with a start that a quota refused: they are reconciled as soon as a Job of their namespace has ended or is gone, not only
+//! after their backoff.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::api::Api;
 /// The word for a start that quota refused.
 pub(super) const QUOTA: &str = "QuotaExceeded";
 
-/// Flows that wait for room, by namespace.
+/// Flows that wait for quota, by namespace.
 #[derive(Debug, Default)]
 pub(super) struct QuotaWaiters {
     waiting: BTreeMap<String, BTreeSet<Key>>,

@@ -45,19 +45,19 @@ impl<A: api::Api> WorkLoop for Controller<A> {
         self.monitor.record(ControllerEvent::Loop(event));
     }
 
-    fn seen(&self, of: usize, object: &Value) -> Vec<Key> {
-        if of == FLOWS { self.flow_seen(object) } else { self.job_seen(object) }
+    fn on_apply(&self, of: usize, object: &Value) -> Vec<Key> {
+        if of == FLOWS { self.flow_applied(object) } else { self.job_applied(object) }
     }
 
-    fn gone(&self, of: usize, object: &Value) -> Vec<Key> {
-        if of == FLOWS { self.flow_gone(object) } else { self.job_gone(object) }
+    fn on_delete(&self, of: usize, object: &Value) -> Vec<Key> {
+        if of == FLOWS { self.flow_deleted(object) } else { self.job_deleted(object) }
     }
 
-    fn only(&self, of: usize, uids: &BTreeSet<String>, namespace: Option<&str>) -> Vec<Key> {
-        if of == FLOWS { self.only_flows(uids, namespace) } else { self.only_jobs(uids, namespace) }
+    fn on_list(&self, of: usize, uids: &BTreeSet<String>, namespace: Option<&str>) -> Vec<Key> {
+        if of == FLOWS { self.flows_listed(uids, namespace) } else { self.jobs_listed(uids, namespace) }
     }
 
-    fn begin(&self) -> Vec<Key> {
+    fn keys(&self) -> Vec<Key> {
         self.prime()
     }
 
@@ -65,7 +65,7 @@ impl<A: api::Api> WorkLoop for Controller<A> {
         self.is_under_way(key)
     }
 
-    async fn woken(&self) -> Key {
+    async fn next_wake(&self) -> Key {
         self.next_looked_up().await
     }
 

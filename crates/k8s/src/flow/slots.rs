@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::Key;
 
-/// The account.
+/// The slots for live Jobs, and the flows that wait for them.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     /// Starts under way that no Job is known of yet.

@@ -163,7 +163,7 @@ impl<A: Api> Controller<A> {
     }
 
     fn wrote(&self, memory: &mut Memory, object: &Value, arranged: &Arranged) {
-        self.flow_seen(object);
+        self.flow_applied(object);
         let packed = arranged.status.steps_packed.as_ref();
         memory.stored = Stored {
             status: object.get("status").cloned().unwrap_or(Value::Null),
@@ -186,7 +186,7 @@ impl<A: Api> Controller<A> {
         if text(&object, "/metadata/uid") != memory.owner.uid {
             return Ok(None);
         }
-        memory.read_newer |= !self.flow_seen(&object).is_empty();
+        memory.read_newer |= !self.flow_applied(&object).is_empty();
         if memory.stored.is_still(&object) {
             return Ok(Some(Some(memory.stored.version.clone())));
         }

@@ -1,5 +1,5 @@
-//! Whose turn it is to start something: what a flow wants to start, against what there may be over all flows. Owns which
-//! starts are made now, and that the engine hears of those that wait.
+//! Limits starts: those that a flow wants against the live Jobs that there may be over all flows. The engine is given an event for
+//! those that wait.
 
 use std::time::Duration;
 

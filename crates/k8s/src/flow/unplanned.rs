@@ -1,6 +1,5 @@
-//! Flows that have no plan: those that were refused, and those whose spec is another than that they began with or is not
-//! understood. Owns what is written of them, what people and metrics hear of it, and that such a flow ends where people, or a
-//! flow that takes its place, tell it to.
+//! Flows that have no plan: those that were refused, and those whose spec was changed or is not understood. Writes their status,
+//! records events about them, and ends them where they are stopped or replaced.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -109,7 +108,7 @@ impl<A: Api> Controller<A> {
         let request = status_request(key, &text(object, "/metadata/resourceVersion"), &stored, &value);
         match self.api.send(&request).await {
             Ok(written) => {
-                self.flow_seen(&written);
+                self.flow_applied(&written);
                 self.publish_unplanned(key, object, status);
                 Ok(Wrote::Stored)
             }
@@ -119,7 +118,7 @@ impl<A: Api> Controller<A> {
         }
     }
 
-    /// Tells people and metrics of a status that was stored in the place of that of an object.
+    /// Reports a status that was stored in the place of that of an object.
     fn publish_unplanned(&self, key: &Key, object: &Value, status: &FlowStatus) {
         let before = convert::status(object).ok().flatten().unwrap_or_default();
         self.monitor.record(ControllerEvent::Opened { flow: key, status: &before });
@@ -129,7 +128,7 @@ impl<A: Api> Controller<A> {
         notices(&before, status).iter().for_each(|notice| self.emit_event(&owner, notice));
     }
 
-    /// Tells people something of a flow that its engine does not.
+    /// Records an event about a flow that its engine does not record.
     pub(super) fn emit_event(&self, owner: &FlowOwner, notice: &FlowNotice) {
         let key = FlowEffect::RecordEvent(notice.clone()).key();
         let event = render::PendingEvent { notice: notice.clone(), key, count: 1 };

@@ -1,5 +1,4 @@
-//! Why an attempt does not run yet, in the words of the cluster: from its pods, or from events about them and its Job. Owns
-//! which of these words is shown; reads nothing.
+//! Why an attempt does not run yet, from its pods, or from events about them and its Job.
 
 use std::time::Duration;
 
@@ -15,16 +14,16 @@ const CONFIG_ERROR: &str = "CreateContainerConfigError";
 /// Words of containers that start as they should.
 const STARTING: [&str; 3] = ["", "ContainerCreating", "PodInitializing"];
 
-/// What keeps an attempt from running.
+/// Why an attempt waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct WaitReason {
-    /// One word.
+    /// One word, as Kubernetes reports it.
     pub(super) reason: String,
     /// A sentence.
     pub(super) message: String,
 }
 
-/// How far the containers of an attempt are that is given values of Secrets.
+/// The progress of the containers of an attempt that reads Secrets.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ContainerProgress {
     /// A container has waited too long, for this.

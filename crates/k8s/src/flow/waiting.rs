@@ -238,7 +238,7 @@ impl<A: Api> Controller<A> {
         match self.api.send(&request.after_its_children()).await {
             // Another Job has its name, or none: whoever looks at Jobs tells so.
             Err(error) if matches!(error.code, Some(404 | 409)) => return Ok(()),
-            Ok(job) if text(&job, "/kind") == "Job" => drop(self.job_seen(&job)),
+            Ok(job) if text(&job, "/kind") == "Job" => drop(self.job_applied(&job)),
             answer => {
                 drop(answer?);
                 self.known().cache.forget_job(&memory.owner.uid, &name, &uid);

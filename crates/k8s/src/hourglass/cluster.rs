@@ -99,7 +99,7 @@ impl ClusterState {
     }
 
     /// Takes in an object that exists. Whether that matters to anybody.
-    pub fn seen(&mut self, kind: Kind, object: &Value, catalogue: &Catalogue) -> bool {
+    pub fn apply(&mut self, kind: Kind, object: &Value, catalogue: &Catalogue) -> bool {
         let name = text(object, "/metadata/name");
         self.names.insert((kind, text(object, "/metadata/uid")), name.clone());
         match kind {
@@ -129,7 +129,7 @@ impl ClusterState {
     }
 
     /// Takes out an object that is gone. Whether that matters to anybody.
-    pub fn gone(&mut self, kind: Kind, object: &Value) -> bool {
+    pub fn delete(&mut self, kind: Kind, object: &Value) -> bool {
         self.names.remove(&(kind, text(object, "/metadata/uid")));
         self.forget(kind, word(object, "/metadata/name"))
     }
@@ -156,7 +156,7 @@ impl ClusterState {
 
     /// All objects of a kind were shown, by uid: they may be read, also where there are none, and others are gone. Whether that
     /// matters to anybody.
-    pub fn listed(&mut self, kind: Kind, uids: &BTreeSet<String>) -> bool {
+    pub fn retain_listed(&mut self, kind: Kind, uids: &BTreeSet<String>) -> bool {
         let of_kind = |(known, _): &(Kind, String)| *known == kind;
         // Another object may have the name of one that is gone.
         let there: BTreeSet<String> = self
@@ -187,7 +187,7 @@ impl ClusterState {
     }
 
     /// The server does not know a kind, though it would show its objects: there are none. Whether that matters to anybody.
-    pub fn absent(&mut self, kind: Kind) -> bool {
+    pub fn set_missing(&mut self, kind: Kind) -> bool {
         let classes = &mut self.devices.classes;
         let news = matches!(kind, Kind::DeviceClass | Kind::BetaDeviceClass) && classes.is_none();
         if news {
@@ -234,8 +234,8 @@ mod tests {
 
     fn seen(cluster: &mut ClusterState, kind: Kind, object: &Value) {
         let catalogue = Tables::default().catalogue;
-        assert!(cluster.seen(kind, object, &catalogue), "{object}");
-        assert!(!cluster.seen(kind, object, &catalogue), "the same again is no news");
+        assert!(cluster.apply(kind, object, &catalogue), "{object}");
+        assert!(!cluster.apply(kind, object, &catalogue), "the same again is no news");
     }
 
     #[test]
@@ -246,9 +246,9 @@ mod tests {
         seen(&mut cluster, Kind::Node, &node("n1", "u1"));
         seen(&mut cluster, Kind::ResourceSlice, &slice("two", "n1"));
         assert_eq!(cluster.host("n1").unwrap().machine.devices.len(), 2, "each slice tells of its own");
-        assert!(cluster.gone(Kind::ResourceSlice, &slice("one", "n1")));
+        assert!(cluster.delete(Kind::ResourceSlice, &slice("one", "n1")));
         assert_eq!(cluster.hosts()[0].machine.devices.len(), 1);
-        assert!(cluster.gone(Kind::ResourceSlice, &slice("two", "n1")) && cluster.devices.drivers.is_empty());
+        assert!(cluster.delete(Kind::ResourceSlice, &slice("two", "n1")) && cluster.devices.drivers.is_empty());
     }
 
     #[test]
@@ -257,15 +257,18 @@ mod tests {
         for (kind, version) in [(Kind::DeviceClass, "v1"), (Kind::BetaDeviceClass, "v1beta2")] {
             let mut cluster = ClusterState::default();
             assert_eq!((cluster.devices.version(), &cluster.devices.classes), (None, &None), "nobody has looked");
-            assert!(cluster.absent(kind) && !cluster.absent(kind), "it is news once");
+            assert!(cluster.set_missing(kind) && !cluster.set_missing(kind), "it is news once");
             assert_eq!((cluster.devices.version(), &cluster.devices.classes), (None, &Some(none())), "there are none");
-            assert!(cluster.listed(kind, &none()) && !cluster.listed(kind, &none()));
+            assert!(cluster.retain_listed(kind, &none()) && !cluster.retain_listed(kind, &none()));
             assert_eq!(cluster.devices.version(), Some(version));
             let class = json!({"metadata": {"name": "gpu.nvidia.com", "uid": "u"}});
             seen(&mut cluster, kind, &class);
-            assert!(cluster.gone(kind, &class) && cluster.devices.classes == Some(none()));
+            assert!(cluster.delete(kind, &class) && cluster.devices.classes == Some(none()));
         }
-        assert!(!ClusterState::default().absent(Kind::ResourceSlice), "a list of slices says nothing about classes");
+        assert!(
+            !ClusterState::default().set_missing(Kind::ResourceSlice),
+            "a list of slices says nothing about classes"
+        );
     }
 
     #[test]
@@ -284,12 +287,12 @@ mod tests {
             seen(&mut cluster, Kind::Node, &node(name, uid));
         }
         // The second was made anew, the third is gone, and nobody told.
-        cluster.seen(Kind::Node, &node("n2", "u4"), &Tables::default().catalogue);
+        cluster.apply(Kind::Node, &node("n2", "u4"), &Tables::default().catalogue);
         let uids = ["u1", "u4"].map(str::to_owned).into();
-        assert!(cluster.listed(Kind::Node, &uids) && !cluster.listed(Kind::Node, &uids));
+        assert!(cluster.retain_listed(Kind::Node, &uids) && !cluster.retain_listed(Kind::Node, &uids));
         let names: Vec<String> = cluster.hosts().into_iter().map(|node| node.machine.name).collect();
         assert_eq!(names, ["n1", "n2"]);
-        assert!(cluster.runtime_classes.is_none() && !cluster.listed(Kind::RuntimeClass, &BTreeSet::new()));
+        assert!(cluster.runtime_classes.is_none() && !cluster.retain_listed(Kind::RuntimeClass, &BTreeSet::new()));
         assert_eq!(cluster.runtime_classes, Some(BTreeMap::new()));
     }
 }

@@ -69,23 +69,23 @@ impl<A: Api, R: Reconciler> WorkLoop for Controller<A, R> {
         self.monitor.record(ControllerEvent::Loop(event));
     }
 
-    fn seen(&self, of: usize, object: &Value) -> Vec<Key> {
-        kinds::<R>().get(of).map(|kind| Self::seen(self, *kind, object)).unwrap_or_default()
+    fn on_apply(&self, of: usize, object: &Value) -> Vec<Key> {
+        kinds::<R>().get(of).map(|kind| Self::object_applied(self, *kind, object)).unwrap_or_default()
     }
 
-    fn gone(&self, of: usize, object: &Value) -> Vec<Key> {
-        kinds::<R>().get(of).map(|kind| Self::gone(self, *kind, object)).unwrap_or_default()
+    fn on_delete(&self, of: usize, object: &Value) -> Vec<Key> {
+        kinds::<R>().get(of).map(|kind| Self::object_deleted(self, *kind, object)).unwrap_or_default()
     }
 
-    fn only(&self, of: usize, uids: &BTreeSet<String>, namespace: Option<&str>) -> Vec<Key> {
-        kinds::<R>().get(of).map(|kind| self.listed(*kind, uids, namespace)).unwrap_or_default()
+    fn on_list(&self, of: usize, uids: &BTreeSet<String>, namespace: Option<&str>) -> Vec<Key> {
+        kinds::<R>().get(of).map(|kind| self.objects_listed(*kind, uids, namespace)).unwrap_or_default()
     }
 
-    fn absent(&self, of: usize) -> Vec<Key> {
-        kinds::<R>().get(of).map(|kind| Self::absent(self, *kind)).unwrap_or_default()
+    fn on_missing(&self, of: usize) -> Vec<Key> {
+        kinds::<R>().get(of).map(|kind| Self::kind_missing(self, *kind)).unwrap_or_default()
     }
 
-    fn begin(&self) -> Vec<Key> {
+    fn keys(&self) -> Vec<Key> {
         self.keys()
     }
 

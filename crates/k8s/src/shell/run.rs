@@ -1,4 +1,4 @@
-//! Running a controller: watches feed it, a queue orders its passes, a clock wakes it. Owns that loop in one task: passes over
+//! The loop of a controller: watches fill its work queue, passes reconcile the objects in it. Owns that loop in one task: passes over
 //! different objects run side by side, nothing is spawned.
 
 use std::collections::BTreeSet;
@@ -41,7 +41,7 @@ impl RunOptions {
     }
 }
 
-/// One watch: of which of the things that are watched, and in which of its scopes: a namespace, or all of them.
+/// One watch: the index of its kind, and of its namespace.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Source {
     pub(crate) of: usize,
@@ -51,7 +51,7 @@ pub(crate) struct Source {
 /// All watches.
 pub(crate) type Watches = SelectAll<BoxStream<'static, (Source, WatchEvent)>>;
 
-/// Something that is watched.
+/// A watched kind.
 #[derive(Clone, Debug)]
 pub(crate) struct Watched {
     /// As in paths.
@@ -62,7 +62,7 @@ pub(crate) struct Watched {
     pub(crate) optional: bool,
 }
 
-/// What is run: a controller.
+/// A controller as the loop calls it.
 pub(crate) trait WorkLoop: Sync {
     /// The time.
     fn now(&self) -> Time;
@@ -70,32 +70,32 @@ pub(crate) trait WorkLoop: Sync {
     fn steady(&self) -> Duration;
     /// Something has happened in the loop.
     fn record(&self, event: LoopEvent<'_>);
-    /// An object was seen; gives who is to be looked at.
-    fn seen(&self, of: usize, object: &Value) -> Vec<Key>;
-    /// An object is gone; gives who is to be looked at.
-    fn gone(&self, of: usize, object: &Value) -> Vec<Key>;
-    /// These are all that exist; gives who is to be looked at.
-    fn only(&self, of: usize, uids: &BTreeSet<String>, namespace: Option<&str>) -> Vec<Key>;
-    /// Nothing of these is served, though it might be seen; gives who is to be looked at.
-    fn absent(&self, _of: usize) -> Vec<Key> {
+    /// A watch reports an object that is new or has changed; gives the objects to be reconciled.
+    fn on_apply(&self, of: usize, object: &Value) -> Vec<Key>;
+    /// A watch reports that an object is gone; gives the objects to be reconciled.
+    fn on_delete(&self, of: usize, object: &Value) -> Vec<Key>;
+    /// A watch has listed all objects; gives the objects to be reconciled.
+    fn on_list(&self, of: usize, uids: &BTreeSet<String>, namespace: Option<&str>) -> Vec<Key>;
+    /// The server does not serve a kind; gives the objects to be reconciled.
+    fn on_missing(&self, _of: usize) -> Vec<Key> {
         Vec::new()
     }
-    /// Everything was seen once; gives who is to be looked at.
-    fn begin(&self) -> Vec<Key>;
+    /// All objects to be reconciled once everything was listed.
+    fn keys(&self) -> Vec<Key>;
     /// Whether passes over an object come before those over others.
     fn comes_first(&self, _key: &Key) -> bool {
         true
     }
-    /// The next that is to be looked at because of what was found beside the passes. It is dropped and asked anew between news:
-    /// nothing may be lost by that.
-    fn woken(&self) -> impl Future<Output = Key> + Send {
+    /// The next object to be reconciled because of background work. The future is dropped and made anew between events, and must
+    /// lose nothing by that.
+    fn next_wake(&self) -> impl Future<Output = Key> + Send {
         std::future::pending()
     }
     /// One pass.
     fn pass(&self, key: &Key) -> impl Future<Output = Next> + Send;
 }
 
-/// How long the loop sleeps when nothing is due: whoever watches over it hears of it as often.
+/// How long the loop sleeps when nothing is due; a heartbeat is reported as often.
 const IDLE: Duration = Duration::from_secs(10);
 
 /// Watches and passes until `stop` is ready; passes under way are finished first.
@@ -112,7 +112,7 @@ pub(crate) async fn run(
     let mut work = Work::new(&options.namespaces, watched);
     let mut passes = FuturesUnordered::new();
     loop {
-        if work.primed {
+        if work.synced {
             while passes.len() < options.passes.max(1)
                 && let Some(key) = work.queue.take_first(controller.now(), |key| controller.comes_first(key))
             {
@@ -129,7 +129,7 @@ pub(crate) async fn run(
         }
         controller.record(LoopEvent::Heartbeat { depth: work.queue.depth() });
         let wait = work.queue.next_due().map_or(IDLE, |at| at.since(controller.now()).max(Duration::from_millis(1)));
-        let mut woken = pin!(controller.woken().fuse());
+        let mut woken = pin!(controller.next_wake().fuse());
         let mut timer = pin!(tokio::time::sleep(wait.min(IDLE)).fuse());
         select_biased! {
             () = stop => break,
@@ -150,12 +150,12 @@ pub(crate) async fn run(
     while passes.next().await.is_some() {}
 }
 
-/// What the loop knows.
+/// The state of the loop.
 struct Work {
     queue: Queue<Key>,
     namespaces: Vec<String>,
     watched: Vec<(Watched, Vec<Listing>)>,
-    primed: bool,
+    synced: bool,
 }
 
 /// How far a watch is with listing what exists.
@@ -176,7 +176,7 @@ impl Work {
             (watched, vec![Listing::default(); scopes])
         };
         let watched = watched.into_iter().map(listings).collect();
-        Self { queue: Queue::default(), namespaces: namespaces.to_vec(), watched, primed: false }
+        Self { queue: Queue::default(), namespaces: namespaces.to_vec(), watched, synced: false }
     }
 
     /// All watches are begun anew on purpose: that restarts none of them, and tells nothing again.
@@ -211,19 +211,19 @@ impl Work {
                 if listing.under_way {
                     listing.listed.insert(text(&object, "/metadata/uid"));
                 }
-                controller.seen(of, &object)
+                controller.on_apply(of, &object)
             }
-            WatchEvent::Deleted(object) => controller.gone(of, &object),
+            WatchEvent::Deleted(object) => controller.on_delete(of, &object),
             WatchEvent::InitDone => {
                 (listing.under_way, listing.complete, listing.refused) = (false, true, None);
                 controller.record(LoopEvent::WatchListed { resource });
                 let listed = std::mem::take(&mut listing.listed);
-                controller.only(of, &listed, self.namespaces.get(scope).map(String::as_str))
+                controller.on_list(of, &listed, self.namespaces.get(scope).map(String::as_str))
             }
             WatchEvent::Failed(Some(code @ (401 | 403 | 404)), _) if optional => {
                 // Nobody waits for what may not be seen, or is not there.
                 listing.complete = true;
-                if code == 404 { controller.absent(of) } else { Vec::new() }
+                if code == 404 { controller.on_missing(of) } else { Vec::new() }
             }
             WatchEvent::Failed(code, message) => {
                 // What may not be seen, or is not there, is said once.
@@ -236,10 +236,10 @@ impl Work {
             }
         };
         keys.into_iter().for_each(|key| self.queue.add(key));
-        if !self.primed && self.watched.iter().flat_map(|(_, listings)| listings).all(|listing| listing.complete) {
-            self.primed = true;
+        if !self.synced && self.watched.iter().flat_map(|(_, listings)| listings).all(|listing| listing.complete) {
+            self.synced = true;
             controller.record(LoopEvent::Synced);
-            controller.begin().into_iter().for_each(|key| self.queue.add(key));
+            controller.keys().into_iter().for_each(|key| self.queue.add(key));
         }
     }
 }
@@ -269,19 +269,19 @@ mod tests {
             }
         }
 
-        fn seen(&self, _of: usize, _object: &Value) -> Vec<Key> {
+        fn on_apply(&self, _of: usize, _object: &Value) -> Vec<Key> {
             Vec::new()
         }
 
-        fn gone(&self, _of: usize, _object: &Value) -> Vec<Key> {
+        fn on_delete(&self, _of: usize, _object: &Value) -> Vec<Key> {
             Vec::new()
         }
 
-        fn only(&self, _of: usize, _uids: &BTreeSet<String>, _namespace: Option<&str>) -> Vec<Key> {
+        fn on_list(&self, _of: usize, _uids: &BTreeSet<String>, _namespace: Option<&str>) -> Vec<Key> {
             Vec::new()
         }
 
-        fn begin(&self) -> Vec<Key> {
+        fn keys(&self) -> Vec<Key> {
             Vec::new()
         }
 
@@ -312,7 +312,7 @@ mod tests {
         list(&mut work);
         work.again();
         list(&mut work);
-        assert!(recorder.0.lock().unwrap().is_empty() && work.primed);
+        assert!(recorder.0.lock().unwrap().is_empty() && work.synced);
         list(&mut work);
         assert_eq!(*recorder.0.lock().unwrap(), ["pods"], "this one has ended by itself");
     }

@@ -22,7 +22,7 @@ use crate::admission::{Settings, Webhook};
 /// The form of questions and answers.
 const VERSION: &str = "admission.k8s.io/v1";
 
-/// What a webhook is asked.
+/// A call of a webhook.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct WebhookCall<'a> {

@@ -9,7 +9,7 @@ use orlop_core::machine::step::StepPhase;
 use orlop_core::spec::flow::JobFlow;
 use orlop_core::time::HumanDuration;
 use orlop_k8s::client::ClientError;
-use orlop_k8s::client::logs::{LogOptions, PodNews, Written, read, watched, written};
+use orlop_k8s::client::logs::{ContainerLog, LogOptions, PodLogEvent, read, watched, written};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -50,7 +50,7 @@ impl Wanted {
     }
 
     /// Whether a container is meant: of the step or instance, or of any instance of the step.
-    fn takes(&self, flow: &JobFlow, log: &Written) -> bool {
+    fn takes(&self, flow: &JobFlow, log: &ContainerLog) -> bool {
         let instance = |step: &str| {
             let number = log.step.strip_prefix(step).and_then(|rest| rest.strip_prefix("-i"));
             number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
@@ -92,8 +92,9 @@ pub(super) async fn all(cluster: &Cluster, flow: &JobFlow) -> Result<(), Failure
 async fn copy(cluster: &Cluster, flow: &JobFlow, wanted: &Wanted) -> Result<(), Failure> {
     let mut found = written(cluster.client.clone(), flow).await?;
     let steps: Vec<&str> = flow.spec.steps.iter().chain(&flow.spec.finally).map(|step| step.name.as_str()).collect();
-    let position =
-        |log: &Written| steps.iter().position(|step| log.step == *step || log.step.starts_with(&format!("{step}-i")));
+    let position = |log: &ContainerLog| {
+        steps.iter().position(|step| log.step == *step || log.step.starts_with(&format!("{step}-i")))
+    };
     // Those of one step stand in order already.
     found.sort_by_key(position);
     if let Some(step) = &wanted.step
@@ -136,7 +137,7 @@ fn gone(error: &ClientError) -> Result<(), Failure> {
 /// The next line of a log with step and attempt before it; false at its end.
 async fn next_line(
     stream: &mut (impl futures::io::AsyncBufRead + Unpin),
-    log: &Written,
+    log: &ContainerLog,
     line: &mut Vec<u8>,
 ) -> Result<bool, Failure> {
     line.clear();
@@ -166,7 +167,7 @@ struct Followed<'a> {
 
 impl Followed<'_> {
     /// Begins with those that are meant and were not begun.
-    fn begin(&mut self, found: Vec<Written>) {
+    fn begin(&mut self, found: Vec<ContainerLog>) {
         for log in found.into_iter().filter(|log| self.wanted.takes(self.flow, log)) {
             if self.known.insert((log.pod.clone(), log.container.clone())) {
                 let (client, flow, lines) = (self.cluster.client.clone(), self.flow.clone(), self.lines.clone());
@@ -196,9 +197,9 @@ async fn follow(cluster: &Cluster, flow: &JobFlow, wanted: &Wanted) -> Result<Ex
                 }
             }
             Some(news) = pods.next(), if !over => match news {
-                PodNews::Begun(found) => followed.begin(found),
-                PodNews::Complete => {}
-                PodNews::Away(why) => output::tell(&format!("warning: {why}")),
+                PodLogEvent::Started(found) => followed.begin(found),
+                PodLogEvent::InitDone => {}
+                PodLogEvent::Failed(why) => output::tell(&format!("warning: {why}")),
             },
             flow = &mut ended, if !over => {
                 over = true;
@@ -225,7 +226,7 @@ async fn follow(cluster: &Cluster, flow: &JobFlow, wanted: &Wanted) -> Result<Ex
 async fn tail(
     client: kube::Client,
     flow: &JobFlow,
-    log: &Written,
+    log: &ContainerLog,
     options: LogOptions,
     lines: mpsc::Sender<Vec<u8>>,
 ) -> Result<(), Failure> {

@@ -91,7 +91,7 @@ fn a_refused_flow_is_counted_as_one_that_has_ended() {
         json!({"apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow",
         "metadata": {"name": "etl"}, "spec": {"steps": [job("a"), job("a")]}}),
     );
-    let key = controller.flow_seen(&flow).remove(0);
+    let key = controller.flow_applied(&flow).remove(0);
     let _ = controller.reconcile(&key).now_or_never().unwrap();
     assert_eq!(*shown.0.lock().unwrap(), ["opened etl Pending", "shown etl Failed"]);
 }

@@ -77,10 +77,10 @@ impl Bed {
         let news = self.server.store().log.get(self.seen..until).map(<[_]>::to_vec);
         for change in news.unwrap_or_default() {
             match (change.kind, change.gone) {
-                (Kind::JobFlow, false) => self.queue.extend(self.controller.flow_seen(&change.object)),
-                (Kind::JobFlow, true) => self.queue.extend(self.controller.flow_gone(&change.object)),
-                (Kind::Job, false) => self.queue.extend(self.controller.job_seen(&change.object)),
-                (Kind::Job, true) => self.queue.extend(self.controller.job_gone(&change.object)),
+                (Kind::JobFlow, false) => self.queue.extend(self.controller.flow_applied(&change.object)),
+                (Kind::JobFlow, true) => self.queue.extend(self.controller.flow_deleted(&change.object)),
+                (Kind::Job, false) => self.queue.extend(self.controller.job_applied(&change.object)),
+                (Kind::Job, true) => self.queue.extend(self.controller.job_deleted(&change.object)),
                 _ => {}
             }
         }

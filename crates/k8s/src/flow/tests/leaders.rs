@@ -88,10 +88,10 @@ impl Leader {
         self.seen += 1;
         let controller = &self.controller;
         match (change.kind, change.gone) {
-            (Kind::JobFlow, false) => self.queue.extend(controller.flow_seen(&change.object)),
-            (Kind::JobFlow, true) => self.queue.extend(controller.flow_gone(&change.object)),
-            (Kind::Job, false) => self.queue.extend(controller.job_seen(&change.object)),
-            (Kind::Job, true) => self.queue.extend(controller.job_gone(&change.object)),
+            (Kind::JobFlow, false) => self.queue.extend(controller.flow_applied(&change.object)),
+            (Kind::JobFlow, true) => self.queue.extend(controller.flow_deleted(&change.object)),
+            (Kind::Job, false) => self.queue.extend(controller.job_applied(&change.object)),
+            (Kind::Job, true) => self.queue.extend(controller.job_deleted(&change.object)),
             _ => {}
         }
         true

@@ -91,9 +91,9 @@ fn a_job_of_another_namespace_makes_no_room() {
     bed.settle();
     let mut elsewhere = bed.server.list(Kind::Job).remove(0);
     elsewhere["metadata"]["namespace"] = json!("elsewhere");
-    assert!(bed.controller().job_gone(&elsewhere).iter().all(|key| key.name != "etl"));
+    assert!(bed.controller().job_deleted(&elsewhere).iter().all(|key| key.name != "etl"));
     let here = bed.server.list(Kind::Job).remove(0);
-    assert!(bed.controller().job_gone(&here).iter().any(|key| key.name == "etl"));
+    assert!(bed.controller().job_deleted(&here).iter().any(|key| key.name == "etl"));
 }
 
 #[test]

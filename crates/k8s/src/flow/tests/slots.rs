@@ -136,7 +136,7 @@ async fn sixteen_starts_of_a_flow_are_under_way_at_once_and_a_pass_goes_on_for_5
         Kind::JobFlow,
         json!({"apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow", "metadata": {"name": "etl"}, "spec": {"steps": steps}}),
     );
-    let key = controller.flow_seen(&flow).remove(0);
+    let key = controller.flow_applied(&flow).remove(0);
     let mut made = Vec::new();
     for _ in 0..4 {
         let next = controller.reconcile(&key).await;

@@ -153,11 +153,11 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
     }
 
     /// A watch reports an object that is new or has changed. Gives the objects to be reconciled.
-    pub fn seen(&self, kind: Kind, object: &Value) -> Vec<Key> {
-        self.allow_retry(self.on_seen(kind, object))
+    pub fn object_applied(&self, kind: Kind, object: &Value) -> Vec<Key> {
+        self.allow_retry(self.changed_by(kind, object))
     }
 
-    fn on_seen(&self, kind: Kind, object: &Value) -> Vec<Key> {
+    fn changed_by(&self, kind: Kind, object: &Value) -> Vec<Key> {
         let mut state = self.state();
         if kind == R::KIND {
             let (key, trigger_metadata) = (Key::of(object), trigger_metadata(object));
@@ -180,7 +180,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
             let same = before.is_some_and(|before| before.get("spec") == object.get("spec"));
             return if same { Vec::new() } else { self.referencing(&state, object) };
         }
-        if !Arc::make_mut(&mut state.cluster).seen(kind, object, &self.config.tables.catalogue) {
+        if !Arc::make_mut(&mut state.cluster).apply(kind, object, &self.config.tables.catalogue) {
             return Vec::new();
         }
         self.cluster_changed(state)
@@ -240,11 +240,11 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
     }
 
     /// A watch reports that an object is gone. Gives the objects to be reconciled.
-    pub fn gone(&self, kind: Kind, object: &Value) -> Vec<Key> {
-        self.allow_retry(self.on_gone(kind, object))
+    pub fn object_deleted(&self, kind: Kind, object: &Value) -> Vec<Key> {
+        self.allow_retry(self.changed_without(kind, object))
     }
 
-    fn on_gone(&self, kind: Kind, object: &Value) -> Vec<Key> {
+    fn changed_without(&self, kind: Kind, object: &Value) -> Vec<Key> {
         let mut state = self.state();
         if kind == R::KIND {
             let key = Key::of(object);
@@ -260,20 +260,20 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
             self.cache().delete(kind, object);
             return self.referencing(&state, object);
         }
-        if !Arc::make_mut(&mut state.cluster).gone(kind, object) {
+        if !Arc::make_mut(&mut state.cluster).delete(kind, object) {
             return Vec::new();
         }
         self.cluster_changed(state)
     }
 
     /// A watch has listed all objects of a kind, by uid, in a namespace or in all. Gives the objects to be reconciled.
-    pub fn listed(&self, kind: Kind, uids: &BTreeSet<String>, namespace: Option<&str>) -> Vec<Key> {
+    pub fn objects_listed(&self, kind: Kind, uids: &BTreeSet<String>, namespace: Option<&str>) -> Vec<Key> {
         let mut state = self.state();
         if !cluster::KINDS.contains(&kind) {
             self.cache().retain_listed(kind, uids, namespace);
         }
         if kind != R::KIND {
-            if R::CHILD_KINDS.contains(&kind) || !Arc::make_mut(&mut state.cluster).listed(kind, uids) {
+            if R::CHILD_KINDS.contains(&kind) || !Arc::make_mut(&mut state.cluster).retain_listed(kind, uids) {
                 return Vec::new();
             }
             return self.cluster_changed(state);
@@ -286,9 +286,9 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
     }
 
     /// The server does not serve a kind. Gives the objects to be reconciled.
-    pub fn absent(&self, kind: Kind) -> Vec<Key> {
+    pub fn kind_missing(&self, kind: Kind) -> Vec<Key> {
         let mut state = self.state();
-        if !Arc::make_mut(&mut state.cluster).absent(kind) {
+        if !Arc::make_mut(&mut state.cluster).set_missing(kind) {
             return Vec::new();
         }
         self.cluster_changed(state)

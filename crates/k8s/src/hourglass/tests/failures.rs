@@ -130,7 +130,7 @@ fn what_starts_a_pass_is_everything_of_an_object_but_its_status() {
     let controller: Controller<Server, Performers> =
         Controller::new(server.clone(), Arc::clone(&clock) as Arc<dyn Clock>, Arc::default(), RESYNC);
     let mut object = server.put(Kind::Performer, json!({"kind": "Performer", "metadata": {"name": "avs"}, "spec": {}}));
-    let starts = |object: &Value| !controller.seen(Kind::Performer, object).is_empty();
+    let starts = |object: &Value| !controller.object_applied(Kind::Performer, object).is_empty();
     assert!(starts(&object), "it is new");
     object["status"] = json!({"phase": "Creating", "observedGeneration": 1});
     object["metadata"]["resourceVersion"] = json!("99");
@@ -163,7 +163,7 @@ fn a_pass_says_whether_it_failed() {
     for (name, image, failed) in [("good", "well", false), ("bad", "panics", true)] {
         let object = json!({"kind": "Performer", "metadata": {"name": name}, "spec": spec(image)});
         let object = server.put(Kind::Performer, object);
-        let _ = controller.seen(Kind::Performer, &object);
+        let _ = controller.object_applied(Kind::Performer, &object);
         let next = controller.reconcile(&Key::of(&object)).now_or_never().expect("nothing here waits");
         assert_eq!(next.failed, failed, "{name}");
     }

@@ -114,20 +114,20 @@ impl<R: Reconciler> Bed<R> {
     /// Something of the cluster is there.
     pub(crate) fn show(&mut self, kind: Kind, object: Value) {
         let name = object["metadata"]["name"].as_str().unwrap().to_owned();
-        self.queue.extend(self.controller.seen(kind, &object));
+        self.queue.extend(self.controller.object_applied(kind, &object));
         self.cluster.insert((kind, name), object);
     }
 
     /// Something of the cluster is gone.
     pub(crate) fn hide(&mut self, kind: Kind, name: &str) {
         let gone = self.cluster.remove(&(kind, name.to_owned())).expect("it is there");
-        self.queue.extend(self.controller.gone(kind, &gone));
+        self.queue.extend(self.controller.object_deleted(kind, &gone));
     }
 
     /// All of a kind that exist were listed, so that it is known that it is served.
     pub(crate) fn list(&mut self, kind: Kind) {
         let uids = self.cluster(kind).iter().map(|object| crate::value::text(object, "/metadata/uid")).collect();
-        self.queue.extend(self.controller.listed(kind, &uids, None));
+        self.queue.extend(self.controller.objects_listed(kind, &uids, None));
         self.listed.insert(kind);
     }
 
@@ -141,7 +141,7 @@ impl<R: Reconciler> Bed<R> {
         self.controller = controller(&self.server, &self.clock, &self.config, &self.steps);
         (self.queue, self.due, self.seen) = Default::default();
         for ((kind, _), object) in &self.cluster {
-            let _ = self.controller.seen(*kind, object);
+            let _ = self.controller.object_applied(*kind, object);
         }
         for kind in self.listed.clone() {
             self.list(kind);
@@ -152,7 +152,7 @@ impl<R: Reconciler> Bed<R> {
         for kind in watched::<R>() {
             let uids =
                 self.server.list(kind).iter().map(|object| crate::value::text(object, "/metadata/uid")).collect();
-            let _ = self.controller.listed(kind, &uids, None);
+            let _ = self.controller.objects_listed(kind, &uids, None);
         }
         self.queue.extend(self.controller.keys());
     }
@@ -167,9 +167,9 @@ impl<R: Reconciler> Bed<R> {
             let labels = &change.object["metadata"]["labels"];
             let selected = R::CHILD_SELECTOR.split_once('=').is_some_and(|(name, value)| labels[name] == value);
             if concerns && (change.gone || R::CHILD_KINDS.contains(&change.kind) && !selected) {
-                self.queue.extend(self.controller.gone(change.kind, &change.object));
+                self.queue.extend(self.controller.object_deleted(change.kind, &change.object));
             } else if concerns {
-                self.queue.extend(self.controller.seen(change.kind, &change.object));
+                self.queue.extend(self.controller.object_applied(change.kind, &change.object));
             }
         }
     }
@@ -318,7 +318,7 @@ fn controller<R: Reconciler>(
     let controller = Controller::new(server.clone(), clock, Arc::clone(config), RESYNC);
     let controller: Controller<Server, R> = controller.measured(Arc::clone(steps) as Arc<dyn Monitor>);
     for kind in watched::<R>() {
-        let _ = controller.listed(kind, &BTreeSet::new(), None);
+        let _ = controller.objects_listed(kind, &BTreeSet::new(), None);
     }
     controller
 }

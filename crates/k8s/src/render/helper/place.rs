@@ -13,7 +13,7 @@ pub(super) const ANNOTATION: &str = "workflow.kube-zen.io/helper";
 /// The longest object name, in characters.
 const NAME_MAX: usize = 253;
 
-/// What was asked of the helper.
+/// The annotation of a Job that records what its helper is to store, and where.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HelperAnnotation {
     /// Version of this text.
@@ -28,7 +28,7 @@ pub struct HelperAnnotation {
     pub artifacts: BTreeMap<String, StoreKey>,
 }
 
-/// Where an artifact goes.
+/// The key of an artifact in its store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreKey {
     /// Kind of store.

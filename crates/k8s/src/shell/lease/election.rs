@@ -12,7 +12,7 @@ use crate::api::{ApiError, Kind, Request};
 /// What is to be done now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// Make this request, and tell its answer.
+    /// Send this request, and give its answer to [`Election::handle_response`].
     Send(Request),
     /// Nothing before this moment.
     Wait(Duration),
@@ -48,7 +48,7 @@ struct Lease {
 /// Requests to give one lease back.
 const TRIES: u32 = 4;
 
-/// What the request under way asks.
+/// Whether the pending request reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RequestKind {
     Read,
@@ -76,7 +76,7 @@ pub struct Election {
     phase: Phase,
     request_kind: RequestKind,
     leaving: bool,
-    /// The last refusal, for people.
+    /// The last error, for messages.
     last_error: String,
 }
 
@@ -149,7 +149,7 @@ impl Election {
         }
     }
 
-    /// The answer to the request that was asked for: sent at `sent`, known at `now`.
+    /// Takes the answer to the pending request, which was sent at `sent` and answered at `now`.
     pub fn handle_response(&mut self, sent: Duration, now: Duration, answer: Result<Value, ApiError>) {
         match self.phase.clone() {
             Phase::Observing(index, _) => self.observed(index, now, answer),

@@ -116,12 +116,12 @@ impl Bed {
         let (flows, jobs) = (by_name(self.server.look_all(FLOWS)), by_name(self.server.look_all(JOBS)));
         for (name, object) in &self.flows {
             if flows.get(name).is_none_or(|now| now["metadata"]["uid"] != object["metadata"]["uid"]) {
-                self.queue.extend(self.controller.flow_gone(object));
+                self.queue.extend(self.controller.flow_deleted(object));
             }
         }
         for (name, object) in &self.jobs {
             if !jobs.contains_key(name) {
-                self.queue.extend(self.controller.job_gone(object));
+                self.queue.extend(self.controller.job_deleted(object));
             }
         }
         let fresh = |known: &BTreeMap<String, Value>, now: &BTreeMap<String, Value>| -> Vec<Value> {
@@ -130,10 +130,10 @@ impl Bed {
             now.iter().filter(is_new).map(|(_, object)| object.clone()).collect()
         };
         for object in fresh(&self.flows, &flows) {
-            self.queue.extend(self.controller.flow_seen(&object));
+            self.queue.extend(self.controller.flow_applied(&object));
         }
         for object in fresh(&self.jobs, &jobs) {
-            self.queue.extend(self.controller.job_seen(&object));
+            self.queue.extend(self.controller.job_applied(&object));
         }
         (self.flows, self.jobs) = (flows, jobs);
     }
@@ -157,10 +157,10 @@ impl Bed {
         let past = |resource: &str, changes: usize| by_name(self.server.look_back(resource, changes));
         (self.flows, self.jobs, self.told) = (past(FLOWS, age.flows), past(JOBS, age.jobs), None);
         for object in self.flows.values() {
-            self.queue.extend(self.controller.flow_seen(object));
+            self.queue.extend(self.controller.flow_applied(object));
         }
         for object in self.jobs.values() {
-            self.queue.extend(self.controller.job_seen(object));
+            self.queue.extend(self.controller.job_applied(object));
         }
         self.queue.extend(self.controller.prime());
         if age != Age::default() {

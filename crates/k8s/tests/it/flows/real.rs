@@ -63,14 +63,14 @@ impl Bed {
 
     /// Shows a look to the controller, after another one that it knows.
     fn show(&mut self, (flow, jobs): &Look, before: Option<&Look>) {
-        self.queue.extend(self.controller.flow_seen(flow));
+        self.queue.extend(self.controller.flow_applied(flow));
         for (name, job) in before.iter().flat_map(|(_, jobs)| jobs) {
             if !jobs.contains_key(name) {
-                self.queue.extend(self.controller.job_gone(job));
+                self.queue.extend(self.controller.job_deleted(job));
             }
         }
         for job in jobs.values() {
-            self.queue.extend(self.controller.job_seen(job));
+            self.queue.extend(self.controller.job_applied(job));
         }
     }
 

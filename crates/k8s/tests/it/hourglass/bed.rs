@@ -45,7 +45,7 @@ impl<R: Reconciler> Bed<R> {
 
     /// Something of the cluster is there.
     pub(super) fn show(&self, kind: Kind, object: &Value) {
-        let _ = self.controller.seen(kind, object);
+        let _ = self.controller.object_applied(kind, object);
     }
 
     /// So many seconds, with passes and the cluster's own steps in between.

@@ -77,7 +77,7 @@ fn controller<R: Reconciler>(api: &Failing, clock: &Arc<Watch>) -> Controller<Fa
     let controller = Controller::new(api.clone(), clock, config, Duration::from_secs(300));
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-0"}, "status": {
         "allocatable": {"cpu": "8", "memory": "64Gi"}, "conditions": [{"type": "Ready", "status": "True"}]}});
-    let _ = controller.seen(Kind::Node, &node);
+    let _ = controller.object_applied(Kind::Node, &node);
     controller
 }
 

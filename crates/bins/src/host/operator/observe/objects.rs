@@ -194,11 +194,13 @@ mod tests {
         shown(&monitors.executors, json!({"phase": "Running", "conditions": [condition("Available", "True", "r")]}));
         let step = Step { from: Some("PodCreation"), to: "Failed" };
         monitors.performers.record(ControllerEvent::Transitioned { key: &key, step: &step });
-        monitors.performers.told(ControllerEvent::Transitioned {
+        monitors.performers.record(ControllerEvent::Transitioned {
             key: &key,
             step: &Step { from: Some("PodCreation"), to: "Scheduling" },
         });
-        monitors.executors.told(ControllerEvent::Transitioned { key: &key, step: &Step { from: None, to: "Pending" } });
+        monitors
+            .executors
+            .record(ControllerEvent::Transitioned { key: &key, step: &Step { from: None, to: "Pending" } });
         monitors.stand();
         let text = metrics.text().unwrap();
         for line in [
@@ -253,7 +255,7 @@ mod tests {
         performers
             .record(ControllerEvent::Loop(LoopEvent::Reconciled { took: Duration::from_millis(1), failed: true }));
         performers.record(ControllerEvent::RequestFailed { class: Class::Denied });
-        performers.record(ControllerEvent::Watched { resource: "pods", again: true });
+        performers.record(ControllerEvent::Loop(LoopEvent::WatchRestarted { resource: "pods" }));
         performers.record(ControllerEvent::Transitioned { key: &key, step: &Step { from: None, to: "Pending" } });
         metrics.kube.writes.of(["performer", "pods", "create"]).inc();
         metrics.hourglass.upgrades.of(["completed"]).inc();

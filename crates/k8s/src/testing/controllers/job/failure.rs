@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::super::object::{Object, list, meta, milliseconds, text};
 
-/// What a failed pod means.
+/// What the Job controller does about a failed pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PodFailureAction {
     /// It counts towards the limit.
