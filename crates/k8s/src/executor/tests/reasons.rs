@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Bed, bed, running, spec};
+use super::{TestEnv, env, running, spec};
 use crate::api::Kind;
 use crate::hourglass::tests::reasons::{Reasons, rows};
 use crate::hourglass::tests::{host, quota};
@@ -11,18 +11,18 @@ use crate::value::word;
 
 /// What goes wrong before its pods serve.
 fn beginnings(reasons: &mut Reasons) {
-    let mut full = Bed::new();
-    full.show(Kind::Node, host("node-1", json!({}), json!({"cpu": "0"})));
+    let mut full = TestEnv::new();
+    full.add(Kind::Node, host("node-1", json!({}), json!({"cpu": "0"})));
     let mut large = spec();
     large["resources"] = json!({"requests": {"cpu": "1"}});
     full.submit("exec", large);
     full.rest();
     reasons.collect(&full);
-    let mut invalid = bed();
+    let mut invalid = env();
     invalid.submit("exec", json!({"image": 5}));
     invalid.rest();
     reasons.collect(&invalid);
-    let mut foreign = bed();
+    let mut foreign = env();
     foreign.server.put(Kind::Service, json!({"metadata": {"name": "executor-exec"}}));
     foreign.submit("exec", spec());
     foreign.rest();
@@ -33,35 +33,35 @@ fn beginnings(reasons: &mut Reasons) {
         (1, refused(422, "Invalid")),
         (u32::MAX, refused(500, "InternalError")),
     ] {
-        let mut bed = Bed::with_faults(vec![Fault::Refuse("create", Kind::Secret, times, error)]);
-        bed.show(Kind::Node, host("node-1", json!({}), json!({})));
-        bed.submit("exec", spec());
-        bed.wait(1200);
-        reasons.collect(&bed);
+        let mut env = TestEnv::with_faults(vec![Fault::Refuse("create", Kind::Secret, times, error)]);
+        env.add(Kind::Node, host("node-1", json!({}), json!({})));
+        env.submit("exec", spec());
+        env.wait(1200);
+        reasons.collect(&env);
     }
 }
 
-fn deployment_says(bed: &mut Bed, condition: &Value) {
-    bed.server.edit(Kind::Deployment, "exec", |deployment| {
+fn deployment_says(env: &mut TestEnv, condition: &Value) {
+    env.server.edit(Kind::Deployment, "exec", |deployment| {
         deployment["status"]["conditions"] = json!([condition]);
     });
-    bed.settle();
+    env.settle();
 }
 
 /// What happens while they do.
 fn middles(reasons: &mut Reasons) {
-    let mut bed = running(spec());
-    bed.change("exec", |spec| spec["replicas"] = json!(2));
-    bed.few_steps(1);
-    bed.rest();
-    bed.change("exec", |spec| spec["config"]["logLevel"] = json!("debug"));
-    bed.rest();
-    bed.server.edit(Kind::Service, "executor-exec", |service| service["metadata"]["finalizers"] = json!(["theirs"]));
-    bed.server.request_deletion(Kind::Executor, "exec");
-    bed.rest();
-    bed.server.remove(Kind::Service, "executor-exec");
-    bed.rest();
-    reasons.collect(&bed);
+    let mut env = running(spec());
+    env.change("exec", |spec| spec["replicas"] = json!(2));
+    env.few_steps(1);
+    env.rest();
+    env.change("exec", |spec| spec["config"]["logLevel"] = json!("debug"));
+    env.rest();
+    env.server.edit(Kind::Service, "executor-exec", |service| service["metadata"]["finalizers"] = json!(["theirs"]));
+    env.server.request_deletion(Kind::Executor, "exec");
+    env.rest();
+    env.server.remove(Kind::Service, "executor-exec");
+    env.rest();
+    reasons.collect(&env);
     let mut failing = running(spec());
     failing.change("exec", |spec| spec["image"] = json!("executor:2"));
     failing.settle();
@@ -86,22 +86,22 @@ fn middles(reasons: &mut Reasons) {
 }
 
 /// New pods do not come up in time.
-fn overdue() -> Bed {
-    let mut bed = running(spec());
-    bed.images.insert("executor:2".into(), "never");
-    bed.change("exec", |spec| spec["image"] = json!("executor:2"));
-    bed.rest();
-    assert_eq!(bed.status("exec")["state"], "RollingUpdate");
-    deployment_says(&mut bed, &json!({"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}));
-    bed
+fn overdue() -> TestEnv {
+    let mut env = running(spec());
+    env.images.insert("executor:2".into(), "never");
+    env.change("exec", |spec| spec["image"] = json!("executor:2"));
+    env.rest();
+    assert_eq!(env.status("exec")["state"], "RollingUpdate");
+    deployment_says(&mut env, &json!({"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}));
+    env
 }
 
 #[test]
 fn old_replicas_serve_while_a_rollout_fails() {
-    let bed = overdue();
-    assert_eq!(super::place(&bed), "Failed/Failed True/ProgressDeadlineExceeded");
+    let env = overdue();
+    assert_eq!(super::place(&env), "Failed/Failed True/ProgressDeadlineExceeded");
     assert_eq!(
-        (bed.condition("exec", "Available").as_str(), bed.status("exec")["readyReplicas"].clone()),
+        (env.condition("exec", "Available").as_str(), env.status("exec")["readyReplicas"].clone()),
         ("True/DeploymentAvailable", json!(1))
     );
 }

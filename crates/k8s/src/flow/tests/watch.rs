@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::super::cache::Cache;
 use super::super::{Clock, Controller, Key, Options};
-use super::bed::{after, job};
 use super::server::{Server, TestClock};
+use super::test_env::{after, job};
 use crate::api::{Api, ApiError, Kind, Request};
 
 /// After the first Job is created another controller writes the status, and a watch shows it before the pass goes on.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Bed;
+use super::TestEnv;
 use crate::api::Kind;
 use crate::hardware::{node, read};
 use crate::hourglass::controller::Reconciler;
@@ -11,7 +11,7 @@ use crate::value::{items, word};
 use orlop_core::hardware::merge;
 use orlop_core::hardware::placement::Placement;
 
-impl<R: Reconciler> Bed<R> {
+impl<R: Reconciler> TestEnv<R> {
     /// One step of the first part of the cluster that has something to do.
     pub(super) fn step_cluster(&mut self) -> bool {
         let pods = self.server.list(Kind::Pod);

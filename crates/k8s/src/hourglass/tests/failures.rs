@@ -8,7 +8,7 @@ use orlop_core::error::Class;
 use orlop_core::time::Time;
 use serde_json::{Value, json};
 
-use super::{Bed, RESYNC, Steps};
+use super::{RESYNC, Steps, TestEnv};
 use crate::api::{Api, ApiError, Kind};
 use crate::hourglass::Config;
 use crate::hourglass::children::Meta;
@@ -65,62 +65,62 @@ impl Reconciler for Breaking {
     }
 }
 
-fn degraded(bed: &Bed<Breaking>, name: &str) -> (String, String) {
-    (bed.status(name)["phase"].as_str().unwrap_or("-").to_owned(), bed.condition(name, "Degraded"))
+fn degraded(env: &TestEnv<Breaking>, name: &str) -> (String, String) {
+    (env.status(name)["phase"].as_str().unwrap_or("-").to_owned(), env.condition(name, "Degraded"))
 }
 
 #[test]
 fn a_broken_invariant_stops_one_object_and_no_other() {
     for image in ["panics", "impossible"] {
-        let mut bed = Bed::<Breaking>::new();
-        bed.show(Kind::Node, super::host("node-1", json!({}), json!({})));
+        let mut env = TestEnv::<Breaking>::new();
+        env.add(Kind::Node, super::host("node-1", json!({}), json!({})));
         let spec = |image: &str| json!({"avsAddress": "0x1234567890abcdef1234567890abcdef12345678", "image": image});
-        bed.submit("bad", spec(image));
-        bed.submit("good", spec("well"));
-        bed.rest();
-        assert_eq!(degraded(&bed, "bad"), ("Failed".to_owned(), "True/InvariantBroken".to_owned()), "{image}");
-        assert_eq!(degraded(&bed, "good"), ("Running".to_owned(), "False/AsExpected".to_owned()), "{image}");
-        assert_eq!(bed.failures(), [Class::Fatal], "once");
-        assert!(bed.events().contains(&"InvariantBroken".to_owned()));
+        env.submit("bad", spec(image));
+        env.submit("good", spec("well"));
+        env.rest();
+        assert_eq!(degraded(&env, "bad"), ("Failed".to_owned(), "True/InvariantBroken".to_owned()), "{image}");
+        assert_eq!(degraded(&env, "good"), ("Running".to_owned(), "False/AsExpected".to_owned()), "{image}");
+        assert_eq!(env.failures(), [Class::Fatal], "once");
+        assert!(env.events().contains(&"InvariantBroken".to_owned()));
         // Nothing that happens around it makes it act, until its spec is another.
-        bed.show(Kind::Node, super::host("node-2", json!({}), json!({})));
-        let before = bed.writes().len();
-        bed.wait(RESYNC.as_secs() * 2);
-        assert_eq!((bed.failures().len(), bed.writes().len()), (1, before), "{image}");
-        bed.change("bad", |spec| spec["image"] = json!("well"));
-        bed.rest();
-        assert_eq!(degraded(&bed, "bad"), ("Running".to_owned(), "False/AsExpected".to_owned()), "{image}");
+        env.add(Kind::Node, super::host("node-2", json!({}), json!({})));
+        let before = env.writes().len();
+        env.wait(RESYNC.as_secs() * 2);
+        assert_eq!((env.failures().len(), env.writes().len()), (1, before), "{image}");
+        env.change("bad", |spec| spec["image"] = json!("well"));
+        env.rest();
+        assert_eq!(degraded(&env, "bad"), ("Running".to_owned(), "False/AsExpected".to_owned()), "{image}");
     }
 }
 
 #[test]
 fn what_cannot_even_say_what_is_broken_stops_no_other() {
-    let mut bed = Bed::<Breaking>::new();
-    bed.show(Kind::Node, super::host("node-1", json!({}), json!({})));
+    let mut env = TestEnv::<Breaking>::new();
+    env.add(Kind::Node, super::host("node-1", json!({}), json!({})));
     let spec = |image: &str| json!({"avsAddress": "0x1234567890abcdef1234567890abcdef12345678", "image": image});
-    bed.submit("bad", spec("unspeakable"));
-    bed.submit("good", spec("well"));
-    bed.wait(RESYNC.as_secs() * 2);
-    assert_eq!(degraded(&bed, "bad"), ("-".to_owned(), "-/-".to_owned()));
-    assert_eq!(degraded(&bed, "good"), ("Running".to_owned(), "False/AsExpected".to_owned()));
-    assert_eq!(bed.failures(), [Class::Fatal], "once");
-    bed.change("bad", |spec| spec["image"] = json!("well"));
-    bed.rest();
-    assert_eq!(degraded(&bed, "bad"), ("Running".to_owned(), "False/AsExpected".to_owned()));
+    env.submit("bad", spec("unspeakable"));
+    env.submit("good", spec("well"));
+    env.wait(RESYNC.as_secs() * 2);
+    assert_eq!(degraded(&env, "bad"), ("-".to_owned(), "-/-".to_owned()));
+    assert_eq!(degraded(&env, "good"), ("Running".to_owned(), "False/AsExpected".to_owned()));
+    assert_eq!(env.failures(), [Class::Fatal], "once");
+    env.change("bad", |spec| spec["image"] = json!("well"));
+    env.rest();
+    assert_eq!(degraded(&env, "bad"), ("Running".to_owned(), "False/AsExpected".to_owned()));
 }
 
 #[test]
 fn another_object_of_the_name_of_a_stopped_one_is_worked_on() {
-    let mut bed = Bed::<Breaking>::new();
-    bed.show(Kind::Node, super::host("node-1", json!({}), json!({})));
+    let mut env = TestEnv::<Breaking>::new();
+    env.add(Kind::Node, super::host("node-1", json!({}), json!({})));
     let spec = |image: &str| json!({"avsAddress": "0x1234567890abcdef1234567890abcdef12345678", "image": image});
-    bed.submit("bad", spec("panics"));
-    bed.rest();
+    env.submit("bad", spec("panics"));
+    env.rest();
     // Before anybody has looked whether the first one is gone.
-    bed.server.remove(Kind::Performer, "bad");
-    bed.submit("bad", spec("well"));
-    bed.rest();
-    assert_eq!(degraded(&bed, "bad"), ("Running".to_owned(), "False/AsExpected".to_owned()));
+    env.server.remove(Kind::Performer, "bad");
+    env.submit("bad", spec("well"));
+    env.rest();
+    assert_eq!(degraded(&env, "bad"), ("Running".to_owned(), "False/AsExpected".to_owned()));
 }
 
 #[test]

@@ -46,7 +46,7 @@ impl Monitor for Steps {
     }
 }
 
-pub(crate) struct Bed<R: Reconciler> {
+pub(crate) struct TestEnv<R: Reconciler> {
     pub(crate) server: Server,
     pub(crate) clock: Arc<TestClock>,
     pub(crate) config: Arc<Config>,
@@ -68,7 +68,7 @@ pub(crate) struct Bed<R: Reconciler> {
     pub(crate) at_death: Option<fn(&Server)>,
 }
 
-impl<R: Reconciler> Bed<R> {
+impl<R: Reconciler> TestEnv<R> {
     pub(crate) fn new() -> Self {
         Self::with_faults(Vec::new())
     }
@@ -112,14 +112,14 @@ impl<R: Reconciler> Bed<R> {
     }
 
     /// Something of the cluster is there.
-    pub(crate) fn show(&mut self, kind: Kind, object: Value) {
+    pub(crate) fn add(&mut self, kind: Kind, object: Value) {
         let name = object["metadata"]["name"].as_str().unwrap().to_owned();
         self.queue.extend(self.controller.object_applied(kind, &object));
         self.cluster.insert((kind, name), object);
     }
 
     /// Something of the cluster is gone.
-    pub(crate) fn hide(&mut self, kind: Kind, name: &str) {
+    pub(crate) fn remove(&mut self, kind: Kind, name: &str) {
         let gone = self.cluster.remove(&(kind, name.to_owned())).expect("it is there");
         self.queue.extend(self.controller.object_deleted(kind, &gone));
     }
@@ -247,7 +247,7 @@ impl<R: Reconciler> Bed<R> {
     }
 
     /// How often people were told something.
-    pub(crate) fn told(&self, reason: &str) -> usize {
+    pub(crate) fn event_count(&self, reason: &str) -> usize {
         self.events().iter().filter(|event| *event == reason).count()
     }
 
@@ -333,32 +333,35 @@ fn watched<R: Reconciler>() -> Vec<Kind> {
 const FEW: usize = 6;
 
 /// Tries every fault at every write of a scenario, or at a sample of them; gives how many writes there were.
-pub(crate) fn every_fault<R: Reconciler>(play: impl Fn(&mut Bed<R>), outcome: impl Fn(&Bed<R>) -> String) -> usize {
+pub(crate) fn every_fault<R: Reconciler>(
+    play: impl Fn(&mut TestEnv<R>),
+    outcome: impl Fn(&TestEnv<R>) -> String,
+) -> usize {
     let run = |faults: Vec<Fault>| {
-        let mut bed = Bed::with_faults(faults);
-        play(&mut bed);
-        bed
+        let mut env = TestEnv::with_faults(faults);
+        play(&mut env);
+        env
     };
     let clean = run(Vec::new());
     let (want, writes) = (outcome(&clean), clean.writes());
     for at in orlop_core::sample!(writes.len(), FEW) {
         for fault in [Fault::DieBefore(at), Fault::DieAfter(at), Fault::LoseAnswer(at)] {
             let told = format!("{fault:?} at {}", writes[at]);
-            let mut bed = run(vec![fault]);
-            assert_eq!(outcome(&bed), want, "{told}");
-            let created = bed.created();
+            let mut env = run(vec![fault]);
+            assert_eq!(outcome(&env), want, "{told}");
+            let created = env.created();
             let distinct: BTreeSet<&String> = created.iter().collect();
             assert_eq!(distinct.len(), created.len(), "something was created twice: {told}: {created:?}");
-            let before = bed.writes().len();
-            bed.restart();
-            bed.rest();
-            assert_eq!(bed.writes()[before..], [] as [String; 0], "{told}");
+            let before = env.writes().len();
+            env.restart();
+            env.rest();
+            assert_eq!(env.writes()[before..], [] as [String; 0], "{told}");
         }
     }
     writes.len()
 }
 
-impl<R: Reconciler> Bed<R> {
+impl<R: Reconciler> TestEnv<R> {
     /// So many steps of the cluster, the controller after each.
     pub(crate) fn few_steps(&mut self, steps: usize) {
         self.settle();

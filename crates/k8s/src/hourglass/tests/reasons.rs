@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Bed;
+use super::TestEnv;
 use crate::api::Kind;
 use crate::hourglass::controller::Reconciler;
 use crate::value::{items, word};
@@ -15,8 +15,8 @@ pub(crate) struct Reasons {
 }
 
 impl Reasons {
-    pub(crate) fn collect<R: Reconciler>(&mut self, bed: &Bed<R>) {
-        for change in bed.server.store().log.iter().filter(|change| change.kind == R::KIND) {
+    pub(crate) fn collect<R: Reconciler>(&mut self, env: &TestEnv<R>) {
+        for change in env.server.store().log.iter().filter(|change| change.kind == R::KIND) {
             for reasons in items(&change.object, "/status/conditions") {
                 let part = |name: &str| reasons[name].as_str().unwrap_or("-").to_owned();
                 // What `Ready` says follows from the others, which is a law of its own.
@@ -25,7 +25,7 @@ impl Reasons {
                 }
             }
         }
-        for event in bed.server.list(Kind::Event) {
+        for event in env.server.list(Kind::Event) {
             self.events.insert(format!("{} {}", word(&event, "/type"), word(&event, "/reason")));
         }
     }

@@ -6,7 +6,7 @@ use orlop_core::error::Class;
 use orlop_core::machine::{Machine, Named, NoGuard};
 use serde_json::Value;
 
-use super::Bed;
+use super::TestEnv;
 use crate::hourglass::controller::Reconciler;
 use crate::value::{text, word};
 
@@ -26,8 +26,8 @@ pub(crate) struct Ways {
 
 impl Ways {
     /// Those of a scene.
-    pub(crate) fn of<S: Named, R: Reconciler>(bed: &Bed<R>) -> Self {
-        let store = bed.server.store();
+    pub(crate) fn of<S: Named, R: Reconciler>(env: &TestEnv<R>) -> Self {
+        let store = env.server.store();
         let mut before: BTreeMap<String, (&'static str, Value)> = BTreeMap::new();
         let mut stored = Steps::new();
         for change in store.log.iter().filter(|change| change.kind == R::KIND && !change.gone) {
@@ -38,8 +38,8 @@ impl Ways {
             let changed = earlier.as_ref() != Some(&now);
             stored.extend(changed.then_some((earlier.map(|(state, _)| state), state)));
         }
-        let broken = bed.failures().iter().filter(|class| **class == Class::Fatal).count();
-        Self { taken: bed.steps(), stored, broken }
+        let broken = env.failures().iter().filter(|class| **class == Class::Fatal).count();
+        Self { taken: env.steps(), stored, broken }
     }
 
     /// Those of another scene as well.

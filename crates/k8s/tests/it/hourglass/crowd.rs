@@ -17,7 +17,7 @@ use orlop_k8s::shell::limits::{DEFAULT, Limited};
 use orlop_k8s::testing::ApiServer;
 use serde_json::{Value, json};
 
-use super::bed::GROUP;
+use super::test_env::GROUP;
 
 const ADDRESS: &str = "0x1234567890abcdef1234567890abcdef12345678";
 const OPERATOR: &str = "operator";

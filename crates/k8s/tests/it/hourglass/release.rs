@@ -6,7 +6,7 @@ use orlop_k8s::hourglass::release::{FinalizedKind, ReleaseError, end_operator, r
 use orlop_k8s::testing::{ApiServer, Fault, Match, Verb, What};
 use serde_json::{Value, json};
 
-use super::bed::GROUP;
+use super::test_env::GROUP;
 
 const ALL: [FinalizedKind; 2] = [FinalizedKind::PERFORMERS, FinalizedKind::EXECUTORS];
 const OF_PERFORMERS: &str = "hourglass.eigenlayer.io/performer-finalizer";

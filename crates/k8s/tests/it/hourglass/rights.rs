@@ -14,7 +14,7 @@ use orlop_k8s::shell::Clock;
 use orlop_k8s::testing::{ApiServer, Fault, Match, Verb, What};
 use serde_json::{Value, json};
 
-use super::bed::GROUP;
+use super::test_env::GROUP;
 use crate::shipped::{ACCOUNT, denied, grant, rights, rules, used, without};
 
 const ADDRESS: &str = "0x1234567890abcdef1234567890abcdef12345678";

@@ -31,7 +31,7 @@ pub(super) struct Age {
     pub(super) jobs: usize,
 }
 
-pub(super) struct Bed {
+pub(super) struct TestEnv {
     pub(super) server: ApiServer,
     /// Whether nobody takes over where the controller dies.
     pub(super) stays_down: bool,
@@ -48,7 +48,7 @@ pub(super) struct Bed {
     told: Option<u64>,
 }
 
-impl Bed {
+impl TestEnv {
     pub(super) fn new() -> Self {
         Self::on(Self::template(), None, Options::default())
     }
@@ -66,9 +66,9 @@ impl Bed {
     }
 
     pub(super) fn of(server: ApiServer, user: Option<&str>) -> Self {
-        let bed = Self::with(server, user, Options::default());
-        ask_about_flows(&bed.server);
-        bed
+        let env = Self::with(server, user, Options::default());
+        ask_about_flows(&env.server);
+        env
     }
 
     /// A controller with its own options, on a server that asks nobody about flows.
