@@ -81,7 +81,7 @@ impl<A: Api> FlowClient<A> {
     ///
     /// # Errors
     /// When the flow is not there, has not ended or has no such step; as of [`FlowClient::create`].
-    pub async fn repeat(&self, old: &str, repeat: Repeat) -> Result<JobFlow, ClientError> {
+    pub async fn repeat(&self, old: &str, repeat: RetryOptions) -> Result<JobFlow, ClientError> {
         let old = self.find(old).await?;
         let name = old.metadata.name.clone();
         let phase = old.status.as_ref().map(|status| status.phase).unwrap_or_default();
@@ -137,7 +137,7 @@ const MOST: u32 = 1000;
 
 /// How a flow is repeated.
 #[derive(Clone, Debug, Default)]
-pub struct Repeat {
+pub struct RetryOptions {
     /// Steps that run again too, with all that comes after them.
     pub steps: Vec<String>,
     /// Whether a flow that Succeeded is repeated though no step is named.

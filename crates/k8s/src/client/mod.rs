@@ -16,9 +16,9 @@ use orlop_core::spec::flow::{FlowSpec, JobFlow};
 use orlop_dag::manifest::{Limits, Violations};
 use serde_json::Value;
 
-pub use create::{KEY, NewFlow, Repeat};
+pub use create::{KEY, NewFlow, RetryOptions};
 pub use error::ClientError;
-pub use order::Decided;
+pub use order::ApprovalDecision;
 
 use crate::api::{self, Api, Kind, Request};
 use crate::convert;

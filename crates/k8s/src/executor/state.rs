@@ -53,7 +53,7 @@ pub(super) fn counts(facts: &Facts<'_>) -> Counts {
 
 /// How the Deployment differs from what it is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Differs {
+enum DeploymentDiff {
     No,
     /// In the number of pods alone.
     Replicas,
@@ -61,22 +61,22 @@ enum Differs {
     Template,
 }
 
-fn deployment_differs(facts: &Facts<'_>) -> Differs {
-    let (Some(live), Ok(wanted)) = (facts.deployment(), &facts.wanted) else { return Differs::Template };
+fn deployment_differs(facts: &Facts<'_>) -> DeploymentDiff {
+    let (Some(live), Ok(wanted)) = (facts.deployment(), &facts.wanted) else { return DeploymentDiff::Template };
     if !facts.obs.last_applied.differs(live, &wanted.deployment, facts.now) {
-        return Differs::No;
+        return DeploymentDiff::No;
     }
     let hash = |object: &Value| texts(object, "/metadata/annotations").remove(TEMPLATE_HASH);
     let pods = |object: &Value| object.pointer("/spec/template").cloned().unwrap_or_default();
     let same = hash(live) == hash(&wanted.deployment) && covers(&pods(live), &pods(&wanted.deployment));
-    if same { Differs::Replicas } else { Differs::Template }
+    if same { DeploymentDiff::Replicas } else { DeploymentDiff::Template }
 }
 
 /// Whether every pod is of the newest template and ready, and there is no other.
 pub(super) fn is_complete(facts: &Facts<'_>) -> bool {
     let counts = counts(facts);
     counts.observed
-        && deployment_differs(facts) == Differs::No
+        && deployment_differs(facts) == DeploymentDiff::No
         && [counts.all, counts.ready, counts.updated] == [counts.wanted; 3]
 }
 
@@ -112,7 +112,7 @@ fn creating_state(facts: &Facts<'_>) -> State {
         let begun = matches!(facts.obs.state(), Some(State::Creating | State::ConfigMapCreation));
         return if begun { State::ConfigMapCreation } else { State::Creating };
     }
-    if facts.deployment().is_none() || deployment_differs(facts) != Differs::No || !counts.observed {
+    if facts.deployment().is_none() || deployment_differs(facts) != DeploymentDiff::No || !counts.observed {
         return State::DeploymentCreation;
     }
     if is_complete(facts) {
@@ -133,7 +133,7 @@ fn running_state(facts: &Facts<'_>) -> State {
         return if facts.configured { State::DeploymentCreation } else { State::Creating };
     }
     let template = deployment_differs(facts);
-    if !facts.configured || template == Differs::Template {
+    if !facts.configured || template == DeploymentDiff::Template {
         let applied = facts.configured && phase == Some(Phase::Updating);
         return if applied { State::ConfigMapUpdate } else { State::Updating };
     }
@@ -141,7 +141,7 @@ fn running_state(facts: &Facts<'_>) -> State {
         _ if is_complete(facts) => State::Running,
         Some(Phase::Updating) => State::RollingUpdate,
         Some(Phase::Scaling) => State::Scaling,
-        _ if template == Differs::Replicas => State::Scaling,
+        _ if template == DeploymentDiff::Replicas => State::Scaling,
         _ => State::Running,
     }
 }

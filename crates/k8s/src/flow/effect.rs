@@ -22,16 +22,16 @@ use crate::render;
 
 /// How effects came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Carried {
+pub(super) enum EffectsOutcome {
     /// As far as can be now.
-    On,
+    Done,
     /// The namespace is going: nothing more is to be done.
-    Off,
+    NamespaceTerminating,
 }
 
 impl<A: Api> Controller<A> {
     /// Carries out what is to be done now, and what follows from it, until nothing is left or the time is over.
-    pub(super) async fn carry_out(&self, memory: &mut Memory, until: Time) -> Carried {
+    pub(super) async fn carry_out(&self, memory: &mut Memory, until: Time) -> EffectsOutcome {
         while self.now() < until {
             let starts = self.next_starts(memory);
             if starts.is_empty() {
@@ -41,29 +41,29 @@ impl<A: Api> Controller<A> {
                     continue;
                 }
                 let outcome = self.carry_out_one(memory, &effect).await;
-                if self.settle(memory, effect, outcome) == Carried::Off {
-                    return Carried::Off;
+                if self.settle(memory, effect, outcome) == EffectsOutcome::NamespaceTerminating {
+                    return EffectsOutcome::NamespaceTerminating;
                 }
                 continue;
             }
             let shared: &Memory = memory;
             let outcomes = join_all(starts.iter().map(|start| self.start(shared, start))).await;
             let settled = starts.iter().zip(outcomes).map(|(start, came)| self.settle(memory, start.effect(), came));
-            let off = settled.fold(false, |off, carried| off | (carried == Carried::Off));
+            let off = settled.fold(false, |off, carried| off | (carried == EffectsOutcome::NamespaceTerminating));
             self.known().slots.return_slots(starts.len());
             if off {
-                return Carried::Off;
+                return EffectsOutcome::NamespaceTerminating;
             }
         }
-        Carried::On
+        EffectsOutcome::Done
     }
 
     /// Takes in what came of an effect.
-    fn settle(&self, memory: &mut Memory, effect: FlowEffect, outcome: Outcome) -> Carried {
+    fn settle(&self, memory: &mut Memory, effect: FlowEffect, outcome: Outcome) -> EffectsOutcome {
         let key = effect.key();
         let now = self.now();
         match outcome {
-            Outcome::NamespaceGone => return Carried::Off,
+            Outcome::NamespaceGone => return EffectsOutcome::NamespaceTerminating,
             Outcome::Done => memory.done(&key),
             Outcome::Removing(since) => {
                 memory.done(&key);
@@ -101,13 +101,13 @@ impl<A: Api> Controller<A> {
                     memory.done(&key);
                 }
                 memory.apply_event(&event, now);
-                self.wait_for_room(memory, &event);
+                self.wait_for_quota(memory, &event);
             }
             Outcome::Blocked(at, event) => {
                 memory.put_off(&key);
                 memory.later.push((at, effect));
                 memory.apply_event(&event, now);
-                self.wait_for_room(memory, &event);
+                self.wait_for_quota(memory, &event);
             }
             Outcome::Seen(event, job) => {
                 memory.done(&key);
@@ -129,7 +129,7 @@ impl<A: Api> Controller<A> {
                 memory.adopted_an_end |= observe::conclusion(&job).is_some();
             }
         }
-        Carried::On
+        EffectsOutcome::Done
     }
 
     async fn carry_out_one(&self, memory: &Memory, effect: &FlowEffect) -> Outcome {

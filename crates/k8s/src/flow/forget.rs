@@ -59,7 +59,7 @@ impl<A: Api> Controller<A> {
 
     /// Lets go of what is left of a flow that is over, where a controller ended between its last status and that. Gives when
     /// it is to be tried again.
-    pub(super) async fn tidy(&self, object: &Value, status: &FlowStatus) -> Option<Time> {
+    pub(super) async fn clean_up_finished(&self, object: &Value, status: &FlowStatus) -> Option<Time> {
         if !lets_go(object) || self.known().cache.jobs(&concurrency::uid(object)).is_empty() {
             return None;
         }
@@ -70,7 +70,7 @@ impl<A: Api> Controller<A> {
                 memory.forget_at
             }
             Err(error) => {
-                Some(self.note_failure(&Key::of(object), "reading the records of a flow that is over", &error))
+                Some(self.record_failure(&Key::of(object), "reading the records of a flow that is over", &error))
             }
         }
     }
@@ -86,7 +86,7 @@ impl<A: Api> Controller<A> {
         let meta = self.meta(&flow, BTreeMap::new(), convert::spec_hash(object));
         let (state, effects) = self.rebuild(&plan, &meta, &whole, self.now());
         let stored = Stored::of(object, Some(status));
-        let mut memory = self.remember(plan, meta, state, stored);
+        let mut memory = self.track(plan, meta, state, stored);
         memory.take(effects, self.now());
         Ok(Some(memory).filter(|memory| !memory.forget.is_empty()))
     }

@@ -20,7 +20,7 @@ use crate::render::{HOLDS_KEY, MANAGED_BY};
 
 /// A flow that is over or gone and still holds its key.
 #[derive(Clone)]
-pub(super) struct Outlived {
+pub(super) struct HeldKey {
     uid: String,
     look_at: Time,
     looks: u32,
@@ -34,40 +34,40 @@ impl ControllerState {
             return concurrency::release(self, uid);
         }
         self.orders.remove(uid);
-        self.outlive(key, uid);
+        self.keep_key(key, uid);
         Vec::new()
     }
 
-    fn outlive(&mut self, key: &Key, uid: &str) {
-        let all = self.outlived.entry(key.clone()).or_default();
+    fn keep_key(&mut self, key: &Key, uid: &str) {
+        let all = self.held_keys.entry(key.clone()).or_default();
         if all.iter().all(|known| known.uid != uid) {
-            all.push(Outlived { uid: uid.to_owned(), look_at: Time::EPOCH, looks: 0 });
+            all.push(HeldKey { uid: uid.to_owned(), look_at: Time::EPOCH, looks: 0 });
         }
     }
 
-    fn note_outlived(&mut self, key: &Key, flow: Outlived) {
-        let known = self.outlived.get_mut(key).and_then(|all| all.iter_mut().find(|known| known.uid == flow.uid));
+    fn record_held_key(&mut self, key: &Key, flow: HeldKey) {
+        let known = self.held_keys.get_mut(key).and_then(|all| all.iter_mut().find(|known| known.uid == flow.uid));
         if let Some(known) = known {
             *known = flow;
         }
     }
 
-    fn let_outlived_go(&mut self, key: &Key, uid: &str) {
-        if let Some(all) = self.outlived.get_mut(key) {
+    fn release_held_key(&mut self, key: &Key, uid: &str) {
+        if let Some(all) = self.held_keys.get_mut(key) {
             all.retain(|flow| flow.uid != uid);
             if all.is_empty() {
-                self.outlived.remove(key);
+                self.held_keys.remove(key);
             }
         }
     }
 
     /// What people call the flow with a uid.
     pub(super) fn name_of(&self, uid: &str) -> String {
-        let outlived = || {
-            let mut all = self.outlived.iter();
+        let held_keys = || {
+            let mut all = self.held_keys.iter();
             all.find(|(_, flows)| flows.iter().any(|flow| flow.uid == uid)).map(|(key, _)| key.clone())
         };
-        self.cache.key(uid).or_else(outlived).map_or_else(|| uid.to_owned(), |key| key.name)
+        self.cache.key(uid).or_else(held_keys).map_or_else(|| uid.to_owned(), |key| key.name)
     }
 
     /// Whether a Job of a flow is under way, as far as the watches show.
@@ -81,7 +81,7 @@ impl<A: Api> Controller<A> {
     pub(super) async fn release_keys(&self, key: &Key) -> Next {
         let mut next = Next::default();
         // They stay in their place meanwhile: who waits for one is told its name, and none is noted twice.
-        let Some(all) = self.known().outlived.get(key).cloned() else { return next };
+        let Some(all) = self.known().held_keys.get(key).cloned() else { return next };
         for mut flow in all {
             let now = self.now();
             if flow.look_at <= now {
@@ -89,7 +89,7 @@ impl<A: Api> Controller<A> {
                 flow.look_at = now.plus(match self.is_live(key, &flow.uid).await {
                     Ok(false) => {
                         let mut known = self.known();
-                        known.let_outlived_go(key, &flow.uid);
+                        known.release_held_key(key, &flow.uid);
                         next.wake.extend(concurrency::release(&mut known, &flow.uid));
                         continue;
                     }
@@ -103,7 +103,7 @@ impl<A: Api> Controller<A> {
                 });
             }
             next.again_at = Some(next.again_at.map_or(flow.look_at, |at| at.min(flow.look_at)));
-            self.known().note_outlived(key, flow);
+            self.known().record_held_key(key, flow);
         }
         next
     }
@@ -151,7 +151,7 @@ impl<A: Api> Controller<A> {
                 let policy = ConcurrencyPolicy::Forbid;
                 known.limiter.hold(&Claim { uid, namespace, key, policy, created_at: Time::EPOCH });
             }
-            known.outlive(&flow, &uid);
+            known.keep_key(&flow, &uid);
             wake.push(flow);
         }
         Ok(wake)

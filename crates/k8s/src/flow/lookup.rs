@@ -41,7 +41,7 @@ pub(super) struct PodLookup {
 }
 
 /// Lookups of a flow: none where it is under way.
-pub(super) type OfFlow = BTreeMap<AttemptKey, Option<Result<PodLookup, ApiError>>>;
+pub(super) type FlowLookups = BTreeMap<AttemptKey, Option<Result<PodLookup, ApiError>>>;
 
 /// See the module. An attempt is in the queue at most once.
 pub(super) struct Lookups {
@@ -49,18 +49,18 @@ pub(super) struct Lookups {
     from: Mutex<UnboundedReceiver<Lookup>>,
     /// Flows with a finished lookup, where a controller runs.
     #[cfg(feature = "client")]
-    done: Done,
+    done: FinishedLookups,
 }
 
 /// Flows that are to be looked at.
 #[cfg(feature = "client")]
-struct Done {
+struct FinishedLookups {
     into: UnboundedSender<Key>,
     from: Mutex<UnboundedReceiver<Key>>,
 }
 
 #[cfg(feature = "client")]
-impl Default for Done {
+impl Default for FinishedLookups {
     fn default() -> Self {
         let (into, from) = unbounded();
         Self { into, from: Mutex::new(from) }
@@ -74,7 +74,7 @@ impl Default for Lookups {
             into,
             from: Mutex::new(from),
             #[cfg(feature = "client")]
-            done: Done::default(),
+            done: FinishedLookups::default(),
         }
     }
 }
@@ -100,7 +100,7 @@ impl<A: Api> Controller<A> {
         let Some(of_flow) = known.lookups.get_mut(&memory.owner.uid) else { return Vec::new() };
         let (found, rest) = std::mem::take(of_flow).into_iter().partition(|(_, found)| found.is_some());
         *of_flow = rest;
-        let found: OfFlow = found;
+        let found: FlowLookups = found;
         found.into_iter().filter_map(|(unit, found)| Some((unit, found?))).collect()
     }
 

@@ -21,7 +21,7 @@ use super::removal::Removal;
 use super::start::Start;
 use super::{ControllerEvent, Key, Monitor, text};
 use crate::convert::spec_hash;
-use crate::render::helper::Shared;
+use crate::render::helper::SharedArtifacts;
 use crate::status::Level;
 
 /// An attempt: its step or instance, and its number.
@@ -82,7 +82,7 @@ pub(super) struct Memory {
     /// Whether something this pass needed had no success.
     pub(super) failed: bool,
     /// Artifacts that stay where they are, once somebody has asked.
-    shared: OnceLock<Shared>,
+    shared: OnceLock<SharedArtifacts>,
     monitor: Arc<dyn Monitor>,
 }
 
@@ -202,8 +202,8 @@ impl Memory {
     }
 
     /// Artifacts that stay where they are.
-    pub(super) fn shared(&self) -> &Shared {
-        self.shared.get_or_init(|| Shared::of(self.plan.spec()))
+    pub(super) fn shared(&self) -> &SharedArtifacts {
+        self.shared.get_or_init(|| SharedArtifacts::of(self.plan.spec()))
     }
 
     /// Its key among all flows.
@@ -271,7 +271,7 @@ impl Memory {
     }
 
     /// The status is stored as it is now.
-    pub(super) fn note_stored(&mut self) {
+    pub(super) fn record_stored(&mut self) {
         (self.dirty, self.urgent, self.is_new) = (false, false, false);
         self.unnamed.clear();
         self.queue.extend(self.unstored.drain(..));

@@ -10,8 +10,8 @@ mod concurrency;
 mod control;
 mod defaults;
 mod effect;
-mod feed;
 mod forget;
+mod jobs;
 mod keys;
 mod lookup;
 mod memory;
@@ -55,7 +55,7 @@ use crate::status::SizeLimits;
 use crate::value::text;
 use cache::Cache;
 pub use defaults::Defaults;
-use keys::Outlived;
+use keys::HeldKey;
 use lookup::Lookups;
 use memory::Memory;
 pub use monitor::{ControllerEvent, Monitor};
@@ -142,7 +142,7 @@ struct ControllerState {
     slots: Slots,
     over_quota: QuotaWaiters,
     /// Flows that are over or gone and still hold their concurrency keys, by their keys among all flows.
-    outlived: BTreeMap<Key, Vec<Outlived>>,
+    held_keys: BTreeMap<Key, Vec<HeldKey>>,
     /// Namespaces where holders that an earlier leader left were looked for.
     searched: BTreeSet<String>,
     /// What is to be told to flows by uid: orders of flows that take their place.
@@ -150,7 +150,7 @@ struct ControllerState {
     /// How often in a row passes over a flow had no success with a request.
     failures: BTreeMap<Key, u32>,
     /// What was asked and found of pods of attempts, by uid of their flow.
-    lookups: BTreeMap<String, lookup::OfFlow>,
+    lookups: BTreeMap<String, lookup::FlowLookups>,
 }
 
 impl ControllerState {

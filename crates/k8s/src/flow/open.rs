@@ -25,7 +25,7 @@ use crate::records::{self, FetchError};
 use crate::{convert, observe};
 
 /// What an object leads to.
-pub(super) enum Opened {
+pub(super) enum OpenOutcome {
     /// A flow that goes on.
     Memory(Box<Memory>),
     /// There is no such flow, or none that needs a memory: what the cache has now is true.
@@ -59,12 +59,12 @@ impl From<FetchError> for OpenError {
 
 impl<A: Api> Controller<A> {
     /// Opens a flow. `fresh` begins it again: its spec was edited before it started.
-    pub(super) async fn open(&self, key: &Key, fresh: bool) -> Result<Opened, OpenError> {
+    pub(super) async fn open(&self, key: &Key, fresh: bool) -> Result<OpenOutcome, OpenError> {
         let object = match self.api.send(&Request::get(Kind::JobFlow, &key.namespace, &key.name)).await {
             Ok(object) => object,
             Err(error) if error.code == Some(404) => {
                 self.known().cache.forget_flow(key);
-                return Ok(Opened::Nothing);
+                return Ok(OpenOutcome::Nothing);
             }
             Err(error) => return Err(error.into()),
         };
@@ -72,20 +72,20 @@ impl<A: Api> Controller<A> {
         let status = convert::status(&object).map_err(OpenError::Stored)?;
         let over = status.as_ref().is_some_and(|status| status.phase.is_terminal());
         if over || object.pointer("/metadata/deletionTimestamp").is_some() {
-            return Ok(Opened::Nothing);
+            return Ok(OpenOutcome::Nothing);
         }
         let now = self.now();
         let begun = status.as_ref().filter(|status| status.start_time.is_some());
         let hash = convert::spec_hash(&object);
         let (flow, plan) = match self.planned_or_shown(&object, begun, &hash, now) {
             Ok(planned) => planned,
-            Err(status) => return Ok(Opened::Status(object, status)),
+            Err(status) => return Ok(OpenOutcome::Status(object, status)),
         };
         let Resolved { values: parameters, fault } = self.parameters(&flow, &hash).await?;
         // A step of a flow that has begun says so itself where it needs a value that is not there.
         if let Some(message) = fault.filter(|_| begun.is_none()) {
             let status = refused(plan.len(), "ValidationFailed", &message, now);
-            return Ok(Opened::Status(object, Box::new(status)));
+            return Ok(OpenOutcome::Status(object, Box::new(status)));
         }
         let meta = self.meta(&flow, parameters, hash);
         let stored = Stored::of(&object, status.as_ref());
@@ -93,11 +93,11 @@ impl<A: Api> Controller<A> {
         let (state, effects) = match status.filter(|_| !fresh) {
             None => {
                 self.monitor.record(ControllerEvent::Opened { flow: key, status: &FlowStatus::default() });
-                match self.handed_over(&flow, &plan).await? {
-                    Ok(handed_over) => begin(&plan, &meta, &handed_over, now),
+                match self.parent_imports(&flow, &plan).await? {
+                    Ok(parent_imports) => begin(&plan, &meta, &parent_imports, now),
                     Err(message) => {
                         let status = refused(plan.len(), "ValidationFailed", &message, now);
-                        return Ok(Opened::Status(object, Box::new(status)));
+                        return Ok(OpenOutcome::Status(object, Box::new(status)));
                     }
                 }
             }
@@ -107,7 +107,7 @@ impl<A: Api> Controller<A> {
                     Err(FetchError::Api(error)) => return Err(error.into()),
                     Err(FetchError::Read(fault)) => {
                         let status = held(status, HoldReason::Unreadable(&fault.to_string()), now);
-                        return Ok(Opened::Status(object, Box::new(status)));
+                        return Ok(OpenOutcome::Status(object, Box::new(status)));
                     }
                 };
                 self.monitor.record(ControllerEvent::Opened { flow: key, status: &whole });
@@ -116,7 +116,7 @@ impl<A: Api> Controller<A> {
                 self.rebuild_with_imports(&flow, &plan, &meta, &whole).await?
             }
         };
-        let mut memory = self.remember(plan, meta, state, stored);
+        let mut memory = self.track(plan, meta, state, stored);
         memory.claim = concurrency::claim(&flow, &self.options);
         memory.dirty |= fresh;
         memory.notices = notices;
@@ -126,10 +126,10 @@ impl<A: Api> Controller<A> {
         memory.dirty |= !memory.unnamed.is_empty();
         memory.urgent |= !memory.unnamed.is_empty();
         memory.take(effects, now);
-        memory.take_up_waiting(now);
-        self.look_at_all_jobs(&memory);
+        memory.restore_waiting(now);
+        self.mark_all_jobs(&memory);
         memory.watch_all_pods(now);
-        Ok(Opened::Memory(Box::new(memory)))
+        Ok(OpenOutcome::Memory(Box::new(memory)))
     }
 
     /// The plan of a flow; else the status that says why it has none.
@@ -169,7 +169,7 @@ impl<A: Api> Controller<A> {
     }
 
     /// What is known of a flow from now on.
-    pub(super) fn remember(&self, plan: Plan, meta: FlowMeta, state: State, stored: Stored) -> Memory {
+    pub(super) fn track(&self, plan: Plan, meta: FlowMeta, state: State, stored: Stored) -> Memory {
         let hash = meta.spec_hash.unwrap_or_default();
         let owner = FlowOwner { uid: meta.uid, name: meta.name, namespace: meta.namespace };
         Memory::new(owner, Arc::new(plan), hash, state, stored, Arc::clone(&self.monitor))
@@ -205,7 +205,7 @@ impl<A: Api> Controller<A> {
     }
 
     /// After a restart every Job may have ended unseen, and every one that should exist may be gone.
-    fn look_at_all_jobs(&self, memory: &Memory) {
+    fn mark_all_jobs(&self, memory: &Memory) {
         let mut known = self.known();
         let uid = &memory.owner.uid;
         for job in known.cache.jobs(uid) {
@@ -218,10 +218,10 @@ impl<A: Api> Controller<A> {
 }
 
 /// A flow at its beginning, with what it takes over of another.
-fn begin(plan: &Plan, meta: &FlowMeta, handed_over: &[FlowEvent], now: Time) -> (State, Vec<FlowEffect>) {
+fn begin(plan: &Plan, meta: &FlowMeta, parent_imports: &[FlowEvent], now: Time) -> (State, Vec<FlowEffect>) {
     let mut effects = Vec::new();
     let mut state = init(plan, meta, now, &mut effects);
-    for event in handed_over {
+    for event in parent_imports {
         apply(plan, &mut state, event, now, &mut effects);
     }
     (state, effects)

@@ -92,21 +92,21 @@ impl Memory {
 
 impl<A: Api> Controller<A> {
     /// A flow is told what came of something: where that is a refusal for quota it waits for room.
-    pub(super) fn wait_for_room(&self, memory: &mut Memory, event: &FlowEvent) {
+    pub(super) fn wait_for_quota(&self, memory: &mut Memory, event: &FlowEvent) {
         if memory.record_over_quota(event) {
             self.known().over_quota.wait(&memory.key());
         }
     }
 
     /// Tries what quota refused where there may be room since.
-    pub(super) fn use_room(&self, memory: &mut Memory) {
+    pub(super) fn retry_after_quota(&self, memory: &mut Memory) {
         if memory.is_over_quota() && !self.known().over_quota.waits(&memory.key()) {
             memory.retry_over_quota(self.now());
         }
     }
 
     /// Whether there is more to be tried at once.
-    pub(super) fn has_room(&self, memory: &Memory) -> bool {
+    pub(super) fn may_retry_quota(&self, memory: &Memory) -> bool {
         memory.is_over_quota() && !self.known().over_quota.waits(&memory.key())
     }
 }

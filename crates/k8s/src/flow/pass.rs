@@ -15,11 +15,11 @@ use orlop_dag::attempt::{patience, shortage};
 use orlop_dag::engine::next_deadline;
 use serde_json::Value;
 
-use super::effect::Carried;
+use super::effect::EffectsOutcome;
 use super::memory::Memory;
-use super::open::{OpenError, Opened};
+use super::open::{OpenError, OpenOutcome};
 use super::removal::Removal;
-use super::store::Wrote;
+use super::store::WriteOutcome;
 use super::{Controller, ControllerEvent, Key, Next, concurrency, control, text};
 use crate::api::{Api, ApiError, Kind, Request};
 use crate::convert;
@@ -60,20 +60,20 @@ impl<A: Api> Controller<A> {
         if phase.is_ok_and(FlowPhase::is_terminal)
             && let Ok(Some(status)) = convert::status(&object)
         {
-            let again = self.tidy(&object, &status).await;
+            let again = self.clean_up_finished(&object, &status).await;
             let mut next = self.forget_flow(key);
-            next.again_at = earlier(again, self.rest(key, &object, &status).await);
+            next.again_at = earlier(again, self.delete_expired(key, &object, &status).await);
             return next;
         }
         match self.memory(key, &object).await {
-            Ok(Some(memory)) => self.go_on(key, memory).await,
-            Ok(None) => self.look_again_or_forget(key, &object),
+            Ok(Some(memory)) => self.advance(key, memory).await,
+            Ok(None) => self.retry_or_forget(key, &object),
             Err(next) => next,
         }
     }
 
     /// The object was old: what the server has now is in the cache, or it has nothing.
-    fn look_again_or_forget(&self, key: &Key, object: &Value) -> Next {
+    fn retry_or_forget(&self, key: &Key, object: &Value) -> Next {
         let mut known = self.known();
         if known.cache.flow(key).is_some() {
             return Next { again_at: Some(self.clock.now()), ..Next::default() };
@@ -99,16 +99,16 @@ impl<A: Api> Controller<A> {
             }
         };
         match self.open(key, fresh).await {
-            Ok(Opened::Memory(memory)) => {
+            Ok(OpenOutcome::Memory(memory)) => {
                 if let (Some(claim), true) = (&memory.claim, memory.has_begun()) {
                     self.known().limiter.hold(claim);
                 }
                 Ok(Some(*memory))
             }
-            Ok(Opened::Nothing) => Ok(None),
-            Ok(Opened::Status(object, status)) => Err(self.without_plan(key, &object, &status).await),
+            Ok(OpenOutcome::Nothing) => Ok(None),
+            Ok(OpenOutcome::Status(object, status)) => Err(self.without_plan(key, &object, &status).await),
             Err(OpenError::Api(error)) => {
-                let again_at = Some(self.note_failure(key, "reading the flow", &error));
+                let again_at = Some(self.record_failure(key, "reading the flow", &error));
                 Err(Next { again_at, failed: true, ..Next::default() })
             }
             Err(OpenError::Stored(message)) => Err(self.unreadable(key, object, &message)),
@@ -131,14 +131,14 @@ impl<A: Api> Controller<A> {
         Next { again_at: Some(self.now().plus(wait)), failed: true, ..Next::default() }
     }
 
-    async fn go_on(&self, key: &Key, mut memory: Memory) -> Next {
+    async fn advance(&self, key: &Key, mut memory: Memory) -> Next {
         let now = self.now();
         let mut again = None;
         let found = self.find_holders(&memory).await;
         // Where it is not known who holds the key, the flow waits, and does all else that it is told to.
         let may_begin = found.is_ok();
         let mut wake = found.unwrap_or_else(|error| {
-            again = Some(self.note_failure(key, "reading who holds the concurrency key", &error));
+            again = Some(self.record_failure(key, "reading who holds the concurrency key", &error));
             let port = error.port_error("reading who holds the concurrency key");
             let reason = if error.class() == Class::Denied { "Forbidden" } else { shortage(&port) };
             memory.apply_event(&FlowEvent::Blocked { reason: reason.to_owned(), message: port.chain() }, now);
@@ -147,41 +147,42 @@ impl<A: Api> Controller<A> {
         });
         wake.extend(self.apply_orders(key, &mut memory, may_begin));
         if !memory.is_new {
-            again = earlier(again, self.feed(&mut memory).await);
-            self.look_at_removals(&mut memory).await;
-            self.look_at_pods(&mut memory).await;
-            self.use_room(&mut memory);
+            again = earlier(again, self.observe_jobs(&mut memory).await);
+            self.check_removals(&mut memory).await;
+            self.check_pods(&mut memory).await;
+            self.retry_after_quota(&mut memory);
             memory.wake_later(self.now());
             memory.apply_event(&FlowEvent::Tick, self.now());
             let until = now.plus(PASS);
-            if self.carry_out(&mut memory, until).await == Carried::Off {
+            if self.carry_out(&mut memory, until).await == EffectsOutcome::NamespaceTerminating {
                 return self.forget_flow_and_wake(key, wake);
             }
         }
         let was_new = memory.is_new;
         let mut stored_at = None;
         match self.write_status(key, &mut memory).await {
-            Wrote::Stored => {
+            WriteOutcome::Stored => {
                 self.forget(&mut memory).await;
                 self.publish(&mut memory);
             }
-            Wrote::Later(at) => {
+            WriteOutcome::Later(at) => {
                 again = earlier(again, Some(at));
                 stored_at = Some(at);
             }
-            Wrote::Outdated => {
+            WriteOutcome::Outdated => {
                 tracing::warn!(flow = %key, "somebody else has written the status; the flow is read again");
                 return Next { again_at: Some(self.now()), wake, failed: true };
             }
-            Wrote::Gone => return self.forget_flow_and_wake(key, wake),
+            WriteOutcome::Gone => return self.forget_flow_and_wake(key, wake),
         }
         if memory.state.phase().is_terminal() && !memory.dirty {
             return Next { again_at: Some(self.now()), ..self.forget_flow_and_wake(key, wake) };
         }
         let unread = std::mem::take(&mut memory.adopted_an_end) | std::mem::take(&mut memory.read_newer);
         let unread = unread || memory.has_unmade_starts();
-        let at_once = unread || self.has_room(&memory) || !memory.is_new && (was_new || !memory.queue.is_empty());
-        wake.extend(self.called());
+        let at_once =
+            unread || self.may_retry_quota(&memory) || !memory.is_new && (was_new || !memory.queue.is_empty());
+        wake.extend(self.flows_with_slots());
         again = earlier(again, at_once.then(|| self.now()));
         // What waits for the status comes no earlier than that.
         let after_that = |due: Option<Time>| due.map(|due| stored_at.map_or(due, |at| due.max(at)));
@@ -218,14 +219,14 @@ impl<A: Api> Controller<A> {
     }
 
     /// Flows that wait and may start something now.
-    fn called(&self) -> Vec<Key> {
+    fn flows_with_slots(&self) -> Vec<Key> {
         let known = self.known();
         known.slots.next(self.room(&known))
     }
 
     /// A request of a pass over a flow had no success. It is counted, and logged the first time and each time that as many
     /// more have failed in a row. Gives when it may be tried again.
-    pub(super) fn note_failure(&self, key: &Key, doing: &'static str, error: &ApiError) -> Time {
+    pub(super) fn record_failure(&self, key: &Key, doing: &'static str, error: &ApiError) -> Time {
         let failures = self.known().failed_again(key);
         self.failed(error.class());
         let wait = patience(&error.port_error(doing), failures.saturating_sub(1));
@@ -275,7 +276,7 @@ impl<A: Api> Controller<A> {
     }
 
     /// What is left to do for a flow that is over: delete it when its time has come.
-    async fn rest(&self, key: &Key, object: &Value, status: &FlowStatus) -> Option<Time> {
+    async fn delete_expired(&self, key: &Key, object: &Value, status: &FlowStatus) -> Option<Time> {
         let policy = object.pointer("/spec/executionPolicy/ttlSecondsAfterFinished").and_then(Value::as_i64);
         let usual = self.options.defaults.ttl_seconds.unwrap_or(DEFAULT_TTL_SECONDS);
         let seconds = u64::try_from(policy.unwrap_or(i64::from(usual))).unwrap_or(0);
@@ -287,7 +288,7 @@ impl<A: Api> Controller<A> {
         let request = Request::delete(Kind::JobFlow, &key.namespace, &key.name, Some(text(object, "/metadata/uid")));
         match self.api.send(&request).await {
             Err(error) if !matches!(error.code, Some(404 | 409)) => {
-                Some(self.note_failure(key, "deleting the flow, whose time to live is over,", &error))
+                Some(self.record_failure(key, "deleting the flow, whose time to live is over,", &error))
             }
             _ => None,
         }

@@ -11,7 +11,7 @@ use orlop_dag::attempt::patience;
 use orlop_dag::engine::step_status;
 use serde_json::Value;
 
-use super::feed::gone;
+use super::jobs::gone;
 use super::memory::{AttemptKey, Memory};
 use super::{Controller, text};
 use crate::api::{self, Api, ApiError, Kind, Request};
@@ -52,7 +52,7 @@ impl Removal {
 }
 
 /// What is left of an attempt.
-enum Left {
+enum Remainder {
     Nothing,
     /// Its Job, which may be there until this time.
     Job(Time),
@@ -95,7 +95,7 @@ impl Memory {
 
 impl<A: Api> Controller<A> {
     /// Looks at the attempts that are being removed, where it is time.
-    pub(super) async fn look_at_removals(&self, memory: &mut Memory) {
+    pub(super) async fn check_removals(&self, memory: &mut Memory) {
         let now = self.now();
         let live: Vec<AttemptKey> = memory.state.live().collect();
         memory.removals.retain(|unit, _| live.contains(unit));
@@ -105,15 +105,15 @@ impl<A: Api> Controller<A> {
             let Some(mut removal) = memory.removals.remove(&unit) else { continue };
             let Some(reference) = step_status(&memory.plan, &memory.state, unit.0).job_ref else { continue };
             removal.looks = removal.looks.saturating_add(1);
-            removal.look_at = match self.left_of(&memory.owner.uid, &reference, removal.since).await {
-                Ok(Left::Nothing) => {
+            removal.look_at = match self.remainder_of(&memory.owner.uid, &reference, removal.since).await {
+                Ok(Remainder::Nothing) => {
                     let end = memory.given_up(unit, now).unwrap_or_else(|| gone(now));
                     memory.apply_end(unit, end, now);
                     continue;
                 }
-                Ok(Left::Job(due)) => due,
-                Ok(Left::Pods) => now.plus(interval(removal.looks)),
-                Ok(Left::Overdue(left)) => {
+                Ok(Remainder::Job(due)) => due,
+                Ok(Remainder::Pods) => now.plus(interval(removal.looks)),
+                Ok(Remainder::Overdue(left)) => {
                     let refusal = removal.refusal.as_ref().map(|why| format!("; its Job cannot be deleted: {why}"));
                     memory.apply_remainder(unit, left + refusal.as_deref().unwrap_or_default(), now);
                     now.plus(INTERVAL)
@@ -129,7 +129,7 @@ impl<A: Api> Controller<A> {
     }
 
     /// What is left of an attempt. While its Job is there, and as long as it may be, nothing is read: the watch shows when it goes.
-    async fn left_of(&self, flow: &str, reference: &ObjectReference, since: Time) -> Result<Left, ApiError> {
+    async fn remainder_of(&self, flow: &str, reference: &ObjectReference, since: Time) -> Result<Remainder, ApiError> {
         let now = self.now();
         let job = self.known().cache.job(flow, &reference.name);
         let job = job.filter(|job| text(job, "/metadata/uid") == reference.uid);
@@ -137,24 +137,24 @@ impl<A: Api> Controller<A> {
             let grace = job.pointer("/spec/template/spec/terminationGracePeriodSeconds").and_then(Value::as_u64);
             let due = since.plus(Duration::from_secs(grace.unwrap_or(GRACE))).plus(MARGIN);
             if now < due {
-                return Ok(Left::Job(due));
+                return Ok(Remainder::Job(due));
             }
         }
         let labels = format!("{JOB_UID}={}", reference.uid);
         let pods = api::list(&self.api, Kind::Pod, &reference.namespace, &labels).await?;
-        let mut left = Left::Nothing;
+        let mut left = Remainder::Nothing;
         for pod in &pods {
             // One that was asked to go long ago says nothing of the others.
             let asked = asked_to_go(pod).map_or(since, |asked| asked.min(since));
             if now < asked.plus(grace(pod)).plus(MARGIN) {
-                left = Left::Pods;
+                left = Remainder::Pods;
             } else if !self.is_lost(pod).await? {
-                return Ok(Left::Overdue(described(pod)));
+                return Ok(Remainder::Overdue(described(pod)));
             }
         }
         // Pods that count as gone keep their Job from going.
         Ok(match job {
-            Some(job) if pods.is_empty() => Left::Overdue(format!("Job {}{}", reference.name, held_by(&job))),
+            Some(job) if pods.is_empty() => Remainder::Overdue(format!("Job {}{}", reference.name, held_by(&job))),
             _ => left,
         })
     }

@@ -111,8 +111,8 @@ impl<A: Api> Controller<A> {
         };
         let store = store_of(memory.plan.spec(), &memory.owner.name);
         let (helper, shared) = (self.options.helper.as_ref(), Some(memory.shared()));
-        let carriage = render::Carriage { helper, store: store.as_ref(), shared };
-        match render::job(&spec, &memory.owner, carriage) {
+        let transfer = render::ArtifactTransfer { helper, store: store.as_ref(), shared };
+        match render::job(&spec, &memory.owner, transfer) {
             Ok(mut job) => {
                 if let Some(claim) = &memory.claim {
                     render::hold(&mut job, &claim.key);

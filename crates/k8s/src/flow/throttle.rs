@@ -31,7 +31,7 @@ impl Memory {
 
     /// Takes up the starts that waited when an earlier controller wrote the status: the engine would ask for them only when
     /// the time is over that it was told.
-    pub(super) fn take_up_waiting(&mut self, now: Time) {
+    pub(super) fn restore_waiting(&mut self, now: Time) {
         let Self { waiting, state, plan, .. } = self;
         for (at, attempt) in state.live() {
             let starting = state.attempt(at) == Some((StepState::Starting, attempt));

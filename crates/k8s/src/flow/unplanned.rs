@@ -13,7 +13,7 @@ use orlop_dag::engine::terminated;
 use serde_json::Value;
 
 use super::memory::same;
-use super::store::{Wrote, status_request};
+use super::store::{WriteOutcome, status_request};
 use super::{Controller, ControllerEvent, Key, Next, concurrency, text};
 use crate::api::{Api, ApiError, Kind, Request};
 use crate::{convert, observe, render};
@@ -31,7 +31,7 @@ impl<A: Api> Controller<A> {
                 Ok(false) => ended = Some(terminated(status.clone(), replaced, self.now())),
                 Ok(true) => next.again_at = Some(self.now().plus(STILL_LIVE)),
                 Err(error) => {
-                    let again_at = Some(self.note_failure(key, "ending what is left of the flow", &error));
+                    let again_at = Some(self.record_failure(key, "ending what is left of the flow", &error));
                     return Next { again_at, failed: true, ..Next::default() };
                 }
             }
@@ -40,11 +40,11 @@ impl<A: Api> Controller<A> {
         self.name_ended_jobs(&uid, &mut status);
         match self.write_unplanned(key, object, &status).await {
             // A held flow waits for its spec to be restored, one that is over for its time to live.
-            Ok(Wrote::Stored) if status.phase.is_terminal() => next.again_at = Some(self.now()),
-            Ok(Wrote::Outdated) => next.again_at = Some(self.now()),
+            Ok(WriteOutcome::Stored) if status.phase.is_terminal() => next.again_at = Some(self.now()),
+            Ok(WriteOutcome::Outdated) => next.again_at = Some(self.now()),
             Ok(_) => {}
             Err(error) => {
-                next.again_at = Some(self.note_failure(key, "writing the status", &error));
+                next.again_at = Some(self.record_failure(key, "writing the status", &error));
                 next.failed = true;
             }
         }
@@ -99,21 +99,21 @@ impl<A: Api> Controller<A> {
         self.is_live(key, &concurrency::uid(object)).await
     }
 
-    async fn write_unplanned(&self, key: &Key, object: &Value, status: &FlowStatus) -> Result<Wrote, ApiError> {
+    async fn write_unplanned(&self, key: &Key, object: &Value, status: &FlowStatus) -> Result<WriteOutcome, ApiError> {
         let value = serde_json::to_value(status).unwrap_or_default();
         let stored = object.get("status").cloned().unwrap_or(Value::Null);
         if same(&value, &stored) {
-            return Ok(Wrote::Stored);
+            return Ok(WriteOutcome::Stored);
         }
         let request = status_request(key, &text(object, "/metadata/resourceVersion"), &stored, &value);
         match self.api.send(&request).await {
             Ok(written) => {
                 self.flow_applied(&written);
                 self.publish_unplanned(key, object, status);
-                Ok(Wrote::Stored)
+                Ok(WriteOutcome::Stored)
             }
-            Err(error) if error.code == Some(404) => Ok(Wrote::Gone),
-            Err(error) if error.class() == Class::Conflict => Ok(Wrote::Outdated),
+            Err(error) if error.code == Some(404) => Ok(WriteOutcome::Gone),
+            Err(error) if error.class() == Class::Conflict => Ok(WriteOutcome::Outdated),
             Err(error) => Err(error),
         }
     }

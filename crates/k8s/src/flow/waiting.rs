@@ -95,7 +95,7 @@ impl Memory {
     }
 
     /// Tells of pods that failed and in whose place their Job runs others.
-    fn note_failures(&mut self, unit: AttemptKey, job: &Value, last: Option<&str>, now: Time) {
+    fn record_failures(&mut self, unit: AttemptKey, job: &Value, last: Option<&str>, now: Time) {
         self.failed_pods.insert(unit, failed_pods(job));
         let known = step_status(&self.plan, &self.state, unit.0).waiting;
         let since = known.filter(|known| known.on == WaitsOn::NextPod).and_then(|known| known.since).unwrap_or(now);
@@ -111,7 +111,7 @@ impl Memory {
     }
 
     /// A Job was seen: whether somebody else holds it back, or lets it run, or a pod of it runs.
-    pub(super) fn note_waiting(&mut self, unit: AttemptKey, job: &Value, now: Time) {
+    pub(super) fn record_waiting(&mut self, unit: AttemptKey, job: &Value, now: Time) {
         let active = self.state.attempt(unit.0) == Some((StepState::Active, unit.1));
         let suspended = job.pointer("/spec/suspend").and_then(Value::as_bool).unwrap_or(false);
         // Where it was this flow, the engine knows.
@@ -143,7 +143,7 @@ impl Memory {
 
 impl<A: Api> Controller<A> {
     /// Takes what was found of pods, and asks for those whose time has come.
-    pub(super) async fn look_at_pods(&self, memory: &mut Memory) {
+    pub(super) async fn check_pods(&self, memory: &mut Memory) {
         for (unit, found) in self.take_lookups(memory) {
             let taken = match found {
                 Ok(found) => self.take_found(memory, unit, found).await,
@@ -191,7 +191,7 @@ impl<A: Api> Controller<A> {
             return Ok(());
         }
         if has_run(&job) {
-            memory.note_failures(unit, &job, found.last_failure.as_deref(), now);
+            memory.record_failures(unit, &job, found.last_failure.as_deref(), now);
             return Ok(());
         }
         let began = since(&job).unwrap_or(now);

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::render::INSTANCE;
 use crate::render::helper::HelperAnnotation;
-use report::Given;
+use report::HelperOutcome;
 
 /// Annotation with the full name of a Job's step.
 const STEP_NAME: &str = "workflow.kube-zen.io/step-name";
@@ -77,7 +77,7 @@ pub fn needs_pods(plan: &Plan, at: Address, conclusion: &Conclusion) -> bool {
 
 /// What is left of an attempt beside its Job.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Left {
+pub struct AttemptPods {
     /// Its pods.
     pub pods: Vec<Value>,
     /// The report of the helper, where it did not fit into a termination message: see [`handed_in`].
@@ -92,14 +92,14 @@ pub fn handed_in(job: &Value, pods: &[Value]) -> Option<(String, Content)> {
 
 /// The end of an attempt, from its Job and its pods. `now` is when it was seen.
 #[must_use]
-pub fn end(step: Option<&Step>, job: &Value, left: &Left, conclusion: Conclusion, now: Time) -> AttemptEnd {
+pub fn end(step: Option<&Step>, job: &Value, left: &AttemptPods, conclusion: Conclusion, now: Time) -> AttemptEnd {
     let pods = left.pods.as_slice();
     let mut termination = pods::termination(job, pods);
     let given = match HelperAnnotation::of(job) {
-        Some(annotation) => report::given(step, &annotation, &conclusion.result, &mut termination, left),
+        Some(annotation) => report::helper_outcome(step, &annotation, &conclusion.result, &mut termination, left),
         None => {
             let files = step.map(|step| pods::files(step, termination.as_ref())).unwrap_or_default();
-            Given { files, ..Given::default() }
+            HelperOutcome { files, ..HelperOutcome::default() }
         }
     };
     let mut document = json!({"metadata": job.get("metadata"), "spec": job.get("spec"), "status": job.get("status")});

@@ -8,7 +8,7 @@ use orlop_core::spec::step::Step;
 use orlop_dag::params::Termination;
 use serde_json::Value;
 
-use super::Left;
+use super::AttemptPods;
 use crate::render::helper::{FETCHER, HelperAnnotation};
 use crate::value::{item, items, text};
 
@@ -17,7 +17,7 @@ const KILLED: i64 = 128;
 
 /// What an attempt gave through the helper.
 #[derive(Debug, Default)]
-pub(super) struct Given {
+pub(super) struct HelperOutcome {
     pub(super) files: Vec<FileValue>,
     pub(super) artifacts: Vec<ArtifactRecord>,
     /// What became of the attempt instead of what its Job says.
@@ -48,26 +48,26 @@ fn report(told: &str, whole: Option<&str>) -> Result<Report, ReportError> {
 }
 
 /// Reads what the helper left of an attempt, and puts the command's own termination message in the place of the report.
-pub(super) fn given(
+pub(super) fn helper_outcome(
     step: Option<&Step>,
     annotation: &HelperAnnotation,
     result: &EndResult,
     termination: &mut Option<Termination>,
-    left: &Left,
-) -> Given {
+    left: &AttemptPods,
+) -> HelperOutcome {
     if *result != EndResult::Succeeded
         && let Some(trouble) = fetching(&left.pods)
     {
-        return Given { instead: Some(failed(trouble)), ..Given::default() };
+        return HelperOutcome { instead: Some(failed(trouble)), ..HelperOutcome::default() };
     }
-    let Some(ended) = termination.as_mut().filter(|_| annotation.reports) else { return Given::default() };
+    let Some(ended) = termination.as_mut().filter(|_| annotation.reports) else { return HelperOutcome::default() };
     let told = ended.message.take().unwrap_or_default();
     let report = match report(&told, left.report.as_deref()) {
         Ok(report) => report,
         // A command that was killed with its helper has left nothing, or what it wrote itself.
         Err(error) => {
             ended.message = Some(told).filter(|told| !told.is_empty());
-            return Given { instead: unread(result, &error), ..Given::default() };
+            return HelperOutcome { instead: unread(result, &error), ..HelperOutcome::default() };
         }
     };
     ended.message = Some(report.message).filter(|message| !message.is_empty());
@@ -80,7 +80,7 @@ pub(super) fn given(
         Some(ArtifactRecord { name: output.name.clone(), path: output.path.clone(), location })
     });
     let instead = report.trouble.filter(|_| *result == EndResult::Succeeded).map(failed);
-    Given { files: values.chain(unfit).collect(), artifacts: artifacts.collect(), instead }
+    HelperOutcome { files: values.chain(unfit).collect(), artifacts: artifacts.collect(), instead }
 }
 
 fn failed(trouble: ReportedFailure) -> EndResult {

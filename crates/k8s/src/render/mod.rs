@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 pub(crate) use event::{EventText, Subject, about, micros};
 pub use event::{PendingEvent, event};
-pub use job::{Carriage, HOLDS_KEY, INSTANCE, RenderError, hold, job};
+pub use job::{ArtifactTransfer, HOLDS_KEY, INSTANCE, RenderError, hold, job};
 pub(crate) use resource::{artifact, keeps_artifacts};
 pub use resource::{claim, config_map, state};
 pub(crate) use resource::{kept_parameters, parameters};

@@ -2,7 +2,7 @@
 
 use orlop_core::spec::flow::{JobFlow, StopMode, SuspendMode};
 use orlop_core::spec::status::Decision;
-use orlop_k8s::client::{Decided, Repeat};
+use orlop_k8s::client::{ApprovalDecision, RetryOptions};
 
 use super::super::control::{ConfirmGoneArgs, DecideArgs, Mode, NameArgs, SuspendArgs};
 use super::super::delete::DeleteArgs;
@@ -26,7 +26,7 @@ pub(super) async fn decide(args: DecideArgs, approved: bool) -> Result<Exit, Fai
     let cluster = Cluster::of(&args.globals).await?;
     let by = caller();
     let decision = if approved { Decision::Approved } else { Decision::Rejected };
-    let decided = Decided { step: &args.step, decision, by: Some(&by), reason: args.reason.as_deref() };
+    let decided = ApprovalDecision { step: &args.step, decision, by: Some(&by), reason: args.reason.as_deref() };
     cluster.flows.decide(&args.name, &decided).await?;
     done(&args.name, &format!("{} {}", if approved { "approved" } else { "rejected" }, args.step))
 }
@@ -70,7 +70,7 @@ pub(super) async fn retry(args: RetryArgs) -> Result<Exit, Failure> {
         None => None,
     };
     let cluster = Cluster::of(&args.globals).await?;
-    let repeat = Repeat {
+    let repeat = RetryOptions {
         steps: args.step,
         force: args.force,
         spec,

@@ -10,7 +10,7 @@ use orlop_core::name::sha256_hex;
 use orlop_core::spec::flow::{JobFlow, StopMode};
 use orlop_core::spec::status::{Decision, FlowStatus};
 use orlop_dag::manifest::Limits;
-use orlop_k8s::client::{Decided, NewFlow};
+use orlop_k8s::client::{ApprovalDecision, NewFlow};
 
 use super::super::drive::{exit_of, goes_on};
 use super::super::failure::{Exit, Failure};
@@ -110,7 +110,7 @@ pub(super) async fn run(args: RunArgs) -> Result<Exit, Failure> {
     let name = cluster.flows.create(new).await?.metadata.name;
     for step in &args.auto_approve {
         let by = caller();
-        let decided = Decided { step, decision: Decision::Approved, by: Some(&by), reason: None };
+        let decided = ApprovalDecision { step, decision: Decision::Approved, by: Some(&by), reason: None };
         cluster.flows.decide(&name, &decided).await?;
     }
     let watcher = Watcher::new(&cluster, &name, Tells::steps_if(args.output == Format::Table));

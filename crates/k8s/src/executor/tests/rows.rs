@@ -5,15 +5,15 @@ use serde_json::{Value, json};
 
 use super::{TestEnv, env, running, spec};
 use crate::api::Kind;
-use crate::hourglass::tests::steps::{Ways, table, told};
+use crate::hourglass::tests::steps::{Transitions, table, told};
 use crate::shell::fake::{Fault, Server};
 
-fn ways(env: &TestEnv) -> Ways {
-    Ways::of::<ExecutorState, _>(env)
+fn ways(env: &TestEnv) -> Transitions {
+    Transitions::of::<ExecutorState, _>(env)
 }
 
 /// The cluster takes so many steps after a change, then something happens.
-fn interrupted(change: fn(&mut Value), steps: usize, then: impl Fn(&mut TestEnv)) -> Ways {
+fn interrupted(change: fn(&mut Value), steps: usize, then: impl Fn(&mut TestEnv)) -> Transitions {
     let mut env = running(spec());
     env.change("exec", change);
     env.few_steps(steps);
@@ -23,14 +23,14 @@ fn interrupted(change: fn(&mut Value), steps: usize, then: impl Fn(&mut TestEnv)
 }
 
 /// The controller dies after each of its writes, and somebody acts before another takes over.
-fn between_writes() -> Ways {
+fn between_writes() -> Transitions {
     let go: fn(&Server) = |server| server.request_deletion(Kind::Executor, "exec");
     let again: fn(&Server) = |server| {
         server.edit(Kind::Executor, "exec", |executor| executor["spec"]["config"]["logLevel"] = json!("trace"));
     };
     let spoil: fn(&Server) =
         |server| server.edit(Kind::Executor, "exec", |executor| executor["spec"]["image"] = json!(5));
-    let mut all = Ways::default();
+    let mut all = Transitions::default();
     for (writes, act) in (0..24).flat_map(|writes| [(writes, go), (writes, again), (writes, spoil)]) {
         let mut env = env();
         env.server.store().faults.push(Fault::DieAfter(writes));
@@ -68,7 +68,7 @@ fn fail(env: &mut TestEnv) {
 
 #[test]
 fn every_step_that_is_written_is_one_of_the_table_and_every_one_of_the_table_is_taken() {
-    let mut all = Ways::default();
+    let mut all = Transitions::default();
     let change: fn(&mut Value) = |spec| spec["config"]["logLevel"] = json!("debug");
     let scale: fn(&mut Value) = |spec| spec["replicas"] = json!(2);
     for steps in 0..8 {

@@ -15,13 +15,13 @@ use crate::shell::Clock as _;
 use crate::shell::fake::{TestClock, refused};
 
 /// Answers every request alike, and keeps what was asked.
-struct Wire {
+struct RecordingApi {
     answer: Result<Value, ApiError>,
     asked: Mutex<Vec<Request>>,
 }
 
 #[async_trait]
-impl Api for Wire {
+impl Api for RecordingApi {
     async fn send(&self, request: &Request) -> Result<Value, ApiError> {
         self.asked.lock().unwrap().push(request.clone());
         self.answer.clone()
@@ -32,11 +32,11 @@ impl Api for Wire {
 fn carried(effect: &Effect, answer: Result<Value, ApiError>) -> (Vec<Request>, Result<(), EffectError>) {
     let meta =
         Meta { namespace: "n".into(), name: "avs".into(), uid: "u".into(), version: "41".into(), ..Meta::default() };
-    let wire = Wire { answer, asked: Mutex::default() };
+    let api = RecordingApi { answer, asked: Mutex::default() };
     let (config, now) = (Config::default(), TestClock::new().now());
-    let writer = EffectWriter { api: &wire, kind: Kind::Performer, finalizer: "f", meta: &meta, config: &config, now };
+    let writer = EffectWriter { api: &api, kind: Kind::Performer, finalizer: "f", meta: &meta, config: &config, now };
     let outcome = writer.write(effect).now_or_never().expect("nothing here waits");
-    (wire.asked.into_inner().unwrap(), outcome.map(drop))
+    (api.asked.into_inner().unwrap(), outcome.map(drop))
 }
 
 /// Requests of an effect on an object of ours, with these managers of its fields.

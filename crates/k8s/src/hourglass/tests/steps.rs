@@ -15,7 +15,7 @@ pub(crate) type Steps = BTreeSet<(Option<&'static str>, &'static str)>;
 
 /// Steps of some scenes.
 #[derive(Default)]
-pub(crate) struct Ways {
+pub(crate) struct Transitions {
     /// All that were told, also those between two states that were stored.
     pub(crate) taken: Steps,
     /// Those that lead from a stored state to the next one.
@@ -24,7 +24,7 @@ pub(crate) struct Ways {
     pub(crate) broken: usize,
 }
 
-impl Ways {
+impl Transitions {
     /// Those of a scene.
     pub(crate) fn of<S: Named, R: Reconciler>(env: &TestEnv<R>) -> Self {
         let store = env.server.store();
@@ -93,6 +93,6 @@ fn a_step_for_which_the_table_has_no_way_is_astray() {
 
     let stored =
         [(None, "Failed"), (Some("Creating"), "Running"), (Some("Running"), "Pending"), (Some("Gone"), "Running")];
-    let ways = Ways { stored: stored.into(), ..Ways::default() };
+    let ways = Transitions { stored: stored.into(), ..Transitions::default() };
     assert_eq!(ways.astray(&table(&MACHINE)), ["Gone Running", "Running Pending"]);
 }

@@ -5,16 +5,16 @@ use serde_json::json;
 
 use super::{TestEnv, env, gpu, gpu_host, pods, running, spec};
 use crate::api::Kind;
-use crate::hourglass::tests::steps::{Ways, table, told};
+use crate::hourglass::tests::steps::{Transitions, table, told};
 use crate::hourglass::tests::{host, quota};
 use crate::shell::fake::{Fault, Server};
 
-fn ways(env: &TestEnv) -> Ways {
-    Ways::of::<PerformerState, _>(env)
+fn ways(env: &TestEnv) -> Transitions {
+    Transitions::of::<PerformerState, _>(env)
 }
 
 /// States in which a performer may be deleted, and what brings it there.
-fn deleted_in(habit: &'static str) -> Ways {
+fn deleted_in(habit: &'static str) -> Transitions {
     let mut env = env();
     env.images.insert("bad".into(), habit);
     env.submit("avs", spec("bad"));
@@ -25,7 +25,7 @@ fn deleted_in(habit: &'static str) -> Ways {
 }
 
 /// The cluster takes so many steps, then something happens.
-fn interrupted(steps: usize, then: impl Fn(&mut TestEnv)) -> Ways {
+fn interrupted(steps: usize, then: impl Fn(&mut TestEnv)) -> Transitions {
     let mut env = env();
     env.submit("avs", spec("well"));
     env.few_steps(steps);
@@ -44,8 +44,8 @@ fn delete(env: &mut TestEnv) {
     env.server.request_deletion(Kind::Performer, "avs");
 }
 
-fn all() -> Ways {
-    let mut all = Ways::default();
+fn all() -> Transitions {
+    let mut all = Transitions::default();
     for steps in 0..8 {
         all.extend(interrupted(steps, fail_pod));
         all.extend(interrupted(steps, delete));
@@ -99,7 +99,7 @@ fn all() -> Ways {
 }
 
 /// States in which a performer stays only as long as something else takes its time.
-fn stops() -> Ways {
+fn stops() -> Transitions {
     let mut upgraded = running(spec("well"));
     upgraded.change("avs", |spec| spec["image"] = json!("other"));
     upgraded.wait(60);
@@ -133,13 +133,13 @@ fn stops() -> Ways {
     late.rest();
     late.server.remove(Kind::Service, "performer-avs");
     late.wait(61);
-    let mut all = Ways::default();
+    let mut all = Transitions::default();
     [upgraded, full, lost, late].iter().for_each(|env| all.extend(ways(env)));
     all
 }
 
 /// Somebody holds the Service of a performer that goes, also of one that has just begun.
-fn goes_step_by_step() -> Ways {
+fn goes_step_by_step() -> Transitions {
     let served = running(spec("well"));
     served.server.edit(Kind::Service, "performer-avs", |service| service["metadata"]["finalizers"] = json!(["theirs"]));
     served.server.request_deletion(Kind::Performer, "avs");
@@ -151,7 +151,7 @@ fn goes_step_by_step() -> Ways {
     let owner = json!([{"kind": "Performer", "name": "avs", "uid": performer["metadata"]["uid"], "controller": true}]);
     let metadata = json!({"name": "performer-avs", "ownerReferences": owner, "finalizers": ["theirs"]});
     begun.server.put(Kind::Service, json!({ "metadata": metadata }));
-    let mut all = Ways::default();
+    let mut all = Transitions::default();
     for mut env in [served, begun] {
         env.wait(5);
         env.server.remove(Kind::Service, "performer-avs");
@@ -162,14 +162,14 @@ fn goes_step_by_step() -> Ways {
 }
 
 /// The controller dies after each of its first writes, and somebody acts before another takes over.
-fn between_writes() -> Ways {
+fn between_writes() -> Transitions {
     let go: fn(&Server) = |server| server.request_deletion(Kind::Performer, "avs");
     let spoil: fn(&Server) = |server| {
         server.edit(Kind::Performer, "avs", |performer| {
             performer["spec"]["hardwareRequirements"] = json!({"gpuType": "none-nvlink"});
         });
     };
-    let mut all = Ways::default();
+    let mut all = Transitions::default();
     for (writes, act, is_old) in
         (0..8).flat_map(|writes| [(writes, go, false), (writes, go, true), (writes, spoil, true)])
     {
@@ -188,8 +188,8 @@ fn between_writes() -> Ways {
 }
 
 /// A performer that serves is wanted otherwise, while there is a pod from before pods had numbers: that comes first.
-fn before_an_upgrade() -> Ways {
-    let mut all = Ways::default();
+fn before_an_upgrade() -> Transitions {
+    let mut all = Transitions::default();
     let go: fn(&Server) = |server| server.request_deletion(Kind::Performer, "avs");
     let back: fn(&Server) =
         |server| server.edit(Kind::Performer, "avs", |performer| performer["spec"]["image"] = json!("well"));
@@ -216,7 +216,7 @@ fn put_unnumbered(env: &TestEnv, name: &str, owner: &serde_json::Value) {
 }
 
 /// What happens where there is no pod yet, or none that a node takes.
-fn before_a_pod() -> Ways {
+fn before_a_pod() -> Transitions {
     let mut wrong = env();
     wrong.submit(
         "avs",
@@ -235,13 +235,13 @@ fn before_a_pod() -> Ways {
     large.rest();
     large.server.request_deletion(Kind::Performer, "avs");
     large.wait(60);
-    let mut all = Ways::default();
+    let mut all = Transitions::default();
     [wrong, refused, large].iter().for_each(|env| all.extend(ways(env)));
     all
 }
 
 /// Somebody wants it to go while it comes, is renewed or is made again, so many steps of the cluster after the beginning of that.
-fn ended_after(steps: usize) -> Ways {
+fn ended_after(steps: usize) -> Transitions {
     let mut coming = TestEnv::new();
     coming.add(Kind::Node, gpu_host("node-1", 1));
     coming.submit("avs", gpu("well"));
@@ -252,7 +252,7 @@ fn ended_after(steps: usize) -> Ways {
         spec["image"] = json!("other");
         spec["upgrade"] = json!({"strategy": "Recreate"});
     });
-    let mut all = Ways::default();
+    let mut all = Transitions::default();
     for mut env in [coming, upgraded, again] {
         env.few_steps(steps);
         env.server.request_deletion(Kind::Performer, "avs");

@@ -63,22 +63,22 @@ fn place(object: S3Object, keys: Option<KeyVariables>) -> S3Location {
 
 /// Only one half of the keys is named.
 #[derive(Debug)]
-pub(super) struct Half;
+pub(super) struct IncompleteKeys;
 
 /// The variables with the keys to an object, added to those of a container where they are not among them.
-fn variables(object: &S3Object, keys: &mut KeysOf) -> Result<Option<KeyVariables>, Half> {
+fn variables(object: &S3Object, keys: &mut ContainerKeys) -> Result<Option<KeyVariables>, IncompleteKeys> {
     match (&object.access_key_id_secret_ref, &object.secret_access_key_secret_ref) {
         (None, None) => Ok(None),
         (Some(id), Some(secret)) => Ok(Some(KeyVariables { id: keys.variable(id), secret: keys.variable(secret) })),
-        _ => Err(Half),
+        _ => Err(IncompleteKeys),
     }
 }
 
 /// Keys that a container gets.
 #[derive(Debug, Default)]
-pub(super) struct KeysOf(Vec<KeyRef>);
+pub(super) struct ContainerKeys(Vec<KeyRef>);
 
-impl KeysOf {
+impl ContainerKeys {
     /// The variable with a key.
     fn variable(&mut self, key: &KeyRef) -> String {
         let at = self.0.iter().position(|known| known == key).unwrap_or_else(|| {

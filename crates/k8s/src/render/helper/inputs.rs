@@ -8,7 +8,7 @@ use orlop_core::helper::{Fetch, Source};
 use serde_json::{Value, json};
 
 use super::place::{BUCKET, CLAIM, IN_PLACE, MAP, stored};
-use super::shared::spot;
+use super::shared::claim_path;
 use super::{DIRECTORY, Helper, VOLUME, below, bucket, path_of};
 use crate::render::job::RenderError;
 
@@ -51,7 +51,8 @@ fn is_in_place(helper: &Helper, group: &[ArtifactDelivery]) -> Result<bool, Rend
         return Ok(false);
     }
     let main = Value::Object(helper.main.clone());
-    let here = spot(&main, &helper.volumes, path).is_some_and(|spot| spot.key() == location.reference);
+    let here =
+        claim_path(&main, &helper.volumes, path).is_some_and(|claim_path| claim_path.key() == location.reference);
     if here && *unpack {
         return Ok(true);
     }

@@ -22,11 +22,11 @@ use orlop_core::spec::artifact::ArtifactStore;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use self::bucket::KeysOf;
-use super::job::{Carriage, RenderError};
+use self::bucket::ContainerKeys;
+use super::job::{ArtifactTransfer, RenderError};
 use super::object;
 pub use place::{HelperAnnotation, artifact_map};
-pub use shared::Shared;
+pub use shared::SharedArtifacts;
 
 /// The volume of the helper, in the pod.
 const VOLUME: &str = "orlop";
@@ -121,7 +121,7 @@ pub(super) fn place(
     job: &mut Value,
     spec: &AttemptSpec,
     options: &HelperOptions,
-    carriage: Carriage<'_>,
+    transfer: ArtifactTransfer<'_>,
 ) -> Result<(), RenderError> {
     let indexed = job.pointer("/spec/completionMode").and_then(Value::as_str) == Some("Indexed");
     let pods = pods_of(job);
@@ -141,7 +141,7 @@ pub(super) fn place(
     helper.fetcher(&options.image, &order)?;
     if reports {
         let token = (options.tokens.0)();
-        let mut keep = outputs::keep(&mut helper, spec, options, carriage, &mut annotation)?;
+        let mut keep = outputs::keep(&mut helper, spec, options, transfer, &mut annotation)?;
         keep.indexed = indexed;
         if pods > 1 && !indexed && keep.artifacts.iter().any(|artifact| !matches!(artifact.to, KeepTarget::InPlace)) {
             return Err(RenderError::Several(pods));
@@ -173,8 +173,8 @@ struct Helper {
     /// Mounts of the init container.
     mounts: Vec<Value>,
     /// Keys to stores, for the init container and for that of the command.
-    init_keys: KeysOf,
-    main_keys: KeysOf,
+    init_keys: ContainerKeys,
+    main_keys: ContainerKeys,
     init: Option<Value>,
 }
 

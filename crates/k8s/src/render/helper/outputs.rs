@@ -7,9 +7,9 @@ use orlop_core::spec::artifact::{ArtifactStore, S3Store};
 use serde_json::{Value, json};
 
 use super::place::{CLAIM, HelperAnnotation, IN_PLACE, MAP, StoreKey, artifact_map};
-use super::shared::spot;
+use super::shared::claim_path;
 use super::{DIRECTORY, Helper, HelperOptions, MESSAGE, bucket};
-use crate::render::job::{Carriage, RenderError};
+use crate::render::job::{ArtifactTransfer, RenderError};
 
 /// The claim that outputs are kept on, in the pod, and where the command's container has it.
 const STORE: (&str, &str) = ("orlop-store", "/orlop-store");
@@ -28,15 +28,15 @@ pub(super) fn keep(
     helper: &mut Helper,
     spec: &AttemptSpec,
     options: &HelperOptions,
-    carriage: Carriage<'_>,
+    transfer: ArtifactTransfer<'_>,
     annotation: &mut HelperAnnotation,
 ) -> Result<RunOrder, RenderError> {
-    let store = store(helper, spec, carriage.store.or(options.store.as_ref()))?;
+    let store = store(helper, spec, transfer.store.or(options.store.as_ref()))?;
     let instance = spec.key.instance();
     let mut artifacts = Vec::new();
     for output in &spec.output_artifacts {
         let name = &output.name;
-        if let Some(key) = in_place(helper, spec, carriage, output) {
+        if let Some(key) = in_place(helper, spec, transfer, output) {
             annotation.artifacts.insert(name.clone(), StoreKey { kind: IN_PLACE.to_owned(), key });
             let (name, path) = (name.clone(), output.path.clone());
             artifacts.push(Keep { name, path, archive: None, to: KeepTarget::InPlace });
@@ -84,14 +84,14 @@ pub(super) fn keep(
 fn in_place(
     helper: &Helper,
     spec: &AttemptSpec,
-    carriage: Carriage<'_>,
+    transfer: ArtifactTransfer<'_>,
     output: &ArtifactCollection,
 ) -> Option<String> {
-    let shared = carriage.shared.filter(|_| spec.key.item.is_none())?;
+    let shared = transfer.shared.filter(|_| spec.key.item.is_none())?;
     if !shared.holds(&spec.key.step, &output.name) {
         return None;
     }
-    Some(spot(&Value::Object(helper.main.clone()), &helper.volumes, &output.path)?.key())
+    Some(claim_path(&Value::Object(helper.main.clone()), &helper.volumes, &output.path)?.key())
 }
 
 /// Where something of an attempt is handed in.

@@ -8,7 +8,7 @@ use orlop_core::ports::substrate::FlowOwner;
 use orlop_core::spec::artifact::{ArtifactStore, ClaimStore, HttpSource};
 use orlop_core::spec::status::ArtifactLocation;
 
-use super::super::{Carriage, job};
+use super::super::{ArtifactTransfer, job};
 use super::*;
 
 fn owner() -> FlowOwner {
@@ -61,7 +61,7 @@ fn pod() -> Value {
 }
 
 fn rendered(spec: &AttemptSpec, store: Option<&ArtifactStore>) -> Result<Value, RenderError> {
-    job(spec, &owner(), Carriage { helper: Some(&helper()), store, shared: None })
+    job(spec, &owner(), ArtifactTransfer { helper: Some(&helper()), store, shared: None })
 }
 
 fn full() -> AttemptSpec {
@@ -160,9 +160,13 @@ fn what_stays_on_a_shared_claim_is_neither_stored_nor_fetched() {
     for step in flow["steps"].as_array_mut().unwrap() {
         step["template"] = json!({"spec": {"template": {"spec": pod.clone()}}});
     }
-    let shared = Shared::of(&serde_json::from_value(flow).unwrap());
+    let shared = SharedArtifacts::of(&serde_json::from_value(flow).unwrap());
     let carried = |spec: &AttemptSpec| {
-        super::super::job(spec, &owner(), Carriage { helper: Some(&helper()), store: None, shared: Some(&shared) })
+        super::super::job(
+            spec,
+            &owner(),
+            ArtifactTransfer { helper: Some(&helper()), store: None, shared: Some(&shared) },
+        )
     };
     let mut producer = spec(pod.clone());
     producer.output_artifacts = vec![output("model", "/data/model")];
@@ -262,7 +266,7 @@ fn what_cannot_be_moved_is_refused_in_words() {
     ];
     let lines: Vec<String> = told.iter().map(|(reason, message)| format!("{reason}: {message:.300}")).collect();
     insta::assert_snapshot!(lines.join("\n"));
-    let error = job(&full(), &owner(), Carriage::default()).unwrap_err();
+    let error = job(&full(), &owner(), ArtifactTransfer::default()).unwrap_err();
     insta::assert_snapshot!(error, @"artifacts are moved by a program inside the pod, which this operator does not place: start it with --helper-image and --artifact-url, or use one output `path` or a `jsonPath`");
 }
 
@@ -358,8 +362,9 @@ fn an_artifacts_own_bucket_comes_before_the_flows_and_that_before_the_operators(
     assert_eq!((serde_json::from_str::<Value>(object).unwrap()["key"].clone(), packing), (json!("a/#1 {x}"), ""));
     let mut helper = helper();
     helper.store = Some(s3(json!({"endpoint": "http://all", "bucket": "all"})));
-    let carried =
-        |store| super::super::job(&spec, &owner(), Carriage { helper: Some(&helper), store, shared: None }).unwrap();
+    let carried = |store| {
+        super::super::job(&spec, &owner(), ArtifactTransfer { helper: Some(&helper), store, shared: None }).unwrap()
+    };
     let model = kind(carried(None), "model");
     assert!(model.reference.contains("http://all") && model.reference.contains("u1/data/2/model"), "{model:?}");
     assert_eq!(kind(carried(Some(&claim)), "model").kind, "pvc");
@@ -391,7 +396,7 @@ fn the_store_of_the_operator_is_used_where_the_flow_names_none() {
     let all = ClaimStore { claim_name: "all".into(), sub_path: None };
     helper.store = Some(ArtifactStore { persistent_volume_claim: Some(all), s3: None });
     let kept = |store| {
-        let job = job(&spec, &owner(), Carriage { helper: Some(&helper), store, shared: None }).unwrap();
+        let job = job(&spec, &owner(), ArtifactTransfer { helper: Some(&helper), store, shared: None }).unwrap();
         HelperAnnotation::of(&job).unwrap().location("model", orlop_core::helper::Content::default()).unwrap().reference
     };
     let own = ClaimStore { claim_name: "own".into(), sub_path: None };

@@ -11,7 +11,7 @@ use crate::api::{ApiError, Kind, Request};
 
 /// What is to be done now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Act {
+pub enum Action {
     /// Send this request, and give its answer to [`Election::handle_response`].
     Send(Request),
     /// Nothing before this moment.
@@ -121,11 +121,11 @@ impl Election {
     }
 
     /// What is to be done at `now`; `time` is what calendars show, for people who read the lease.
-    pub fn act(&mut self, now: Duration, time: Time) -> Act {
+    pub fn act(&mut self, now: Duration, time: Time) -> Action {
         loop {
             match self.phase.clone() {
-                Phase::Ended(end) => return Act::End(end),
-                Phase::Observing(_, at) if now < at => return Act::Wait(at),
+                Phase::Ended(end) => return Action::End(end),
+                Phase::Observing(_, at) if now < at => return Action::Wait(at),
                 Phase::Observing(index, _) if index < self.leases.len() => return self.read(index),
                 Phase::Observing(..) => self.decide(now),
                 Phase::Acquiring(index) => return self.hold(index, time),
@@ -133,7 +133,7 @@ impl Election {
                     let deadline = self.options.timing.deadline.as_secs();
                     self.lose(format!("a lease could not be renewed for {deadline} s: {}", self.last_error));
                 }
-                Phase::Leading(_, at) if now < at => return Act::Wait(at.min(self.renewed_all())),
+                Phase::Leading(_, at) if now < at => return Action::Wait(at.min(self.renewed_all())),
                 Phase::Leading(index, at) if index >= self.leases.len() => {
                     let next = at.saturating_add(self.options.timing.retry).max(now);
                     self.phase = Phase::Leading(0, next);
@@ -206,28 +206,28 @@ impl Election {
         }
     }
 
-    fn read(&mut self, index: usize) -> Act {
+    fn read(&mut self, index: usize) -> Action {
         self.request_kind = RequestKind::Read;
         let name = self.leases.get(index).map_or("", |lease| lease.name.as_str());
-        Act::Send(Request::get(Kind::Lease, &self.options.namespace, name))
+        Action::Send(Request::get(Kind::Lease, &self.options.namespace, name))
     }
 
     /// Takes or renews a lease, as the version of it that was seen.
-    fn hold(&mut self, index: usize, time: Time) -> Act {
+    fn hold(&mut self, index: usize, time: Time) -> Action {
         self.request_kind = RequestKind::Write;
         let Options { identity, namespace, timing, .. } = &self.options;
-        let Some(lease) = self.leases.get_mut(index) else { return Act::Wait(Duration::MAX) };
+        let Some(lease) = self.leases.get_mut(index) else { return Action::Wait(Duration::MAX) };
         lease.stale = true;
         let object = lease.object.clone();
         let exists = object.is_some();
         let object = object.unwrap_or_else(|| record::fresh(namespace, &lease.name));
         let object = record::held(object, identity, timing.term, time);
         let request = if exists { Request::update } else { Request::create };
-        Act::Send(request(Kind::Lease, object))
+        Action::Send(request(Kind::Lease, object))
     }
 
     /// Gives a lease back; none where it is not held.
-    fn release(&mut self, index: usize, time: Time) -> Option<Act> {
+    fn release(&mut self, index: usize, time: Time) -> Option<Action> {
         let lease = self.leases.get_mut(index)?;
         let ours = lease.object.as_ref().filter(|object| record::holder(object) == self.options.identity);
         if lease.tries >= TRIES || !lease.stale && ours.is_none() {
@@ -240,7 +240,7 @@ impl Election {
         let object = record::released(ours?.clone(), time);
         lease.stale = true;
         self.request_kind = RequestKind::Write;
-        Some(Act::Send(Request::update(Kind::Lease, object)))
+        Some(Action::Send(Request::update(Kind::Lease, object)))
     }
 
     /// Notes a lease as it is on the server.

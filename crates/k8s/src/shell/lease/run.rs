@@ -11,7 +11,7 @@ use futures::{FutureExt as _, select_biased};
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::{Act, Election, End, Options};
+use super::{Action, Election, End, Options};
 use crate::api::{Api, ApiError, Request};
 use crate::shell::Clock;
 
@@ -121,11 +121,11 @@ pub async fn lead<T>(
     let (mut stop, mut work) = (pin!(stop), pin!(work));
     let patience = options.timing.deadline / 2;
     let mut election = Election::new(options);
-    let way = Way { api, clock, start, patience };
+    let driver = ElectionDriver { api, clock, start, patience };
     let ended = loop {
         term.note(&election, start);
         let leads = election.leads_until().is_some();
-        let mut step = pin!(way.step(&mut election).fuse());
+        let mut step = pin!(driver.step(&mut election).fuse());
         let mut working =
             poll_fn(|context| if leads && term.holds() { work.as_mut().poll(context) } else { Poll::Pending }).fuse();
         let mut stopping = poll_fn(|context| if leads { Poll::Pending } else { stop.as_mut().poll(context) }).fuse();
@@ -144,12 +144,12 @@ pub async fn lead<T>(
     };
     term.end();
     election.leave(start.elapsed());
-    while way.step(&mut election).await.is_none() {}
+    while driver.step(&mut election).await.is_none() {}
     ended
 }
 
 /// The way to the server.
-struct Way<'a, A> {
+struct ElectionDriver<'a, A> {
     api: &'a A,
     clock: &'a dyn Clock,
     start: Instant,
@@ -157,14 +157,14 @@ struct Way<'a, A> {
     patience: std::time::Duration,
 }
 
-impl<A: Api> Way<'_, A> {
+impl<A: Api> ElectionDriver<'_, A> {
     /// One request, or one wait. Gives how the election ended.
     async fn step(&self, election: &mut Election) -> Option<End> {
         let now = self.start.elapsed();
         match election.act(now, self.clock.now()) {
-            Act::End(end) => return Some(end),
-            Act::Wait(until) => sleep_until(self.start.checked_add(until).unwrap_or_else(far)).await,
-            Act::Send(request) => {
+            Action::End(end) => return Some(end),
+            Action::Wait(until) => sleep_until(self.start.checked_add(until).unwrap_or_else(far)).await,
+            Action::Send(request) => {
                 let left = election.leads_until().map_or(self.patience, |until| until.saturating_sub(now));
                 let answer = timeout(self.patience.min(left), self.api.send(&request)).await;
                 let answer = answer.unwrap_or_else(|_| Err(ApiError::no_answer("no answer in time")));

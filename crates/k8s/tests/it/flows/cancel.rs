@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use orlop_core::time::Time;
 use orlop_k8s::api::Client;
-use orlop_k8s::client::{FlowClient, Repeat};
+use orlop_k8s::client::{FlowClient, RetryOptions};
 use orlop_k8s::testing::ApiServer;
 use serde_json::{Value, json};
 
@@ -153,7 +153,10 @@ async fn a_key_is_free_once_a_person_says_that_the_last_attempt_of_its_flow_is_g
     assert_eq!(env.status("old")["phase"], "Failed", "{}", env.status("old"));
     assert_eq!(env.status("new")["phase"], "Running", "{}", env.status("new"));
     // What is said of one run is not handed to the next.
-    let again = flows.repeat("old", Repeat { key: "k".to_owned(), ..Repeat::default() }).await.expect("it is taken");
+    let again = flows
+        .repeat("old", RetryOptions { key: "k".to_owned(), ..RetryOptions::default() })
+        .await
+        .expect("it is taken");
     assert!(again.metadata.annotations.keys().all(|key| !key.starts_with("gone")), "{again:?}");
 }
 

@@ -20,11 +20,11 @@ use super::memory::{AttemptKey, Memory};
 use super::monitor::ControllerEvent;
 use super::{Controller, removal, text};
 use crate::api::{self, Api, ApiError, Kind, Request};
-use crate::observe::{self, Conclusion, Left};
+use crate::observe::{self, AttemptPods, Conclusion};
 
 impl<A: Api> Controller<A> {
     /// Tells the engine of all Jobs of a flow that have changed. Gives a time to ask again where the server did not answer.
-    pub(super) async fn feed(&self, memory: &mut Memory) -> Option<Time> {
+    pub(super) async fn observe_jobs(&self, memory: &mut Memory) -> Option<Time> {
         let names = self.known().cache.take_changed(&memory.owner.uid);
         let mut again = None;
         for name in names {
@@ -79,7 +79,7 @@ impl<A: Api> Controller<A> {
             None if !live => self.end_stray(memory, unit, &job).await?,
             _ => {}
         }
-        memory.note_waiting(unit, &job, self.now());
+        memory.record_waiting(unit, &job, self.now());
         Ok(())
     }
 
@@ -116,7 +116,7 @@ impl<A: Api> Controller<A> {
             Some((map, content)) => self.report(&memory.owner.namespace, &map, &content).await?,
             None => None,
         };
-        Ok(observe::end(step, job, &Left { pods, report }, conclusion, self.now()))
+        Ok(observe::end(step, job, &AttemptPods { pods, report }, conclusion, self.now()))
     }
 
     /// A report that did not fit into a termination message; none when it is not there, or another one.
