@@ -1,19 +1,15 @@
-//! What the API server asks before it stores a flow or a performer: is it allowed, and what is to be filled in. Owns the questions and
-//! answers of `admission.k8s.io/v1` and the rules behind them; opens no socket and knows no clock.
+//! What the API server asks before it stores a flow or a performer: is it allowed, and what is to be filled in. Owns the
+//! questions and answers of `admission.k8s.io/v1` and the rules behind them; opens no socket and knows no clock.
 //!
 //! ```
 //! use orlop_k8s::admission::{Settings, Webhook};
 //! let review = serde_json::json!({
 //! "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
-//! "request": {"uid": "7", "operation": "CREATE", "kind": {"group": "workflow.kube-zen.io", "version": "v1alpha1", "kind": "JobFlow"},
-//! "userInfo": {"username": "ann"},
-//! "object": {"apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow", "metadata": {"name": "f"},
-//! "spec": {"steps": [{"name": "gate", "type": "Manual"}]}}},
-//! });
-//! let now = "2026-11-22T10:00:00Z".parse().unwrap();
-//! let answer = Webhook::Validate.answer(review.to_string().as_bytes(), &Settings::default(), now);
-//! assert_eq!(answer.code, 200);
-//! assert_eq!(answer.body["response"]["allowed"], true);
+//! "request": {"uid": "7", "operation": "CREATE", "kind": {"group": "workflow.kube-zen.io", "version": "v1alpha1", "kind":
+//! "JobFlow"}, "userInfo": {"username": "ann"}, "object": {"apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow",
+//! "metadata": {"name": "f"}, "spec": {"steps": [{"name": "gate", "type": "Manual"}]}}}, }); let now =
+//! "2026-11-22T10:00:00Z".parse().unwrap(); let answer = Webhook::Validate.answer(review.to_string().as_bytes(),
+//! &Settings::default(), now); assert_eq!(answer.code, 200); assert_eq!(answer.body["response"]["allowed"], true);
 //! ```
 
 mod identity;

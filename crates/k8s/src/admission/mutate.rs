@@ -27,7 +27,7 @@ fn defaults(object: &Value, settings: &Settings) -> Vec<Value> {
         ("ttlSecondsAfterFinished", json!(settings.ttl_seconds)),
         ("backoffLimit", json!(settings.backoff_limit)),
     ];
-    // A spec that is no object is refused by whoever validates.
+    // A spec that is no object is refused by validation.
     let Some(spec) = object.get("spec").and_then(Value::as_object) else { return Vec::new() };
     let path = "/spec/executionPolicy";
     match spec.get("executionPolicy") {

@@ -99,7 +99,7 @@ fn changed(request: &AdmissionRequest, found: &mut Violations) {
     }
 }
 
-/// Who has decided is whoever asks, and is not taken back while the decision stands.
+/// The decider is the user of the request, and stays while the decision stands.
 fn identities(request: &AdmissionRequest, found: &mut Violations) {
     let metadata = Path::ROOT.field("metadata");
     let path = metadata.field("annotations");

@@ -34,7 +34,7 @@ pub struct NewFlow {
 
 impl<A: Api> FlowClient<A> {
     /// Creates a flow. Asked again with the same key, it gives the flow that is there: a lost answer makes no second one, and
-    /// none is mistaken for somebody else's.
+    /// none is mistaken for one of another client.
     ///
     /// # Errors
     /// When the flow breaks a rule, a parameter cannot have its value, the name is taken, or the server refuses.

@@ -24,7 +24,7 @@ use crate::api::{self, Api, Kind, Request};
 use crate::convert;
 use crate::records::{self, FetchError};
 
-/// How often something is tried again that somebody else's change came before.
+/// How often something is tried again that conflicts with the change of another client.
 const TRIES: u32 = 8;
 
 /// Flows of one namespace.

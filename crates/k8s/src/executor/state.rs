@@ -90,7 +90,7 @@ pub(super) fn is_new(facts: &Facts<'_>) -> bool {
 /// The state of an executor.
 pub(super) fn observed_state(facts: &Facts<'_>) -> ObservedState {
     if let Err((reason, message)) = &facts.wanted {
-        // Nobody tells when another's object goes.
+        // No watch reports when the object of another owner goes.
         let due = (*reason == "Conflict").then(|| facts.now.plus(CONFLICT));
         return ObservedState { state: State::Failed, problem: Some((reason, message.clone())), due };
     }

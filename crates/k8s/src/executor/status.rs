@@ -15,7 +15,7 @@ use crate::hourglass::plan::{Effect, Notice, Plan, Requeue, Step};
 use crate::hourglass::reference::forbidden;
 use crate::hourglass::spec::ExecutorStatus;
 
-/// The plan: children first, then what people are told, then what has happened.
+/// The plan: children first, then events, then the status.
 pub(super) fn finish(facts: &Facts<'_>, observed: &ObservedState, actions: Vec<Effect>) -> Plan {
     let status = complete(facts, observed);
     // Which version the pods are for is written down before they are rolled.

@@ -1,5 +1,5 @@
 //! What watches have shown of flows and their Jobs. Owns which of two versions of an object is newer, and which Jobs have
-//! changed since somebody looked; decides nothing.
+//! changed since the last pass.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -132,8 +132,8 @@ impl Cache {
         self.live = (self.live + live(after)).saturating_sub(live(before));
     }
 
-    /// Notes that a Job is to be looked at. Nothing is noted for a flow that is not known: whoever opens it looks at all
-    /// its Jobs, and what belongs to one that is gone is looked at by nobody.
+    /// Marks a Job as changed. Nothing is marked for a flow that is not known: opening it reads all
+    /// its Jobs, and Jobs of one that is gone do not matter.
     pub(super) fn mark(&mut self, flow: &str, name: String) {
         if !self.keys.contains_key(flow) {
             return;

@@ -73,7 +73,7 @@ impl<A: Api> Controller<A> {
             }
             Outcome::NotRemoved(again_at, refusal) => {
                 memory.put_off(&key);
-                // It is looked at all the same, so that people hear of it when it should be gone.
+                // It is checked all the same, so that it is reported when it should be gone.
                 if let FlowEffect::CancelAttempt { at, attempt, .. } = effect {
                     memory.remove((at, attempt), now).refusal = Some(refusal);
                 }

@@ -1,5 +1,5 @@
 //! Concurrency keys that outlive their flows: the key of a flow that is over or gone is held until no Job or pod of it is live.
-//! Owns who is looked at for that, and that a new leader finds what an earlier one has left.
+//! Lists the flows to be checked for that, and makes sure that a new leader finds what an earlier one has left.
 
 use std::time::Duration;
 
@@ -124,7 +124,7 @@ impl<A: Api> Controller<A> {
     }
 
     /// Before a flow asks for a key: who holds one by Jobs and pods that an earlier leader has left, once a namespace. Gives
-    /// flows that are to be looked at.
+    /// flows to be reconciled.
     pub(super) async fn find_holders(&self, memory: &Memory) -> Result<Vec<Key>, ApiError> {
         let namespace = &memory.owner.namespace;
         if memory.claim.is_none() || memory.has_begun() || self.known().searched.contains(namespace) {

@@ -1,5 +1,6 @@
 //! Pods and events about them are not watched. Owns reading them for attempts that run no pod yet or of which pods failed:
-//! beside the passes and at a pace of its own, so that no pass waits for it. What was found lies ready for the next pass over the flow.
+//! beside the passes and at a pace of its own, so that no pass waits for it. What was found lies ready for the next pass over the
+//! flow.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -52,7 +53,7 @@ pub(super) struct Lookups {
     done: FinishedLookups,
 }
 
-/// Flows that are to be looked at.
+/// Flows to be reconciled.
 #[cfg(feature = "client")]
 struct FinishedLookups {
     into: UnboundedSender<Key>,
@@ -122,7 +123,7 @@ impl<A: Api> Controller<A> {
         self.lookups.done.from.lock().await.select_next_some().await
     }
 
-    /// Does the lookups that wait now. Gives the flows that are to be looked at.
+    /// Does the lookups that wait now. Gives the flows to be reconciled.
     pub(super) async fn look_up_waiting(&self) -> Vec<Key> {
         let mut from = self.lookups.from.lock().await;
         let mut keys = Vec::new();

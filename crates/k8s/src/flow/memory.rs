@@ -54,7 +54,7 @@ pub(super) struct Memory {
     pub(super) resources_over_quota: bool,
     /// Attempts whose Job was deleted.
     pub(super) removals: BTreeMap<AttemptKey, Removal>,
-    /// When pods of attempts are looked at.
+    /// When pods of attempts are read.
     pub(super) pods: BTreeMap<AttemptKey, Time>,
     /// How many pods had failed of which it was told how they did, of attempts that go on.
     pub(super) failed_pods: BTreeMap<AttemptKey, u64>,
@@ -63,7 +63,7 @@ pub(super) struct Memory {
     /// When that may be tried again, and how often it had no success.
     pub(super) forget_at: Option<Time>,
     pub(super) forget_failures: u32,
-    /// What people are to be told once the status says it too.
+    /// Events to be published once the status is stored.
     pub(super) notices: Notices,
     /// How often an effect was put off.
     pub(super) delays: BTreeMap<String, u32>,
@@ -72,7 +72,7 @@ pub(super) struct Memory {
     /// Whether the state has changed since the status was written, and whether that is to be seen at once.
     pub(super) dirty: bool,
     pub(super) urgent: bool,
-    /// Whether a Job was adopted that has ended: it is to be looked at without waiting for a watch.
+    /// Whether a Job was adopted that has ended: it is read without waiting for a watch.
     pub(super) adopted_an_end: bool,
     /// Whether a newer object was read after this pass began: its orders are to be taken without waiting for a watch, which tells
     /// only of what is newer still.
@@ -81,7 +81,7 @@ pub(super) struct Memory {
     pub(super) is_new: bool,
     /// Whether something this pass needed had no success.
     pub(super) failed: bool,
-    /// Artifacts that stay where they are, once somebody has asked.
+    /// Artifacts that stay where they are, once computed.
     shared: OnceLock<SharedArtifacts>,
     monitor: Arc<dyn Monitor>,
 }
@@ -245,7 +245,7 @@ impl Memory {
                     self.urgent |= urgent;
                 }
                 FlowEffect::ForgetAttempt { at, attempt, after } => self.forget.push(((at, attempt), after)),
-                // A flow that is over is looked at without a memory.
+                // A flow that is over is reconciled without a memory.
                 FlowEffect::DeleteFlow => {}
                 effect => self.queue.push_back(effect),
             }

@@ -93,8 +93,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// With limits that say what else is set: how secrets come to pods, and whether something moves files there. The same for
-    /// whoever admits flows and whoever runs them.
+    /// Limits with what else is set: how secrets come to pods, and whether a helper moves files. The same for
+    /// admission and for the controller.
     #[must_use]
     pub fn settled(mut self) -> Self {
         self.limits.secrets_as_text = self.secrets == SecretMode::Read;
@@ -184,14 +184,14 @@ impl<A: Api> Controller<A> {
         Self { api, clock, options, monitor: Arc::new(()), known, beside: None, outbox, lookups }
     }
 
-    /// The same, with a way of its own to the server for what it does beside its passes, at a pace of its own: publishing
+    /// The same, with a client of its own for background work: publishing
     /// events, and reading what keeps pods from running. That takes nothing from what must be done.
     #[must_use]
     pub fn with_background_api(self, api: A) -> Self {
         Self { beside: Some(api), ..self }
     }
 
-    /// Does what waits beside the passes. Gives flows that are to be looked at. A controller that runs does this by itself.
+    /// Does the background work that waits. Gives the flows to be reconciled. A controller that runs does this by itself.
     pub async fn finish_background(&self) -> Vec<Key> {
         self.publish_waiting().await;
         self.look_up_waiting().await
@@ -221,7 +221,7 @@ impl<A: Api> Controller<A> {
         self.clock.now()
     }
 
-    /// A flow was seen, new or changed. Gives who is to be looked at; none when it was seen before.
+    /// A watch reports a flow that is new or has changed. Gives the flows to be reconciled; none where the cache has it already.
     pub fn flow_applied(&self, object: &Value) -> Vec<Key> {
         let mut known = self.known();
         let before = known.cache.flow(&Key::of(object));
@@ -231,12 +231,12 @@ impl<A: Api> Controller<A> {
         keys
     }
 
-    /// A flow is gone from the server. Gives who is to be looked at.
+    /// A watch reports that a flow is gone. Gives the flows to be reconciled.
     pub fn flow_deleted(&self, object: &Value) -> Vec<Key> {
         self.known().flow_deleted(object)
     }
 
-    /// A Job was seen, new or changed. Gives the flows that are to be looked at.
+    /// A watch reports a Job that is new or has changed. Gives the flows to be reconciled.
     pub fn job_applied(&self, object: &Value) -> Vec<Key> {
         let mut known = self.known();
         let live = known.cache.live_jobs();
@@ -245,7 +245,7 @@ impl<A: Api> Controller<A> {
         self.and_waiting(&mut known, flow, ended.then_some(object))
     }
 
-    /// A Job is gone from the server. Gives the flows that are to be looked at.
+    /// A watch reports that a Job is gone. Gives the flows to be reconciled.
     pub fn job_deleted(&self, object: &Value) -> Vec<Key> {
         let mut known = self.known();
         let flow = known.cache.job_deleted(object);
@@ -265,7 +265,7 @@ impl<A: Api> Controller<A> {
         self.options.max_live_jobs.saturating_sub(known.cache.live_jobs())
     }
 
-    /// All flows that exist, by uid, in a namespace or in all: others are gone. Gives who is to be looked at.
+    /// A watch has listed all flows, by uid, in a namespace or in all. Gives the flows to be reconciled.
     #[must_use]
     pub fn flows_listed(&self, uids: &BTreeSet<String>, namespace: Option<&str>) -> Vec<Key> {
         let mut known = self.known();
@@ -274,7 +274,7 @@ impl<A: Api> Controller<A> {
         gone.iter().flat_map(|object| known.flow_deleted(object)).collect()
     }
 
-    /// All Jobs that exist, by uid, in a namespace or in all: others are gone. Gives the flows that are to be looked at.
+    /// A watch has listed all Jobs, by uid, in a namespace or in all. Gives the flows to be reconciled.
     #[must_use]
     pub fn jobs_listed(&self, uids: &BTreeSet<String>, namespace: Option<&str>) -> Vec<Key> {
         let mut known = self.known();
@@ -289,7 +289,7 @@ impl<A: Api> Controller<A> {
         keys
     }
 
-    /// Notes who holds which concurrency key, from all flows that were seen. Gives all of them, to be looked at.
+    /// Claims the concurrency keys that flows of the cache hold. Gives all of them, to be reconciled.
     #[must_use]
     pub fn prime(&self) -> Vec<Key> {
         let mut known = self.known();

@@ -38,7 +38,7 @@ pub(super) enum OpenOutcome {
 pub(super) enum OpenError {
     /// A request failed.
     Api(ApiError),
-    /// What is stored cannot be read; it waits for somebody to mend it.
+    /// What is stored cannot be read; it waits until that is repaired.
     Stored(String),
 }
 

@@ -40,7 +40,7 @@ impl QuotaWaiters {
         self.waiting.get(&key.namespace).is_some_and(|keys| keys.contains(key))
     }
 
-    /// There may be room in a namespace: who waits for it is to be looked at, and waits no longer.
+    /// A quota may have room again: takes out the flows that wait for it in a namespace, to be reconciled.
     pub(super) fn wake(&mut self, namespace: &str) -> BTreeSet<Key> {
         self.waiting.remove(namespace).unwrap_or_default()
     }

@@ -197,7 +197,7 @@ impl<A: Api> Controller<A> {
         Next { again_at: again, wake, failed }
     }
 
-    /// Control events come before all others. Gives flows that are to be looked at.
+    /// Control events come before all others. Gives the flows to be reconciled.
     fn apply_orders(&self, key: &Key, memory: &mut Memory, may_begin: bool) -> Vec<Key> {
         let now = self.now();
         let mut known = self.known();

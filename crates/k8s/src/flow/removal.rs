@@ -28,7 +28,7 @@ const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 /// Label of pods with the uid of their Job.
 const JOB_UID: &str = "batch.kubernetes.io/controller-uid";
 
-/// An attempt whose Job was deleted, by this controller or by somebody else.
+/// An attempt whose Job was deleted, by this controller or another client.
 pub(super) struct Removal {
     /// Since when it is being removed.
     since: Time,
@@ -40,12 +40,12 @@ pub(super) struct Removal {
 }
 
 impl Removal {
-    /// One that is looked at at once.
+    /// One that is checked at once.
     pub(super) fn new(since: Time) -> Self {
         Self { since, look_at: since, looks: 0, refusal: None }
     }
 
-    /// When it is looked at next.
+    /// When it is checked next.
     pub(super) fn due(&self) -> Time {
         self.look_at
     }
@@ -68,7 +68,7 @@ pub(super) fn interval(looks: u32) -> Duration {
 }
 
 impl Memory {
-    /// The Job of an attempt is deleted or gone: the attempt is looked at until nothing is left of it.
+    /// The Job of an attempt is deleted or gone: the attempt is checked until nothing is left of it.
     pub(super) fn remove(&mut self, unit: AttemptKey, now: Time) -> &mut Removal {
         let removal = self.removals.entry(unit).or_insert_with(|| Removal::new(now));
         removal.look_at = removal.look_at.min(now);

@@ -21,7 +21,7 @@ pub enum SecretMode {
     /// As references, which the kubelet resolves. The controller reads no Secret.
     #[default]
     Env,
-    /// As text in the Job: whoever may read Jobs of the namespace can read it there.
+    /// As text in the Job: everyone with the right to read Jobs of the namespace can read it.
     Read,
 }
 

@@ -44,7 +44,7 @@ pub(super) enum Outcome {
     Removing(Time),
     /// There is nothing to tell.
     Done,
-    /// The same, and a Job was looked at: whether it has ended.
+    /// The same, and a Job was read: whether it has ended.
     Looked(bool),
     /// A suspended Job was let go on: it makes new pods.
     Resumed,

@@ -27,7 +27,7 @@ pub(super) enum WriteOutcome {
     Stored,
     /// It is to be tried again at this time.
     Later(Time),
-    /// Somebody else has written another: what is known of the flow is old.
+    /// Another client has written it: what is known of the flow is old.
     Outdated,
     /// The flow is gone.
     Gone,

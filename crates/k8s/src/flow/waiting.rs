@@ -43,7 +43,7 @@ fn reads_secrets(plan: &Plan, at: Address) -> bool {
 }
 
 impl Memory {
-    /// The Job of an attempt may make pods since then: they are looked at where none has run soon.
+    /// The Job of an attempt may make pods since then: they are read where none has run soon.
     fn watch_pods(&mut self, unit: AttemptKey, since: Time) {
         self.pods.insert(unit, since.plus(FIRST));
     }
@@ -110,7 +110,7 @@ impl Memory {
             .any(|effect| matches!(effect, FlowEffect::ResumeAttempt { at, attempt, .. } if (*at, *attempt) == unit))
     }
 
-    /// A Job was seen: whether somebody else holds it back, or lets it run, or a pod of it runs.
+    /// Records from a Job whether it is suspended by another controller, or waits for its first pod.
     pub(super) fn record_waiting(&mut self, unit: AttemptKey, job: &Value, now: Time) {
         let active = self.state.attempt(unit.0) == Some((StepState::Active, unit.1));
         let suspended = job.pointer("/spec/suspend").and_then(Value::as_bool).unwrap_or(false);
@@ -199,7 +199,7 @@ impl<A: Api> Controller<A> {
         let mut latest = None;
         if reads_secrets(&memory.plan, unit.0) {
             match found.progress {
-                // The status names the reason before the Job goes: whoever takes over finds it there.
+                // The status names the reason before the Job goes: the next controller finds it there.
                 ContainerProgress::Stuck(why) => match memory.given_up(unit, now) {
                     Some(_) if memory.dirty => {
                         memory.pods.insert(unit, now.plus(AGAIN));
@@ -236,7 +236,7 @@ impl<A: Api> Controller<A> {
         let (now, name, uid) = (self.now(), text(job, "/metadata/name"), text(job, "/metadata/uid"));
         let request = Request::delete(Kind::Job, &memory.owner.namespace, &name, Some(uid.clone()));
         match self.api.send(&request.after_its_children()).await {
-            // Another Job has its name, or none: whoever looks at Jobs tells so.
+            // Another Job has its name, or none: observing the Jobs finds that.
             Err(error) if matches!(error.code, Some(404 | 409)) => return Ok(()),
             Ok(job) if text(&job, "/kind") == "Job" => drop(self.job_applied(&job)),
             answer => {

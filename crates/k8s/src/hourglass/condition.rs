@@ -54,7 +54,7 @@ pub fn ready(available: &NewCondition, progressing: &NewCondition, degraded: &Ne
     NewCondition { kind: "Ready", status, reason: cause.reason.clone(), message: cause.message.clone() }
 }
 
-/// That somebody keeps changing a child, where it is news.
+/// An event that another client keeps changing a child, where it is new.
 #[must_use]
 pub fn contended(before: &[Condition], now: &[Condition], generation: i64) -> Option<Notice> {
     let is = |conditions: &[Condition]| of(conditions, "Contended").is_some_and(|known| known.status == "True");

@@ -15,7 +15,7 @@ use crate::value::{items, text, word};
 pub(super) enum EffectError {
     /// The server said so.
     Api(ApiError),
-    /// An object of somebody else has the name.
+    /// An object of another owner has the name.
     Foreign(ObjectKey),
     /// What was planned on is not so any more.
     Outdated,

@@ -1,4 +1,4 @@
-//! What people are told, as events. Owns their names: the same notice about the same object is one event.
+//! Events of objects. The same notice about the same object is one event, by its name.
 
 use orlop_core::time::Time;
 use serde_json::Value;

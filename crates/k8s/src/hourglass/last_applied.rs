@@ -16,7 +16,7 @@ use crate::value::{canonical, text, texts, word};
 
 /// The least time between two repairs of a child.
 const PAUSE: Duration = Duration::from_secs(60);
-/// So many repairs of a child within this time mean that somebody keeps changing it.
+/// So many repairs of a child within this time mean that another client keeps changing it.
 const MANY: usize = 3;
 const WHILE: Duration = Duration::from_secs(600);
 
@@ -31,7 +31,7 @@ struct AppliedChild {
     applied: Option<String>,
     /// What came of it, where the server has made something else of it.
     digest: Option<String>,
-    /// When the same was applied again, because somebody had changed the child; the last ones.
+    /// When the same was applied again, because another client had changed the child; the last ones.
     repairs: Vec<Time>,
 }
 
@@ -59,26 +59,26 @@ impl LastApplied {
         self.0.get(&text(live, "/metadata/uid")).filter(|child| child.applied == applied(wanted))
     }
 
-    /// Whether somebody has changed a child: it differs from what is rendered, and not only by what the server made of that.
+    /// Whether another client has changed a child: it differs from what is rendered by more than admission has changed.
     fn is_changed(&self, live: &Value, wanted: &Value) -> bool {
         let child = || self.child(live, wanted).and_then(|child| child.digest.as_ref());
         drift::differs(live, wanted) && child().is_none_or(|child| *child != digest(live))
     }
 
-    /// Whether a child is to be written now. One that somebody changes is put back at once, and then once a minute at most.
+    /// Whether a child is to be written now. One that another client changes is put back at once, and then once a minute at most.
     #[must_use]
     pub fn differs(&self, live: &Value, wanted: &Value, now: Time) -> bool {
         let rests = || self.child(live, wanted).and_then(AppliedChild::rests_until).is_some_and(|until| now < until);
         self.is_changed(live, wanted) && !rests()
     }
 
-    /// When a child is to be put back that somebody has changed again.
+    /// When a child that was changed again is to be put back.
     #[must_use]
     pub fn due(&self, live: &Value, wanted: &Value) -> Option<Time> {
         self.child(live, wanted).and_then(AppliedChild::rests_until).filter(|_| self.is_changed(live, wanted))
     }
 
-    /// Whether somebody keeps changing one of these children, and what: `before` is what was said of it.
+    /// The condition `Contended`: whether another client keeps changing one of these children, and which field.
     #[must_use]
     pub fn contended(&self, children: &[Child<'_>], before: &[Condition], now: Time) -> NewCondition {
         const KIND: &str = "Contended";

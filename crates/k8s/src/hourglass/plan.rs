@@ -102,7 +102,7 @@ impl Effect {
     }
 }
 
-/// When the object is looked at again if nothing happens before.
+/// When the object is reconciled again if nothing happens before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum Requeue {
     /// When everything is.
@@ -193,7 +193,7 @@ pub struct ReconcileFailure {
 }
 
 impl ReconcileFailure {
-    /// What the status keeps of it, so that whoever reads it next waits as long: what was refused is not asked for again
+    /// What the status keeps of it, so that the next controller waits as long: what was refused is not asked for again
     /// before that. None where there is nothing to wait for.
     #[must_use]
     pub fn retry(&self, before: Option<&Retry>) -> Option<Retry> {

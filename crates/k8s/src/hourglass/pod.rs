@@ -85,7 +85,7 @@ impl<'a> Pod<'a> {
         matches!(self.state, PodState::Live | PodState::Terminating)
     }
 
-    /// When it is to be looked at again, if nothing happens before.
+    /// When it is to be checked again, if nothing happens before.
     #[must_use]
     pub fn next_check(&self, cluster: &ClusterState, now: Time) -> Option<Time> {
         let node = self.node.as_ref().and_then(|node| cluster.lost_at(node));

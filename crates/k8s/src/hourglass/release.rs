@@ -105,7 +105,7 @@ pub async fn end_operator(
 /// is named. A kind that is not defined has no objects. Gives how many were let go; done again it finds none.
 ///
 /// # Errors
-/// What the server refuses, and objects that somebody takes hold of all the time.
+/// What the server refuses, and objects whose finalizers come back all the time.
 pub async fn release(
     client: &kube::Client,
     kinds: &[FinalizedKind],
@@ -139,7 +139,7 @@ async fn release_in(client: &kube::Client, target: FinalizedKind, scope: Option<
     if left == 0 { Ok(released) } else { Err(ReleaseError::StillHeld(left)) }
 }
 
-/// Lets go of all that a list shows, page by page: how many were let go, and how many somebody has changed meanwhile.
+/// Lets go of all that a list shows, page by page: how many were let go, and how many were changed meanwhile.
 async fn round(
     client: &kube::Client,
     target: FinalizedKind,
@@ -171,7 +171,7 @@ async fn round(
     }
 }
 
-/// Lets go of an object: none where it is not held, false where somebody has changed it since it was listed.
+/// Lets go of an object: none where it is not held, false where it was changed since it was listed.
 async fn remove_finalizer(
     client: &kube::Client,
     target: FinalizedKind,

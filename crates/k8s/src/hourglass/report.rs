@@ -1,4 +1,5 @@
-//! The status of an object whose plan cannot be made or carried out: what was there before, and the failure; the same for every kind.
+//! The status of an object whose plan cannot be made or carried out: what was there before, and the failure; the same for every
+//! kind.
 
 use orlop_core::machine::{Machine, Named, NoGuard};
 use orlop_core::time::Time;

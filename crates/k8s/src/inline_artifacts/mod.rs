@@ -19,7 +19,7 @@ use crate::render::helper::{HelperAnnotation, fingerprint};
 use crate::render::{artifact, keeps_artifacts};
 use crate::value::{items, text};
 
-/// How often a ConfigMap is read again that somebody else has changed meanwhile.
+/// How often a ConfigMap is read again that another client has changed meanwhile.
 const TRIES: usize = 5;
 
 /// Who hands in what.

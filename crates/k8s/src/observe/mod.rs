@@ -122,7 +122,7 @@ pub fn end(step: Option<&Step>, job: &Value, left: &AttemptPods, conclusion: Con
 pub enum Ownership {
     /// The flow's.
     Ours,
-    /// Somebody else's, in words.
+    /// It belongs to another owner, in words.
     Foreign(String),
 }
 

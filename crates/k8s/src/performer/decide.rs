@@ -1,5 +1,5 @@
-//! The rules by which a performer is brought to what its spec says. Owns their order and what each does; how an upgrade goes is in `upgrade`, what is said
-//! of it in `status`.
+//! The rules by which a performer is brought to what its spec says. Owns their order and what each does; how an upgrade goes is
+//! in `upgrade`, what is said of it in `status`.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::value::{text, texts};
 
 /// The longest wait between failures, in seconds.
 const LONGEST: u64 = 300;
-/// Reason of the event that tells of a new pod.
+/// Reason of the event about a new pod.
 pub(super) const CREATED: &str = "Created";
 
 /// What is decided about a performer.
@@ -65,7 +65,7 @@ pub(super) fn decide(facts: &Facts<'_>) -> Decision {
     let mut decision = Decision { status: facts.status.clone(), ..Decision::default() };
     let conflict = facts.service.foreign;
     if conflict {
-        // Whose object it is, nobody tells when it goes.
+        // No watch reports when the object of another owner goes.
         decision.at(Some(facts.now.plus(CONFLICT)));
     }
     if conflict

@@ -35,7 +35,7 @@ pub(super) struct ServiceState<'a> {
     pub(super) object: Option<&'a Value>,
     /// Whether the name is held by one that is on its way out.
     pub(super) terminating: bool,
-    /// Whether it is somebody else's.
+    /// Whether it belongs to another owner.
     pub(super) foreign: bool,
     /// The number it selects.
     pub(super) selects: Option<u32>,
@@ -225,7 +225,7 @@ fn status(obs: &Observation, desired: Option<&Rendered>) -> PerformerStatus {
     if known.failed_spec_hash.is_none() {
         known.failed_retry = None;
     }
-    // Nobody deletes it: whoever does lets its pods drain from then on.
+    // It is not deleted: a deletion drains its pods from then on.
     known.drain_until = None;
     let named = obs.spec.as_ref().is_ok_and(|spec| spec.executor_ref.is_some());
     known.executor_missing = named && obs.executor.is_none();

@@ -33,7 +33,7 @@ pub(super) fn finish(facts: &Facts<'_>, mut decision: Decision) -> Plan {
     let write = Effect::write_status(&facts.obs.stored, &status);
     let mut effects: Vec<Effect> = Vec::new();
     let actions = std::mem::take(&mut decision.actions);
-    // People are told once something is done about it, and before the status that ends the matter.
+    // Events are recorded after what is done, and before the status that completes it.
     let events = if write.is_some() { notices } else { Vec::new() };
     let (created, events): (Vec<Notice>, Vec<Notice>) = events.into_iter().partition(|notice| notice.reason == CREATED);
     let (created, events) = (created.into_iter().map(Effect::RecordEvent), events.into_iter().map(Effect::RecordEvent));
@@ -219,7 +219,7 @@ fn degraded(problem: Option<&Problem>) -> NewCondition {
     }
 }
 
-/// What people are told because a condition or the spec has changed.
+/// Events for changed conditions and specs.
 fn transitions(facts: &Facts<'_>, status: &PerformerStatus) -> Vec<Notice> {
     let before = &facts.obs.status;
     let number = status.incarnation;
@@ -265,7 +265,7 @@ fn executor(facts: &Facts<'_>, status: &PerformerStatus) -> Option<Notice> {
     Some(Notice::warning("ExecutorNotFound", message, facts.obs.meta.generation))
 }
 
-/// What may be other than whoever wrote a spec expects, though it is valid: reasons and messages.
+/// What may surprise the author of a valid spec: reasons and messages.
 pub(super) fn warnings(desired: &Rendered) -> impl Iterator<Item = (&'static str, String)> {
     let twice = duplicates(&desired.spec);
     let twice = (!twice.is_empty())

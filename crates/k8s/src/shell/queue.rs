@@ -32,7 +32,7 @@ pub struct Queue<K> {
 
 /// Of so many keys one is taken in its turn.
 const TURN: u64 = 16;
-/// Keys that are looked at for one that comes first.
+/// Keys that are searched for one that comes first.
 const LOOKED_AT: usize = 4096;
 
 impl<K> Default for Queue<K> {

@@ -1,5 +1,5 @@
-//! The loop of a controller: watches fill its work queue, passes reconcile the objects in it. Owns that loop in one task: passes over
-//! different objects run side by side, nothing is spawned.
+//! The loop of a controller: watches fill its work queue, passes reconcile the objects in it. Owns that loop in one task: passes
+//! over different objects run side by side, nothing is spawned.
 
 use std::collections::BTreeSet;
 use std::pin::pin;

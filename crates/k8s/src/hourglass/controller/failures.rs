@@ -205,8 +205,8 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         streak.conflicts <= CONFLICTS
     }
 
-    /// Backs off: 1 s · 2ᵏ, a fifth more or less, five minutes at most, and no less than the server asks for. What is refused or denied
-    /// is tried each minute: rights and policies change without a sign.
+    /// Backs off: 1 s · 2ᵏ, a fifth more or less, five minutes at most, and no less than the server asks for. What is refused or
+    /// denied is tried each minute: rights and policies change without a sign.
     fn back_off(&self, key: &Key, error: &ApiError) -> Next {
         let mut state = self.state();
         let streak = state.streaks.entry(key.clone()).or_default();
@@ -253,7 +253,7 @@ fn class(error: &ApiError) -> Class {
     if error.code == Some(401) { Class::Denied } else { error.class() }
 }
 
-/// Whether somebody else has changed what was planned on. A namespace that goes takes nothing new, however often it is asked.
+/// Whether another client has changed what was planned on. A namespace that goes takes nothing new, however often it is asked.
 fn is_conflict(error: &ApiError) -> bool {
     matches!(error.class(), Class::Conflict | Class::NotFound | Class::Exists) && !error.namespace_is_going()
 }

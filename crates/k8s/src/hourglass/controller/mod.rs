@@ -170,7 +170,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
             return if news && before != Some(trigger_metadata) { vec![key] } else { Vec::new() };
         }
         if R::CHILD_KINDS.contains(&kind) {
-            // What the server has answered to a write was looked at already.
+            // The cache has what the server has answered to a write.
             let news = self.cache().update(kind, object);
             return if news { Self::owners(&state, object) } else { Vec::new() };
         }
@@ -484,7 +484,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
 }
 
 enum Round {
-    /// The object is looked at again at once.
+    /// The object is reconciled again at once.
     Again,
     /// The same, after something had no success.
     Failed,

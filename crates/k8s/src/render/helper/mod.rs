@@ -36,7 +36,7 @@ const DIRECTORY: &str = "/orlop";
 pub(crate) const PROGRAM: &str = "/orlop/orlop-helper";
 /// The container that fetches inputs.
 pub(crate) const FETCHER: &str = "orlop-in";
-/// Where a container without a word of its own leaves its termination message.
+/// Where a container leaves its termination message by default.
 const MESSAGE: &str = "/dev/termination-log";
 
 /// How the helper moves files of attempts.

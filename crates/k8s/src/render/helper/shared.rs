@@ -1,4 +1,4 @@
-//! Artifacts that stay where their step wrote them: on a claim that whoever takes them mounts too, at the very same
+//! Artifacts that stay where their step wrote them: on a claim that their consumers mount too, at the very same
 //! place. Owns where a path of a container is on a claim, and which artifacts of a flow all of their takers see so.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,7 +82,7 @@ impl SharedArtifacts {
                 if same && input.unpack != Some(false) {
                     taken.insert((from.to_owned(), artifact.to_owned()));
                 } else {
-                    // Somebody needs it in a store.
+                    // A consumer needs it in a store.
                     claim_paths.remove(&(from, artifact));
                     taken.remove(&(from.to_owned(), artifact.to_owned()));
                 }

@@ -35,7 +35,7 @@ struct Lease {
     name: String,
     /// As it was last seen on the server; none where it is not there.
     object: Option<Value>,
-    /// When somebody else's record was first seen as it is, and how long it counts from then.
+    /// When the record of another holder was first observed, and how long it counts from then.
     other: Option<(Value, Duration, Duration)>,
     /// When the last renewal was sent that was answered.
     renewed: Option<Duration>,
@@ -281,7 +281,7 @@ impl Election {
         self.phase = Phase::Observing(index + 1, now);
     }
 
-    /// All leases were looked at.
+    /// All leases were read.
     fn decide(&mut self, now: Duration) {
         let free_at = |lease: &Lease| lease.other.as_ref().map_or(now, |(_, at, term)| at.saturating_add(*term));
         let last = self.leases.iter().map(free_at).max().unwrap_or(now);
