@@ -9,7 +9,7 @@ use orlop_core::time::Time;
 use orlop_k8s::api::Kind;
 use orlop_k8s::hourglass::Config;
 use orlop_k8s::hourglass::children::Meta;
-use orlop_k8s::hourglass::cluster::ClusterState;
+use orlop_k8s::hourglass::cluster::Cluster;
 use orlop_k8s::hourglass::plan::{Effect, Plan};
 use orlop_k8s::hourglass::reference::{ObservedReference, ReferenceState};
 use orlop_k8s::{executor, performer};
@@ -26,8 +26,8 @@ fn child(object: &Value, name: &str) -> Option<Value> {
     object.get(name).filter(|child| child.is_object()).cloned()
 }
 
-fn cluster(object: &Value, config: &Config) -> ClusterState {
-    let mut cluster = ClusterState::default();
+fn cluster(object: &Value, config: &Config) -> Cluster {
+    let mut cluster = Cluster::default();
     let kinds = [
         ("nodes", Kind::Node),
         ("runtimeClasses", Kind::RuntimeClass),

@@ -28,10 +28,10 @@ pub use render::Rendered;
 
 use crate::api::{Api, ApiError, Kind};
 use crate::hourglass::children::{Meta, is_terminating};
-use crate::hourglass::cluster::ClusterState;
+use crate::hourglass::cluster::Cluster;
 use crate::hourglass::condition::NewCondition;
-use crate::hourglass::controller::{ReconcileContext, Reconciler};
-use crate::hourglass::plan::{Plan, ReconcileFailure};
+use crate::hourglass::controller::{Context, Reconciler};
+use crate::hourglass::plan::{Failure, Plan};
 use crate::hourglass::report::Report;
 use crate::hourglass::{Config, controller};
 use crate::value::word;
@@ -60,7 +60,7 @@ impl Reconciler for Executors {
     const WATCHED_KINDS: &'static [Kind] = &[];
     type Observation = Observation;
 
-    async fn observe<A: Api>(context: ReconcileContext<'_, A>) -> Result<Option<Observation>, ApiError> {
+    async fn observe<A: Api>(context: Context<'_, A>) -> Result<Option<Observation>, ApiError> {
         observe::observe(context).await
     }
 
@@ -76,7 +76,7 @@ impl Reconciler for Executors {
         observation.spec.as_ref().map(address::hidden).unwrap_or_default()
     }
 
-    fn with_cluster(observation: &Observation, _world: Arc<ClusterState>) -> Observation {
+    fn with_cluster(observation: &Observation, _world: Arc<Cluster>) -> Observation {
         observation.clone()
     }
 
@@ -84,7 +84,7 @@ impl Reconciler for Executors {
         plan(observation, config, now)
     }
 
-    fn failure_plan(object: &Value, last_failure: &ReconcileFailure, now: Time) -> Plan {
+    fn failure_plan(object: &Value, last_failure: &Failure, now: Time) -> Plan {
         let missing = vec![
             NewCondition::no("Available", "ReplicasUnavailable", "no pod is ready"),
             NewCondition::no("Progressing", "BackOff", "it is tried again"),

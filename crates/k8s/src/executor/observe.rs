@@ -9,10 +9,10 @@ use serde_json::Value;
 use super::NAME;
 use crate::api::{Api, ApiError, Kind};
 use crate::hourglass::children::Meta;
-use crate::hourglass::controller::ReconcileContext;
+use crate::hourglass::controller::Context;
 use crate::hourglass::last_applied::LastApplied;
 use crate::hourglass::names;
-use crate::hourglass::plan::ReconcileFailure;
+use crate::hourglass::plan::Failure;
 use crate::hourglass::reference::ObservedReference;
 use crate::hourglass::spec::{ExecutorSpec, ExecutorStatus};
 
@@ -71,7 +71,7 @@ pub struct Observation {
     /// The Secret with its keys, where it is one that exists; none where a change of it starts no new pods.
     pub references: Vec<ObservedReference>,
     /// What went wrong last.
-    pub last_failure: Option<ReconcileFailure>,
+    pub last_failure: Option<Failure>,
     /// What the server made of its children.
     pub last_applied: Arc<LastApplied>,
 }
@@ -90,8 +90,8 @@ impl fmt::Debug for Observation {
 }
 
 /// Reads all of it; none where the executor is gone.
-pub(super) async fn observe<A: Api>(context: ReconcileContext<'_, A>) -> Result<Option<Observation>, ApiError> {
-    let ReconcileContext { reader, last_failure, last_applied, .. } = context;
+pub(super) async fn observe<A: Api>(context: Context<'_, A>) -> Result<Option<Observation>, ApiError> {
+    let Context { reader, last_failure, last_applied, .. } = context;
     let Some(object) = reader.own().await? else { return Ok(None) };
     let meta = Meta::of(&object);
     let spec = serde_json::from_value::<ExecutorSpec>(object.get("spec").cloned().unwrap_or_default());

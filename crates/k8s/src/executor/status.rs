@@ -10,7 +10,7 @@ use super::plan::Facts;
 use super::render::selector;
 use super::state::{Counts, ObservedState, counts};
 use crate::hourglass::children::lifecycle_path;
-use crate::hourglass::condition::{NewCondition, conditions, contended, of, ready};
+use crate::hourglass::condition::{NewCondition, conditions, contended, degraded, new_problem, ready};
 use crate::hourglass::plan::{Effect, Notice, Plan, Requeue, Step};
 use crate::hourglass::reference::forbidden;
 use crate::hourglass::spec::ExecutorStatus;
@@ -76,7 +76,8 @@ fn complete(facts: &Facts<'_>, observed: &ObservedState) -> ExecutorStatus {
         let before = facts.obs.status.retry.as_ref();
         status.retry = facts.obs.last_failure.as_ref().and_then(|failure| failure.retry(before));
     }
-    let (available, progressing, degraded) = (available(counts), progressing(observed), degraded(observed));
+    let (available, progressing, degraded) =
+        (available(counts), progressing(observed), degraded(observed.problem.as_ref()));
     let children = facts.children();
     let contended = facts.obs.last_applied.contended(&children, &facts.obs.status.conditions, facts.now);
     let said = vec![ready(&available, &progressing, &degraded), available, progressing, degraded, contended];
@@ -105,13 +106,6 @@ fn progressing(observed: &ObservedState) -> NewCondition {
     }
 }
 
-fn degraded(observed: &ObservedState) -> NewCondition {
-    match &observed.problem {
-        Some((reason, message)) => NewCondition::yes("Degraded", *reason, message),
-        None => NewCondition::no("Degraded", "AsExpected", "nothing is wrong"),
-    }
-}
-
 fn notices(facts: &Facts<'_>, status: &ExecutorStatus) -> Vec<Notice> {
     let before = &facts.obs.status;
     let generation = facts.obs.meta.generation;
@@ -131,13 +125,7 @@ fn notices(facts: &Facts<'_>, status: &ExecutorStatus) -> Vec<Notice> {
         }
     }
     notices.extend(contended(&before.conditions, &status.conditions, generation));
-    let reason = |status: &ExecutorStatus| of(&status.conditions, "Degraded").map(|known| known.reason.clone());
-    if let Some(degraded) = of(&status.conditions, "Degraded").filter(|known| known.status == "True")
-        && reason(before) != reason(status)
-        && let Some(known) = REASONS.iter().find(|known| **known == degraded.reason)
-    {
-        notices.push(Notice::warning(known, degraded.message.clone(), generation));
-    }
+    notices.extend(new_problem(&before.conditions, &status.conditions, &REASONS, generation.to_string()));
     notices.extend(forbidden(&before.references, &status.references, generation));
     notices
 }

@@ -12,7 +12,7 @@ use futures::lock::Mutex;
 use serde_json::Value;
 
 use super::memory::{AttemptKey, Memory};
-use super::wait_reason::{ContainerProgress, WaitReason, has_run, last_failure, of_events, of_pods, progress};
+use super::wait_reason::{Progress, WaitReason, has_run, last_failure, of_events, of_pods, progress};
 use super::{Controller, Key, text};
 use crate::api::{self, Api, ApiError, Kind, Request};
 
@@ -34,7 +34,7 @@ pub(super) struct PodLookup {
     /// Uid of the Job they are of.
     pub(super) job: String,
     /// What their containers do.
-    pub(super) progress: ContainerProgress,
+    pub(super) progress: Progress,
     /// What keeps them from running, as far as the cluster says so.
     pub(super) wait_reason: Option<WaitReason>,
     /// How the one ended that failed last.

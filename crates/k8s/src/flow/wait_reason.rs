@@ -25,7 +25,7 @@ pub(super) struct WaitReason {
 
 /// The progress of the containers of an attempt that reads Secrets.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum ContainerProgress {
+pub(super) enum Progress {
     /// A container has waited too long, for this.
     Stuck(String),
     /// Nothing runs yet; look again then.
@@ -58,7 +58,7 @@ fn of_scheduling(pod: &Value) -> Option<WaitReason> {
 }
 
 /// How far containers are. Without any pod the Job is young, or its pods cannot be created.
-pub(super) fn progress(pods: &[Value], now: Time) -> ContainerProgress {
+pub(super) fn progress(pods: &[Value], now: Time) -> Progress {
     let mut next = now.plus(PATIENCE);
     for pod in pods {
         let waits = |status: &&Value| text(status, "/state/waiting/reason") == CONFIG_ERROR;
@@ -69,17 +69,17 @@ pub(super) fn progress(pods: &[Value], now: Time) -> ContainerProgress {
             if over <= now {
                 let message = text(status, "/state/waiting/message");
                 let name = text(status, "/name");
-                return ContainerProgress::Stuck(format!(
+                return Progress::Stuck(format!(
                     "container `{name}` has waited for {} s: {message}",
                     PATIENCE.as_secs()
                 ));
             }
             next = next.min(over);
         } else if statuses(pod).any(|status| status.pointer("/state/waiting").is_none()) {
-            return ContainerProgress::Runs;
+            return Progress::Runs;
         }
     }
-    ContainerProgress::Early(next)
+    Progress::Early(next)
 }
 
 /// What the newest warning among events says.
@@ -245,14 +245,14 @@ mod tests {
             json!({"waiting": {"reason": "CreateContainerConfigError", "message": "secret \"vault\" not found"}});
         let pulls = json!({"waiting": {"reason": "ContainerCreating"}});
         let message = "container `main` has waited for 60 s: secret \"vault\" not found".to_owned();
-        assert_eq!(progress(&[pod("2026-11-22T10:01:00Z", &waits)], now), ContainerProgress::Stuck(message));
-        let early = ContainerProgress::Early("2026-11-22T10:02:01Z".parse().unwrap());
+        assert_eq!(progress(&[pod("2026-11-22T10:01:00Z", &waits)], now), Progress::Stuck(message));
+        let early = Progress::Early("2026-11-22T10:02:01Z".parse().unwrap());
         assert_eq!(progress(&[pod("2026-11-22T10:01:01Z", &waits)], now), early);
         let later = now.plus(PATIENCE);
-        assert_eq!(progress(&[pod("2026-11-22T10:00:00Z", &pulls)], now), ContainerProgress::Early(later));
-        assert_eq!(progress(&[], now), ContainerProgress::Early(later));
+        assert_eq!(progress(&[pod("2026-11-22T10:00:00Z", &pulls)], now), Progress::Early(later));
+        assert_eq!(progress(&[], now), Progress::Early(later));
         for state in [json!({"running": {}}), json!({"terminated": {"exitCode": 1}})] {
-            assert_eq!(progress(&[pod("2026-11-22T10:00:00Z", &state)], now), ContainerProgress::Runs);
+            assert_eq!(progress(&[pod("2026-11-22T10:00:00Z", &state)], now), Progress::Runs);
         }
     }
 }

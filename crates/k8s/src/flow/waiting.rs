@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use super::lookup::PodLookup;
 use super::memory::{AttemptKey, Memory};
-use super::wait_reason::{ContainerProgress, WaitReason, failed_pods, has_run, of_failures, since};
+use super::wait_reason::{Progress, WaitReason, failed_pods, has_run, of_failures, since};
 use super::{Controller, text};
 use crate::api::{Api, ApiError, Kind, Request};
 use crate::observe;
@@ -200,7 +200,7 @@ impl<A: Api> Controller<A> {
         if reads_secrets(&memory.plan, unit.0) {
             match found.progress {
                 // The status names the reason before the Job goes: the next controller finds it there.
-                ContainerProgress::Stuck(why) => match memory.given_up(unit, now) {
+                Progress::Stuck(why) => match memory.given_up(unit, now) {
                     Some(_) if memory.dirty => {
                         memory.pods.insert(unit, now.plus(AGAIN));
                         return Ok(());
@@ -214,8 +214,8 @@ impl<A: Api> Controller<A> {
                         return Ok(());
                     }
                 },
-                ContainerProgress::Early(at) => latest = Some(at),
-                ContainerProgress::Runs => {}
+                Progress::Early(at) => latest = Some(at),
+                Progress::Runs => {}
             }
         }
         let known = step_status(&memory.plan, &memory.state, unit.0).waiting;

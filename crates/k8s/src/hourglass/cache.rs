@@ -257,7 +257,7 @@ impl Cache {
 }
 
 /// Reads what is observed for one object, from the cache or from the server.
-pub struct ObjectReader<'a, A> {
+pub struct Reader<'a, A> {
     /// The server.
     pub api: &'a A,
     /// How much is read from there in any case.
@@ -268,7 +268,7 @@ pub struct ObjectReader<'a, A> {
     pub(super) now: Time,
 }
 
-impl<'a, A: Api> ObjectReader<'a, A> {
+impl<'a, A: Api> Reader<'a, A> {
     /// What was read longer ago than `age` is read anew.
     pub(super) fn expire(&self, age: Duration) {
         if self.fresh == FreshReads::All {

@@ -54,7 +54,7 @@ struct Slice {
 
 /// Nodes, runtime classes and devices of the cluster, as observed; plans decide by it where pods fit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClusterState {
+pub struct Cluster {
     /// Nodes by name; none where they may not be read.
     pub nodes: Option<BTreeMap<String, Host>>,
     /// Runtime classes by name; none where they may not be read.
@@ -67,7 +67,7 @@ pub struct ClusterState {
     names: BTreeMap<(Kind, String), String>,
 }
 
-impl ClusterState {
+impl Cluster {
     /// What its nodes offer.
     pub fn machines(&self) -> impl Iterator<Item = &Machine> {
         self.nodes.iter().flatten().map(|(_, host)| &host.node.machine)
@@ -232,7 +232,7 @@ mod tests {
         json!({"metadata": {"name": name, "uid": name}, "spec": {"nodeName": node, "driver": "gpu.nvidia.com", "devices": [device]}})
     }
 
-    fn seen(cluster: &mut ClusterState, kind: Kind, object: &Value) {
+    fn seen(cluster: &mut Cluster, kind: Kind, object: &Value) {
         let catalogue = Tables::default().catalogue;
         assert!(cluster.apply(kind, object, &catalogue), "{object}");
         assert!(!cluster.apply(kind, object, &catalogue), "the same again is no news");
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn slices_say_nothing_about_which_nodes_there_are() {
-        let mut cluster = ClusterState::default();
+        let mut cluster = Cluster::default();
         seen(&mut cluster, Kind::ResourceSlice, &slice("one", "n1"));
         assert!(cluster.nodes.is_none() && !cluster.lost("n1", Time::from_millis(1)), "nodes may not be read");
         seen(&mut cluster, Kind::Node, &node("n1", "u1"));
@@ -255,7 +255,7 @@ mod tests {
     fn what_is_served_of_devices_is_known_from_lists() {
         let none = BTreeSet::new;
         for (kind, version) in [(Kind::DeviceClass, "v1"), (Kind::BetaDeviceClass, "v1beta2")] {
-            let mut cluster = ClusterState::default();
+            let mut cluster = Cluster::default();
             assert_eq!((cluster.devices.version(), &cluster.devices.classes), (None, &None), "nobody has looked");
             assert!(cluster.set_missing(kind) && !cluster.set_missing(kind), "it is news once");
             assert_eq!((cluster.devices.version(), &cluster.devices.classes), (None, &Some(none())), "there are none");
@@ -265,15 +265,12 @@ mod tests {
             seen(&mut cluster, kind, &class);
             assert!(cluster.delete(kind, &class) && cluster.devices.classes == Some(none()));
         }
-        assert!(
-            !ClusterState::default().set_missing(Kind::ResourceSlice),
-            "a list of slices says nothing about classes"
-        );
+        assert!(!Cluster::default().set_missing(Kind::ResourceSlice), "a list of slices says nothing about classes");
     }
 
     #[test]
     fn a_node_that_cannot_be_read_is_there_and_takes_nothing() {
-        let mut cluster = ClusterState::default();
+        let mut cluster = Cluster::default();
         let mut strange = node("n1", "u1");
         strange["status"]["allocatable"] = json!({"cpu": "many"});
         seen(&mut cluster, Kind::Node, &strange);
@@ -282,7 +279,7 @@ mod tests {
 
     #[test]
     fn what_a_list_does_not_show_any_more_is_gone() {
-        let mut cluster = ClusterState::default();
+        let mut cluster = Cluster::default();
         for (name, uid) in [("n1", "u1"), ("n2", "u2"), ("n3", "u3")] {
             seen(&mut cluster, Kind::Node, &node(name, uid));
         }

@@ -54,6 +54,28 @@ pub fn ready(available: &NewCondition, progressing: &NewCondition, degraded: &Ne
     NewCondition { kind: "Ready", status, reason: cause.reason.clone(), message: cause.message.clone() }
 }
 
+/// The condition `Degraded`, from a reason and a message where something is wrong.
+#[must_use]
+pub fn degraded<R: AsRef<str>>(problem: Option<&(R, String)>) -> NewCondition {
+    match problem {
+        Some((reason, message)) => NewCondition::yes("Degraded", reason.as_ref(), message),
+        None => NewCondition::no("Degraded", "AsExpected", "nothing is wrong"),
+    }
+}
+
+/// An event about a problem, where it is new and its reason is one of these.
+pub(crate) fn new_problem(
+    before: &[Condition],
+    now: &[Condition],
+    reasons: &[&'static str],
+    about: String,
+) -> Option<Notice> {
+    let known = of(now, "Degraded").filter(|known| known.status == "True")?;
+    let same = of(before, "Degraded").is_some_and(|old| (&old.status, &old.reason) == (&known.status, &known.reason));
+    let reason = reasons.iter().find(|reason| **reason == known.reason).filter(|_| !same)?;
+    Some(Notice::warning(reason, known.message.clone(), about))
+}
+
 /// An event that another client keeps changing a child, where it is new.
 #[must_use]
 pub fn contended(before: &[Condition], now: &[Condition], generation: i64) -> Option<Notice> {

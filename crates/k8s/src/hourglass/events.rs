@@ -7,7 +7,7 @@ use super::children::Meta;
 use super::plan::Notice;
 use super::{API_VERSION, Config};
 use crate::api::Kind;
-use crate::render::{EventText, Subject, about};
+use crate::render::{Subject, about};
 
 /// Who reports.
 const REPORTER: &str = "hourglass.eigenlayer.io/orlop-operator";
@@ -21,13 +21,10 @@ pub fn event(kind: Kind, meta: &Meta, notice: &Notice, config: &Config, now: Tim
         name: &meta.name,
         uid: &meta.uid,
         reporter: REPORTER,
+        warning: notice.warning,
+        reason: notice.reason,
+        message: &notice.message,
     };
     let key = format!("{}/{}", notice.reason, notice.about);
-    about(
-        subject,
-        EventText { warning: notice.warning, reason: notice.reason, message: &notice.message },
-        &key,
-        now,
-        &config.instance,
-    )
+    about(subject, &key, now, &config.instance)
 }

@@ -181,7 +181,7 @@ impl Plan {
 /// Why the last plan could not be carried out, from the answers of the server. The next observation holds it, so that a plan can
 /// report it in conditions and wait.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ReconcileFailure {
+pub struct Failure {
     /// Why, as conditions have it.
     pub reason: &'static str,
     /// Why, for people; the same every time.
@@ -192,7 +192,7 @@ pub struct ReconcileFailure {
     pub until: Option<Time>,
 }
 
-impl ReconcileFailure {
+impl Failure {
     /// What the status keeps of it, so that the next controller waits as long: what was refused is not asked for again
     /// before that. None where there is nothing to wait for.
     #[must_use]

@@ -6,7 +6,7 @@ use orlop_core::machine::performer::PerformerState;
 use orlop_core::time::Time;
 use serde_json::Value;
 
-use super::cluster::ClusterState;
+use super::cluster::Cluster;
 use crate::value::{item, text, time, word};
 
 /// How long a pod may stay past the time by which it was to be gone.
@@ -56,7 +56,7 @@ fn is_evicted(object: &Value) -> bool {
 impl<'a> Pod<'a> {
     /// Reads a pod.
     #[must_use]
-    pub fn of(object: &'a Value, cluster: &ClusterState, now: Time) -> Self {
+    pub fn of(object: &'a Value, cluster: &Cluster, now: Time) -> Self {
         let node = Some(text(object, "/spec/nodeName")).filter(|node| !node.is_empty());
         let overdue = time(object, "/metadata/deletionTimestamp").map(|at| at.plus(OVERDUE));
         let lost = node.as_ref().is_some_and(|node| cluster.lost(node, now)) || overdue.is_some_and(|at| at <= now);
@@ -87,7 +87,7 @@ impl<'a> Pod<'a> {
 
     /// When it is to be checked again, if nothing happens before.
     #[must_use]
-    pub fn next_check(&self, cluster: &ClusterState, now: Time) -> Option<Time> {
+    pub fn next_check(&self, cluster: &Cluster, now: Time) -> Option<Time> {
         let node = self.node.as_ref().and_then(|node| cluster.lost_at(node));
         let overdue = time(self.object, "/metadata/deletionTimestamp").map(|at| at.plus(OVERDUE));
         node.into_iter().chain(overdue).filter(|at| *at > now).min()

@@ -46,12 +46,12 @@ impl ReleaseError {
 
 /// A kind and the finalizer that Orlop puts on its objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FinalizedKind {
+pub struct Finalizer {
     kind: Kind,
     finalizer: &'static str,
 }
 
-impl FinalizedKind {
+impl Finalizer {
     /// Performers.
     pub const PERFORMERS: Self = Self { kind: Kind::Performer, finalizer: crate::performer::FINALIZER };
     /// Executors.
@@ -106,11 +106,7 @@ pub async fn end_operator(
 ///
 /// # Errors
 /// What the server refuses, and objects whose finalizers come back all the time.
-pub async fn release(
-    client: &kube::Client,
-    kinds: &[FinalizedKind],
-    namespaces: &[String],
-) -> Result<usize, ReleaseError> {
+pub async fn release(client: &kube::Client, kinds: &[Finalizer], namespaces: &[String]) -> Result<usize, ReleaseError> {
     let scopes: Vec<Option<&str>> = match namespaces {
         [] => vec![None],
         some => some.iter().map(|namespace| Some(namespace.as_str())).collect(),
@@ -124,7 +120,7 @@ pub async fn release(
     Ok(released)
 }
 
-async fn release_in(client: &kube::Client, target: FinalizedKind, scope: Option<&str>) -> Result<usize, ReleaseError> {
+async fn release_in(client: &kube::Client, target: Finalizer, scope: Option<&str>) -> Result<usize, ReleaseError> {
     let mut released = 0;
     let mut left = 0;
     for _ in 0..ROUNDS {
@@ -140,11 +136,7 @@ async fn release_in(client: &kube::Client, target: FinalizedKind, scope: Option<
 }
 
 /// Lets go of all that a list shows, page by page: how many were let go, and how many were changed meanwhile.
-async fn round(
-    client: &kube::Client,
-    target: FinalizedKind,
-    scope: Option<&str>,
-) -> Result<(usize, usize), ReleaseError> {
+async fn round(client: &kube::Client, target: Finalizer, scope: Option<&str>) -> Result<(usize, usize), ReleaseError> {
     let objects = dynamic(client.clone(), target.kind, scope);
     let (mut gone, mut missed) = (0, 0);
     let mut page = ListParams::default().limit(PAGE);
@@ -174,7 +166,7 @@ async fn round(
 /// Lets go of an object: none where it is not held, false where it was changed since it was listed.
 async fn remove_finalizer(
     client: &kube::Client,
-    target: FinalizedKind,
+    target: Finalizer,
     meta: &ObjectMeta,
 ) -> Result<Option<bool>, ReleaseError> {
     let finalizers = meta.finalizers.as_deref().unwrap_or_default();

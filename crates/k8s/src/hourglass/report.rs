@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::children::{Meta, lifecycle_path};
 use super::condition::{NewCondition, of, updated};
-use super::plan::{Effect, Notice, Plan, ReconcileFailure};
+use super::plan::{Effect, Failure, Notice, Plan};
 use super::spec::{Condition, Retry};
 use crate::value::word;
 
@@ -25,7 +25,7 @@ pub(crate) struct Report<'m, S: Named, E: Named> {
 
 impl<S: Named, E: Named> Report<'_, S, E> {
     /// The status that says it; nothing where it says so already.
-    pub(crate) fn plan(self, object: &Value, last_failure: &ReconcileFailure, now: Time) -> Plan {
+    pub(crate) fn plan(self, object: &Value, last_failure: &Failure, now: Time) -> Plan {
         let meta = Meta::of(object);
         let mut status = object.get("status").filter(|status| status.is_object()).cloned().unwrap_or_else(|| json!({}));
         let list = status.get("conditions").cloned().unwrap_or_else(|| json!([]));

@@ -14,7 +14,7 @@ use crate::hourglass::children::is_terminating;
 use crate::hourglass::pod::Pod;
 use crate::hourglass::reference::{GENERATION, follow};
 use crate::hourglass::spec::{ExecutorSpec, PerformerStatus, Reference, Upgrade};
-use crate::hourglass::{Config, RESTARTED, names, plan::ReconcileFailure};
+use crate::hourglass::{Config, RESTARTED, names, plan::Failure};
 use crate::value::{item, text, texts, word};
 
 /// The hash of a pod whose spec nobody knows.
@@ -83,7 +83,7 @@ impl<'a> Facts<'a> {
     }
 
     /// What went wrong last.
-    pub(super) fn last_failure(&self) -> Option<&ReconcileFailure> {
+    pub(super) fn last_failure(&self) -> Option<&Failure> {
         self.obs.last_failure.as_ref()
     }
 

@@ -30,10 +30,10 @@ pub(crate) use review::review;
 
 use crate::api::{Api, ApiError, Kind};
 use crate::hourglass::children::{Meta, is_terminating};
-use crate::hourglass::cluster::ClusterState;
+use crate::hourglass::cluster::Cluster;
 use crate::hourglass::condition::NewCondition;
-use crate::hourglass::controller::{ReconcileContext, Reconciler};
-use crate::hourglass::plan::{Plan, ReconcileFailure};
+use crate::hourglass::controller::{Context, Reconciler};
+use crate::hourglass::plan::{Failure, Plan};
 use crate::hourglass::report::Report;
 use crate::hourglass::{Config, cluster, controller};
 use crate::value::word;
@@ -77,7 +77,7 @@ impl Reconciler for Performers {
     };
     type Observation = Observation;
 
-    async fn observe<A: Api>(context: ReconcileContext<'_, A>) -> Result<Option<Observation>, ApiError> {
+    async fn observe<A: Api>(context: Context<'_, A>) -> Result<Option<Observation>, ApiError> {
         observe::observe(context).await
     }
 
@@ -89,7 +89,7 @@ impl Reconciler for Performers {
         &observation.stored
     }
 
-    fn with_cluster(observation: &Observation, cluster: Arc<ClusterState>) -> Observation {
+    fn with_cluster(observation: &Observation, cluster: Arc<Cluster>) -> Observation {
         Observation { cluster, ..observation.clone() }
     }
 
@@ -97,7 +97,7 @@ impl Reconciler for Performers {
         plan(observation, config, now)
     }
 
-    fn failure_plan(object: &Value, last_failure: &ReconcileFailure, now: Time) -> Plan {
+    fn failure_plan(object: &Value, last_failure: &Failure, now: Time) -> Plan {
         let missing = vec![
             NewCondition::no("Available", "NoReadyPod", "no pod serves"),
             NewCondition::no("Progressing", "BackOff", "it is tried again"),

@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use super::{CONTAINER, PERFORMER};
 use crate::api::{Api, ApiError, Kind, Request};
-use crate::hourglass::cache::{FreshReads, ObjectReader};
+use crate::hourglass::cache::{FreshReads, Reader};
 use crate::hourglass::children::{Meta, is_terminating};
-use crate::hourglass::cluster::ClusterState;
-use crate::hourglass::controller::ReconcileContext;
+use crate::hourglass::cluster::Cluster;
+use crate::hourglass::controller::Context;
 use crate::hourglass::last_applied::LastApplied;
 use crate::hourglass::names;
-use crate::hourglass::plan::ReconcileFailure;
+use crate::hourglass::plan::Failure;
 use crate::hourglass::reference::ObservedReference;
 use crate::hourglass::spec::{EnvironmentSource, KeySelector, PerformerSpec, PerformerStatus};
 use crate::value::{texts, word};
@@ -47,16 +47,16 @@ pub struct Observation {
     /// ConfigMaps and Secrets that its variables are from; none where a change of them starts no new pod.
     pub references: Vec<ObservedReference>,
     /// The cluster.
-    pub cluster: Arc<ClusterState>,
+    pub cluster: Arc<Cluster>,
     /// What went wrong last.
-    pub last_failure: Option<ReconcileFailure>,
+    pub last_failure: Option<Failure>,
     /// What the server made of its children.
     pub last_applied: Arc<LastApplied>,
 }
 
 /// Reads all of it; none where the performer is gone.
-pub(super) async fn observe<A: Api>(context: ReconcileContext<'_, A>) -> Result<Option<Observation>, ApiError> {
-    let ReconcileContext { reader, cluster, last_failure, last_applied, .. } = context;
+pub(super) async fn observe<A: Api>(context: Context<'_, A>) -> Result<Option<Observation>, ApiError> {
+    let Context { reader, cluster, last_failure, last_applied, .. } = context;
     let Some(object) = reader.own().await? else { return Ok(None) };
     let meta = Meta::of(&object);
     let spec = serde_json::from_value::<PerformerSpec>(object.get("spec").cloned().unwrap_or_default());
@@ -118,7 +118,7 @@ pub(super) async fn observe<A: Api>(context: ReconcileContext<'_, A>) -> Result<
 }
 
 async fn references<A: Api>(
-    reader: &ObjectReader<'_, A>,
+    reader: &Reader<'_, A>,
     spec: Option<&PerformerSpec>,
     status: &PerformerStatus,
 ) -> Result<Vec<ObservedReference>, ApiError> {
@@ -146,14 +146,14 @@ pub(super) fn number(pod: &Value) -> Option<u32> {
 }
 
 /// The kind of templates in the version that is served.
-pub(super) fn template_kind(cluster: &ClusterState) -> Kind {
+pub(super) fn template_kind(cluster: &Cluster) -> Kind {
     if cluster.devices.version() == Some("v1beta2") { Kind::BetaClaimTemplate } else { Kind::ClaimTemplate }
 }
 
 async fn claim_templates<A: Api>(
-    reader: &ObjectReader<'_, A>,
+    reader: &Reader<'_, A>,
     labels: &str,
-    cluster: &ClusterState,
+    cluster: &Cluster,
 ) -> Result<Vec<Value>, ApiError> {
     match reader.list(template_kind(cluster), labels).await {
         // Where claims are not served there are no templates.
@@ -163,11 +163,7 @@ async fn claim_templates<A: Api>(
 }
 
 /// The cluster state with all nodes that pods are on: a pod may be observed before its node is.
-async fn with_hosts<A: Api>(
-    api: &A,
-    mut cluster: Arc<ClusterState>,
-    pods: &[Value],
-) -> Result<Arc<ClusterState>, ApiError> {
+async fn with_hosts<A: Api>(api: &A, mut cluster: Arc<Cluster>, pods: &[Value]) -> Result<Arc<Cluster>, ApiError> {
     let names: BTreeSet<&str> = pods.iter().map(|pod| word(pod, "/spec/nodeName")).collect();
     for name in names.into_iter().filter(|name| !name.is_empty()) {
         if cluster.nodes.as_ref().is_none_or(|nodes| nodes.contains_key(name)) {

@@ -13,7 +13,7 @@ use super::{ALLOCATION, CONTAINER, INCARNATION, PERFORMER, SPEC_HASH, SWITCHED_A
 use crate::api::Kind;
 use crate::hardware::{TranslateError, allocation, claim_template, translate};
 use crate::hourglass::children::Meta;
-use crate::hourglass::cluster::ClusterState;
+use crate::hourglass::cluster::Cluster;
 use crate::hourglass::drift::marked;
 use crate::hourglass::reference::GENERATION;
 use crate::hourglass::spec::{EnvironmentVariable, PerformerConfig, Probe, ProbeTimes, SecurityProfile};
@@ -80,7 +80,7 @@ pub(super) fn render(
     spec: NormalSpec,
     meta: &Meta,
     config: &Config,
-    cluster: &ClusterState,
+    cluster: &Cluster,
     kept: Option<Allocation>,
 ) -> Result<Rendered, Invalid> {
     check_probes(&spec.config)?;
@@ -118,7 +118,7 @@ impl Rendered {
     ///
     /// # Errors
     /// The class asks for other nodes than the spec.
-    pub fn under(&self, cluster: &ClusterState) -> Result<Merged, Invalid> {
+    pub fn under(&self, cluster: &Cluster) -> Result<Merged, Invalid> {
         let merged = self.merged.clone();
         let class =
             merged.runtime_class.as_ref().and_then(|name| Some((name, cluster.runtime_classes.as_ref()?.get(name)?)));
@@ -172,7 +172,7 @@ impl Rendered {
 
     /// The template of its claims; none where it makes none.
     #[must_use]
-    pub fn template(&self, meta: &Meta, cluster: &ClusterState) -> Option<Value> {
+    pub fn template(&self, meta: &Meta, cluster: &Cluster) -> Option<Value> {
         let version = cluster.devices.version().unwrap_or("v1");
         let name = template_name(meta, &self.hash);
         let mut template = claim_template(&self.merged, &name, &meta.namespace, version)?;

@@ -9,7 +9,7 @@ use super::render::{Invalid, Rendered, render};
 use super::status::warnings;
 use crate::hourglass::Config;
 use crate::hourglass::children::Meta;
-use crate::hourglass::cluster::ClusterState;
+use crate::hourglass::cluster::Cluster;
 use crate::hourglass::spec::PerformerSpec;
 
 /// Translates the spec of an object, and gives what its writer should know. Neither its executor, whose scheduling may be taken
@@ -21,7 +21,7 @@ pub(crate) fn review(object: &Value, config: &Config) -> Result<Vec<String>, Inv
     let spec = object.get("spec").cloned().unwrap_or_default();
     let spec: PerformerSpec = serde_json::from_value(spec)
         .map_err(|error| Invalid { reason: "InvalidSpec", message: format!("cannot be read: {error}") })?;
-    let (meta, cluster) = (Meta::of(object), ClusterState::default());
+    let (meta, cluster) = (Meta::of(object), Cluster::default());
     let render_as = |kept: Allocation| -> Result<Rendered, Invalid> {
         render(NormalSpec::of(&spec, None), &meta, config, &cluster, Some(kept))
     };

@@ -10,7 +10,7 @@ use super::CONTAINER;
 use super::decide::{Decision, Deferred, backoff_until};
 use super::facts::{ChildPod, Facts};
 use super::upgrade::deadline;
-use crate::hourglass::condition::{NewCondition, of};
+use crate::hourglass::condition::{NewCondition, of, since};
 use crate::hourglass::plan::is_refusal;
 use crate::hourglass::spec::Candidate;
 
@@ -47,15 +47,8 @@ impl ObservedState {
     }
 }
 
-/// The condition of the hardware of a performer, and since when it has its status.
-#[derive(Clone, Copy)]
-pub(super) struct Hardware<'a> {
-    pub(super) condition: &'a NewCondition,
-    pub(super) since: Time,
-}
-
 /// The state of a performer.
-pub(super) fn observed_state(facts: &Facts<'_>, decision: &Decision, hardware: Hardware<'_>) -> ObservedState {
+pub(super) fn observed_state(facts: &Facts<'_>, decision: &Decision, hardware: &NewCondition) -> ObservedState {
     if let Some(invalid) = facts.invalid() {
         return ObservedState::failed(invalid.reason, invalid.message);
     }
@@ -95,7 +88,7 @@ fn serving_state(
     facts: &Facts<'_>,
     decision: &Decision,
     active: Option<&ChildPod<'_>>,
-    hardware: Hardware<'_>,
+    hardware: &NewCondition,
 ) -> ObservedState {
     let status = &decision.status;
     if let Some(candidate) = &status.candidate {
@@ -126,7 +119,7 @@ fn serving_state(
 }
 
 /// No pod serves.
-fn creating_state(facts: &Facts<'_>, decision: &Decision, hardware: Hardware<'_>) -> ObservedState {
+fn creating_state(facts: &Facts<'_>, decision: &Decision, hardware: &NewCondition) -> ObservedState {
     let status = &decision.status;
     let retry = status.retry.as_ref().filter(|_| backoff_until(status, facts.now).is_some());
     let failed = |reason: &str| {
@@ -142,7 +135,7 @@ fn creating_state(facts: &Facts<'_>, decision: &Decision, hardware: Hardware<'_>
     let Some(child) = facts.pod(candidate.incarnation) else {
         return match (decision.deferred, &status.retry) {
             (Some(Deferred::NoRuntimeClass), _) => {
-                ObservedState::failed("HardwareUnavailable", hardware.condition.message.clone())
+                ObservedState::failed("HardwareUnavailable", hardware.message.clone())
             }
             (_, Some(retry))
                 if (just.is_some() || backoff_until(status, facts.now).is_some())
@@ -163,7 +156,8 @@ fn creating_state(facts: &Facts<'_>, decision: &Decision, hardware: Hardware<'_>
 }
 
 /// How far a pod has come that is to serve.
-fn candidate_state(facts: &Facts<'_>, child: &ChildPod<'_>, hardware: Hardware<'_>) -> ObservedState {
+fn candidate_state(facts: &Facts<'_>, child: &ChildPod<'_>, hardware: &NewCondition) -> ObservedState {
+    let since = since(&facts.obs.status.conditions, hardware.kind, hardware.status, facts.now);
     let step = child.pod.startup_state(CONTAINER);
     let unless = |at: Time, state: State, reason: &str, message: &str| {
         if at <= facts.now {
@@ -173,15 +167,12 @@ fn candidate_state(facts: &Facts<'_>, child: &ChildPod<'_>, hardware: Hardware<'
         }
     };
     match (step, child.pod.waiting_reason(CONTAINER)) {
-        (State::NodeSelection, _) if hardware.condition.status == "False" => unless(
-            hardware.since.plus(NO_HARDWARE),
-            State::HardwareValidation,
-            "HardwareUnavailable",
-            &hardware.condition.message,
-        ),
+        (State::NodeSelection, _) if hardware.status == "False" => {
+            unless(since.plus(NO_HARDWARE), State::HardwareValidation, "HardwareUnavailable", &hardware.message)
+        }
         (State::NodeSelection, _) => {
             // Before there is hardware, no node could have taken it.
-            let since = child.pod.unschedulable_since().unwrap_or(facts.now).max(hardware.since);
+            let since = child.pod.unschedulable_since().unwrap_or(facts.now).max(since);
             let (reason, message) = failure_message(facts, "SchedulingFailed", &no_room(child));
             unless(since.plus(UNSCHEDULABLE), step, &reason, &message)
         }

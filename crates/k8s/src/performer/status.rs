@@ -9,11 +9,11 @@ use orlop_core::time::Time;
 use super::decide::{CREATED, Decision};
 use super::facts::Facts;
 use super::render::{Rendered, duplicates};
-use super::state::{Hardware, ObservedState, Problem, observed_state};
+use super::state::{ObservedState, observed_state};
 use crate::api::Kind;
 use crate::hardware::{self, availability};
 use crate::hourglass::children::lifecycle_path;
-use crate::hourglass::condition::{self, NewCondition, conditions, contended, of, since};
+use crate::hourglass::condition::{self, NewCondition, conditions, contended, new_problem, of};
 use crate::hourglass::last_applied::Child;
 use crate::hourglass::names;
 use crate::hourglass::plan::{Effect, Notice, Plan, Requeue};
@@ -24,8 +24,7 @@ use crate::hourglass::spec::PerformerStatus;
 pub(super) fn finish(facts: &Facts<'_>, mut decision: Decision) -> Plan {
     decision.actions = unblocked_effects(facts, std::mem::take(&mut decision.actions));
     let hardware = hardware_condition(facts, &decision);
-    let since = since(&facts.obs.status.conditions, hardware.kind, hardware.status, facts.now);
-    let observed = observed_state(facts, &decision, Hardware { condition: &hardware, since });
+    let observed = observed_state(facts, &decision, &hardware);
     decision.at(observed.due);
     let status = complete(facts, &decision, &observed, hardware);
     let mut notices = std::mem::take(&mut decision.notices);
@@ -163,7 +162,8 @@ fn complete(
         status.version.clone_from(&spec.version);
     }
     let available = available(&status, active.is_some_and(|child| child.pod.is_live()));
-    let (progressing, degraded) = (progressing(&status, facts, observed), degraded(observed.problem.as_ref()));
+    let (progressing, degraded) =
+        (progressing(&status, facts, observed), condition::degraded(observed.problem.as_ref()));
     let service = facts.service.object.zip(decision.service.as_ref());
     let children: Vec<Child<'_>> =
         service.map(|(live, wanted)| Child { kind: Kind::Service, live, wanted }).into_iter().collect();
@@ -212,13 +212,6 @@ fn progressing(status: &PerformerStatus, facts: &Facts<'_>, observed: &ObservedS
     }
 }
 
-fn degraded(problem: Option<&Problem>) -> NewCondition {
-    match problem {
-        Some((reason, message)) => NewCondition::yes("Degraded", reason, message),
-        None => NewCondition::no("Degraded", "AsExpected", "nothing is wrong"),
-    }
-}
-
 /// Events for changed conditions and specs.
 fn transitions(facts: &Facts<'_>, status: &PerformerStatus) -> Vec<Notice> {
     let before = &facts.obs.status;
@@ -228,12 +221,7 @@ fn transitions(facts: &Facts<'_>, status: &PerformerStatus) -> Vec<Notice> {
         of(&status.conditions, kind).map(|known| (known.status.clone(), known.reason.clone()))
     };
     let generation = facts.obs.meta.generation;
-    if let Some(degraded) = of(&status.conditions, "Degraded").filter(|known| known.status == "True")
-        && reason(before, "Degraded") != reason(status, "Degraded")
-        && let Some(known) = REASONS.iter().find(|known| **known == degraded.reason)
-    {
-        notices.push(Notice::warning(known, degraded.message.clone(), format!("{generation}/{number}")));
-    }
+    notices.extend(new_problem(&before.conditions, &status.conditions, &REASONS, format!("{generation}/{number}")));
     notices.extend(contended(&before.conditions, &status.conditions, generation));
     if reason(before, "HardwareAvailable").is_some_and(|(status, _)| status == "False")
         && reason(status, "HardwareAvailable").is_some_and(|(status, _)| status == "True")

@@ -15,8 +15,7 @@ const NOTE_MAX: usize = 1024;
 /// The longest object name, in characters.
 const NAME_MAX: usize = 253;
 
-/// What an event is about.
-#[derive(Clone, Copy, Debug)]
+/// What an event is about, and what it says.
 pub(crate) struct Subject<'a> {
     /// Group and version, and kind.
     pub(crate) of: (&'a str, &'a str),
@@ -28,10 +27,6 @@ pub(crate) struct Subject<'a> {
     pub(crate) uid: &'a str,
     /// Which controller reports.
     pub(crate) reporter: &'a str,
-}
-
-/// What an event says.
-pub(crate) struct EventText<'a> {
     /// Whether it is a warning.
     pub(crate) warning: bool,
     /// Why, in one word.
@@ -52,14 +47,8 @@ pub struct PendingEvent {
 }
 
 /// An event about an object. The same subject and key give the same name, so that it is created once.
-pub(crate) fn about(
-    subject: Subject<'_>,
-    EventText { warning, reason, message }: EventText<'_>,
-    key: &str,
-    now: Time,
-    instance: &str,
-) -> Value {
-    let Subject { of: (version, kind), namespace, name, uid, reporter } = subject;
+pub(crate) fn about(subject: Subject<'_>, key: &str, now: Time, instance: &str) -> Value {
+    let Subject { of: (version, kind), namespace, name, uid, reporter, warning, reason, message } = subject;
     let suffix = format!(".{}", sha256_hex(format!("{uid}/{key}").as_bytes(), 16));
     let event_name = bounded(Parts { flow: name, part: "event", suffix: &suffix }, NAME_MAX);
     json!({
@@ -92,16 +81,18 @@ pub fn event(
     now: Time,
     instance: &str,
 ) -> Value {
+    let PendingEvent { notice, key, count } = event;
     let subject = Subject {
         of: (API_VERSION, KIND),
         namespace: &owner.namespace,
         name: &owner.name,
         uid: &owner.uid,
         reporter: REPORTER,
+        warning: notice.warning,
+        reason: &notice.reason,
+        message: &notice.message,
     };
-    let PendingEvent { notice, key, count } = event;
-    let text = EventText { warning: notice.warning, reason: &notice.reason, message: &notice.message };
-    let mut event = about(subject, text, key, now, instance);
+    let mut event = about(subject, key, now, instance);
     let Some(members) = event.as_object_mut() else { return event };
     if let Some(related) = related {
         members.insert("related".to_owned(), json!(related));

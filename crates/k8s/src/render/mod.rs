@@ -11,8 +11,8 @@ use orlop_core::spec::flow::{API_VERSION, GROUP, KIND};
 use orlop_dag::attempt::disown;
 use serde_json::{Map, Value, json};
 
-pub(crate) use event::{EventText, Subject, about, micros};
 pub use event::{PendingEvent, event};
+pub(crate) use event::{Subject, about, micros};
 pub use job::{ArtifactTransfer, HOLDS_KEY, INSTANCE, RenderError, hold, job};
 pub(crate) use resource::{artifact, keeps_artifacts};
 pub use resource::{claim, config_map, state};

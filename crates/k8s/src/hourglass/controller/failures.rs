@@ -14,7 +14,7 @@ use crate::hourglass::children::Meta;
 use crate::hourglass::effect::EffectError;
 use crate::hourglass::later;
 use crate::hourglass::monitor::{ControllerEvent, sentence};
-use crate::hourglass::plan::{ADMISSION, BROKEN, CONFLICT, Effect, FORBIDDEN, QUOTA, RETRIES, ReconcileFailure};
+use crate::hourglass::plan::{ADMISSION, BROKEN, CONFLICT, Effect, FORBIDDEN, Failure, QUOTA, RETRIES};
 use crate::shell::{Key, Next};
 
 /// Failures one after another until it is said that they are too many.
@@ -27,7 +27,7 @@ const CONFLICTS: u32 = 5;
 pub(super) struct Streak {
     pub(super) failures: u32,
     pub(super) conflicts: u32,
-    pub(super) last_failure: Option<(SpecVersion, ReconcileFailure)>,
+    pub(super) last_failure: Option<(SpecVersion, Failure)>,
     /// The spec for which nothing is done until there is another: an invariant is broken, or the server refuses it for good.
     pub(super) stopped: Option<SpecVersion>,
     /// Until when nothing is asked: it is not allowed, or the server has asked for patience.
@@ -48,11 +48,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
                     at.name
                 );
                 let until = Some(now.plus(CONFLICT));
-                return self.record_failure(
-                    key,
-                    meta,
-                    ReconcileFailure { reason: "Conflict", message, at: Some(at), until },
-                );
+                return self.record_failure(key, meta, Failure { reason: "Conflict", message, at: Some(at), until });
             }
             EffectError::Outdated => ApiError { code: Some(409), ..ApiError::default() },
             EffectError::Api(error) => error,
@@ -71,7 +67,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         if at.is_none() {
             return self.report(key, &last_failure).await;
         }
-        self.record_failure(key, meta, ReconcileFailure { at, ..last_failure })
+        self.record_failure(key, meta, Failure { at, ..last_failure })
     }
 
     /// Who may not write what has happened cannot say so: what is denied, or refused for good, waits for the resync.
@@ -105,14 +101,9 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
     }
 
     /// What an error leads to: something people are told, or another try before that.
-    fn classify(
-        &self,
-        key: &Key,
-        error: &ApiError,
-        said: impl Fn(&'static str) -> String,
-    ) -> Result<ReconcileFailure, Next> {
+    fn classify(&self, key: &Key, error: &ApiError, said: impl Fn(&'static str) -> String) -> Result<Failure, Next> {
         let now = self.now();
-        let last_failure = |reason, until| Ok(ReconcileFailure { reason, message: said(reason), at: None, until });
+        let last_failure = |reason, until| Ok(Failure { reason, message: said(reason), at: None, until });
         let next = self.back_off(key, error);
         match refusal(error) {
             Some(reason) => last_failure(reason, next.again_at.map(|at| later(now, at.since(now)))),
@@ -124,7 +115,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
     }
 
     /// Notes what is wrong, so that the next round says so; once it is said, it is waited for.
-    fn record_failure(&self, key: &Key, meta: &Meta, last_failure: ReconcileFailure) -> Round {
+    fn record_failure(&self, key: &Key, meta: &Meta, last_failure: Failure) -> Round {
         let spec_version = (meta.uid.clone(), meta.generation);
         self.state().streaks.entry(key.clone()).or_default().last_failure = Some((spec_version, last_failure));
         Round::Failed
@@ -132,7 +123,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
 
     /// Leaves an object alone: until a time where only that removes what is wrong, or until its spec is another where nothing
     /// else does.
-    fn leave(&self, key: &Key, last_failure: &ReconcileFailure) {
+    fn leave(&self, key: &Key, last_failure: &Failure) {
         let mut state = self.state();
         let spec_version = state.objects.get(key).and_then(super::spec_version);
         let streak = state.streaks.entry(key.clone()).or_default();
@@ -145,7 +136,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
     }
 
     /// Says in the status what is wrong, where no plan can.
-    async fn report(&self, key: &Key, last_failure: &ReconcileFailure) -> Round {
+    async fn report(&self, key: &Key, last_failure: &Failure) -> Round {
         self.leave(key, last_failure);
         let over = Round::Over(Next { again_at: last_failure.until, failed: true, ..Next::default() });
         // One that cannot be read itself says nothing.
@@ -171,7 +162,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         self.record_error(Class::Fatal);
         let message = "the operator met a state it holds for impossible and leaves the object alone; see its log, then \
                        change the spec or restart the operator";
-        let last_failure = ReconcileFailure { reason: BROKEN, message: message.to_owned(), at: None, until: None };
+        let last_failure = Failure { reason: BROKEN, message: message.to_owned(), at: None, until: None };
         // Saying so may be what is broken.
         if AssertUnwindSafe(self.report(key, &last_failure)).catch_unwind().await.is_err() {
             tracing::error!(object = %key, controller = R::NAME, "that an invariant is broken cannot be said either");

@@ -16,13 +16,13 @@ use orlop_core::time::Time;
 use serde_json::Value;
 
 use super::Config;
-use super::cache::{Cache, FreshReads, ObjectReader};
+use super::cache::{Cache, FreshReads, Reader};
 use super::children::{Meta, owner_key, trigger_metadata};
-use super::cluster::{self, ClusterState};
+use super::cluster::{self, Cluster};
 use super::effect::EffectWriter;
 use super::last_applied::LastApplied;
 pub use super::monitor::{ControllerEvent, Monitor};
-use super::plan::{Effect, Notice, Plan, ReconcileFailure, Requeue};
+use super::plan::{Effect, Failure, Notice, ObjectKey, Plan, Requeue};
 use crate::api::{Api, ApiError, Kind};
 use crate::shell::{Clock, Key, Next};
 use crate::value::word;
@@ -32,15 +32,15 @@ use failures::Streak;
 const ROUNDS: usize = 16;
 
 /// What a reconciler may read for one observation.
-pub struct ReconcileContext<'a, A> {
+pub struct Context<'a, A> {
     /// Reads the object and what is around it.
-    pub reader: ObjectReader<'a, A>,
+    pub reader: Reader<'a, A>,
     /// Which object.
     pub key: &'a Key,
     /// The cluster.
-    pub cluster: Arc<ClusterState>,
+    pub cluster: Arc<Cluster>,
     /// Why the last plan could not be carried out.
-    pub last_failure: Option<ReconcileFailure>,
+    pub last_failure: Option<Failure>,
     /// What the server made of its children.
     pub last_applied: Arc<LastApplied>,
     /// The time.
@@ -68,7 +68,7 @@ pub trait Reconciler: Send + Sync {
     type Observation: fmt::Debug + Send + Sync;
 
     /// Reads everything; none where the object is gone.
-    async fn observe<A: Api>(context: ReconcileContext<'_, A>) -> Result<Option<Self::Observation>, ApiError>;
+    async fn observe<A: Api>(context: Context<'_, A>) -> Result<Option<Self::Observation>, ApiError>;
 
     /// Metadata of the object that was observed.
     fn meta(observation: &Self::Observation) -> &Meta;
@@ -82,13 +82,13 @@ pub trait Reconciler: Send + Sync {
     }
 
     /// The same observation in another cluster.
-    fn with_cluster(observation: &Self::Observation, cluster: Arc<ClusterState>) -> Self::Observation;
+    fn with_cluster(observation: &Self::Observation, cluster: Arc<Cluster>) -> Self::Observation;
 
     /// What is to be done: pure.
     fn plan(observation: &Self::Observation, config: &Config, now: Time) -> Plan;
 
     /// The plan that reports a failure in the status, where no other plan can be made or carried out: pure.
-    fn failure_plan(object: &Value, last_failure: &ReconcileFailure, now: Time) -> Plan;
+    fn failure_plan(object: &Value, last_failure: &Failure, now: Time) -> Plan;
 }
 
 /// A controller of objects of one kind. An object has one pass at a time; passes of different ones may run side by side.
@@ -112,7 +112,7 @@ struct Settled<R: Reconciler> {
 /// What a controller keeps between passes.
 #[derive(Default)]
 struct ControllerState {
-    cluster: Arc<ClusterState>,
+    cluster: Arc<Cluster>,
     /// What was seen of the objects themselves: a change of their status alone starts no pass.
     objects: BTreeMap<Key, Value>,
     streaks: BTreeMap<Key, Streak>,
@@ -328,7 +328,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
                 return Round::Over(Next { again_at: Some(at), ..Next::default() });
             }
             let last_failure = state.streaks.get_mut(key).and_then(|streak| {
-                let due = |(_, last_failure): &mut (SpecVersion, ReconcileFailure)| {
+                let due = |(_, last_failure): &mut (SpecVersion, Failure)| {
                     last_failure.until.is_some_and(|until| until <= now)
                 };
                 streak.last_failure.take_if(due);
@@ -340,22 +340,22 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         let last_failure = last_failure.map(|(_, last_failure)| last_failure);
         let mut fresh = if self.state().stale.remove(key) { FreshReads::All } else { FreshReads::None };
         let (observation, plan) = loop {
-            let reader = ObjectReader { api: &self.api, fresh, key, own: R::KIND, cache: &self.cache, now };
+            let reader = Reader { api: &self.api, fresh, key, own: R::KIND, cache: &self.cache, now };
             reader.expire(self.resync);
             let (cluster, last_failure, last_applied) =
                 (Arc::clone(&cluster), last_failure.clone(), Arc::clone(&last_applied));
-            let observation =
-                match R::observe(ReconcileContext { reader, key, cluster, last_failure, last_applied, now }).await {
-                    Ok(Some(observation)) => observation,
-                    Ok(None) => {
-                        self.forget(key);
-                        return Round::Over(Next::default());
-                    }
-                    Err(error) => {
-                        self.state().stale.insert(key.clone());
-                        return self.observe_failed(key, &error).await;
-                    }
-                };
+            let observation = match R::observe(Context { reader, key, cluster, last_failure, last_applied, now }).await
+            {
+                Ok(Some(observation)) => observation,
+                Ok(None) => {
+                    self.forget(key);
+                    return Round::Over(Next::default());
+                }
+                Err(error) => {
+                    self.state().stale.insert(key.clone());
+                    return self.observe_failed(key, &error).await;
+                }
+            };
             let meta = R::meta(&observation);
             if about.as_ref().is_some_and(|about| *about != (meta.uid.clone(), meta.generation)) {
                 // The spec that was in trouble is another now.
@@ -442,13 +442,12 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
 
     /// Takes the answer to an effect into the cache.
     fn record_answer(&self, key: &Key, effect: &Effect, answer: Option<&Value>) {
-        let (kind, name) = match effect {
-            Effect::Create(kind, object) | Effect::Apply(kind, object) => (*kind, word(object, "/metadata/name")),
-            Effect::PatchMeta { key, .. } | Effect::Delete { key, .. } => (key.kind, key.name.as_str()),
-            Effect::AddFinalizer | Effect::RemoveFinalizer | Effect::WriteStatus(_) => (R::KIND, key.name.as_str()),
-            Effect::RecordEvent(_) => return,
-        };
-        self.cache().record(key, self.now(), kind, name, answer);
+        if matches!(effect, Effect::RecordEvent(_)) {
+            return;
+        }
+        let own = || ObjectKey { kind: R::KIND, name: key.name.clone() };
+        let ObjectKey { kind, name } = effect.child().unwrap_or_else(own);
+        self.cache().record(key, self.now(), kind, &name, answer);
         let (Effect::Apply(kind, wanted), Some(answer)) = (effect, answer) else { return };
         let (mut state, now) = (self.state(), self.now());
         let last_applied = Arc::make_mut(state.last_applied.entry(key.clone()).or_default());

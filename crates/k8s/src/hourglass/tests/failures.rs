@@ -12,9 +12,9 @@ use super::{RESYNC, Steps, TestEnv};
 use crate::api::{Api, ApiError, Kind};
 use crate::hourglass::Config;
 use crate::hourglass::children::Meta;
-use crate::hourglass::cluster::ClusterState;
-use crate::hourglass::controller::{Controller, Monitor, ReconcileContext, Reconciler};
-use crate::hourglass::plan::{Plan, ReconcileFailure};
+use crate::hourglass::cluster::Cluster;
+use crate::hourglass::controller::{Context, Controller, Monitor, Reconciler};
+use crate::hourglass::plan::{Failure, Plan};
 use crate::performer::{Observation, Performers};
 use crate::shell::fake::{Server, TestClock};
 use crate::shell::{Clock, Key};
@@ -33,7 +33,7 @@ impl Reconciler for Breaking {
     const WATCHED_KINDS: &'static [Kind] = Performers::WATCHED_KINDS;
     type Observation = Observation;
 
-    async fn observe<A: Api>(context: ReconcileContext<'_, A>) -> Result<Option<Observation>, ApiError> {
+    async fn observe<A: Api>(context: Context<'_, A>) -> Result<Option<Observation>, ApiError> {
         Performers::observe(context).await
     }
 
@@ -45,7 +45,7 @@ impl Reconciler for Breaking {
         Performers::stored_status(observation)
     }
 
-    fn with_cluster(observation: &Observation, cluster: Arc<ClusterState>) -> Observation {
+    fn with_cluster(observation: &Observation, cluster: Arc<Cluster>) -> Observation {
         Performers::with_cluster(observation, cluster)
     }
 
@@ -57,7 +57,7 @@ impl Reconciler for Breaking {
         }
     }
 
-    fn failure_plan(object: &Value, last_failure: &ReconcileFailure, now: Time) -> Plan {
+    fn failure_plan(object: &Value, last_failure: &Failure, now: Time) -> Plan {
         if object["spec"]["image"] == "unspeakable" {
             std::panic::panic_any(());
         }

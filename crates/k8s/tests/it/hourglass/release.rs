@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use orlop_k8s::hourglass::release::{FinalizedKind, ReleaseError, end_operator, release};
+use orlop_k8s::hourglass::release::{Finalizer, ReleaseError, end_operator, release};
 use orlop_k8s::testing::{ApiServer, Fault, Match, Verb, What};
 use serde_json::{Value, json};
 
 use super::test_env::GROUP;
 
-const ALL: [FinalizedKind; 2] = [FinalizedKind::PERFORMERS, FinalizedKind::EXECUTORS];
+const ALL: [Finalizer; 2] = [Finalizer::PERFORMERS, Finalizer::EXECUTORS];
 const OF_PERFORMERS: &str = "hourglass.eigenlayer.io/performer-finalizer";
 const OF_EXECUTORS: &str = "hourglass.eigenlayer.io/finalizer";
 const OTHERS: &str = "example.org/kept";
