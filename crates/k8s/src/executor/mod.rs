@@ -84,7 +84,7 @@ impl Reconciler for Executors {
         plan(observation, config, now)
     }
 
-    fn failure_plan(object: &Value, last_failure: &Failure, now: Time) -> Plan {
+    fn failure_plan(object: &Value, failure: &Failure, now: Time) -> Plan {
         let missing = vec![
             NewCondition::no("Available", "ReplicasUnavailable", "no pod is ready"),
             NewCondition::no("Progressing", "BackOff", "it is tried again"),
@@ -94,6 +94,6 @@ impl Reconciler for Executors {
         let ends = is_terminating(object) && word(object, "/status/phase") == ExecutorPhase::Terminating.as_str();
         let serve = object.pointer("/status/readyReplicas").and_then(Value::as_i64).is_some_and(|ready| ready > 0);
         let failed = (ExecutorState::Failed, ExecutorPhase::Failed.as_str());
-        Report { machine: &MACHINE, failed, goes_on: ends || serve, missing }.plan(object, last_failure, now)
+        Report { machine: &MACHINE, failed, goes_on: ends || serve, missing }.plan(object, failure, now)
     }
 }

@@ -107,9 +107,7 @@ fn wanted(obs: &Observation, config: &Config, generation: u32) -> Result<Rendere
         }
     }
     match &obs.last_failure {
-        Some(last_failure) if last_failure.reason == "Conflict" => {
-            Err((last_failure.reason, last_failure.message.clone()))
-        }
+        Some(failure) if failure.reason == "Conflict" => Err((failure.reason, failure.message.clone())),
         _ => Ok(rendered),
     }
 }

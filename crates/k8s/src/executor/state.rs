@@ -149,8 +149,8 @@ fn running_state(facts: &Facts<'_>) -> State {
 /// What is wrong, and when more will be.
 fn problem(facts: &Facts<'_>, state: State) -> (Option<(&'static str, String)>, Option<Time>) {
     let counts = counts(facts);
-    if let Some(last_failure) = &facts.obs.last_failure {
-        return (Some((last_failure.reason, last_failure.message.clone())), None);
+    if let Some(failure) = &facts.obs.last_failure {
+        return (Some((failure.reason, failure.message.clone())), None);
     }
     if let Some(pending_retry) = facts.pending_retry
         && let Some(reason) = REASONS.iter().find(|known| **known == pending_retry.reason)

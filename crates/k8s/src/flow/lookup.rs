@@ -44,39 +44,25 @@ pub(super) struct PodLookup {
 /// Lookups of a flow: none where it is under way.
 pub(super) type FlowLookups = BTreeMap<AttemptKey, Option<Result<PodLookup, ApiError>>>;
 
-/// See the module. An attempt is in the queue at most once.
+/// Lookups that wait, and flows with a finished one. An attempt is in the queue at most once.
+#[derive(Default)]
 pub(super) struct Lookups {
-    into: UnboundedSender<Lookup>,
-    from: Mutex<UnboundedReceiver<Lookup>>,
-    /// Flows with a finished lookup, where a controller runs.
+    waiting: Channel<Lookup>,
+    /// Where a controller runs.
     #[cfg(feature = "client")]
-    done: FinishedLookups,
+    finished: Channel<Key>,
 }
 
-/// Flows to be reconciled.
-#[cfg(feature = "client")]
-struct FinishedLookups {
-    into: UnboundedSender<Key>,
-    from: Mutex<UnboundedReceiver<Key>>,
+/// Both ends of a channel: it is never closed.
+struct Channel<T> {
+    into: UnboundedSender<T>,
+    from: Mutex<UnboundedReceiver<T>>,
 }
 
-#[cfg(feature = "client")]
-impl Default for FinishedLookups {
+impl<T> Default for Channel<T> {
     fn default() -> Self {
         let (into, from) = unbounded();
         Self { into, from: Mutex::new(from) }
-    }
-}
-
-impl Default for Lookups {
-    fn default() -> Self {
-        let (into, from) = unbounded();
-        Self {
-            into,
-            from: Mutex::new(from),
-            #[cfg(feature = "client")]
-            done: FinishedLookups::default(),
-        }
     }
 }
 
@@ -89,8 +75,7 @@ impl<A: Api> Controller<A> {
         if of_flow.contains_key(&unit) {
             return;
         }
-        // The other end is kept beside this one: it is never closed.
-        if self.lookups.into.unbounded_send(Lookup { flow: memory.key(), owner, unit, job }).is_ok() {
+        if self.lookups.waiting.into.unbounded_send(Lookup { flow: memory.key(), owner, unit, job }).is_ok() {
             of_flow.insert(unit, None);
         }
     }
@@ -108,10 +93,10 @@ impl<A: Api> Controller<A> {
     /// Does lookups as they come, for ever.
     #[cfg(feature = "client")]
     pub(super) async fn look_up_pods(&self) {
-        let mut from = self.lookups.from.lock().await;
+        let mut from = self.lookups.waiting.from.lock().await;
         let each = from.by_ref().for_each_concurrent(AT_ONCE, async |lookup| {
             if let Some(key) = self.look_up(lookup).await {
-                drop(self.lookups.done.into.unbounded_send(key));
+                drop(self.lookups.finished.into.unbounded_send(key));
             }
         });
         each.await;
@@ -120,12 +105,12 @@ impl<A: Api> Controller<A> {
     /// The next flow of which something was found.
     #[cfg(feature = "client")]
     pub(super) async fn next_looked_up(&self) -> Key {
-        self.lookups.done.from.lock().await.select_next_some().await
+        self.lookups.finished.from.lock().await.select_next_some().await
     }
 
     /// Does the lookups that wait now. Gives the flows to be reconciled.
     pub(super) async fn look_up_waiting(&self) -> Vec<Key> {
-        let mut from = self.lookups.from.lock().await;
+        let mut from = self.lookups.waiting.from.lock().await;
         let mut keys = Vec::new();
         while let Ok(lookup) = from.try_recv() {
             keys.extend(self.look_up(lookup).await);

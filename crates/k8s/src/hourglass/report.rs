@@ -25,7 +25,7 @@ pub(crate) struct Report<'m, S: Named, E: Named> {
 
 impl<S: Named, E: Named> Report<'_, S, E> {
     /// The status that says it; nothing where it says so already.
-    pub(crate) fn plan(self, object: &Value, last_failure: &Failure, now: Time) -> Plan {
+    pub(crate) fn plan(self, object: &Value, failure: &Failure, now: Time) -> Plan {
         let meta = Meta::of(object);
         let mut status = object.get("status").filter(|status| status.is_object()).cloned().unwrap_or_else(|| json!({}));
         let list = status.get("conditions").cloned().unwrap_or_else(|| json!([]));
@@ -40,24 +40,20 @@ impl<S: Named, E: Named> Report<'_, S, E> {
             status["phase"] = json!(phase);
         }
         let retry = status.get("retry").and_then(|retry| serde_json::from_value::<Retry>(retry.clone()).ok());
-        if let Some(retry) = last_failure.retry(retry.as_ref()) {
+        if let Some(retry) = failure.retry(retry.as_ref()) {
             status["retry"] = json!(retry);
         }
         let wrong = vec![
-            NewCondition::no("Ready", last_failure.reason, &last_failure.message),
-            NewCondition::yes("Degraded", last_failure.reason, &last_failure.message),
+            NewCondition::no("Ready", failure.reason, &failure.message),
+            NewCondition::yes("Degraded", failure.reason, &failure.message),
         ];
         status["conditions"] = json!(updated(&before, self.missing, wrong, meta.generation, now));
         if status == stored {
             return Plan::default();
         }
         let mut effects = Vec::new();
-        if of(&before, "Degraded").is_none_or(|known| known.reason != last_failure.reason) {
-            effects.push(Effect::RecordEvent(Notice::warning(
-                last_failure.reason,
-                &last_failure.message,
-                meta.generation,
-            )));
+        if of(&before, "Degraded").is_none_or(|known| known.reason != failure.reason) {
+            effects.push(Effect::RecordEvent(Notice::warning(failure.reason, &failure.message, meta.generation)));
         }
         effects.push(Effect::WriteStatus(status));
         Plan { effects, path, ..Plan::default() }

@@ -167,7 +167,7 @@ impl<'a> Facts<'a> {
             return Some(invalid.clone());
         }
         let refused = self.last_failure().filter(|failure| failure.reason == "Conflict");
-        refused.map(|last_failure| Invalid { reason: last_failure.reason, message: last_failure.message.clone() })
+        refused.map(|failure| Invalid { reason: failure.reason, message: failure.message.clone() })
     }
 
     /// Whether the name of the next pod is held by another's.
@@ -214,8 +214,8 @@ fn status(obs: &Observation, desired: Option<&Rendered>) -> PerformerStatus {
         // What failed was another spec.
         known.retry = None;
     }
-    if let Some(last_failure) = &obs.last_failure {
-        known.retry = last_failure.retry(known.retry.as_ref()).or(known.retry);
+    if let Some(failure) = &obs.last_failure {
+        known.retry = failure.retry(known.retry.as_ref()).or(known.retry);
     }
     let again = obs.meta.annotations.get(RETRY) != known.failed_retry.as_ref();
     let other = desired.is_some_and(|desired| known.failed_spec_hash.as_ref() != Some(&desired.hash));

@@ -97,7 +97,7 @@ impl Reconciler for Performers {
         plan(observation, config, now)
     }
 
-    fn failure_plan(object: &Value, last_failure: &Failure, now: Time) -> Plan {
+    fn failure_plan(object: &Value, failure: &Failure, now: Time) -> Plan {
         let missing = vec![
             NewCondition::no("Available", "NoReadyPod", "no pod serves"),
             NewCondition::no("Progressing", "BackOff", "it is tried again"),
@@ -110,7 +110,7 @@ impl Reconciler for Performers {
         let goes_on =
             ends || is(PerformerPhase::Upgrading) || object.pointer("/status/active").is_some_and(Value::is_object);
         let failed = (PerformerState::Failed, PerformerPhase::Failed.as_str());
-        Report { machine: &MACHINE, failed, goes_on, missing }.plan(object, last_failure, now)
+        Report { machine: &MACHINE, failed, goes_on, missing }.plan(object, failure, now)
     }
 }
 

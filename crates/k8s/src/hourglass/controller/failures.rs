@@ -60,14 +60,14 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         if at.is_none() && matches!(effect, Effect::WriteStatus(_)) {
             return Round::Over(self.status_not_written(key, &error));
         }
-        let last_failure = match self.classify(key, &error, |reason| sentence(reason, effect, &error)) {
-            Ok(last_failure) => last_failure,
+        let failure = match self.classify(key, &error, |reason| sentence(reason, effect, &error)) {
+            Ok(failure) => failure,
             Err(next) => return Round::Over(next),
         };
         if at.is_none() {
-            return self.report(key, &last_failure).await;
+            return self.report(key, &failure).await;
         }
-        self.record_failure(key, meta, Failure { at, ..last_failure })
+        self.record_failure(key, meta, Failure { at, ..failure })
     }
 
     /// Who may not write what has happened cannot say so: what is denied, or refused for good, waits for the resync.
@@ -91,7 +91,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
             _ => format!("what belongs to the object cannot be read{code}; tried again"),
         };
         match self.classify(key, error, said) {
-            Ok(last_failure) => self.report(key, &last_failure).await,
+            Ok(failure) => self.report(key, &failure).await,
             Err(next) => {
                 let why = error.unquoted();
                 tracing::warn!(object = %key, controller = R::NAME, why, "the object cannot be read now");
@@ -100,49 +100,49 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         }
     }
 
-    /// What an error leads to: something people are told, or another try before that.
+    /// What an error leads to: a failure to be reported, or another try before that.
     fn classify(&self, key: &Key, error: &ApiError, said: impl Fn(&'static str) -> String) -> Result<Failure, Next> {
         let now = self.now();
-        let last_failure = |reason, until| Ok(Failure { reason, message: said(reason), at: None, until });
+        let failure = |reason, until| Ok(Failure { reason, message: said(reason), at: None, until });
         let next = self.back_off(key, error);
         match refusal(error) {
-            Some(reason) => last_failure(reason, next.again_at.map(|at| later(now, at.since(now)))),
+            Some(reason) => failure(reason, next.again_at.map(|at| later(now, at.since(now)))),
             None if self.state().streaks.get(key).is_some_and(|streak| streak.failures > TRIES) => {
-                last_failure(RETRIES, Some(later(now, self.resync)))
+                failure(RETRIES, Some(later(now, self.resync)))
             }
             None => Err(next),
         }
     }
 
-    /// Notes what is wrong, so that the next round says so; once it is said, it is waited for.
-    fn record_failure(&self, key: &Key, meta: &Meta, last_failure: Failure) -> Round {
+    /// Records a failure: the next round reports it, and then waits.
+    fn record_failure(&self, key: &Key, meta: &Meta, failure: Failure) -> Round {
         let spec_version = (meta.uid.clone(), meta.generation);
-        self.state().streaks.entry(key.clone()).or_default().last_failure = Some((spec_version, last_failure));
+        self.state().streaks.entry(key.clone()).or_default().last_failure = Some((spec_version, failure));
         Round::Failed
     }
 
     /// Leaves an object alone: until a time where only that removes what is wrong, or until its spec is another where nothing
     /// else does.
-    fn leave(&self, key: &Key, last_failure: &Failure) {
+    fn leave(&self, key: &Key, failure: &Failure) {
         let mut state = self.state();
         let spec_version = state.objects.get(key).and_then(super::spec_version);
         let streak = state.streaks.entry(key.clone()).or_default();
-        if last_failure.reason == FORBIDDEN {
-            streak.closed = last_failure.until;
+        if failure.reason == FORBIDDEN {
+            streak.closed = failure.until;
         }
-        if last_failure.until.is_none() {
+        if failure.until.is_none() {
             streak.stopped = spec_version;
         }
     }
 
     /// Says in the status what is wrong, where no plan can.
-    async fn report(&self, key: &Key, last_failure: &Failure) -> Round {
-        self.leave(key, last_failure);
-        let over = Round::Over(Next { again_at: last_failure.until, failed: true, ..Next::default() });
+    async fn report(&self, key: &Key, failure: &Failure) -> Round {
+        self.leave(key, failure);
+        let over = Round::Over(Next { again_at: failure.until, failed: true, ..Next::default() });
         // One that cannot be read itself says nothing.
         let Ok(object) = self.api.send(&Request::get(R::KIND, &key.namespace, &key.name)).await else { return over };
         let meta = Meta::of(&object);
-        let plan = R::failure_plan(&object, last_failure, self.now());
+        let plan = R::failure_plan(&object, failure, self.now());
         let effect_writer = self.effect_writer(&meta);
         for effect in &plan.effects {
             match effect_writer.write(effect).await {
@@ -162,9 +162,9 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         self.record_error(Class::Fatal);
         let message = "the operator met a state it holds for impossible and leaves the object alone; see its log, then \
                        change the spec or restart the operator";
-        let last_failure = Failure { reason: BROKEN, message: message.to_owned(), at: None, until: None };
+        let failure = Failure { reason: BROKEN, message: message.to_owned(), at: None, until: None };
         // Saying so may be what is broken.
-        if AssertUnwindSafe(self.report(key, &last_failure)).catch_unwind().await.is_err() {
+        if AssertUnwindSafe(self.report(key, &failure)).catch_unwind().await.is_err() {
             tracing::error!(object = %key, controller = R::NAME, "that an invariant is broken cannot be said either");
         }
         Next { failed: true, ..Next::default() }
@@ -182,7 +182,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         let mut state = self.state();
         for key in &keys {
             let Some(streak) = state.streaks.get_mut(key) else { continue };
-            streak.last_failure.take_if(|(_, last_failure)| last_failure.reason == RETRIES);
+            streak.last_failure.take_if(|(_, failure)| failure.reason == RETRIES);
         }
         drop(state);
         keys

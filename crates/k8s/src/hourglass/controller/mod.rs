@@ -88,7 +88,7 @@ pub trait Reconciler: Send + Sync {
     fn plan(observation: &Self::Observation, config: &Config, now: Time) -> Plan;
 
     /// The plan that reports a failure in the status, where no other plan can be made or carried out: pure.
-    fn failure_plan(object: &Value, last_failure: &Failure, now: Time) -> Plan;
+    fn failure_plan(object: &Value, failure: &Failure, now: Time) -> Plan;
 }
 
 /// A controller of objects of one kind. An object has one pass at a time; passes of different ones may run side by side.
@@ -328,16 +328,14 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
                 return Round::Over(Next { again_at: Some(at), ..Next::default() });
             }
             let last_failure = state.streaks.get_mut(key).and_then(|streak| {
-                let due = |(_, last_failure): &mut (SpecVersion, Failure)| {
-                    last_failure.until.is_some_and(|until| until <= now)
-                };
+                let due = |(_, failure): &mut (SpecVersion, Failure)| failure.until.is_some_and(|until| until <= now);
                 streak.last_failure.take_if(due);
                 streak.last_failure.clone()
             });
             (Arc::clone(&state.cluster), last_failure, state.last_applied.get(key).cloned().unwrap_or_default())
         };
         let about = last_failure.as_ref().map(|(spec_version, _)| spec_version.clone());
-        let last_failure = last_failure.map(|(_, last_failure)| last_failure);
+        let last_failure = last_failure.map(|(_, failure)| failure);
         let mut fresh = if self.state().stale.remove(key) { FreshReads::All } else { FreshReads::None };
         let (observation, plan) = loop {
             let reader = Reader { api: &self.api, fresh, key, own: R::KIND, cache: &self.cache, now };

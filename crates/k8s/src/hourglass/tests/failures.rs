@@ -57,11 +57,11 @@ impl Reconciler for Breaking {
         }
     }
 
-    fn failure_plan(object: &Value, last_failure: &Failure, now: Time) -> Plan {
+    fn failure_plan(object: &Value, failure: &Failure, now: Time) -> Plan {
         if object["spec"]["image"] == "unspeakable" {
             std::panic::panic_any(());
         }
-        Performers::failure_plan(object, last_failure, now)
+        Performers::failure_plan(object, failure, now)
     }
 }
 
