@@ -5,9 +5,10 @@ use orlop_core::time::Time;
 use serde_json::{Value, json};
 
 use super::children::Meta;
-use super::plan::{Effect, ObjectKey};
-use super::{Config, MANAGER, STATUS_MANAGER, events};
+use super::plan::{Effect, Notice, ObjectKey};
+use super::{API_VERSION, Config, MANAGER, STATUS_MANAGER};
 use crate::api::{Api, ApiError, Kind, Propagation, Request};
+use crate::render::{Subject, about};
 use crate::value::{items, text, word};
 
 /// Why an effect failed.
@@ -81,7 +82,7 @@ impl<A: Api> EffectWriter<'_, A> {
                 }
             }
             Effect::RecordEvent(notice) => {
-                let event = events::event(self.kind, self.meta, notice, self.config, self.now);
+                let event = event(self.kind, self.meta, notice, self.config, self.now);
                 match self.api.send(&Request::create(Kind::Event, event).by(MANAGER)).await {
                     Err(error) if error.code == Some(409) => Ok(None),
                     answer => answer.map(|_| None).map_err(EffectError::Api),
@@ -182,4 +183,23 @@ fn gone_is_done(answer: Result<Option<Value>, EffectError>) -> Result<Option<Val
         Err(EffectError::Api(error)) if error.code == Some(409) => Err(EffectError::Outdated),
         other => other,
     }
+}
+
+/// The reporting controller of events.
+const REPORTER: &str = "hourglass.eigenlayer.io/orlop-operator";
+
+/// The event of a notice about an object: the same notice gives the same name.
+fn event(kind: Kind, meta: &Meta, notice: &Notice, config: &Config, now: Time) -> Value {
+    let subject = Subject {
+        of: (API_VERSION, kind.name()),
+        namespace: &meta.namespace,
+        name: &meta.name,
+        uid: &meta.uid,
+        reporter: REPORTER,
+        warning: notice.warning,
+        reason: notice.reason,
+        message: &notice.message,
+    };
+    let key = format!("{}/{}", notice.reason, notice.about);
+    about(subject, &key, now, &config.instance)
 }

@@ -9,7 +9,6 @@ pub mod condition;
 pub mod controller;
 pub mod drift;
 mod effect;
-pub mod events;
 pub mod last_applied;
 mod monitor;
 pub mod names;

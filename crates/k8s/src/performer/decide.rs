@@ -68,11 +68,7 @@ pub(super) fn decide(facts: &Facts<'_>) -> Decision {
         // No watch reports when the object of another owner goes.
         decision.at(Some(facts.now.plus(CONFLICT)));
     }
-    if conflict
-        || restore_labels(facts, &mut decision)
-        || adopt(facts, &mut decision)
-        || replace_lost(facts, &mut decision)
-    {
+    if conflict || relabel(facts, &mut decision) || adopt(facts, &mut decision) || replace_lost(facts, &mut decision) {
         return decision;
     }
     record_pods(facts, &mut decision.status);
@@ -91,7 +87,7 @@ pub(super) fn decide(facts: &Facts<'_>) -> Decision {
 }
 
 /// A pod without number is the one of its name, else the first. One that lost the label that its Service selects gets it back.
-fn restore_labels(facts: &Facts<'_>, decision: &mut Decision) -> bool {
+fn relabel(facts: &Facts<'_>, decision: &mut Decision) -> bool {
     let performer = names::label_value(&facts.obs.meta.name);
     let own = |child: &&ChildPod<'_>| {
         let labels = texts(child.pod.object, "/metadata/labels");

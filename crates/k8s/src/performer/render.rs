@@ -141,7 +141,7 @@ impl Rendered {
         let name = names::incarnation(&meta.name, &meta.uid, number);
         let mut labels = labels(meta, &self.spec.avs_address);
         labels.insert(INCARNATION.to_owned(), number.to_string());
-        let mut metadata = child(meta, &name, &labels);
+        let mut metadata = meta.child(Kind::Performer, &name, &labels);
         metadata["annotations"] = self.pod_annotations();
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": self.pod})
     }
@@ -161,7 +161,8 @@ impl Rendered {
     /// The revision that keeps this spec.
     #[must_use]
     pub fn revision(&self, meta: &Meta) -> Value {
-        let mut metadata = child(meta, &revision_name(meta, &self.hash), &labels(meta, &self.spec.avs_address));
+        let mut metadata =
+            meta.child(Kind::Performer, &revision_name(meta, &self.hash), &labels(meta, &self.spec.avs_address));
         metadata["annotations"] = json!({SPEC_HASH: self.hash});
         if let Some(allocation) = self.allocation {
             metadata["annotations"][ALLOCATION] = json!(allocation.to_string());
@@ -176,7 +177,7 @@ impl Rendered {
         let version = cluster.devices.version().unwrap_or("v1");
         let name = template_name(meta, &self.hash);
         let mut template = claim_template(&self.merged, &name, &meta.namespace, version)?;
-        let mut metadata = child(meta, &name, &labels(meta, &self.spec.avs_address));
+        let mut metadata = meta.child(Kind::Performer, &name, &labels(meta, &self.spec.avs_address));
         metadata["annotations"] = json!({SPEC_HASH: self.hash});
         template["metadata"] = metadata;
         Some(template)
@@ -202,7 +203,8 @@ impl ServiceSpec {
 
     /// The Service before the pod of a number. Whoever drains is named in it, so that one write switches all of it.
     pub(super) fn service(&self, meta: &Meta, number: u32, switched: &BTreeMap<&'static str, String>) -> Value {
-        let mut metadata = child(meta, &names::service(CONTAINER, &meta.name), &labels(meta, &self.address));
+        let mut metadata =
+            meta.child(Kind::Performer, &names::service(CONTAINER, &meta.name), &labels(meta, &self.address));
         metadata["annotations"] = json!(switched);
         let target = if self.named { json!("grpc") } else { json!(self.port) };
         marked(json!({
@@ -220,10 +222,6 @@ impl ServiceSpec {
 
 /// Annotation of pods: the address of the service as it was written.
 pub(super) const ADDRESS: &str = "hourglass.eigenlayer.io/avs-address";
-
-fn child(meta: &Meta, name: &str, labels: &BTreeMap<String, String>) -> Value {
-    meta.child(Kind::Performer, name, labels)
-}
 
 fn labels(meta: &Meta, address: &str) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::from([
