@@ -20,7 +20,7 @@ use crate::value::{item, texts, word};
 const NONE_READY: Duration = Duration::from_secs(60);
 
 /// The lifecycle state of an executor as it follows from the observation, its problem, and when it changes by itself.
-pub(super) struct ObservedState {
+pub(super) struct Observed {
     pub(super) state: State,
     pub(super) problem: Option<(&'static str, String)>,
     pub(super) due: Option<Time>,
@@ -88,11 +88,11 @@ pub(super) fn is_new(facts: &Facts<'_>) -> bool {
 }
 
 /// The state of an executor.
-pub(super) fn observed_state(facts: &Facts<'_>) -> ObservedState {
+pub(super) fn observed_state(facts: &Facts<'_>) -> Observed {
     if let Err((reason, message)) = &facts.wanted {
         // No watch reports when the object of another owner goes.
         let due = (*reason == "Conflict").then(|| facts.now.plus(CONFLICT));
-        return ObservedState { state: State::Failed, problem: Some((reason, message.clone())), due };
+        return Observed { state: State::Failed, problem: Some((reason, message.clone())), due };
     }
     let before = facts.obs.state().and_then(State::phase);
     let state = match before {
@@ -101,7 +101,7 @@ pub(super) fn observed_state(facts: &Facts<'_>) -> ObservedState {
     };
     let (problem, due) = problem(facts, state);
     let serious = problem.as_ref().is_some_and(|(reason, _)| is_failure(facts, state, reason));
-    ObservedState { state: if serious { State::Failed } else { state }, problem, due }
+    Observed { state: if serious { State::Failed } else { state }, problem, due }
 }
 
 /// Its children are made for the first time, or again after a failure.

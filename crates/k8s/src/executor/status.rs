@@ -8,7 +8,7 @@ use orlop_core::time::Time;
 use super::observe::Names;
 use super::plan::Facts;
 use super::render::selector;
-use super::state::{Counts, ObservedState, counts};
+use super::state::{Counts, Observed, counts};
 use crate::hourglass::children::lifecycle_path;
 use crate::hourglass::condition::{NewCondition, conditions, contended, degraded, new_problem, ready};
 use crate::hourglass::plan::{Effect, Notice, Plan, Requeue, Step};
@@ -16,7 +16,7 @@ use crate::hourglass::reference::forbidden;
 use crate::hourglass::spec::ExecutorStatus;
 
 /// The plan: children first, then events, then the status.
-pub(super) fn finish(facts: &Facts<'_>, observed: &ObservedState, actions: Vec<Effect>) -> Plan {
+pub(super) fn finish(facts: &Facts<'_>, observed: &Observed, actions: Vec<Effect>) -> Plan {
     let status = complete(facts, observed);
     // Which version the pods are for is written down before they are rolled.
     let follows = status.reference_generation != facts.obs.status.reference_generation;
@@ -50,7 +50,7 @@ fn unblocked_effects(facts: &Facts<'_>, actions: Vec<Effect>) -> Vec<Effect> {
     actions.into_iter().take_while(|effect| effect.child().as_ref() != Some(at)).collect()
 }
 
-fn complete(facts: &Facts<'_>, observed: &ObservedState) -> ExecutorStatus {
+fn complete(facts: &Facts<'_>, observed: &Observed) -> ExecutorStatus {
     let mut status = facts.obs.status.clone();
     let meta = &facts.obs.meta;
     let counts = counts(facts);
@@ -93,7 +93,7 @@ fn available(counts: Counts) -> NewCondition {
     }
 }
 
-fn progressing(observed: &ObservedState) -> NewCondition {
+fn progressing(observed: &Observed) -> NewCondition {
     const KIND: &str = "Progressing";
     let waits = observed.problem.as_ref().is_some_and(|(reason, _)| matches!(*reason, "InvalidSpec" | "Conflict"));
     match observed.state.phase() {

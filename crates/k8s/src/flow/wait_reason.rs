@@ -67,12 +67,8 @@ pub(super) fn progress(pods: &[Value], now: Time) -> Progress {
             let over =
                 of("/status/startTime").or_else(|| of("/metadata/creationTimestamp")).unwrap_or(now).plus(PATIENCE);
             if over <= now {
-                let message = text(status, "/state/waiting/message");
-                let name = text(status, "/name");
-                return Progress::Stuck(format!(
-                    "container `{name}` has waited for {} s: {message}",
-                    PATIENCE.as_secs()
-                ));
+                let (name, why) = (text(status, "/name"), text(status, "/state/waiting/message"));
+                return Progress::Stuck(format!("container `{name}` has waited for {} s: {why}", PATIENCE.as_secs()));
             }
             next = next.min(over);
         } else if statuses(pod).any(|status| status.pointer("/state/waiting").is_none()) {

@@ -150,7 +150,7 @@ async fn round(client: &kube::Client, target: Finalizer, scope: Option<&str>) ->
             Err(error) => return Err(ReleaseError::api(format!("listing {}", target.kind.plural()), &error)),
         };
         for object in &listed.items {
-            match remove_finalizer(client, target, &object.metadata).await? {
+            match drop_finalizer(client, target, &object.metadata).await? {
                 Some(true) => gone += 1,
                 Some(false) => missed += 1,
                 None => {}
@@ -164,7 +164,7 @@ async fn round(client: &kube::Client, target: Finalizer, scope: Option<&str>) ->
 }
 
 /// Lets go of an object: none where it is not held, false where it was changed since it was listed.
-async fn remove_finalizer(
+async fn drop_finalizer(
     client: &kube::Client,
     target: Finalizer,
     meta: &ObjectMeta,

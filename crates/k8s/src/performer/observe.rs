@@ -90,10 +90,9 @@ pub(super) async fn observe<A: Api>(context: Context<'_, A>) -> Result<Option<Ob
         }
         next_incarnation += 1;
     }
-    let requested = spec.as_ref().ok().and_then(|spec| spec.hardware_requirements.as_ref()?.allocation);
-    let claims = requested.is_some_and(|requested| requested != Default::default())
-        || status.allocation.as_deref() == Some("dra");
-    let templates = if claims { claim_templates(&reader, &labels, &cluster).await? } else { Vec::new() };
+    let allocation = spec.as_ref().ok().and_then(|spec| spec.hardware_requirements.as_ref()?.allocation);
+    let claims = allocation.is_some_and(|way| way != Default::default()) || status.allocation.as_deref() == Some("dra");
+    let templates = if claims { templates(&reader, &labels, &cluster).await? } else { Vec::new() };
     let executor = match spec.as_ref().ok().and_then(|spec| spec.executor_ref.as_deref()) {
         Some(name) => reader.get(Kind::Executor, name).await?,
         None => None,
@@ -150,11 +149,7 @@ pub(super) fn template_kind(cluster: &Cluster) -> Kind {
     if cluster.devices.version() == Some("v1beta2") { Kind::BetaClaimTemplate } else { Kind::ClaimTemplate }
 }
 
-async fn claim_templates<A: Api>(
-    reader: &Reader<'_, A>,
-    labels: &str,
-    cluster: &Cluster,
-) -> Result<Vec<Value>, ApiError> {
+async fn templates<A: Api>(reader: &Reader<'_, A>, labels: &str, cluster: &Cluster) -> Result<Vec<Value>, ApiError> {
     match reader.list(template_kind(cluster), labels).await {
         // Where claims are not served there are no templates.
         Err(error) if error.code == Some(404) => Ok(Vec::new()),

@@ -31,13 +31,13 @@ const KUBELET: usize = 500;
 pub(super) type Problem = (String, String);
 
 /// The lifecycle state of a performer as it follows from the observation, its problem, and when it changes by itself.
-pub(super) struct ObservedState {
+pub(super) struct Observed {
     pub(super) state: State,
     pub(super) problem: Option<Problem>,
     pub(super) due: Option<Time>,
 }
 
-impl ObservedState {
+impl Observed {
     const fn well(state: State) -> Self {
         Self { state, problem: None, due: None }
     }
@@ -48,13 +48,13 @@ impl ObservedState {
 }
 
 /// The state of a performer.
-pub(super) fn observed_state(facts: &Facts<'_>, decision: &Decision, hardware: &NewCondition) -> ObservedState {
+pub(super) fn observed_state(facts: &Facts<'_>, decision: &Decision, hardware: &NewCondition) -> Observed {
     if let Some(invalid) = facts.invalid() {
-        return ObservedState::failed(invalid.reason, invalid.message);
+        return Observed::failed(invalid.reason, invalid.message);
     }
     if let Some(name) = &decision.conflicting_pod {
         let message = format!("Pod `{name}` exists and belongs to another; delete it or rename this object");
-        return ObservedState::failed("Conflict", message);
+        return Observed::failed("Conflict", message);
     }
     let mut observed = match &decision.status.active {
         Some(active) => serving_state(facts, decision, facts.pod(active.incarnation), hardware),
@@ -89,10 +89,10 @@ fn serving_state(
     decision: &Decision,
     active: Option<&ChildPod<'_>>,
     hardware: &NewCondition,
-) -> ObservedState {
+) -> Observed {
     let status = &decision.status;
     if let Some(candidate) = &status.candidate {
-        let mut observed = ObservedState::well(State::PodRecreation);
+        let mut observed = Observed::well(State::PodRecreation);
         let trial = facts.pod(candidate.incarnation).map(|child| candidate_state(facts, child, hardware));
         if let Some(trial) = trial {
             (observed.problem, observed.due) = (trial.problem, trial.due);
@@ -104,12 +104,12 @@ fn serving_state(
         return observed;
     }
     if let Some((reason, message)) = active.and_then(|child| cannot_start(facts, child)) {
-        return ObservedState::failed(&reason, message);
+        return Observed::failed(&reason, message);
     }
     let failed = status.failed_spec_hash.is_some();
     let wanted = facts.wanted_unless(status.failed_spec_hash.as_ref()).map(|wanted| wanted.hash);
     let serves = status.active.as_ref().map(|active| &active.spec_hash) == wanted.as_ref();
-    let mut observed = ObservedState::well(if serves || wanted.is_none() { State::Running } else { State::Upgrading });
+    let mut observed = Observed::well(if serves || wanted.is_none() { State::Running } else { State::Upgrading });
     if failed {
         let message =
             "the new spec did not come up and was taken back; change it, or annotate hourglass.eigenlayer.io/retry";
@@ -119,51 +119,49 @@ fn serving_state(
 }
 
 /// No pod serves.
-fn creating_state(facts: &Facts<'_>, decision: &Decision, hardware: &NewCondition) -> ObservedState {
+fn creating_state(facts: &Facts<'_>, decision: &Decision, hardware: &NewCondition) -> Observed {
     let status = &decision.status;
     let retry = status.retry.as_ref().filter(|_| backoff_until(status, facts.now).is_some());
     let failed = |reason: &str| {
         let (reason, message) = failure_message(facts, reason, "the pod is no more; another takes its place");
-        ObservedState::failed(&reason, message)
+        Observed::failed(&reason, message)
     };
     // What has just failed is said once, also where it is tried again at once.
     let just = status.retry.as_ref().filter(|_| decision.status_first && status.retry != facts.status.retry);
     let Some(candidate) = &status.candidate else {
-        return retry.or(just).map_or_else(|| ObservedState::well(State::Creating), |retry| failed(&retry.reason));
+        return retry.or(just).map_or_else(|| Observed::well(State::Creating), |retry| failed(&retry.reason));
     };
     let upgrades = matches!(facts.status.state, Some(State::Running | State::Upgrading | State::PodRecreation));
     let Some(child) = facts.pod(candidate.incarnation) else {
         return match (decision.deferred, &status.retry) {
-            (Some(Deferred::NoRuntimeClass), _) => {
-                ObservedState::failed("HardwareUnavailable", hardware.message.clone())
-            }
+            (Some(Deferred::NoRuntimeClass), _) => Observed::failed("HardwareUnavailable", hardware.message.clone()),
             (_, Some(retry))
                 if (just.is_some() || backoff_until(status, facts.now).is_some())
                     && !(upgrades && is_refusal(&retry.reason)) =>
             {
                 failed(&retry.reason)
             }
-            _ if upgrades => ObservedState::well(State::PodRecreation),
-            _ => ObservedState::well(State::PodCreation),
+            _ if upgrades => Observed::well(State::PodRecreation),
+            _ => Observed::well(State::PodCreation),
         };
     };
     let observed = candidate_state(facts, child, hardware);
     if upgrades && observed.state != State::Failed {
-        ObservedState { state: State::PodRecreation, ..observed }
+        Observed { state: State::PodRecreation, ..observed }
     } else {
         observed
     }
 }
 
 /// How far a pod has come that is to serve.
-fn candidate_state(facts: &Facts<'_>, child: &ChildPod<'_>, hardware: &NewCondition) -> ObservedState {
+fn candidate_state(facts: &Facts<'_>, child: &ChildPod<'_>, hardware: &NewCondition) -> Observed {
     let since = since(&facts.obs.status.conditions, hardware.kind, hardware.status, facts.now);
     let step = child.pod.startup_state(CONTAINER);
     let unless = |at: Time, state: State, reason: &str, message: &str| {
         if at <= facts.now {
-            ObservedState::failed(reason, message)
+            Observed::failed(reason, message)
         } else {
-            ObservedState { due: Some(at), ..ObservedState::well(state) }
+            Observed { due: Some(at), ..Observed::well(state) }
         }
     };
     match (step, child.pod.waiting_reason(CONTAINER)) {
@@ -178,11 +176,11 @@ fn candidate_state(facts: &Facts<'_>, child: &ChildPod<'_>, hardware: &NewCondit
         }
         (State::ImagePull | State::ContainerStart, _) if cannot_start(facts, child).is_some() => {
             let (reason, message) = cannot_start(facts, child).unwrap_or_default();
-            ObservedState::failed(&reason, message)
+            Observed::failed(&reason, message)
         }
         (State::ImagePull, _) if had_no_image(facts, child) => {
             let (reason, message) = failure_message(facts, "ImagePullFailed", "the image cannot be pulled");
-            ObservedState::failed(&reason, message)
+            Observed::failed(&reason, message)
         }
         (State::ServiceCreation, _) if !child.pod.ready => {
             let candidate = facts.status.candidate.as_ref().filter(|known| known.incarnation == child.number);
@@ -193,10 +191,10 @@ fn candidate_state(facts: &Facts<'_>, child: &ChildPod<'_>, hardware: &NewCondit
                     "ReadinessTimeout",
                     "the container runs but does not become ready; check its health service",
                 ),
-                None => ObservedState::well(step),
+                None => Observed::well(step),
             }
         }
-        _ => ObservedState::well(step),
+        _ => Observed::well(step),
     }
 }
 

@@ -9,7 +9,7 @@ use orlop_core::time::Time;
 use super::decide::{CREATED, Decision};
 use super::facts::Facts;
 use super::render::{Rendered, duplicates};
-use super::state::{ObservedState, observed_state};
+use super::state::{Observed, observed_state};
 use crate::api::Kind;
 use crate::hardware::{self, availability};
 use crate::hourglass::children::lifecycle_path;
@@ -126,12 +126,7 @@ fn by_labels(families: &[LabelFamily]) -> String {
 }
 
 /// The status with everything that follows from what is decided.
-fn complete(
-    facts: &Facts<'_>,
-    decision: &Decision,
-    observed: &ObservedState,
-    hardware: NewCondition,
-) -> PerformerStatus {
+fn complete(facts: &Facts<'_>, decision: &Decision, observed: &Observed, hardware: NewCondition) -> PerformerStatus {
     let mut status = decision.status.clone();
     let meta = &facts.obs.meta;
     let active = status.active.as_ref().and_then(|active| facts.pod(active.incarnation));
@@ -190,7 +185,7 @@ fn available(status: &PerformerStatus, live: bool) -> NewCondition {
     }
 }
 
-fn progressing(status: &PerformerStatus, facts: &Facts<'_>, observed: &ObservedState) -> NewCondition {
+fn progressing(status: &PerformerStatus, facts: &Facts<'_>, observed: &Observed) -> NewCondition {
     const KIND: &str = "Progressing";
     match status.phase {
         Some(PerformerPhase::Upgrading) => {
