@@ -43,7 +43,7 @@ fn gpu_host(name: &str, count: u32) -> Value {
     host(name, json!({"nvidia.com/gpu.present": "true"}), json!({"nvidia.com/gpu": count.to_string()}))
 }
 
-/// A bed with a node.
+/// A test environment with a node.
 fn env() -> TestEnv {
     let mut env = TestEnv::new();
     env.add(Kind::Node, host("node-1", json!({}), json!({})));
