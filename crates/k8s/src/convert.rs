@@ -13,9 +13,9 @@ use crate::crd;
 /// Fields of a spec that may change after the start.
 const MUTABLE: [&str; 3] = ["suspend", "suspendMode", "stop"];
 
-/// A flow as an object gives it.
+/// A flow that was read from an object.
 #[derive(Clone, Debug)]
-pub struct Reading {
+pub struct ParsedFlow {
     /// The flow, without its status.
     pub flow: JobFlow,
     /// Warnings of its validation.
@@ -33,17 +33,17 @@ pub struct Reading {
 ///     "spec": {"steps": [{"name": "gate", "type": "Manual"}], "stepz": []},
 ///     "status": "nonsense",
 /// });
-/// let reading = orlop_k8s::convert::read(&object, &Limits::kubernetes()).unwrap();
-/// assert_eq!((reading.flow.spec.steps.len(), reading.unknown), (1, vec!["spec.stepz".to_owned()]));
+/// let parsed = orlop_k8s::convert::read(&object, &Limits::kubernetes()).unwrap();
+/// assert_eq!((parsed.flow.spec.steps.len(), parsed.unknown), (1, vec!["spec.stepz".to_owned()]));
 /// ```
 ///
 /// # Errors
 /// Everything wrong with the flow.
-pub fn read(object: &Value, limits: &Limits) -> Result<Reading, Violations> {
+pub fn read(object: &Value, limits: &Limits) -> Result<ParsedFlow, Violations> {
     let mut unknown = Vec::new();
     let bare = bare(object, &mut unknown);
     let (flow, warnings) = read_object(&bare, limits)?;
-    Ok(Reading { flow, warnings, unknown })
+    Ok(ParsedFlow { flow, warnings, unknown })
 }
 
 /// Reads the flow of an object without asking whether it keeps the rules of this version: one that has begun is not judged

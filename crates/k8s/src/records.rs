@@ -23,7 +23,7 @@ pub(crate) enum FetchError {
 impl FetchError {
     /// Whether a piece was not there, or not what it was: the status is an old one, and the new one lists others.
     pub(crate) fn is_missing(&self) -> bool {
-        matches!(self, Self::Read(ReadError::Piece(_)))
+        matches!(self, Self::Read(ReadError::RecordChunk(_)))
     }
 }
 
@@ -37,7 +37,7 @@ pub(crate) async fn whole<A: Api>(api: &A, flow: &JobFlow, status: &FlowStatus) 
     let mut pieces = BTreeMap::new();
     for piece in Records::needs(status) {
         let object = match api.send(&Request::get(Kind::ConfigMap, namespace, piece)).await {
-            Err(error) if error.code == Some(404) => return Err(ReadError::Piece(piece.clone()).into()),
+            Err(error) if error.code == Some(404) => return Err(ReadError::RecordChunk(piece.clone()).into()),
             object => object?,
         };
         pieces.extend(piece_bytes(piece, &object).map(|bytes| (piece.clone(), bytes)));

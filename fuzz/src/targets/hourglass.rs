@@ -9,9 +9,9 @@ use orlop_core::time::Time;
 use orlop_k8s::api::Kind;
 use orlop_k8s::hourglass::Config;
 use orlop_k8s::hourglass::children::Meta;
+use orlop_k8s::hourglass::cluster::Cluster;
 use orlop_k8s::hourglass::plan::{Effect, Plan};
-use orlop_k8s::hourglass::reference::{Found, Seen};
-use orlop_k8s::hourglass::world::World;
+use orlop_k8s::hourglass::reference::{ObservedReference, ReferenceState};
 use orlop_k8s::{executor, performer};
 use serde_json::Value;
 
@@ -26,8 +26,8 @@ fn child(object: &Value, name: &str) -> Option<Value> {
     object.get(name).filter(|child| child.is_object()).cloned()
 }
 
-fn world(object: &Value, config: &Config) -> World {
-    let mut world = World::default();
+fn cluster(object: &Value, config: &Config) -> Cluster {
+    let mut cluster = Cluster::default();
     let kinds = [
         ("nodes", Kind::Node),
         ("runtimeClasses", Kind::RuntimeClass),
@@ -36,10 +36,10 @@ fn world(object: &Value, config: &Config) -> World {
     ];
     for (name, kind) in kinds {
         for shown in list(object, name) {
-            world.seen(kind, &shown, &config.tables.catalogue);
+            cluster.apply(kind, &shown, &config.tables.catalogue);
         }
     }
-    world
+    cluster
 }
 
 /// Each step begins where the one before has ended, with names of the table.
@@ -73,16 +73,16 @@ fn hides(object: &Value, keys: &[String], plan: &Plan) {
 
 /// Secrets by name: a text is the version of one that is there, null stands for a missing one, anything else for one that may not be
 /// read.
-fn references(object: &Value) -> Vec<Seen> {
+fn references(object: &Value) -> Vec<ObservedReference> {
     let found = |value: &Value| match value {
         Value::String(version) => {
-            Found::There { uid: version.clone(), version: version.clone(), same: version.len() > 3 }
+            ReferenceState::Present { uid: version.clone(), version: version.clone(), same: version.len() > 3 }
         }
-        Value::Null => Found::Missing,
-        _ => Found::Denied,
+        Value::Null => ReferenceState::Missing,
+        _ => ReferenceState::Denied,
     };
     let all = object.get("references").and_then(Value::as_object).into_iter().flatten();
-    all.map(|(name, value)| Seen { kind: Kind::Secret, name: name.clone(), found: found(value) }).collect()
+    all.map(|(name, value)| ObservedReference { kind: Kind::Secret, name: name.clone(), found: found(value) }).collect()
 }
 
 /// Decodes custom resources and what surrounds them, and plans for them.
@@ -93,26 +93,26 @@ pub fn hourglass_objects(data: &[u8]) {
     let spec = object.get("spec").cloned().unwrap_or_default();
     let stored = object.get("status").cloned().unwrap_or_default();
     let performer = performer::Observation {
-        admitted: Default::default(),
+        last_applied: Default::default(),
         meta: meta.clone(),
         spec: serde_json::from_value(spec.clone()).map_err(|error| error.to_string()),
         status: serde_json::from_value(stored.clone()).unwrap_or_default(),
         stored: stored.clone(),
         pods: list(&object, "pods"),
-        next: 1,
+        next_incarnation: 1,
         service: child(&object, "service"),
         revisions: list(&object, "revisions"),
         templates: list(&object, "templates"),
         executor: child(&object, "executor"),
         references: references(&object),
-        world: Arc::new(world(&object, &config)),
-        trouble: None,
+        cluster: Arc::new(cluster(&object, &config)),
+        last_failure: None,
     };
     let plan = performer::plan(&performer, &config, now);
     assert_eq!(plan, performer::plan(&performer, &config, now));
     path_holds::<performer_machine::PerformerState>(&plan);
     let executor = executor::Observation {
-        admitted: Default::default(),
+        last_applied: Default::default(),
         meta,
         spec: serde_json::from_value(spec).map_err(|error| error.to_string()),
         status: serde_json::from_value(stored.clone()).unwrap_or_default(),
@@ -125,7 +125,7 @@ pub fn hourglass_objects(data: &[u8]) {
         service: child(&object, "service"),
         pods: list(&object, "pods"),
         references: references(&object),
-        trouble: None,
+        last_failure: None,
     };
     let plan = executor::plan(&executor, &config, now);
     assert_eq!(plan, executor::plan(&executor, &config, now));

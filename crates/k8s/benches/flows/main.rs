@@ -26,12 +26,12 @@ use orlop_k8s::flow::Options;
 const OBJECT: usize = 1 << 20;
 
 /// Where flows run.
-enum Place {
+enum Target {
     Double,
     Real(real::Real),
 }
 
-impl Place {
+impl Target {
     async fn run(&mut self, specs: Vec<serde_json::Value>) -> Figures {
         match self {
             Self::Double => run(specs, Options::default()).await,
@@ -43,19 +43,19 @@ impl Place {
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let scale = words.iter().find_map(|word| word.parse::<f64>().ok()).unwrap_or(1.0);
-    let asked = |place: &str| words.iter().any(|word| word == place);
+    let asked = |target: &str| words.iter().any(|word| word == target);
     let both = !asked("double") && !asked("real");
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     if both || asked("double") {
         println!("on the API server double");
-        runtime.block_on(measure(Place::Double, scale));
+        runtime.block_on(measure(Target::Double, scale));
     }
     if both || asked("real") {
         match runtime.block_on(real::Real::find()) {
             Some(found) => {
                 println!("on a real API server");
-                runtime.block_on(measure(Place::Real(found), scale));
+                runtime.block_on(measure(Target::Real(found), scale));
             }
             None => {
                 println!("skipped: no Kubernetes API server (ORLOP_TEST_KUBECONFIG is not set)");
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-async fn measure(mut place: Place, scale: f64) {
+async fn measure(mut target: Target, scale: f64) {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -78,7 +78,7 @@ async fn measure(mut place: Place, scale: f64) {
     println!("fan-out: one flow, all its Jobs; microseconds of passes a Job, growth against the smallest");
     let mut first = None;
     for jobs in [100, 1_000, 10_000].map(part) {
-        let figures = place.run(vec![fan_out(jobs)]).await;
+        let figures = target.run(vec![fan_out(jobs)]).await;
         let cost = figures.busy * 1e6 / count(jobs);
         let smallest = *first.get_or_insert(cost);
         println!(
@@ -92,11 +92,11 @@ async fn measure(mut place: Place, scale: f64) {
         );
         ended(&figures, 1);
     }
-    chains(&mut place, part(1_000), 20).await;
+    chains(&mut target, part(1_000), 20).await;
 }
 
-async fn chains(place: &mut Place, flows: usize, steps: usize) {
-    let figures = place.run(vec![chain(steps); flows]).await;
+async fn chains(target: &mut Target, flows: usize, steps: usize) {
+    let figures = target.run(vec![chain(steps); flows]).await;
     ended(&figures, flows);
     let mut gaps = figures.gaps.clone();
     gaps.sort_by(f64::total_cmp);

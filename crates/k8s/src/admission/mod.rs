@@ -1,19 +1,15 @@
-//! What the API server asks before it stores a flow or a performer: is it allowed, and what is to be filled in. Owns the questions and
-//! answers of `admission.k8s.io/v1` and the rules behind them; opens no socket and knows no clock.
+//! What the API server asks before it stores a flow or a performer: is it allowed, and what is to be filled in. Owns the
+//! questions and answers of `admission.k8s.io/v1` and the rules behind them; opens no socket and knows no clock.
 //!
 //! ```
 //! use orlop_k8s::admission::{Settings, Webhook};
 //! let review = serde_json::json!({
 //! "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
-//! "request": {"uid": "7", "operation": "CREATE", "kind": {"group": "workflow.kube-zen.io", "version": "v1alpha1", "kind": "JobFlow"},
-//! "userInfo": {"username": "ann"},
-//! "object": {"apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow", "metadata": {"name": "f"},
-//! "spec": {"steps": [{"name": "gate", "type": "Manual"}]}}},
-//! });
-//! let now = "2026-11-22T10:00:00Z".parse().unwrap();
-//! let answer = Webhook::Validate.answer(review.to_string().as_bytes(), &Settings::default(), now);
-//! assert_eq!(answer.code, 200);
-//! assert_eq!(answer.body["response"]["allowed"], true);
+//! "request": {"uid": "7", "operation": "CREATE", "kind": {"group": "workflow.kube-zen.io", "version": "v1alpha1", "kind":
+//! "JobFlow"}, "userInfo": {"username": "ann"}, "object": {"apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow",
+//! "metadata": {"name": "f"}, "spec": {"steps": [{"name": "gate", "type": "Manual"}]}}}, }); let now =
+//! "2026-11-22T10:00:00Z".parse().unwrap(); let answer = Webhook::Validate.answer(review.to_string().as_bytes(),
+//! &Settings::default(), now); assert_eq!(answer.code, 200); assert_eq!(answer.body["response"]["allowed"], true);
 //! ```
 
 mod identity;
@@ -30,7 +26,7 @@ use orlop_core::time::Time;
 use orlop_dag::manifest::Limits;
 use serde_json::Value;
 
-use self::review::{Ask, Verdict, short};
+use self::review::{AdmissionRequest, AdmissionResponse, Subject, short};
 use crate::hourglass;
 
 /// Largest body that is read, in bytes: a review holds the object before and after, and what the server adds to them.
@@ -99,11 +95,11 @@ impl Webhook {
         }
     }
 
-    /// Group, kind and what people call several of the objects it is about.
-    const fn subject(self) -> (&'static str, &'static str, &'static str) {
+    /// The objects it is about.
+    const fn subject(self) -> Subject {
         match self {
-            Self::Validate | Self::Mutate => (GROUP, KIND, "JobFlows"),
-            Self::ValidatePerformer => (hourglass::GROUP, "Performer", "Performers"),
+            Self::Validate | Self::Mutate => Subject { group: GROUP, kind: KIND, plural: "JobFlows" },
+            Self::ValidatePerformer => Subject { group: hourglass::GROUP, kind: "Performer", plural: "Performers" },
         }
     }
 
@@ -120,16 +116,16 @@ impl Webhook {
             let why = format!("the review has {} bytes; at most {BODY_MAX} are read", body.len());
             return Answer { code: 413, body: Value::String(why) };
         }
-        let ask = match Ask::read(body) {
-            Ok(ask) => ask,
+        let request = match AdmissionRequest::read(body) {
+            Ok(request) => request,
             Err(why) => return Answer { code: 400, body: Value::String(why) },
         };
-        let verdict = match (ask.concern(self.subject()), self) {
-            (Some(why), _) => Verdict { warnings: short(why.into_iter()), ..Verdict::default() },
-            (None, Self::Validate) => validate::verdict(&ask, settings),
-            (None, Self::Mutate) => mutate::verdict(&ask, settings, now),
-            (None, Self::ValidatePerformer) => performer::verdict(&ask, &settings.hourglass),
+        let response = match (request.mismatch(&self.subject()), self) {
+            (Some(why), _) => AdmissionResponse { warnings: short(why.into_iter()), ..AdmissionResponse::default() },
+            (None, Self::Validate) => validate::respond(&request, settings),
+            (None, Self::Mutate) => mutate::respond(&request, settings, now),
+            (None, Self::ValidatePerformer) => performer::respond(&request, &settings.hourglass),
         };
-        Answer { code: 200, body: verdict.review(&ask) }
+        Answer { code: 200, body: response.review(&request) }
     }
 }

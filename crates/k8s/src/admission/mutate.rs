@@ -6,16 +6,16 @@ use serde_json::{Map, Value, json};
 
 use super::Settings;
 use super::identity::{annotation, identity_of, member, news};
-use super::review::{Ask, Verdict};
+use super::review::{AdmissionRequest, AdmissionResponse};
 
 /// The patch of a request.
-pub(super) fn verdict(ask: &Ask, settings: &Settings, now: Time) -> Verdict {
-    let patch = if ask.is_update() { stamps(ask, now) } else { Ok(defaults(&ask.object, settings)) };
+pub(super) fn respond(request: &AdmissionRequest, settings: &Settings, now: Time) -> AdmissionResponse {
+    let patch = if request.is_update() { stamps(request, now) } else { Ok(defaults(&request.object, settings)) };
     match patch {
-        Ok(patch) => Verdict { patch, ..Verdict::default() },
+        Ok(patch) => AdmissionResponse { patch, ..AdmissionResponse::default() },
         Err(error) => {
-            let told = format!("who has decided cannot be written down: {error}");
-            Verdict { refused: Some((500, told, Vec::new())), ..Verdict::default() }
+            let message = format!("who has decided cannot be written down: {error}");
+            AdmissionResponse { refused: Some((500, message, Vec::new())), ..AdmissionResponse::default() }
         }
     }
 }
@@ -27,7 +27,7 @@ fn defaults(object: &Value, settings: &Settings) -> Vec<Value> {
         ("ttlSecondsAfterFinished", json!(settings.ttl_seconds)),
         ("backoffLimit", json!(settings.backoff_limit)),
     ];
-    // A spec that is no object is refused by whoever validates.
+    // A spec that is no object is refused by validation.
     let Some(spec) = object.get("spec").and_then(Value::as_object) else { return Vec::new() };
     let path = "/spec/executionPolicy";
     match spec.get("executionPolicy") {
@@ -47,13 +47,14 @@ fn defaults(object: &Value, settings: &Settings) -> Vec<Value> {
 }
 
 /// Beside each decision that is added or changed stands who has taken it. A reason that comes with it is kept.
-fn stamps(ask: &Ask, now: Time) -> serde_json::Result<Vec<Value>> {
+fn stamps(request: &AdmissionRequest, now: Time) -> serde_json::Result<Vec<Value>> {
     let mut patch = Vec::new();
-    for key in news(&ask.object, &ask.old_object).filter_map(|(key, _)| identity_of(key)) {
-        let told = annotation(&ask.object, &key).filter(|told| annotation(&ask.old_object, &key) != Some(told));
-        let told: Option<Value> = told.and_then(|told| serde_json::from_str(told).ok());
-        let mut note = json!({"by": ask.user(), "at": now.whole_seconds().to_string()});
-        if let Some(reason) = told.as_ref().and_then(|told| member(told, "reason")) {
+    for key in news(&request.object, &request.old_object).filter_map(|(key, _)| identity_of(key)) {
+        let decision = annotation(&request.object, &key)
+            .filter(|decision| annotation(&request.old_object, &key) != Some(decision));
+        let decision: Option<Value> = decision.and_then(|decision| serde_json::from_str(decision).ok());
+        let mut note = json!({"by": request.user(), "at": now.whole_seconds().to_string()});
+        if let Some(reason) = decision.as_ref().and_then(|decision| member(decision, "reason")) {
             note["reason"] = json!(reason);
         }
         let path = format!("/metadata/annotations/{}", key.replace('~', "~0").replace('/', "~1"));

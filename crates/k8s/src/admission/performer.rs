@@ -3,24 +3,24 @@
 
 use serde_json::json;
 
-use super::review::{Ask, Verdict, short};
+use super::review::{AdmissionRequest, AdmissionResponse, short};
 use crate::hourglass::Config;
-use crate::hourglass::children::is_going;
+use crate::hourglass::children::is_terminating;
 use crate::performer::review;
 
 /// Whether a request is allowed.
-pub(super) fn verdict(ask: &Ask, config: &Config) -> Verdict {
+pub(super) fn respond(request: &AdmissionRequest, config: &Config) -> AdmissionResponse {
     // What is stored already is reported in its status: labels, finalizers and the way out stay open.
-    let same = ask.is_update() && ask.object.get("spec") == ask.old_object.get("spec");
-    if same || is_going(&ask.object) {
-        return Verdict::default();
+    let same = request.is_update() && request.object.get("spec") == request.old_object.get("spec");
+    if same || is_terminating(&request.object) {
+        return AdmissionResponse::default();
     }
-    match review(&ask.object, config) {
-        Ok(remarks) => Verdict { warnings: short(remarks.into_iter()), ..Verdict::default() },
+    match review(&request.object, config) {
+        Ok(remarks) => AdmissionResponse { warnings: short(remarks.into_iter()), ..AdmissionResponse::default() },
         Err(invalid) => {
             let cause = json!({"reason": "FieldValueInvalid", "field": "spec", "message": invalid.message});
             let message = format!("spec: {} [{}]", invalid.message, invalid.reason);
-            Verdict { refused: Some((422, message, vec![cause])), ..Verdict::default() }
+            AdmissionResponse { refused: Some((422, message, vec![cause])), ..AdmissionResponse::default() }
         }
     }
 }

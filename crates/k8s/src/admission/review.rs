@@ -13,18 +13,26 @@ const WARNING_MAX: usize = 256;
 /// Most bytes of warnings the API server passes on.
 const WARNINGS_MAX: usize = 4096;
 
+/// The objects that a webhook is asked about.
+pub(super) struct Subject {
+    pub(super) group: &'static str,
+    pub(super) kind: &'static str,
+    /// What people call several of them.
+    pub(super) plural: &'static str,
+}
+
 #[derive(Deserialize)]
 struct Review {
     #[serde(rename = "apiVersion")]
     api_version: String,
     kind: String,
-    request: Option<Ask>,
+    request: Option<AdmissionRequest>,
 }
 
-/// What is asked.
+/// The request of an AdmissionReview.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Ask {
+pub(super) struct AdmissionRequest {
     uid: String,
     kind: Kind,
     #[serde(default)]
@@ -51,8 +59,8 @@ struct User {
     username: String,
 }
 
-impl Ask {
-    /// Reads a question; the error is a sentence for whoever configured the webhook.
+impl AdmissionRequest {
+    /// Reads an AdmissionReview; the error says what to change in the configuration of the webhook.
     pub(super) fn read(body: &[u8]) -> Result<Self, String> {
         let review: Review = serde_json::from_slice(body)
             .map_err(|error| format!("the body is no AdmissionReview: {error}; POST one of {VERSION}"))?;
@@ -65,12 +73,13 @@ impl Ask {
         review.request.ok_or_else(|| "the AdmissionReview has no request".to_owned())
     }
 
-    /// Why nothing is to be decided. The inner text is for whoever asks; none where all is as it should be.
-    pub(super) fn concern(&self, (group, kind, several): (&str, &str, &str)) -> Option<Option<String>> {
-        if self.kind.group != group || self.kind.kind != kind {
+    /// Some where the request is not for this webhook, with a warning where its configuration is wrong.
+    pub(super) fn mismatch(&self, subject: &Subject) -> Option<Option<String>> {
+        if self.kind.group != subject.group || self.kind.kind != subject.kind {
             let Kind { group, kind } = &self.kind;
             return Some(Some(format!(
-                "{kind} of `{group}` is not checked here; let the webhook ask about {several} only"
+                "{kind} of `{group}` is not checked here; let the webhook ask about {} only",
+                subject.plural
             )));
         }
         let known = matches!(self.operation.as_str(), "CREATE" | "UPDATE") && self.sub_resource.is_empty();
@@ -88,9 +97,9 @@ impl Ask {
     }
 }
 
-/// What is answered.
+/// The response of an AdmissionReview.
 #[derive(Debug, Default)]
-pub(super) struct Verdict {
+pub(super) struct AdmissionResponse {
     /// Code, message and fields of a refusal; none when it is allowed.
     pub(super) refused: Option<(u16, String, Vec<Value>)>,
     /// What people are to read.
@@ -99,7 +108,7 @@ pub(super) struct Verdict {
     pub(super) patch: Vec<Value>,
 }
 
-impl Verdict {
+impl AdmissionResponse {
     /// What violations lead to: all errors are listed in the refusal.
     pub(super) fn of(found: &Violations) -> Self {
         let warnings = found.iter().filter(|violation| violation.severity == Severity::Warning);
@@ -113,22 +122,22 @@ impl Verdict {
         if more > 0 {
             lines.push(format!("and {more} more"));
         }
-        let cause = |violation: &&Violation| json!({"reason": "FieldValueInvalid", "field": violation.path.to_string(), "message": told(violation)});
+        let cause = |violation: &&Violation| json!({"reason": "FieldValueInvalid", "field": violation.path.to_string(), "message": message(violation)});
         let causes = errors.iter().map(cause).collect();
         Self { refused: Some((422, lines.join("\n"), causes)), warnings, ..Self::default() }
     }
 
     /// The review with this answer.
-    pub(super) fn review(self, ask: &Ask) -> Value {
-        let mut response = json!({"uid": ask.uid, "allowed": self.refused.is_none()});
+    pub(super) fn review(self, request: &AdmissionRequest) -> Value {
+        let mut response = json!({"uid": request.uid, "allowed": self.refused.is_none()});
         if let Some((code, message, causes)) = self.refused {
             let reason = if code == 422 { "Invalid" } else { "InternalError" };
             response["status"] = json!({"status": "Failure", "code": code, "reason": reason, "message": message});
             if !causes.is_empty() {
                 // Clients name the object by these.
-                let name = ask.object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+                let name = request.object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
                 response["status"]["details"] =
-                    json!({"name": name, "group": ask.kind.group, "kind": ask.kind.kind, "causes": causes});
+                    json!({"name": name, "group": request.kind.group, "kind": request.kind.kind, "causes": causes});
             }
         } else if !self.patch.is_empty() {
             response["patchType"] = json!("JSONPatch");
@@ -144,12 +153,12 @@ impl Verdict {
 /// A violation with its place.
 fn sentence(violation: &Violation) -> String {
     let path = violation.path.to_string();
-    let told = told(violation);
-    if path.is_empty() { told } else { format!("{path}: {told}") }
+    let message = message(violation);
+    if path.is_empty() { message } else { format!("{path}: {message}") }
 }
 
 /// What is wrong, and what to do.
-fn told(violation: &Violation) -> String {
+fn message(violation: &Violation) -> String {
     let help = violation.help.as_ref().map(|help| format!(" ({help})")).unwrap_or_default();
     format!("{}{help} [{}]", violation.message, violation.rule)
 }

@@ -1,5 +1,4 @@
-//! Whether a flow may be stored: every rule of manifests at creation, and at an update what may change as well (rules R20
-//! and R23). Owns which rules are asked; the rules themselves stand with the manifest.
+//! Validates flows: all rules of manifests at creation, and at an update also what may change.
 
 use orlop_core::name::short63;
 use orlop_dag::engine::left_of;
@@ -8,16 +7,16 @@ use serde_json::Value;
 
 use super::Settings;
 use super::identity::{annotation, annotations, decision_of, gone, member, news};
-use super::review::{Ask, Verdict};
+use super::review::{AdmissionRequest, AdmissionResponse};
 use crate::convert;
 
 /// Whether a request is allowed.
-pub(super) fn verdict(ask: &Ask, settings: &Settings) -> Verdict {
-    if ask.is_update() && only_metadata_of_the_past(ask) {
-        return Verdict::default();
+pub(super) fn respond(request: &AdmissionRequest, settings: &Settings) -> AdmissionResponse {
+    if request.is_update() && only_metadata_of_the_past(request) {
+        return AdmissionResponse::default();
     }
     let mut found = Violations::new();
-    match convert::read(&ask.object, &settings.limits) {
+    match convert::read(&request.object, &settings.limits) {
         Ok(mut new) => {
             found.append(new.warnings);
             for path in &new.unknown {
@@ -27,36 +26,36 @@ pub(super) fn verdict(ask: &Ask, settings: &Settings) -> Verdict {
                     || "is not known and will not be stored".to_owned(),
                 );
             }
-            if ask.is_update() {
-                match convert::read(&ask.old_object, &settings.limits) {
+            if request.is_update() {
+                match convert::read(&request.old_object, &settings.limits) {
                     Ok(mut old) => {
                         // What cannot be read of a status says no more than none.
-                        old.flow.status = convert::status(&ask.old_object).unwrap_or_default();
+                        old.flow.status = convert::status(&request.old_object).unwrap_or_default();
                         new.flow.status.clone_from(&old.flow.status);
                         found.append(validate_update(&old.flow, &new.flow));
                     }
-                    Err(_) => changed(ask, &mut found),
+                    Err(_) => changed(request, &mut found),
                 }
             }
         }
-        Err(wrong) if ask.is_update() => {
-            let before = convert::read(&ask.old_object, &settings.limits).err().unwrap_or_default();
+        Err(wrong) if request.is_update() => {
+            let before = convert::read(&request.old_object, &settings.limits).err().unwrap_or_default();
             found.append(new_only(wrong, &before));
-            changed(ask, &mut found);
+            changed(request, &mut found);
         }
         Err(wrong) => found.append(wrong),
     }
-    identities(ask, &mut found);
-    confirmations(ask, &mut found);
-    Verdict::of(&found)
+    identities(request, &mut found);
+    confirmations(request, &mut found);
+    AdmissionResponse::of(&found)
 }
 
 /// That an attempt is gone is only confirmed where its cancellation is blocked.
-fn confirmations(ask: &Ask, found: &mut Violations) {
-    let status = convert::status(&ask.old_object).ok().flatten().unwrap_or_default();
+fn confirmations(request: &AdmissionRequest, found: &mut Violations) {
+    let status = convert::status(&request.old_object).ok().flatten().unwrap_or_default();
     let metadata = Path::ROOT.field("metadata");
     let path = metadata.field("annotations");
-    for (key, value) in news(&ask.object, &ask.old_object) {
+    for (key, value) in news(&request.object, &request.old_object) {
         let Some(short) = gone(key) else { continue };
         let step = status.steps.iter().find(|step| short63(&step.name) == short);
         // A packed status does not show all; the engine takes no confirmation of an attempt that is not blocked.
@@ -78,9 +77,9 @@ fn confirmations(ask: &Ask, found: &mut Violations) {
 }
 
 /// Whether nothing but metadata changes of a flow that is over.
-fn only_metadata_of_the_past(ask: &Ask) -> bool {
-    let over = convert::status(&ask.old_object).ok().flatten().is_some_and(|status| status.phase.is_terminal());
-    over && ask.object.get("spec") == ask.old_object.get("spec")
+fn only_metadata_of_the_past(request: &AdmissionRequest) -> bool {
+    let over = convert::status(&request.old_object).ok().flatten().is_some_and(|status| status.phase.is_terminal());
+    over && request.object.get("spec") == request.old_object.get("spec")
 }
 
 /// An update is not held against what was stored already: control orders and finalizers always work.
@@ -90,34 +89,34 @@ fn new_only(mut wrong: Violations, before: &Violations) -> Violations {
     wrong
 }
 
-/// Rule R23 where one of the two objects cannot be read: the spec as it is stored must be the same.
-fn changed(ask: &Ask, found: &mut Violations) {
-    let started = ask.old_object.pointer("/status/startTime").is_some_and(|time| !time.is_null());
-    if started && convert::spec_hash(&ask.old_object) != convert::spec_hash(&ask.object) {
+/// An update where one of the two objects cannot be read: the spec as it is stored must be the same.
+fn changed(request: &AdmissionRequest, found: &mut Violations) {
+    let started = request.old_object.pointer("/status/startTime").is_some_and(|time| !time.is_null());
+    if started && convert::spec_hash(&request.old_object) != convert::spec_hash(&request.object) {
         found.error("R23", &Path::ROOT.field("spec"), || {
             ("the flow has started, so its spec does not change", "only suspend, suspendMode and stop may change")
         });
     }
 }
 
-/// Who has decided is whoever asks, and is not taken back while the decision stands.
-fn identities(ask: &Ask, found: &mut Violations) {
+/// The decider is the user of the request, and stays while the decision stands.
+fn identities(request: &AdmissionRequest, found: &mut Violations) {
     let metadata = Path::ROOT.field("metadata");
     let path = metadata.field("annotations");
-    for (key, value) in news(&ask.object, &ask.old_object).filter(|(key, _)| decision_of(key).is_some()) {
+    for (key, value) in news(&request.object, &request.old_object).filter(|(key, _)| decision_of(key).is_some()) {
         let note: Option<Value> = serde_json::from_str(value).ok();
         let by = note.as_ref().and_then(|note| member(note, "by"));
-        if by != Some(ask.user()) {
+        if by != Some(request.user()) {
             found.error("R20", &path.field(key), || {
-                let user = ask.user();
+                let user = request.user();
                 (format!("`by` is not `{user}`, who asks"), "leave the annotation out: it is written for you")
             });
         }
     }
-    for (key, _) in annotations(&ask.old_object).into_iter().flatten() {
+    for (key, _) in annotations(&request.old_object).into_iter().flatten() {
         let Some(decision) = decision_of(key) else { continue };
-        let stands = annotation(&ask.object, &decision).is_some();
-        if stands && annotation(&ask.object, key).is_none() {
+        let stands = annotation(&request.object, &decision).is_some();
+        if stands && annotation(&request.object, key).is_none() {
             found.error("R20", &path.field(key), || {
                 ("who has decided is taken out", "leave it while the decision stands")
             });

@@ -83,8 +83,8 @@ impl ApiError {
         }
     }
 
-    /// What happened, without sentences of the server: they may quote what was asked for, and be of any length (hourglass
-    /// contract, rule K6). Its status tells it, and its one word where it is one.
+    /// What happened, without sentences of the server: they may quote what was asked for, and be of any length. Its status tells
+    /// it, and its one word where it is one.
     #[must_use]
     pub fn unquoted(&self) -> String {
         let Some(code) = self.code else { return cut_message(&self.to_string()) };

@@ -247,20 +247,20 @@ impl Request {
     /// Reads an object.
     #[must_use]
     pub fn get(kind: Kind, namespace: &str, name: &str) -> Self {
-        Self::new(Verb::Get, kind, (namespace, name), Value::Null)
+        Self::new(Verb::Get, kind, namespace, name, Value::Null)
     }
 
     /// Reads the metadata of an object: its contents never leave the server.
     #[must_use]
     pub fn get_metadata(kind: Kind, namespace: &str, name: &str) -> Self {
-        Self::new(Verb::GetMetadata, kind, (namespace, name), Value::Null)
+        Self::new(Verb::GetMetadata, kind, namespace, name, Value::Null)
     }
 
     /// Reads the objects with these labels.
     #[must_use]
     pub fn list(kind: Kind, namespace: &str, labels: String) -> Self {
         let verb = Verb::List { labels, fields: String::new(), page: None };
-        Self::new(verb, kind, (namespace, ""), Value::Null)
+        Self::new(verb, kind, namespace, "", Value::Null)
     }
 
     /// The same for objects with these fields, where it is a list.
@@ -320,19 +320,19 @@ impl Request {
     /// Patches an object.
     #[must_use]
     pub fn patch(kind: Kind, namespace: &str, name: &str, patch: Value) -> Self {
-        Self::new(Verb::Patch, kind, (namespace, name), patch)
+        Self::new(Verb::Patch, kind, namespace, name, patch)
     }
 
     /// Patches the status of a flow.
     #[must_use]
     pub fn patch_status(namespace: &str, name: &str, patch: Value) -> Self {
-        Self::new(Verb::PatchStatus, Kind::JobFlow, (namespace, name), patch)
+        Self::new(Verb::PatchStatus, Kind::JobFlow, namespace, name, patch)
     }
 
     /// Deletes an object, where a uid is given only the one that has it.
     #[must_use]
     pub fn delete(kind: Kind, namespace: &str, name: &str, uid: Option<String>) -> Self {
-        Self::new(Verb::Delete { uid, propagation: Propagation::Background }, kind, (namespace, name), Value::Null)
+        Self::new(Verb::Delete { uid, propagation: Propagation::Background }, kind, namespace, name, Value::Null)
     }
 
     /// The same after everything it owns, where it is a deletion.
@@ -344,7 +344,7 @@ impl Request {
         self
     }
 
-    fn new(verb: Verb, kind: Kind, (namespace, name): (&str, &str), body: Value) -> Self {
+    fn new(verb: Verb, kind: Kind, namespace: &str, name: &str, body: Value) -> Self {
         Self { verb, kind, namespace: namespace.to_owned(), name: name.to_owned(), body, manager: None }
     }
 

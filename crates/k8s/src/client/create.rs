@@ -34,7 +34,7 @@ pub struct NewFlow {
 
 impl<A: Api> FlowClient<A> {
     /// Creates a flow. Asked again with the same key, it gives the flow that is there: a lost answer makes no second one, and
-    /// none is mistaken for somebody else's.
+    /// none is mistaken for one of another client.
     ///
     /// # Errors
     /// When the flow breaks a rule, a parameter cannot have its value, the name is taken, or the server refuses.
@@ -81,7 +81,7 @@ impl<A: Api> FlowClient<A> {
     ///
     /// # Errors
     /// When the flow is not there, has not ended or has no such step; as of [`FlowClient::create`].
-    pub async fn repeat(&self, old: &str, repeat: Repeat) -> Result<JobFlow, ClientError> {
+    pub async fn repeat(&self, old: &str, repeat: RetryOptions) -> Result<JobFlow, ClientError> {
         let old = self.find(old).await?;
         let name = old.metadata.name.clone();
         let phase = old.status.as_ref().map(|status| status.phase).unwrap_or_default();
@@ -137,7 +137,7 @@ const MOST: u32 = 1000;
 
 /// How a flow is repeated.
 #[derive(Clone, Debug, Default)]
-pub struct Repeat {
+pub struct RetryOptions {
     /// Steps that run again too, with all that comes after them.
     pub steps: Vec<String>,
     /// Whether a flow that Succeeded is repeated though no step is named.

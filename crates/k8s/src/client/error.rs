@@ -59,7 +59,7 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// What whoever asked may do about it.
+    /// What the caller may do about it.
     #[must_use]
     pub fn class(&self) -> Class {
         match self {
@@ -68,7 +68,7 @@ impl ClientError {
             Self::Invalid(_) => Class::Invalid,
             Self::Unreadable { .. } => Class::Fatal,
             Self::Moving(_) => Class::Transient,
-            // A controller waits for new credentials; whoever gives an order is told now.
+            // A controller waits for new credentials; a user gets the error now.
             Self::Api { source, .. } if source.code == Some(401) => Class::Denied,
             Self::Api { source, .. } => source.class(),
         }

@@ -12,9 +12,9 @@ use orlop_core::spec::flow::{GROUP, JobFlow};
 use super::ClientError;
 use crate::api::ApiError;
 
-/// A container of an attempt that has begun.
+/// A started container of an attempt, whose log can be read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Written {
+pub struct ContainerLog {
     /// The step, or the instance of a step that fans out.
     pub step: String,
     /// Number of the attempt.
@@ -27,9 +27,9 @@ pub struct Written {
     pub container: String,
 }
 
-/// From where on, and for how long.
+/// What of a log is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
+pub struct LogOptions {
     /// Whether to wait for more until the container has ended.
     pub follow: bool,
     /// Only what was written in so many last seconds.
@@ -38,15 +38,15 @@ pub struct Reading {
     pub timestamps: bool,
 }
 
-/// What pods tell while they are watched.
+/// An event of the watch on the pods of a flow.
 #[derive(Clone, Debug, PartialEq)]
-pub enum PodNews {
-    /// Containers of a pod that have begun by now.
-    Begun(Vec<Written>),
-    /// All that there was at the beginning has been told.
-    Complete,
+pub enum PodLogEvent {
+    /// Containers of a pod that have started by now.
+    Started(Vec<ContainerLog>),
+    /// All pods that existed at the beginning were reported.
+    InitDone,
     /// The server refused or did not answer; the watch tries again.
-    Away(String),
+    Failed(String),
 }
 
 /// The label selector of a flow's pods.
@@ -63,23 +63,23 @@ fn pods(client: kube::Client, flow: &JobFlow) -> Api<Pod> {
 ///
 /// # Errors
 /// When the server refuses.
-pub async fn written(client: kube::Client, flow: &JobFlow) -> Result<Vec<Written>, ClientError> {
+pub async fn written(client: kube::Client, flow: &JobFlow) -> Result<Vec<ContainerLog>, ClientError> {
     let list = pods(client, flow).list(&kube::api::ListParams::default().labels(&selector(flow))).await;
     let list = list.map_err(|error| failed("listing the pods of the flow", &error))?;
-    let mut found: Vec<Written> = list.items.iter().flat_map(begun).collect();
+    let mut found: Vec<ContainerLog> = list.items.iter().flat_map(begun).collect();
     found.sort();
     Ok(found)
 }
 
 /// The same as they begin, beginning with those there are.
-pub fn watched(client: kube::Client, flow: &JobFlow) -> impl Stream<Item = PodNews> + Send + use<> {
+pub fn watched(client: kube::Client, flow: &JobFlow) -> impl Stream<Item = PodLogEvent> + Send + use<> {
     let events = watcher(pods(client, flow), watcher::Config::default().labels(&selector(flow))).default_backoff();
     events.filter_map(|event| {
         let news = match event {
-            Ok(watcher::Event::Apply(pod) | watcher::Event::InitApply(pod)) => Some(PodNews::Begun(begun(&pod))),
-            Ok(watcher::Event::InitDone) => Some(PodNews::Complete),
+            Ok(watcher::Event::Apply(pod) | watcher::Event::InitApply(pod)) => Some(PodLogEvent::Started(begun(&pod))),
+            Ok(watcher::Event::InitDone) => Some(PodLogEvent::InitDone),
             Ok(watcher::Event::Init | watcher::Event::Delete(_)) => None,
-            Err(error) => Some(PodNews::Away(chain(&error))),
+            Err(error) => Some(PodLogEvent::Failed(chain(&error))),
         };
         std::future::ready(news)
     })
@@ -92,13 +92,14 @@ pub fn watched(client: kube::Client, flow: &JobFlow) -> impl Stream<Item = PodNe
 pub async fn read(
     client: kube::Client,
     flow: &JobFlow,
-    (written, reading): (&Written, Reading),
+    written: &ContainerLog,
+    options: LogOptions,
 ) -> Result<impl AsyncBufRead + Send + Unpin + use<>, ClientError> {
     let params = LogParams {
         container: Some(written.container.clone()),
-        follow: reading.follow,
-        since_seconds: reading.since_seconds,
-        timestamps: reading.timestamps,
+        follow: options.follow,
+        since_seconds: options.since_seconds,
+        timestamps: options.timestamps,
         ..LogParams::default()
     };
     let stream = pods(client, flow).log_stream(&written.pod, &params).await;
@@ -110,7 +111,7 @@ fn failed(doing: &str, error: &kube::Error) -> ClientError {
 }
 
 /// Containers of a pod that have begun: the others have no log yet, and asking for it is an error.
-fn begun(pod: &Pod) -> Vec<Written> {
+fn begun(pod: &Pod) -> Vec<ContainerLog> {
     let metadata = &pod.metadata;
     let annotation = |name: &str| metadata.annotations.as_ref()?.get(&format!("{GROUP}/{name}")).cloned();
     let label = |name: &str| metadata.labels.as_ref()?.get(&format!("{GROUP}/{name}")).cloned();
@@ -123,7 +124,7 @@ fn begun(pod: &Pod) -> Vec<Written> {
     let begun = statuses.into_iter().flatten().filter(|status| {
         status.state.as_ref().is_some_and(|state| state.running.is_some() || state.terminated.is_some())
     });
-    let written = |container: String| Written {
+    let written = |container: String| ContainerLog {
         step: step.clone(),
         attempt,
         created: created.clone(),

@@ -16,15 +16,15 @@ use orlop_core::spec::flow::{FlowSpec, JobFlow};
 use orlop_dag::manifest::{Limits, Violations};
 use serde_json::Value;
 
-pub use create::{KEY, NewFlow, Repeat};
+pub use create::{KEY, NewFlow, RetryOptions};
 pub use error::ClientError;
-pub use order::Decided;
+pub use order::ApprovalDecision;
 
 use crate::api::{self, Api, Kind, Request};
 use crate::convert;
 use crate::records::{self, FetchError};
 
-/// How often something is tried again that somebody else's change came before.
+/// How often something is tried again that conflicts with the change of another client.
 const TRIES: u32 = 8;
 
 /// Flows of one namespace.

@@ -14,7 +14,7 @@ use crate::api::{Api, Kind, Request};
 
 /// A decision about a Manual step.
 #[derive(Clone, Debug)]
-pub struct Decided<'a> {
+pub struct ApprovalDecision<'a> {
     /// Name of the step.
     pub step: &'a str,
     /// What was decided.
@@ -31,7 +31,7 @@ impl<A: Api> FlowClient<A> {
     /// # Errors
     /// When there is no such flow or Manual step, the flow or the step has ended, another decision was taken, or the server
     /// refuses.
-    pub async fn decide(&self, name: &str, decided: &Decided<'_>) -> Result<(), ClientError> {
+    pub async fn decide(&self, name: &str, decided: &ApprovalDecision<'_>) -> Result<(), ClientError> {
         let mut last = None;
         for _ in 0..TRIES {
             let object = self.object(name).await?;
@@ -159,7 +159,7 @@ impl<A: Api> FlowClient<A> {
 }
 
 /// The annotations of a decision; none where the same one was taken already.
-fn decision(flow: &JobFlow, decided: &Decided<'_>) -> Result<Option<Map<String, Value>>, ClientError> {
+fn decision(flow: &JobFlow, decided: &ApprovalDecision<'_>) -> Result<Option<Map<String, Value>>, ClientError> {
     let (name, step) = (&flow.metadata.name, decided.step);
     let manual = flow.spec.steps.iter().any(|known| known.name == step && known.is_manual());
     if !manual {

@@ -7,7 +7,7 @@ use orlop_core::spec::flow::{JobFlow, StopMode, SuspendMode};
 use orlop_core::spec::status::Decision;
 use serde_json::{Value, json};
 
-use super::{ClientError, Decided, FlowClient, KEY, NewFlow, Repeat};
+use super::{ApprovalDecision, ClientError, FlowClient, KEY, NewFlow, RetryOptions};
 use crate::api::{Client, Kind, PAGE, Request};
 use crate::testing::{ApiServer, Fault, Match, Verb, What};
 
@@ -100,8 +100,8 @@ async fn a_flow_that_breaks_a_rule_is_not_even_sent() {
     assert!(server.writes().is_empty() && server.look_all(FLOWS).is_empty());
 }
 
-fn decided(step: &str, decision: Decision) -> Decided<'_> {
-    Decided { step, decision, by: Some("ada"), reason: Some("looks good") }
+fn decided(step: &str, decision: Decision) -> ApprovalDecision<'_> {
+    ApprovalDecision { step, decision, by: Some("ada"), reason: Some("looks good") }
 }
 
 #[tokio::test]
@@ -173,11 +173,11 @@ async fn a_repetition_is_a_new_flow_with_the_first_free_number() {
     first.flow.spec.suspend = Some(true);
     let old = flows.create(first).await.unwrap();
     flows.decide("f", &decided("gate", Decision::Rejected)).await.unwrap();
-    let again = |name: Option<&str>, steps: &[&str], key: &str| Repeat {
+    let again = |name: Option<&str>, steps: &[&str], key: &str| RetryOptions {
         name: name.map(str::to_owned),
         steps: steps.iter().map(|step| (*step).to_owned()).collect(),
         key: key.to_owned(),
-        ..Repeat::default()
+        ..RetryOptions::default()
     };
     let early = flows.repeat("f", again(None, &[], "a")).await.unwrap_err();
     assert_eq!(early.to_string(), "`f` has not ended: it is Pending; retry it when it has");
@@ -280,12 +280,12 @@ async fn a_flow_that_nobody_can_run_is_listed_and_cannot_be_read() {
 
 /// A spec of so many steps that their records are stored elsewhere, and the status of a time: (object's status, its pieces).
 async fn spill(server: &ApiServer, flow: &JobFlow, message: &str) -> crate::status::Stored {
-    use crate::status::{Draft, Level, Names, SizeLimits, arrange};
+    use crate::status::{Level, Names, PendingStatus, SizeLimits, arrange};
     let metadata = &flow.metadata;
     let uid = metadata.uid.as_deref().unwrap();
     let steps =
         [("gate", "Succeeded"), ("other", "Skipped")].map(|(name, phase)| json!({"name": name, "phase": phase}));
-    let draft = Draft {
+    let draft = PendingStatus {
         whole: serde_json::from_value(json!({"phase": "Running", "message": message, "steps": steps})).unwrap(),
         revision: 1,
         names: Names { spec: &flow.spec, flow: &metadata.name, namespace: "default", uid },

@@ -6,6 +6,7 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 use super::structural::structural;
+use super::{Definition, STATUS, column};
 use crate::hourglass::spec::{ExecutorSpec, ExecutorStatus, PerformerSpec, PerformerStatus};
 use crate::hourglass::{EXECUTORS, GROUP, PERFORMERS, VERSION};
 
@@ -95,69 +96,14 @@ pub(crate) fn hardware(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-fn column(name: &str, kind: &str, path: &str) -> Value {
-    json!({"name": name, "type": kind, "jsonPath": path})
-}
-
 fn wide(mut column: Value) -> Value {
     column["priority"] = json!(1);
     column
 }
 
-/// What differs between the two kinds.
-struct Parts {
-    description: &'static str,
-    kind: &'static str,
-    plural: &'static str,
-    singular: &'static str,
-    short: &'static str,
-    subresources: Value,
-    columns: Value,
-    spec: Value,
-    status: Value,
-}
-
-fn definition(parts: Parts) -> Value {
-    let Parts { kind, plural, .. } = parts;
-    let (mut spec, mut status) = (parts.spec, parts.status);
-    spec["description"] = json!("What is wanted.");
-    status["description"] = json!("What has happened; written by the controller only.");
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("{plural}.{GROUP}")},
-        "spec": {
-            "group": GROUP,
-            "scope": "Namespaced",
-            "names": {
-                "kind": kind,
-                "listKind": format!("{kind}List"),
-                "plural": plural,
-                "singular": parts.singular,
-                "shortNames": [parts.short],
-                "categories": ["all"],
-            },
-            "versions": [{
-                "name": VERSION,
-                "served": true,
-                "storage": true,
-                "subresources": parts.subresources,
-                "additionalPrinterColumns": parts.columns,
-                "schema": {"openAPIV3Schema": {
-                    "description": parts.description,
-                    "type": "object",
-                    "required": ["spec"],
-                    "properties": {
-                        "apiVersion": {"type": "string"},
-                        "kind": {"type": "string"},
-                        "metadata": {"type": "object"},
-                        "spec": spec,
-                        "status": status,
-                    },
-                }},
-            }],
-        },
-    })
+fn described(mut schema: Value, text: &str) -> Value {
+    schema["description"] = json!(text);
+    schema
 }
 
 /// The CustomResourceDefinition of performers.
@@ -167,12 +113,14 @@ fn definition(parts: Parts) -> Value {
 /// ```
 #[must_use]
 pub fn performer() -> Value {
-    definition(Parts {
+    Definition {
+        group: GROUP,
+        version: VERSION,
         description: "A gRPC server that executes tasks for a service, on the hardware it needs.",
         kind: "Performer",
         plural: PERFORMERS,
         singular: "performer",
-        short: "perf",
+        short: &["perf"],
         subresources: json!({"status": {}}),
         columns: json!([
             column("AVS", "string", ".spec.avsAddress"),
@@ -185,9 +133,10 @@ pub fn performer() -> Value {
             wide(column("Ready", "boolean", ".status.ready")),
             wide(column("Node", "string", ".status.nodeName")),
         ]),
-        spec: structural::<PerformerSpec>(),
-        status: structural::<PerformerStatus>(),
-    })
+        spec: described(structural::<PerformerSpec>(), "What is wanted."),
+        status: described(structural::<PerformerStatus>(), STATUS),
+    }
+    .object()
 }
 
 /// The CustomResourceDefinition of executors.
@@ -198,12 +147,14 @@ pub fn performer() -> Value {
 /// ```
 #[must_use]
 pub fn executor() -> Value {
-    definition(Parts {
+    Definition {
+        group: GROUP,
+        version: VERSION,
         description: "Takes tasks from an aggregator, watches chains and calls performers.",
         kind: "HourglassExecutor",
         plural: EXECUTORS,
         singular: "hourglassexecutor",
-        short: "hgx",
+        short: &["hgx"],
         subresources: json!({"status": {}, "scale": {
             "specReplicasPath": ".spec.replicas",
             "statusReplicasPath": ".status.replicas",
@@ -218,9 +169,10 @@ pub fn executor() -> Value {
             wide(column("State", "string", ".status.state")),
             wide(column("Updated", "integer", ".status.updatedReplicas")),
         ]),
-        spec: structural::<ExecutorSpec>(),
-        status: structural::<ExecutorStatus>(),
-    })
+        spec: described(structural::<ExecutorSpec>(), "What is wanted."),
+        status: described(structural::<ExecutorStatus>(), STATUS),
+    }
+    .object()
 }
 
 #[cfg(test)]

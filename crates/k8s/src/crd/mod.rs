@@ -26,6 +26,72 @@ pub const FLOW_VERSION: &str = "v1alpha1";
 #[error("the schema cannot be made from its types: {0}")]
 pub struct SchemaError(String);
 
+/// What the schema of every status says of it.
+const STATUS: &str = "What has happened; written by the controller only.";
+
+/// A printer column.
+fn column(name: &str, kind: &str, path: &str) -> Value {
+    json!({"name": name, "type": kind, "jsonPath": path})
+}
+
+/// What differs between the definitions.
+struct Definition {
+    group: &'static str,
+    version: &'static str,
+    description: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+    singular: &'static str,
+    short: &'static [&'static str],
+    subresources: Value,
+    columns: Value,
+    spec: Value,
+    status: Value,
+}
+
+impl Definition {
+    /// The CustomResourceDefinition.
+    fn object(self) -> Value {
+        let Self { group, kind, plural, .. } = self;
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{plural}.{group}")},
+            "spec": {
+                "group": group,
+                "scope": "Namespaced",
+                "names": {
+                    "kind": kind,
+                    "listKind": format!("{kind}List"),
+                    "plural": plural,
+                    "singular": self.singular,
+                    "shortNames": self.short,
+                    "categories": ["all"],
+                },
+                "versions": [{
+                    "name": self.version,
+                    "served": true,
+                    "storage": true,
+                    "subresources": self.subresources,
+                    "additionalPrinterColumns": self.columns,
+                    "schema": {"openAPIV3Schema": {
+                        "description": self.description,
+                        "type": "object",
+                        "required": ["spec"],
+                        "properties": {
+                            "apiVersion": {"type": "string"},
+                            "kind": {"type": "string"},
+                            "metadata": {"type": "object"},
+                            "spec": self.spec,
+                            "status": self.status,
+                        },
+                    }},
+                }],
+            },
+        })
+    }
+}
+
 /// The CustomResourceDefinition of flows.
 ///
 /// ```
@@ -40,49 +106,26 @@ pub fn job_flow() -> Result<Value, SchemaError> {
     let mut spec = schema::schema(&schema::spec_shape().map_err(made)?);
     let mut status = schema::schema(&schema::status_shape().map_err(made)?);
     describe(&mut spec, "What to run, and how.");
-    describe(&mut status, "What has happened; written by the controller only.");
-    let column = |name: &str, kind: &str, path: &str| json!({"name": name, "type": kind, "jsonPath": path});
-    Ok(json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("{FLOWS}.{GROUP}")},
-        "spec": {
-            "group": GROUP,
-            "scope": "Namespaced",
-            "names": {
-                "kind": KIND,
-                "listKind": format!("{KIND}List"),
-                "plural": FLOWS,
-                "singular": "jobflow",
-                "shortNames": ["jf", "flow"],
-                "categories": ["all"],
-            },
-            "versions": [{
-                "name": FLOW_VERSION,
-                "served": true,
-                "storage": true,
-                "subresources": {"status": {}},
-                "additionalPrinterColumns": [
-                    column("Phase", "string", ".status.phase"),
-                    column("Progress", "string", ".status.progress.summary"),
-                    column("Age", "date", ".metadata.creationTimestamp"),
-                    column("Message", "string", ".status.message"),
-                ],
-                "schema": {"openAPIV3Schema": {
-                    "description": "A directed graph of jobs and its single run.",
-                    "type": "object",
-                    "required": ["spec"],
-                    "properties": {
-                        "apiVersion": {"type": "string"},
-                        "kind": {"type": "string"},
-                        "metadata": {"type": "object"},
-                        "spec": spec,
-                        "status": status,
-                    },
-                }},
-            }],
-        },
-    }))
+    describe(&mut status, STATUS);
+    let definition = Definition {
+        group: GROUP,
+        version: FLOW_VERSION,
+        description: "A directed graph of jobs and its single run.",
+        kind: KIND,
+        plural: FLOWS,
+        singular: "jobflow",
+        short: &["jf", "flow"],
+        subresources: json!({"status": {}}),
+        columns: json!([
+            column("Phase", "string", ".status.phase"),
+            column("Progress", "string", ".status.progress.summary"),
+            column("Age", "date", ".metadata.creationTimestamp"),
+            column("Message", "string", ".status.message"),
+        ]),
+        spec,
+        status,
+    };
+    Ok(definition.object())
 }
 
 /// The definitions of all kinds, by the name of their controller.

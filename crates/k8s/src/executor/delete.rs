@@ -6,9 +6,9 @@ use orlop_core::time::Time;
 
 use super::FINALIZER;
 use super::observe::Observation;
-use super::status::{changed, ending};
+use super::status::terminating_status;
 use crate::api::{Kind, Propagation};
-use crate::hourglass::children::{delete, is_going, way};
+use crate::hourglass::children::{delete, is_terminating, lifecycle_path};
 use crate::hourglass::plan::{Effect, Notice, Plan, Requeue};
 
 /// What is to be done about an executor that goes.
@@ -26,20 +26,20 @@ pub(super) fn plan(obs: &Observation, now: Time) -> Plan {
     let mut left = children.into_iter().filter_map(|(kind, live)| Some((kind, live.as_ref()?)));
     let first = left.find(|(_, live)| obs.meta.owns(live));
     let Some((kind, live)) = first else {
-        let path = way(&MACHINE, obs.state(), Some(State::Gone));
+        let path = lifecycle_path(&MACHINE, obs.state(), Some(State::Gone));
         let effects = vec![Effect::RemoveFinalizer];
-        return Plan { effects, requeue: Requeue::Never, ..Plan::default() }.along(path);
+        return Plan { effects, requeue: Requeue::Never, ..Plan::default() }.with_path(path);
     };
-    let told = obs.status.phase == Some(ExecutorPhase::Terminating);
-    let state = if told { State::Cleanup } else { State::Terminating };
+    let announced = obs.status.phase == Some(ExecutorPhase::Terminating);
+    let state = if announced { State::Cleanup } else { State::Terminating };
     let mut effects = Vec::new();
-    if !told {
+    if !announced {
         effects.push(Effect::RecordEvent(Notice::normal("Deleting", "its children go in their order", "end")));
     }
-    let write = changed(&obs.stored, &ending(obs, state, now));
-    let path = write.as_ref().map_or(Some(Vec::new()), |_| way(&MACHINE, obs.state(), Some(state)));
+    let write = Effect::write_status(&obs.stored, &terminating_status(obs, state, now));
+    let path = write.as_ref().map_or(Some(Vec::new()), |_| lifecycle_path(&MACHINE, obs.state(), Some(state)));
     effects.extend(write);
-    if !is_going(live) {
+    if !is_terminating(live) {
         effects.push(match delete(kind, live) {
             Effect::Delete { key, uid, .. } if kind == Kind::Deployment => {
                 Effect::Delete { key, uid, propagation: Propagation::Foreground }
@@ -47,5 +47,5 @@ pub(super) fn plan(obs: &Observation, now: Time) -> Plan {
             other => other,
         });
     }
-    Plan { effects, requeue: Requeue::Resync, ..Plan::default() }.along(path)
+    Plan { effects, requeue: Requeue::Resync, ..Plan::default() }.with_path(path)
 }

@@ -27,12 +27,12 @@ pub use plan::plan;
 pub use render::Rendered;
 
 use crate::api::{Api, ApiError, Kind};
-use crate::hourglass::children::{Meta, is_going};
-use crate::hourglass::condition::Said;
-use crate::hourglass::controller::{Look, Reconciler};
-use crate::hourglass::plan::{Plan, Trouble};
+use crate::hourglass::children::{Meta, is_terminating};
+use crate::hourglass::cluster::Cluster;
+use crate::hourglass::condition::NewCondition;
+use crate::hourglass::controller::{Context, Reconciler};
+use crate::hourglass::plan::{Failure, Plan};
 use crate::hourglass::report::Report;
-use crate::hourglass::world::World;
 use crate::hourglass::{Config, controller};
 use crate::value::word;
 
@@ -54,29 +54,29 @@ impl Reconciler for Executors {
     const KIND: Kind = Kind::Executor;
     const NAME: &'static str = "executor";
     const FINALIZER: &'static str = FINALIZER;
-    const LABEL: &'static str = NAME;
-    const LABELS: &'static str = "app=hourglass-executor";
-    const CHILDREN: &'static [Kind] = &[Kind::Pod, Kind::Service, Kind::Deployment, Kind::DisruptionBudget];
-    const OTHERS: &'static [Kind] = &[];
+    const OWNER_LABEL: &'static str = NAME;
+    const CHILD_SELECTOR: &'static str = "app=hourglass-executor";
+    const CHILD_KINDS: &'static [Kind] = &[Kind::Pod, Kind::Service, Kind::Deployment, Kind::DisruptionBudget];
+    const WATCHED_KINDS: &'static [Kind] = &[];
     type Observation = Observation;
 
-    async fn observe<A: Api>(look: Look<'_, A>) -> Result<Option<Observation>, ApiError> {
-        observe::observe(look).await
+    async fn observe<A: Api>(context: Context<'_, A>) -> Result<Option<Observation>, ApiError> {
+        observe::observe(context).await
     }
 
     fn meta(observation: &Observation) -> &Meta {
         &observation.meta
     }
 
-    fn stored(observation: &Observation) -> &Value {
+    fn stored_status(observation: &Observation) -> &Value {
         &observation.stored
     }
 
-    fn hidden(observation: &Observation) -> Vec<String> {
+    fn secrets(observation: &Observation) -> Vec<String> {
         observation.spec.as_ref().map(address::hidden).unwrap_or_default()
     }
 
-    fn under(observation: &Observation, _world: Arc<World>) -> Observation {
+    fn with_cluster(observation: &Observation, _world: Arc<Cluster>) -> Observation {
         observation.clone()
     }
 
@@ -84,16 +84,16 @@ impl Reconciler for Executors {
         plan(observation, config, now)
     }
 
-    fn report(object: &Value, trouble: &Trouble, now: Time) -> Plan {
+    fn failure_plan(object: &Value, failure: &Failure, now: Time) -> Plan {
         let missing = vec![
-            Said::no("Available", "ReplicasUnavailable", "no pod is ready"),
-            Said::no("Progressing", "BackOff", "it is tried again"),
-            Said::no("Contended", "AsExpected", "nobody else changes what is applied"),
+            NewCondition::no("Available", "ReplicasUnavailable", "no pod is ready"),
+            NewCondition::no("Progressing", "BackOff", "it is tried again"),
+            NewCondition::no("Contended", "AsExpected", "nobody else changes what is applied"),
         ];
         // Pods that serve go on serving, and what ends goes on ending.
-        let ends = is_going(object) && word(object, "/status/phase") == ExecutorPhase::Terminating.as_str();
+        let ends = is_terminating(object) && word(object, "/status/phase") == ExecutorPhase::Terminating.as_str();
         let serve = object.pointer("/status/readyReplicas").and_then(Value::as_i64).is_some_and(|ready| ready > 0);
         let failed = (ExecutorState::Failed, ExecutorPhase::Failed.as_str());
-        Report { machine: &MACHINE, failed, goes_on: ends || serve, missing }.plan(object, trouble, now)
+        Report { machine: &MACHINE, failed, goes_on: ends || serve, missing }.plan(object, failure, now)
     }
 }

@@ -8,12 +8,12 @@ use serde_json::Value;
 
 use super::NAME;
 use crate::api::{Api, ApiError, Kind};
-use crate::hourglass::admitted::Admitted;
 use crate::hourglass::children::Meta;
-use crate::hourglass::controller::Look;
+use crate::hourglass::controller::Context;
+use crate::hourglass::last_applied::LastApplied;
 use crate::hourglass::names;
-use crate::hourglass::plan::Trouble;
-use crate::hourglass::reference::Seen;
+use crate::hourglass::plan::Failure;
+use crate::hourglass::reference::ObservedReference;
 use crate::hourglass::spec::{ExecutorSpec, ExecutorStatus};
 
 /// Names of the children of an executor.
@@ -69,11 +69,11 @@ pub struct Observation {
     /// Pods with its labels.
     pub pods: Vec<Value>,
     /// The Secret with its keys, where it is one that exists; none where a change of it starts no new pods.
-    pub references: Vec<Seen>,
+    pub references: Vec<ObservedReference>,
     /// What went wrong last.
-    pub trouble: Option<Trouble>,
+    pub last_failure: Option<Failure>,
     /// What the server made of its children.
-    pub admitted: Arc<Admitted>,
+    pub last_applied: Arc<LastApplied>,
 }
 
 impl fmt::Debug for Observation {
@@ -84,44 +84,44 @@ impl fmt::Debug for Observation {
             .field("status", &self.status)
             .field("deployment", &self.deployment)
             .field("service", &self.service)
-            .field("trouble", &self.trouble)
+            .field("last_failure", &self.last_failure)
             .finish_non_exhaustive()
     }
 }
 
 /// Reads all of it; none where the executor is gone.
-pub(super) async fn observe<A: Api>(look: Look<'_, A>) -> Result<Option<Observation>, ApiError> {
-    let Look { sight, trouble, admitted, .. } = look;
-    let Some(object) = sight.own().await? else { return Ok(None) };
+pub(super) async fn observe<A: Api>(context: Context<'_, A>) -> Result<Option<Observation>, ApiError> {
+    let Context { reader, last_failure, last_applied, .. } = context;
+    let Some(object) = reader.own().await? else { return Ok(None) };
     let meta = Meta::of(&object);
     let spec = serde_json::from_value::<ExecutorSpec>(object.get("spec").cloned().unwrap_or_default());
     let stored = object.get("status").cloned().unwrap_or_default();
     let names = Names::of(&meta.name);
     let account = match &spec {
-        Ok(spec) => sight.get(Kind::ServiceAccount, &spec.service_account_name).await?,
+        Ok(spec) => reader.get(Kind::ServiceAccount, &spec.service_account_name).await?,
         Err(_) => None,
     };
     let labels = format!("app=hourglass-executor,{NAME}={}", names::label_value(&meta.name));
     let status: ExecutorStatus = serde_json::from_value(stored.clone()).unwrap_or_default();
     let rolls = spec.as_ref().ok().filter(|spec| spec.roll_on_reference_change);
     let references = match rolls.and_then(|spec| spec.config.operator_keys_secret_ref.as_ref()) {
-        Some(keys) => vec![sight.reference(Kind::Secret, &keys.name, None, &status.references).await?],
+        Some(keys) => vec![reader.reference(Kind::Secret, &keys.name, None, &status.references).await?],
         None => Vec::new(),
     };
     Ok(Some(Observation {
         spec: spec.map_err(|error| error.to_string()),
         status,
         stored,
-        config: sight.child(&meta, Kind::ConfigMap, &names.config).await?,
-        secret: sight.child(&meta, Kind::Secret, &names.secrets).await?,
+        config: reader.child(&meta, Kind::ConfigMap, &names.config).await?,
+        secret: reader.child(&meta, Kind::Secret, &names.secrets).await?,
         account,
-        deployment: sight.child(&meta, Kind::Deployment, &names.deployment).await?,
-        budget: sight.child(&meta, Kind::DisruptionBudget, &names.deployment).await?,
-        service: sight.child(&meta, Kind::Service, &names.service).await?,
-        pods: sight.list(Kind::Pod, &labels).await?,
+        deployment: reader.child(&meta, Kind::Deployment, &names.deployment).await?,
+        budget: reader.child(&meta, Kind::DisruptionBudget, &names.deployment).await?,
+        service: reader.child(&meta, Kind::Service, &names.service).await?,
+        pods: reader.list(Kind::Pod, &labels).await?,
         references,
-        trouble,
-        admitted,
+        last_failure,
+        last_applied,
         meta,
     }))
 }

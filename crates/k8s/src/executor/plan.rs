@@ -9,22 +9,22 @@ use super::render::{Rendered, render};
 use super::{FINALIZER, delete, state, status};
 use crate::api::Kind;
 use crate::hourglass::Config;
-use crate::hourglass::admitted::Child;
-use crate::hourglass::children::{delete as remove, is_going};
+use crate::hourglass::children::{delete as remove, is_terminating};
+use crate::hourglass::last_applied::Child;
 use crate::hourglass::plan::{Effect, Plan};
 use crate::hourglass::reference::{GENERATION, follow};
 use crate::hourglass::spec::{Reference, Retry};
 use crate::value::{texts, word};
 
 /// Why nothing may be changed, in one word and in a sentence.
-pub(super) type Wrong = (&'static str, String);
+pub(super) type Problem = (&'static str, String);
 
 /// An observation with everything that follows from its spec.
 pub(super) struct Facts<'a> {
     pub(super) obs: &'a Observation,
     pub(super) now: Time,
     /// The children as they are to be, or why there are none.
-    pub(super) wanted: Result<Rendered, Wrong>,
+    pub(super) wanted: Result<Rendered, Problem>,
     /// What is to be recorded of references.
     pub(super) references: Vec<Reference>,
     /// How often references have changed.
@@ -32,7 +32,7 @@ pub(super) struct Facts<'a> {
     /// Whether ConfigMap and Secret are what they are to be.
     pub(super) configured: bool,
     /// What a controller before this one has said to wait for.
-    pub(super) held: Option<&'a Retry>,
+    pub(super) pending_retry: Option<&'a Retry>,
 }
 
 impl<'a> Facts<'a> {
@@ -45,16 +45,16 @@ impl<'a> Facts<'a> {
             follow(&obs.status.references, obs.status.reference_generation.max(known), &obs.references);
         let wanted = wanted(obs, config, generation);
         let is = |live: Option<&Value>, wanted: &Value| {
-            live.is_some_and(|live| !is_going(live) && !obs.admitted.differs(live, wanted, now))
+            live.is_some_and(|live| !is_terminating(live) && !obs.last_applied.differs(live, wanted, now))
         };
         let configured = wanted.as_ref().is_ok_and(|wanted| {
             let hidden = wanted.secret.as_ref().is_none_or(|secret| is(obs.secret.as_ref(), secret));
             hidden && is(obs.config.as_ref(), &wanted.config)
         });
-        let same = obs.status.observed_generation == Some(obs.meta.generation) && obs.trouble.is_none();
-        let held = obs.status.retry.as_ref().filter(|_| same);
-        let held = held.filter(|retry| retry.next_retry_time.is_some_and(|at| at > now));
-        Self { obs, now, wanted, references, generation, configured, held }
+        let same = obs.status.observed_generation == Some(obs.meta.generation) && obs.last_failure.is_none();
+        let pending_retry = obs.status.retry.as_ref().filter(|_| same);
+        let pending_retry = pending_retry.filter(|retry| retry.next_retry_time.is_some_and(|at| at > now));
+        Self { obs, now, wanted, references, generation, configured, pending_retry }
     }
 
     /// The children that are there, as they are and as they are wanted.
@@ -69,16 +69,16 @@ impl<'a> Facts<'a> {
         ];
         let there =
             all.into_iter().filter_map(|(kind, live, wanted)| Some(Child { kind, live: live?, wanted: wanted? }));
-        there.filter(|child| !is_going(child.live)).collect()
+        there.filter(|child| !is_terminating(child.live)).collect()
     }
 
     /// The Deployment, where it is ours and stays.
     pub(super) fn deployment(&self) -> Option<&'a Value> {
-        self.obs.deployment.as_ref().filter(|live| self.obs.meta.owns(live) && !is_going(live))
+        self.obs.deployment.as_ref().filter(|live| self.obs.meta.owns(live) && !is_terminating(live))
     }
 }
 
-fn wanted(obs: &Observation, config: &Config, generation: u32) -> Result<Rendered, Wrong> {
+fn wanted(obs: &Observation, config: &Config, generation: u32) -> Result<Rendered, Problem> {
     let spec = obs.spec.as_ref().map_err(|message| ("InvalidSpec", message.clone()))?;
     if spec.config.operator_keys.is_some() == spec.config.operator_keys_secret_ref.is_some() {
         let message = "config needs exactly one of operatorKeys and operatorKeysSecretRef".to_owned();
@@ -106,8 +106,8 @@ fn wanted(obs: &Observation, config: &Config, generation: u32) -> Result<Rendere
             return Err(("Conflict", message));
         }
     }
-    match &obs.trouble {
-        Some(trouble) if trouble.reason == "Conflict" => Err((trouble.reason, trouble.message.clone())),
+    match &obs.last_failure {
+        Some(failure) if failure.reason == "Conflict" => Err((failure.reason, failure.message.clone())),
         _ => Ok(rendered),
     }
 }
@@ -121,10 +121,10 @@ pub fn plan(obs: &Observation, config: &Config, now: Time) -> Plan {
         return Plan { effects: vec![Effect::AddFinalizer], ..Plan::default() };
     }
     let facts = Facts::of(obs, config, now);
-    let wanted = facts.wanted.as_ref().ok().filter(|_| facts.held.is_none() && !state::begins(&facts));
+    let wanted = facts.wanted.as_ref().ok().filter(|_| facts.pending_retry.is_none() && !state::is_new(&facts));
     let actions = wanted.map(|wanted| actions(&facts, wanted)).unwrap_or_default();
-    let standing = state::standing(&facts);
-    status::finish(&facts, &standing, actions)
+    let observed = state::observed_state(&facts);
+    status::finish(&facts, &observed, actions)
 }
 
 /// A child that is not what it is to be.
@@ -132,8 +132,10 @@ fn make(facts: &Facts<'_>, kind: Kind, live: Option<&Value>, wanted: &Value) -> 
     match live {
         None => Some(Effect::Create(kind, wanted.clone())),
         // Its name is free in a moment.
-        Some(live) if is_going(live) => None,
-        Some(live) => facts.obs.admitted.differs(live, wanted, facts.now).then(|| Effect::Apply(kind, wanted.clone())),
+        Some(live) if is_terminating(live) => None,
+        Some(live) => {
+            facts.obs.last_applied.differs(live, wanted, facts.now).then(|| Effect::Apply(kind, wanted.clone()))
+        }
     }
 }
 
@@ -156,7 +158,7 @@ fn actions(facts: &Facts<'_>, wanted: &Rendered) -> Vec<Effect> {
         wanted.budget.as_ref().and_then(|budget| make(facts, Kind::DisruptionBudget, obs.budget.as_ref(), budget)),
     );
     let obsolete = |live: Option<&'_ Value>, wanted: Option<&Value>| {
-        live.filter(|live| wanted.is_none() && obs.meta.owns(live) && !is_going(live)).cloned()
+        live.filter(|live| wanted.is_none() && obs.meta.owns(live) && !is_terminating(live)).cloned()
     };
     let budget = obsolete(obs.budget.as_ref(), wanted.budget.as_ref());
     actions.extend(budget.map(|live| remove(Kind::DisruptionBudget, &live)));

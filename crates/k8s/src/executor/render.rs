@@ -101,7 +101,7 @@ pub(super) fn render(
         },
     });
     Ok(Rendered {
-        deployment: deployment(meta, spec, (&names, hidden, &hash), default, generation),
+        deployment: deployment(meta, spec, hidden, &hash, default, generation),
         config,
         secret,
         account,
@@ -129,7 +129,7 @@ fn child(meta: &Meta, name: &str, object: Value) -> Value {
     let mut whole = json!({
         "apiVersion": object.get("apiVersion"),
         "kind": object.get("kind"),
-        "metadata": meta.child((Kind::Executor, name), &labels(meta)),
+        "metadata": meta.child(Kind::Executor, name, &labels(meta)),
     });
     for (name, value) in object.as_object().into_iter().flatten() {
         whole[name] = value.clone();
@@ -140,17 +140,19 @@ fn child(meta: &Meta, name: &str, object: Value) -> Value {
 fn deployment(
     meta: &Meta,
     spec: &ExecutorSpec,
-    (names, hidden, hash): (&Names, bool, &str),
+    hidden: bool,
+    hash: &str,
     default: SecurityProfile,
     generation: u32,
 ) -> Value {
     let profile = spec.security_profile.unwrap_or(default);
+    let names = Names::of(&meta.name);
     let mut pod = json!({
         "serviceAccountName": spec.service_account_name,
         "terminationGracePeriodSeconds": 30,
         "securityContext": security(profile),
         "containers": [container(spec, profile)],
-        "volumes": volumes(spec, (names, hidden)),
+        "volumes": volumes(spec, &names, hidden),
     });
     if !spec.image_pull_secrets.is_empty() {
         pod["imagePullSecrets"] = json!(spec.image_pull_secrets);
@@ -181,7 +183,7 @@ fn deployment(
     let mut whole = json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": meta.child((Kind::Executor, &names.deployment), &labels(meta)),
+        "metadata": meta.child(Kind::Executor, &names.deployment, &labels(meta)),
         "spec": {
             "selector": {"matchLabels": selector(meta)},
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}},
@@ -234,7 +236,7 @@ fn container(spec: &ExecutorSpec, profile: SecurityProfile) -> Value {
     container
 }
 
-fn volumes(spec: &ExecutorSpec, (names, hidden): (&Names, bool)) -> Value {
+fn volumes(spec: &ExecutorSpec, names: &Names, hidden: bool) -> Value {
     let items: Vec<Value> = FILES.into_iter().map(|name| json!({"key": name, "path": name})).collect();
     let config = if hidden {
         json!({"name": "config", "secret": {"secretName": names.secrets, "items": items}})

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::plan::Facts;
 use super::render::TEMPLATE_HASH;
 use super::status::REASONS;
-use crate::hourglass::children::is_going;
+use crate::hourglass::children::is_terminating;
 use crate::hourglass::condition::{of, since};
 use crate::hourglass::drift::covers;
 use crate::hourglass::plan::CONFLICT;
@@ -19,10 +19,10 @@ use crate::value::{item, texts, word};
 /// How long no pod may be ready before that is a failure.
 const NONE_READY: Duration = Duration::from_secs(60);
 
-/// A state, what is wrong in it, and when it is another if nothing happens before.
-pub(super) struct Standing {
+/// The lifecycle state of an executor as it follows from the observation, its problem, and when it changes by itself.
+pub(super) struct Observed {
     pub(super) state: State,
-    pub(super) wrong: Option<(&'static str, String)>,
+    pub(super) problem: Option<(&'static str, String)>,
     pub(super) due: Option<Time>,
 }
 
@@ -53,7 +53,7 @@ pub(super) fn counts(facts: &Facts<'_>) -> Counts {
 
 /// How the Deployment differs from what it is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Differs {
+enum DeploymentDiff {
     No,
     /// In the number of pods alone.
     Replicas,
@@ -61,71 +61,71 @@ enum Differs {
     Template,
 }
 
-fn deployment_differs(facts: &Facts<'_>) -> Differs {
-    let (Some(live), Ok(wanted)) = (facts.deployment(), &facts.wanted) else { return Differs::Template };
-    if !facts.obs.admitted.differs(live, &wanted.deployment, facts.now) {
-        return Differs::No;
+fn deployment_differs(facts: &Facts<'_>) -> DeploymentDiff {
+    let (Some(live), Ok(wanted)) = (facts.deployment(), &facts.wanted) else { return DeploymentDiff::Template };
+    if !facts.obs.last_applied.differs(live, &wanted.deployment, facts.now) {
+        return DeploymentDiff::No;
     }
     let hash = |object: &Value| texts(object, "/metadata/annotations").remove(TEMPLATE_HASH);
     let pods = |object: &Value| object.pointer("/spec/template").cloned().unwrap_or_default();
     let same = hash(live) == hash(&wanted.deployment) && covers(&pods(live), &pods(&wanted.deployment));
-    if same { Differs::Replicas } else { Differs::Template }
+    if same { DeploymentDiff::Replicas } else { DeploymentDiff::Template }
 }
 
 /// Whether every pod is of the newest template and ready, and there is no other.
 pub(super) fn is_complete(facts: &Facts<'_>) -> bool {
     let counts = counts(facts);
     counts.observed
-        && deployment_differs(facts) == Differs::No
+        && deployment_differs(facts) == DeploymentDiff::No
         && [counts.all, counts.ready, counts.updated] == [counts.wanted; 3]
 }
 
 /// Whether nothing has been said of it yet and nothing is made: that it begins is written down first.
-pub(super) fn begins(facts: &Facts<'_>) -> bool {
+pub(super) fn is_new(facts: &Facts<'_>) -> bool {
     let phase = facts.obs.state().and_then(State::phase);
     // Nobody deletes it, whatever is said.
     !facts.configured && matches!(phase, None | Some(Phase::Pending | Phase::Terminating))
 }
 
-/// Where an executor is.
-pub(super) fn standing(facts: &Facts<'_>) -> Standing {
+/// The state of an executor.
+pub(super) fn observed_state(facts: &Facts<'_>) -> Observed {
     if let Err((reason, message)) = &facts.wanted {
-        // Nobody tells when another's object goes.
+        // No watch reports when the object of another owner goes.
         let due = (*reason == "Conflict").then(|| facts.now.plus(CONFLICT));
-        return Standing { state: State::Failed, wrong: Some((reason, message.clone())), due };
+        return Observed { state: State::Failed, problem: Some((reason, message.clone())), due };
     }
     let before = facts.obs.state().and_then(State::phase);
     let state = match before {
-        Some(Phase::Running | Phase::Updating | Phase::Scaling) => going_on(facts),
-        _ => coming(facts),
+        Some(Phase::Running | Phase::Updating | Phase::Scaling) => running_state(facts),
+        _ => creating_state(facts),
     };
-    let (wrong, due) = wrong(facts, state);
-    let serious = wrong.as_ref().is_some_and(|(reason, _)| is_serious(facts, state, reason));
-    Standing { state: if serious { State::Failed } else { state }, wrong, due }
+    let (problem, due) = problem(facts, state);
+    let serious = problem.as_ref().is_some_and(|(reason, _)| is_failure(facts, state, reason));
+    Observed { state: if serious { State::Failed } else { state }, problem, due }
 }
 
 /// Its children are made for the first time, or again after a failure.
-fn coming(facts: &Facts<'_>) -> State {
+fn creating_state(facts: &Facts<'_>) -> State {
     let counts = counts(facts);
     if !facts.configured {
         // Before the first write to a child it is known that it begins; once they are written they are to be seen.
         let begun = matches!(facts.obs.state(), Some(State::Creating | State::ConfigMapCreation));
         return if begun { State::ConfigMapCreation } else { State::Creating };
     }
-    if facts.deployment().is_none() || deployment_differs(facts) != Differs::No || !counts.observed {
+    if facts.deployment().is_none() || deployment_differs(facts) != DeploymentDiff::No || !counts.observed {
         return State::DeploymentCreation;
     }
     if is_complete(facts) {
         return State::Running;
     }
-    let live = facts.obs.pods.iter().filter(|pod| !is_going(pod));
+    let live = facts.obs.pods.iter().filter(|pod| !is_terminating(pod));
     let bound = live.filter(|pod| !word(pod, "/spec/nodeName").is_empty()).count();
     let all = usize::try_from(counts.wanted).unwrap_or_default();
     if bound < all { State::PodScheduling } else { State::PodCreation }
 }
 
 /// It has served before.
-fn going_on(facts: &Facts<'_>) -> State {
+fn running_state(facts: &Facts<'_>) -> State {
     let before = facts.obs.state().unwrap_or_default();
     let phase = before.phase();
     if facts.deployment().is_none() {
@@ -133,7 +133,7 @@ fn going_on(facts: &Facts<'_>) -> State {
         return if facts.configured { State::DeploymentCreation } else { State::Creating };
     }
     let template = deployment_differs(facts);
-    if !facts.configured || template == Differs::Template {
+    if !facts.configured || template == DeploymentDiff::Template {
         let applied = facts.configured && phase == Some(Phase::Updating);
         return if applied { State::ConfigMapUpdate } else { State::Updating };
     }
@@ -141,23 +141,23 @@ fn going_on(facts: &Facts<'_>) -> State {
         _ if is_complete(facts) => State::Running,
         Some(Phase::Updating) => State::RollingUpdate,
         Some(Phase::Scaling) => State::Scaling,
-        _ if template == Differs::Replicas => State::Scaling,
+        _ if template == DeploymentDiff::Replicas => State::Scaling,
         _ => State::Running,
     }
 }
 
 /// What is wrong, and when more will be.
-fn wrong(facts: &Facts<'_>, state: State) -> (Option<(&'static str, String)>, Option<Time>) {
+fn problem(facts: &Facts<'_>, state: State) -> (Option<(&'static str, String)>, Option<Time>) {
     let counts = counts(facts);
-    if let Some(trouble) = &facts.obs.trouble {
-        return (Some((trouble.reason, trouble.message.clone())), None);
+    if let Some(failure) = &facts.obs.last_failure {
+        return (Some((failure.reason, failure.message.clone())), None);
     }
-    if let Some(held) = facts.held
-        && let Some(reason) = REASONS.iter().find(|known| **known == held.reason)
+    if let Some(pending_retry) = facts.pending_retry
+        && let Some(reason) = REASONS.iter().find(|known| **known == pending_retry.reason)
     {
-        let stored = of(&facts.obs.status.conditions, "Degraded").filter(|known| known.reason == held.reason);
+        let stored = of(&facts.obs.status.conditions, "Degraded").filter(|known| known.reason == pending_retry.reason);
         let message = stored.map_or_else(|| "it is tried again".to_owned(), |known| known.message.clone());
-        return (Some((reason, message)), held.next_retry_time);
+        return (Some((reason, message)), pending_retry.next_retry_time);
     }
     let condition = |kind: &str| facts.deployment().and_then(|live| item(live, "/status/conditions", "type", kind));
     if condition("ReplicaFailure").is_some_and(|failure| word(failure, "/status") == "True") {
@@ -183,7 +183,7 @@ fn wrong(facts: &Facts<'_>, state: State) -> (Option<(&'static str, String)>, Op
 }
 
 /// Whether what is wrong is a failure, or something a running executor lives with.
-fn is_serious(facts: &Facts<'_>, state: State, reason: &str) -> bool {
+fn is_failure(facts: &Facts<'_>, state: State, reason: &str) -> bool {
     let counts = counts(facts);
     match reason {
         "ReplicasUnavailable" => {

@@ -1,5 +1,5 @@
 //! What watches have shown of flows and their Jobs. Owns which of two versions of an object is newer, and which Jobs have
-//! changed since somebody looked; decides nothing.
+//! changed since the last pass.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(super) struct Cache {
 }
 
 impl Cache {
-    pub(super) fn flow_seen(&mut self, object: &Value) -> Option<Key> {
+    pub(super) fn flow_applied(&mut self, object: &Value) -> Option<Key> {
         let key = Key::of(object);
         if self.flows.get(&key).is_some_and(|known| !is_newer(object, known)) {
             return None;
@@ -34,7 +34,7 @@ impl Cache {
         Some(key)
     }
 
-    pub(super) fn flow_gone(&mut self, object: &Value) {
+    pub(super) fn flow_deleted(&mut self, object: &Value) {
         let (key, uid) = (Key::of(object), text(object, "/metadata/uid"));
         self.keys.remove(&uid);
         self.changed.remove(&uid);
@@ -52,7 +52,7 @@ impl Cache {
         }
     }
 
-    pub(super) fn job_seen(&mut self, object: &Value) -> Option<Key> {
+    pub(super) fn job_applied(&mut self, object: &Value) -> Option<Key> {
         let uid = owner_uid(object)?;
         let name = text(object, "/metadata/name");
         let jobs = self.jobs.entry(uid.clone()).or_default();
@@ -65,7 +65,7 @@ impl Cache {
         self.keys.get(&uid).cloned()
     }
 
-    pub(super) fn job_gone(&mut self, object: &Value) -> Option<Key> {
+    pub(super) fn job_deleted(&mut self, object: &Value) -> Option<Key> {
         let uid = owner_uid(object)?;
         self.forget_job(&uid, &text(object, "/metadata/name"), &text(object, "/metadata/uid"));
         self.keys.get(&uid).cloned()
@@ -132,8 +132,8 @@ impl Cache {
         self.live = (self.live + live(after)).saturating_sub(live(before));
     }
 
-    /// Notes that a Job is to be looked at. Nothing is noted for a flow that is not known: whoever opens it looks at all
-    /// its Jobs, and what belongs to one that is gone is looked at by nobody.
+    /// Marks a Job as changed. Nothing is marked for a flow that is not known: opening it reads all
+    /// its Jobs, and Jobs of one that is gone do not matter.
     pub(super) fn mark(&mut self, flow: &str, name: String) {
         if !self.keys.contains_key(flow) {
             return;

@@ -23,7 +23,7 @@ struct Identity {
 }
 
 /// Everything an object orders, every time: what is known already changes nothing.
-pub(super) fn events(plan: &Plan, object: &Value, changed: bool, (now, options): (Time, &Options)) -> Vec<FlowEvent> {
+pub(super) fn events(plan: &Plan, object: &Value, changed: bool, options: &Options, now: Time) -> Vec<FlowEvent> {
     let mut events = vec![FlowEvent::Hold { on: changed }];
     let spec = object.get("spec");
     let member = |name: &str| spec.and_then(|spec| spec.get(name));
@@ -39,7 +39,7 @@ pub(super) fn events(plan: &Plan, object: &Value, changed: bool, (now, options):
         None => {}
     }
     if let Some(annotations) = object.pointer("/metadata/annotations") {
-        approvals(plan, annotations, (now, options), &mut events);
+        approvals(plan, annotations, now, options, &mut events);
     }
     events
 }
@@ -61,7 +61,7 @@ pub(super) fn confirmations(plan: &Plan, state: &State, object: &Value, now: Tim
     state.live().filter_map(confirmed).collect()
 }
 
-fn approvals(plan: &Plan, annotations: &Value, (now, options): (Time, &Options), events: &mut Vec<FlowEvent>) {
+fn approvals(plan: &Plan, annotations: &Value, now: Time, options: &Options, events: &mut Vec<FlowEvent>) {
     let text = |key: String| annotations.get(key).and_then(Value::as_str);
     for step in plan.spec().steps.iter().filter(|step| step.is_manual()) {
         let short = short63(&step.name);

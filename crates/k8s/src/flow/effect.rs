@@ -12,26 +12,26 @@ use orlop_dag::attempt::{self, bind};
 use orlop_dag::engine::step_status;
 use serde_json::{Value, json};
 
-use super::memory::{Memory, Unit};
-use super::obstacle::since;
+use super::memory::{AttemptKey, Memory};
 use super::start::Outcome;
-use super::{Controller, Note, removal, text};
+use super::wait_reason::since;
+use super::{Controller, ControllerEvent, removal, text};
 use crate::api::{Api, ApiError, Kind, Request};
 use crate::observe::{self, Ownership};
 use crate::render;
 
 /// How effects came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Carried {
+pub(super) enum EffectsOutcome {
     /// As far as can be now.
-    On,
+    Done,
     /// The namespace is going: nothing more is to be done.
-    Off,
+    NamespaceTerminating,
 }
 
 impl<A: Api> Controller<A> {
     /// Carries out what is to be done now, and what follows from it, until nothing is left or the time is over.
-    pub(super) async fn carry_out(&self, memory: &mut Memory, until: Time) -> Carried {
+    pub(super) async fn carry_out(&self, memory: &mut Memory, until: Time) -> EffectsOutcome {
         while self.now() < until {
             let starts = self.next_starts(memory);
             if starts.is_empty() {
@@ -41,29 +41,29 @@ impl<A: Api> Controller<A> {
                     continue;
                 }
                 let outcome = self.carry_out_one(memory, &effect).await;
-                if self.settle(memory, effect, outcome) == Carried::Off {
-                    return Carried::Off;
+                if self.settle(memory, effect, outcome) == EffectsOutcome::NamespaceTerminating {
+                    return EffectsOutcome::NamespaceTerminating;
                 }
                 continue;
             }
             let shared: &Memory = memory;
             let outcomes = join_all(starts.iter().map(|start| self.start(shared, start))).await;
             let settled = starts.iter().zip(outcomes).map(|(start, came)| self.settle(memory, start.effect(), came));
-            let off = settled.fold(false, |off, carried| off | (carried == Carried::Off));
-            self.known().slots.give_back(starts.len());
+            let off = settled.fold(false, |off, carried| off | (carried == EffectsOutcome::NamespaceTerminating));
+            self.known().slots.return_slots(starts.len());
             if off {
-                return Carried::Off;
+                return EffectsOutcome::NamespaceTerminating;
             }
         }
-        Carried::On
+        EffectsOutcome::Done
     }
 
     /// Takes in what came of an effect.
-    fn settle(&self, memory: &mut Memory, effect: FlowEffect, outcome: Outcome) -> Carried {
+    fn settle(&self, memory: &mut Memory, effect: FlowEffect, outcome: Outcome) -> EffectsOutcome {
         let key = effect.key();
         let now = self.now();
         match outcome {
-            Outcome::NamespaceGone => return Carried::Off,
+            Outcome::NamespaceGone => return EffectsOutcome::NamespaceTerminating,
             Outcome::Done => memory.done(&key),
             Outcome::Removing(since) => {
                 memory.done(&key);
@@ -73,7 +73,7 @@ impl<A: Api> Controller<A> {
             }
             Outcome::NotRemoved(again_at, refusal) => {
                 memory.put_off(&key);
-                // It is looked at all the same, so that people hear of it when it should be gone.
+                // It is checked all the same, so that it is reported when it should be gone.
                 if let FlowEffect::CancelAttempt { at, attempt, .. } = effect {
                     memory.remove((at, attempt), now).refusal = Some(refusal);
                 }
@@ -100,14 +100,14 @@ impl<A: Api> Controller<A> {
                 } else {
                     memory.done(&key);
                 }
-                memory.tell(&event, now);
-                self.wait_for_room(memory, &event);
+                memory.apply_event(&event, now);
+                self.wait_for_quota(memory, &event);
             }
             Outcome::Blocked(at, event) => {
                 memory.put_off(&key);
                 memory.later.push((at, effect));
-                memory.tell(&event, now);
-                self.wait_for_room(memory, &event);
+                memory.apply_event(&event, now);
+                self.wait_for_quota(memory, &event);
             }
             Outcome::Seen(event, job) => {
                 memory.done(&key);
@@ -115,21 +115,21 @@ impl<A: Api> Controller<A> {
                     && let Some(ready) = memory.ready_at(*at)
                 {
                     let namespace = &memory.owner.namespace;
-                    self.monitor.note(Note::Started { namespace, waited: now.since(ready) });
+                    self.monitor.record(ControllerEvent::Started { namespace, waited: now.since(ready) });
                 }
-                memory.tell(&event, now);
+                memory.apply_event(&event, now);
                 if let FlowEvent::AttemptAccepted { at, attempt, .. } = event {
                     memory.unnamed.insert((at, attempt));
                     memory.watch_first_pod((at, attempt), since(&job).unwrap_or(now), now);
-                    memory.not_short((at, attempt));
+                    memory.clear_over_quota((at, attempt));
                 }
                 // A Job that was adopted may have ended long ago, and no watch tells again what is known.
-                self.job_seen(&job);
+                self.job_applied(&job);
                 self.known().cache.mark(&memory.owner.uid, text(&job, "/metadata/name"));
                 memory.adopted_an_end |= observe::conclusion(&job).is_some();
             }
         }
-        Carried::On
+        EffectsOutcome::Done
     }
 
     async fn carry_out_one(&self, memory: &Memory, effect: &FlowEffect) -> Outcome {
@@ -138,10 +138,10 @@ impl<A: Api> Controller<A> {
             FlowEffect::EnsureResources => self.ensure_resources(memory, &key).await,
             FlowEffect::CancelAttempt { at, attempt, .. } => self.cancel(memory, (*at, *attempt), &key).await,
             FlowEffect::SuspendAttempt { at, attempt, .. } => {
-                self.set_suspended(memory, (*at, *attempt), (true, &key)).await
+                self.set_suspended(memory, (*at, *attempt), true, &key).await
             }
             FlowEffect::ResumeAttempt { at, attempt, .. } => {
-                self.set_suspended(memory, (*at, *attempt), (false, &key)).await
+                self.set_suspended(memory, (*at, *attempt), false, &key).await
             }
             FlowEffect::ResolveItems { step } => self.items(memory, Address { step: *step, item: None }, &key).await,
             _ => {
@@ -227,7 +227,7 @@ impl<A: Api> Controller<A> {
         })
     }
 
-    async fn cancel(&self, memory: &Memory, unit: Unit, key: &str) -> Outcome {
+    async fn cancel(&self, memory: &Memory, unit: AttemptKey, key: &str) -> Outcome {
         let (at, attempt) = unit;
         if !memory.is_cancelling(at, attempt) {
             // It has ended meanwhile, and another one may run.
@@ -246,7 +246,7 @@ impl<A: Api> Controller<A> {
                     };
                 }
                 if job.pointer("/metadata/finalizers").and_then(Value::as_array).is_some_and(|all| !all.is_empty()) {
-                    self.job_seen(&job);
+                    self.job_applied(&job);
                     let since = text(&job, "/metadata/deletionTimestamp").parse().ok();
                     return Outcome::Removing(since.unwrap_or_else(|| self.now()));
                 }
@@ -265,7 +265,7 @@ impl<A: Api> Controller<A> {
         Outcome::Removing(self.now())
     }
 
-    async fn set_suspended(&self, memory: &Memory, (at, attempt): Unit, (on, key): (bool, &str)) -> Outcome {
+    async fn set_suspended(&self, memory: &Memory, (at, attempt): AttemptKey, on: bool, key: &str) -> Outcome {
         let is_live = memory.state.attempt(at) == Some((StepState::Active, attempt));
         if !is_live || memory.state.is_frozen(at) != on {
             // What has happened or was ordered since counts.
@@ -281,7 +281,7 @@ impl<A: Api> Controller<A> {
         let patch = json!({"spec": {"suspend": on}});
         match self.api.send(&Request::patch(Kind::Job, &memory.owner.namespace, &reference.name, patch)).await {
             Ok(job) => {
-                self.job_seen(&job);
+                self.job_applied(&job);
                 done_so(&job, on)
             }
             Err(error) => {
@@ -294,7 +294,7 @@ impl<A: Api> Controller<A> {
                     let message = format!("{}: {what}: {error}", memory.plan.instance_name(at));
                     let notice =
                         FlowNotice { warning: true, reason: reason.to_owned(), message, at: Some(at), attempt };
-                    self.tell_people(&memory.owner, &notice);
+                    self.emit_event(&memory.owner, &notice);
                 }
                 self.again(memory, key, &error)
             }

@@ -10,7 +10,7 @@ use orlop_dag::attempt::{self, patience};
 use serde_json::{Value, json};
 
 use super::memory::{Memory, Stored};
-use super::{Controller, Key, gate, text};
+use super::{Controller, Key, concurrency, text};
 use crate::api::{Api, ApiError, Kind, Request};
 use crate::convert;
 use crate::records::{self, FetchError};
@@ -59,8 +59,8 @@ impl<A: Api> Controller<A> {
 
     /// Lets go of what is left of a flow that is over, where a controller ended between its last status and that. Gives when
     /// it is to be tried again.
-    pub(super) async fn tidy(&self, object: &Value, status: &FlowStatus) -> Option<Time> {
-        if !lets_go(object) || self.known().cache.jobs(&gate::uid(object)).is_empty() {
+    pub(super) async fn clean_up_finished(&self, object: &Value, status: &FlowStatus) -> Option<Time> {
+        if !lets_go(object) || self.known().cache.jobs(&concurrency::uid(object)).is_empty() {
             return None;
         }
         match self.over(object, status).await {
@@ -70,7 +70,7 @@ impl<A: Api> Controller<A> {
                 memory.forget_at
             }
             Err(error) => {
-                Some(self.note_failure(&Key::of(object), "reading the records of a flow that is over", &error))
+                Some(self.record_failure(&Key::of(object), "reading the records of a flow that is over", &error))
             }
         }
     }
@@ -83,10 +83,10 @@ impl<A: Api> Controller<A> {
             Err(FetchError::Api(error)) => return Err(error),
             Err(FetchError::Read(_)) => return Ok(None),
         };
-        let meta = self.meta(&flow, (BTreeMap::new(), convert::spec_hash(object)));
+        let meta = self.meta(&flow, BTreeMap::new(), convert::spec_hash(object));
         let (state, effects) = self.rebuild(&plan, &meta, &whole, self.now());
         let stored = Stored::of(object, Some(status));
-        let mut memory = self.remember((plan, meta), (state, stored));
+        let mut memory = self.track(plan, meta, state, stored);
         memory.take(effects, self.now());
         Ok(Some(memory).filter(|memory| !memory.forget.is_empty()))
     }

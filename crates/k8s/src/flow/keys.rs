@@ -1,5 +1,5 @@
 //! Concurrency keys that outlive their flows: the key of a flow that is over or gone is held until no Job or pod of it is live.
-//! Owns who is looked at for that, and that a new leader finds what an earlier one has left.
+//! Lists the flows to be checked for that, and makes sure that a new leader finds what an earlier one has left.
 
 use std::time::Duration;
 
@@ -13,61 +13,61 @@ use serde_json::Value;
 
 use super::memory::Memory;
 use super::removal::interval;
-use super::{Controller, Key, Known, Next, gate, text};
+use super::{Controller, ControllerState, Key, Next, concurrency, text};
 use crate::api::{self, Api, ApiError, Kind};
 use crate::observe;
 use crate::render::{HOLDS_KEY, MANAGED_BY};
 
 /// A flow that is over or gone and still holds its key.
 #[derive(Clone)]
-pub(super) struct Outlived {
+pub(super) struct HeldKey {
     uid: String,
     look_at: Time,
     looks: u32,
 }
 
-impl Known {
+impl ControllerState {
     /// A flow is over or gone. A key that it holds stays held until nothing of it runs; otherwise gives the flows that may go on.
     pub(super) fn leave(&mut self, key: &Key, uid: &str) -> Vec<Key> {
         self.lookups.remove(uid);
-        if !self.gate.is_holder(uid) {
-            return gate::release(self, uid);
+        if !self.limiter.is_holder(uid) {
+            return concurrency::release(self, uid);
         }
         self.orders.remove(uid);
-        self.outlive(key, uid);
+        self.keep_key(key, uid);
         Vec::new()
     }
 
-    fn outlive(&mut self, key: &Key, uid: &str) {
-        let all = self.outlived.entry(key.clone()).or_default();
+    fn keep_key(&mut self, key: &Key, uid: &str) {
+        let all = self.held_keys.entry(key.clone()).or_default();
         if all.iter().all(|known| known.uid != uid) {
-            all.push(Outlived { uid: uid.to_owned(), look_at: Time::EPOCH, looks: 0 });
+            all.push(HeldKey { uid: uid.to_owned(), look_at: Time::EPOCH, looks: 0 });
         }
     }
 
-    fn note_outlived(&mut self, key: &Key, flow: Outlived) {
-        let known = self.outlived.get_mut(key).and_then(|all| all.iter_mut().find(|known| known.uid == flow.uid));
+    fn record_held_key(&mut self, key: &Key, flow: HeldKey) {
+        let known = self.held_keys.get_mut(key).and_then(|all| all.iter_mut().find(|known| known.uid == flow.uid));
         if let Some(known) = known {
             *known = flow;
         }
     }
 
-    fn let_outlived_go(&mut self, key: &Key, uid: &str) {
-        if let Some(all) = self.outlived.get_mut(key) {
+    fn release_held_key(&mut self, key: &Key, uid: &str) {
+        if let Some(all) = self.held_keys.get_mut(key) {
             all.retain(|flow| flow.uid != uid);
             if all.is_empty() {
-                self.outlived.remove(key);
+                self.held_keys.remove(key);
             }
         }
     }
 
     /// What people call the flow with a uid.
     pub(super) fn name_of(&self, uid: &str) -> String {
-        let outlived = || {
-            let mut all = self.outlived.iter();
+        let held_keys = || {
+            let mut all = self.held_keys.iter();
             all.find(|(_, flows)| flows.iter().any(|flow| flow.uid == uid)).map(|(key, _)| key.clone())
         };
-        self.cache.key(uid).or_else(outlived).map_or_else(|| uid.to_owned(), |key| key.name)
+        self.cache.key(uid).or_else(held_keys).map_or_else(|| uid.to_owned(), |key| key.name)
     }
 
     /// Whether a Job of a flow is under way, as far as the watches show.
@@ -81,7 +81,7 @@ impl<A: Api> Controller<A> {
     pub(super) async fn release_keys(&self, key: &Key) -> Next {
         let mut next = Next::default();
         // They stay in their place meanwhile: who waits for one is told its name, and none is noted twice.
-        let Some(all) = self.known().outlived.get(key).cloned() else { return next };
+        let Some(all) = self.known().held_keys.get(key).cloned() else { return next };
         for mut flow in all {
             let now = self.now();
             if flow.look_at <= now {
@@ -89,8 +89,8 @@ impl<A: Api> Controller<A> {
                 flow.look_at = now.plus(match self.is_live(key, &flow.uid).await {
                     Ok(false) => {
                         let mut known = self.known();
-                        known.let_outlived_go(key, &flow.uid);
-                        next.wake.extend(gate::release(&mut known, &flow.uid));
+                        known.release_held_key(key, &flow.uid);
+                        next.wake.extend(concurrency::release(&mut known, &flow.uid));
                         continue;
                     }
                     Ok(true) => interval(flow.looks),
@@ -103,14 +103,14 @@ impl<A: Api> Controller<A> {
                 });
             }
             next.again_at = Some(next.again_at.map_or(flow.look_at, |at| at.min(flow.look_at)));
-            self.known().note_outlived(key, flow);
+            self.known().record_held_key(key, flow);
         }
         next
     }
 
     /// Whether a Job or a pod of a flow is live.
     pub(super) async fn is_live(&self, key: &Key, uid: &str) -> Result<bool, ApiError> {
-        let flow = self.known().cache.flow(key).filter(|flow| gate::uid(flow) == uid);
+        let flow = self.known().cache.flow(key).filter(|flow| concurrency::uid(flow) == uid);
         if self.known().has_live_job(uid, flow.as_deref()) {
             return Ok(true);
         }
@@ -124,7 +124,7 @@ impl<A: Api> Controller<A> {
     }
 
     /// Before a flow asks for a key: who holds one by Jobs and pods that an earlier leader has left, once a namespace. Gives
-    /// flows that are to be looked at.
+    /// flows to be reconciled.
     pub(super) async fn find_holders(&self, memory: &Memory) -> Result<Vec<Key>, ApiError> {
         let namespace = &memory.owner.namespace;
         if memory.claim.is_none() || memory.has_begun() || self.known().searched.contains(namespace) {
@@ -142,16 +142,16 @@ impl<A: Api> Controller<A> {
         let mut wake = Vec::new();
         for (flow, uid, keys) in held {
             // A flow that goes on holds its key by its status.
-            if known.gate.is_holder(&uid) {
+            if known.limiter.is_holder(&uid) {
                 continue;
             }
             // A flow holds one; more are what a later version or a person has written.
             for key in keys.into_iter().take(1) {
                 let (uid, namespace) = (uid.clone(), namespace.clone());
                 let policy = ConcurrencyPolicy::Forbid;
-                known.gate.hold(&Claim { uid, namespace, key, policy, created_at: Time::EPOCH });
+                known.limiter.hold(&Claim { uid, namespace, key, policy, created_at: Time::EPOCH });
             }
-            known.outlive(&flow, &uid);
+            known.keep_key(&flow, &uid);
             wake.push(flow);
         }
         Ok(wake)

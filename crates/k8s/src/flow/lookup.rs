@@ -1,5 +1,6 @@
 //! Pods and events about them are not watched. Owns reading them for attempts that run no pod yet or of which pods failed:
-//! beside the passes and at a pace of its own, so that no pass waits for it. What was found lies ready for the next pass over the flow.
+//! beside the passes and at a pace of its own, so that no pass waits for it. What was found lies ready for the next pass over the
+//! flow.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,8 +11,8 @@ use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures::lock::Mutex;
 use serde_json::Value;
 
-use super::memory::{Memory, Unit};
-use super::obstacle::{Obstacle, Sight, has_run, last_failure, of_events, of_pods, sight};
+use super::memory::{AttemptKey, Memory};
+use super::wait_reason::{Progress, WaitReason, has_run, last_failure, of_events, of_pods, progress};
 use super::{Controller, Key, text};
 use crate::api::{self, Api, ApiError, Kind, Request};
 
@@ -24,93 +25,78 @@ pub(super) struct Lookup {
     flow: Key,
     /// Uid of the flow.
     owner: String,
-    unit: Unit,
+    unit: AttemptKey,
     job: Arc<Value>,
 }
 
-/// What was found of the pods of an attempt.
-pub(super) struct Found {
+/// What a lookup has read of the pods of an attempt.
+pub(super) struct PodLookup {
     /// Uid of the Job they are of.
     pub(super) job: String,
     /// What their containers do.
-    pub(super) sight: Sight,
+    pub(super) progress: Progress,
     /// What keeps them from running, as far as the cluster says so.
-    pub(super) obstacle: Option<Obstacle>,
+    pub(super) wait_reason: Option<WaitReason>,
     /// How the one ended that failed last.
     pub(super) last_failure: Option<String>,
 }
 
 /// Lookups of a flow: none where it is under way.
-pub(super) type OfFlow = BTreeMap<Unit, Option<Result<Found, ApiError>>>;
+pub(super) type FlowLookups = BTreeMap<AttemptKey, Option<Result<PodLookup, ApiError>>>;
 
-/// See the module. An attempt is in the queue at most once.
+/// Lookups that wait, and flows with a finished one. An attempt is in the queue at most once.
+#[derive(Default)]
 pub(super) struct Lookups {
-    into: UnboundedSender<Lookup>,
-    from: Mutex<UnboundedReceiver<Lookup>>,
-    /// Flows of which something was found, where a controller runs.
+    waiting: Channel<Lookup>,
+    /// Where a controller runs.
     #[cfg(feature = "client")]
-    done: Done,
+    finished: Channel<Key>,
 }
 
-/// Flows that are to be looked at.
-#[cfg(feature = "client")]
-struct Done {
-    into: UnboundedSender<Key>,
-    from: Mutex<UnboundedReceiver<Key>>,
+/// Both ends of a channel: it is never closed.
+struct Channel<T> {
+    into: UnboundedSender<T>,
+    from: Mutex<UnboundedReceiver<T>>,
 }
 
-#[cfg(feature = "client")]
-impl Default for Done {
+impl<T> Default for Channel<T> {
     fn default() -> Self {
         let (into, from) = unbounded();
         Self { into, from: Mutex::new(from) }
     }
 }
 
-impl Default for Lookups {
-    fn default() -> Self {
-        let (into, from) = unbounded();
-        Self {
-            into,
-            from: Mutex::new(from),
-            #[cfg(feature = "client")]
-            done: Done::default(),
-        }
-    }
-}
-
 impl<A: Api> Controller<A> {
     /// Queues a lookup, unless the attempt has one already.
-    pub(super) fn look_up_later(&self, memory: &Memory, unit: Unit, job: Arc<Value>) {
+    pub(super) fn look_up_later(&self, memory: &Memory, unit: AttemptKey, job: Arc<Value>) {
         let owner = memory.owner.uid.clone();
         let mut known = self.known();
         let of_flow = known.lookups.entry(owner.clone()).or_default();
         if of_flow.contains_key(&unit) {
             return;
         }
-        // The other end is kept beside this one: it is never closed.
-        if self.lookups.into.unbounded_send(Lookup { flow: memory.key(), owner, unit, job }).is_ok() {
+        if self.lookups.waiting.into.unbounded_send(Lookup { flow: memory.key(), owner, unit, job }).is_ok() {
             of_flow.insert(unit, None);
         }
     }
 
     /// What was found since the last pass over a flow.
-    pub(super) fn found_of(&self, memory: &Memory) -> Vec<(Unit, Result<Found, ApiError>)> {
+    pub(super) fn take_lookups(&self, memory: &Memory) -> Vec<(AttemptKey, Result<PodLookup, ApiError>)> {
         let mut known = self.known();
         let Some(of_flow) = known.lookups.get_mut(&memory.owner.uid) else { return Vec::new() };
         let (found, rest) = std::mem::take(of_flow).into_iter().partition(|(_, found)| found.is_some());
         *of_flow = rest;
-        let found: OfFlow = found;
+        let found: FlowLookups = found;
         found.into_iter().filter_map(|(unit, found)| Some((unit, found?))).collect()
     }
 
     /// Does lookups as they come, for ever.
     #[cfg(feature = "client")]
     pub(super) async fn look_up_pods(&self) {
-        let mut from = self.lookups.from.lock().await;
+        let mut from = self.lookups.waiting.from.lock().await;
         let each = from.by_ref().for_each_concurrent(AT_ONCE, async |lookup| {
             if let Some(key) = self.look_up(lookup).await {
-                drop(self.lookups.done.into.unbounded_send(key));
+                drop(self.lookups.finished.into.unbounded_send(key));
             }
         });
         each.await;
@@ -119,12 +105,12 @@ impl<A: Api> Controller<A> {
     /// The next flow of which something was found.
     #[cfg(feature = "client")]
     pub(super) async fn next_looked_up(&self) -> Key {
-        self.lookups.done.from.lock().await.select_next_some().await
+        self.lookups.finished.from.lock().await.select_next_some().await
     }
 
-    /// Does the lookups that wait now. Gives the flows that are to be looked at.
+    /// Does the lookups that wait now. Gives the flows to be reconciled.
     pub(super) async fn look_up_waiting(&self) -> Vec<Key> {
-        let mut from = self.lookups.from.lock().await;
+        let mut from = self.lookups.waiting.from.lock().await;
         let mut keys = Vec::new();
         while let Ok(lookup) = from.try_recv() {
             keys.extend(self.look_up(lookup).await);
@@ -135,7 +121,8 @@ impl<A: Api> Controller<A> {
     /// Reads what one is about. Gives its flow, unless nobody wants to know any more.
     async fn look_up(&self, lookup: Lookup) -> Option<Key> {
         let Lookup { flow, owner, unit, job } = lookup;
-        let wanted = |known: &super::Known| known.lookups.get(&owner).is_some_and(|all| all.contains_key(&unit));
+        let wanted =
+            |known: &super::ControllerState| known.lookups.get(&owner).is_some_and(|all| all.contains_key(&unit));
         if !wanted(&self.known()) {
             return None;
         }
@@ -146,21 +133,21 @@ impl<A: Api> Controller<A> {
         Some(flow)
     }
 
-    async fn find(&self, namespace: &str, job: &Value) -> Result<Found, ApiError> {
+    async fn find(&self, namespace: &str, job: &Value) -> Result<PodLookup, ApiError> {
         let api = self.beside.as_ref().unwrap_or(&self.api);
         let labels = format!("batch.kubernetes.io/job-name={}", text(job, "/metadata/name"));
         let pods = api::list(api, Kind::Pod, namespace, &labels).await?;
-        let obstacle = match of_pods(&pods) {
-            Some(obstacle) => Some(obstacle),
+        let wait_reason = match of_pods(&pods) {
+            Some(wait_reason) => Some(wait_reason),
             None if has_run(job) => None,
-            None => self.told_of(namespace, pods.first().unwrap_or(job)).await?,
+            None => self.reason_from_events(namespace, pods.first().unwrap_or(job)).await?,
         };
-        let (sight, last_failure) = (sight(&pods, self.now()), last_failure(&pods));
-        Ok(Found { job: text(job, "/metadata/uid"), sight, obstacle, last_failure })
+        let (progress, last_failure) = (progress(&pods, self.now()), last_failure(&pods));
+        Ok(PodLookup { job: text(job, "/metadata/uid"), progress, wait_reason, last_failure })
     }
 
-    /// What events say that is wrong with a pod or Job.
-    async fn told_of(&self, namespace: &str, about: &Value) -> Result<Option<Obstacle>, ApiError> {
+    /// Why a pod or Job does not run, from warning events about it.
+    async fn reason_from_events(&self, namespace: &str, about: &Value) -> Result<Option<WaitReason>, ApiError> {
         let api = self.beside.as_ref().unwrap_or(&self.api);
         let fields = format!("regarding.uid={},type=Warning", text(about, "/metadata/uid"));
         match api::list_all(api, &Request::list(Kind::Event, namespace, String::new()).fields(fields)).await {

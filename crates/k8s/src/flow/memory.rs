@@ -19,13 +19,13 @@ use serde_json::Value;
 use super::notices::Notices;
 use super::removal::Removal;
 use super::start::Start;
-use super::{Key, Monitor, Note, text};
+use super::{ControllerEvent, Key, Monitor, text};
 use crate::convert::spec_hash;
-use crate::render::helper::Shared;
+use crate::render::helper::SharedArtifacts;
 use crate::status::Level;
 
-/// An attempt of a step or instance.
-pub(super) type Unit = (Address, u32);
+/// An attempt: its step or instance, and its number.
+pub(super) type AttemptKey = (Address, u32);
 
 /// What is known of a flow.
 pub(super) struct Memory {
@@ -36,34 +36,34 @@ pub(super) struct Memory {
     hash: String,
     /// Generation of the object that was compared with it last, and whether it was another spec.
     compared: Option<(i64, bool)>,
-    /// What the flow asks the gate for; none when it has no key.
+    /// The claim of its concurrency key; none when it has none.
     pub(super) claim: Option<Claim>,
     /// Effects to be carried out now, in order.
     pub(super) queue: VecDeque<FlowEffect>,
     /// Starts that have not been made yet, and until when the engine was told to wait for them.
-    pub(super) waiting: BTreeMap<Unit, (Start, Option<Time>)>,
+    pub(super) waiting: BTreeMap<AttemptKey, (Start, Option<Time>)>,
     /// Effects that are tried again later.
     pub(super) later: Vec<(Time, FlowEffect)>,
     /// Attempts that the stored status does not name yet as accepted.
-    pub(super) unnamed: BTreeSet<Unit>,
+    pub(super) unnamed: BTreeSet<AttemptKey>,
     /// Effects that wait for the status to be stored.
     pub(super) unstored: Vec<FlowEffect>,
     /// Starts that quota refused, with what the server said of it.
-    pub(super) short: BTreeMap<Unit, String>,
+    pub(super) over_quota: BTreeMap<AttemptKey, String>,
     /// Whether quota refused resources.
-    pub(super) resources_short: bool,
+    pub(super) resources_over_quota: bool,
     /// Attempts whose Job was deleted.
-    pub(super) removals: BTreeMap<Unit, Removal>,
-    /// When pods of attempts are looked at.
-    pub(super) pods: BTreeMap<Unit, Time>,
+    pub(super) removals: BTreeMap<AttemptKey, Removal>,
+    /// When pods of attempts are read.
+    pub(super) pods: BTreeMap<AttemptKey, Time>,
     /// How many pods had failed of which it was told how they did, of attempts that go on.
-    pub(super) failed_pods: BTreeMap<Unit, u64>,
+    pub(super) failed_pods: BTreeMap<AttemptKey, u64>,
     /// What is left of attempts and may go once the status says how they ended.
-    pub(super) forget: Vec<(Unit, Duration)>,
+    pub(super) forget: Vec<(AttemptKey, Duration)>,
     /// When that may be tried again, and how often it had no success.
     pub(super) forget_at: Option<Time>,
     pub(super) forget_failures: u32,
-    /// What people are to be told once the status says it too.
+    /// Events to be published once the status is stored.
     pub(super) notices: Notices,
     /// How often an effect was put off.
     pub(super) delays: BTreeMap<String, u32>,
@@ -72,7 +72,7 @@ pub(super) struct Memory {
     /// Whether the state has changed since the status was written, and whether that is to be seen at once.
     pub(super) dirty: bool,
     pub(super) urgent: bool,
-    /// Whether a Job was adopted that has ended: it is to be looked at without waiting for a watch.
+    /// Whether a Job was adopted that has ended: it is read without waiting for a watch.
     pub(super) adopted_an_end: bool,
     /// Whether a newer object was read after this pass began: its orders are to be taken without waiting for a watch, which tells
     /// only of what is newer still.
@@ -81,8 +81,8 @@ pub(super) struct Memory {
     pub(super) is_new: bool,
     /// Whether something this pass needed had no success.
     pub(super) failed: bool,
-    /// Artifacts that stay where they are, once somebody has asked.
-    shared: OnceLock<Shared>,
+    /// Artifacts that stay where they are, once computed.
+    shared: OnceLock<SharedArtifacts>,
     monitor: Arc<dyn Monitor>,
 }
 
@@ -160,8 +160,10 @@ pub(super) fn same(a: &Value, b: &Value) -> bool {
 impl Memory {
     pub(super) fn new(
         owner: FlowOwner,
-        (plan, hash): (Arc<Plan>, String),
-        (state, stored): (State, Stored),
+        plan: Arc<Plan>,
+        hash: String,
+        state: State,
+        stored: Stored,
         monitor: Arc<dyn Monitor>,
     ) -> Self {
         let is_new = stored.status.as_object().is_none_or(serde_json::Map::is_empty);
@@ -177,8 +179,8 @@ impl Memory {
             later: Vec::new(),
             unnamed: BTreeSet::new(),
             unstored: Vec::new(),
-            short: BTreeMap::new(),
-            resources_short: false,
+            over_quota: BTreeMap::new(),
+            resources_over_quota: false,
             removals: BTreeMap::new(),
             pods: BTreeMap::new(),
             failed_pods: BTreeMap::new(),
@@ -200,8 +202,8 @@ impl Memory {
     }
 
     /// Artifacts that stay where they are.
-    pub(super) fn shared(&self) -> &Shared {
-        self.shared.get_or_init(|| Shared::of(self.plan.spec()))
+    pub(super) fn shared(&self) -> &SharedArtifacts {
+        self.shared.get_or_init(|| SharedArtifacts::of(self.plan.spec()))
     }
 
     /// Its key among all flows.
@@ -222,13 +224,13 @@ impl Memory {
         changed
     }
 
-    /// Tells the engine what has happened.
-    pub(super) fn tell(&mut self, event: &FlowEvent, now: Time) {
+    /// Applies an event to the state.
+    pub(super) fn apply_event(&mut self, event: &FlowEvent, now: Time) {
         let mut effects = Vec::new();
         let (began, fenced) = (self.monitor.now(), self.state.fenced());
         apply(&self.plan, &mut self.state, event, now, &mut effects);
         let (took, fenced) = (self.monitor.now().saturating_sub(began), self.state.fenced() > fenced);
-        self.monitor.note(Note::Told { event, took, fenced });
+        self.monitor.record(ControllerEvent::EventApplied { event, took, fenced });
         self.take(effects, now);
     }
 
@@ -243,7 +245,7 @@ impl Memory {
                     self.urgent |= urgent;
                 }
                 FlowEffect::ForgetAttempt { at, attempt, after } => self.forget.push(((at, attempt), after)),
-                // A flow that is over is looked at without a memory.
+                // A flow that is over is reconciled without a memory.
                 FlowEffect::DeleteFlow => {}
                 effect => self.queue.push_back(effect),
             }
@@ -269,7 +271,7 @@ impl Memory {
     }
 
     /// The status is stored as it is now.
-    pub(super) fn note_stored(&mut self) {
+    pub(super) fn record_stored(&mut self) {
         (self.dirty, self.urgent, self.is_new) = (false, false, false);
         self.unnamed.clear();
         self.queue.extend(self.unstored.drain(..));

@@ -5,36 +5,36 @@
 //! Nothing is lost with a controller. The next one reads the flow from the server, not from a cache that may be old, and
 //! adopts the Jobs that exist: their names follow from flow, step and attempt, so none is created twice.
 
-mod bare;
 mod cache;
+mod concurrency;
 mod control;
 mod defaults;
 mod effect;
-mod feed;
 mod forget;
-mod gate;
+mod jobs;
 mod keys;
 mod lookup;
 mod memory;
 mod monitor;
 mod notices;
-mod obstacle;
 mod open;
 mod outbox;
+mod over_quota;
 mod parent;
 mod pass;
 mod removal;
 #[cfg(feature = "client")]
 mod run;
 mod secrets;
-mod short;
 mod slots;
 mod start;
 mod store;
 #[cfg(test)]
 mod tests;
-mod turn;
+mod throttle;
+mod unplanned;
 mod values;
+mod wait_reason;
 mod waiting;
 #[cfg(feature = "client")]
 mod watch;
@@ -55,15 +55,15 @@ use crate::status::SizeLimits;
 use crate::value::text;
 use cache::Cache;
 pub use defaults::Defaults;
-use keys::Outlived;
+use keys::HeldKey;
 use lookup::Lookups;
 use memory::Memory;
-pub use monitor::{Monitor, Note};
+pub use monitor::{ControllerEvent, Monitor};
 use outbox::Outbox;
+use over_quota::QuotaWaiters;
 #[cfg(feature = "client")]
 pub use run::RunOptions;
 pub use secrets::SecretMode;
-use short::Short;
 use slots::Slots;
 
 /// How a controller works.
@@ -93,8 +93,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// With limits that say what else is set: how secrets come to pods, and whether something moves files there. The same for
-    /// whoever admits flows and whoever runs them.
+    /// Limits with what else is set: how secrets come to pods, and whether a helper moves files. The same for
+    /// admission and for the controller.
     #[must_use]
     pub fn settled(mut self) -> Self {
         self.limits.secrets_as_text = self.secrets == SecretMode::Read;
@@ -126,7 +126,7 @@ pub struct Controller<A> {
     clock: Arc<dyn Clock>,
     options: Options,
     monitor: Arc<dyn Monitor>,
-    known: Mutex<Known>,
+    known: Mutex<ControllerState>,
     /// What events and lookups go through, where that is not what passes do.
     beside: Option<A>,
     outbox: Outbox,
@@ -135,14 +135,14 @@ pub struct Controller<A> {
 
 /// What a controller knows between passes.
 #[derive(Default)]
-struct Known {
+struct ControllerState {
     cache: Cache,
     memories: BTreeMap<Key, Memory>,
-    gate: ConcurrencyLimiter,
+    limiter: ConcurrencyLimiter,
     slots: Slots,
-    short: Short,
+    over_quota: QuotaWaiters,
     /// Flows that are over or gone and still hold their concurrency keys, by their keys among all flows.
-    outlived: BTreeMap<Key, Vec<Outlived>>,
+    held_keys: BTreeMap<Key, Vec<HeldKey>>,
     /// Namespaces where holders that an earlier leader left were looked for.
     searched: BTreeSet<String>,
     /// What is to be told to flows by uid: orders of flows that take their place.
@@ -150,10 +150,10 @@ struct Known {
     /// How often in a row passes over a flow had no success with a request.
     failures: BTreeMap<Key, u32>,
     /// What was asked and found of pods of attempts, by uid of their flow.
-    lookups: BTreeMap<String, lookup::OfFlow>,
+    lookups: BTreeMap<String, lookup::FlowLookups>,
 }
 
-impl Known {
+impl ControllerState {
     /// Notes one more failure in a row; gives how many there were.
     fn failed_again(&mut self, key: &Key) -> u32 {
         let failures = self.failures.entry(key.clone()).or_default();
@@ -161,14 +161,14 @@ impl Known {
         *failures
     }
 
-    fn flow_gone(&mut self, object: &Value) -> Vec<Key> {
-        let (key, uid) = (Key::of(object), gate::uid(object));
+    fn flow_deleted(&mut self, object: &Value) -> Vec<Key> {
+        let (key, uid) = (Key::of(object), concurrency::uid(object));
         self.failures.remove(&key);
-        self.cache.flow_gone(object);
+        self.cache.flow_deleted(object);
         if self.memories.get(&key).is_some_and(|memory| memory.owner.uid == uid) {
             self.memories.remove(&key);
         }
-        self.short.leave(&key);
+        self.over_quota.leave(&key);
         let mut wake = self.leave(&key, &uid);
         // Another flow of its name may wait to be read, and its own key to be let go.
         wake.push(key);
@@ -184,14 +184,14 @@ impl<A: Api> Controller<A> {
         Self { api, clock, options, monitor: Arc::new(()), known, beside: None, outbox, lookups }
     }
 
-    /// The same, with a way of its own to the server for what it does beside its passes, at a pace of its own: publishing
+    /// The same, with a client of its own for background work: publishing
     /// events, and reading what keeps pods from running. That takes nothing from what must be done.
     #[must_use]
     pub fn with_background_api(self, api: A) -> Self {
         Self { beside: Some(api), ..self }
     }
 
-    /// Does what waits beside the passes. Gives flows that are to be looked at. A controller that runs does this by itself.
+    /// Does the background work that waits. Gives the flows to be reconciled. A controller that runs does this by itself.
     pub async fn finish_background(&self) -> Vec<Key> {
         self.publish_waiting().await;
         self.look_up_waiting().await
@@ -213,7 +213,7 @@ impl<A: Api> Controller<A> {
         self.known().cache.flow(key).is_some_and(|flow| started(&flow))
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, ControllerState> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -221,81 +221,81 @@ impl<A: Api> Controller<A> {
         self.clock.now()
     }
 
-    /// A flow was seen, new or changed. Gives who is to be looked at; none when it was seen before.
-    pub fn flow_seen(&self, object: &Value) -> Vec<Key> {
+    /// A watch reports a flow that is new or has changed. Gives the flows to be reconciled; none where the cache has it already.
+    pub fn flow_applied(&self, object: &Value) -> Vec<Key> {
         let mut known = self.known();
         let before = known.cache.flow(&Key::of(object));
-        let other = before.filter(|before| gate::uid(before) != gate::uid(object));
-        let mut keys = other.map(|gone| known.flow_gone(&gone)).unwrap_or_default();
-        keys.extend(known.cache.flow_seen(object));
+        let other = before.filter(|before| concurrency::uid(before) != concurrency::uid(object));
+        let mut keys = other.map(|gone| known.flow_deleted(&gone)).unwrap_or_default();
+        keys.extend(known.cache.flow_applied(object));
         keys
     }
 
-    /// A flow is gone from the server. Gives who is to be looked at.
-    pub fn flow_gone(&self, object: &Value) -> Vec<Key> {
-        self.known().flow_gone(object)
+    /// A watch reports that a flow is gone. Gives the flows to be reconciled.
+    pub fn flow_deleted(&self, object: &Value) -> Vec<Key> {
+        self.known().flow_deleted(object)
     }
 
-    /// A Job was seen, new or changed. Gives the flows that are to be looked at.
-    pub fn job_seen(&self, object: &Value) -> Vec<Key> {
+    /// A watch reports a Job that is new or has changed. Gives the flows to be reconciled.
+    pub fn job_applied(&self, object: &Value) -> Vec<Key> {
         let mut known = self.known();
         let live = known.cache.live_jobs();
-        let flow = known.cache.job_seen(object);
+        let flow = known.cache.job_applied(object);
         let ended = known.cache.live_jobs() < live;
         self.and_waiting(&mut known, flow, ended.then_some(object))
     }
 
-    /// A Job is gone from the server. Gives the flows that are to be looked at.
-    pub fn job_gone(&self, object: &Value) -> Vec<Key> {
+    /// A watch reports that a Job is gone. Gives the flows to be reconciled.
+    pub fn job_deleted(&self, object: &Value) -> Vec<Key> {
         let mut known = self.known();
-        let flow = known.cache.job_gone(object);
+        let flow = known.cache.job_deleted(object);
         self.and_waiting(&mut known, flow, Some(object))
     }
 
     /// A flow, and those that may start something now because a Job has ended or is gone.
-    fn and_waiting(&self, known: &mut Known, flow: Option<Key>, ended: Option<&Value>) -> Vec<Key> {
+    fn and_waiting(&self, known: &mut ControllerState, flow: Option<Key>, ended: Option<&Value>) -> Vec<Key> {
         let mut keys = known.slots.next(self.room(known));
-        keys.extend(ended.into_iter().flat_map(|job| known.short.wake(&text(job, "/metadata/namespace"))));
+        keys.extend(ended.into_iter().flat_map(|job| known.over_quota.wake(&text(job, "/metadata/namespace"))));
         keys.extend(flow);
         keys
     }
 
-    /// How many Jobs there may be, and how many there are.
-    fn room(&self, known: &Known) -> (usize, usize) {
-        (self.options.max_live_jobs, known.cache.live_jobs())
+    /// How many more Jobs there may be.
+    fn room(&self, known: &ControllerState) -> usize {
+        self.options.max_live_jobs.saturating_sub(known.cache.live_jobs())
     }
 
-    /// All flows that exist, by uid, in a namespace or in all: others are gone. Gives who is to be looked at.
+    /// A watch has listed all flows, by uid, in a namespace or in all. Gives the flows to be reconciled.
     #[must_use]
-    pub fn only_flows(&self, uids: &BTreeSet<String>, namespace: Option<&str>) -> Vec<Key> {
+    pub fn flows_listed(&self, uids: &BTreeSet<String>, namespace: Option<&str>) -> Vec<Key> {
         let mut known = self.known();
-        let gone = |object: &&Arc<Value>| is_in(object, namespace) && !uids.contains(&gate::uid(object));
+        let gone = |object: &&Arc<Value>| is_in(object, namespace) && !uids.contains(&concurrency::uid(object));
         let gone: Vec<Arc<Value>> = known.cache.flows().filter(gone).cloned().collect();
-        gone.iter().flat_map(|object| known.flow_gone(object)).collect()
+        gone.iter().flat_map(|object| known.flow_deleted(object)).collect()
     }
 
-    /// All Jobs that exist, by uid, in a namespace or in all: others are gone. Gives the flows that are to be looked at.
+    /// A watch has listed all Jobs, by uid, in a namespace or in all. Gives the flows to be reconciled.
     #[must_use]
-    pub fn only_jobs(&self, uids: &BTreeSet<String>, namespace: Option<&str>) -> Vec<Key> {
+    pub fn jobs_listed(&self, uids: &BTreeSet<String>, namespace: Option<&str>) -> Vec<Key> {
         let mut known = self.known();
         let gone = known.cache.jobs_but(uids);
         let gone = gone.iter().filter(|object| is_in(object, namespace));
         let mut keys: Vec<Key> = Vec::new();
         for object in gone {
-            keys.extend(known.cache.job_gone(object));
-            keys.extend(known.short.wake(&text(object, "/metadata/namespace")));
+            keys.extend(known.cache.job_deleted(object));
+            keys.extend(known.over_quota.wake(&text(object, "/metadata/namespace")));
         }
         keys.extend(known.slots.next(self.room(&known)));
         keys
     }
 
-    /// Notes who holds which concurrency key, from all flows that were seen. Gives all of them, to be looked at.
+    /// Claims the concurrency keys that flows of the cache hold. Gives all of them, to be reconciled.
     #[must_use]
     pub fn prime(&self) -> Vec<Key> {
         let mut known = self.known();
-        let Known { cache, gate, .. } = &mut *known;
+        let ControllerState { cache, limiter, .. } = &mut *known;
         for object in cache.flows() {
-            gate::hold_key_of(gate, object, &self.options);
+            concurrency::hold_key_of(limiter, object, &self.options);
         }
         cache.keys()
     }

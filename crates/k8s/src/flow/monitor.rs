@@ -1,4 +1,4 @@
-//! What a controller tells whoever measures it. Owns the words; counts nothing and changes nothing.
+//! Events of the controller of flows for metrics.
 
 use std::time::Duration;
 
@@ -6,9 +6,10 @@ use orlop_core::event::FlowEvent;
 use orlop_core::spec::status::FlowStatus;
 
 use super::Key;
+use crate::shell::LoopEvent;
 use crate::status::Level;
 
-/// Who measures a controller.
+/// Receives the events of a controller.
 pub trait Monitor: Send + Sync {
     /// Time since any fixed moment, by a steady clock. One that stands still measures no durations.
     fn now(&self) -> Duration {
@@ -16,53 +17,22 @@ pub trait Monitor: Send + Sync {
     }
 
     /// Something has happened.
-    fn note(&self, note: Note<'_>);
+    fn record(&self, event: ControllerEvent<'_>);
 }
 
-/// Nobody measures.
+/// Ignores all events.
 impl Monitor for () {
-    fn note(&self, _note: Note<'_>) {}
+    fn record(&self, _event: ControllerEvent<'_>) {}
 }
 
-/// What has happened.
+/// Something that has happened in the controller of flows.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub enum Note<'a> {
-    /// The loop is alive; so many flows could be looked at now.
-    Beat {
-        /// Keys that nobody works on yet.
-        depth: usize,
-    },
-    /// All that exists was listed once.
-    Synced,
-    /// A watch has ended and is begun again.
-    Restarted {
-        /// What is watched, as in paths.
-        resource: &'static str,
-    },
-    /// A watch has listed what exists.
-    Watched {
-        /// What is watched, as in paths.
-        resource: &'static str,
-    },
-    /// A watch has failed, and is begun again after a while.
-    Broken {
-        /// What is watched, as in paths.
-        resource: &'static str,
-        /// HTTP status; none when no answer came.
-        code: Option<u16>,
-        /// A sentence, with nothing the server said.
-        message: &'a str,
-    },
-    /// A pass is over.
-    Passed {
-        /// How long it took.
-        took: Duration,
-        /// Whether something it needed had no success.
-        failed: bool,
-    },
+pub enum ControllerEvent<'a> {
+    /// Something has happened in the loop.
+    Loop(LoopEvent<'a>),
     /// Something a pass needed had no success.
-    Failed {
+    RequestFailed {
         /// Of which kind, in one word.
         class: &'static str,
     },
@@ -92,7 +62,7 @@ pub enum Note<'a> {
         status: &'a FlowStatus,
     },
     /// A status is about to be stored.
-    Shown {
+    StatusChanged {
         /// Which flow.
         flow: &'a Key,
         /// All of it.
@@ -104,7 +74,7 @@ pub enum Note<'a> {
         flow: &'a Key,
     },
     /// A status was stored, or not.
-    Stored {
+    StatusStored {
         /// At which level.
         level: Level,
         /// Its size.
@@ -114,8 +84,8 @@ pub enum Note<'a> {
         /// How long it took.
         took: Duration,
     },
-    /// The engine was told something.
-    Told {
+    /// An event was applied to the state of a flow.
+    EventApplied {
         /// What.
         event: &'a FlowEvent,
         /// How long it took.

@@ -9,26 +9,18 @@ use orlop_core::machine::step::StepPhase;
 use orlop_core::spec::status::StepStatus;
 use orlop_core::time::Time;
 
+use crate::render::PendingEvent;
+
 /// Most events of a flow that are told one by one.
 const ONE_BY_ONE: u32 = 200;
 /// How long others are counted before they are told.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// An event that is to be published.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Telling {
-    pub(super) notice: FlowNotice,
-    /// What the event is named after: the same one is published once.
-    pub(super) key: String,
-    /// How often it happened.
-    pub(super) count: u32,
-}
-
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Notices {
-    told: u32,
-    waiting: Vec<Telling>,
+    published: u32,
+    waiting: Vec<PendingEvent>,
     /// By reason: the last one, how many there were, since when.
     counted: BTreeMap<String, (FlowNotice, u32, Time)>,
 }
@@ -36,7 +28,7 @@ pub(super) struct Notices {
 impl Notices {
     /// Those of a flow that was begun by another process, which has told most of what its status shows.
     pub(super) fn after(steps: &[StepStatus]) -> Self {
-        let told = |step: &StepStatus| {
+        let published = |step: &StepStatus| {
             let over = u32::from(
                 matches!(step.phase, StepPhase::Succeeded | StepPhase::Failed | StepPhase::Skipped)
                     && step.next_retry_time.is_none(),
@@ -44,26 +36,26 @@ impl Notices {
             // Each attempt was created; each but the last has failed and led to another one.
             step.attempt.saturating_add(step.retry_count.saturating_mul(2)).saturating_add(over)
         };
-        Self { told: steps.iter().map(told).fold(0, u32::saturating_add), ..Self::default() }
+        Self { published: steps.iter().map(published).fold(0, u32::saturating_add), ..Self::default() }
     }
 
     pub(super) fn add(&mut self, notice: FlowNotice, key: String, now: Time) {
-        self.told = self.told.saturating_add(1);
-        if self.told <= ONE_BY_ONE {
-            return self.waiting.push(Telling { notice, key, count: 1 });
+        self.published = self.published.saturating_add(1);
+        if self.published <= ONE_BY_ONE {
+            return self.waiting.push(PendingEvent { notice, key, count: 1 });
         }
         let (last, count, _) = self.counted.entry(notice.reason.clone()).or_insert_with(|| (notice.clone(), 0, now));
         (*last, *count) = (notice, count.saturating_add(1));
     }
 
     /// What is to be told now; `over` when nothing more will come.
-    pub(super) fn take(&mut self, now: Time, over: bool) -> Vec<Telling> {
+    pub(super) fn take(&mut self, now: Time, over: bool) -> Vec<PendingEvent> {
         let mut due = std::mem::take(&mut self.waiting);
         self.counted.retain(|reason, (notice, count, since)| {
             let is_due = over || since.plus(MINUTE) <= now;
             if is_due {
                 let key = format!("{reason}/{}", since.millis());
-                due.push(Telling { notice: notice.clone(), key, count: *count });
+                due.push(PendingEvent { notice: notice.clone(), key, count: *count });
             }
             !is_due
         });
@@ -117,15 +109,17 @@ mod tests {
         }
         notices.add(notice("StepFailed", "f"), "k".into(), at(30));
         assert_eq!((notices.take(at(59), false), notices.next_due()), (Vec::new(), Some(at(60))));
-        let told = notices.take(at(60), false);
-        let short = |told: &[Telling]| told.iter().map(|t| (t.notice.message.clone(), t.count)).collect::<Vec<_>>();
-        assert_eq!(short(&told), [("49".to_owned(), 50)]);
+        let published = notices.take(at(60), false);
+        let short = |published: &[PendingEvent]| {
+            published.iter().map(|t| (t.notice.message.clone(), t.count)).collect::<Vec<_>>()
+        };
+        assert_eq!(short(&published), [("49".to_owned(), 50)]);
         assert_eq!(notices.next_due(), Some(at(90)));
         // The next minute has an event of its own name.
         notices.add(notice("StepCreated", "later"), "k".into(), at(61));
         let rest = notices.take(at(61), true);
         assert_eq!(short(&rest), [("later".to_owned(), 1), ("f".to_owned(), 1)]);
-        assert_ne!(told[0].key, rest[0].key);
+        assert_ne!(published[0].key, rest[0].key);
         assert!(notices.take(at(500), true).is_empty());
     }
 }

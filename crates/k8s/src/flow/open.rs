@@ -16,16 +16,16 @@ use orlop_dag::manifest::{Severity, Violations};
 use orlop_dag::plan::Plan;
 use serde_json::Value;
 
-use super::memory::{Memory, Stored, Unit};
+use super::memory::{AttemptKey, Memory, Stored};
 use super::notices::Notices;
 use super::values::Resolved;
-use super::{Controller, Key, Note, gate, text};
+use super::{Controller, ControllerEvent, Key, concurrency, text};
 use crate::api::{Api, ApiError, Kind, Request};
 use crate::records::{self, FetchError};
 use crate::{convert, observe};
 
 /// What an object leads to.
-pub(super) enum Opened {
+pub(super) enum OpenOutcome {
     /// A flow that goes on.
     Memory(Box<Memory>),
     /// There is no such flow, or none that needs a memory: what the cache has now is true.
@@ -38,7 +38,7 @@ pub(super) enum Opened {
 pub(super) enum OpenError {
     /// A request failed.
     Api(ApiError),
-    /// What is stored cannot be read; it waits for somebody to mend it.
+    /// What is stored cannot be read; it waits until that is repaired.
     Stored(String),
 }
 
@@ -59,45 +59,45 @@ impl From<FetchError> for OpenError {
 
 impl<A: Api> Controller<A> {
     /// Opens a flow. `fresh` begins it again: its spec was edited before it started.
-    pub(super) async fn open(&self, key: &Key, fresh: bool) -> Result<Opened, OpenError> {
+    pub(super) async fn open(&self, key: &Key, fresh: bool) -> Result<OpenOutcome, OpenError> {
         let object = match self.api.send(&Request::get(Kind::JobFlow, &key.namespace, &key.name)).await {
             Ok(object) => object,
             Err(error) if error.code == Some(404) => {
                 self.known().cache.forget_flow(key);
-                return Ok(Opened::Nothing);
+                return Ok(OpenOutcome::Nothing);
             }
             Err(error) => return Err(error.into()),
         };
-        self.flow_seen(&object);
+        self.flow_applied(&object);
         let status = convert::status(&object).map_err(OpenError::Stored)?;
         let over = status.as_ref().is_some_and(|status| status.phase.is_terminal());
         if over || object.pointer("/metadata/deletionTimestamp").is_some() {
-            return Ok(Opened::Nothing);
+            return Ok(OpenOutcome::Nothing);
         }
         let now = self.now();
         let begun = status.as_ref().filter(|status| status.start_time.is_some());
         let hash = convert::spec_hash(&object);
         let (flow, plan) = match self.planned_or_shown(&object, begun, &hash, now) {
             Ok(planned) => planned,
-            Err(status) => return Ok(Opened::Status(object, status)),
+            Err(status) => return Ok(OpenOutcome::Status(object, status)),
         };
         let Resolved { values: parameters, fault } = self.parameters(&flow, &hash).await?;
         // A step of a flow that has begun says so itself where it needs a value that is not there.
         if let Some(message) = fault.filter(|_| begun.is_none()) {
             let status = refused(plan.len(), "ValidationFailed", &message, now);
-            return Ok(Opened::Status(object, Box::new(status)));
+            return Ok(OpenOutcome::Status(object, Box::new(status)));
         }
-        let meta = self.meta(&flow, (parameters, hash));
+        let meta = self.meta(&flow, parameters, hash);
         let stored = Stored::of(&object, status.as_ref());
-        let (mut told, mut named) = (Notices::default(), BTreeSet::new());
+        let (mut notices, mut named) = (Notices::default(), BTreeSet::new());
         let (state, effects) = match status.filter(|_| !fresh) {
             None => {
-                self.monitor.note(Note::Opened { flow: key, status: &FlowStatus::default() });
-                match self.handed_over(&flow, &plan).await? {
-                    Ok(handed_over) => begin(&plan, &meta, &handed_over, now),
+                self.monitor.record(ControllerEvent::Opened { flow: key, status: &FlowStatus::default() });
+                match self.parent_imports(&flow, &plan).await? {
+                    Ok(parent_imports) => begin(&plan, &meta, &parent_imports, now),
                     Err(message) => {
                         let status = refused(plan.len(), "ValidationFailed", &message, now);
-                        return Ok(Opened::Status(object, Box::new(status)));
+                        return Ok(OpenOutcome::Status(object, Box::new(status)));
                     }
                 }
             }
@@ -107,29 +107,29 @@ impl<A: Api> Controller<A> {
                     Err(FetchError::Api(error)) => return Err(error.into()),
                     Err(FetchError::Read(fault)) => {
                         let status = held(status, HoldReason::Unreadable(&fault.to_string()), now);
-                        return Ok(Opened::Status(object, Box::new(status)));
+                        return Ok(OpenOutcome::Status(object, Box::new(status)));
                     }
                 };
-                self.monitor.note(Note::Opened { flow: key, status: &whole });
-                told = Notices::after(&whole.steps);
+                self.monitor.record(ControllerEvent::Opened { flow: key, status: &whole });
+                notices = Notices::after(&whole.steps);
                 named.extend(whole.steps.iter().filter_map(|step| Some(step.job_ref.as_ref()?.uid.clone())));
                 self.rebuild_with_imports(&flow, &plan, &meta, &whole).await?
             }
         };
-        let mut memory = self.remember((plan, meta), (state, stored));
-        memory.claim = gate::claim(&flow, &self.options);
+        let mut memory = self.track(plan, meta, state, stored);
+        memory.claim = concurrency::claim(&flow, &self.options);
         memory.dirty |= fresh;
-        memory.notices = told;
+        memory.notices = notices;
         memory.unnamed =
             memory.live_attempts().filter(|(_, job)| !named.contains(&job.uid)).map(|(unit, _)| unit).collect();
         // Jobs that an earlier controller made and did not tell of.
         memory.dirty |= !memory.unnamed.is_empty();
         memory.urgent |= !memory.unnamed.is_empty();
         memory.take(effects, now);
-        memory.take_up_waiting(now);
-        self.look_at_all_jobs(&memory);
+        memory.restore_waiting(now);
+        self.mark_all_jobs(&memory);
         memory.watch_all_pods(now);
-        Ok(Opened::Memory(Box::new(memory)))
+        Ok(OpenOutcome::Memory(Box::new(memory)))
     }
 
     /// The plan of a flow; else the status that says why it has none.
@@ -164,18 +164,18 @@ impl<A: Api> Controller<A> {
             plan(flow)
         });
         let (namespace, took) = (text(object, "/metadata/namespace"), self.monitor.now().saturating_sub(began));
-        self.monitor.note(Note::Planned { namespace: &namespace, took });
+        self.monitor.record(ControllerEvent::Planned { namespace: &namespace, took });
         read
     }
 
     /// What is known of a flow from now on.
-    pub(super) fn remember(&self, (plan, meta): (Plan, FlowMeta), known: (State, Stored)) -> Memory {
+    pub(super) fn track(&self, plan: Plan, meta: FlowMeta, state: State, stored: Stored) -> Memory {
         let hash = meta.spec_hash.unwrap_or_default();
         let owner = FlowOwner { uid: meta.uid, name: meta.name, namespace: meta.namespace };
-        Memory::new(owner, (Arc::new(plan), hash), known, Arc::clone(&self.monitor))
+        Memory::new(owner, Arc::new(plan), hash, state, stored, Arc::clone(&self.monitor))
     }
 
-    pub(super) fn meta(&self, flow: &JobFlow, (parameters, hash): (BTreeMap<String, String>, String)) -> FlowMeta {
+    pub(super) fn meta(&self, flow: &JobFlow, parameters: BTreeMap<String, String>, hash: String) -> FlowMeta {
         FlowMeta {
             uid: flow.metadata.uid.clone().unwrap_or_default(),
             name: flow.metadata.name.clone(),
@@ -205,7 +205,7 @@ impl<A: Api> Controller<A> {
     }
 
     /// After a restart every Job may have ended unseen, and every one that should exist may be gone.
-    fn look_at_all_jobs(&self, memory: &Memory) {
+    fn mark_all_jobs(&self, memory: &Memory) {
         let mut known = self.known();
         let uid = &memory.owner.uid;
         for job in known.cache.jobs(uid) {
@@ -218,10 +218,10 @@ impl<A: Api> Controller<A> {
 }
 
 /// A flow at its beginning, with what it takes over of another.
-fn begin(plan: &Plan, meta: &FlowMeta, handed_over: &[FlowEvent], now: Time) -> (State, Vec<FlowEffect>) {
+fn begin(plan: &Plan, meta: &FlowMeta, parent_imports: &[FlowEvent], now: Time) -> (State, Vec<FlowEffect>) {
     let mut effects = Vec::new();
     let mut state = init(plan, meta, now, &mut effects);
-    for event in handed_over {
+    for event in parent_imports {
         apply(plan, &mut state, event, now, &mut effects);
     }
     (state, effects)
@@ -247,10 +247,10 @@ fn refusal(object: &Value, found: &Violations, now: Time) -> FlowStatus {
     let errors: Vec<_> = found.iter().filter(|violation| violation.severity == Severity::Error).collect();
     let cycle = !errors.is_empty() && errors.iter().all(|violation| violation.rule == "V1");
     let cause = if cycle { "DAGCycle" } else { "ValidationFailed" };
-    let told: Vec<String> =
+    let messages: Vec<String> =
         errors.iter().map(|violation| format!("{}: {}", violation.path, violation.message)).collect();
     let count = |list: &str| object.pointer(list).and_then(Value::as_array).map_or(0, Vec::len);
-    refused(count("/spec/steps") + count("/spec/finally"), cause, &told.join("; "), now)
+    refused(count("/spec/steps") + count("/spec/finally"), cause, &messages.join("; "), now)
 }
 
 impl Memory {
@@ -260,7 +260,7 @@ impl Memory {
     }
 
     /// Attempts that are accepted and not known to have ended, with their Jobs.
-    fn live_attempts(&self) -> impl Iterator<Item = (Unit, ObjectReference)> {
+    fn live_attempts(&self) -> impl Iterator<Item = (AttemptKey, ObjectReference)> {
         let job = |(at, _)| orlop_dag::engine::step_status(&self.plan, &self.state, at).job_ref;
         self.state.live().filter_map(move |unit| Some((unit, job(unit)?)))
     }
@@ -280,9 +280,9 @@ impl Memory {
     }
 
     /// Tells several things.
-    pub(super) fn tell_all(&mut self, events: &[FlowEvent], now: Time) {
+    pub(super) fn apply_all(&mut self, events: &[FlowEvent], now: Time) {
         for event in events {
-            self.tell(event, now);
+            self.apply_event(event, now);
         }
     }
 }

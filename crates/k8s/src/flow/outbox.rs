@@ -11,7 +11,7 @@ use futures::{StreamExt as _, select_biased};
 use orlop_core::error::Class;
 use serde_json::Value;
 
-use super::{Controller, Note, text};
+use super::{Controller, ControllerEvent, text};
 use crate::api::{Api, Kind, Request};
 
 /// Events that may wait in a queue.
@@ -61,7 +61,7 @@ impl<A: Api> Controller<A> {
     /// Queues an event; it may be lost.
     pub(super) fn post(&self, event: Value) {
         if !self.outbox.put(event) {
-            self.monitor.note(Note::EventLost);
+            self.monitor.record(ControllerEvent::EventLost);
             let lost = self.outbox.lost.fetch_add(1, Ordering::Relaxed) + 1;
             // As often as to be seen, and not more.
             if lost.is_power_of_two() {
@@ -98,7 +98,7 @@ impl<A: Api> Controller<A> {
         if let Err(error) = self.beside.as_ref().unwrap_or(&self.api).send(&Request::create(Kind::Event, event)).await
             && error.class() != Class::Exists
         {
-            self.monitor.note(Note::EventLost);
+            self.monitor.record(ControllerEvent::EventLost);
             tracing::debug!(reason, %error, "an event is lost");
         }
     }

@@ -19,7 +19,7 @@ use crate::records::{self, FetchError};
 
 impl<A: Api> Controller<A> {
     /// What a flow takes over of the one it repeats. The inner error is a sentence: it cannot be repeated.
-    pub(super) async fn handed_over(
+    pub(super) async fn parent_imports(
         &self,
         flow: &JobFlow,
         plan: &Plan,
@@ -71,7 +71,7 @@ impl<A: Api> Controller<A> {
     ) -> Result<(State, Vec<FlowEffect>), OpenError> {
         let now = self.now();
         let (mut state, mut effects) = self.rebuild(plan, meta, status, now);
-        for event in self.handed_over(flow, plan).await?.unwrap_or_default() {
+        for event in self.parent_imports(flow, plan).await?.unwrap_or_default() {
             apply(plan, &mut state, &event, now, &mut effects);
         }
         Ok((state, effects))

@@ -15,12 +15,12 @@ use orlop_dag::attempt::{patience, shortage};
 use orlop_dag::engine::next_deadline;
 use serde_json::Value;
 
-use super::effect::Carried;
+use super::effect::EffectsOutcome;
 use super::memory::Memory;
-use super::open::{OpenError, Opened};
+use super::open::{OpenError, OpenOutcome};
 use super::removal::Removal;
-use super::store::Wrote;
-use super::{Controller, Key, Next, Note, control, gate, text};
+use super::store::WriteOutcome;
+use super::{Controller, ControllerEvent, Key, Next, concurrency, control, text};
 use crate::api::{Api, ApiError, Kind, Request};
 use crate::convert;
 
@@ -60,30 +60,30 @@ impl<A: Api> Controller<A> {
         if phase.is_ok_and(FlowPhase::is_terminal)
             && let Ok(Some(status)) = convert::status(&object)
         {
-            let again = self.tidy(&object, &status).await;
+            let again = self.clean_up_finished(&object, &status).await;
             let mut next = self.forget_flow(key);
-            next.again_at = earlier(again, self.rest(key, &object, &status).await);
+            next.again_at = earlier(again, self.delete_expired(key, &object, &status).await);
             return next;
         }
         match self.memory(key, &object).await {
-            Ok(Some(memory)) => self.go_on(key, memory).await,
-            Ok(None) => self.look_again_or_forget(key, &object),
+            Ok(Some(memory)) => self.advance(key, memory).await,
+            Ok(None) => self.retry_or_forget(key, &object),
             Err(next) => next,
         }
     }
 
     /// The object was old: what the server has now is in the cache, or it has nothing.
-    fn look_again_or_forget(&self, key: &Key, object: &Value) -> Next {
+    fn retry_or_forget(&self, key: &Key, object: &Value) -> Next {
         let mut known = self.known();
         if known.cache.flow(key).is_some() {
             return Next { again_at: Some(self.clock.now()), ..Next::default() };
         }
-        Next { wake: known.leave(key, &gate::uid(object)), ..Next::default() }
+        Next { wake: known.leave(key, &concurrency::uid(object)), ..Next::default() }
     }
 
     /// What is known of a flow, taken out for this pass. None where the object has changed meanwhile.
     async fn memory(&self, key: &Key, object: &Value) -> Result<Option<Memory>, Next> {
-        let known = self.known().memories.remove(key).filter(|memory| memory.owner.uid == gate::uid(object));
+        let known = self.known().memories.remove(key).filter(|memory| memory.owner.uid == concurrency::uid(object));
         let fresh = match known {
             None => false,
             Some(mut memory) => {
@@ -99,16 +99,16 @@ impl<A: Api> Controller<A> {
             }
         };
         match self.open(key, fresh).await {
-            Ok(Opened::Memory(memory)) => {
+            Ok(OpenOutcome::Memory(memory)) => {
                 if let (Some(claim), true) = (&memory.claim, memory.has_begun()) {
-                    self.known().gate.hold(claim);
+                    self.known().limiter.hold(claim);
                 }
                 Ok(Some(*memory))
             }
-            Ok(Opened::Nothing) => Ok(None),
-            Ok(Opened::Status(object, status)) => Err(self.without_plan(key, &object, &status).await),
+            Ok(OpenOutcome::Nothing) => Ok(None),
+            Ok(OpenOutcome::Status(object, status)) => Err(self.without_plan(key, &object, &status).await),
             Err(OpenError::Api(error)) => {
-                let again_at = Some(self.note_failure(key, "reading the flow", &error));
+                let again_at = Some(self.record_failure(key, "reading the flow", &error));
                 Err(Next { again_at, failed: true, ..Next::default() })
             }
             Err(OpenError::Stored(message)) => Err(self.unreadable(key, object, &message)),
@@ -121,66 +121,68 @@ impl<A: Api> Controller<A> {
         self.failed(Class::Fatal);
         if failures == 1 {
             tracing::error!(flow = %key, message, "the stored status cannot be read; the flow waits");
-            let owner = FlowOwner { uid: gate::uid(object), name: key.name.clone(), namespace: key.namespace.clone() };
+            let owner =
+                FlowOwner { uid: concurrency::uid(object), name: key.name.clone(), namespace: key.namespace.clone() };
             let (reason, message) =
                 ("NotUnderstood".to_owned(), format!("the stored status cannot be read: {message}"));
-            self.tell_people(&owner, &FlowNotice { warning: true, reason, message, at: None, attempt: 0 });
+            self.emit_event(&owner, &FlowNotice { warning: true, reason, message, at: None, attempt: 0 });
         }
         let wait = UNREADABLE.saturating_mul(1 << failures.min(4)).min(LONGEST_UNREADABLE);
         Next { again_at: Some(self.now().plus(wait)), failed: true, ..Next::default() }
     }
 
-    async fn go_on(&self, key: &Key, mut memory: Memory) -> Next {
+    async fn advance(&self, key: &Key, mut memory: Memory) -> Next {
         let now = self.now();
         let mut again = None;
         let found = self.find_holders(&memory).await;
         // Where it is not known who holds the key, the flow waits, and does all else that it is told to.
         let may_begin = found.is_ok();
         let mut wake = found.unwrap_or_else(|error| {
-            again = Some(self.note_failure(key, "reading who holds the concurrency key", &error));
+            again = Some(self.record_failure(key, "reading who holds the concurrency key", &error));
             let port = error.port_error("reading who holds the concurrency key");
             let reason = if error.class() == Class::Denied { "Forbidden" } else { shortage(&port) };
-            memory.tell(&FlowEvent::Blocked { reason: reason.to_owned(), message: port.chain() }, now);
+            memory.apply_event(&FlowEvent::Blocked { reason: reason.to_owned(), message: port.chain() }, now);
             memory.failed = true;
             Vec::new()
         });
-        wake.extend(self.tell_orders(key, &mut memory, may_begin));
+        wake.extend(self.apply_orders(key, &mut memory, may_begin));
         if !memory.is_new {
-            again = earlier(again, self.feed(&mut memory).await);
-            self.look_at_removals(&mut memory).await;
-            self.look_at_pods(&mut memory).await;
-            self.use_room(&mut memory);
+            again = earlier(again, self.observe_jobs(&mut memory).await);
+            self.check_removals(&mut memory).await;
+            self.check_pods(&mut memory).await;
+            self.retry_after_quota(&mut memory);
             memory.wake_later(self.now());
-            memory.tell(&FlowEvent::Tick, self.now());
+            memory.apply_event(&FlowEvent::Tick, self.now());
             let until = now.plus(PASS);
-            if self.carry_out(&mut memory, until).await == Carried::Off {
+            if self.carry_out(&mut memory, until).await == EffectsOutcome::NamespaceTerminating {
                 return self.forget_flow_and_wake(key, wake);
             }
         }
         let was_new = memory.is_new;
         let mut stored_at = None;
         match self.write_status(key, &mut memory).await {
-            Wrote::Stored => {
+            WriteOutcome::Stored => {
                 self.forget(&mut memory).await;
                 self.publish(&mut memory);
             }
-            Wrote::Later(at) => {
+            WriteOutcome::Later(at) => {
                 again = earlier(again, Some(at));
                 stored_at = Some(at);
             }
-            Wrote::Outdated => {
+            WriteOutcome::Outdated => {
                 tracing::warn!(flow = %key, "somebody else has written the status; the flow is read again");
                 return Next { again_at: Some(self.now()), wake, failed: true };
             }
-            Wrote::Gone => return self.forget_flow_and_wake(key, wake),
+            WriteOutcome::Gone => return self.forget_flow_and_wake(key, wake),
         }
         if memory.state.phase().is_terminal() && !memory.dirty {
             return Next { again_at: Some(self.now()), ..self.forget_flow_and_wake(key, wake) };
         }
         let unread = std::mem::take(&mut memory.adopted_an_end) | std::mem::take(&mut memory.read_newer);
         let unread = unread || memory.has_unmade_starts();
-        let at_once = unread || self.has_room(&memory) || !memory.is_new && (was_new || !memory.queue.is_empty());
-        wake.extend(self.called());
+        let at_once =
+            unread || self.may_retry_quota(&memory) || !memory.is_new && (was_new || !memory.queue.is_empty());
+        wake.extend(self.flows_with_slots());
         again = earlier(again, at_once.then(|| self.now()));
         // What waits for the status comes no earlier than that.
         let after_that = |due: Option<Time>| due.map(|due| stored_at.map_or(due, |at| due.max(at)));
@@ -195,36 +197,36 @@ impl<A: Api> Controller<A> {
         Next { again_at: again, wake, failed }
     }
 
-    /// Control events come before all others. Gives flows that are to be looked at.
-    fn tell_orders(&self, key: &Key, memory: &mut Memory, may_begin: bool) -> Vec<Key> {
+    /// Control events come before all others. Gives the flows to be reconciled.
+    fn apply_orders(&self, key: &Key, memory: &mut Memory, may_begin: bool) -> Vec<Key> {
         let now = self.now();
         let mut known = self.known();
         // They stay until the flow has left: what came of them may not be stored yet.
         let orders = known.orders.get(&memory.owner.uid).cloned().unwrap_or_default();
         if let Some(object) = known.cache.flow(key) {
             let changed = memory.is_changed(&object) && memory.has_begun();
-            memory.tell_all(&control::events(&memory.plan, &object, changed, (now, &self.options)), now);
-            memory.tell_all(&control::confirmations(&memory.plan, &memory.state, &object, now), now);
+            memory.apply_all(&control::events(&memory.plan, &object, changed, &self.options, now), now);
+            memory.apply_all(&control::confirmations(&memory.plan, &memory.state, &object, now), now);
         }
-        memory.tell_all(&orders, now);
+        memory.apply_all(&orders, now);
         let suspended = memory.state.phase() == FlowPhase::Suspended;
         // One that was deleted meanwhile would hold the key for ever: nobody is left to let go of it.
-        let deleted = known.cache.flow(key).is_none_or(|object| gate::uid(&object) != memory.owner.uid);
+        let deleted = known.cache.flow(key).is_none_or(|object| concurrency::uid(&object) != memory.owner.uid);
         if !may_begin || memory.has_begun() || suspended || deleted || memory.state.phase().is_terminal() {
             return Vec::new();
         }
-        gate::ask(&mut known, memory, now)
+        concurrency::ask(&mut known, memory, now)
     }
 
     /// Flows that wait and may start something now.
-    fn called(&self) -> Vec<Key> {
+    fn flows_with_slots(&self) -> Vec<Key> {
         let known = self.known();
         known.slots.next(self.room(&known))
     }
 
     /// A request of a pass over a flow had no success. It is counted, and logged the first time and each time that as many
     /// more have failed in a row. Gives when it may be tried again.
-    pub(super) fn note_failure(&self, key: &Key, doing: &'static str, error: &ApiError) -> Time {
+    pub(super) fn record_failure(&self, key: &Key, doing: &'static str, error: &ApiError) -> Time {
         let failures = self.known().failed_again(key);
         self.failed(error.class());
         let wait = patience(&error.port_error(doing), failures.saturating_sub(1));
@@ -246,7 +248,7 @@ impl<A: Api> Controller<A> {
             Class::Denied => "denied",
             Class::Fatal => "fatal",
         };
-        self.monitor.note(Note::Failed { class });
+        self.monitor.record(ControllerEvent::RequestFailed { class });
     }
 
     /// The server says that the flow or its namespace is gone. A watch says so too, unless it was not true: then the flow is
@@ -260,13 +262,13 @@ impl<A: Api> Controller<A> {
 
     /// A flow is over or gone: nothing is kept of it but its concurrency key, while something of it runs.
     fn forget_flow(&self, key: &Key) -> Next {
-        self.monitor.note(Note::Forgotten { flow: key });
+        self.monitor.record(ControllerEvent::Forgotten { flow: key });
         let mut known = self.known();
         known.slots.leave(key);
-        known.short.leave(key);
+        known.over_quota.leave(key);
         let uid = match (known.memories.remove(key), known.cache.flow(key)) {
             (Some(memory), _) => memory.owner.uid,
-            (None, Some(object)) => gate::uid(&object),
+            (None, Some(object)) => concurrency::uid(&object),
             (None, None) => return Next::default(),
         };
         known.cache.forget_changes(&uid);
@@ -274,7 +276,7 @@ impl<A: Api> Controller<A> {
     }
 
     /// What is left to do for a flow that is over: delete it when its time has come.
-    async fn rest(&self, key: &Key, object: &Value, status: &FlowStatus) -> Option<Time> {
+    async fn delete_expired(&self, key: &Key, object: &Value, status: &FlowStatus) -> Option<Time> {
         let policy = object.pointer("/spec/executionPolicy/ttlSecondsAfterFinished").and_then(Value::as_i64);
         let usual = self.options.defaults.ttl_seconds.unwrap_or(DEFAULT_TTL_SECONDS);
         let seconds = u64::try_from(policy.unwrap_or(i64::from(usual))).unwrap_or(0);
@@ -286,7 +288,7 @@ impl<A: Api> Controller<A> {
         let request = Request::delete(Kind::JobFlow, &key.namespace, &key.name, Some(text(object, "/metadata/uid")));
         match self.api.send(&request).await {
             Err(error) if !matches!(error.code, Some(404 | 409)) => {
-                Some(self.note_failure(key, "deleting the flow, whose time to live is over,", &error))
+                Some(self.record_failure(key, "deleting the flow, whose time to live is over,", &error))
             }
             _ => None,
         }

@@ -11,8 +11,8 @@ use orlop_dag::attempt::patience;
 use orlop_dag::engine::step_status;
 use serde_json::Value;
 
-use super::feed::gone;
-use super::memory::{Memory, Unit};
+use super::jobs::gone;
+use super::memory::{AttemptKey, Memory};
 use super::{Controller, text};
 use crate::api::{self, Api, ApiError, Kind, Request};
 use crate::observe::{self, Conclusion};
@@ -28,7 +28,7 @@ const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 /// Label of pods with the uid of their Job.
 const JOB_UID: &str = "batch.kubernetes.io/controller-uid";
 
-/// An attempt whose Job was deleted, by this controller or by somebody else.
+/// An attempt whose Job was deleted, by this controller or another client.
 pub(super) struct Removal {
     /// Since when it is being removed.
     since: Time,
@@ -40,19 +40,19 @@ pub(super) struct Removal {
 }
 
 impl Removal {
-    /// One that is looked at at once.
+    /// One that is checked at once.
     pub(super) fn new(since: Time) -> Self {
         Self { since, look_at: since, looks: 0, refusal: None }
     }
 
-    /// When it is looked at next.
+    /// When it is checked next.
     pub(super) fn due(&self) -> Time {
         self.look_at
     }
 }
 
 /// What is left of an attempt.
-enum Left {
+enum Remainder {
     Nothing,
     /// Its Job, which may be there until this time.
     Job(Time),
@@ -68,8 +68,8 @@ pub(super) fn interval(looks: u32) -> Duration {
 }
 
 impl Memory {
-    /// The Job of an attempt is deleted or gone: the attempt is looked at until nothing is left of it.
-    pub(super) fn remove(&mut self, unit: Unit, now: Time) -> &mut Removal {
+    /// The Job of an attempt is deleted or gone: the attempt is checked until nothing is left of it.
+    pub(super) fn remove(&mut self, unit: AttemptKey, now: Time) -> &mut Removal {
         let removal = self.removals.entry(unit).or_insert_with(|| Removal::new(now));
         removal.look_at = removal.look_at.min(now);
         removal
@@ -78,7 +78,7 @@ impl Memory {
 
 impl Memory {
     /// Something is left of an attempt that should be gone.
-    fn tell_left(&mut self, (at, attempt): Unit, left: String, now: Time) {
+    fn apply_remainder(&mut self, (at, attempt): AttemptKey, left: String, now: Time) {
         let event = if self.is_cancelling(at, attempt) {
             FlowEvent::CancelBlocked { at, attempt, left }
         } else if self.given_up((at, attempt), now).is_some() {
@@ -89,33 +89,33 @@ impl Memory {
             let message = format!("its Job was deleted and {left} is not gone");
             FlowEvent::AttemptWaiting { at, attempt, on, reason, message, since: now }
         };
-        self.tell(&event, now);
+        self.apply_event(&event, now);
     }
 }
 
 impl<A: Api> Controller<A> {
     /// Looks at the attempts that are being removed, where it is time.
-    pub(super) async fn look_at_removals(&self, memory: &mut Memory) {
+    pub(super) async fn check_removals(&self, memory: &mut Memory) {
         let now = self.now();
-        let live: Vec<Unit> = memory.state.live().collect();
+        let live: Vec<AttemptKey> = memory.state.live().collect();
         memory.removals.retain(|unit, _| live.contains(unit));
-        let due: Vec<Unit> =
+        let due: Vec<AttemptKey> =
             memory.removals.iter().filter(|(_, removal)| removal.look_at <= now).map(|(unit, _)| *unit).collect();
         for unit in due {
             let Some(mut removal) = memory.removals.remove(&unit) else { continue };
             let Some(reference) = step_status(&memory.plan, &memory.state, unit.0).job_ref else { continue };
             removal.looks = removal.looks.saturating_add(1);
-            removal.look_at = match self.left_of(&memory.owner.uid, &reference, removal.since).await {
-                Ok(Left::Nothing) => {
+            removal.look_at = match self.remainder_of(&memory.owner.uid, &reference, removal.since).await {
+                Ok(Remainder::Nothing) => {
                     let end = memory.given_up(unit, now).unwrap_or_else(|| gone(now));
-                    memory.tell_end(unit, end, now);
+                    memory.apply_end(unit, end, now);
                     continue;
                 }
-                Ok(Left::Job(due)) => due,
-                Ok(Left::Pods) => now.plus(interval(removal.looks)),
-                Ok(Left::Overdue(left)) => {
+                Ok(Remainder::Job(due)) => due,
+                Ok(Remainder::Pods) => now.plus(interval(removal.looks)),
+                Ok(Remainder::Overdue(left)) => {
                     let refusal = removal.refusal.as_ref().map(|why| format!("; its Job cannot be deleted: {why}"));
-                    memory.tell_left(unit, left + refusal.as_deref().unwrap_or_default(), now);
+                    memory.apply_remainder(unit, left + refusal.as_deref().unwrap_or_default(), now);
                     now.plus(INTERVAL)
                 }
                 Err(error) => {
@@ -129,7 +129,7 @@ impl<A: Api> Controller<A> {
     }
 
     /// What is left of an attempt. While its Job is there, and as long as it may be, nothing is read: the watch shows when it goes.
-    async fn left_of(&self, flow: &str, reference: &ObjectReference, since: Time) -> Result<Left, ApiError> {
+    async fn remainder_of(&self, flow: &str, reference: &ObjectReference, since: Time) -> Result<Remainder, ApiError> {
         let now = self.now();
         let job = self.known().cache.job(flow, &reference.name);
         let job = job.filter(|job| text(job, "/metadata/uid") == reference.uid);
@@ -137,24 +137,24 @@ impl<A: Api> Controller<A> {
             let grace = job.pointer("/spec/template/spec/terminationGracePeriodSeconds").and_then(Value::as_u64);
             let due = since.plus(Duration::from_secs(grace.unwrap_or(GRACE))).plus(MARGIN);
             if now < due {
-                return Ok(Left::Job(due));
+                return Ok(Remainder::Job(due));
             }
         }
         let labels = format!("{JOB_UID}={}", reference.uid);
         let pods = api::list(&self.api, Kind::Pod, &reference.namespace, &labels).await?;
-        let mut left = Left::Nothing;
+        let mut left = Remainder::Nothing;
         for pod in &pods {
             // One that was asked to go long ago says nothing of the others.
             let asked = asked_to_go(pod).map_or(since, |asked| asked.min(since));
             if now < asked.plus(grace(pod)).plus(MARGIN) {
-                left = Left::Pods;
+                left = Remainder::Pods;
             } else if !self.is_lost(pod).await? {
-                return Ok(Left::Overdue(described(pod)));
+                return Ok(Remainder::Overdue(described(pod)));
             }
         }
         // Pods that count as gone keep their Job from going.
         Ok(match job {
-            Some(job) if pods.is_empty() => Left::Overdue(format!("Job {}{}", reference.name, held_by(&job))),
+            Some(job) if pods.is_empty() => Remainder::Overdue(format!("Job {}{}", reference.name, held_by(&job))),
             _ => left,
         })
     }

@@ -9,10 +9,11 @@ use orlop_core::time::Time;
 use serde_json::Value;
 
 use super::watch::{FLOWS, streams, watched};
-use super::{Controller, Key, Next, Note};
+use super::{Controller, ControllerEvent, Key, Next};
 use crate::api;
+use crate::shell::LoopEvent;
 pub use crate::shell::RunOptions;
-use crate::shell::run::{Passes, Told, run};
+use crate::shell::run::{WorkLoop, run};
 use crate::shell::watch::AllFailures;
 
 /// How long events are published that wait when a controller ends.
@@ -24,14 +25,14 @@ impl<A: api::Api> Controller<A> {
     pub async fn run(&self, client: kube::Client, options: &RunOptions, stop: impl Future<Output = ()> + Send) {
         let failures = AllFailures::default();
         let watches = || streams(&client, options, &failures);
-        let passes = pin!(run(self, (watched(options), watches), options, stop));
+        let passes = pin!(run(self, watched(options), watches, options, stop));
         select(passes, pin!(join(self.publish_events(), self.look_up_pods()))).await;
         // Events that are not published yet may be lost.
         drop(tokio::time::timeout(LAST_EVENTS, self.publish_waiting()).await);
     }
 }
 
-impl<A: api::Api> Passes for Controller<A> {
+impl<A: api::Api> WorkLoop for Controller<A> {
     fn now(&self) -> Time {
         self.clock.now()
     }
@@ -40,30 +41,23 @@ impl<A: api::Api> Passes for Controller<A> {
         self.monitor.now()
     }
 
-    fn told(&self, told: Told<'_>) {
-        self.monitor.note(match told {
-            Told::Beat(depth) => Note::Beat { depth },
-            Told::Synced => Note::Synced,
-            Told::Restarted(resource) => Note::Restarted { resource },
-            Told::Listed(resource) => Note::Watched { resource },
-            Told::Broken(resource, code, message) => Note::Broken { resource, code, message },
-            Told::Passed(took, failed) => Note::Passed { took, failed },
-        });
+    fn record(&self, event: LoopEvent<'_>) {
+        self.monitor.record(ControllerEvent::Loop(event));
     }
 
-    fn seen(&self, of: usize, object: &Value) -> Vec<Key> {
-        if of == FLOWS { self.flow_seen(object) } else { self.job_seen(object) }
+    fn on_apply(&self, of: usize, object: &Value) -> Vec<Key> {
+        if of == FLOWS { self.flow_applied(object) } else { self.job_applied(object) }
     }
 
-    fn gone(&self, of: usize, object: &Value) -> Vec<Key> {
-        if of == FLOWS { self.flow_gone(object) } else { self.job_gone(object) }
+    fn on_delete(&self, of: usize, object: &Value) -> Vec<Key> {
+        if of == FLOWS { self.flow_deleted(object) } else { self.job_deleted(object) }
     }
 
-    fn only(&self, of: usize, uids: &BTreeSet<String>, namespace: Option<&str>) -> Vec<Key> {
-        if of == FLOWS { self.only_flows(uids, namespace) } else { self.only_jobs(uids, namespace) }
+    fn on_list(&self, of: usize, uids: &BTreeSet<String>, namespace: Option<&str>) -> Vec<Key> {
+        if of == FLOWS { self.flows_listed(uids, namespace) } else { self.jobs_listed(uids, namespace) }
     }
 
-    fn begin(&self) -> Vec<Key> {
+    fn keys(&self) -> Vec<Key> {
         self.prime()
     }
 
@@ -71,7 +65,7 @@ impl<A: api::Api> Passes for Controller<A> {
         self.is_under_way(key)
     }
 
-    async fn woken(&self) -> Key {
+    async fn next_wake(&self) -> Key {
         self.next_looked_up().await
     }
 

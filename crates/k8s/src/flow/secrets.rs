@@ -1,4 +1,4 @@
-//! Secrets as text (rule R29, `--secret-mode=read`): parameters of an attempt that are keys of Secrets are read where its
+//! Secrets as text (`--secret-mode=read`): parameters of an attempt that are keys of Secrets are read where its
 //! template or a download of it names them. Owns that one place; where nobody has asked for it no Secret is ever read.
 
 use base64::Engine as _;
@@ -21,7 +21,7 @@ pub enum SecretMode {
     /// As references, which the kubelet resolves. The controller reads no Secret.
     #[default]
     Env,
-    /// As text in the Job: whoever may read Jobs of the namespace can read it there.
+    /// As text in the Job: everyone with the right to read Jobs of the namespace can read it.
     Read,
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::Key;
 
-/// The account.
+/// The slots for live Jobs, and the flows that wait for them.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     /// Starts under way that no Job is known of yet.
@@ -22,9 +22,9 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// Slots for a flow that wants so many, of a total with so many Jobs alive. What it does not get it waits for.
-    pub(super) fn take(&mut self, key: &Key, wanted: usize, (most, live): (usize, usize)) -> usize {
-        let free = most.saturating_sub(live).saturating_sub(self.reserved);
+    /// Slots for a flow that wants so many, where there is room for so many more Jobs. What it does not get it waits for.
+    pub(super) fn take(&mut self, key: &Key, wanted: usize, room: usize) -> usize {
+        let free = room.saturating_sub(self.reserved);
         let ticket = self.tickets.get(key).copied();
         if wanted == 0 || !self.is_near(ticket, free) {
             if wanted > 0 && ticket.is_none() {
@@ -57,7 +57,7 @@ impl Slots {
     }
 
     /// So many starts have come out: their Jobs are known, or there are none.
-    pub(super) fn give_back(&mut self, count: usize) {
+    pub(super) fn return_slots(&mut self, count: usize) {
         self.reserved = self.reserved.saturating_sub(count);
     }
 
@@ -69,8 +69,8 @@ impl Slots {
     }
 
     /// Who waits and may start something now.
-    pub(super) fn next(&self, (most, live): (usize, usize)) -> Vec<Key> {
-        let free = most.saturating_sub(live).saturating_sub(self.reserved);
+    pub(super) fn next(&self, room: usize) -> Vec<Key> {
+        let free = room.saturating_sub(self.reserved);
         self.line.values().take(free).cloned().collect()
     }
 }
@@ -91,20 +91,20 @@ mod tests {
     #[test]
     fn who_comes_first_gets_what_is_there_and_the_rest_in_turns() {
         let mut slots = Slots::default();
-        assert_eq!(slots.take(&key(0), 16, (10, 0)), 10);
-        slots.give_back(10);
-        assert_eq!(slots.take(&key(1), 16, (10, 10)), 0);
-        assert_eq!(slots.take(&key(2), 1, (10, 10)), 0);
-        assert_eq!(slots.next((10, 10)), []);
+        assert_eq!(slots.take(&key(0), 16, 10), 10);
+        slots.return_slots(10);
+        assert_eq!(slots.take(&key(1), 16, 0), 0);
+        assert_eq!(slots.take(&key(2), 1, 0), 0);
+        assert_eq!(slots.next(0), []);
         // One Job ends: the first in line is the first flow, which already had its share.
-        assert_eq!(slots.next((10, 9)), [key(0)]);
-        assert_eq!(slots.take(&key(2), 1, (10, 9)), 0, "it is not its turn");
-        assert_eq!(slots.take(&key(0), 6, (10, 9)), 1);
-        slots.give_back(1);
-        assert_eq!(slots.next((10, 8)), [key(1), key(2)]);
-        assert_eq!((slots.take(&key(1), 16, (10, 8)), slots.take(&key(2), 1, (10, 8))), (1, 1));
-        slots.give_back(2);
-        assert_eq!(slots.next((10, 7)), [key(0), key(1)]);
+        assert_eq!(slots.next(1), [key(0)]);
+        assert_eq!(slots.take(&key(2), 1, 1), 0, "it is not its turn");
+        assert_eq!(slots.take(&key(0), 6, 1), 1);
+        slots.return_slots(1);
+        assert_eq!(slots.next(2), [key(1), key(2)]);
+        assert_eq!((slots.take(&key(1), 16, 2), slots.take(&key(2), 1, 2)), (1, 1));
+        slots.return_slots(2);
+        assert_eq!(slots.next(3), [key(0), key(1)]);
     }
 
     #[test]
@@ -112,7 +112,7 @@ mod tests {
         let mut slots = Slots::default();
         let keys: Vec<Key> = (0..100_000).map(key).collect();
         for key in &keys {
-            assert_eq!(slots.take(key, 1, (0, 0)), 0);
+            assert_eq!(slots.take(key, 1, 0), 0);
         }
         let began = Instant::now();
         // From behind and from the middle, where a search takes longest.
@@ -120,17 +120,17 @@ mod tests {
         back.iter().rev().chain(front.iter().rev()).for_each(|key| slots.leave(key));
         // A search through the line takes minutes.
         assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
-        assert_eq!(slots.next((10, 0)), []);
+        assert_eq!(slots.next(10), []);
     }
 
-    /// The line as it is told: a list.
+    /// The line as a plain list.
     #[derive(Default)]
-    struct Told {
+    struct Model {
         reserved: usize,
         line: VecDeque<Key>,
     }
 
-    impl Told {
+    impl Model {
         fn take(&mut self, key: &Key, wanted: usize, room: usize) -> usize {
             let free = room.saturating_sub(self.reserved);
             let place = self.line.iter().position(|known| known == key);
@@ -151,24 +151,24 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens in whatever order, the line is the list that it is told as.
+        /// Whatever happens in whatever order, the line is served like a plain list.
         #[test]
         fn the_line_is_served_in_order(calls in prop::collection::vec((0_usize..8, 0_usize..4, 0_usize..6, 0_u8..4), 0..200)) {
-            let (mut slots, mut told) = (Slots::default(), Told::default());
+            let (mut slots, mut model) = (Slots::default(), Model::default());
             for (flow, wanted, room, call) in calls {
                 let key = key(flow);
                 match call {
                     0 => {
                         slots.leave(&key);
-                        told.line.retain(|known| *known != key);
+                        model.line.retain(|known| *known != key);
                     }
                     1 => {
-                        slots.give_back(wanted);
-                        told.reserved = told.reserved.saturating_sub(wanted);
+                        slots.return_slots(wanted);
+                        model.reserved = model.reserved.saturating_sub(wanted);
                     }
-                    _ => prop_assert_eq!(slots.take(&key, wanted, (room, 0)), told.take(&key, wanted, room)),
+                    _ => prop_assert_eq!(slots.take(&key, wanted, room), model.take(&key, wanted, room)),
                 }
-                prop_assert_eq!(slots.next((usize::MAX, 0)), Vec::from(told.line.clone()));
+                prop_assert_eq!(slots.next(usize::MAX), Vec::from(model.line.clone()));
             }
         }
 
@@ -182,10 +182,10 @@ mod tests {
             for _ in 0..1_000 {
                 for flow in 0..flows {
                     let wanted = left[&flow];
-                    let granted = slots.take(&key(flow), wanted, (most, live.len()));
+                    let granted = slots.take(&key(flow), wanted, most - live.len());
                     prop_assert!(live.len() + granted <= most && granted <= wanted);
                     live.extend(std::iter::repeat_n(flow, granted));
-                    slots.give_back(granted);
+                    slots.return_slots(granted);
                     left.insert(flow, wanted - granted);
                     served[flow] += granted;
                 }

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::Controller;
 use super::memory::Memory;
-use super::monitor::Note;
+use super::monitor::ControllerEvent;
 use crate::api::{Api, ApiError, Kind, Request};
 use crate::observe::{self, Ownership};
 use crate::render;
@@ -44,7 +44,7 @@ pub(super) enum Outcome {
     Removing(Time),
     /// There is nothing to tell.
     Done,
-    /// The same, and a Job was looked at: whether it has ended.
+    /// The same, and a Job was read: whether it has ended.
     Looked(bool),
     /// A suspended Job was let go on: it makes new pods.
     Resumed,
@@ -111,8 +111,8 @@ impl<A: Api> Controller<A> {
         };
         let store = store_of(memory.plan.spec(), &memory.owner.name);
         let (helper, shared) = (self.options.helper.as_ref(), Some(memory.shared()));
-        let carriage = render::Carriage { helper, store: store.as_ref(), shared };
-        match render::job(&spec, &memory.owner, carriage) {
+        let transfer = render::ArtifactTransfer { helper, store: store.as_ref(), shared };
+        match render::job(&spec, &memory.owner, transfer) {
             Ok(mut job) => {
                 if let Some(claim) = &memory.claim {
                     render::hold(&mut job, &claim.key);
@@ -136,7 +136,7 @@ impl<A: Api> Controller<A> {
         for input in &spec.inputs {
             if let ArtifactSource::Stored { location, .. } = &input.source {
                 let (store, bytes) = (location.kind.as_str(), location.size_bytes);
-                self.monitor.note(Note::Artifact { stored: false, store, bytes });
+                self.monitor.record(ControllerEvent::Artifact { stored: false, store, bytes });
             }
         }
     }
@@ -188,7 +188,7 @@ impl<A: Api> Controller<A> {
         let Binding { mut scope, config_maps } = binding;
         for (name, key_ref) in config_maps {
             let (spec, owner) = (memory.plan.spec(), &memory.owner);
-            let found = match self.config_map(spec, (&owner.name, &owner.namespace), &key_ref.name).await {
+            let found = match self.config_map(spec, &owner.name, &owner.namespace, &key_ref.name).await {
                 Err(error) if !error.class().is_retryable() => {
                     return Ok(Err(Unresolved { name, message: error.to_string(), retryable: true }));
                 }
@@ -206,7 +206,8 @@ impl<A: Api> Controller<A> {
     pub(super) async fn config_map(
         &self,
         spec: &FlowSpec,
-        (flow, namespace): (&str, &str),
+        flow: &str,
+        namespace: &str,
         name: &str,
     ) -> Result<Option<Value>, ApiError> {
         if let Some(template) = config_map_template(spec, flow, name) {

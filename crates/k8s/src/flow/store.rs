@@ -10,11 +10,10 @@ use orlop_dag::engine::{step_status, view};
 use serde_json::{Map, Value, json};
 
 use super::memory::{Memory, Stored, same};
-use super::notices::Telling;
-use super::{Controller, Key, Note, text};
+use super::{Controller, ControllerEvent, Key, text};
 use crate::api::{Api, ApiError, Kind, Request};
 use crate::render;
-use crate::status::{Draft, Level, Names, Stored as Arranged, arrange};
+use crate::status::{Level, Names, PendingStatus, Stored as Arranged, arrange};
 
 /// Tries of one write against others who write.
 const TRIES: u32 = 5;
@@ -23,12 +22,12 @@ const MANY: usize = 1000;
 
 /// What became of the status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wrote {
+pub(super) enum WriteOutcome {
     /// It is stored, or nothing was to be stored.
     Stored,
     /// It is to be tried again at this time.
     Later(Time),
-    /// Somebody else has written another: what is known of the flow is old.
+    /// Another client has written it: what is known of the flow is old.
     Outdated,
     /// The flow is gone.
     Gone,
@@ -36,17 +35,17 @@ pub(super) enum Wrote {
 
 impl<A: Api> Controller<A> {
     /// Writes the status where it has changed and its time has come.
-    pub(super) async fn write_status(&self, key: &Key, memory: &mut Memory) -> Wrote {
+    pub(super) async fn write_status(&self, key: &Key, memory: &mut Memory) -> WriteOutcome {
         let now = self.now();
         if !memory.dirty {
-            return Wrote::Stored;
+            return WriteOutcome::Stored;
         }
         let stored = &memory.stored;
         let records = view(&memory.plan, &memory.state, 0..0).records;
         let pace = Duration::from_secs(if records > MANY { 5 } else { 1 });
         let due = stored.at.filter(|_| !memory.urgent).map(|at| at.plus(pace));
         if let Some(due) = due.max(stored.not_before).filter(|due| *due > now) {
-            return Wrote::Later(due);
+            return WriteOutcome::Later(due);
         }
         loop {
             let arranged = match self.arranged(key, memory) {
@@ -54,30 +53,35 @@ impl<A: Api> Controller<A> {
                 Err(message) => {
                     tracing::error!(flow = %key, message, "the status cannot be built; this is a bug of Orlop");
                     self.failed(Class::Fatal);
-                    return Wrote::Later(self.put_off(memory, &ApiError::not_sent(message)));
+                    return WriteOutcome::Later(self.put_off(memory, &ApiError::not_sent(message)));
                 }
             };
             let value = serde_json::to_value(&arranged.status).unwrap_or_default();
             if same(&value, &memory.stored.status) {
                 // It may have been stored by a request whose answer was lost.
-                memory.note_stored();
+                memory.record_stored();
                 self.after(memory, &arranged.after).await;
-                return Wrote::Stored;
+                return WriteOutcome::Stored;
             }
             let began = self.monitor.now();
             let outcome = self.store(key, memory, &arranged, value).await;
             let (level, bytes, took) = (arranged.level, arranged.bytes, self.monitor.now().saturating_sub(began));
-            self.monitor.note(Note::Stored { level, bytes, took, stored: matches!(outcome, Ok(Wrote::Stored)) });
+            self.monitor.record(ControllerEvent::StatusStored {
+                level,
+                bytes,
+                took,
+                stored: matches!(outcome, Ok(WriteOutcome::Stored)),
+            });
             match outcome {
                 Ok(wrote) => return wrote,
                 Err(error) if error.is_too_large() && arranged.level.next().is_some() => {
                     memory.stored.least = arranged.level.next().unwrap_or_default();
                 }
-                Err(error) if error.code == Some(404) => return Wrote::Gone,
+                Err(error) if error.code == Some(404) => return WriteOutcome::Gone,
                 Err(error) => {
                     tracing::warn!(flow = %key, %error, "the status is not stored");
                     self.failed(error.class());
-                    return Wrote::Later(self.put_off(memory, &error));
+                    return WriteOutcome::Later(self.put_off(memory, &error));
                 }
             }
         }
@@ -94,14 +98,14 @@ impl<A: Api> Controller<A> {
 
     fn arranged(&self, key: &Key, memory: &Memory) -> Result<Arranged, String> {
         let shown = view(&memory.plan, &memory.state, 0..usize::MAX);
-        self.monitor.note(Note::Shown { flow: key, status: &shown.status });
+        self.monitor.record(ControllerEvent::StatusChanged { flow: key, status: &shown.status });
         let object = self.known().cache.flow(key);
         let whole = object.as_ref().map_or(0, |object| object.to_string().len());
         let status =
             object.as_ref().and_then(|object| object.get("status")).map_or(0, |status| status.to_string().len());
         let meta = memory.state.meta();
         let names = Names { spec: memory.plan.spec(), flow: &meta.name, namespace: &meta.namespace, uid: &meta.uid };
-        let draft = Draft {
+        let pending = PendingStatus {
             whole: shown.status,
             revision: shown.revision,
             names,
@@ -109,7 +113,7 @@ impl<A: Api> Controller<A> {
             least: memory.stored.least,
             refs: memory.stored.refs.clone(),
         };
-        arrange(draft, self.options.sizes).map_err(|error| error.to_string())
+        arrange(pending, self.options.sizes).map_err(|error| error.to_string())
     }
 
     async fn store(
@@ -118,20 +122,20 @@ impl<A: Api> Controller<A> {
         memory: &mut Memory,
         arranged: &Arranged,
         value: Value,
-    ) -> Result<Wrote, ApiError> {
+    ) -> Result<WriteOutcome, ApiError> {
         for piece in &arranged.before {
             if let Some(object) = render::state(piece, &memory.owner) {
                 let made = self.ensure(memory, Kind::ConfigMap, object).await?;
                 made.map_err(ApiError::not_sent)?;
             }
         }
-        let Some(cached) = self.known().cache.flow(key) else { return Ok(Wrote::Gone) };
+        let Some(cached) = self.known().cache.flow(key) else { return Ok(WriteOutcome::Gone) };
         if text(&cached, "/metadata/uid") != memory.owner.uid {
-            return Ok(Wrote::Gone);
+            return Ok(WriteOutcome::Gone);
         }
         // What a watch has shown since this pass began may be another's status: with its version ours would replace it.
         if !memory.stored.is_still(&cached) {
-            return Ok(Wrote::Outdated);
+            return Ok(WriteOutcome::Outdated);
         }
         let mut version = memory.stored.version.clone();
         for _ in 0..TRIES {
@@ -140,11 +144,11 @@ impl<A: Api> Controller<A> {
                 Ok(object) => {
                     self.wrote(memory, &object, arranged);
                     self.after(memory, &arranged.after).await;
-                    return Ok(Wrote::Stored);
+                    return Ok(WriteOutcome::Stored);
                 }
                 Err(error) if error.class() == Class::Conflict => match self.look_again(key, memory).await? {
-                    None => return Ok(Wrote::Gone),
-                    Some(None) => return Ok(Wrote::Outdated),
+                    None => return Ok(WriteOutcome::Gone),
+                    Some(None) => return Ok(WriteOutcome::Outdated),
                     Some(Some(newer)) => version = newer,
                 },
                 Err(error) => {
@@ -155,11 +159,11 @@ impl<A: Api> Controller<A> {
                 }
             }
         }
-        Ok(Wrote::Later(self.put_off(memory, &ApiError::not_sent("others write the object all the time"))))
+        Ok(WriteOutcome::Later(self.put_off(memory, &ApiError::not_sent("others write the object all the time"))))
     }
 
     fn wrote(&self, memory: &mut Memory, object: &Value, arranged: &Arranged) {
-        self.flow_seen(object);
+        self.flow_applied(object);
         let packed = arranged.status.steps_packed.as_ref();
         memory.stored = Stored {
             status: object.get("status").cloned().unwrap_or(Value::Null),
@@ -169,7 +173,7 @@ impl<A: Api> Controller<A> {
             at: Some(self.now()),
             ..Stored::default()
         };
-        memory.note_stored();
+        memory.record_stored();
     }
 
     /// After a conflict: the version of the object whose status is the one that is known here. The inner value is absent
@@ -182,7 +186,7 @@ impl<A: Api> Controller<A> {
         if text(&object, "/metadata/uid") != memory.owner.uid {
             return Ok(None);
         }
-        memory.read_newer |= !self.flow_seen(&object).is_empty();
+        memory.read_newer |= !self.flow_applied(&object).is_empty();
         if memory.stored.is_still(&object) {
             return Ok(Some(Some(memory.stored.version.clone())));
         }
@@ -206,16 +210,15 @@ impl<A: Api> Controller<A> {
     /// Tells people what is due.
     pub(super) fn publish(&self, memory: &mut Memory) {
         let over = memory.state.phase().is_terminal();
-        for Telling { mut notice, key, count } in memory.notices.take(self.now(), over) {
+        for mut event in memory.notices.take(self.now(), over) {
             // People see events of all steps of a flow in one list.
-            if let Some(at) = notice.at {
+            if let Some(at) = event.notice.at {
                 let step = memory.plan.instance_name(at);
-                notice.message = if notice.message.is_empty() { step } else { format!("{step}: {}", notice.message) };
+                event.notice.message =
+                    if event.notice.message.is_empty() { step } else { format!("{step}: {}", event.notice.message) };
             }
-            let job = notice.at.and_then(|at| step_status(&memory.plan, &memory.state, at).job_ref);
-            let reporter = (self.now(), self.options.instance.as_str());
-            let event = render::event(&memory.owner, (&notice, &key, count), job.as_ref(), reporter);
-            self.post(event);
+            let job = event.notice.at.and_then(|at| step_status(&memory.plan, &memory.state, at).job_ref);
+            self.post(render::event(&memory.owner, &event, job.as_ref(), self.now(), &self.options.instance));
         }
     }
 }

@@ -111,7 +111,7 @@ impl<A: Api> Controller<A> {
                 let mut key_ref = key_ref.clone();
                 rewrite_config_map(&flow.spec, &flow.metadata.name, &mut key_ref.name);
                 let namespace = flow.metadata.namespace.as_deref().unwrap_or_default();
-                let found = self.config_map(&flow.spec, (&flow.metadata.name, namespace), &key_ref.name).await?;
+                let found = self.config_map(&flow.spec, &flow.metadata.name, namespace, &key_ref.name).await?;
                 let value = config_map_value(found.as_ref(), &key_ref);
                 value.map(Some).map_err(|fault| format!("parameter `{name}`: {fault}"))
             }

@@ -16,9 +16,9 @@ use orlop_dag::params::{FlowSource, InputSource, flow_source, input_source};
 use orlop_dag::plan::Plan;
 use serde_json::Value;
 
-use super::lookup::Found;
-use super::memory::{Memory, Unit};
-use super::obstacle::{Obstacle, Sight, failed_pods, has_run, of_failures, since};
+use super::lookup::PodLookup;
+use super::memory::{AttemptKey, Memory};
+use super::wait_reason::{Progress, WaitReason, failed_pods, has_run, of_failures, since};
 use super::{Controller, text};
 use crate::api::{Api, ApiError, Kind, Request};
 use crate::observe;
@@ -43,14 +43,14 @@ fn reads_secrets(plan: &Plan, at: Address) -> bool {
 }
 
 impl Memory {
-    /// The Job of an attempt may make pods since then: they are looked at where none has run soon.
-    fn watch_pods(&mut self, unit: Unit, since: Time) {
+    /// The Job of an attempt may make pods since then: they are read where none has run soon.
+    fn watch_pods(&mut self, unit: AttemptKey, since: Time) {
         self.pods.insert(unit, since.plus(FIRST));
     }
 
     /// The same for all that ran when the flow was read.
     pub(super) fn watch_all_pods(&mut self, now: Time) {
-        let live: Vec<Unit> = self.state.live().collect();
+        let live: Vec<AttemptKey> = self.state.live().collect();
         for unit in live {
             let since = step_status(&self.plan, &self.state, unit.0).start_time.unwrap_or(now);
             self.watch_pods(unit, since);
@@ -58,10 +58,10 @@ impl Memory {
     }
 
     /// A Job was accepted, or resumed. A limit for its first pod runs from then on.
-    pub(super) fn watch_first_pod(&mut self, unit: Unit, since: Time, now: Time) {
+    pub(super) fn watch_first_pod(&mut self, unit: AttemptKey, since: Time, now: Time) {
         self.watch_pods(unit, now);
         if self.limits_first_pod(unit.0) {
-            self.note_obstacle(unit, Some(WaitsOn::FirstPod), Obstacle::default(), since, now);
+            self.record_wait(unit, Some(WaitsOn::FirstPod), WaitReason::default(), since, now);
         }
     }
 
@@ -73,14 +73,14 @@ impl Memory {
         step_status(&self.plan, &self.state, at).waiting.map(|waiting| waiting.on)
     }
 
-    fn note_obstacle(&mut self, unit: Unit, on: Option<WaitsOn>, obstacle: Obstacle, since: Time, now: Time) {
-        let ((at, attempt), Obstacle { reason, message }) = (unit, obstacle);
-        self.tell(&FlowEvent::AttemptWaiting { at, attempt, on, reason, message, since }, now);
+    fn record_wait(&mut self, unit: AttemptKey, on: Option<WaitsOn>, wait_reason: WaitReason, since: Time, now: Time) {
+        let ((at, attempt), WaitReason { reason, message }) = (unit, wait_reason);
+        self.apply_event(&FlowEvent::AttemptWaiting { at, attempt, on, reason, message, since }, now);
     }
 
     /// The end of an attempt that was given up because its pods wait for a Secret that is not there; none where it was not. What
     /// it waits for says so, also after a restart.
-    pub(super) fn given_up(&self, unit: Unit, now: Time) -> Option<AttemptEnd> {
+    pub(super) fn given_up(&self, unit: AttemptKey, now: Time) -> Option<AttemptEnd> {
         let waiting = step_status(&self.plan, &self.state, unit.0).waiting.filter(|known| known.reason == GIVEN_UP)?;
         let (document, failed_pods, files, artifacts) = Default::default();
         let result = EndResult::Failed { reason: waiting.reason, message: waiting.message };
@@ -89,29 +89,29 @@ impl Memory {
     }
 
     /// Whether pods of a Job have failed of which it was not told how.
-    fn has_untold_failures(&self, unit: Unit, job: &Value) -> bool {
+    fn has_new_failures(&self, unit: AttemptKey, job: &Value) -> bool {
         let failed = failed_pods(job);
         failed > 0 && self.failed_pods.get(&unit) != Some(&failed)
     }
 
     /// Tells of pods that failed and in whose place their Job runs others.
-    fn note_failures(&mut self, unit: Unit, job: &Value, last: Option<&str>, now: Time) {
+    fn record_failures(&mut self, unit: AttemptKey, job: &Value, last: Option<&str>, now: Time) {
         self.failed_pods.insert(unit, failed_pods(job));
         let known = step_status(&self.plan, &self.state, unit.0).waiting;
         let since = known.filter(|known| known.on == WaitsOn::NextPod).and_then(|known| known.since).unwrap_or(now);
-        self.note_obstacle(unit, Some(WaitsOn::NextPod), of_failures(job, last), since, now);
+        self.record_wait(unit, Some(WaitsOn::NextPod), of_failures(job, last), since, now);
     }
 
     /// Whether an attempt is still to be resumed.
-    fn resumes(&self, unit: Unit) -> bool {
+    fn resumes(&self, unit: AttemptKey) -> bool {
         let effects = self.queue.iter().chain(&self.unstored).chain(self.later.iter().map(|(_, effect)| effect));
         effects
             .into_iter()
             .any(|effect| matches!(effect, FlowEffect::ResumeAttempt { at, attempt, .. } if (*at, *attempt) == unit))
     }
 
-    /// A Job was seen: whether somebody else holds it back, or lets it run, or a pod of it runs.
-    pub(super) fn note_waiting(&mut self, unit: Unit, job: &Value, now: Time) {
+    /// Records from a Job whether it is suspended by another controller, or waits for its first pod.
+    pub(super) fn record_waiting(&mut self, unit: AttemptKey, job: &Value, now: Time) {
         let active = self.state.attempt(unit.0) == Some((StepState::Active, unit.1));
         let suspended = job.pointer("/spec/suspend").and_then(Value::as_bool).unwrap_or(false);
         // Where it was this flow, the engine knows.
@@ -122,20 +122,20 @@ impl Memory {
         if suspended {
             // Where this flow is still to resume it, nobody else holds it back.
             if before != Some(WaitsOn::Suspended) && !self.resumes(unit) {
-                let obstacle = Obstacle { reason: QUEUED.0.to_owned(), message: QUEUED.1.to_owned() };
-                self.note_obstacle(unit, Some(WaitsOn::Suspended), obstacle, since, now);
+                let wait_reason = WaitReason { reason: QUEUED.0.to_owned(), message: QUEUED.1.to_owned() };
+                self.record_wait(unit, Some(WaitsOn::Suspended), wait_reason, since, now);
             }
         } else if has_run(job) {
             self.pods.remove(&unit);
             if before.is_some_and(|on| on != WaitsOn::NextPod) {
-                self.note_obstacle(unit, None, Obstacle::default(), now, now);
+                self.record_wait(unit, None, WaitReason::default(), now, now);
             }
-            if self.has_untold_failures(unit, job) {
+            if self.has_new_failures(unit, job) {
                 self.pods.insert(unit, now);
             }
         } else if before == Some(WaitsOn::Suspended) {
             let on = self.limits_first_pod(unit.0).then_some(WaitsOn::FirstPod);
-            self.note_obstacle(unit, on, Obstacle::default(), since, now);
+            self.record_wait(unit, on, WaitReason::default(), since, now);
             self.watch_pods(unit, now);
         }
     }
@@ -143,8 +143,8 @@ impl Memory {
 
 impl<A: Api> Controller<A> {
     /// Takes what was found of pods, and asks for those whose time has come.
-    pub(super) async fn look_at_pods(&self, memory: &mut Memory) {
-        for (unit, found) in self.found_of(memory) {
+    pub(super) async fn check_pods(&self, memory: &mut Memory) {
+        for (unit, found) in self.take_lookups(memory) {
             let taken = match found {
                 Ok(found) => self.take_found(memory, unit, found).await,
                 Err(error) => Err(error),
@@ -156,7 +156,7 @@ impl<A: Api> Controller<A> {
             }
         }
         let now = self.now();
-        let due: Vec<Unit> = memory.pods.iter().filter(|(_, at)| **at <= now).map(|(unit, _)| *unit).collect();
+        let due: Vec<AttemptKey> = memory.pods.iter().filter(|(_, at)| **at <= now).map(|(unit, _)| *unit).collect();
         for unit in due {
             memory.pods.remove(&unit);
             match self.job_asked_about(memory, unit) {
@@ -170,7 +170,7 @@ impl<A: Api> Controller<A> {
 
     /// The Job of an attempt that runs no pod yet, or of which pods failed, where a watch has shown it; none where there is nothing
     /// to ask about.
-    fn job_asked_about(&self, memory: &Memory, unit: Unit) -> Option<Option<Arc<Value>>> {
+    fn job_asked_about(&self, memory: &Memory, unit: AttemptKey) -> Option<Option<Arc<Value>>> {
         let reference = step_status(&memory.plan, &memory.state, unit.0).job_ref?;
         if memory.state.attempt(unit.0) != Some((StepState::Active, unit.1)) {
             return None;
@@ -178,12 +178,12 @@ impl<A: Api> Controller<A> {
         let Some(job) = self.known().cache.job(&memory.owner.uid, &reference.name) else { return Some(None) };
         // The resumption of one that is suspended is seen.
         let suspended = job.pointer("/spec/suspend").and_then(Value::as_bool) == Some(true);
-        let open = !has_run(&job) || memory.has_untold_failures(unit, &job);
+        let open = !has_run(&job) || memory.has_new_failures(unit, &job);
         (!suspended && observe::conclusion(&job).is_none() && open).then_some(Some(job))
     }
 
     /// What was found of the pods of an attempt that still runs none, or of which pods failed.
-    async fn take_found(&self, memory: &mut Memory, unit: Unit, found: Found) -> Result<(), ApiError> {
+    async fn take_found(&self, memory: &mut Memory, unit: AttemptKey, found: PodLookup) -> Result<(), ApiError> {
         let Some(Some(job)) = self.job_asked_about(memory, unit) else { return Ok(()) };
         let now = self.now();
         if text(&job, "/metadata/uid") != found.job {
@@ -191,54 +191,54 @@ impl<A: Api> Controller<A> {
             return Ok(());
         }
         if has_run(&job) {
-            memory.note_failures(unit, &job, found.last_failure.as_deref(), now);
+            memory.record_failures(unit, &job, found.last_failure.as_deref(), now);
             return Ok(());
         }
         let began = since(&job).unwrap_or(now);
         let mut next = if now.since(began) < FIRST * 2 { began.plus(FIRST * 2) } else { now.plus(LATER) };
         let mut latest = None;
         if reads_secrets(&memory.plan, unit.0) {
-            match found.sight {
-                // The status names the reason before the Job goes: whoever takes over finds it there.
-                Sight::Stuck(why) => match memory.given_up(unit, now) {
+            match found.progress {
+                // The status names the reason before the Job goes: the next controller finds it there.
+                Progress::Stuck(why) => match memory.given_up(unit, now) {
                     Some(_) if memory.dirty => {
                         memory.pods.insert(unit, now.plus(AGAIN));
                         return Ok(());
                     }
                     Some(_) => return self.give_up(memory, unit, &job).await,
                     None => {
-                        let obstacle = Obstacle { reason: GIVEN_UP.to_owned(), message: why };
-                        memory.note_obstacle(unit, Some(WaitsOn::FirstPod), obstacle, began, now);
+                        let wait_reason = WaitReason { reason: GIVEN_UP.to_owned(), message: why };
+                        memory.record_wait(unit, Some(WaitsOn::FirstPod), wait_reason, began, now);
                         memory.urgent = true;
                         memory.pods.insert(unit, now);
                         return Ok(());
                     }
                 },
-                Sight::Early(at) => latest = Some(at),
-                Sight::Runs => {}
+                Progress::Early(at) => latest = Some(at),
+                Progress::Runs => {}
             }
         }
         let known = step_status(&memory.plan, &memory.state, unit.0).waiting;
-        if found.obstacle.is_some() || known.is_some() {
-            let obstacle = found.obstacle.unwrap_or_default();
-            if !obstacle.reason.is_empty() {
+        if found.wait_reason.is_some() || known.is_some() {
+            let wait_reason = found.wait_reason.unwrap_or_default();
+            if !wait_reason.reason.is_empty() {
                 next = next.max(now.plus(LATER));
             }
             let since = known.and_then(|known| known.since).unwrap_or(began);
-            memory.note_obstacle(unit, Some(WaitsOn::FirstPod), obstacle, since, now);
+            memory.record_wait(unit, Some(WaitsOn::FirstPod), wait_reason, since, now);
         }
         memory.pods.insert(unit, latest.map_or(next, |at| next.min(at)));
         Ok(())
     }
 
     /// Ends an attempt whose pods wait for a Secret that is not there.
-    async fn give_up(&self, memory: &mut Memory, unit: Unit, job: &Value) -> Result<(), ApiError> {
+    async fn give_up(&self, memory: &mut Memory, unit: AttemptKey, job: &Value) -> Result<(), ApiError> {
         let (now, name, uid) = (self.now(), text(job, "/metadata/name"), text(job, "/metadata/uid"));
         let request = Request::delete(Kind::Job, &memory.owner.namespace, &name, Some(uid.clone()));
         match self.api.send(&request.after_its_children()).await {
-            // Another Job has its name, or none: whoever looks at Jobs tells so.
+            // Another Job has its name, or none: observing the Jobs finds that.
             Err(error) if matches!(error.code, Some(404 | 409)) => return Ok(()),
-            Ok(job) if text(&job, "/kind") == "Job" => drop(self.job_seen(&job)),
+            Ok(job) if text(&job, "/kind") == "Job" => drop(self.job_applied(&job)),
             answer => {
                 drop(answer?);
                 self.known().cache.forget_job(&memory.owner.uid, &name, &uid);

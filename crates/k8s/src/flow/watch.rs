@@ -8,7 +8,7 @@ use crate::api::Kind;
 use crate::object::JobFlowObject;
 use crate::render::MANAGED_BY;
 use crate::shell::run::{RunOptions, Source, Watched, Watches};
-use crate::shell::watch::{AllFailures, Failures, News, news, objects, patient};
+use crate::shell::watch::{AllFailures, Failures, WatchEvent, news, objects, patient};
 
 /// Of what is watched, that which is about flows.
 pub(super) const FLOWS: usize = 0;
@@ -17,17 +17,17 @@ const JOBS: usize = 1;
 
 /// What is watched.
 pub(super) fn watched(options: &RunOptions) -> Vec<Watched> {
-    let places = options.places().len();
-    let of = |resource| Watched { resource, places, optional: false };
+    let scopes = options.scopes().len();
+    let of = |resource| Watched { resource, scopes, optional: false };
     vec![of(crate::crd::FLOWS), of("jobs")]
 }
 
 /// All watches.
 pub(super) fn streams(client: &kube::Client, options: &RunOptions, failures: &AllFailures) -> Watches {
     let mut all = SelectAll::new();
-    for (place, namespace) in options.places().into_iter().enumerate() {
-        let from = move |of| move |news| (Source { of, place }, news);
-        let failures = |of| failures.of(Source { of, place });
+    for (scope, namespace) in options.scopes().into_iter().enumerate() {
+        let from = move |of| move |news| (Source { of, scope }, news);
+        let failures = |of| failures.of(Source { of, scope });
         all.push(flows(client.clone(), namespace, failures(FLOWS)).map(from(FLOWS)).boxed());
         let labels = format!("{}={}", MANAGED_BY.0, MANAGED_BY.1);
         let jobs = objects(client.clone(), Kind::Job, namespace, &labels, failures(JOBS));
@@ -36,7 +36,7 @@ pub(super) fn streams(client: &kube::Client, options: &RunOptions, failures: &Al
     all
 }
 
-fn flows(client: kube::Client, namespace: Option<&str>, failures: Failures) -> impl Stream<Item = News> + use<> {
+fn flows(client: kube::Client, namespace: Option<&str>, failures: Failures) -> impl Stream<Item = WatchEvent> + use<> {
     let api: Api<JobFlowObject> = match namespace {
         Some(namespace) => Api::namespaced(client, namespace),
         None => Api::all(client),

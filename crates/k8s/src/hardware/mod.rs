@@ -42,7 +42,8 @@ pub enum TranslateError {
 pub fn translate(
     pod: &Value,
     container: &str,
-    (resolved, words): (&Resolved, &Vocabulary),
+    resolved: &Resolved,
+    words: &Vocabulary,
     claim: &str,
 ) -> Result<(Value, Merged), TranslateError> {
     let user = read(pod, container)?;

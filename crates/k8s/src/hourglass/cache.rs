@@ -1,6 +1,5 @@
-//! What a controller knows of its objects and their children without asking: what watches have shown, what its own writes were
-//! answered, and what was read of what no watch shows. Owns which version of an object is the newest, and what must be asked
-//! for; decides nothing.
+//! The cache of a controller: objects and children that its watches have reported or its own writes returned, and what was read of
+//! objects that no watch reports. Says which version of an object is the newest, and what must be read from the server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,41 +8,41 @@ use std::time::Duration;
 use orlop_core::time::Time;
 use serde_json::Value;
 
-use super::children::{Meta, parent};
+use super::children::{Meta, owner_key};
 use super::controller::Reconciler;
 use super::names;
-use super::reference::{Seen, Version, Versions};
+use super::reference::{ObservedReference, ReferenceCache, Version};
 use super::spec::Reference;
 use crate::api::{Api, ApiError, Kind, Request};
 use crate::shell::Key;
 use crate::value::{is_newer, text, texts, word};
 
-/// How much of what is observed is asked for at the server, though it is known.
+/// How much is read from the server although it is in the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Live {
-    /// Nothing.
+pub enum FreshReads {
+    /// Nothing: all is taken from the cache.
     #[default]
-    Nothing,
+    None,
     /// Whether names of pods are free.
     Names,
     /// Pods.
     Pods,
     /// Everything.
-    Everything,
+    All,
 }
 
-/// What is watched for a kind of objects.
+/// What the watches of a controller select.
 #[derive(Clone, Copy, Debug)]
-struct Watched {
+struct WatchScope {
     own: Kind,
-    /// The label by which children tell the object.
+    /// The label of children that names their owner.
     label: &'static str,
     /// Labels all children that are watched have, as a selector.
     labels: &'static str,
     children: &'static [Kind],
 }
 
-impl Watched {
+impl WatchScope {
     fn is(&self, kind: Kind) -> bool {
         self.children.contains(&kind) || kind == self.own || kind == Kind::Executor
     }
@@ -57,16 +56,16 @@ impl Watched {
         self.labels.split_once('=').is_some_and(|(name, value)| labels.get(name).is_some_and(|known| known == value))
     }
 
-    /// The object a child belongs to, its name as labels have it.
-    fn family(&self, child: &Value) -> Option<Key> {
-        let Key { namespace, name } = parent((self.own, self.label), child)?;
+    /// The owner of a child, its name in the form of a label value.
+    fn owner_of(&self, child: &Value) -> Option<Key> {
+        let Key { namespace, name } = owner_key(self.own, self.label, child)?;
         Some(Key { namespace, name: names::label_value(&name) })
     }
 }
 
-/// What was read for an object of what no watch shows.
+/// Objects beside one object that no watch reports, as they were read from the server.
 #[derive(Default)]
-struct Read {
+struct Uncached {
     since: Time,
     /// By kind and name; none where there is nothing of the name.
     objects: BTreeMap<(Kind, String), Option<Arc<Value>>>,
@@ -74,88 +73,90 @@ struct Read {
     listed: BTreeSet<Kind>,
 }
 
-/// See the module.
+/// The cache of one controller.
 pub(super) struct Cache {
-    watched: Watched,
-    shown: BTreeMap<(Kind, Key), Arc<Value>>,
-    families: BTreeMap<Key, BTreeSet<(Kind, String)>>,
-    /// Kinds of which watches have shown everything, in a namespace or in all.
-    complete: BTreeSet<(Kind, Option<String>)>,
-    read: BTreeMap<Key, Read>,
-    references: BTreeMap<Key, Versions>,
+    scope: WatchScope,
+    objects: BTreeMap<(Kind, Key), Arc<Value>>,
+    children: BTreeMap<Key, BTreeSet<(Kind, String)>>,
+    /// Kinds whose watches have listed everything, in a namespace or in all.
+    synced: BTreeSet<(Kind, Option<String>)>,
+    read: BTreeMap<Key, Uncached>,
+    references: BTreeMap<Key, ReferenceCache>,
 }
 
 impl Cache {
     pub(super) fn of<R: Reconciler>() -> Self {
-        let watched = Watched { own: R::KIND, label: R::LABEL, labels: R::LABELS, children: R::CHILDREN };
-        let (shown, families, complete, read, references) = Default::default();
-        Self { watched, shown, families, complete, read, references }
+        let scope =
+            WatchScope { own: R::KIND, label: R::OWNER_LABEL, labels: R::CHILD_SELECTOR, children: R::CHILD_KINDS };
+        let (objects, children, synced, read, references) = Default::default();
+        Self { scope, objects, children, synced, read, references }
     }
 
-    /// A watch shows an object, or the server has answered a write with it. Gives whether that is news.
-    pub(super) fn seen(&mut self, kind: Kind, object: &Value) -> bool {
+    /// Takes in an object from a watch or from the answer to a write; false where the cache has it or a newer version.
+    pub(super) fn update(&mut self, kind: Kind, object: &Value) -> bool {
         let place = (kind, Key::of(object));
-        if self.shown.get(&place).is_some_and(|known| !is_newer(object, known)) {
+        if self.objects.get(&place).is_some_and(|known| !is_newer(object, known)) {
             return false;
         }
-        let family = self.watched.family(object).filter(|_| self.watched.children.contains(&kind));
-        if let Some(family) = family {
-            self.unread(&family, kind, &place.1.name);
-            self.families.entry(family).or_default().insert((kind, place.1.name.clone()));
+        let owner = self.scope.owner_of(object).filter(|_| self.scope.children.contains(&kind));
+        if let Some(owner) = owner {
+            self.invalidate(&owner, kind, &place.1.name);
+            self.children.entry(owner).or_default().insert((kind, place.1.name.clone()));
         }
         let mut object = object.clone();
-        if kind == self.watched.own
+        if kind == self.scope.own
             && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
         {
             metadata.shift_remove("managedFields");
         }
-        self.shown.insert(place, Arc::new(object));
+        self.objects.insert(place, Arc::new(object));
         true
     }
 
-    /// A watch shows an object no more: it is gone, or has lost its labels.
-    pub(super) fn gone(&mut self, kind: Kind, object: &Value) {
+    /// Takes out an object that a watch reports no more: it is gone, or has lost its labels.
+    pub(super) fn delete(&mut self, kind: Kind, object: &Value) {
         let place = (kind, Key::of(object));
         let uid = |object: &Value| text(object, "/metadata/uid");
-        if self.shown.get(&place).is_some_and(|known| uid(known) == uid(object)) {
+        if self.objects.get(&place).is_some_and(|known| uid(known) == uid(object)) {
             self.remove(&place);
         }
-        if let Some(family) = self.watched.family(object) {
-            self.unread(&family, kind, &place.1.name);
+        if let Some(owner) = self.scope.owner_of(object) {
+            self.invalidate(&owner, kind, &place.1.name);
         }
     }
 
     fn remove(&mut self, place: &(Kind, Key)) {
-        let Some(known) = self.shown.remove(place) else { return };
-        let Some(family) = self.watched.family(&known) else { return };
-        if let Some(members) = self.families.get_mut(&family) {
+        let Some(known) = self.objects.remove(place) else { return };
+        let Some(owner) = self.scope.owner_of(&known) else { return };
+        if let Some(members) = self.children.get_mut(&owner) {
             members.remove(&(place.0, place.1.name.clone()));
             if members.is_empty() {
-                self.families.remove(&family);
+                self.children.remove(&owner);
             }
         }
     }
 
-    /// All objects of a kind that exist were shown, by uid, in a namespace or in all.
-    pub(super) fn listed(&mut self, kind: Kind, uids: &BTreeSet<String>, namespace: Option<&str>) {
+    /// A watch has listed all objects of a kind, in a namespace or in all: those with other uids are taken out.
+    pub(super) fn retain_listed(&mut self, kind: Kind, uids: &BTreeSet<String>, namespace: Option<&str>) {
         let here = |key: &Key| namespace.is_none_or(|namespace| key.namespace == namespace);
         let gone = |((known, key), object): &(&(Kind, Key), &Arc<Value>)| {
             *known == kind && here(key) && !uids.contains(word(object, "/metadata/uid"))
         };
-        let gone: Vec<_> = self.shown.iter().filter(gone).map(|(place, _)| place.clone()).collect();
+        let gone: Vec<_> = self.objects.iter().filter(gone).map(|(place, _)| place.clone()).collect();
         gone.iter().for_each(|place| self.remove(place));
-        self.complete.insert((kind, namespace.map(str::to_owned)));
+        self.synced.insert((kind, namespace.map(str::to_owned)));
     }
 
-    fn family_of(key: &Key) -> Key {
+    /// The key of an object with its name as labels have it.
+    pub(super) fn label_key(key: &Key) -> Key {
         Key { name: names::label_value(&key.name), ..key.clone() }
     }
 
-    fn is_complete(&self, kind: Kind, namespace: &str) -> bool {
-        [None, Some(namespace.to_owned())].into_iter().any(|place| self.complete.contains(&(kind, place)))
+    fn is_synced(&self, kind: Kind, namespace: &str) -> bool {
+        [None, Some(namespace.to_owned())].into_iter().any(|place| self.synced.contains(&(kind, place)))
     }
 
-    /// What is read of what no watch shows is read anew.
+    /// Forgets what was read for an object: it is read anew.
     pub(super) fn forget(&mut self, key: &Key) {
         self.read.remove(key);
         if let Some(references) = self.references.get_mut(key) {
@@ -177,111 +178,104 @@ impl Cache {
     }
 
     /// The same of one object.
-    pub(super) fn unread(&mut self, key: &Key, kind: Kind, name: &str) {
+    pub(super) fn invalidate(&mut self, key: &Key, kind: Kind, name: &str) {
         if let Some(read) = self.read.get_mut(key) {
             read.objects.remove(&(kind, name.to_owned()));
         }
         // A name that labels cannot hold stands in them in another form.
-        let is = |known: &Key| known.name.len() > key.name.len() && Self::family_of(known) == *key;
+        let is = |known: &Key| known.name.len() > key.name.len() && Self::label_key(known) == *key;
         for (_, read) in self.read.iter_mut().filter(|(known, _)| is(known)) {
             read.objects.remove(&(kind, name.to_owned()));
         }
     }
 
-    /// An object as a watch has shown it last.
-    pub(super) fn shown(&self, kind: Kind, key: &Key) -> Option<&Arc<Value>> {
-        self.shown.get(&(kind, key.clone()))
+    /// An object as a watch has reported it last.
+    pub(super) fn watched(&self, kind: Kind, key: &Key) -> Option<&Arc<Value>> {
+        self.objects.get(&(kind, key.clone()))
     }
 
     /// What is known of the object of a name, for an object: none where it must be asked for.
     fn get(&self, key: &Key, kind: Kind, name: &str) -> Option<Option<Arc<Value>>> {
         let place = Key { namespace: key.namespace.clone(), name: name.to_owned() };
         let read = || self.read.get(key)?.objects.get(&(kind, name.to_owned())).cloned();
-        if !self.watched.is(kind) {
+        if !self.scope.is(kind) {
             return read();
         }
-        if !self.is_complete(kind, &key.namespace) {
+        if !self.is_synced(kind, &key.namespace) {
             return None;
         }
-        match self.shown(kind, &place) {
-            Some(shown) => Some(Some(Arc::clone(shown))),
-            None if kind == self.watched.own => Some(None),
-            // Of what is there and not shown, nobody tells when it changes.
+        match self.watched(kind, &place) {
+            Some(objects) => Some(Some(Arc::clone(objects))),
+            None if kind == self.scope.own => Some(None),
+            // No watch reports changes of one that exists without our labels.
             None => read().filter(Option::is_none),
         }
     }
 
     /// Children of a kind: none where they must be asked for.
     fn list(&self, key: &Key, kind: Kind) -> Option<Vec<Arc<Value>>> {
-        if self.is_complete(kind, &key.namespace) {
+        if self.is_synced(kind, &key.namespace) {
             let names =
-                self.families.get(&Self::family_of(key)).into_iter().flatten().filter(|(known, _)| *known == kind);
+                self.children.get(&Self::label_key(key)).into_iter().flatten().filter(|(known, _)| *known == kind);
             let place = |name: &String| (kind, Key { namespace: key.namespace.clone(), name: name.clone() });
-            return Some(names.filter_map(|(_, name)| self.shown.get(&place(name)).cloned()).collect());
+            return Some(names.filter_map(|(_, name)| self.objects.get(&place(name)).cloned()).collect());
         }
-        let read = self.read.get(key).filter(|read| read.listed.contains(&kind) && !self.watched.is(kind))?;
+        let read = self.read.get(key).filter(|read| read.listed.contains(&kind) && !self.scope.is(kind))?;
         let of_kind = read.objects.iter().filter(|((known, _), _)| *known == kind);
         Some(of_kind.filter_map(|(_, object)| object.clone()).collect())
     }
 
-    /// The server has said what there is under a name.
-    pub(super) fn found(&mut self, key: &Key, now: Time, kind: Kind, name: &str, object: Option<&Value>) {
-        let watched = self.is_complete(kind, &key.namespace);
+    /// Takes in what the server has returned for a name.
+    pub(super) fn record(&mut self, key: &Key, now: Time, kind: Kind, name: &str, object: Option<&Value>) {
+        let synced = self.is_synced(kind, &key.namespace);
         match object {
-            Some(object) if watched && self.watched.shows(kind, object) => {
-                self.seen(kind, object);
+            Some(object) if synced && self.scope.shows(kind, object) => {
+                self.update(kind, object);
                 return;
             }
-            None if watched => {
+            None if synced => {
                 self.remove(&(kind, Key { namespace: key.namespace.clone(), name: name.to_owned() }));
             }
             _ => {}
         }
-        if kind != self.watched.own {
-            let read = self.read.entry(key.clone()).or_insert_with(|| Read { since: now, ..Read::default() });
+        if kind != self.scope.own {
+            let read = self.read.entry(key.clone()).or_insert_with(|| Uncached { since: now, ..Uncached::default() });
             read.objects.insert((kind, name.to_owned()), object.cloned().map(Arc::new));
         }
     }
 
-    /// The server has said which children of a kind there are.
-    fn found_all(&mut self, key: &Key, now: Time, kind: Kind, objects: &[Value]) {
+    /// Takes in the children of a kind that the server has listed.
+    fn record_all(&mut self, key: &Key, now: Time, kind: Kind, objects: &[Value]) {
         for object in objects {
-            self.found(key, now, kind, word(object, "/metadata/name"), Some(object));
+            self.record(key, now, kind, word(object, "/metadata/name"), Some(object));
         }
-        if !self.is_complete(kind, &key.namespace) {
-            let read = self.read.entry(key.clone()).or_insert_with(|| Read { since: now, ..Read::default() });
+        if !self.is_synced(kind, &key.namespace) {
+            let read = self.read.entry(key.clone()).or_insert_with(|| Uncached { since: now, ..Uncached::default() });
             read.listed.insert(kind);
         }
     }
 }
 
-/// The way to everything that is observed for one object.
-pub struct Sight<'a, A> {
+/// Reads what is observed for one object, from the cache or from the server.
+pub struct Reader<'a, A> {
     /// The server.
     pub api: &'a A,
-    /// How much is asked for there.
-    pub live: Live,
-    key: &'a Key,
-    own: Kind,
-    cache: &'a Mutex<Cache>,
-    now: Time,
+    /// How much is read from there in any case.
+    pub fresh: FreshReads,
+    pub(super) key: &'a Key,
+    pub(super) own: Kind,
+    pub(super) cache: &'a Mutex<Cache>,
+    pub(super) now: Time,
 }
 
-impl<'a, A: Api> Sight<'a, A> {
-    /// A look that asks for as much. What was read longer ago than `age` is read anew.
-    pub(super) fn new(
-        (api, cache): (&'a A, &'a Mutex<Cache>),
-        (own, key): (Kind, &'a Key),
-        live: Live,
-        (now, age): (Time, Duration),
-    ) -> Self {
-        let sight = Self { api, live, key, own, cache, now };
-        if live == Live::Everything {
-            sight.cache().forget(key);
+impl<'a, A: Api> Reader<'a, A> {
+    /// What was read longer ago than `age` is read anew.
+    pub(super) fn expire(&self, age: Duration) {
+        if self.fresh == FreshReads::All {
+            self.cache().forget(self.key);
         } else {
-            sight.cache().forget_after(key, age, now);
+            self.cache().forget_after(self.key, age, self.now);
         }
-        sight
     }
 
     fn cache(&self) -> MutexGuard<'_, Cache> {
@@ -294,7 +288,7 @@ impl<'a, A: Api> Sight<'a, A> {
     }
 
     fn known(&self, kind: Kind, name: &str) -> Option<Option<Arc<Value>>> {
-        if self.live == Live::Everything { None } else { self.cache().get(self.key, kind, name) }
+        if self.fresh == FreshReads::All { None } else { self.cache().get(self.key, kind, name) }
     }
 
     /// An object beside it; none where there is none.
@@ -305,8 +299,8 @@ impl<'a, A: Api> Sight<'a, A> {
         }
     }
 
-    /// What stands under the name of a child. What belongs to somebody else is asked for each time: it may go, and nobody
-    /// tells.
+    /// What stands under the name of a child. What belongs to another owner is read each
+    /// time: no watch reports when it goes.
     pub(crate) async fn child(&self, meta: &Meta, kind: Kind, name: &str) -> Result<Option<Value>, ApiError> {
         match self.known(kind, name).filter(|known| known.as_ref().is_none_or(|known| meta.owns(known))) {
             Some(known) => Ok(known.map(Arc::unwrap_or_clone)),
@@ -321,7 +315,7 @@ impl<'a, A: Api> Sight<'a, A> {
             Err(error) if error.code == Some(404) => None,
             Err(error) => return Err(error),
         };
-        self.cache().found(self.key, self.now, kind, name, found.as_ref());
+        self.cache().record(self.key, self.now, kind, name, found.as_ref());
         Ok(found)
     }
 
@@ -333,8 +327,9 @@ impl<'a, A: Api> Sight<'a, A> {
         name: &str,
         keys: Option<&BTreeSet<String>>,
         recorded: &[Reference],
-    ) -> Result<Seen, ApiError> {
-        if let Some(seen) = self.cache().references.get(self.key).and_then(|known| known.seen(kind, name, recorded)) {
+    ) -> Result<ObservedReference, ApiError> {
+        if let Some(seen) = self.cache().references.get(self.key).and_then(|known| known.compare(kind, name, recorded))
+        {
             return Ok(seen);
         }
         let namespace = &self.key.namespace;
@@ -350,21 +345,23 @@ impl<'a, A: Api> Sight<'a, A> {
         };
         let mut cache = self.cache();
         // As old as what was read of it first: all of it is read again together.
-        cache.read.entry(self.key.clone()).or_insert_with(|| Read { since: self.now, ..Read::default() });
+        cache.read.entry(self.key.clone()).or_insert_with(|| Uncached { since: self.now, ..Uncached::default() });
         let references = cache.references.entry(self.key.clone()).or_default();
-        references.found(kind, name, found, recorded);
-        references.seen(kind, name, recorded).ok_or_else(|| ApiError::no_answer("a reference is not known".to_owned()))
+        references.record(kind, name, found, recorded);
+        references
+            .compare(kind, name, recorded)
+            .ok_or_else(|| ApiError::no_answer("a reference is not known".to_owned()))
     }
 
     /// All its children of a kind, by their labels, in the order of their names.
     pub(crate) async fn list(&self, kind: Kind, labels: &str) -> Result<Vec<Value>, ApiError> {
-        let asks = self.live == Live::Everything || self.live == Live::Pods && kind == Kind::Pod;
+        let asks = self.fresh == FreshReads::All || self.fresh == FreshReads::Pods && kind == Kind::Pod;
         let known = if asks { None } else { self.cache().list(self.key, kind) };
         let mut all = match known {
             Some(known) => known.into_iter().map(Arc::unwrap_or_clone).collect(),
             None => {
                 let all = crate::api::list(self.api, kind, &self.key.namespace, labels).await?;
-                self.cache().found_all(self.key, self.now, kind, &all);
+                self.cache().record_all(self.key, self.now, kind, &all);
                 all
             }
         };

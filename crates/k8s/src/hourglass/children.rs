@@ -63,7 +63,7 @@ impl Meta {
 
     /// Metadata of a child: placed, owned, labelled.
     #[must_use]
-    pub fn child(&self, (kind, name): (Kind, &str), labels: &BTreeMap<String, String>) -> Value {
+    pub fn child(&self, kind: Kind, name: &str, labels: &BTreeMap<String, String>) -> Value {
         json!({
             "name": name,
             "namespace": self.namespace,
@@ -89,7 +89,7 @@ pub fn controller(child: &Value) -> Option<&str> {
 }
 
 /// What of an object starts a pass when it changes: not its status, which is written here.
-pub(super) fn shown(object: &Value) -> Value {
+pub(super) fn trigger_metadata(object: &Value) -> Value {
     let mut metadata = object.get("metadata").cloned().unwrap_or_default();
     if let Some(members) = metadata.as_object_mut() {
         members.retain(|name, _| {
@@ -102,8 +102,8 @@ pub(super) fn shown(object: &Value) -> Value {
     metadata
 }
 
-/// The object a child belongs to: its owner, or for a child of a child the one its label tells.
-pub(super) fn parent((kind, label): (Kind, &str), child: &Value) -> Option<Key> {
+/// The object a child belongs to: its owner, or for a child of a child the one its label names, as labels have that name.
+pub(super) fn owner_key(kind: Kind, label: &str, child: &Value) -> Option<Key> {
     let namespace = text(child, "/metadata/namespace");
     if let Some(owner) = item(child, "/metadata/ownerReferences", "kind", kind.name()) {
         return Some(Key { namespace, name: text(owner, "/name") });
@@ -121,7 +121,7 @@ pub fn delete(kind: Kind, child: &Value) -> Effect {
 
 /// Whether a child is on its way out.
 #[must_use]
-pub fn is_going(child: &Value) -> bool {
+pub fn is_terminating(child: &Value) -> bool {
     !word(child, "/metadata/deletionTimestamp").is_empty()
 }
 
@@ -129,7 +129,11 @@ pub fn is_going(child: &Value) -> bool {
 /// where no way leads on from, such as at its end although nobody deletes it: somebody else has written that. None where even
 /// birth does not lead there, which is a broken invariant.
 #[must_use]
-pub fn way<S: Named, E: Named>(machine: &Machine<S, E, NoGuard>, from: Option<S>, to: Option<S>) -> Option<Vec<Step>> {
+pub fn lifecycle_path<S: Named, E: Named>(
+    machine: &Machine<S, E, NoGuard>,
+    from: Option<S>,
+    to: Option<S>,
+) -> Option<Vec<Step>> {
     let Some(to) = to else { return Some(Vec::new()) };
     let Some(birth) = machine.successors(None).into_iter().next() else { return Some(Vec::new()) };
     let mut steps = Vec::new();

@@ -2,14 +2,14 @@
 //! plans, conditions, and how a plan is carried out. Owns those; what either kind needs is decided in `performer` and
 //! `executor`.
 
-pub mod admitted;
 pub mod cache;
 pub mod children;
+pub mod cluster;
 pub mod condition;
 pub mod controller;
 pub mod drift;
 mod effect;
-pub mod events;
+pub mod last_applied;
 mod monitor;
 pub mod names;
 pub mod plan;
@@ -25,7 +25,6 @@ pub mod spec;
 pub mod tables;
 #[cfg(test)]
 pub(crate) mod tests;
-pub mod world;
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! What a controller tells whoever measures it, and the sentences it tells people about failures. Owns the words; counts
-//! nothing and changes nothing.
+//! Events of a controller for metrics, and the messages about failures in conditions and events.
 
 use std::time::Duration;
 
@@ -8,51 +7,22 @@ use orlop_core::spec::status::cut_message;
 use orlop_core::time::Time;
 use serde_json::Value;
 
-use super::plan::{ADMISSION, Effect, FORBIDDEN, ObjectKey, QUOTA, Step};
+use super::plan::{ADMISSION, Effect, FORBIDDEN, QUOTA, Step};
 use crate::api::{ApiError, Kind};
-use crate::shell::Key;
-use crate::value::text;
+use crate::shell::{Key, LoopEvent};
 
-/// What a controller tells whoever measures it.
+/// Something that has happened in a controller, for metrics and logs.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub enum Told<'a> {
-    /// The loop is alive; so many objects could be looked at now.
-    Beat {
-        /// Keys that nobody works on yet.
-        depth: usize,
-    },
-    /// All that exists was listed once.
-    Synced,
-    /// A watch has listed what exists, or has ended and is begun again.
-    Watched {
-        /// What is watched, as in paths.
-        resource: &'static str,
-        /// Whether it was begun again.
-        again: bool,
-    },
-    /// A watch has failed, and is begun again after a while.
-    Broken {
-        /// What is watched, as in paths.
-        resource: &'static str,
-        /// HTTP status; none when no answer came.
-        code: Option<u16>,
-        /// A sentence, with nothing the server said.
-        message: &'a str,
-    },
-    /// A pass is over.
-    Passed {
-        /// How long it took.
-        took: Duration,
-        /// Whether something it needed had no success.
-        failed: bool,
-    },
+pub enum ControllerEvent<'a> {
+    /// Something has happened in the loop.
+    Loop(LoopEvent<'a>),
     /// Something a pass needed had no success.
-    Failed {
+    RequestFailed {
         /// Of which kind.
         class: Class,
     },
-    /// What stands of an object, as a pass has read it.
+    /// An object was read.
     Observed {
         /// Which object.
         key: &'a Key,
@@ -61,8 +31,8 @@ pub enum Told<'a> {
         /// Its status, as it is stored.
         status: &'a Value,
     },
-    /// An object took a step through its lifecycle.
-    Stepped {
+    /// An object made a transition of its lifecycle.
+    Transitioned {
         /// Which object.
         key: &'a Key,
         /// Which step.
@@ -75,7 +45,7 @@ pub enum Told<'a> {
     },
 }
 
-/// Who measures a controller.
+/// Receives the events of a controller.
 pub trait Monitor: Send + Sync {
     /// Time since any fixed moment, by a steady clock. One that stands still measures no durations.
     fn now(&self) -> Duration {
@@ -83,23 +53,12 @@ pub trait Monitor: Send + Sync {
     }
 
     /// Something has happened.
-    fn told(&self, told: Told<'_>);
+    fn record(&self, event: ControllerEvent<'_>);
 }
 
-/// Nobody measures.
+/// Ignores all events.
 impl Monitor for () {
-    fn told(&self, _told: Told<'_>) {}
-}
-
-/// The child an effect writes; none for the object itself.
-pub(super) fn written(effect: &Effect) -> Option<ObjectKey> {
-    match effect {
-        Effect::Create(kind, object) | Effect::Apply(kind, object) => {
-            Some(ObjectKey { kind: *kind, name: text(object, "/metadata/name") })
-        }
-        Effect::PatchMeta { key, .. } | Effect::Delete { key, .. } => Some(key.clone()),
-        _ => None,
-    }
+    fn record(&self, _event: ControllerEvent<'_>) {}
 }
 
 /// What an effect does to a child, as rights have it.
@@ -114,7 +73,7 @@ fn verb(effect: &Effect) -> &'static str {
 /// A sentence that is the same every time the same thing happens. The server's own words are part of it where they say why
 /// it refuses something, but for a Secret: they may quote it.
 pub(super) fn sentence(reason: &str, effect: &Effect, error: &ApiError) -> String {
-    let at = written(effect);
+    let at = effect.child();
     let child = at.as_ref().map_or_else(|| "the object".to_owned(), |at| format!("{} `{}`", at.kind.name(), at.name));
     let code = error.code.map_or_else(String::new, |code| format!(" ({code})"));
     match reason {

@@ -7,9 +7,10 @@ use orlop_core::time::Time;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::cache::Live;
+use super::cache::FreshReads;
 use super::spec::Retry;
 use crate::api::{Kind, Propagation};
+use crate::value::text;
 
 /// An object by kind and name, in the namespace of the one that is planned for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -20,14 +21,14 @@ pub struct ObjectKey {
     pub name: String,
 }
 
-/// Something people are told.
+/// An event to be recorded about the object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Notice {
     /// Whether something is wrong.
     pub warning: bool,
-    /// In one word.
+    /// Its reason, one word.
     pub reason: &'static str,
-    /// In a sentence.
+    /// Its message, a sentence.
     pub message: String,
     /// What makes it another notice than one of the same reason, such as a number.
     pub about: String,
@@ -81,7 +82,27 @@ pub enum Effect {
     RecordEvent(Notice),
 }
 
-/// When the object is looked at again if nothing happens before.
+impl Effect {
+    /// The child it writes; none for the object itself.
+    #[must_use]
+    pub fn child(&self) -> Option<ObjectKey> {
+        match self {
+            Self::Create(kind, object) | Self::Apply(kind, object) => {
+                Some(ObjectKey { kind: *kind, name: text(object, "/metadata/name") })
+            }
+            Self::PatchMeta { key, .. } | Self::Delete { key, .. } => Some(key.clone()),
+            _ => None,
+        }
+    }
+
+    /// Writes a status over the stored one; none where they are the same.
+    pub(crate) fn write_status(stored: &Value, status: &impl Serialize) -> Option<Self> {
+        let value = serde_json::to_value(status).unwrap_or_default();
+        (value != *stored).then_some(Self::WriteStatus(value))
+    }
+}
+
+/// When the object is reconciled again if nothing happens before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum Requeue {
     /// When everything is.
@@ -124,44 +145,43 @@ pub struct Plan {
     pub requeue: Requeue,
     /// The way through the lifecycle that the written status has taken.
     pub path: Vec<Step>,
-    /// Whether what kept an earlier plan from being carried out may be gone with this one: it is tried again at once.
-    pub eased: bool,
+    /// Whether this plan may remove what an earlier one failed on: that is tried again at once.
+    pub unblocked: bool,
     /// Whether it gives a name to a pod that is to be made, which must be free.
-    pub names: bool,
+    pub reserves_name: bool,
     /// Whether an invariant does not hold: nothing of it may be done.
-    pub broken: bool,
+    pub invariant_broken: bool,
 }
 
 impl Plan {
     /// The same with the way its status has taken; broken where there is none.
-    pub(crate) fn along(self, way: Option<Vec<Step>>) -> Self {
-        Self { broken: self.broken || way.is_none(), path: way.unwrap_or_default(), ..self }
+    pub(crate) fn with_path(self, path: Option<Vec<Step>>) -> Self {
+        Self { invariant_broken: self.invariant_broken || path.is_none(), path: path.unwrap_or_default(), ..self }
     }
 
-    /// How much of what it was made of must have been asked for at the server: what cannot be taken back is not done on what
-    /// watches have shown.
-    pub(super) fn needs(&self) -> Live {
+    /// How much of its observation must have been read from the server: what cannot be undone is not done on cached state.
+    pub(super) fn required_reads(&self) -> FreshReads {
         let of = |effect: &Effect| match effect {
-            Effect::RemoveFinalizer => Live::Everything,
-            Effect::Delete { key, .. } if key.kind == Kind::Pod => Live::Pods,
-            Effect::Create(Kind::Pod, _) => Live::Names,
-            _ => Live::Nothing,
+            Effect::RemoveFinalizer => FreshReads::All,
+            Effect::Delete { key, .. } if key.kind == Kind::Pod => FreshReads::Pods,
+            Effect::Create(Kind::Pod, _) => FreshReads::Names,
+            _ => FreshReads::None,
         };
-        let names = if self.names { Live::Names } else { Live::Nothing };
-        self.effects.iter().map(of).max().unwrap_or_default().max(names)
+        let reserves_name = if self.reserves_name { FreshReads::Names } else { FreshReads::None };
+        self.effects.iter().map(of).max().unwrap_or_default().max(reserves_name)
     }
 
-    /// Whether something other than people is to be told of it.
+    /// Whether it does anything but record events.
     #[must_use]
     pub fn changes(&self) -> bool {
         self.effects.iter().any(|effect| !matches!(effect, Effect::RecordEvent(_)))
     }
 }
 
-/// Something that keeps a plan from being carried out, as the last answers of the server said. It is part of what is
-/// observed next, so that a plan can say so and wait.
+/// Why the last plan could not be carried out, from the answers of the server. The next observation holds it, so that a plan can
+/// report it in conditions and wait.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Trouble {
+pub struct Failure {
     /// Why, as conditions have it.
     pub reason: &'static str,
     /// Why, for people; the same every time.
@@ -172,8 +192,8 @@ pub struct Trouble {
     pub until: Option<Time>,
 }
 
-impl Trouble {
-    /// What the status keeps of it, so that whoever reads it next waits as long: what was refused is not asked for again
+impl Failure {
+    /// What the status keeps of it, so that the next controller waits as long: what was refused is not asked for again
     /// before that. None where there is nothing to wait for.
     #[must_use]
     pub fn retry(&self, before: Option<&Retry>) -> Option<Retry> {

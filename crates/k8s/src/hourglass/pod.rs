@@ -1,4 +1,4 @@
-//! Pods as what has happened to them. Owns reading their status; decides nothing.
+//! Pods as the controllers read them from their status.
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use orlop_core::machine::performer::PerformerState;
 use orlop_core::time::Time;
 use serde_json::Value;
 
-use super::world::World;
+use super::cluster::Cluster;
 use crate::value::{item, text, time, word};
 
 /// How long a pod may stay past the time by which it was to be gone.
 const OVERDUE: Duration = Duration::from_millis(30_001);
 
-/// What has become of a pod.
+/// The state of a pod, as far as it matters for its replacement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum PodState {
     /// It is there, or comes up.
     Live,
     /// It has ended: `Failed` or `Succeeded`.
@@ -22,7 +22,7 @@ pub enum Fate {
     /// It was ended for the sake of its node: a shutdown, a drain, pressure, preemption.
     Evicted,
     /// Its deletion was asked for.
-    Going,
+    Terminating,
     /// Nobody knows of it any more: its node is gone or does not answer, or it should have been gone long ago.
     Lost,
 }
@@ -36,8 +36,8 @@ pub struct Pod<'a> {
     pub name: String,
     /// Its uid.
     pub uid: String,
-    /// What has become of it.
-    pub fate: Fate,
+    /// Its state.
+    pub state: PodState,
     /// Its node.
     pub node: Option<String>,
     /// Whether it is ready.
@@ -56,39 +56,39 @@ fn is_evicted(object: &Value) -> bool {
 impl<'a> Pod<'a> {
     /// Reads a pod.
     #[must_use]
-    pub fn of(object: &'a Value, world: &World, now: Time) -> Self {
+    pub fn of(object: &'a Value, cluster: &Cluster, now: Time) -> Self {
         let node = Some(text(object, "/spec/nodeName")).filter(|node| !node.is_empty());
         let overdue = time(object, "/metadata/deletionTimestamp").map(|at| at.plus(OVERDUE));
-        let lost = node.as_ref().is_some_and(|node| world.lost(node, now)) || overdue.is_some_and(|at| at <= now);
-        let fate = match word(object, "/status/phase") {
-            "Failed" if is_evicted(object) => Fate::Evicted,
-            "Failed" | "Succeeded" => Fate::Ended,
-            "Unknown" => Fate::Lost,
-            _ if lost => Fate::Lost,
-            _ if overdue.is_some() => Fate::Going,
-            _ => Fate::Live,
+        let lost = node.as_ref().is_some_and(|node| cluster.lost(node, now)) || overdue.is_some_and(|at| at <= now);
+        let state = match word(object, "/status/phase") {
+            "Failed" if is_evicted(object) => PodState::Evicted,
+            "Failed" | "Succeeded" => PodState::Ended,
+            "Unknown" => PodState::Lost,
+            _ if lost => PodState::Lost,
+            _ if overdue.is_some() => PodState::Terminating,
+            _ => PodState::Live,
         };
         let ready =
-            fate == Fate::Live && condition(object, "Ready").is_some_and(|ready| word(ready, "/status") == "True");
-        Self { object, name: text(object, "/metadata/name"), uid: text(object, "/metadata/uid"), fate, node, ready }
+            state == PodState::Live && condition(object, "Ready").is_some_and(|ready| word(ready, "/status") == "True");
+        Self { object, name: text(object, "/metadata/name"), uid: text(object, "/metadata/uid"), state, node, ready }
     }
 
     /// Whether it is there, or comes up.
     #[must_use]
     pub fn is_live(&self) -> bool {
-        self.fate == Fate::Live
+        self.state == PodState::Live
     }
 
     /// Whether it may still hold a node's devices.
     #[must_use]
-    pub fn is_in_the_way(&self) -> bool {
-        matches!(self.fate, Fate::Live | Fate::Going)
+    pub fn may_hold_devices(&self) -> bool {
+        matches!(self.state, PodState::Live | PodState::Terminating)
     }
 
-    /// When it is to be looked at again, if nothing happens before.
+    /// When it is to be checked again, if nothing happens before.
     #[must_use]
-    pub fn next_look(&self, world: &World, now: Time) -> Option<Time> {
-        let node = self.node.as_ref().and_then(|node| world.lost_at(node));
+    pub fn next_check(&self, cluster: &Cluster, now: Time) -> Option<Time> {
+        let node = self.node.as_ref().and_then(|node| cluster.lost_at(node));
         let overdue = time(self.object, "/metadata/deletionTimestamp").map(|at| at.plus(OVERDUE));
         node.into_iter().chain(overdue).filter(|at| *at > now).min()
     }
@@ -109,26 +109,26 @@ impl<'a> Pod<'a> {
 
     /// Why no node takes it, in the scheduler's words.
     #[must_use]
-    pub fn scheduler_says(&self) -> &str {
+    pub fn unschedulable_message(&self) -> &str {
         let scheduled = condition(self.object, "PodScheduled").filter(|known| word(known, "/status") == "False");
         scheduled.map_or("", |known| word(known, "/message"))
     }
 
     /// Why its container waits, in one word.
     #[must_use]
-    pub fn waits(&self, container: &str) -> &str {
+    pub fn waiting_reason(&self, container: &str) -> &str {
         self.status(container).map_or("", |status| word(status, "/state/waiting/reason"))
     }
 
     /// Why its container waits, in the kubelet's words.
     #[must_use]
-    pub fn kubelet_says(&self, container: &str) -> &str {
+    pub fn waiting_message(&self, container: &str) -> &str {
         self.status(container).map_or("", |status| word(status, "/state/waiting/message"))
     }
 
     /// How its container ended the last time: its exit code, and the kubelet's word for the cause where that says more.
     #[must_use]
-    pub fn last_end(&self, container: &str) -> Option<String> {
+    pub fn last_termination(&self, container: &str) -> Option<String> {
         let end = self.status(container)?.pointer("/lastState/terminated")?;
         let code = end.get("exitCode").and_then(Value::as_i64)?;
         match word(end, "/reason") {
@@ -143,7 +143,7 @@ impl<'a> Pod<'a> {
 
     /// How far it has come: from `Scheduling` to `ServiceCreation`, where its container runs.
     #[must_use]
-    pub fn step(&self, container: &str) -> PerformerState {
+    pub fn startup_state(&self, container: &str) -> PerformerState {
         use PerformerState::{ContainerStart, ImagePull, NodeSelection, PodBinding, Scheduling, ServiceCreation};
         if self.node.is_none() {
             return if condition(self.object, "PodScheduled").is_some() { NodeSelection } else { Scheduling };

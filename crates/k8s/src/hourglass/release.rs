@@ -35,7 +35,7 @@ pub enum ReleaseError {
     Runs(String),
     /// Objects are changed faster than they are let go.
     #[error("{0} objects are held again and again; see that no other operator works on them, and try again")]
-    Held(usize),
+    StillHeld(usize),
 }
 
 impl ReleaseError {
@@ -44,14 +44,14 @@ impl ReleaseError {
     }
 }
 
-/// What is done to the finalizers of objects of a kind.
+/// A kind and the finalizer that Orlop puts on its objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct Finalizer {
     kind: Kind,
     finalizer: &'static str,
 }
 
-impl Held {
+impl Finalizer {
     /// Performers.
     pub const PERFORMERS: Self = Self { kind: Kind::Performer, finalizer: crate::performer::FINALIZER };
     /// Executors.
@@ -64,7 +64,8 @@ impl Held {
 /// What the server refuses, and pods that are still there after that time.
 pub async fn end_operator(
     client: &kube::Client,
-    (namespace, deployment): (&str, &str),
+    namespace: &str,
+    deployment: &str,
     patience: Duration,
 ) -> Result<(), ReleaseError> {
     let doing = || format!("scaling Deployment `{namespace}/{deployment}` to nothing");
@@ -104,26 +105,26 @@ pub async fn end_operator(
 /// is named. A kind that is not defined has no objects. Gives how many were let go; done again it finds none.
 ///
 /// # Errors
-/// What the server refuses, and objects that somebody takes hold of all the time.
-pub async fn release(client: &kube::Client, kinds: &[Held], namespaces: &[String]) -> Result<usize, ReleaseError> {
-    let places: Vec<Option<&str>> = match namespaces {
+/// What the server refuses, and objects whose finalizers come back all the time.
+pub async fn release(client: &kube::Client, kinds: &[Finalizer], namespaces: &[String]) -> Result<usize, ReleaseError> {
+    let scopes: Vec<Option<&str>> = match namespaces {
         [] => vec![None],
         some => some.iter().map(|namespace| Some(namespace.as_str())).collect(),
     };
     let mut released = 0;
-    for held in kinds {
-        for place in &places {
-            released += everywhere(client, *held, *place).await?;
+    for target in kinds {
+        for scope in &scopes {
+            released += release_in(client, *target, *scope).await?;
         }
     }
     Ok(released)
 }
 
-async fn everywhere(client: &kube::Client, held: Held, place: Option<&str>) -> Result<usize, ReleaseError> {
+async fn release_in(client: &kube::Client, target: Finalizer, scope: Option<&str>) -> Result<usize, ReleaseError> {
     let mut released = 0;
     let mut left = 0;
     for _ in 0..ROUNDS {
-        let (gone, missed) = round(client, held, place).await?;
+        let (gone, missed) = round(client, target, scope).await?;
         released += gone;
         left = missed;
         // Nothing was held: also not by what came behind the pages.
@@ -131,12 +132,12 @@ async fn everywhere(client: &kube::Client, held: Held, place: Option<&str>) -> R
             return Ok(released);
         }
     }
-    if left == 0 { Ok(released) } else { Err(ReleaseError::Held(left)) }
+    if left == 0 { Ok(released) } else { Err(ReleaseError::StillHeld(left)) }
 }
 
-/// Lets go of all that a list shows, page by page: how many were let go, and how many somebody has changed meanwhile.
-async fn round(client: &kube::Client, held: Held, place: Option<&str>) -> Result<(usize, usize), ReleaseError> {
-    let objects = dynamic(client.clone(), held.kind, place);
+/// Lets go of all that a list shows, page by page: how many were let go, and how many were changed meanwhile.
+async fn round(client: &kube::Client, target: Finalizer, scope: Option<&str>) -> Result<(usize, usize), ReleaseError> {
+    let objects = dynamic(client.clone(), target.kind, scope);
     let (mut gone, mut missed) = (0, 0);
     let mut page = ListParams::default().limit(PAGE);
     loop {
@@ -146,10 +147,10 @@ async fn round(client: &kube::Client, held: Held, place: Option<&str>) -> Result
             Err(error) if code(&error) == Some(404) => return Ok((gone, missed)),
             // The list has become too old to go on with; the next round begins it anew.
             Err(error) if code(&error) == Some(410) => return Ok((gone, missed + 1)),
-            Err(error) => return Err(ReleaseError::api(format!("listing {}", held.kind.plural()), &error)),
+            Err(error) => return Err(ReleaseError::api(format!("listing {}", target.kind.plural()), &error)),
         };
         for object in &listed.items {
-            match let_go(client, held, &object.metadata).await? {
+            match drop_finalizer(client, target, &object.metadata).await? {
                 Some(true) => gone += 1,
                 Some(false) => missed += 1,
                 None => {}
@@ -162,25 +163,29 @@ async fn round(client: &kube::Client, held: Held, place: Option<&str>) -> Result
     }
 }
 
-/// Lets go of an object: none where it is not held, false where somebody has changed it since it was listed.
-async fn let_go(client: &kube::Client, held: Held, meta: &ObjectMeta) -> Result<Option<bool>, ReleaseError> {
+/// Lets go of an object: none where it is not held, false where it was changed since it was listed.
+async fn drop_finalizer(
+    client: &kube::Client,
+    target: Finalizer,
+    meta: &ObjectMeta,
+) -> Result<Option<bool>, ReleaseError> {
     let finalizers = meta.finalizers.as_deref().unwrap_or_default();
-    let (Some(name), true) = (&meta.name, finalizers.iter().any(|name| name == held.finalizer)) else {
+    let (Some(name), true) = (&meta.name, finalizers.iter().any(|name| name == target.finalizer)) else {
         return Ok(None);
     };
     let namespace = meta.namespace.as_deref().unwrap_or_default();
-    let left: Vec<&String> = finalizers.iter().filter(|name| *name != held.finalizer).collect();
+    let left: Vec<&String> = finalizers.iter().filter(|name| *name != target.finalizer).collect();
     // With version and uid: a list is replaced as a whole, and a name may be that of another object by now.
     let patch = json!({"metadata": {
         "resourceVersion": meta.resource_version, "uid": meta.uid, "finalizers": left}});
-    let objects = dynamic(client.clone(), held.kind, Some(namespace));
+    let objects = dynamic(client.clone(), target.kind, Some(namespace));
     match objects.patch_metadata(name, &by_us(), &Patch::Merge(&patch)).await {
         Ok(_) => Ok(Some(true)),
         Err(error) => match code(&error) {
             Some(404) => Ok(None),
             Some(409) => Ok(Some(false)),
             _ => {
-                let doing = format!("letting go of {} `{namespace}/{name}`", held.kind.name());
+                let doing = format!("letting go of {} `{namespace}/{name}`", target.kind.name());
                 Err(ReleaseError::api(doing, &error))
             }
         },

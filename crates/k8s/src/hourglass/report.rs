@@ -1,13 +1,13 @@
-//! What a status says where no plan can be made or carried out: what stood before, and what is wrong. Owns that form, which is
-//! the same for every kind.
+//! The status of an object whose plan cannot be made or carried out: what was there before, and the failure; the same for every
+//! kind.
 
 use orlop_core::machine::{Machine, Named, NoGuard};
 use orlop_core::time::Time;
 use serde_json::{Value, json};
 
-use super::children::{Meta, way};
-use super::condition::{Said, amended, of};
-use super::plan::{Effect, Notice, Plan, Trouble};
+use super::children::{Meta, lifecycle_path};
+use super::condition::{NewCondition, of, updated};
+use super::plan::{Effect, Failure, Notice, Plan};
 use super::spec::{Condition, Retry};
 use crate::value::word;
 
@@ -20,12 +20,12 @@ pub(crate) struct Report<'m, S: Named, E: Named> {
     /// Whether it goes on with what it does, whatever is wrong.
     pub(crate) goes_on: bool,
     /// What is said of sides of which nothing was said before, but `Degraded`.
-    pub(crate) missing: Vec<Said>,
+    pub(crate) missing: Vec<NewCondition>,
 }
 
 impl<S: Named, E: Named> Report<'_, S, E> {
     /// The status that says it; nothing where it says so already.
-    pub(crate) fn plan(self, object: &Value, trouble: &Trouble, now: Time) -> Plan {
+    pub(crate) fn plan(self, object: &Value, failure: &Failure, now: Time) -> Plan {
         let meta = Meta::of(object);
         let mut status = object.get("status").filter(|status| status.is_object()).cloned().unwrap_or_else(|| json!({}));
         let list = status.get("conditions").cloned().unwrap_or_else(|| json!([]));
@@ -34,28 +34,28 @@ impl<S: Named, E: Named> Report<'_, S, E> {
         let stored = status.clone();
         let (failed, phase) = self.failed;
         let state = S::from_name(word(&status, "/state"));
-        let way = way(self.machine, state, Some(failed)).filter(|_| !self.goes_on).unwrap_or_default();
+        let path = lifecycle_path(self.machine, state, Some(failed)).filter(|_| !self.goes_on).unwrap_or_default();
         if !self.goes_on {
             status["state"] = json!(failed.as_str());
             status["phase"] = json!(phase);
         }
         let retry = status.get("retry").and_then(|retry| serde_json::from_value::<Retry>(retry.clone()).ok());
-        if let Some(retry) = trouble.retry(retry.as_ref()) {
+        if let Some(retry) = failure.retry(retry.as_ref()) {
             status["retry"] = json!(retry);
         }
         let wrong = vec![
-            Said::no("Ready", trouble.reason, &trouble.message),
-            Said::yes("Degraded", trouble.reason, &trouble.message),
+            NewCondition::no("Ready", failure.reason, &failure.message),
+            NewCondition::yes("Degraded", failure.reason, &failure.message),
         ];
-        status["conditions"] = json!(amended(&before, self.missing, wrong, (meta.generation, now)));
+        status["conditions"] = json!(updated(&before, self.missing, wrong, meta.generation, now));
         if status == stored {
             return Plan::default();
         }
         let mut effects = Vec::new();
-        if of(&before, "Degraded").is_none_or(|known| known.reason != trouble.reason) {
-            effects.push(Effect::RecordEvent(Notice::warning(trouble.reason, &trouble.message, meta.generation)));
+        if of(&before, "Degraded").is_none_or(|known| known.reason != failure.reason) {
+            effects.push(Effect::RecordEvent(Notice::warning(failure.reason, &failure.message, meta.generation)));
         }
         effects.push(Effect::WriteStatus(status));
-        Plan { effects, path: way, ..Plan::default() }
+        Plan { effects, path, ..Plan::default() }
     }
 }

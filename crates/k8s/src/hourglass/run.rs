@@ -8,22 +8,22 @@ use futures::stream::{SelectAll, StreamExt as _};
 use orlop_core::time::Time;
 use serde_json::Value;
 
-use super::controller::{Controller, Reconciler, Told};
-use super::world::KINDS;
+use super::cluster::KINDS;
+use super::controller::{Controller, ControllerEvent, Reconciler};
 use crate::api::{Api, Kind};
 pub use crate::shell::RunOptions;
-use crate::shell::run::{self, Passes, Source, Watched, Watches};
+use crate::shell::run::{self, Source, Watched, Watches, WorkLoop};
 use crate::shell::watch::{AllFailures, objects};
-use crate::shell::{Key, Next};
+use crate::shell::{Key, LoopEvent, Next};
 
 /// All kinds a controller watches, its own first.
 fn kinds<R: Reconciler>() -> Vec<Kind> {
-    std::iter::once(R::KIND).chain(R::CHILDREN.iter().copied()).chain(R::OTHERS.iter().copied()).collect()
+    std::iter::once(R::KIND).chain(R::CHILD_KINDS.iter().copied()).chain(R::WATCHED_KINDS.iter().copied()).collect()
 }
 
 /// Labels of the objects of a kind that matter.
 fn labels<R: Reconciler>(kind: Kind) -> &'static str {
-    if R::CHILDREN.contains(&kind) { R::LABELS } else { "" }
+    if R::CHILD_KINDS.contains(&kind) { R::CHILD_SELECTOR } else { "" }
 }
 
 impl<A: Api, R: Reconciler> Controller<A, R> {
@@ -31,20 +31,20 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
     /// else goes through the client this controller has.
     pub async fn run(&self, client: kube::Client, options: &RunOptions, stop: impl Future<Output = ()> + Send) {
         let all = kinds::<R>();
-        let places = options.places().len();
+        let scopes = options.scopes().len();
         let watched = |kind: &Kind| Watched {
             resource: kind.plural(),
-            places: if KINDS.contains(kind) { 1 } else { places },
-            optional: KINDS.contains(kind) || *kind != R::KIND && R::OTHERS.contains(kind),
+            scopes: if KINDS.contains(kind) { 1 } else { scopes },
+            optional: KINDS.contains(kind) || *kind != R::KIND && R::WATCHED_KINDS.contains(kind),
         };
         let watched: Vec<Watched> = all.iter().map(watched).collect();
         let failures = AllFailures::default();
         let watches = || -> Watches {
             let mut streams = SelectAll::new();
             for (of, kind) in all.iter().enumerate() {
-                let places = if KINDS.contains(kind) { vec![None] } else { options.places() };
-                for (place, namespace) in places.into_iter().enumerate() {
-                    let source = Source { of, place };
+                let scopes = if KINDS.contains(kind) { vec![None] } else { options.scopes() };
+                for (scope, namespace) in scopes.into_iter().enumerate() {
+                    let source = Source { of, scope };
                     let failures = failures.of(source);
                     let news = objects(client.clone(), *kind, namespace, labels::<R>(*kind), failures);
                     streams.push(news.map(move |news| (source, news)).boxed());
@@ -52,11 +52,11 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
             }
             streams
         };
-        run::run(self, (watched, watches), options, stop).await;
+        run::run(self, watched, watches, options, stop).await;
     }
 }
 
-impl<A: Api, R: Reconciler> Passes for Controller<A, R> {
+impl<A: Api, R: Reconciler> WorkLoop for Controller<A, R> {
     fn now(&self) -> Time {
         Self::now(self)
     }
@@ -65,34 +65,27 @@ impl<A: Api, R: Reconciler> Passes for Controller<A, R> {
         self.monitor.now()
     }
 
-    fn told(&self, told: run::Told<'_>) {
-        self.monitor.told(match told {
-            run::Told::Beat(depth) => Told::Beat { depth },
-            run::Told::Synced => Told::Synced,
-            run::Told::Restarted(resource) => Told::Watched { resource, again: true },
-            run::Told::Listed(resource) => Told::Watched { resource, again: false },
-            run::Told::Broken(resource, code, message) => Told::Broken { resource, code, message },
-            run::Told::Passed(took, failed) => Told::Passed { took, failed },
-        });
+    fn record(&self, event: LoopEvent<'_>) {
+        self.monitor.record(ControllerEvent::Loop(event));
     }
 
-    fn seen(&self, of: usize, object: &Value) -> Vec<Key> {
-        kinds::<R>().get(of).map(|kind| Self::seen(self, *kind, object)).unwrap_or_default()
+    fn on_apply(&self, of: usize, object: &Value) -> Vec<Key> {
+        kinds::<R>().get(of).map(|kind| Self::object_applied(self, *kind, object)).unwrap_or_default()
     }
 
-    fn gone(&self, of: usize, object: &Value) -> Vec<Key> {
-        kinds::<R>().get(of).map(|kind| Self::gone(self, *kind, object)).unwrap_or_default()
+    fn on_delete(&self, of: usize, object: &Value) -> Vec<Key> {
+        kinds::<R>().get(of).map(|kind| Self::object_deleted(self, *kind, object)).unwrap_or_default()
     }
 
-    fn only(&self, of: usize, uids: &BTreeSet<String>, namespace: Option<&str>) -> Vec<Key> {
-        kinds::<R>().get(of).map(|kind| self.listed(*kind, uids, namespace)).unwrap_or_default()
+    fn on_list(&self, of: usize, uids: &BTreeSet<String>, namespace: Option<&str>) -> Vec<Key> {
+        kinds::<R>().get(of).map(|kind| self.objects_listed(*kind, uids, namespace)).unwrap_or_default()
     }
 
-    fn absent(&self, of: usize) -> Vec<Key> {
-        kinds::<R>().get(of).map(|kind| Self::absent(self, *kind)).unwrap_or_default()
+    fn on_missing(&self, of: usize) -> Vec<Key> {
+        kinds::<R>().get(of).map(|kind| Self::kind_missing(self, *kind)).unwrap_or_default()
     }
 
-    fn begin(&self) -> Vec<Key> {
+    fn keys(&self) -> Vec<Key> {
         self.keys()
     }
 

@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 
 use crate::api::{Api, ApiError, Kind, Request};
 use crate::observe::{Ownership, conclusion, owner};
-use crate::render::helper::{Places, fingerprint};
+use crate::render::helper::{HelperAnnotation, fingerprint};
 use crate::render::{artifact, keeps_artifacts};
 use crate::value::{items, text};
 
-/// How often a ConfigMap is read again that somebody else has changed meanwhile.
+/// How often a ConfigMap is read again that another client has changed meanwhile.
 const TRIES: usize = 5;
 
 /// Who hands in what.
@@ -106,7 +106,7 @@ impl<A: Api> InlineArtifacts<A> {
             Err(error) if error.code == Some(404) => return Err(KeepError::Unknown),
             job => job.map_err(KeepError::Api)?,
         };
-        let places = Places::of(&job).filter(|places| places.token == fingerprint(claim.token));
+        let places = HelperAnnotation::of(&job).filter(|places| places.token == fingerprint(claim.token));
         let over = conclusion(&job).is_some() || job.pointer("/metadata/deletionTimestamp").is_some();
         let map = places.as_ref().and_then(|places| places.config_map(claim.artifact)).filter(|_| !over);
         let (Some(map), Some(owner)) = (map, flow_of(&job, claim.namespace)) else { return Err(KeepError::Unknown) };
@@ -124,7 +124,7 @@ impl<A: Api> InlineArtifacts<A> {
         }
         fits(content.len() as u64, self.most)?;
         let Permit { owner: flow, map, key } = permit;
-        let Some(object) = artifact(map, (key, content), flow) else { return Err(KeepError::Unknown) };
+        let Some(object) = artifact(map, key, content, flow) else { return Err(KeepError::Unknown) };
         let create = Request::create(Kind::ConfigMap, object);
         let mut last = match self.api.send(&create).await {
             Ok(_) => return Ok(()),

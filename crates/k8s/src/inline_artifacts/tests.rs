@@ -7,8 +7,8 @@ use orlop_core::attempt::{ArtifactCollection, AttemptKey, AttemptSpec};
 
 use super::*;
 use crate::render::helper::{HelperOptions, Tokens};
-use crate::render::{Carriage, job};
-use crate::shell::small::{Fault, Server, TestClock, refused};
+use crate::render::{ArtifactTransfer, job};
+use crate::shell::fake::{Fault, Server, TestClock, refused};
 
 const TOKEN: &str = "token-1";
 
@@ -34,7 +34,7 @@ fn server() -> Server {
     };
     let helper = HelperOptions::new("helper", "http://operator", Tokens::new(|| TOKEN.to_owned()));
     let owner = FlowOwner { uid: "u1".into(), name: "etl".into(), namespace: "default".into() };
-    let carriage = Carriage { helper: Some(&helper), ..Carriage::default() };
+    let carriage = ArtifactTransfer { helper: Some(&helper), ..ArtifactTransfer::default() };
     server.put(Kind::Job, job(&spec, &owner, carriage).unwrap());
     server
 }

@@ -17,8 +17,8 @@ use orlop_dag::plan::Plan;
 use serde_json::{Value, json};
 
 use crate::render::INSTANCE;
-use crate::render::helper::Places;
-use report::Given;
+use crate::render::helper::HelperAnnotation;
+use report::HelperOutcome;
 
 /// Annotation with the full name of a Job's step.
 const STEP_NAME: &str = "workflow.kube-zen.io/step-name";
@@ -77,7 +77,7 @@ pub fn needs_pods(plan: &Plan, at: Address, conclusion: &Conclusion) -> bool {
 
 /// What is left of an attempt beside its Job.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Left {
+pub struct AttemptPods {
     /// Its pods.
     pub pods: Vec<Value>,
     /// The report of the helper, where it did not fit into a termination message: see [`handed_in`].
@@ -87,19 +87,19 @@ pub struct Left {
 /// The ConfigMap with the report of an attempt, where it did not fit into a termination message, and what it must be.
 #[must_use]
 pub fn handed_in(job: &Value, pods: &[Value]) -> Option<(String, Content)> {
-    report::elsewhere(&Places::of(job)?, pods::termination(job, pods).as_ref())
+    report::elsewhere(&HelperAnnotation::of(job)?, pods::termination(job, pods).as_ref())
 }
 
 /// The end of an attempt, from its Job and its pods. `now` is when it was seen.
 #[must_use]
-pub fn end(step: Option<&Step>, job: &Value, left: &Left, conclusion: Conclusion, now: Time) -> AttemptEnd {
+pub fn end(step: Option<&Step>, job: &Value, left: &AttemptPods, conclusion: Conclusion, now: Time) -> AttemptEnd {
     let pods = left.pods.as_slice();
     let mut termination = pods::termination(job, pods);
-    let given = match Places::of(job) {
-        Some(places) => report::given((step, &places), &conclusion.result, (&mut termination, left)),
+    let given = match HelperAnnotation::of(job) {
+        Some(annotation) => report::helper_outcome(step, &annotation, &conclusion.result, &mut termination, left),
         None => {
             let files = step.map(|step| pods::files(step, termination.as_ref())).unwrap_or_default();
-            Given { files, ..Given::default() }
+            HelperOutcome { files, ..HelperOutcome::default() }
         }
     };
     let mut document = json!({"metadata": job.get("metadata"), "spec": job.get("spec"), "status": job.get("status")});
@@ -122,7 +122,7 @@ pub fn end(step: Option<&Step>, job: &Value, left: &Left, conclusion: Conclusion
 pub enum Ownership {
     /// The flow's.
     Ours,
-    /// Somebody else's, in words.
+    /// It belongs to another owner, in words.
     Foreign(String),
 }
 

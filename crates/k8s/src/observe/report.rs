@@ -8,8 +8,8 @@ use orlop_core::spec::step::Step;
 use orlop_dag::params::Termination;
 use serde_json::Value;
 
-use super::Left;
-use crate::render::helper::{FETCHER, Places};
+use super::AttemptPods;
+use crate::render::helper::{FETCHER, HelperAnnotation};
 use crate::value::{item, items, text};
 
 /// Exit codes above this one are those of signals.
@@ -17,7 +17,7 @@ const KILLED: i64 = 128;
 
 /// What an attempt gave through the helper.
 #[derive(Debug, Default)]
-pub(super) struct Given {
+pub(super) struct HelperOutcome {
     pub(super) files: Vec<FileValue>,
     pub(super) artifacts: Vec<ArtifactRecord>,
     /// What became of the attempt instead of what its Job says.
@@ -25,10 +25,10 @@ pub(super) struct Given {
 }
 
 /// Where the report of an attempt is that did not fit: the ConfigMap, and what it must be.
-pub(super) fn elsewhere(places: &Places, termination: Option<&Termination>) -> Option<(String, Content)> {
-    let told = termination.filter(|_| places.reports)?.message.as_deref()?;
+pub(super) fn elsewhere(annotation: &HelperAnnotation, termination: Option<&Termination>) -> Option<(String, Content)> {
+    let told = termination.filter(|_| annotation.reports)?.message.as_deref()?;
     let content = Report::read(told).ok()?.elsewhere?;
-    Some((places.config_map(REPORT)?.to_owned(), content))
+    Some((annotation.config_map(REPORT)?.to_owned(), content))
 }
 
 /// The report of an attempt: the one that was handed in where the message says so.
@@ -48,24 +48,26 @@ fn report(told: &str, whole: Option<&str>) -> Result<Report, ReportError> {
 }
 
 /// Reads what the helper left of an attempt, and puts the command's own termination message in the place of the report.
-pub(super) fn given(
-    (step, places): (Option<&Step>, &Places),
+pub(super) fn helper_outcome(
+    step: Option<&Step>,
+    annotation: &HelperAnnotation,
     result: &EndResult,
-    (termination, left): (&mut Option<Termination>, &Left),
-) -> Given {
+    termination: &mut Option<Termination>,
+    left: &AttemptPods,
+) -> HelperOutcome {
     if *result != EndResult::Succeeded
         && let Some(trouble) = fetching(&left.pods)
     {
-        return Given { instead: Some(failed(trouble)), ..Given::default() };
+        return HelperOutcome { instead: Some(failed(trouble)), ..HelperOutcome::default() };
     }
-    let Some(ended) = termination.as_mut().filter(|_| places.reports) else { return Given::default() };
+    let Some(ended) = termination.as_mut().filter(|_| annotation.reports) else { return HelperOutcome::default() };
     let told = ended.message.take().unwrap_or_default();
     let report = match report(&told, left.report.as_deref()) {
         Ok(report) => report,
         // A command that was killed with its helper has left nothing, or what it wrote itself.
         Err(error) => {
             ended.message = Some(told).filter(|told| !told.is_empty());
-            return Given { instead: unread(result, &error), ..Given::default() };
+            return HelperOutcome { instead: unread(result, &error), ..HelperOutcome::default() };
         }
     };
     ended.message = Some(report.message).filter(|message| !message.is_empty());
@@ -74,11 +76,11 @@ pub(super) fn given(
     let declared = step.map(Step::output_artifacts).unwrap_or_default();
     let artifacts = declared.iter().filter_map(|output| {
         let kept = report.artifacts.iter().find(|kept| kept.name == output.name)?;
-        let location = if kept.stored { places.location(&kept.name, kept.content.clone()) } else { None };
+        let location = if kept.stored { annotation.location(&kept.name, kept.content.clone()) } else { None };
         Some(ArtifactRecord { name: output.name.clone(), path: output.path.clone(), location })
     });
     let instead = report.trouble.filter(|_| *result == EndResult::Succeeded).map(failed);
-    Given { files: values.chain(unfit).collect(), artifacts: artifacts.collect(), instead }
+    HelperOutcome { files: values.chain(unfit).collect(), artifacts: artifacts.collect(), instead }
 }
 
 fn failed(trouble: ReportedFailure) -> EndResult {

@@ -48,8 +48,8 @@ fn pod(name: &str, phase: &str, codes: &[(&str, i32)], message: Option<&str>) ->
            "status": {"phase": phase, "containerStatuses": codes.iter().map(status).collect::<Vec<_>>()}})
 }
 
-fn left(pods: &[Value]) -> Left {
-    Left { pods: pods.to_vec(), ..Left::default() }
+fn left(pods: &[Value]) -> AttemptPods {
+    AttemptPods { pods: pods.to_vec(), ..AttemptPods::default() }
 }
 
 #[test]

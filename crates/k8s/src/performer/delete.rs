@@ -8,17 +8,16 @@ use orlop_core::time::Time;
 
 use super::FINALIZER;
 use super::observe::{Observation, number};
-use super::status::changed;
 use crate::api::Kind;
-use crate::hourglass::children::{delete, is_going, way};
-use crate::hourglass::condition::{Said, conditions, of};
+use crate::hourglass::children::{delete, is_terminating, lifecycle_path};
+use crate::hourglass::condition::{NewCondition, conditions, of};
 use crate::hourglass::later;
 use crate::hourglass::plan::{Effect, Notice, Plan, Requeue};
-use crate::hourglass::pod::{Fate, Pod};
+use crate::hourglass::pod::{Pod, PodState};
 use crate::hourglass::spec::PerformerStatus;
 
 /// How far the end has come.
-struct Stage<'a> {
+struct Teardown<'a> {
     state: State,
     actions: Vec<Effect>,
     until: Option<Time>,
@@ -32,95 +31,95 @@ pub(super) fn plan(obs: &Observation, now: Time) -> Plan {
     if !obs.meta.finalizers.iter().any(|name| name == FINALIZER) {
         return Plan { requeue: Requeue::Never, ..Plan::default() };
     }
-    let owned: Vec<Pod<'_>> =
-        obs.pods.iter().filter(|pod| obs.meta.owns(pod)).map(|pod| Pod::of(pod, &obs.world, now)).collect();
-    let stage = stage(obs, &owned, now);
-    let status = status(obs, &stage, now);
-    let done = stage.state == State::Gone;
+    let pods: Vec<Pod<'_>> =
+        obs.pods.iter().filter(|pod| obs.meta.owns(pod)).map(|pod| Pod::of(pod, &obs.cluster, now)).collect();
+    let teardown = teardown(obs, &pods, now);
+    let status = status(obs, &teardown, now);
+    let done = teardown.state == State::Gone;
     let mut effects = Vec::new();
     if obs.status.phase != status.phase {
         effects.push(Effect::RecordEvent(Notice::normal("Deleting", "its Service goes first, then its pods", "end")));
     }
-    for pod in &stage.lost {
+    for pod in &teardown.lost {
         let message = format!("pod {} is not waited for: its node is lost", number(pod.object).unwrap_or_default());
         effects.push(Effect::RecordEvent(Notice::warning("PodLost", message, &pod.uid)));
     }
     // The last status is not worth a write: the object goes with it.
-    effects.extend(changed(&obs.stored, &status).filter(|_| !done));
-    let path = way(&MACHINE, obs.status.state, Some(stage.state));
-    if effects.is_empty() && stage.actions.is_empty() {
+    effects.extend(Effect::write_status(&obs.stored, &status).filter(|_| !done));
+    let path = lifecycle_path(&MACHINE, obs.status.state, Some(teardown.state));
+    if effects.is_empty() && teardown.actions.is_empty() {
         // Events of lost pods come with the end, once.
-        return Plan { effects, requeue: Requeue::Resync.or_at(stage.until), ..Plan::default() };
+        return Plan { effects, requeue: Requeue::Resync.or_at(teardown.until), ..Plan::default() };
     }
-    effects.extend(stage.actions);
-    let requeue = if done { Requeue::Never } else { Requeue::Resync.or_at(stage.until) };
-    Plan { effects, requeue, ..Plan::default() }.along(path)
+    effects.extend(teardown.actions);
+    let requeue = if done { Requeue::Never } else { Requeue::Resync.or_at(teardown.until) };
+    Plan { effects, requeue, ..Plan::default() }.with_path(path)
 }
 
-fn stage<'a>(obs: &Observation, owned: &'a [Pod<'a>], now: Time) -> Stage<'a> {
+fn teardown<'a>(obs: &Observation, pods: &'a [Pod<'a>], now: Time) -> Teardown<'a> {
     let ours = obs.service.as_ref().filter(|service| obs.meta.owns(service));
-    let mut stage =
-        Stage { state: State::ServiceCleanup, actions: Vec::new(), until: None, drained: None, lost: Vec::new() };
+    let mut teardown =
+        Teardown { state: State::ServiceCleanup, actions: Vec::new(), until: None, drained: None, lost: Vec::new() };
     if let Some(service) = ours {
         // The first status says that nothing is ready any more, before the Service goes.
-        let told = obs.status.state.filter(|state| state.phase() == State::Terminating.phase());
-        stage.state = match told {
+        let previous = obs.status.state.filter(|state| state.phase() == State::Terminating.phase());
+        teardown.state = match previous {
             // It has come back, for example by a request that took its time: it goes, and nothing else begins anew.
             Some(State::PodCleanup) => State::PodCleanup,
             Some(_) => State::ServiceCleanup,
             None => State::Terminating,
         };
-        if !is_going(service) {
-            stage.actions.push(delete(Kind::Service, service));
+        if !is_terminating(service) {
+            teardown.actions.push(delete(Kind::Service, service));
         }
-        return stage;
+        return teardown;
     }
-    let left: Vec<&Pod<'_>> = owned.iter().filter(|pod| pod.fate != Fate::Lost).collect();
+    let left: Vec<&Pod<'_>> = pods.iter().filter(|pod| pod.state != PodState::Lost).collect();
     if left.is_empty() {
-        stage.state = State::Gone;
-        stage.lost = owned.iter().collect();
-        stage.actions.push(Effect::RemoveFinalizer);
-        return stage;
+        teardown.state = State::Gone;
+        teardown.lost = pods.iter().collect();
+        teardown.actions.push(Effect::RemoveFinalizer);
+        return teardown;
     }
-    stage.state = State::PodCleanup;
-    stage.until = owned.iter().filter_map(|pod| pod.next_look(&obs.world, now)).min();
+    teardown.state = State::PodCleanup;
+    teardown.until = pods.iter().filter_map(|pod| pod.next_check(&obs.cluster, now)).min();
     let seconds = obs.spec.as_ref().map_or(0, |spec| u64::try_from(spec.upgrade.drain_seconds).unwrap_or_default());
     let served = obs.status.active.is_some() && left.iter().any(|pod| pod.ready);
     let wait = Duration::from_secs(if served { seconds } else { 0 });
     let drained = obs.status.drain_until.unwrap_or_else(|| later(now, wait));
-    stage.drained = Some(drained);
+    teardown.drained = Some(drained);
     if drained > now {
-        stage.until = stage.until.into_iter().chain(Some(drained)).min();
-        return stage;
+        teardown.until = teardown.until.into_iter().chain(Some(drained)).min();
+        return teardown;
     }
-    let there = left.iter().filter(|pod| !is_going(pod.object));
-    stage.actions.extend(there.map(|pod| delete(Kind::Pod, pod.object)));
-    stage
+    let there = left.iter().filter(|pod| !is_terminating(pod.object));
+    teardown.actions.extend(there.map(|pod| delete(Kind::Pod, pod.object)));
+    teardown
 }
 
-fn status(obs: &Observation, stage: &Stage<'_>, now: Time) -> PerformerStatus {
+fn status(obs: &Observation, teardown: &Teardown<'_>, now: Time) -> PerformerStatus {
     let mut status = obs.status.clone();
-    status.state = Some(if stage.state == State::Gone { State::PodCleanup } else { stage.state });
+    status.state = Some(if teardown.state == State::Gone { State::PodCleanup } else { teardown.state });
     status.phase = State::Terminating.phase();
     status.observed_generation = Some(obs.meta.generation);
     (status.ready, status.ready_time, status.retry) = (Some(false), None, None);
     if !obs.service.as_ref().is_some_and(|service| obs.meta.owns(service)) {
         (status.service_name, status.grpc_endpoint, status.host) = (None, None, None);
-        status.drain_until = stage.drained.or(status.drain_until);
+        status.drain_until = teardown.drained.or(status.drain_until);
     }
     let hardware = of(&status.conditions, "HardwareAvailable");
     let hardware = match hardware.map(|known| (known.status.as_str(), known.reason.clone(), known.message.clone())) {
-        Some(("True", reason, message)) => Said::yes("HardwareAvailable", reason, message),
-        Some(("False", reason, message)) => Said::no("HardwareAvailable", reason, message),
-        _ => Said::unknown("HardwareAvailable", "NodesNotReadable", "the performer goes"),
+        Some(("True", reason, message)) => NewCondition::yes("HardwareAvailable", reason, message),
+        Some(("False", reason, message)) => NewCondition::no("HardwareAvailable", reason, message),
+        _ => NewCondition::unknown("HardwareAvailable", "NodesNotReadable", "the performer goes"),
     };
     let state = status.state.unwrap_or(State::Terminating);
     let said = vec![
-        Said::no("Ready", "Terminating", "the performer goes"),
-        Said::no("Available", "Terminating", "the performer goes"),
-        Said::yes("Progressing", orlop_core::machine::Named::as_str(state), "the performer goes"),
-        Said::no("Degraded", "AsExpected", "nothing is wrong"),
-        Said::no("Contended", "AsExpected", "nobody else changes what is applied"),
+        NewCondition::no("Ready", "Terminating", "the performer goes"),
+        NewCondition::no("Available", "Terminating", "the performer goes"),
+        NewCondition::yes("Progressing", orlop_core::machine::Named::as_str(state), "the performer goes"),
+        NewCondition::no("Degraded", "AsExpected", "nothing is wrong"),
+        NewCondition::no("Contended", "AsExpected", "nobody else changes what is applied"),
         hardware,
     ];
     status.conditions = conditions(&obs.status.conditions, said, obs.meta.generation, now);

@@ -7,35 +7,35 @@ use serde_json::Value;
 
 use super::normal::NormalSpec;
 use super::observe::{Observation, number};
-use super::render::{ADDRESS, Face, Invalid, Rendered, render, revision_name};
+use super::render::{ADDRESS, Invalid, Rendered, ServiceSpec, render, revision_name};
 use super::{ALLOCATION, INCARNATION, PERFORMER, RETRY, SPEC_HASH, SWITCHED_AT, SWITCHED_FROM};
 use crate::api::Kind;
-use crate::hourglass::children::is_going;
+use crate::hourglass::children::is_terminating;
 use crate::hourglass::pod::Pod;
 use crate::hourglass::reference::{GENERATION, follow};
 use crate::hourglass::spec::{ExecutorSpec, PerformerStatus, Reference, Upgrade};
-use crate::hourglass::{Config, RESTARTED, names, plan::Trouble};
+use crate::hourglass::{Config, RESTARTED, names, plan::Failure};
 use crate::value::{item, text, texts, word};
 
 /// The hash of a pod whose spec nobody knows.
 pub(super) const UNKNOWN: &str = "unknown";
 
-/// A pod of this performer.
+/// A pod that this performer owns.
 #[derive(Clone, Debug)]
-pub(super) struct Owned<'a> {
+pub(super) struct ChildPod<'a> {
     pub(super) number: u32,
     pub(super) hash: String,
     pub(super) pod: Pod<'a>,
 }
 
-/// What stands under the name of the Service.
+/// The Service of the performer, as it was observed.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Front<'a> {
+pub(super) struct ServiceState<'a> {
     /// The Service, where it is ours and stays.
-    pub(super) live: Option<&'a Value>,
+    pub(super) object: Option<&'a Value>,
     /// Whether the name is held by one that is on its way out.
-    pub(super) going: bool,
-    /// Whether it is somebody else's.
+    pub(super) terminating: bool,
+    /// Whether it belongs to another owner.
     pub(super) foreign: bool,
     /// The number it selects.
     pub(super) selects: Option<u32>,
@@ -49,14 +49,14 @@ pub(super) struct Facts<'a> {
     pub(super) config: &'a Config,
     pub(super) now: Time,
     /// Pods of this performer with a number, highest last.
-    pub(super) pods: Vec<Owned<'a>>,
+    pub(super) pods: Vec<ChildPod<'a>>,
     /// Pods of this performer without one.
     pub(super) unlabelled: Vec<Pod<'a>>,
-    pub(super) front: Front<'a>,
+    pub(super) service: ServiceState<'a>,
     /// What the spec asks for.
-    pub(super) asked: Result<Rendered, Invalid>,
+    pub(super) desired: Result<Rendered, Invalid>,
     /// The status with what follows from a spec that has changed.
-    pub(super) known: PerformerStatus,
+    pub(super) status: PerformerStatus,
 }
 
 impl<'a> Facts<'a> {
@@ -64,17 +64,17 @@ impl<'a> Facts<'a> {
         let mut pods = Vec::new();
         let mut unlabelled = Vec::new();
         for object in obs.pods.iter().filter(|pod| obs.meta.owns(pod)) {
-            let pod = Pod::of(object, &obs.world, now);
+            let pod = Pod::of(object, &obs.cluster, now);
             let hash = texts(object, "/metadata/annotations").remove(SPEC_HASH).unwrap_or_else(|| UNKNOWN.to_owned());
             match number(object) {
-                Some(number) => pods.push(Owned { number, hash, pod }),
+                Some(number) => pods.push(ChildPod { number, hash, pod }),
                 None => unlabelled.push(pod),
             }
         }
-        pods.sort_by_key(|owned| owned.number);
-        let asked = asked(obs, config);
-        let known = known(obs, asked.as_ref().ok());
-        Self { obs, config, now, pods, unlabelled, front: front(obs), asked, known }
+        pods.sort_by_key(|child| child.number);
+        let desired = desired(obs, config);
+        let status = status(obs, desired.as_ref().ok());
+        Self { obs, config, now, pods, unlabelled, service: service_state(obs), desired, status }
     }
 
     /// How upgrades go.
@@ -83,44 +83,44 @@ impl<'a> Facts<'a> {
     }
 
     /// What went wrong last.
-    pub(super) fn trouble(&self) -> Option<&Trouble> {
-        self.obs.trouble.as_ref()
+    pub(super) fn last_failure(&self) -> Option<&Failure> {
+        self.obs.last_failure.as_ref()
     }
 
     /// Whether the server has refused to take a child of a kind, and it is not time yet to ask again.
     pub(super) fn is_refused(&self, kind: Kind) -> bool {
-        self.trouble().and_then(|trouble| trouble.at.as_ref()).is_some_and(|at| at.kind == kind)
+        self.last_failure().and_then(|failure| failure.at.as_ref()).is_some_and(|at| at.kind == kind)
     }
 
     /// A pod by its number.
-    pub(super) fn pod(&self, number: u32) -> Option<&Owned<'a>> {
-        self.pods.iter().find(|owned| owned.number == number)
+    pub(super) fn pod(&self, number: u32) -> Option<&ChildPod<'a>> {
+        self.pods.iter().find(|child| child.number == number)
     }
 
     /// The spec of a hash: what is asked for, or what a revision keeps.
     pub(super) fn rendered(&self, hash: &str) -> Option<Rendered> {
-        if let Some(asked) = self.asked.as_ref().ok().filter(|asked| asked.hash == hash) {
-            return Some(asked.clone());
+        if let Some(desired) = self.desired.as_ref().ok().filter(|desired| desired.hash == hash) {
+            return Some(desired.clone());
         }
         let (revision, spec) = self.kept(hash)?;
-        render(spec, &self.obs.meta, (self.config, &self.obs.world), kept(revision)).ok()
+        render(spec, &self.obs.meta, self.config, &self.obs.cluster, kept(revision)).ok()
     }
 
     /// What the Service before a pod says of it: as its spec does, also where that has no pod any more, or as the pod itself
     /// where nobody knows its spec.
-    pub(super) fn face(&self, hash: &str, pod: Option<&Owned<'_>>) -> Option<Face> {
-        if let Some(asked) = self.asked.as_ref().ok().filter(|asked| asked.hash == hash) {
-            return Some(Face::of(&asked.spec));
+    pub(super) fn service_spec(&self, hash: &str, pod: Option<&ChildPod<'_>>) -> Option<ServiceSpec> {
+        if let Some(desired) = self.desired.as_ref().ok().filter(|desired| desired.hash == hash) {
+            return Some(ServiceSpec::of(&desired.spec));
         }
         if let Some((_, spec)) = self.kept(hash) {
-            return Some(Face::of(&spec));
+            return Some(ServiceSpec::of(&spec));
         }
         let spec = self.obs.spec.as_ref().ok();
         let container = item(pod?.pod.object, "/spec/containers", "name", super::CONTAINER);
         let named = container.and_then(|container| item(container, "/ports", "name", "grpc"));
         let own = named.and_then(|port| port.get("containerPort")?.as_i64()).and_then(|port| i32::try_from(port).ok());
         let address = texts(pod?.pod.object, "/metadata/annotations").remove(ADDRESS);
-        Some(Face {
+        Some(ServiceSpec {
             port: own.or_else(|| Some(spec?.config.grpc_port))?,
             named: own.is_some(),
             address: address.or_else(|| Some(spec?.avs_address.clone())).unwrap_or_default(),
@@ -140,44 +140,44 @@ impl<'a> Facts<'a> {
 
     /// The last spec that served.
     pub(super) fn good(&self) -> Option<Rendered> {
-        self.rendered(self.known.spec_hash.as_deref()?)
+        self.rendered(self.status.spec_hash.as_deref()?)
     }
 
     /// What is wanted: what is asked for, or the last good spec where that is invalid or has failed.
     pub(super) fn wanted(&self) -> Option<Rendered> {
-        self.wanted_unless(self.known.failed_spec_hash.as_ref())
+        self.wanted_unless(self.status.failed_spec_hash.as_ref())
     }
 
     /// The same where the spec of this hash has failed.
     pub(super) fn wanted_unless(&self, failed: Option<&String>) -> Option<Rendered> {
-        match &self.asked {
-            Ok(asked) if failed != Some(&asked.hash) => Some(asked.clone()),
+        match &self.desired {
+            Ok(desired) if failed != Some(&desired.hash) => Some(desired.clone()),
             _ => self.good(),
         }
     }
 
     /// Why nothing may be changed: what is asked for is invalid, or a name is another's.
     pub(super) fn invalid(&self) -> Option<Invalid> {
-        if self.front.foreign {
+        if self.service.foreign {
             let name = names::service(super::CONTAINER, &self.obs.meta.name);
             let message = format!("Service `{name}` exists and belongs to another; delete it or rename this object");
             return Some(Invalid { reason: "Conflict", message });
         }
-        if let Err(invalid) = &self.asked {
+        if let Err(invalid) = &self.desired {
             return Some(invalid.clone());
         }
-        let refused = self.trouble().filter(|trouble| trouble.reason == "Conflict");
-        refused.map(|trouble| Invalid { reason: trouble.reason, message: trouble.message.clone() })
+        let refused = self.last_failure().filter(|failure| failure.reason == "Conflict");
+        refused.map(|failure| Invalid { reason: failure.reason, message: failure.message.clone() })
     }
 
     /// Whether the name of the next pod is held by another's.
     pub(super) fn name_is_taken(&self) -> bool {
-        let name = names::incarnation(&self.obs.meta.name, &self.obs.meta.uid, self.obs.next);
+        let name = names::incarnation(&self.obs.meta.name, &self.obs.meta.uid, self.obs.next_incarnation);
         self.obs.pods.iter().any(|pod| word(pod, "/metadata/name") == name && !self.obs.meta.owns(pod))
     }
 }
 
-fn asked(obs: &Observation, config: &Config) -> Result<Rendered, Invalid> {
+fn desired(obs: &Observation, config: &Config) -> Result<Rendered, Invalid> {
     let spec = obs.spec.as_ref().map_err(|message| Invalid { reason: "InvalidSpec", message: message.clone() })?;
     let executor = obs.executor.as_ref().and_then(|executor| executor.get("spec"));
     let executor = executor.and_then(|spec| serde_json::from_value::<ExecutorSpec>(spec.clone()).ok());
@@ -189,9 +189,9 @@ fn asked(obs: &Observation, config: &Config) -> Result<Rendered, Invalid> {
     let made = obs.revisions.iter().find(|known| obs.meta.owns(known) && word(known, "/metadata/name") == name);
     let same = obs.status.observed_generation == Some(obs.meta.generation);
     let said = || obs.status.allocation.as_deref().filter(|_| same).and_then(|text| text.parse().ok());
-    let rendered = render(spec, &obs.meta, (config, &obs.world), made.and_then(kept).or_else(said))?;
+    let rendered = render(spec, &obs.meta, config, &obs.cluster, made.and_then(kept).or_else(said))?;
     // The server would refuse its pod.
-    drop(rendered.under(&obs.world)?);
+    drop(rendered.under(&obs.cluster)?);
     Ok(rendered)
 }
 
@@ -208,51 +208,51 @@ fn kept(revision: &Value) -> Option<Allocation> {
     texts(revision, "/metadata/annotations").get(ALLOCATION)?.parse().ok()
 }
 
-fn known(obs: &Observation, asked: Option<&Rendered>) -> PerformerStatus {
+fn status(obs: &Observation, desired: Option<&Rendered>) -> PerformerStatus {
     let mut known = obs.status.clone();
     if known.observed_generation != Some(obs.meta.generation) {
         // What failed was another spec.
         known.retry = None;
     }
-    if let Some(trouble) = &obs.trouble {
-        known.retry = trouble.retry(known.retry.as_ref()).or(known.retry);
+    if let Some(failure) = &obs.last_failure {
+        known.retry = failure.retry(known.retry.as_ref()).or(known.retry);
     }
     let again = obs.meta.annotations.get(RETRY) != known.failed_retry.as_ref();
-    let other = asked.is_some_and(|asked| known.failed_spec_hash.as_ref() != Some(&asked.hash));
+    let other = desired.is_some_and(|desired| known.failed_spec_hash.as_ref() != Some(&desired.hash));
     if again || other {
         known.failed_spec_hash = None;
     }
     if known.failed_spec_hash.is_none() {
         known.failed_retry = None;
     }
-    // Nobody deletes it: whoever does lets its pods drain from then on.
+    // It is not deleted: a deletion drains its pods from then on.
     known.drain_until = None;
     let named = obs.spec.as_ref().is_ok_and(|spec| spec.executor_ref.is_some());
     known.executor_missing = named && obs.executor.is_none();
     (known.references, known.reference_generation) = references(obs);
-    if let Some(asked) = asked {
-        known.allocation = asked.allocation.map(|allocation| allocation.to_string());
+    if let Some(desired) = desired {
+        known.allocation = desired.allocation.map(|allocation| allocation.to_string());
     }
     known
 }
 
-fn front(obs: &Observation) -> Front<'_> {
-    let Some(service) = &obs.service else { return Front::default() };
+fn service_state(obs: &Observation) -> ServiceState<'_> {
+    let Some(service) = &obs.service else { return ServiceState::default() };
     if !obs.meta.owns(service) {
-        return Front { foreign: true, ..Front::default() };
+        return ServiceState { foreign: true, ..ServiceState::default() };
     }
-    if is_going(service) {
-        return Front { going: true, ..Front::default() };
+    if is_terminating(service) {
+        return ServiceState { terminating: true, ..ServiceState::default() };
     }
     let selector = texts(service, "/spec/selector");
     let ours = selector.get(PERFORMER) == Some(&names::label_value(&obs.meta.name));
     let annotations = texts(service, "/metadata/annotations");
-    Front {
-        live: Some(service),
+    ServiceState {
+        object: Some(service),
         selects: selector.get(INCARNATION).filter(|_| ours).and_then(|number| number.parse().ok()),
         switched_at: annotations.get(SWITCHED_AT).and_then(|at| at.parse().ok()),
         switched_from: annotations.get(SWITCHED_FROM).and_then(|from| from.parse().ok()),
-        ..Front::default()
+        ..ServiceState::default()
     }
 }
 

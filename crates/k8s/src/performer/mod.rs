@@ -1,6 +1,7 @@
 //! The controller of performers: one pod that serves, one that takes its place, a Service in
-//! front. Owns the rules R1 to R9; how a plan is carried out is in `hourglass`.
+//! front. Owns the rules of performers; how a plan is carried out is in `hourglass`.
 
+mod clean_up;
 mod decide;
 mod delete;
 mod facts;
@@ -10,7 +11,6 @@ mod render;
 mod review;
 mod state;
 mod status;
-mod sweep;
 #[cfg(test)]
 mod tests;
 mod upgrade;
@@ -29,13 +29,13 @@ pub use render::{Invalid, Rendered};
 pub(crate) use review::review;
 
 use crate::api::{Api, ApiError, Kind};
-use crate::hourglass::children::{Meta, is_going};
-use crate::hourglass::condition::Said;
-use crate::hourglass::controller::{Look, Reconciler};
-use crate::hourglass::plan::{Plan, Trouble};
+use crate::hourglass::children::{Meta, is_terminating};
+use crate::hourglass::cluster::Cluster;
+use crate::hourglass::condition::NewCondition;
+use crate::hourglass::controller::{Context, Reconciler};
+use crate::hourglass::plan::{Failure, Plan};
 use crate::hourglass::report::Report;
-use crate::hourglass::world::World;
-use crate::hourglass::{Config, controller, world};
+use crate::hourglass::{Config, cluster, controller};
 use crate::value::word;
 
 /// What holds a performer until its pods are gone.
@@ -68,49 +68,49 @@ impl Reconciler for Performers {
     const KIND: Kind = Kind::Performer;
     const NAME: &'static str = "performer";
     const FINALIZER: &'static str = FINALIZER;
-    const LABEL: &'static str = PERFORMER;
-    const LABELS: &'static str = "app=hourglass-performer";
-    const CHILDREN: &'static [Kind] = &[Kind::Pod, Kind::Service];
-    const OTHERS: &'static [Kind] = &{
-        let [node, class, device, beta_device, slice, beta_slice] = world::KINDS;
+    const OWNER_LABEL: &'static str = PERFORMER;
+    const CHILD_SELECTOR: &'static str = "app=hourglass-performer";
+    const CHILD_KINDS: &'static [Kind] = &[Kind::Pod, Kind::Service];
+    const WATCHED_KINDS: &'static [Kind] = &{
+        let [node, class, device, beta_device, slice, beta_slice] = cluster::KINDS;
         [Kind::Executor, node, class, device, beta_device, slice, beta_slice]
     };
     type Observation = Observation;
 
-    async fn observe<A: Api>(look: Look<'_, A>) -> Result<Option<Observation>, ApiError> {
-        observe::observe(look).await
+    async fn observe<A: Api>(context: Context<'_, A>) -> Result<Option<Observation>, ApiError> {
+        observe::observe(context).await
     }
 
     fn meta(observation: &Observation) -> &Meta {
         &observation.meta
     }
 
-    fn stored(observation: &Observation) -> &Value {
+    fn stored_status(observation: &Observation) -> &Value {
         &observation.stored
     }
 
-    fn under(observation: &Observation, world: Arc<World>) -> Observation {
-        Observation { world, ..observation.clone() }
+    fn with_cluster(observation: &Observation, cluster: Arc<Cluster>) -> Observation {
+        Observation { cluster, ..observation.clone() }
     }
 
     fn plan(observation: &Observation, config: &Config, now: Time) -> Plan {
         plan(observation, config, now)
     }
 
-    fn report(object: &Value, trouble: &Trouble, now: Time) -> Plan {
+    fn failure_plan(object: &Value, failure: &Failure, now: Time) -> Plan {
         let missing = vec![
-            Said::no("Available", "NoReadyPod", "no pod serves"),
-            Said::no("Progressing", "BackOff", "it is tried again"),
-            Said::no("Contended", "AsExpected", "nobody else changes what is applied"),
-            Said::unknown("HardwareAvailable", "NodesNotReadable", "nobody has looked yet"),
+            NewCondition::no("Available", "NoReadyPod", "no pod serves"),
+            NewCondition::no("Progressing", "BackOff", "it is tried again"),
+            NewCondition::no("Contended", "AsExpected", "nobody else changes what is applied"),
+            NewCondition::unknown("HardwareAvailable", "NodesNotReadable", "nobody has looked yet"),
         ];
         // A pod that serves goes on serving, one that takes the place of another goes on coming, and what ends goes on ending.
         let is = |phase: PerformerPhase| word(object, "/status/phase") == phase.as_str();
-        let ends = is_going(object) && is(PerformerPhase::Terminating);
+        let ends = is_terminating(object) && is(PerformerPhase::Terminating);
         let goes_on =
             ends || is(PerformerPhase::Upgrading) || object.pointer("/status/active").is_some_and(Value::is_object);
         let failed = (PerformerState::Failed, PerformerPhase::Failed.as_str());
-        Report { machine: &MACHINE, failed, goes_on, missing }.plan(object, trouble, now)
+        Report { machine: &MACHINE, failed, goes_on, missing }.plan(object, failure, now)
     }
 }
 

@@ -43,7 +43,7 @@ pub struct NormalSpec {
     /// What the pod may do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security_profile: Option<SecurityProfile>,
-    /// When somebody asked for a restart.
+    /// When a restart was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restarted_at: Option<String>,
     /// How often ConfigMaps and Secrets that its variables are from have changed.
@@ -78,7 +78,7 @@ impl NormalSpec {
             hardware_requirements: spec
                 .hardware_requirements
                 .clone()
-                .filter(|asked| *asked != HardwareInput::default()),
+                .filter(|desired| *desired != HardwareInput::default()),
             security_profile: spec.security_profile,
             restarted_at: None,
             reference_generation: 0,
@@ -93,7 +93,7 @@ impl NormalSpec {
     }
 }
 
-/// An affinity with a part for nodes. One that is none stays as it is: whoever renders it says what is wrong.
+/// An affinity with a part for nodes. One that is none stays as it is: rendering reports what is wrong.
 fn with_nodes(whole: Option<Value>, nodes: Value) -> Value {
     let mut whole = whole.unwrap_or_else(|| json!({}));
     if let Some(members) = whole.as_object_mut() {

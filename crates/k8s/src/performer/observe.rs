@@ -7,15 +7,15 @@ use serde_json::Value;
 
 use super::{CONTAINER, PERFORMER};
 use crate::api::{Api, ApiError, Kind, Request};
-use crate::hourglass::admitted::Admitted;
-use crate::hourglass::cache::{Live, Sight};
-use crate::hourglass::children::{Meta, is_going};
-use crate::hourglass::controller::Look;
+use crate::hourglass::cache::{FreshReads, Reader};
+use crate::hourglass::children::{Meta, is_terminating};
+use crate::hourglass::cluster::Cluster;
+use crate::hourglass::controller::Context;
+use crate::hourglass::last_applied::LastApplied;
 use crate::hourglass::names;
-use crate::hourglass::plan::Trouble;
-use crate::hourglass::reference::Seen;
+use crate::hourglass::plan::Failure;
+use crate::hourglass::reference::ObservedReference;
 use crate::hourglass::spec::{EnvironmentSource, KeySelector, PerformerSpec, PerformerStatus};
-use crate::hourglass::world::World;
 use crate::value::{texts, word};
 
 /// Numbers whose names may be held by pods of others that are on their way out.
@@ -35,7 +35,7 @@ pub struct Observation {
     /// Pods with its label or one of the names it may use, whoever they belong to.
     pub pods: Vec<Value>,
     /// The number the next pod gets: the first above all used ones whose name is not held by a pod that is going.
-    pub next: u32,
+    pub next_incarnation: u32,
     /// The object under the name of its Service.
     pub service: Option<Value>,
     /// Its revisions.
@@ -45,82 +45,82 @@ pub struct Observation {
     /// The executor it names.
     pub executor: Option<Value>,
     /// ConfigMaps and Secrets that its variables are from; none where a change of them starts no new pod.
-    pub references: Vec<Seen>,
+    pub references: Vec<ObservedReference>,
     /// The cluster.
-    pub world: Arc<World>,
+    pub cluster: Arc<Cluster>,
     /// What went wrong last.
-    pub trouble: Option<Trouble>,
+    pub last_failure: Option<Failure>,
     /// What the server made of its children.
-    pub admitted: Arc<Admitted>,
+    pub last_applied: Arc<LastApplied>,
 }
 
 /// Reads all of it; none where the performer is gone.
-pub(super) async fn observe<A: Api>(look: Look<'_, A>) -> Result<Option<Observation>, ApiError> {
-    let Look { sight, world, trouble, admitted, .. } = look;
-    let Some(object) = sight.own().await? else { return Ok(None) };
+pub(super) async fn observe<A: Api>(context: Context<'_, A>) -> Result<Option<Observation>, ApiError> {
+    let Context { reader, cluster, last_failure, last_applied, .. } = context;
+    let Some(object) = reader.own().await? else { return Ok(None) };
     let meta = Meta::of(&object);
     let spec = serde_json::from_value::<PerformerSpec>(object.get("spec").cloned().unwrap_or_default());
     let stored = object.get("status").cloned().unwrap_or_default();
     let status = serde_json::from_value::<PerformerStatus>(stored.clone()).unwrap_or_default();
     let labels = format!("{PERFORMER}={}", names::label_value(&meta.name));
-    let mut pods = sight.list(Kind::Pod, &labels).await?;
+    let mut pods = reader.list(Kind::Pod, &labels).await?;
     let service = names::service(CONTAINER, &meta.name);
     // One that lost its labels is found by its name.
     let mut others: BTreeSet<String> = BTreeSet::new();
     others.extend(status.active.as_ref().map(|active| active.pod_name.clone()));
     others.extend(status.candidate.as_ref().map(|candidate| candidate.pod_name.clone()));
-    let names = sight.live >= Live::Names;
+    let names = reader.fresh >= FreshReads::Names;
     if names {
         others.extend([1, status.incarnation.max(1)].map(|number| names::incarnation(&meta.name, &meta.uid, number)));
     }
     for name in others.iter().filter(|name| !has(&pods, name)).cloned().collect::<Vec<_>>() {
-        pods.extend(if names { sight.ask(Kind::Pod, &name).await? } else { sight.get(Kind::Pod, &name).await? });
+        pods.extend(if names { reader.ask(Kind::Pod, &name).await? } else { reader.get(Kind::Pod, &name).await? });
     }
-    let world = with_hosts(sight.api, world, &pods).await?;
+    let cluster = with_hosts(reader.api, cluster, &pods).await?;
     let used = pods.iter().filter(|pod| meta.owns(pod)).filter_map(number).max().unwrap_or_default();
-    let mut next = status.incarnation.max(used) + 1;
+    let mut next_incarnation = status.incarnation.max(used) + 1;
     for _ in 0..SKIPPED {
-        let name = names::incarnation(&meta.name, &meta.uid, next);
+        let name = names::incarnation(&meta.name, &meta.uid, next_incarnation);
         if names && !has(&pods, &name) && !others.contains(&name) {
-            pods.extend(sight.ask(Kind::Pod, &name).await?);
+            pods.extend(reader.ask(Kind::Pod, &name).await?);
         }
         let holder = pods.iter().find(|pod| word(pod, "/metadata/name") == name);
-        if !holder.is_some_and(is_going) {
+        if !holder.is_some_and(is_terminating) {
             break;
         }
-        next += 1;
+        next_incarnation += 1;
     }
-    let asked = spec.as_ref().ok().and_then(|spec| spec.hardware_requirements.as_ref()?.allocation);
-    let claims = asked.is_some_and(|asked| asked != Default::default()) || status.allocation.as_deref() == Some("dra");
-    let templates = if claims { claim_templates(&sight, &labels, &world).await? } else { Vec::new() };
+    let allocation = spec.as_ref().ok().and_then(|spec| spec.hardware_requirements.as_ref()?.allocation);
+    let claims = allocation.is_some_and(|way| way != Default::default()) || status.allocation.as_deref() == Some("dra");
+    let templates = if claims { templates(&reader, &labels, &cluster).await? } else { Vec::new() };
     let executor = match spec.as_ref().ok().and_then(|spec| spec.executor_ref.as_deref()) {
-        Some(name) => sight.get(Kind::Executor, name).await?,
+        Some(name) => reader.get(Kind::Executor, name).await?,
         None => None,
     };
-    let references = references(&sight, spec.as_ref().ok(), &status).await?;
+    let references = references(&reader, spec.as_ref().ok(), &status).await?;
     Ok(Some(Observation {
         spec: spec.map_err(|error| error.to_string()),
         status,
         stored,
         pods,
-        next,
-        service: sight.child(&meta, Kind::Service, &service).await?,
-        revisions: sight.list(Kind::Revision, &labels).await?,
+        next_incarnation,
+        service: reader.child(&meta, Kind::Service, &service).await?,
+        revisions: reader.list(Kind::Revision, &labels).await?,
         templates,
         executor,
         references,
-        world,
-        trouble,
-        admitted,
+        cluster,
+        last_failure,
+        last_applied,
         meta,
     }))
 }
 
 async fn references<A: Api>(
-    sight: &Sight<'_, A>,
+    reader: &Reader<'_, A>,
     spec: Option<&PerformerSpec>,
     status: &PerformerStatus,
-) -> Result<Vec<Seen>, ApiError> {
+) -> Result<Vec<ObservedReference>, ApiError> {
     let mut keys: BTreeMap<(Kind, &str), BTreeSet<String>> = BTreeMap::new();
     for variable in
         spec.into_iter().filter(|spec| spec.roll_on_reference_change).flat_map(|spec| &spec.config.environment_from)
@@ -134,7 +134,7 @@ async fn references<A: Api>(
     }
     let mut all = Vec::new();
     for ((kind, name), keys) in keys {
-        all.push(sight.reference(kind, name, Some(&keys), &status.references).await?);
+        all.push(reader.reference(kind, name, Some(&keys), &status.references).await?);
     }
     Ok(all)
 }
@@ -145,33 +145,33 @@ pub(super) fn number(pod: &Value) -> Option<u32> {
 }
 
 /// The kind of templates in the version that is served.
-pub(super) fn template_kind(world: &World) -> Kind {
-    if world.devices.version() == Some("v1beta2") { Kind::BetaClaimTemplate } else { Kind::ClaimTemplate }
+pub(super) fn template_kind(cluster: &Cluster) -> Kind {
+    if cluster.devices.version() == Some("v1beta2") { Kind::BetaClaimTemplate } else { Kind::ClaimTemplate }
 }
 
-async fn claim_templates<A: Api>(sight: &Sight<'_, A>, labels: &str, world: &World) -> Result<Vec<Value>, ApiError> {
-    match sight.list(template_kind(world), labels).await {
+async fn templates<A: Api>(reader: &Reader<'_, A>, labels: &str, cluster: &Cluster) -> Result<Vec<Value>, ApiError> {
+    match reader.list(template_kind(cluster), labels).await {
         // Where claims are not served there are no templates.
         Err(error) if error.code == Some(404) => Ok(Vec::new()),
         answer => answer,
     }
 }
 
-/// The world with all nodes that pods are on: a watch may tell of a pod before the one of nodes tells of its node.
-async fn with_hosts<A: Api>(api: &A, mut world: Arc<World>, pods: &[Value]) -> Result<Arc<World>, ApiError> {
+/// The cluster state with all nodes that pods are on: a pod may be observed before its node is.
+async fn with_hosts<A: Api>(api: &A, mut cluster: Arc<Cluster>, pods: &[Value]) -> Result<Arc<Cluster>, ApiError> {
     let names: BTreeSet<&str> = pods.iter().map(|pod| word(pod, "/spec/nodeName")).collect();
     for name in names.into_iter().filter(|name| !name.is_empty()) {
-        if world.nodes.as_ref().is_none_or(|nodes| nodes.contains_key(name)) {
+        if cluster.nodes.as_ref().is_none_or(|nodes| nodes.contains_key(name)) {
             continue;
         }
         match api.send(&Request::get(Kind::Node, "", name)).await {
-            Ok(node) => drop(Arc::make_mut(&mut world).node(&node)),
-            // It is gone, or the watch was allowed to tell of it.
+            Ok(node) => drop(Arc::make_mut(&mut cluster).node(&node)),
+            // It is gone, or the watch of nodes has its own rights.
             Err(error) if matches!(error.code, Some(401 | 403 | 404)) => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(world)
+    Ok(cluster)
 }
 
 fn has(pods: &[Value], name: &str) -> bool {

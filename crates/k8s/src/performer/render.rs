@@ -13,10 +13,10 @@ use super::{ALLOCATION, CONTAINER, INCARNATION, PERFORMER, SPEC_HASH, SWITCHED_A
 use crate::api::Kind;
 use crate::hardware::{TranslateError, allocation, claim_template, translate};
 use crate::hourglass::children::Meta;
+use crate::hourglass::cluster::Cluster;
 use crate::hourglass::drift::marked;
 use crate::hourglass::reference::GENERATION;
 use crate::hourglass::spec::{EnvironmentVariable, PerformerConfig, Probe, ProbeTimes, SecurityProfile};
-use crate::hourglass::world::World;
 use crate::hourglass::{Config, RESTARTED, names, secure};
 
 /// Why a spec has no pod.
@@ -79,20 +79,21 @@ pub struct Rendered {
 pub(super) fn render(
     spec: NormalSpec,
     meta: &Meta,
-    (config, world): (&Config, &World),
+    config: &Config,
+    cluster: &Cluster,
     kept: Option<Allocation>,
 ) -> Result<Rendered, Invalid> {
     check_probes(&spec.config)?;
     let hash = spec.hash();
     let mut resolved = match &spec.hardware_requirements {
-        Some(asked) => resolve(&asked.requirements(&config.tables)?, &config.tables)?,
+        Some(desired) => resolve(&desired.requirements(&config.tables)?, &config.tables)?,
         None => Resolved::default(),
     };
     let special = resolved != Resolved::default();
     // What nodes bear adds ways to say a need; what is running keeps the way it was made by.
-    let words = config.words.on(world.machines());
+    let words = config.words.on(cluster.machines());
     if let Some(gpu) = &mut resolved.gpu {
-        let decided = || allocation(gpu, &words, &world.devices, &world.hosts());
+        let decided = || allocation(gpu, &words, &cluster.devices, &cluster.hosts());
         gpu.allocation = match gpu.allocation {
             Allocation::Auto => kept.unwrap_or_else(decided),
             said => said,
@@ -101,7 +102,7 @@ pub(super) fn render(
     let allocation = resolved.gpu.as_ref().map(|gpu| gpu.allocation);
     let named = resolved.gpu.as_ref().and_then(|gpu| config.tables.catalogue.remark(&gpu.kind));
     let plain = pod_spec(&spec, spec.security_profile.unwrap_or(config.security));
-    let (pod, merged) = translate(&plain, CONTAINER, (&resolved, &words), &template_name(meta, &hash))?;
+    let (pod, merged) = translate(&plain, CONTAINER, &resolved, &words, &template_name(meta, &hash))?;
     let families = resolved.gpu.iter().flat_map(|_| words.families()).collect();
     Ok(Rendered { spec, hash, pod, merged, special, allocation, named, families })
 }
@@ -117,10 +118,10 @@ impl Rendered {
     ///
     /// # Errors
     /// The class asks for other nodes than the spec.
-    pub fn under(&self, world: &World) -> Result<Merged, Invalid> {
+    pub fn under(&self, cluster: &Cluster) -> Result<Merged, Invalid> {
         let merged = self.merged.clone();
         let class =
-            merged.runtime_class.as_ref().and_then(|name| Some((name, world.runtime_classes.as_ref()?.get(name)?)));
+            merged.runtime_class.as_ref().and_then(|name| Some((name, cluster.runtime_classes.as_ref()?.get(name)?)));
         let Some((name, class)) = class else { return Ok(merged) };
         merged.clone().under(class).map_err(|error| match error {
             HardwareError::LabelConflict { key, user, generated } => Invalid {
@@ -140,21 +141,28 @@ impl Rendered {
         let name = names::incarnation(&meta.name, &meta.uid, number);
         let mut labels = labels(meta, &self.spec.avs_address);
         labels.insert(INCARNATION.to_owned(), number.to_string());
-        let mut metadata = child(meta, &name, &labels);
-        metadata["annotations"] = json!({ADDRESS: self.spec.avs_address, SPEC_HASH: self.hash});
+        let mut metadata = meta.child(Kind::Performer, &name, &labels);
+        metadata["annotations"] = self.pod_annotations();
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": self.pod})
+    }
+
+    /// Annotations of its pods, also of those that are adopted.
+    pub(super) fn pod_annotations(&self) -> Value {
+        let mut annotations = json!({ADDRESS: self.spec.avs_address, SPEC_HASH: self.hash});
         if let Some(at) = &self.spec.restarted_at {
-            metadata["annotations"][RESTARTED] = json!(at);
+            annotations[RESTARTED] = json!(at);
         }
         if self.spec.reference_generation > 0 {
-            metadata["annotations"][GENERATION] = json!(self.spec.reference_generation.to_string());
+            annotations[GENERATION] = json!(self.spec.reference_generation.to_string());
         }
-        json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": self.pod})
+        annotations
     }
 
     /// The revision that keeps this spec.
     #[must_use]
     pub fn revision(&self, meta: &Meta) -> Value {
-        let mut metadata = child(meta, &revision_name(meta, &self.hash), &labels(meta, &self.spec.avs_address));
+        let mut metadata =
+            meta.child(Kind::Performer, &revision_name(meta, &self.hash), &labels(meta, &self.spec.avs_address));
         metadata["annotations"] = json!({SPEC_HASH: self.hash});
         if let Some(allocation) = self.allocation {
             metadata["annotations"][ALLOCATION] = json!(allocation.to_string());
@@ -165,20 +173,20 @@ impl Rendered {
 
     /// The template of its claims; none where it makes none.
     #[must_use]
-    pub fn template(&self, meta: &Meta, world: &World) -> Option<Value> {
-        let version = world.devices.version().unwrap_or("v1");
+    pub fn template(&self, meta: &Meta, cluster: &Cluster) -> Option<Value> {
+        let version = cluster.devices.version().unwrap_or("v1");
         let name = template_name(meta, &self.hash);
         let mut template = claim_template(&self.merged, &name, &meta.namespace, version)?;
-        let mut metadata = child(meta, &name, &labels(meta, &self.spec.avs_address));
+        let mut metadata = meta.child(Kind::Performer, &name, &labels(meta, &self.spec.avs_address));
         metadata["annotations"] = json!({SPEC_HASH: self.hash});
         template["metadata"] = metadata;
         Some(template)
     }
 }
 
-/// What a Service says of the pod behind it.
+/// The fields of a Service that follow from the pod behind it.
 #[derive(Clone, Debug)]
-pub(super) struct Face {
+pub(super) struct ServiceSpec {
     /// The port, of the pod as of the Service.
     pub(super) port: i32,
     /// Whether the pod has given it its name.
@@ -187,7 +195,7 @@ pub(super) struct Face {
     pub(super) address: String,
 }
 
-impl Face {
+impl ServiceSpec {
     /// That of a spec.
     pub(super) fn of(spec: &NormalSpec) -> Self {
         Self { port: spec.config.grpc_port, named: true, address: spec.avs_address.clone() }
@@ -195,7 +203,8 @@ impl Face {
 
     /// The Service before the pod of a number. Whoever drains is named in it, so that one write switches all of it.
     pub(super) fn service(&self, meta: &Meta, number: u32, switched: &BTreeMap<&'static str, String>) -> Value {
-        let mut metadata = child(meta, &names::service(CONTAINER, &meta.name), &labels(meta, &self.address));
+        let mut metadata =
+            meta.child(Kind::Performer, &names::service(CONTAINER, &meta.name), &labels(meta, &self.address));
         metadata["annotations"] = json!(switched);
         let target = if self.named { json!("grpc") } else { json!(self.port) };
         marked(json!({
@@ -213,10 +222,6 @@ impl Face {
 
 /// Annotation of pods: the address of the service as it was written.
 pub(super) const ADDRESS: &str = "hourglass.eigenlayer.io/avs-address";
-
-fn child(meta: &Meta, name: &str, labels: &BTreeMap<String, String>) -> Value {
-    meta.child((Kind::Performer, name), labels)
-}
 
 fn labels(meta: &Meta, address: &str) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::from([

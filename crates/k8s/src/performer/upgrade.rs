@@ -7,7 +7,7 @@ use orlop_core::machine::performer::PerformerState;
 use orlop_core::time::Time;
 
 use super::CONTAINER;
-use super::decide::{Decision, asked_again, waits};
+use super::decide::{Decision, backoff_until, retry_annotation};
 use super::facts::Facts;
 use crate::api::Kind;
 use crate::hourglass::plan::{Notice, QUOTA};
@@ -22,24 +22,24 @@ fn seconds(number: i32) -> Duration {
 
 /// Whether the old pod goes before the new one is made.
 pub(super) fn in_place(facts: &Facts<'_>, active: &Incarnation) -> bool {
-    let ready = facts.pod(active.incarnation).is_some_and(|owned| owned.pod.ready);
+    let ready = facts.pod(active.incarnation).is_some_and(|child| child.pod.ready);
     facts.upgrade().strategy == Strategy::Recreate || !ready
 }
 
 /// The time at which a candidate has taken too long, if nothing happens before.
 pub(super) fn deadline(facts: &Facts<'_>, candidate: &Candidate) -> Option<Time> {
     let wait = seconds(facts.upgrade().progress_deadline_seconds);
-    let pulls = facts.pod(candidate.incarnation).is_some_and(|owned| {
-        owned.pod.step(CONTAINER) == PerformerState::ImagePull
-            && matches!(owned.pod.waits(CONTAINER), "" | "ContainerCreating" | "PodInitializing")
+    let pulls = facts.pod(candidate.incarnation).is_some_and(|child| {
+        child.pod.startup_state(CONTAINER) == PerformerState::ImagePull
+            && matches!(child.pod.waiting_reason(CONTAINER), "" | "ContainerCreating" | "PodInitializing")
     });
     Some(candidate.progressed_at?.plus(if pulls { wait.max(PULL) } else { wait }))
 }
 
 /// An upgrade that has made no step for too long is taken back, where there is something to go back to.
-pub(super) fn give_up(facts: &Facts<'_>, decision: &mut Decision) -> bool {
-    let Some(candidate) = decision.next.candidate.clone() else { return false };
-    let upgrades = decision.next.spec_hash.as_ref().is_some_and(|hash| *hash != candidate.spec_hash);
+pub(super) fn roll_back(facts: &Facts<'_>, decision: &mut Decision) -> bool {
+    let Some(candidate) = decision.status.candidate.clone() else { return false };
+    let upgrades = decision.status.spec_hash.as_ref().is_some_and(|hash| *hash != candidate.spec_hash);
     let Some(at) = deadline(facts, &candidate) else { return false };
     if at > facts.now {
         decision.at(Some(at));
@@ -48,29 +48,29 @@ pub(super) fn give_up(facts: &Facts<'_>, decision: &mut Decision) -> bool {
     if !upgrades || !facts.upgrade().auto_rollback || facts.good().is_none() {
         return false;
     }
-    let next = &mut decision.next;
-    next.candidate = None;
-    next.failed_spec_hash = Some(candidate.spec_hash.clone());
-    next.failed_retry = asked_again(facts);
-    next.retry = None;
-    decision.first = true;
+    let status = &mut decision.status;
+    status.candidate = None;
+    status.failed_spec_hash = Some(candidate.spec_hash.clone());
+    status.failed_retry = retry_annotation(facts);
+    status.retry = None;
+    decision.status_first = true;
     let message = format!("pod {} came no further for too long; the last good spec stays", candidate.incarnation);
     decision.notices.push(Notice::warning("RolledBack", message, candidate.incarnation));
     true
 }
 
 /// Where there is no room for a second pod, the old one gives way, if the new one fits in its place.
-pub(super) fn make_room(facts: &Facts<'_>, decision: &mut Decision) -> bool {
-    let (Some(active), Some(candidate)) = (&decision.next.active, &decision.next.candidate) else { return false };
+pub(super) fn replace_in_place(facts: &Facts<'_>, decision: &mut Decision) -> bool {
+    let (Some(active), Some(candidate)) = (&decision.status.active, &decision.status.candidate) else { return false };
     if facts.upgrade().strategy != Strategy::Auto {
         return false;
     }
-    let owned = facts.pod(candidate.incarnation);
-    let waits_for_room = waits(&decision.next, facts.now).is_some()
-        && decision.next.retry.as_ref().is_some_and(|retry| retry.reason == QUOTA);
+    let child = facts.pod(candidate.incarnation);
+    let waits_for_room = backoff_until(&decision.status, facts.now).is_some()
+        && decision.status.retry.as_ref().is_some_and(|retry| retry.reason == QUOTA);
     // What a revision or a template has no room for, the old pod's place does not give.
-    let refused = owned.is_none() && waits_for_room && facts.is_refused(Kind::Pod);
-    let since = owned.and_then(|owned| owned.pod.unschedulable_since());
+    let refused = child.is_none() && waits_for_room && facts.is_refused(Kind::Pod);
+    let since = child.and_then(|child| child.pod.unschedulable_since());
     let at = since.map(|since| since.plus(seconds(facts.upgrade().surge_wait_seconds)));
     if let Some(at) = at.filter(|at| *at > facts.now) {
         decision.at(Some(at));
@@ -81,21 +81,21 @@ pub(super) fn make_room(facts: &Facts<'_>, decision: &mut Decision) -> bool {
     }
     let Some(rendered) = facts.rendered(&candidate.spec_hash) else { return false };
     let old = facts.pod(active.incarnation);
-    let node = old.and_then(|owned| owned.pod.node.as_ref()).and_then(|name| facts.obs.world.host(name));
-    let Ok(asked) = rendered.under(&facts.obs.world) else { return false };
-    if !node.is_some_and(|host| asked.check(&host.machine).fits()) {
+    let node = old.and_then(|child| child.pod.node.as_ref()).and_then(|name| facts.obs.cluster.host(name));
+    let Ok(desired) = rendered.under(&facts.obs.cluster) else { return false };
+    if !node.is_some_and(|host| desired.check(&host.machine).fits()) {
         return false;
     }
     let message =
         format!("there is no room beside pod {}; pod {} takes its place", active.incarnation, candidate.incarnation);
     decision.notices.push(Notice::warning("SurgeImpossible", message, candidate.incarnation));
-    let next = &mut decision.next;
-    next.active = None;
-    next.candidate = next.candidate.take().map(|candidate| Candidate { in_place: true, ..candidate });
+    let status = &mut decision.status;
+    status.active = None;
+    status.candidate = status.candidate.take().map(|candidate| Candidate { in_place: true, ..candidate });
     if refused {
         // What the old pod had is free once it is gone.
-        (next.retry, decision.eased) = (None, true);
+        (status.retry, decision.unblocked) = (None, true);
     }
-    decision.first = true;
+    decision.status_first = true;
     true
 }

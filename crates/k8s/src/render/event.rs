@@ -15,8 +15,7 @@ const NOTE_MAX: usize = 1024;
 /// The longest object name, in characters.
 const NAME_MAX: usize = 253;
 
-/// What an event is about.
-#[derive(Clone, Copy, Debug)]
+/// What an event is about, and what it says.
 pub(crate) struct Subject<'a> {
     /// Group and version, and kind.
     pub(crate) of: (&'a str, &'a str),
@@ -28,19 +27,28 @@ pub(crate) struct Subject<'a> {
     pub(crate) uid: &'a str,
     /// Which controller reports.
     pub(crate) reporter: &'a str,
+    /// Whether it is a warning.
+    pub(crate) warning: bool,
+    /// Why, in one word.
+    pub(crate) reason: &'a str,
+    /// Why, in a sentence.
+    pub(crate) message: &'a str,
 }
 
-/// What people are told: whether it is a warning, why in one word, and a sentence.
-pub(crate) type Told<'a> = (bool, &'a str, &'a str);
+/// An event of a flow that is to be published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingEvent {
+    /// What it says.
+    pub notice: FlowNotice,
+    /// What the event is named after: the same one is published once.
+    pub key: String,
+    /// How often it happened.
+    pub count: u32,
+}
 
 /// An event about an object. The same subject and key give the same name, so that it is created once.
-pub(crate) fn about(
-    subject: Subject<'_>,
-    (warning, reason, message): Told<'_>,
-    key: &str,
-    (now, instance): (Time, &str),
-) -> Value {
-    let Subject { of: (version, kind), namespace, name, uid, reporter } = subject;
+pub(crate) fn about(subject: Subject<'_>, key: &str, now: Time, instance: &str) -> Value {
+    let Subject { of: (version, kind), namespace, name, uid, reporter, warning, reason, message } = subject;
     let suffix = format!(".{}", sha256_hex(format!("{uid}/{key}").as_bytes(), 16));
     let event_name = bounded(Parts { flow: name, part: "event", suffix: &suffix }, NAME_MAX);
     json!({
@@ -64,30 +72,33 @@ fn cut(text: &str) -> &str {
     text.get(..end.unwrap_or_default()).unwrap_or_default()
 }
 
-/// The event of a notice: regarding the flow, related to the Job. `key` is the notice's idempotency key, `count` how
-/// often it happened and `instance` the reporting process.
+/// A pending event as an object: regarding the flow, related to the Job. `instance` is the reporting process.
 #[must_use]
 pub fn event(
     owner: &FlowOwner,
-    (notice, key, count): (&FlowNotice, &str, u32),
+    event: &PendingEvent,
     related: Option<&ObjectReference>,
-    (now, instance): (Time, &str),
+    now: Time,
+    instance: &str,
 ) -> Value {
+    let PendingEvent { notice, key, count } = event;
     let subject = Subject {
         of: (API_VERSION, KIND),
         namespace: &owner.namespace,
         name: &owner.name,
         uid: &owner.uid,
         reporter: REPORTER,
+        warning: notice.warning,
+        reason: &notice.reason,
+        message: &notice.message,
     };
-    let told = (notice.warning, notice.reason.as_str(), notice.message.as_str());
-    let mut event = about(subject, told, key, (now, instance));
+    let mut event = about(subject, key, now, instance);
     let Some(members) = event.as_object_mut() else { return event };
     if let Some(related) = related {
         members.insert("related".to_owned(), json!(related));
     }
     // A series of one is none.
-    if count > 1 {
+    if *count > 1 {
         members.insert("series".to_owned(), json!({"count": count, "lastObservedTime": micros(now)}));
     }
     event
@@ -118,9 +129,13 @@ mod tests {
         let owner = FlowOwner { uid: "u1".into(), name: "etl".into(), namespace: "default".into() };
         let notice =
             FlowNotice { warning: true, reason: "StepFailed".into(), message: "m".into(), at: None, attempt: 1 };
-        let made = |key: &str| event(&owner, (&notice, key, 1), None, (Time::from_millis(1_795_300_000_250), "pod-1"));
+        let make = |key: &str, count| {
+            let event = PendingEvent { notice: notice.clone(), key: key.to_owned(), count };
+            super::event(&owner, &event, None, Time::from_millis(1_795_300_000_250), "pod-1")
+        };
+        let made = |key: &str| make(key, 1);
         insta::assert_snapshot!(made("0/1/StepFailed"), @r#"{"apiVersion":"events.k8s.io/v1","kind":"Event","metadata":{"name":"etl-event.93e0b0b701fcd967","namespace":"default"},"eventTime":"2026-11-21T22:26:40.250000Z","reportingController":"workflow.kube-zen.io/orlop-operator","reportingInstance":"pod-1","action":"StepFailed","reason":"StepFailed","type":"Warning","note":"m","regarding":{"apiVersion":"workflow.kube-zen.io/v1alpha1","kind":"JobFlow","name":"etl","namespace":"default","uid":"u1"}}"#);
-        let often = event(&owner, (&notice, "k", 7), None, (Time::from_millis(1_795_300_000_250), "pod-1"));
+        let often = make("k", 7);
         insta::assert_snapshot!(often["series"], @r#"{"count":7,"lastObservedTime":"2026-11-21T22:26:40.250000Z"}"#);
         assert_eq!(made("a")["metadata"]["name"], made("a")["metadata"]["name"]);
         assert_ne!(made("a")["metadata"]["name"], made("b")["metadata"]["name"]);

@@ -7,7 +7,7 @@ use orlop_core::ports::substrate::FlowOwner;
 use orlop_core::spec::artifact::ArtifactStore;
 use serde_json::{Map, Value, json};
 
-use super::helper::{self, HelperOptions, Shared};
+use super::helper::{self, HelperOptions, SharedArtifacts};
 use super::{key, object, own};
 
 /// Annotation of a Job of a fan-out instance and of its pods: the name of the instance, from which its address follows.
@@ -83,20 +83,20 @@ impl RenderError {
 
 /// What moves files of attempts, and the flow's own store of artifacts.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Carriage<'a> {
+pub struct ArtifactTransfer<'a> {
     /// The helper; none where there is none.
     pub helper: Option<&'a HelperOptions>,
     /// The store.
     pub store: Option<&'a ArtifactStore>,
     /// Artifacts of the flow that stay where they are.
-    pub shared: Option<&'a Shared>,
+    pub shared: Option<&'a SharedArtifacts>,
 }
 
 /// The Job that is created for an attempt.
 ///
 /// # Errors
 /// When it cannot be made a Job of this cluster.
-pub fn job(spec: &AttemptSpec, owner: &FlowOwner, carriage: Carriage<'_>) -> Result<Value, RenderError> {
+pub fn job(spec: &AttemptSpec, owner: &FlowOwner, transfer: ArtifactTransfer<'_>) -> Result<Value, RenderError> {
     let mut job = spec.template.as_ref().clone();
     let members = job.as_object_mut().ok_or(RenderError::NotAJob)?;
     members.insert("apiVersion".to_owned(), json!("batch/v1"));
@@ -115,9 +115,9 @@ pub fn job(spec: &AttemptSpec, owner: &FlowOwner, carriage: Carriage<'_>) -> Res
             mark_instance(metadata, instance);
         }
     }
-    match (helper::wanted(spec), carriage.helper, spec.output_files.as_slice()) {
+    match (helper::wanted(spec), transfer.helper, spec.output_files.as_slice()) {
         (Some(files), None, _) => return Err(RenderError::NeedsHelper(files)),
-        (Some(_), Some(helper), _) => helper::place(&mut job, spec, (helper, carriage))?,
+        (Some(_), Some(helper), _) => helper::place(&mut job, spec, helper, transfer)?,
         (None, _, [file]) => catch_file(&mut job, &file.path)?,
         (None, ..) => {}
     }
@@ -202,7 +202,7 @@ mod tests {
             for (name, member) in members.as_object().unwrap() {
                 template["spec"][name] = member.clone();
             }
-            let job = job(&spec(template, &[]), &owner(), Carriage::default()).unwrap();
+            let job = job(&spec(template, &[]), &owner(), ArtifactTransfer::default()).unwrap();
             (job["spec"]["backoffLimit"].clone(), job["spec"]["podFailurePolicy"]["rules"][0]["action"].clone())
         };
         let pod = |restarts: &str| json!({"spec": {"restartPolicy": restarts, "containers": [{"name": "main"}]}});
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn a_job_belongs_to_its_flow_and_names_its_instance() {
         let spec = spec(template(json!({"name": "main"})), &["/out/file"]);
-        let job = job(&spec, &owner(), Carriage::default()).unwrap();
+        let job = job(&spec, &owner(), ArtifactTransfer::default()).unwrap();
         insta::assert_json_snapshot!(job, @r#"
         {
           "spec": {
@@ -272,10 +272,10 @@ mod tests {
         let own = template(json!({"name": "main", "terminationMessagePath": "/mine"}));
         for (template, files) in [(own, vec!["/a"]), (template(json!({"name": "main"})), vec!["/a", "/b"])] {
             assert!(matches!(
-                job(&spec(template, &files), &owner(), Carriage::default()),
+                job(&spec(template, &files), &owner(), ArtifactTransfer::default()),
                 Err(RenderError::NeedsHelper(_))
             ));
         }
-        assert_eq!(job(&spec(json!([]), &[]), &owner(), Carriage::default()), Err(RenderError::NotAJob));
+        assert_eq!(job(&spec(json!([]), &[]), &owner(), ArtifactTransfer::default()), Err(RenderError::NotAJob));
     }
 }

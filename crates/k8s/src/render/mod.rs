@@ -11,9 +11,9 @@ use orlop_core::spec::flow::{API_VERSION, GROUP, KIND};
 use orlop_dag::attempt::disown;
 use serde_json::{Map, Value, json};
 
-pub use event::event;
+pub use event::{PendingEvent, event};
 pub(crate) use event::{Subject, about, micros};
-pub use job::{Carriage, HOLDS_KEY, INSTANCE, RenderError, hold, job};
+pub use job::{ArtifactTransfer, HOLDS_KEY, INSTANCE, RenderError, hold, job};
 pub(crate) use resource::{artifact, keeps_artifacts};
 pub use resource::{claim, config_map, state};
 pub(crate) use resource::{kept_parameters, parameters};

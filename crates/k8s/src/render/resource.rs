@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::{MANAGED_BY, object, own};
 use crate::api::Kind;
-use crate::status::Piece;
+use crate::status::RecordChunk;
 
 /// The claim of a template. None where the template has no name, which validation refuses.
 #[must_use]
@@ -34,7 +34,7 @@ fn templated(template: &Value, owner: &FlowOwner, kind: Kind) -> Option<Value> {
 
 /// The ConfigMap of a piece of a flow's records.
 #[must_use]
-pub fn state(piece: &Piece, owner: &FlowOwner) -> Option<Value> {
+pub fn state(piece: &RecordChunk, owner: &FlowOwner) -> Option<Value> {
     let mut members = Map::new();
     members.insert("binaryData".to_owned(), piece.binary_data());
     members.insert("immutable".to_owned(), json!(true));
@@ -61,7 +61,7 @@ pub(crate) fn kept_parameters(map: &Value) -> Option<BTreeMap<String, String>> {
 const KEEPS: (&str, &str) = ("workflow.kube-zen.io/keeps", "artifacts");
 
 /// The ConfigMap that keeps a small artifact of a flow.
-pub(crate) fn artifact(name: &str, (key, content): (&str, &[u8]), owner: &FlowOwner) -> Option<Value> {
+pub(crate) fn artifact(name: &str, key: &str, content: &[u8], owner: &FlowOwner) -> Option<Value> {
     let mut members = Map::new();
     members.insert("metadata".to_owned(), json!({"labels": {KEEPS.0: KEEPS.1}}));
     members.insert("binaryData".to_owned(), json!({key: STANDARD.encode(content)}));
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn pieces_of_a_status_are_owned_and_never_change() {
-        let piece = Piece { name: "etl-state-0123456789abcdef".into(), bytes: b"abc".to_vec() };
+        let piece = RecordChunk { name: "etl-state-0123456789abcdef".into(), bytes: b"abc".to_vec() };
         let object = state(&piece, &owner()).unwrap();
         assert_eq!((&object["immutable"], &object["metadata"]["name"]), (&json!(true), &json!(piece.name)));
         assert_eq!(object["binaryData"]["records"], "YWJj");

@@ -1,4 +1,4 @@
-//! What time it is. Owns no clock: whoever runs a controller gives it one.
+//! What time it is. The program that runs a controller gives it a clock.
 
 use orlop_core::time::Time;
 

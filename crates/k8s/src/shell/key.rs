@@ -28,9 +28,9 @@ impl Key {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Next {
-    /// When the object is to be looked at again if nothing happens before.
+    /// When the object is reconciled again if nothing happens before.
     pub again_at: Option<Time>,
-    /// Other objects that have to be looked at now.
+    /// Other objects to be reconciled now.
     pub wake: Vec<Key>,
     /// Whether something the pass needed had no success.
     pub failed: bool,

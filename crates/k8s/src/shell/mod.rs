@@ -2,18 +2,20 @@
 //! process of several works, and how fast it asks; knows nothing of what a pass does.
 
 mod clock;
+mod event;
+#[cfg(test)]
+pub(crate) mod fake;
 mod key;
 pub mod lease;
 pub mod limits;
 mod queue;
 #[cfg(feature = "client")]
 pub(crate) mod run;
-#[cfg(test)]
-pub(crate) mod small;
 #[cfg(feature = "client")]
 pub(crate) mod watch;
 
 pub use clock::Clock;
+pub use event::LoopEvent;
 pub use key::{Key, Next};
 pub use queue::Queue;
 #[cfg(feature = "client")]

@@ -32,7 +32,7 @@ pub struct Queue<K> {
 
 /// Of so many keys one is taken in its turn.
 const TURN: u64 = 16;
-/// Keys that are looked at for one that comes first.
+/// Keys that are searched for one that comes first.
 const LOOKED_AT: usize = 4096;
 
 impl<K> Default for Queue<K> {
@@ -164,19 +164,19 @@ mod tests {
     }
 
     #[derive(Clone, Debug)]
-    enum Deed {
+    enum Operation {
         Add(u8),
         Later(u8, i64),
         Take(i64),
         Done(u8),
     }
 
-    fn deed() -> impl Strategy<Value = Deed> {
+    fn deed() -> impl Strategy<Value = Operation> {
         prop_oneof![
-            (0_u8..4).prop_map(Deed::Add),
-            (0_u8..4, 0_i64..20).prop_map(|(key, at)| Deed::Later(key, at)),
-            (0_i64..20).prop_map(Deed::Take),
-            (0_u8..4).prop_map(Deed::Done),
+            (0_u8..4).prop_map(Operation::Add),
+            (0_u8..4, 0_i64..20).prop_map(|(key, at)| Operation::Later(key, at)),
+            (0_i64..20).prop_map(Operation::Take),
+            (0_u8..4).prop_map(Operation::Done),
         ]
     }
 
@@ -189,21 +189,21 @@ mod tests {
             let mut now = 0;
             for deed in deeds {
                 match deed {
-                    Deed::Add(key) => {
+                    Operation::Add(key) => {
                         queue.add(key);
                         wanted.insert(key);
                     }
-                    Deed::Later(key, seconds) => {
+                    Operation::Later(key, seconds) => {
                         queue.add_at(key, at(seconds));
                         wanted.insert(key);
                     }
-                    Deed::Take(seconds) => {
+                    Operation::Take(seconds) => {
                         now = now.max(seconds);
                         if let Some(key) = queue.take(at(now)) {
                             prop_assert!(wanted.remove(&key) && running.insert(key));
                         }
                     }
-                    Deed::Done(key) => {
+                    Operation::Done(key) => {
                         queue.done(&key);
                         running.remove(&key);
                     }

@@ -1,5 +1,5 @@
-//! Running a controller: watches feed it, a queue orders its passes, a clock wakes it. Owns that loop in one task: passes over
-//! different objects run side by side, nothing is spawned.
+//! The loop of a controller: watches fill its work queue, passes reconcile the objects in it. Owns that loop in one task: passes
+//! over different objects run side by side, nothing is spawned.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -10,8 +10,8 @@ use futures::{FutureExt as _, select_biased};
 use orlop_core::time::Time;
 use serde_json::Value;
 
-use super::watch::News;
-use super::{Key, Next, Queue};
+use super::watch::WatchEvent;
+use super::{Key, LoopEvent, Next, Queue};
 use crate::value::text;
 
 /// How the loop works.
@@ -35,90 +35,74 @@ impl Default for RunOptions {
 
 impl RunOptions {
     /// Where a kind of objects in namespaces is watched.
-    pub(crate) fn places(&self) -> Vec<Option<&str>> {
+    pub(crate) fn scopes(&self) -> Vec<Option<&str>> {
         let named = self.namespaces.iter().map(|namespace| Some(namespace.as_str()));
         if self.namespaces.is_empty() { vec![None] } else { named.collect() }
     }
 }
 
-/// One watch: of which of the things that are watched, and in which of its places.
+/// One watch: the index of its kind, and of its namespace.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Source {
     pub(crate) of: usize,
-    pub(crate) place: usize,
+    pub(crate) scope: usize,
 }
 
 /// All watches.
-pub(crate) type Watches = SelectAll<BoxStream<'static, (Source, News)>>;
+pub(crate) type Watches = SelectAll<BoxStream<'static, (Source, WatchEvent)>>;
 
-/// Something that is watched.
+/// A watched kind.
 #[derive(Clone, Debug)]
 pub(crate) struct Watched {
     /// As in paths.
     pub(crate) resource: &'static str,
-    /// In how many places.
-    pub(crate) places: usize,
+    /// In how many scopes.
+    pub(crate) scopes: usize,
     /// Whether work can be done without the right to see it, or where it is not served.
     pub(crate) optional: bool,
 }
 
-/// What the loop tells.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Told<'a> {
-    /// It is alive; so many keys nobody works on yet.
-    Beat(usize),
-    /// All that exists was listed once.
-    Synced,
-    /// A watch has ended and is begun again.
-    Restarted(&'static str),
-    /// A watch has listed what exists.
-    Listed(&'static str),
-    /// A watch has failed.
-    Broken(&'static str, Option<u16>, &'a str),
-    /// A pass is over: how long it took, and whether something it needed had no success.
-    Passed(Duration, bool),
-}
-
-/// What is run: a controller.
-pub(crate) trait Passes: Sync {
+/// A controller as the loop calls it.
+pub(crate) trait WorkLoop: Sync {
     /// The time.
     fn now(&self) -> Time;
     /// Time since any fixed moment, by a steady clock.
     fn steady(&self) -> Duration;
-    /// What the loop tells.
-    fn told(&self, told: Told<'_>);
-    /// An object was seen; gives who is to be looked at.
-    fn seen(&self, of: usize, object: &Value) -> Vec<Key>;
-    /// An object is gone; gives who is to be looked at.
-    fn gone(&self, of: usize, object: &Value) -> Vec<Key>;
-    /// These are all that exist; gives who is to be looked at.
-    fn only(&self, of: usize, uids: &BTreeSet<String>, namespace: Option<&str>) -> Vec<Key>;
-    /// Nothing of these is served, though it might be seen; gives who is to be looked at.
-    fn absent(&self, _of: usize) -> Vec<Key> {
+    /// Something has happened in the loop.
+    fn record(&self, event: LoopEvent<'_>);
+    /// A watch reports an object that is new or has changed; gives the objects to be reconciled.
+    fn on_apply(&self, of: usize, object: &Value) -> Vec<Key>;
+    /// A watch reports that an object is gone; gives the objects to be reconciled.
+    fn on_delete(&self, of: usize, object: &Value) -> Vec<Key>;
+    /// A watch has listed all objects; gives the objects to be reconciled.
+    fn on_list(&self, of: usize, uids: &BTreeSet<String>, namespace: Option<&str>) -> Vec<Key>;
+    /// The server does not serve a kind; gives the objects to be reconciled.
+    fn on_missing(&self, _of: usize) -> Vec<Key> {
         Vec::new()
     }
-    /// Everything was seen once; gives who is to be looked at.
-    fn begin(&self) -> Vec<Key>;
+    /// All objects to be reconciled once everything was listed.
+    fn keys(&self) -> Vec<Key>;
     /// Whether passes over an object come before those over others.
     fn comes_first(&self, _key: &Key) -> bool {
         true
     }
-    /// The next that is to be looked at because of what was found beside the passes. It is dropped and asked anew between news:
-    /// nothing may be lost by that.
-    fn woken(&self) -> impl Future<Output = Key> + Send {
+    /// The next object to be reconciled because of background work. The future is dropped and made anew between events, and must
+    /// lose nothing by that.
+    fn next_wake(&self) -> impl Future<Output = Key> + Send {
         std::future::pending()
     }
     /// One pass.
     fn pass(&self, key: &Key) -> impl Future<Output = Next> + Send;
 }
 
-/// How long the loop sleeps when nothing is due: whoever watches over it hears of it as often.
+/// How long the loop sleeps when nothing is due; a heartbeat is reported as often.
 const IDLE: Duration = Duration::from_secs(10);
 
 /// Watches and passes until `stop` is ready; passes under way are finished first.
 pub(crate) async fn run(
-    controller: &impl Passes,
-    (watched, watches): (Vec<Watched>, impl Fn() -> Watches + Send),
+    controller: &impl WorkLoop,
+    watched: Vec<Watched>,
+    watches: impl Fn() -> Watches + Send,
     options: &RunOptions,
     stop: impl Future<Output = ()> + Send,
 ) {
@@ -128,27 +112,30 @@ pub(crate) async fn run(
     let mut work = Work::new(&options.namespaces, watched);
     let mut passes = FuturesUnordered::new();
     loop {
-        if work.primed {
+        if work.synced {
             while passes.len() < options.passes.max(1)
                 && let Some(key) = work.queue.take_first(controller.now(), |key| controller.comes_first(key))
             {
                 passes.push(async move {
                     let began = controller.steady();
                     let next = controller.pass(&key).await;
-                    controller.told(Told::Passed(controller.steady().saturating_sub(began), next.failed));
+                    controller.record(LoopEvent::Reconciled {
+                        took: controller.steady().saturating_sub(began),
+                        failed: next.failed,
+                    });
                     (key, next)
                 });
             }
         }
-        controller.told(Told::Beat(work.queue.depth()));
+        controller.record(LoopEvent::Heartbeat { depth: work.queue.depth() });
         let wait = work.queue.next_due().map_or(IDLE, |at| at.since(controller.now()).max(Duration::from_millis(1)));
-        let mut woken = pin!(controller.woken().fuse());
+        let mut woken = pin!(controller.next_wake().fuse());
         let mut timer = pin!(tokio::time::sleep(wait.min(IDLE)).fuse());
         select_biased! {
             () = stop => break,
             (key, pass) = passes.select_next_some() => work.passed(&key, pass),
-            told = news.next().fuse() => match told {
-                Some((source, told)) => work.told(controller, source, told),
+            event = news.next().fuse() => match event {
+                Some((source, event)) => work.handle(controller, source, event),
                 None => break,
             },
             key = woken => work.queue.add(key),
@@ -163,12 +150,12 @@ pub(crate) async fn run(
     while passes.next().await.is_some() {}
 }
 
-/// What the loop knows.
+/// The state of the loop.
 struct Work {
     queue: Queue<Key>,
     namespaces: Vec<String>,
     watched: Vec<(Watched, Vec<Listing>)>,
-    primed: bool,
+    synced: bool,
 }
 
 /// How far a watch is with listing what exists.
@@ -185,11 +172,11 @@ struct Listing {
 impl Work {
     fn new(namespaces: &[String], watched: Vec<Watched>) -> Self {
         let listings = |watched: Watched| {
-            let places = watched.places;
-            (watched, vec![Listing::default(); places])
+            let scopes = watched.scopes;
+            (watched, vec![Listing::default(); scopes])
         };
         let watched = watched.into_iter().map(listings).collect();
-        Self { queue: Queue::default(), namespaces: namespaces.to_vec(), watched, primed: false }
+        Self { queue: Queue::default(), namespaces: namespaces.to_vec(), watched, synced: false }
     }
 
     /// All watches are begun anew on purpose: that restarts none of them, and tells nothing again.
@@ -207,52 +194,52 @@ impl Work {
         pass.wake.into_iter().for_each(|key| self.queue.add(key));
     }
 
-    fn told(&mut self, controller: &impl Passes, Source { of, place }: Source, news: News) {
+    fn handle(&mut self, controller: &impl WorkLoop, Source { of, scope }: Source, event: WatchEvent) {
         let Some((watched, listings)) = self.watched.get_mut(of) else { return };
         let (resource, optional) = (watched.resource, watched.optional);
-        let Some(listing) = listings.get_mut(place) else { return };
-        let keys = match news {
-            News::Begin => {
+        let Some(listing) = listings.get_mut(scope) else { return };
+        let keys = match event {
+            WatchEvent::Init => {
                 if listing.complete {
-                    controller.told(Told::Restarted(resource));
+                    controller.record(LoopEvent::WatchRestarted { resource });
                 }
                 listing.listed.clear();
                 listing.under_way = true;
                 Vec::new()
             }
-            News::Seen(object) => {
+            WatchEvent::Applied(object) => {
                 if listing.under_way {
                     listing.listed.insert(text(&object, "/metadata/uid"));
                 }
-                controller.seen(of, &object)
+                controller.on_apply(of, &object)
             }
-            News::Gone(object) => controller.gone(of, &object),
-            News::Complete => {
+            WatchEvent::Deleted(object) => controller.on_delete(of, &object),
+            WatchEvent::InitDone => {
                 (listing.under_way, listing.complete, listing.refused) = (false, true, None);
-                controller.told(Told::Listed(resource));
+                controller.record(LoopEvent::WatchListed { resource });
                 let listed = std::mem::take(&mut listing.listed);
-                controller.only(of, &listed, self.namespaces.get(place).map(String::as_str))
+                controller.on_list(of, &listed, self.namespaces.get(scope).map(String::as_str))
             }
-            News::Broken(Some(code @ (401 | 403 | 404)), _) if optional => {
+            WatchEvent::Failed(Some(code @ (401 | 403 | 404)), _) if optional => {
                 // Nobody waits for what may not be seen, or is not there.
                 listing.complete = true;
-                if code == 404 { controller.absent(of) } else { Vec::new() }
+                if code == 404 { controller.on_missing(of) } else { Vec::new() }
             }
-            News::Broken(code, message) => {
+            WatchEvent::Failed(code, message) => {
                 // What may not be seen, or is not there, is said once.
                 let known = matches!(code, Some(403 | 404)) && listing.refused == code;
                 listing.refused = code;
                 if !known {
-                    controller.told(Told::Broken(resource, code, &message));
+                    controller.record(LoopEvent::WatchFailed { resource, code, message: &message });
                 }
                 Vec::new()
             }
         };
         keys.into_iter().for_each(|key| self.queue.add(key));
-        if !self.primed && self.watched.iter().flat_map(|(_, listings)| listings).all(|listing| listing.complete) {
-            self.primed = true;
-            controller.told(Told::Synced);
-            controller.begin().into_iter().for_each(|key| self.queue.add(key));
+        if !self.synced && self.watched.iter().flat_map(|(_, listings)| listings).all(|listing| listing.complete) {
+            self.synced = true;
+            controller.record(LoopEvent::Synced);
+            controller.keys().into_iter().for_each(|key| self.queue.add(key));
         }
     }
 }
@@ -265,9 +252,9 @@ mod tests {
 
     /// Hears which watches are begun again, and which are refused.
     #[derive(Default)]
-    struct Ear(Mutex<Vec<&'static str>>);
+    struct Recorder(Mutex<Vec<&'static str>>);
 
-    impl Passes for Ear {
+    impl WorkLoop for Recorder {
         fn now(&self) -> Time {
             Time::EPOCH
         }
@@ -276,25 +263,25 @@ mod tests {
             Duration::ZERO
         }
 
-        fn told(&self, told: Told<'_>) {
-            if let Told::Restarted(told) | Told::Broken(told, ..) = told {
-                self.0.lock().unwrap().push(told);
+        fn record(&self, event: LoopEvent<'_>) {
+            if let LoopEvent::WatchRestarted { resource } | LoopEvent::WatchFailed { resource, .. } = event {
+                self.0.lock().unwrap().push(resource);
             }
         }
 
-        fn seen(&self, _of: usize, _object: &Value) -> Vec<Key> {
+        fn on_apply(&self, _of: usize, _object: &Value) -> Vec<Key> {
             Vec::new()
         }
 
-        fn gone(&self, _of: usize, _object: &Value) -> Vec<Key> {
+        fn on_delete(&self, _of: usize, _object: &Value) -> Vec<Key> {
             Vec::new()
         }
 
-        fn only(&self, _of: usize, _uids: &BTreeSet<String>, _namespace: Option<&str>) -> Vec<Key> {
+        fn on_list(&self, _of: usize, _uids: &BTreeSet<String>, _namespace: Option<&str>) -> Vec<Key> {
             Vec::new()
         }
 
-        fn begin(&self) -> Vec<Key> {
+        fn keys(&self) -> Vec<Key> {
             Vec::new()
         }
 
@@ -305,28 +292,28 @@ mod tests {
 
     #[test]
     fn a_refusal_is_told_once_also_over_a_resync() {
-        let (ear, source) = (Ear::default(), Source { of: 0, place: 0 });
-        let mut work = Work::new(&[], vec![Watched { resource: "pods", places: 1, optional: false }]);
+        let (recorder, source) = (Recorder::default(), Source { of: 0, scope: 0 });
+        let mut work = Work::new(&[], vec![Watched { resource: "pods", scopes: 1, optional: false }]);
         for _ in 0..3 {
-            work.told(&ear, source, News::Broken(Some(403), String::new()));
+            work.handle(&recorder, source, WatchEvent::Failed(Some(403), String::new()));
             work.again();
         }
-        assert_eq!(*ear.0.lock().unwrap(), ["pods"]);
+        assert_eq!(*recorder.0.lock().unwrap(), ["pods"]);
     }
 
     #[test]
     fn a_resync_restarts_no_watch() {
-        let (ear, source) = (Ear::default(), Source { of: 0, place: 0 });
-        let mut work = Work::new(&[], vec![Watched { resource: "pods", places: 1, optional: false }]);
+        let (recorder, source) = (Recorder::default(), Source { of: 0, scope: 0 });
+        let mut work = Work::new(&[], vec![Watched { resource: "pods", scopes: 1, optional: false }]);
         let list = |work: &mut Work| {
-            work.told(&ear, source, News::Begin);
-            work.told(&ear, source, News::Complete);
+            work.handle(&recorder, source, WatchEvent::Init);
+            work.handle(&recorder, source, WatchEvent::InitDone);
         };
         list(&mut work);
         work.again();
         list(&mut work);
-        assert!(ear.0.lock().unwrap().is_empty() && work.primed);
+        assert!(recorder.0.lock().unwrap().is_empty() && work.synced);
         list(&mut work);
-        assert_eq!(*ear.0.lock().unwrap(), ["pods"], "this one has ended by itself");
+        assert_eq!(*recorder.0.lock().unwrap(), ["pods"], "this one has ended by itself");
     }
 }

@@ -14,17 +14,17 @@ use super::run::Source;
 use crate::api::{ApiError, Kind, dynamic};
 
 /// What a watch tells.
-pub(crate) enum News {
+pub(crate) enum WatchEvent {
     /// An object, new or changed.
-    Seen(Value),
+    Applied(Value),
     /// An object that is gone.
-    Gone(Value),
+    Deleted(Value),
     /// All that exists is listed anew.
-    Begin,
+    Init,
     /// It is listed.
-    Complete,
+    InitDone,
     /// The server refused or did not answer: its HTTP status, if any, and a sentence with nothing it said.
-    Broken(Option<u16>, String),
+    Failed(Option<u16>, String),
 }
 
 /// A watch of objects with labels, in a namespace or in all.
@@ -34,7 +34,7 @@ pub(crate) fn objects(
     namespace: Option<&str>,
     labels: &str,
     failures: Failures,
-) -> impl Stream<Item = News> + use<> {
+) -> impl Stream<Item = WatchEvent> + use<> {
     let config = watcher::Config::default();
     let config = if labels.is_empty() { config } else { config.labels(labels) };
     patient(watcher(dynamic(client, kind, namespace), config), failures)
@@ -80,7 +80,7 @@ impl AllFailures {
     /// Those of one.
     pub(crate) fn of(&self, source: Source) -> Failures {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.entry((source.of, source.place)).or_default().clone()
+        all.entry((source.of, source.scope)).or_default().clone()
     }
 }
 
@@ -120,17 +120,17 @@ fn whole(object: &DynamicObject, kind: Kind) -> Value {
 }
 
 /// What a watcher tells.
-pub(crate) fn news<K>(event: watcher::Result<watcher::Event<K>>, value: impl Fn(&K) -> Value) -> News {
+pub(crate) fn news<K>(event: watcher::Result<watcher::Event<K>>, value: impl Fn(&K) -> Value) -> WatchEvent {
     match event {
-        Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => News::Seen(value(&object)),
-        Ok(watcher::Event::Delete(object)) => News::Gone(value(&object)),
-        Ok(watcher::Event::Init) => News::Begin,
-        Ok(watcher::Event::InitDone) => News::Complete,
+        Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => WatchEvent::Applied(value(&object)),
+        Ok(watcher::Event::Delete(object)) => WatchEvent::Deleted(value(&object)),
+        Ok(watcher::Event::Init) => WatchEvent::Init,
+        Ok(watcher::Event::InitDone) => WatchEvent::InitDone,
         // The watch backs off and lists again by itself.
         Err(error) => {
             let (code, why) = (code(&error), unquoted(&error));
             tracing::debug!(why, code, "a watch was interrupted");
-            News::Broken(code, why)
+            WatchEvent::Failed(code, why)
         }
     }
 }
@@ -170,9 +170,9 @@ mod tests {
     /// What is planted stands for a key that a server quotes.
     const PLANTED: &str = "Planted-Key-6d5f1c9b7a";
 
-    fn told(error: watcher::Error) -> (Option<u16>, String) {
+    fn failure(error: watcher::Error) -> (Option<u16>, String) {
         match news(Err::<watcher::Event<DynamicObject>, _>(error), |_| Value::Null) {
-            News::Broken(code, why) => (code, why),
+            WatchEvent::Failed(code, why) => (code, why),
             _ => panic!("a watch that failed is told as broken"),
         }
     }
@@ -192,7 +192,7 @@ mod tests {
             (watcher::Error::WatchError(status(410, "Expired")), "the API server answers 410 Expired"),
         ] {
             let code = want.split(' ').find_map(|word| word.parse().ok());
-            assert_eq!(told(error), (code, want.to_owned()));
+            assert_eq!(failure(error), (code, want.to_owned()));
         }
     }
 
@@ -236,7 +236,7 @@ mod tests {
         // Every five minutes all watches are begun anew.
         for resync in 1..=6_u64 {
             let until = begun + Duration::from_secs(300 * resync);
-            let mut events = patient(stream::repeat_with(refused), all.of(Source { of: 1, place: 0 })).boxed();
+            let mut events = patient(stream::repeat_with(refused), all.of(Source { of: 1, scope: 0 })).boxed();
             while tokio::time::timeout_at(until, events.next()).await.is_ok() {
                 tries.push(begun.elapsed().as_secs());
             }
@@ -248,7 +248,7 @@ mod tests {
     fn an_answer_that_cannot_be_read_is_not_repeated() {
         let wrong = serde_json::from_value::<DynamicObject>(json!({"metadata": {"labels": PLANTED}})).unwrap_err();
         assert!(wrong.to_string().contains(PLANTED), "the library quotes it: {wrong}");
-        let (code, why) = told(watcher::Error::InitialListFailed(kube::Error::SerdeError(wrong)));
+        let (code, why) = failure(watcher::Error::InitialListFailed(kube::Error::SerdeError(wrong)));
         assert_eq!(code, None);
         insta::assert_snapshot!(why, @"the API server does not answer: what it sent is not what was asked for (Data error at line 0 column 0)");
     }

@@ -72,7 +72,7 @@ struct Columns {
     /// Seconds since the record's own start, or since the epoch.
     end: Vec<Option<i64>>,
     next: BTreeMap<u32, i64>,
-    /// Records whose Job is called as rule R8 says, with what else is known of it.
+    /// Records whose Job has the name that follows from flow, step and attempt, with what else is known of it.
     job: Vec<u8>,
     jobs: BTreeMap<u32, ObjectReference>,
     outputs: BTreeMap<u32, StepOutputs>,
@@ -207,7 +207,7 @@ fn columns(names: Names<'_>, records: &[StepStatus]) -> Result<Columns, UnpackEr
     Ok(columns)
 }
 
-/// 0: no Job; 1: the Job that rule R8 names; 2: another, which is kept.
+/// 0: no Job; 1: the Job whose name follows from flow, step and attempt; 2: another, which is kept.
 fn job(others: &mut BTreeMap<u32, ObjectReference>, number: u32, record: &StepStatus, derived: &ObjectReference) -> u8 {
     let Some(reference) = &record.job_ref else { return 0 };
     let bare = ObjectReference { uid: String::new(), ..reference.clone() };

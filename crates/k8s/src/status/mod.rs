@@ -14,7 +14,7 @@ use orlop_core::spec::status::{FlowStatus, StepsPacked};
 
 pub use columns::{ENCODING, Names, UnpackError, pack, unpack};
 pub use read::{ReadError, Records};
-pub use spill::{CHUNK_MAX, Piece, is_state, piece_bytes};
+pub use spill::{CHUNK_MAX, RecordChunk, is_state, piece_bytes};
 
 /// Where the records of a status are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,7 +68,7 @@ impl Default for SizeLimits {
 
 /// A status that is about to be stored.
 #[derive(Clone, Debug)]
-pub struct Draft<'a> {
+pub struct PendingStatus<'a> {
     /// The status with all its records, as the engine shows it.
     pub whole: FlowStatus,
     /// Number of the change it shows.
@@ -93,7 +93,7 @@ pub struct Stored {
     /// Its size in bytes.
     pub bytes: usize,
     /// ConfigMaps to be written before it; those the stored status lists are not among them.
-    pub before: Vec<Piece>,
+    pub before: Vec<RecordChunk>,
     /// ConfigMaps to be deleted after it: the stored status lists them, this one does not.
     pub after: Vec<String>,
 }
@@ -102,8 +102,8 @@ pub struct Stored {
 ///
 /// # Errors
 /// When the records are not those of the spec.
-pub fn arrange(draft: Draft<'_>, limits: SizeLimits) -> Result<Stored, UnpackError> {
-    let Draft { mut whole, revision, names, other_bytes, least, refs } = draft;
+pub fn arrange(pending: PendingStatus<'_>, limits: SizeLimits) -> Result<Stored, UnpackError> {
+    let PendingStatus { mut whole, revision, names, other_bytes, least, refs } = pending;
     let room = limits.object.saturating_sub(other_bytes);
     if least == Level::Inline {
         let bytes = size(&whole);

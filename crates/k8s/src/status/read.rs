@@ -13,7 +13,7 @@ use super::spill;
 pub enum ReadError {
     /// A ConfigMap that the status lists is not there, or is not what it was.
     #[error("ConfigMap `{0}` with step records is missing or was changed")]
-    Piece(String),
+    RecordChunk(String),
     /// What is there cannot be read.
     #[error(transparent)]
     Unpack(#[from] UnpackError),
@@ -60,7 +60,7 @@ impl Records {
             None => {
                 let mut columns = Vec::new();
                 for name in &packed.refs {
-                    columns.extend_from_slice(pieces.get(name).ok_or_else(|| ReadError::Piece(name.clone()))?);
+                    columns.extend_from_slice(pieces.get(name).ok_or_else(|| ReadError::RecordChunk(name.clone()))?);
                 }
                 columns
             }

@@ -19,14 +19,14 @@ const MARK: &str = "state";
 
 /// A ConfigMap with a piece of packed records.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct RecordChunk {
     /// Its name: `<flow>-state-<digest>`.
     pub name: String,
     /// Its content.
     pub bytes: Vec<u8>,
 }
 
-impl Piece {
+impl RecordChunk {
     /// `binaryData` of the ConfigMap.
     #[must_use]
     pub fn binary_data(&self) -> Value {
@@ -35,12 +35,12 @@ impl Piece {
 }
 
 /// The pieces of packed records, in order.
-pub(super) fn pieces(flow: &str, columns: &[u8]) -> Vec<Piece> {
+pub(super) fn pieces(flow: &str, columns: &[u8]) -> Vec<RecordChunk> {
     let name = |bytes: &[u8]| {
         let suffix = format!("-{}", sha256_hex(bytes, 16));
         bounded(Parts { flow, part: MARK, suffix: &suffix }, NAME_MAX)
     };
-    columns.chunks(CHUNK_MAX).map(|bytes| Piece { name: name(bytes), bytes: bytes.to_vec() }).collect()
+    columns.chunks(CHUNK_MAX).map(|bytes| RecordChunk { name: name(bytes), bytes: bytes.to_vec() }).collect()
 }
 
 /// Content of a piece, from its ConfigMap. None where it is not one, or not the one of its name.

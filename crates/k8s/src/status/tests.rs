@@ -80,8 +80,8 @@ fn whole(items: u32) -> FlowStatus {
     FlowStatus { steps: records(items), message: "m".into(), start_time: at(0), ..FlowStatus::default() }
 }
 
-fn draft(spec: &FlowSpec, items: u32, least: Level) -> Draft<'_> {
-    Draft { whole: whole(items), revision: 5, names: names(spec), other_bytes: 20_000, least, refs: Vec::new() }
+fn pending(spec: &FlowSpec, items: u32, least: Level) -> PendingStatus<'_> {
+    PendingStatus { whole: whole(items), revision: 5, names: names(spec), other_bytes: 20_000, least, refs: Vec::new() }
 }
 
 fn read_back(spec: &FlowSpec, stored: &Stored) -> Vec<StepStatus> {
@@ -92,7 +92,7 @@ fn read_back(spec: &FlowSpec, stored: &Stored) -> Vec<StepStatus> {
 #[test]
 fn level_0_holds_all_records_and_small_flows() {
     let spec = spec(20);
-    let stored = arrange(draft(&spec, 20, Level::Inline), SizeLimits::default()).unwrap();
+    let stored = arrange(pending(&spec, 20, Level::Inline), SizeLimits::default()).unwrap();
     assert_eq!((stored.level, &stored.status), (Level::Inline, &whole(20)));
     assert_eq!(Level::of(&stored.status), Level::Inline);
 }
@@ -100,7 +100,7 @@ fn level_0_holds_all_records_and_small_flows() {
 #[test]
 fn ten_thousand_plain_steps_take_under_150_kib_at_level_1() {
     let spec = spec(9_996);
-    let stored = arrange(draft(&spec, 9_996, Level::Inline), SizeLimits::default()).unwrap();
+    let stored = arrange(pending(&spec, 9_996, Level::Inline), SizeLimits::default()).unwrap();
     let data = stored.status.steps_packed.as_ref().unwrap().data.as_ref().unwrap();
     assert_eq!(stored.status.steps_packed.as_ref().unwrap().count, 10_000);
     println!("10,000 plain steps: {} bytes packed, {} bytes of status", data.len(), stored.bytes);
@@ -115,7 +115,7 @@ fn ten_thousand_plain_steps_take_under_150_kib_at_level_1() {
 fn level_2_spills_into_pieces_named_by_content() {
     let spec = spec(2_000);
     let limits = SizeLimits { inline: 0, object: 21_000 };
-    let stored = arrange(draft(&spec, 2_000, Level::Inline), limits).unwrap();
+    let stored = arrange(pending(&spec, 2_000, Level::Inline), limits).unwrap();
     assert_eq!((stored.level, Level::of(&stored.status)), (Level::Spilled, Level::Spilled));
     assert!(stored.bytes < 1_000, "{}", stored.bytes);
     let listed = &stored.status.steps_packed.as_ref().unwrap().refs;
@@ -124,10 +124,10 @@ fn level_2_spills_into_pieces_named_by_content() {
     assert_eq!(read_back(&spec, &stored), records(2_000));
 
     // The same content is neither written nor deleted again; other content replaces it.
-    let again = Draft { refs: listed.clone(), ..draft(&spec, 2_000, Level::Spilled) };
+    let again = PendingStatus { refs: listed.clone(), ..pending(&spec, 2_000, Level::Spilled) };
     let again = arrange(again, limits).unwrap();
     assert_eq!((again.status, again.before, again.after), (stored.status.clone(), vec![], vec![]));
-    let mut changed = Draft { refs: listed.clone(), ..draft(&spec, 2_000, Level::Spilled) };
+    let mut changed = PendingStatus { refs: listed.clone(), ..pending(&spec, 2_000, Level::Spilled) };
     changed.whole.steps[0].message = "changed".into();
     let changed = arrange(changed, limits).unwrap();
     assert_eq!((changed.before.len(), &changed.after), (1, listed));
@@ -137,7 +137,7 @@ fn level_2_spills_into_pieces_named_by_content() {
 fn the_level_only_rises() {
     let spec = spec(3);
     for (least, want) in [(Level::Packed, Level::Packed), (Level::Spilled, Level::Spilled)] {
-        let stored = arrange(draft(&spec, 3, least), SizeLimits::default()).unwrap();
+        let stored = arrange(pending(&spec, 3, least), SizeLimits::default()).unwrap();
         assert_eq!(stored.level, want);
         assert_eq!(read_back(&spec, &stored), records(3));
     }
@@ -148,7 +148,7 @@ fn the_level_only_rises() {
 fn every_level_carries_the_same_besides_the_records() {
     let spec = spec(30);
     let of = |least| {
-        let stored = arrange(draft(&spec, 30, least), SizeLimits::default()).unwrap();
+        let stored = arrange(pending(&spec, 30, least), SizeLimits::default()).unwrap();
         FlowStatus { steps: vec![], steps_packed: None, ..stored.status }
     };
     assert_eq!(of(Level::Inline), of(Level::Packed));
@@ -158,12 +158,12 @@ fn every_level_carries_the_same_besides_the_records() {
 #[test]
 fn at_most_200_records_stay_in_sight_those_that_wait_for_people_first() {
     let spec = spec(500);
-    let mut draft = draft(&spec, 500, Level::Packed);
-    for record in draft.whole.steps.iter_mut().skip(2).take(500) {
+    let mut pending = pending(&spec, 500, Level::Packed);
+    for record in pending.whole.steps.iter_mut().skip(2).take(500) {
         record.phase = StepPhase::Running;
     }
-    draft.whole.steps[480].phase = StepPhase::Failed;
-    let stored = arrange(draft, SizeLimits::default()).unwrap();
+    pending.whole.steps[480].phase = StepPhase::Failed;
+    let stored = arrange(pending, SizeLimits::default()).unwrap();
     let kept = &stored.status.steps;
     assert_eq!(kept.len(), 200);
     assert!(kept.iter().any(|step| step.name == "gate") && kept.iter().any(|step| step.phase == StepPhase::Failed));
@@ -178,11 +178,11 @@ fn what_is_damaged_or_of_another_spec_is_refused() {
     let other = FlowSpec { finally: vec![], ..spec.clone() };
     assert!(matches!(unpack(names(&other), &packed), Err(UnpackError::Misfit(_))));
     assert!(matches!(pack(names(&other), &records(3)), Err(UnpackError::Misfit(_))));
-    let mut status = arrange(draft(&spec, 3, Level::Packed), SizeLimits::default()).unwrap().status;
+    let mut status = arrange(pending(&spec, 3, Level::Packed), SizeLimits::default()).unwrap().status;
     status.steps_packed.as_mut().unwrap().encoding = "columns-v9".into();
     let error = Records::read(names(&spec), &status, &BTreeMap::new()).unwrap_err().to_string();
     insta::assert_snapshot!(error, @"step records are packed as `columns-v9`, which this version does not read; use a newer one");
-    let spilled = arrange(draft(&spec, 3, Level::Spilled), SizeLimits::default()).unwrap().status;
+    let spilled = arrange(pending(&spec, 3, Level::Spilled), SizeLimits::default()).unwrap().status;
     let error = Records::read(names(&spec), &spilled, &BTreeMap::new()).unwrap_err().to_string();
     assert!(error.starts_with("ConfigMap `etl-state-"), "{error}");
 }
@@ -197,7 +197,7 @@ fn a_bomb_is_not_unpacked() {
 
 #[test]
 fn a_piece_that_was_changed_is_not_taken() {
-    let piece = Piece { name: format!("etl-state-{}", name::sha256_hex(b"abc", 16)), bytes: b"abc".to_vec() };
+    let piece = RecordChunk { name: format!("etl-state-{}", name::sha256_hex(b"abc", 16)), bytes: b"abc".to_vec() };
     let mut object = json!({"binaryData": piece.binary_data()});
     assert_eq!(piece_bytes(&piece.name, &object), Some(b"abc".to_vec()));
     object["binaryData"]["records"] = json!("AAAA");
@@ -263,7 +263,7 @@ fn any_record() -> impl Strategy<Value = StepStatus> {
 }
 
 /// What failed and left all that it may, in text that takes four bytes a character.
-fn heavy(record: StepStatus, (message, value): (usize, usize)) -> StepStatus {
+fn heavy(record: StepStatus, message: usize, value: usize) -> StepStatus {
     let parameters = vec![OutputValue { name: "log".into(), value: "𝄞".repeat(value) }];
     let outputs = Some(StepOutputs { parameters, ..StepOutputs::default() });
     StepStatus { phase: StepPhase::Failed, message: "𝄞".repeat(message), outputs, ..record }
@@ -272,14 +272,14 @@ fn heavy(record: StepStatus, (message, value): (usize, usize)) -> StepStatus {
 #[test]
 fn failed_steps_with_outputs_of_any_size_stay_in_sight_without_them() {
     let spec = spec(40);
-    let mut draft = draft(&spec, 40, Level::Inline);
+    let mut pending = pending(&spec, 40, Level::Inline);
     // 256 KiB of outputs a step, 8 MiB of a flow.
-    for record in draft.whole.steps.iter_mut().skip(2).take(32) {
-        *record = heavy(record.clone(), (1_024, 64 << 10));
+    for record in pending.whole.steps.iter_mut().skip(2).take(32) {
+        *record = heavy(record.clone(), 1_024, 64 << 10);
     }
-    let whole = draft.whole.steps.clone();
+    let whole = pending.whole.steps.clone();
     let limits = SizeLimits::default();
-    let stored = arrange(draft, limits).unwrap();
+    let stored = arrange(pending, limits).unwrap();
     assert!(stored.bytes + 20_000 <= limits.object, "{} bytes", stored.bytes);
     assert_eq!(stored.status.steps.len(), 33);
     assert!(
@@ -306,12 +306,12 @@ proptest! {
     ) {
         let spec = spec(300);
         let least = [Level::Inline, Level::Packed, Level::Spilled][least as usize];
-        let mut draft = draft(&spec, 300, least);
-        for (number, record) in draft.whole.steps.iter_mut().skip(2).take(failed).enumerate() {
-            *record = heavy(record.clone(), (message, if number == 0 { one } else { value }));
+        let mut pending = pending(&spec, 300, least);
+        for (number, record) in pending.whole.steps.iter_mut().skip(2).take(failed).enumerate() {
+            *record = heavy(record.clone(), message, if number == 0 { one } else { value });
         }
-        let whole = draft.whole.steps.clone();
-        let stored = arrange(draft, SizeLimits { object, ..SizeLimits::default() }).unwrap();
+        let whole = pending.whole.steps.clone();
+        let stored = arrange(pending, SizeLimits { object, ..SizeLimits::default() }).unwrap();
         prop_assert_eq!(stored.bytes, serde_json::to_vec(&stored.status).unwrap().len());
         prop_assert!(stored.bytes + 20_000 <= object, "{} bytes at {:?}", stored.bytes, stored.level);
         prop_assert_eq!(read_back(&spec, &stored), whole);

@@ -372,11 +372,6 @@ impl Streams {
     pub fn duplicate(&self) {
         self.with(|state, table| state.faults.set_twist(table, Twist::Duplicate));
     }
-
-    /// Tells the next events that are told together in the opposite order.
-    pub fn reorder(&self) {
-        self.with(|state, table| state.faults.set_twist(table, Twist::Swap));
-    }
 }
 
 /// A resource with its group, as `kubectl` writes both: `jobs.batch`; that of the core group has none.

@@ -142,7 +142,7 @@ impl Kind {
 }
 
 /// One line of the table of built-in kinds: group, version, kind, plural, short names, namespaced, habits.
-type Line = (&'static str, &'static str, &'static str, &'static str, &'static [&'static str], bool, Habits);
+type KindRow = (&'static str, &'static str, &'static str, &'static str, &'static [&'static str], bool, Habits);
 
 const fn habits(builtin: Builtin, status: bool, generation: bool) -> Habits {
     Habits { builtin, status, generation, unconditional: true, create_on_update: false, returns_deleted: false }
@@ -164,7 +164,7 @@ const PLAIN: Habits = habits(Builtin::Plain, false, false);
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// The built-in kinds the double serves.
-const BUILTIN: &[Line] = &[
+const BUILTIN: &[KindRow] = &[
     ("", "v1", "ConfigMap", "configmaps", &["cm"], true, habits(Builtin::Data, false, false)),
     ("", "v1", "Event", "events", &["ev"], true, creating(PLAIN)),
     ("", "v1", "Namespace", "namespaces", &["ns"], false, habits(Builtin::Namespace, true, false)),

@@ -42,7 +42,7 @@ pub use record::{Requests, Write};
 pub use request::Verb;
 pub use service::Lost;
 pub use verb::{Admission, Hook};
-pub use webhooks::{Asked, Reviewer, flow_reviewer};
+pub use webhooks::{Reviewer, WebhookCall, flow_reviewer};
 
 use state::State;
 

@@ -22,10 +22,10 @@ use crate::admission::{Settings, Webhook};
 /// The form of questions and answers.
 const VERSION: &str = "admission.k8s.io/v1";
 
-/// What a webhook is asked.
+/// A call of a webhook.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub struct Asked<'a> {
+pub struct WebhookCall<'a> {
     /// The path it is asked under.
     pub path: &'a str,
     /// The AdmissionReview.
@@ -36,12 +36,12 @@ pub struct Asked<'a> {
 
 /// Who answers webhooks: gives the review with its answer. An error says why there is none, as in `connection refused`. It
 /// must not ask the server for anything, which waits for it.
-pub type Reviewer = Arc<dyn Fn(Asked<'_>) -> Result<Value, String> + Send + Sync>;
+pub type Reviewer = Arc<dyn Fn(WebhookCall<'_>) -> Result<Value, String> + Send + Sync>;
 
 /// The operator's own answers about flows, without a connection.
 #[must_use]
 pub fn flow_reviewer(settings: Settings) -> Reviewer {
-    Arc::new(move |Asked { path, review, at }| {
+    Arc::new(move |WebhookCall { path, review, at }| {
         let webhook = Webhook::of(path).ok_or_else(|| format!("404 for {path}"))?;
         let answer = webhook.answer(review.to_string().as_bytes(), &settings, at);
         if answer.code == 200 { Ok(answer.body) } else { Err(format!("{} {}", answer.code, answer.body)) }
@@ -281,7 +281,7 @@ pub(crate) fn ask(state: &mut State, write: &Write<'_>, mutates: bool, object: &
             Err(why) => return Err(Refusal::with_code(500, Some(&format!("Internal error occurred: {why}")))),
         }
         let path = webhook.path.as_str();
-        let asked = Asked { path, review: &review, at: Time::from_millis(state.now()) };
+        let asked = WebhookCall { path, review: &review, at: Time::from_millis(state.now()) };
         let unreachable = || Err("dial tcp: connect: connection refused".to_owned());
         let answer = if write.call.webhooks_down { unreachable() } else { (webhook.reviewer)(asked) };
         let answer = answer

@@ -87,7 +87,7 @@ impl Operator {
         let clock = ServerClock(self.server.clone());
         let options = lease::Options::operator(&self.name, "orlop", self.flows);
         let api = Client::new(self.client.clone());
-        lease::lead((&api, &clock), options, &self.term, self.stopped(), self.work()).await
+        lease::lead(&api, &clock, options, &self.term, self.stopped(), self.work()).await
     }
 }
 

@@ -131,7 +131,7 @@ pub(super) fn tell(request: &Request, tables: &Tables, machines: &Machines) -> A
     let cluster_words =
         all_words.on(machines.cluster.iter().flat_map(|cluster| &cluster.nodes).map(|node| &node.machine));
     let chosen = chosen(resolved, &cluster_words, machines.cluster.as_ref());
-    let translated = translate(&request.pod, CONTAINER, (&chosen, &cluster_words), CLAIM);
+    let translated = translate(&request.pod, CONTAINER, &chosen, &cluster_words, CLAIM);
     let nodes = match (&translated, &machines.cluster) {
         (_, None) => None,
         (Ok((_, merged)), Some(cluster)) => Some(judge(merged, cluster)),

@@ -123,7 +123,7 @@ pub(super) async fn fetch(
 ) -> Result<Cluster, Failure> {
     use orlop_k8s::api::{Client, Kind, list};
     use orlop_k8s::client::ClientError;
-    use orlop_k8s::hourglass::world::KINDS;
+    use orlop_k8s::hourglass::cluster::KINDS;
 
     use crate::host::cluster;
 

@@ -9,7 +9,7 @@ use orlop_core::machine::step::StepPhase;
 use orlop_core::spec::flow::JobFlow;
 use orlop_core::time::HumanDuration;
 use orlop_k8s::client::ClientError;
-use orlop_k8s::client::logs::{PodNews, Reading, Written, read, watched, written};
+use orlop_k8s::client::logs::{ContainerLog, LogOptions, PodLogEvent, read, watched, written};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -29,7 +29,7 @@ struct Wanted {
     step: Option<String>,
     attempt: Option<u32>,
     failed: bool,
-    reading: Reading,
+    options: LogOptions,
 }
 
 impl Wanted {
@@ -40,7 +40,7 @@ impl Wanted {
             step: args.step.as_ref().map(|step| format!("{step}{item}")),
             attempt: args.attempt,
             failed: args.failed,
-            reading: Reading {
+            options: LogOptions {
                 follow: args.follow,
                 since_seconds: args.since.map(seconds),
                 timestamps: args.timestamps,
@@ -49,7 +49,7 @@ impl Wanted {
     }
 
     /// Whether a container is meant: of the step or instance, or of any instance of the step.
-    fn takes(&self, flow: &JobFlow, log: &Written) -> bool {
+    fn takes(&self, flow: &JobFlow, log: &ContainerLog) -> bool {
         let instance = |step: &str| {
             let number = log.step.strip_prefix(step).and_then(|rest| rest.strip_prefix("-i"));
             number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
@@ -81,14 +81,15 @@ pub(super) async fn show(cluster: &Cluster, flow: &JobFlow, args: &LogsArgs) -> 
 async fn copy(cluster: &Cluster, flow: &JobFlow, wanted: &Wanted) -> Result<bool, Failure> {
     let mut found = written(cluster.client.clone(), flow).await?;
     let steps: Vec<&str> = flow.spec.steps.iter().chain(&flow.spec.finally).map(|step| step.name.as_str()).collect();
-    let position =
-        |log: &Written| steps.iter().position(|step| log.step == *step || log.step.starts_with(&format!("{step}-i")));
+    let position = |log: &ContainerLog| {
+        steps.iter().position(|step| log.step == *step || log.step.starts_with(&format!("{step}-i")))
+    };
     // Those of one step stand in order already.
     found.sort_by_key(position);
     found.retain(|log| wanted.takes(flow, log));
-    let reading = Reading { follow: false, ..wanted.reading };
+    let options = LogOptions { follow: false, ..wanted.options };
     for log in &found {
-        let mut stream = match read(cluster.client.clone(), flow, (log, reading)).await {
+        let mut stream = match read(cluster.client.clone(), flow, log, options).await {
             Ok(stream) => stream,
             Err(error) => {
                 gone(&error)?;
@@ -119,7 +120,7 @@ fn gone(error: &ClientError) -> Result<(), Failure> {
 /// The next line of a log with step and attempt before it; false at its end.
 async fn next_line(
     stream: &mut (impl futures::io::AsyncBufRead + Unpin),
-    log: &Written,
+    log: &ContainerLog,
     line: &mut Vec<u8>,
 ) -> Result<bool, Failure> {
     line.clear();
@@ -149,12 +150,12 @@ struct Followed<'a> {
 
 impl Followed<'_> {
     /// Begins with those that are meant and were not begun.
-    fn begin(&mut self, found: Vec<Written>) {
+    fn begin(&mut self, found: Vec<ContainerLog>) {
         for log in found.into_iter().filter(|log| self.wanted.takes(self.flow, log)) {
             if self.known.insert((log.pod.clone(), log.container.clone())) {
                 let (client, flow, lines) = (self.cluster.client.clone(), self.flow.clone(), self.lines.clone());
-                let reading = self.wanted.reading;
-                self.readers.spawn(async move { tail(client, &flow, &log, reading, lines).await });
+                let options = self.wanted.options;
+                self.readers.spawn(async move { tail(client, &flow, &log, options, lines).await });
             }
         }
     }
@@ -176,9 +177,9 @@ async fn follow(cluster: &Cluster, flow: &JobFlow, wanted: &Wanted) -> Result<()
                 }
             }
             Some(news) = pods.next(), if !over => match news {
-                PodNews::Begun(found) => followed.begin(found),
-                PodNews::Complete => {}
-                PodNews::Away(why) => output::tell(&format!("warning: {why}")),
+                PodLogEvent::Started(found) => followed.begin(found),
+                PodLogEvent::InitDone => {}
+                PodLogEvent::Failed(why) => output::tell(&format!("warning: {why}")),
             },
             flow = &mut ended, if !over => {
                 over = true;
@@ -205,11 +206,11 @@ async fn follow(cluster: &Cluster, flow: &JobFlow, wanted: &Wanted) -> Result<()
 async fn tail(
     client: kube::Client,
     flow: &JobFlow,
-    log: &Written,
-    reading: Reading,
+    log: &ContainerLog,
+    options: LogOptions,
     lines: mpsc::Sender<Vec<u8>>,
 ) -> Result<(), Failure> {
-    let mut stream = read(client, flow, (log, reading)).await?;
+    let mut stream = read(client, flow, log, options).await?;
     let mut line = Vec::new();
     while next_line(&mut stream, log, &mut line).await? {
         if lines.send(std::mem::take(&mut line)).await.is_err() {

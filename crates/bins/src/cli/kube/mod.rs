@@ -10,7 +10,7 @@ use orlop_core::machine::flow::FlowPhase;
 use orlop_core::spec::flow::{JobFlow, StopMode};
 use orlop_core::time::Time;
 use orlop_k8s::api::Client;
-use orlop_k8s::client::{ClientError, Decided, FlowClient, Repeat};
+use orlop_k8s::client::{ApprovalDecision, ClientError, FlowClient, RetryOptions};
 use serde_json::json;
 
 use super::artifacts::{Artifact, ArtifactsArgs};
@@ -115,7 +115,7 @@ impl FlowTarget for Kube {
         let flows = self.cluster().await?.flows;
         match order {
             FlowCommand::Decide { step, decision, by, reason, .. } => {
-                let decided = Decided { step: &step, decision, by: by.as_deref(), reason: reason.as_deref() };
+                let decided = ApprovalDecision { step: &step, decision, by: by.as_deref(), reason: reason.as_deref() };
                 flows.decide(name, &decided).await?;
             }
             FlowCommand::ConfirmGone { step, by, reason } => {
@@ -153,7 +153,7 @@ impl FlowTarget for Kube {
             None => None,
         };
         let cluster = self.cluster().await?;
-        let repeat = Repeat {
+        let repeat = RetryOptions {
             steps: args.step.clone(),
             force: args.force,
             spec,

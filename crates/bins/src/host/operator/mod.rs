@@ -200,7 +200,7 @@ impl Operator {
         // Leases are asked for without a pace: a renewal must not wait behind work.
         let client = self.asks(None);
         let api = measured_client::Elections::new(Client::new(client.clone()), options.namespace.clone());
-        let leading = lead((&api, self.clock.own()), options, &self.term, stop.come(), works);
+        let leading = lead(&api, self.clock.own(), options, &self.term, stop.come(), works);
         let ended = tokio::select! {
             ended = leading => ended,
             () = self.health.keep_asking(&client) => Ended::Stopped,

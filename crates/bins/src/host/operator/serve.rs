@@ -75,7 +75,8 @@ mod tests {
 
     use axum::body::{Body, to_bytes};
     use axum::http::Request;
-    use orlop_k8s::flow::{Monitor as _, Note};
+    use orlop_k8s::flow::{ControllerEvent, Monitor as _};
+    use orlop_k8s::shell::LoopEvent;
     use orlop_k8s::shell::lease::Term;
     use tower::ServiceExt as _;
 
@@ -87,8 +88,8 @@ mod tests {
         let metrics = Arc::new(OperatorMetrics::new());
         let health = OperatorHealth::new(&[Which::JobFlow], Term::without_end(), false);
         let monitors = Monitors::new(&metrics, &health);
-        monitors.flows.note(Note::Beat { depth: 0 });
-        monitors.flows.note(Note::Synced);
+        monitors.flows.record(ControllerEvent::Loop(LoopEvent::Heartbeat { depth: 0 }));
+        monitors.flows.record(ControllerEvent::Loop(LoopEvent::Synced));
         health.reached();
         let router = router(&metrics, &health, None);
         (health, monitors, router)
@@ -109,7 +110,7 @@ mod tests {
         assert_eq!(ask(&router, "/healthz").await, (200, "ok\n".to_owned()));
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(ask(&router, "/healthz").await, (503, "jobflow: its loop stands still since 31 s\n".to_owned()));
-        monitors.flows.note(Note::Beat { depth: 0 });
+        monitors.flows.record(ControllerEvent::Loop(LoopEvent::Heartbeat { depth: 0 }));
         assert_eq!(ask(&router, "/healthz").await.0, 200);
     }
 
@@ -117,10 +118,14 @@ mod tests {
     async fn a_watch_that_the_server_does_not_let_in_makes_the_operator_not_ready() {
         let (_, monitors, router) = leading();
         assert_eq!(ask(&router, "/readyz").await, (200, "ok\n".to_owned()));
-        monitors.flows.note(Note::Broken { resource: "jobs", code: Some(401), message: "m" });
+        monitors.flows.record(ControllerEvent::Loop(LoopEvent::WatchFailed {
+            resource: "jobs",
+            code: Some(401),
+            message: "m",
+        }));
         let told = "jobflow: the server does not accept the credentials of the service account\n";
         assert_eq!(ask(&router, "/readyz").await, (503, told.to_owned()));
-        monitors.flows.note(Note::Watched { resource: "jobs" });
+        monitors.flows.record(ControllerEvent::Loop(LoopEvent::WatchListed { resource: "jobs" }));
         assert_eq!(ask(&router, "/readyz").await.0, 200);
     }
 }

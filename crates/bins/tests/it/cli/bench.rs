@@ -24,7 +24,7 @@ pub(super) struct Gave {
 }
 
 impl Gave {
-    fn of(output: Output) -> Self {
+    pub(super) fn of(output: Output) -> Self {
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Self { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
     }

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use orlop_core::time::Time;
 use serde_json::{Value, json};
 
-use super::{Answer, BODY_MAX, Settings, Webhook};
+use super::{Answer, BODY_MAX, Settings, Subject, Webhook};
 
 pub(super) fn now() -> Time {
     "2026-11-22T10:00:00Z".parse().unwrap()
@@ -28,7 +28,7 @@ fn started(change: impl FnOnce(&mut Value)) -> Value {
 }
 
 pub(super) fn ask(webhook: Webhook, operation: &str, objects: (Value, Value)) -> Answer {
-    let (group, kind, _) = webhook.subject();
+    let Subject { group, kind, .. } = webhook.subject();
     let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
         "uid": "u-1", "operation": operation, "userInfo": {"username": "ann", "groups": ["g"]},
         "kind": {"group": group, "version": "v1alpha1", "kind": kind},

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{bed, place, spec};
+use super::{env, place, spec};
 use crate::api::Kind;
 use crate::hourglass::APPLIED_HASH;
-use crate::shell::small::Policy;
+use crate::shell::fake::Policy;
 
 /// A registry of one's own for all images of Deployments.
 fn mirror(object: &mut Value) {
@@ -44,37 +44,37 @@ fn a_child_that_admission_changes_is_written_twice_at_most_and_the_executor_runs
     ];
     for (number, policy) in policies.into_iter().enumerate() {
         let kind = policy.kind;
-        let mut bed = bed();
-        bed.server.store().policies.push(policy);
-        bed.submit("exec", spec());
-        bed.wait(1200);
-        assert_eq!(place(&bed), "Running/Running False/AsExpected", "policy {number} of {kind:?}");
+        let mut env = env();
+        env.server.store().policies.push(policy);
+        env.submit("exec", spec());
+        env.wait(1200);
+        assert_eq!(place(&env), "Running/Running False/AsExpected", "policy {number} of {kind:?}");
         let of_kind = |write: &&String| write.split(' ').nth(1) == Some(kind.plural());
-        let writes: Vec<String> = bed.writes().iter().filter(of_kind).cloned().collect();
+        let writes: Vec<String> = env.writes().iter().filter(of_kind).cloned().collect();
         assert!((1..=2).contains(&writes.len()), "policy {number} of {kind:?}: {writes:?}");
         // A new operator asks once what admission makes of it, and rests.
-        bed.restart();
-        bed.wait(1200);
-        let writes = bed.writes().iter().filter(of_kind).count();
-        assert!(writes <= 3, "policy {number} of {kind:?}: {:?}", bed.writes());
+        env.restart();
+        env.wait(1200);
+        let writes = env.writes().iter().filter(of_kind).count();
+        assert!(writes <= 3, "policy {number} of {kind:?}: {:?}", env.writes());
     }
 }
 
 #[test]
 fn what_somebody_else_changes_is_put_back_once_a_minute_at_most_where_admission_changes_it_too() {
-    let mut bed = bed();
-    bed.server.store().policies.push(Policy { kind: Kind::Deployment, change: mirror });
-    bed.submit("exec", spec());
-    bed.rest();
-    let applies = |bed: &super::Bed| bed.writes().iter().filter(|write| write.contains("deployments")).count();
-    let (before, name) = (applies(&bed), crate::value::text(&bed.server.list(Kind::Deployment)[0], "/metadata/name"));
+    let mut env = env();
+    env.server.store().policies.push(Policy { kind: Kind::Deployment, change: mirror });
+    env.submit("exec", spec());
+    env.rest();
+    let applies = |env: &super::TestEnv| env.writes().iter().filter(|write| write.contains("deployments")).count();
+    let (before, name) = (applies(&env), crate::value::text(&env.server.list(Kind::Deployment)[0], "/metadata/name"));
     for _ in 0..30 {
-        bed.server.edit(Kind::Deployment, &name, |live| live["spec"]["minReadySeconds"] = json!(77));
-        bed.server.edit(Kind::Deployment, &name, |live| {
+        env.server.edit(Kind::Deployment, &name, |live| live["spec"]["minReadySeconds"] = json!(77));
+        env.server.edit(Kind::Deployment, &name, |live| {
             live["metadata"]["annotations"][APPLIED_HASH] = json!("theirs");
         });
-        bed.wait(10);
+        env.wait(10);
     }
-    let after = applies(&bed);
-    assert!(after > before && after <= before + 6, "{before} {after}: {:?}", bed.writes());
+    let after = applies(&env);
+    assert!(after > before && after <= before + 6, "{before} {after}: {:?}", env.writes());
 }

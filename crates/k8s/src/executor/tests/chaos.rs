@@ -4,12 +4,12 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Bed, bed, checksums, spec};
+use super::{TestEnv, checksums, env, spec};
 use crate::api::Kind;
 use crate::hourglass::tests::laws::histories;
 use crate::hourglass::tests::quota;
 use crate::shell::Clock as _;
-use crate::shell::small::refused;
+use crate::shell::fake::refused;
 use crate::value::{item, time, word};
 
 #[derive(Clone, Debug)]
@@ -76,65 +76,67 @@ const URLS: [&str; 3] = [
 ];
 const SECRETS: [&str; 4] = ["KEY-OF-THE-OPERATOR", "ANOTHER-KEY", "0123456789abcdef", "PASS-WORD"];
 
-fn happens(bed: &mut Bed, event: &Event) {
+fn happens(env: &mut TestEnv, event: &Event) {
     match *event {
-        Event::Image(image) => bed.change("exec", |spec| spec["image"] = json!(image)),
-        Event::Replicas(count) => bed.change("exec", |spec| spec["replicas"] = json!(count)),
-        Event::Key(key) => bed.change("exec", |spec| spec["config"]["operatorKeys"]["ecdsa"] = json!(key)),
-        Event::Chain(url) => bed.change("exec", |spec| spec["config"]["chains"][1]["rpc"] = json!(url)),
-        Event::Invalid => bed.change("exec", |spec| spec["image"] = json!(5)),
-        Event::Remove(kind, name) => bed.server.remove(kind, name),
+        Event::Image(image) => env.change("exec", |spec| spec["image"] = json!(image)),
+        Event::Replicas(count) => env.change("exec", |spec| spec["replicas"] = json!(count)),
+        Event::Key(key) => env.change("exec", |spec| spec["config"]["operatorKeys"]["ecdsa"] = json!(key)),
+        Event::Chain(url) => env.change("exec", |spec| spec["config"]["chains"][1]["rpc"] = json!(url)),
+        Event::Invalid => env.change("exec", |spec| spec["image"] = json!(5)),
+        Event::Remove(kind, name) => env.server.remove(kind, name),
         Event::Spoil(kind, name) => {
-            if bed.server.get(kind, name).is_some() {
-                bed.server.edit(kind, name, |object| object["metadata"]["labels"] = json!({"app": "spoiled"}));
+            if env.server.get(kind, name).is_some() {
+                env.server.edit(kind, name, |object| object["metadata"]["labels"] = json!({"app": "spoiled"}));
             }
         }
         Event::DeletePod => {
-            let pods = bed.server.list(Kind::Pod);
-            pods.first().into_iter().for_each(|pod| bed.server.ask_to_go(Kind::Pod, word(pod, "/metadata/name")));
+            let pods = env.server.list(Kind::Pod);
+            pods.first()
+                .into_iter()
+                .for_each(|pod| env.server.request_deletion(Kind::Pod, word(pod, "/metadata/name")));
         }
         Event::Unready => {
-            for pod in bed.server.list(Kind::Pod) {
-                bed.server.edit(Kind::Pod, word(&pod, "/metadata/name"), |pod| {
+            for pod in env.server.list(Kind::Pod) {
+                env.server.edit(Kind::Pod, word(&pod, "/metadata/name"), |pod| {
                     pod["status"]["conditions"] = json!([{"type": "Ready", "status": "False"}]);
                 });
             }
         }
         Event::Replicate(fails) => {
-            if bed.server.get(Kind::Deployment, "exec").is_some() {
+            if env.server.get(Kind::Deployment, "exec").is_some() {
                 let condition = json!([{"type": "ReplicaFailure", "status": if fails { "True" } else { "False" }}]);
-                bed.server.edit(Kind::Deployment, "exec", |live| live["status"]["conditions"] = condition);
+                env.server.edit(Kind::Deployment, "exec", |live| live["status"]["conditions"] = condition);
             }
         }
-        Event::Squat(comes) => squat(bed, comes),
-        Event::LoseStatus => bed.server.edit(Kind::Executor, "exec", |executor| executor["status"] = json!({})),
+        Event::Squat(comes) => squat(env, comes),
+        Event::LoseStatus => env.server.edit(Kind::Executor, "exec", |executor| executor["status"] = json!({})),
         Event::Quota(kind, times) => {
-            bed.refuse("create", kind, times, quota());
+            env.refuse("create", kind, times, quota());
         }
         Event::Fails(kind, times) => {
-            bed.refuse("patch", kind, times, refused(500, "InternalError"));
+            env.refuse("patch", kind, times, refused(500, "InternalError"));
         }
-        Event::Steps(steps) => bed.few_steps(steps),
-        Event::Wait(seconds) => bed.wait(seconds),
-        Event::Restart => bed.restart(),
-        Event::Crash(writes) => bed.dies_after(writes),
+        Event::Steps(steps) => env.few_steps(steps),
+        Event::Wait(seconds) => env.wait(seconds),
+        Event::Restart => env.restart(),
+        Event::Crash(writes) => env.dies_after(writes),
     }
 }
 
 /// Somebody else takes the name of a child, or gives it back.
-fn squat(bed: &Bed, comes: bool) {
+fn squat(env: &TestEnv, comes: bool) {
     let theirs = |found: &Value| found["metadata"]["ownerReferences"].is_null();
-    match bed.server.get(Kind::DisruptionBudget, "exec") {
-        None if comes => drop(bed.server.put(Kind::DisruptionBudget, json!({"metadata": {"name": "exec"}}))),
-        Some(found) if !comes && theirs(&found) => bed.server.remove(Kind::DisruptionBudget, "exec"),
+    match env.server.get(Kind::DisruptionBudget, "exec") {
+        None if comes => drop(env.server.put(Kind::DisruptionBudget, json!({"metadata": {"name": "exec"}}))),
+        Some(found) if !comes && theirs(&found) => env.server.remove(Kind::DisruptionBudget, "exec"),
         _ => {}
     }
 }
 
 /// A refusal that asks for patience: the kind it is about, and until when. What stands before that kind may be made all the
 /// same.
-fn patience(bed: &Bed) -> Option<(Kind, orlop_core::time::Time)> {
-    let status = bed.status("exec");
+fn patience(env: &TestEnv) -> Option<(Kind, orlop_core::time::Time)> {
+    let status = env.status("exec");
     let until = time(&status, "/retry/nextRetryTime")?;
     let said =
         item(&status, "/conditions", "type", "Degraded").filter(|said| said["reason"] == status["retry"]["reason"]);
@@ -144,8 +146,8 @@ fn patience(bed: &Bed) -> Option<(Kind, orlop_core::time::Time)> {
 }
 
 /// How often a child of a kind was to be made.
-fn made(bed: &Bed, kind: Kind) -> usize {
-    bed.writes().iter().filter(|write| write.starts_with(&format!("create {} ", kind.plural()))).count()
+fn made(env: &TestEnv, kind: Kind) -> usize {
+    env.writes().iter().filter(|write| write.starts_with(&format!("create {} ", kind.plural()))).count()
 }
 
 fn is_another_spec(event: &Event) -> bool {
@@ -158,47 +160,47 @@ proptest! {
 
     #[test]
     fn invariants_hold_whatever_happens(events in prop::collection::vec(event(), 1..20)) {
-        let mut bed = bed();
-        bed.images.insert("never".into(), "never");
-        bed.images.insert("crash".into(), "CrashLoopBackOff");
-        bed.submit("exec", spec());
+        let mut env = env();
+        env.images.insert("never".into(), "never");
+        env.images.insert("crash".into(), "CrashLoopBackOff");
+        env.submit("exec", spec());
         for event in &events {
-            let patience = patience(&bed).map(|(kind, until)| (kind, until, made(&bed, kind)));
-            let generation = bed.object("exec")["metadata"]["generation"].clone();
-            let same = bed.status("exec")["observedGeneration"] == generation;
-            happens(&mut bed, event);
-            bed.settles()?;
-            bed.laws()?;
-            let early = |(kind, until, before)| bed.clock.now() < until && made(&bed, kind) > before;
+            let patience = patience(&env).map(|(kind, until)| (kind, until, made(&env, kind)));
+            let generation = env.object("exec")["metadata"]["generation"].clone();
+            let same = env.status("exec")["observedGeneration"] == generation;
+            happens(&mut env, event);
+            env.settles()?;
+            env.laws()?;
+            let early = |(kind, until, before)| env.clock.now() < until && made(&env, kind) > before;
             let early = patience.is_some_and(early);
-            prop_assert!(!early || !same || is_another_spec(event), "K8: {event:?} {}", bed.status("exec"));
+            prop_assert!(!early || !same || is_another_spec(event), "K8: {event:?} {}", env.status("exec"));
         }
         // Quiet: everything is as it should be, and stays so.
-        bed.server.store().faults.clear();
-        squat(&bed, false);
-        happens(&mut bed, &Event::Replicate(false));
-        bed.change("exec", |last| {
+        env.server.store().faults.clear();
+        squat(&env, false);
+        happens(&mut env, &Event::Replicate(false));
+        env.change("exec", |last| {
             *last = spec();
             last["image"] = json!("last");
             last["replicas"] = json!(2);
         });
-        bed.wait(2_000);
-        let status = bed.status("exec");
+        env.wait(2_000);
+        let status = env.status("exec");
         prop_assert!(status["phase"] == "Running" && status["readyReplicas"] == 2, "{status}");
-        prop_assert_eq!(bed.condition("exec", "Degraded"), "False/AsExpected");
-        let sums = checksums(&bed);
+        prop_assert_eq!(env.condition("exec", "Degraded"), "False/AsExpected");
+        let sums = checksums(&env);
         prop_assert!(sums.len() == 2 && sums.iter().all(|sum| Some(sum.as_str()) == status["configHash"].as_str()), "{sums:?}");
-        let before = bed.writes().len();
-        bed.restart();
-        bed.wait(400);
-        prop_assert_eq!(&bed.writes()[before..], &[] as &[String], "K5");
-        bed.server.ask_to_go(Kind::Executor, "exec");
-        bed.wait(100);
-        prop_assert!(bed.server.list(Kind::Executor).is_empty());
-        prop_assert!(CHILDREN.iter().all(|(kind, _)| bed.server.list(*kind).is_empty()), "nothing is left");
-        bed.laws()?;
-        bed.conditions()?;
-        let shown = bed.shown(&[Kind::Secret]);
+        let before = env.writes().len();
+        env.restart();
+        env.wait(400);
+        prop_assert_eq!(&env.writes()[before..], &[] as &[String], "K5");
+        env.server.request_deletion(Kind::Executor, "exec");
+        env.wait(100);
+        prop_assert!(env.server.list(Kind::Executor).is_empty());
+        prop_assert!(CHILDREN.iter().all(|(kind, _)| env.server.list(*kind).is_empty()), "nothing is left");
+        env.laws()?;
+        env.conditions()?;
+        let shown = env.shown(&[Kind::Secret]);
         for secret in SECRETS {
             prop_assert!(!shown.contains(secret), "K6: {secret}");
         }

@@ -4,13 +4,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::{Bed, checksums, running, spec, with};
+use super::{TestEnv, checksums, running, spec, with};
 use crate::api::Kind;
 use crate::value::{item, text, word};
 
 /// The spec of the pods, and their container.
-fn pods(bed: &Bed) -> (Value, Value) {
-    let pod = bed.server.get(Kind::Deployment, "exec").unwrap()["spec"]["template"]["spec"].clone();
+fn pods(env: &TestEnv) -> (Value, Value) {
+    let pod = env.server.get(Kind::Deployment, "exec").unwrap()["spec"]["template"]["spec"].clone();
     let container = item(&pod, "/containers", "name", "executor").unwrap().clone();
     (pod, container)
 }
@@ -25,22 +25,22 @@ fn what_the_spec_says_of_pods_reaches_them_as_it_is() {
         "tolerations": [{"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}],
         "serviceAccountName": "mine",
     });
-    let bed = running(with(given.clone()));
-    let (pod, container) = pods(&bed);
+    let env = running(with(given.clone()));
+    let (pod, container) = pods(&env);
     for name in ["imagePullSecrets", "tolerations", "serviceAccountName"] {
         assert_eq!(pod[name], given[name], "{name}");
     }
     for name in ["imagePullPolicy", "resources"] {
         assert_eq!(container[name], given[name], "{name}");
     }
-    let account = bed.server.get(Kind::ServiceAccount, "mine").unwrap();
+    let account = env.server.get(Kind::ServiceAccount, "mine").unwrap();
     assert_eq!((&account["metadata"]["labels"], &account["metadata"]["ownerReferences"]), (&Value::Null, &Value::Null));
-    assert_eq!(bed.server.list(Kind::ServiceAccount).len(), 1);
-    let mut bed = super::bed();
-    bed.show(Kind::Node, crate::hourglass::tests::host("node-2", json!({"pool": "b"}), json!({})));
-    bed.submit("exec", with(json!({"nodeSelector": {"pool": "b"}})));
-    bed.rest();
-    assert_eq!(pods(&bed).0["nodeSelector"], json!({"pool": "b"}));
+    assert_eq!(env.server.list(Kind::ServiceAccount).len(), 1);
+    let mut env = super::env();
+    env.add(Kind::Node, crate::hourglass::tests::host("node-2", json!({"pool": "b"}), json!({})));
+    env.submit("exec", with(json!({"nodeSelector": {"pool": "b"}})));
+    env.rest();
+    assert_eq!(pods(&env).0["nodeSelector"], json!({"pool": "b"}));
     // What is not said is not there.
     let (pod, container) = pods(&running(spec()));
     for name in ["imagePullSecrets", "tolerations", "nodeSelector"] {
@@ -64,17 +64,17 @@ fn keys_of_a_secret_of_the_user_are_mounted_for_the_group_alone() {
     let mut spec = spec();
     spec["config"].as_object_mut().unwrap().remove("operatorKeys");
     spec["config"]["operatorKeysSecretRef"] = json!({"name": "mine"});
-    let bed = running(spec);
-    let (pod, container) = pods(&bed);
+    let env = running(spec);
+    let (pod, container) = pods(&env);
     let keys = item(&pod, "/volumes", "name", "keys").unwrap();
     assert_eq!(keys, &json!({"name": "keys", "secret": {"secretName": "mine", "defaultMode": 0o440}}));
     let mounted = item(&container, "/volumeMounts", "name", "keys").unwrap();
     assert_eq!(mounted, &json!({"name": "keys", "mountPath": "/etc/hourglass-keys", "readOnly": true}));
     // The chain with credentials is hidden all the same; of keys there is nothing to hide.
-    let secret = bed.server.get(Kind::Secret, "exec-secrets").unwrap();
+    let secret = env.server.get(Kind::Secret, "exec-secrets").unwrap();
     let names: Vec<&String> = secret["data"].as_object().unwrap().keys().collect();
     assert_eq!(names, ["config.yaml", "executor-config.yaml"]);
-    let file = text(&bed.server.get(Kind::ConfigMap, "exec-config").unwrap(), "/data/config.yaml");
+    let file = text(&env.server.get(Kind::ConfigMap, "exec-config").unwrap(), "/data/config.yaml");
     assert!(file.contains("operator_keys_dir") && !file.contains("operator_keys:"), "{file}");
 }
 
@@ -85,9 +85,9 @@ fn without_keys_none_are_mounted_and_no_secret_is_waited_for() {
         spec["config"]["operatorKeys"] = json!({});
         spec["config"]["chains"] = json!([{"name": "ethereum", "rpc": rpc, "chainId": 1,
             "taskMailboxAddress": "0x1234567890abcdef1234567890abcdef12345678"}]);
-        let bed = running(spec);
-        assert_eq!(bed.server.get(Kind::Secret, "exec-secrets").is_some(), secret, "{rpc}");
-        let (pod, _) = pods(&bed);
+        let env = running(spec);
+        assert_eq!(env.server.get(Kind::Secret, "exec-secrets").is_some(), secret, "{rpc}");
+        let (pod, _) = pods(&env);
         let keys = item(&pod, "/volumes", "name", "keys").unwrap();
         assert_eq!(keys, &json!({"name": "keys", "emptyDir": {}}), "{rpc}");
     }
@@ -95,9 +95,9 @@ fn without_keys_none_are_mounted_and_no_secret_is_waited_for() {
 
 #[test]
 fn both_keys_of_the_config_map_have_the_same_content_and_so_have_those_of_the_secret() {
-    let bed = running(spec());
-    let shown = bed.server.get(Kind::ConfigMap, "exec-config").unwrap()["data"].clone();
-    let hidden = bed.server.get(Kind::Secret, "exec-secrets").unwrap()["data"].clone();
+    let env = running(spec());
+    let shown = env.server.get(Kind::ConfigMap, "exec-config").unwrap()["data"].clone();
+    let hidden = env.server.get(Kind::Secret, "exec-secrets").unwrap()["data"].clone();
     assert_eq!(shown.as_object().unwrap().keys().collect::<Vec<_>>(), ["config.yaml", "executor-config.yaml"]);
     for data in [&shown, &hidden] {
         assert_eq!(data["config.yaml"], data["executor-config.yaml"]);
@@ -112,8 +112,8 @@ fn both_keys_of_the_config_map_have_the_same_content_and_so_have_those_of_the_se
 
 #[test]
 fn the_configuration_is_mounted_from_where_all_of_it_is() {
-    let volume = |bed: &Bed| {
-        let (pod, container) = pods(bed);
+    let volume = |env: &TestEnv| {
+        let (pod, container) = pods(env);
         let mounted = item(&container, "/volumeMounts", "name", "config").unwrap();
         assert_eq!(mounted, &json!({"name": "config", "mountPath": "/etc/hourglass", "readOnly": true}));
         assert_eq!(container["args"], json!(["--config=/etc/hourglass/executor-config.yaml"]));
@@ -123,34 +123,34 @@ fn the_configuration_is_mounted_from_where_all_of_it_is() {
         {"key": "executor-config.yaml", "path": "executor-config.yaml"},
         {"key": "config.yaml", "path": "config.yaml"},
     ]);
-    let mut bed = running(spec());
+    let mut env = running(spec());
     let secret = json!({"name": "config", "secret": {"secretName": "exec-secrets", "items": items}});
-    assert_eq!(volume(&bed), secret);
-    bed.change("exec", |spec| spec["config"]["chains"][1]["rpc"] = json!("https://base.example"));
-    bed.rest();
+    assert_eq!(volume(&env), secret);
+    env.change("exec", |spec| spec["config"]["chains"][1]["rpc"] = json!("https://base.example"));
+    env.rest();
     let plain = json!({"name": "config", "configMap": {"name": "exec-config", "items": items}});
-    assert_eq!(volume(&bed), plain);
-    bed.change("exec", |spec| spec["config"]["aggregatorEndpoint"] = json!("https://u:p@aggregator.example"));
-    bed.rest();
-    assert_eq!(volume(&bed), secret, "the aggregator's address is one as well");
+    assert_eq!(volume(&env), plain);
+    env.change("exec", |spec| spec["config"]["aggregatorEndpoint"] = json!("https://u:p@aggregator.example"));
+    env.rest();
+    assert_eq!(volume(&env), secret, "the aggregator's address is one as well");
 }
 
 #[test]
 fn the_hash_is_over_the_secret_too_and_a_key_alone_rolls_the_pods() {
-    let mut bed = running(spec());
-    let before = (checksums(&bed), bed.server.get(Kind::ConfigMap, "exec-config").unwrap()["data"].clone());
-    bed.change("exec", |spec| spec["config"]["operatorKeys"]["ecdsa"] = json!("ANOTHER-KEY"));
-    bed.rest();
-    assert_eq!(bed.server.get(Kind::ConfigMap, "exec-config").unwrap()["data"], before.1, "it shows nothing of it");
-    let after = checksums(&bed);
+    let mut env = running(spec());
+    let before = (checksums(&env), env.server.get(Kind::ConfigMap, "exec-config").unwrap()["data"].clone());
+    env.change("exec", |spec| spec["config"]["operatorKeys"]["ecdsa"] = json!("ANOTHER-KEY"));
+    env.rest();
+    assert_eq!(env.server.get(Kind::ConfigMap, "exec-config").unwrap()["data"], before.1, "it shows nothing of it");
+    let after = checksums(&env);
     assert!(after.len() == 1 && after != before.0, "{after:?}");
-    assert_eq!(bed.status("exec")["configHash"], after[0]);
+    assert_eq!(env.status("exec")["configHash"], after[0]);
 }
 
 #[test]
 fn all_children_have_the_labels_and_are_owned() {
-    let bed = running(with(json!({"replicas": 2})));
-    let uid = bed.object("exec")["metadata"]["uid"].clone();
+    let env = running(with(json!({"replicas": 2})));
+    let uid = env.object("exec")["metadata"]["uid"].clone();
     for (kind, name) in [
         (Kind::ConfigMap, "exec-config"),
         (Kind::Secret, "exec-secrets"),
@@ -158,7 +158,7 @@ fn all_children_have_the_labels_and_are_owned() {
         (Kind::DisruptionBudget, "exec"),
         (Kind::Service, "executor-exec"),
     ] {
-        let metadata = bed.server.get(kind, name).unwrap()["metadata"].clone();
+        let metadata = env.server.get(kind, name).unwrap()["metadata"].clone();
         let labels = json!({"app": "hourglass-executor", "hourglass.eigenlayer.io/name": "exec",
             "app.kubernetes.io/managed-by": "orlop-operator"});
         assert_eq!(metadata["labels"], labels, "{kind:?}");
@@ -170,34 +170,34 @@ fn all_children_have_the_labels_and_are_owned() {
 
 #[test]
 fn the_end_waits_for_the_deployment_and_its_pods() {
-    let mut bed = running(spec());
+    let mut env = running(spec());
     // As a server does it whom one asks to delete what belongs to it first.
-    bed.server.edit(Kind::Deployment, "exec", |live| live["metadata"]["finalizers"] = json!(["foregroundDeletion"]));
-    bed.server.ask_to_go(Kind::Executor, "exec");
-    bed.wait(400);
-    let going = bed.server.get(Kind::Deployment, "exec").unwrap();
+    env.server.edit(Kind::Deployment, "exec", |live| live["metadata"]["finalizers"] = json!(["foregroundDeletion"]));
+    env.server.request_deletion(Kind::Executor, "exec");
+    env.wait(400);
+    let going = env.server.get(Kind::Deployment, "exec").unwrap();
     assert!(going["metadata"]["deletionTimestamp"].is_string());
-    assert_eq!(bed.place("exec"), "Terminating/Cleanup False/AsExpected");
-    assert!(bed.server.get(Kind::Service, "executor-exec").is_none());
+    assert_eq!(env.place("exec"), "Terminating/Cleanup False/AsExpected");
+    assert!(env.server.get(Kind::Service, "executor-exec").is_none());
     for (kind, name) in [(Kind::ConfigMap, "exec-config"), (Kind::Secret, "exec-secrets")] {
-        assert!(bed.server.get(kind, name).is_some(), "{kind:?}: pods read it until they end");
+        assert!(env.server.get(kind, name).is_some(), "{kind:?}: pods read it until they end");
     }
-    assert_eq!(bed.writes().iter().filter(|write| write.starts_with("delete deployments")).count(), 1);
-    bed.server.remove(Kind::Deployment, "exec");
-    bed.rest();
-    assert!(bed.server.list(Kind::Executor).is_empty() && bed.server.list(Kind::Secret).is_empty());
-    assert!(bed.server.list(Kind::Pod).iter().all(|pod| word(pod, "/metadata/name") != "exec"));
+    assert_eq!(env.writes().iter().filter(|write| write.starts_with("delete deployments")).count(), 1);
+    env.server.remove(Kind::Deployment, "exec");
+    env.rest();
+    assert!(env.server.list(Kind::Executor).is_empty() && env.server.list(Kind::Secret).is_empty());
+    assert!(env.server.list(Kind::Pod).iter().all(|pod| word(pod, "/metadata/name") != "exec"));
 }
 
 #[test]
 fn counts_are_told_as_none_where_there_is_nothing_to_count() {
-    let mut bed = super::bed();
-    bed.refuse("create", Kind::Deployment, 1, crate::shell::small::refused(403, "Forbidden"));
-    bed.submit("exec", with(json!({"replicas": 3})));
-    bed.rest();
+    let mut env = super::env();
+    env.refuse("create", Kind::Deployment, 1, crate::shell::fake::refused(403, "Forbidden"));
+    env.submit("exec", with(json!({"replicas": 3})));
+    env.rest();
     let told =
-        |bed: &Bed| ["replicas", "readyReplicas", "updatedReplicas"].map(|name| bed.status("exec")[name].clone());
-    assert_eq!((told(&bed), bed.place("exec").as_str()), ([0, 0, 0].map(Value::from), "Failed/Failed True/Forbidden"));
-    bed.wait(301);
-    assert_eq!(told(&bed), [3, 3, 3].map(Value::from));
+        |env: &TestEnv| ["replicas", "readyReplicas", "updatedReplicas"].map(|name| env.status("exec")[name].clone());
+    assert_eq!((told(&env), env.place("exec").as_str()), ([0, 0, 0].map(Value::from), "Failed/Failed True/Forbidden"));
+    env.wait(301);
+    assert_eq!(told(&env), [3, 3, 3].map(Value::from));
 }

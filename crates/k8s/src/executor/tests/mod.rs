@@ -7,18 +7,18 @@ mod failures;
 mod file;
 mod foreign;
 mod life;
+mod reasons;
 mod references;
 mod rows;
-mod told;
 
 use serde_json::{Value, json};
 
 use super::Executors;
 use crate::api::Kind;
-use crate::hourglass::tests::{Bed as AnyBed, host};
+use crate::hourglass::tests::{TestEnv as AnyTestEnv, host};
 use crate::value::word;
 
-type Bed = AnyBed<Executors>;
+type TestEnv = AnyTestEnv<Executors>;
 
 fn spec() -> Value {
     json!({
@@ -41,27 +41,27 @@ fn with(members: Value) -> Value {
     spec
 }
 
-fn bed() -> Bed {
-    let mut bed = Bed::new();
-    bed.show(Kind::Node, host("node-1", json!({}), json!({})));
-    bed
+fn env() -> TestEnv {
+    let mut env = TestEnv::new();
+    env.add(Kind::Node, host("node-1", json!({}), json!({})));
+    env
 }
 
-fn running(spec: Value) -> Bed {
-    let mut bed = bed();
-    bed.submit("exec", spec);
-    bed.rest();
-    assert_eq!(bed.status("exec")["phase"], "Running", "{}", bed.status("exec"));
-    bed
+fn running(spec: Value) -> TestEnv {
+    let mut env = env();
+    env.submit("exec", spec);
+    env.rest();
+    assert_eq!(env.status("exec")["phase"], "Running", "{}", env.status("exec"));
+    env
 }
 
 /// Where it is: phase, state, and what is wrong.
-fn place(bed: &Bed) -> String {
-    bed.place("exec")
+fn place(env: &TestEnv) -> String {
+    env.place("exec")
 }
 
 /// Checksums of the pods.
-fn checksums(bed: &Bed) -> Vec<String> {
+fn checksums(env: &TestEnv) -> Vec<String> {
     let path = "/metadata/annotations/hourglass.eigenlayer.io~1config-checksum";
-    bed.server.list(Kind::Pod).iter().map(|pod| word(pod, path).to_owned()).collect()
+    env.server.list(Kind::Pod).iter().map(|pod| word(pod, path).to_owned()).collect()
 }

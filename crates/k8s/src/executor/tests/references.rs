@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{Bed, bed, spec};
+use super::{TestEnv, env, spec};
 use crate::api::Kind;
-use crate::shell::small::refused;
+use crate::shell::fake::refused;
 
 /// A time after which everything is looked at again.
 const RESYNC: u64 = 301;
@@ -16,67 +16,67 @@ fn referring() -> Value {
     spec
 }
 
-fn running(spec: Value) -> Bed {
-    let mut bed = bed();
-    bed.server.put(Kind::Secret, json!({"metadata": {"name": "mine"}, "data": {"ecdsa": "a2V5"}}));
-    bed.submit("exec", spec);
-    bed.rest();
-    assert_eq!(bed.status("exec")["phase"], "Running", "{}", bed.status("exec"));
-    bed
+fn running(spec: Value) -> TestEnv {
+    let mut env = env();
+    env.server.put(Kind::Secret, json!({"metadata": {"name": "mine"}, "data": {"ecdsa": "a2V5"}}));
+    env.submit("exec", spec);
+    env.rest();
+    assert_eq!(env.status("exec")["phase"], "Running", "{}", env.status("exec"));
+    env
 }
 
-fn rolled(bed: &Bed) -> (u64, Value) {
-    let deployment = bed.server.list(Kind::Deployment).remove(0);
+fn rolled(env: &TestEnv) -> (u64, Value) {
+    let deployment = env.server.list(Kind::Deployment).remove(0);
     let path = "/spec/template/metadata/annotations/hourglass.eigenlayer.io~1reference-generation";
-    let generation = bed.status("exec")["referenceGeneration"].as_u64().unwrap_or_default();
+    let generation = env.status("exec")["referenceGeneration"].as_u64().unwrap_or_default();
     (generation, deployment.pointer(path).cloned().unwrap_or_default())
 }
 
-fn change(bed: &Bed) {
-    bed.server.edit(Kind::Secret, "mine", |secret| secret["data"]["ecdsa"] = json!("b3RoZXI="));
+fn change(env: &TestEnv) {
+    env.server.edit(Kind::Secret, "mine", |secret| secret["data"]["ecdsa"] = json!("b3RoZXI="));
 }
 
 #[test]
 fn a_changed_secret_rolls_the_pods_once() {
-    let mut bed = running(referring());
-    assert_eq!(rolled(&bed), (0, Value::Null));
-    assert_eq!(bed.status("exec")["references"][0]["name"], "mine");
-    change(&bed);
-    bed.wait(RESYNC);
-    assert_eq!(rolled(&bed), (1, json!("1")));
-    bed.restart();
-    bed.rest();
-    bed.wait(RESYNC);
-    assert_eq!(rolled(&bed), (1, json!("1")), "another operator");
-    bed.server.edit(Kind::Executor, "exec", |object| object["status"] = json!({}));
-    bed.restart();
-    bed.rest();
-    assert_eq!(rolled(&bed), (1, json!("1")), "a lost status");
+    let mut env = running(referring());
+    assert_eq!(rolled(&env), (0, Value::Null));
+    assert_eq!(env.status("exec")["references"][0]["name"], "mine");
+    change(&env);
+    env.wait(RESYNC);
+    assert_eq!(rolled(&env), (1, json!("1")));
+    env.restart();
+    env.rest();
+    env.wait(RESYNC);
+    assert_eq!(rolled(&env), (1, json!("1")), "another operator");
+    env.server.edit(Kind::Executor, "exec", |object| object["status"] = json!({}));
+    env.restart();
+    env.rest();
+    assert_eq!(rolled(&env), (1, json!("1")), "a lost status");
 }
 
 #[test]
 fn a_crash_at_any_write_rolls_them_once() {
     for writes in 0..6 {
-        let mut bed = running(referring());
-        change(&bed);
-        bed.dies_after(writes);
-        bed.wait(RESYNC);
-        bed.rest();
-        bed.wait(RESYNC);
-        assert_eq!(rolled(&bed), (1, json!("1")), "after {writes} writes");
+        let mut env = running(referring());
+        change(&env);
+        env.dies_after(writes);
+        env.wait(RESYNC);
+        env.rest();
+        env.wait(RESYNC);
+        assert_eq!(rolled(&env), (1, json!("1")), "after {writes} writes");
     }
 }
 
 #[test]
 fn a_secret_that_may_not_be_read_is_told_once_and_who_does_not_want_it_reads_nothing() {
-    let mut bed = bed();
-    bed.server.put(Kind::Secret, json!({"metadata": {"name": "mine"}, "data": {}}));
-    bed.refuse("get", Kind::Secret, 3, refused(403, "Forbidden"));
+    let mut env = env();
+    env.server.put(Kind::Secret, json!({"metadata": {"name": "mine"}, "data": {}}));
+    env.refuse("get", Kind::Secret, 3, refused(403, "Forbidden"));
     let mut spec = referring();
     spec["rollOnReferenceChange"] = json!(false);
-    bed.submit("exec", spec);
-    bed.change("exec", |spec| spec["rollOnReferenceChange"] = json!(true));
-    bed.rest();
-    bed.wait(RESYNC);
-    assert_eq!((bed.told("ReferenceForbidden"), rolled(&bed)), (1, (0, Value::Null)));
+    env.submit("exec", spec);
+    env.change("exec", |spec| spec["rollOnReferenceChange"] = json!(true));
+    env.rest();
+    env.wait(RESYNC);
+    assert_eq!((env.event_count("ReferenceForbidden"), rolled(&env)), (1, (0, Value::Null)));
 }

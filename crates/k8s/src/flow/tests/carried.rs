@@ -6,13 +6,13 @@ use orlop_core::name::sha256_hex;
 use serde_json::{Value, json};
 
 use super::super::{Options, SecretMode};
-use super::bed::{Bed, after, job};
+use super::test_env::{TestEnv, after, job};
 use crate::api::Kind;
 use crate::render::helper::{HelperOptions, Tokens};
 
-fn bed() -> Bed {
+fn env() -> TestEnv {
     let helper = HelperOptions::new("orlop-helper", "http://o:9444", Tokens::new(|| "token".to_owned()));
-    Bed::with_options(Options { helper: Some(helper), ..Options::default() })
+    TestEnv::with_options(Options { helper: Some(helper), ..Options::default() })
 }
 
 /// Two steps: the second takes what the first gives.
@@ -28,57 +28,57 @@ fn spec() -> Value {
 }
 
 /// The pod of the Job under way ends with this report.
-fn report(bed: &mut Bed, stored: bool) {
+fn report(env: &mut TestEnv, stored: bool) {
     let report = json!({"v": 1, "parameters": {"rows": "42"},
         "artifacts": [{"name": "model", "sizeBytes": 5, "sha256": "ab", "packing": ".tar", "stored": stored}]});
-    say(bed, &report);
+    say(env, &report);
 }
 
-fn say(bed: &mut Bed, report: &Value) {
-    bed.settle();
-    let job = bed.server.list(Kind::Job).into_iter().find(|job| job["status"]["conditions"].is_null()).unwrap();
+fn say(env: &mut TestEnv, report: &Value) {
+    env.settle();
+    let job = env.server.list(Kind::Job).into_iter().find(|job| job["status"]["conditions"].is_null()).unwrap();
     let name = job["metadata"]["name"].as_str().unwrap();
     let ended = json!({"terminated": {"exitCode": 0, "message": report.to_string()}});
-    bed.server.put(
+    env.server.put(
         Kind::Pod,
         json!({"metadata": {"name": name, "labels": {"batch.kubernetes.io/job-name": name}},
             "status": {"phase": "Succeeded", "containerStatuses": [{"name": "main", "state": ended}]}}),
     );
-    bed.end_job(name, true);
+    env.end_job(name, true);
 }
 
 #[test]
 fn what_a_step_reports_is_handed_to_the_next_one() {
-    let mut bed = bed();
-    bed.submit("etl", spec());
-    report(&mut bed, true);
-    bed.run();
-    insta::assert_snapshot!(bed.outcome("etl"), @r#"
+    let mut env = env();
+    env.submit("etl", spec());
+    report(&mut env, true);
+    env.run();
+    insta::assert_snapshot!(env.outcome("etl"), @r#"
     Succeeded 2/2
     make Succeeded/- 1 {"parameters":[{"name":"rows","value":"42"}],"artifacts":[{"name":"model","path":"/model","location":{"kind":"configmap","ref":"etl-make-model/model#.tar","sizeBytes":5,"sha256":"ab"}}]}
     take Succeeded/- 1
     "#);
-    let jobs = bed.server.list(Kind::Job);
+    let jobs = env.server.list(Kind::Job);
     let take = jobs.iter().find(|job| job["metadata"]["name"].as_str().unwrap().contains("take")).unwrap();
     let pod = &take["spec"]["template"]["spec"];
     assert_eq!(pod["containers"][0]["args"], json!(["42"]));
     let sources = pod["volumes"].as_array().unwrap().iter().find_map(|volume| volume.get("projected"));
     assert_eq!(sources.unwrap()["sources"][0]["configMap"]["name"], "etl-make-model");
-    assert!(!bed.status("etl").to_string().contains("token"));
+    assert!(!env.status("etl").to_string().contains("token"));
 }
 
 #[test]
 fn an_artifact_too_large_for_its_store_is_told_of_and_misses_only_whoever_takes_it() {
-    let mut bed = bed();
-    bed.submit("etl", spec());
-    report(&mut bed, false);
-    bed.run();
-    insta::assert_snapshot!(bed.outcome("etl"), @r#"
+    let mut env = env();
+    env.submit("etl", spec());
+    report(&mut env, false);
+    env.run();
+    insta::assert_snapshot!(env.outcome("etl"), @r#"
     Failed 2/2
     make Succeeded/- 1 {"parameters":[{"name":"rows","value":"42"}],"artifacts":[{"name":"model","path":"/model"}]}
     take Failed/ArtifactUnavailable 1
     "#);
-    let events = bed.server.list(Kind::Event);
+    let events = env.server.list(Kind::Event);
     let told: Vec<&Value> = events.iter().filter(|event| event["reason"] == "ArtifactTooLarge").collect();
     assert_eq!((told.len(), &told[0]["type"]), (1, &json!("Warning")));
     insta::assert_snapshot!(told[0]["note"].as_str().unwrap(), @"make: artifact `model` is larger than the 1048576 bytes that a ConfigMap keeps and is not stored; use an artifactStore");
@@ -90,7 +90,7 @@ fn outputs_larger_than_a_message_come_through_the_operator() {
     let whole = json!({"v": 1, "message": "own", "parameters": {"rows": long}}).to_string();
     let content = json!({"sizeBytes": whole.len(), "sha256": sha256_hex(whole.as_bytes(), 64)});
     let end = |kept: Option<&str>| {
-        let mut bed = bed();
+        let mut env = env();
         let mut spec = spec();
         spec["steps"] = json!([spec["steps"][0]]);
         spec["steps"][0]["outputs"]["artifacts"] = json!([]);
@@ -99,14 +99,14 @@ fn outputs_larger_than_a_message_come_through_the_operator() {
             {"name": "said", "valueFrom": {"jsonPath": "$.termination.message"}},
             {"name": "none", "valueFrom": {"path": "/none"}, "default": "-"},
         ]);
-        bed.submit("etl", spec);
+        env.submit("etl", spec);
         if let Some(kept) = kept {
             let data = json!({".report": STANDARD.encode(kept)});
-            bed.server.put(Kind::ConfigMap, json!({"metadata": {"name": "etl-make-orlop-report"}, "binaryData": data}));
+            env.server.put(Kind::ConfigMap, json!({"metadata": {"name": "etl-make-orlop-report"}, "binaryData": data}));
         }
-        say(&mut bed, &json!({"v": 1, "elsewhere": content}));
-        bed.run();
-        bed.status("etl")["steps"][0].clone()
+        say(&mut env, &json!({"v": 1, "elsewhere": content}));
+        env.run();
+        env.status("etl")["steps"][0].clone()
     };
     let step = end(Some(&whole));
     let values = &step["outputs"]["parameters"];
@@ -122,57 +122,58 @@ fn outputs_larger_than_a_message_come_through_the_operator() {
 
 #[test]
 fn without_a_store_a_flow_that_needs_one_is_refused() {
-    let mut bed = Bed::new();
-    bed.submit("etl", spec());
-    bed.run();
-    let status = bed.status("etl");
+    let mut env = TestEnv::new();
+    env.submit("etl", spec());
+    env.run();
+    let status = env.status("etl");
     assert_eq!((&status["phase"], &status["conditions"][0]["reason"]), (&json!("Failed"), &json!("ValidationFailed")));
     insta::assert_snapshot!(status["message"].as_str().unwrap(), @"spec.steps[0].outputs: the step `make` has artifacts, and this operator was started without --helper-image and --artifact-url, so nothing moves them; spec.steps[1].inputs: the step `take` has artifacts, and this operator was started without --helper-image and --artifact-url, so nothing moves them");
-    assert!(bed.server.list(Kind::Job).is_empty());
+    assert!(env.server.list(Kind::Job).is_empty());
 }
 
 #[test]
 fn a_flow_that_has_begun_goes_on_where_the_operator_has_no_helper_any_more() {
-    let mut bed = bed();
-    bed.submit("etl", spec());
-    bed.settle();
-    bed.options.helper = None;
-    bed.restart();
-    report(&mut bed, true);
-    bed.run();
-    let step = &bed.status("etl")["steps"][1];
+    let mut env = env();
+    env.submit("etl", spec());
+    env.settle();
+    env.options.helper = None;
+    env.restart();
+    report(&mut env, true);
+    env.run();
+    let step = &env.status("etl")["steps"][1];
     assert_eq!((&step["phase"], &step["reason"]), (&json!("Failed"), &json!("TemplateInvalid")), "{step}");
     assert!(step["message"].as_str().unwrap().contains("--helper-image"), "{step}");
 }
 
 #[test]
 fn a_store_on_a_claim_template_is_the_claim_of_the_flow() {
-    let mut bed = bed();
-    bed.endless = vec!["etl"];
+    let mut env = env();
+    env.endless = vec!["etl"];
     let mut spec = spec();
     spec["artifactStore"] = json!({"persistentVolumeClaim": {"claimName": "data"}});
     spec["resourceTemplates"] = json!({"volumeClaimTemplates": [{"metadata": {"name": "data"},
         "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}}]});
-    bed.submit("etl", spec);
-    bed.run();
-    let job = bed.server.list(Kind::Job).remove(0).to_string();
+    env.submit("etl", spec);
+    env.run();
+    let job = env.server.list(Kind::Job).remove(0).to_string();
     assert!(job.contains(r#""claimName":"etl-data""#) && !job.contains(r#""claimName":"data""#), "{job}");
 }
 
 #[test]
 fn a_secret_that_a_download_names_is_read_and_written_as_text_where_that_was_asked_for() {
     let helper = HelperOptions::new("orlop-helper", "http://o:9444", Tokens::new(|| "token".to_owned()));
-    let mut bed = Bed::with_options(Options { helper: Some(helper), secrets: SecretMode::Read, ..Options::default() });
-    bed.server.put(Kind::Secret, json!({"metadata": {"name": "vault"}, "data": {"t": STANDARD.encode("planted")}}));
+    let mut env =
+        TestEnv::with_options(Options { helper: Some(helper), secrets: SecretMode::Read, ..Options::default() });
+    env.server.put(Kind::Secret, json!({"metadata": {"name": "vault"}, "data": {"t": STANDARD.encode("planted")}}));
     let mut step = job("a");
     step["inputs"] = json!({
         "parameters": [{"name": "key", "valueFrom": {"secretKeyRef": {"name": "vault", "key": "t"}}}],
         "artifacts": [{"name": "data", "http": {"url": "https://example.org/a", "headers": {"Authorization": "Bearer ${parameters.key}"}}}],
     });
-    bed.submit("etl", json!({"steps": [step]}));
-    bed.settle();
-    let step = &bed.status("etl")["steps"][0];
+    env.submit("etl", json!({"steps": [step]}));
+    env.settle();
+    let step = &env.status("etl")["steps"][0];
     assert_eq!(step["phase"], "Running", "{step}");
-    let job = bed.server.list(Kind::Job).remove(0).to_string();
+    let job = env.server.list(Kind::Job).remove(0).to_string();
     assert!(job.contains("Bearer planted"), "{job}");
 }

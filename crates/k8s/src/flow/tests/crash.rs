@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use super::bed::{Bed, after, job};
 use super::server::Fault;
+use super::test_env::{TestEnv, after, job};
 use crate::api::Kind;
 
 /// Something that people do to a flow.
@@ -12,22 +12,22 @@ type Order = fn(&mut Value);
 
 /// Runs a flow to its end while writes go wrong; the next controller is so many changes behind at first. What people order comes
 /// when nothing goes on by itself, and Jobs of this name end only after that.
-fn run(spec: &Value, faults: &[(Fault, usize)], (orders, endless): (&[Order], Option<&'static str>)) -> Bed {
-    let mut bed = Bed::new();
-    bed.server.store().faults = faults.iter().map(|(fault, _)| fault.clone()).collect();
+fn run(spec: &Value, faults: &[(Fault, usize)], orders: &[Order], endless: Option<&'static str>) -> TestEnv {
+    let mut env = TestEnv::new();
+    env.server.store().faults = faults.iter().map(|(fault, _)| fault.clone()).collect();
     let kills = |fault: &Fault| matches!(fault, Fault::DieBefore(_) | Fault::DieAfter(_));
-    bed.stale = faults.iter().filter(|(fault, _)| kills(fault)).map(|(_, behind)| *behind).collect();
-    bed.endless.extend(endless);
-    bed.submit("etl", spec.clone());
-    bed.run();
+    env.stale = faults.iter().filter(|(fault, _)| kills(fault)).map(|(_, behind)| *behind).collect();
+    env.endless.extend(endless);
+    env.submit("etl", spec.clone());
+    env.run();
     for order in orders {
-        bed.server.edit(Kind::JobFlow, "etl", order);
-        bed.run();
+        env.server.edit(Kind::JobFlow, "etl", order);
+        env.run();
     }
-    bed.endless.clear();
-    bed.run();
-    bed.check_created_once();
-    bed
+    env.endless.clear();
+    env.run();
+    env.check_created_once();
+    env
 }
 
 #[test]
@@ -42,12 +42,12 @@ fn what_waits_for_the_status_is_not_tried_before_it_can_be_stored() {
         "executionPolicy": {"jobRetention": "Failed"},
     });
     let (deletion, status) = (11, 14);
-    let writes = run(&spec, &[], (&[], None)).writes();
+    let writes = run(&spec, &[], &[], None).writes();
     assert!(writes.get(deletion).is_some_and(|write| write.starts_with("delete jobs")), "{writes:?}");
-    let bed = run(&spec, &[(Fault::LoseAnswer(deletion), 0), (Fault::LoseAnswer(status), 0)], (&[], None));
-    let found = bed.writes();
+    let env = run(&spec, &[(Fault::LoseAnswer(deletion), 0), (Fault::LoseAnswer(status), 0)], &[], None);
+    let found = env.writes();
     assert!(found.get(status).is_some_and(|write| write.starts_with("patch jobflows/status")), "{found:?}");
-    assert!(bed.passes < 100, "{} passes for {} writes", bed.passes, found.len());
+    assert!(env.passes < 100, "{} passes for {} writes", env.passes, found.len());
 }
 
 #[test]
@@ -57,13 +57,13 @@ fn what_was_ordered_since_undoes_a_suspension_that_a_restart_brings_back() {
     let spec = json!({"suspendMode": "Suspend", "steps": [job("a"), after("b", &["a"])]});
     let resumption = 9;
     let world = (orders.as_slice(), Some("-a-"));
-    let clean = run(&spec, &[], world);
+    let clean = run(&spec, &[], world.0, world.1);
     assert_eq!(clean.writes().get(resumption).map(String::as_str), Some("patch jobs default/etl-a-00000001"));
     let late = [(Fault::DieAfter(resumption), 0), (Fault::LoseAnswer(resumption + 1), 0)];
     // The next controller sees the Job as it was before it was suspended.
     for faults in [late.as_slice(), &[(Fault::DieBefore(resumption), 5)]] {
-        let bed = run(&spec, faults, world);
-        assert_eq!(bed.outcome("etl"), clean.outcome("etl"), "{faults:?}");
-        assert_eq!(bed.made(), clean.made(), "{faults:?}");
+        let env = run(&spec, faults, world.0, world.1);
+        assert_eq!(env.outcome("etl"), clean.outcome("etl"), "{faults:?}");
+        assert_eq!(env.made(), clean.made(), "{faults:?}");
     }
 }

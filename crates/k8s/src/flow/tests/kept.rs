@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use super::bed::{Bed, after, job};
 use super::server::{Fault, refused};
+use super::test_env::{TestEnv, after, job};
 use crate::api::Kind;
 
 fn settings(region: &str) -> Value {
@@ -21,8 +21,8 @@ fn with_parameters() -> Value {
 }
 
 /// What the second step was told.
-fn told(bed: &Bed) -> Value {
-    let jobs = bed.server.list(Kind::Job);
+fn told(env: &TestEnv) -> Value {
+    let jobs = env.server.list(Kind::Job);
     let b = jobs.iter().find(|job| job["metadata"]["name"].as_str().unwrap().starts_with("etl-b"));
     b.map(|job| job["spec"]["template"]["spec"]["containers"][0]["command"][1].clone()).unwrap_or_default()
 }
@@ -30,134 +30,134 @@ fn told(bed: &Bed) -> Value {
 #[test]
 fn values_of_parameters_are_those_the_flow_began_with_whatever_becomes_of_their_source() {
     for (restart, gone) in [(false, false), (true, false), (false, true), (true, true)] {
-        let mut bed = Bed::new();
-        bed.endless = vec!["etl-a"];
-        bed.server.put(Kind::ConfigMap, settings("north"));
-        bed.submit("etl", with_parameters());
-        bed.run();
+        let mut env = TestEnv::new();
+        env.endless = vec!["etl-a"];
+        env.server.put(Kind::ConfigMap, settings("north"));
+        env.submit("etl", with_parameters());
+        env.run();
         if gone {
-            bed.server.remove(Kind::ConfigMap, "settings");
+            env.server.remove(Kind::ConfigMap, "settings");
         } else {
-            bed.server.edit(Kind::ConfigMap, "settings", |map| map["data"]["region"] = json!("south"));
+            env.server.edit(Kind::ConfigMap, "settings", |map| map["data"]["region"] = json!("south"));
         }
         if restart {
-            bed.restart();
+            env.restart();
         }
-        bed.endless.clear();
-        bed.run();
+        env.endless.clear();
+        env.run();
         assert_eq!(
-            (bed.status("etl")["phase"].as_str(), told(&bed)),
+            (env.status("etl")["phase"].as_str(), told(&env)),
             (Some("Succeeded"), json!("north x")),
             "{restart} {gone}"
         );
-        bed.check_created_once();
+        env.check_created_once();
     }
 }
 
 #[test]
 fn a_flow_whose_parameters_cannot_be_read_is_refused_with_the_reason() {
-    let mut bed = Bed::new();
-    bed.submit("etl", with_parameters());
-    bed.run();
-    let message = bed.status("etl")["message"].as_str().unwrap_or_default().to_owned();
+    let mut env = TestEnv::new();
+    env.submit("etl", with_parameters());
+    env.run();
+    let message = env.status("etl")["message"].as_str().unwrap_or_default().to_owned();
     insta::assert_snapshot!(message, @"parameter `region`: ConfigMap `settings` does not exist; create it, or mark the reference `optional: true`");
 }
 
 #[test]
 fn a_flow_that_began_under_a_version_that_kept_no_parameters_loses_only_those_that_are_gone() {
-    let mut bed = Bed::new();
-    bed.endless = vec!["etl-a"];
-    bed.server.put(Kind::ConfigMap, settings("north"));
+    let mut env = TestEnv::new();
+    env.endless = vec!["etl-a"];
+    env.server.put(Kind::ConfigMap, settings("north"));
     let mut spec = with_parameters();
     spec["steps"][1]["template"]["spec"]["template"]["spec"]["containers"][0]["command"][1] =
         json!("${parameters.word}");
-    bed.submit("etl", spec);
-    bed.run();
-    for map in bed.server.list(Kind::ConfigMap) {
-        bed.server.remove(Kind::ConfigMap, map["metadata"]["name"].as_str().unwrap());
+    env.submit("etl", spec);
+    env.run();
+    for map in env.server.list(Kind::ConfigMap) {
+        env.server.remove(Kind::ConfigMap, map["metadata"]["name"].as_str().unwrap());
     }
-    bed.restart();
-    bed.endless.clear();
-    bed.run();
-    assert_eq!((bed.status("etl")["phase"].as_str(), told(&bed)), (Some("Succeeded"), json!("x")));
+    env.restart();
+    env.endless.clear();
+    env.run();
+    assert_eq!((env.status("etl")["phase"].as_str(), told(&env)), (Some("Succeeded"), json!("x")));
 }
 
 #[test]
 fn an_order_to_make_place_is_kept_where_somebody_writes_the_status_in_between() {
     let policy = |policy: &str| json!({"concurrencyKey": "nightly", "concurrencyPolicy": policy});
-    let mut bed = Bed::new();
-    bed.endless = vec!["first"];
-    bed.submit("first", json!({"steps": [job("a")], "executionPolicy": policy("Forbid")}));
-    bed.run();
-    bed.submit("second", json!({"steps": [job("a")], "executionPolicy": policy("Replace")}));
+    let mut env = TestEnv::new();
+    env.endless = vec!["first"];
+    env.submit("first", json!({"steps": [job("a")], "executionPolicy": policy("Forbid")}));
+    env.run();
+    env.submit("second", json!({"steps": [job("a")], "executionPolicy": policy("Replace")}));
     // The order is taken, and what came of it is not stored: no watch has told yet that the status is another one.
-    let until = bed.history();
-    bed.server.edit(Kind::JobFlow, "first", |flow| flow["status"]["message"] = json!("somebody was here"));
-    bed.settle_seeing(until);
-    bed.run();
-    let ends = ["first", "second"].map(|flow| bed.status(flow)["phase"].as_str().unwrap().to_owned());
+    let until = env.history();
+    env.server.edit(Kind::JobFlow, "first", |flow| flow["status"]["message"] = json!("somebody was here"));
+    env.settle_seeing(until);
+    env.run();
+    let ends = ["first", "second"].map(|flow| env.status(flow)["phase"].as_str().unwrap().to_owned());
     assert_eq!(ends, ["Failed", "Succeeded"]);
 }
 
 #[test]
 fn a_job_that_may_not_be_deleted_is_told_with_the_words_of_the_server_and_can_be_confirmed_gone() {
-    let mut bed = Bed::new();
-    bed.endless = vec!["etl-a"];
+    let mut env = TestEnv::new();
+    env.endless = vec!["etl-a"];
     let mut step = job("a");
     step["timeoutSeconds"] = json!(60);
-    bed.submit("etl", json!({"steps": [step]}));
+    env.submit("etl", json!({"steps": [step]}));
     let mut no = refused(403, "Forbidden");
     no.message = "policy keep-jobs denies it".to_owned();
-    bed.server.store().faults.push(Fault::Refuse("delete", Kind::Job, 1000, no));
-    bed.settle();
+    env.server.store().faults.push(Fault::Refuse("delete", Kind::Job, 1000, no));
+    env.settle();
     for _ in 0..40 {
-        bed.sleep(10);
+        env.sleep(10);
     }
-    let status = bed.status("etl");
+    let status = env.status("etl");
     let mut all = status["conditions"].as_array().unwrap().iter();
     let blocked = all.find(|condition| condition["type"] == "CancelBlocked").unwrap_or(&Value::Null);
     assert_eq!(blocked["status"], "True", "{status}");
     let message = blocked["message"].as_str().unwrap();
     assert!(message.contains("its Job cannot be deleted: policy keep-jobs denies it (403)"), "{message}");
-    bed.server.edit(Kind::JobFlow, "etl", |flow| {
+    env.server.edit(Kind::JobFlow, "etl", |flow| {
         flow["metadata"]["annotations"] = json!({"gone.workflow.kube-zen.io/a": "1"});
     });
-    bed.settle();
-    bed.sleep(60);
-    assert_eq!(bed.status("etl")["phase"], "Failed", "{}", bed.status("etl"));
+    env.settle();
+    env.sleep(60);
+    assert_eq!(env.status("etl")["phase"], "Failed", "{}", env.status("etl"));
 }
 
 #[test]
 fn a_flow_says_why_it_does_not_begin_where_nobody_may_read_who_holds_its_key_and_still_obeys() {
-    let mut bed = Bed::with_fault(Fault::Refuse("list", Kind::Pod, 1000, refused(403, "Forbidden")));
+    let mut env = TestEnv::with_fault(Fault::Refuse("list", Kind::Pod, 1000, refused(403, "Forbidden")));
     let policy = json!({"concurrencyKey": "nightly"});
-    bed.submit("etl", json!({"steps": [job("a")], "executionPolicy": policy}));
-    bed.settle();
-    bed.sleep(5);
-    let status = bed.status("etl");
+    env.submit("etl", json!({"steps": [job("a")], "executionPolicy": policy}));
+    env.settle();
+    env.sleep(5);
+    let status = env.status("etl");
     assert!(
         status["message"].as_str().is_some_and(|message| message.contains("holds the concurrency key")),
         "{status}"
     );
-    bed.server.edit(Kind::JobFlow, "etl", |flow| flow["spec"]["stop"] = json!("Terminate"));
-    bed.settle();
-    bed.sleep(5);
-    assert_eq!(bed.status("etl")["phase"], "Failed", "{}", bed.status("etl"));
+    env.server.edit(Kind::JobFlow, "etl", |flow| flow["spec"]["stop"] = json!("Terminate"));
+    env.settle();
+    env.sleep(5);
+    assert_eq!(env.status("etl")["phase"], "Failed", "{}", env.status("etl"));
 }
 
 #[test]
 fn a_suspension_that_the_server_refuses_is_told_and_tried_again() {
-    let mut bed = Bed::new();
-    bed.endless = vec!["etl-a"];
-    bed.submit("etl", json!({"steps": [job("a")]}));
-    bed.run();
-    bed.server.store().faults.push(Fault::Refuse("patch", Kind::Job, 3, refused(403, "Forbidden")));
-    bed.server.edit(Kind::JobFlow, "etl", |flow| {
+    let mut env = TestEnv::new();
+    env.endless = vec!["etl-a"];
+    env.submit("etl", json!({"steps": [job("a")]}));
+    env.run();
+    env.server.store().faults.push(Fault::Refuse("patch", Kind::Job, 3, refused(403, "Forbidden")));
+    env.server.edit(Kind::JobFlow, "etl", |flow| {
         flow["spec"]["suspend"] = json!(true);
         flow["spec"]["suspendMode"] = json!("Suspend");
     });
-    bed.settle();
-    let events = bed.server.list(Kind::Event);
+    env.settle();
+    let events = env.server.list(Kind::Event);
     let told = events.iter().filter(|event| event["reason"] == "SuspendFailed").collect::<Vec<_>>();
     assert_eq!(told.len(), 1, "{events:?}");
     assert!(
@@ -165,27 +165,27 @@ fn a_suspension_that_the_server_refuses_is_told_and_tried_again() {
         "{told:?}"
     );
     for _ in 0..6 {
-        bed.sleep(10);
+        env.sleep(10);
     }
-    assert_eq!(bed.server.list(Kind::Job)[0]["spec"]["suspend"], true);
+    assert_eq!(env.server.list(Kind::Job)[0]["spec"]["suspend"], true);
 }
 
 #[test]
 fn a_status_that_cannot_be_read_is_told_once_and_keeps_the_key_of_its_flow() {
     let policy = json!({"concurrencyKey": "nightly"});
-    let mut bed = Bed::new();
-    bed.endless = vec!["first"];
-    bed.submit("first", json!({"steps": [job("a")], "executionPolicy": policy}));
-    bed.run();
-    bed.server.edit(Kind::JobFlow, "first", |flow| flow["status"]["steps"][0]["phase"] = json!("OfALaterVersion"));
-    bed.restart();
-    bed.submit("second", json!({"steps": [job("a")], "executionPolicy": policy}));
-    bed.settle();
+    let mut env = TestEnv::new();
+    env.endless = vec!["first"];
+    env.submit("first", json!({"steps": [job("a")], "executionPolicy": policy}));
+    env.run();
+    env.server.edit(Kind::JobFlow, "first", |flow| flow["status"]["steps"][0]["phase"] = json!("OfALaterVersion"));
+    env.restart();
+    env.submit("second", json!({"steps": [job("a")], "executionPolicy": policy}));
+    env.settle();
     for _ in 0..10 {
-        bed.sleep(60);
+        env.sleep(60);
     }
-    assert!(bed.status("second")["startTime"].is_null(), "{}", bed.status("second"));
-    let events = bed.server.list(Kind::Event);
+    assert!(env.status("second")["startTime"].is_null(), "{}", env.status("second"));
+    let events = env.server.list(Kind::Event);
     let told: Vec<&str> = events
         .iter()
         .filter(|event| event["reason"] == "NotUnderstood")
@@ -196,68 +196,68 @@ fn a_status_that_cannot_be_read_is_told_once_and_keeps_the_key_of_its_flow() {
 }
 
 /// A flow whose records of steps are in a ConfigMap, which somebody deletes while no controller is there.
-fn without_records() -> (Bed, Value) {
-    let mut bed = Bed::new();
-    bed.endless = vec!["etl-a"];
-    bed.submit("etl", json!({"steps": [job("a"), after("b", &["a"])]}));
-    bed.settle();
+fn without_records() -> (TestEnv, Value) {
+    let mut env = TestEnv::new();
+    env.endless = vec!["etl-a"];
+    env.submit("etl", json!({"steps": [job("a"), after("b", &["a"])]}));
+    env.settle();
     let too_large = Fault::Refuse("patch", Kind::JobFlow, 2, refused(413, "RequestEntityTooLarge"));
-    bed.server.store().faults.push(too_large);
-    bed.server.edit(Kind::JobFlow, "etl", |flow| {
+    env.server.store().faults.push(too_large);
+    env.server.edit(Kind::JobFlow, "etl", |flow| {
         (flow["spec"]["suspend"], flow["spec"]["suspendMode"]) = (json!(true), json!("Drain"));
     });
-    bed.run();
-    bed.server.edit(Kind::JobFlow, "etl", |flow| flow["spec"]["suspend"] = json!(false));
-    bed.run();
-    let map = bed.server.list(Kind::ConfigMap).remove(0);
-    bed.server.remove(Kind::ConfigMap, map["metadata"]["name"].as_str().unwrap());
-    bed.restart();
-    bed.settle();
-    (bed, map)
+    env.run();
+    env.server.edit(Kind::JobFlow, "etl", |flow| flow["spec"]["suspend"] = json!(false));
+    env.run();
+    let map = env.server.list(Kind::ConfigMap).remove(0);
+    env.server.remove(Kind::ConfigMap, map["metadata"]["name"].as_str().unwrap());
+    env.restart();
+    env.settle();
+    (env, map)
 }
 
 #[test]
 fn a_flow_whose_records_are_gone_says_so_and_can_be_terminated() {
-    let (mut bed, map) = without_records();
-    let status = bed.status("etl");
+    let (mut env, map) = without_records();
+    let status = env.status("etl");
     let name = map["metadata"]["name"].as_str().unwrap();
     let fault = format!("ConfigMap `{name}` with step records is missing or was changed");
     assert_eq!(status["phase"], "Suspended");
     assert!(status["message"].as_str().unwrap().contains(&fault), "{status}");
     let mut all = status["conditions"].as_array().unwrap().iter();
     assert!(all.any(|known| known["type"] == "NotUnderstood" && known["status"] == "True"), "{status}");
-    assert!(bed.server.list(Kind::Event).iter().any(|event| event["reason"] == "NotUnderstood"));
-    bed.server.edit(Kind::JobFlow, "etl", |flow| flow["spec"]["stop"] = json!("Terminate"));
-    bed.settle();
-    bed.sleep(10);
-    assert_eq!((bed.status("etl")["phase"].as_str(), bed.server.list(Kind::Job).len()), (Some("Failed"), 0));
+    assert!(env.server.list(Kind::Event).iter().any(|event| event["reason"] == "NotUnderstood"));
+    env.server.edit(Kind::JobFlow, "etl", |flow| flow["spec"]["stop"] = json!("Terminate"));
+    env.settle();
+    env.sleep(10);
+    assert_eq!((env.status("etl")["phase"].as_str(), env.server.list(Kind::Job).len()), (Some("Failed"), 0));
 }
 
 #[test]
 fn a_flow_whose_records_come_back_goes_on() {
-    let (mut bed, mut map) = without_records();
+    let (mut env, mut map) = without_records();
     map["metadata"].as_object_mut().unwrap().remove("resourceVersion");
-    bed.server.put(Kind::ConfigMap, map);
-    bed.endless.clear();
-    bed.restart();
-    bed.run();
-    assert_eq!(bed.status("etl")["phase"], "Succeeded", "{}", bed.status("etl"));
-    let jobs = bed.made().into_iter().filter(|name| name.starts_with("jobs ")).collect::<Vec<_>>();
+    env.server.put(Kind::ConfigMap, map);
+    env.endless.clear();
+    env.restart();
+    env.run();
+    assert_eq!(env.status("etl")["phase"], "Succeeded", "{}", env.status("etl"));
+    let jobs = env.made().into_iter().filter(|name| name.starts_with("jobs ")).collect::<Vec<_>>();
     assert_eq!(jobs, ["jobs etl-a-00000001", "jobs etl-b-00000001"]);
 }
 
 #[test]
 fn an_expired_flow_that_cannot_be_deleted_is_tried_again_with_growing_pauses() {
-    let mut bed = Bed::new();
-    bed.submit("etl", json!({"steps": [job("a")], "executionPolicy": {"ttlSecondsAfterFinished": 10}}));
-    bed.run();
-    let left = |bed: &Bed| match &bed.server.store().faults[0] {
+    let mut env = TestEnv::new();
+    env.submit("etl", json!({"steps": [job("a")], "executionPolicy": {"ttlSecondsAfterFinished": 10}}));
+    env.run();
+    let left = |env: &TestEnv| match &env.server.store().faults[0] {
         Fault::Refuse(_, _, times, _) => 1000 - times,
         other => panic!("{other:?}"),
     };
-    bed.server.store().faults.push(Fault::Refuse("delete", Kind::JobFlow, 1000, refused(503, "ServiceUnavailable")));
+    env.server.store().faults.push(Fault::Refuse("delete", Kind::JobFlow, 1000, refused(503, "ServiceUnavailable")));
     for _ in 0..600 {
-        bed.sleep(1);
+        env.sleep(1);
     }
-    assert!((5..25).contains(&left(&bed)), "{} tries in ten minutes", left(&bed));
+    assert!((5..25).contains(&left(&env)), "{} tries in ten minutes", left(&env));
 }

@@ -14,8 +14,8 @@ use orlop_core::time::Time;
 use serde_json::{Value, json};
 
 use super::super::{Clock, Controller, Key, Next, Options};
-use super::bed::{Bed, after, job};
 use super::server::Server;
+use super::test_env::{TestEnv, after, job};
 use crate::api::{Api, ApiError, Kind, Request};
 
 /// Lets somebody else go first, before and after every request.
@@ -75,23 +75,23 @@ struct Leader {
 }
 
 impl Leader {
-    fn new(bed: &Bed, ahead: Duration) -> Self {
-        let clock: Arc<dyn Clock> = Arc::new(Ahead { server: bed.clock.clone(), by: ahead });
-        let controller = Arc::new(Controller::new(Polite(bed.server.clone()), clock.clone(), Options::default()));
+    fn new(env: &TestEnv, ahead: Duration) -> Self {
+        let clock: Arc<dyn Clock> = Arc::new(Ahead { server: env.clock.clone(), by: ahead });
+        let controller = Arc::new(Controller::new(Polite(env.server.clone()), clock.clone(), Options::default()));
         drop(controller.prime());
         Self { clock, controller, seen: 0, queue: BTreeSet::new(), due: BTreeMap::new(), pass: None }
     }
 
     /// One more piece of news.
-    fn hear(&mut self, bed: &Bed) -> bool {
-        let Some(change) = bed.server.store().log.get(self.seen).cloned() else { return false };
+    fn hear(&mut self, env: &TestEnv) -> bool {
+        let Some(change) = env.server.store().log.get(self.seen).cloned() else { return false };
         self.seen += 1;
         let controller = &self.controller;
         match (change.kind, change.gone) {
-            (Kind::JobFlow, false) => self.queue.extend(controller.flow_seen(&change.object)),
-            (Kind::JobFlow, true) => self.queue.extend(controller.flow_gone(&change.object)),
-            (Kind::Job, false) => self.queue.extend(controller.job_seen(&change.object)),
-            (Kind::Job, true) => self.queue.extend(controller.job_gone(&change.object)),
+            (Kind::JobFlow, false) => self.queue.extend(controller.flow_applied(&change.object)),
+            (Kind::JobFlow, true) => self.queue.extend(controller.flow_deleted(&change.object)),
+            (Kind::Job, false) => self.queue.extend(controller.job_applied(&change.object)),
+            (Kind::Job, true) => self.queue.extend(controller.job_deleted(&change.object)),
             _ => {}
         }
         true
@@ -136,36 +136,36 @@ impl Leader {
 }
 
 /// Both lead until the flow is over and nothing is left to do.
-fn both_lead(seed: u64, spec: &Value, ahead: Duration) -> Bed {
-    let mut bed = Bed::new();
+fn both_lead(seed: u64, spec: &Value, ahead: Duration) -> TestEnv {
+    let mut env = TestEnv::new();
     let mut dice = Dice(seed);
-    bed.submit("etl", spec.clone());
-    let mut leaders = [Leader::new(&bed, Duration::ZERO), Leader::new(&bed, ahead)];
+    env.submit("etl", spec.clone());
+    let mut leaders = [Leader::new(&env, Duration::ZERO), Leader::new(&env, ahead)];
     for step in 0.. {
         assert!(step < 100_000, "seed {seed}: no end");
         let choice = dice.below(7);
         let leader = &mut leaders[choice % 2];
         let moved = match choice {
-            0 | 1 => leader.hear(&bed),
+            0 | 1 => leader.hear(&env),
             2..6 => leader.go_on(),
             // Jobs end at any time.
-            _ => dice.below(4) == 0 && bed.end_a_job(),
+            _ => dice.below(4) == 0 && env.end_a_job(),
         };
         if moved {
             continue;
         }
-        if leaders.iter_mut().any(|leader| leader.hear(&bed) || leader.go_on()) || bed.end_a_job() {
+        if leaders.iter_mut().any(|leader| leader.hear(&env) || leader.go_on()) || env.end_a_job() {
             continue;
         }
-        if bed.is_over("etl") {
+        if env.is_over("etl") {
             break;
         }
         let rest = leaders.iter().filter_map(Leader::rest).min();
-        let rest = rest.unwrap_or_else(|| panic!("seed {seed}: nobody does anything: {}", bed.status("etl")));
-        bed.clock.set(bed.clock.now().plus(rest));
+        let rest = rest.unwrap_or_else(|| panic!("seed {seed}: nobody does anything: {}", env.status("etl")));
+        env.clock.set(env.clock.now().plus(rest));
         leaders.iter_mut().for_each(Leader::wake);
     }
-    bed
+    env
 }
 
 #[test]
@@ -176,17 +176,17 @@ fn two_leaders_do_no_harm_also_where_the_clock_of_one_is_two_minutes_ahead() {
     many["withItems"] = json!([1, 2]);
     let spec = json!({"steps": [job("a"), flaky, many, after("last", &["flaky", "many"])], "finally": [job("tidy")],
         "resourceTemplates": {"configMapTemplates": [{"metadata": {"name": "settings"}, "data": {"k": "v"}}]}});
-    let mut clean = Bed::new();
+    let mut clean = TestEnv::new();
     clean.submit("etl", spec.clone());
     clean.run();
     let sample = orlop_core::sample!(500, 20);
     let (seeds, mut contended) = (sample.count(), 0);
     for seed in sample {
-        let bed = both_lead(seed as u64, &spec, Duration::from_secs(120 * (seed as u64 % 2)));
-        assert_eq!(bed.outcome("etl"), clean.outcome("etl"), "seed {seed}");
-        assert_eq!(bed.made(), clean.made(), "seed {seed}");
-        bed.check_created_once();
-        contended += usize::from(bed.writes().len() > clean.writes().len());
+        let env = both_lead(seed as u64, &spec, Duration::from_secs(120 * (seed as u64 % 2)));
+        assert_eq!(env.outcome("etl"), clean.outcome("etl"), "seed {seed}");
+        assert_eq!(env.made(), clean.made(), "seed {seed}");
+        env.check_created_once();
+        contended += usize::from(env.writes().len() > clean.writes().len());
     }
     assert!(contended * 2 > seeds, "only {contended} of {seeds} had two who wrote");
 }

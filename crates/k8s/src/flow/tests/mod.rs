@@ -1,7 +1,6 @@
 //! The controller against a small API server of its own: what it writes, what it survives, what flows come to.
 
 mod bare;
-mod bed;
 mod carried;
 mod crash;
 mod kept;
@@ -12,7 +11,8 @@ mod orders;
 mod quota;
 mod repeat;
 mod slots;
+mod test_env;
 mod trouble;
 mod watch;
 
-use crate::shell::small as server;
+use crate::shell::fake as server;

@@ -8,16 +8,16 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use super::super::{Clock, Controller, Options};
-use super::bed::{Bed, job};
 use super::server::{Server, TestClock};
+use super::test_env::{TestEnv, job};
 use crate::api::{Api, ApiError, Kind, Request, Verb};
 
-fn bed(most: usize) -> Bed {
-    Bed::with_options(Options { max_live_jobs: most, ..Options::default() })
+fn env(most: usize) -> TestEnv {
+    TestEnv::with_options(Options { max_live_jobs: most, ..Options::default() })
 }
 
-fn live(bed: &Bed) -> Vec<String> {
-    let jobs = bed.server.list(Kind::Job).into_iter().filter(|job| job["status"]["conditions"].is_null());
+fn live(env: &TestEnv) -> Vec<String> {
+    let jobs = env.server.list(Kind::Job).into_iter().filter(|job| job["status"]["conditions"].is_null());
     jobs.map(|job| job["metadata"]["name"].as_str().unwrap().to_owned()).collect()
 }
 
@@ -27,41 +27,41 @@ fn wide(steps: usize) -> Value {
 
 #[test]
 fn all_flows_together_have_no_more_live_jobs_than_may_be() {
-    let mut bed = bed(3);
+    let mut env = env(3);
     for name in ["a", "b", "c"] {
-        bed.submit(name, wide(6));
+        env.submit(name, wide(6));
     }
-    bed.settle();
-    bed.sleep(2);
-    assert_eq!(live(&bed).len(), 3);
-    let step = &bed.status("c")["steps"][0];
+    env.settle();
+    env.sleep(2);
+    assert_eq!(live(&env).len(), 3);
+    let step = &env.status("c")["steps"][0];
     assert_eq!((&step["phase"], &step["reason"]), (&json!("Pending"), &json!("Throttled")), "{step}");
     let mut ended = Vec::new();
-    while let Some(name) = live(&bed).into_iter().next() {
-        assert!(live(&bed).len() <= 3);
-        bed.end_job(&name, true);
+    while let Some(name) = live(&env).into_iter().next() {
+        assert!(live(&env).len() <= 3);
+        env.end_job(&name, true);
         ended.push(name);
-        bed.settle();
+        env.settle();
     }
     assert_eq!(ended.len(), 18);
     for name in ["a", "b", "c"] {
-        assert_eq!(bed.status(name)["phase"], "Succeeded");
+        assert_eq!(env.status(name)["phase"], "Succeeded");
     }
-    bed.check_created_once();
+    env.check_created_once();
 }
 
 #[test]
 fn flows_get_slots_in_turns() {
-    let mut bed = bed(1);
-    bed.submit("a-large", wide(20));
-    bed.settle();
-    bed.submit("b-small", wide(2));
-    bed.settle();
+    let mut env = env(1);
+    env.submit("a-large", wide(20));
+    env.settle();
+    env.submit("b-small", wide(2));
+    env.settle();
     let mut order = String::new();
-    while let Some(name) = live(&bed).into_iter().next() {
+    while let Some(name) = live(&env).into_iter().next() {
         order.push_str(&name[..1]);
-        bed.end_job(&name, true);
-        bed.settle();
+        env.end_job(&name, true);
+        env.settle();
     }
     assert!(
         order.starts_with("aabab") || order.starts_with("abab"),
@@ -72,31 +72,31 @@ fn flows_get_slots_in_turns() {
 
 #[test]
 fn a_flow_that_waits_for_slots_can_be_ended_suspended_and_taken_over() {
-    let mut bed = bed(1);
-    bed.endless = vec!["s"];
+    let mut env = env(1);
+    env.endless = vec!["s"];
     for name in ["a", "b", "c"] {
-        bed.submit(name, wide(2));
+        env.submit(name, wide(2));
     }
-    bed.settle();
-    assert_eq!(live(&bed).len(), 1);
-    bed.server.edit(Kind::JobFlow, "b", |flow| flow["spec"]["stop"] = json!("Terminate"));
-    bed.server.edit(Kind::JobFlow, "c", |flow| flow["spec"]["suspend"] = json!(true));
-    bed.settle();
-    bed.sleep(2);
-    assert_eq!(bed.status("b")["phase"], "Failed", "{}", bed.status("b"));
-    bed.restart();
-    bed.settle();
+    env.settle();
+    assert_eq!(live(&env).len(), 1);
+    env.server.edit(Kind::JobFlow, "b", |flow| flow["spec"]["stop"] = json!("Terminate"));
+    env.server.edit(Kind::JobFlow, "c", |flow| flow["spec"]["suspend"] = json!(true));
+    env.settle();
+    env.sleep(2);
+    assert_eq!(env.status("b")["phase"], "Failed", "{}", env.status("b"));
+    env.restart();
+    env.settle();
     for _ in 0..2 {
-        let name = live(&bed).remove(0);
+        let name = live(&env).remove(0);
         assert!(name.starts_with("a-"), "what is suspended starts nothing: {name}");
-        bed.end_job(&name, true);
-        bed.settle();
+        env.end_job(&name, true);
+        env.settle();
     }
-    assert_eq!((live(&bed).len(), bed.status("a")["phase"].as_str()), (0, Some("Succeeded")));
-    bed.server.edit(Kind::JobFlow, "c", |flow| flow["spec"]["suspend"] = json!(false));
-    bed.settle();
-    assert_eq!(live(&bed).len(), 1, "{}", bed.status("c"));
-    bed.check_created_once();
+    assert_eq!((live(&env).len(), env.status("a")["phase"].as_str()), (0, Some("Succeeded")));
+    env.server.edit(Kind::JobFlow, "c", |flow| flow["spec"]["suspend"] = json!(false));
+    env.settle();
+    assert_eq!(live(&env).len(), 1, "{}", env.status("c"));
+    env.check_created_once();
 }
 
 /// A server that takes a second for each Job, during which others are asked for.
@@ -136,7 +136,7 @@ async fn sixteen_starts_of_a_flow_are_under_way_at_once_and_a_pass_goes_on_for_5
         Kind::JobFlow,
         json!({"apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow", "metadata": {"name": "etl"}, "spec": {"steps": steps}}),
     );
-    let key = controller.flow_seen(&flow).remove(0);
+    let key = controller.flow_applied(&flow).remove(0);
     let mut made = Vec::new();
     for _ in 0..4 {
         let next = controller.reconcile(&key).await;

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::bed::{Bed, after, job};
 use super::server::{Fault, refused};
+use super::test_env::{TestEnv, after, job};
 use crate::api::{ApiError, Kind};
 
 fn spec() -> serde_json::Value {
@@ -22,11 +22,11 @@ fn trouble_that_passes_delays_the_flow_and_nothing_else() {
             ApiError::no_answer("reset"),
             refused(401, "Unauthorized"),
         ] {
-            let mut bed = Bed::with_fault(Fault::Refuse(verb, kind, 3, error.clone()));
-            bed.submit("etl", spec());
-            bed.run();
-            assert_eq!(bed.status("etl")["phase"], "Succeeded", "{verb} {kind:?} {error}");
-            bed.check_created_once();
+            let mut env = TestEnv::with_fault(Fault::Refuse(verb, kind, 3, error.clone()));
+            env.submit("etl", spec());
+            env.run();
+            assert_eq!(env.status("etl")["phase"], "Succeeded", "{verb} {kind:?} {error}");
+            env.check_created_once();
         }
     }
 }
@@ -39,15 +39,15 @@ fn a_full_quota_keeps_the_step_pending_with_its_reason() {
         message: "exceeded quota: jobs".into(),
         ..ApiError::default()
     };
-    let mut bed = Bed::with_fault(Fault::Refuse("create", Kind::Job, 2, quota));
-    bed.submit("etl", spec());
-    bed.settle();
+    let mut env = TestEnv::with_fault(Fault::Refuse("create", Kind::Job, 2, quota));
+    env.submit("etl", spec());
+    env.settle();
     // A delay is not urgent: it is written with the next status.
-    bed.sleep(1);
-    let step = &bed.status("etl")["steps"][0];
+    env.sleep(1);
+    let step = &env.status("etl")["steps"][0];
     assert_eq!((&step["phase"], &step["reason"]), (&json!("Pending"), &json!("QuotaExceeded")));
-    bed.run();
-    assert_eq!((&bed.status("etl")["phase"], &bed.status("etl")["retries"]), (&json!("Succeeded"), &json!(null)));
+    env.run();
+    assert_eq!((&env.status("etl")["phase"], &env.status("etl")["retries"]), (&json!("Succeeded"), &json!(null)));
 }
 
 #[test]
@@ -57,17 +57,17 @@ fn a_right_that_is_missing_delays_a_flow_until_it_is_given() {
         "jobs.batch is forbidden: User \"system:serviceaccount:orlop-system:orlop-operator\" cannot create resource \
                       \"jobs\" in API group \"batch\" in the namespace \"default\""
             .to_owned();
-    let mut bed = Bed::with_fault(Fault::Refuse("create", Kind::Job, 3, denied));
-    bed.submit("etl", spec());
-    bed.settle();
-    bed.sleep(1);
-    let status = bed.status("etl");
+    let mut env = TestEnv::with_fault(Fault::Refuse("create", Kind::Job, 3, denied));
+    env.submit("etl", spec());
+    env.settle();
+    env.sleep(1);
+    let status = env.status("etl");
     let step = &status["steps"][0];
     assert_eq!((&step["phase"], &step["reason"]), (&json!("Pending"), &json!("Forbidden")), "{status}");
     let mut all = status["conditions"].as_array().unwrap().iter();
     assert!(all.any(|known| known["type"] == "Blocked" && known["reason"] == "Forbidden"), "{status}");
-    bed.run();
-    assert_eq!((&bed.status("etl")["phase"], &bed.status("etl")["retries"]), (&json!("Succeeded"), &json!(null)));
+    env.run();
+    assert_eq!((&env.status("etl")["phase"], &env.status("etl")["retries"]), (&json!("Succeeded"), &json!(null)));
 }
 
 #[test]
@@ -78,10 +78,10 @@ fn what_can_never_be_created_fails_the_step() {
         let mut refusal = refused(code, reason);
         // A policy, and not a right that is missing.
         refusal.message = "policy no-such-pods denies it".to_owned();
-        let mut bed = Bed::with_fault(Fault::Refuse("create", Kind::Job, 99, refusal));
-        bed.submit("etl", spec());
-        bed.run();
-        let status = bed.status("etl");
+        let mut env = TestEnv::with_fault(Fault::Refuse("create", Kind::Job, 99, refusal));
+        env.submit("etl", spec());
+        env.run();
+        let status = env.status("etl");
         assert_eq!((&status["phase"], &status["steps"][0]["reason"]), (&json!("Failed"), &json!(want)));
         assert_eq!(status["steps"][1]["reason"], "DependencyFailed");
     }
@@ -89,143 +89,143 @@ fn what_can_never_be_created_fails_the_step() {
 
 #[test]
 fn others_who_write_the_object_cost_a_second_try_only() {
-    let mut bed = Bed::new();
-    bed.submit("etl", spec());
-    bed.settle();
+    let mut env = TestEnv::new();
+    env.submit("etl", spec());
+    env.settle();
     for round in 0..4 {
-        bed.server.edit(Kind::JobFlow, "etl", |flow| flow["metadata"]["labels"] = json!({"round": round.to_string()}));
-        let name = bed.server.list(Kind::Job).last().unwrap()["metadata"]["name"].as_str().unwrap().to_owned();
-        if bed.server.get(Kind::Job, &name).unwrap()["status"]["conditions"].is_null() {
-            bed.end_job(&name, true);
+        env.server.edit(Kind::JobFlow, "etl", |flow| flow["metadata"]["labels"] = json!({"round": round.to_string()}));
+        let name = env.server.list(Kind::Job).last().unwrap()["metadata"]["name"].as_str().unwrap().to_owned();
+        if env.server.get(Kind::Job, &name).unwrap()["status"]["conditions"].is_null() {
+            env.end_job(&name, true);
         }
-        bed.settle();
+        env.settle();
     }
-    bed.run();
-    assert_eq!(bed.status("etl")["phase"], "Succeeded");
-    bed.check_created_once();
+    env.run();
+    assert_eq!(env.status("etl")["phase"], "Succeeded");
+    env.check_created_once();
 }
 
 #[test]
 fn a_status_that_somebody_else_wrote_is_read_again() {
-    let mut bed = Bed::new();
-    bed.endless = vec!["b"];
-    bed.submit("etl", spec());
-    bed.run();
+    let mut env = TestEnv::new();
+    env.endless = vec!["b"];
+    env.submit("etl", spec());
+    env.run();
     // Another leader has seen b succeed and is gone again; its Job is gone too.
-    let name = bed
+    let name = env
         .server
         .list(Kind::Job)
         .into_iter()
         .find(|job| job["metadata"]["name"].as_str().unwrap().contains("-b-"))
         .unwrap();
-    bed.server.edit(Kind::JobFlow, "etl", |flow| {
+    env.server.edit(Kind::JobFlow, "etl", |flow| {
         flow["status"]["steps"][1]["phase"] = json!("Succeeded");
         flow["status"]["steps"][1]["completionTime"] = json!("2026-11-21T10:00:09Z");
     });
-    bed.server.remove(Kind::Job, name["metadata"]["name"].as_str().unwrap());
-    bed.run();
-    assert_eq!(bed.status("etl")["phase"], "Succeeded", "{}", bed.status("etl"));
-    bed.check_created_once();
+    env.server.remove(Kind::Job, name["metadata"]["name"].as_str().unwrap());
+    env.run();
+    assert_eq!(env.status("etl")["phase"], "Succeeded", "{}", env.status("etl"));
+    env.check_created_once();
 }
 
 #[test]
 fn a_foreign_job_of_our_name_is_left_alone() {
-    let mut bed = Bed::new();
-    bed.submit("etl", spec());
-    let uid = bed.server.get(Kind::JobFlow, "etl").unwrap()["metadata"]["uid"].as_str().unwrap().to_owned();
+    let mut env = TestEnv::new();
+    env.submit("etl", spec());
+    let uid = env.server.get(Kind::JobFlow, "etl").unwrap()["metadata"]["uid"].as_str().unwrap().to_owned();
     let name = format!("etl-a-{}", &uid[..8]);
-    bed.server.put(Kind::Job, json!({"metadata": {"name": name, "ownerReferences": [{"kind": "CronJob", "name": "c", "uid": "x", "controller": true}]}}));
-    bed.endless = vec!["etl"];
-    bed.run();
-    let step = &bed.status("etl")["steps"][0];
+    env.server.put(Kind::Job, json!({"metadata": {"name": name, "ownerReferences": [{"kind": "CronJob", "name": "c", "uid": "x", "controller": true}]}}));
+    env.endless = vec!["etl"];
+    env.run();
+    let step = &env.status("etl")["steps"][0];
     assert_eq!((&step["phase"], &step["reason"]), (&json!("Failed"), &json!("NameConflict")));
     assert!(step["message"].as_str().unwrap().contains("CronJob `c`"), "{step}");
-    assert!(bed.server.get(Kind::Job, &name).is_some());
+    assert!(env.server.get(Kind::Job, &name).is_some());
 }
 
 #[test]
 fn a_job_that_somebody_deletes_is_missing_and_may_be_retried() {
     for (limit, phase) in [(0, "Failed"), (1, "Succeeded")] {
-        let mut bed = Bed::new();
-        bed.endless = vec!["etl"];
+        let mut env = TestEnv::new();
+        env.endless = vec!["etl"];
         let mut step = job("a");
         step["retryPolicy"] = json!({"limit": limit});
-        bed.submit("etl", json!({"steps": [step]}));
-        bed.run();
-        let name = bed.server.list(Kind::Job).remove(0)["metadata"]["name"].as_str().unwrap().to_owned();
-        bed.server.remove(Kind::Job, &name);
-        bed.endless.clear();
-        bed.run();
-        let status = bed.status("etl");
+        env.submit("etl", json!({"steps": [step]}));
+        env.run();
+        let name = env.server.list(Kind::Job).remove(0)["metadata"]["name"].as_str().unwrap().to_owned();
+        env.server.remove(Kind::Job, &name);
+        env.endless.clear();
+        env.run();
+        let status = env.status("etl");
         assert_eq!(status["phase"], phase, "{status}");
         if limit == 0 {
             assert_eq!(status["steps"][0]["reason"], "JobMissing");
         }
-        bed.check_created_once();
+        env.check_created_once();
     }
 }
 
 #[test]
 fn an_attempt_that_takes_too_long_is_deleted() {
-    let mut bed = Bed::new();
-    bed.endless = vec!["slow"];
+    let mut env = TestEnv::new();
+    env.endless = vec!["slow"];
     let mut step = job("slow");
     step["timeoutSeconds"] = json!(60);
-    bed.submit("etl", json!({"steps": [step]}));
-    bed.run();
-    let status = bed.status("etl");
+    env.submit("etl", json!({"steps": [step]}));
+    env.run();
+    let status = env.status("etl");
     assert_eq!((&status["phase"], &status["steps"][0]["reason"]), (&json!("Failed"), &json!("Timeout")), "{status}");
-    assert!(bed.server.list(Kind::Job).is_empty());
+    assert!(env.server.list(Kind::Job).is_empty());
 }
 
 #[test]
 fn a_flow_in_a_namespace_that_goes_is_dropped() {
-    let mut bed = Bed::with_fault(Fault::Refuse("create", Kind::Job, 99, refused(404, "NotFound")));
-    bed.submit("etl", spec());
-    bed.settle();
-    assert!(bed.server.list(Kind::Job).is_empty());
-    let left = |bed: &Bed| match &bed.server.store().faults[0] {
+    let mut env = TestEnv::with_fault(Fault::Refuse("create", Kind::Job, 99, refused(404, "NotFound")));
+    env.submit("etl", spec());
+    env.settle();
+    assert!(env.server.list(Kind::Job).is_empty());
+    let left = |env: &TestEnv| match &env.server.store().faults[0] {
         Fault::Refuse(_, _, times, _) => *times,
         other => panic!("{other:?}"),
     };
-    let (writes, asked) = (bed.writes().len(), left(&bed));
+    let (writes, asked) = (env.writes().len(), left(&env));
     assert_eq!(asked, 98, "it was asked for once");
-    bed.sleep(599);
-    assert_eq!((bed.writes().len(), left(&bed)), (writes, asked), "and nothing after that");
-    bed.sleep(1);
-    assert_eq!(left(&bed), asked - 1, "unless it is still there: then it is asked for again");
-    bed.server.remove(Kind::JobFlow, "etl");
+    env.sleep(599);
+    assert_eq!((env.writes().len(), left(&env)), (writes, asked), "and nothing after that");
+    env.sleep(1);
+    assert_eq!(left(&env), asked - 1, "unless it is still there: then it is asked for again");
+    env.server.remove(Kind::JobFlow, "etl");
     for _ in 0..3 {
-        bed.sleep(600);
+        env.sleep(600);
     }
-    assert_eq!(left(&bed), asked - 1, "nothing is done for what is gone");
+    assert_eq!(left(&env), asked - 1, "nothing is done for what is gone");
 }
 
 #[test]
 fn a_404_that_was_not_true_delays_a_flow_and_does_not_drop_it() {
-    let mut bed = Bed::with_fault(Fault::Refuse("create", Kind::Job, 1, refused(404, "NotFound")));
-    bed.submit("etl", spec());
-    bed.run();
-    assert_eq!(bed.status("etl")["phase"], "Succeeded", "{}", bed.status("etl"));
-    bed.check_created_once();
+    let mut env = TestEnv::with_fault(Fault::Refuse("create", Kind::Job, 1, refused(404, "NotFound")));
+    env.submit("etl", spec());
+    env.run();
+    assert_eq!(env.status("etl")["phase"], "Succeeded", "{}", env.status("etl"));
+    env.check_created_once();
 }
 
 #[test]
 fn a_status_that_the_server_finds_too_large_is_written_at_the_next_level() {
     for (times, level) in [(1, 1), (2, 2)] {
-        let mut bed = Bed::new();
-        bed.endless = vec!["etl"];
-        bed.submit("etl", spec());
-        bed.settle();
-        bed.server.store().faults.push(Fault::Refuse(
+        let mut env = TestEnv::new();
+        env.endless = vec!["etl"];
+        env.submit("etl", spec());
+        env.settle();
+        env.server.store().faults.push(Fault::Refuse(
             "patch",
             Kind::JobFlow,
             times,
             refused(413, "RequestEntityTooLarge"),
         ));
-        bed.endless.clear();
-        bed.run();
-        let status = bed.status("etl");
+        env.endless.clear();
+        env.run();
+        let status = env.status("etl");
         let packed = &status["stepsPacked"];
         let found = if packed.is_null() { 0 } else { 1 + u32::from(!packed["refs"].is_null()) };
         assert_eq!((&status["phase"], found), (&json!("Succeeded"), level), "{status}");
@@ -234,57 +234,57 @@ fn a_status_that_the_server_finds_too_large_is_written_at_the_next_level() {
 
 #[test]
 fn a_quantity_that_only_a_parameter_shows_is_checked_before_the_job_is_made() {
-    let mut bed = Bed::new();
+    let mut env = TestEnv::new();
     let mut step = job("a");
     step["inputs"] = json!({"parameters": [{"name": "cpu", "value": "-1"}]});
     step["template"]["spec"]["template"]["spec"]["containers"][0]["resources"] =
         json!({"requests": {"cpu": "{{.parameters.cpu}}"}});
-    bed.submit("etl", json!({"steps": [step]}));
-    bed.run();
-    let step = &bed.status("etl")["steps"][0];
+    env.submit("etl", json!({"steps": [step]}));
+    env.run();
+    let step = &env.status("etl")["steps"][0];
     assert_eq!((&step["phase"], &step["reason"]), (&json!("Failed"), &json!("TemplateInvalid")), "{step}");
     insta::assert_snapshot!(step["message"].as_str().unwrap(), @"spec.template.spec.containers[0].resources.requests.cpu: an amount of -1 is not above 0");
-    assert!(bed.server.list(Kind::Job).is_empty());
+    assert!(env.server.list(Kind::Job).is_empty());
 }
 
 #[test]
 fn a_job_that_a_queue_suspends_leaves_its_step_running_with_a_message() {
-    let mut bed = Bed::new();
-    bed.endless = vec!["etl"];
-    bed.submit("etl", spec());
-    bed.settle();
-    let name = bed.server.list(Kind::Job)[0]["metadata"]["name"].as_str().unwrap().to_owned();
-    let shown = |bed: &Bed| bed.status("etl")["steps"][0].clone();
-    assert_eq!((&shown(&bed)["phase"], &shown(&bed)["message"]), (&json!("Running"), &json!(null)));
-    bed.server.edit(Kind::Job, &name, |job| job["spec"]["suspend"] = json!(true));
-    bed.settle();
-    bed.sleep(1);
-    assert_eq!(shown(&bed)["phase"], "Running");
-    insta::assert_snapshot!(shown(&bed)["message"].as_str().unwrap(), @"Suspended: its Job is suspended by somebody else, such as a queue, and waits to be let run");
-    let writes = bed.writes().len();
-    bed.restart();
-    bed.settle();
-    assert_eq!(bed.writes().len(), writes, "another controller has nothing to add");
-    bed.server.edit(Kind::Job, &name, |job| job["spec"]["suspend"] = json!(false));
-    bed.settle();
-    bed.sleep(1);
-    assert_eq!(shown(&bed)["waiting"], json!(null));
-    assert!(shown(&bed)["message"].as_str().unwrap().starts_with("its clock stood still for "), "{}", shown(&bed));
+    let mut env = TestEnv::new();
+    env.endless = vec!["etl"];
+    env.submit("etl", spec());
+    env.settle();
+    let name = env.server.list(Kind::Job)[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    let shown = |env: &TestEnv| env.status("etl")["steps"][0].clone();
+    assert_eq!((&shown(&env)["phase"], &shown(&env)["message"]), (&json!("Running"), &json!(null)));
+    env.server.edit(Kind::Job, &name, |job| job["spec"]["suspend"] = json!(true));
+    env.settle();
+    env.sleep(1);
+    assert_eq!(shown(&env)["phase"], "Running");
+    insta::assert_snapshot!(shown(&env)["message"].as_str().unwrap(), @"Suspended: its Job is suspended by somebody else, such as a queue, and waits to be let run");
+    let writes = env.writes().len();
+    env.restart();
+    env.settle();
+    assert_eq!(env.writes().len(), writes, "another controller has nothing to add");
+    env.server.edit(Kind::Job, &name, |job| job["spec"]["suspend"] = json!(false));
+    env.settle();
+    env.sleep(1);
+    assert_eq!(shown(&env)["waiting"], json!(null));
+    assert!(shown(&env)["message"].as_str().unwrap().starts_with("its clock stood still for "), "{}", shown(&env));
 }
 
 #[test]
 fn exit_codes_of_pods_decide_what_a_failure_means() {
-    let mut bed = Bed::new();
+    let mut env = TestEnv::new();
     let rules = json!([{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [42]}}]);
-    bed.submit("etl", json!({"steps": [job("bad")], "executionPolicy": {"podFailurePolicy": {"rules": rules}}}));
-    bed.settle();
-    let name = bed.server.list(Kind::Job).remove(0)["metadata"]["name"].as_str().unwrap().to_owned();
-    bed.server.put(Kind::Pod, json!({
+    env.submit("etl", json!({"steps": [job("bad")], "executionPolicy": {"podFailurePolicy": {"rules": rules}}}));
+    env.settle();
+    let name = env.server.list(Kind::Job).remove(0)["metadata"]["name"].as_str().unwrap().to_owned();
+    env.server.put(Kind::Pod, json!({
         "metadata": {"name": "p", "labels": {"batch.kubernetes.io/job-name": name}},
         "status": {"phase": "Failed", "containerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": 42}}}]},
     }));
-    bed.run();
-    let status = bed.status("etl");
+    env.run();
+    let status = env.status("etl");
     assert_eq!((&status["phase"], &status["steps"][0]["reason"]), (&json!("Succeeded"), &json!("FailureIgnored")));
 }
 
@@ -300,43 +300,43 @@ fn with_secret() -> serde_json::Value {
 
 #[test]
 fn why_an_attempt_is_given_up_is_known_to_the_next_controller() {
-    let mut bed = Bed::new();
-    bed.endless = vec!["etl"];
-    bed.submit("etl", json!({"steps": [with_secret()]}));
-    bed.settle();
-    let made = bed.server.list(Kind::Job).remove(0);
+    let mut env = TestEnv::new();
+    env.endless = vec!["etl"];
+    env.submit("etl", json!({"steps": [with_secret()]}));
+    env.settle();
+    let made = env.server.list(Kind::Job).remove(0);
     let (name, uid) = (made["metadata"]["name"].clone(), made["metadata"]["uid"].clone());
-    bed.server.edit(Kind::Job, name.as_str().unwrap(), |job| job["status"] = json!({"ready": 0}));
+    env.server.edit(Kind::Job, name.as_str().unwrap(), |job| job["status"] = json!({"ready": 0}));
     let labels = json!({"batch.kubernetes.io/job-name": name, "batch.kubernetes.io/controller-uid": uid});
-    bed.server.put(
+    env.server.put(
         Kind::Pod,
         json!({"metadata": {"name": "etl-a-x", "labels": labels},
             "status": {"startTime": made["metadata"]["creationTimestamp"], "containerStatuses": [{"name": "main", "state":
                 {"waiting": {"reason": "CreateContainerConfigError", "message": "secret \"vault\" not found"}}}]}}),
     );
-    bed.sleep(60);
-    assert!(bed.server.list(Kind::Job).is_empty(), "its Job is deleted");
-    assert_eq!(bed.status("etl")["steps"][0]["phase"], "Running", "its pod is not gone yet");
-    bed.restart();
-    bed.settle();
-    bed.server.remove(Kind::Pod, "etl-a-x");
-    bed.run();
-    let told = &bed.status("etl")["steps"][0];
+    env.sleep(60);
+    assert!(env.server.list(Kind::Job).is_empty(), "its Job is deleted");
+    assert_eq!(env.status("etl")["steps"][0]["phase"], "Running", "its pod is not gone yet");
+    env.restart();
+    env.settle();
+    env.server.remove(Kind::Pod, "etl-a-x");
+    env.run();
+    let told = &env.status("etl")["steps"][0];
     assert_eq!((&told["phase"], &told["reason"]), (&json!("Failed"), &json!("ParameterUnresolved")), "{told}");
     assert_eq!(told["message"], "container `main` has waited for 60 s: secret \"vault\" not found");
 }
 
 #[test]
 fn pods_that_failed_are_told_while_their_job_tries_others() {
-    let mut bed = Bed::new();
-    bed.endless = vec!["etl"];
+    let mut env = TestEnv::new();
+    env.endless = vec!["etl"];
     let mut step = job("a");
     step["template"]["spec"]["backoffLimit"] = json!(2);
-    bed.submit("etl", json!({"steps": [step]}));
-    bed.settle();
-    let name = bed.server.list(Kind::Job)[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    env.submit("etl", json!({"steps": [step]}));
+    env.settle();
+    let name = env.server.list(Kind::Job)[0]["metadata"]["name"].as_str().unwrap().to_owned();
     for (failed, code) in [(1, 3), (2, 1)] {
-        bed.server.put(
+        env.server.put(
             Kind::Pod,
             json!({
                 "metadata": {"name": format!("p{failed}"), "labels": {"batch.kubernetes.io/job-name": name}},
@@ -344,50 +344,50 @@ fn pods_that_failed_are_told_while_their_job_tries_others() {
                     {"terminated": {"exitCode": code, "finishedAt": format!("2026-11-21T10:00:0{failed}Z")}}}]},
             }),
         );
-        bed.server.edit(Kind::Job, &name, |job| job["status"] = json!({"ready": 1, "failed": failed}));
-        bed.settle();
-        bed.sleep(1);
-        let told = bed.status("etl")["steps"][0].clone();
+        env.server.edit(Kind::Job, &name, |job| job["status"] = json!({"ready": 1, "failed": failed}));
+        env.settle();
+        env.sleep(1);
+        let told = env.status("etl")["steps"][0].clone();
         let message = format!("PodFailed: {failed} of 3 pods failed, last: exit {code} of container `main`");
         assert_eq!((&told["phase"], &told["message"]), (&json!("Running"), &json!(message)), "{told}");
         assert_eq!(told["waiting"]["on"], "NextPod");
     }
-    let writes = bed.writes().len();
-    bed.restart();
-    bed.settle();
-    bed.sleep(1);
-    assert_eq!(bed.writes().len(), writes, "another controller has nothing to add");
+    let writes = env.writes().len();
+    env.restart();
+    env.settle();
+    env.sleep(1);
+    assert_eq!(env.writes().len(), writes, "another controller has nothing to add");
 }
 
 #[test]
 fn a_pod_that_waits_a_minute_for_its_secret_fails_the_step() {
     let step = with_secret();
     for restarts in [false, true] {
-        let mut bed = Bed::new();
-        bed.endless = vec!["etl"];
-        bed.submit("etl", json!({"steps": [step]}));
-        bed.settle();
-        let name = bed.server.list(Kind::Job)[0]["metadata"]["name"].clone();
-        let started = bed.server.list(Kind::Job)[0]["metadata"]["creationTimestamp"].clone();
-        bed.server.edit(Kind::Job, name.as_str().unwrap(), |job| job["status"] = json!({"ready": 0}));
-        bed.server.put(
+        let mut env = TestEnv::new();
+        env.endless = vec!["etl"];
+        env.submit("etl", json!({"steps": [step]}));
+        env.settle();
+        let name = env.server.list(Kind::Job)[0]["metadata"]["name"].clone();
+        let started = env.server.list(Kind::Job)[0]["metadata"]["creationTimestamp"].clone();
+        env.server.edit(Kind::Job, name.as_str().unwrap(), |job| job["status"] = json!({"ready": 0}));
+        env.server.put(
             Kind::Pod,
             json!({"metadata": {"name": "etl-a-x", "labels": {"batch.kubernetes.io/job-name": name}},
             "status": {"startTime": started, "containerStatuses": [{"name": "main", "state": {"waiting":
                 {"reason": "CreateContainerConfigError", "message": "secret \"vault\" not found"}}}]}}),
         );
-        bed.sleep(30);
+        env.sleep(30);
         if restarts {
-            bed.restart();
-            bed.settle();
+            env.restart();
+            env.settle();
         }
-        assert_eq!(bed.status("etl")["phase"], "Running");
-        bed.sleep(30);
-        let status = bed.status("etl");
+        assert_eq!(env.status("etl")["phase"], "Running");
+        env.sleep(30);
+        let status = env.status("etl");
         let told = &status["steps"][0];
         assert_eq!((&told["phase"], &told["reason"]), (&json!("Failed"), &json!("ParameterUnresolved")), "{status}");
         assert_eq!(told["message"], "container `main` has waited for 60 s: secret \"vault\" not found");
-        assert!(bed.server.list(Kind::Job).is_empty());
-        bed.check_created_once();
+        assert!(env.server.list(Kind::Job).is_empty());
+        env.check_created_once();
     }
 }

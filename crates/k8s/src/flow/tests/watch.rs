@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::super::cache::Cache;
 use super::super::{Clock, Controller, Key, Options};
-use super::bed::{after, job};
 use super::server::{Server, TestClock};
+use super::test_env::{after, job};
 use crate::api::{Api, ApiError, Kind, Request};
 
 /// After the first Job is created another controller writes the status, and a watch shows it before the pass goes on.
@@ -30,7 +30,7 @@ impl Api for Another {
         if creates && !self.wrote.swap(true, Ordering::Relaxed) {
             self.server.edit(Kind::JobFlow, "etl", |flow| flow["status"]["steps"][0]["phase"] = json!("Succeeded"));
             let controller = self.shown_to.get().and_then(Weak::upgrade).unwrap();
-            let shown = controller.flow_seen(&self.server.get(Kind::JobFlow, "etl").unwrap());
+            let shown = controller.flow_applied(&self.server.get(Kind::JobFlow, "etl").unwrap());
             assert_eq!(shown.len(), 1);
         }
         answer
@@ -50,7 +50,7 @@ fn a_status_of_somebody_else_shown_in_the_middle_of_a_pass_is_not_overwritten() 
             "spec": {"steps": [job("a"), after("b", &["a"])]}}),
     );
     let key = Key::of(&flow);
-    controller.flow_seen(&flow);
+    controller.flow_applied(&flow);
     drop(controller.prime());
     let phases = || -> Vec<Value> {
         let flow = server.get(Kind::JobFlow, "etl").unwrap();
@@ -72,13 +72,13 @@ fn nothing_is_kept_for_flows_that_are_not_known() {
     let owner = json!([{"kind": "JobFlow", "name": "etl", "uid": "u", "controller": true}]);
     let run = json!({"metadata": {"name": "etl-a", "namespace": "default", "uid": "j", "ownerReferences": owner}});
     let flow = json!({"metadata": {"name": "etl", "namespace": "default", "uid": "u", "resourceVersion": "1"}});
-    assert_eq!(cache.job_seen(&run), None);
-    assert_eq!(cache.job_gone(&run), None);
+    assert_eq!(cache.job_applied(&run), None);
+    assert_eq!(cache.job_deleted(&run), None);
     assert!(cache.take_changed("u").is_empty());
-    let key = cache.flow_seen(&flow).unwrap();
-    assert_eq!(cache.job_seen(&run), Some(key.clone()));
+    let key = cache.flow_applied(&flow).unwrap();
+    assert_eq!(cache.job_applied(&run), Some(key.clone()));
     assert_eq!(cache.take_changed("u").len(), 1);
-    assert!(cache.job_gone(&run).is_some());
+    assert!(cache.job_deleted(&run).is_some());
     cache.forget_flow(&key);
     assert!(cache.take_changed("u").is_empty());
 }

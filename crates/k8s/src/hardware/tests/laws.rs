@@ -116,9 +116,9 @@ proptest! {
         let tables = Tables::default();
         let words = tables.vocabulary(Substrate::Kubernetes);
         let Ok(need) = input.requirements(&tables).and_then(|needs| resolve(&needs, &tables)) else { return Ok(()) };
-        let Ok((pod, merged)) = translate(&user, "performer", (&need, &words), "claim") else { return Ok(()) };
+        let Ok((pod, merged)) = translate(&user, "performer", &need, &words, "claim") else { return Ok(()) };
         prop_assert_eq!(read(&pod, "performer").unwrap(), merged.as_user());
-        let (again, _) = translate(&pod, "performer", (&need, &words), "claim").unwrap();
+        let (again, _) = translate(&pod, "performer", &need, &words, "claim").unwrap();
         prop_assert_eq!(again, pod);
     }
 
@@ -127,7 +127,7 @@ proptest! {
         let tables = Tables::default();
         let words = tables.vocabulary(Substrate::Kubernetes);
         let Ok(need) = input.requirements(&tables).and_then(|needs| resolve(&needs, &tables)) else { return Ok(()) };
-        let Ok((pod, _)) = translate(&user, "performer", (&need, &words), "claim") else { return Ok(()) };
+        let Ok((pod, _)) = translate(&user, "performer", &need, &words, "claim") else { return Ok(()) };
         let machine = node(&object(&describe(&facts, &words))).unwrap().machine;
         // Judged by what stands in the pod, as a scheduler judges it.
         let written = read(&pod, "performer").unwrap();

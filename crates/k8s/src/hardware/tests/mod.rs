@@ -28,7 +28,7 @@ fn need(input: Value, tables: &Tables) -> Resolved {
 fn given(pod: &Value, input: Value, file: Value) -> Result<(Value, Merged), TranslateError> {
     let tables = tables(file);
     let need = need(input, &tables);
-    translate(pod, "performer", (&need, &tables.vocabulary(Substrate::Kubernetes)), "performer-x-0a1b2c3d")
+    translate(pod, "performer", &need, &tables.vocabulary(Substrate::Kubernetes), "performer-x-0a1b2c3d")
 }
 
 fn bare() -> Value {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Bed;
+use super::TestEnv;
 use crate::api::Kind;
 use crate::hardware::{node, read};
 use crate::hourglass::controller::Reconciler;
@@ -11,7 +11,7 @@ use crate::value::{items, word};
 use orlop_core::hardware::merge;
 use orlop_core::hardware::placement::Placement;
 
-impl<R: Reconciler> Bed<R> {
+impl<R: Reconciler> TestEnv<R> {
     /// One step of the first part of the cluster that has something to do.
     pub(super) fn step_cluster(&mut self) -> bool {
         let pods = self.server.list(Kind::Pod);
@@ -26,7 +26,7 @@ impl<R: Reconciler> Bed<R> {
 
     fn is_lost(&self, pod: &Value) -> bool {
         let host = word(pod, "/spec/nodeName");
-        let nodes = self.world(Kind::Node);
+        let nodes = self.cluster(Kind::Node);
         let ready = |node: &&Value| {
             items(node, "/status/conditions").iter().any(|known| known["type"] == "Ready" && known["status"] == "True")
         };
@@ -92,7 +92,7 @@ impl<R: Reconciler> Bed<R> {
             }
             host.ready && host.schedulable && merged.check(&machine).fits()
         };
-        match self.world(Kind::Node).iter().find(|host| fits(host)) {
+        match self.cluster(Kind::Node).iter().find(|host| fits(host)) {
             Some(host) => {
                 let bound = json!({"conditions": conditions(pod, "PodScheduled", "True", now)});
                 self.server.edit(Kind::Pod, name(pod), |pod| {

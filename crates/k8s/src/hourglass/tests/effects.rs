@@ -8,20 +8,20 @@ use serde_json::{Value, json};
 
 use crate::api::{Api, ApiError, Kind, Propagation, Request, Verb};
 use crate::hourglass::children::Meta;
-use crate::hourglass::effect::{Failure, Hand};
+use crate::hourglass::effect::{EffectError, EffectWriter};
 use crate::hourglass::plan::{Effect, ObjectKey};
 use crate::hourglass::{Config, MANAGER, STATUS_MANAGER};
 use crate::shell::Clock as _;
-use crate::shell::small::{TestClock, refused};
+use crate::shell::fake::{TestClock, refused};
 
 /// Answers every request alike, and keeps what was asked.
-struct Wire {
+struct RecordingApi {
     answer: Result<Value, ApiError>,
     asked: Mutex<Vec<Request>>,
 }
 
 #[async_trait]
-impl Api for Wire {
+impl Api for RecordingApi {
     async fn send(&self, request: &Request) -> Result<Value, ApiError> {
         self.asked.lock().unwrap().push(request.clone());
         self.answer.clone()
@@ -29,14 +29,14 @@ impl Api for Wire {
 }
 
 /// Requests of an effect, with what came of it.
-fn carried(effect: &Effect, answer: Result<Value, ApiError>) -> (Vec<Request>, Result<(), Failure>) {
+fn carried(effect: &Effect, answer: Result<Value, ApiError>) -> (Vec<Request>, Result<(), EffectError>) {
     let meta =
         Meta { namespace: "n".into(), name: "avs".into(), uid: "u".into(), version: "41".into(), ..Meta::default() };
-    let wire = Wire { answer, asked: Mutex::default() };
+    let api = RecordingApi { answer, asked: Mutex::default() };
     let (config, now) = (Config::default(), TestClock::new().now());
-    let hand = Hand { api: &wire, kind: Kind::Performer, finalizer: "f", meta: &meta, config: &config, now };
-    let outcome = hand.carry(effect).now_or_never().expect("nothing here waits");
-    (wire.asked.into_inner().unwrap(), outcome.map(drop))
+    let writer = EffectWriter { api: &api, kind: Kind::Performer, finalizer: "f", meta: &meta, config: &config, now };
+    let outcome = writer.write(effect).now_or_never().expect("nothing here waits");
+    (api.asked.into_inner().unwrap(), outcome.map(drop))
 }
 
 /// Requests of an effect on an object of ours, with these managers of its fields.
@@ -104,5 +104,9 @@ fn a_deletion_is_of_one_object_only_and_what_is_gone_is_deleted() {
     assert_eq!(options["gracePeriodSeconds"], Value::Null, "never forced");
     assert_eq!(outcome, Ok(()));
     assert_eq!(carried(&delete, Err(refused(404, "NotFound"))).1, Ok(()));
-    assert_eq!(carried(&delete, Err(refused(409, "Conflict"))).1, Err(Failure::Outdated), "another one of the name");
+    assert_eq!(
+        carried(&delete, Err(refused(409, "Conflict"))).1,
+        Err(EffectError::Outdated),
+        "another one of the name"
+    );
 }

@@ -6,7 +6,7 @@ use proptest::test_runner::{Config, RngSeed, TestCaseError};
 use proptest::{prop_assert, prop_assert_eq};
 use serde_json::Value;
 
-use super::Bed;
+use super::TestEnv;
 use crate::api::Kind;
 use crate::hourglass::children::controller;
 use crate::hourglass::controller::Reconciler;
@@ -25,7 +25,7 @@ pub(crate) fn histories(count: u32) -> Config {
     }
 }
 
-impl<R: Reconciler> Bed<R> {
+impl<R: Reconciler> TestEnv<R> {
     /// Passes until nothing is to be done now, of which there are few.
     pub(crate) fn settles(&mut self) -> Result<(), TestCaseError> {
         let before = self.passes;

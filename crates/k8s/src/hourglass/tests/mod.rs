@@ -6,7 +6,7 @@ mod effects;
 mod failures;
 pub(crate) mod laws;
 pub(crate) mod log;
-pub(crate) mod said;
+pub(crate) mod reasons;
 pub(crate) mod steps;
 
 pub(crate) use cluster::host;
@@ -20,10 +20,10 @@ use orlop_core::error::Class;
 use orlop_core::time::Time;
 use serde_json::{Value, json};
 
-use super::controller::{Controller, Monitor, Reconciler, Told};
+use super::controller::{Controller, ControllerEvent, Monitor, Reconciler};
 use super::{API_VERSION, Config};
 use crate::api::{ApiError, Kind};
-use crate::shell::small::{Fault, Server, TestClock};
+use crate::shell::fake::{Fault, Server, TestClock};
 use crate::shell::{Clock, Key};
 
 /// How often everything is looked at.
@@ -37,16 +37,16 @@ pub(crate) struct Steps {
 }
 
 impl Monitor for Steps {
-    fn told(&self, told: Told<'_>) {
-        match told {
-            Told::Stepped { step, .. } => self.taken.lock().unwrap().push((step.from, step.to)),
-            Told::Failed { class } => self.failures.lock().unwrap().push(class),
+    fn record(&self, event: ControllerEvent<'_>) {
+        match event {
+            ControllerEvent::Transitioned { step, .. } => self.taken.lock().unwrap().push((step.from, step.to)),
+            ControllerEvent::RequestFailed { class } => self.failures.lock().unwrap().push(class),
             _ => {}
         }
     }
 }
 
-pub(crate) struct Bed<R: Reconciler> {
+pub(crate) struct TestEnv<R: Reconciler> {
     pub(crate) server: Server,
     pub(crate) clock: Arc<TestClock>,
     pub(crate) config: Arc<Config>,
@@ -56,7 +56,7 @@ pub(crate) struct Bed<R: Reconciler> {
     due: BTreeMap<Key, Time>,
     seen: usize,
     /// Objects of the cluster as a whole.
-    world: BTreeMap<(Kind, String), Value>,
+    cluster: BTreeMap<(Kind, String), Value>,
     /// Kinds of them that are served and were listed.
     listed: BTreeSet<Kind>,
     /// What images do: they cannot be pulled, crash, are never ready.
@@ -68,7 +68,7 @@ pub(crate) struct Bed<R: Reconciler> {
     pub(crate) at_death: Option<fn(&Server)>,
 }
 
-impl<R: Reconciler> Bed<R> {
+impl<R: Reconciler> TestEnv<R> {
     pub(crate) fn new() -> Self {
         Self::with_faults(Vec::new())
     }
@@ -79,7 +79,7 @@ impl<R: Reconciler> Bed<R> {
         server.store().faults = faults;
         let (config, steps) = (Arc::new(Config::default()), Arc::new(Steps::default()));
         let controller = controller(&server, &clock, &config, &steps);
-        let (queue, due, world, images, listed) = Default::default();
+        let (queue, due, cluster, images, listed) = Default::default();
         let (seen, passes, at_death, late) = Default::default();
         Self {
             server,
@@ -90,7 +90,7 @@ impl<R: Reconciler> Bed<R> {
             queue,
             due,
             seen,
-            world,
+            cluster,
             listed,
             images,
             passes,
@@ -112,27 +112,27 @@ impl<R: Reconciler> Bed<R> {
     }
 
     /// Something of the cluster is there.
-    pub(crate) fn show(&mut self, kind: Kind, object: Value) {
+    pub(crate) fn add(&mut self, kind: Kind, object: Value) {
         let name = object["metadata"]["name"].as_str().unwrap().to_owned();
-        self.queue.extend(self.controller.seen(kind, &object));
-        self.world.insert((kind, name), object);
+        self.queue.extend(self.controller.object_applied(kind, &object));
+        self.cluster.insert((kind, name), object);
     }
 
     /// Something of the cluster is gone.
-    pub(crate) fn hide(&mut self, kind: Kind, name: &str) {
-        let gone = self.world.remove(&(kind, name.to_owned())).expect("it is there");
-        self.queue.extend(self.controller.gone(kind, &gone));
+    pub(crate) fn remove(&mut self, kind: Kind, name: &str) {
+        let gone = self.cluster.remove(&(kind, name.to_owned())).expect("it is there");
+        self.queue.extend(self.controller.object_deleted(kind, &gone));
     }
 
     /// All of a kind that exist were listed, so that it is known that it is served.
     pub(crate) fn list(&mut self, kind: Kind) {
-        let uids = self.world(kind).iter().map(|object| crate::value::text(object, "/metadata/uid")).collect();
-        self.queue.extend(self.controller.listed(kind, &uids, None));
+        let uids = self.cluster(kind).iter().map(|object| crate::value::text(object, "/metadata/uid")).collect();
+        self.queue.extend(self.controller.objects_listed(kind, &uids, None));
         self.listed.insert(kind);
     }
 
-    pub(crate) fn world(&self, kind: Kind) -> Vec<Value> {
-        self.world.iter().filter(|((known, _), _)| *known == kind).map(|(_, object)| object.clone()).collect()
+    pub(crate) fn cluster(&self, kind: Kind) -> Vec<Value> {
+        self.cluster.iter().filter(|((known, _), _)| *known == kind).map(|(_, object)| object.clone()).collect()
     }
 
     /// Another controller takes over.
@@ -140,8 +140,8 @@ impl<R: Reconciler> Bed<R> {
         self.server.store().dead = false;
         self.controller = controller(&self.server, &self.clock, &self.config, &self.steps);
         (self.queue, self.due, self.seen) = Default::default();
-        for ((kind, _), object) in &self.world {
-            let _ = self.controller.seen(*kind, object);
+        for ((kind, _), object) in &self.cluster {
+            let _ = self.controller.object_applied(*kind, object);
         }
         for kind in self.listed.clone() {
             self.list(kind);
@@ -152,7 +152,7 @@ impl<R: Reconciler> Bed<R> {
         for kind in watched::<R>() {
             let uids =
                 self.server.list(kind).iter().map(|object| crate::value::text(object, "/metadata/uid")).collect();
-            let _ = self.controller.listed(kind, &uids, None);
+            let _ = self.controller.objects_listed(kind, &uids, None);
         }
         self.queue.extend(self.controller.keys());
     }
@@ -165,11 +165,11 @@ impl<R: Reconciler> Bed<R> {
             let concerns = watched::<R>().contains(&change.kind);
             // A watch selects children by their labels, and tells of one that loses them as if it were gone.
             let labels = &change.object["metadata"]["labels"];
-            let selected = R::LABELS.split_once('=').is_some_and(|(name, value)| labels[name] == value);
-            if concerns && (change.gone || R::CHILDREN.contains(&change.kind) && !selected) {
-                self.queue.extend(self.controller.gone(change.kind, &change.object));
+            let selected = R::CHILD_SELECTOR.split_once('=').is_some_and(|(name, value)| labels[name] == value);
+            if concerns && (change.gone || R::CHILD_KINDS.contains(&change.kind) && !selected) {
+                self.queue.extend(self.controller.object_deleted(change.kind, &change.object));
             } else if concerns {
-                self.queue.extend(self.controller.seen(change.kind, &change.object));
+                self.queue.extend(self.controller.object_applied(change.kind, &change.object));
             }
         }
     }
@@ -247,7 +247,7 @@ impl<R: Reconciler> Bed<R> {
     }
 
     /// How often people were told something.
-    pub(crate) fn told(&self, reason: &str) -> usize {
+    pub(crate) fn event_count(&self, reason: &str) -> usize {
         self.events().iter().filter(|event| *event == reason).count()
     }
 
@@ -318,47 +318,50 @@ fn controller<R: Reconciler>(
     let controller = Controller::new(server.clone(), clock, Arc::clone(config), RESYNC);
     let controller: Controller<Server, R> = controller.measured(Arc::clone(steps) as Arc<dyn Monitor>);
     for kind in watched::<R>() {
-        let _ = controller.listed(kind, &BTreeSet::new(), None);
+        let _ = controller.objects_listed(kind, &BTreeSet::new(), None);
     }
     controller
 }
 
 /// What the server's watches tell a controller: of its objects, their children, and executors.
 fn watched<R: Reconciler>() -> Vec<Kind> {
-    let others = R::OTHERS.iter().filter(|kind| **kind == Kind::Executor);
-    [R::KIND].iter().chain(R::CHILDREN).chain(others).copied().collect()
+    let others = R::WATCHED_KINDS.iter().filter(|kind| **kind == Kind::Executor);
+    [R::KIND].iter().chain(R::CHILD_KINDS).chain(others).copied().collect()
 }
 
 /// Writes of a scenario that are tried where not all are.
 const FEW: usize = 6;
 
 /// Tries every fault at every write of a scenario, or at a sample of them; gives how many writes there were.
-pub(crate) fn every_fault<R: Reconciler>(play: impl Fn(&mut Bed<R>), outcome: impl Fn(&Bed<R>) -> String) -> usize {
+pub(crate) fn every_fault<R: Reconciler>(
+    play: impl Fn(&mut TestEnv<R>),
+    outcome: impl Fn(&TestEnv<R>) -> String,
+) -> usize {
     let run = |faults: Vec<Fault>| {
-        let mut bed = Bed::with_faults(faults);
-        play(&mut bed);
-        bed
+        let mut env = TestEnv::with_faults(faults);
+        play(&mut env);
+        env
     };
     let clean = run(Vec::new());
     let (want, writes) = (outcome(&clean), clean.writes());
     for at in orlop_core::sample!(writes.len(), FEW) {
         for fault in [Fault::DieBefore(at), Fault::DieAfter(at), Fault::LoseAnswer(at)] {
             let told = format!("{fault:?} at {}", writes[at]);
-            let mut bed = run(vec![fault]);
-            assert_eq!(outcome(&bed), want, "{told}");
-            let created = bed.created();
+            let mut env = run(vec![fault]);
+            assert_eq!(outcome(&env), want, "{told}");
+            let created = env.created();
             let distinct: BTreeSet<&String> = created.iter().collect();
             assert_eq!(distinct.len(), created.len(), "something was created twice: {told}: {created:?}");
-            let before = bed.writes().len();
-            bed.restart();
-            bed.rest();
-            assert_eq!(bed.writes()[before..], [] as [String; 0], "{told}");
+            let before = env.writes().len();
+            env.restart();
+            env.rest();
+            assert_eq!(env.writes()[before..], [] as [String; 0], "{told}");
         }
     }
     writes.len()
 }
 
-impl<R: Reconciler> Bed<R> {
+impl<R: Reconciler> TestEnv<R> {
     /// So many steps of the cluster, the controller after each.
     pub(crate) fn few_steps(&mut self, steps: usize) {
         self.settle();

@@ -6,7 +6,7 @@ use orlop_core::error::Class;
 use orlop_core::machine::{Machine, Named, NoGuard};
 use serde_json::Value;
 
-use super::Bed;
+use super::TestEnv;
 use crate::hourglass::controller::Reconciler;
 use crate::value::{text, word};
 
@@ -15,7 +15,7 @@ pub(crate) type Steps = BTreeSet<(Option<&'static str>, &'static str)>;
 
 /// Steps of some scenes.
 #[derive(Default)]
-pub(crate) struct Ways {
+pub(crate) struct Transitions {
     /// All that were told, also those between two states that were stored.
     pub(crate) taken: Steps,
     /// Those that lead from a stored state to the next one.
@@ -24,10 +24,10 @@ pub(crate) struct Ways {
     pub(crate) broken: usize,
 }
 
-impl Ways {
+impl Transitions {
     /// Those of a scene.
-    pub(crate) fn of<S: Named, R: Reconciler>(bed: &Bed<R>) -> Self {
-        let store = bed.server.store();
+    pub(crate) fn of<S: Named, R: Reconciler>(env: &TestEnv<R>) -> Self {
+        let store = env.server.store();
         let mut before: BTreeMap<String, (&'static str, Value)> = BTreeMap::new();
         let mut stored = Steps::new();
         for change in store.log.iter().filter(|change| change.kind == R::KIND && !change.gone) {
@@ -38,8 +38,8 @@ impl Ways {
             let changed = earlier.as_ref() != Some(&now);
             stored.extend(changed.then_some((earlier.map(|(state, _)| state), state)));
         }
-        let broken = bed.failures().iter().filter(|class| **class == Class::Fatal).count();
-        Self { taken: bed.steps(), stored, broken }
+        let broken = env.failures().iter().filter(|class| **class == Class::Fatal).count();
+        Self { taken: env.steps(), stored, broken }
     }
 
     /// Those of another scene as well.
@@ -93,6 +93,6 @@ fn a_step_for_which_the_table_has_no_way_is_astray() {
 
     let stored =
         [(None, "Failed"), (Some("Creating"), "Running"), (Some("Running"), "Pending"), (Some("Gone"), "Running")];
-    let ways = Ways { stored: stored.into(), ..Ways::default() };
+    let ways = Transitions { stored: stored.into(), ..Transitions::default() };
     assert_eq!(ways.astray(&table(&MACHINE)), ["Gone Running", "Running Pending"]);
 }

@@ -7,12 +7,12 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::super::RETRY;
-use super::{Bed, INCARNATION, pods, spec};
+use super::{INCARNATION, TestEnv, pods, spec};
 use crate::api::Kind;
 use crate::hourglass::tests::laws::histories;
 use crate::hourglass::tests::{host, quota};
 use crate::shell::Clock as _;
-use crate::shell::small::refused;
+use crate::shell::fake::refused;
 use crate::value::{item, texts, time, word};
 
 #[derive(Clone, Debug)]
@@ -60,69 +60,69 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-fn node(ready: bool, bed: &Bed) -> Value {
+fn node(ready: bool, env: &TestEnv) -> Value {
     let mut node = host("node-1", json!({}), json!({}));
     if !ready {
-        let now = bed.clock.now().whole_seconds().to_string();
+        let now = env.clock.now().whole_seconds().to_string();
         node["status"]["conditions"][0] = json!({"type": "Ready", "status": "Unknown", "lastTransitionTime": now});
     }
     node
 }
 
-fn happens(bed: &mut Bed, event: Event) {
+fn happens(env: &mut TestEnv, event: Event) {
     match event {
-        Event::Image(image) => bed.change("avs", |spec| spec["image"] = json!(image)),
+        Event::Image(image) => env.change("avs", |spec| spec["image"] = json!(image)),
         Event::Strategy(strategy) => {
-            bed.change("avs", |spec| spec["upgrade"] = json!({"strategy": strategy, "progressDeadlineSeconds": 30}));
+            env.change("avs", |spec| spec["upgrade"] = json!({"strategy": strategy, "progressDeadlineSeconds": 30}));
         }
-        Event::Port(port) => bed.change("avs", |spec| spec["config"] = json!({"grpcPort": port})),
+        Event::Port(port) => env.change("avs", |spec| spec["config"] = json!({"grpcPort": port})),
         Event::Spec(valid) => {
             let asked = if valid { json!({}) } else { json!({"gpuType": "none-nvlink"}) };
-            bed.change("avs", |spec| spec["hardwareRequirements"] = asked);
+            env.change("avs", |spec| spec["hardwareRequirements"] = asked);
         }
-        Event::DeletePod => mine(bed).first().into_iter().for_each(|name| bed.server.ask_to_go(Kind::Pod, name)),
+        Event::DeletePod => mine(env).first().into_iter().for_each(|name| env.server.request_deletion(Kind::Pod, name)),
         Event::FailPod => {
-            if let Some(name) = mine(bed).last() {
-                bed.server.edit(Kind::Pod, name, |pod| pod["status"]["phase"] = json!("Failed"));
+            if let Some(name) = mine(env).last() {
+                env.server.edit(Kind::Pod, name, |pod| pod["status"]["phase"] = json!("Failed"));
             }
         }
-        Event::DeleteService => bed.server.remove(Kind::Service, "performer-avs"),
-        Event::LoseStatus => bed.server.edit(Kind::Performer, "avs", |performer| performer["status"] = json!({})),
+        Event::DeleteService => env.server.remove(Kind::Service, "performer-avs"),
+        Event::LoseStatus => env.server.edit(Kind::Performer, "avs", |performer| performer["status"] = json!({})),
         Event::Node(ready) => {
-            let node = node(ready, bed);
-            bed.show(Kind::Node, node);
+            let node = node(ready, env);
+            env.add(Kind::Node, node);
         }
         Event::Ready(ready, which) => {
-            let now = bed.clock.now().whole_seconds().to_string();
+            let now = env.clock.now().whole_seconds().to_string();
             let runs = |pod: &Value| pod["status"]["containerStatuses"][0]["state"]["running"].is_object();
-            if let Some(pod) = bed.server.list(Kind::Pod).iter().filter(|pod| is_live(pod) && runs(pod)).nth(which) {
+            if let Some(pod) = env.server.list(Kind::Pod).iter().filter(|pod| is_live(pod) && runs(pod)).nth(which) {
                 let told = json!([{"type": "Ready", "status": if ready { "True" } else { "False" }, "lastTransitionTime": now}]);
-                bed.server.edit(Kind::Pod, word(pod, "/metadata/name"), |pod| pod["status"]["conditions"] = told);
+                env.server.edit(Kind::Pod, word(pod, "/metadata/name"), |pod| pod["status"]["conditions"] = told);
             }
         }
         Event::Selects(number) => {
-            if bed.server.get(Kind::Service, "performer-avs").is_some() {
-                bed.server.edit(Kind::Service, "performer-avs", |service| {
+            if env.server.get(Kind::Service, "performer-avs").is_some() {
+                env.server.edit(Kind::Service, "performer-avs", |service| {
                     service["spec"]["selector"][INCARNATION] = json!(number.to_string());
                 });
             }
         }
         Event::Quota(times) => {
-            bed.refuse("create", Kind::Pod, times, quota());
+            env.refuse("create", Kind::Pod, times, quota());
         }
-        Event::Fails(times) => bed.refuse("create", Kind::Revision, times, refused(500, "InternalError")),
-        Event::Again(value) => bed.server.edit(Kind::Performer, "avs", |performer| {
+        Event::Fails(times) => env.refuse("create", Kind::Revision, times, refused(500, "InternalError")),
+        Event::Again(value) => env.server.edit(Kind::Performer, "avs", |performer| {
             performer["metadata"]["annotations"][RETRY] = json!(value.to_string());
         }),
-        Event::Steps(steps) => bed.few_steps(steps),
-        Event::Wait(seconds) => bed.wait(seconds),
-        Event::Restart => bed.restart(),
-        Event::Crash(writes) => bed.dies_after(writes),
+        Event::Steps(steps) => env.few_steps(steps),
+        Event::Wait(seconds) => env.wait(seconds),
+        Event::Restart => env.restart(),
+        Event::Crash(writes) => env.dies_after(writes),
     }
 }
 
-fn mine(bed: &Bed) -> Vec<String> {
-    pods(bed).into_iter().filter(|name| name != THEIRS).collect()
+fn mine(env: &TestEnv) -> Vec<String> {
+    pods(env).into_iter().filter(|name| name != THEIRS).collect()
 }
 
 fn is_live(pod: &Value) -> bool {
@@ -138,11 +138,11 @@ fn number(pod: &Value) -> String {
 }
 
 /// K2 and K3, while no node is lost: what is lost is no matter of theirs.
-fn serves(bed: &Bed) -> Result<(), TestCaseError> {
-    if bed.world(Kind::Node).iter().any(|node| node["status"]["conditions"][0]["status"] != "True") {
+fn serves(env: &TestEnv) -> Result<(), TestCaseError> {
+    if env.cluster(Kind::Node).iter().any(|node| node["status"]["conditions"][0]["status"] != "True") {
         return Ok(());
     }
-    let (all, status) = (bed.server.list(Kind::Pod), bed.status("avs"));
+    let (all, status) = (env.server.list(Kind::Pod), env.status("avs"));
     let told = || format!("{} {status}", all.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"));
     let live: Vec<&Value> = all.iter().filter(|pod| is_live(pod) && word(pod, "/metadata/name") != THEIRS).collect();
     let of = |entry: &str| status[entry]["incarnation"].to_string();
@@ -150,7 +150,7 @@ fn serves(bed: &Bed) -> Result<(), TestCaseError> {
     // A status that is lost is found again at the next pass, which the loss alone does not begin.
     let lost = status.as_object().is_none_or(serde_json::Map::is_empty);
     prop_assert!(lost || beside <= 1, "K3: {beside} pods drain: {}", told());
-    let selected = super::selected(bed);
+    let selected = super::selected(env);
     let selects_ready = live.iter().any(|pod| number(pod) == selected && is_ready(pod));
     prop_assert!(selects_ready || !live.iter().any(|pod| is_ready(pod)), "K2: {selected} is selected: {}", told());
     Ok(())
@@ -159,17 +159,17 @@ fn serves(bed: &Bed) -> Result<(), TestCaseError> {
 /// A pod of somebody else, with labels like ours.
 const THEIRS: &str = "theirs";
 
-fn foreign(bed: &Bed) {
+fn foreign(env: &TestEnv) {
     let labels = json!({"app": "hourglass-performer", super::super::PERFORMER: "avs", INCARNATION: "3"});
     let pod = json!({"metadata": {"name": THEIRS, "labels": labels}, "spec": {"containers": [{"name": "performer", "image": "i"}]},
         "status": {"phase": "Succeeded"}});
-    bed.server.put(Kind::Pod, pod);
+    env.server.put(Kind::Pod, pod);
 }
 
 /// Pods that were made, and until when a failure asks for patience.
-fn patience(bed: &Bed) -> (usize, Option<orlop_core::time::Time>) {
-    let made = bed.created().iter().filter(|made| made.starts_with("pods ")).count();
-    (made, time(&bed.status("avs"), "/retry/nextRetryTime"))
+fn patience(env: &TestEnv) -> (usize, Option<orlop_core::time::Time>) {
+    let made = env.created().iter().filter(|made| made.starts_with("pods ")).count();
+    (made, time(&env.status("avs"), "/retry/nextRetryTime"))
 }
 
 /// What ends the wait for a failure before its time: another spec, another try, a status that is lost, room in place of a pod.
@@ -183,45 +183,45 @@ proptest! {
 
     #[test]
     fn invariants_hold_whatever_happens(events in prop::collection::vec(event(), 1..24), late in any::<bool>()) {
-        let mut bed = Bed::new();
-        bed.late = late;
-        foreign(&bed);
-        let theirs = bed.server.get(Kind::Pod, THEIRS);
-        bed.images.insert("bad".into(), "never");
-        bed.images.insert("crash".into(), "CrashLoopBackOff");
-        let ready = node(true, &bed);
-        bed.show(Kind::Node, ready);
-        bed.submit("avs", spec("well"));
+        let mut env = TestEnv::new();
+        env.late = late;
+        foreign(&env);
+        let theirs = env.server.get(Kind::Pod, THEIRS);
+        env.images.insert("bad".into(), "never");
+        env.images.insert("crash".into(), "CrashLoopBackOff");
+        let ready = node(true, &env);
+        env.add(Kind::Node, ready);
+        env.submit("avs", spec("well"));
         let keeps_status = !events.iter().any(|event| matches!(event, Event::LoseStatus));
         for event in events {
-            let ((made, until), ends) = (patience(&bed), ends_waits(&event));
-            happens(&mut bed, event);
-            bed.settles()?;
-            serves(&bed)?;
-            bed.laws()?;
-            let early = until.is_some_and(|until| bed.clock.now() < until) && patience(&bed).0 > made;
-            prop_assert!(ends || !early || bed.events().contains(&"SurgeImpossible".to_owned()), "K8: {}", bed.status("avs"));
+            let ((made, until), ends) = (patience(&env), ends_waits(&event));
+            happens(&mut env, event);
+            env.settles()?;
+            serves(&env)?;
+            env.laws()?;
+            let early = until.is_some_and(|until| env.clock.now() < until) && patience(&env).0 > made;
+            prop_assert!(ends || !early || env.events().contains(&"SurgeImpossible".to_owned()), "K8: {}", env.status("avs"));
         }
         // Quiet: everything is as it should be, and stays so.
-        bed.server.store().faults.clear();
-        let ready = node(true, &bed);
-        bed.show(Kind::Node, ready);
-        bed.change("avs", |spec| *spec = super::spec("last"));
-        bed.wait(2_000);
-        let status = bed.status("avs");
+        env.server.store().faults.clear();
+        let ready = node(true, &env);
+        env.add(Kind::Node, ready);
+        env.change("avs", |spec| *spec = super::spec("last"));
+        env.wait(2_000);
+        let status = env.status("avs");
         prop_assert!(status["phase"] == "Running" && status["image"] == "last" && status["ready"] == true, "{status}");
-        prop_assert_eq!(pods(&bed).len(), 2, "its pod, and that of another");
-        let before = bed.writes().len();
-        bed.restart();
-        bed.wait(400);
-        prop_assert_eq!(&bed.writes()[before..], &[] as &[String], "K5");
-        let made: Vec<String> = bed.created().into_iter().filter(|made| made.starts_with("pods ")).collect();
+        prop_assert_eq!(pods(&env).len(), 2, "its pod, and that of another");
+        let before = env.writes().len();
+        env.restart();
+        env.wait(400);
+        prop_assert_eq!(&env.writes()[before..], &[] as &[String], "K5");
+        let made: Vec<String> = env.created().into_iter().filter(|made| made.starts_with("pods ")).collect();
         prop_assert!(!keeps_status || made.iter().collect::<BTreeSet<_>>().len() == made.len(), "K7: {made:?}");
-        bed.server.ask_to_go(Kind::Performer, "avs");
-        bed.wait(100);
-        prop_assert!(bed.server.list(Kind::Performer).is_empty() && bed.server.get(Kind::Pod, THEIRS) == theirs);
-        prop_assert_eq!(pods(&bed).len(), 1);
-        bed.laws()?;
-        bed.conditions()?;
+        env.server.request_deletion(Kind::Performer, "avs");
+        env.wait(100);
+        prop_assert!(env.server.list(Kind::Performer).is_empty() && env.server.get(Kind::Pod, THEIRS) == theirs);
+        prop_assert_eq!(pods(&env).len(), 1);
+        env.laws()?;
+        env.conditions()?;
     }
 }

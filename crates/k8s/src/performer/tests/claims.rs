@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Bed, place, pods, serves};
+use super::{TestEnv, place, pods, serves};
 use crate::api::Kind;
 use crate::hourglass::tests::{every_fault, host};
 
@@ -29,49 +29,49 @@ fn slice() -> Value {
 }
 
 /// A cluster that hands out devices by claims, in this version of the API.
-fn with_claims(bed: &mut Bed, (classes, slices): (Kind, Kind)) {
-    bed.show(Kind::Node, host("node-1", json!({}), json!({})));
-    bed.show(classes, class("gpu.nvidia.com"));
-    bed.show(slices, slice());
-    bed.list(classes);
-    bed.list(slices);
+fn with_claims(env: &mut TestEnv, classes: Kind, slices: Kind) {
+    env.add(Kind::Node, host("node-1", json!({}), json!({})));
+    env.add(classes, class("gpu.nvidia.com"));
+    env.add(slices, slice());
+    env.list(classes);
+    env.list(slices);
 }
 
 const STABLE: (Kind, Kind) = (Kind::DeviceClass, Kind::ResourceSlice);
 const BETA: (Kind, Kind) = (Kind::BetaDeviceClass, Kind::BetaResourceSlice);
 
-fn templates(bed: &Bed, kind: Kind) -> Vec<String> {
-    bed.server.list(kind).iter().map(|object| object["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+fn templates(env: &TestEnv, kind: Kind) -> Vec<String> {
+    env.server.list(kind).iter().map(|object| object["metadata"]["name"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
 fn a_template_belongs_to_its_performer_and_goes_with_its_spec() {
-    let mut bed = Bed::new();
-    with_claims(&mut bed, STABLE);
-    bed.submit("avs", claims("well", "dra"));
-    bed.rest();
-    assert_eq!(place(&bed), "Running/Running False/AsExpected", "{}", bed.status("avs"));
-    assert_eq!(bed.condition("avs", "HardwareAvailable"), "True/NodesMatch");
-    let [template] = <[Value; 1]>::try_from(bed.server.list(Kind::ClaimTemplate)).unwrap();
+    let mut env = TestEnv::new();
+    with_claims(&mut env, STABLE.0, STABLE.1);
+    env.submit("avs", claims("well", "dra"));
+    env.rest();
+    assert_eq!(place(&env), "Running/Running False/AsExpected", "{}", env.status("avs"));
+    assert_eq!(env.condition("avs", "HardwareAvailable"), "True/NodesMatch");
+    let [template] = <[Value; 1]>::try_from(env.server.list(Kind::ClaimTemplate)).unwrap();
     let owner = &template["metadata"]["ownerReferences"][0];
     assert_eq!((&owner["kind"], &owner["controller"]), (&json!("Performer"), &json!(true)));
-    assert_eq!(owner["uid"], bed.object("avs")["metadata"]["uid"]);
-    let hash = bed.status("avs")["specHash"].as_str().unwrap().to_owned();
+    assert_eq!(owner["uid"], env.object("avs")["metadata"]["uid"]);
+    let hash = env.status("avs")["specHash"].as_str().unwrap().to_owned();
     assert_eq!(template["metadata"]["name"], format!("performer-avs-{}", &hash[..8]));
-    let pod = bed.server.get(Kind::Pod, "performer-avs").unwrap();
+    let pod = env.server.get(Kind::Pod, "performer-avs").unwrap();
     assert_eq!(
         pod["spec"]["resourceClaims"][0],
         json!({"name": "gpu", "resourceClaimTemplateName": template["metadata"]["name"]})
     );
     assert_eq!(pod["spec"]["containers"][0]["resources"], json!({"claims": [{"name": "gpu"}]}), "no extended resource");
     assert_eq!((&pod["spec"]["nodeSelector"], &pod["spec"]["affinity"]), (&Value::Null, &Value::Null));
-    bed.writes_nothing_more();
+    env.writes_nothing_more();
     // The template of a spec nobody has any more goes.
-    bed.change("avs", |spec| spec["image"] = json!("other"));
-    bed.wait(60);
-    let left = templates(&bed, Kind::ClaimTemplate);
+    env.change("avs", |spec| spec["image"] = json!("other"));
+    env.wait(60);
+    let left = templates(&env, Kind::ClaimTemplate);
     assert_eq!((left.len(), left[0] == template["metadata"]["name"].as_str().unwrap()), (1, false));
-    bed.writes_nothing_more();
+    env.writes_nothing_more();
 }
 
 #[test]
@@ -79,94 +79,94 @@ fn the_version_that_is_served_is_used() {
     for (kinds, template, other) in
         [(STABLE, Kind::ClaimTemplate, Kind::BetaClaimTemplate), (BETA, Kind::BetaClaimTemplate, Kind::ClaimTemplate)]
     {
-        let mut bed = Bed::new();
-        with_claims(&mut bed, kinds);
-        bed.submit("avs", claims("well", "auto"));
-        bed.rest();
+        let mut env = TestEnv::new();
+        with_claims(&mut env, kinds.0, kinds.1);
+        env.submit("avs", claims("well", "auto"));
+        env.rest();
         assert_eq!(
-            (place(&bed).as_str(), bed.status("avs")["allocation"].clone()),
+            (place(&env).as_str(), env.status("avs")["allocation"].clone()),
             ("Running/Running False/AsExpected", json!("dra"))
         );
-        assert_eq!((templates(&bed, template).len(), templates(&bed, other).len()), (1, 0));
-        bed.writes_nothing_more();
+        assert_eq!((templates(&env, template).len(), templates(&env, other).len()), (1, 0));
+        env.writes_nothing_more();
     }
 }
 
 #[test]
 fn what_auto_has_chosen_stays_until_the_spec_changes() {
-    let mut bed = Bed::new();
-    with_claims(&mut bed, STABLE);
-    bed.submit("avs", claims("well", "auto"));
-    bed.rest();
-    assert_eq!(bed.status("avs")["allocation"], "dra");
+    let mut env = TestEnv::new();
+    with_claims(&mut env, STABLE.0, STABLE.1);
+    env.submit("avs", claims("well", "auto"));
+    env.rest();
+    assert_eq!(env.status("avs")["allocation"], "dra");
     // A node offers devices the other way now: `auto` would choose that.
-    bed.show(Kind::Node, super::gpu_host("node-2", 8));
-    bed.wait(60);
-    bed.change("avs", |spec| spec["version"] = json!("2"));
-    bed.rest();
+    env.add(Kind::Node, super::gpu_host("node-2", 8));
+    env.wait(60);
+    env.change("avs", |spec| spec["version"] = json!("2"));
+    env.rest();
     assert_eq!(
-        (bed.status("avs")["allocation"].clone(), pods(&bed).len()),
+        (env.status("avs")["allocation"].clone(), pods(&env).len()),
         (json!("dra"), 1),
         "no pod shows the version"
     );
-    bed.restart();
-    bed.rest();
-    assert_eq!(bed.status("avs")["allocation"], "dra");
-    bed.writes_nothing_more();
+    env.restart();
+    env.rest();
+    assert_eq!(env.status("avs")["allocation"], "dra");
+    env.writes_nothing_more();
 }
 
 #[test]
 fn what_is_taken_back_asks_for_devices_as_it_did() {
-    let mut bed = Bed::new();
-    with_claims(&mut bed, STABLE);
-    bed.submit("avs", claims("well", "auto"));
-    bed.rest();
-    bed.images.insert("bad".into(), "never");
+    let mut env = TestEnv::new();
+    with_claims(&mut env, STABLE.0, STABLE.1);
+    env.submit("avs", claims("well", "auto"));
+    env.rest();
+    env.images.insert("bad".into(), "never");
     let labels = json!({"nvidia.com/gpu.present": "true", "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"});
-    bed.show(Kind::Node, host("node-2", labels, json!({"nvidia.com/gpu": "8"})));
-    bed.change("avs", |spec| {
+    env.add(Kind::Node, host("node-2", labels, json!({"nvidia.com/gpu": "8"})));
+    env.change("avs", |spec| {
         spec["image"] = json!("bad");
         spec["upgrade"] = json!({"strategy": "Recreate", "progressDeadlineSeconds": 30});
     });
-    bed.wait(15);
-    assert_eq!(bed.status("avs")["allocation"], "devicePlugin", "{}", bed.status("avs"));
-    bed.wait(120);
-    assert_eq!((place(&bed).as_str(), serves(&bed)), ("Running/Running True/UpgradeFailed", true));
-    let pod = bed.server.list(Kind::Pod).pop().unwrap();
+    env.wait(15);
+    assert_eq!(env.status("avs")["allocation"], "devicePlugin", "{}", env.status("avs"));
+    env.wait(120);
+    assert_eq!((place(&env).as_str(), serves(&env)), ("Running/Running True/UpgradeFailed", true));
+    let pod = env.server.list(Kind::Pod).pop().unwrap();
     assert_eq!(
         (&pod["spec"]["containers"][0]["image"], pod["spec"]["resourceClaims"].is_array()),
         (&json!("well"), true)
     );
-    assert_eq!(templates(&bed, Kind::ClaimTemplate).len(), 1);
-    bed.writes_nothing_more();
+    assert_eq!(templates(&env, Kind::ClaimTemplate).len(), 1);
+    env.writes_nothing_more();
 }
 
 #[test]
 fn no_crash_between_template_and_pod_makes_two_of_either() {
     let writes = every_fault(
-        |bed| {
-            with_claims(bed, STABLE);
-            bed.submit("avs", claims("well", "dra"));
-            bed.wait(60);
-            bed.change("avs", |spec| spec["image"] = json!("other"));
-            bed.wait(120);
+        |env| {
+            with_claims(env, STABLE.0, STABLE.1);
+            env.submit("avs", claims("well", "dra"));
+            env.wait(60);
+            env.change("avs", |spec| spec["image"] = json!("other"));
+            env.wait(120);
         },
-        |bed| format!("{} {:?} {:?}", place(bed), pods(bed).len(), templates(bed, Kind::ClaimTemplate)),
+        |env| format!("{} {:?} {:?}", place(env), pods(env).len(), templates(env, Kind::ClaimTemplate)),
     );
     assert!(writes > 15, "{writes}");
 }
 
 #[test]
 fn device_classes_that_may_not_be_read_are_unknown_and_those_that_are_not_there_are_missing() {
-    let mut bed = super::bed();
-    bed.submit("avs", claims("well", "dra"));
-    bed.rest();
-    assert_eq!(bed.condition("avs", "HardwareAvailable"), "Unknown/NodesNotReadable");
-    bed.list(Kind::DeviceClass);
-    bed.rest();
-    assert_eq!(bed.condition("avs", "HardwareAvailable"), "False/DeviceClassMissing");
-    bed.show(Kind::DeviceClass, class("gpu.nvidia.com"));
-    bed.show(Kind::ResourceSlice, slice());
-    bed.rest();
-    assert_eq!(bed.condition("avs", "HardwareAvailable"), "True/NodesMatch");
+    let mut env = super::env();
+    env.submit("avs", claims("well", "dra"));
+    env.rest();
+    assert_eq!(env.condition("avs", "HardwareAvailable"), "Unknown/NodesNotReadable");
+    env.list(Kind::DeviceClass);
+    env.rest();
+    assert_eq!(env.condition("avs", "HardwareAvailable"), "False/DeviceClassMissing");
+    env.add(Kind::DeviceClass, class("gpu.nvidia.com"));
+    env.add(Kind::ResourceSlice, slice());
+    env.rest();
+    assert_eq!(env.condition("avs", "HardwareAvailable"), "True/NodesMatch");
 }

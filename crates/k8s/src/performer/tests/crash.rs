@@ -2,27 +2,27 @@
 
 use serde_json::json;
 
-use super::{Bed, place, pods, selected, spec};
+use super::{TestEnv, place, pods, selected, spec};
 use crate::api::Kind;
 use crate::hourglass::tests::{every_fault, host};
 
-fn start(bed: &mut Bed) {
-    bed.show(Kind::Node, host("node-1", json!({}), json!({})));
-    bed.submit("avs", spec("well"));
-    bed.wait(5);
+fn start(env: &mut TestEnv) {
+    env.add(Kind::Node, host("node-1", json!({}), json!({})));
+    env.submit("avs", spec("well"));
+    env.wait(5);
 }
 
 /// Everything but when it was.
-fn outcome(bed: &Bed) -> String {
-    format!("{} {:?} {}", place(bed), pods(bed), selected(bed))
+fn outcome(env: &TestEnv) -> String {
+    format!("{} {:?} {}", place(env), pods(env), selected(env))
 }
 
 #[test]
 fn a_crash_at_every_write_of_an_upgrade_changes_nothing() {
-    let play = |bed: &mut Bed| {
-        start(bed);
-        bed.change("avs", |spec| spec["image"] = json!("other"));
-        bed.wait(120);
+    let play = |env: &mut TestEnv| {
+        start(env);
+        env.change("avs", |spec| spec["image"] = json!("other"));
+        env.wait(120);
     };
     let writes = every_fault(play, outcome);
     assert!(writes > 15, "{writes}");
@@ -31,14 +31,14 @@ fn a_crash_at_every_write_of_an_upgrade_changes_nothing() {
 #[test]
 fn a_crash_at_every_write_of_a_rollback_changes_nothing() {
     for strategy in ["Auto", "Recreate"] {
-        let play = |bed: &mut Bed| {
-            bed.images.insert("bad".into(), "never");
-            start(bed);
-            bed.change("avs", |spec| {
+        let play = |env: &mut TestEnv| {
+            env.images.insert("bad".into(), "never");
+            start(env);
+            env.change("avs", |spec| {
                 spec["image"] = json!("bad");
                 spec["upgrade"] = json!({"strategy": strategy, "progressDeadlineSeconds": 30});
             });
-            bed.wait(200);
+            env.wait(200);
         };
         let writes = every_fault(play, outcome);
         assert!(writes > 15, "{writes}");
@@ -47,25 +47,25 @@ fn a_crash_at_every_write_of_a_rollback_changes_nothing() {
 
 #[test]
 fn a_crash_at_every_write_after_failures_changes_nothing() {
-    let play = |bed: &mut Bed| {
-        start(bed);
-        let name = pods(bed).pop().unwrap_or_default();
-        bed.server.edit(Kind::Pod, &name, |pod| pod["status"]["phase"] = json!("Failed"));
-        bed.wait(60);
+    let play = |env: &mut TestEnv| {
+        start(env);
+        let name = pods(env).pop().unwrap_or_default();
+        env.server.edit(Kind::Pod, &name, |pod| pod["status"]["phase"] = json!("Failed"));
+        env.wait(60);
     };
     every_fault(play, outcome);
 }
 
 #[test]
 fn a_crash_at_every_write_of_a_deletion_leaves_nothing() {
-    let play = |bed: &mut Bed| {
-        start(bed);
-        bed.server.ask_to_go(Kind::Performer, "avs");
-        bed.wait(120);
+    let play = |env: &mut TestEnv| {
+        start(env);
+        env.server.request_deletion(Kind::Performer, "avs");
+        env.wait(120);
     };
-    let left = |bed: &Bed| {
+    let left = |env: &TestEnv| {
         let kinds = [Kind::Performer, Kind::Pod, Kind::Service, Kind::Revision];
-        format!("{:?}", kinds.map(|kind| bed.server.list(kind).len()))
+        format!("{:?}", kinds.map(|kind| env.server.list(kind).len()))
     };
     every_fault(play, left);
 }

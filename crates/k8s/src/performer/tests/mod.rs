@@ -5,6 +5,7 @@ mod claims;
 mod classes;
 mod crash;
 mod deadlines;
+mod errors;
 mod executors;
 mod failures;
 mod foreign;
@@ -12,21 +13,20 @@ mod images;
 mod kept;
 mod life;
 mod pods;
+mod reasons;
 mod references;
 mod rows;
 mod surge;
-mod told;
-mod trouble;
 mod upgrades;
 
 use serde_json::{Value, json};
 
 use super::{INCARNATION, Performers};
 use crate::api::Kind;
-use crate::hourglass::tests::{Bed as AnyBed, host};
+use crate::hourglass::tests::{TestEnv as AnyTestEnv, host};
 use crate::value::word;
 
-type Bed = AnyBed<Performers>;
+type TestEnv = AnyTestEnv<Performers>;
 
 const ADDRESS: &str = "0x1234567890abcdef1234567890abcdef12345678";
 
@@ -43,49 +43,49 @@ fn gpu_host(name: &str, count: u32) -> Value {
     host(name, json!({"nvidia.com/gpu.present": "true"}), json!({"nvidia.com/gpu": count.to_string()}))
 }
 
-/// A bed with a node.
-fn bed() -> Bed {
-    let mut bed = Bed::new();
-    bed.show(Kind::Node, host("node-1", json!({}), json!({})));
-    bed
+/// A test environment with a node.
+fn env() -> TestEnv {
+    let mut env = TestEnv::new();
+    env.add(Kind::Node, host("node-1", json!({}), json!({})));
+    env
 }
 
 /// A performer that serves.
-fn running(spec: Value) -> Bed {
-    let mut bed = bed();
-    bed.submit("avs", spec);
-    bed.rest();
-    assert_eq!(bed.status("avs")["phase"], "Running", "{}", bed.status("avs"));
-    bed
+fn running(spec: Value) -> TestEnv {
+    let mut env = env();
+    env.submit("avs", spec);
+    env.rest();
+    assert_eq!(env.status("avs")["phase"], "Running", "{}", env.status("avs"));
+    env
 }
 
 /// Where it is: phase, state, and what is wrong.
-fn place(bed: &Bed) -> String {
-    bed.place("avs")
+fn place(env: &TestEnv) -> String {
+    env.place("avs")
 }
 
-fn pods(bed: &Bed) -> Vec<String> {
-    bed.server.list(Kind::Pod).iter().map(|pod| word(pod, "/metadata/name").to_owned()).collect()
+fn pods(env: &TestEnv) -> Vec<String> {
+    env.server.list(Kind::Pod).iter().map(|pod| word(pod, "/metadata/name").to_owned()).collect()
 }
 
 /// Somebody wants another image, upgraded to in a way of its own.
-fn another(bed: &Bed, image: &str, upgrade: Value) {
-    bed.change("avs", |spec| {
+fn another(env: &TestEnv, image: &str, upgrade: Value) {
+    env.change("avs", |spec| {
         spec["image"] = json!(image);
         spec["upgrade"] = upgrade;
     });
 }
 
 /// Number of the pod that the Service selects.
-fn selected(bed: &Bed) -> String {
-    let service = bed.server.get(Kind::Service, "performer-avs").unwrap_or_default();
+fn selected(env: &TestEnv) -> String {
+    let service = env.server.get(Kind::Service, "performer-avs").unwrap_or_default();
     service["spec"]["selector"][INCARNATION].as_str().unwrap_or("-").to_owned()
 }
 
-fn serves(bed: &Bed) -> bool {
-    let number = selected(bed);
+fn serves(env: &TestEnv) -> bool {
+    let number = selected(env);
     let is = |pod: &&Value| pod["metadata"]["labels"][INCARNATION] == number.as_str();
-    bed.server.list(Kind::Pod).iter().find(is).is_some_and(|pod| {
+    env.server.list(Kind::Pod).iter().find(is).is_some_and(|pod| {
         crate::value::item(pod, "/status/conditions", "type", "Ready").is_some_and(|ready| ready["status"] == "True")
     })
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Bed, Performers, bed, place, pods, running, selected, serves, spec};
+use super::{Performers, TestEnv, env, place, pods, running, selected, serves, spec};
 use crate::api::Kind;
 use crate::hourglass::Config;
 use crate::hourglass::controller::Reconciler;
@@ -16,8 +16,8 @@ use crate::value::item;
 fn made(members: Value) -> (Value, Value) {
     let mut spec = spec("well");
     members.as_object().unwrap().iter().for_each(|(name, value)| spec[name] = value.clone());
-    let bed = running(spec);
-    let pod = bed.server.get(Kind::Pod, "performer-avs").unwrap()["spec"].clone();
+    let env = running(spec);
+    let pod = env.server.get(Kind::Pod, "performer-avs").unwrap()["spec"].clone();
     let container = item(&pod, "/containers", "name", "performer").unwrap().clone();
     (pod, container)
 }
@@ -64,11 +64,11 @@ fn times_of_probes_are_laid_over_the_usual_ones_one_by_one() {
     {"failureThreshold":3,"periodSeconds":10,"timeoutSeconds":5}
     {"successThreshold":2,"periodSeconds":5,"timeoutSeconds":9,"failureThreshold":3}
     "#);
-    let mut bed = bed();
+    let mut env = env();
     let config = json!({"probes": {"liveness": {"successThreshold": 2}}});
-    bed.submit("avs", json!({"avsAddress": super::ADDRESS, "image": "i", "config": config}));
-    bed.rest();
-    let degraded = item(&bed.status("avs"), "/conditions", "type", "Degraded").unwrap()["message"].clone();
+    env.submit("avs", json!({"avsAddress": super::ADDRESS, "image": "i", "config": config}));
+    env.rest();
+    let degraded = item(&env.status("avs"), "/conditions", "type", "Degraded").unwrap()["message"].clone();
     insta::assert_snapshot!(degraded.as_str().unwrap(), @"config.probes.liveness.successThreshold is 2; it can only be 1, or be left out");
 }
 
@@ -121,9 +121,9 @@ fn secrets_for_pulling_and_priority_reach_the_pod() {
 }
 
 /// Admission puts a container before ours, with an image of its own.
-fn inject(bed: &Bed, image: &str) {
-    for name in pods(bed) {
-        bed.server.edit(Kind::Pod, &name, |pod| {
+fn inject(env: &TestEnv, image: &str) {
+    for name in pods(env) {
+        env.server.edit(Kind::Pod, &name, |pod| {
             let containers = pod["spec"]["containers"].as_array_mut().unwrap();
             if containers.len() == 1 {
                 containers.insert(0, json!({"name": "mesh", "image": image}));
@@ -140,53 +140,53 @@ fn a_container_that_others_put_first_decides_nothing() {
         ("CreateContainerConfigError", "Failed/Failed True/ContainerConfigError"),
         ("CrashLoopBackOff", "Failed/Failed True/ContainerStartFailed"),
     ] {
-        let mut bed = bed();
-        bed.images.insert("mine".into(), habit);
-        bed.submit("avs", spec("mine"));
-        bed.settle();
-        inject(&bed, "mesh:1");
-        bed.rest();
-        let first = &bed.server.get(Kind::Pod, "performer-avs").unwrap()["status"]["containerStatuses"][0];
+        let mut env = env();
+        env.images.insert("mine".into(), habit);
+        env.submit("avs", spec("mine"));
+        env.settle();
+        inject(&env, "mesh:1");
+        env.rest();
+        let first = &env.server.get(Kind::Pod, "performer-avs").unwrap()["status"]["containerStatuses"][0];
         assert_eq!((&first["name"], first["state"]["running"].is_object()), (&json!("mesh"), true));
-        assert_eq!(place(&bed), want, "{habit}");
+        assert_eq!(place(&env), want, "{habit}");
     }
-    let mut bed = running(spec("well"));
-    bed.change("avs", |spec| spec["image"] = json!("other"));
-    bed.settle();
-    inject(&bed, "mesh:1");
-    bed.wait(60);
+    let mut env = running(spec("well"));
+    env.change("avs", |spec| spec["image"] = json!("other"));
+    env.settle();
+    inject(&env, "mesh:1");
+    env.wait(60);
     assert_eq!(
-        (bed.status("avs")["image"].clone(), place(&bed).as_str()),
+        (env.status("avs")["image"].clone(), place(&env).as_str()),
         (json!("other"), "Running/Running False/AsExpected")
     );
-    bed.writes_nothing_more();
+    env.writes_nothing_more();
 }
 
 #[test]
 fn an_image_rewritten_at_admission_decides_nothing() {
-    let mut bed = bed();
-    bed.submit("avs", spec("well"));
-    bed.settle();
-    bed.images.insert("mirror.example/well@sha256:1".into(), "well");
-    bed.server.edit(Kind::Pod, "performer-avs", |pod| {
+    let mut env = env();
+    env.submit("avs", spec("well"));
+    env.settle();
+    env.images.insert("mirror.example/well@sha256:1".into(), "well");
+    env.server.edit(Kind::Pod, "performer-avs", |pod| {
         pod["spec"]["containers"][0]["image"] = json!("mirror.example/well@sha256:1");
     });
-    bed.wait(60);
+    env.wait(60);
     assert_eq!(
-        (bed.status("avs")["image"].clone(), bed.status("avs")["incarnation"].clone()),
+        (env.status("avs")["image"].clone(), env.status("avs")["incarnation"].clone()),
         (json!("well"), json!(1))
     );
-    assert_eq!(place(&bed), "Running/Running False/AsExpected");
-    bed.writes_nothing_more();
+    assert_eq!(place(&env), "Running/Running False/AsExpected");
+    env.writes_nothing_more();
 }
 
 /// A pod of an earlier operator, without number and hash, and no status; its containers by name and image.
-pub(super) fn unnumbered(containers: Value) -> Bed {
-    let mut bed = bed();
-    let performer = bed.submit("avs", spec("well"));
+pub(super) fn unnumbered(containers: Value) -> TestEnv {
+    let mut env = env();
+    let performer = env.submit("avs", spec("well"));
     let owner = json!([{"kind": "Performer", "name": "avs", "uid": performer["metadata"]["uid"], "controller": true}]);
     let now = json!([{"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-21T09:00:00Z"}]);
-    bed.server.put(
+    env.server.put(
         Kind::Pod,
         json!({
             "metadata": {"name": "performer-avs", "ownerReferences": owner, "labels": {"app": "hourglass-performer"}},
@@ -194,15 +194,15 @@ pub(super) fn unnumbered(containers: Value) -> Bed {
             "status": {"phase": "Running", "startTime": "2026-11-21T09:00:00Z", "conditions": now},
         }),
     );
-    bed.show(Kind::Node, host("node-1", json!({}), json!({})));
-    bed.settle();
-    bed
+    env.add(Kind::Node, host("node-1", json!({}), json!({})));
+    env.settle();
+    env
 }
 
 #[test]
 fn a_pod_without_number_is_told_by_the_image_of_the_container_of_our_name() {
-    let hash = |bed: &Bed| {
-        let pod = bed.server.get(Kind::Pod, "performer-avs").unwrap();
+    let hash = |env: &TestEnv| {
+        let pod = env.server.get(Kind::Pod, "performer-avs").unwrap();
         (
             pod["metadata"]["labels"][super::INCARNATION].clone(),
             pod["metadata"]["annotations"][super::super::SPEC_HASH].clone(),
@@ -210,98 +210,98 @@ fn a_pod_without_number_is_told_by_the_image_of_the_container_of_our_name() {
     };
     let mesh = json!({"name": "mesh", "image": "well"});
     let ours = |image: &str| json!({"name": "performer", "image": image});
-    let bed = unnumbered(json!([{"name": "mesh", "image": "old"}, ours("well")]));
-    let wanted = bed.status("avs")["specHash"].clone();
-    assert_eq!(hash(&bed), (json!("1"), wanted));
-    assert_eq!(bed.status("avs")["active"]["incarnation"], 1);
-    let mut bed = unnumbered(json!([mesh, ours("old")]));
-    assert_eq!(hash(&bed), (json!("1"), json!("unknown")), "another container has that image");
+    let env = unnumbered(json!([{"name": "mesh", "image": "old"}, ours("well")]));
+    let wanted = env.status("avs")["specHash"].clone();
+    assert_eq!(hash(&env), (json!("1"), wanted));
+    assert_eq!(env.status("avs")["active"]["incarnation"], 1);
+    let mut env = unnumbered(json!([mesh, ours("old")]));
+    assert_eq!(hash(&env), (json!("1"), json!("unknown")), "another container has that image");
     // What nobody knows is not what is wanted: it is replaced as any other.
-    assert_eq!(bed.status("avs")["active"]["specHash"], "unknown");
-    assert_eq!(bed.status("avs")["phase"], "Upgrading", "{}", bed.status("avs"));
-    bed.wait(60);
-    assert_eq!((place(&bed).as_str(), selected(&bed).as_str()), ("Running/Running False/AsExpected", "2"));
-    assert_eq!((pods(&bed).len(), serves(&bed)), (1, true));
-    assert_eq!(bed.server.list(Kind::Pod)[0]["spec"]["containers"][0]["image"], "well");
-    assert!(bed.status("avs")["specHash"].as_str().is_some_and(|hash| hash.len() == 64));
-    bed.writes_nothing_more();
+    assert_eq!(env.status("avs")["active"]["specHash"], "unknown");
+    assert_eq!(env.status("avs")["phase"], "Upgrading", "{}", env.status("avs"));
+    env.wait(60);
+    assert_eq!((place(&env).as_str(), selected(&env).as_str()), ("Running/Running False/AsExpected", "2"));
+    assert_eq!((pods(&env).len(), serves(&env)), (1, true));
+    assert_eq!(env.server.list(Kind::Pod)[0]["spec"]["containers"][0]["image"], "well");
+    assert!(env.status("avs")["specHash"].as_str().is_some_and(|hash| hash.len() == 64));
+    env.writes_nothing_more();
 }
 
 #[test]
 fn a_pod_of_an_unknown_spec_serves_until_another_can() {
     let named = json!([{"name": "health", "containerPort": 1}, {"name": "grpc", "containerPort": 7000}]);
     for (ports, port, target) in [(named, 7000, json!("grpc")), (Value::Null, 9090, json!(9090))] {
-        let mut bed = unnumbered(json!([{"name": "performer", "image": "old", "ports": ports}]));
-        bed.images.insert("well".into(), "never");
-        let front = |bed: &Bed| bed.server.get(Kind::Service, "performer-avs").unwrap()["spec"]["ports"][0].clone();
-        bed.wait(30);
-        assert_eq!((selected(&bed).as_str(), serves(&bed)), ("1", true), "{}", bed.status("avs"));
-        assert_eq!((&front(&bed)["port"], &front(&bed)["targetPort"]), (&json!(port), &target));
-        assert_eq!(bed.status("avs")["grpcEndpoint"], format!("performer-avs.default.svc.cluster.local:{port}"));
-        assert_eq!(bed.status("avs")["ready"], true);
+        let mut env = unnumbered(json!([{"name": "performer", "image": "old", "ports": ports}]));
+        env.images.insert("well".into(), "never");
+        let front = |env: &TestEnv| env.server.get(Kind::Service, "performer-avs").unwrap()["spec"]["ports"][0].clone();
+        env.wait(30);
+        assert_eq!((selected(&env).as_str(), serves(&env)), ("1", true), "{}", env.status("avs"));
+        assert_eq!((&front(&env)["port"], &front(&env)["targetPort"]), (&json!(port), &target));
+        assert_eq!(env.status("avs")["grpcEndpoint"], format!("performer-avs.default.svc.cluster.local:{port}"));
+        assert_eq!(env.status("avs")["ready"], true);
         // Also where somebody takes it away.
-        bed.server.remove(Kind::Service, "performer-avs");
-        bed.rest();
-        assert_eq!((selected(&bed).as_str(), serves(&bed)), ("1", true));
-        bed.wait(2000);
-        let status = bed.status("avs");
-        assert_eq!((&status["active"]["specHash"], pods(&bed).len()), (&json!("unknown"), 2), "{status}");
-        assert_eq!((selected(&bed).as_str(), serves(&bed)), ("1", true));
-        assert_eq!(bed.condition("avs", "Degraded"), "True/UpgradeFailed");
+        env.server.remove(Kind::Service, "performer-avs");
+        env.rest();
+        assert_eq!((selected(&env).as_str(), serves(&env)), ("1", true));
+        env.wait(2000);
+        let status = env.status("avs");
+        assert_eq!((&status["active"]["specHash"], pods(&env).len()), (&json!("unknown"), 2), "{status}");
+        assert_eq!((selected(&env).as_str(), serves(&env)), ("1", true));
+        assert_eq!(env.condition("avs", "Degraded"), "True/UpgradeFailed");
     }
 }
 
 #[test]
 fn what_serves_keeps_its_service_though_no_table_knows_its_devices_any_more() {
-    let mut bed = Bed::new();
+    let mut env = TestEnv::new();
     let labels = json!({"nvidia.com/gpu.present": "true", "nvidia.com/gpu.product": "OURS"});
-    bed.show(Kind::Node, host("gpu-1", labels, json!({"nvidia.com/gpu": "1"})));
+    env.add(Kind::Node, host("gpu-1", labels, json!({"nvidia.com/gpu": "1"})));
     let told = "gpu:\n  models:\n    ours: {vendor: nvidia, products: [{name: OURS, memoryGib: 8, nvlink: true}]}\n";
-    bed.config = Arc::new(Config::with_tables(overlaid(told).unwrap()));
-    bed.restart();
-    bed.submit(
+    env.config = Arc::new(Config::with_tables(overlaid(told).unwrap()));
+    env.restart();
+    env.submit(
         "avs",
         json!({"avsAddress": super::ADDRESS, "image": "well", "config": {"grpcPort": 9191},
         "hardwareRequirements": {"gpuType": "ours-nvlink"}}),
     );
-    bed.rest();
-    assert_eq!(place(&bed), "Running/Running False/AsExpected");
-    bed.config = Arc::new(Config::default());
-    bed.restart();
-    bed.rest();
-    assert_eq!((place(&bed).as_str(), serves(&bed)), ("Failed/Failed True/InvalidSpec", true));
-    bed.server.remove(Kind::Service, "performer-avs");
-    bed.rest();
-    assert_eq!((selected(&bed).as_str(), serves(&bed), pods(&bed).len()), ("1", true, 1));
-    assert_eq!(bed.status("avs")["grpcEndpoint"], "performer-avs.default.svc.cluster.local:9191");
-    bed.writes_nothing_more();
+    env.rest();
+    assert_eq!(place(&env), "Running/Running False/AsExpected");
+    env.config = Arc::new(Config::default());
+    env.restart();
+    env.rest();
+    assert_eq!((place(&env).as_str(), serves(&env)), ("Failed/Failed True/InvalidSpec", true));
+    env.server.remove(Kind::Service, "performer-avs");
+    env.rest();
+    assert_eq!((selected(&env).as_str(), serves(&env), pods(&env).len()), ("1", true, 1));
+    assert_eq!(env.status("avs")["grpcEndpoint"], "performer-avs.default.svc.cluster.local:9191");
+    env.writes_nothing_more();
 }
 
 #[test]
 fn a_pod_that_is_adopted_is_watched_as_all_are() {
-    let mut bed = running(spec("well"));
-    bed.server.edit(Kind::Pod, "performer-avs", |pod| {
+    let mut env = running(spec("well"));
+    env.server.edit(Kind::Pod, "performer-avs", |pod| {
         pod["metadata"]["labels"] = json!({});
         pod["metadata"]["annotations"] = json!({});
     });
-    bed.server.edit(Kind::Performer, "avs", |performer| performer["status"] = json!({}));
-    bed.restart();
-    bed.rest();
-    let labels = bed.server.get(Kind::Pod, "performer-avs").unwrap()["metadata"]["labels"].clone();
-    let (name, value) = <Performers as Reconciler>::LABELS.split_once('=').unwrap();
+    env.server.edit(Kind::Performer, "avs", |performer| performer["status"] = json!({}));
+    env.restart();
+    env.rest();
+    let labels = env.server.get(Kind::Pod, "performer-avs").unwrap()["metadata"]["labels"].clone();
+    let (name, value) = <Performers as Reconciler>::CHILD_SELECTOR.split_once('=').unwrap();
     assert_eq!((&labels[name], &labels[super::super::PERFORMER]), (&json!(value), &json!("avs")), "{labels}");
-    assert_eq!(place(&bed), "Running/Running False/AsExpected");
+    assert_eq!(place(&env), "Running/Running False/AsExpected");
 }
 
 #[test]
 fn a_pod_that_no_watch_shows_any_more_is_looked_for_before_another_is_made() {
-    let mut bed = running(spec("well"));
-    bed.server.edit(Kind::Pod, "performer-avs", |pod| {
+    let mut env = running(spec("well"));
+    env.server.edit(Kind::Pod, "performer-avs", |pod| {
         pod["metadata"]["labels"].as_object_mut().unwrap().remove("app");
     });
-    bed.rest();
-    let pod = bed.server.get(Kind::Pod, "performer-avs").unwrap();
+    env.rest();
+    let pod = env.server.get(Kind::Pod, "performer-avs").unwrap();
     assert_eq!(pod["metadata"]["labels"]["app"], "hourglass-performer");
-    assert_eq!((pods(&bed).len(), place(&bed).as_str()), (1, "Running/Running False/AsExpected"));
-    bed.writes_nothing_more();
+    assert_eq!((pods(&env).len(), place(&env).as_str()), (1, "Running/Running False/AsExpected"));
+    env.writes_nothing_more();
 }

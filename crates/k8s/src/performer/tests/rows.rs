@@ -3,49 +3,49 @@
 use orlop_core::machine::performer::{MACHINE, PerformerState};
 use serde_json::json;
 
-use super::{Bed, bed, gpu, gpu_host, pods, running, spec};
+use super::{TestEnv, env, gpu, gpu_host, pods, running, spec};
 use crate::api::Kind;
-use crate::hourglass::tests::steps::{Ways, table, told};
+use crate::hourglass::tests::steps::{Transitions, table, told};
 use crate::hourglass::tests::{host, quota};
-use crate::shell::small::{Fault, Server};
+use crate::shell::fake::{Fault, Server};
 
-fn ways(bed: &Bed) -> Ways {
-    Ways::of::<PerformerState, _>(bed)
+fn ways(env: &TestEnv) -> Transitions {
+    Transitions::of::<PerformerState, _>(env)
 }
 
 /// States in which a performer may be deleted, and what brings it there.
-fn deleted_in(habit: &'static str) -> Ways {
-    let mut bed = bed();
-    bed.images.insert("bad".into(), habit);
-    bed.submit("avs", spec("bad"));
-    bed.rest();
-    bed.server.ask_to_go(Kind::Performer, "avs");
-    bed.wait(60);
-    ways(&bed)
+fn deleted_in(habit: &'static str) -> Transitions {
+    let mut env = env();
+    env.images.insert("bad".into(), habit);
+    env.submit("avs", spec("bad"));
+    env.rest();
+    env.server.request_deletion(Kind::Performer, "avs");
+    env.wait(60);
+    ways(&env)
 }
 
 /// The cluster takes so many steps, then something happens.
-fn interrupted(steps: usize, then: impl Fn(&mut Bed)) -> Ways {
-    let mut bed = bed();
-    bed.submit("avs", spec("well"));
-    bed.few_steps(steps);
-    then(&mut bed);
-    bed.wait(60);
-    ways(&bed)
+fn interrupted(steps: usize, then: impl Fn(&mut TestEnv)) -> Transitions {
+    let mut env = env();
+    env.submit("avs", spec("well"));
+    env.few_steps(steps);
+    then(&mut env);
+    env.wait(60);
+    ways(&env)
 }
 
-fn fail_pod(bed: &mut Bed) {
-    for name in pods(bed) {
-        bed.server.edit(Kind::Pod, &name, |pod| pod["status"]["phase"] = json!("Failed"));
+fn fail_pod(env: &mut TestEnv) {
+    for name in pods(env) {
+        env.server.edit(Kind::Pod, &name, |pod| pod["status"]["phase"] = json!("Failed"));
     }
 }
 
-fn delete(bed: &mut Bed) {
-    bed.server.ask_to_go(Kind::Performer, "avs");
+fn delete(env: &mut TestEnv) {
+    env.server.request_deletion(Kind::Performer, "avs");
 }
 
-fn all() -> Ways {
-    let mut all = Ways::default();
+fn all() -> Transitions {
+    let mut all = Transitions::default();
     for steps in 0..8 {
         all.extend(interrupted(steps, fail_pod));
         all.extend(interrupted(steps, delete));
@@ -53,18 +53,18 @@ fn all() -> Ways {
     for habit in ["ImagePullBackOff", "CreateContainerConfigError", "never"] {
         all.extend(deleted_in(habit));
     }
-    let mut slow = bed();
+    let mut slow = env();
     slow.images.insert("bad".into(), "never");
     slow.submit("avs", spec("bad"));
     slow.wait(700);
     all.extend(ways(&slow));
-    let mut none = Bed::new();
-    none.show(Kind::Node, host("node-1", json!({}), json!({})));
+    let mut none = TestEnv::new();
+    none.add(Kind::Node, host("node-1", json!({}), json!({})));
     none.submit("avs", gpu("well"));
     none.wait(20);
     all.extend(ways(&none));
-    let mut full = Bed::new();
-    full.show(Kind::Node, gpu_host("node-1", 1));
+    let mut full = TestEnv::new();
+    full.add(Kind::Node, gpu_host("node-1", 1));
     full.submit("one", gpu("well"));
     full.rest();
     full.submit("avs", gpu("well"));
@@ -99,151 +99,151 @@ fn all() -> Ways {
 }
 
 /// States in which a performer stays only as long as something else takes its time.
-fn stops() -> Ways {
+fn stops() -> Transitions {
     let mut upgraded = running(spec("well"));
     upgraded.change("avs", |spec| spec["image"] = json!("other"));
     upgraded.wait(60);
     // Its only node with that hardware has no room, then it goes, and another comes before that is a failure.
-    let mut full = Bed::new();
-    full.show(Kind::Node, gpu_host("node-1", 1));
+    let mut full = TestEnv::new();
+    full.add(Kind::Node, gpu_host("node-1", 1));
     full.submit("one", gpu("well"));
     full.rest();
     full.submit("avs", gpu("well"));
     full.rest();
-    full.show(Kind::Node, host("node-1", json!({}), json!({})));
+    full.add(Kind::Node, host("node-1", json!({}), json!({})));
     full.rest();
-    full.show(Kind::Node, gpu_host("node-2", 1));
+    full.add(Kind::Node, gpu_host("node-2", 1));
     full.server.edit(Kind::Pod, "performer-avs", |pod| {
         pod["spec"]["nodeName"] = json!("node-2");
         pod["status"]["conditions"] = json!([{"type": "PodScheduled", "status": "True"}]);
     });
     full.rest();
     // A pod from before pods had numbers gets one, and is gone when it is looked for.
-    let mut lost = bed();
+    let mut lost = env();
     lost.server.store().faults.push(Fault::DieAfter(2));
     lost.at_death = Some(|server| server.remove(Kind::Pod, "performer-avs"));
     let performer = lost.submit("avs", spec("well"));
     put_unnumbered(&lost, "performer-avs", &performer["metadata"]["uid"]);
     lost.wait(60);
     // Another one has to wait for somebody else's Service first.
-    let mut late = bed();
+    let mut late = env();
     late.server.put(Kind::Service, json!({"metadata": {"name": "performer-avs"}}));
     let performer = late.submit("avs", spec("well"));
     put_unnumbered(&late, "performer-avs", &performer["metadata"]["uid"]);
     late.rest();
     late.server.remove(Kind::Service, "performer-avs");
     late.wait(61);
-    let mut all = Ways::default();
-    [upgraded, full, lost, late].iter().for_each(|bed| all.extend(ways(bed)));
+    let mut all = Transitions::default();
+    [upgraded, full, lost, late].iter().for_each(|env| all.extend(ways(env)));
     all
 }
 
 /// Somebody holds the Service of a performer that goes, also of one that has just begun.
-fn goes_step_by_step() -> Ways {
+fn goes_step_by_step() -> Transitions {
     let served = running(spec("well"));
     served.server.edit(Kind::Service, "performer-avs", |service| service["metadata"]["finalizers"] = json!(["theirs"]));
-    served.server.ask_to_go(Kind::Performer, "avs");
-    let mut begun = bed();
+    served.server.request_deletion(Kind::Performer, "avs");
+    let mut begun = env();
     begun.server.store().faults.push(Fault::DieAfter(2));
-    begun.at_death = Some(|server| server.ask_to_go(Kind::Performer, "avs"));
+    begun.at_death = Some(|server| server.request_deletion(Kind::Performer, "avs"));
     let performer = begun.submit("avs", spec("well"));
     put_unnumbered(&begun, "performer-avs", &performer["metadata"]["uid"]);
     let owner = json!([{"kind": "Performer", "name": "avs", "uid": performer["metadata"]["uid"], "controller": true}]);
     let metadata = json!({"name": "performer-avs", "ownerReferences": owner, "finalizers": ["theirs"]});
     begun.server.put(Kind::Service, json!({ "metadata": metadata }));
-    let mut all = Ways::default();
-    for mut bed in [served, begun] {
-        bed.wait(5);
-        bed.server.remove(Kind::Service, "performer-avs");
-        bed.wait(60);
-        all.extend(ways(&bed));
+    let mut all = Transitions::default();
+    for mut env in [served, begun] {
+        env.wait(5);
+        env.server.remove(Kind::Service, "performer-avs");
+        env.wait(60);
+        all.extend(ways(&env));
     }
     all
 }
 
 /// The controller dies after each of its first writes, and somebody acts before another takes over.
-fn between_writes() -> Ways {
-    let go: fn(&Server) = |server| server.ask_to_go(Kind::Performer, "avs");
+fn between_writes() -> Transitions {
+    let go: fn(&Server) = |server| server.request_deletion(Kind::Performer, "avs");
     let spoil: fn(&Server) = |server| {
         server.edit(Kind::Performer, "avs", |performer| {
             performer["spec"]["hardwareRequirements"] = json!({"gpuType": "none-nvlink"});
         });
     };
-    let mut all = Ways::default();
+    let mut all = Transitions::default();
     for (writes, act, is_old) in
         (0..8).flat_map(|writes| [(writes, go, false), (writes, go, true), (writes, spoil, true)])
     {
-        let mut bed = Bed::with_faults(vec![Fault::DieAfter(writes)]);
-        bed.show(Kind::Node, host("node-1", json!({}), json!({})));
-        bed.at_death = Some(act);
-        let performer = bed.submit("avs", spec("well"));
+        let mut env = TestEnv::with_faults(vec![Fault::DieAfter(writes)]);
+        env.add(Kind::Node, host("node-1", json!({}), json!({})));
+        env.at_death = Some(act);
+        let performer = env.submit("avs", spec("well"));
         if is_old {
             // Its label is all that is written first.
-            put_unnumbered(&bed, "performer-avs", &performer["metadata"]["uid"]);
+            put_unnumbered(&env, "performer-avs", &performer["metadata"]["uid"]);
         }
-        bed.wait(60);
-        all.extend(ways(&bed));
+        env.wait(60);
+        all.extend(ways(&env));
     }
     all
 }
 
 /// A performer that serves is wanted otherwise, while there is a pod from before pods had numbers: that comes first.
-fn before_an_upgrade() -> Ways {
-    let mut all = Ways::default();
-    let go: fn(&Server) = |server| server.ask_to_go(Kind::Performer, "avs");
+fn before_an_upgrade() -> Transitions {
+    let mut all = Transitions::default();
+    let go: fn(&Server) = |server| server.request_deletion(Kind::Performer, "avs");
     let back: fn(&Server) =
         |server| server.edit(Kind::Performer, "avs", |performer| performer["spec"]["image"] = json!("well"));
     for (writes, act) in (0..4).flat_map(|writes| [(writes, go), (writes, back)]) {
-        let mut bed = running(spec("well"));
-        let owner = bed.server.list(Kind::Performer).first().map(|performer| performer["metadata"]["uid"].clone());
-        put_unnumbered(&bed, "old", &json!(owner));
-        bed.dies_after(writes);
-        bed.at_death = Some(act);
-        bed.change("avs", |spec| spec["image"] = json!("other"));
-        bed.wait(60);
-        all.extend(ways(&bed));
+        let mut env = running(spec("well"));
+        let owner = env.server.list(Kind::Performer).first().map(|performer| performer["metadata"]["uid"].clone());
+        put_unnumbered(&env, "old", &json!(owner));
+        env.dies_after(writes);
+        env.at_death = Some(act);
+        env.change("avs", |spec| spec["image"] = json!("other"));
+        env.wait(60);
+        all.extend(ways(&env));
     }
     all
 }
 
 /// A pod from before pods had numbers.
-fn put_unnumbered(bed: &Bed, name: &str, owner: &serde_json::Value) {
+fn put_unnumbered(env: &TestEnv, name: &str, owner: &serde_json::Value) {
     let owner = json!([{"kind": "Performer", "name": "avs", "uid": owner, "controller": true}]);
     let labels = json!({"app": "hourglass-performer", "hourglass.eigenlayer.io/performer": "avs"});
     let metadata = json!({"name": name, "labels": labels, "ownerReferences": owner});
     let container = json!({"name": "performer", "image": "well"});
-    bed.server.put(Kind::Pod, json!({"metadata": metadata, "spec": {"containers": [container]}, "status": {}}));
+    env.server.put(Kind::Pod, json!({"metadata": metadata, "spec": {"containers": [container]}, "status": {}}));
 }
 
 /// What happens where there is no pod yet, or none that a node takes.
-fn before_a_pod() -> Ways {
-    let mut wrong = bed();
+fn before_a_pod() -> Transitions {
+    let mut wrong = env();
     wrong.submit(
         "avs",
         json!({"avsAddress": super::ADDRESS, "image": "well", "hardwareRequirements": {"gpuType": "none-nvlink"}}),
     );
     wrong.rest();
-    let mut refused = Bed::with_faults(vec![Fault::Refuse("create", Kind::Pod, 1, quota())]);
-    refused.show(Kind::Node, host("node-1", json!({}), json!({})));
+    let mut refused = TestEnv::with_faults(vec![Fault::Refuse("create", Kind::Pod, 1, quota())]);
+    refused.add(Kind::Node, host("node-1", json!({}), json!({})));
     refused.submit("avs", spec("well"));
     refused.wait(60);
-    let mut large = bed();
+    let mut large = env();
     large.submit(
         "avs",
         json!({"avsAddress": super::ADDRESS, "image": "well", "resources": {"requests": {"cpu": "100"}}}),
     );
     large.rest();
-    large.server.ask_to_go(Kind::Performer, "avs");
+    large.server.request_deletion(Kind::Performer, "avs");
     large.wait(60);
-    let mut all = Ways::default();
-    [wrong, refused, large].iter().for_each(|bed| all.extend(ways(bed)));
+    let mut all = Transitions::default();
+    [wrong, refused, large].iter().for_each(|env| all.extend(ways(env)));
     all
 }
 
 /// Somebody wants it to go while it comes, is renewed or is made again, so many steps of the cluster after the beginning of that.
-fn ended_after(steps: usize) -> Ways {
-    let mut coming = Bed::new();
-    coming.show(Kind::Node, gpu_host("node-1", 1));
+fn ended_after(steps: usize) -> Transitions {
+    let mut coming = TestEnv::new();
+    coming.add(Kind::Node, gpu_host("node-1", 1));
     coming.submit("avs", gpu("well"));
     let upgraded = running(spec("well"));
     upgraded.change("avs", |spec| spec["image"] = json!("other"));
@@ -252,18 +252,18 @@ fn ended_after(steps: usize) -> Ways {
         spec["image"] = json!("other");
         spec["upgrade"] = json!({"strategy": "Recreate"});
     });
-    let mut all = Ways::default();
-    for mut bed in [coming, upgraded, again] {
-        bed.few_steps(steps);
-        bed.server.ask_to_go(Kind::Performer, "avs");
-        bed.wait(700);
-        all.extend(ways(&bed));
+    let mut all = Transitions::default();
+    for mut env in [coming, upgraded, again] {
+        env.few_steps(steps);
+        env.server.request_deletion(Kind::Performer, "avs");
+        env.wait(700);
+        all.extend(ways(&env));
     }
-    let mut untouched = Bed::new();
-    untouched.show(Kind::Node, host("node-1", json!({}), json!({})));
+    let mut untouched = TestEnv::new();
+    untouched.add(Kind::Node, host("node-1", json!({}), json!({})));
     untouched.submit("avs", gpu("well"));
     untouched.few_steps(steps);
-    untouched.server.ask_to_go(Kind::Performer, "avs");
+    untouched.server.request_deletion(Kind::Performer, "avs");
     untouched.wait(700);
     all.extend(ways(&untouched));
     all

@@ -8,7 +8,7 @@ use orlop_core::spec::status::ArtifactLocation;
 use serde_json::{Value, json};
 
 use super::Helper;
-use super::place::{BUCKET, Place};
+use super::place::{BUCKET, StoreKey};
 use crate::render::job::RenderError;
 
 /// The object of a key in a store.
@@ -25,8 +25,9 @@ pub(super) fn object(store: &S3Store, key: String) -> S3Object {
 /// Where an artifact goes as an object, and what the helper is told of that. The command's container gets the keys.
 pub(super) fn put(
     helper: &mut Helper,
-    (what, object): (&'static str, S3Object),
-) -> Result<(Place, KeepTarget), RenderError> {
+    what: &'static str,
+    object: S3Object,
+) -> Result<(StoreKey, KeepTarget), RenderError> {
     let wrong = |why| Err(RenderError::NoStore(what, why));
     if !object.endpoint.starts_with("http://") && !object.endpoint.starts_with("https://") {
         return wrong("its `endpoint` is no http or https URL");
@@ -42,7 +43,7 @@ pub(super) fn put(
     };
     // The text of plain values is always JSON.
     let key = serde_json::to_string(&object).unwrap_or_default();
-    Ok((Place { kind: BUCKET.to_owned(), key }, KeepTarget::S3(place(object, keys))))
+    Ok((StoreKey { kind: BUCKET.to_owned(), key }, KeepTarget::S3(place(object, keys))))
 }
 
 /// What the init container is told of a stored object, and gets the keys to; none for a location that is none.
@@ -62,22 +63,22 @@ fn place(object: S3Object, keys: Option<KeyVariables>) -> S3Location {
 
 /// Only one half of the keys is named.
 #[derive(Debug)]
-pub(super) struct Half;
+pub(super) struct IncompleteKeys;
 
 /// The variables with the keys to an object, added to those of a container where they are not among them.
-fn variables(object: &S3Object, keys: &mut KeysOf) -> Result<Option<KeyVariables>, Half> {
+fn variables(object: &S3Object, keys: &mut ContainerKeys) -> Result<Option<KeyVariables>, IncompleteKeys> {
     match (&object.access_key_id_secret_ref, &object.secret_access_key_secret_ref) {
         (None, None) => Ok(None),
         (Some(id), Some(secret)) => Ok(Some(KeyVariables { id: keys.variable(id), secret: keys.variable(secret) })),
-        _ => Err(Half),
+        _ => Err(IncompleteKeys),
     }
 }
 
 /// Keys that a container gets.
 #[derive(Debug, Default)]
-pub(super) struct KeysOf(Vec<KeyRef>);
+pub(super) struct ContainerKeys(Vec<KeyRef>);
 
-impl KeysOf {
+impl ContainerKeys {
     /// The variable with a key.
     fn variable(&mut self, key: &KeyRef) -> String {
         let at = self.0.iter().position(|known| known == key).unwrap_or_else(|| {

@@ -8,7 +8,7 @@ use orlop_core::helper::{Fetch, Source};
 use serde_json::{Value, json};
 
 use super::place::{BUCKET, CLAIM, IN_PLACE, MAP, stored};
-use super::shared::spot;
+use super::shared::claim_path;
 use super::{DIRECTORY, Helper, VOLUME, below, bucket, path_of};
 use crate::render::job::RenderError;
 
@@ -31,7 +31,7 @@ pub(super) fn fetch(helper: &mut Helper, inputs: &[ArtifactDelivery]) -> Result<
         }
         let (targets, into) = targets(helper, group)?;
         for (input, target) in group.iter().zip(targets) {
-            let from = source(helper, input, (&mut maps, &mut claims))?;
+            let from = source(helper, input, &mut maps, &mut claims)?;
             fetches.push(Fetch { name: input.name.clone(), target, unpack: input.unpack, into, from });
         }
     }
@@ -51,7 +51,8 @@ fn is_in_place(helper: &Helper, group: &[ArtifactDelivery]) -> Result<bool, Rend
         return Ok(false);
     }
     let main = Value::Object(helper.main.clone());
-    let here = spot(&main, &helper.volumes, path).is_some_and(|spot| spot.key() == location.reference);
+    let here =
+        claim_path(&main, &helper.volumes, path).is_some_and(|claim_path| claim_path.key() == location.reference);
     if here && *unpack {
         return Ok(true);
     }
@@ -121,7 +122,8 @@ fn root_for(helper: &mut Helper, input: &ArtifactDelivery, path: &str) -> Result
 fn source(
     helper: &mut Helper,
     input: &ArtifactDelivery,
-    (maps, claims): (&mut Vec<Value>, &mut BTreeMap<String, String>),
+    maps: &mut Vec<Value>,
+    claims: &mut BTreeMap<String, String>,
 ) -> Result<Source, RenderError> {
     let location = match &input.source {
         ArtifactSource::Http(source) => return Ok(Source::Http(source.clone())),

@@ -22,11 +22,11 @@ use orlop_core::spec::artifact::ArtifactStore;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use self::bucket::KeysOf;
-use super::job::{Carriage, RenderError};
+use self::bucket::ContainerKeys;
+use super::job::{ArtifactTransfer, RenderError};
 use super::object;
-pub use place::{Places, artifact_map};
-pub use shared::Shared;
+pub use place::{HelperAnnotation, artifact_map};
+pub use shared::SharedArtifacts;
 
 /// The volume of the helper, in the pod.
 const VOLUME: &str = "orlop";
@@ -36,7 +36,7 @@ const DIRECTORY: &str = "/orlop";
 pub(crate) const PROGRAM: &str = "/orlop/orlop-helper";
 /// The container that fetches inputs.
 pub(crate) const FETCHER: &str = "orlop-in";
-/// Where a container without a word of its own leaves its termination message.
+/// Where a container leaves its termination message by default.
 const MESSAGE: &str = "/dev/termination-log";
 
 /// How the helper moves files of attempts.
@@ -120,14 +120,15 @@ pub(super) fn wanted(spec: &AttemptSpec) -> Option<&'static str> {
 pub(super) fn place(
     job: &mut Value,
     spec: &AttemptSpec,
-    (options, carriage): (&HelperOptions, Carriage<'_>),
+    options: &HelperOptions,
+    transfer: ArtifactTransfer<'_>,
 ) -> Result<(), RenderError> {
     let indexed = job.pointer("/spec/completionMode").and_then(Value::as_str) == Some("Indexed");
     let pods = pods_of(job);
     let pod = job.pointer_mut("/spec/template/spec").and_then(Value::as_object_mut).ok_or(RenderError::NotAJob)?;
     let mut helper = Helper::new(pod)?;
     let reports = !spec.output_files.is_empty() || !spec.output_artifacts.is_empty();
-    let (fetch, mut places) = (inputs::fetch(&mut helper, &spec.inputs)?, Places::new(reports));
+    let (fetch, mut annotation) = (inputs::fetch(&mut helper, &spec.inputs)?, HelperAnnotation::new(reports));
     let order = orlop_core::helper::FetchOrder {
         v: VERSION,
         scratch: format!("{DIRECTORY}/fetching"),
@@ -140,18 +141,18 @@ pub(super) fn place(
     helper.fetcher(&options.image, &order)?;
     if reports {
         let token = (options.tokens.0)();
-        let mut keep = outputs::keep(&mut helper, spec, (options, carriage), &mut places)?;
+        let mut keep = outputs::keep(&mut helper, spec, options, transfer, &mut annotation)?;
         keep.indexed = indexed;
         if pods > 1 && !indexed && keep.artifacts.iter().any(|artifact| !matches!(artifact.to, KeepTarget::InPlace)) {
             return Err(RenderError::Several(pods));
         }
-        places.token = fingerprint(&token);
+        annotation.token = fingerprint(&token);
         helper.wrap(&keep, &token)?;
     }
     helper.finish(pod);
     let metadata = job.pointer_mut("/metadata").and_then(Value::as_object_mut).ok_or(RenderError::NotAJob)?;
     if let Some(annotations) = object(metadata, "annotations") {
-        annotations.insert(place::ANNOTATION.to_owned(), json!(places.text()));
+        annotations.insert(place::ANNOTATION.to_owned(), json!(annotation.text()));
     }
     Ok(())
 }
@@ -172,8 +173,8 @@ struct Helper {
     /// Mounts of the init container.
     mounts: Vec<Value>,
     /// Keys to stores, for the init container and for that of the command.
-    init_keys: KeysOf,
-    main_keys: KeysOf,
+    init_keys: ContainerKeys,
+    main_keys: ContainerKeys,
     init: Option<Value>,
 }
 

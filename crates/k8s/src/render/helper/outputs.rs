@@ -6,10 +6,10 @@ use orlop_core::helper::{Keep, KeepTarget, REPORT, RunOrder, VERSION};
 use orlop_core::spec::artifact::{ArtifactStore, S3Store};
 use serde_json::{Value, json};
 
-use super::place::{CLAIM, IN_PLACE, MAP, Place, Places, artifact_map};
-use super::shared::spot;
+use super::place::{CLAIM, HelperAnnotation, IN_PLACE, MAP, StoreKey, artifact_map};
+use super::shared::claim_path;
 use super::{DIRECTORY, Helper, HelperOptions, MESSAGE, bucket};
-use crate::render::job::{Carriage, RenderError};
+use crate::render::job::{ArtifactTransfer, RenderError};
 
 /// The claim that outputs are kept on, in the pod, and where the command's container has it.
 const STORE: (&str, &str) = ("orlop-store", "/orlop-store");
@@ -27,42 +27,43 @@ enum Store<'a> {
 pub(super) fn keep(
     helper: &mut Helper,
     spec: &AttemptSpec,
-    (options, carriage): (&HelperOptions, Carriage<'_>),
-    places: &mut Places,
+    options: &HelperOptions,
+    transfer: ArtifactTransfer<'_>,
+    annotation: &mut HelperAnnotation,
 ) -> Result<RunOrder, RenderError> {
-    let store = store(helper, spec, carriage.store.or(options.store.as_ref()))?;
+    let store = store(helper, spec, transfer.store.or(options.store.as_ref()))?;
     let instance = spec.key.instance();
     let mut artifacts = Vec::new();
     for output in &spec.output_artifacts {
         let name = &output.name;
-        if let Some(key) = in_place(helper, spec, carriage, output) {
-            places.artifacts.insert(name.clone(), Place { kind: IN_PLACE.to_owned(), key });
+        if let Some(key) = in_place(helper, spec, transfer, output) {
+            annotation.artifacts.insert(name.clone(), StoreKey { kind: IN_PLACE.to_owned(), key });
             let (name, path) = (name.clone(), output.path.clone());
             artifacts.push(Keep { name, path, archive: None, to: KeepTarget::InPlace });
             continue;
         }
         let (place, to) = match (&output.s3, &store) {
-            (Some(object), _) => bucket::put(helper, ("`s3` of an artifact", object.clone()))?,
+            (Some(object), _) => bucket::put(helper, "`s3` of an artifact", object.clone())?,
             (None, Store::Bucket(store, folder)) => {
                 let object = bucket::object(store, format!("{folder}/{name}"));
-                bucket::put(helper, ("`artifactStore.s3`", object))?
+                bucket::put(helper, "`artifactStore.s3`", object)?
             }
             (None, Store::Claim(claim, folder)) => {
                 let key = format!("{claim}/{folder}/{name}");
-                (Place { kind: CLAIM.to_owned(), key }, KeepTarget::File { path: format!("{}/{name}", STORE.1) })
+                (StoreKey { kind: CLAIM.to_owned(), key }, KeepTarget::File { path: format!("{}/{name}", STORE.1) })
             }
             (None, Store::Maps) => {
                 let map = artifact_map(&spec.flow_name, &instance, name);
                 let url = desk(options, spec, name);
-                (Place { kind: MAP.to_owned(), key: format!("{map}/{name}") }, KeepTarget::Operator { url })
+                (StoreKey { kind: MAP.to_owned(), key: format!("{map}/{name}") }, KeepTarget::Operator { url })
             }
         };
-        places.artifacts.insert(name.clone(), place);
+        annotation.artifacts.insert(name.clone(), place);
         artifacts.push(Keep { name: name.clone(), path: output.path.clone(), archive: output.archive, to });
     }
     let map = artifact_map(&spec.flow_name, &instance, "orlop-report");
     let key = format!("{map}/{REPORT}");
-    places.artifacts.insert(REPORT.to_owned(), Place { kind: MAP.to_owned(), key });
+    annotation.artifacts.insert(REPORT.to_owned(), StoreKey { kind: MAP.to_owned(), key });
     let message = helper.main.get("terminationMessagePath").and_then(Value::as_str).unwrap_or(MESSAGE);
     Ok(RunOrder {
         v: VERSION,
@@ -83,14 +84,14 @@ pub(super) fn keep(
 fn in_place(
     helper: &Helper,
     spec: &AttemptSpec,
-    carriage: Carriage<'_>,
+    transfer: ArtifactTransfer<'_>,
     output: &ArtifactCollection,
 ) -> Option<String> {
-    let shared = carriage.shared.filter(|_| spec.key.item.is_none())?;
+    let shared = transfer.shared.filter(|_| spec.key.item.is_none())?;
     if !shared.holds(&spec.key.step, &output.name) {
         return None;
     }
-    Some(spot(&Value::Object(helper.main.clone()), &helper.volumes, &output.path)?.key())
+    Some(claim_path(&Value::Object(helper.main.clone()), &helper.volumes, &output.path)?.key())
 }
 
 /// Where something of an attempt is handed in.

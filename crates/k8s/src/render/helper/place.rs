@@ -13,9 +13,9 @@ pub(super) const ANNOTATION: &str = "workflow.kube-zen.io/helper";
 /// The longest object name, in characters.
 const NAME_MAX: usize = 253;
 
-/// What was asked of the helper.
+/// The annotation of a Job that records what its helper is to store, and where.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Places {
+pub struct HelperAnnotation {
     /// Version of this text.
     pub v: u32,
     /// Whether it leaves a report.
@@ -25,12 +25,12 @@ pub struct Places {
     pub token: String,
     /// Where each artifact goes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub artifacts: BTreeMap<String, Place>,
+    pub artifacts: BTreeMap<String, StoreKey>,
 }
 
-/// Where an artifact goes.
+/// The key of an artifact in its store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct StoreKey {
     /// Kind of store.
     pub kind: String,
     /// Key in it.
@@ -38,7 +38,7 @@ pub struct Place {
     pub key: String,
 }
 
-impl Places {
+impl HelperAnnotation {
     pub(super) fn new(reports: bool) -> Self {
         Self { v: 1, reports, ..Self::default() }
     }
@@ -51,13 +51,13 @@ impl Places {
     #[must_use]
     pub fn of(job: &Value) -> Option<Self> {
         let text = job.pointer("/metadata/annotations")?.get(ANNOTATION)?.as_str()?;
-        serde_json::from_str(text).ok().filter(|places: &Self| places.v == 1)
+        serde_json::from_str(text).ok().filter(|annotation: &Self| annotation.v == 1)
     }
 
     /// Where an artifact is that the helper says it has stored.
     #[must_use]
     pub fn location(&self, artifact: &str, content: Content) -> Option<ArtifactLocation> {
-        let Place { kind, key } = self.artifacts.get(artifact)?.clone();
+        let StoreKey { kind, key } = self.artifacts.get(artifact)?.clone();
         let Content { size_bytes, sha256, packing } = content;
         let bare = packing.is_empty() && kind != BUCKET;
         let reference = if bare { key } else { format!("{key}#{packing}") };

@@ -1,4 +1,4 @@
-//! Artifacts that stay where their step wrote them: on a claim that whoever takes them mounts too, at the very same
+//! Artifacts that stay where their step wrote them: on a claim that their consumers mount too, at the very same
 //! place. Owns where a path of a container is on a claim, and which artifacts of a flow all of their takers see so.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,12 +12,12 @@ use super::{below, path_of};
 
 /// Where a path of a container is on a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Spot {
+pub(super) struct ClaimPath {
     claim: String,
     path: String,
 }
 
-impl Spot {
+impl ClaimPath {
     /// As it stands in a location.
     pub(super) fn key(&self) -> String {
         format!("{}/{}", self.claim, self.path)
@@ -25,7 +25,7 @@ impl Spot {
 }
 
 /// Where a path of a container is on a claim; none where it is on none, or where that is not known before the pod runs.
-pub(super) fn spot(container: &Value, volumes: &[Value], path: &str) -> Option<Spot> {
+pub(super) fn claim_path(container: &Value, volumes: &[Value], path: &str) -> Option<ClaimPath> {
     let mounts = container.get("volumeMounts")?.as_array()?;
     let covering = mounts.iter().filter_map(|mount| Some((mount, below(path, path_of(mount))?)));
     let (mount, rest) = covering.max_by_key(|(mount, _)| path_of(mount).len())?;
@@ -37,36 +37,36 @@ pub(super) fn spot(container: &Value, volumes: &[Value], path: &str) -> Option<S
     let claim = volume.pointer("/persistentVolumeClaim/claimName")?.as_str()?;
     let sub = mount.get("subPath").and_then(Value::as_str).unwrap_or_default().trim_matches('/');
     let path: Vec<&str> = [sub, rest].into_iter().filter(|part| !part.is_empty()).collect();
-    Some(Spot { claim: claim.to_owned(), path: path.join("/") })
+    Some(ClaimPath { claim: claim.to_owned(), path: path.join("/") })
 }
 
 /// The same in a step as it is written; none where a placeholder decides.
-fn written(step: &Step, path: &str) -> Option<Spot> {
+fn written(step: &Step, path: &str) -> Option<ClaimPath> {
     let pod = step.template.as_ref()?.pointer("/spec/template/spec")?;
     let volumes = pod.get("volumes")?.as_array()?;
-    let spot = spot(pod.pointer("/containers/0")?, volumes, path)?;
+    let claim_path = claim_path(pod.pointer("/containers/0")?, volumes, path)?;
     let plain = |text: &str| !text.contains("{{") && !text.contains("${");
-    (plain(&spot.claim) && plain(&spot.path)).then_some(spot)
+    (plain(&claim_path.claim) && plain(&claim_path.path)).then_some(claim_path)
 }
 
 /// Artifacts of a flow that stay where they are, by step and name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Shared(BTreeSet<(String, String)>);
+pub struct SharedArtifacts(BTreeSet<(String, String)>);
 
-impl Shared {
+impl SharedArtifacts {
     /// Those of a flow. Looks at each step once.
     #[must_use]
     pub fn of(spec: &FlowSpec) -> Self {
         let steps = || spec.steps.iter().chain(&spec.finally);
-        let mut spots = BTreeMap::new();
+        let mut claim_paths = BTreeMap::new();
         for step in steps().filter(|step| !step.is_fan_out()) {
             for output in step.output_artifacts().iter().filter(|output| output.s3.is_none()) {
-                if let Some(spot) = written(step, &output.path) {
-                    spots.insert((step.name.as_str(), output.name.as_str()), spot);
+                if let Some(claim_path) = written(step, &output.path) {
+                    claim_paths.insert((step.name.as_str(), output.name.as_str()), claim_path);
                 }
             }
         }
-        if spots.is_empty() {
+        if claim_paths.is_empty() {
             return Self::default();
         }
         let outputs: BTreeMap<&str, &[ArtifactOutput]> =
@@ -77,13 +77,13 @@ impl Shared {
                 let Some((from, artifact)) = input.source() else { continue };
                 let first = || outputs.get(from).and_then(|outputs| Some(outputs.first()?.name.as_str()));
                 let Some(artifact) = artifact.or_else(first) else { continue };
-                let Some(spot) = spots.get(&(from, artifact)) else { continue };
-                let same = written(step, &input.delivery_path()).as_ref() == Some(spot);
+                let Some(claim_path) = claim_paths.get(&(from, artifact)) else { continue };
+                let same = written(step, &input.delivery_path()).as_ref() == Some(claim_path);
                 if same && input.unpack != Some(false) {
                     taken.insert((from.to_owned(), artifact.to_owned()));
                 } else {
-                    // Somebody needs it in a store.
-                    spots.remove(&(from, artifact));
+                    // A consumer needs it in a store.
+                    claim_paths.remove(&(from, artifact));
                     taken.remove(&(from.to_owned(), artifact.to_owned()));
                 }
             }
@@ -123,7 +123,7 @@ mod tests {
         let mut steps = vec![make];
         steps.extend_from_slice(takers);
         let spec: FlowSpec = serde_json::from_value(json!({"steps": steps})).unwrap();
-        Shared::of(&spec).holds("make", "model")
+        SharedArtifacts::of(&spec).holds("make", "model")
     }
 
     #[test]

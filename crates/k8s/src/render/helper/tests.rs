@@ -8,7 +8,7 @@ use orlop_core::ports::substrate::FlowOwner;
 use orlop_core::spec::artifact::{ArtifactStore, ClaimStore, HttpSource};
 use orlop_core::spec::status::ArtifactLocation;
 
-use super::super::{Carriage, job};
+use super::super::{ArtifactTransfer, job};
 use super::*;
 
 fn owner() -> FlowOwner {
@@ -61,7 +61,7 @@ fn pod() -> Value {
 }
 
 fn rendered(spec: &AttemptSpec, store: Option<&ArtifactStore>) -> Result<Value, RenderError> {
-    job(spec, &owner(), Carriage { helper: Some(&helper()), store, shared: None })
+    job(spec, &owner(), ArtifactTransfer { helper: Some(&helper()), store, shared: None })
 }
 
 fn full() -> AttemptSpec {
@@ -83,7 +83,7 @@ fn full() -> AttemptSpec {
 fn a_pod_fetches_before_and_keeps_after_its_command() {
     let job = rendered(&full(), None).unwrap();
     insta::assert_json_snapshot!(job["spec"]["template"]["spec"]);
-    let places = Places::of(&job).unwrap();
+    let places = HelperAnnotation::of(&job).unwrap();
     assert_eq!((places.reports, places.config_map("model")), (true, Some("etl-data-model")));
     assert_eq!(places.token, fingerprint("token-1"));
     assert!(!job["metadata"].to_string().contains("token-1"));
@@ -100,7 +100,7 @@ fn a_claim_of_the_flow_is_mounted_at_the_folder_of_the_attempt() {
     let mounts = main["volumeMounts"].as_array().unwrap();
     let mount = json!({"name": "orlop-store", "mountPath": "/orlop-store", "subPath": "a/b/u1/data/2"});
     assert!(mounts.contains(&mount), "{mounts:?}");
-    let places = Places::of(&job).unwrap();
+    let places = HelperAnnotation::of(&job).unwrap();
     let location = places.location("model", orlop_core::helper::Content::default()).unwrap();
     assert_eq!((location.kind.as_str(), location.reference.as_str()), ("pvc", "shelf/a/b/u1/data/2/model"));
     assert_eq!(places.config_map("model"), None);
@@ -117,7 +117,7 @@ fn a_step_that_only_takes_artifacts_keeps_its_command_and_its_message() {
     let order = pod["initContainers"][0]["env"][0]["value"].as_str().unwrap();
     let order: FetchOrder = serde_json::from_str(order).unwrap();
     assert_eq!((order.install, order.fetch[0].target.as_str()), (None, "/orlop/in/rows"));
-    assert!(!Places::of(&job).unwrap().reports && !pod.to_string().contains("token-1"));
+    assert!(!HelperAnnotation::of(&job).unwrap().reports && !pod.to_string().contains("token-1"));
 }
 
 #[test]
@@ -127,7 +127,8 @@ fn one_output_file_alone_needs_no_helper() {
     let job = rendered(&spec, None).unwrap();
     assert_eq!(job["spec"]["template"]["spec"]["containers"][0]["terminationMessagePath"], "/data/count");
     assert!(
-        Places::of(&job).is_none() && job["spec"]["template"]["spec"]["initContainers"].as_array().unwrap().len() == 1
+        HelperAnnotation::of(&job).is_none()
+            && job["spec"]["template"]["spec"]["initContainers"].as_array().unwrap().len() == 1
     );
 }
 
@@ -159,14 +160,18 @@ fn what_stays_on_a_shared_claim_is_neither_stored_nor_fetched() {
     for step in flow["steps"].as_array_mut().unwrap() {
         step["template"] = json!({"spec": {"template": {"spec": pod.clone()}}});
     }
-    let shared = Shared::of(&serde_json::from_value(flow).unwrap());
+    let shared = SharedArtifacts::of(&serde_json::from_value(flow).unwrap());
     let carried = |spec: &AttemptSpec| {
-        super::super::job(spec, &owner(), Carriage { helper: Some(&helper()), store: None, shared: Some(&shared) })
+        super::super::job(
+            spec,
+            &owner(),
+            ArtifactTransfer { helper: Some(&helper()), store: None, shared: Some(&shared) },
+        )
     };
     let mut producer = spec(pod.clone());
     producer.output_artifacts = vec![output("model", "/data/model")];
     let job = carried(&producer).unwrap();
-    let location = Places::of(&job).unwrap().location("model", Content::default()).unwrap();
+    let location = HelperAnnotation::of(&job).unwrap().location("model", Content::default()).unwrap();
     assert_eq!((location.kind.as_str(), location.reference.as_str()), ("volume", "etl-work/w/model"));
     let order: RunOrder = serde_json::from_str(&order_of(&job["spec"]["template"]["spec"]["containers"][0])).unwrap();
     assert_eq!(order.artifacts[0].to, KeepTarget::InPlace);
@@ -261,7 +266,7 @@ fn what_cannot_be_moved_is_refused_in_words() {
     ];
     let lines: Vec<String> = told.iter().map(|(reason, message)| format!("{reason}: {message:.300}")).collect();
     insta::assert_snapshot!(lines.join("\n"));
-    let error = job(&full(), &owner(), Carriage::default()).unwrap_err();
+    let error = job(&full(), &owner(), ArtifactTransfer::default()).unwrap_err();
     insta::assert_snapshot!(error, @"artifacts are moved by a program inside the pod, which this operator does not place: start it with --helper-image and --artifact-url, or use one output `path` or a `jsonPath`");
 }
 
@@ -313,7 +318,7 @@ fn an_object_of_the_flows_bucket_bears_flow_step_and_attempt_and_its_keys_come_f
     assert_eq!(variables(main), want.map(|(name, key)| (name.to_owned(), secret(key))));
     // The init container stores nothing, so it has no keys.
     assert_eq!(variables(&job["spec"]["template"]["spec"]["initContainers"][0]), []);
-    assert_eq!(Places::of(&job).unwrap().config_map("model"), None);
+    assert_eq!(HelperAnnotation::of(&job).unwrap().config_map("model"), None);
 }
 
 #[test]
@@ -323,7 +328,7 @@ fn what_was_stored_as_an_object_is_fetched_by_another_pod_with_the_same_keys() {
     let job = rendered(&producer, Some(&s3(keys()))).unwrap();
     for packing in ["", ".tar"] {
         let content = Content { size_bytes: 7, sha256: "ab".into(), packing: packing.into() };
-        let location = Places::of(&job).unwrap().location("model", content.clone()).unwrap();
+        let location = HelperAnnotation::of(&job).unwrap().location("model", content.clone()).unwrap();
         assert_eq!(location.kind, "s3");
         let mut consumer = spec(pod());
         let source = ArtifactSource::Stored { location, archive: None };
@@ -349,7 +354,7 @@ fn an_artifacts_own_bucket_comes_before_the_flows_and_that_before_the_operators(
     spec.output_artifacts = vec![own, output("model", "/data/model")];
     let claim = json!({"persistentVolumeClaim": {"claimName": "flows"}});
     let claim: ArtifactStore = serde_json::from_value(claim).unwrap();
-    let kind = |job: Value, name: &str| Places::of(&job).unwrap().location(name, Content::default()).unwrap();
+    let kind = |job: Value, name: &str| HelperAnnotation::of(&job).unwrap().location(name, Content::default()).unwrap();
     let job = rendered(&spec, Some(&claim)).unwrap();
     let of_own = kind(job.clone(), "own");
     assert_eq!((of_own.kind.as_str(), kind(job, "model").kind.as_str()), ("s3", "pvc"));
@@ -357,8 +362,9 @@ fn an_artifacts_own_bucket_comes_before_the_flows_and_that_before_the_operators(
     assert_eq!((serde_json::from_str::<Value>(object).unwrap()["key"].clone(), packing), (json!("a/#1 {x}"), ""));
     let mut helper = helper();
     helper.store = Some(s3(json!({"endpoint": "http://all", "bucket": "all"})));
-    let carried =
-        |store| super::super::job(&spec, &owner(), Carriage { helper: Some(&helper), store, shared: None }).unwrap();
+    let carried = |store| {
+        super::super::job(&spec, &owner(), ArtifactTransfer { helper: Some(&helper), store, shared: None }).unwrap()
+    };
     let model = kind(carried(None), "model");
     assert!(model.reference.contains("http://all") && model.reference.contains("u1/data/2/model"), "{model:?}");
     assert_eq!(kind(carried(Some(&claim)), "model").kind, "pvc");
@@ -390,8 +396,8 @@ fn the_store_of_the_operator_is_used_where_the_flow_names_none() {
     let all = ClaimStore { claim_name: "all".into(), sub_path: None };
     helper.store = Some(ArtifactStore { persistent_volume_claim: Some(all), s3: None });
     let kept = |store| {
-        let job = job(&spec, &owner(), Carriage { helper: Some(&helper), store, shared: None }).unwrap();
-        Places::of(&job).unwrap().location("model", orlop_core::helper::Content::default()).unwrap().reference
+        let job = job(&spec, &owner(), ArtifactTransfer { helper: Some(&helper), store, shared: None }).unwrap();
+        HelperAnnotation::of(&job).unwrap().location("model", orlop_core::helper::Content::default()).unwrap().reference
     };
     let own = ClaimStore { claim_name: "own".into(), sub_path: None };
     let own = ArtifactStore { persistent_volume_claim: Some(own), s3: None };

@@ -11,8 +11,8 @@ use crate::api::{ApiError, Kind, Request};
 
 /// What is to be done now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Act {
-    /// Make this request, and tell its answer.
+pub enum Action {
+    /// Send this request, and give its answer to [`Election::handle_response`].
     Send(Request),
     /// Nothing before this moment.
     Wait(Duration),
@@ -35,7 +35,7 @@ struct Lease {
     name: String,
     /// As it was last seen on the server; none where it is not there.
     object: Option<Value>,
-    /// When somebody else's record was first seen as it is, and how long it counts from then.
+    /// When the record of another holder was first observed, and how long it counts from then.
     other: Option<(Value, Duration, Duration)>,
     /// When the last renewal was sent that was answered.
     renewed: Option<Duration>,
@@ -48,9 +48,9 @@ struct Lease {
 /// Requests to give one lease back.
 const TRIES: u32 = 4;
 
-/// What the request under way asks.
+/// Whether the pending request reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
+enum RequestKind {
     Read,
     Write,
 }
@@ -58,14 +58,14 @@ enum Asked {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Phase {
     /// Reads the lease of that index, not before that time.
-    Looking(usize, Duration),
+    Observing(usize, Duration),
     /// All are free: takes the lease of that index.
-    Taking(usize),
+    Acquiring(usize),
     /// Holds all: renews the lease of that index, not before that time.
     Leading(usize, Duration),
     /// Gives back the lease of that index, if it is held, until that time.
-    Returning(usize, Duration),
-    Over(End),
+    Releasing(usize, Duration),
+    Ended(End),
 }
 
 /// The election as one process takes part in it. Moments are durations since any fixed one, by a steady clock.
@@ -74,10 +74,10 @@ pub struct Election {
     options: Options,
     leases: Vec<Lease>,
     phase: Phase,
-    asked: Asked,
+    request_kind: RequestKind,
     leaving: bool,
-    /// The last refusal, for people.
-    trouble: String,
+    /// The last error, for messages.
+    last_error: String,
 }
 
 impl Election {
@@ -94,9 +94,9 @@ impl Election {
         };
         let leases = options.leases.iter().map(lease).collect();
         // Who needs no lease leads.
-        let first = if options.leases.is_empty() { Phase::Leading } else { Phase::Looking };
-        let (phase, asked) = (first(0, Duration::ZERO), Asked::Read);
-        Self { options, leases, phase, asked, leaving: false, trouble: "it was not tried in time".to_owned() }
+        let first = if options.leases.is_empty() { Phase::Leading } else { Phase::Observing };
+        let (phase, request_kind) = (first(0, Duration::ZERO), RequestKind::Read);
+        Self { options, leases, phase, request_kind, leaving: false, last_error: "it was not tried in time".to_owned() }
     }
 
     /// Until when this process leads; none where it does not.
@@ -114,65 +114,65 @@ impl Election {
 
     /// This process leads no more and gives back what it holds. Its work must be over.
     pub fn leave(&mut self, now: Duration) {
-        if !matches!(self.phase, Phase::Over(_)) && !self.leaving {
+        if !matches!(self.phase, Phase::Ended(_)) && !self.leaving {
             self.leaving = true;
-            self.give_back(now);
+            self.start_release(now);
         }
     }
 
     /// What is to be done at `now`; `time` is what calendars show, for people who read the lease.
-    pub fn act(&mut self, now: Duration, time: Time) -> Act {
+    pub fn act(&mut self, now: Duration, time: Time) -> Action {
         loop {
             match self.phase.clone() {
-                Phase::Over(end) => return Act::End(end),
-                Phase::Looking(_, at) if now < at => return Act::Wait(at),
-                Phase::Looking(index, _) if index < self.leases.len() => return self.read(index),
-                Phase::Looking(..) => self.decide(now),
-                Phase::Taking(index) => return self.hold(index, time),
+                Phase::Ended(end) => return Action::End(end),
+                Phase::Observing(_, at) if now < at => return Action::Wait(at),
+                Phase::Observing(index, _) if index < self.leases.len() => return self.read(index),
+                Phase::Observing(..) => self.decide(now),
+                Phase::Acquiring(index) => return self.hold(index, time),
                 Phase::Leading(..) if now >= self.renewed_all() => {
                     let deadline = self.options.timing.deadline.as_secs();
-                    self.lose(format!("a lease could not be renewed for {deadline} s: {}", self.trouble));
+                    self.lose(format!("a lease could not be renewed for {deadline} s: {}", self.last_error));
                 }
-                Phase::Leading(_, at) if now < at => return Act::Wait(at.min(self.renewed_all())),
+                Phase::Leading(_, at) if now < at => return Action::Wait(at.min(self.renewed_all())),
                 Phase::Leading(index, at) if index >= self.leases.len() => {
                     let next = at.saturating_add(self.options.timing.retry).max(now);
                     self.phase = Phase::Leading(0, next);
                 }
                 Phase::Leading(index, _) if self.is_stale(index) => return self.read(index),
                 Phase::Leading(index, _) => return self.hold(index, time),
-                Phase::Returning(index, until) if now >= until || index >= self.leases.len() => self.returned(now),
-                Phase::Returning(index, until) => match self.release(index, time) {
+                Phase::Releasing(index, until) if now >= until || index >= self.leases.len() => self.released(now),
+                Phase::Releasing(index, until) => match self.release(index, time) {
                     Some(act) => return act,
-                    None => self.phase = Phase::Returning(index + 1, until),
+                    None => self.phase = Phase::Releasing(index + 1, until),
                 },
             }
         }
     }
 
-    /// The answer to the request that was asked for: sent at `sent`, known at `now`.
-    pub fn told(&mut self, (sent, now): (Duration, Duration), answer: Result<Value, ApiError>) {
+    /// Takes the answer to the pending request, which was sent at `sent` and answered at `now`.
+    pub fn handle_response(&mut self, sent: Duration, now: Duration, answer: Result<Value, ApiError>) {
         match self.phase.clone() {
-            Phase::Looking(index, _) => self.looked(index, now, answer),
-            Phase::Taking(index) => match answer {
+            Phase::Observing(index, _) => self.observed(index, now, answer),
+            Phase::Acquiring(index) => match answer {
                 Ok(object) => {
-                    self.renewed(index, object, (sent, now));
+                    self.renewed(index, object, sent, now);
                     self.phase = if index + 1 < self.leases.len() {
-                        Phase::Taking(index + 1)
+                        Phase::Acquiring(index + 1)
                     } else if now < self.renewed_all() {
                         Phase::Leading(0, now.saturating_add(self.options.timing.retry))
                     } else {
                         // Taking them took too long to lead on it.
-                        Phase::Looking(0, now)
+                        Phase::Observing(0, now)
                     };
                 }
                 Err(error) => {
-                    self.trouble = error.to_string();
-                    self.look_again(now);
+                    self.last_error = error.to_string();
+                    self.observe_again(now);
                 }
             },
-            Phase::Leading(index, at) => self.led((index, at), (sent, now), answer),
-            Phase::Returning(index, _) => self.gave_back(index, now, answer),
-            Phase::Over(_) => {}
+            Phase::Leading(index, at) => self.renewal_answered(index, at, sent, now, answer),
+            Phase::Releasing(index, _) => self.release_answered(index, now, answer),
+            Phase::Ended(_) => {}
         }
     }
 
@@ -185,49 +185,49 @@ impl Election {
         self.leases.get(index).is_some_and(|lease| lease.stale)
     }
 
-    fn look_again(&mut self, now: Duration) {
-        self.phase = Phase::Looking(0, now.saturating_add(self.options.timing.retry));
+    fn observe_again(&mut self, now: Duration) {
+        self.phase = Phase::Observing(0, now.saturating_add(self.options.timing.retry));
     }
 
     fn lose(&mut self, why: String) {
-        self.phase = Phase::Over(End::Lost(why));
+        self.phase = Phase::Ended(End::Lost(why));
     }
 
-    fn give_back(&mut self, now: Duration) {
+    fn start_release(&mut self, now: Duration) {
         self.leases.iter_mut().for_each(|lease| lease.tries = 0);
-        self.phase = Phase::Returning(0, now.saturating_add(self.options.timing.deadline));
+        self.phase = Phase::Releasing(0, now.saturating_add(self.options.timing.deadline));
     }
 
-    fn returned(&mut self, now: Duration) {
+    fn released(&mut self, now: Duration) {
         if self.leaving {
-            self.phase = Phase::Over(End::Left);
+            self.phase = Phase::Ended(End::Left);
         } else {
-            self.look_again(now);
+            self.observe_again(now);
         }
     }
 
-    fn read(&mut self, index: usize) -> Act {
-        self.asked = Asked::Read;
+    fn read(&mut self, index: usize) -> Action {
+        self.request_kind = RequestKind::Read;
         let name = self.leases.get(index).map_or("", |lease| lease.name.as_str());
-        Act::Send(Request::get(Kind::Lease, &self.options.namespace, name))
+        Action::Send(Request::get(Kind::Lease, &self.options.namespace, name))
     }
 
     /// Takes or renews a lease, as the version of it that was seen.
-    fn hold(&mut self, index: usize, time: Time) -> Act {
-        self.asked = Asked::Write;
+    fn hold(&mut self, index: usize, time: Time) -> Action {
+        self.request_kind = RequestKind::Write;
         let Options { identity, namespace, timing, .. } = &self.options;
-        let Some(lease) = self.leases.get_mut(index) else { return Act::Wait(Duration::MAX) };
+        let Some(lease) = self.leases.get_mut(index) else { return Action::Wait(Duration::MAX) };
         lease.stale = true;
         let object = lease.object.clone();
         let exists = object.is_some();
         let object = object.unwrap_or_else(|| record::fresh(namespace, &lease.name));
         let object = record::held(object, identity, timing.term, time);
         let request = if exists { Request::update } else { Request::create };
-        Act::Send(request(Kind::Lease, object))
+        Action::Send(request(Kind::Lease, object))
     }
 
     /// Gives a lease back; none where it is not held.
-    fn release(&mut self, index: usize, time: Time) -> Option<Act> {
+    fn release(&mut self, index: usize, time: Time) -> Option<Action> {
         let lease = self.leases.get_mut(index)?;
         let ours = lease.object.as_ref().filter(|object| record::holder(object) == self.options.identity);
         if lease.tries >= TRIES || !lease.stale && ours.is_none() {
@@ -239,12 +239,12 @@ impl Election {
         }
         let object = record::released(ours?.clone(), time);
         lease.stale = true;
-        self.asked = Asked::Write;
-        Some(Act::Send(Request::update(Kind::Lease, object)))
+        self.request_kind = RequestKind::Write;
+        Some(Action::Send(Request::update(Kind::Lease, object)))
     }
 
     /// Notes a lease as it is on the server.
-    fn see(&mut self, index: usize, object: Option<Value>, now: Duration) {
+    fn observe(&mut self, index: usize, object: Option<Value>, now: Duration) {
         let Options { identity, timing, .. } = &self.options;
         let Some(lease) = self.leases.get_mut(index) else { return };
         lease.stale = false;
@@ -261,67 +261,69 @@ impl Election {
         lease.object = object;
     }
 
-    fn renewed(&mut self, index: usize, object: Value, (sent, now): (Duration, Duration)) {
-        self.see(index, Some(object), now);
+    fn renewed(&mut self, index: usize, object: Value, sent: Duration, now: Duration) {
+        self.observe(index, Some(object), now);
         if let Some(lease) = self.leases.get_mut(index) {
             lease.renewed = Some(sent);
             lease.tries = 0;
         }
     }
 
-    fn looked(&mut self, index: usize, now: Duration, answer: Result<Value, ApiError>) {
+    fn observed(&mut self, index: usize, now: Duration, answer: Result<Value, ApiError>) {
         match answer {
-            Ok(object) => self.see(index, Some(object), now),
-            Err(error) if error.code == Some(404) => self.see(index, None, now),
+            Ok(object) => self.observe(index, Some(object), now),
+            Err(error) if error.code == Some(404) => self.observe(index, None, now),
             Err(error) => {
-                self.trouble = error.to_string();
-                return self.look_again(now);
+                self.last_error = error.to_string();
+                return self.observe_again(now);
             }
         }
-        self.phase = Phase::Looking(index + 1, now);
+        self.phase = Phase::Observing(index + 1, now);
     }
 
-    /// All leases were looked at.
+    /// All leases were read.
     fn decide(&mut self, now: Duration) {
         let free_at = |lease: &Lease| lease.other.as_ref().map_or(now, |(_, at, term)| at.saturating_add(*term));
         let last = self.leases.iter().map(free_at).max().unwrap_or(now);
         let identity = &self.options.identity;
         if last <= now {
-            self.phase = Phase::Taking(0);
+            self.phase = Phase::Acquiring(0);
         } else if self.leases.iter().any(|lease| lease.object.as_ref().is_some_and(|o| record::holder(o) == *identity))
         {
-            self.give_back(now);
+            self.start_release(now);
         } else {
             // Not later than the moment at which it is free unless it is renewed.
-            self.phase = Phase::Looking(0, last.min(now.saturating_add(self.options.timing.retry)));
+            self.phase = Phase::Observing(0, last.min(now.saturating_add(self.options.timing.retry)));
         }
     }
 
     /// What came of a renewal, or of looking why one was refused.
-    fn led(
+    fn renewal_answered(
         &mut self,
-        (index, at): (usize, Duration),
-        (sent, now): (Duration, Duration),
+        index: usize,
+        at: Duration,
+        sent: Duration,
+        now: Duration,
         answer: Result<Value, ApiError>,
     ) {
         let Some(lease) = self.leases.get_mut(index) else { return };
-        match (self.asked, answer) {
+        match (self.request_kind, answer) {
             (_, Ok(object)) if record::holder(&object) != self.options.identity => {
                 let holder = Some(record::holder(&object)).filter(|holder| !holder.is_empty()).unwrap_or("nobody");
                 let why = format!("lease `{}` is held by {holder}", lease.name);
                 self.lose(why);
             }
-            (Asked::Read, Ok(object)) => self.see(index, Some(object), now),
-            (Asked::Read, Err(error)) if error.code == Some(404) => self.see(index, None, now),
-            (Asked::Write, Ok(object)) => {
-                self.renewed(index, object, (sent, now));
+            (RequestKind::Read, Ok(object)) => self.observe(index, Some(object), now),
+            (RequestKind::Read, Err(error)) if error.code == Some(404) => self.observe(index, None, now),
+            (RequestKind::Write, Ok(object)) => {
+                self.renewed(index, object, sent, now);
                 self.phase = Phase::Leading(index + 1, at);
             }
-            (asked, Err(error)) => {
-                let other_version = asked == Asked::Write && matches!(error.code, Some(404 | 409));
+            (request_kind, Err(error)) => {
+                let other_version = request_kind == RequestKind::Write && matches!(error.code, Some(404 | 409));
                 let at_once = other_version && lease.tries == 0;
                 lease.tries = lease.tries.saturating_add(1);
-                self.trouble = error.to_string();
+                self.last_error = error.to_string();
                 if !at_once {
                     self.phase = Phase::Leading(index, now.saturating_add(self.options.timing.retry));
                 }
@@ -329,11 +331,11 @@ impl Election {
         }
     }
 
-    fn gave_back(&mut self, index: usize, now: Duration, answer: Result<Value, ApiError>) {
+    fn release_answered(&mut self, index: usize, now: Duration, answer: Result<Value, ApiError>) {
         match answer {
-            Ok(object) => self.see(index, Some(object), now),
-            Err(error) if error.code == Some(404) => self.see(index, None, now),
-            Err(error) => self.trouble = error.to_string(),
+            Ok(object) => self.observe(index, Some(object), now),
+            Err(error) if error.code == Some(404) => self.observe(index, None, now),
+            Err(error) => self.last_error = error.to_string(),
         }
     }
 }

@@ -22,7 +22,7 @@ mod tests;
 
 use std::time::Duration;
 
-pub use election::{Act, Election, End};
+pub use election::{Action, Election, End};
 #[cfg(feature = "client")]
 pub use run::{Ended, Fenced, Term, lead};
 

@@ -11,18 +11,18 @@ use futures::{FutureExt as _, select_biased};
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::{Act, Election, End, Options};
+use super::{Action, Election, End, Options};
 use crate::api::{Api, ApiError, Request};
 use crate::shell::Clock;
 
 /// Whether this process leads now, and who leads as far as it knows. Clones tell the same.
 #[derive(Clone, Debug, Default)]
 pub struct Term {
-    standing: Arc<Mutex<Standing>>,
+    state: Arc<Mutex<TermState>>,
 }
 
 #[derive(Debug, Default)]
-struct Standing {
+struct TermState {
     until: Option<Instant>,
     leader: Option<String>,
 }
@@ -32,36 +32,36 @@ impl Term {
     #[must_use]
     pub fn without_end() -> Self {
         let term = Self::default();
-        term.standing().until = Some(far());
+        term.state().until = Some(far());
         term
     }
 
-    fn standing(&self) -> MutexGuard<'_, Standing> {
-        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, TermState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether this process leads now. A process that was stopped for a while finds that it does not, before it does
     /// anything.
     #[must_use]
     pub fn holds(&self) -> bool {
-        self.standing().until.is_some_and(|until| Instant::now() < until)
+        self.state().until.is_some_and(|until| Instant::now() < until)
     }
 
     /// Who leads, as far as this process has seen.
     #[must_use]
     pub fn leader(&self) -> Option<String> {
-        self.standing().leader.clone()
+        self.state().leader.clone()
     }
 
     fn note(&self, election: &Election, start: Instant) {
         // A term without end is one that needs no lease.
         let until = election.leads_until().map(|until| start.checked_add(until).unwrap_or_else(far));
         let leader = election.leader().map(str::to_owned);
-        *self.standing() = Standing { until, leader };
+        *self.state() = TermState { until, leader };
     }
 
     fn end(&self) {
-        self.standing().until = None;
+        self.state().until = None;
     }
 }
 
@@ -110,7 +110,8 @@ pub enum Ended<T> {
 /// Stands for election until `stop` is ready, and does `work` while this process leads; whoever is to stop a leader ends its
 /// work. `term` tells others, such as the fence, whether it does.
 pub async fn lead<T>(
-    (api, clock): (&impl Api, &dyn Clock),
+    api: &impl Api,
+    clock: &dyn Clock,
     options: Options,
     term: &Term,
     stop: impl Future<Output = ()>,
@@ -120,11 +121,11 @@ pub async fn lead<T>(
     let (mut stop, mut work) = (pin!(stop), pin!(work));
     let patience = options.timing.deadline / 2;
     let mut election = Election::new(options);
-    let way = Way { api, clock, start, patience };
+    let driver = ElectionDriver { api, clock, start, patience };
     let ended = loop {
         term.note(&election, start);
         let leads = election.leads_until().is_some();
-        let mut step = pin!(way.step(&mut election).fuse());
+        let mut step = pin!(driver.step(&mut election).fuse());
         let mut working =
             poll_fn(|context| if leads && term.holds() { work.as_mut().poll(context) } else { Poll::Pending }).fuse();
         let mut stopping = poll_fn(|context| if leads { Poll::Pending } else { stop.as_mut().poll(context) }).fuse();
@@ -143,12 +144,12 @@ pub async fn lead<T>(
     };
     term.end();
     election.leave(start.elapsed());
-    while way.step(&mut election).await.is_none() {}
+    while driver.step(&mut election).await.is_none() {}
     ended
 }
 
 /// The way to the server.
-struct Way<'a, A> {
+struct ElectionDriver<'a, A> {
     api: &'a A,
     clock: &'a dyn Clock,
     start: Instant,
@@ -156,18 +157,18 @@ struct Way<'a, A> {
     patience: std::time::Duration,
 }
 
-impl<A: Api> Way<'_, A> {
+impl<A: Api> ElectionDriver<'_, A> {
     /// One request, or one wait. Gives how the election ended.
     async fn step(&self, election: &mut Election) -> Option<End> {
         let now = self.start.elapsed();
         match election.act(now, self.clock.now()) {
-            Act::End(end) => return Some(end),
-            Act::Wait(until) => sleep_until(self.start.checked_add(until).unwrap_or_else(far)).await,
-            Act::Send(request) => {
+            Action::End(end) => return Some(end),
+            Action::Wait(until) => sleep_until(self.start.checked_add(until).unwrap_or_else(far)).await,
+            Action::Send(request) => {
                 let left = election.leads_until().map_or(self.patience, |until| until.saturating_sub(now));
                 let answer = timeout(self.patience.min(left), self.api.send(&request)).await;
                 let answer = answer.unwrap_or_else(|_| Err(ApiError::no_answer("no answer in time")));
-                election.told((now, self.start.elapsed()), answer);
+                election.handle_response(now, self.start.elapsed(), answer);
             }
         }
         None

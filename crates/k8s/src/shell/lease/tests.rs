@@ -52,10 +52,10 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 /// Acts until there is nothing to do at that moment; the server answers at once.
-fn settle(election: &mut Election, server: &mut Server, now: Duration) -> Act {
+fn settle(election: &mut Election, server: &mut Server, now: Duration) -> Action {
     for _ in 0..50 {
         match election.act(now, Time::EPOCH.plus(now)) {
-            Act::Send(request) => election.told((now, now), server.answer(&request)),
+            Action::Send(request) => election.handle_response(now, now, server.answer(&request)),
             act => return act,
         }
     }
@@ -69,14 +69,14 @@ fn candidate(name: &str) -> Election {
 #[test]
 fn both_leases_are_taken_and_renewed_and_given_back() {
     let (mut a, mut server) = (candidate("a"), Server::default());
-    assert_eq!(settle(&mut a, &mut server, seconds(0)), Act::Wait(seconds(2)));
+    assert_eq!(settle(&mut a, &mut server, seconds(0)), Action::Wait(seconds(2)));
     assert_eq!((a.leads_until(), server.holders()), (Some(seconds(10)), vec!["a", "a"]));
     insta::assert_snapshot!(server.leases[FLOWS], @r#"{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"zen-flow-controller-leader-election","namespace":"orlop","resourceVersion":"2"},"spec":{"renewTime":"1970-01-01T00:00:00.000000Z","leaseDurationSeconds":15,"leaseTransitions":0,"acquireTime":"1970-01-01T00:00:00.000000Z","holderIdentity":"a"}}"#);
-    assert_eq!(settle(&mut a, &mut server, seconds(2)), Act::Wait(seconds(4)));
+    assert_eq!(settle(&mut a, &mut server, seconds(2)), Action::Wait(seconds(4)));
     assert_eq!((a.leads_until(), a.leader(), server.version), (Some(seconds(12)), Some("a"), 4));
     a.leave(seconds(3));
     assert_eq!(a.leads_until(), None);
-    assert_eq!(settle(&mut a, &mut server, seconds(3)), Act::End(End::Left));
+    assert_eq!(settle(&mut a, &mut server, seconds(3)), Action::End(End::Left));
     assert_eq!(server.holders(), ["", ""]);
     insta::assert_snapshot!(server.leases[OPERATOR]["spec"], @r#"{"renewTime":"1970-01-01T00:00:03.000000Z","leaseDurationSeconds":1,"leaseTransitions":0,"acquireTime":"1970-01-01T00:00:00.000000Z"}"#);
 }
@@ -105,11 +105,11 @@ fn the_term_of_another_runs_from_when_its_record_was_seen_to_change() {
         "spec": {"holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": format!("{renewed}-01-01T00:00:00.000000Z")}})
     };
     server.leases.insert(OPERATOR.to_owned(), held("1970"));
-    assert_eq!(settle(&mut b, &mut server, seconds(100)), Act::Wait(seconds(102)));
+    assert_eq!(settle(&mut b, &mut server, seconds(100)), Action::Wait(seconds(102)));
     server.leases.insert(OPERATOR.to_owned(), held("2999"));
-    assert_eq!(settle(&mut b, &mut server, seconds(114)), Act::Wait(seconds(116)));
+    assert_eq!(settle(&mut b, &mut server, seconds(114)), Action::Wait(seconds(116)));
     // Not later than the moment at which it is free.
-    assert_eq!(settle(&mut b, &mut server, seconds(128)), Act::Wait(seconds(129)));
+    assert_eq!(settle(&mut b, &mut server, seconds(128)), Action::Wait(seconds(129)));
     let _ = settle(&mut b, &mut server, seconds(129));
     assert_eq!((b.leads_until(), server.holders()), (Some(seconds(139)), vec!["b", "b"]));
     assert_eq!(server.leases[OPERATOR]["spec"]["leaseTransitions"], 0);
@@ -131,14 +131,14 @@ fn who_does_not_get_the_second_lease_gives_the_first_back() {
     let (mut a, mut server) = (candidate("a"), Server::default());
     let now = seconds(0);
     for _ in 0..4 {
-        let Act::Send(request) = a.act(now, Time::EPOCH) else { panic!("four requests") };
+        let Action::Send(request) = a.act(now, Time::EPOCH) else { panic!("four requests") };
         if request.name == FLOWS && request.verb == Verb::Create {
             let mut zen = request.body.clone();
             zen["metadata"]["resourceVersion"] = json!("0");
             zen["spec"]["holderIdentity"] = json!("zen");
             server.leases.insert(FLOWS.to_owned(), zen);
         }
-        a.told((now, now), server.answer(&request));
+        a.handle_response(now, now, server.answer(&request));
     }
     assert_eq!(server.holders(), ["a", "zen"]);
     let _ = settle(&mut a, &mut server, seconds(2));
@@ -152,9 +152,9 @@ fn a_leader_that_cannot_renew_is_none_when_its_deadline_is_over() {
     let mut now = seconds(2);
     let end = loop {
         match a.act(now, Time::EPOCH) {
-            Act::Send(_) => a.told((now, now), Err(ApiError::no_answer("reset"))),
-            Act::Wait(until) => now = until,
-            Act::End(end) => break end,
+            Action::Send(_) => a.handle_response(now, now, Err(ApiError::no_answer("reset"))),
+            Action::Wait(until) => now = until,
+            Action::End(end) => break end,
         }
     };
     assert_eq!(now, seconds(10));
@@ -166,12 +166,12 @@ fn a_leader_that_cannot_renew_is_none_when_its_deadline_is_over() {
 fn a_renewal_counts_from_when_it_was_sent_and_only_if_it_was_answered() {
     let (mut a, mut server) = (candidate("a"), Server::default());
     let _ = settle(&mut a, &mut server, seconds(0));
-    let Act::Send(request) = a.act(seconds(2), Time::EPOCH) else { panic!("a renewal") };
+    let Action::Send(request) = a.act(seconds(2), Time::EPOCH) else { panic!("a renewal") };
     server.answer(&request).expect("it is carried out");
-    a.told((seconds(2), seconds(4)), Err(ApiError::no_answer("reset")));
+    a.handle_response(seconds(2), seconds(4), Err(ApiError::no_answer("reset")));
     assert_eq!(a.leads_until(), Some(seconds(10)));
     // It finds its own renewal there and renews that.
-    assert_eq!(settle(&mut a, &mut server, seconds(6)), Act::Wait(seconds(8)));
+    assert_eq!(settle(&mut a, &mut server, seconds(6)), Action::Wait(seconds(8)));
     assert_eq!(a.leads_until(), Some(seconds(16)));
 }
 
@@ -181,7 +181,7 @@ fn a_lease_in_other_hands_ends_the_term_at_once() {
     let _ = settle(&mut a, &mut server, seconds(0));
     let lease = server.leases.get_mut(FLOWS).expect("it is held");
     (lease["metadata"]["resourceVersion"], lease["spec"]["holderIdentity"]) = (json!("99"), json!("zen"));
-    let Act::End(End::Lost(why)) = settle(&mut a, &mut server, seconds(2)) else { panic!("it leads on") };
+    let Action::End(End::Lost(why)) = settle(&mut a, &mut server, seconds(2)) else { panic!("it leads on") };
     insta::assert_snapshot!(why, @"lease `zen-flow-controller-leader-election` is held by zen");
     assert_eq!(a.leads_until(), None);
 }
@@ -203,13 +203,13 @@ fn who_leaves_asks_what_became_of_a_request_without_answer() {
     let (mut a, mut server) = (candidate("a"), Server::default());
     let now = seconds(0);
     for _ in 0..2 {
-        let Act::Send(request) = a.act(now, Time::EPOCH) else { panic!("a look at each") };
-        a.told((now, now), server.answer(&request));
+        let Action::Send(request) = a.act(now, Time::EPOCH) else { panic!("a look at each") };
+        a.handle_response(now, now, server.answer(&request));
     }
-    let Act::Send(request) = a.act(now, Time::EPOCH) else { panic!("it takes the first") };
+    let Action::Send(request) = a.act(now, Time::EPOCH) else { panic!("it takes the first") };
     server.answer(&request).expect("it is carried out");
     a.leave(now);
-    assert_eq!(settle(&mut a, &mut server, now), Act::End(End::Left));
+    assert_eq!(settle(&mut a, &mut server, now), Action::End(End::Left));
     assert_eq!(server.holders(), [""]);
 }
 
@@ -261,7 +261,7 @@ impl Process {
         let now = self.now(tick);
         for _ in 0..8 {
             match self.pending.take() {
-                Some((sent, at, answer)) if at <= tick => self.election.told((sent, now), answer),
+                Some((sent, at, answer)) if at <= tick => self.election.handle_response(sent, now, answer),
                 Some(pending) => {
                     self.pending = Some(pending);
                     return false;
@@ -269,8 +269,8 @@ impl Process {
                 None => {}
             }
             let request = match self.election.act(now, Time::EPOCH.plus(now)) {
-                Act::Send(request) => request,
-                act => return matches!(act, Act::End(_)),
+                Action::Send(request) => request,
+                act => return matches!(act, Action::End(_)),
             };
             let lost = || Err(ApiError::no_answer("reset"));
             let (at, answer) = match fates() {

@@ -1,5 +1,5 @@
-//! The controllers of a cluster, played: Jobs, Deployments and their pods, garbage, namespaces, nodes. They see changes through the log
-//! like real ones, but act only when told to. Time is the server's clock.
+//! The controllers of a cluster, played: Jobs, Deployments and their pods, garbage, namespaces, nodes. They see changes through
+//! the log like real ones, but act only when told to. Time is the server's clock.
 
 mod claim;
 mod collect;

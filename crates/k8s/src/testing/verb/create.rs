@@ -81,7 +81,7 @@ pub(crate) fn store_new(
     if let Some(structure) = kind.structure.as_ref().filter(|_| kind.is_custom()) {
         structure.complete(&mut object);
     }
-    admit(state, (kind, call), Verb::Create, None, &mut object)?;
+    admit(state, kind, call, Verb::Create, None, &mut object)?;
     let name = meta(&object, "name").to_owned();
     let mut causes = rules::check_new(kind, &object);
     causes.extend(builtin::check(kind, None, &object));

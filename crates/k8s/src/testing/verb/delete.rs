@@ -65,7 +65,7 @@ pub(crate) fn delete(state: &mut State, table: usize, kind: &Kind, call: &Call) 
     let name = call.path.name.as_deref().unwrap_or_default();
     let old = stored(state, table, call).ok_or_else(|| Refusal::not_found(kind, name))?;
     let mut seen = old.object.clone();
-    admit(state, (kind, call), Verb::Delete, Some(&old.object), &mut seen)?;
+    admit(state, kind, call, Verb::Delete, Some(&old.object), &mut seen)?;
     let warnings = orphan_warning(kind, &options);
     let (object, gone) = delete_object(state, table, kind, &old, &options)?;
     let answer = if gone && !kind.habits.returns_deleted {

@@ -76,7 +76,8 @@ pub(crate) fn handle(shared: &Arc<Shared>, state: &mut State, call: &Call) -> Re
 /// Asks those that may change an object: webhooks that mutate, and the hooks of tests.
 fn admit(
     state: &mut State,
-    (kind, call): (&Kind, &Call),
+    kind: &Kind,
+    call: &Call,
     verb: Verb,
     old: Option<&Object>,
     object: &mut Object,

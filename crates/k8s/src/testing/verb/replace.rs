@@ -60,7 +60,7 @@ pub(crate) fn replace(
     if let Some(structure) = kind.structure.as_ref().filter(|_| kind.is_custom()) {
         structure.complete(&mut new);
     }
-    admit(state, (kind, call), Verb::Update, Some(&old.object), &mut new)?;
+    admit(state, kind, call, Verb::Update, Some(&old.object), &mut new)?;
     count_generation(kind, call, &old.object, &mut new);
     let name = meta(&old.object, "name");
     let mut causes = rules::check_update(kind, &old.object, &new);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::bed::{Bed, step};
+use super::test_env::{TestEnv, step};
 
 /// Fan-out, an ignored exit code, a retry, an output, `finally`, a claim.
 pub(super) fn spec() -> Value {
@@ -25,10 +25,10 @@ pub(super) fn spec() -> Value {
 
 #[tokio::test]
 async fn a_flow_comes_to_its_end_and_is_never_written_again() {
-    let mut bed = Bed::new();
-    bed.submit("etl", spec());
-    bed.run().await;
-    insta::assert_snapshot!(bed.outcome("etl"), @r#"
+    let mut env = TestEnv::new();
+    env.submit("etl", spec());
+    env.run().await;
+    insta::assert_snapshot!(env.outcome("etl"), @r#"
     Succeeded 7/7
     first Succeeded/- 1 [{"name":"count","value":"1"}]
     many Succeeded/- null
@@ -39,39 +39,39 @@ async fn a_flow_comes_to_its_end_and_is_never_written_again() {
     last Succeeded/- 1
     tidy Succeeded/- 1
     "#);
-    bed.check_jobs_once();
+    env.check_jobs_once();
     // What the definition does not declare would be gone.
-    let status = bed.status("etl");
+    let status = env.status("etl");
     for field in
         ["startTime", "completionTime", "observedGeneration", "specHash", "retries", "resourceRefs", "conditions"]
     {
         assert!(!status[field].is_null(), "{field} in {status}");
     }
-    let before = bed.writes();
+    let before = env.writes();
     assert!(before.iter().all(|write| write.code < 300), "no write was refused");
-    bed.restart().await;
-    bed.settle().await;
-    assert_eq!(bed.writes(), before);
-    bed.server.clock().advance(std::time::Duration::from_secs(86_400));
-    bed.restart().await;
-    bed.settle().await;
-    assert!(bed.server.look_all("jobflows.workflow.kube-zen.io").is_empty() && bed.jobs().is_empty());
-    assert!(bed.server.look_all("persistentvolumeclaims").is_empty(), "what the flow owns goes with it");
+    env.restart().await;
+    env.settle().await;
+    assert_eq!(env.writes(), before);
+    env.server.clock().advance(std::time::Duration::from_secs(86_400));
+    env.restart().await;
+    env.settle().await;
+    assert!(env.server.look_all("jobflows.workflow.kube-zen.io").is_empty() && env.jobs().is_empty());
+    assert!(env.server.look_all("persistentvolumeclaims").is_empty(), "what the flow owns goes with it");
 }
 
 #[tokio::test]
 async fn a_second_pass_with_nothing_to_do_writes_nothing() {
-    let mut bed = Bed::new();
-    bed.submit(
+    let mut env = TestEnv::new();
+    env.submit(
         "etl",
         json!({"steps": [step("a", &[], json!({})), {"name": "gate", "type": "Manual", "dependencies": ["a"]}]}),
     );
-    bed.run().await;
-    assert_eq!(bed.status("etl")["phase"], "Paused");
-    let before = bed.writes();
+    env.run().await;
+    assert_eq!(env.status("etl")["phase"], "Paused");
+    let before = env.writes();
     for _ in 0..3 {
-        bed.restart().await;
-        bed.settle().await;
+        env.restart().await;
+        env.settle().await;
     }
-    assert_eq!(bed.writes(), before);
+    assert_eq!(env.writes(), before);
 }

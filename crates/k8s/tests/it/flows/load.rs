@@ -13,7 +13,8 @@ use orlop_core::event::FlowEvent;
 use orlop_core::rate::Rate;
 use orlop_core::time::Time;
 use orlop_k8s::api::{Api, Client, Kind, Request};
-use orlop_k8s::flow::{Clock, Controller, Monitor, Note, Options, RunOptions};
+use orlop_k8s::flow::{Clock, Controller, ControllerEvent, Monitor, Options, RunOptions};
+use orlop_k8s::shell::LoopEvent;
 use orlop_k8s::shell::limits::{self, Limited};
 use orlop_k8s::testing::ApiServer;
 use serde_json::{Value, json};
@@ -41,17 +42,17 @@ impl Monitor for Meter {
         self.begun.elapsed()
     }
 
-    fn note(&self, note: Note<'_>) {
+    fn record(&self, event: ControllerEvent<'_>) {
         let Counts { passes, nanos, events, largest } = &self.counts;
-        match note {
-            Note::Passed { took, .. } => {
+        match event {
+            ControllerEvent::Loop(LoopEvent::Reconciled { took, .. }) => {
                 passes.fetch_add(1, Ordering::Relaxed);
                 nanos.fetch_add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
             }
-            Note::Told { event, .. } if !matches!(event, FlowEvent::Tick) => {
+            ControllerEvent::EventApplied { event, .. } if !matches!(event, FlowEvent::Tick) => {
                 events.fetch_add(1, Ordering::Relaxed);
             }
-            Note::Stored { bytes, .. } => {
+            ControllerEvent::StatusStored { bytes, .. } => {
                 largest.fetch_max(bytes as u64, Ordering::Relaxed);
             }
             _ => {}
@@ -250,7 +251,7 @@ pub(crate) async fn drive<A: Api>(ground: Ground<A>, specs: Vec<Value>, options:
     let seconds = begun.elapsed().as_secs_f64();
     watching.abort();
     let gaps = seen.lock().unwrap_or_else(PoisonError::into_inner).gaps();
-    let mut figures = figures(&meter.counts, (gaps, seconds));
+    let mut figures = figures(&meter.counts, gaps, seconds);
     for number in 0..specs.len() {
         let flow = user.send(&Request::get(Kind::JobFlow, &namespace, &name(number))).await.expect("the flow");
         let phase = flow["status"]["phase"].as_str().unwrap_or("-").to_owned();
@@ -293,7 +294,7 @@ async fn over(user: &Client, namespace: &str, flows: usize) {
     panic!("{flows} flows do not end");
 }
 
-fn figures(counts: &Counts, (gaps, seconds): (Vec<f64>, f64)) -> Figures {
+fn figures(counts: &Counts, gaps: Vec<f64>, seconds: f64) -> Figures {
     Figures {
         events: counts.events.load(Ordering::Relaxed),
         passes: counts.passes.load(Ordering::Relaxed),

@@ -1,6 +1,5 @@
 //! The controller of flows on the API server double, through the real client: its definition, its rights, its Jobs and pods.
 
-mod bed;
 mod cancel;
 mod crash;
 mod faults;
@@ -12,5 +11,6 @@ mod rights;
 mod run;
 mod scale;
 mod secrets;
+mod test_env;
 mod upgrade;
 mod waiting;

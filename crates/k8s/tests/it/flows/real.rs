@@ -13,14 +13,14 @@ use orlop_k8s::flow::{Clock, Controller, Key, Options};
 use orlop_k8s::testing::ApiServer;
 use serde_json::{Value, json};
 
-use super::bed::step;
+use super::test_env::step;
 use crate::conformance;
 use crate::failing::{Failing, Plan, Watch, What};
 
 /// What a flow and its Jobs looked like.
 type Look = (Value, BTreeMap<String, Value>);
 
-struct Bed {
+struct TestEnv {
     kube: kube::Client,
     api: Failing,
     clock: Arc<Watch>,
@@ -34,14 +34,8 @@ struct Bed {
     behind: usize,
 }
 
-impl Bed {
-    async fn new(
-        kube: &kube::Client,
-        (namespace, flow): (&str, &str),
-        spec: &Value,
-        plan: Plan,
-        behind: usize,
-    ) -> Self {
+impl TestEnv {
+    async fn new(kube: &kube::Client, namespace: &str, flow: &str, spec: &Value, plan: Plan, behind: usize) -> Self {
         let api = Failing::new(kube, plan);
         let object = json!({"apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow",
             "metadata": {"name": flow, "namespace": namespace}, "spec": spec});
@@ -69,14 +63,14 @@ impl Bed {
 
     /// Shows a look to the controller, after another one that it knows.
     fn show(&mut self, (flow, jobs): &Look, before: Option<&Look>) {
-        self.queue.extend(self.controller.flow_seen(flow));
+        self.queue.extend(self.controller.flow_applied(flow));
         for (name, job) in before.iter().flat_map(|(_, jobs)| jobs) {
             if !jobs.contains_key(name) {
-                self.queue.extend(self.controller.job_gone(job));
+                self.queue.extend(self.controller.job_deleted(job));
             }
         }
         for job in jobs.values() {
-            self.queue.extend(self.controller.job_seen(job));
+            self.queue.extend(self.controller.job_applied(job));
         }
     }
 
@@ -219,17 +213,17 @@ async fn rests(kube: &kube::Client, namespace: &str) {
         ("waits", json!([step("a", &[], json!({})), gate]), "Paused"),
         ("runs", json!([step("a", &[], json!({}))]), "Running"),
     ] {
-        let mut bed = Bed::new(kube, (namespace, name), &json!({"steps": steps}), Plan::default(), 0).await;
-        bed.rest().await;
-        bed.clock.set(bed.clock.now().plus(Duration::from_secs(10)));
-        bed.again().await;
-        let (flow, jobs) = bed.past.last().cloned().expect("something was seen");
+        let mut env = TestEnv::new(kube, namespace, name, &json!({"steps": steps}), Plan::default(), 0).await;
+        env.rest().await;
+        env.clock.set(env.clock.now().plus(Duration::from_secs(10)));
+        env.again().await;
+        let (flow, jobs) = env.past.last().cloned().expect("something was seen");
         assert_eq!((&flow["status"]["phase"], jobs.len()), (&json!(phase), 1), "{}", flow["status"]);
-        let before = bed.api.plan().writes;
-        bed.again().await;
-        bed.restart().await;
-        bed.again().await;
-        assert_eq!(bed.api.plan().writes, before, "a {phase} flow is written without need");
+        let before = env.api.plan().writes;
+        env.again().await;
+        env.restart().await;
+        env.again().await;
+        assert_eq!(env.api.plan().writes, before, "a {phase} flow is written without need");
     }
 }
 
@@ -253,7 +247,7 @@ async fn a_crash_at_any_write_to_a_real_server_changes_nothing_and_creates_nothi
         return;
     }
     let spec = spec();
-    let mut clean = Bed::new(&kube, (&namespace, "clean"), &spec, Plan::default(), 0).await;
+    let mut clean = TestEnv::new(&kube, &namespace, "clean", &spec, Plan::default(), 0).await;
     clean.run().await;
     let (want, writes) = (clean.outcome(), clean.api.plan().writes);
     assert!(want.starts_with("Succeeded") && writes > 10, "{want} after {writes} writes");
@@ -271,9 +265,9 @@ async fn a_crash_at_any_write_to_a_real_server_changes_nothing_and_creates_nothi
     for number in sample {
         let (at, what, behind) = &plans[number];
         let plan = Plan { at: Some((*at, *what)), ..Plan::default() };
-        let mut bed = Bed::new(&kube, (&namespace, &format!("p{number}")), &spec, plan, *behind).await;
-        bed.run().await;
-        assert_eq!(bed.outcome(), want, "{what:?} at write {at}, {behind} behind");
+        let mut env = TestEnv::new(&kube, &namespace, &format!("p{number}"), &spec, plan, *behind).await;
+        env.run().await;
+        assert_eq!(env.outcome(), want, "{what:?} at write {at}, {behind} behind");
     }
     assert!(plans.len() >= 200 && (!whole || tried >= 200), "{tried} of {} plans", plans.len());
     println!("{tried} of {} crashes at {writes} writes", plans.len());

@@ -12,7 +12,7 @@ use orlop_k8s::shell::limits::{self, Limited};
 use orlop_k8s::testing::ApiServer;
 use serde_json::{Value, json};
 
-use super::bed::{ask_about_flows, step};
+use super::test_env::{ask_about_flows, step};
 
 const FLOWS: &str = "jobflows.workflow.kube-zen.io";
 

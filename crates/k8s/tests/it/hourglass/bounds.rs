@@ -10,7 +10,7 @@ const GROUP: &str = "hourglass.eigenlayer.io";
 const ADDRESS: &str = "0x1234567890abcdef1234567890ABCDEF12345678";
 
 /// A server that is asked to take objects of one kind, each with one field of its own.
-struct Bed {
+struct TestEnv {
     server: ApiServer,
     kind: &'static str,
     plural: &'static str,
@@ -18,7 +18,7 @@ struct Bed {
     asked: usize,
 }
 
-impl Bed {
+impl TestEnv {
     fn performers() -> Self {
         let server = ApiServer::new();
         server.install(&performer()).expect("the server takes the definition");
@@ -113,34 +113,34 @@ fn chain(members: Value) -> Value {
 }
 
 /// What both kinds say of an image and how it is pulled, and of profiles.
-fn common(bed: &mut Bed) {
+fn common(env: &mut TestEnv) {
     let spaces = ["", "a b", " a", "a\t", "a\n"].map(|text| json!(text));
-    bed.bounds("image", &[text(1), text(1024), json!("r.example:5000/a@sha256:0")], &spaces);
-    bed.refuses("image", [text(1025), json!(5), Value::Null]);
-    bed.bounds(
+    env.bounds("image", &[text(1), text(1024), json!("r.example:5000/a@sha256:0")], &spaces);
+    env.refuses("image", [text(1025), json!(5), Value::Null]);
+    env.bounds(
         "imagePullPolicy",
         &["Always", "Never", "IfNotPresent"].map(|text| json!(text)),
         &[json!("always"), json!("")],
     );
     let named = |at: usize| json!({"name": format!("s{at}")});
-    bed.bounds(
+    env.bounds(
         "imagePullSecrets",
         &[json!([]), many(16, named)],
         &[many(17, named), json!([{"name": ""}]), json!(["s"])],
     );
-    bed.bounds(
+    env.bounds(
         "securityProfile",
         &[json!("restricted"), json!("baseline")],
         &[json!("privileged"), json!("Restricted")],
     );
     let amounts = json!({"requests": {"cpu": "500m", "memory": 5}, "limits": {"a.example/b": "1"}});
-    bed.bounds("resources", &[json!({}), amounts], &[json!({"requests": {"cpu": "much"}}), json!([])]);
+    env.bounds("resources", &[json!({}), amounts], &[json!({"requests": {"cpu": "much"}}), json!([])]);
 }
 
 /// An address as contracts have it.
-fn addresses(bed: &mut Bed, path: &str, with: impl Fn(Value) -> Value) {
+fn addresses(env: &mut TestEnv, path: &str, with: impl Fn(Value) -> Value) {
     let digits = |count: usize| format!("0x{}", "a".repeat(count));
-    bed.takes(path, [digits(40), ADDRESS.to_owned()].map(|address| with(json!(address))));
+    env.takes(path, [digits(40), ADDRESS.to_owned()].map(|address| with(json!(address))));
     let wrong = [
         digits(39),
         digits(41),
@@ -149,60 +149,60 @@ fn addresses(bed: &mut Bed, path: &str, with: impl Fn(Value) -> Value) {
         format!("0x{}g", "a".repeat(39)),
         String::new(),
     ];
-    bed.refuses(path, wrong.map(|address| with(json!(address))));
+    env.refuses(path, wrong.map(|address| with(json!(address))));
 }
 
 #[test]
 fn bounds_of_a_performer() {
-    let mut bed = Bed::performers();
-    common(&mut bed);
-    addresses(&mut bed, "avsAddress", |address| address);
-    bed.refuses("avsAddress", [Value::Null, json!(5)]);
-    bed.bounds("version", &[text(0), text(128)], &[text(129)]);
-    bed.bounds("executorRef", &[text(253)], &[text(254)]);
-    bed.bounds(
+    let mut env = TestEnv::performers();
+    common(&mut env);
+    addresses(&mut env, "avsAddress", |address| address);
+    env.refuses("avsAddress", [Value::Null, json!(5)]);
+    env.bounds("version", &[text(0), text(128)], &[text(129)]);
+    env.bounds("executorRef", &[text(253)], &[text(254)]);
+    env.bounds(
         "config.grpcPort",
         &[json!(1), json!(9090), json!(65535)],
         &[json!(0), json!(-1), json!(65536), json!("9090"), json!(1.5)],
     );
-    bed.bounds("config.probe", &["grpc", "tcp", "none"].map(|text| json!(text)), &[json!("http"), json!("")]);
-    bed.bounds("config.command", &[json!([]), json!(["/bin/run", ""])], &[json!("run"), json!([5])]);
-    bed.bounds("config.args", &[json!([]), json!(["-x"])], &[json!([5])]);
-    bed.bounds("config.serviceAccountName", &[text(253)], &[text(254)]);
+    env.bounds("config.probe", &["grpc", "tcp", "none"].map(|text| json!(text)), &[json!("http"), json!("")]);
+    env.bounds("config.command", &[json!([]), json!(["/bin/run", ""])], &[json!("run"), json!([5])]);
+    env.bounds("config.args", &[json!([]), json!(["-x"])], &[json!([5])]);
+    env.bounds("config.serviceAccountName", &[text(253)], &[text(254)]);
     let scheduling = json!({"nodeSelector": {"a": "b"}, "tolerations": [{"key": "a", "operator": "Exists"}], "runtimeClass": "kata",
         "priorityClassName": "high", "affinity": {"podAffinity": {}}, "nodeAffinity": {}});
-    bed.takes("scheduling", [json!({}), scheduling, json!({"affinity": {"nodeAffinity": {}}})]);
-    bed.refuses("scheduling", [json!({"affinity": {"nodeAffinity": {}}, "nodeAffinity": {}})]);
-    bed.bounds(
+    env.takes("scheduling", [json!({}), scheduling, json!({"affinity": {"nodeAffinity": {}}})]);
+    env.refuses("scheduling", [json!({"affinity": {"nodeAffinity": {}}, "nodeAffinity": {}})]);
+    env.bounds(
         "upgrade.strategy",
         &["Auto", "Surge", "Recreate"].map(|text| json!(text)),
         &[json!("auto"), json!("Rolling")],
     );
-    bed.bounds("upgrade.progressDeadlineSeconds", &[json!(30), json!(86400)], &[json!(29), json!(-1), json!("600")]);
-    bed.bounds("upgrade.surgeWaitSeconds", &[json!(0), json!(86400)], &[json!(-1), json!("60")]);
-    bed.bounds("upgrade.minReadySeconds", &[json!(0), json!(86400)], &[json!(-1), json!("5")]);
-    bed.bounds("upgrade.drainSeconds", &[json!(0), json!(3600)], &[json!(-1), json!(3601), json!("30")]);
-    bed.bounds("upgrade.autoRollback", &[json!(true), json!(false)], &[json!("true"), json!(1)]);
+    env.bounds("upgrade.progressDeadlineSeconds", &[json!(30), json!(86400)], &[json!(29), json!(-1), json!("600")]);
+    env.bounds("upgrade.surgeWaitSeconds", &[json!(0), json!(86400)], &[json!(-1), json!("60")]);
+    env.bounds("upgrade.minReadySeconds", &[json!(0), json!(86400)], &[json!(-1), json!("5")]);
+    env.bounds("upgrade.drainSeconds", &[json!(0), json!(3600)], &[json!(-1), json!(3601), json!("30")]);
+    env.bounds("upgrade.autoRollback", &[json!(true), json!(false)], &[json!("true"), json!(1)]);
 }
 
 #[test]
 fn bounds_of_the_environment() {
-    let mut bed = Bed::performers();
-    bed.bounds("config.environment", &[json!({}), map(256)], &[map(257), json!({"A": 5})]);
+    let mut env = TestEnv::performers();
+    env.bounds("config.environment", &[json!({}), map(256)], &[map(257), json!({"A": 5})]);
     for name in ["A", "_a", ".a", "-a", "a.b-c_9"] {
         let value = json!({"secretKeyRef": {"name": "s", "key": "k", "optional": true}});
-        bed.takes("config.environmentFrom", [json!([{"name": name, "valueFrom": value}])]);
+        env.takes("config.environmentFrom", [json!([{"name": name, "valueFrom": value}])]);
         // A path of the test would split at a dot.
-        bed.takes("config.environment", [json!({ name: "v" })]);
+        env.takes("config.environment", [json!({ name: "v" })]);
     }
     for name in ["1A", "A B", "A=B", "Ä", ""] {
         let value = json!({"configMapKeyRef": {"name": "s", "key": "k"}});
-        bed.refuses("config.environment", [json!({ name: "v" })]);
-        bed.refuses("config.environmentFrom", [json!([{"name": name, "valueFrom": value}])]);
+        env.refuses("config.environment", [json!({ name: "v" })]);
+        env.refuses("config.environmentFrom", [json!([{"name": name, "valueFrom": value}])]);
     }
     let one =
         |at: usize| json!({"name": format!("K{at}"), "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}});
-    bed.bounds("config.environmentFrom", &[json!([]), many(256, one)], &[many(257, one), many(2, |_| one(0))]);
+    env.bounds("config.environmentFrom", &[json!([]), many(256, one)], &[many(257, one), many(2, |_| one(0))]);
     for value in [
         json!({}),
         json!({"secretKeyRef": {"name": "s", "key": "k"}, "configMapKeyRef": {"name": "c", "key": "k"}}),
@@ -211,54 +211,54 @@ fn bounds_of_the_environment() {
         json!({"configMapKeyRef": {"name": "", "key": "k"}}),
         Value::Null,
     ] {
-        bed.refuses("config.environmentFrom", [json!([{"name": "A", "valueFrom": value}])]);
+        env.refuses("config.environmentFrom", [json!([{"name": "A", "valueFrom": value}])]);
     }
     // The same name in both is no mistake of the schema.
-    bed.spec["config"] = json!({"environment": {"K0": "plain"}});
-    bed.takes("config.environmentFrom", [many(1, one)]);
+    env.spec["config"] = json!({"environment": {"K0": "plain"}});
+    env.takes("config.environmentFrom", [many(1, one)]);
 }
 
 #[test]
 fn bounds_of_hardware() {
-    let mut bed = Bed::performers();
+    let mut env = TestEnv::performers();
     let field = |name: &str| format!("hardwareRequirements.{name}");
-    bed.bounds(&field("gpuType"), &[text(128)], &[text(129), json!(5)]);
-    bed.bounds(&field("gpuCount"), &[json!(0), json!(1024)], &[json!(-1), json!(1025), json!("1"), json!(0.5)]);
-    bed.bounds(&field("gpuMemoryGiB"), &[json!(1), json!(4096)], &[json!(0), json!(-1), json!("80")]);
-    bed.bounds(&field("nvlink"), &[json!(true), json!(false)], &[json!("true")]);
-    bed.bounds(&field("teeRequired"), &[json!(false)], &[json!("false"), json!(true)]);
+    env.bounds(&field("gpuType"), &[text(128)], &[text(129), json!(5)]);
+    env.bounds(&field("gpuCount"), &[json!(0), json!(1024)], &[json!(-1), json!(1025), json!("1"), json!(0.5)]);
+    env.bounds(&field("gpuMemoryGiB"), &[json!(1), json!(4096)], &[json!(0), json!(-1), json!("80")]);
+    env.bounds(&field("nvlink"), &[json!(true), json!(false)], &[json!("true")]);
+    env.bounds(&field("teeRequired"), &[json!(false)], &[json!("false"), json!(true)]);
     let archs = ["amd64", "arm64", "ppc64le", "s390x", "riscv64"].map(|text| json!(text));
-    bed.bounds(&field("cpuArch"), &archs, &[json!("x86_64"), json!("AMD64"), json!("")]);
+    env.bounds(&field("cpuArch"), &archs, &[json!("x86_64"), json!("AMD64"), json!("")]);
     let ways = ["devicePlugin", "dra", "auto"].map(|text| json!(text));
-    bed.bounds(&field("allocation"), &ways, &[json!("DevicePlugin"), json!("")]);
-    bed.bounds(&field("customLabels"), &[json!({}), map(64)], &[map(65), json!({"a": 5})]);
-    bed.spec["hardwareRequirements"] = json!({"gpuType": "a100", "teeType": "tdx"});
-    bed.bounds(&field("gpuCount"), &[json!(1)], &[json!(0)]);
-    bed.takes(&field("teeRequired"), [json!(true), json!(false)]);
+    env.bounds(&field("allocation"), &ways, &[json!("DevicePlugin"), json!("")]);
+    env.bounds(&field("customLabels"), &[json!({}), map(64)], &[map(65), json!({"a": 5})]);
+    env.spec["hardwareRequirements"] = json!({"gpuType": "a100", "teeType": "tdx"});
+    env.bounds(&field("gpuCount"), &[json!(1)], &[json!(0)]);
+    env.takes(&field("teeRequired"), [json!(true), json!(false)]);
 }
 
 #[test]
 fn bounds_of_an_executor() {
-    let mut bed = Bed::executors();
-    common(&mut bed);
-    bed.bounds("replicas", &[json!(1), json!(i32::MAX)], &[json!(0), json!(-1), json!("1"), json!(1.5)]);
-    bed.bounds("config", &[], &[Value::Null, json!({})]);
-    bed.bounds("config.aggregatorEndpoint", &[text(2048)], &[text(2049), Value::Null, json!("")]);
-    bed.bounds("config.performerMode", &[json!("docker"), json!("kubernetes")], &[json!("Docker"), json!("local")]);
-    bed.bounds("config.logLevel", &[json!("a"), text(16)], &[text(17), json!("INFO"), json!(""), json!("info2")]);
+    let mut env = TestEnv::executors();
+    common(&mut env);
+    env.bounds("replicas", &[json!(1), json!(i32::MAX)], &[json!(0), json!(-1), json!("1"), json!(1.5)]);
+    env.bounds("config", &[], &[Value::Null, json!({})]);
+    env.bounds("config.aggregatorEndpoint", &[text(2048)], &[text(2049), Value::Null, json!("")]);
+    env.bounds("config.performerMode", &[json!("docker"), json!("kubernetes")], &[json!("Docker"), json!("local")]);
+    env.bounds("config.logLevel", &[json!("a"), text(16)], &[text(17), json!("INFO"), json!(""), json!("info2")]);
     let scheduling = json!({"nodeSelector": {"a": "b"}, "nodeAffinity": {}, "tolerations": [{"operator": "Exists"}], "runtimeClass": "k"});
-    bed.takes("config.kubernetes", [json!({}), json!({"namespace": "n", "defaultScheduling": scheduling})]);
-    bed.refuses("config.kubernetes.namespace", [text(64), json!("")]);
-    bed.bounds("nodeSelector", &[json!({}), map(64)], &[map(65), json!({"a": 1})]);
+    env.takes("config.kubernetes", [json!({}), json!({"namespace": "n", "defaultScheduling": scheduling})]);
+    env.refuses("config.kubernetes.namespace", [text(64), json!("")]);
+    env.bounds("nodeSelector", &[json!({}), map(64)], &[map(65), json!({"a": 1})]);
     let tolerates = json!([{"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}]);
-    bed.bounds("tolerations", &[json!([]), tolerates], &[json!({}), json!(["all"])]);
-    bed.bounds("serviceAccountName", &[text(253)], &[text(254), json!("")]);
-    bed.refuses("config.operatorKeysSecretRef", [Value::Null, json!({"name": ""})]);
-    bed.refuses("config.operatorKeys", [json!({"k": "v"})]);
-    bed.spec["config"].as_object_mut().expect("it is one").remove("operatorKeysSecretRef");
+    env.bounds("tolerations", &[json!([]), tolerates], &[json!({}), json!(["all"])]);
+    env.bounds("serviceAccountName", &[text(253)], &[text(254), json!("")]);
+    env.refuses("config.operatorKeysSecretRef", [Value::Null, json!({"name": ""})]);
+    env.refuses("config.operatorKeys", [json!({"k": "v"})]);
+    env.spec["config"].as_object_mut().expect("it is one").remove("operatorKeysSecretRef");
     let named = |name: &str| json!({ name: "KEY" });
-    bed.takes("config.operatorKeys", [named("a"), named("A.b_c-9"), named(&"a".repeat(200)), map(16)]);
-    bed.refuses(
+    env.takes("config.operatorKeys", [named("a"), named("A.b_c-9"), named(&"a".repeat(200)), map(16)]);
+    env.refuses(
         "config.operatorKeys",
         [named(""), named("a/b"), named(" "), named(&"a".repeat(201)), map(17), json!({"k": 5})],
     );
@@ -266,9 +266,9 @@ fn bounds_of_an_executor() {
 
 #[test]
 fn bounds_of_chains() {
-    let mut bed = Bed::executors();
+    let mut env = TestEnv::executors();
     let one = |at: usize| chain(json!({"name": format!("c{at}")}));
-    bed.bounds(
+    env.bounds(
         "config.chains",
         &[many(1, one), many(64, one)],
         &[json!([]), many(65, one), many(2, |_| one(0)), Value::Null],
@@ -279,17 +279,17 @@ fn bounds_of_chains() {
         ("rpc", vec![text(1), text(2048)], vec![json!(""), text(2049)]),
         ("chainId", vec![json!(1), json!(i64::MAX)], vec![json!(0), json!(-1), json!("1"), json!(1.5)]),
     ] {
-        bed.takes("config.chains", inside.into_iter().map(|value| with(name, value)));
+        env.takes("config.chains", inside.into_iter().map(|value| with(name, value)));
         for value in outside {
-            let refused = bed.asked("config.chains", &with(name, value.clone())).expect_err(&short(&value));
+            let refused = env.asked("config.chains", &with(name, value.clone())).expect_err(&short(&value));
             assert!(refused.contains(name), "{name}: {refused}");
         }
     }
-    addresses(&mut bed, "config.chains", |address| with("taskMailboxAddress", address));
+    addresses(&mut env, "config.chains", |address| with("taskMailboxAddress", address));
     for name in ["name", "rpc", "chainId", "taskMailboxAddress"] {
         let mut less = one(0);
         less.as_object_mut().expect("it is one").remove(name);
-        let refused = bed.asked("config.chains", &json!([less])).expect_err(name);
+        let refused = env.asked("config.chains", &json!([less])).expect_err(name);
         assert!(refused.contains(name), "{name}: {refused}");
     }
 }
@@ -332,12 +332,12 @@ fn spellings() -> Vec<String> {
 
 #[test]
 fn spellings_of_trusted_environments_are_those_of_the_rule_and_each_is_understood() {
-    let mut bed = Bed::performers();
+    let mut env = TestEnv::performers();
     let pattern = r"^((intel|amd|ibm|arm)[-_])?(sgx[12]?|tdx|sev|sev[-_]?es|snp|sev[-_]?snp|se|cca)$";
     let pattern = regex::Regex::new(pattern).expect("the pattern of the contract");
     let (mut taken, mut stricter) = (0, Vec::new());
     for spelling in spellings() {
-        let accepted = bed.asked("hardwareRequirements.teeType", &json!(spelling)).is_ok();
+        let accepted = env.asked("hardwareRequirements.teeType", &json!(spelling)).is_ok();
         assert_eq!(accepted, pattern.is_match(&spelling.to_lowercase()), "{spelling:?}");
         let understood = parse_tee_type(&spelling).is_ok();
         assert!(understood || !accepted, "{spelling:?} is taken and not understood");

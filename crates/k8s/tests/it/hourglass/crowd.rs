@@ -17,7 +17,7 @@ use orlop_k8s::shell::limits::{DEFAULT, Limited};
 use orlop_k8s::testing::ApiServer;
 use serde_json::{Value, json};
 
-use super::bed::GROUP;
+use super::test_env::GROUP;
 
 const ADDRESS: &str = "0x1234567890abcdef1234567890abcdef12345678";
 const OPERATOR: &str = "operator";
@@ -44,7 +44,7 @@ fn node(label: &str) -> Value {
         "conditions": [{"type": "Ready", "status": "True"}]}})
 }
 
-fn world() -> ApiServer {
+fn cluster() -> ApiServer {
     let server = ApiServer::new();
     server.record_all_managers();
     server.clock().follow_tokio();
@@ -149,14 +149,14 @@ async fn new_one_takes(server: &ApiServer, name: &str) -> Duration {
 
 #[tokio::test(start_paused = true)]
 async fn many_are_brought_up_with_few_reads_and_a_node_that_changes_costs_next_to_none() {
-    let idle = world();
+    let idle = cluster();
     let mut alone = Duration::ZERO;
     work(&idle, async {
         tokio::time::sleep(Duration::from_secs(5)).await;
         alone = new_one_takes(&idle, "alone").await;
     })
     .await;
-    let server = world();
+    let server = cluster();
     let performers = executors() * PERFORMERS;
     work(&server, async {
         // What the watches list is no matter of how many there are.

@@ -6,7 +6,7 @@ use orlop_k8s::performer::Performers;
 use orlop_k8s::testing::{ApiServer, Fault, Match, What};
 use serde_json::{Value, json};
 
-use super::bed::Bed;
+use super::test_env::TestEnv;
 
 const ADDRESS: &str = "0x1234567890abcdef1234567890abcdef12345678";
 
@@ -23,25 +23,26 @@ fn writes(server: &ApiServer) -> Vec<String> {
 #[tokio::test]
 async fn a_performer_lives_is_upgraded_and_goes() {
     let server = ApiServer::new();
-    let bed: Bed<Performers> = Bed::new(server.clone(), "avs", json!({"avsAddress": ADDRESS, "image": "one:1"}));
-    bed.show(Kind::Node, &node());
-    bed.wait(2).await;
-    let status = bed.object()["status"].clone();
+    let env: TestEnv<Performers> =
+        TestEnv::new(server.clone(), "avs", json!({"avsAddress": ADDRESS, "image": "one:1"}));
+    env.add(Kind::Node, &node());
+    env.wait(2).await;
+    let status = env.object()["status"].clone();
     assert_eq!((&status["phase"], &status["ready"]), (&json!("Running"), &json!(true)), "{status}");
     let before = writes(&server).len();
-    bed.wait(3).await;
+    env.wait(3).await;
     assert_eq!(writes(&server)[before..], [] as [String; 0], "a second pass writes nothing");
-    bed.patch(json!({"spec": {"image": "two:2", "config": {"grpcPort": 9191}}})).await;
-    bed.wait(45).await;
-    let status = bed.object()["status"].clone();
+    env.patch(json!({"spec": {"image": "two:2", "config": {"grpcPort": 9191}}})).await;
+    env.wait(45).await;
+    let status = env.object()["status"].clone();
     assert_eq!((&status["phase"], &status["image"]), (&json!("Running"), &json!("two:2")), "{status}");
     let service = server.look("services", "default", "performer-avs").expect("a Service");
     assert_eq!(service["spec"]["ports"].as_array().map(Vec::len), Some(1), "the old port is gone: {service}");
     assert_eq!(service["spec"]["ports"][0]["port"], 9191);
     assert_eq!(server.look_all("pods").len(), 1);
-    bed.delete().await;
-    bed.wait(40).await;
-    assert_eq!((bed.object(), server.look_all("pods").len(), server.look_all("services").len()), (Value::Null, 0, 0));
+    env.delete().await;
+    env.wait(40).await;
+    assert_eq!((env.object(), server.look_all("pods").len(), server.look_all("services").len()), (Value::Null, 0, 0));
 }
 
 #[tokio::test]
@@ -50,9 +51,9 @@ async fn an_executor_is_made_reconfigured_and_goes() {
     let server = ApiServer::new();
     let spec = json!({"image": "e:1", "replicas": 2, "config": {"aggregatorEndpoint": "a:1", "operatorKeys": {"k": "KEY"},
         "chains": [chain("one", 1), chain("base", 8453)]}});
-    let bed: Bed<Executors> = Bed::new(server.clone(), "exec", spec);
-    bed.wait(2).await;
-    let status = bed.object()["status"].clone();
+    let env: TestEnv<Executors> = TestEnv::new(server.clone(), "exec", spec);
+    env.wait(2).await;
+    let status = env.object()["status"].clone();
     assert_eq!((&status["phase"], &status["readyReplicas"]), (&json!("Running"), &json!(2)), "{status}");
     let pods = |server: &ApiServer| -> Vec<String> {
         server
@@ -72,10 +73,10 @@ async fn an_executor_is_made_reconfigured_and_goes() {
         assert!(server.look(resource, "default", name).is_some(), "{resource}");
     }
     let before = writes(&server).len();
-    bed.wait(2).await;
+    env.wait(2).await;
     assert_eq!(writes(&server)[before..], [] as [String; 0], "a second pass writes nothing");
-    bed.patch(json!({"spec": {"replicas": 1, "config": {"logLevel": "debug"}}})).await;
-    bed.wait(2).await;
+    env.patch(json!({"spec": {"replicas": 1, "config": {"logLevel": "debug"}}})).await;
+    env.wait(2).await;
     let deployment = server.look("deployments.apps", "default", "exec").expect("a Deployment");
     assert_eq!(deployment["spec"]["replicas"], 1);
     assert!(server.look("poddisruptionbudgets.policy", "default", "exec").is_none());
@@ -84,11 +85,11 @@ async fn an_executor_is_made_reconfigured_and_goes() {
         second.len() == 1 && !first.contains(&second[0]),
         "another configuration is another pod: {first:?} {second:?}"
     );
-    assert_eq!(bed.object()["status"]["phase"], "Running");
-    bed.delete().await;
-    bed.wait(2).await;
+    assert_eq!(env.object()["status"]["phase"], "Running");
+    env.delete().await;
+    env.wait(2).await;
     assert_eq!(
-        (bed.object(), server.look_all("secrets").len(), server.look_all("deployments.apps").len()),
+        (env.object(), server.look_all("secrets").len(), server.look_all("deployments.apps").len()),
         (Value::Null, 0, 0),
         "nothing is left"
     );
@@ -121,8 +122,8 @@ async fn a_field_that_is_said_no_more_vanishes_from_what_was_created() {
     let server = ApiServer::new();
     let given =
         json!({"resources": {"limits": {"memory": "1Gi"}}, "tolerations": [{"operator": "Exists"}], "replicas": 2});
-    let bed: Bed<Executors> = Bed::new(server.clone(), "exec", executor(given));
-    bed.wait(2).await;
+    let env: TestEnv<Executors> = TestEnv::new(server.clone(), "exec", executor(given));
+    env.wait(2).await;
     let live = || server.look("deployments.apps", "default", "exec").expect("a Deployment");
     let pod = |live: &Value| live["spec"]["template"]["spec"].clone();
     assert_eq!(pod(&live())["containers"][0]["resources"]["limits"]["memory"], "1Gi");
@@ -132,8 +133,8 @@ async fn a_field_that_is_said_no_more_vanishes_from_what_was_created() {
         writes.iter().filter(|write| write.starts_with("Patch deployments.apps ")).count()
     };
     let before = changes();
-    bed.patch(json!({"spec": {"resources": null, "tolerations": null}})).await;
-    bed.wait(2).await;
+    env.patch(json!({"spec": {"resources": null, "tolerations": null}})).await;
+    env.wait(2).await;
     let after = live();
     assert_eq!(
         (&pod(&after)["tolerations"], &pod(&after)["containers"][0]["resources"]["limits"]),
@@ -145,8 +146,8 @@ async fn a_field_that_is_said_no_more_vanishes_from_what_was_created() {
         managers(&after)
     );
     assert_eq!(changes() - before, 2, "one patch that takes the creation over, one apply");
-    bed.patch(json!({"spec": {"image": "e:2"}})).await;
-    bed.wait(2).await;
+    env.patch(json!({"spec": {"image": "e:2"}})).await;
+    env.wait(2).await;
     assert_eq!(
         (pod(&live())["containers"][0]["image"].as_str(), changes() - before),
         (Some("e:2"), 3),
@@ -157,24 +158,25 @@ async fn a_field_that_is_said_no_more_vanishes_from_what_was_created() {
 #[tokio::test]
 async fn statuses_have_one_manager_and_a_stale_one_is_refused() {
     let server = ApiServer::new();
-    let bed: Bed<Performers> = Bed::new(server.clone(), "avs", json!({"avsAddress": ADDRESS, "image": "one:1"}));
-    bed.show(Kind::Node, &node());
-    bed.wait(2).await;
-    let stored = bed.object();
+    let env: TestEnv<Performers> =
+        TestEnv::new(server.clone(), "avs", json!({"avsAddress": ADDRESS, "image": "one:1"}));
+    env.add(Kind::Node, &node());
+    env.wait(2).await;
+    let stored = env.object();
     let of_status: Vec<_> = managers(&stored).into_iter().filter(|(.., subresource)| subresource == "status").collect();
     let wanted = ("orlop-operator-status".to_owned(), "Apply".to_owned(), "status".to_owned());
     assert_eq!(of_status, [wanted]);
     // An earlier leader that took its time.
-    bed.patch(json!({"spec": {"version": "2"}})).await;
+    env.patch(json!({"spec": {"version": "2"}})).await;
     let metadata = json!({"name": "avs", "namespace": "default", "uid": stored["metadata"]["uid"],
         "resourceVersion": stored["metadata"]["resourceVersion"]});
     let late = json!({"apiVersion": stored["apiVersion"], "kind": "Performer", "metadata": metadata, "status": {"phase": "Failed"}});
     let request = Request::apply_status(Kind::Performer, late, "orlop-operator-status");
     let refused = Client::new(server.client()).send(&request).await.expect_err("it is stale");
-    assert_eq!((refused.code, &bed.object()["status"]), (Some(409), &stored["status"]));
-    bed.wait(2).await;
+    assert_eq!((refused.code, &env.object()["status"]), (Some(409), &stored["status"]));
+    env.wait(2).await;
     assert_eq!(
-        (&bed.object()["status"]["phase"], &bed.object()["status"]["version"]),
+        (&env.object()["status"]["phase"], &env.object()["status"]["version"]),
         (&json!("Running"), &json!("2"))
     );
 }
@@ -191,30 +193,30 @@ async fn hold(server: &ApiServer, name: &str, finalizers: Value) {
 #[tokio::test]
 async fn the_deployment_goes_after_its_pods_and_what_they_read_after_it() {
     let server = ApiServer::new();
-    let bed: Bed<Executors> = Bed::new(server.clone(), "exec", executor(json!({})));
-    bed.wait(2).await;
+    let env: TestEnv<Executors> = TestEnv::new(server.clone(), "exec", executor(json!({})));
+    env.wait(2).await;
     let pod = server.look_all("pods").remove(0)["metadata"]["name"].as_str().expect("a name").to_owned();
     hold(&server, &pod, json!(["example.org/kept"])).await;
-    bed.delete().await;
-    bed.wait(40).await;
+    env.delete().await;
+    env.wait(40).await;
     let going = server.look("deployments.apps", "default", "exec").expect("it waits for its pods");
     assert_eq!(going["metadata"]["finalizers"], json!(["foregroundDeletion"]));
     assert!(server.look("services", "default", "executor-exec").is_none());
     for (resource, name) in [("configmaps", "exec-config"), ("secrets", "exec-secrets")] {
         assert!(server.look(resource, "default", name).is_some(), "{resource}");
     }
-    let status = bed.object()["status"].clone();
+    let status = env.object()["status"].clone();
     assert_eq!((&status["phase"], &status["state"]), (&json!("Terminating"), &json!("Cleanup")));
     hold(&server, &pod, json!([])).await;
-    bed.wait(2).await;
-    assert_eq!((bed.object(), server.look_all("secrets").len(), server.look_all("pods").len()), (Value::Null, 0, 0));
+    env.wait(2).await;
+    assert_eq!((env.object(), server.look_all("secrets").len(), server.look_all("pods").len()), (Value::Null, 0, 0));
 }
 
 #[tokio::test]
 async fn an_executor_is_scaled_by_its_subresource() {
     let server = ApiServer::new();
-    let bed: Bed<Executors> = Bed::new(server.clone(), "exec", executor(json!({})));
-    bed.wait(2).await;
+    let env: TestEnv<Executors> = TestEnv::new(server.clone(), "exec", executor(json!({})));
+    env.wait(2).await;
     let path = "/apis/hourglass.eigenlayer.io/v1alpha1/namespaces/default/hourglassexecutors/exec/scale";
     let send = async |method: &str, body: Value| {
         let request = http::Request::builder().method(method).uri(path);
@@ -224,11 +226,11 @@ async fn an_executor_is_scaled_by_its_subresource() {
     };
     let pods: Vec<Value> = server.look_all("pods");
     send("PATCH", json!({"spec": {"replicas": 3}})).await;
-    bed.wait(2).await;
+    env.wait(2).await;
     let scale = send("GET", json!({})).await;
     assert_eq!((&scale["spec"]["replicas"], &scale["status"]["replicas"]), (&json!(3), &json!(3)));
     assert_eq!(scale["status"]["selector"], "app=hourglass-executor,hourglass.eigenlayer.io/name=exec");
-    assert_eq!(bed.object()["status"]["phase"], "Running");
+    assert_eq!(env.object()["status"]["phase"], "Running");
     let all = server.look_all("pods");
     let first = all.iter().any(|pod| pod["metadata"]["uid"] == pods[0]["metadata"]["uid"]);
     assert!(all.len() == 3 && first, "the pod that was there stays");
@@ -244,10 +246,10 @@ async fn a_secret_of_the_user_is_mounted_and_only_its_metadata_is_read() {
     server.create("", "secrets", "default", &secret).expect("a Secret");
     let when = Match::any().named("mine").contents();
     server.faults().push(Fault { when, what: What::Refuse(500) });
-    let bed: Bed<Executors> = Bed::new(server.clone(), "exec", spec);
-    bed.wait(310).await;
-    assert_eq!(bed.object()["status"]["references"][0]["name"], "mine");
-    bed.delete().await;
-    bed.wait(2).await;
-    assert_eq!((bed.object(), server.faults().struck()), (Value::Null, 0), "nobody has asked for what it holds");
+    let env: TestEnv<Executors> = TestEnv::new(server.clone(), "exec", spec);
+    env.wait(310).await;
+    assert_eq!(env.object()["status"]["references"][0]["name"], "mine");
+    env.delete().await;
+    env.wait(2).await;
+    assert_eq!((env.object(), server.faults().struck()), (Value::Null, 0), "nobody has asked for what it holds");
 }

@@ -1,6 +1,5 @@
 //! Performers and executors on the API server double: schemas and rules, examples, the controllers over real requests.
 
-mod bed;
 mod bounds;
 mod crowd;
 mod examples;
@@ -9,3 +8,4 @@ mod real;
 mod release;
 mod rights;
 mod rules;
+mod test_env;

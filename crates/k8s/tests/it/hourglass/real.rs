@@ -18,7 +18,7 @@ use orlop_k8s::shell::{Clock, Key};
 use orlop_k8s::testing::ApiServer;
 use serde_json::{Value, json};
 
-use super::bed::GROUP;
+use super::test_env::GROUP;
 use crate::conformance;
 use crate::failing::{Failing, Plan, Watch, What};
 
@@ -61,7 +61,7 @@ impl Server {
 }
 
 /// An object, its controller, and the cluster around it.
-struct Bed<'a, R: Reconciler> {
+struct TestEnv<'a, R: Reconciler> {
     server: &'a Server,
     api: Failing,
     clock: Arc<Watch>,
@@ -77,11 +77,11 @@ fn controller<R: Reconciler>(api: &Failing, clock: &Arc<Watch>) -> Controller<Fa
     let controller = Controller::new(api.clone(), clock, config, Duration::from_secs(300));
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-0"}, "status": {
         "allocatable": {"cpu": "8", "memory": "64Gi"}, "conditions": [{"type": "Ready", "status": "True"}]}});
-    let _ = controller.seen(Kind::Node, &node);
+    let _ = controller.object_applied(Kind::Node, &node);
     controller
 }
 
-impl<'a, R: Reconciler> Bed<'a, R> {
+impl<'a, R: Reconciler> TestEnv<'a, R> {
     async fn new(server: &'a Server, name: &str, spec: &Value, plan: Plan) -> Self {
         let api = Failing::new(&server.kube, plan);
         let clock = Arc::new(Watch::at_present());
@@ -102,7 +102,7 @@ impl<'a, R: Reconciler> Bed<'a, R> {
     }
 
     async fn children(&self, kind: Kind) -> Vec<Value> {
-        let labels = format!("{}={}", R::LABEL, self.key.name);
+        let labels = format!("{}={}", R::OWNER_LABEL, self.key.name);
         let list = self.api.client.send(&Request::list(kind, &self.key.namespace, labels)).await;
         list.expect("its children")["items"].as_array().cloned().unwrap_or_default()
     }
@@ -294,9 +294,9 @@ impl<'a, R: Reconciler> Bed<'a, R> {
 /// Every write of a life may be the last of a controller, or go unanswered.
 async fn every_write<R: Reconciler>(server: &Server, spec: &Value, change: &Value) -> usize {
     // The account that executors share is made by the first of them, and stays.
-    let mut first: Bed<'_, R> = Bed::new(server, "first", spec, Plan::default()).await;
+    let mut first: TestEnv<'_, R> = TestEnv::new(server, "first", spec, Plan::default()).await;
     first.live(change).await;
-    let mut clean: Bed<'_, R> = Bed::new(server, "clean", spec, Plan::default()).await;
+    let mut clean: TestEnv<'_, R> = TestEnv::new(server, "clean", spec, Plan::default()).await;
     clean.live(change).await;
     let writes = clean.api.plan().writes;
     assert!(writes > 15, "{writes} writes: {:?}", clean.seen);
@@ -308,9 +308,9 @@ async fn every_write<R: Reconciler>(server: &Server, spec: &Value, change: &Valu
         let (at, what) = (number / faults.len(), faults[number % faults.len()]);
         let (plan, want) = (Plan { at: Some((at, what)), ..Plan::default() }, &clean.seen);
         async move {
-            let mut bed: Bed<'_, R> = Bed::new(server, &format!("p{number}"), spec, plan).await;
-            bed.live(change).await;
-            assert_eq!(&bed.seen, want, "{what:?} at write {at}");
+            let mut env: TestEnv<'_, R> = TestEnv::new(server, &format!("p{number}"), spec, plan).await;
+            env.live(change).await;
+            assert_eq!(&env.seen, want, "{what:?} at write {at}");
         }
     });
     futures::stream::iter(lives).buffer_unordered(at_once).count().await
@@ -425,20 +425,20 @@ impl Server {
 
 /// An object whose children policies change comes to rest, also under a controller that takes over.
 async fn rests<R: Reconciler>(server: &Server, spec: &Value) {
-    let mut bed: Bed<'_, R> = Bed::new(server, "admitted", spec, Plan::default()).await;
-    bed.until("Running", |object, _| object["status"]["phase"] == "Running").await;
-    let rested = bed.ten_minutes().await;
+    let mut env: TestEnv<'_, R> = TestEnv::new(server, "admitted", spec, Plan::default()).await;
+    env.until("Running", |object, _| object["status"]["phase"] == "Running").await;
+    let rested = env.ten_minutes().await;
     assert!(rested.is_empty(), "{}: {rested:?}", R::KIND.name());
     // One that takes over asks once what admission makes of each child.
-    bed.controller = controller(&bed.api, &bed.clock);
-    let mut asked = bed.ten_minutes().await;
+    env.controller = controller(&env.api, &env.clock);
+    let mut asked = env.ten_minutes().await;
     asked.retain(|sent| CHILDREN.iter().any(|kind| sent.contains(kind.plural())));
     let distinct: BTreeSet<&String> = asked.iter().collect();
     assert_eq!(distinct.len(), asked.len(), "{}: {asked:?}", R::KIND.name());
-    let rested = bed.ten_minutes().await;
+    let rested = env.ten_minutes().await;
     assert!(rested.is_empty(), "{}: {rested:?}", R::KIND.name());
-    bed.delete().await;
-    bed.until("the end", |object, _| object.is_null()).await;
+    env.delete().await;
+    env.until("the end", |object, _| object.is_null()).await;
 }
 
 #[tokio::test]

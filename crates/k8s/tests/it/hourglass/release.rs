@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use orlop_k8s::hourglass::release::{Held, ReleaseError, end_operator, release};
+use orlop_k8s::hourglass::release::{Finalizer, ReleaseError, end_operator, release};
 use orlop_k8s::testing::{ApiServer, Fault, Match, Verb, What};
 use serde_json::{Value, json};
 
-use super::bed::GROUP;
+use super::test_env::GROUP;
 
-const ALL: [Held; 2] = [Held::PERFORMERS, Held::EXECUTORS];
+const ALL: [Finalizer; 2] = [Finalizer::PERFORMERS, Finalizer::EXECUTORS];
 const OF_PERFORMERS: &str = "hourglass.eigenlayer.io/performer-finalizer";
 const OF_EXECUTORS: &str = "hourglass.eigenlayer.io/finalizer";
 const OTHERS: &str = "example.org/kept";
@@ -119,7 +119,7 @@ async fn what_changes_meanwhile_is_let_go_all_the_same() {
     performer(&server, "default", "q", &[OF_PERFORMERS]);
     let always = Match::of(Verb::Patch, "performers").times(0);
     server.faults().push(Fault { when: always, what: What::Conflict });
-    assert_eq!(release(&server.client(), &ALL, &[]).await, Err(ReleaseError::Held(1)));
+    assert_eq!(release(&server.client(), &ALL, &[]).await, Err(ReleaseError::StillHeld(1)));
 }
 
 #[tokio::test]
@@ -149,11 +149,10 @@ fn operator(server: &ApiServer) {
 async fn the_operator_has_ended_before_anything_is_let_go() {
     let server = server();
     operator(&server);
-    let ended = end_operator(&server.client(), ("other", "orlop-operator"), Duration::ZERO).await;
+    let ended = end_operator(&server.client(), "other", "orlop-operator", Duration::ZERO).await;
     assert!(matches!(&ended, Err(ReleaseError::Runs(pods)) if pods.contains("orlop-operator-")), "{ended:?}");
     assert_eq!(server.look("deployments.apps", "other", "orlop-operator").unwrap_or_default()["spec"]["replicas"], 0);
     server.jobs().settle();
-    let at = ("other", "orlop-operator");
-    assert_eq!(end_operator(&server.client(), at, Duration::ZERO).await, Ok(()));
-    assert_eq!(end_operator(&server.client(), ("other", "gone"), Duration::ZERO).await, Ok(()));
+    assert_eq!(end_operator(&server.client(), "other", "orlop-operator", Duration::ZERO).await, Ok(()));
+    assert_eq!(end_operator(&server.client(), "other", "gone", Duration::ZERO).await, Ok(()));
 }

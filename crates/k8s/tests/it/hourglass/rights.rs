@@ -14,7 +14,7 @@ use orlop_k8s::shell::Clock;
 use orlop_k8s::testing::{ApiServer, Fault, Match, Verb, What};
 use serde_json::{Value, json};
 
-use super::bed::GROUP;
+use super::test_env::GROUP;
 use crate::shipped::{ACCOUNT, denied, grant, rights, rules, used, without};
 
 const ADDRESS: &str = "0x1234567890abcdef1234567890abcdef12345678";
@@ -33,7 +33,7 @@ fn node(name: &str) -> Value {
 }
 
 /// A cluster that works by itself, where the account has these rights.
-fn world(rules: &[Value]) -> ApiServer {
+fn cluster(rules: &[Value]) -> ApiServer {
     let server = ApiServer::new();
     server.record_all_managers();
     server.clock().follow_tokio();
@@ -48,7 +48,7 @@ fn world(rules: &[Value]) -> ApiServer {
     server
 }
 
-fn submit(server: &ApiServer, kind: &str, plural: &str, (name, spec): (&str, &Value)) {
+fn submit(server: &ApiServer, kind: &str, plural: &str, name: &str, spec: &Value) {
     let object =
         json!({"apiVersion": format!("{GROUP}/v1alpha1"), "kind": kind, "metadata": {"name": name}, "spec": spec});
     server.create(GROUP, plural, "default", &object).expect("the server takes the object");
@@ -63,7 +63,7 @@ async fn ask(server: &ApiServer, method: &str, path: &str, body: &Value) {
 }
 
 /// Waits until something holds of an object; null where there is none.
-async fn until(server: &ApiServer, (plural, name): (&str, &str), holds: impl Fn(&Value) -> bool) {
+async fn until(server: &ApiServer, plural: &str, name: &str, holds: impl Fn(&Value) -> bool) {
     for _ in 0..900 {
         let object = server.look(&format!("{plural}.{GROUP}"), "default", name).unwrap_or_default();
         if holds(&object) {
@@ -118,7 +118,7 @@ async fn unmarked(server: &ApiServer) {
     let body = json!({"metadata": {"labels": {INCARNATION: null}}}).to_string().into_bytes();
     let request = request.body(body).expect("a request");
     server.client_named("user").request::<Value>(request).await.expect("the server takes it");
-    until(server, ("performers", "avs"), |_| !pod()["metadata"]["labels"][INCARNATION].is_null()).await;
+    until(server, "performers", "avs", |_| !pod()["metadata"]["labels"][INCARNATION].is_null()).await;
 }
 
 /// Somebody changes what is ours, so that it is put right.
@@ -131,13 +131,13 @@ async fn disturb(server: &ApiServer, path: &str, spec: Value) {
 #[tokio::test(start_paused = true)]
 async fn every_right_of_performers_and_of_hardware_is_used() {
     let rules: Vec<Value> = ["performer", "hardware"].into_iter().flat_map(rules).collect();
-    let server = world(&rules);
+    let server = cluster(&rules);
     let class = json!({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu.nvidia.com"},
         "spec": {"selectors": []}});
     server.create("resource.k8s.io", "deviceclasses", "", &class).expect("a class of devices");
     let used = works::<Performers>(&server, async {
         // Pods come to a node of which no watch has told yet.
-        until(&server, ("performers", "none"), |_| used(&server).contains("watch nodes")).await;
+        until(&server, "performers", "none", |_| used(&server).contains("watch nodes")).await;
         server.streams("nodes").hold();
         server.create("", "nodes", "", &node("node-1")).expect("a node");
         for resource in ["pods", "services", "controllerrevisions"] {
@@ -147,35 +147,33 @@ async fn every_right_of_performers_and_of_hardware_is_used() {
             &server,
             "Performer",
             "performers",
-            (
-                "avs",
-                &json!({"avsAddress": ADDRESS, "image": "one:1", "executorRef": "exec", "config": {"environmentFrom": [
-                    {"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k", "optional": true}}},
-                    {"name": "B", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k", "optional": true}}},
-                ]}}),
-            ),
+            "avs",
+            &json!({"avsAddress": ADDRESS, "image": "one:1", "executorRef": "exec", "config": {"environmentFrom": [
+                {"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k", "optional": true}}},
+                {"name": "B", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k", "optional": true}}},
+            ]}}),
         );
-        until(&server, ("performers", "avs"), runs(1)).await;
+        until(&server, "performers", "avs", runs(1)).await;
         unmarked(&server).await;
         ask(&server, "PATCH", "performers/avs", &json!({"spec": {"image": "two:2", "config": {"grpcPort": 9191}}}))
             .await;
-        until(&server, ("performers", "avs"), runs(2)).await;
+        until(&server, "performers", "avs", runs(2)).await;
         taken(&server, "resourceclaimtemplates");
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/examples/performer-dra.yaml");
         let text = std::fs::read_to_string(path).expect("an example");
         let mut devices: Value = serde_saphyr::from_str(&text).expect("YAML");
         devices["spec"]["upgrade"] = json!({"minReadySeconds": 0, "drainSeconds": 1});
-        submit(&server, "Performer", "performers", ("devices", &devices["spec"]));
-        until(&server, ("performers", "devices"), runs(1)).await;
+        submit(&server, "Performer", "performers", "devices", &devices["spec"]);
+        until(&server, "performers", "devices", runs(1)).await;
         ask(&server, "PATCH", "performers/devices", &json!({"spec": {"image": "two:2"}})).await;
-        until(&server, ("performers", "devices"), runs(2)).await;
-        until(&server, ("performers", "devices"), |_| {
+        until(&server, "performers", "devices", runs(2)).await;
+        until(&server, "performers", "devices", |_| {
             server.look_all("resourceclaimtemplates.resource.k8s.io").len() == 1
         })
         .await;
         for name in ["avs", "devices"] {
             ask(&server, "DELETE", &format!("performers/{name}"), &json!({})).await;
-            until(&server, ("performers", name), Value::is_null).await;
+            until(&server, "performers", name, Value::is_null).await;
         }
     })
     .await;
@@ -186,7 +184,7 @@ async fn every_right_of_performers_and_of_hardware_is_used() {
 #[tokio::test(start_paused = true)]
 async fn every_right_of_executors_is_used() {
     let rules = rules("executor");
-    let server = world(&rules);
+    let server = cluster(&rules);
     let chain = |name: &str, id: u64| json!({"name": name, "rpc": "https://c.example", "chainId": id, "taskMailboxAddress": ADDRESS});
     let spec = json!({"image": "e:1", "replicas": 2, "config": {"aggregatorEndpoint": "a:1", "operatorKeys": {"k": "KEY"},
         "chains": [chain("one", 1), chain("base", 8453)]}});
@@ -194,18 +192,18 @@ async fn every_right_of_executors_is_used() {
         for resource in ["configmaps", "secrets", "serviceaccounts", "services", "deployments", "poddisruptionbudgets"] {
             taken(&server, resource);
         }
-        submit(&server, "HourglassExecutor", "hourglassexecutors", ("exec", &spec));
-        until(&server, ("hourglassexecutors", "exec"), runs(1)).await;
+        submit(&server, "HourglassExecutor", "hourglassexecutors", "exec", &spec);
+        until(&server, "hourglassexecutors", "exec", runs(1)).await;
         let selects = json!({"selector": {"app": "theirs"}});
         disturb(&server, "/api/v1/namespaces/default/services/executor-exec", selects).await;
         disturb(&server, "/apis/policy/v1/namespaces/default/poddisruptionbudgets/exec", json!({"maxUnavailable": 2})).await;
         let patch = json!({"spec": {"replicas": 3, "config": {"logLevel": "debug", "aggregatorEndpoint": "b:2", "operatorKeys": {"k": "OTHER"}}}});
         ask(&server, "PATCH", "hourglassexecutors/exec", &patch).await;
-        until(&server, ("hourglassexecutors", "exec"), runs(2)).await;
+        until(&server, "hourglassexecutors", "exec", runs(2)).await;
         ask(&server, "PATCH", "hourglassexecutors/exec", &json!({"spec": {"replicas": 1}})).await;
-        until(&server, ("hourglassexecutors", "exec"), runs(3)).await;
+        until(&server, "hourglassexecutors", "exec", runs(3)).await;
         ask(&server, "DELETE", "hourglassexecutors/exec", &json!({})).await;
-        until(&server, ("hourglassexecutors", "exec"), Value::is_null).await;
+        until(&server, "hourglassexecutors", "exec", Value::is_null).await;
     })
     .await;
     assert_eq!(idle(&rules, &used), ["update hourglassexecutors.hourglass.eigenlayer.io/finalizers"]);
@@ -216,14 +214,14 @@ async fn every_right_of_executors_is_used() {
 #[tokio::test(start_paused = true)]
 async fn without_the_right_to_finalizers_nothing_can_be_owned() {
     let all = rules("performer");
-    let server = world(&without(&all, "update performers.hourglass.eigenlayer.io/finalizers"));
+    let server = cluster(&without(&all, "update performers.hourglass.eigenlayer.io/finalizers"));
     let client = server.client_as(ACCOUNT);
     let clock = Arc::new(ServerClock(server.clone()));
     let (config, resync) = (Arc::new(Config::default()), Duration::from_secs(300));
     let controller: Controller<Client, Performers> =
         Controller::new(Client::new(client.clone()), clock, config, resync);
-    submit(&server, "Performer", "performers", ("avs", &json!({"avsAddress": ADDRESS, "image": "one:1"})));
-    let stop = until(&server, ("performers", "avs"), |object| object["status"]["phase"] == "Failed");
+    submit(&server, "Performer", "performers", "avs", &json!({"avsAddress": ADDRESS, "image": "one:1"}));
+    let stop = until(&server, "performers", "avs", |object| object["status"]["phase"] == "Failed");
     controller.run(client, &RunOptions::default(), stop).await;
     assert!(denied(&server).iter().any(|asked| asked.starts_with("create ")), "{:?}", denied(&server));
     assert!(server.look_all("pods").is_empty());

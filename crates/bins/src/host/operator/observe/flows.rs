@@ -8,7 +8,7 @@ use orlop_core::event::FlowEvent;
 use orlop_core::machine::flow::FlowPhase;
 use orlop_core::named::Named as _;
 use orlop_core::spec::status::FlowStatus;
-use orlop_k8s::flow::{Key, Monitor, Note};
+use orlop_k8s::flow::{ControllerEvent, Key, Monitor};
 use orlop_k8s::status::Level;
 
 use super::LoopMonitor;
@@ -73,39 +73,34 @@ impl Monitor for FlowMonitor {
         self.common.start.elapsed()
     }
 
-    fn note(&self, note: Note<'_>) {
+    fn record(&self, event: ControllerEvent<'_>) {
         let metrics = &self.metrics().controllers;
-        match note {
-            Note::Beat { depth } => self.common.beat(depth),
-            Note::Synced => self.common.synced(),
-            Note::Restarted { resource } => self.common.restarted(resource),
-            Note::Watched { resource } => self.common.watched(resource),
-            Note::Broken { resource, code, message } => self.common.broken(resource, code, message),
-            Note::Passed { took, failed } => self.common.passed(took, failed),
-            Note::Failed { class } => self.common.failed(class),
-            Note::Planned { namespace, took } => {
+        match event {
+            ControllerEvent::Loop(event) => self.common.record(event),
+            ControllerEvent::RequestFailed { class } => self.common.failed(class),
+            ControllerEvent::Planned { namespace, took } => {
                 self.metrics().flows_of(namespace).plan_duration.observe(took.as_secs_f64());
             }
-            Note::Opened { flow, status } => self.shown(flow, status, false),
-            Note::Shown { flow, status } => self.shown(flow, status, true),
-            Note::Forgotten { flow } => self.forgotten(flow),
-            Note::Stored { level, bytes, stored, took } => {
+            ControllerEvent::Opened { flow, status } => self.shown(flow, status, false),
+            ControllerEvent::StatusChanged { flow, status } => self.shown(flow, status, true),
+            ControllerEvent::Forgotten { flow } => self.forgotten(flow),
+            ControllerEvent::StatusStored { level, bytes, stored, took } => {
                 let result = if stored { "stored" } else { "refused" };
                 metrics.status_writes.of([name(level), result]).inc();
                 metrics.status_duration.observe(took.as_secs_f64());
                 metrics.status_bytes.observe(bytes as f64);
             }
-            Note::Told { event, took, fenced } => {
+            ControllerEvent::EventApplied { event, took, fenced } => {
                 metrics.events.of([word(event)]).inc();
                 metrics.apply.observe(took.as_secs_f64());
                 metrics.fenced.inc_by(u64::from(fenced));
             }
-            Note::Artifact { stored, store, bytes } => {
+            ControllerEvent::Artifact { stored, store, bytes } => {
                 let direction = if stored { "in" } else { "out" };
                 metrics.artifact_bytes.of([direction, store]).inc_by(bytes);
             }
-            Note::EventLost => drop(metrics.events_lost.inc()),
-            Note::Started { namespace, waited } => {
+            ControllerEvent::EventLost => drop(metrics.events_lost.inc()),
+            ControllerEvent::Started { namespace, waited } => {
                 self.metrics().flows_of(namespace).step_start_latency.observe(waited.as_secs_f64());
             }
             _ => {}
@@ -169,7 +164,7 @@ mod tests {
         let health = OperatorHealth::new(&Which::ALL, Term::default(), false);
         let monitor = FlowMonitor::new(LoopMonitor::new(Which::JobFlow, Arc::clone(&metrics), health));
         for (stored, store, bytes) in [(true, "s3", 5), (true, "s3", 7), (false, "s3", 5), (true, "configmap", 1)] {
-            monitor.note(Note::Artifact { stored, store, bytes });
+            monitor.record(ControllerEvent::Artifact { stored, store, bytes });
         }
         let text = metrics.text().unwrap();
         let mut lines: Vec<&str> = text.lines().filter(|line| line.starts_with("orlop_artifact_bytes_total")).collect();
@@ -193,9 +188,15 @@ mod tests {
             ..FlowStatus::default()
         };
         let (a, b) = (key("a"), key("b"));
-        monitor.note(Note::Opened { flow: &a, status: &FlowStatus::default() });
-        monitor.note(Note::Shown { flow: &a, status: &status(FlowPhase::Running, StepPhase::Running) });
-        monitor.note(Note::Opened { flow: &b, status: &status(FlowPhase::Paused, StepPhase::PendingApproval) });
+        monitor.record(ControllerEvent::Opened { flow: &a, status: &FlowStatus::default() });
+        monitor.record(ControllerEvent::StatusChanged {
+            flow: &a,
+            status: &status(FlowPhase::Running, StepPhase::Running),
+        });
+        monitor.record(ControllerEvent::Opened {
+            flow: &b,
+            status: &status(FlowPhase::Paused, StepPhase::PendingApproval),
+        });
         monitor.stand();
         let text = metrics.text().unwrap();
         let has = |line: &str| assert!(text.contains(line), "{line} is not in\n{text}");
@@ -205,8 +206,8 @@ mod tests {
         has("orlop_objects{controller=\"jobflow\",phase=\"Running\"} 1");
         has("orlop_phase_transitions_total{controller=\"jobflow\",from=\"Pending\",to=\"Running\"} 1");
         has("orlop_flow_phase_transitions_total{from=\"Pending\",to=\"Running\"} 1");
-        monitor.note(Note::Forgotten { flow: &a });
-        monitor.note(Note::Forgotten { flow: &b });
+        monitor.record(ControllerEvent::Forgotten { flow: &a });
+        monitor.record(ControllerEvent::Forgotten { flow: &b });
         monitor.stand();
         let text = metrics.text().unwrap();
         assert!(text.contains("orlop_flows{phase=\"Running\"} 0") && text.contains("orlop_live_attempts 0"), "{text}");
@@ -221,13 +222,13 @@ mod tests {
         let steps = vec![StepStatus { name: "s".into(), phase: StepPhase::Running, ..StepStatus::default() }];
         let running = FlowStatus { phase: FlowPhase::Running, steps, ..FlowStatus::default() };
         for namespace in ["physics", "labs"] {
-            monitor.note(Note::Opened { flow: &flow(namespace), status: &FlowStatus::default() });
-            monitor.note(Note::Shown { flow: &flow(namespace), status: &running });
+            monitor.record(ControllerEvent::Opened { flow: &flow(namespace), status: &FlowStatus::default() });
+            monitor.record(ControllerEvent::StatusChanged { flow: &flow(namespace), status: &running });
         }
-        monitor.note(Note::Planned { namespace: "labs", took: Duration::from_millis(3) });
-        monitor.note(Note::Started { namespace: "labs", waited: Duration::from_secs(2) });
+        monitor.record(ControllerEvent::Planned { namespace: "labs", took: Duration::from_millis(3) });
+        monitor.record(ControllerEvent::Started { namespace: "labs", waited: Duration::from_secs(2) });
         monitor.stand();
-        monitor.note(Note::Forgotten { flow: &flow("physics") });
+        monitor.record(ControllerEvent::Forgotten { flow: &flow("physics") });
         monitor.stand();
         let text = metrics.text().unwrap();
         for line in [

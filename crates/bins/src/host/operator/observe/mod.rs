@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use orlop_core::named::Named;
+use orlop_k8s::shell::LoopEvent;
 
 use super::{OperatorHealth, Which};
 use crate::telemetry::metrics::OperatorMetrics;
@@ -50,6 +51,18 @@ struct LoopMonitor {
 impl LoopMonitor {
     fn new(which: Which, metrics: Arc<OperatorMetrics>, health: OperatorHealth) -> Self {
         Self { which, metrics, health, start: Instant::now() }
+    }
+
+    fn record(&self, event: LoopEvent<'_>) {
+        match event {
+            LoopEvent::Heartbeat { depth } => self.beat(depth),
+            LoopEvent::Synced => self.synced(),
+            LoopEvent::WatchRestarted { resource } => self.restarted(resource),
+            LoopEvent::WatchListed { resource } => self.watched(resource),
+            LoopEvent::WatchFailed { resource, code, message } => self.broken(resource, code, message),
+            LoopEvent::Reconciled { took, failed } => self.passed(took, failed),
+            _ => {}
+        }
     }
 
     fn beat(&self, depth: usize) {

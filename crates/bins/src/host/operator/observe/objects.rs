@@ -9,7 +9,7 @@ use orlop_core::machine::performer::{PerformerPhase, PerformerState};
 use orlop_core::named::Named;
 use orlop_core::time::Time;
 use orlop_k8s::hourglass::condition;
-use orlop_k8s::hourglass::controller::{Monitor, Told};
+use orlop_k8s::hourglass::controller::{ControllerEvent, Monitor};
 use orlop_k8s::hourglass::plan::Step;
 use orlop_k8s::hourglass::spec::{ExecutorStatus, PerformerStatus};
 use orlop_k8s::shell::Key;
@@ -129,18 +129,13 @@ impl Monitor for ObjectMonitor {
         self.common.start.elapsed()
     }
 
-    fn told(&self, told: Told<'_>) {
-        match told {
-            Told::Beat { depth } => self.common.beat(depth),
-            Told::Synced => self.common.synced(),
-            Told::Watched { resource, again: true } => self.common.restarted(resource),
-            Told::Watched { resource, again: false } => self.common.watched(resource),
-            Told::Broken { resource, code, message } => self.common.broken(resource, code, message),
-            Told::Passed { took, failed } => self.common.passed(took, failed),
-            Told::Failed { class } => self.common.failed(&class.to_string()),
-            Told::Observed { key, created_at, status } => self.observed(key, created_at, status),
-            Told::Stepped { key, step } => self.stepped(key, step),
-            Told::Forgotten { key } => drop(self.objects().remove(key)),
+    fn record(&self, event: ControllerEvent<'_>) {
+        match event {
+            ControllerEvent::Loop(event) => self.common.record(event),
+            ControllerEvent::RequestFailed { class } => self.common.failed(&class.to_string()),
+            ControllerEvent::Observed { key, created_at, status } => self.observed(key, created_at, status),
+            ControllerEvent::Transitioned { key, step } => self.stepped(key, step),
+            ControllerEvent::Forgotten { key } => drop(self.objects().remove(key)),
             _ => {}
         }
     }
@@ -151,6 +146,7 @@ mod tests {
     use std::sync::Arc;
 
     use orlop_core::error::Class;
+    use orlop_k8s::shell::LoopEvent;
     use orlop_k8s::shell::lease::Term;
     use serde_json::json;
 
@@ -168,9 +164,11 @@ mod tests {
         let metrics = Arc::new(OperatorMetrics::new());
         let monitors = Monitors::new(&metrics, &OperatorHealth::new(&Which::ALL, Term::default(), false));
         for failed in [false, true, false] {
-            monitors.performers.told(Told::Passed { took: Duration::from_millis(1), failed });
+            monitors
+                .performers
+                .record(ControllerEvent::Loop(LoopEvent::Reconciled { took: Duration::from_millis(1), failed }));
         }
-        monitors.performers.told(Told::Failed { class: Class::Denied });
+        monitors.performers.record(ControllerEvent::RequestFailed { class: Class::Denied });
         let text = metrics.text().unwrap();
         for line in [
             "orlop_reconcile_total{controller=\"performer\",result=\"done\"} 2",
@@ -188,18 +186,21 @@ mod tests {
         let monitors = Monitors::new(&metrics, &OperatorHealth::new(&Which::ALL, Term::default(), false));
         let key = Key { namespace: "n".into(), name: "avs".into() };
         let shown = |monitor: &ObjectMonitor, status: Value| {
-            monitor.told(Told::Observed { key: &key, created_at: None, status: &status });
+            monitor.record(ControllerEvent::Observed { key: &key, created_at: None, status: &status });
         };
         let missing = condition("HardwareAvailable", "False", "NoMatchingLabels");
         let contended = condition("Contended", "True", "FieldRewritten");
         shown(&monitors.performers, json!({"phase": "Failed", "conditions": [missing, contended]}));
         shown(&monitors.executors, json!({"phase": "Running", "conditions": [condition("Available", "True", "r")]}));
         let step = Step { from: Some("PodCreation"), to: "Failed" };
-        monitors.performers.told(Told::Stepped { key: &key, step: &step });
+        monitors.performers.record(ControllerEvent::Transitioned { key: &key, step: &step });
+        monitors.performers.record(ControllerEvent::Transitioned {
+            key: &key,
+            step: &Step { from: Some("PodCreation"), to: "Scheduling" },
+        });
         monitors
-            .performers
-            .told(Told::Stepped { key: &key, step: &Step { from: Some("PodCreation"), to: "Scheduling" } });
-        monitors.executors.told(Told::Stepped { key: &key, step: &Step { from: None, to: "Pending" } });
+            .executors
+            .record(ControllerEvent::Transitioned { key: &key, step: &Step { from: None, to: "Pending" } });
         monitors.stand();
         let text = metrics.text().unwrap();
         for line in [
@@ -217,7 +218,7 @@ mod tests {
         assert!(!text.contains("from=\"Creating\",to=\"Creating\""), "a step within a phase is no change of it");
         let well = [condition("Available", "True", "r"), condition("Degraded", "False", "AsExpected")];
         shown(&monitors.executors, json!({"phase": "Running", "conditions": well}));
-        monitors.performers.told(Told::Forgotten { key: &key });
+        monitors.performers.record(ControllerEvent::Forgotten { key: &key });
         monitors.stand();
         let text = metrics.text().unwrap();
         assert!(text.contains("orlop_executor_unready 0"), "{text}");
@@ -250,11 +251,12 @@ mod tests {
         let monitors = Monitors::new(&metrics, &OperatorHealth::new(&Which::ALL, Term::default(), false));
         let key = Key { namespace: "n".into(), name: "avs".into() };
         let performers = &monitors.performers;
-        performers.told(Told::Beat { depth: 1 });
-        performers.told(Told::Passed { took: Duration::from_millis(1), failed: true });
-        performers.told(Told::Failed { class: Class::Denied });
-        performers.told(Told::Watched { resource: "pods", again: true });
-        performers.told(Told::Stepped { key: &key, step: &Step { from: None, to: "Pending" } });
+        performers.record(ControllerEvent::Loop(LoopEvent::Heartbeat { depth: 1 }));
+        performers
+            .record(ControllerEvent::Loop(LoopEvent::Reconciled { took: Duration::from_millis(1), failed: true }));
+        performers.record(ControllerEvent::RequestFailed { class: Class::Denied });
+        performers.record(ControllerEvent::Loop(LoopEvent::WatchRestarted { resource: "pods" }));
+        performers.record(ControllerEvent::Transitioned { key: &key, step: &Step { from: None, to: "Pending" } });
         metrics.kube.writes.of(["performer", "pods", "create"]).inc();
         metrics.hourglass.upgrades.of(["completed"]).inc();
         metrics.hourglass.retries.of(["NodeLost"]).inc();

@@ -5,7 +5,7 @@ use clap::Args;
 use orlop_cloud::exit::{self, Exit};
 use orlop_core::id::dns1123_subdomain;
 use orlop_core::time::GoDuration;
-use orlop_k8s::hourglass::release::{Held, ReleaseError, end_operator, release};
+use orlop_k8s::hourglass::release::{Finalizer, ReleaseError, end_operator, release};
 
 use super::config::{ConfigError, variable};
 use super::switch::Switch;
@@ -79,11 +79,11 @@ impl ReleaseFlags {
         if let Some(deployment) = &self.deployment {
             let home = self.deployment_namespace.or_else(|| variable("POD_NAMESPACE"));
             let home = home.unwrap_or_else(|| client.default_namespace().to_owned());
-            end_operator(&client, (&home, deployment), self.patience.get()).await?;
+            end_operator(&client, &home, deployment, self.patience.get()).await?;
         }
-        let kinds = [(Switch::Performer, Held::PERFORMERS), (Switch::Executor, Held::EXECUTORS)];
+        let kinds = [(Switch::Performer, Finalizer::PERFORMERS), (Switch::Executor, Finalizer::EXECUTORS)];
         let kinds = kinds.into_iter().filter(|(switch, _)| self.controllers.contains(switch));
-        let kinds: Vec<Held> = kinds.map(|(_, held)| held).collect();
+        let kinds: Vec<Finalizer> = kinds.map(|(_, held)| held).collect();
         let released = release(&client, &kinds, &self.namespaces).await?;
         Ok(format!("{released} finalizers were taken away; nothing is held by the operator any more\n"))
     }

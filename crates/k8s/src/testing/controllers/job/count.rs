@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::super::super::object::{Object, at, deleting, finalizers, integer, list, text};
 use super::super::super::store::Stored;
-use super::failure::{self, Verdict};
+use super::failure::{self, PodFailureAction};
 use super::report::Report;
 use super::{End, INDEX, TRACKING};
 
@@ -109,10 +109,10 @@ impl Tally {
         }
         self.newest_failure = self.newest_failure.max(Some(failure::ended_at(&stored.object)));
         match failure::judge(job, &stored.object) {
-            Verdict::Ignore => return,
-            Verdict::FailJob(message) => self.verdict = Some(End::failed("PodFailurePolicy", &message)),
-            Verdict::FailIndex => index.into_iter().for_each(|index| report.fail_index(index)),
-            Verdict::Count => Self::count_index(job, index, stored, report),
+            PodFailureAction::Ignore => return,
+            PodFailureAction::FailJob(message) => self.verdict = Some(End::failed("PodFailurePolicy", &message)),
+            PodFailureAction::FailIndex => index.into_iter().for_each(|index| report.fail_index(index)),
+            PodFailureAction::Count => Self::count_index(job, index, stored, report),
         }
         self.new_failed += 1;
         report.failed += 1;

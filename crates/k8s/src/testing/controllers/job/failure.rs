@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::super::super::object::{Object, list, meta, milliseconds, text};
 
-/// What a failed pod means.
+/// What the Job controller does about a failed pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum PodFailureAction {
     /// It counts towards the limit.
     Count,
     /// It does not.
@@ -18,18 +18,18 @@ pub(super) enum Verdict {
 }
 
 /// The first rule that matches decides.
-pub(super) fn judge(job: &Object, pod: &Object) -> Verdict {
+pub(super) fn judge(job: &Object, pod: &Object) -> PodFailureAction {
     for (number, rule) in list(job, &["spec", "podFailurePolicy", "rules"]).iter().enumerate() {
         let action = rule.get("action").and_then(Value::as_str).unwrap_or_default();
         let Some(what) = by_exit_code(rule, pod).or_else(|| by_condition(rule, pod)) else { continue };
         return match action {
-            "Ignore" => Verdict::Ignore,
-            "FailJob" => Verdict::FailJob(format!("{what} matching FailJob rule at index {number}")),
-            "FailIndex" => Verdict::FailIndex,
-            _ => Verdict::Count,
+            "Ignore" => PodFailureAction::Ignore,
+            "FailJob" => PodFailureAction::FailJob(format!("{what} matching FailJob rule at index {number}")),
+            "FailIndex" => PodFailureAction::FailIndex,
+            _ => PodFailureAction::Count,
         };
     }
-    Verdict::Count
+    PodFailureAction::Count
 }
 
 fn by_exit_code(rule: &Value, pod: &Object) -> Option<String> {

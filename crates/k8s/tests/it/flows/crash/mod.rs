@@ -7,7 +7,7 @@ use orlop_k8s::flow::Options;
 use orlop_k8s::status::SizeLimits;
 use serde_json::{Value, json};
 
-use super::bed::step;
+use super::test_env::step;
 use plans::{Case, Extent};
 
 /// Of how many first faults one is followed by all second ones, unless the long mode takes all. First faults repeat every 7 at one write: what shares a factor with that always follows the same ones.

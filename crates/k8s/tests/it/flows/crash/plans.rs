@@ -8,7 +8,7 @@ use orlop_k8s::flow::Options;
 use orlop_k8s::testing::{ApiServer, Fault, Match, What};
 use serde_json::Value;
 
-use super::super::bed::{Age, Bed, submit};
+use super::super::test_env::{Age, TestEnv, submit};
 
 /// How far behind the next controller is at first.
 const BEHIND: [Age; 7] = [
@@ -63,7 +63,7 @@ enum End {
     /// The controller died.
     Died(Place),
     /// Everything is over.
-    Over(Box<Bed>),
+    Over(Box<TestEnv>),
 }
 
 /// A way for a write to go wrong.
@@ -92,7 +92,7 @@ fn silence(at: usize) -> Wrong {
 /// All plans of a case as they are tried.
 pub(super) struct Plans<'a> {
     case: &'a Case,
-    clean: Bed,
+    clean: TestEnv,
     /// Of how many first faults one is followed by all second ones, and how many were counted before.
     every: usize,
     firsts: usize,
@@ -106,13 +106,13 @@ impl Case {
 
     /// The server before anything happened, and the flow is there.
     async fn begin(&self) -> Place {
-        let mut server = Bed::template();
+        let mut server = TestEnv::template();
         if let Some(before) = &self.before {
-            let mut bed = Bed::on(server, None, self.options.clone());
-            bed.patience = Some(PATIENCE);
-            bed.submit("old", before.clone());
-            bed.run().await;
-            server = bed.server.fork();
+            let mut env = TestEnv::on(server, None, self.options.clone());
+            env.patience = Some(PATIENCE);
+            env.submit("old", before.clone());
+            env.run().await;
+            server = env.server.fork();
         }
         submit(&server, "etl", self.spec.clone());
         Place { server, orders: 0 }
@@ -120,31 +120,31 @@ impl Case {
 
     /// A controller of that age goes on from there, while this goes wrong.
     async fn go(&self, from: &Place, age: Age, wrong: &[&Wrong]) -> End {
-        let mut bed = Bed::on(from.server.fork(), None, self.options.clone());
-        (bed.stays_down, bed.patience) = (true, Some(PATIENCE));
-        wrong.iter().for_each(|wrong| bed.server.faults().push(wrong.fault()));
-        bed.begin(age).await;
+        let mut env = TestEnv::on(from.server.fork(), None, self.options.clone());
+        (env.stays_down, env.patience) = (true, Some(PATIENCE));
+        wrong.iter().for_each(|wrong| env.server.faults().push(wrong.fault()));
+        env.begin(age).await;
         let mut orders = from.orders;
         loop {
-            bed.run().await;
-            if bed.is_down() {
-                return End::Died(Place { server: bed.server.fork(), orders });
+            env.run().await;
+            if env.is_down() {
+                return End::Died(Place { server: env.server.fork(), orders });
             }
             let Some(order) = self.orders.get(orders) else { break };
-            bed.ask_of_flows("PATCH", "etl", order).await.expect("the order is taken");
+            env.ask_of_flows("PATCH", "etl", order).await.expect("the order is taken");
             orders += 1;
         }
-        if !bed.is_over("etl") {
-            bed.patience = None;
-            bed.run().await;
+        if !env.is_over("etl") {
+            env.patience = None;
+            env.run().await;
         }
-        if bed.is_down() { End::Died(Place { server: bed.server.fork(), orders }) } else { End::Over(Box::new(bed)) }
+        if env.is_down() { End::Died(Place { server: env.server.fork(), orders }) } else { End::Over(Box::new(env)) }
     }
 
     /// The whole of it without trouble.
-    pub(super) async fn clean(&self) -> Bed {
+    pub(super) async fn clean(&self) -> TestEnv {
         match self.go(&self.begin().await, Age::default(), &[]).await {
-            End::Over(bed) => *bed,
+            End::Over(env) => *env,
             End::Died(_) => unreachable!("nothing goes wrong"),
         }
     }
@@ -218,25 +218,25 @@ impl Plans<'_> {
 
     /// Goes on to the end: all is as if nothing had gone wrong, and nothing more is written. Gives the number of writes.
     async fn over(&mut self, from: &Place, age: Age, wrong: &[&Wrong], told: &str) -> usize {
-        let End::Over(mut bed) = self.case.go(from, age, wrong).await else { panic!("nobody dies: {told}") };
+        let End::Over(mut env) = self.case.go(from, age, wrong).await else { panic!("nobody dies: {told}") };
         self.tried += 1;
-        assert_eq!(bed.outcome("etl"), self.clean.outcome("etl"), "{told}");
-        assert_eq!(made(&bed), made(&self.clean), "{told}");
-        assert_eq!(left(&bed), left(&self.clean), "Jobs that are left: {told}");
-        assert_eq!(pieces(&bed), pieces(&self.clean), "{told}");
-        let writes = bed.writes().len();
-        bed.restart().await;
-        bed.settle().await;
-        assert_eq!(bed.writes().get(writes..), Some([].as_slice()), "a finished flow is written: {told}");
+        assert_eq!(env.outcome("etl"), self.clean.outcome("etl"), "{told}");
+        assert_eq!(made(&env), made(&self.clean), "{told}");
+        assert_eq!(left(&env), left(&self.clean), "Jobs that are left: {told}");
+        assert_eq!(pieces(&env), pieces(&self.clean), "{told}");
+        let writes = env.writes().len();
+        env.restart().await;
+        env.settle().await;
+        assert_eq!(env.writes().get(writes..), Some([].as_slice()), "a finished flow is written: {told}");
         writes
     }
 }
 
 /// All that was ever created, nothing of it twice. Pieces of the status have the name of what is in them, times too.
-fn made(bed: &Bed) -> Vec<String> {
+fn made(env: &TestEnv) -> Vec<String> {
     let mut all = Vec::new();
     for resource in ["jobs.batch", "configmaps", "persistentvolumeclaims"] {
-        all.extend(bed.server.created(resource).into_iter().filter(|name| !name.contains("-state-")));
+        all.extend(env.server.created(resource).into_iter().filter(|name| !name.contains("-state-")));
     }
     let distinct: BTreeSet<&String> = all.iter().collect();
     assert_eq!(distinct.len(), all.len(), "something was created twice: {all:?}");
@@ -245,17 +245,17 @@ fn made(bed: &Bed) -> Vec<String> {
 }
 
 /// The Jobs there are, and whether they are to go by themselves.
-fn left(bed: &Bed) -> Vec<String> {
+fn left(env: &TestEnv) -> Vec<String> {
     let name = |job: &Value| format!("{} {}", job["metadata"]["name"], job["spec"]["ttlSecondsAfterFinished"]);
-    bed.jobs().iter().map(name).collect()
+    env.jobs().iter().map(name).collect()
 }
 
 /// How many pieces the status lists; all of them are there.
-pub(super) fn pieces(bed: &Bed) -> usize {
-    let refs = bed.status("etl").pointer("/stepsPacked/refs").cloned().unwrap_or_default();
+pub(super) fn pieces(env: &TestEnv) -> usize {
+    let refs = env.status("etl").pointer("/stepsPacked/refs").cloned().unwrap_or_default();
     let refs: Vec<String> = serde_json::from_value(refs).unwrap_or_default();
     for name in &refs {
-        assert!(bed.server.look("configmaps", "default", name).is_some(), "{name} is listed and not there");
+        assert!(env.server.look("configmaps", "default", name).is_some(), "{name} is listed and not there");
     }
     refs.len()
 }

@@ -3,28 +3,28 @@
 use serde_json::{Value, json};
 
 use super::{apply, jobs, object};
-use crate::flows::bed::Bed;
+use crate::flows::test_env::TestEnv;
 
 #[tokio::test]
 async fn claims_and_config_maps_are_made_first_and_values_arrive() {
-    let mut bed = Bed::new();
+    let mut env = TestEnv::new();
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "site"}, "data": {"owner": "us"}});
-    bed.server.create("", "configmaps", "default", &map).expect("a ConfigMap");
-    apply(&bed, &object("supplies")).await;
-    bed.run().await;
-    insta::assert_snapshot!(bed.outcome("supplies"), @r#"
+    env.server.create("", "configmaps", "default", &map).expect("a ConfigMap");
+    apply(&env, &object("supplies")).await;
+    env.run().await;
+    insta::assert_snapshot!(env.outcome("supplies"), @r#"
     Succeeded 2/2
     measure Succeeded/- 1 [{"name":"count","value":"3"}]
     use Succeeded/- 1
     "#);
-    let made: Vec<String> = bed
+    let made: Vec<String> = env
         .writes()
         .into_iter()
         .filter(|write| write.verb.as_str() == "create" && !write.resource.starts_with("events"))
         .map(|write| format!("{} {}", write.resource, write.name))
         .collect();
     assert_eq!(made[..2], ["persistentvolumeclaims supplies-scratch", "configmaps supplies-settings"]);
-    let pod = |step: &str| -> Value { jobs(&bed, step).remove(0)["spec"]["template"]["spec"].clone() };
+    let pod = |step: &str| -> Value { jobs(&env, step).remove(0)["spec"]["template"]["spec"].clone() };
     let measure = pod("measure");
     assert_eq!(measure["volumes"][0]["persistentVolumeClaim"]["claimName"], "supplies-scratch");
     assert_eq!(measure["containers"][0]["envFrom"][0]["configMapRef"]["name"], "supplies-settings");
@@ -35,6 +35,6 @@ async fn claims_and_config_maps_are_made_first_and_values_arrive() {
         uses["env"],
         json!([{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "vault", "key": "token"}}}])
     );
-    let refs = bed.status("supplies")["resourceRefs"].as_array().map(Vec::len);
+    let refs = env.status("supplies")["resourceRefs"].as_array().map(Vec::len);
     assert_eq!(refs, Some(2));
 }

@@ -10,7 +10,7 @@ use orlop_dag::manifest::{Limits, Options};
 use orlop_k8s::convert;
 use serde_json::{Value, json};
 
-use super::bed::Bed;
+use super::test_env::TestEnv;
 
 /// The manifests, by the name of their flow.
 const ALL: [(&str, &str); 8] = [
@@ -31,27 +31,27 @@ fn object(name: &str) -> Value {
 }
 
 /// Somebody applies an object; the webhooks are asked about it.
-async fn apply(bed: &Bed, object: &Value) -> Value {
-    bed.ask_of_flows("POST", "", object).await.expect("the server takes the flow")
+async fn apply(env: &TestEnv, object: &Value) -> Value {
+    env.ask_of_flows("POST", "", object).await.expect("the server takes the flow")
 }
 
 /// Somebody annotates a flow.
-async fn annotate(bed: &Bed, flow: &str, key: &str, value: &str) -> Result<Value, String> {
-    bed.ask_of_flows("PATCH", flow, &json!({"metadata": {"annotations": {key: value}}})).await
+async fn annotate(env: &TestEnv, flow: &str, key: &str, value: &str) -> Result<Value, String> {
+    env.ask_of_flows("PATCH", flow, &json!({"metadata": {"annotations": {key: value}}})).await
 }
 
 /// The flow of a manifest, at its end.
-async fn ended(name: &str) -> Bed {
-    let mut bed = Bed::new();
-    apply(&bed, &object(name)).await;
-    bed.run().await;
-    bed.check_jobs_once();
-    bed
+async fn ended(name: &str) -> TestEnv {
+    let mut env = TestEnv::new();
+    apply(&env, &object(name)).await;
+    env.run().await;
+    env.check_jobs_once();
+    env
 }
 
 /// The Jobs of a step, in the order of their attempts.
-fn jobs(bed: &Bed, step: &str) -> Vec<Value> {
-    let mut jobs = bed.jobs();
+fn jobs(env: &TestEnv, step: &str) -> Vec<Value> {
+    let mut jobs = env.jobs();
     jobs.retain(|job| job["metadata"]["labels"]["workflow.kube-zen.io/step"] == step);
     jobs.sort_by_key(|job| job["metadata"]["labels"]["workflow.kube-zen.io/attempt"].as_str().map(str::to_owned));
     jobs
@@ -67,7 +67,7 @@ async fn manifests_for_other_controllers_are_taken_and_stored_as_they_are() {
         let read = convert::read(&sent, &Limits::kubernetes()).unwrap_or_else(|found| panic!("{name}: {found:?}"));
         assert!(read.unknown.is_empty(), "{name}: nothing is pruned of {:?}", read.unknown);
 
-        let stored = apply(&Bed::new(), &sent).await;
+        let stored = apply(&TestEnv::new(), &sent).await;
         let mut wanted = sent["spec"].clone();
         let policy = &mut wanted["executionPolicy"];
         for (member, usual) in [

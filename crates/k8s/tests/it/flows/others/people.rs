@@ -3,30 +3,30 @@
 use serde_json::{Value, json};
 
 use super::{annotate, apply, jobs, object};
-use crate::flows::bed::Bed;
+use crate::flows::test_env::TestEnv;
 
 /// The flow of `gate.yaml`, as far as it goes alone.
-async fn waiting() -> Bed {
-    let mut bed = Bed::new();
-    apply(&bed, &object("gate")).await;
-    bed.run().await;
-    let status = bed.status("gate");
+async fn waiting() -> TestEnv {
+    let mut env = TestEnv::new();
+    apply(&env, &object("gate")).await;
+    env.run().await;
+    let status = env.status("gate");
     let step = &status["steps"][1];
     assert_eq!((&status["phase"], &step["phase"]), (&json!("Paused"), &json!("PendingApproval")));
     assert_eq!(step["message"], "Is the backup complete?");
-    assert!(!step["startTime"].is_null() && jobs(&bed, "move").is_empty());
-    bed
+    assert!(!step["startTime"].is_null() && jobs(&env, "move").is_empty());
+    env
 }
 
 #[tokio::test]
 async fn a_manual_step_pauses_the_flow_until_somebody_approves() {
-    let mut bed = waiting().await;
+    let mut env = waiting().await;
     // The key of their documentation has two slashes: no API server takes it, and the flow goes on waiting.
-    let refused = annotate(&bed, "gate", "workflow.kube-zen.io/approved/look", "true").await.expect_err("two slashes");
+    let refused = annotate(&env, "gate", "workflow.kube-zen.io/approved/look", "true").await.expect_err("two slashes");
     assert!(refused.contains("workflow.kube-zen.io/approved/look"), "{refused}");
-    annotate(&bed, "gate", "approved.workflow.kube-zen.io/look", "true").await.expect("an approval");
-    bed.run().await;
-    insta::assert_snapshot!(bed.outcome("gate"), @"
+    annotate(&env, "gate", "approved.workflow.kube-zen.io/look", "true").await.expect("an approval");
+    env.run().await;
+    insta::assert_snapshot!(env.outcome("gate"), @"
     Succeeded 3/3
     backup Succeeded/- 1
     look Succeeded/- null
@@ -36,10 +36,10 @@ async fn a_manual_step_pauses_the_flow_until_somebody_approves() {
 
 #[tokio::test]
 async fn a_manual_step_that_is_rejected_ends_the_flow() {
-    let mut bed = waiting().await;
-    annotate(&bed, "gate", "approved.workflow.kube-zen.io/look", "rejected").await.expect("a rejection");
-    bed.run().await;
-    insta::assert_snapshot!(bed.outcome("gate"), @"
+    let mut env = waiting().await;
+    annotate(&env, "gate", "approved.workflow.kube-zen.io/look", "rejected").await.expect("a rejection");
+    env.run().await;
+    insta::assert_snapshot!(env.outcome("gate"), @"
     Failed 3/3
     backup Succeeded/- 1
     look Failed/Rejected null
@@ -56,26 +56,26 @@ fn run(number: u32, policy: &str) -> Value {
 }
 
 /// Phases of the first and the second run after the second was created.
-async fn two(policy: &str) -> (Bed, Vec<Value>) {
-    let mut bed = Bed::new();
+async fn two(policy: &str) -> (TestEnv, Vec<Value>) {
+    let mut env = TestEnv::new();
     for number in [1, 2] {
-        apply(&bed, &run(number, policy)).await;
-        bed.settle().await;
+        apply(&env, &run(number, policy)).await;
+        env.settle().await;
     }
-    let phases = ["nightly-1", "nightly-2"].map(|flow| bed.status(flow)["phase"].clone());
-    (bed, phases.to_vec())
+    let phases = ["nightly-1", "nightly-2"].map(|flow| env.status(flow)["phase"].clone());
+    (env, phases.to_vec())
 }
 
 #[tokio::test]
 async fn one_run_at_a_time_is_what_forbid_means() {
-    let (mut bed, phases) = two("Forbid").await;
+    let (mut env, phases) = two("Forbid").await;
     assert_eq!(phases, ["Running", "Pending"]);
-    bed.run().await;
+    env.run().await;
     assert_eq!(
-        (&bed.status("nightly-1")["phase"], &bed.status("nightly-2")["phase"]),
+        (&env.status("nightly-1")["phase"], &env.status("nightly-2")["phase"]),
         (&json!("Succeeded"), &json!("Succeeded"))
     );
-    let time = |flow: &str, field: &str| bed.status(flow)[field].as_str().map(str::to_owned);
+    let time = |flow: &str, field: &str| env.status(flow)[field].as_str().map(str::to_owned);
     assert!(time("nightly-2", "startTime") >= time("nightly-1", "completionTime"));
 }
 
@@ -87,17 +87,17 @@ async fn runs_beside_each_other_are_what_allow_means() {
 
 #[tokio::test]
 async fn the_newer_run_ends_the_older_one_where_replace_is_said() {
-    let (mut bed, _) = two("Replace").await;
-    bed.run().await;
-    let first = bed.status("nightly-1");
+    let (mut env, _) = two("Replace").await;
+    env.run().await;
+    let first = env.status("nightly-1");
     assert_eq!((&first["phase"], &first["conditions"][0]["reason"]), (&json!("Failed"), &json!("Replaced")), "{first}");
-    assert_eq!(bed.status("nightly-2")["phase"], "Succeeded");
+    assert_eq!(env.status("nightly-2")["phase"], "Succeeded");
 }
 
 #[tokio::test]
 async fn a_second_flow_of_the_same_name_is_refused_by_the_server() {
-    let bed = Bed::new();
-    apply(&bed, &object("harvest")).await;
-    let refused = bed.ask_of_flows("POST", "", &object("harvest")).await.expect_err("a name is taken once");
+    let env = TestEnv::new();
+    apply(&env, &object("harvest")).await;
+    let refused = env.ask_of_flows("POST", "", &object("harvest")).await.expect_err("a name is taken once");
     assert!(refused.contains("already exists"), "{refused}");
 }

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{Bed, bed, gpu, gpu_host, place, pods, running, serves, spec};
+use super::{TestEnv, env, gpu, gpu_host, place, pods, running, serves, spec};
 use crate::api::Kind;
-use crate::hourglass::tests::said::{Said, rows};
+use crate::hourglass::tests::reasons::{Reasons, rows};
 use crate::hourglass::tests::{host, quota};
-use crate::shell::small::{Fault, refused};
+use crate::shell::fake::{Fault, refused};
 
 fn asks(members: Value) -> Value {
     let mut spec = spec("well");
@@ -15,12 +15,12 @@ fn asks(members: Value) -> Value {
 }
 
 /// A performer of this spec with these nodes, some time later.
-fn after(seconds: u64, nodes: &[Value], spec: Value) -> Bed {
-    let mut bed = Bed::new();
-    nodes.iter().for_each(|node| bed.show(Kind::Node, node.clone()));
-    bed.submit("avs", spec);
-    bed.wait(seconds);
-    bed
+fn after(seconds: u64, nodes: &[Value], spec: Value) -> TestEnv {
+    let mut env = TestEnv::new();
+    nodes.iter().for_each(|node| env.add(Kind::Node, node.clone()));
+    env.submit("avs", spec);
+    env.wait(seconds);
+    env
 }
 
 fn plain() -> Value {
@@ -28,216 +28,216 @@ fn plain() -> Value {
 }
 
 /// What goes wrong before a pod serves.
-fn beginnings(said: &mut Said) {
+fn beginnings(reasons: &mut Reasons) {
     for habit in ["ImagePullBackOff", "CreateContainerConfigError", "RunContainerError", "never"] {
-        let mut bed = bed();
-        bed.images.insert("bad".into(), habit);
-        bed.submit("avs", spec("bad"));
+        let mut env = env();
+        env.images.insert("bad".into(), habit);
+        env.submit("avs", spec("bad"));
         for step in 0..8 {
-            bed.few_steps(step % 2);
+            env.few_steps(step % 2);
         }
-        bed.wait(700);
-        said.hear(&bed);
+        env.wait(700);
+        reasons.collect(&env);
     }
     let gpus = |count: u32| asks(json!({"hardwareRequirements": {"gpuType": "nvidia", "gpuCount": count}}));
-    said.hear(&after(20, &[plain()], gpus(1)));
-    said.hear(&after(20, &[gpu_host("gpu-1", 1)], gpus(2)));
+    reasons.collect(&after(20, &[plain()], gpus(1)));
+    reasons.collect(&after(20, &[gpu_host("gpu-1", 1)], gpus(2)));
     let mut tainted = gpu_host("gpu-1", 1);
     tainted["spec"]["taints"] = json!([{"key": "theirs", "effect": "NoSchedule"}]);
-    said.hear(&after(20, &[tainted], gpus(1)));
+    reasons.collect(&after(20, &[tainted], gpus(1)));
     let mut full = after(5, &[gpu_host("gpu-1", 1)], gpus(1));
     full.submit("two", gpus(1));
     full.wait(400);
-    said.hear(&full);
-    said.hear(&after(5, &[], gpus(1)));
-    said.hear(&after(5, &[plain()], asks(json!({"hardwareRequirements": {"gpuType": "no-such-device-nvlink"}}))));
-    said.hear(&after(5, &[plain()], asks(json!({"hardwareRequirements": {"gpuType": "no-such-device"}}))));
+    reasons.collect(&full);
+    reasons.collect(&after(5, &[], gpus(1)));
+    reasons.collect(&after(5, &[plain()], asks(json!({"hardwareRequirements": {"gpuType": "no-such-device-nvlink"}}))));
+    reasons.collect(&after(5, &[plain()], asks(json!({"hardwareRequirements": {"gpuType": "no-such-device"}}))));
     let contradicts = json!({"hardwareRequirements": {"gpuType": "t4"}, "scheduling": {"nodeSelector": {"nvidia.com/gpu.product": "another"}}});
-    said.hear(&after(5, &[plain()], asks(contradicts)));
-    let mut none = bed();
+    reasons.collect(&after(5, &[plain()], asks(contradicts)));
+    let mut none = env();
     none.list(Kind::RuntimeClass);
     none.submit("avs", asks(json!({"scheduling": {"runtimeClass": "kata"}})));
     none.rest();
-    said.hear(&none);
-    let mut none = bed();
+    reasons.collect(&none);
+    let mut none = env();
     none.list(Kind::DeviceClass);
     none.submit("avs", asks(json!({"hardwareRequirements": {"gpuType": "h100", "allocation": "dra"}})));
     none.rest();
-    said.hear(&none);
+    reasons.collect(&none);
     for (times, error) in [
         (1, quota()),
         (1, refused(403, "Forbidden")),
         (1, refused(422, "Invalid")),
         (u32::MAX, refused(500, "InternalError")),
     ] {
-        let mut bed = Bed::with_faults(vec![Fault::Refuse("create", Kind::Pod, times, error)]);
-        bed.show(Kind::Node, plain());
-        bed.submit("avs", spec("well"));
-        bed.wait(1200);
-        said.hear(&bed);
+        let mut env = TestEnv::with_faults(vec![Fault::Refuse("create", Kind::Pod, times, error)]);
+        env.add(Kind::Node, plain());
+        env.submit("avs", spec("well"));
+        env.wait(1200);
+        reasons.collect(&env);
     }
     let env = json!({"environment": {"K": "1"}, "environmentFrom": [{"name": "K", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]});
-    said.hear(&after(5, &[plain()], asks(json!({"executorRef": "none", "config": env}))));
+    reasons.collect(&after(5, &[plain()], asks(json!({"executorRef": "none", "config": env}))));
     let weak = json!({"hardwareRequirements": {"teeType": "sev"}});
-    said.hear(&after(5, &[plain()], asks(weak)));
+    reasons.collect(&after(5, &[plain()], asks(weak)));
     let own = json!({"hardwareRequirements": {"teeType": "sgx"}, "scheduling": {"runtimeClass": "mine"}});
-    said.hear(&after(5, &[plain()], asks(own)));
+    reasons.collect(&after(5, &[plain()], asks(own)));
 }
 
 /// What goes wrong while one serves.
-fn middles(said: &mut Said) {
+fn middles(reasons: &mut Reasons) {
     let ended = |phase: &str| {
-        let mut bed = running(spec("well"));
-        bed.server.edit(Kind::Pod, "performer-avs", |pod| pod["status"]["phase"] = json!(phase));
-        bed.wait(60);
-        bed
+        let mut env = running(spec("well"));
+        env.server.edit(Kind::Pod, "performer-avs", |pod| pod["status"]["phase"] = json!(phase));
+        env.wait(60);
+        env
     };
-    ["Failed", "Unknown"].iter().for_each(|phase| said.hear(&ended(phase)));
+    ["Failed", "Unknown"].iter().for_each(|phase| reasons.collect(&ended(phase)));
     let mut gone = running(spec("well"));
-    gone.server.ask_to_go(Kind::Pod, "performer-avs");
+    gone.server.request_deletion(Kind::Pod, "performer-avs");
     gone.wait(60);
-    said.hear(&gone);
+    reasons.collect(&gone);
     let mut upgraded = running(spec("well"));
     upgraded.images.insert("bad".into(), "never");
     upgraded.change("avs", |spec| spec["image"] = json!("other"));
     upgraded.wait(60);
     upgraded.change("avs", |spec| spec["image"] = json!("bad"));
     upgraded.wait(700);
-    said.hear(&upgraded);
+    reasons.collect(&upgraded);
     let mut full = after(5, &[gpu_host("gpu-1", 1)], gpu("well"));
     full.change("avs", |spec| spec["image"] = json!("other"));
     full.wait(61);
-    said.hear(&full);
-    said.hear(&appears());
-    said.hear(&unready());
-    said.hear(&without_a_service());
-    said.hear(&lost());
+    reasons.collect(&full);
+    reasons.collect(&appears());
+    reasons.collect(&unready());
+    reasons.collect(&without_a_service());
+    reasons.collect(&lost());
     let mut evicted = running(spec("well"));
     evicted.server.edit(Kind::Pod, "performer-avs", |pod| {
         pod["status"] = json!({"phase": "Failed", "reason": "Evicted"});
     });
     evicted.wait(60);
-    said.hear(&evicted);
-    said.hear(&contended());
-    said.hear(&super::pods::unnumbered(json!([{"name": "performer", "image": "old"}])));
-    said.hear(&goes());
+    reasons.collect(&evicted);
+    reasons.collect(&contended());
+    reasons.collect(&super::pods::unnumbered(json!([{"name": "performer", "image": "old"}])));
+    reasons.collect(&goes());
 }
 
 /// Somebody keeps changing its Service.
-fn contended() -> Bed {
-    let mut bed = running(spec("well"));
+fn contended() -> TestEnv {
+    let mut env = running(spec("well"));
     for _ in 0..40 {
-        bed.server
+        env.server
             .edit(Kind::Service, "performer-avs", |service| service["spec"]["selector"]["team"] = json!("theirs"));
-        bed.wait(10);
+        env.wait(10);
     }
-    bed
+    env
 }
 
 #[test]
 fn a_field_that_somebody_keeps_changing_is_put_back_once_a_minute_and_said() {
-    let mut bed = running(spec("well"));
-    let applies = |bed: &Bed| bed.writes().iter().filter(|write| write.contains("services")).count();
-    let before = applies(&bed);
-    let theirs = |bed: &mut Bed| {
-        bed.server
+    let mut env = running(spec("well"));
+    let applies = |env: &TestEnv| env.writes().iter().filter(|write| write.contains("services")).count();
+    let before = applies(&env);
+    let theirs = |env: &mut TestEnv| {
+        env.server
             .edit(Kind::Service, "performer-avs", |service| service["spec"]["selector"]["team"] = json!("theirs"));
     };
-    theirs(&mut bed);
-    bed.wait(1);
-    assert_eq!(applies(&bed), before + 1, "the first time at once");
+    theirs(&mut env);
+    env.wait(1);
+    assert_eq!(applies(&env), before + 1, "the first time at once");
     for _ in 0..120 {
-        theirs(&mut bed);
-        bed.wait(10);
+        theirs(&mut env);
+        env.wait(10);
     }
-    let after = applies(&bed) - before;
+    let after = applies(&env) - before;
     assert!((18..=22).contains(&after), "{after} writes in 20 minutes");
-    let contended = crate::value::item(&bed.status("avs"), "/conditions", "type", "Contended").unwrap().clone();
+    let contended = crate::value::item(&env.status("avs"), "/conditions", "type", "Contended").unwrap().clone();
     assert_eq!((&contended["status"], &contended["reason"]), (&json!("True"), &json!("FieldRewritten")));
     insta::assert_snapshot!(contended["message"].as_str().unwrap(), @"Service `performer-avs` is changed again and again: .spec.selector; it is put back once a minute at most");
-    assert_eq!((bed.told("Contended"), place(&bed).as_str()), (1, "Running/Running False/AsExpected"));
-    bed.wait(1000);
-    assert_eq!(bed.condition("avs", "Contended"), "False/AsExpected");
-    bed.writes_nothing_more();
+    assert_eq!((env.event_count("Contended"), place(&env).as_str()), (1, "Running/Running False/AsExpected"));
+    env.wait(1000);
+    assert_eq!(env.condition("avs", "Contended"), "False/AsExpected");
+    env.writes_nothing_more();
 }
 
 /// It goes, step by step: somebody holds its Service for a while.
-fn goes() -> Bed {
-    let mut bed = running(spec("well"));
-    bed.server.edit(Kind::Service, "performer-avs", |service| service["metadata"]["finalizers"] = json!(["theirs"]));
-    bed.server.ask_to_go(Kind::Performer, "avs");
-    bed.rest();
-    bed.server.remove(Kind::Service, "performer-avs");
-    bed.wait(60);
-    bed
+fn goes() -> TestEnv {
+    let mut env = running(spec("well"));
+    env.server.edit(Kind::Service, "performer-avs", |service| service["metadata"]["finalizers"] = json!(["theirs"]));
+    env.server.request_deletion(Kind::Performer, "avs");
+    env.rest();
+    env.server.remove(Kind::Service, "performer-avs");
+    env.wait(60);
+    env
 }
 
 /// Hardware comes later.
-fn appears() -> Bed {
-    let mut bed = after(20, &[plain()], gpu("well"));
-    bed.show(Kind::Node, gpu_host("gpu-1", 1));
-    bed.rest();
-    bed
+fn appears() -> TestEnv {
+    let mut env = after(20, &[plain()], gpu("well"));
+    env.add(Kind::Node, gpu_host("gpu-1", 1));
+    env.rest();
+    env
 }
 
 /// A pod that serves stops being ready.
-fn unready() -> Bed {
-    let mut bed = running(spec("well"));
-    bed.images.insert("well".into(), "never");
-    bed.server.edit(Kind::Pod, "performer-avs", |pod| {
+fn unready() -> TestEnv {
+    let mut env = running(spec("well"));
+    env.images.insert("well".into(), "never");
+    env.server.edit(Kind::Pod, "performer-avs", |pod| {
         pod["status"]["conditions"] = json!([{"type": "Ready", "status": "False"}]);
     });
-    bed.rest();
-    bed
+    env.rest();
+    env
 }
 
 /// The Service goes, and may not be made again.
-fn without_a_service() -> Bed {
-    let mut bed = running(spec("well"));
-    bed.refuse("create", Kind::Service, 1, refused(403, "Forbidden"));
-    bed.server.remove(Kind::Service, "performer-avs");
-    bed.rest();
-    bed
+fn without_a_service() -> TestEnv {
+    let mut env = running(spec("well"));
+    env.refuse("create", Kind::Service, 1, refused(403, "Forbidden"));
+    env.server.remove(Kind::Service, "performer-avs");
+    env.rest();
+    env
 }
 
 /// Its node is lost, and then it is deleted.
-fn lost() -> Bed {
-    let mut bed = running(spec("well"));
+fn lost() -> TestEnv {
+    let mut env = running(spec("well"));
     let mut node = plain();
     node["status"]["conditions"][0] =
         json!({"type": "Ready", "status": "Unknown", "lastTransitionTime": "2026-11-21T09:00:00Z"});
-    bed.show(Kind::Node, node);
-    bed.server.ask_to_go(Kind::Performer, "avs");
-    bed.wait(100);
-    bed
+    env.add(Kind::Node, node);
+    env.server.request_deletion(Kind::Performer, "avs");
+    env.wait(100);
+    env
 }
 
 #[test]
 fn failing_readiness_of_a_running_pod_is_said_and_no_failure() {
-    let bed = unready();
-    let status = bed.status("avs");
-    assert_eq!((place(&bed).as_str(), &status["ready"]), ("Running/Running False/AsExpected", &json!(false)));
-    assert_eq!((bed.condition("avs", "Available").as_str(), &status["readyTime"]), ("False/NotReady", &Value::Null));
-    assert_eq!(pods(&bed), ["performer-avs"]);
+    let env = unready();
+    let status = env.status("avs");
+    assert_eq!((place(&env).as_str(), &status["ready"]), ("Running/Running False/AsExpected", &json!(false)));
+    assert_eq!((env.condition("avs", "Available").as_str(), &status["readyTime"]), ("False/NotReady", &Value::Null));
+    assert_eq!(pods(&env), ["performer-avs"]);
 }
 
 #[test]
 fn without_its_service_what_runs_is_not_available() {
-    let mut bed = without_a_service();
-    assert_eq!(bed.condition("avs", "Available"), "False/ServiceMissing");
-    assert_eq!(bed.condition("avs", "Degraded"), "True/Forbidden");
+    let mut env = without_a_service();
+    assert_eq!(env.condition("avs", "Available"), "False/ServiceMissing");
+    assert_eq!(env.condition("avs", "Degraded"), "True/Forbidden");
     for member in ["serviceName", "grpcEndpoint", "host"] {
-        assert_eq!(bed.status("avs")[member], Value::Null, "{member}");
+        assert_eq!(env.status("avs")[member], Value::Null, "{member}");
     }
-    bed.wait(301);
-    assert_eq!((place(&bed).as_str(), serves(&bed)), ("Running/Running False/AsExpected", true));
+    env.wait(301);
+    assert_eq!((place(&env).as_str(), serves(&env)), ("Running/Running False/AsExpected", true));
 }
 
 #[test]
 fn the_end_of_a_performer_and_its_lost_pods_are_told() {
-    let bed = lost();
-    assert!(bed.server.list(Kind::Performer).is_empty());
-    let events = bed.events();
+    let env = lost();
+    assert!(env.server.list(Kind::Performer).is_empty());
+    let events = env.events();
     for reason in ["Deleting", "PodLost"] {
         assert_eq!(events.iter().filter(|known| *known == reason).count(), 1, "{reason}: {events:?}");
     }
@@ -245,18 +245,18 @@ fn the_end_of_a_performer_and_its_lost_pods_are_told() {
 
 #[test]
 fn hardware_that_appears_is_told_once() {
-    let mut bed = appears();
-    assert_eq!(bed.condition("avs", "HardwareAvailable"), "True/NodesMatch");
-    bed.show(Kind::Node, gpu_host("gpu-2", 1));
-    bed.wait(400);
-    assert_eq!(bed.events().iter().filter(|known| *known == "HardwareAvailable").count(), 1);
+    let mut env = appears();
+    assert_eq!(env.condition("avs", "HardwareAvailable"), "True/NodesMatch");
+    env.add(Kind::Node, gpu_host("gpu-2", 1));
+    env.wait(400);
+    assert_eq!(env.events().iter().filter(|known| *known == "HardwareAvailable").count(), 1);
 }
 
 #[test]
 fn every_reason_of_the_tables_is_said_and_no_other() {
-    let mut said = Said::default();
-    beginnings(&mut said);
-    middles(&mut said);
+    let mut reasons = Reasons::default();
+    beginnings(&mut reasons);
+    middles(&mut reasons);
     let conditions = [
         rows("Available True", "PodReady"),
         rows("Available False", "NoReadyPod NotReady ServiceMissing Terminating"),
@@ -271,7 +271,7 @@ fn every_reason_of_the_tables_is_said_and_no_other() {
         rows("HardwareAvailable False", HARDWARE),
         rows("HardwareAvailable Unknown", "NodesNotReadable"),
     ];
-    said.is(&conditions, &[rows("Normal", NORMAL), rows("Warning", DEGRADED), rows("Warning", WARNING)]);
+    reasons.assert_are(&conditions, &[rows("Normal", NORMAL), rows("Warning", DEGRADED), rows("Warning", WARNING)]);
 }
 
 /// States of a pod that comes up and of a performer that goes.

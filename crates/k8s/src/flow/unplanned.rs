@@ -1,6 +1,5 @@
-//! Flows that have no plan: those that were refused, and those whose spec is another than that they began with or is not
-//! understood. Owns what is written of them, what people and metrics hear of it, and that such a flow ends where people, or a
-//! flow that takes its place, tell it to.
+//! Flows that have no plan: those that were refused, and those whose spec was changed or is not understood. Writes their status,
+//! records events about them, and ends them where they are stopped or replaced.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,8 +13,8 @@ use orlop_dag::engine::terminated;
 use serde_json::Value;
 
 use super::memory::same;
-use super::store::{Wrote, status_request};
-use super::{Controller, Key, Next, Note, gate, text};
+use super::store::{WriteOutcome, status_request};
+use super::{Controller, ControllerEvent, Key, Next, concurrency, text};
 use crate::api::{Api, ApiError, Kind, Request};
 use crate::{convert, observe, render};
 
@@ -26,26 +25,26 @@ impl<A: Api> Controller<A> {
     /// Writes what a flow without a plan has come to.
     pub(super) async fn without_plan(&self, key: &Key, object: &Value, status: &FlowStatus) -> Next {
         let mut next = Next::default();
-        let (mut ended, uid) = (None, gate::uid(object));
+        let (mut ended, uid) = (None, concurrency::uid(object));
         if let Some(replaced) = self.is_to_end(object, status) {
             match self.end_jobs(key, object, status).await {
                 Ok(false) => ended = Some(terminated(status.clone(), replaced, self.now())),
                 Ok(true) => next.again_at = Some(self.now().plus(STILL_LIVE)),
                 Err(error) => {
-                    let again_at = Some(self.note_failure(key, "ending what is left of the flow", &error));
+                    let again_at = Some(self.record_failure(key, "ending what is left of the flow", &error));
                     return Next { again_at, failed: true, ..Next::default() };
                 }
             }
         }
         let mut status = ended.unwrap_or_else(|| status.clone());
-        self.tell_ended_jobs(&uid, &mut status);
-        match self.write_bare(key, object, &status).await {
+        self.name_ended_jobs(&uid, &mut status);
+        match self.write_unplanned(key, object, &status).await {
             // A held flow waits for its spec to be restored, one that is over for its time to live.
-            Ok(Wrote::Stored) if status.phase.is_terminal() => next.again_at = Some(self.now()),
-            Ok(Wrote::Outdated) => next.again_at = Some(self.now()),
+            Ok(WriteOutcome::Stored) if status.phase.is_terminal() => next.again_at = Some(self.now()),
+            Ok(WriteOutcome::Outdated) => next.again_at = Some(self.now()),
             Ok(_) => {}
             Err(error) => {
-                next.again_at = Some(self.note_failure(key, "writing the status", &error));
+                next.again_at = Some(self.record_failure(key, "writing the status", &error));
                 next.failed = true;
             }
         }
@@ -58,7 +57,7 @@ impl<A: Api> Controller<A> {
         if status.phase.is_terminal() {
             return None;
         }
-        let (uid, known) = (gate::uid(object), self.known());
+        let (uid, known) = (concurrency::uid(object), self.known());
         let replaced = known.orders.get(&uid).is_some_and(|orders| !orders.is_empty());
         let stop = text(object, "/spec/stop");
         let idle = known.cache.jobs(&uid).iter().all(|job| observe::conclusion(job).is_some());
@@ -66,7 +65,7 @@ impl<A: Api> Controller<A> {
     }
 
     /// Names the steps whose Jobs have ended since: nobody but a plan says what follows from that.
-    fn tell_ended_jobs(&self, uid: &str, status: &mut FlowStatus) {
+    fn name_ended_jobs(&self, uid: &str, status: &mut FlowStatus) {
         if status.phase.is_terminal() {
             return;
         }
@@ -77,8 +76,8 @@ impl<A: Api> Controller<A> {
         };
         let names: Vec<&str> = status.steps.iter().filter(ended).map(|step| step.name.as_str()).collect();
         if !names.is_empty() {
-            let told = format!("{}; Jobs of these steps have ended meanwhile: {}", status.message, names.join(", "));
-            status.message = cut_message(&told);
+            let message = format!("{}; Jobs of these steps have ended meanwhile: {}", status.message, names.join(", "));
+            status.message = cut_message(&message);
         }
     }
 
@@ -86,7 +85,7 @@ impl<A: Api> Controller<A> {
     async fn end_jobs(&self, key: &Key, object: &Value, status: &FlowStatus) -> Result<bool, ApiError> {
         let running = status.steps.iter().filter(|step| step.phase == StepPhase::Running);
         let named = running.filter_map(|step| step.job_ref.as_ref()).map(|job| (job.name.clone(), job.uid.clone()));
-        let seen = self.known().cache.jobs(&gate::uid(object));
+        let seen = self.known().cache.jobs(&concurrency::uid(object));
         let live = seen.iter().filter(|job| observe::conclusion(job).is_none());
         let live = live.map(|job| (text(job, "/metadata/name"), text(job, "/metadata/uid")));
         let jobs: BTreeSet<(String, String)> = named.chain(live).filter(|(_, uid)| !uid.is_empty()).collect();
@@ -97,41 +96,43 @@ impl<A: Api> Controller<A> {
                 _ => {}
             }
         }
-        self.is_live(key, &gate::uid(object)).await
+        self.is_live(key, &concurrency::uid(object)).await
     }
 
-    async fn write_bare(&self, key: &Key, object: &Value, status: &FlowStatus) -> Result<Wrote, ApiError> {
+    async fn write_unplanned(&self, key: &Key, object: &Value, status: &FlowStatus) -> Result<WriteOutcome, ApiError> {
         let value = serde_json::to_value(status).unwrap_or_default();
         let stored = object.get("status").cloned().unwrap_or(Value::Null);
         if same(&value, &stored) {
-            return Ok(Wrote::Stored);
+            return Ok(WriteOutcome::Stored);
         }
         let request = status_request(key, &text(object, "/metadata/resourceVersion"), &stored, &value);
         match self.api.send(&request).await {
             Ok(written) => {
-                self.flow_seen(&written);
-                self.tell_bare(key, object, status);
-                Ok(Wrote::Stored)
+                self.flow_applied(&written);
+                self.publish_unplanned(key, object, status);
+                Ok(WriteOutcome::Stored)
             }
-            Err(error) if error.code == Some(404) => Ok(Wrote::Gone),
-            Err(error) if error.class() == Class::Conflict => Ok(Wrote::Outdated),
+            Err(error) if error.code == Some(404) => Ok(WriteOutcome::Gone),
+            Err(error) if error.class() == Class::Conflict => Ok(WriteOutcome::Outdated),
             Err(error) => Err(error),
         }
     }
 
-    /// Tells people and metrics of a status that was stored in the place of that of an object.
-    fn tell_bare(&self, key: &Key, object: &Value, status: &FlowStatus) {
+    /// Reports a status that was stored in the place of that of an object.
+    fn publish_unplanned(&self, key: &Key, object: &Value, status: &FlowStatus) {
         let before = convert::status(object).ok().flatten().unwrap_or_default();
-        self.monitor.note(Note::Opened { flow: key, status: &before });
-        self.monitor.note(Note::Shown { flow: key, status });
-        let owner = FlowOwner { uid: gate::uid(object), name: key.name.clone(), namespace: key.namespace.clone() };
-        notices(&before, status).iter().for_each(|notice| self.tell_people(&owner, notice));
+        self.monitor.record(ControllerEvent::Opened { flow: key, status: &before });
+        self.monitor.record(ControllerEvent::StatusChanged { flow: key, status });
+        let owner =
+            FlowOwner { uid: concurrency::uid(object), name: key.name.clone(), namespace: key.namespace.clone() };
+        notices(&before, status).iter().for_each(|notice| self.emit_event(&owner, notice));
     }
 
-    /// Tells people something of a flow that its engine does not.
-    pub(super) fn tell_people(&self, owner: &FlowOwner, notice: &FlowNotice) {
+    /// Records an event about a flow that its engine does not record.
+    pub(super) fn emit_event(&self, owner: &FlowOwner, notice: &FlowNotice) {
         let key = FlowEffect::RecordEvent(notice.clone()).key();
-        self.post(render::event(owner, (notice, &key, 1), None, (self.now(), &self.options.instance)));
+        let event = render::PendingEvent { notice: notice.clone(), key, count: 1 };
+        self.post(render::event(owner, &event, None, self.now(), &self.options.instance));
     }
 }
 

@@ -21,13 +21,13 @@ impl Clock for ServerClock {
     }
 }
 
-pub(super) struct Bed<R: Reconciler> {
+pub(super) struct TestEnv<R: Reconciler> {
     pub(super) server: ApiServer,
     controller: Controller<Client, R>,
     key: Key,
 }
 
-impl<R: Reconciler> Bed<R> {
+impl<R: Reconciler> TestEnv<R> {
     pub(super) fn new(server: ApiServer, name: &str, spec: Value) -> Self {
         server.record_all_managers();
         for (_, definition) in orlop_k8s::crd::all().expect("the definitions") {
@@ -44,8 +44,8 @@ impl<R: Reconciler> Bed<R> {
     }
 
     /// Something of the cluster is there.
-    pub(super) fn show(&self, kind: Kind, object: &Value) {
-        let _ = self.controller.seen(kind, object);
+    pub(super) fn add(&self, kind: Kind, object: &Value) {
+        let _ = self.controller.object_applied(kind, object);
     }
 
     /// So many seconds, with passes and the cluster's own steps in between.

@@ -16,15 +16,15 @@ use orlop_dag::attempt;
 use orlop_dag::engine::step_status;
 use serde_json::Value;
 
-use super::memory::{Memory, Unit};
-use super::monitor::Note;
+use super::memory::{AttemptKey, Memory};
+use super::monitor::ControllerEvent;
 use super::{Controller, removal, text};
 use crate::api::{self, Api, ApiError, Kind, Request};
-use crate::observe::{self, Conclusion, Left};
+use crate::observe::{self, AttemptPods, Conclusion};
 
 impl<A: Api> Controller<A> {
     /// Tells the engine of all Jobs of a flow that have changed. Gives a time to ask again where the server did not answer.
-    pub(super) async fn feed(&self, memory: &mut Memory) -> Option<Time> {
+    pub(super) async fn observe_jobs(&self, memory: &mut Memory) -> Option<Time> {
         let names = self.known().cache.take_changed(&memory.owner.uid);
         let mut again = None;
         for name in names {
@@ -72,14 +72,14 @@ impl<A: Api> Controller<A> {
                 memory.tell_unstored(unit, &end, self.now());
                 for location in end.artifacts.iter().filter_map(|artifact| artifact.location.as_ref()) {
                     let (store, bytes) = (location.kind.as_str(), location.size_bytes);
-                    self.monitor.note(Note::Artifact { stored: true, store, bytes });
+                    self.monitor.record(ControllerEvent::Artifact { stored: true, store, bytes });
                 }
-                memory.tell_end(unit, end, self.now());
+                memory.apply_end(unit, end, self.now());
             }
             None if !live => self.end_stray(memory, unit, &job).await?,
             _ => {}
         }
-        memory.note_waiting(unit, &job, self.now());
+        memory.record_waiting(unit, &job, self.now());
         Ok(())
     }
 
@@ -87,7 +87,7 @@ impl<A: Api> Controller<A> {
     pub(super) async fn live_job(&self, memory: &Memory, name: &str) -> Result<Option<Arc<Value>>, ApiError> {
         match self.api.send(&Request::get(Kind::Job, &memory.owner.namespace, name)).await {
             Ok(job) if observe::owner(&job, &memory.owner.uid) == observe::Ownership::Ours => {
-                self.job_seen(&job);
+                self.job_applied(&job);
                 Ok(Some(Arc::new(job)))
             }
             Ok(_) => Ok(None),
@@ -100,7 +100,7 @@ impl<A: Api> Controller<A> {
     pub(super) async fn end(
         &self,
         memory: &Memory,
-        (at, _): Unit,
+        (at, _): AttemptKey,
         job: &Value,
         conclusion: Conclusion,
     ) -> Result<AttemptEnd, ApiError> {
@@ -116,7 +116,7 @@ impl<A: Api> Controller<A> {
             Some((map, content)) => self.report(&memory.owner.namespace, &map, &content).await?,
             None => None,
         };
-        Ok(observe::end(step, job, &Left { pods, report }, conclusion, self.now()))
+        Ok(observe::end(step, job, &AttemptPods { pods, report }, conclusion, self.now()))
     }
 
     /// A report that did not fit into a termination message; none when it is not there, or another one.
@@ -132,7 +132,7 @@ impl<A: Api> Controller<A> {
     }
 
     /// A Job that runs for a step which is skipped: its creation was taken for failed when the flow was halted.
-    async fn end_stray(&self, memory: &Memory, (at, number): Unit, job: &Value) -> Result<(), ApiError> {
+    async fn end_stray(&self, memory: &Memory, (at, number): AttemptKey, job: &Value) -> Result<(), ApiError> {
         let status = step_status(&memory.plan, &memory.state, at);
         if status.phase != StepPhase::Skipped || status.attempt != number {
             return Ok(());
@@ -161,21 +161,21 @@ pub(super) fn gone(now: Time) -> AttemptEnd {
 
 impl Memory {
     /// The accepted attempt that a Job of this name runs.
-    fn live_unit(&self, job: &str) -> Option<Unit> {
+    fn live_unit(&self, job: &str) -> Option<AttemptKey> {
         self.state.live().find(|(at, _)| {
             step_status(&self.plan, &self.state, *at).job_ref.is_some_and(|reference| reference.name == job)
         })
     }
 
     /// Tells the engine how an attempt ended.
-    pub(super) fn tell_end(&mut self, (at, number): Unit, end: AttemptEnd, now: Time) {
+    pub(super) fn apply_end(&mut self, (at, number): AttemptKey, end: AttemptEnd, now: Time) {
         let cancelling = self.is_cancelling(at, number);
         let event: FlowEvent = attempt::event(&self.plan, at, number, end, cancelling);
-        self.tell(&event, now);
+        self.apply_event(&event, now);
     }
 
     /// Tells people of artifacts that are too large for their store.
-    fn tell_unstored(&mut self, (at, attempt): Unit, end: &AttemptEnd, now: Time) {
+    fn tell_unstored(&mut self, (at, attempt): AttemptKey, end: &AttemptEnd, now: Time) {
         for artifact in end.artifacts.iter().filter(|artifact| artifact.location.is_none()) {
             let message = format!(
                 "artifact `{}` is larger than the {SMALL_MAX} bytes that a ConfigMap keeps and is not stored; use an \

@@ -1,5 +1,4 @@
-//! The concurrency gate among the flows of a cluster. Owns the way from objects to claims and from the gate's
-//! answers to what flows are told.
+//! Concurrency keys of flows: claims them at the limiter, and turns its answers into events of the engine.
 
 use orlop_core::event::FlowEvent;
 use orlop_core::machine::flow::FlowPhase;
@@ -10,9 +9,9 @@ use orlop_dag::gate::{Answer, Claim, ConcurrencyLimiter, key_of};
 use serde_json::{Value, json};
 
 use super::memory::Memory;
-use super::{Key, Known, Options, text};
+use super::{ControllerState, Key, Options, text};
 
-/// What a flow asks the gate for; none when it has no key.
+/// The claim of a flow; none when it has no key.
 pub(super) fn claim(flow: &JobFlow, options: &Options) -> Option<Claim> {
     let kinds: Vec<&str> = options.schedule_kinds.iter().map(String::as_str).collect();
     let key = key_of(flow, &kinds)?.to_owned();
@@ -27,7 +26,7 @@ pub(super) fn claim(flow: &JobFlow, options: &Options) -> Option<Claim> {
 }
 
 /// Notes that a flow which has begun and is not over holds its key. Reads no more of the object than that takes.
-pub(super) fn hold_key_of(gate: &mut ConcurrencyLimiter, object: &Value, options: &Options) {
+pub(super) fn hold_key_of(limiter: &mut ConcurrencyLimiter, object: &Value, options: &Options) {
     let has = |member: &str| !text(object, member).is_empty();
     let is_over = text(object, "/status/phase").parse().is_ok_and(FlowPhase::is_terminal);
     if !has("/status/startTime") || has("/status/completionTime") || is_over {
@@ -41,40 +40,40 @@ pub(super) fn hold_key_of(gate: &mut ConcurrencyLimiter, object: &Value, options
     if let Ok(flow) = serde_json::from_value::<JobFlow>(bare)
         && let Some(claim) = claim(&flow, options)
     {
-        gate.hold(&claim);
+        limiter.hold(&claim);
     }
 }
 
-/// Asks the gate for a flow that has not begun, and tells it the answer. Gives flows that are to be looked at.
-pub(super) fn ask(known: &mut Known, memory: &mut Memory, now: Time) -> Vec<Key> {
+/// Claims the key of a flow that has not begun, and applies the answer. Gives the flows to be reconciled.
+pub(super) fn ask(known: &mut ControllerState, memory: &mut Memory, now: Time) -> Vec<Key> {
     let Some(claim) = memory.claim.clone() else {
-        memory.tell(&FlowEvent::Admit, now);
+        memory.apply_event(&FlowEvent::Admit, now);
         return Vec::new();
     };
     let key = claim.key.clone();
-    let blocked = |known: &Known, uids: &[String]| {
+    let blocked = |known: &ControllerState, uids: &[String]| {
         let names = uids.iter().map(|uid| known.name_of(uid));
         let message = format!("concurrency key `{key}` is held: waits for {}", names.collect::<Vec<_>>().join(", "));
         FlowEvent::Blocked { reason: "ConcurrencyBlocked".to_owned(), message }
     };
-    match known.gate.ask(claim) {
+    match known.limiter.ask(claim) {
         Answer::Begin => {
-            memory.tell(&FlowEvent::Admit, now);
+            memory.apply_event(&FlowEvent::Admit, now);
             Vec::new()
         }
         Answer::Wait { behind } => {
-            memory.tell(&blocked(known, &behind), now);
+            memory.apply_event(&blocked(known, &behind), now);
             Vec::new()
         }
         Answer::Replace { holders } => {
-            memory.tell(&blocked(known, &holders), now);
+            memory.apply_event(&blocked(known, &holders), now);
             replace(known, &holders)
         }
     }
 }
 
 /// Flows that hold a key are to end for another.
-fn replace(known: &mut Known, holders: &[String]) -> Vec<Key> {
+fn replace(known: &mut ControllerState, holders: &[String]) -> Vec<Key> {
     // Of one that is gone only pods are left, which are ended already.
     for uid in holders.iter().filter(|uid| known.cache.key(uid).is_some()) {
         let order = FlowEvent::Stop { mode: StopMode::Terminate, replaced: true };
@@ -86,10 +85,10 @@ fn replace(known: &mut Known, holders: &[String]) -> Vec<Key> {
     holders.iter().filter_map(|uid| known.cache.key(uid)).collect()
 }
 
-/// A key is let go: who waited for it is to be looked at.
-pub(super) fn release(known: &mut Known, uid: &str) -> Vec<Key> {
+/// Releases a key. Gives the flows that waited for it.
+pub(super) fn release(known: &mut ControllerState, uid: &str) -> Vec<Key> {
     known.orders.remove(uid);
-    let answers = known.gate.release(uid);
+    let answers = known.limiter.release(uid);
     let mut wake: Vec<Key> = answers.iter().filter_map(|(uid, _)| known.cache.key(uid)).collect();
     for (_, answer) in &answers {
         if let Answer::Replace { holders } = answer {

@@ -12,7 +12,7 @@ use super::super::{Clock, Controller, Key, Options};
 use super::server::{Fault, Server, TestClock};
 use crate::api::Kind;
 
-pub(super) struct Bed {
+pub(super) struct TestEnv {
     pub(super) server: Server,
     pub(super) clock: Arc<TestClock>,
     pub(super) options: Options,
@@ -31,7 +31,7 @@ pub(super) struct Bed {
     pub(super) told: String,
 }
 
-impl Bed {
+impl TestEnv {
     pub(super) fn new() -> Self {
         Self::with_options(Options::default())
     }
@@ -45,9 +45,9 @@ impl Bed {
     }
 
     pub(super) fn with_fault(fault: Fault) -> Self {
-        let bed = Self::new();
-        bed.server.store().faults.push(fault);
-        bed
+        let env = Self::new();
+        env.server.store().faults.push(fault);
+        env
     }
 
     pub(super) fn submit(&self, name: &str, spec: Value) {
@@ -77,10 +77,10 @@ impl Bed {
         let news = self.server.store().log.get(self.seen..until).map(<[_]>::to_vec);
         for change in news.unwrap_or_default() {
             match (change.kind, change.gone) {
-                (Kind::JobFlow, false) => self.queue.extend(self.controller.flow_seen(&change.object)),
-                (Kind::JobFlow, true) => self.queue.extend(self.controller.flow_gone(&change.object)),
-                (Kind::Job, false) => self.queue.extend(self.controller.job_seen(&change.object)),
-                (Kind::Job, true) => self.queue.extend(self.controller.job_gone(&change.object)),
+                (Kind::JobFlow, false) => self.queue.extend(self.controller.flow_applied(&change.object)),
+                (Kind::JobFlow, true) => self.queue.extend(self.controller.flow_deleted(&change.object)),
+                (Kind::Job, false) => self.queue.extend(self.controller.job_applied(&change.object)),
+                (Kind::Job, true) => self.queue.extend(self.controller.job_deleted(&change.object)),
                 _ => {}
             }
         }

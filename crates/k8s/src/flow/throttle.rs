@@ -1,5 +1,5 @@
-//! Whose turn it is to start something: what a flow wants to start, against what there may be over all flows. Owns which
-//! starts are made now, and that the engine hears of those that wait.
+//! Limits starts: those that a flow wants against the live Jobs that there may be over all flows. The engine is given an event for
+//! those that wait.
 
 use std::time::Duration;
 
@@ -26,12 +26,12 @@ const FULL: &str = "the limit of live Jobs (--max-live-jobs) is reached; the ste
 impl Memory {
     /// Whether there are starts that the time of a pass was too short for.
     pub(super) fn has_unmade_starts(&self) -> bool {
-        self.waiting.values().any(|(_, told)| told.is_none())
+        self.waiting.values().any(|(_, announced)| announced.is_none())
     }
 
     /// Takes up the starts that waited when an earlier controller wrote the status: the engine would ask for them only when
     /// the time is over that it was told.
-    pub(super) fn take_up_waiting(&mut self, now: Time) {
+    pub(super) fn restore_waiting(&mut self, now: Time) {
         let Self { waiting, state, plan, .. } = self;
         for (at, attempt) in state.live() {
             let starting = state.attempt(at) == Some((StepState::Starting, attempt));
@@ -73,26 +73,26 @@ impl<A: Api> Controller<A> {
             memory.waiting.remove(&(start.at, start.attempt));
         }
         if granted < wanted || suspended {
-            self.tell_waiting(memory);
+            self.delay_starts(memory);
         }
         starts
     }
 
     /// Tells the engine, and so people, that starts wait.
-    fn tell_waiting(&self, memory: &mut Memory) {
+    fn delay_starts(&self, memory: &mut Memory) {
         let now = self.now();
         let retry_at = now.plus(WAIT);
-        let mut untold = Vec::new();
-        for (unit, (_, told)) in &mut memory.waiting {
-            if told.is_none_or(|until| until <= now) {
-                *told = Some(retry_at);
-                untold.push(*unit);
+        let mut unannounced = Vec::new();
+        for (unit, (_, announced)) in &mut memory.waiting {
+            if announced.is_none_or(|until| until <= now) {
+                *announced = Some(retry_at);
+                unannounced.push(*unit);
             }
         }
-        for (at, attempt) in untold {
+        for (at, attempt) in unannounced {
             let reason = THROTTLED.to_owned();
             let message = FULL.to_owned();
-            memory.tell(&FlowEvent::AttemptDelayed { at, attempt, reason, message, retry_at }, now);
+            memory.apply_event(&FlowEvent::AttemptDelayed { at, attempt, reason, message, retry_at }, now);
         }
     }
 }

@@ -1,5 +1,4 @@
-//! Why an attempt does not run yet, in the words of the cluster: from its pods, or from events about them and its Job. Owns
-//! which of these words is shown; reads nothing.
+//! Why an attempt does not run yet, from its pods, or from events about them and its Job.
 
 use std::time::Duration;
 
@@ -15,18 +14,18 @@ const CONFIG_ERROR: &str = "CreateContainerConfigError";
 /// Words of containers that start as they should.
 const STARTING: [&str; 3] = ["", "ContainerCreating", "PodInitializing"];
 
-/// What keeps an attempt from running.
+/// Why an attempt waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Obstacle {
-    /// One word.
+pub(super) struct WaitReason {
+    /// One word, as Kubernetes reports it.
     pub(super) reason: String,
     /// A sentence.
     pub(super) message: String,
 }
 
-/// How far the containers of an attempt are that is given values of Secrets.
+/// The progress of the containers of an attempt that reads Secrets.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Sight {
+pub(super) enum Progress {
     /// A container has waited too long, for this.
     Stuck(String),
     /// Nothing runs yet; look again then.
@@ -36,30 +35,30 @@ pub(super) enum Sight {
 }
 
 /// What pods themselves say: a container that does not start, or that no node takes the pod.
-pub(super) fn of_pods(pods: &[Value]) -> Option<Obstacle> {
+pub(super) fn of_pods(pods: &[Value]) -> Option<WaitReason> {
     pods.iter().find_map(|pod| of_container(pod).or_else(|| of_scheduling(pod)))
 }
 
-fn of_container(pod: &Value) -> Option<Obstacle> {
+fn of_container(pod: &Value) -> Option<WaitReason> {
     statuses(pod).filter_map(|status| Some((status, status.pointer("/state/waiting")?))).find_map(
         |(status, waiting)| {
             let reason = text(waiting, "/reason");
             let message = format!("container `{}`: {}", text(status, "/name"), text(waiting, "/message"));
-            (!STARTING.contains(&reason.as_str())).then_some(Obstacle { reason, message })
+            (!STARTING.contains(&reason.as_str())).then_some(WaitReason { reason, message })
         },
     )
 }
 
-fn of_scheduling(pod: &Value) -> Option<Obstacle> {
+fn of_scheduling(pod: &Value) -> Option<WaitReason> {
     let conditions = pod.pointer("/status/conditions")?.as_array()?;
     let refused = conditions
         .iter()
         .find(|condition| text(condition, "/type") == "PodScheduled" && text(condition, "/status") == "False")?;
-    Some(Obstacle { reason: text(refused, "/reason"), message: text(refused, "/message") })
+    Some(WaitReason { reason: text(refused, "/reason"), message: text(refused, "/message") })
 }
 
 /// How far containers are. Without any pod the Job is young, or its pods cannot be created.
-pub(super) fn sight(pods: &[Value], now: Time) -> Sight {
+pub(super) fn progress(pods: &[Value], now: Time) -> Progress {
     let mut next = now.plus(PATIENCE);
     for pod in pods {
         let waits = |status: &&Value| text(status, "/state/waiting/reason") == CONFIG_ERROR;
@@ -68,23 +67,22 @@ pub(super) fn sight(pods: &[Value], now: Time) -> Sight {
             let over =
                 of("/status/startTime").or_else(|| of("/metadata/creationTimestamp")).unwrap_or(now).plus(PATIENCE);
             if over <= now {
-                let told = text(status, "/state/waiting/message");
-                let name = text(status, "/name");
-                return Sight::Stuck(format!("container `{name}` has waited for {} s: {told}", PATIENCE.as_secs()));
+                let (name, why) = (text(status, "/name"), text(status, "/state/waiting/message"));
+                return Progress::Stuck(format!("container `{name}` has waited for {} s: {why}", PATIENCE.as_secs()));
             }
             next = next.min(over);
         } else if statuses(pod).any(|status| status.pointer("/state/waiting").is_none()) {
-            return Sight::Runs;
+            return Progress::Runs;
         }
     }
-    Sight::Early(next)
+    Progress::Early(next)
 }
 
 /// What the newest warning among events says.
-pub(super) fn of_events(events: &[Value]) -> Option<Obstacle> {
+pub(super) fn of_events(events: &[Value]) -> Option<WaitReason> {
     let warnings = events.iter().filter(|event| text(event, "/type") == "Warning");
     let newest = warnings.max_by_key(|event| last_seen(event))?;
-    Some(Obstacle { reason: text(newest, "/reason"), message: text(newest, "/note") })
+    Some(WaitReason { reason: text(newest, "/reason"), message: text(newest, "/note") })
 }
 
 /// How many pods of a Job have failed.
@@ -93,7 +91,7 @@ pub(super) fn failed_pods(job: &Value) -> u64 {
 }
 
 /// What is said of a Job of which pods have failed and which goes on.
-pub(super) fn of_failures(job: &Value, last: Option<&str>) -> Obstacle {
+pub(super) fn of_failures(job: &Value, last: Option<&str>) -> WaitReason {
     let number = |path: &str| job.pointer(path).and_then(Value::as_u64);
     let (failed, limit) = (failed_pods(job), number("/spec/backoffLimit").unwrap_or(0));
     let single = number("/spec/completions").unwrap_or(1) == 1 && number("/spec/parallelism").unwrap_or(1) == 1;
@@ -105,7 +103,7 @@ pub(super) fn of_failures(job: &Value, last: Option<&str>) -> Obstacle {
     if let Some(last) = last {
         message.push_str(&format!(", last: {last}"));
     }
-    Obstacle { reason: "PodFailed".to_owned(), message }
+    WaitReason { reason: "PodFailed".to_owned(), message }
 }
 
 /// How the pod ended that failed last.
@@ -164,8 +162,8 @@ mod tests {
 
     use super::*;
 
-    fn said(obstacle: Option<Obstacle>) -> String {
-        obstacle.map(|obstacle| format!("{}: {}", obstacle.reason, obstacle.message)).unwrap_or_default()
+    fn rendered(wait_reason: Option<WaitReason>) -> String {
+        wait_reason.map(|wait_reason| format!("{}: {}", wait_reason.reason, wait_reason.message)).unwrap_or_default()
     }
 
     #[test]
@@ -175,13 +173,13 @@ mod tests {
                 {"name": "main", "state": {"waiting": {"reason": reason, "message": "pull access denied"}}}]}})
         };
         assert_eq!(
-            said(of_pods(&[waits("ContainerCreating"), waits("ErrImagePull")])),
+            rendered(of_pods(&[waits("ContainerCreating"), waits("ErrImagePull")])),
             "ErrImagePull: container `main`: pull access denied"
         );
         assert_eq!(of_pods(&[waits("PodInitializing")]), None);
         let refused = json!({"status": {"conditions": [{"type": "PodScheduled", "status": "False",
             "reason": "Unschedulable", "message": "0/3 nodes are available"}]}});
-        assert_eq!(said(of_pods(&[refused])), "Unschedulable: 0/3 nodes are available");
+        assert_eq!(rendered(of_pods(&[refused])), "Unschedulable: 0/3 nodes are available");
     }
 
     #[test]
@@ -198,7 +196,7 @@ mod tests {
         let last = last_failure(&[second.clone(), first.clone()]);
         let job = json!({"spec": {"backoffLimit": 2}, "status": {"failed": 2}});
         assert_eq!(
-            said(Some(of_failures(&job, last.as_deref()))),
+            rendered(Some(of_failures(&job, last.as_deref()))),
             "PodFailed: 2 of 3 pods failed, last: exit 1 of container `main`"
         );
         assert_eq!(last_failure(&[first]).unwrap(), "exit 137 (OOMKilled) of container `main`");
@@ -218,7 +216,7 @@ mod tests {
             repeated,
             event("Normal", "n", "2026-11-22T11:00:00.000000Z"),
         ];
-        assert_eq!(said(of_events(&all)), "FailedCreate: quota");
+        assert_eq!(rendered(of_events(&all)), "FailedCreate: quota");
         assert_eq!(of_events(&all[2..]), None);
     }
 
@@ -242,15 +240,15 @@ mod tests {
         let waits =
             json!({"waiting": {"reason": "CreateContainerConfigError", "message": "secret \"vault\" not found"}});
         let pulls = json!({"waiting": {"reason": "ContainerCreating"}});
-        let told = "container `main` has waited for 60 s: secret \"vault\" not found".to_owned();
-        assert_eq!(sight(&[pod("2026-11-22T10:01:00Z", &waits)], now), Sight::Stuck(told));
-        let early = Sight::Early("2026-11-22T10:02:01Z".parse().unwrap());
-        assert_eq!(sight(&[pod("2026-11-22T10:01:01Z", &waits)], now), early);
+        let message = "container `main` has waited for 60 s: secret \"vault\" not found".to_owned();
+        assert_eq!(progress(&[pod("2026-11-22T10:01:00Z", &waits)], now), Progress::Stuck(message));
+        let early = Progress::Early("2026-11-22T10:02:01Z".parse().unwrap());
+        assert_eq!(progress(&[pod("2026-11-22T10:01:01Z", &waits)], now), early);
         let later = now.plus(PATIENCE);
-        assert_eq!(sight(&[pod("2026-11-22T10:00:00Z", &pulls)], now), Sight::Early(later));
-        assert_eq!(sight(&[], now), Sight::Early(later));
+        assert_eq!(progress(&[pod("2026-11-22T10:00:00Z", &pulls)], now), Progress::Early(later));
+        assert_eq!(progress(&[], now), Progress::Early(later));
         for state in [json!({"running": {}}), json!({"terminated": {"exitCode": 1}})] {
-            assert_eq!(sight(&[pod("2026-11-22T10:00:00Z", &state)], now), Sight::Runs);
+            assert_eq!(progress(&[pod("2026-11-22T10:00:00Z", &state)], now), Progress::Runs);
         }
     }
 }

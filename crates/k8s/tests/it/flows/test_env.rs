@@ -31,7 +31,7 @@ pub(super) struct Age {
     pub(super) jobs: usize,
 }
 
-pub(super) struct Bed {
+pub(super) struct TestEnv {
     pub(super) server: ApiServer,
     /// Whether nobody takes over where the controller dies.
     pub(super) stays_down: bool,
@@ -48,7 +48,7 @@ pub(super) struct Bed {
     told: Option<u64>,
 }
 
-impl Bed {
+impl TestEnv {
     pub(super) fn new() -> Self {
         Self::on(Self::template(), None, Options::default())
     }
@@ -66,9 +66,9 @@ impl Bed {
     }
 
     pub(super) fn of(server: ApiServer, user: Option<&str>) -> Self {
-        let bed = Self::with(server, user, Options::default());
-        ask_about_flows(&bed.server);
-        bed
+        let env = Self::with(server, user, Options::default());
+        ask_about_flows(&env.server);
+        env
     }
 
     /// A controller with its own options, on a server that asks nobody about flows.
@@ -94,7 +94,7 @@ impl Bed {
     }
 
     /// A request of somebody who may do everything, about objects of the namespace `default`. The path begins after it.
-    pub(super) async fn ask(&self, method: &str, (root, path): (&str, &str), body: &Value) -> Result<Value, String> {
+    pub(super) async fn ask(&self, method: &str, root: &str, path: &str, body: &Value) -> Result<Value, String> {
         let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
         let request = http::Request::builder().method(method).uri(format!("/{root}/namespaces/default/{path}"));
         let request = request.header("content-type", kind).body(body.to_string().into_bytes()).expect("a request");
@@ -104,7 +104,7 @@ impl Bed {
     /// The same about flows; without a name, about their list.
     pub(super) async fn ask_of_flows(&self, method: &str, name: &str, body: &Value) -> Result<Value, String> {
         let path = if name.is_empty() { "jobflows".to_owned() } else { format!("jobflows/{name}") };
-        self.ask(method, ("apis/workflow.kube-zen.io/v1alpha1", &path), body).await
+        self.ask(method, "apis/workflow.kube-zen.io/v1alpha1", &path, body).await
     }
 
     /// What watches tell: what is new, what changed, what is gone.
@@ -116,12 +116,12 @@ impl Bed {
         let (flows, jobs) = (by_name(self.server.look_all(FLOWS)), by_name(self.server.look_all(JOBS)));
         for (name, object) in &self.flows {
             if flows.get(name).is_none_or(|now| now["metadata"]["uid"] != object["metadata"]["uid"]) {
-                self.queue.extend(self.controller.flow_gone(object));
+                self.queue.extend(self.controller.flow_deleted(object));
             }
         }
         for (name, object) in &self.jobs {
             if !jobs.contains_key(name) {
-                self.queue.extend(self.controller.job_gone(object));
+                self.queue.extend(self.controller.job_deleted(object));
             }
         }
         let fresh = |known: &BTreeMap<String, Value>, now: &BTreeMap<String, Value>| -> Vec<Value> {
@@ -130,10 +130,10 @@ impl Bed {
             now.iter().filter(is_new).map(|(_, object)| object.clone()).collect()
         };
         for object in fresh(&self.flows, &flows) {
-            self.queue.extend(self.controller.flow_seen(&object));
+            self.queue.extend(self.controller.flow_applied(&object));
         }
         for object in fresh(&self.jobs, &jobs) {
-            self.queue.extend(self.controller.job_seen(&object));
+            self.queue.extend(self.controller.job_applied(&object));
         }
         (self.flows, self.jobs) = (flows, jobs);
     }
@@ -157,10 +157,10 @@ impl Bed {
         let past = |resource: &str, changes: usize| by_name(self.server.look_back(resource, changes));
         (self.flows, self.jobs, self.told) = (past(FLOWS, age.flows), past(JOBS, age.jobs), None);
         for object in self.flows.values() {
-            self.queue.extend(self.controller.flow_seen(object));
+            self.queue.extend(self.controller.flow_applied(object));
         }
         for object in self.jobs.values() {
-            self.queue.extend(self.controller.job_seen(object));
+            self.queue.extend(self.controller.job_applied(object));
         }
         self.queue.extend(self.controller.prime());
         if age != Age::default() {

@@ -1,5 +1,5 @@
-//! What the server makes of what is applied: admission may change a write. What it has made of one counts as done, so that it is
-//! not applied again without end. Owns that memory of one object's children; writes nothing.
+//! What the server has stored for what was applied: admission may change a write. That result counts as applied, so that a child is
+//! not written again without end.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use orlop_core::name::sha256_hex;
 use orlop_core::time::Time;
 use serde_json::Value;
 
-use super::condition::{Said, of};
+use super::condition::{NewCondition, of};
 use super::spec::Condition;
 use super::{APPLIED_HASH, MANAGER, drift};
 use crate::api::Kind;
@@ -16,25 +16,26 @@ use crate::value::{canonical, text, texts, word};
 
 /// The least time between two repairs of a child.
 const PAUSE: Duration = Duration::from_secs(60);
-/// So many repairs of a child within this time mean that somebody keeps changing it.
+/// So many repairs of a child within this time mean that another client keeps changing it.
 const MANY: usize = 3;
 const WHILE: Duration = Duration::from_secs(600);
 
-/// What was applied to children, and what came of it, by their uids.
+/// What was applied to the children of one object, and what the server has stored, by uid of the child.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Admitted(BTreeMap<String, Made>);
+pub struct LastApplied(BTreeMap<String, AppliedChild>);
 
+/// What was applied to one child.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Made {
+struct AppliedChild {
     /// The hash of what was applied.
     applied: Option<String>,
     /// What came of it, where the server has made something else of it.
     digest: Option<String>,
-    /// When the same was applied again, because somebody had changed the child; the last ones.
+    /// When the same was applied again, because another client had changed the child; the last ones.
     repairs: Vec<Time>,
 }
 
-impl Made {
+impl AppliedChild {
     /// Before when it is not repaired again.
     fn rests_until(&self) -> Option<Time> {
         Some(self.repairs.last()?.plus(PAUSE))
@@ -52,40 +53,40 @@ pub struct Child<'v> {
     pub wanted: &'v Value,
 }
 
-impl Admitted {
+impl LastApplied {
     /// What is known of a child, where the same was applied to it that is wanted now.
-    fn made(&self, live: &Value, wanted: &Value) -> Option<&Made> {
-        self.0.get(&text(live, "/metadata/uid")).filter(|made| made.applied == applied(wanted))
+    fn child(&self, live: &Value, wanted: &Value) -> Option<&AppliedChild> {
+        self.0.get(&text(live, "/metadata/uid")).filter(|child| child.applied == applied(wanted))
     }
 
-    /// Whether somebody has changed a child: it differs from what is rendered, and not only by what the server made of that.
+    /// Whether another client has changed a child: it differs from what is rendered by more than admission has changed.
     fn is_changed(&self, live: &Value, wanted: &Value) -> bool {
-        let made = || self.made(live, wanted).and_then(|made| made.digest.as_ref());
-        drift::differs(live, wanted) && made().is_none_or(|made| *made != digest(live))
+        let child = || self.child(live, wanted).and_then(|child| child.digest.as_ref());
+        drift::differs(live, wanted) && child().is_none_or(|child| *child != digest(live))
     }
 
-    /// Whether a child is to be written now. One that somebody changes is put back at once, and then once a minute at most.
+    /// Whether a child is to be written now. One that another client changes is put back at once, and then once a minute at most.
     #[must_use]
     pub fn differs(&self, live: &Value, wanted: &Value, now: Time) -> bool {
-        let rests = || self.made(live, wanted).and_then(Made::rests_until).is_some_and(|until| now < until);
+        let rests = || self.child(live, wanted).and_then(AppliedChild::rests_until).is_some_and(|until| now < until);
         self.is_changed(live, wanted) && !rests()
     }
 
-    /// When a child is to be put back that somebody has changed again.
+    /// When a child that was changed again is to be put back.
     #[must_use]
     pub fn due(&self, live: &Value, wanted: &Value) -> Option<Time> {
-        self.made(live, wanted).and_then(Made::rests_until).filter(|_| self.is_changed(live, wanted))
+        self.child(live, wanted).and_then(AppliedChild::rests_until).filter(|_| self.is_changed(live, wanted))
     }
 
-    /// Whether somebody keeps changing one of these children, and what: `before` is what was said of it.
+    /// The condition `Contended`: whether another client keeps changing one of these children, and which field.
     #[must_use]
-    pub fn contended(&self, children: &[Child<'_>], before: &[Condition], now: Time) -> Said {
+    pub fn contended(&self, children: &[Child<'_>], before: &[Condition], now: Time) -> NewCondition {
         const KIND: &str = "Contended";
         let known = of(before, KIND).filter(|known| known.status == "True");
         for Child { kind, live, wanted } in children {
-            let Some(made) = self.made(live, wanted) else { continue };
+            let Some(child) = self.child(live, wanted) else { continue };
             let changed = self.is_changed(live, wanted);
-            let recent = made.repairs.iter().filter(|at| at.plus(WHILE) > now).count();
+            let recent = child.repairs.iter().filter(|at| at.plus(WHILE) > now).count();
             if recent + usize::from(changed) < MANY {
                 continue;
             }
@@ -99,23 +100,23 @@ impl Admitted {
                     known.map_or_else(|| format!("{child} is changed again and again"), |known| known.message.clone())
                 }
             };
-            return Said::yes(KIND, "FieldRewritten", message);
+            return NewCondition::yes(KIND, "FieldRewritten", message);
         }
-        Said::no(KIND, "AsExpected", "nobody else changes what is applied")
+        NewCondition::no(KIND, "AsExpected", "nobody else changes what is applied")
     }
 
     /// Takes in the answer to an apply. Gives whether the server has made something else of it than before.
-    pub(super) fn take(&mut self, wanted: &Value, answer: &Value, now: Time) -> bool {
-        let made = self.0.entry(text(answer, "/metadata/uid")).or_default();
-        let (applied, before) = (applied(wanted), made.digest.take());
-        if made.applied == applied {
-            made.repairs.push(now);
-            let surplus = made.repairs.len().saturating_sub(MANY);
-            made.repairs.drain(..surplus);
+    pub(super) fn record(&mut self, wanted: &Value, answer: &Value, now: Time) -> bool {
+        let child = self.0.entry(text(answer, "/metadata/uid")).or_default();
+        let (applied, before) = (applied(wanted), child.digest.take());
+        if child.applied == applied {
+            child.repairs.push(now);
+            let surplus = child.repairs.len().saturating_sub(MANY);
+            child.repairs.drain(..surplus);
         }
-        made.applied = applied;
-        made.digest = drift::differs(answer, wanted).then(|| digest(answer));
-        made.digest.is_some() && made.digest != before
+        child.applied = applied;
+        child.digest = drift::differs(answer, wanted).then(|| digest(answer));
+        child.digest.is_some() && child.digest != before
     }
 }
 

@@ -1,5 +1,4 @@
-//! What is known of the cluster beside the objects of one namespace: nodes, runtime classes, devices. Owns reading it from
-//! what watches show, and which changes of it matter.
+//! The state of the cluster as watches report it: nodes, runtime classes and devices. Says which changes of it matter to plans.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +12,7 @@ use crate::api::Kind;
 use crate::hardware::{DeviceFacts, Node, node, runtime_class, slices};
 use crate::value::{item, text, time, word};
 
-/// Kinds of which the world is made: each is there once for the whole cluster.
+/// Cluster-scoped kinds that the state is made of.
 pub const KINDS: [Kind; 6] = [
     Kind::Node,
     Kind::RuntimeClass,
@@ -46,29 +45,29 @@ impl Host {
     }
 }
 
-/// What a slice tells: its driver, and devices of a node.
+/// A ResourceSlice: its driver, and devices of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Slice {
     driver: String,
     devices: Option<(String, Vec<Device>)>,
 }
 
-/// What is known of a cluster.
+/// Nodes, runtime classes and devices of the cluster, as observed; plans decide by it where pods fit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct World {
+pub struct Cluster {
     /// Nodes by name; none where they may not be read.
     pub nodes: Option<BTreeMap<String, Host>>,
     /// Runtime classes by name; none where they may not be read.
     pub runtime_classes: Option<BTreeMap<String, RuntimeClass>>,
-    /// What the cluster says about devices.
+    /// What is known of dynamic resource allocation.
     pub devices: DeviceFacts,
-    /// Slices by name. They may be told before their node is.
+    /// Slices by name. They may be observed before their node is.
     slices: BTreeMap<String, Slice>,
     /// Names by kind and uid: what a list does not show any more is gone.
     names: BTreeMap<(Kind, String), String>,
 }
 
-impl World {
+impl Cluster {
     /// What its nodes offer.
     pub fn machines(&self) -> impl Iterator<Item = &Machine> {
         self.nodes.iter().flatten().map(|(_, host)| &host.node.machine)
@@ -100,7 +99,7 @@ impl World {
     }
 
     /// Takes in an object that exists. Whether that matters to anybody.
-    pub fn seen(&mut self, kind: Kind, object: &Value, catalogue: &Catalogue) -> bool {
+    pub fn apply(&mut self, kind: Kind, object: &Value, catalogue: &Catalogue) -> bool {
         let name = text(object, "/metadata/name");
         self.names.insert((kind, text(object, "/metadata/uid")), name.clone());
         match kind {
@@ -130,7 +129,7 @@ impl World {
     }
 
     /// Takes out an object that is gone. Whether that matters to anybody.
-    pub fn gone(&mut self, kind: Kind, object: &Value) -> bool {
+    pub fn delete(&mut self, kind: Kind, object: &Value) -> bool {
         self.names.remove(&(kind, text(object, "/metadata/uid")));
         self.forget(kind, word(object, "/metadata/name"))
     }
@@ -157,7 +156,7 @@ impl World {
 
     /// All objects of a kind were shown, by uid: they may be read, also where there are none, and others are gone. Whether that
     /// matters to anybody.
-    pub fn listed(&mut self, kind: Kind, uids: &BTreeSet<String>) -> bool {
+    pub fn retain_listed(&mut self, kind: Kind, uids: &BTreeSet<String>) -> bool {
         let of_kind = |(known, _): &(Kind, String)| *known == kind;
         // Another object may have the name of one that is gone.
         let there: BTreeSet<String> = self
@@ -188,7 +187,7 @@ impl World {
     }
 
     /// The server does not know a kind, though it would show its objects: there are none. Whether that matters to anybody.
-    pub fn absent(&mut self, kind: Kind) -> bool {
+    pub fn set_missing(&mut self, kind: Kind) -> bool {
         let classes = &mut self.devices.classes;
         let news = matches!(kind, Kind::DeviceClass | Kind::BetaDeviceClass) && classes.is_none();
         if news {
@@ -233,64 +232,64 @@ mod tests {
         json!({"metadata": {"name": name, "uid": name}, "spec": {"nodeName": node, "driver": "gpu.nvidia.com", "devices": [device]}})
     }
 
-    fn seen(world: &mut World, kind: Kind, object: &Value) {
+    fn seen(cluster: &mut Cluster, kind: Kind, object: &Value) {
         let catalogue = Tables::default().catalogue;
-        assert!(world.seen(kind, object, &catalogue), "{object}");
-        assert!(!world.seen(kind, object, &catalogue), "the same again is no news");
+        assert!(cluster.apply(kind, object, &catalogue), "{object}");
+        assert!(!cluster.apply(kind, object, &catalogue), "the same again is no news");
     }
 
     #[test]
     fn slices_say_nothing_about_which_nodes_there_are() {
-        let mut world = World::default();
-        seen(&mut world, Kind::ResourceSlice, &slice("one", "n1"));
-        assert!(world.nodes.is_none() && !world.lost("n1", Time::from_millis(1)), "nodes may not be read");
-        seen(&mut world, Kind::Node, &node("n1", "u1"));
-        seen(&mut world, Kind::ResourceSlice, &slice("two", "n1"));
-        assert_eq!(world.host("n1").unwrap().machine.devices.len(), 2, "each slice tells of its own");
-        assert!(world.gone(Kind::ResourceSlice, &slice("one", "n1")));
-        assert_eq!(world.hosts()[0].machine.devices.len(), 1);
-        assert!(world.gone(Kind::ResourceSlice, &slice("two", "n1")) && world.devices.drivers.is_empty());
+        let mut cluster = Cluster::default();
+        seen(&mut cluster, Kind::ResourceSlice, &slice("one", "n1"));
+        assert!(cluster.nodes.is_none() && !cluster.lost("n1", Time::from_millis(1)), "nodes may not be read");
+        seen(&mut cluster, Kind::Node, &node("n1", "u1"));
+        seen(&mut cluster, Kind::ResourceSlice, &slice("two", "n1"));
+        assert_eq!(cluster.host("n1").unwrap().machine.devices.len(), 2, "each slice tells of its own");
+        assert!(cluster.delete(Kind::ResourceSlice, &slice("one", "n1")));
+        assert_eq!(cluster.hosts()[0].machine.devices.len(), 1);
+        assert!(cluster.delete(Kind::ResourceSlice, &slice("two", "n1")) && cluster.devices.drivers.is_empty());
     }
 
     #[test]
     fn what_is_served_of_devices_is_known_from_lists() {
         let none = BTreeSet::new;
         for (kind, version) in [(Kind::DeviceClass, "v1"), (Kind::BetaDeviceClass, "v1beta2")] {
-            let mut world = World::default();
-            assert_eq!((world.devices.version(), &world.devices.classes), (None, &None), "nobody has looked");
-            assert!(world.absent(kind) && !world.absent(kind), "it is news once");
-            assert_eq!((world.devices.version(), &world.devices.classes), (None, &Some(none())), "there are none");
-            assert!(world.listed(kind, &none()) && !world.listed(kind, &none()));
-            assert_eq!(world.devices.version(), Some(version));
+            let mut cluster = Cluster::default();
+            assert_eq!((cluster.devices.version(), &cluster.devices.classes), (None, &None), "nobody has looked");
+            assert!(cluster.set_missing(kind) && !cluster.set_missing(kind), "it is news once");
+            assert_eq!((cluster.devices.version(), &cluster.devices.classes), (None, &Some(none())), "there are none");
+            assert!(cluster.retain_listed(kind, &none()) && !cluster.retain_listed(kind, &none()));
+            assert_eq!(cluster.devices.version(), Some(version));
             let class = json!({"metadata": {"name": "gpu.nvidia.com", "uid": "u"}});
-            seen(&mut world, kind, &class);
-            assert!(world.gone(kind, &class) && world.devices.classes == Some(none()));
+            seen(&mut cluster, kind, &class);
+            assert!(cluster.delete(kind, &class) && cluster.devices.classes == Some(none()));
         }
-        assert!(!World::default().absent(Kind::ResourceSlice), "a list of slices says nothing about classes");
+        assert!(!Cluster::default().set_missing(Kind::ResourceSlice), "a list of slices says nothing about classes");
     }
 
     #[test]
     fn a_node_that_cannot_be_read_is_there_and_takes_nothing() {
-        let mut world = World::default();
+        let mut cluster = Cluster::default();
         let mut strange = node("n1", "u1");
         strange["status"]["allocatable"] = json!({"cpu": "many"});
-        seen(&mut world, Kind::Node, &strange);
-        assert!(!world.lost("n1", Time::from_millis(1)) && !world.hosts()[0].ready);
+        seen(&mut cluster, Kind::Node, &strange);
+        assert!(!cluster.lost("n1", Time::from_millis(1)) && !cluster.hosts()[0].ready);
     }
 
     #[test]
     fn what_a_list_does_not_show_any_more_is_gone() {
-        let mut world = World::default();
+        let mut cluster = Cluster::default();
         for (name, uid) in [("n1", "u1"), ("n2", "u2"), ("n3", "u3")] {
-            seen(&mut world, Kind::Node, &node(name, uid));
+            seen(&mut cluster, Kind::Node, &node(name, uid));
         }
         // The second was made anew, the third is gone, and nobody told.
-        world.seen(Kind::Node, &node("n2", "u4"), &Tables::default().catalogue);
+        cluster.apply(Kind::Node, &node("n2", "u4"), &Tables::default().catalogue);
         let uids = ["u1", "u4"].map(str::to_owned).into();
-        assert!(world.listed(Kind::Node, &uids) && !world.listed(Kind::Node, &uids));
-        let names: Vec<String> = world.hosts().into_iter().map(|node| node.machine.name).collect();
+        assert!(cluster.retain_listed(Kind::Node, &uids) && !cluster.retain_listed(Kind::Node, &uids));
+        let names: Vec<String> = cluster.hosts().into_iter().map(|node| node.machine.name).collect();
         assert_eq!(names, ["n1", "n2"]);
-        assert!(world.runtime_classes.is_none() && !world.listed(Kind::RuntimeClass, &BTreeSet::new()));
-        assert_eq!(world.runtime_classes, Some(BTreeMap::new()));
+        assert!(cluster.runtime_classes.is_none() && !cluster.retain_listed(Kind::RuntimeClass, &BTreeSet::new()));
+        assert_eq!(cluster.runtime_classes, Some(BTreeMap::new()));
     }
 }

@@ -2,78 +2,78 @@
 
 use serde_json::{Value, json};
 
-use super::{Bed, bed, running, spec};
+use super::{TestEnv, env, running, spec};
 use crate::api::Kind;
-use crate::hourglass::tests::said::{Said, rows};
+use crate::hourglass::tests::reasons::{Reasons, rows};
 use crate::hourglass::tests::{host, quota};
-use crate::shell::small::{Fault, refused};
+use crate::shell::fake::{Fault, refused};
 use crate::value::word;
 
 /// What goes wrong before its pods serve.
-fn beginnings(said: &mut Said) {
-    let mut full = Bed::new();
-    full.show(Kind::Node, host("node-1", json!({}), json!({"cpu": "0"})));
+fn beginnings(reasons: &mut Reasons) {
+    let mut full = TestEnv::new();
+    full.add(Kind::Node, host("node-1", json!({}), json!({"cpu": "0"})));
     let mut large = spec();
     large["resources"] = json!({"requests": {"cpu": "1"}});
     full.submit("exec", large);
     full.rest();
-    said.hear(&full);
-    let mut invalid = bed();
+    reasons.collect(&full);
+    let mut invalid = env();
     invalid.submit("exec", json!({"image": 5}));
     invalid.rest();
-    said.hear(&invalid);
-    let mut foreign = bed();
+    reasons.collect(&invalid);
+    let mut foreign = env();
     foreign.server.put(Kind::Service, json!({"metadata": {"name": "executor-exec"}}));
     foreign.submit("exec", spec());
     foreign.rest();
-    said.hear(&foreign);
+    reasons.collect(&foreign);
     for (times, error) in [
         (1, quota()),
         (1, refused(403, "Forbidden")),
         (1, refused(422, "Invalid")),
         (u32::MAX, refused(500, "InternalError")),
     ] {
-        let mut bed = Bed::with_faults(vec![Fault::Refuse("create", Kind::Secret, times, error)]);
-        bed.show(Kind::Node, host("node-1", json!({}), json!({})));
-        bed.submit("exec", spec());
-        bed.wait(1200);
-        said.hear(&bed);
+        let mut env = TestEnv::with_faults(vec![Fault::Refuse("create", Kind::Secret, times, error)]);
+        env.add(Kind::Node, host("node-1", json!({}), json!({})));
+        env.submit("exec", spec());
+        env.wait(1200);
+        reasons.collect(&env);
     }
 }
 
-fn deployment_says(bed: &mut Bed, condition: &Value) {
-    bed.server.edit(Kind::Deployment, "exec", |deployment| {
+fn deployment_says(env: &mut TestEnv, condition: &Value) {
+    env.server.edit(Kind::Deployment, "exec", |deployment| {
         deployment["status"]["conditions"] = json!([condition]);
     });
-    bed.settle();
+    env.settle();
 }
 
 /// What happens while they do.
-fn middles(said: &mut Said) {
-    let mut bed = running(spec());
-    bed.change("exec", |spec| spec["replicas"] = json!(2));
-    bed.few_steps(1);
-    bed.rest();
-    bed.change("exec", |spec| spec["config"]["logLevel"] = json!("debug"));
-    bed.rest();
-    bed.server.edit(Kind::Service, "executor-exec", |service| service["metadata"]["finalizers"] = json!(["theirs"]));
-    bed.server.ask_to_go(Kind::Executor, "exec");
-    bed.rest();
-    bed.server.remove(Kind::Service, "executor-exec");
-    bed.rest();
-    said.hear(&bed);
+fn middles(reasons: &mut Reasons) {
+    let mut env = running(spec());
+    env.change("exec", |spec| spec["replicas"] = json!(2));
+    env.few_steps(1);
+    env.rest();
+    env.change("exec", |spec| spec["config"]["logLevel"] = json!("debug"));
+    env.rest();
+    env.server.edit(Kind::Service, "executor-exec", |service| service["metadata"]["finalizers"] = json!(["theirs"]));
+    env.server.request_deletion(Kind::Executor, "exec");
+    env.rest();
+    env.server.remove(Kind::Service, "executor-exec");
+    env.rest();
+    reasons.collect(&env);
     let mut failing = running(spec());
     failing.change("exec", |spec| spec["image"] = json!("executor:2"));
     failing.settle();
     deployment_says(&mut failing, &json!({"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate"}));
-    said.hear(&failing);
-    said.hear(&overdue());
+    reasons.collect(&failing);
+    reasons.collect(&overdue());
     let mut contended = running(spec());
     for _ in 0..40 {
         contended.server.edit(Kind::Service, "executor-exec", |service| service["spec"]["ports"][0]["port"] = json!(1));
         contended.wait(10);
     }
-    said.hear(&contended);
+    reasons.collect(&contended);
     let mut unready = running(spec());
     for pod in unready.server.list(Kind::Pod) {
         unready.server.edit(Kind::Pod, word(&pod, "/metadata/name"), |pod| {
@@ -82,35 +82,35 @@ fn middles(said: &mut Said) {
         });
     }
     unready.wait(70);
-    said.hear(&unready);
+    reasons.collect(&unready);
 }
 
 /// New pods do not come up in time.
-fn overdue() -> Bed {
-    let mut bed = running(spec());
-    bed.images.insert("executor:2".into(), "never");
-    bed.change("exec", |spec| spec["image"] = json!("executor:2"));
-    bed.rest();
-    assert_eq!(bed.status("exec")["state"], "RollingUpdate");
-    deployment_says(&mut bed, &json!({"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}));
-    bed
+fn overdue() -> TestEnv {
+    let mut env = running(spec());
+    env.images.insert("executor:2".into(), "never");
+    env.change("exec", |spec| spec["image"] = json!("executor:2"));
+    env.rest();
+    assert_eq!(env.status("exec")["state"], "RollingUpdate");
+    deployment_says(&mut env, &json!({"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}));
+    env
 }
 
 #[test]
 fn old_replicas_serve_while_a_rollout_fails() {
-    let bed = overdue();
-    assert_eq!(super::place(&bed), "Failed/Failed True/ProgressDeadlineExceeded");
+    let env = overdue();
+    assert_eq!(super::place(&env), "Failed/Failed True/ProgressDeadlineExceeded");
     assert_eq!(
-        (bed.condition("exec", "Available").as_str(), bed.status("exec")["readyReplicas"].clone()),
+        (env.condition("exec", "Available").as_str(), env.status("exec")["readyReplicas"].clone()),
         ("True/DeploymentAvailable", json!(1))
     );
 }
 
 #[test]
 fn every_reason_of_the_tables_is_said_and_no_other() {
-    let mut said = Said::default();
-    beginnings(&mut said);
-    middles(&mut said);
+    let mut reasons = Reasons::default();
+    beginnings(&mut reasons);
+    middles(&mut reasons);
     let conditions = [
         rows("Available True", "DeploymentAvailable"),
         rows("Available False", "ReplicasUnavailable"),
@@ -121,7 +121,7 @@ fn every_reason_of_the_tables_is_said_and_no_other() {
         rows("Contended True", "FieldRewritten"),
         rows("Contended False", "AsExpected"),
     ];
-    said.is(
+    reasons.assert_are(
         &conditions,
         &[
             rows("Normal", "Created Ready ConfigUpdated Scaled Deleting"),

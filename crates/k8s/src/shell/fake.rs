@@ -60,11 +60,11 @@ pub(crate) struct Change {
     pub(crate) gone: bool,
 }
 
-type Place = (Kind, String, String);
+type ObjectId = (Kind, String, String);
 
 #[derive(Default)]
 pub(crate) struct Store {
-    objects: BTreeMap<Place, Value>,
+    objects: BTreeMap<ObjectId, Value>,
     version: u64,
     pub(crate) log: Vec<Change>,
     pub(crate) writes: Vec<String>,
@@ -113,14 +113,14 @@ impl Server {
     /// Somebody changes an object.
     pub(crate) fn edit(&self, kind: Kind, name: &str, change: impl FnOnce(&mut Value)) {
         let mut store = self.store();
-        let place = (kind, "default".to_owned(), name.to_owned());
-        let mut object = store.objects[&place].clone();
+        let id = (kind, "default".to_owned(), name.to_owned());
+        let mut object = store.objects[&id].clone();
         let before = object["spec"].clone();
         change(&mut object);
         if object["spec"] != before {
             object["metadata"]["generation"] = json!(object["metadata"]["generation"].as_u64().unwrap_or(0) + 1);
         }
-        store.save(place, object);
+        store.save(id, object);
     }
 
     /// An object is gone.
@@ -129,30 +129,30 @@ impl Server {
     }
 
     /// Somebody asks for a deletion.
-    pub(crate) fn ask_to_go(&self, kind: Kind, name: &str) {
+    pub(crate) fn request_deletion(&self, kind: Kind, name: &str) {
         let now = self.clock.now();
-        self.store().ask_to_go(&(kind, "default".into(), name.into()), now);
+        self.store().request_deletion(&(kind, "default".into(), name.into()), now);
     }
 }
 
 impl Store {
-    fn save(&mut self, place: Place, mut object: Value) -> Value {
+    fn save(&mut self, id: ObjectId, mut object: Value) -> Value {
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
-        self.log.push(Change { kind: place.0, object: object.clone(), gone: false });
-        self.objects.insert(place, object.clone());
+        self.log.push(Change { kind: id.0, object: object.clone(), gone: false });
+        self.objects.insert(id, object.clone());
         object
     }
 
     fn create(&mut self, kind: Kind, mut object: Value, now: Time) -> Result<Value, ApiError> {
         let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or("default").to_owned();
-        let place = (kind, text("/metadata/namespace"), text("/metadata/name"));
-        if self.objects.contains_key(&place) {
+        let id = (kind, text("/metadata/namespace"), text("/metadata/name"));
+        if self.objects.contains_key(&id) {
             return Err(refused(409, "AlreadyExists"));
         }
-        self.created.push(format!("{} {}", kind.plural(), place.2));
+        self.created.push(format!("{} {}", kind.plural(), id.2));
         let metadata = &mut object["metadata"];
-        metadata["namespace"] = json!(place.1);
+        metadata["namespace"] = json!(id.1);
         metadata["uid"] = json!(format!("{:08x}-0000-4000-8000-000000000000", self.version + 1));
         metadata["creationTimestamp"] = json!(now.whole_seconds().to_string());
         metadata["generation"] = json!(1);
@@ -161,7 +161,7 @@ impl Store {
             object["status"] = json!({"ready": 1});
         }
         self.admit(kind, &mut object);
-        Ok(self.save(place, object))
+        Ok(self.save(id, object))
     }
 
     fn admit(&self, kind: Kind, object: &mut Value) {
@@ -169,29 +169,28 @@ impl Store {
     }
 
     /// Asks for a deletion: what somebody holds, and a pod that has a node, goes later.
-    fn ask_to_go(&mut self, place: &Place, now: Time) {
-        let Some(mut object) = self.objects.get(place).cloned() else { return };
+    fn request_deletion(&mut self, id: &ObjectId, now: Time) {
+        let Some(mut object) = self.objects.get(id).cloned() else { return };
         let held = object["metadata"]["finalizers"].as_array().is_some_and(|held| !held.is_empty());
-        let runs = place.0 == Kind::Pod && object["spec"]["nodeName"].is_string();
+        let runs = id.0 == Kind::Pod && object["spec"]["nodeName"].is_string();
         if !held && !runs {
-            self.delete(place);
+            self.delete(id);
         } else if object["metadata"]["deletionTimestamp"].is_null() {
             let grace = std::time::Duration::from_secs(if runs { 30 } else { 0 });
             object["metadata"]["deletionTimestamp"] = json!(now.plus(grace).whole_seconds().to_string());
-            self.save(place.clone(), object);
+            self.save(id.clone(), object);
         }
     }
 
-    fn delete(&mut self, place: &Place) -> Option<Value> {
-        let object = self.objects.remove(place)?;
+    fn delete(&mut self, id: &ObjectId) -> Option<Value> {
+        let object = self.objects.remove(id)?;
         self.version += 1;
         let mut last = object.clone();
         last["metadata"]["resourceVersion"] = json!(self.version.to_string());
-        self.log.push(Change { kind: place.0, object: last, gone: true });
+        self.log.push(Change { kind: id.0, object: last, gone: true });
         let uid = &object["metadata"]["uid"];
         let owned = |other: &Value| owner(other) == *uid;
-        let children: Vec<Place> =
-            self.objects.iter().filter(|(_, o)| owned(o)).map(|(place, _)| place.clone()).collect();
+        let children: Vec<ObjectId> = self.objects.iter().filter(|(_, o)| owned(o)).map(|(id, _)| id.clone()).collect();
         for child in children {
             self.delete(&child);
         }
@@ -211,8 +210,8 @@ impl Store {
     }
 
     fn answer(&mut self, request: &Request, now: Time) -> Result<Value, ApiError> {
-        let place = (request.kind, request.namespace.clone(), request.name.clone());
-        let known = self.objects.get(&place).cloned();
+        let id = (request.kind, request.namespace.clone(), request.name.clone());
+        let known = self.objects.get(&id).cloned();
         let missing = || refused(404, "NotFound");
         match &request.verb {
             Verb::Create => self.create(request.kind, request.body.clone(), now),
@@ -233,14 +232,14 @@ impl Store {
                 if request.body["metadata"]["resourceVersion"] != known["metadata"]["resourceVersion"] {
                     return Err(refused(409, "Conflict"));
                 }
-                Ok(self.save(place, request.body.clone()))
+                Ok(self.save(id, request.body.clone()))
             }
             Verb::Delete { uid, .. } => {
                 let known = known.ok_or_else(missing)?;
                 if uid.as_ref().is_some_and(|uid| known["metadata"]["uid"] != json!(uid)) {
                     return Err(refused(409, "Conflict"));
                 }
-                self.ask_to_go(&place, now);
+                self.request_deletion(&id, now);
                 Ok(json!({"kind": "Status", "status": "Success"}))
             }
             Verb::Apply { .. } | Verb::ApplyStatus { .. } | Verb::Patch | Verb::PatchStatus => {
@@ -271,12 +270,12 @@ impl Store {
                     object["metadata"]["generation"] = json!(known["metadata"]["generation"].as_u64().unwrap_or(0) + 1);
                 }
                 let going = !object["metadata"]["deletionTimestamp"].is_null() && request.kind != Kind::Pod;
-                let saved = self.save(place.clone(), object);
+                let saved = self.save(id.clone(), object);
                 if going && saved["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty) {
                     let children = self.objects.iter().filter(|(_, child)| owner(child) == saved["metadata"]["uid"]);
                     let children: Vec<_> = children.map(|((kind, ..), child)| (*kind, child.clone())).collect();
                     self.left.extend(children);
-                    self.delete(&place);
+                    self.delete(&id);
                 }
                 Ok(saved)
             }
@@ -337,8 +336,8 @@ impl Api for Server {
             return Err(ApiError::no_answer("died before"));
         }
         store.writes.push(request.to_string());
-        let place = (request.kind, request.namespace.clone(), request.name.clone());
-        if let Some(found) = store.objects.get(&place).filter(|_| request.verb != Verb::Create).cloned() {
+        let id = (request.kind, request.namespace.clone(), request.name.clone());
+        if let Some(found) = store.objects.get(&id).filter(|_| request.verb != Verb::Create).cloned() {
             store.touched.push((request.kind, found));
         }
         let answer = store.answer(request, now);
