@@ -2,7 +2,6 @@
 
 use clap::Args;
 use orlop_core::machine::step::StepPhase;
-use orlop_core::name::instance;
 use orlop_core::spec::status::{FlowStatus, StepStatus};
 use orlop_core::time::HumanDuration;
 use orlop_dag::engine::Explanation;
@@ -85,25 +84,40 @@ pub(super) async fn logs(target: &dyn FlowTarget, args: &LogsArgs) -> Result<Exi
 /// Checks that there is the instance and the attempt that options name.
 ///
 /// # Errors
-/// When the step has no such instance, or that attempt has not begun.
+/// When there is no such instance, or that attempt has not begun; one that is followed may begin later.
 fn selects(args: &LogsArgs, status: &FlowStatus) -> Result<(), Failure> {
-    let (Some(step), false) = (&args.step, args.follow) else { return Ok(()) };
-    let name = args.item.map_or_else(|| step.clone(), |item| instance(step, item));
-    let missing = |message: String| Err(Failure::new(Exit::NotFound, message));
-    let Some(record) = status.steps.iter().find(|record| record.name == name) else {
-        let Some(item) = args.item else { return Ok(()) };
-        let of_step = |record: &&StepStatus| {
-            let number = record.name.strip_prefix(step.as_str()).and_then(|rest| rest.strip_prefix("-i"));
-            number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
-        };
-        return match status.steps.iter().filter(of_step).count() {
-            0 => missing(format!("step `{step}` has no instances; leave --item out")),
-            count => missing(format!("step `{step}` has no instance {item}; its {count} are numbered from 0")),
-        };
+    let subject = args.step.as_ref().map_or_else(|| format!("flow `{}`", args.name), |step| format!("step `{step}`"));
+    let missing = |what: String| Err(Failure::new(Exit::NotFound, format!("{subject} {what}")));
+    let number = |record: &StepStatus, step: &str| {
+        let number: u32 = record.name.strip_prefix(step)?.strip_prefix("-i")?.parse().ok()?;
+        Some(number)
     };
-    match args.attempt.filter(|wanted| record.instances.is_none() && *wanted > record.attempt.max(1)) {
-        Some(wanted) => missing(format!("`{name}` has no attempt {wanted}; it has begun {} so far", record.attempt)),
-        None => Ok(()),
+    let of_step = |record: &&StepStatus| match &args.step {
+        Some(step) => record.name == *step || number(record, step).is_some(),
+        None => true,
+    };
+    let records = || status.steps.iter().filter(of_step).filter(|record| record.instances.is_none());
+    let is_item = |record: &&StepStatus, item: u32| record.name.ends_with(&format!("-i{item}"));
+    if let Some(item) = args.item
+        && !records().any(|record| is_item(&record, item))
+    {
+        let count = records().filter(|record| args.step.as_ref().is_some_and(|step| record.name != *step)).count();
+        return match (count, &args.step) {
+            (0, Some(_)) => missing("has no instances; leave --item out".to_owned()),
+            (_, None) => missing(format!("has no instance {item} of any step")),
+            (count, Some(_)) => missing(format!("has no instance {item}; its {count} are numbered from 0")),
+        };
+    }
+    if args.step.is_some() && records().next().is_none() && !status.steps.iter().any(|record| of_step(&record)) {
+        return missing("is no instance of the flow; see `orlop flow get`".to_owned());
+    }
+    let chosen = records().filter(|record| args.item.is_none_or(|item| is_item(record, item)));
+    let begun = chosen.map(|record| record.attempt.max(1)).max();
+    match (args.attempt.filter(|_| !args.follow), begun) {
+        (Some(wanted), Some(begun)) if wanted > begun => {
+            missing(format!("has no attempt {wanted}; the last one is {begun}"))
+        }
+        _ => Ok(()),
     }
 }
 

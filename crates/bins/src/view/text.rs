@@ -108,12 +108,20 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
     without_controls(text, colour_at)
 }
 
-/// What a program wrote, for a terminal: as of [`harmless`], but with all its colours and with a line for each state of a line
-/// that it drew anew.
+/// What a program wrote, for a terminal: as of [`harmless`], but with all its colours, which end with their line. A line that it
+/// drew anew stays one line.
 #[must_use]
 pub fn harmless_log(text: &str) -> String {
-    let lines = text.replace("\r\n", "\n").replace('\r', "\n");
-    without_controls(&lines, style_at).into_owned()
+    let lines = text.replace("\r\n", "\n").replace('\r', "\u{240d}");
+    let mut shown = String::with_capacity(lines.len());
+    for line in lines.split_inclusive('\n') {
+        let line = without_controls(line, style_at);
+        match line.strip_suffix('\n').filter(|line| line.contains('\u{1b}')) {
+            Some(line) => shown.extend([line, "\u{1b}[0m\n"]),
+            None => shown.push_str(&line),
+        }
+    }
+    shown
 }
 
 /// Bytes at the end of a piece of output that may be the beginning of a character or of a sequence for colours.
@@ -178,10 +186,23 @@ fn style_at(text: &str) -> Option<usize> {
     if code.len() > STYLE_MAX - 3 || !code.bytes().all(|byte| byte.is_ascii_digit() || byte == b';') {
         return None;
     }
-    let codes: Vec<u8> = code.split(';').map(|code| code.parse().unwrap_or_default()).collect();
-    // 8 conceals, but after a 5 it is a colour of a palette.
-    let conceals = codes.first() == Some(&8) || codes.windows(2).any(|pair| pair[1] == 8 && pair[0] != 5);
-    (!conceals).then_some(3 + code.len())
+    let mut codes = code.split(';').map(|code| code.parse::<u8>().unwrap_or_default());
+    while let Some(code) = codes.next() {
+        // A colour of a palette or of three parts follows; 8 alone conceals.
+        let parts = match code {
+            38 | 48 => match codes.next() {
+                Some(5) => 1,
+                Some(2) => 3,
+                _ => return None,
+            },
+            8 => return None,
+            _ => 0,
+        };
+        for _ in 0..parts {
+            codes.next();
+        }
+    }
+    Some(3 + code.len())
 }
 
 #[cfg(test)]
@@ -194,7 +215,9 @@ mod tests {
             harmless_log("\u{1b}[1;38;5;208mhot\u{1b}[0m\u{1b}]0;title\u{7}"),
             "\u{1b}[1;38;5;208mhot\u{1b}[0m\u{fffd}]0;title\u{fffd}"
         );
-        assert_eq!(harmless_log("10 %\r20 %\r\nend\r\n"), "10 %\n20 %\nend\n");
+        assert_eq!(harmless_log("10 %\r20 %\r\nend\r\n"), "10 %\u{240d}20 %\nend\n", "no line of another step");
+        assert_eq!(harmless_log("\u{1b}[31mred\nplain\n"), "\u{1b}[31mred\u{1b}[0m\nplain\n");
+        assert_eq!(harmless_log("\u{1b}[5;8mx\u{1b}[38;2;5;8;8my"), "\u{fffd}[5;8mx\u{1b}[38;2;5;8;8my");
         assert_eq!(harmless_log("\u{1b}[2J\u{1b}[1;8mhidden"), "\u{fffd}[2J\u{fffd}[1;8mhidden");
     }
 

@@ -242,6 +242,9 @@ pub struct ContainerExit {
     pub oom_killed: bool,
     /// Its last words, at most 4,096 bytes.
     pub message: String,
+    /// Whether a secret was masked in them.
+    #[serde(default)]
+    pub masked: bool,
     /// Number of times it was started again in place.
     pub restarts: u32,
     /// When it started.

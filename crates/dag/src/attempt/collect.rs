@@ -4,7 +4,8 @@
 use orlop_core::attempt::{Address, AttemptEnd, EndResult, FileTrouble, OUTPUT_VALUE_MAX};
 use orlop_core::event::{AttemptResult, FlowEvent};
 use orlop_core::machine::step::StepPhase;
-use orlop_core::spec::step::Step;
+use orlop_core::spec::step::{OutputParameter, Step};
+use serde_json::Value;
 
 use crate::params::{Document, OutputSource, Path, QueryError, output_source};
 use crate::plan::Plan;
@@ -13,6 +14,8 @@ use crate::plan::Plan;
 const TOO_LARGE: &str = "OutputTooLarge";
 /// The reason of outputs that are no text.
 const INVALID: &str = "OutputInvalid";
+/// The reason of an output that would give a secret away.
+const FORBIDDEN: &str = "Forbidden";
 
 /// The event of an attempt's end. `cancelling` says that the engine has asked for it: only then a cancelled attempt is
 /// what was asked for, else somebody else ended it.
@@ -58,6 +61,7 @@ fn result(plan: &Plan, at: Address, end: &AttemptEnd, phase: StepPhase) -> Attem
     // A path that selects nothing here is the reader's trouble, not this attempt's.
     for text in plan.projections(at.step) {
         if let Ok(path) = Path::parse(text)
+            && !(is_masked(end) && reads_message(text))
             && let Ok(value) = document.query(&path)
         {
             result.projections.insert(text.clone(), value);
@@ -71,6 +75,7 @@ fn outputs(step: &Step, end: &AttemptEnd, document: &Document, result: &mut Atte
         let name = &output.name;
         let value = match output_source(output) {
             Ok(OutputSource::Path(path)) => match document.query(&path) {
+                Ok(_) if is_masked(end) && reads_message(source(output)) => Err((FORBIDDEN, holds_secret(name))),
                 Ok(text) if text.len() > OUTPUT_VALUE_MAX => Err((TOO_LARGE, too_large(name))),
                 Ok(text) => Ok(Some(text)),
                 Err(QueryError::Missing) => Ok(None),
@@ -108,6 +113,27 @@ fn outputs(step: &Step, end: &AttemptEnd, document: &Document, result: &mut Atte
     }
 }
 
+/// Whether a secret was masked in the termination message: what is left of it is no value.
+fn is_masked(end: &AttemptEnd) -> bool {
+    end.document.pointer("/termination/masked").and_then(Value::as_bool) == Some(true)
+}
+
+/// Whether a path may read the termination message.
+fn reads_message(path: &str) -> bool {
+    path.contains("termination") && !path.trim_end().ends_with("exitCode") && !path.trim_end().ends_with("reason")
+}
+
+fn source(output: &OutputParameter) -> &str {
+    output.value_from.json_path.as_deref().unwrap_or_default()
+}
+
+fn holds_secret(name: &str) -> String {
+    format!(
+        "output `{name}` is read from the termination message, which holds the value of a Secret, and outputs are recorded in the \
+         open; hand secrets on by a volume or an artifact"
+    )
+}
+
 fn too_large(name: &str) -> String {
     format!("output `{name}` is longer than the {OUTPUT_VALUE_MAX} bytes a value may have; give it as an artifact")
 }
@@ -119,7 +145,7 @@ mod tests {
     use orlop_core::attempt::FileValue;
     use orlop_core::spec::flow::FlowSpec;
     use orlop_core::time::Time;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 

@@ -70,7 +70,16 @@ pub(super) async fn remove(globals: &GlobalArgs, name: &str, run: &RunDir, force
         return Err(unended(name));
     }
     if !ended {
-        match order(run, FlowCommand::Stop { mode: StopMode::Terminate }).await {
+        let stop = || order(run, FlowCommand::Stop { mode: StopMode::Terminate });
+        let stopped = match stop().await {
+            // The disk is full: logs go anyway, and without them there is room for the order.
+            Err(failure) if failure.exit == Exit::Quota => {
+                remove_logs(run)?;
+                stop().await
+            }
+            stopped => stopped,
+        };
+        match stopped {
             // It ended by itself.
             Err(failure) if failure.exit != Exit::Conflict => return Err(failure),
             _ => {}
@@ -93,6 +102,15 @@ pub(super) async fn remove(globals: &GlobalArgs, name: &str, run: &RunDir, force
     match &globals.run_dir {
         Some(_) => run.delete().map_err(failed),
         None => globals.home()?.discard(run, &stored.record.uid).map_err(failed),
+    }
+}
+
+fn remove_logs(run: &RunDir) -> Result<(), Failure> {
+    match std::fs::remove_dir_all(run.logs()) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Failure::io(&format!("{} cannot be deleted", run.logs().display()), &error))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -60,16 +60,67 @@ fn an_instance_or_attempt_that_is_not_there_is_not_found() {
         gave(&["a", "--attempt", "1"]),
         gave(&["a", "--attempt", "7"]),
         gave(&["fan-i0", "--attempt", "2"]),
+        gave(&["fan", "--attempt", "2"]),
+        gave(&["fan-i9"]),
+        gave(&["--item", "9"]),
+        gave(&["fan", "--item", "9", "--follow"]),
     ];
     insta::assert_snapshot!(shown.concat(), @"
     0 fan-i1/1 one
     4 error: step `fan` has no instance 9; its 2 are numbered from 0
     4 error: step `a` has no instances; leave --item out
     0 a/1 one
-    4 error: `a` has no attempt 7; it has begun 1 so far
-    4 error: `fan-i0` has no attempt 2; it has begun 1 so far
+    4 error: step `a` has no attempt 7; the last one is 1
+    4 error: step `fan-i0` has no attempt 2; the last one is 1
+    4 error: step `fan` has no attempt 2; the last one is 1
+    4 error: step `fan-i9` is no instance of the flow; see `orlop flow get`
+    4 error: flow `few` has no instance 9 of any step
+    4 error: step `fan` has no instance 9; its 2 are numbered from 0
     ");
     assert!(gave(&["a", "--attempt", "0"]).starts_with("2 "), "attempts are counted from 1");
+}
+
+#[test]
+fn a_termination_message_with_a_secret_is_no_output_and_one_made_of_a_secret_is_handed_on() {
+    let bench = Bench::new();
+    std::fs::create_dir_all(bench.path("secrets/db")).unwrap();
+    std::fs::write(bench.path("secrets/db/key"), "hunter22-hunter22").unwrap();
+    for (name, script, code) in [
+        ("plain", r#"printf %s "$T" >/dev/termination-log"#, 1),
+        ("made", r#"printf %s "$T" | base64 >/dev/termination-log"#, 0),
+    ] {
+        let mut give = step("give", script);
+        give["template"]["spec"]["template"]["spec"]["containers"][0]["env"] =
+            json!([{"name": "T", "valueFrom": {"secretKeyRef": {"name": "db", "key": "key"}}}]);
+        give["outputs"] = json!({"parameters": [{"name": "o", "valueFrom": {"jsonPath": "$.termination.message"}}]});
+        let mut take =
+            after(step("take", "test \"$(echo ${parameters.o} | base64 -d)\" = hunter22-hunter22"), &["give"]);
+        take["inputs"] = json!({"parameters": [{"name": "o", "valueFrom": {"jsonPath": "give:$.outputs.o"}}]});
+        let file = bench.flow(name, &json!({"steps": [give, take]}));
+        let gave = bench.run(&file, &["--secrets-dir", "secrets"]);
+        assert_eq!(gave.code, code, "{gave:?}");
+        let step = bench.status(name).unwrap()["steps"][0].clone();
+        let refused = step["message"].as_str().unwrap_or_default().contains("holds the value of a Secret");
+        assert_eq!((step["reason"] == "Forbidden", refused), (code == 1, code == 1), "{step}");
+    }
+}
+
+#[test]
+fn files_of_the_kernel_are_no_outputs() {
+    let bench = Bench::new();
+    for (name, output) in [
+        ("own", json!({"parameters": [{"name": "o", "valueFrom": {"path": "/proc/self/environ"}}]})),
+        ("tree", json!({"artifacts": [{"name": "o", "path": "/proc/cpuinfo"}]})),
+        ("sys", json!({"artifacts": [{"name": "o", "path": "/sys/kernel/mm/transparent_hugepage/enabled"}]})),
+    ] {
+        let mut made = step("a", "true");
+        made["outputs"] = output;
+        let gave = bench.run(&bench.flow(name, &json!({"steps": [made]})), &[]);
+        assert_eq!(gave.code, 1, "{gave:?}");
+        let step = bench.status(name).unwrap()["steps"][0].clone();
+        assert_eq!(step["reason"], "OutputInvalid", "{step}");
+        assert!(step["message"].as_str().unwrap().contains("is a file of the kernel"), "{step}");
+    }
 }
 
 #[test]

@@ -95,7 +95,7 @@ fn what_a_step_wrote_steers_no_terminal_and_is_whole_in_a_pipe() {
     assert_eq!(bench.run_steps("ill", &json!([step("a", script)])).code, 0);
     let (code, screen) = Shown::printing(&bench, &["flow", "logs", "ill"]).until_end();
     assert_eq!(code, 0, "{screen}");
-    assert_eq!(screen, "a/1 \u{1b}[31mred\u{1b}[0m \u{fffd}]0;title\u{fffd} \u{fffd}[2Jgone\r\n");
+    assert_eq!(screen, "a/1 \u{1b}[31mred\u{1b}[0m \u{fffd}]0;title\u{fffd} \u{fffd}[2Jgone\u{1b}[0m\r\n");
     let piped = bench.orlop(&["flow", "logs", "ill"]).out;
     assert_eq!(piped, "a/1 \u{1b}[31mred\u{1b}[0m \u{1b}]0;title\u{7} \u{1b}[2Jgone\n");
 }

@@ -174,6 +174,29 @@ fn secrets_of_the_tenant_reach_steps_and_are_masked() {
     assert_eq!(bench.good(&["flow", "logs", "secret", "--target", "fleet"]), "reads/1 it is ***\n");
 }
 
+/// What is asked of a file.
+fn of_a_file(verb: &dyn Fn(&[&str]) -> Gave, bench: &Bench, file: &str) {
+    let plan = verb(&["plan", file]);
+    assert!(plan.code == 0 && plan.out.contains("wave 1"), "{plan:?}");
+    let graph = verb(&["graph", file, "-o", "dot"]);
+    assert!(graph.code == 0 && graph.out.contains("digraph"), "{graph:?}");
+    assert_eq!(bench.orlop(&["flow", "validate", file, "--target", "fleet"]).code, 0);
+}
+
+/// Why steps of a flow wait that waits for a person, and what is said of logs that are not there.
+fn of_a_paused_flow(verb: &dyn Fn(&[&str]) -> Gave) {
+    let why = verb(&["explain", "all"]);
+    assert!(
+        why.code == 0 && why.out.contains("gate is PendingApproval") && why.out.contains("late is Pending"),
+        "{why:?}"
+    );
+    assert_eq!(verb(&["explain", "all", "none"]).code, 4);
+    let items = verb(&["logs", "all", "one", "--item", "3"]);
+    assert!(items.code == 4 && items.err.contains("has no instances"), "{items:?}");
+    let why = verb(&["logs", "all", "late"]);
+    assert!(why.code == 0 && why.err.contains("no attempt of `late` has started"), "{why:?}");
+}
+
 #[test]
 fn every_verb_works_on_flows_of_a_server() {
     let bench = Bench::up(&["--memory-store"]);
@@ -188,28 +211,14 @@ fn every_verb_works_on_flows_of_a_server() {
     let path = bench.place("all.json");
     std::fs::write(&path, object.to_string()).expect("a file is written");
     let file = path.display().to_string();
-    // What is asked of a file.
-    let plan = verb(&["plan", &file]);
-    assert!(plan.code == 0 && plan.out.contains("wave 1"), "{plan:?}");
-    let graph = verb(&["graph", &file, "-o", "dot"]);
-    assert!(graph.code == 0 && graph.out.contains("digraph"), "{graph:?}");
-    assert_eq!(bench.orlop(&["flow", "validate", &file, "--target", "fleet"]).code, 0);
+    of_a_file(&verb, &bench, &file);
     // A run that waits for nobody is left as soon as only a person can go on.
     let left = bench.orlop(&["run", &file, "--target", "fleet", "--no-wait-approval"]);
     assert_eq!(left.code, 10, "{left:?}");
     let graph = verb(&["graph", "all"]);
     assert!(graph.code == 0 && graph.out.contains("gate"), "{graph:?}");
     assert_eq!(verb(&["graph", "none"]).code, 4);
-    let why = verb(&["explain", "all"]);
-    assert!(
-        why.code == 0 && why.out.contains("gate is PendingApproval") && why.out.contains("late is Pending"),
-        "{why:?}"
-    );
-    assert_eq!(verb(&["explain", "all", "none"]).code, 4);
-    let items = verb(&["logs", "all", "one", "--item", "3"]);
-    assert!(items.code == 4 && items.err.contains("has no instances"), "{items:?}");
-    let why = verb(&["logs", "all", "late"]);
-    assert!(why.code == 0 && why.err.contains("no attempt of `late` has started"), "{why:?}");
+    of_a_paused_flow(&verb);
     // Lists.
     let listed = |label: &str| verb(&["list", "-l", label, "-o", "name"]).out;
     assert_eq!((listed("team=red").as_str(), listed("team=blue").as_str()), ("all\n", ""));

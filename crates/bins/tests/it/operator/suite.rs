@@ -10,7 +10,7 @@ use orlop::core::spec::flow::{JobFlow, StopMode, SuspendMode};
 use orlop::core::spec::status::FlowStatus;
 use orlop::host::operator::{Operator, Plan, Stop, Which};
 use orlop::k8s::api::Client;
-use orlop::k8s::client::{Decided, FlowClient, NewFlow};
+use orlop::k8s::client::{ApprovalDecision, FlowClient, NewFlow};
 use orlop::k8s::render::helper::{HelperOptions, Tokens};
 use orlop::k8s::shell::Clock;
 use serde_json::{Value, json};
@@ -61,7 +61,7 @@ impl Operated {
     async fn give(&self, name: &str, control: Control) -> Result<(), String> {
         let given = match control {
             Control::Decide(step, decision) => {
-                self.0.decide(name, &Decided { step, decision, by: Some("suite"), reason: None }).await
+                self.0.decide(name, &ApprovalDecision { step, decision, by: Some("suite"), reason: None }).await
             }
             Control::Suspend(true) => self.0.suspend(name, Some(SuspendMode::Suspend)).await,
             Control::Suspend(false) => self.0.suspend(name, Some(SuspendMode::Drain)).await,

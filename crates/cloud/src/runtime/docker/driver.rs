@@ -161,6 +161,7 @@ impl Driver {
             signal: None,
             oom_killed: false,
             message: masker.mask_text(told.trim()),
+            masked: false,
             restarts,
             started_at: at,
             ended_at: at,
@@ -173,7 +174,7 @@ impl Driver {
         let (Some(seen), Some(container)) = (seen, self.record.containers.get(index).cloned()) else { return Ok(()) };
         let masker = self.masker(index).await?;
         self.finish_log(index, &masker).await?;
-        let message = words::last(&self.engine, &container, seen.exit_code, &masker).await?;
+        let (message, masked) = words::last(&self.engine, &container, seen.exit_code, &masker).await?;
         let started_at = seen.started_at.unwrap_or_else(now);
         // The engine notes the start of a short execution after its end.
         let ended_at = seen.ended_at.unwrap_or_else(now).max(started_at);
@@ -184,6 +185,7 @@ impl Driver {
             signal: signal(seen.exit_code),
             oom_killed: seen.oom_killed && seen.exit_code != 0,
             message,
+            masked,
             restarts,
             started_at,
             ended_at,

@@ -21,13 +21,13 @@ const READ_MAX: usize = 64 * 1024;
 const TAIL_LINES: u32 = 80;
 const TAIL_MAX: usize = 2048;
 
-/// The last words of a container that ended with `exit_code`, secrets masked.
+/// The last words of a container that ended with `exit_code`, secrets masked, and whether there were any to mask.
 pub(super) async fn last(
     engine: &Engine,
     container: &Container,
     exit_code: i32,
     masker: &Masker,
-) -> Result<String, PortError> {
+) -> Result<(String, bool), PortError> {
     let said = match &container.words {
         Words::None => Vec::new(),
         Words::File(path) => from_file(path)?,
@@ -35,10 +35,11 @@ pub(super) async fn last(
     };
     if said.is_empty() && exit_code != 0 && container.falls_back {
         let tail = masker.mask_text(&String::from_utf8_lossy(&engine.tail(&container.id, TAIL_LINES).await?));
-        return Ok(end(&tail, TAIL_MAX).to_owned());
+        return Ok((end(&tail, TAIL_MAX).to_owned(), false));
     }
-    let masked = masker.mask_text(&String::from_utf8_lossy(&said));
-    Ok(beginning(&masked, MESSAGE_MAX).to_owned())
+    let said = String::from_utf8_lossy(&said);
+    let masked = masker.mask_values(&said);
+    Ok((beginning(&masked, MESSAGE_MAX).to_owned(), masked != said))
 }
 
 /// Makes an empty file that every user may write, for the last words of an execution that begins.

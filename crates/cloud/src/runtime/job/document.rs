@@ -149,6 +149,9 @@ fn termination(job: &EndedJob<'_>) -> Option<Value> {
     {
         members.insert("json".into(), parsed);
     }
+    if let (true, Some(members)) = (container.masked, termination.as_object_mut()) {
+        members.insert("masked".into(), true.into());
+    }
     Some(termination)
 }
 

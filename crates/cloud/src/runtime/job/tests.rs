@@ -34,6 +34,7 @@ fn container(code: i32, ended: i64) -> ContainerExit {
         signal: None,
         oom_killed: false,
         message: String::new(),
+        masked: false,
         restarts: 0,
         started_at: at(0),
         ended_at: at(ended),

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use nix::sys::statfs::{FsType, PROC_SUPER_MAGIC, statfs};
 use orlop_core::attempt::{ArtifactCollection, FileValue, OutputFile};
 use orlop_core::error::{Class, PortError};
 use orlop_core::spec::status::ArtifactRecord;
@@ -119,7 +120,11 @@ async fn find<R: PodRuntime + ?Sized>(
     inside: &str,
 ) -> Result<Option<PathBuf>, PortError> {
     let (mounts, path) = (plan.main.mounts.clone(), inside.to_owned());
-    let inside = match blocking(move || Ok(locate(&mounts, &path)?)).await {
+    let located = move || match locate(&mounts, &path)? {
+        Located::Here(found) if is_of_kernel(&found) => Err(of_kernel(&path)),
+        located => Ok(located),
+    };
+    let inside = match blocking(located).await {
         Ok(Located::Here(path)) => return Ok(Some(path)),
         Ok(Located::Missing) => return Ok(None),
         Ok(Located::Inside(path)) => path,
@@ -128,6 +133,22 @@ async fn find<R: PodRuntime + ?Sized>(
         Err(error) => return Err(error),
     };
     fetch(followed, plan, number, &inside).await
+}
+
+/// The file system at `/sys`.
+const SYSFS_MAGIC: FsType = FsType(0x6265_6572);
+
+/// Whether a path leads into a file system of the kernel. There `self` is whoever reads, and lengths say nothing.
+fn is_of_kernel(path: &Path) -> bool {
+    statfs(path).is_ok_and(|found| [PROC_SUPER_MAGIC, SYSFS_MAGIC].contains(&found.filesystem_type()))
+}
+
+/// The error for what is read there.
+fn of_kernel(path: &str) -> PortError {
+    let message = format!(
+        "{path} is a file of the kernel, which shows each reader something else; have the step copy what is wanted into a file"
+    );
+    PortError::new(Class::Invalid, message).with_reason("OutputInvalid")
 }
 
 /// The same through the runtime: for what no mount covers, and for what only the runtime may read.

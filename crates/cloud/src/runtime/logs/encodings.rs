@@ -9,15 +9,27 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_S
 /// Of shorter values no encoding is recognised: it would stand in every log.
 pub const SECRET_MIN: usize = 4;
 
+/// Characters of a line of base64, as `openssl`, PEM and MIME tools and `base64` break it.
+const WIDTHS: [usize; 2] = [64, 76];
+/// Shorter ends of such a text give nothing away.
+const LINE_MIN: usize = 8;
+
 /// The encodings of a value.
 pub(super) fn encodings(value: &str) -> Vec<String> {
     if value.trim().len() < SECRET_MIN {
         return Vec::new();
     }
-    let mut all = vec![percent(value), json(value)];
+    let mut all = Vec::new();
     // A file or a variable often ends with a line feed that is not part of what is encoded.
     for text in [value, value.trim()] {
+        all.extend(percents(text));
+        all.extend(jsons(text));
         all.extend([STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD].iter().map(|code| code.encode(text)));
+        let whole = STANDARD.encode(text);
+        for width in WIDTHS {
+            let lines = whole.as_bytes().chunks(width).map(String::from_utf8_lossy);
+            all.extend(lines.filter(|line| line.len() >= LINE_MIN).map(std::borrow::Cow::into_owned));
+        }
     }
     for code in [STANDARD_NO_PAD, URL_SAFE_NO_PAD] {
         all.extend((0..3).filter_map(|before| within(value.trim(), before, &code)));
@@ -34,24 +46,61 @@ fn within(value: &str, before: usize, code: &impl Engine) -> Option<String> {
     code.encode(&bytes).get(first..end).filter(|text| text.len() >= SECRET_MIN).map(str::to_owned)
 }
 
-/// As in a URL, everything but unreserved characters escaped.
-fn percent(value: &str) -> String {
-    let mut out = String::with_capacity(value.len());
-    for byte in value.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            // Writing into a text cannot fail.
-            let _ = write!(out, "%{byte:02X}");
+/// As in a URL: everything but unreserved characters escaped, in a path also but `/`, in a form with `+` for a blank; digits in
+/// either case.
+fn percents(value: &str) -> Vec<String> {
+    let escaped = |kept: &[u8], blank: &str| {
+        let mut out = String::with_capacity(value.len());
+        for byte in value.bytes() {
+            match byte {
+                b' ' => out.push_str(blank),
+                byte if byte.is_ascii_alphanumeric() || kept.contains(&byte) => out.push(char::from(byte)),
+                // Writing into a text cannot fail.
+                byte => {
+                    let _ = write!(out, "%{byte:02X}");
+                }
+            }
         }
-    }
-    out
+        out
+    };
+    let upper = [escaped(b"-._~", "%20"), escaped(b"-._~/", "%20"), escaped(b"-._~", "+"), escaped(b"-._~/", "+")];
+    upper.into_iter().flat_map(|text| [lower_escapes(&text), text]).collect()
 }
 
-/// As in a JSON text, without the quotes.
-fn json(value: &str) -> String {
-    let quoted = serde_json::Value::from(value).to_string();
-    quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned()
+fn lower_escapes(text: &str) -> String {
+    let mut digits = 0;
+    let lower = |byte: char| {
+        digits = if byte == '%' { 2_u8 } else { digits };
+        if byte != '%' && digits > 0 {
+            digits -= 1;
+            return byte.to_ascii_lowercase();
+        }
+        byte
+    };
+    text.chars().map(lower).collect()
+}
+
+/// As in a JSON text, without the quotes: as it is, with all but ASCII escaped, with escaped slashes, and such a text in a JSON
+/// text again.
+fn jsons(value: &str) -> Vec<String> {
+    let quoted = |text: &str| {
+        let quoted = serde_json::Value::from(text).to_string();
+        quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned()
+    };
+    let plain = quoted(value);
+    let mut ascii = String::with_capacity(plain.len());
+    for c in plain.chars() {
+        if c.is_ascii() {
+            ascii.push(c);
+        } else {
+            let mut units = [0; 2];
+            // Writing into a text cannot fail.
+            for unit in c.encode_utf16(&mut units) {
+                let _ = write!(ascii, "\\u{unit:04x}");
+            }
+        }
+    }
+    vec![quoted(&plain), quoted(&ascii), plain.replace('/', "\\/"), ascii.replace('/', "\\/"), plain, ascii]
 }
 
 #[cfg(test)]
@@ -86,6 +135,39 @@ mod tests {
         );
         let url = URL_SAFE.encode("x?>?>?>?>y");
         assert!(masker(["?>?>?>?>"]).mask_text(&url).contains("***"));
+    }
+
+    #[test]
+    fn base64_that_is_broken_into_lines_is_masked() {
+        let key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7\nVJTUt9Us8cKjMzEfYyjiWA4R4\n-----END KEY-----\n";
+        for text in [key, key.trim()] {
+            let masker = masker([key]);
+            for width in [64, 76] {
+                let lines: Vec<String> = STANDARD
+                    .encode(text)
+                    .as_bytes()
+                    .chunks(width)
+                    .map(|line| String::from_utf8_lossy(line).into_owned())
+                    .collect();
+                let shown = masker.mask_text(&lines.join("\n"));
+                assert!(shown.lines().all(|line| line == "***" || line.len() < LINE_MIN), "{width}: {shown}");
+            }
+        }
+    }
+
+    #[test]
+    fn forms_that_languages_write_are_masked() {
+        let masker = masker(["p\"ss w\u{f6}rd/1&<"]);
+        for text in [
+            r#"p\"ss w\u00f6rd/1&<"#,
+            r#"p\"ss wörd\/1&<"#,
+            r#"p\\\"ss wörd/1&<"#,
+            "p%22ss%20w%C3%B6rd/1%26%3C",
+            "p%22ss+w%C3%B6rd%2F1%26%3C",
+            "p%22ss%20w%c3%b6rd%2f1%26%3c",
+        ] {
+            assert_eq!(masker.mask_text(text), "***", "{text}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
@@ -31,6 +32,8 @@ pub struct Masker {
     /// Longest first, without duplicates.
     secrets: Vec<Vec<u8>>,
     finder: Option<AhoCorasick>,
+    /// The values alone, where encodings are masked too.
+    values: Option<Arc<Masker>>,
 }
 
 impl fmt::Debug for Masker {
@@ -62,7 +65,7 @@ impl Masker {
         }
         // The finder cannot be built only beyond billions of bytes of secrets; then nothing at all passes.
         let finder = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&found).ok();
-        Self { secrets: found, finder }
+        Self { secrets: found, finder, values: None }
     }
 
     /// Masks these values and their base64, URL and JSON forms.
@@ -72,12 +75,16 @@ impl Masker {
         I: IntoIterator,
         I::Item: AsRef<str>,
     {
-        let mut all = Vec::new();
-        for value in values {
-            all.extend(encodings(value.as_ref()));
-            all.push(value.as_ref().to_owned());
-        }
-        Self::new(all)
+        let values: Vec<String> = values.into_iter().map(|value| value.as_ref().to_owned()).collect();
+        let all = values.iter().flat_map(|value| encodings(value)).chain(values.iter().cloned());
+        Self { values: Some(Arc::new(Self::new(&values))), ..Self::new(all) }
+    }
+
+    /// The text with every value in it masked, but no encoding: for what is handed on, where something made of a secret has to
+    /// stay what it is.
+    #[must_use]
+    pub fn mask_values(&self, text: &str) -> String {
+        self.values.as_ref().map_or_else(|| self.mask_text(text), |values| values.mask_text(text))
     }
 
     /// The bytes with every secret in them masked.

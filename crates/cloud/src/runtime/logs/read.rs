@@ -76,11 +76,22 @@ fn parse(bytes: &[u8], stream: Stream, from: u64) -> Page {
             break;
         }
         page.next = page.next.saturating_add(line.len() as u64);
-        let entry = entry(line.strip_suffix(b"\n").unwrap_or(line), stream, last);
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        if is_torn_stamp(line) {
+            continue;
+        }
+        let entry = entry(line, stream, last);
         last = entry.time;
         page.entries.push(entry);
     }
     page
+}
+
+/// Whether a line is the beginning of a time and no more: what a full disk left of an entry.
+fn is_torn_stamp(line: &[u8]) -> bool {
+    const STAMP: &[u8] = b"dddd-dd-ddTdd:dd:dd.dddZ";
+    let fits = |(byte, form): (&u8, &u8)| if *form == b'd' { byte.is_ascii_digit() } else { byte == form };
+    line.len() > 4 && line.len() <= STAMP.len() && line.iter().zip(STAMP).all(fits)
 }
 
 fn entry(line: &[u8], stream: Stream, last: Time) -> Entry {

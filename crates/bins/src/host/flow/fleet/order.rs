@@ -68,7 +68,7 @@ impl StepOrder {
         let text = text.replace("{{", "\\u007b\\u007b");
         if text.len() > MAX {
             let message = format!(
-                "the step with the ConfigMap templates of its flow has {} bytes as JSON, at most {MAX} can be sent to a \
+                "the step with its inputs has {} bytes as JSON, at most {MAX} can be sent to a \
                  worker; move data into an artifact",
                 text.len()
             );

@@ -53,6 +53,7 @@ fn done(exit_code: i32, failures: u32, second: i64) -> Progress {
         signal: signal(exit_code),
         oom_killed: false,
         message: String::new(),
+        masked: false,
         restarts: 0,
         started_at: at(second),
         ended_at: at(second),

@@ -98,6 +98,7 @@ impl Fake {
                 oom_killed: exit_code == 137
                     && matches!(&result, PodResult::Failed { reason, .. } if reason == "OOMKilled"),
                 message: message.clone(),
+                masked: false,
                 restarts: 0,
                 started_at,
                 ended_at: now,

@@ -115,7 +115,9 @@ impl Pod {
             Some((code, message)) => (Ended::Exited(code), message),
             None => (ended, self.last_words(container, &words, ended)),
         };
-        let mut exit = exit(container, ended, &self.masker.mask_text(&message), started_at);
+        let shown = self.masker.mask_values(&message);
+        let mut exit = exit(container, ended, &shown, started_at);
+        exit.masked = shown != message;
         let oom = self.cgroup.as_ref().map_or(0, Cgroup::oom_kills) > oom_before;
         exit.oom_killed = oom && exit.signal == Some(nix::libc::SIGKILL);
         Ok(Attempt { exit, cannot_start })
@@ -332,6 +334,7 @@ fn exit(container: &Container, ended: Ended, message: &str, started_at: Time) ->
         signal,
         oom_killed: false,
         message: verdict::words(message.as_bytes()),
+        masked: false,
         restarts: 0,
         started_at,
         ended_at: now(),

@@ -75,6 +75,7 @@ mod tests {
             signal,
             oom_killed: false,
             message: message.to_owned(),
+            masked: false,
             restarts: 0,
             started_at: Time::EPOCH,
             ended_at: Time::EPOCH,
