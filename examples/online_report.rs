@@ -111,7 +111,7 @@ fn main() -> Result<()> {
             for (policy, title) in Policy::ALL.into_iter().zip(NAMES) {
                 let mut sum = Row::default();
                 for seed in 0..*seeds {
-                    let row = run(policy, mix, *load, (&settings, seed))?;
+                    let row = run(policy, mix, *load, &settings, seed)?;
                     sum.refused += row.refused;
                     sum.weighted += row.weighted;
                     sum.utilisation += row.utilisation;
@@ -165,7 +165,7 @@ fn mean_shares(mix: fn(&mut Draw) -> (u64, u64)) -> (f64, f64) {
     (cpu as f64 / f64::from(MANY) / WORKER.0 as f64, memory as f64 / f64::from(MANY) / WORKER.1 as f64)
 }
 
-fn run(policy: Policy, mix: fn(&mut Draw) -> (u64, u64), load: f64, (settings, seed): (&Settings, u64)) -> Result<Row> {
+fn run(policy: Policy, mix: fn(&mut Draw) -> (u64, u64), load: f64, settings: &Settings, seed: u64) -> Result<Row> {
     let (cpu, memory) = mean_shares(mix);
     let by_cpu = cpu >= memory;
     let between = RUN_TIME * cpu.max(memory) / (load * settings.workers as f64);
@@ -248,7 +248,8 @@ impl Fleet {
     }
 
     /// A job arrives; whether it starts. If not, it goes away.
-    fn offer(&mut self, now: u64, number: u64, (cpu_m, mebibytes): (u64, u64), time: u64) -> Result<bool> {
+    fn offer(&mut self, now: u64, number: u64, demand: (u64, u64), time: u64) -> Result<bool> {
+        let (cpu_m, mebibytes) = demand;
         let job = JobId::new(Epoch(1), number).context("too many jobs")?;
         let mut spec = Demand::new("all".parse()?);
         (spec.resources.cpu_m, spec.resources.memory_bytes) = (cpu_m, mebibytes << 20);

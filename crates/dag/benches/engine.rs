@@ -59,7 +59,8 @@ fn admitted(plan: &Plan) -> (State, Vec<FlowEffect>) {
 }
 
 /// Accepts every attempt and lets it succeed until the flow is over; returns how many events that took.
-fn run(plan: &Plan, (mut state, mut effects): (State, Vec<FlowEffect>)) -> u64 {
+fn run(plan: &Plan, begun: (State, Vec<FlowEffect>)) -> u64 {
+    let (mut state, mut effects) = begun;
     let (mut events, mut now) = (1, BEGIN);
     let mut asked = VecDeque::new();
     let mut tell = |state: &mut State, event: &FlowEvent, now, effects: &mut Vec<FlowEffect>| {

@@ -215,7 +215,7 @@ fn mounted(server: &ApiServer, dir: &Path, name: &str) -> PathBuf {
 }
 
 /// An executor with the file that the operator has rendered, and the arguments that its pods have.
-fn executor(server: &ApiServer, dir: &Path, (name, performer): (&str, &str)) -> Process {
+fn executor(server: &ApiServer, dir: &Path, name: &str, performer: &str) -> Process {
     let folder = mounted(server, dir, name);
     let deployment = server.look("deployments.apps", "default", name).unwrap();
     let rendered = deployment["spec"]["template"]["spec"]["containers"][0]["args"].as_array().unwrap();
@@ -245,7 +245,7 @@ async fn two_executors_keep_their_connections_while_the_performer_is_upgraded() 
     comes("Running", 1).await.unwrap();
     let there = server.clone();
     let executors = tokio::task::spawn_blocking(move || {
-        let executors = EXECUTORS.map(|executor_name| executor(&there, dir.path(), (executor_name, &name)));
+        let executors = EXECUTORS.map(|executor_name| executor(&there, dir.path(), executor_name, &name));
         let answers = |process: &Process| process.lines().iter().any(|line| line.ends_with("the performer answers"));
         until("answers", || executors.iter().all(answers).then_some(()));
         executors

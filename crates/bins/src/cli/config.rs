@@ -30,6 +30,9 @@ const OPTIONS: [(&str, Option<&str>); 9] = [
     ("home", Some("ORLOP_HOME")),
 ];
 
+/// Verbs that take no value of a profile: where they ask a cluster, somebody has said so.
+const WITHOUT: [&str; 2] = ["config", "hardware"];
+
 /// Values of options, by option.
 type Profile = BTreeMap<String, String>;
 
@@ -115,7 +118,8 @@ pub(super) struct ListArgs {
 pub(super) fn applied(command: clap::Command) -> Result<clap::Command, Failure> {
     let Some((_, profile)) = in_use()? else { return Ok(command) };
     // Both live as long as the program, as all else of its command line does.
-    let values = profile.into_iter().map(|(option, value)| (option, &*value.leak()));
+    let values = profile.into_iter().filter(|(option, _)| variable_of(option).is_none());
+    let values = values.map(|(option, value)| (option, &*value.leak()));
     Ok(with_defaults(command, &values.collect::<Vec<_>>()))
 }
 
@@ -124,7 +128,17 @@ fn with_defaults(command: clap::Command, values: &[(String, &'static str)]) -> c
         Some((_, value)) => arg.default_value(*value),
         None => arg,
     });
-    command.mut_subcommands(|verb| if verb.get_name() == "config" { verb } else { with_defaults(verb, values) })
+    command.mut_subcommands(|verb| if WITHOUT.contains(&verb.get_name()) { verb } else { with_defaults(verb, values) })
+}
+
+/// The variable that gives an option a value without its being that of the option.
+fn variable_of(option: &str) -> Option<&'static str> {
+    let variable = match option {
+        "token-file" => "ORLOP_TOKEN",
+        "kubeconfig" => "KUBECONFIG",
+        _ => return None,
+    };
+    std::env::var_os(variable).map(|_| variable)
 }
 
 /// The profile in use and its name; none where none is.
@@ -142,6 +156,14 @@ fn in_use() -> Result<Option<(String, Profile)>, Failure> {
     }
 }
 
+/// The value that the environment or the profile in use gives an option.
+pub(super) fn default_of(option: &str) -> Option<String> {
+    let (_, variable) = OPTIONS.iter().find(|(known, _)| *known == option)?;
+    let set = variable.and_then(|variable| std::env::var(variable).ok());
+    // Where profiles cannot be read no command came so far.
+    set.or_else(|| in_use().ok().flatten()?.1.remove(option))
+}
+
 /// Where profiles are kept; none where nothing says where the user's files are.
 fn file() -> Option<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -151,7 +173,7 @@ fn file() -> Option<PathBuf> {
 
 fn read(file: &Path) -> Result<Profiles, Failure> {
     let wrong = |why: String| {
-        Failure::usage(format!("{}: {why}; mend or remove it, {PROFILE}= passes it over", file.display()))
+        Failure::usage(format!("{}: {why}; fix or remove it, or set {PROFILE}= to ignore it", file.display()))
     };
     let text = match std::fs::read_to_string(file) {
         Ok(text) => text,
@@ -159,14 +181,16 @@ fn read(file: &Path) -> Result<Profiles, Failure> {
         Err(error) => return Err(wrong(error.to_string())),
     };
     let profiles: Profiles = serde_saphyr::from_str(&text).map_err(|error| wrong(error.to_string()))?;
-    let known = |option: &String| OPTIONS.iter().any(|(known, _)| known == option);
-    match profiles.profiles.values().flat_map(BTreeMap::keys).find(|option| !known(option)) {
-        Some(option) => Err(wrong(format!(
-            "`{option}` is no option of profiles, they are {}",
-            names(&OPTIONS.map(|(name, _)| name))
-        ))),
-        None => Ok(profiles),
+    for (option, value) in profiles.profiles.values().flatten() {
+        if !OPTIONS.iter().any(|(known, _)| known == option) {
+            let known = names(&OPTIONS.map(|(name, _)| name));
+            return Err(wrong(format!("unknown option `{option}` in a profile; known options: {known}")));
+        }
+        if option == "target" && <Target as clap::ValueEnum>::from_str(value, true).is_err() {
+            return Err(wrong(format!("unknown target `{value}`; known targets: local, process, docker, fleet, kube")));
+        }
     }
+    Ok(profiles)
 }
 
 /// Writes the file whole or not at all.
@@ -222,8 +246,9 @@ fn use_one(file: &Path, args: UseArgs) -> Result<(), Failure> {
     let name = args.name.clone();
     dns1123_subdomain(&name).map_err(|error| Failure::usage(error.to_string()))?;
     let mut profiles = read(file)?;
-    let given = args.values()?;
-    if !profiles.profiles.contains_key(&name) && given.is_empty() {
+    let is_new = !profiles.profiles.contains_key(&name);
+    let given = args.values(is_new)?;
+    if is_new && given.is_empty() {
         return Err(Failure::new(Exit::NotFound, missing(&name, &profiles)));
     }
     let profile = profiles.profiles.entry(name.clone()).or_default();
@@ -231,12 +256,12 @@ fn use_one(file: &Path, args: UseArgs) -> Result<(), Failure> {
     let values: Vec<String> = profile.iter().map(|(option, value)| format!("{option} {value}")).collect();
     profiles.current = Some(name.clone());
     write(file, &profiles)?;
-    output::print(&format!("profile `{name}` is used: {}", values.join(", ")))
+    output::print(&format!("now using profile `{name}`: {}", values.join(", ")))
 }
 
 impl UseArgs {
-    /// The values that are given; of a name that is one of a target, that.
-    fn values(self) -> Result<Profile, Failure> {
+    /// The values that are given; of a new profile whose name is one of a target, that.
+    fn values(self, is_new: bool) -> Result<Profile, Failure> {
         let path = |path: Option<PathBuf>| {
             let absolute = path.map(std::path::absolute).transpose();
             let absolute = absolute.map_err(|error| Failure::usage(format!("a path cannot be used: {error}")))?;
@@ -255,7 +280,7 @@ impl UseArgs {
             ("namespace", self.namespace),
             ("home", path(self.home)?),
         ];
-        if values.iter().all(|(_, value)| value.is_none()) {
+        if is_new && values.iter().all(|(_, value)| value.is_none()) {
             values[0].1 = <Target as clap::ValueEnum>::from_str(&self.name, true).ok().and_then(word);
         }
         Ok(values.into_iter().filter_map(|(option, value)| Some((option.to_owned(), value?))).collect())
@@ -282,6 +307,7 @@ fn show(format: Format) -> Result<(), Failure> {
     let (name, profile) = in_use()?.unwrap_or_default();
     let value = |(option, variable): (&'static str, Option<&'static str>)| {
         let set = variable.and_then(|variable| Some((std::env::var(variable).ok()?, format!("variable {variable}"))));
+        let set = set.or_else(|| Some((String::new(), format!("variable {}", variable_of(option)?))));
         let of_profile = || Some((profile.get(option)?.clone(), format!("profile {name}")));
         let (value, source) = set.or_else(of_profile).unwrap_or_else(|| (String::new(), "default".to_owned()));
         (option, value, source)

@@ -49,5 +49,5 @@ pub(super) async fn delete(target: &dyn FlowTarget, args: &DeleteArgs) -> Result
 
 /// What is said of a flow that has not ended.
 pub(super) fn unended(name: &str) -> Failure {
-    Failure::new(Exit::Conflict, format!("`{name}` has not ended; terminate it first, or say --force"))
+    Failure::new(Exit::Conflict, format!("`{name}` has not ended; terminate it first, or use --force"))
 }

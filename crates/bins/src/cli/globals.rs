@@ -7,6 +7,7 @@ use orlop_core::id::dns1123_subdomain;
 use orlop_dag::manifest::Limits;
 use orlop_dag::manifest::substrate::{self, Runtime};
 
+use super::config::default_of;
 use super::failure::{Exit, Failure};
 use crate::host::home::{Home, RunDir};
 use crate::view::name::RunName;
@@ -159,17 +160,21 @@ impl GlobalArgs {
     /// A run by its name, with the options that lead to it from anywhere.
     #[must_use]
     pub(super) fn named(&self, name: &str) -> RunName {
-        let set = |variable: &str, value: &std::ffi::OsStr| std::env::var_os(variable).is_some_and(|set| set == value);
         let mut options = String::new();
+        let elsewhere = |target: String| Target::from_str(&target, true).is_ok_and(|target| !target.is_here());
+        if default_of("target").is_some_and(elsewhere) {
+            options.push_str(" --target local");
+        }
         if let Some(dir) = &self.run_dir {
             options.push_str(&format!(" --run-dir {}", dir.display()));
         } else {
             let namespace = self.namespace();
-            if namespace != DEFAULT && !set("ORLOP_NAMESPACE", namespace.as_ref()) {
+            if namespace != default_of("namespace").as_deref().unwrap_or(DEFAULT) {
                 options.push_str(&format!(" -n {namespace}"));
             }
-            if let Some(home) = self.home.as_ref().filter(|home| !set("ORLOP_HOME", home.as_os_str())) {
-                options.push_str(&format!(" --home {}", home.display()));
+            let home = self.home.as_ref().map(|home| home.display().to_string());
+            if let Some(home) = home.filter(|home| default_of("home").as_ref() != Some(home)) {
+                options.push_str(&format!(" --home {home}"));
             }
         }
         RunName { name: name.to_owned(), options }

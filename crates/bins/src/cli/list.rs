@@ -1,4 +1,4 @@
-//! `orlop flow list`: the flows of a target. Owns filters and columns.
+//! `orlop flow list`: prints flows as a table or as items.
 
 use clap::Args;
 use orlop_core::machine::flow::FlowPhase;
@@ -56,6 +56,7 @@ pub(super) async fn list(target: &dyn FlowTarget, args: &ListArgs) -> Result<Exi
         labels: args.label.clone(),
         older_than: args.older_than,
         whole: matches!(args.output, Format::Json | Format::Yaml),
+        hosts: true,
     };
     let flows = target.list(&filter).await?;
     let text = match args.output {
@@ -77,10 +78,15 @@ fn table(flows: &[ListedFlow], namespaces: bool) -> String {
         header.insert(0, "NAMESPACE");
     }
     let row = |flow: &ListedFlow| {
-        let ListedFlow { namespace, name, phase, progress, created, message, .. } = flow.clone();
-        let mut row = vec![name, phase, progress, age(now.since(created)), message];
+        let mut row = vec![
+            flow.name.clone(),
+            flow.phase.clone(),
+            flow.progress.clone(),
+            age(now.since(flow.created)),
+            flow.message.clone(),
+        ];
         if namespaces {
-            row.insert(0, namespace);
+            row.insert(0, flow.namespace.clone());
         }
         row
     };

@@ -1,4 +1,4 @@
-//! `orlop flow logs`: what attempts wrote. Owns what is said where nothing is meant or written.
+//! `orlop flow logs`: checks the selection and explains an empty log.
 
 use clap::Args;
 use orlop_core::machine::step::StepPhase;
@@ -63,8 +63,12 @@ impl LogsArgs {
 /// When there is no such flow, step, instance or attempt.
 pub(super) async fn logs(target: &dyn FlowTarget, args: &LogsArgs) -> Result<Exit, Failure> {
     let flow = target.get(&args.name).await?;
+    let spec = &flow.object.spec;
+    let known = |name: &str, step: &str| {
+        step == name || step.strip_prefix(name).and_then(|rest| rest.strip_prefix("-i")).is_some_and(is_number)
+    };
     if let Some(step) = &args.step
-        && flow.replayed()?.0.address_of(step).is_none()
+        && !spec.steps.iter().chain(&spec.finally).any(|of| known(&of.name, step))
     {
         let message = format!("flow `{}` has no step `{step}`", args.name);
         return Err(Failure::new(Exit::NotFound, message));
@@ -81,11 +85,19 @@ pub(super) async fn logs(target: &dyn FlowTarget, args: &LogsArgs) -> Result<Exi
     Ok(Exit::Done)
 }
 
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// Checks that there is the instance and the attempt that options name.
 ///
 /// # Errors
 /// When there is no such instance, or that attempt has not begun; one that is followed may begin later.
 fn selects(args: &LogsArgs, status: &FlowStatus) -> Result<(), Failure> {
+    // What has not begun, or goes on and is followed, may still come to have them.
+    if status.steps.is_empty() || args.follow && !status.phase.is_terminal() {
+        return Ok(());
+    }
     let subject = args.step.as_ref().map_or_else(|| format!("flow `{}`", args.name), |step| format!("step `{step}`"));
     let missing = |what: String| Err(Failure::new(Exit::NotFound, format!("{subject} {what}")));
     let number = |record: &StepStatus, step: &str| {
@@ -109,11 +121,11 @@ fn selects(args: &LogsArgs, status: &FlowStatus) -> Result<(), Failure> {
         };
     }
     if args.step.is_some() && records().next().is_none() && !status.steps.iter().any(|record| of_step(&record)) {
-        return missing("is no instance of the flow; see `orlop flow get`".to_owned());
+        return missing("was not found in the flow; see `orlop flow get`".to_owned());
     }
     let chosen = records().filter(|record| args.item.is_none_or(|item| is_item(record, item)));
     let begun = chosen.map(|record| record.attempt.max(1)).max();
-    match (args.attempt.filter(|_| !args.follow), begun) {
+    match (args.attempt, begun) {
         (Some(wanted), Some(begun)) if wanted > begun => {
             missing(format!("has no attempt {wanted}; the last one is {begun}"))
         }

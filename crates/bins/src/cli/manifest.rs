@@ -73,8 +73,15 @@ pub(super) fn load(name: &str, text: &str, limits: Limits) -> Result<(Vec<Loaded
 /// # Errors
 /// When the file is refused, or none of several has the name.
 pub(super) fn chosen(file: &Path, limits: Limits, name: Option<&str>) -> Result<Vec<Loaded>, Failure> {
-    let text = text(file)?;
-    let (mut loaded, warnings) = load(&file.display().to_string(), &text, limits)
+    chosen_of(file, &text(file)?, limits, name)
+}
+
+/// The same of the text of a file.
+///
+/// # Errors
+/// As of [`chosen`].
+pub(super) fn chosen_of(file: &Path, text: &str, limits: Limits, name: Option<&str>) -> Result<Vec<Loaded>, Failure> {
+    let (mut loaded, warnings) = load(&file.display().to_string(), text, limits)
         .map_err(|report| Failure::new(Exit::Refused, report.to_string()))?;
     if !warnings.violations.is_empty() {
         output::tell(&warnings.to_string());

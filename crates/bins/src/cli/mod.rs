@@ -82,7 +82,7 @@ enum Command {
     #[cfg(feature = "fleet")]
     #[command(flatten)]
     Fleet(fleet::Fleet),
-    /// Profiles: which fleet or cluster is meant where no option says so
+    /// Manage profiles: default values of connection options
     #[command(subcommand, arg_required_else_help = true)]
     Config(config::Config),
     /// Print the completions of a shell
@@ -182,11 +182,20 @@ pub fn main() -> ExitCode {
     exit.into()
 }
 
-/// The command line of this process, with the values of a profile where it gives none. Verbs about profiles take none of them.
+/// The command line of this process, with the values of a profile where it gives none. Verbs about profiles take none of them;
+/// help and completions do without where a profile cannot be read.
 fn matches() -> Result<Result<clap::ArgMatches, clap::Error>, Failure> {
-    let is_about_them = std::env::args_os().nth(1).is_some_and(|verb| verb == "config");
-    let commands = if is_about_them { commands() } else { config::applied(commands())? };
-    Ok(commands.try_get_matches().map_err(usage_of))
+    if std::env::args_os().nth(1).is_some_and(|verb| verb == "config") {
+        return Ok(commands().try_get_matches().map_err(usage_of));
+    }
+    match config::applied(commands()) {
+        Ok(commands) => Ok(commands.try_get_matches().map_err(usage_of)),
+        Err(failure) => match commands().try_get_matches() {
+            Err(shown) if !shown.use_stderr() => Ok(Err(shown)),
+            Ok(matches) if matches.subcommand_name() == Some("completions") => Ok(Ok(matches)),
+            _ => Err(failure),
+        },
+    }
 }
 
 /// What the command line asks for. A run learns which options stood there: others come from elsewhere.
@@ -252,9 +261,7 @@ async fn dispatch(command: Command) -> Result<Exit, Failure> {
             clap_complete::generate(shell, &mut commands(), "orlop", &mut text);
             output::raw(&text).map(|_| Exit::Done)
         }
-        // What runs a flow gives signals a meaning of its own.
-        Command::Flow(Flow::Run(args)) => run(*args).await,
-        Command::Flow(flow) if flow.drives() => of_flow(flow).await,
+        Command::Flow(flow) if flow.handles_signals() => of_flow(flow).await,
         Command::Flow(flow) => signals::interruptible(of_flow(flow)).await,
         #[cfg(all(feature = "kube", feature = "provisioner"))]
         Command::Hardware(verb) => hardware::run(verb).await,
@@ -314,10 +321,11 @@ impl Flow {
         })
     }
 
-    /// Whether it drives a flow in this process.
-    fn drives(&self) -> bool {
+    /// Whether signals are not to end it at once: it drives a flow, or reads a file and is ended as any program is.
+    fn handles_signals(&self) -> bool {
         match self {
-            Self::Run(_) => true,
+            Self::Run(_) | Self::Validate(_) | Self::Plan(_) => true,
+            Self::Graph(args) => args.is_file(),
             Self::Retry(args) => args.globals.target.is_here(),
             _ => false,
         }

@@ -53,7 +53,10 @@ pub(super) struct RetryArgs {
     pub output: Format,
 }
 
-/// What is said of a repeat that somebody else drives; it is waited for where that is asked.
+/// Prints the name of the new flow, or waits for it with `--wait`.
+///
+/// # Errors
+/// When it cannot be waited for.
 async fn repeated(target: &dyn FlowTarget, made: &Created, args: &RetryArgs) -> Result<Exit, Failure> {
     if !args.wait {
         output::print(&made.name)?;

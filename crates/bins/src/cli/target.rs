@@ -36,27 +36,51 @@ pub(super) trait FlowTarget {
     fn named(&self, name: &str) -> RunName;
 
     /// The flows that a filter takes.
+    ///
+    /// # Errors
+    /// The flows cannot be read.
     async fn list(&self, filter: &ListFilter) -> Result<Vec<ListedFlow>, Failure>;
 
     /// A flow as it is now.
+    ///
+    /// # Errors
+    /// There is no such flow, or it cannot be read.
     async fn get(&self, name: &str) -> Result<FlowSnapshot, Failure>;
 
     /// Gives an order to a flow.
+    ///
+    /// # Errors
+    /// There is no such flow, it is not in a state for the order, or the target cannot be reached.
     async fn order(&self, name: &str, order: FlowCommand) -> Result<Taken, Failure>;
 
     /// A flow once it has ended, or what else is waited for holds.
+    ///
+    /// # Errors
+    /// There is no such flow, or nobody drives it any more.
     async fn ended(&self, name: &str, wait: Wait) -> Result<JobFlow, Failure>;
 
     /// Shows what attempts of a flow wrote. False where nothing of what is meant has a log.
+    ///
+    /// # Errors
+    /// A log cannot be read.
     async fn logs(&self, flow: &FlowSnapshot, args: &LogsArgs) -> Result<bool, Failure>;
 
     /// Writes artifacts to the places that are meant for them.
+    ///
+    /// # Errors
+    /// One cannot be fetched or written.
     async fn export(&self, chosen: &mut [Artifact], args: &ArtifactsArgs) -> Result<(), Failure>;
 
     /// Hands over a new flow.
+    ///
+    /// # Errors
+    /// The flow is refused, or the target takes none.
     async fn create(&self, new: &NewFlow<'_>) -> Result<Created, Failure>;
 
     /// Begins a flow that repeats another; one on this machine is run to its end.
+    ///
+    /// # Errors
+    /// The flow has not ended, or the new one is refused.
     async fn retry(&self, args: &RetryArgs) -> Result<Retried, Failure>;
 
     /// How [`FlowTarget::delete`] finds a flow of this name.
@@ -66,6 +90,9 @@ pub(super) trait FlowTarget {
     async fn id(&self, name: &str) -> Result<String, Failure>;
 
     /// Deletes a flow; one that has not ended only by force, and then it is terminated first.
+    ///
+    /// # Errors
+    /// The flow has not ended and `force` was not said, or it cannot be deleted.
     async fn delete(&self, name: &str, id: &str, force: bool) -> Result<(), Failure>;
 }
 
@@ -79,7 +106,7 @@ pub(super) fn of(globals: &GlobalArgs) -> Result<Box<dyn FlowTarget>, Failure> {
         #[cfg(feature = "fleet")]
         Target::Fleet => Box::new(super::fleet::flow::Fleet::of(globals)?),
         #[cfg(feature = "kube")]
-        Target::Kube => Box::new(super::kube::Kube { globals: globals.clone() }),
+        Target::Kube => Box::new(super::kube::Kube::of(globals.clone())),
         #[cfg(not(feature = "fleet"))]
         Target::Fleet => return Err(Failure::usage(crate::features::lacking("`--target fleet`", "fleet"))),
         #[cfg(not(feature = "kube"))]
@@ -100,6 +127,8 @@ pub(super) struct ListFilter {
     pub older_than: Option<HumanDuration>,
     /// Whether all is asked for that the JSON form has, though it costs more.
     pub whole: bool,
+    /// Whether it is found out which runs of this machine have a host.
+    pub hosts: bool,
 }
 
 /// A flow in a list.
@@ -121,7 +150,7 @@ pub(super) struct ListedFlow {
     pub created: Time,
     /// Why it stands where it stands, or what to do about it.
     pub message: String,
-    /// It in the JSON form.
+    /// The item as `-o json` prints it.
     pub value: Value,
 }
 
@@ -202,7 +231,7 @@ pub(super) struct Created {
     pub id: String,
     /// Where it went, such as `submitted as ID`.
     pub message: String,
-    /// It in the JSON form.
+    /// The item as `-o json` prints it.
     pub value: Value,
     /// Where it is asked for, if not where it was created: its file may name another namespace.
     pub target: Option<Box<dyn FlowTarget>>,

@@ -4,7 +4,7 @@
 use orlop_core::attempt::{Address, AttemptEnd, EndResult, FileTrouble, OUTPUT_VALUE_MAX};
 use orlop_core::event::{AttemptResult, FlowEvent};
 use orlop_core::machine::step::StepPhase;
-use orlop_core::spec::step::{OutputParameter, Step};
+use orlop_core::spec::step::Step;
 use serde_json::Value;
 
 use crate::params::{Document, OutputSource, Path, QueryError, output_source};
@@ -56,12 +56,14 @@ fn result(plan: &Plan, at: Address, end: &AttemptEnd, phase: StepPhase) -> Attem
     let mut result = AttemptResult { artifacts: end.artifacts.clone(), ..AttemptResult::default() };
     let Some(step) = plan.step(at.step) else { return result };
     let document = Document::of_attempt(phase, end.document.clone());
-    outputs(step, end, &document, &mut result);
+    let masked = without_masked(phase, end);
+    outputs(step, end, &document, masked.as_ref(), &mut result);
     let document = document.with_outputs(result.outputs.clone());
+    let masked = masked.map(|masked| masked.with_outputs(result.outputs.clone()));
     // A path that selects nothing here is the reader's trouble, not this attempt's.
     for text in plan.projections(at.step) {
         if let Ok(path) = Path::parse(text)
-            && !(is_masked(end) && reads_message(text))
+            && !reads_more(&path, &document, masked.as_ref())
             && let Ok(value) = document.query(&path)
         {
             result.projections.insert(text.clone(), value);
@@ -70,12 +72,12 @@ fn result(plan: &Plan, at: Address, end: &AttemptEnd, phase: StepPhase) -> Attem
     result
 }
 
-fn outputs(step: &Step, end: &AttemptEnd, document: &Document, result: &mut AttemptResult) {
+fn outputs(step: &Step, end: &AttemptEnd, document: &Document, masked: Option<&Document>, result: &mut AttemptResult) {
     for output in step.output_parameters() {
         let name = &output.name;
         let value = match output_source(output) {
             Ok(OutputSource::Path(path)) => match document.query(&path) {
-                Ok(_) if is_masked(end) && reads_message(source(output)) => Err((FORBIDDEN, holds_secret(name))),
+                Ok(_) if reads_more(&path, document, masked) => Err((FORBIDDEN, holds_secret(name))),
                 Ok(text) if text.len() > OUTPUT_VALUE_MAX => Err((TOO_LARGE, too_large(name))),
                 Ok(text) => Ok(Some(text)),
                 Err(QueryError::Missing) => Ok(None),
@@ -113,18 +115,20 @@ fn outputs(step: &Step, end: &AttemptEnd, document: &Document, result: &mut Atte
     }
 }
 
-/// Whether a secret was masked in the termination message: what is left of it is no value.
-fn is_masked(end: &AttemptEnd) -> bool {
-    end.document.pointer("/termination/masked").and_then(Value::as_bool) == Some(true)
+/// The document without the termination message where a secret was masked in that: what is left of it is no value.
+fn without_masked(phase: StepPhase, end: &AttemptEnd) -> Option<Document> {
+    let masked = end.document.pointer("/termination/masked").and_then(Value::as_bool);
+    masked.filter(|masked| *masked)?;
+    let mut document = end.document.clone();
+    if let Some(termination) = document.pointer_mut("/termination").and_then(Value::as_object_mut) {
+        termination.retain(|member, _| !matches!(member.as_str(), "message" | "json"));
+    }
+    Some(Document::of_attempt(phase, document))
 }
 
-/// Whether a path may read the termination message.
-fn reads_message(path: &str) -> bool {
-    path.contains("termination") && !path.trim_end().ends_with("exitCode") && !path.trim_end().ends_with("reason")
-}
-
-fn source(output: &OutputParameter) -> &str {
-    output.value_from.json_path.as_deref().unwrap_or_default()
+/// Whether a path reads what a document lacks.
+fn reads_more(path: &Path, document: &Document, lacking: Option<&Document>) -> bool {
+    lacking.is_some_and(|lacking| document.query(path).ok() != lacking.query(path).ok())
 }
 
 fn holds_secret(name: &str) -> String {
@@ -171,6 +175,35 @@ mod tests {
         let status: Value = json!({"succeeded": 1, "startTime": "2026-01-01T00:00:00Z"});
         let document = json!({"status": status, "termination": {"exitCode": 0}});
         AttemptEnd { result, document, failed_pods: vec![], files, artifacts: vec![], ended_at: Time::from_millis(5) }
+    }
+
+    #[test]
+    fn no_path_reads_a_termination_message_in_which_a_secret_was_masked() {
+        let status: Value = json!({"succeeded": 1});
+        let termination = json!({"exitCode": 0, "reason": "Completed", "message": "{\"reason\":\"***\"}", "json": {"reason": "***"}, "masked": true});
+        for (path, taken) in [
+            ("$.termination.exitCode", true),
+            ("$.termination['reason']", true),
+            ("$.status.succeeded", true),
+            ("$.termination.message", false),
+            ("$.termination.json.reason", false),
+            ("$..message", false),
+        ] {
+            let spec: FlowSpec = serde_json::from_value(json!({"steps": [{"name": "a", "template": {"spec": {}},
+                "outputs": {"parameters": [{"name": "o", "valueFrom": {"jsonPath": path}}]}}]}))
+            .unwrap();
+            let plan = Plan::build(Arc::new(spec)).unwrap();
+            let end = AttemptEnd {
+                document: json!({"status": status, "termination": termination}),
+                ..end(EndResult::Succeeded, Vec::new())
+            };
+            let FlowEvent::AttemptSucceeded { result, .. } = event(&plan, Address::step(0), 1, end, false) else {
+                unreachable!()
+            };
+            let reason = result.trouble.as_ref().map(|(reason, _)| reason.as_str());
+            assert_eq!((result.outputs.contains_key("o"), reason.is_none()), (taken, taken), "{path}: {reason:?}");
+            assert!(taken || reason == Some("Forbidden"), "{path}: {reason:?}");
+        }
     }
 
     fn file(content: Result<String, FileTrouble>) -> Vec<FileValue> {

@@ -66,7 +66,7 @@ pub(super) fn read(root: Node<'_>, limits: &Limits) -> (Option<JobFlow>, Violati
     misfits.marks.extend(root.pair("status").map(|(_, status)| status.mark()));
     match decode::<JobFlow>(document, &misfits.marks) {
         Ok(mut flow) => {
-            check(&flow, (root, limits), &mut found);
+            check(&flow, root, limits, &mut found);
             flow.spec = graph::check(flow.spec, &mut found);
             (Some(flow), found)
         }
@@ -137,7 +137,7 @@ fn walk(found: &mut Violations) -> Walk<'_> {
 }
 
 /// Adds what the rules say, less what may only follow from fields that could not be read.
-fn check(flow: &JobFlow, (root, limits): (Node<'_>, &Limits), found: &mut Violations) {
+fn check(flow: &JobFlow, root: Node<'_>, limits: &Limits, found: &mut Violations) {
     if found.more(Severity::Error) > 0 {
         return;
     }

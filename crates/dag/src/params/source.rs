@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn and_v9_input_paths_parse_and_may_lack_a_step() {
+    fn input_paths_parse_and_may_lack_a_step() {
         let source = |path: &str| read::<InputParameter>(json!({"valueFrom": {"jsonPath": path}}));
         let with_step = source("build:$.outputs.x");
         assert!(

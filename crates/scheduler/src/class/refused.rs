@@ -58,7 +58,7 @@ impl Refused {
     }
 
     /// Collects every class that asks at most this much of cpu and memory.
-    pub(crate) fn within(&self, (cpu, memory): (i32, i32), found: &mut Vec<u32>) {
+    pub(crate) fn within(&self, cpu: i32, memory: i32, found: &mut Vec<u32>) {
         found.clear();
         let (last, column) = Self::bucket(cpu, memory);
         let upto = (2_u64 << column) - 1;

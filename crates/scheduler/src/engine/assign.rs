@@ -181,7 +181,7 @@ impl Scheduler {
             if array.ready.len() == 0
                 || (array.running.saturating_add(1) >= array.max_parallel && !fault(Fault::NoWindow))
             {
-                self.pop(queue, head);
+                self.pop(queue, head.0, head.1);
             }
             // From here on it has a life of its own.
             let task = Task { job: slot, index };
@@ -190,7 +190,7 @@ impl Scheduler {
             }
             return Some(task);
         }
-        self.pop(queue, head);
+        self.pop(queue, head.0, head.1);
         Some(Task::whole(slot))
     }
 }

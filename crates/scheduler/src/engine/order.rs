@@ -68,7 +68,7 @@ impl Scheduler {
     }
 
     /// Takes the head of a queue out; `refresh_head` has to follow.
-    pub(super) fn pop(&mut self, queue: u32, (key, entry): (Key, Entry)) {
+    pub(super) fn pop(&mut self, queue: u32, key: Key, entry: Entry) {
         if let Some(queue) = self.queues.get_mut(queue as usize) {
             queue.pop(key);
         }

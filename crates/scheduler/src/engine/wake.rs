@@ -66,7 +66,7 @@ impl Scheduler {
             if !spot.open {
                 continue;
             }
-            self.refused.within((spot.free[CPU], spot.free[MEMORY]), &mut could);
+            self.refused.within(spot.free[CPU], spot.free[MEMORY], &mut could);
             for number in &could {
                 self.wake(*number, &spot);
             }

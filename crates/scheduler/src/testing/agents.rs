@@ -42,9 +42,9 @@ impl World<'_> {
             }
             4 if self.choices.once_in(2) => {
                 let permanent = self.choices.once_in(4);
-                self.unstarted((attempt, worker), Event::Rejected { attempt, worker, permanent })
+                self.unstarted(attempt, worker, Event::Rejected { attempt, worker, permanent })
             }
-            5 if self.choices.once_in(2) => self.unstarted((attempt, worker), Event::Revoked { attempt, worker }),
+            5 if self.choices.once_in(2) => self.unstarted(attempt, worker, Event::Revoked { attempt, worker }),
             _ => self.any_result(attempt, worker),
         }
     }
@@ -67,7 +67,7 @@ impl World<'_> {
     }
 
     /// A worker says that an attempt never started; whether that is taken shows by the unit's state.
-    pub(super) fn unstarted(&mut self, (attempt, worker): (TaskRef, WorkerKey), event: Event) -> Result<(), Broken> {
+    pub(super) fn unstarted(&mut self, attempt: TaskRef, worker: WorkerKey, event: Event) -> Result<(), Broken> {
         let live = self.model.live.remove(&attempt);
         let running = self.model.units.get(&(attempt.job, attempt.index)).map(|unit| unit.state);
         self.hear(event, worker)?;

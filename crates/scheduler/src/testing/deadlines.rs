@@ -41,7 +41,7 @@ fn infra_delay(losses: u32) -> (u64, u64) {
 
 impl Deadlines {
     /// Takes an effect in, by what was known before it.
-    pub(super) fn take(&mut self, model: &Model, effect: &Effect, (now, config): (u64, &Config)) -> Result<(), Broken> {
+    pub(super) fn take(&mut self, model: &Model, effect: &Effect, now: u64, config: &Config) -> Result<(), Broken> {
         match effect {
             Effect::JobChanged { job, part, from, to, reason, .. } => {
                 let (first, last) = span(*part);

@@ -51,7 +51,7 @@ impl Preemptions {
     }
 
     /// Takes an effect in; `most` attempts may be ended in a minute.
-    pub(super) fn take(&mut self, model: &Model, effect: &Effect, (now, most): (u64, u32)) -> Result<(), Broken> {
+    pub(super) fn take(&mut self, model: &Model, effect: &Effect, now: u64, most: u32) -> Result<(), Broken> {
         match effect {
             Effect::ReservationChanged { job, workers, .. } if !workers.is_empty() => {
                 self.last = Some((*job, workers.clone()));

@@ -233,7 +233,7 @@ impl World<'_> {
             if self.choices.once_in(4) {
                 self.prefills.asked_back.insert(attempt);
             } else {
-                self.unstarted((attempt, live.worker), Event::Revoked { attempt, worker: live.worker })?;
+                self.unstarted(attempt, live.worker, Event::Revoked { attempt, worker: live.worker })?;
             }
         }
         Ok(())

@@ -285,8 +285,8 @@ impl<'a> World<'a> {
                 self.turns.leave(unit);
             }
             let (now, config) = (self.scheduler.now(), self.scheduler.config());
-            self.deadlines.take(&self.model, effect, (now, config))?;
-            self.preemptions.take(&self.model, effect, (self.scheduler.now(), PREEMPT_PER_MINUTE))?;
+            self.deadlines.take(&self.model, effect, now, config)?;
+            self.preemptions.take(&self.model, effect, self.scheduler.now(), PREEMPT_PER_MINUTE)?;
             self.follow_failures(effect)?;
             self.model.take(effect, |attempt, worker| self.scheduler.attempt_row(attempt, worker)?.gpu)?;
             self.follow_prefill(effect)?;

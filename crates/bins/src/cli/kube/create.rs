@@ -32,11 +32,12 @@ pub(super) async fn create(globals: &GlobalArgs, new: &NewFlow<'_>) -> Result<Cr
     if new.suspend {
         flow.spec.suspend = Some(true);
     }
-    let target = Kube { globals: placed(globals, &flow)? };
+    let target = Kube::of(placed(globals, &flow)?);
     let cluster = target.cluster().await?;
     let parameters = new.parameters.iter().cloned().collect();
     let made = cluster.flows.create(client::NewFlow { flow, parameters, key }).await?;
-    Ok(Created { target: Some(Box::new(target)), ..created(made, &cluster.namespace) })
+    let made = created(made, &cluster.namespace);
+    Ok(Created { target: Some(Box::new(target)), ..made })
 }
 
 /// Where a flow is created: in the namespace it names, which must not contradict the options.

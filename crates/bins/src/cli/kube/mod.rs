@@ -11,7 +11,8 @@ use orlop_core::spec::flow::{JobFlow, StopMode};
 use orlop_core::time::Time;
 use orlop_k8s::api::Client;
 use orlop_k8s::client::{ApprovalDecision, ClientError, FlowClient, RetryOptions};
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
 
 use super::artifacts::{Artifact, ArtifactsArgs};
 use super::delete::unended;
@@ -30,7 +31,7 @@ use crate::host::flow::{Clock as _, FlowCommand, SystemClock};
 use crate::view::name::RunName;
 
 /// What a list says of a flow without a status.
-const UNTAKEN: &str = "no operator has taken this flow up yet";
+const NOT_OBSERVED: &str = "no operator has taken this flow up yet";
 
 /// A cluster, connected to.
 struct Cluster {
@@ -56,12 +57,22 @@ fn untaken(name: &str, namespace: &str) -> String {
 
 /// A cluster.
 pub(super) struct Kube {
-    pub(super) globals: GlobalArgs,
+    globals: GlobalArgs,
+    connected: OnceCell<Cluster>,
 }
 
 impl Kube {
-    /// The cluster of the options, and the namespace they name, else that of the context.
-    async fn cluster(&self) -> Result<Cluster, Failure> {
+    /// The cluster of the options, which is connected to when it is asked.
+    pub(super) fn of(globals: GlobalArgs) -> Self {
+        Self { globals, connected: OnceCell::new() }
+    }
+
+    async fn cluster(&self) -> Result<&Cluster, Failure> {
+        self.connected.get_or_try_init(|| self.connect()).await
+    }
+
+    /// Connects, with the namespace that the options name, else that of the context.
+    async fn connect(&self) -> Result<Cluster, Failure> {
         let GlobalArgs { kubeconfig, context, namespace, .. } = self.globals.clone();
         let way = Way { kubeconfig, context, master: None };
         let client = cluster::client(&way).await.map_err(|error| Failure::usage(error.to_string()))?;
@@ -99,7 +110,7 @@ impl FlowTarget for Kube {
             flows.retain(|flow| phase_of(flow) == wanted);
         }
         let now = SystemClock.now();
-        let mut flows: Vec<ListedFlow> = flows.into_iter().map(|flow| listed(flow, now)).collect();
+        let mut flows: Vec<ListedFlow> = flows.into_iter().map(|flow| listed(flow, now, filter.whole)).collect();
         flows.retain(|flow| filter.older_than.is_none_or(|limit| now.since(flow.created) >= limit.get()));
         Ok(flows)
     }
@@ -112,7 +123,7 @@ impl FlowTarget for Kube {
     }
 
     async fn order(&self, name: &str, order: FlowCommand) -> Result<Taken, Failure> {
-        let flows = self.cluster().await?.flows;
+        let flows = &self.cluster().await?.flows;
         match order {
             FlowCommand::Decide { step, decision, by, reason, .. } => {
                 let decided = ApprovalDecision { step: &step, decision, by: by.as_deref(), reason: reason.as_deref() };
@@ -132,11 +143,11 @@ impl FlowTarget for Kube {
     }
 
     async fn ended(&self, name: &str, wait: Wait) -> Result<JobFlow, Failure> {
-        watch::ended(&self.cluster().await?, name, wait).await
+        watch::ended(self.cluster().await?, name, wait).await
     }
 
     async fn logs(&self, flow: &FlowSnapshot, args: &LogsArgs) -> Result<bool, Failure> {
-        logs::show(&self.cluster().await?, &flow.object, args).await
+        logs::show(self.cluster().await?, &flow.object, args).await
     }
 
     async fn export(&self, chosen: &mut [Artifact], _args: &ArtifactsArgs) -> Result<(), Failure> {
@@ -166,23 +177,29 @@ impl FlowTarget for Kube {
     }
 
     async fn id(&self, name: &str) -> Result<String, Failure> {
-        self.cluster().await?.flows.find(name).await?;
-        Ok(name.to_owned())
+        let flow = self.cluster().await?.flows.find(name).await?;
+        Ok(flow.metadata.uid.unwrap_or_default())
     }
 
     async fn delete(&self, name: &str, id: &str, force: bool) -> Result<(), Failure> {
         let cluster = self.cluster().await?;
-        let flow = cluster.flows.find(id).await?;
+        let flow = cluster.flows.find(name).await?;
+        if flow.metadata.uid.as_deref() != Some(id) {
+            return Err(Failure::new(
+                Exit::NotFound,
+                format!("another flow has the name `{name}` by now; nothing was deleted"),
+            ));
+        }
         if !phase_of(&flow).is_terminal() {
             if !force {
                 return Err(unended(name));
             }
-            match cluster.flows.stop(id, StopMode::Terminate).await.map_err(Failure::from) {
+            match cluster.flows.stop(name, StopMode::Terminate).await.map_err(Failure::from) {
                 // It ended by itself.
                 Err(failure) if failure.exit != Exit::Conflict => return Err(failure),
                 _ => {}
             }
-            watch::ended(&cluster, id, Wait::for_end(Reports::Nothing)).await?;
+            watch::ended(cluster, name, Wait::for_end(Reports::Nothing)).await?;
         }
         Ok(cluster.flows.delete(&flow).await?)
     }
@@ -198,19 +215,19 @@ fn created(flow: JobFlow, namespace: &str) -> Created {
     Created { name, id, message, value: json!(flow), target: None }
 }
 
-fn listed(flow: JobFlow, now: Time) -> ListedFlow {
-    let value = json!(flow);
+fn listed(flow: JobFlow, now: Time, whole: bool) -> ListedFlow {
+    let value = if whole { json!(flow) } else { Value::Null };
     let (metadata, untaken) = (flow.metadata, flow.status.is_none());
     let status = flow.status.unwrap_or_default();
     ListedFlow {
         namespace: metadata.namespace.unwrap_or_default(),
-        id: metadata.name.clone(),
+        id: metadata.uid.unwrap_or_default(),
         name: metadata.name,
         phase: status.phase.to_string(),
         ended: status.phase.is_terminal(),
         progress: status.progress.summary,
         created: metadata.creation_timestamp.unwrap_or(now),
-        message: if untaken { UNTAKEN.to_owned() } else { status.message },
+        message: if untaken { NOT_OBSERVED.to_owned() } else { status.message },
         value,
     }
 }

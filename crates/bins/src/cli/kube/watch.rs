@@ -20,7 +20,7 @@ use super::Cluster;
 const AWAY: Duration = Duration::from_secs(60);
 
 /// How long an operator may take to take a flow up before that is reported.
-const UNTAKEN: Duration = Duration::from_secs(10);
+const OBSERVED_WITHIN: Duration = Duration::from_secs(10);
 
 /// The flow once it has ended, or once it is to be left. A server that is away for a while is waited for.
 ///
@@ -29,7 +29,7 @@ const UNTAKEN: Duration = Duration::from_secs(10);
 pub(super) async fn ended(cluster: &Cluster, name: &str, wait: Wait) -> Result<JobFlow, Failure> {
     let mut changes = pin!(changes(cluster.client.clone(), &cluster.namespace, name));
     let (mut reported, mut away, mut uid) = (ReportedChanges::default(), None::<Instant>, None);
-    let mut patience = pin!(tokio::time::sleep(UNTAKEN));
+    let mut patience = pin!(tokio::time::sleep(OBSERVED_WITHIN));
     // Whether nobody works on the flow, and whether that was reported.
     let (mut untaken, mut said) = (false, false);
     loop {

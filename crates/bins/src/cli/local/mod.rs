@@ -83,7 +83,7 @@ impl FlowTarget for Local {
 
     async fn create(&self, _new: &NewFlow<'_>) -> Result<Created, Failure> {
         Err(Failure::usage(
-            "flows are handed over to a fleet or a cluster: say `--target fleet` or `--target kube`; `orlop run` runs one on \
+            "flows are handed over to a fleet or a cluster: use `--target fleet` or `--target kube`; `orlop run` runs one on \
              this machine",
         ))
     }
@@ -93,17 +93,16 @@ impl FlowTarget for Local {
     }
 
     async fn id(&self, name: &str) -> Result<String, Failure> {
-        self.removable(name)?;
-        Ok(name.to_owned())
+        Ok(self.removable(name)?.path().display().to_string())
     }
 
     async fn delete(&self, name: &str, id: &str, force: bool) -> Result<(), Failure> {
-        remove::remove(&self.globals, name, &self.removable(id)?, force).await
+        remove::remove(&self.globals, name, &RunDir::new(id), force).await
     }
 }
 
 impl Local {
-    /// The directory of a run, of which no more than that may be there.
+    /// The directory of a run, also when its journal was never written.
     fn removable(&self, name: &str) -> Result<RunDir, Failure> {
         let run = self.globals.run(name)?;
         if run.is_made() { Ok(run) } else { self.globals.existing(name) }

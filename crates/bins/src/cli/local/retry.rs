@@ -1,4 +1,4 @@
-//! A retry on this machine. Owns names and the way of artifacts from the old run to the new one.
+//! A retry on this machine: the name of the new run, and artifacts that it takes over from the old one.
 
 use orlop_cloud::artifact::{CasStore, Limits};
 use orlop_core::event::FlowEvent;

@@ -68,7 +68,7 @@ impl Listed {
         });
         ListedFlow {
             namespace: flow.namespace,
-            id: flow.name.clone(),
+            id: run.path().display().to_string(),
             name: flow.name,
             phase,
             ended: summary.phase.is_terminal(),
@@ -95,7 +95,7 @@ impl Listed {
 /// When the home cannot be read.
 pub(super) async fn list(globals: &GlobalArgs, filter: &ListFilter) -> Result<Vec<ListedFlow>, Failure> {
     let mut runs = runs(globals, filter).await?;
-    for listed in &mut runs {
+    for listed in runs.iter_mut().filter(|_| filter.hosts) {
         listed.look().await?;
     }
     if let Some(wanted) = filter.phase.as_deref().map(shown_phase).transpose()? {

@@ -13,7 +13,7 @@ fn a_profile_gives_options_their_values_and_everything_else_comes_before_it() {
     };
     assert_eq!(orlop(&["flow", "list"]).code, 0);
     let used = orlop(&["config", "use", "lab", "--target", "FLEET", "--server", "http://127.0.0.1:9", "-n", "team"]);
-    assert_eq!(used.out, "profile `lab` is used: namespace team, server http://127.0.0.1:9, target fleet\n");
+    assert_eq!(used.out, "now using profile `lab`: namespace team, server http://127.0.0.1:9, target fleet\n");
     let far = orlop(&["flow", "list"]);
     assert!(far.code == 7 && far.err.contains("127.0.0.1:9"), "{far:?}");
     let far = orlop(&["jobs"]);
@@ -39,6 +39,9 @@ fn profiles_are_made_chosen_changed_and_deleted() {
     assert!(unknown.code == 4 && unknown.err.contains("there are none"), "{unknown:?}");
     // The name of a target says which one.
     assert_eq!(orlop(&["config", "use", "process"]).code, 0);
+    assert_eq!(orlop(&["config", "use", "local", "--target", "process"]).code, 0);
+    assert_eq!(orlop(&["config", "use", "local"]).out, "now using profile `local`: target process\n", "it is not new");
+    assert_eq!(orlop(&["config", "delete", "local"]).code, 0);
     assert_eq!(orlop(&["config", "use", "lab", "--target", "fleet", "--token-file", "lab.token"]).code, 0);
     assert_eq!(orlop(&["config", "use", "lab", "--tenant", "physics"]).code, 0);
     assert_eq!(orlop(&["config", "use", "process"]).code, 0);
@@ -58,14 +61,15 @@ fn a_file_of_profiles_that_cannot_be_read_is_named() {
     let bench = Bench::new();
     let folder = bench.path("config/orlop");
     std::fs::create_dir_all(&folder).expect("a folder");
-    for text in ["current: [", "profiles: {lab: {sever: x}}", "profile: {}"] {
+    for text in ["current: [", "profiles: {lab: {sever: x}}", "profiles: {lab: {target: flet}}", "profile: {}"] {
         std::fs::write(folder.join("config.yaml"), text).expect("a file");
         let gave = bench.orlop(&["flow", "list"]);
         assert!(
-            gave.code == 2 && gave.err.contains("config.yaml: ") && gave.err.contains("mend or remove it"),
+            gave.code == 2 && gave.err.contains("config.yaml: ") && gave.err.contains("fix or remove it"),
             "{gave:?}"
         );
         let passed = Gave::of(bench.command(&["flow", "list"]).env("ORLOP_PROFILE", "").output().expect("it runs"));
         assert_eq!(passed.code, 0, "{passed:?}");
+        assert_eq!((bench.orlop(&["--help"]).code, bench.orlop(&["completions", "bash"]).code), (0, 0), "{text}");
     }
 }

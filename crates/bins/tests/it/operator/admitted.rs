@@ -47,8 +47,8 @@ impl Drop for Made<'_> {
 }
 
 #[test]
-fn and_h6_a_real_api_server_asks_before_it_stores() {
-    let test = "and_h6_a_real_api_server_asks_before_it_stores";
+fn a_real_api_server_asks_before_it_stores() {
+    let test = "a_real_api_server_asks_before_it_stores";
     let Some(cluster) = Cluster::find(test) else { return };
     let dir = tempfile::tempdir().unwrap();
     cluster.kubectl(&["apply", "-k", &deploy("crds")]);

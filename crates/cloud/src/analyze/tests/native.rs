@@ -49,7 +49,7 @@ fn cuda_sources_count_when_the_build_names_them() {
 }
 
 #[test]
-fn n06_hip() {
+fn hip() {
     expect("hipcc", &[("Makefile", "all:\n\thipcc -o x x.cpp\n")], "gpu! amd rocm");
     expect("find", &[("CMakeLists.txt", "find_package(hip REQUIRED)\n")], "gpu! amd");
     expect("source", &[("CMakeLists.txt", "add_library(k k.hip)\n"), ("k.hip", "")], "gpu! amd");

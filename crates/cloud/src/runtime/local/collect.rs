@@ -119,20 +119,22 @@ async fn find<R: PodRuntime + ?Sized>(
     number: u32,
     inside: &str,
 ) -> Result<Option<PathBuf>, PortError> {
+    if ["/proc", "/sys"].iter().any(|kernel| Path::new(inside).starts_with(kernel)) {
+        return Err(of_kernel(inside));
+    }
     let (mounts, path) = (plan.main.mounts.clone(), inside.to_owned());
-    let located = move || match locate(&mounts, &path)? {
-        Located::Here(found) if is_of_kernel(&found) => Err(of_kernel(&path)),
-        located => Ok(located),
-    };
-    let inside = match blocking(located).await {
-        Ok(Located::Here(path)) => return Ok(Some(path)),
-        Ok(Located::Missing) => return Ok(None),
-        Ok(Located::Inside(path)) => path,
+    let found = match blocking(move || Ok(locate(&mounts, &path)?)).await {
+        Ok(Located::Here(path)) => Some(path),
+        Ok(Located::Missing) => None,
+        Ok(Located::Inside(path)) => fetch(followed, plan, number, &path).await?,
         // Another user's directory, which the runtime may be let into.
-        Err(error) if error.class == Class::Denied => inside.to_owned(),
+        Err(error) if error.class == Class::Denied => fetch(followed, plan, number, inside).await?,
         Err(error) => return Err(error),
     };
-    fetch(followed, plan, number, &inside).await
+    match found {
+        Some(path) if is_of_kernel(&path) => Err(of_kernel(inside)),
+        found => Ok(found),
+    }
 }
 
 /// The file system at `/sys`.

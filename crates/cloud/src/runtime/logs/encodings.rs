@@ -14,9 +14,12 @@ const WIDTHS: [usize; 2] = [64, 76];
 /// Shorter ends of such a text give nothing away.
 const LINE_MIN: usize = 8;
 
+/// Of longer values, such as bundles of certificates, no encoding is recognised: a finder of all of them would take too much memory.
+const ENCODED_MAX: usize = 8 * 1024;
+
 /// The encodings of a value.
 pub(super) fn encodings(value: &str) -> Vec<String> {
-    if value.trim().len() < SECRET_MIN {
+    if !(SECRET_MIN..=ENCODED_MAX).contains(&value.trim().len()) {
         return Vec::new();
     }
     let mut all = Vec::new();

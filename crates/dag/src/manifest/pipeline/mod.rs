@@ -35,6 +35,14 @@ const ALIASES: &[(&str, &str)] = &[
     ("timeout_seconds", "timeout_ms"),
 ];
 
+/// What to write for members of other products that no one member is here.
+const HINTS: &[(&str, &str)] = &[
+    ("finally", "steps that run at the end are for the long form: `kind: JobFlow` with `spec.finally`"),
+    ("retry", "write it as job_spec: {retries: N}"),
+    ("run", "write it as job_spec: {command: [sh, -c, '...']}"),
+    ("script", "write it as job_spec: {command: [sh, -c, '...']}"),
+];
+
 /// A pipeline as it is written.
 #[derive(Debug, Deserialize)]
 struct Pipeline {
@@ -77,7 +85,7 @@ struct Resources {
 /// The flow of a pipeline and the names its fields have there, with everything wrong with it.
 pub(super) fn read(root: Node<'_>, limits: &Limits) -> (Option<(JobFlow, Names)>, Violations) {
     let mut found = Violations::new();
-    let form = Expected { rule: "8", unknown: Severity::Error, aliases: ALIASES, hints: &[] };
+    let form = Expected { rule: "8", unknown: Severity::Error, aliases: ALIASES, hints: HINTS };
     let misfits = Walk::new(form, &mut found).check(root, "Pipeline", &Path::ROOT);
     if misfits.fatal {
         return (None, found);

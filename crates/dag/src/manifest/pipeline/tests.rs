@@ -151,6 +151,12 @@ fn wrong_members_are_refused_with_their_own_names() {
     error[8] steps[0].job_spec.command: expected a list of texts, found the text `x` (write a list: one item per line, each after `- `, or [a, b])
     error[V2] steps[0].job_spec.timeout: unknown field `timeout` (did you mean `timeout_ms`?)
     ");
+    let actions =
+        json!({"name": "p", "steps": [{"name": "a", "run": "make", "retry": 2, "job_spec": {"command": ["x"]}}]});
+    insta::assert_snapshot!(errors(&actions), @"
+    error[V2] steps[0].retry: unknown field `retry` (write it as job_spec: {retries: N})
+    error[V2] steps[0].run: unknown field `run` (write it as job_spec: {command: [sh, -c, '...']})
+    ");
     insta::assert_snapshot!(errors(&json!({"steps": [{"job_spec": {}}]})), @"
     error[8] name: `name` is missing (it must be text)
     error[8] steps[0].job_spec.command: `command` is missing (it must be a list of texts)

@@ -102,7 +102,7 @@ impl Fields<'_> {
         let check = Check { fields: self, target: self.target, docker };
         let path = path.field("spec");
         check.members(job, "", &path, found);
-        special::check(&check, (job, &path), found);
+        special::check(&check, job, &path, found);
     }
 }
 
@@ -118,11 +118,12 @@ impl Check<'_> {
     fn members(&self, object: &Value, key: &str, path: &Path<'_>, found: &mut Violations) {
         for (name, value) in object.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null()) {
             let key = if key.is_empty() { name.clone() } else { format!("{key}.{name}") };
-            self.field(value, (name, &key), &path.field(name), found);
+            self.field(value, &key, &path.field(name), found);
         }
     }
 
-    fn field(&self, value: &Value, (name, key): (&str, &str), path: &Path<'_>, found: &mut Violations) {
+    fn field(&self, value: &Value, key: &str, path: &Path<'_>, found: &mut Violations) {
+        let name = key.rsplit('.').next().unwrap_or(key);
         match row(key) {
             None => self.report(FieldSupport::Ignored, name, None, path, found),
             Some(Row { answer: Answer::Inside, .. }) => match value {

@@ -14,7 +14,7 @@ const VOLUMES: [&str; 4] = ["emptyDir", "configMap", "secret", "downwardAPI"];
 /// Resources every target understands.
 const RESOURCES: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "nvidia.com/gpu"];
 
-pub(super) fn check(check: &Check<'_>, (job, path): (&Value, &Path<'_>), found: &mut Violations) {
+pub(super) fn check(check: &Check<'_>, job: &Value, path: &Path<'_>, found: &mut Violations) {
     let template_path = path.field("template");
     let path = template_path.field("spec");
     let Some(pod) = job.pointer("/template/spec") else { return };

@@ -236,3 +236,17 @@ fn kubernetes_takes_every_field() {
     );
     assert_eq!(text, lines(&Violations::new()));
 }
+
+#[test]
+fn a_fleet_freezes_no_jobs_and_mounts_no_folders_of_workers() {
+    let fleet = Target::fleet(Runtime::ByImage);
+    insta::assert_snapshot!(says_under(&Limits::at(fleet.clone()), [("spec.suspendMode", json!("Suspend"))]), @"warning[R21] spec.suspendMode: jobs of a fleet cannot be frozen: what runs finishes when the flow is suspended (write Drain, or leave it out)");
+    assert_eq!(says_under(&Limits::at(fleet.clone()), [("spec.suspendMode", json!("Drain"))]), "");
+    assert_eq!(says_under(&Limits::at(Target::local(Runtime::ByImage)), [("spec.suspendMode", json!("Suspend"))]), "");
+    let volumes = json!([{"name": "c", "hostPath": {"path": "/data/x"}}]);
+    let mounted = pod(&fleet, "volumes", volumes);
+    assert!(
+        mounted.contains("steps of a fleet mount no folders of workers: hand files over as artifacts"),
+        "{mounted}"
+    );
+}

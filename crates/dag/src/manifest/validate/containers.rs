@@ -10,7 +10,7 @@ use crate::manifest::path::Path;
 use crate::manifest::violation::{Note, Violations, shown};
 use crate::params::{INDEX, names_in_text};
 
-pub(super) fn check(context: &Context<'_>, at: At<'_>, (pod, path): (&Value, &Path<'_>), found: &mut Violations) {
+pub(super) fn check(context: &Context<'_>, at: At<'_>, pod: &Value, path: &Path<'_>, found: &mut Violations) {
     let list = path.field("containers");
     let containers = member(pod, "containers").and_then(Value::as_array);
     if containers.is_some_and(Vec::is_empty) {

@@ -1,8 +1,9 @@
-//! `executionPolicy`, cell by cell, and whether its failure rules name containers that exist.
+//! `executionPolicy`, cell by cell, what a target cannot do of it, and whether its failure rules name containers that exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
+use orlop_core::spec::flow::SuspendMode;
 use orlop_core::spec::policy::{DEFAULT_CONTAINER, OnExitCodes, PodFailurePolicy};
 
 use super::context::Context;
@@ -14,6 +15,15 @@ use crate::manifest::violation::{Note, Violations, shown};
 const KEY_MAX: usize = 253;
 
 pub(super) fn check(context: &Context<'_>, spec: &Path<'_>, found: &mut Violations) {
+    let freezes = context.flow.spec.suspend_mode == Some(SuspendMode::Suspend);
+    if freezes && context.limits.target.as_ref().is_some_and(|target| target.fleet) {
+        found.add((context.limits.lenient(), "R21"), &spec.field("suspendMode"), || {
+            (
+                "jobs of a fleet cannot be frozen: what runs finishes when the flow is suspended",
+                "write Drain, or leave it out",
+            )
+        });
+    }
     let Some(policy) = &context.flow.spec.execution_policy else { return };
     let path = spec.field("executionPolicy");
     if let Some(key) = &policy.concurrency_key {

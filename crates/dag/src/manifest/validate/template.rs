@@ -100,7 +100,7 @@ fn check_pod(context: &Context<'_>, at: At<'_>, job: &Value, path: &Path<'_>, fo
             )
         });
     }
-    containers::check(context, at, (pod, &pod_path), found);
+    containers::check(context, at, pod, &pod_path, found);
 }
 
 fn reserved(metadata: Option<&Value>, path: &Path<'_>, found: &mut Violations) {

@@ -53,7 +53,7 @@ fn columns_of_both_kinds() {
 }
 
 #[test]
-fn and_s2_2_names_versions_and_subresources() {
+fn names_versions_and_subresources() {
     let scale = json!({"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas", "labelSelectorPath": ".status.selector"});
     for (definition, plural, short, subresources) in [
         (performer(), "performers", "perf", json!({"status": {}})),

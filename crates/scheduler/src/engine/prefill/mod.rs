@@ -124,7 +124,7 @@ impl Scheduler {
     }
 
     /// Whether a slot of this request, once left, would serve a queue that waits.
-    fn serves(&self, (place, tenant, slot): (u32, u32, &Request), claim: &Claim) -> bool {
+    fn serves(&self, place: u32, tenant: u32, slot: &Request, claim: &Claim) -> bool {
         let Some(class) = self.classes.get(claim.class) else { return false };
         if class.shape.gang.is_some() || claim.stopped && claim.tenant != tenant || !class.sees(self.table.kind(place))
         {
@@ -212,7 +212,7 @@ impl Scheduler {
         let slot = self.classes.get(own.class).and_then(|class| self.requests.get(*class.requests.first()?));
         let Some(slot) = slot else { return Rival::Before };
         let serves = |claim: &&Claim| {
-            (claim.class, claim.tenant) != (own.class, own.tenant) && self.serves((place, tenant, slot), claim)
+            (claim.class, claim.tenant) != (own.class, own.tenant) && self.serves(place, tenant, slot, claim)
         };
         if claims.iter().take(rank).any(|claim| serves(&claim)) {
             return Rival::Before;

@@ -46,7 +46,7 @@ impl Scheduler {
                 let job = self.attempts.get(*waiting).map_or(NONE, |attempt| attempt.task.job);
                 let Some(priority) = self.spec_of(job).map(|spec| spec.priority) else { continue };
                 let better =
-                    |claim: &Claim| claim.priority() < priority && self.serves((place, feed.tenant, slot), claim);
+                    |claim: &Claim| claim.priority() < priority && self.serves(place, feed.tenant, slot, claim);
                 if best < priority && claims.iter().any(better) && !fault(Fault::KeepPrefilled) {
                     revoked.push(*waiting);
                 }

@@ -38,7 +38,9 @@ pub(super) async fn show(remote: &Remote, args: &LogsArgs) -> Result<bool, Failu
         let broken = |error| Failure::new(Exit::Unreachable, format!("the log broke off: {error}"));
         if let Ok(bytes) = frame.map_err(broken)?.into_data() {
             wrote |= !bytes.is_empty();
-            output::log(&bytes)?;
+            if !output::log(&bytes)? {
+                return Ok(true);
+            }
         }
     }
     Ok(wrote)

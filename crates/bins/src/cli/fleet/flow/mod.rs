@@ -149,11 +149,12 @@ impl FlowTarget for Fleet {
     }
 
     async fn create(&self, new: &NewFlow<'_>) -> Result<Created, Failure> {
+        let text = manifest::text(new.file)?;
         if new.strict {
-            manifest::one(new.file, Target::Fleet.limits(true), new.name)?;
+            manifest::chosen_of(new.file, &text, Target::Fleet.limits(true), new.name)?;
         }
         let body = json!({
-            "definition": manifest::text(new.file)?, "parameters": parameters(new.parameters), "name": new.name,
+            "definition": text, "parameters": parameters(new.parameters), "name": new.name,
             "tenant": self.remote.tenant, "suspend": new.suspend,
         });
         Ok(created(self.remote.post("/flows", &body, new.key.map(str::to_owned)).await?))

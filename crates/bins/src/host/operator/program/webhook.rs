@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_webhook_is_off_until_it_has_an_address_and_s5_3_its_other_words_are_taken() {
+    fn the_webhook_is_off_until_it_has_an_address_and_its_other_options_are_taken() {
         assert_eq!(listens(&[]), "off");
         assert_eq!(listens(&["--webhook-addr=:9443"]), ":9443");
         assert_eq!(listens(&["--webhook-addr=off", "--enable-webhook"]), "off");

@@ -73,7 +73,7 @@ fn every_example_comes_to_running_with_the_rights_that_ship() {
 }
 
 #[test]
-fn and_s5_objects_are_upgraded_scaled_and_deleted() {
+fn objects_are_upgraded_scaled_and_deleted() {
     let fixture = Fixture::everywhere();
     let operator = fixture.start("operator", &["--controllers=performer,executor"]);
     fixture.create("", "nodes", "", &node("pool", json!({"node-pool": "performers"}), json!({})));
