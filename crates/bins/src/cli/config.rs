@@ -246,6 +246,7 @@ fn use_one(file: &Path, args: UseArgs) -> Result<(), Failure> {
     let name = args.name.clone();
     dns1123_subdomain(&name).map_err(|error| Failure::usage(error.to_string()))?;
     let mut profiles = read(file)?;
+    args.check()?;
     let is_new = !profiles.profiles.contains_key(&name);
     let given = args.values(is_new)?;
     if is_new && given.is_empty() {
@@ -256,10 +257,31 @@ fn use_one(file: &Path, args: UseArgs) -> Result<(), Failure> {
     let values: Vec<String> = profile.iter().map(|(option, value)| format!("{option} {value}")).collect();
     profiles.current = Some(name.clone());
     write(file, &profiles)?;
-    output::print(&format!("now using profile `{name}`: {}", values.join(", ")))
+    output::print(&format!("now using profile `{name}`: {}", values.join(", ")))?;
+    if let Ok(set) = std::env::var(PROFILE) {
+        output::tell(&format!("warning: {PROFILE}={set} comes before it"));
+    }
+    Ok(())
 }
 
 impl UseArgs {
+    /// Refuses values that can never work.
+    fn check(&self) -> Result<(), Failure> {
+        let is_url = |server: &str| ["http://", "https://"].iter().any(|scheme| server.starts_with(scheme));
+        if let Some(server) = self.server.as_ref().filter(|servers| !servers.split(',').map(str::trim).all(is_url)) {
+            return Err(Failure::usage(format!(
+                "server `{server}` is no URL; write http://HOST:PORT or https://HOST:PORT"
+            )));
+        }
+        if let Some(namespace) = &self.namespace {
+            dns1123_subdomain(namespace).map_err(|error| Failure::usage(format!("namespace: {error}")))?;
+        }
+        match [&self.tenant, &self.context].into_iter().flatten().find(|value| value.trim().is_empty()) {
+            Some(_) => Err(Failure::usage("an empty value means nothing; leave the option out")),
+            None => Ok(()),
+        }
+    }
+
     /// The values that are given; of a new profile whose name is one of a target, that.
     fn values(self, is_new: bool) -> Result<Profile, Failure> {
         let path = |path: Option<PathBuf>| {
@@ -288,11 +310,12 @@ impl UseArgs {
 }
 
 fn list(profiles: &Profiles, format: Format) -> Result<(), Failure> {
+    let used = std::env::var(PROFILE).ok().or_else(|| profiles.current.clone());
     let text = match format {
         Format::Name => profiles.profiles.keys().map(|name| format!("{name}\n")).collect(),
         Format::Table => {
             let row = |(name, profile): (&String, &Profile)| {
-                let mark = if profiles.current.as_ref() == Some(name) { "*" } else { "" };
+                let mark = if used.as_ref() == Some(name) { "*" } else { "" };
                 let values: Vec<String> = profile.iter().map(|(option, value)| format!("{option} {value}")).collect();
                 vec![mark.to_owned(), name.clone(), values.join(", ")]
             };

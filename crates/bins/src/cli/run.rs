@@ -92,7 +92,9 @@ pub(super) struct RunArgs {
 }
 
 /// Options that only runs on this machine read.
-const LOCAL_ONLY: [&str; 11] = [
+const LOCAL_ONLY: [&str; 13] = [
+    "home",
+    "run_dir",
     "secrets_dir",
     "configs_dir",
     "volumes_dir",

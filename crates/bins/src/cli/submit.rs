@@ -74,9 +74,12 @@ pub(super) async fn submit(target: &dyn FlowTarget, args: &SubmitArgs) -> Result
         suspend: args.suspend,
         strict: false,
     };
+    let waits = args.wait || args.watch || args.logs;
+    if args.timeout.is_some() && !waits {
+        return Err(Failure::usage("--timeout limits waiting: use it with --wait, --watch or --logs"));
+    }
     let made = target.create(&new).await?;
     let (name, target) = (&made.name, made.target.as_deref().unwrap_or(target));
-    let waits = args.wait || args.watch || args.logs;
     match args.output {
         Format::Table if waits => output::tell(&format!("{name} {}", made.message)),
         Format::Table | Format::Name => output::print(name)?,
@@ -103,7 +106,7 @@ pub(super) async fn submit(target: &dyn FlowTarget, args: &SubmitArgs) -> Result
 /// When it is refused, or cannot be waited for.
 pub(super) async fn run(target: &dyn FlowTarget, args: &RunArgs) -> Result<Exit, Failure> {
     args.not_local()?;
-    let Some(file) = &args.file else {
+    let Some(file) = args.file.as_ref().filter(|_| !args.resume) else {
         let call = target.named("NAME").call();
         return Err(Failure::usage(format!(
             "{} goes on with its flows by itself; watch one with `orlop flow watch {call}`",
@@ -132,7 +135,8 @@ pub(super) async fn run(target: &dyn FlowTarget, args: &RunArgs) -> Result<Exit,
                     1 => (StopMode::Graceful, "stopping: live attempts finish; interrupt again to cancel them"),
                     2 => (StopMode::Terminate, "cancelling what runs; interrupt again to leave it running"),
                     _ => {
-                        output::tell("the flow goes on; see it with `orlop flow watch`");
+                        let call = target.named(&made.name).call();
+                        output::tell(&format!("the flow goes on; see it with `orlop flow watch {call}`"));
                         return Ok(exit);
                     }
                 };

@@ -316,7 +316,7 @@ impl FlowSnapshot {
     }
 }
 
-/// Waits so long at most; none when that was not enough, which is told.
+/// Waits so long at most; none when that was not enough, and a line that says so.
 ///
 /// # Errors
 /// Those of what is waited for.

@@ -54,6 +54,9 @@ fn profiles_are_made_chosen_changed_and_deleted() {
     assert_eq!(orlop(&["config", "list", "-o", "name"]).out, "lab\n");
     assert_eq!(orlop(&["flow", "list"]).code, 0, "none is in use");
     assert_eq!(orlop(&["config", "use", "Lab_1", "--target", "fleet"]).code, 2);
+    for wrong in [["--server", "lab:7070"], ["--server", ""], ["-n", "Foo Bar"], ["--tenant", ""]] {
+        assert_eq!(orlop(&["config", "use", "lab", wrong[0], wrong[1]]).code, 2, "{wrong:?}");
+    }
 }
 
 #[test]

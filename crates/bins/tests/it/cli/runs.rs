@@ -25,7 +25,7 @@ fn delete_force_terminates_a_live_run_first() {
     let child = bench.running("live", &json!([step("a", "sleep 100")]));
     let gave = bench.orlop(&["flow", "delete", "live"]);
     assert_eq!(gave.code, 5);
-    insta::assert_snapshot!(gave.err, @"error: `live` has not ended; terminate it first, or say --force");
+    insta::assert_snapshot!(gave.err, @"error: `live` has not ended; terminate it first, or use --force");
     let gave = bench.orlop(&["flow", "delete", "live", "--force"]);
     assert_eq!((gave.code, gave.out.as_str()), (0, "live deleted\n"), "{gave:?}");
     assert_eq!(end(child).code, 9);

@@ -154,8 +154,8 @@ fn wrong_members_are_refused_with_their_own_names() {
     let actions =
         json!({"name": "p", "steps": [{"name": "a", "run": "make", "retry": 2, "job_spec": {"command": ["x"]}}]});
     insta::assert_snapshot!(errors(&actions), @"
-    error[V2] steps[0].retry: unknown field `retry` (write it as job_spec: {retries: N})
     error[V2] steps[0].run: unknown field `run` (write it as job_spec: {command: [sh, -c, '...']})
+    error[V2] steps[0].retry: unknown field `retry` (write it as job_spec: {retries: N})
     ");
     insta::assert_snapshot!(errors(&json!({"steps": [{"job_spec": {}}]})), @"
     error[8] name: `name` is missing (it must be text)

@@ -18,6 +18,9 @@ pub(super) async fn show(remote: &Remote, args: &LogsArgs) -> Result<bool, Failu
     if args.timestamps {
         return Err(Failure::usage("`--timestamps` is for logs of jobs: `orlop logs JOB --timestamps`"));
     }
+    if args.item.is_some() && args.step.is_none() {
+        return Err(Failure::usage("name the step whose instance is meant: `orlop flow logs NAME STEP --item K`"));
+    }
     let mut members = Vec::new();
     if let Some(step) = &args.step {
         let item = args.item.map(|item| format!("-i{item}")).unwrap_or_default();

@@ -30,13 +30,19 @@ use crate::view::name::RunName;
 struct Remote {
     client: Client,
     tenant: Option<String>,
+    /// The option that leads to it, with a blank before it; empty where none is needed.
+    server: String,
 }
 
 impl Remote {
     fn of(globals: &GlobalArgs) -> Result<Self, Failure> {
         let (token, authority) = (globals.token_file.as_deref(), globals.ca_file.as_deref());
         let client = super::target::client(&globals.server, token, authority, globals.insecure)?;
-        Ok(Self { client, tenant: globals.tenant.clone() })
+        let server = match globals.server.as_str() {
+            super::target::SERVER => String::new(),
+            server => format!(" --server {server}"),
+        };
+        Ok(Self { client, tenant: globals.tenant.clone(), server })
     }
 
     async fn get(&self, path: &str) -> Result<Value, Failure> {
@@ -90,7 +96,6 @@ impl Remote {
 /// A fleet.
 pub(in crate::cli) struct Fleet {
     remote: Remote,
-    globals: GlobalArgs,
 }
 
 impl Fleet {
@@ -99,7 +104,7 @@ impl Fleet {
     /// # Errors
     /// When an option for the connection is wrong.
     pub(in crate::cli) fn of(globals: &GlobalArgs) -> Result<Self, Failure> {
-        Ok(Self { remote: Remote::of(globals)?, globals: globals.clone() })
+        Ok(Self { remote: Remote::of(globals)? })
     }
 }
 
@@ -110,11 +115,7 @@ impl FlowTarget for Fleet {
     }
 
     fn named(&self, name: &str) -> RunName {
-        let mut options = " --target fleet".to_owned();
-        if self.globals.server != super::target::SERVER {
-            options.push_str(&format!(" --server {}", self.globals.server));
-        }
-        RunName { name: name.to_owned(), options }
+        RunName { name: name.to_owned(), options: format!(" --target fleet{}", self.remote.server) }
     }
 
     async fn list(&self, filter: &ListFilter) -> Result<Vec<ListedFlow>, Failure> {
@@ -171,7 +172,7 @@ impl FlowTarget for Fleet {
     }
 
     async fn id(&self, name: &str) -> Result<String, Failure> {
-        Ok(name.to_owned())
+        Ok(text(&self.remote.get(&format!("/flows/{}", escaped(name))).await?, "id"))
     }
 
     async fn delete(&self, name: &str, id: &str, force: bool) -> Result<(), Failure> {

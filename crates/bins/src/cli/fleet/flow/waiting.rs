@@ -53,7 +53,11 @@ impl Waiting {
                 summary = format!("{summary}; workers lack {}", one_line(&lacking, 120));
             }
             if !summary.is_empty() && self.reported.get(&id) != Some(&summary) {
-                output::tell(&format!("{} waits: {summary}; see `orlop job get {id} --explain`", text(job, "step")));
+                output::tell(&format!(
+                    "{} waits: {summary}; see `orlop job get {id} --explain{}`",
+                    text(job, "step"),
+                    remote.server
+                ));
                 self.reported.insert(id, summary);
             }
         }
