@@ -287,7 +287,6 @@ fn a_step_that_no_worker_can_take_says_so_and_the_first_interrupt_ends_its_flow(
     assert_eq!(phase(&bench, "stuck", "large"), "Failed");
 }
 
-/// Three steps that only run one after the other, each with less time than it has to wait.
 /// A step beside which no other of its kind runs on a worker.
 fn alone(name: &str, script: &str) -> Value {
     let most = std::thread::available_parallelism().expect("the machine has processors").get() * 600;
@@ -297,27 +296,7 @@ fn alone(name: &str, script: &str) -> Value {
     step
 }
 
-#[test]
-fn a_flow_that_is_stopped_starts_nothing_that_is_queued_and_runs_finally() {
-    let bench = Bench::up(&["--memory-store"]);
-    let flow = json!({
-        "apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow", "metadata": { "name": "queued" },
-        "spec": { "steps": [alone("a", "sleep 2"), alone("b", "sleep 2")], "finally": [step("clean", "true", &[])] },
-    });
-    let path = bench.place("queued.json");
-    std::fs::write(&path, flow.to_string()).expect("a file is written");
-    bench.good(&["flow", "submit", &path.display().to_string(), "--target", "fleet"]);
-    let verb = |args: &[&str]| bench.orlop(&[&["flow"], args, &["--target", "fleet"]].concat());
-    let jobs = |state: &str| bench.orlop(&["jobs", "--state", state, "-o", "name"]).out.lines().count();
-    until("one runs and one waits", || (jobs("Running"), jobs("Queued,Pending")) == (1, 1));
-    assert_eq!(verb(&["stop", "queued"]).code, 0);
-    assert_eq!(verb(&["watch", "queued", "--timeout", "60s"]).code, 9);
-    let status = verb(&["get", "queued", "-o", "json"]).json()["status"].clone();
-    let phases = |phase: &str| ["a", "b"].iter().filter(|name| of(&status["steps"], name)["phase"] == phase).count();
-    assert_eq!((phases("Succeeded"), phases("Failed")), (1, 1), "{status}");
-    assert_eq!(of(&status["steps"], "clean")["phase"], "Succeeded", "{status}");
-}
-
+/// Three steps that only run one after the other, each with less time than it has to wait.
 #[test]
 fn the_time_in_a_queue_is_not_that_of_the_step() {
     let bench = Bench::up(&["--memory-store"]);

@@ -61,27 +61,29 @@ impl Flows {
             Err(error) if error.code == Code::Conflict => false,
             done => done.map(|()| true)?,
         };
-        if graceful && taken {
-            self.cancel_queued(&flow.id).await?;
+        if graceful && taken && self.only_waits(&flow.id).await? {
+            // What has not started may wait for ever, and nothing is lost with it.
+            return match self.order(flow, stop(false)).await {
+                Err(error) if error.code == Code::Conflict => Ok(true),
+                done => done.map(|()| true),
+            };
         }
         Ok(taken)
     }
 
-    /// Cancels the jobs of a flow that no worker has: they may wait for ever, and nothing is lost with them.
-    async fn cancel_queued(&self, flow: &str) -> Result<(), Error> {
-        let states = vec![JobState::Pending, JobState::Queued, JobState::Backoff];
-        let filter = JobFilter { flow: Some(flow.to_owned()), states, ..JobFilter::default() };
-        let mut page = Page::first(1000);
-        loop {
-            let found = self.inner.handle.store().jobs(&filter, &page).await.map_err(|error| port(&error))?;
-            for row in &found.items {
-                self.inner.handle.cancel(row.job.id, Vec::new()).await?;
-            }
-            match found.next {
-                Some(next) => page = Page::after(next, 1000),
-                None => return Ok(()),
-            }
-        }
+    /// Whether a flow has jobs, and none of them has begun.
+    async fn only_waits(&self, flow: &str) -> Result<bool, Error> {
+        let store = self.inner.handle.store();
+        let any = async |states: &[JobState]| {
+            let filter = JobFilter { flow: Some(flow.to_owned()), states: states.to_vec(), ..JobFilter::default() };
+            store
+                .jobs(&filter, &Page::first(1))
+                .await
+                .map(|found| !found.items.is_empty())
+                .map_err(|error| port(&error))
+        };
+        Ok(!any(&[JobState::Assigned, JobState::Running, JobState::Cancelling]).await?
+            && any(&[JobState::Pending, JobState::Queued, JobState::Backoff]).await?)
     }
 
     /// Has a flow start nothing more, or go on.
