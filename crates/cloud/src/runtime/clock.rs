@@ -61,6 +61,7 @@ pub fn now() -> Time {
 }
 
 /// Takes over the time of the program that started this one, before this one has looked at its own.
+#[cfg(feature = "process")]
 pub(crate) fn begin(now: Time) {
     TIMELINE.get_or_init(|| Timeline::new(now, uptime()));
 }
