@@ -90,7 +90,7 @@ impl Idle {
 #[must_use]
 pub fn decide(state: &Idle, after: Duration, work: &Work, now: Time) -> (Idle, Decision) {
     let met = state.met || matches!(work, Work::Idle { mark: Some(_) } | Work::Leaving { .. } | Work::Left);
-    // A worker that takes work again was told to stay after all, or never took the order.
+    // A worker that takes work again got a later order to stay, or never got the first one.
     let drained = state.drained && !matches!(work, Work::Busy | Work::Idle { .. });
     let state = Idle { met, drained, ..state.clone() };
     let over = |next: Idle, then: Decision| {

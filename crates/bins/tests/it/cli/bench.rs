@@ -124,7 +124,7 @@ impl Bench {
     pub(super) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin!("orlop"));
         command.args(args).env("ORLOP_HOME", self.path("home")).env("USER", "ann").env_remove("ORLOP_LOG");
-        // Whoever runs the tests may have a profile.
+        // The user who runs the tests may have a profile.
         command.env("XDG_CONFIG_HOME", self.path("config"));
         command.current_dir(self.dir.path()).stdin(Stdio::null());
         command

@@ -102,7 +102,7 @@ impl Bench {
         for name in ["ORLOP_LOG", "ORLOP_SERVER", "ORLOP_TOKEN", "ORLOP_TOKEN_FILE", "ORLOP_TENANT", "ORLOP_DATA"] {
             command.env_remove(name);
         }
-        // Whoever runs the tests may have a profile.
+        // The user who runs the tests may have a profile.
         command.env("ORLOP_PROFILE", "");
         super::on_any_disk(&mut command);
         command.current_dir(self.dir.path()).stdin(Stdio::null());

@@ -140,7 +140,7 @@ async fn find<R: PodRuntime + ?Sized>(
 /// The file system at `/sys`.
 const SYSFS_MAGIC: FsType = FsType(0x6265_6572);
 
-/// Whether a path leads into a file system of the kernel. There `self` is whoever reads, and lengths say nothing.
+/// Whether a path leads into a file system of the kernel. There `self` is the process that reads, and lengths are not those of the content.
 fn is_of_kernel(path: &Path) -> bool {
     statfs(path).is_ok_and(|found| [PROC_SUPER_MAGIC, SYSFS_MAGIC].contains(&found.filesystem_type()))
 }

@@ -34,7 +34,8 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Keeps room for a note behind the end of a file; a file system that cannot do that goes without.
+/// Keeps room for a note behind the end of a file; a file system that cannot do that goes without. It stays with the file: other
+/// pods of an attempt may append to it at any moment, so nothing is cut off.
 fn keep_room(file: &File) -> io::Result<()> {
     let end = libc::off_t::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
     let room = libc::off_t::try_from(NOTE_ROOM).map_err(io::Error::other)?;
@@ -104,8 +105,6 @@ impl Capture<File> {
             // Where others took the room at once the count in the record of the end has to do.
             let _ = self.sink.say(now);
         }
-        // Room that was kept and not needed goes back; where that fails it stays with the file.
-        let _ = self.sink.file.metadata().and_then(|known| self.sink.file.set_len(known.len()));
     }
 }
 

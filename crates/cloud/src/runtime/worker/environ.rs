@@ -124,16 +124,16 @@ mod tests {
 
     #[test]
     fn a_slice_is_made_visible_by_its_uuid_and_a_whole_device_by_its_number() {
-        let told = |gpus: &[GpuDevice]| {
+        let variables = |gpus: &[GpuDevice]| {
             let all = visible(gpus, &["nvidia".to_owned()]);
             all.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
         };
         let uuid = "MIG-d0dd2f3e-3f5f-5d5e-9d0b-6d3c2f1d1f01";
         let slice = GpuDevice { uuid: Some(uuid.to_owned()), ..GpuDevice::numbered("nvidia", 1) };
         let order = "CUDA_DEVICE_ORDER=PCI_BUS_ID";
-        assert_eq!(told(&[slice]), format!("{order} CUDA_VISIBLE_DEVICES={uuid} NVIDIA_VISIBLE_DEVICES={uuid}"));
+        assert_eq!(variables(&[slice]), format!("{order} CUDA_VISIBLE_DEVICES={uuid} NVIDIA_VISIBLE_DEVICES={uuid}"));
         let whole = [GpuDevice::numbered("nvidia", 1), GpuDevice::numbered("nvidia", 3)];
-        assert_eq!(told(&whole), format!("{order} CUDA_VISIBLE_DEVICES=1,3 NVIDIA_VISIBLE_DEVICES=1,3"));
+        assert_eq!(variables(&whole), format!("{order} CUDA_VISIBLE_DEVICES=1,3 NVIDIA_VISIBLE_DEVICES=1,3"));
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl GpuDevice {
         Self { vendor: vendor.to_owned(), index, uuid: None }
     }
 
-    /// By what the vendor's tools are told of it.
+    /// The id by which the vendor's variables name it.
     #[must_use]
     pub fn id(&self) -> String {
         self.uuid.clone().unwrap_or_else(|| self.index.to_string())

@@ -37,23 +37,29 @@ impl Drop for Disk {
     }
 }
 
+/// A pod whose directory and standard output are on a disk.
+fn pod_on(disk: &Disk, script: &str) -> PodFixture {
+    let mut pod = PodFixture::new(script);
+    pod.plan.directory = disk.path().join("pod");
+    pod.plan.stdout = disk.path().join("1.out");
+    std::fs::create_dir(&pod.plan.directory).unwrap();
+    pod
+}
+
 #[tokio::test]
 async fn a_full_disk_stops_neither_the_job_nor_its_record_nor_a_stop() {
     let Some(disk) = Disk::new("size=512k") else { return };
-    let mut bed = PodFixture::new(
-        "head -c 3000000 /dev/zero | tr '\\0' x; echo; echo done >&2; echo words > /dev/termination-log; sleep 1000",
-    );
-    bed.plan.directory = disk.path().join("pod");
-    bed.plan.stdout = disk.path().join("1.out");
-    std::fs::create_dir(&bed.plan.directory).unwrap();
-    bed.start().await;
-    super::until(|| super::lines(&bed.plan.stderr).contains(&"done".to_owned())).await;
-    bed.stop(Duration::from_secs(30)).await;
-    let exit = bed.wait().await;
+    let script =
+        "head -c 3000000 /dev/zero | tr '\\0' x; echo; echo done >&2; echo words > /dev/termination-log; sleep 1000";
+    let pod = pod_on(&disk, script);
+    pod.start().await;
+    super::until(|| super::lines(&pod.plan.stderr).contains(&"done".to_owned())).await;
+    pod.stop(Duration::from_secs(30)).await;
+    let exit = pod.wait().await;
     assert_eq!(exit.result, PodResult::Cancelled);
-    let record = ProcessRuntime::exit_record(&bed.plan.directory).unwrap().unwrap();
+    let record = ProcessRuntime::exit_record(&pod.plan.directory).unwrap().unwrap();
     assert!(record.lost_stdout > 2_000_000 && record.lost_stderr == 0, "{record:?}");
-    let said = bed.out().pop().unwrap();
+    let said = pod.out().pop().unwrap();
     let note = format!(
         "[{} bytes of this log could not be written: No space left on device (os error 28)]",
         record.lost_stdout
@@ -65,17 +71,13 @@ async fn a_full_disk_stops_neither_the_job_nor_its_record_nor_a_stop() {
 async fn a_log_that_begins_on_a_full_disk_says_what_it_lacks() {
     let Some(disk) = Disk::new("size=512k") else { return };
     // Its /tmp is on that disk.
-    let mut bed = PodFixture::new(
-        "cat /dev/zero 2>/dev/null >/tmp/fill; echo short >&2; head -c 9000 /dev/zero | tr '\\0' x; echo",
-    );
-    bed.plan.directory = disk.path().join("pod");
-    bed.plan.stdout = disk.path().join("1.out");
-    bed.plan.stderr = disk.path().join("1.err");
-    std::fs::create_dir(&bed.plan.directory).unwrap();
-    bed.start().await;
-    assert_eq!(bed.wait().await.result, PodResult::Succeeded);
-    assert_eq!(super::lines(&bed.plan.stderr), ["short"]);
-    let note = bed.out().pop().unwrap();
+    let script = "cat /dev/zero 2>/dev/null >/tmp/fill; echo short >&2; head -c 9000 /dev/zero | tr '\\0' x; echo";
+    let mut pod = pod_on(&disk, script);
+    pod.plan.stderr = disk.path().join("1.err");
+    pod.start().await;
+    assert_eq!(pod.wait().await.result, PodResult::Succeeded);
+    assert_eq!(super::lines(&pod.plan.stderr), ["short"]);
+    let note = pod.out().pop().unwrap();
     assert!(note.ends_with("bytes of this log could not be written: No space left on device (os error 28)]"), "{note}");
 }
 

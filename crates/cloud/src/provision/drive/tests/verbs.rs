@@ -40,7 +40,7 @@ fn the_estimate_of_the_state_file_grows_with_every_extension() {
         assert_eq!((saga.failure(), estimate_of(&saga).as_deref()), (None, Some(estimate)));
     }
     let again = replayed(&world.journal.written()).unwrap();
-    assert_eq!(estimate_of(&again).as_deref(), Some("23.1 SU"), "whoever reads the journal knows it too");
+    assert_eq!(estimate_of(&again).as_deref(), Some("23.1 SU"), "it is in the journal");
     let refused = world.take_up(Event::Extend { end: end.plus(Duration::from_secs(400 * 3600)) }).unwrap();
     assert_eq!((refused.failure().is_some(), estimate_of(&refused).as_deref()), (true, Some("23.1 SU")));
 }
