@@ -55,6 +55,8 @@ pub enum Fault {
     LastHaltNames,
     /// A delayed start is waited for after a halt.
     WaitAfterHalt,
+    /// An attempt that a queue holds back is waited for after a halt.
+    QueuedAfterHalt,
     /// A decision can be changed.
     DecideTwice,
     /// A reference skips like a dependency.
@@ -79,7 +81,7 @@ pub enum Fault {
 
 impl Fault {
     /// All faults.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 36] = [
         Self::SettleTwice,
         Self::StartAfterHalt,
         Self::FailureSatisfies,
@@ -105,6 +107,7 @@ impl Fault {
         Self::ForgetLateFailure,
         Self::LastHaltNames,
         Self::WaitAfterHalt,
+        Self::QueuedAfterHalt,
         Self::DecideTwice,
         Self::ReferenceSkips,
         Self::DelayFromNow,

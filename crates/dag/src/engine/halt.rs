@@ -4,6 +4,7 @@
 use orlop_core::attempt::Address;
 use orlop_core::machine::step::{StepOutcome, StepState};
 use orlop_core::spec::flow::StopMode;
+use orlop_core::spec::status::WaitsOn;
 
 use super::fault::{Fault, fault};
 use super::state::{Cause, Stage, State, Text};
@@ -91,7 +92,7 @@ impl Call<'_> {
         self.state.index.live.iter().copied().filter(|at| self.is_finally(*at) == finally).collect()
     }
 
-    /// After a halt no retry, no decision and no delayed start is waited for.
+    /// After a halt no retry, no decision, no delayed start and no place in a queue is waited for.
     pub(super) fn end_waits(&mut self, finally: bool, cause: &Text) {
         let live = self.live_of(finally);
         self.urgent |= !self.state.index.awaiting.is_empty();
@@ -102,12 +103,20 @@ impl Call<'_> {
             self.end_backoff(at);
         }
         for at in live {
-            let delayed = |node: &super::state::Node| {
-                node.state == StepState::Starting && node.due.is_some() && !fault(Fault::WaitAfterHalt)
-            };
-            if self.state.node(at).is_some_and(delayed) {
-                self.skip_by_halt(at, cause.clone());
+            match self.state.node(at).filter(|_| !fault(Fault::WaitAfterHalt)) {
+                Some(node) if node.state == StepState::Starting && node.due.is_some() => {
+                    self.skip_by_halt(at, cause.clone());
+                }
+                _ => self.cancel_if_queued(at, cause),
             }
+        }
+    }
+
+    /// An attempt that a queue holds back runs nothing: after a halt it would start something.
+    pub(super) fn cancel_if_queued(&mut self, at: Address, cause: &Text) {
+        let queued = |node: &super::state::Node| node.state == StepState::Active && node.waits_on(WaitsOn::Suspended);
+        if self.state.node(at).is_some_and(queued) && !fault(Fault::QueuedAfterHalt) {
+            self.begin_cancel(at, cause.clone());
         }
     }
 

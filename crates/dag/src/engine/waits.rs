@@ -139,6 +139,9 @@ impl Call<'_> {
         } else {
             self.state.index.stuck.remove(&at);
         }
+        if let Some(cause) = self.halted(at).cloned() {
+            self.cancel_if_queued(at, &cause);
+        }
     }
 
     /// What is to be said of an attempt that took too long.

@@ -21,9 +21,12 @@ fn step(name: &str, script: &str, after: &[&str]) -> Value {
 }
 
 fn write(bench: &Bench, name: &str, steps: &[Value]) -> String {
+    write_spec(bench, name, &json!({ "steps": steps }))
+}
+
+fn write_spec(bench: &Bench, name: &str, spec: &Value) -> String {
     let flow = json!({
-        "apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow", "metadata": { "name": name },
-        "spec": { "steps": steps },
+        "apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow", "metadata": { "name": name }, "spec": spec,
     });
     let path = bench.place(&format!("{name}.json"));
     std::fs::write(&path, flow.to_string()).expect("a file is written");
@@ -294,6 +297,27 @@ fn alone(name: &str, script: &str) -> Value {
     let pod = &mut step["template"]["spec"]["template"]["spec"];
     pod["containers"][0]["resources"]["requests"]["cpu"] = json!(format!("{most}m"));
     step
+}
+
+/// Two steps of which a worker has one; the other waits.
+#[test]
+fn a_graceful_stop_lets_what_runs_finish_ends_what_waits_for_a_worker_and_runs_finally() {
+    let bench = Bench::up(&["--memory-store"]);
+    let spec = json!({"steps": [alone("a", "sleep 3"), alone("b", "sleep 3")], "finally": [step("last", "true", &[])]});
+    let file = write_spec(&bench, "halted", &spec);
+    let mut run = bench.begin(&["run", &file, "--target", "fleet"]);
+    let lines = BufReader::new(run.stderr.take().expect("its errors")).lines();
+    let mut lines = lines.map(|line| line.expect("a line"));
+    lines.find(|line| line.contains(" waits: ")).expect("one waits");
+    assert_eq!(bench.orlop(&["flow", "stop", "halted", "--target", "fleet"]).code, 0);
+    let rest: Vec<String> = lines.collect();
+    assert_eq!(run.wait().expect("it ends").code(), Some(9), "{rest:?}");
+    let status = bench.orlop(&["flow", "get", "halted", "--target", "fleet", "-o", "json"]).json()["status"].clone();
+    let ends = |name| (of(&status["steps"], name)["phase"].clone(), of(&status["steps"], name)["reason"].clone());
+    let mut main = [ends("a"), ends("b")];
+    main.sort_by_key(|(phase, _)| phase.to_string());
+    assert_eq!(main[0], (json!("Failed"), json!("Stopped")), "{status}");
+    assert_eq!((&main[1].0, ends("last").0), (&json!("Succeeded"), json!("Succeeded")), "{status}");
 }
 
 /// Three steps that only run one after the other, each with less time than it has to wait.

@@ -14,14 +14,29 @@ const WIDTHS: [usize; 2] = [64, 76];
 /// Shorter ends of such a text give nothing away.
 const LINE_MIN: usize = 8;
 
-/// Of longer values, such as bundles of certificates, no encoding is recognised: a finder of all of them would take too much memory.
-const ENCODED_MAX: usize = 8 * 1024;
+/// Of longer values the usual form of each encoding is recognised: a finder of all of them would take too much memory.
+const ALL_MAX: usize = 8 * 1024;
+/// Of longer values no encoding is recognised.
+const ENCODED_MAX: usize = 64 * 1024;
 
 /// The encodings of a value.
 pub(super) fn encodings(value: &str) -> Vec<String> {
-    if !(SECRET_MIN..=ENCODED_MAX).contains(&value.trim().len()) {
-        return Vec::new();
+    match value.trim().len() {
+        ..SECRET_MIN => Vec::new(),
+        ..=ALL_MAX => every(value),
+        ..=ENCODED_MAX => usual(value),
+        _ => Vec::new(),
     }
+}
+
+/// Base64 whole and in lines, a part of a URL, and JSON.
+fn usual(value: &str) -> Vec<String> {
+    let mut all = vec![STANDARD_NO_PAD.encode(value), escaped(value, b"-._~", "%20"), quoted(value)];
+    all.extend(WIDTHS.into_iter().flat_map(|width| lines(&STANDARD.encode(value), width)));
+    all
+}
+
+fn every(value: &str) -> Vec<String> {
     let mut all = Vec::new();
     // A file or a variable often ends with a line feed that is not part of what is encoded.
     for text in [value, value.trim()] {
@@ -29,15 +44,18 @@ pub(super) fn encodings(value: &str) -> Vec<String> {
         all.extend(jsons(text));
         all.extend([STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD].iter().map(|code| code.encode(text)));
         let whole = STANDARD.encode(text);
-        for width in WIDTHS {
-            let lines = whole.as_bytes().chunks(width).map(String::from_utf8_lossy);
-            all.extend(lines.filter(|line| line.len() >= LINE_MIN).map(std::borrow::Cow::into_owned));
-        }
+        all.extend(WIDTHS.into_iter().flat_map(|width| lines(&whole, width)));
     }
     for code in [STANDARD_NO_PAD, URL_SAFE_NO_PAD] {
         all.extend((0..3).filter_map(|before| within(value.trim(), before, &code)));
     }
     all
+}
+
+/// The lines of a text of base64 that give something away.
+fn lines(text: &str, width: usize) -> Vec<String> {
+    let lines = text.as_bytes().chunks(width).filter(|line| line.len() >= LINE_MIN);
+    lines.map(|line| String::from_utf8_lossy(line).into_owned()).collect()
 }
 
 /// What base64 of a longer text shows of a value which begins `before` bytes after a multiple of three: all characters that
@@ -52,22 +70,25 @@ fn within(value: &str, before: usize, code: &impl Engine) -> Option<String> {
 /// As in a URL: everything but unreserved characters escaped, in a path also but `/`, in a form with `+` for a blank; digits in
 /// either case.
 fn percents(value: &str) -> Vec<String> {
-    let escaped = |kept: &[u8], blank: &str| {
-        let mut out = String::with_capacity(value.len());
-        for byte in value.bytes() {
-            match byte {
-                b' ' => out.push_str(blank),
-                byte if byte.is_ascii_alphanumeric() || kept.contains(&byte) => out.push(char::from(byte)),
-                // Writing into a text cannot fail.
-                byte => {
-                    let _ = write!(out, "%{byte:02X}");
-                }
+    let forms: [(&[u8], &str); 4] = [(b"-._~", "%20"), (b"-._~/", "%20"), (b"-._~", "+"), (b"-._~/", "+")];
+    let upper = forms.map(|(kept, blank)| escaped(value, kept, blank));
+    upper.into_iter().flat_map(|text| [lower_escapes(&text), text]).collect()
+}
+
+/// With every byte escaped but letters, digits and those that are kept.
+fn escaped(value: &str, kept: &[u8], blank: &str) -> String {
+    let mut out = String::with_capacity(value.len());
+    for byte in value.bytes() {
+        match byte {
+            b' ' => out.push_str(blank),
+            byte if byte.is_ascii_alphanumeric() || kept.contains(&byte) => out.push(char::from(byte)),
+            // Writing into a text cannot fail.
+            byte => {
+                let _ = write!(out, "%{byte:02X}");
             }
         }
-        out
-    };
-    let upper = [escaped(b"-._~", "%20"), escaped(b"-._~/", "%20"), escaped(b"-._~", "+"), escaped(b"-._~/", "+")];
-    upper.into_iter().flat_map(|text| [lower_escapes(&text), text]).collect()
+    }
+    out
 }
 
 fn lower_escapes(text: &str) -> String {
@@ -83,13 +104,15 @@ fn lower_escapes(text: &str) -> String {
     text.chars().map(lower).collect()
 }
 
-/// As in a JSON text, without the quotes: as it is, with all but ASCII escaped, with escaped slashes, and such a text in a JSON
+/// As in a JSON text, without the quotes.
+fn quoted(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned()
+}
+
+/// The forms that languages write of it: as it is, with all but ASCII escaped, with escaped slashes, and such a text in a JSON
 /// text again.
 fn jsons(value: &str) -> Vec<String> {
-    let quoted = |text: &str| {
-        let quoted = serde_json::Value::from(text).to_string();
-        quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned()
-    };
     let plain = quoted(value);
     let mut ascii = String::with_capacity(plain.len());
     for c in plain.chars() {
@@ -155,6 +178,17 @@ mod tests {
                 let shown = masker.mask_text(&lines.join("\n"));
                 assert!(shown.lines().all(|line| line == "***" || line.len() < LINE_MIN), "{width}: {shown}");
             }
+        }
+    }
+
+    #[test]
+    fn the_usual_encodings_of_a_long_value_are_masked() {
+        let value: String = (0..6000_u32).map(|n| format!("{:x}/", n.wrapping_mul(2_654_435_761))).collect();
+        assert!((ALL_MAX + 1..=ENCODED_MAX).contains(&value.len()), "{}", value.len());
+        let masker = masker([value.as_str()]);
+        for text in [STANDARD.encode(&value), escaped(&value, b"-._~", "%20"), quoted(&value), value.clone()] {
+            let shown = masker.mask_text(&text);
+            assert!(shown.trim_end_matches('=') == "***", "{}", shown.len());
         }
     }
 

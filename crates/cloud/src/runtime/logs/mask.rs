@@ -7,7 +7,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 use super::encodings::encodings;
 
@@ -16,6 +16,9 @@ pub const MASK: &str = "***";
 /// Lines of a secret of several lines count as secrets of their own from this many bytes on: shorter ones, such as a
 /// brace, give nothing away and stand in every log.
 const SECRET_LINE_MIN: usize = 8;
+/// Up to this many bytes of secrets the finder is a table of all bytes after all prefixes, a kibibyte each; above it takes less
+/// memory and more time.
+const FAST_MAX: usize = 4 * 1024;
 
 /// Replaces the secrets of a pod by [`MASK`].
 ///
@@ -30,10 +33,51 @@ const SECRET_LINE_MIN: usize = 8;
 #[derive(Clone, Default)]
 pub struct Masker {
     /// Longest first, without duplicates.
-    secrets: Vec<Vec<u8>>,
+    secrets: Vec<Secret>,
     finder: Option<AhoCorasick>,
     /// The values alone, where encodings are masked too.
     values: Option<Arc<Masker>>,
+}
+
+/// One text that is masked.
+#[derive(Clone)]
+struct Secret {
+    bytes: Vec<u8>,
+    /// For each prefix, the length of the longest shorter one that it ends with (the failure function of Knuth, Morris and Pratt).
+    borders: Vec<usize>,
+}
+
+impl Secret {
+    fn new(bytes: Vec<u8>) -> Self {
+        let mut secret = Self { borders: Vec::with_capacity(bytes.len()), bytes };
+        let mut matched = 0;
+        for at in 0..secret.bytes.len() {
+            if at > 0 {
+                matched = secret.longer(matched, secret.bytes.get(at));
+            }
+            secret.borders.push(matched);
+        }
+        secret
+    }
+
+    /// What of the secret the text ends with after one more byte, where it ended with `matched` bytes of it.
+    fn longer(&self, mut matched: usize, byte: Option<&u8>) -> usize {
+        loop {
+            if self.bytes.get(matched) == byte {
+                return matched + 1;
+            }
+            match matched.checked_sub(1).and_then(|last| self.borders.get(last)) {
+                Some(shorter) => matched = *shorter,
+                None => return 0,
+            }
+        }
+    }
+
+    /// How many bytes at the end of the text may be the beginning of the secret.
+    fn begun(&self, text: &[u8]) -> usize {
+        let from = text.len().saturating_sub(self.bytes.len() - 1);
+        text.iter().skip(from).fold(0, |matched, byte| self.longer(matched, Some(byte)))
+    }
 }
 
 impl fmt::Debug for Masker {
@@ -64,8 +108,10 @@ impl Masker {
             return Self::default();
         }
         // The finder cannot be built only beyond billions of bytes of secrets; then nothing at all passes.
-        let finder = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&found).ok();
-        Self { secrets: found, finder, values: None }
+        let small = found.iter().map(Vec::len).sum::<usize>() <= FAST_MAX;
+        let kind = if small { AhoCorasickKind::DFA } else { AhoCorasickKind::ContiguousNFA };
+        let finder = AhoCorasick::builder().kind(Some(kind)).match_kind(MatchKind::LeftmostLongest).build(&found).ok();
+        Self { secrets: found.into_iter().map(Secret::new).collect(), finder, values: None }
     }
 
     /// Masks these values and their base64, URL and JSON forms.
@@ -124,11 +170,7 @@ impl Masker {
 
     /// Where the longest end of `bytes` begins that may be the beginning of a secret; the length when there is none.
     fn open(&self, bytes: &[u8]) -> usize {
-        let begins = |secret: &Vec<u8>| {
-            let from = bytes.len().saturating_sub(secret.len().saturating_sub(1));
-            (from..bytes.len()).find(|start| bytes.get(*start..).is_some_and(|end| secret.starts_with(end)))
-        };
-        self.secrets.iter().filter_map(begins).min().unwrap_or(bytes.len())
+        bytes.len() - self.secrets.iter().map(|secret| secret.begun(bytes)).max().unwrap_or(0)
     }
 
     /// Masks `bytes` up to `hold`, where a secret may begin that ends later, and returns how far it came: a secret that
@@ -221,6 +263,18 @@ mod tests {
     #[test]
     fn debug_shows_no_secret() {
         assert_eq!(format!("{:?}", Masker::new(["hunter22"])), "Masker(1 secrets)");
+    }
+
+    /// A submitter chooses secrets and output: neither may take time that grows with the square of their lengths.
+    #[test]
+    fn long_secrets_that_repeat_themselves_take_no_longer_than_others() {
+        let secret = "ab".repeat(32 * 1024);
+        let mask = Masker::with_encodings([&secret]);
+        let begun = &secret.as_bytes()[..secret.len() - 2];
+        let mut pieces: Vec<&[u8]> = begun.chunks(8192).collect();
+        assert_eq!(in_pieces(&mask, &pieces).len(), begun.len(), "the beginning alone is no secret");
+        pieces.push(b"ab");
+        assert_eq!(in_pieces(&mask, &pieces), MASK);
     }
 
     proptest! {

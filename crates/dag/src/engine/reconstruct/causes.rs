@@ -15,7 +15,7 @@ use crate::plan::{Plan, StepPlan};
 struct Traces {
     /// The halt that skipped a step of the main part.
     skipped: Option<Text>,
-    /// The halt for which a live attempt of the main part is or was cancelled.
+    /// The halt for which an attempt of the main part is or was cancelled.
     cancelled: Option<Text>,
     /// The halt of `finally`.
     finally: Option<Text>,
@@ -75,8 +75,9 @@ pub(super) fn infer(plan: &Plan, state: &mut State, status: &FlowStatus) {
     };
     // A failure after an order to end still cancels what is live.
     let by_failure = || traces.halting.then_some(Text::from(reason::FLOW_FAILED)).filter(cancels);
-    flow.cancel =
-        traces.cancelled.or_else(|| halt.clone().filter(cancels)).or_else(by_failure).or(by_count.filter(cancels));
+    // What a queue held back is cancelled by every halt.
+    let cancelled = traces.cancelled.filter(cancels);
+    flow.cancel = cancelled.or_else(|| halt.clone().filter(cancels)).or_else(by_failure).or(by_count.filter(cancels));
     flow.cancel = flow.cancel.take().or_else(|| traces.finally.clone().filter(hard));
     flow.final_halt = traces.finally.or_else(|| [&flow.cancel, &halt].into_iter().flatten().find(|c| hard(c)).cloned());
     flow.halt = halt;

@@ -3,8 +3,9 @@
 use orlop_core::effect::FlowEffect;
 use orlop_core::event::{AttemptResult, FlowEvent};
 use orlop_core::machine::flow::FlowPhase;
+use orlop_core::spec::flow::StopMode;
 use orlop_core::spec::meta::ObjectReference;
-use orlop_core::spec::status::FlowStatus;
+use orlop_core::spec::status::{FlowStatus, WaitsOn};
 use serde_json::json;
 
 use super::support::Bench;
@@ -116,6 +117,30 @@ fn a_jobs_own_reason_is_not_taken_for_a_halt() {
         assert_eq!(flow.status().conditions.iter().any(|one| one.kind == "FailuresTolerated"), tolerated);
         assert_eq!(flow.cause(), if continues { "" } else { "FlowFailed" });
     }
+}
+
+#[test]
+fn what_a_queue_held_back_at_a_graceful_stop_ends_nothing_else_after_a_restart() {
+    let mut flow = Bench::new(json!({"steps": [{"name": "a"}, {"name": "b"}, {"name": "c"}]}));
+    for name in ["a", "b", "c"] {
+        flow.accept(name);
+    }
+    flow.queue("b", Some(WaitsOn::Suspended));
+    flow.tell(FlowEvent::Stop { mode: StopMode::Graceful, replaced: false });
+    let (status, live) = (flow.status(), [exist(&flow, "a", &[1]), exist(&flow, "b", &[1])].concat());
+    assert_eq!(rebuilt(flow, &status, &live).cancelled(), ["b:Stopped"], "before it is gone");
+
+    let mut flow = Bench::new(json!({"steps": [{"name": "a"}, {"name": "b"}]}));
+    flow.accept("a");
+    flow.accept("b");
+    flow.queue("b", Some(WaitsOn::Suspended));
+    flow.tell(FlowEvent::Stop { mode: StopMode::Graceful, replaced: false });
+    flow.confirm("b");
+    let (status, live) = (flow.status(), exist(&flow, "a", &[1]));
+    let mut flow = rebuilt(flow, &status, &live);
+    assert_eq!((flow.cancelled().len(), flow.outcome("a").as_str()), (0, "Running"));
+    flow.succeed("a");
+    assert_eq!((flow.phase(), flow.cause().as_str()), (FlowPhase::Failed, "Stopped"));
 }
 
 #[test]

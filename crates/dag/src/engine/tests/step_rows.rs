@@ -6,7 +6,7 @@ use orlop_core::effect::FlowEffect;
 use orlop_core::event::{AttemptResult, FlowEvent};
 use orlop_core::machine::flow::FlowPhase;
 use orlop_core::spec::flow::StopMode;
-use orlop_core::spec::status::{ArtifactLocation, ArtifactRecord, Decision};
+use orlop_core::spec::status::{ArtifactLocation, ArtifactRecord, Decision, WaitsOn};
 use orlop_core::time::Time;
 use serde_json::{Value, json};
 
@@ -240,6 +240,46 @@ fn a_halt_ends_the_wait_for_a_retry_with_its_last_reason() {
     assert_eq!((flow.outcome("a").as_str(), step.next_retry_time), ("Failed/NonZeroExit", None));
     assert_eq!((step.completion_time, step.retry_count), (Some(failed_at), 0));
     assert_eq!(flow.cause(), "Stopped");
+}
+
+/// A queue holds `b` back before the stop, `c` after it, and lets `d` go again.
+#[test]
+fn after_a_halt_an_attempt_that_a_queue_holds_back_is_cancelled_and_one_that_runs_finishes() {
+    for cause in ["Stopped", "FlowFailed"] {
+        let mut flow = Bench::new(json!({
+            "steps": [{"name": "a"}, {"name": "b", "retryPolicy": {}}, {"name": "c"}, {"name": "d"}, {"name": "bad"}],
+            "finally": [{"name": "last"}],
+        }));
+        for name in ["a", "b", "c", "d", "bad"] {
+            flow.accept(name);
+        }
+        flow.queue("b", Some(WaitsOn::Suspended));
+        flow.queue("d", Some(WaitsOn::Suspended));
+        flow.queue("d", None);
+        if cause == "Stopped" {
+            stop(&mut flow);
+        } else {
+            flow.fail("bad");
+        }
+        assert_eq!((flow.cancelled(), flow.outcome("d").as_str()), (vec![format!("b:{cause}")], "Running"));
+        flow.queue("a", Some(WaitsOn::FirstPod));
+        assert_eq!(flow.outcome("a"), "Running");
+        flow.queue("c", Some(WaitsOn::Suspended));
+        assert_eq!(flow.cancelled(), [format!("c:{cause}")]);
+        flow.confirm("b");
+        flow.confirm("c");
+        assert_eq!(["b", "c"].map(|name| flow.outcome(name)), [format!("Failed/{cause}"), format!("Failed/{cause}")]);
+        let rest = if cause == "Stopped" { &["a", "d", "bad"][..] } else { &["a", "d"] };
+        for name in rest {
+            flow.succeed(name);
+        }
+        assert_eq!(flow.started(), ["last#1"], "what tidies up runs");
+        flow.accept("last");
+        flow.queue("last", Some(WaitsOn::Suspended));
+        assert_eq!(flow.outcome("last"), "Running", "the halt was not of this part");
+        flow.succeed("last");
+        assert_eq!((flow.phase(), flow.cause().as_str()), (FlowPhase::Failed, cause));
+    }
 }
 
 /// A flow that ends skips steps that wait, are queued or await approval.

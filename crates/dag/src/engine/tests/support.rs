@@ -9,7 +9,7 @@ use orlop_core::event::{AttemptResult, FlowEvent};
 use orlop_core::machine::flow::FlowPhase;
 use orlop_core::spec::flow::FlowSpec;
 use orlop_core::spec::meta::ObjectReference;
-use orlop_core::spec::status::{FlowStatus, StepStatus};
+use orlop_core::spec::status::{FlowStatus, StepStatus, WaitsOn};
 use orlop_core::time::Time;
 use serde_json::{Value, json};
 
@@ -110,6 +110,13 @@ impl Bench {
             result: Box::default(),
             ended_at,
         });
+    }
+
+    /// Its attempt waits, or does no more.
+    pub(super) fn queue(&mut self, name: &str, on: Option<WaitsOn>) {
+        let (at, attempt, since) = (self.at(name), self.attempt(name), self.now);
+        let (reason, message) = (on.map(|on| format!("{on:?}")).unwrap_or_default(), String::new());
+        self.tell(FlowEvent::AttemptWaiting { at, attempt, on, reason, message, since });
     }
 
     pub(super) fn confirm(&mut self, name: &str) {

@@ -373,6 +373,7 @@ impl Model<'_> {
             match unit.st {
                 St::Waiting | St::Queued | St::Awaiting => self.settle(at, St::Skipped, cause),
                 St::Starting if unit.due.is_some() => self.skip_cut(at, cause),
+                St::Active if unit.is_queued() => self.begin_cancel(at, cause),
                 St::Backoff => {
                     let reason = unit.reason.clone();
                     self.cut.insert(cause.to_owned());

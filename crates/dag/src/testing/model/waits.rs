@@ -7,6 +7,13 @@ use orlop_core::time::Time;
 use super::events::seconds;
 use super::{Model, ModelStep};
 
+impl ModelStep {
+    /// Whether a queue holds its attempt back.
+    pub(super) fn is_queued(&self) -> bool {
+        matches!(self.waits, Some((WaitsOn::Suspended, ..)))
+    }
+}
+
 impl Model<'_> {
     pub(super) fn timeout(&self, at: Address) -> Option<std::time::Duration> {
         let step = self.case.steps.get(at.step.0 as usize)?;
@@ -55,5 +62,9 @@ impl Model<'_> {
         let since = since.max(started).min(self.now);
         let waits = on.map(|on| (on, since, reason.to_owned()));
         self.set_clock(at, |unit| unit.waits = waits);
+        match self.halted(self.is_finally(at)) {
+            Some(cause) if self.unit(at).is_some_and(ModelStep::is_queued) => self.begin_cancel(at, &cause),
+            _ => {}
+        }
     }
 }

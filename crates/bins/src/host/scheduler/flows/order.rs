@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use orlop_core::machine::job::JobState;
-use orlop_core::ports::fleet_store::{Approval, Documents as _, FleetFlow, JobFilter, Page, Record, part};
+use orlop_core::ports::fleet_store::{Approval, Documents as _, FleetFlow, Record, part};
 use orlop_core::ports::journal::{FlowJournal as _, FlowRecord};
 use orlop_core::spec::flow::SuspendMode;
 use orlop_core::spec::status::Decision;
@@ -57,33 +56,10 @@ impl Flows {
     /// # Errors
     /// NotLeader and StoreUnavailable when nothing can be written here.
     pub async fn cancel(&self, flow: &FleetFlow, graceful: bool) -> Result<bool, Error> {
-        let taken = match self.order(flow, stop(graceful)).await {
-            Err(error) if error.code == Code::Conflict => false,
-            done => done.map(|()| true)?,
-        };
-        if graceful && taken && self.only_waits(&flow.id).await? {
-            // What has not started may wait for ever, and nothing is lost with it.
-            return match self.order(flow, stop(false)).await {
-                Err(error) if error.code == Code::Conflict => Ok(true),
-                done => done.map(|()| true),
-            };
+        match self.order(flow, stop(graceful)).await {
+            Err(error) if error.code == Code::Conflict => Ok(false),
+            done => done.map(|()| true),
         }
-        Ok(taken)
-    }
-
-    /// Whether a flow has jobs, and none of them has begun.
-    async fn only_waits(&self, flow: &str) -> Result<bool, Error> {
-        let store = self.inner.handle.store();
-        let any = async |states: &[JobState]| {
-            let filter = JobFilter { flow: Some(flow.to_owned()), states: states.to_vec(), ..JobFilter::default() };
-            store
-                .jobs(&filter, &Page::first(1))
-                .await
-                .map(|found| !found.items.is_empty())
-                .map_err(|error| port(&error))
-        };
-        Ok(!any(&[JobState::Assigned, JobState::Running, JobState::Cancelling]).await?
-            && any(&[JobState::Pending, JobState::Queued, JobState::Backoff]).await?)
     }
 
     /// Has a flow start nothing more, or go on.
