@@ -21,12 +21,11 @@ const ENCODED_MAX: usize = 64 * 1024;
 
 /// The encodings of a value.
 pub(super) fn encodings(value: &str) -> Vec<String> {
-    match value.trim().len() {
-        ..SECRET_MIN => Vec::new(),
-        ..=ALL_MAX => every(value),
-        ..=ENCODED_MAX => usual(value),
-        _ => Vec::new(),
+    let length = value.trim().len();
+    if !(SECRET_MIN..=ENCODED_MAX).contains(&length) {
+        return Vec::new();
     }
+    if length <= ALL_MAX { every(value) } else { usual(value) }
 }
 
 /// Base64 whole and in lines, a part of a URL, and JSON.
