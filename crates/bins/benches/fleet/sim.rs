@@ -218,7 +218,7 @@ async fn take(sim: &mut Sim, frame: ServerFrame, manner: Manner, seen: &Seen) ->
     }
     let Some(frame) = receipt.frame else { return true };
     sim.session.journalled(seq);
-    if frame.directive.as_ref().is_some_and(|directive| directive.kind == DirectiveKind::Reregister) {
+    if frame.directive.as_ref().is_some_and(|directive| directive.kind() == DirectiveKind::Reregister) {
         sim.forgotten = true;
         return false;
     }

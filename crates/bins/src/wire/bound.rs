@@ -61,6 +61,17 @@ impl From<WireError> for super::problem::Problem {
     }
 }
 
+/// A generated message that is used as it is.
+pub(super) trait Check {
+    /// What is wrong with it, of what may not be.
+    fn check(&self) -> Result<(), WireError>;
+}
+
+/// The message, if nothing is wrong with it.
+pub(super) fn checked<M: Check>(message: M) -> Result<M, WireError> {
+    message.check().map(|()| message)
+}
+
 /// Refuses more than `max` of something.
 pub(super) fn at_most(field: &'static str, given: usize, max: usize) -> Result<(), WireError> {
     if given > max { Err(WireError::new(field, format!("is {given} long; use at most {max}"))) } else { Ok(()) }
@@ -78,12 +89,12 @@ pub(super) fn weight(map: &BTreeMap<String, String>) -> usize {
 }
 
 /// A time, unless it is 0.
-pub(super) fn time(millis: i64) -> Option<Time> {
+pub(crate) fn time(millis: i64) -> Option<Time> {
     (millis != 0).then(|| Time::from_millis(millis))
 }
 
 /// The number of a time on the wire; 0 = none.
-pub(super) fn millis(time: Option<Time>) -> i64 {
+pub(crate) fn millis(time: Option<Time>) -> i64 {
     time.map_or(0, Time::millis)
 }
 
@@ -139,7 +150,7 @@ macro_rules! same_values {
 pub(super) use same_values;
 
 /// An enumeration with numbers on the wire.
-pub(super) trait OnWire: Sized {
+pub(crate) trait OnWire: Sized {
     /// Its number.
     fn number(self) -> i32;
     /// The value of a number.

@@ -10,12 +10,16 @@ use std::sync::Arc;
 
 use super::attempt::{AssignJob, CancelJob, JobStarted, Rejected, about};
 use super::bound::{
-    ATTEMPTS_MAX, FRAME_ENTRIES, OnWire, TEXT_MAX, WireError, at_most, each, millis, mirrored, same_values, text, time,
+    ATTEMPTS_MAX, Check, FRAME_ENTRIES, OnWire, TEXT_MAX, WireError, at_most, checked, each, millis, mirrored,
+    same_values, text, time,
 };
 use super::proto::v1;
 use super::result::{JobResult, LogChunk};
 use super::status::WorkerStatus;
 use super::worker::session;
+
+pub use super::proto::v1::Directive;
+pub use super::proto::v1::directive::Kind as DirectiveKind;
 
 mirrored! {
     /// How far an attempt is that an agent holds.
@@ -142,44 +146,17 @@ impl TryFrom<v1::Welcome> for Welcome {
     }
 }
 
-mirrored! {
-    /// What an agent is to do.
-    pub enum DirectiveKind = v1::directive::Kind, "directive.kind" {
-        /// Finish what it has and leave.
-        Drain,
-        /// End.
-        Shutdown,
-        /// Read its configuration again.
-        Reconfigure,
-        /// Register again: its session is gone.
-        Reregister,
-    }
-}
-
-/// What an agent is to do, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Directive {
-    /// What.
-    pub kind: DirectiveKind,
-    /// Why.
-    pub reason: String,
-    /// From its receipt until what is left is cancelled, in milliseconds; 0 = no limit.
-    pub deadline_ms: u64,
-}
-
-impl From<Directive> for v1::Directive {
-    fn from(directive: Directive) -> Self {
-        let Directive { kind, reason, deadline_ms } = directive;
-        Self { kind: kind.number(), reason, deadline_ms }
-    }
-}
-
-impl TryFrom<v1::Directive> for Directive {
-    type Error = WireError;
-
-    fn try_from(wire: v1::Directive) -> Result<Self, WireError> {
-        let (kind, reason) = (DirectiveKind::read(wire.kind)?, text("directive.reason", wire.reason, TEXT_MAX)?);
-        Ok(Self { kind, reason, deadline_ms: wire.deadline_ms })
+impl Check for Directive {
+    fn check(&self) -> Result<(), WireError> {
+        match DirectiveKind::try_from(self.kind) {
+            Ok(DirectiveKind::Unspecified) => return Err(WireError::missing("directive.kind")),
+            Ok(_) => {}
+            Err(_) => {
+                let what = format!("is {}, which this version does not know", self.kind);
+                return Err(WireError::new("directive.kind", what));
+            }
+        }
+        at_most("directive.reason", self.reason.len(), TEXT_MAX)
     }
 }
 
@@ -379,7 +356,7 @@ impl From<ServerFrame> for v1::ServerFrame {
             revoke: refs(frame.revoke),
             verdicts: frame.verdicts.into_iter().map(judgement).collect(),
             log_credit: frame.log_credit,
-            directive: frame.directive.map(Into::into),
+            directive: frame.directive,
             lease_ms: frame.lease_ms,
             retry_after_ms: frame.retry_after_ms,
         }
@@ -401,7 +378,7 @@ impl TryFrom<v1::ServerFrame> for ServerFrame {
             revoke: each(wire.revoke)?,
             verdicts: each(wire.verdicts)?,
             log_credit: wire.log_credit,
-            directive: wire.directive.map(TryInto::try_into).transpose()?,
+            directive: wire.directive.map(checked).transpose()?,
             lease_ms: wire.lease_ms,
             retry_after_ms: wire.retry_after_ms,
         };

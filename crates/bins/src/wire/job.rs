@@ -1,13 +1,10 @@
 //! What clients submit and see of jobs. Never takes a job.
 
-use std::collections::BTreeMap;
-
 use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
 use orlop_core::spec::job::JobSpec;
-use orlop_core::time::Time;
 
-use super::bound::{LIST_MAX, OnWire, WireError, at_most, millis, same_values, time};
+use super::bound::{LIST_MAX, OnWire, WireError, at_most, same_values};
 use super::problem::{Code, FieldError, Problem};
 use super::proto::v1;
 
@@ -72,138 +69,36 @@ impl TryFrom<v1::SubmitRequest> for Submission {
     }
 }
 
-/// What became of a submit.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SubmitAnswer {
+impl v1::SubmitResponse {
     /// The jobs, in the order of the submit.
-    pub jobs: Vec<JobId>,
-    /// It is the answer of an earlier submit with the same key.
-    pub replay: bool,
-    /// What a user should know.
-    pub warnings: Vec<String>,
-}
-
-impl From<SubmitAnswer> for v1::SubmitResponse {
-    fn from(answer: SubmitAnswer) -> Self {
-        let job_ids = answer.jobs.into_iter().map(JobId::as_u64).collect();
-        Self { job_ids, replay: answer.replay, warnings: answer.warnings }
+    #[must_use]
+    pub fn jobs(&self) -> Vec<JobId> {
+        self.job_ids.iter().map(|id| JobId::from_u64(*id)).collect()
     }
 }
 
-impl From<v1::SubmitResponse> for SubmitAnswer {
-    fn from(wire: v1::SubmitResponse) -> Self {
-        let jobs = wire.job_ids.into_iter().map(JobId::from_u64).collect();
-        Self { jobs, replay: wire.replay, warnings: wire.warnings }
+impl v1::Job {
+    /// Which one.
+    #[must_use]
+    pub fn id(&self) -> JobId {
+        JobId::from_u64(self.job_id)
     }
-}
 
-/// A job, or an element of one, as clients see it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JobView {
-    /// The job.
-    pub job: JobId,
-    /// The element, if it is one.
-    pub index: Option<u32>,
-    /// Whose it is.
-    pub tenant: String,
-    /// Its name.
-    pub name: String,
-    /// Its labels.
-    pub labels: BTreeMap<String, String>,
     /// Its state; of an array the derived one.
-    pub state: JobState,
-    /// Why it is in that state, in one word.
-    pub reason: String,
-    /// Its priority.
-    pub priority: u8,
-    /// Elements, or 1.
-    pub count: u64,
-    /// Elements by state, of an array.
-    pub counts: Vec<(JobState, u64)>,
-    /// The number of its last attempt; 0 = there was none.
-    pub attempt: u32,
-    /// Repeats after its own failures.
-    pub retries: u32,
-    /// The worker of its last attempt; empty = there was none.
-    pub worker: String,
-    /// Its exit code.
-    pub exit_code: Option<i32>,
-    /// When it was taken.
-    pub submitted_at: Option<Time>,
-    /// When it began to wait for a worker.
-    pub queued_at: Option<Time>,
-    /// When its last attempt started.
-    pub started_at: Option<Time>,
-    /// When it ended.
-    pub finished_at: Option<Time>,
-    /// The job it repeats.
-    pub retry_of: Option<JobId>,
-    /// Its correlation id.
-    pub correlation_id: String,
-    /// Values it left.
-    pub outputs: BTreeMap<String, String>,
-    /// Grows with each change.
-    pub revision: u64,
-}
-
-impl From<JobView> for v1::Job {
-    fn from(job: JobView) -> Self {
-        let count = |(state, count): (JobState, u64)| v1::StateCount { state: state.number(), count };
-        Self {
-            job_id: job.job.as_u64(),
-            index: job.index,
-            tenant: job.tenant,
-            name: job.name,
-            labels: job.labels,
-            state: job.state.number(),
-            reason: job.reason,
-            priority: job.priority.into(),
-            count: job.count,
-            counts: job.counts.into_iter().map(count).collect(),
-            attempt: job.attempt,
-            retries: job.retries,
-            worker_id: job.worker,
-            exit_code: job.exit_code,
-            submitted_at: millis(job.submitted_at),
-            queued_at: millis(job.queued_at),
-            started_at: millis(job.started_at),
-            finished_at: millis(job.finished_at),
-            retry_of: job.retry_of.map_or(0, JobId::as_u64),
-            correlation_id: job.correlation_id,
-            outputs: job.outputs,
-            revision: job.revision,
-        }
+    ///
+    /// # Errors
+    /// The message does not say it, or this version does not know it.
+    pub fn known_state(&self) -> Result<JobState, WireError> {
+        JobState::read(self.state)
     }
 }
 
-impl TryFrom<v1::Job> for JobView {
-    type Error = WireError;
-
-    fn try_from(wire: v1::Job) -> Result<Self, WireError> {
-        let count = |count: v1::StateCount| Ok((JobState::read(count.state)?, count.count));
-        Ok(Self {
-            job: JobId::from_u64(wire.job_id),
-            index: wire.index,
-            tenant: wire.tenant,
-            name: wire.name,
-            labels: wire.labels,
-            state: JobState::read(wire.state)?,
-            reason: wire.reason,
-            priority: u8::try_from(wire.priority).unwrap_or(u8::MAX),
-            count: wire.count,
-            counts: wire.counts.into_iter().map(count).collect::<Result<_, WireError>>()?,
-            attempt: wire.attempt,
-            retries: wire.retries,
-            worker: wire.worker_id,
-            exit_code: wire.exit_code,
-            submitted_at: time(wire.submitted_at),
-            queued_at: time(wire.queued_at),
-            started_at: time(wire.started_at),
-            finished_at: time(wire.finished_at),
-            retry_of: (wire.retry_of > 0).then(|| JobId::from_u64(wire.retry_of)),
-            correlation_id: wire.correlation_id,
-            outputs: wire.outputs,
-            revision: wire.revision,
-        })
+impl v1::JobEvent {
+    /// The job after the event.
+    ///
+    /// # Errors
+    /// The message does not say it.
+    pub fn known_job(&self) -> Result<&v1::Job, WireError> {
+        self.job.as_ref().ok_or_else(|| WireError::missing("job"))
     }
 }

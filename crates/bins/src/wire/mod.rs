@@ -1,9 +1,9 @@
 //! The protocol of the fleet: what a scheduler server, its workers and its clients say to each other over gRPC. Never decides
 //! where a job runs, and never keeps anything.
 //!
-//! Generated types stay inside: [`artifact`], [`attempt`], [`frame`], [`job`], [`query`], [`result`], [`status`] and
-//! [`worker`] have the plain ones, [`grpc`] the services and callers in these, [`session`] what makes frames arrive
-//! exactly once, [`identity`] who is who.
+//! Messages are the generated ones ([`v1`]), checked once when they arrive. Those whose ids, states and times the program works
+//! with have a form of their own in [`artifact`], [`attempt`], [`frame`], [`job`], [`query`], [`result`], [`status`] and
+//! [`worker`]. [`grpc`] has the services and callers, [`session`] what makes frames arrive exactly once, [`identity`] who is who.
 
 pub mod artifact;
 pub mod attempt;
@@ -21,6 +21,8 @@ pub mod status;
 #[cfg(test)]
 mod tests;
 pub mod worker;
+
+pub use proto::v1;
 
 /// The number of this protocol.
 pub const PROTOCOL: u32 = 2;

@@ -1,12 +1,12 @@
-//! The generated code of the protocol, and the `Debug` of messages that hold credentials. Nothing outside `wire` sees
-//! these types: what others use are the plain ones beside this module.
+//! The generated code of the protocol, and the `Debug` of messages that hold credentials. Its names and numbers
+//! are those of the files in `proto`.
 
 #![allow(clippy::all, clippy::too_many_lines, dead_code, missing_docs, unreachable_pub, reason = "generated")]
 
 use std::fmt;
 
-/// Package `orlop.v1`.
-pub(crate) mod v1 {
+/// Messages and services of the fleet, as generated: package `orlop.v1`.
+pub mod v1 {
     tonic::include_proto!("orlop.v1");
 }
 

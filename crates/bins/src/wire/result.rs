@@ -9,10 +9,12 @@ use orlop_scheduler::event::Outcome;
 
 use super::attempt::{about, is_command, is_permanent};
 use super::bound::{
-    CHUNK_MAX, FRAME_BYTES, LIST_MAX, NAME_MAX, OUTPUTS_MAX, OnWire, TAIL_MAX, TEXT_MAX, WireError, at_most, each,
-    millis, same_values, text, time, weight,
+    CHUNK_MAX, Check, FRAME_BYTES, LIST_MAX, OUTPUTS_MAX, OnWire, TAIL_MAX, TEXT_MAX, WireError, at_most, millis,
+    same_values, text, time, weight,
 };
 use super::proto::v1;
+
+pub use super::proto::v1::{Artifact, LogSummary};
 
 same_values! {
     TaskEnd = v1::Outcome, "result.outcome" { Succeeded, Failed, TimedOut, Cancelled, Preempted, StartFailed, Lost }
@@ -30,77 +32,6 @@ impl From<v1::Usage> for Usage {
     fn from(wire: v1::Usage) -> Self {
         let v1::Usage { cpu_ms, max_rss, io_read, io_write } = wire;
         Self { cpu_ms, max_rss, io_read, io_write }
-    }
-}
-
-/// How much an attempt wrote in all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LogSummary {
-    /// Bytes, dropped ones included.
-    pub bytes: u64,
-    /// Bytes that were dropped.
-    pub dropped_bytes: u64,
-    /// Chunks that were dropped.
-    pub dropped_chunks: u64,
-    /// Number of the last chunk; 0 = there is none.
-    pub last_seq: u64,
-}
-
-impl From<LogSummary> for v1::LogSummary {
-    fn from(log: LogSummary) -> Self {
-        let LogSummary { bytes, dropped_bytes, dropped_chunks, last_seq } = log;
-        Self { bytes, dropped_bytes, dropped_chunks, last_seq }
-    }
-}
-
-impl From<v1::LogSummary> for LogSummary {
-    fn from(wire: v1::LogSummary) -> Self {
-        let v1::LogSummary { bytes, dropped_bytes, dropped_chunks, last_seq } = wire;
-        Self { bytes, dropped_bytes, dropped_chunks, last_seq }
-    }
-}
-
-/// A stored file.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Artifact {
-    /// Its name in the job.
-    pub name: String,
-    /// SHA-256 of its content, 64 hexadecimal digits.
-    pub sha256: String,
-    /// Its length.
-    pub bytes: u64,
-    /// Where it lay, below the work directory.
-    pub path: String,
-    /// Whether it is a file that can be run.
-    pub executable: bool,
-}
-
-impl From<Artifact> for v1::Artifact {
-    fn from(artifact: Artifact) -> Self {
-        let Artifact { name, sha256, bytes, path, executable } = artifact;
-        Self { name, sha256, bytes, path, executable }
-    }
-}
-
-/// Checks the text of a SHA-256.
-pub(super) fn sha256(field: &'static str, text: String) -> Result<String, WireError> {
-    if text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
-        return Ok(text);
-    }
-    Err(WireError::new(field, "is no SHA-256; use 64 hexadecimal digits in lower case"))
-}
-
-impl TryFrom<v1::Artifact> for Artifact {
-    type Error = WireError;
-
-    fn try_from(wire: v1::Artifact) -> Result<Self, WireError> {
-        Ok(Self {
-            name: text("artifact.name", wire.name, NAME_MAX)?,
-            sha256: sha256("artifact.sha256", wire.sha256)?,
-            bytes: wire.bytes,
-            path: text("artifact.path", wire.path, TEXT_MAX)?,
-            executable: wire.executable,
-        })
     }
 }
 
@@ -202,8 +133,8 @@ impl From<JobResult> for v1::JobResult {
             finished_at: millis(result.finished_at),
             usage: (result.usage != Usage::default()).then(|| result.usage.into()),
             outputs: result.outputs,
-            artifacts: result.artifacts.into_iter().map(Into::into).collect(),
-            log: (result.log != LogSummary::default()).then(|| result.log.into()),
+            artifacts: result.artifacts,
+            log: (result.log != LogSummary::default()).then_some(result.log),
             tail: result.tail,
         }
     }
@@ -216,6 +147,7 @@ impl TryFrom<v1::JobResult> for JobResult {
         at_most("result.outputs", weight(&wire.outputs), OUTPUTS_MAX)?;
         at_most("result.artifacts", wire.artifacts.len(), LIST_MAX)?;
         at_most("result.tail", wire.tail.len(), TAIL_MAX)?;
+        wire.artifacts.iter().try_for_each(Check::check)?;
         let result = Self {
             attempt: about(wire.r#ref)?,
             ending: TaskEnd::read(wire.outcome)?,
@@ -226,8 +158,8 @@ impl TryFrom<v1::JobResult> for JobResult {
             finished_at: time(wire.finished_at),
             usage: wire.usage.map(Into::into).unwrap_or_default(),
             outputs: wire.outputs,
-            artifacts: each(wire.artifacts)?,
-            log: wire.log.map(Into::into).unwrap_or_default(),
+            artifacts: wire.artifacts,
+            log: wire.log.unwrap_or_default(),
             tail: wire.tail,
         };
         at_most("result", result.size(), FRAME_BYTES)?;

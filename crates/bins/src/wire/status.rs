@@ -7,81 +7,17 @@ use orlop_core::time::Time;
 
 use super::attempt::about;
 use super::bound::{
-    ATTEMPTS_MAX, NAME_MAX, OnWire, TEXT_MAX, WireError, at_most, each, millis, same_values, text, time,
+    ATTEMPTS_MAX, Check, NAME_MAX, OnWire, TEXT_MAX, WireError, at_most, each, millis, same_values, time,
 };
-use super::frame::Directive;
 use super::proto::v1;
 use super::worker::{session, worker_id};
+
+pub use super::proto::v1::{Allocated, AttemptUse, HealthCheck, HeartbeatResponse, Measured, OutboxStatus};
 
 same_values! {
     WorkerState = v1::WorkerState, "status.state" {
         Creating, Registering, Available, Running, Unhealthy, Draining, Failed, Terminated,
     }
-}
-
-/// Amounts that attempts hold.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Allocated {
-    /// Millicores.
-    pub cpu_m: u64,
-    /// Bytes.
-    pub memory_bytes: u64,
-    /// Devices.
-    pub gpus: u32,
-    /// Attempts.
-    pub attempts: u32,
-}
-
-/// What a host measures of itself.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Measured {
-    /// CPU in use, 0 to 100.
-    pub cpu_percent: f64,
-    /// Memory in use, in bytes.
-    pub memory_bytes: u64,
-    /// Free bytes where work and spool lie.
-    pub disk_free: u64,
-    /// Bytes a second, read and written.
-    pub disk_io: u64,
-    /// Bytes a second, received and sent.
-    pub net_io: u64,
-    /// Each device in use, 0 to 100.
-    pub gpu_percent: Vec<f64>,
-    /// Runnable threads, mean of one minute.
-    pub load: f64,
-}
-
-/// One thing an agent checks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HealthCheck {
-    /// What.
-    pub check: String,
-    /// Whether it is good.
-    pub ok: bool,
-    /// Particulars.
-    pub detail: String,
-}
-
-/// What an agent holds that the server does not have yet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OutboxStatus {
-    /// Bytes.
-    pub bytes: u64,
-    /// Results.
-    pub results: u64,
-    /// Bytes of logs given up.
-    pub dropped: u64,
-}
-
-/// What an attempt uses while it runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AttemptUse {
-    /// The attempt.
-    pub attempt: TaskRef,
-    /// CPU in millicores, mean since it was measured before.
-    pub cpu_m: u64,
-    /// Memory it holds, in bytes.
-    pub memory_bytes: u64,
 }
 
 /// What a worker says of itself.
@@ -117,74 +53,49 @@ impl WorkerStatus {
 
 impl From<WorkerStatus> for v1::WorkerStatus {
     fn from(status: WorkerStatus) -> Self {
-        let Allocated { cpu_m, memory_bytes, gpus, attempts } = status.allocated;
-        let Measured { cpu_percent, memory_bytes: used, disk_free, disk_io, net_io, gpu_percent, load } =
-            status.measured;
-        let check = |HealthCheck { check, ok, detail }: HealthCheck| v1::HealthCheck { check, ok, detail };
-        let OutboxStatus { bytes, results, dropped } = status.outbox;
-        let memory = used;
         Self {
             worker_id: status.worker.into(),
             state: status.state.number(),
             refs: status.attempts.into_iter().map(Into::into).collect(),
-            allocated: Some(v1::Allocated { cpu_m, memory_bytes, gpus, attempts }),
-            measured: Some(v1::Measured {
-                cpu_percent,
-                memory_bytes: memory,
-                disk_free,
-                disk_io,
-                net_io,
-                gpu_percent,
-                load,
-            }),
-            health: status.health.into_iter().map(check).collect(),
-            spool: Some(v1::SpoolStatus { bytes, results, dropped }),
+            allocated: Some(status.allocated),
+            measured: Some(status.measured),
+            health: status.health,
+            outbox: Some(status.outbox),
             time: millis(status.time),
-            in_use: status.in_use.into_iter().map(Into::into).collect(),
+            in_use: status.in_use,
         }
     }
 }
 
-impl From<AttemptUse> for v1::AttemptUse {
-    fn from(AttemptUse { attempt, cpu_m, memory_bytes }: AttemptUse) -> Self {
+impl AttemptUse {
+    /// What an attempt uses: CPU in millicores, memory in bytes.
+    #[must_use]
+    pub fn of(attempt: TaskRef, cpu_m: u64, memory_bytes: u64) -> Self {
         Self { r#ref: Some(attempt.into()), cpu_m, memory_bytes }
     }
-}
 
-impl TryFrom<v1::AttemptUse> for AttemptUse {
-    type Error = WireError;
-
-    fn try_from(wire: v1::AttemptUse) -> Result<Self, WireError> {
-        let v1::AttemptUse { r#ref, cpu_m, memory_bytes } = wire;
-        Ok(Self { attempt: about(r#ref)?, cpu_m, memory_bytes })
+    /// Whose it is.
+    ///
+    /// # Errors
+    /// The message does not say it.
+    pub fn attempt(&self) -> Result<TaskRef, WireError> {
+        about(self.r#ref)
     }
 }
 
-/// A measured number; one that is none counts as 0.
-fn finite(number: f64) -> f64 {
-    if number.is_finite() { number } else { 0.0 }
-}
-
-impl From<v1::Measured> for Measured {
-    fn from(wire: v1::Measured) -> Self {
-        Self {
-            cpu_percent: finite(wire.cpu_percent),
-            memory_bytes: wire.memory_bytes,
-            disk_free: wire.disk_free,
-            disk_io: wire.disk_io,
-            net_io: wire.net_io,
-            gpu_percent: wire.gpu_percent.into_iter().map(finite).collect(),
-            load: finite(wire.load),
-        }
+/// Measured numbers; what is none counts as 0.
+fn finite(mut measured: Measured) -> Measured {
+    let rates = [&mut measured.cpu_percent, &mut measured.load];
+    for number in rates.into_iter().chain(&mut measured.gpu_percent).filter(|number| !number.is_finite()) {
+        *number = 0.0;
     }
+    measured
 }
 
-impl TryFrom<v1::HealthCheck> for HealthCheck {
-    type Error = WireError;
-
-    fn try_from(wire: v1::HealthCheck) -> Result<Self, WireError> {
-        let check = text("health.check", wire.check, NAME_MAX)?;
-        Ok(Self { check, ok: wire.ok, detail: text("health.detail", wire.detail, TEXT_MAX)? })
+impl Check for HealthCheck {
+    fn check(&self) -> Result<(), WireError> {
+        at_most("health.check", self.check.len(), NAME_MAX)?;
+        at_most("health.detail", self.detail.len(), TEXT_MAX)
     }
 }
 
@@ -195,20 +106,20 @@ impl TryFrom<v1::WorkerStatus> for WorkerStatus {
         at_most("status.refs", wire.refs.len(), ATTEMPTS_MAX)?;
         at_most("status.health", wire.health.len(), 64)?;
         at_most("status.in_use", wire.in_use.len(), ATTEMPTS_MAX)?;
+        wire.health.iter().try_for_each(Check::check)?;
+        wire.in_use.iter().try_for_each(|used| used.attempt().map(drop))?;
         let measured = wire.measured.unwrap_or_default();
         at_most("status.measured.gpu_percent", measured.gpu_percent.len(), 64)?;
-        let v1::Allocated { cpu_m, memory_bytes, gpus, attempts } = wire.allocated.unwrap_or_default();
-        let v1::SpoolStatus { bytes, results, dropped } = wire.spool.unwrap_or_default();
         Ok(Self {
             worker: worker_id(wire.worker_id)?,
             state: WorkerState::read(wire.state)?,
             attempts: each(wire.refs)?,
-            allocated: Allocated { cpu_m, memory_bytes, gpus, attempts },
-            measured: measured.into(),
-            health: each(wire.health)?,
-            outbox: OutboxStatus { bytes, results, dropped },
+            allocated: wire.allocated.unwrap_or_default(),
+            measured: finite(measured),
+            health: wire.health,
+            outbox: wire.outbox.unwrap_or_default(),
             time: time(wire.time),
-            in_use: each(wire.in_use)?,
+            in_use: wire.in_use,
         })
     }
 }
@@ -240,29 +151,8 @@ impl TryFrom<v1::HeartbeatRequest> for Heartbeat {
     }
 }
 
-/// The answer to a sign of life.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeartbeatAnswer {
-    /// The server's epoch.
-    pub epoch: Epoch,
-    /// The lease from the sending of the heartbeat, in milliseconds.
-    pub lease_ms: u32,
-    /// What the agent is to do.
-    pub directive: Option<Directive>,
-}
-
-impl From<HeartbeatAnswer> for v1::HeartbeatResponse {
-    fn from(answer: HeartbeatAnswer) -> Self {
-        let directive = answer.directive.map(Into::into);
-        Self { epoch: answer.epoch.0, lease_ms: answer.lease_ms, directive }
-    }
-}
-
-impl TryFrom<v1::HeartbeatResponse> for HeartbeatAnswer {
-    type Error = WireError;
-
-    fn try_from(wire: v1::HeartbeatResponse) -> Result<Self, WireError> {
-        let directive = wire.directive.map(TryInto::try_into).transpose()?;
-        Ok(Self { epoch: Epoch(wire.epoch), lease_ms: wire.lease_ms, directive })
+impl Check for HeartbeatResponse {
+    fn check(&self) -> Result<(), WireError> {
+        self.directive.as_ref().map_or(Ok(()), Check::check)
     }
 }

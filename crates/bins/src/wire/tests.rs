@@ -72,7 +72,7 @@ fn status() -> WorkerStatus {
         health: vec![HealthCheck { check: "space".into(), ok: false, detail: "512 Mi free".into() }],
         outbox: OutboxStatus { bytes: 1, results: 2, dropped: 3 },
         time: time(),
-        in_use: vec![AttemptUse { attempt: attempt(1), cpu_m: 950, memory_bytes: 4096 }],
+        in_use: vec![AttemptUse::of(attempt(1), 950, 4096)],
     }
 }
 
@@ -166,7 +166,7 @@ fn server_frame() -> ServerFrame {
         revoke: vec![attempt(6)],
         verdicts: vec![Judgement { attempt: attempt(7), verdict: ReportVerdict::Adopted }],
         log_credit: 8,
-        directive: Some(Directive { kind: DirectiveKind::Drain, reason: "r".into(), deadline_ms: 9 }),
+        directive: Some(Directive { kind: DirectiveKind::Drain.into(), reason: "r".into(), deadline_ms: 9 }),
         lease_ms: 10,
         retry_after_ms: 11,
     }
@@ -231,7 +231,7 @@ fn registration_and_heartbeats_arrive_as_they_were_sent() {
         features: BTreeSet::from(["f".into()]),
         heartbeat_ms: 5000,
         lease_ms: 20_000,
-        limits: Limits::default(),
+        limits: Limits::OURS,
         certificate: vec![1],
         ca: vec![2],
         status: Some(status()),
@@ -239,8 +239,11 @@ fn registration_and_heartbeats_arrive_as_they_were_sent() {
     assert_eq!(sent::<v1::RegisterWorkerResponse, _>(registered.clone()), Ok(registered));
     let beat = Heartbeat { session: SessionId::from_bytes([1; 16]), epoch: Epoch(2), status: Some(status()) };
     assert_eq!(sent::<v1::HeartbeatRequest, _>(beat.clone()), Ok(beat));
-    let answer = HeartbeatAnswer { epoch: Epoch(2), lease_ms: 3, directive: server_frame().directive };
-    assert_eq!(sent::<v1::HeartbeatResponse, _>(answer.clone()), Ok(answer));
+    let answer = HeartbeatResponse { epoch: 2, lease_ms: 3, directive: server_frame().directive };
+    assert_eq!(checked(answer.clone()), Ok(answer));
+    let unknown = Directive { kind: 99, ..Directive::default() };
+    let wrong = HeartbeatResponse { directive: Some(unknown), ..HeartbeatResponse::default() };
+    insta::assert_snapshot!(checked(wrong).unwrap_err(), @"directive.kind is 99, which this version does not know");
 }
 
 #[test]

@@ -12,16 +12,9 @@ use super::bound::{ATTEMPTS_MAX, LIST_MAX, NAME_MAX, OnWire, WireError, at_most,
 use super::proto::v1;
 use super::status::WorkerStatus;
 
-same_values! { Runtime = v1::Runtime, "runtimes" { Process, Docker, Noop } }
+pub use super::proto::v1::{Limits, ProtocolRange};
 
-/// A range of protocol numbers, both included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProtocolRange {
-    /// The lowest.
-    pub min: u32,
-    /// The highest.
-    pub max: u32,
-}
+same_values! { Runtime = v1::Runtime, "runtimes" { Process, Docker, Noop } }
 
 impl ProtocolRange {
     /// What this program speaks.
@@ -88,7 +81,7 @@ impl From<Registration> for v1::RegisterWorkerRequest {
             worker_id: registration.worker.into(),
             join_token: registration.join_token,
             csr: registration.csr,
-            protocol: Some(v1::ProtocolRange { min: registration.protocol.min, max: registration.protocol.max }),
+            protocol: Some(registration.protocol),
             features: registration.features.into_iter().collect(),
             capabilities: Some(registration.capabilities.into()),
             labels,
@@ -118,13 +111,13 @@ impl TryFrom<v1::RegisterWorkerRequest> for Registration {
         for (key, value) in &wire.labels {
             label_key(key).and_then(|()| label_value(value)).map_err(|error| WireError::of("labels")(&error))?;
         }
-        let range = wire.protocol.ok_or_else(|| WireError::missing("protocol"))?;
+        let protocol = wire.protocol.ok_or_else(|| WireError::missing("protocol"))?;
         let capabilities = wire.capabilities.ok_or_else(|| WireError::missing("capabilities"))?;
         Ok(Self {
             worker: worker_id(wire.worker_id)?,
             join_token: text("join_token", wire.join_token, 1024)?,
             csr: wire.csr,
-            protocol: ProtocolRange { min: range.min, max: range.max },
+            protocol,
             features: names("features", wire.features)?,
             capabilities: Capabilities { labels: wire.labels, ..capabilities.try_into()? },
             agent_version: text("agent_version", wire.agent_version, NAME_MAX)?,
@@ -236,32 +229,15 @@ impl TryFrom<v1::Capabilities> for Capabilities {
     }
 }
 
-/// What the server holds an agent to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes of one frame.
-    pub frame_bytes: u64,
-    /// Entries of one frame.
-    pub frame_entries: u32,
-    /// Bytes of one message.
-    pub message_bytes: u64,
-    /// Bytes of logs before any is stored.
-    pub log_credit: u64,
-    /// Specifications the server takes to be kept.
-    pub specs: u32,
-}
-
-impl Default for Limits {
-    /// Those of the contract.
-    fn default() -> Self {
-        Self {
-            frame_bytes: super::bound::FRAME_BYTES as u64,
-            frame_entries: super::bound::FRAME_ENTRIES as u32,
-            message_bytes: super::MESSAGE_MAX as u64,
-            log_credit: super::bound::LOG_CREDIT,
-            specs: super::bound::SPECS as u32,
-        }
-    }
+impl Limits {
+    /// What this server holds an agent to.
+    pub const OURS: Self = Self {
+        frame_bytes: super::bound::FRAME_BYTES as u64,
+        frame_entries: super::bound::FRAME_ENTRIES as u32,
+        message_bytes: super::MESSAGE_MAX as u64,
+        log_credit: super::bound::LOG_CREDIT,
+        specs: super::bound::SPECS as u32,
+    };
 }
 
 /// A worker that is known, and its session.
@@ -295,7 +271,6 @@ pub struct Registered {
 
 impl From<Registered> for v1::RegisterWorkerResponse {
     fn from(registered: Registered) -> Self {
-        let Limits { frame_bytes, frame_entries, message_bytes, log_credit, specs } = registered.limits;
         Self {
             worker_id: registered.worker.into(),
             incarnation: registered.incarnation.get(),
@@ -305,7 +280,7 @@ impl From<Registered> for v1::RegisterWorkerResponse {
             features: registered.features.into_iter().collect(),
             heartbeat_ms: registered.heartbeat_ms,
             lease_ms: registered.lease_ms,
-            limits: Some(v1::Limits { frame_bytes, frame_entries, message_bytes, log_credit, specs }),
+            limits: Some(registered.limits),
             certificate: registered.certificate,
             ca: registered.ca,
             status: registered.status.map(Into::into),
@@ -325,7 +300,6 @@ impl TryFrom<v1::RegisterWorkerResponse> for Registered {
     fn try_from(wire: v1::RegisterWorkerResponse) -> Result<Self, WireError> {
         let incarnation = Incarnation::new(wire.incarnation);
         let limits = wire.limits.ok_or_else(|| WireError::missing("limits"))?;
-        let v1::Limits { frame_bytes, frame_entries, message_bytes, log_credit, specs } = limits;
         Ok(Self {
             worker: worker_id(wire.worker_id)?,
             incarnation: incarnation.map_err(|error| WireError::of("incarnation")(&error))?,
@@ -335,7 +309,7 @@ impl TryFrom<v1::RegisterWorkerResponse> for Registered {
             features: names("features", wire.features)?,
             heartbeat_ms: wire.heartbeat_ms,
             lease_ms: wire.lease_ms,
-            limits: Limits { frame_bytes, frame_entries, message_bytes, log_credit, specs },
+            limits,
             certificate: wire.certificate,
             ca: wire.ca,
             status: wire.status.map(TryInto::try_into).transpose()?,

@@ -27,7 +27,7 @@ pub(super) async fn gaps(options: &Options) {
             let began = Instant::now();
             let jobs = vec![array(&task, count)];
             let taken = client.submit(Submission { jobs, key: None }).await.expect("it is taken");
-            ended(&client, taken.jobs[0]).await;
+            ended(&client, taken.jobs()[0]).await;
             share.add(busy * f64::from(count) / began.elapsed().as_secs_f64());
         }
         line(&format!("`sleep {takes}`: busy share"), &share, "", target);
@@ -51,7 +51,7 @@ pub(super) async fn results(options: &Options) {
     let began = Instant::now();
     let jobs = vec![array(&task, count)];
     let taken = client.submit(Submission { jobs, key: None }).await.expect("it is taken");
-    ended(&client, taken.jobs[0]).await;
+    ended(&client, taken.jobs()[0]).await;
     let took = began.elapsed().as_secs_f64();
     println!(
         "  {count} tasks of 1 s on {workers} workers × {slots} slots in {took:.1} s: {:.0} ends/s",

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use futures::StreamExt as _;
 use orlop::wire::grpc::JobClient;
 use orlop::wire::job::Submission;
-use orlop::wire::query::Watching;
+use orlop::wire::v1::{JobEvent, WatchJobsRequest};
 use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
 use serde_json::json;
@@ -18,9 +18,14 @@ use crate::fixture::{Fixture, array, ended, job};
 use crate::peer::Peer;
 use crate::samples::{Samples, times};
 
+fn seen(event: &JobEvent) -> (JobId, JobState) {
+    let job = event.known_job().expect("a job");
+    (job.id(), job.known_state().expect("a state"))
+}
+
 /// Submits at a steady pace, whatever becomes of them, and watches all of them from one connection.
 async fn open_loop(client: &JobClient, count: u32, every: Duration) -> (Samples, Samples) {
-    let mut events = client.watch(Watching::default()).await.expect("events");
+    let mut events = client.watch(WatchJobsRequest::default()).await.expect("events");
     let (sender, mut submitted) = mpsc::unbounded_channel::<(JobId, Instant)>();
     let submitting = {
         let client = client.clone();
@@ -33,7 +38,7 @@ async fn open_loop(client: &JobClient, count: u32, every: Duration) -> (Samples,
                     let task = job(json!({"command": ["true"], "resources": {"cpu_m": 100, "memory_bytes": 0}}));
                     let at = Instant::now();
                     let taken = client.submit(Submission { jobs: vec![task], key: None }).await.expect("it is taken");
-                    sender.send((taken.jobs[0], at)).expect("somebody measures");
+                    sender.send((taken.jobs()[0], at)).expect("somebody measures");
                 });
             }
         })
@@ -42,11 +47,12 @@ async fn open_loop(client: &JobClient, count: u32, every: Duration) -> (Samples,
     while ends.len() < count as usize {
         let event = events.next().await.expect("events go on").expect("an event");
         assert!(!event.lagged, "the watcher is too slow for what it measures");
-        if matches!(event.job.state, JobState::Running) || event.job.state.is_terminal() {
-            started.entry(event.job.job).or_insert_with(Instant::now);
+        let (job, state) = seen(&event);
+        if state == JobState::Running || state.is_terminal() {
+            started.entry(job).or_insert_with(Instant::now);
         }
-        if event.job.state.is_terminal() {
-            ends.insert(event.job.job, Instant::now());
+        if state.is_terminal() {
+            ends.insert(job, Instant::now());
         }
     }
     submitting.await.expect("it goes well");
@@ -71,7 +77,7 @@ pub(super) async fn start(options: &Options) {
         let task = job(json!({"command": ["true"], "resources": {"cpu_m": 100, "memory_bytes": 0}}));
         let at = Instant::now();
         let taken = client.submit(Submission { jobs: vec![task], key: None }).await.expect("it is taken");
-        ended(&client, taken.jobs[0]).await;
+        ended(&client, taken.jobs()[0]).await;
         waits.add(at.elapsed().as_secs_f64() * 1e3);
     }
     times("submit and wait, one after the other", &waits, "p50 < 8 ms");
@@ -100,7 +106,7 @@ async fn command_line(options: &Options, fixture: &Fixture) {
     let client = fixture.client().await;
     let (mut starts, mut waits) = (Samples::default(), Samples::default());
     for _ in 0..options.part(100) {
-        let mut events = client.watch(Watching::default()).await.expect("events");
+        let mut events = client.watch(WatchJobsRequest::default()).await.expect("events");
         let at = Instant::now();
         let submitting = tokio::task::spawn_blocking({
             let mut submit = submit(None);
@@ -108,7 +114,8 @@ async fn command_line(options: &Options, fixture: &Fixture) {
         });
         loop {
             let event = events.next().await.expect("events go on").expect("an event");
-            if matches!(event.job.state, JobState::Running) || event.job.state.is_terminal() {
+            let (_, state) = seen(&event);
+            if state == JobState::Running || state.is_terminal() {
                 break;
             }
         }
@@ -136,7 +143,7 @@ async fn at_load(options: &Options) {
     let began = Instant::now();
     let all = Submission { jobs: vec![array(&task, count)], key: None };
     let taken = client.submit(all).await.expect("it is taken");
-    ended(&client, taken.jobs[0]).await;
+    ended(&client, taken.jobs()[0]).await;
     let most = f64::from(count) / began.elapsed().as_secs_f64();
     let pace = Duration::from_secs_f64(1.0 / (0.7 * most));
     let (to_start, _) = open_loop(&client, count, pace).await;

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use futures::StreamExt as _;
 use orlop::wire::job::Submission;
-use orlop::wire::query::LogQuery;
+use orlop::wire::v1::LogsRequest;
 use orlop_core::id::JobId;
 use serde_json::json;
 
@@ -22,8 +22,8 @@ fn script(bytes: u64) -> String {
 }
 
 /// All of the latest log of a job or an element.
-fn whole(job: JobId, index: Option<u32>) -> LogQuery {
-    LogQuery { job, index, attempt: None, stream: None, follow: false, since_seq: 0, since: None }
+fn whole(job: JobId, index: Option<u32>) -> LogsRequest {
+    LogsRequest { job_id: job.as_u64(), index, ..LogsRequest::default() }
 }
 
 /// See the module.
@@ -47,8 +47,8 @@ pub(super) async fn logs(options: &Options) {
         let task = job(json!({"command": ["sh", "-c", script(bytes)], "resources": resources, "log": log}));
         let began = Instant::now();
         let taken = client.submit(Submission { jobs: vec![task], key: None }).await.expect("it is taken");
-        ended(&client, taken.jobs[0]).await;
-        let mut pages = client.logs(whole(taken.jobs[0], None)).await.expect("its log");
+        ended(&client, taken.jobs()[0]).await;
+        let mut pages = client.logs(whole(taken.jobs()[0], None)).await.expect("its log");
         let mut got = 0_u64;
         while let Some(page) = pages.next().await {
             got += page.expect("a page").chunks.iter().map(|chunk| chunk.data.len() as u64).sum::<u64>();
@@ -72,11 +72,11 @@ async fn many(options: &Options) {
     let task = job(json!({"command": ["sh", "-c", script], "resources": {"cpu_m": 1000, "memory_bytes": 1 << 20}}));
     let began = Instant::now();
     let taken = client.submit(Submission { jobs: vec![array(&task, jobs)], key: None }).await.expect("it is taken");
-    ended(&client, taken.jobs[0]).await;
+    ended(&client, taken.jobs()[0]).await;
     let took = began.elapsed().as_secs_f64();
     let mut read_back = 0;
     for index in (0..jobs).step_by(97) {
-        let mut pages = client.logs(whole(taken.jobs[0], Some(index))).await.expect("its log");
+        let mut pages = client.logs(whole(taken.jobs()[0], Some(index))).await.expect("its log");
         let mut text = Vec::new();
         while let Some(page) = pages.next().await {
             page.expect("a page").chunks.iter().for_each(|chunk| text.extend_from_slice(&chunk.data));

@@ -41,7 +41,7 @@ pub(super) async fn storm(options: &Options) {
     let mib = |bytes: u64| bytes >> 20;
     println!("  memory of the server: {} MiB before, {} MiB at most after   target ≤ 2×", mib(idle), mib(most));
     let client = fixture.client().await;
-    ended(&client, taken.jobs[0]).await;
+    ended(&client, taken.jobs()[0]).await;
     let (given, killed) = (seen.given.load(Ordering::Relaxed), seen.killed.load(Ordering::Relaxed));
     let more = given - u64::from(workers * SLOTS);
     println!("  attempts given again: {more}, ended by the server: {killed}   target 0, 0");

@@ -18,7 +18,7 @@ use crate::spawn;
 async fn run(client: &JobClient, jobs: Vec<JobSpec>) -> f64 {
     let began = Instant::now();
     let taken = client.submit(Submission { jobs, key: None }).await.expect("they are taken");
-    for id in taken.jobs {
+    for id in taken.jobs() {
         ended(client, id).await;
     }
     began.elapsed().as_secs_f64()

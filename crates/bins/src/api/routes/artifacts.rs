@@ -157,8 +157,8 @@ pub(in super::super) async fn begin(api: Arc<Api>, call: Call) -> Answer {
     let NewUpload { name, bytes, sha256, upload, executable, .. } = asked;
     let beginning = Beginning { name, bytes, sha256, attempt: None, upload, executable };
     let begun = api.handle.begin_upload(&tenant, beginning).await?;
-    let place = format!("{BASE}/uploads/{}", begun.upload);
-    let view = UploadView { id: begun.upload, committed: begun.committed, stored: begun.stored };
+    let place = format!("{BASE}/uploads/{}", begun.upload_id);
+    let view = UploadView { id: begun.upload_id, committed: begun.committed, stored: begun.stored };
     Ok(Reply::json(201, &view)?.at(&place))
 }
 

@@ -62,7 +62,7 @@ impl Gauges {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         held.filter_map(|id| {
             let sample = known.attempts.get(&id)?;
-            Some(AttemptUse { attempt: id, cpu_m: sample.cpu_m, memory_bytes: sample.used.memory_bytes })
+            Some(AttemptUse::of(id, sample.cpu_m, sample.used.memory_bytes))
         })
         .collect()
     }
@@ -152,7 +152,7 @@ mod tests {
         let (id, sample) = found(Instant::now(), 500, Some(1_000), 2_000).read(None);
         gauges.0.lock().unwrap().attempts.insert(id, sample);
         let told = gauges.attempts([id, TaskRef { attempt: 2, ..id }].into_iter());
-        assert_eq!(told, [AttemptUse { attempt: id, cpu_m: 500, memory_bytes: 7 }]);
+        assert_eq!(told, [AttemptUse::of(id, 500, 7)]);
         assert!(gauges.attempts(std::iter::empty()).is_empty() && gauges.gpu_percent().is_empty());
     }
 }

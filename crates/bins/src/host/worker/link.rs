@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use crate::wire::frame::{ServerFrame, WorkerFrame};
 use crate::wire::grpc::ArtifactClient;
-use crate::wire::status::{Heartbeat, HeartbeatAnswer};
+use crate::wire::status::{Heartbeat, HeartbeatResponse};
 use crate::wire::worker::{Registered, Registration};
 
 /// Why a call or stream failed.
@@ -59,7 +59,7 @@ pub trait Link: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// See [`LinkError`].
-    async fn heartbeat(&self, beat: Heartbeat) -> Result<HeartbeatAnswer, LinkError>;
+    async fn heartbeat(&self, beat: Heartbeat) -> Result<HeartbeatResponse, LinkError>;
 
     /// Whether the worker's certificate is to be renewed, which registering again does. Said once for a while.
     fn wants_renewal(&self) -> bool {

@@ -22,7 +22,7 @@ use crate::wire::frame::WorkerFrame;
 use crate::wire::grpc::{ArtifactClient, Connector, Endpoint, Refusal, WorkerClient};
 use crate::wire::identity::{Csr, JoinToken, expiry, renewal};
 use crate::wire::problem::Code;
-use crate::wire::status::{Heartbeat, HeartbeatAnswer};
+use crate::wire::status::{Heartbeat, HeartbeatResponse};
 use crate::wire::worker::{Registered, Registration};
 
 /// Frames that may wait on either side of a stream.
@@ -334,7 +334,7 @@ impl Link for RemoteLink {
         Ok(Stream { out, back })
     }
 
-    async fn heartbeat(&self, beat: Heartbeat) -> Result<HeartbeatAnswer, LinkError> {
+    async fn heartbeat(&self, beat: Heartbeat) -> Result<HeartbeatResponse, LinkError> {
         self.client().await?.heartbeat(beat).await.map_err(|refusal| why(&refusal))
     }
 

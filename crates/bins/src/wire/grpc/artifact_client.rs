@@ -1,4 +1,4 @@
-//! What agents and clients call to send and fetch artifacts, in plain types. Never repeats a call and never reads a file.
+//! What agents and clients call to send and fetch artifacts. Never repeats a call and never reads a file.
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -8,12 +8,10 @@ use tonic::Request;
 use tonic::transport::Channel;
 
 use super::super::MESSAGE_MAX;
-use super::super::artifact::{Beginning, Begun, Download, DownloadChunk, Finalization, UploadChunk};
 use super::super::proto::v1;
 use super::super::proto::v1::artifact_service_client::ArtifactServiceClient;
-use super::super::result::Artifact;
 use super::Refusal;
-use super::call::{Bearer, plain, read};
+use super::call::{Bearer, plain, verified};
 
 /// Pieces that wait to be sent.
 const WAITING: usize = 2;
@@ -51,8 +49,8 @@ impl ArtifactClient {
     ///
     /// # Errors
     /// The caller may not, or its quota is used up.
-    pub async fn begin(&self, beginning: Beginning) -> Result<Begun, Refusal> {
-        read(self.inner.clone().begin(self.request(beginning.into())).await.map_err(plain)?.into_inner())
+    pub async fn begin(&self, beginning: v1::BeginUploadRequest) -> Result<v1::BeginUploadResponse, Refusal> {
+        verified(self.inner.clone().begin(self.request(beginning)).await.map_err(plain)?.into_inner())
     }
 
     /// Sends chunks of one upload in their order; each answer is how many of its bytes are stored.
@@ -61,14 +59,14 @@ impl ArtifactClient {
     /// The stream cannot be opened.
     pub async fn upload(
         &self,
-        chunks: BoxStream<'static, UploadChunk>,
+        chunks: BoxStream<'static, v1::UploadRequest>,
     ) -> Result<BoxStream<'static, Result<u64, Refusal>>, Refusal> {
         // By way of a queue: the compiler cannot show of a boxed stream in a call that threads may hand the call on.
         let (sender, receiver) = mpsc::channel(WAITING);
         tokio::spawn(async move {
             let mut chunks = chunks;
             while let Some(chunk) = chunks.next().await {
-                if sender.send(v1::UploadRequest::from(chunk)).await.is_err() {
+                if sender.send(chunk).await.is_err() {
                     return;
                 }
             }
@@ -86,8 +84,8 @@ impl ArtifactClient {
     ///
     /// # Errors
     /// The content is not what was announced.
-    pub async fn finalize(&self, end: Finalization) -> Result<Artifact, Refusal> {
-        read(self.inner.clone().finalize(self.request(end.into())).await.map_err(plain)?.into_inner())
+    pub async fn finalize(&self, end: v1::FinalizeUploadRequest) -> Result<v1::Artifact, Refusal> {
+        verified(self.inner.clone().finalize(self.request(end)).await.map_err(plain)?.into_inner())
     }
 
     /// Fetches the content of an artifact; its SHA-256 is for the caller to check.
@@ -96,10 +94,10 @@ impl ArtifactClient {
     /// There is none that the caller may see.
     pub async fn download(
         &self,
-        download: Download,
-    ) -> Result<BoxStream<'static, Result<DownloadChunk, Refusal>>, Refusal> {
-        let request = self.bearer.stream(download.into());
+        download: v1::DownloadRequest,
+    ) -> Result<BoxStream<'static, Result<v1::DownloadResponse, Refusal>>, Refusal> {
+        let request = self.bearer.stream(download);
         let chunks = self.inner.clone().download(request).await.map_err(plain)?.into_inner();
-        Ok(chunks.map(|chunk| chunk.map(Into::into).map_err(plain)).boxed())
+        Ok(chunks.map(|chunk| chunk.map_err(plain)).boxed())
     }
 }

@@ -7,12 +7,11 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::super::artifact::{Beginning, Begun, Download, DownloadChunk, Finalization, UploadChunk};
-use super::super::bound::WireError;
+use super::super::artifact::{Beginning, Download};
+use super::super::bound::{WireError, checked};
 use super::super::problem::Problem;
 use super::super::proto::v1;
 use super::super::proto::v1::artifact_service_server::ArtifactService;
-use super::super::result::Artifact;
 use super::job_server::Answers;
 use super::{Caller, Refusal};
 
@@ -23,25 +22,25 @@ pub trait ArtifactHost: Send + Sync + 'static {
     ///
     /// # Errors
     /// The caller may not, or its quota is used up.
-    async fn begin(&self, caller: Caller, beginning: Beginning) -> Result<Begun, Refusal>;
+    async fn begin(&self, caller: Caller, beginning: Beginning) -> Result<v1::BeginUploadResponse, Refusal>;
 
     /// Takes one chunk; answers with the bytes of the upload that are stored.
     ///
     /// # Errors
     /// There is no such upload, or the chunk does not begin where the stored bytes end.
-    async fn upload(&self, caller: Caller, chunk: UploadChunk) -> Result<u64, Refusal>;
+    async fn upload(&self, caller: Caller, chunk: v1::UploadRequest) -> Result<u64, Refusal>;
 
     /// Ends an upload: from then on the artifact is there.
     ///
     /// # Errors
     /// The content is not what was announced.
-    async fn finalize(&self, caller: Caller, end: Finalization) -> Result<Artifact, Refusal>;
+    async fn finalize(&self, caller: Caller, end: v1::FinalizeUploadRequest) -> Result<v1::Artifact, Refusal>;
 
     /// The content of an artifact.
     ///
     /// # Errors
     /// There is none that the caller may see.
-    async fn download(&self, caller: Caller, download: Download) -> Result<Answers<DownloadChunk>, Refusal>;
+    async fn download(&self, caller: Caller, download: Download) -> Result<Answers<v1::DownloadResponse>, Refusal>;
 }
 
 /// The service over a host.
@@ -57,7 +56,7 @@ async fn store(
     caller: Caller,
     chunk: Result<v1::UploadRequest, Status>,
 ) -> Result<v1::UploadResponse, Status> {
-    let committed = host.upload(caller, chunk?.try_into().map_err(bad)?).await?;
+    let committed = host.upload(caller, checked(chunk?).map_err(bad)?).await?;
     Ok(v1::UploadResponse { committed })
 }
 
@@ -69,7 +68,7 @@ impl ArtifactService for ArtifactApi {
     ) -> Result<Response<v1::BeginUploadResponse>, Status> {
         let caller = Caller::of(&request);
         let beginning = request.into_inner().try_into().map_err(bad)?;
-        Ok(Response::new(self.0.begin(caller, beginning).await?.into()))
+        Ok(Response::new(self.0.begin(caller, beginning).await?))
     }
 
     type UploadStream = BoxStream<'static, Result<v1::UploadResponse, Status>>;
@@ -91,8 +90,8 @@ impl ArtifactService for ArtifactApi {
 
     async fn finalize(&self, request: Request<v1::FinalizeUploadRequest>) -> Result<Response<v1::Artifact>, Status> {
         let caller = Caller::of(&request);
-        let end = request.into_inner().try_into().map_err(bad)?;
-        Ok(Response::new(self.0.finalize(caller, end).await?.into()))
+        let end = checked(request.into_inner()).map_err(bad)?;
+        Ok(Response::new(self.0.finalize(caller, end).await?))
     }
 
     type DownloadStream = BoxStream<'static, Result<v1::DownloadResponse, Status>>;
@@ -101,6 +100,6 @@ impl ArtifactService for ArtifactApi {
         let caller = Caller::of(&request);
         let download = request.into_inner().try_into().map_err(bad)?;
         let chunks = self.0.download(caller, download).await?;
-        Ok(Response::new(chunks.map(|chunk| chunk.map(Into::into).map_err(Status::from)).boxed()))
+        Ok(Response::new(chunks.map(|chunk| chunk.map_err(Status::from)).boxed()))
     }
 }

@@ -4,7 +4,7 @@ use orlop_core::id::SessionId;
 use tonic::metadata::AsciiMetadataValue;
 use tonic::{Request, Status};
 
-use super::super::bound::WireError;
+use super::super::bound::{Check, WireError, checked};
 use super::super::problem::{Code, Problem};
 use super::{DEADLINE, Refusal, refusal};
 
@@ -64,4 +64,9 @@ pub(super) fn plain(status: Status) -> Refusal {
 
 pub(super) fn read<A, B: TryFrom<A, Error = WireError>>(message: A) -> Result<B, Refusal> {
     B::try_from(message).map_err(|error| Box::new(Problem::from(error)))
+}
+
+/// An answer that is used as it is.
+pub(super) fn verified<M: Check>(message: M) -> Result<M, Refusal> {
+    checked(message).map_err(|error| Box::new(Problem::from(error)))
 }

@@ -1,4 +1,4 @@
-//! What clients call at a server, in plain types. Never repeats a call.
+//! What clients call at a server. Never repeats a call.
 
 use std::time::Duration;
 
@@ -9,14 +9,11 @@ use tonic::Request;
 use tonic::transport::Channel;
 
 use super::super::MESSAGE_MAX;
-use super::super::job::{JobView, Submission, SubmitAnswer};
+use super::super::job::Submission;
 use super::super::problem::{Code, Problem};
 use super::super::proto::v1;
 use super::super::proto::v1::job_service_client::JobServiceClient;
-use super::super::query::{
-    CancelAnswer, Cancellation, Explained, JobEvent, JobPage, JobQuery, LogPage, LogQuery, Watching,
-};
-use super::call::{Bearer, plain, read};
+use super::call::{Bearer, plain};
 use super::{Refusal, refusal};
 
 /// A connection of a client. Cheap to clone.
@@ -46,9 +43,9 @@ impl JobClient {
     ///
     /// # Errors
     /// None was taken, or the answer was lost: with a key the submit may be repeated.
-    pub async fn submit(&self, submission: Submission) -> Result<SubmitAnswer, Refusal> {
+    pub async fn submit(&self, submission: Submission) -> Result<v1::SubmitResponse, Refusal> {
         let answer = self.inner.clone().submit(self.request(submission.into())).await.map_err(plain)?;
-        Ok(answer.into_inner().into())
+        Ok(answer.into_inner())
     }
 
     /// Submits batch after batch; the answers come in the order of the batches.
@@ -58,11 +55,11 @@ impl JobClient {
     pub async fn submit_stream(
         &self,
         batches: BoxStream<'static, Submission>,
-    ) -> Result<BoxStream<'static, Result<SubmitAnswer, Refusal>>, Refusal> {
+    ) -> Result<BoxStream<'static, Result<v1::SubmitResponse, Refusal>>, Refusal> {
         let request = self.bearer.stream(batches.map(v1::SubmitRequest::from));
         let acks = self.inner.clone().submit_stream(request).await.map_err(plain)?.into_inner();
         let answer = |ack: Result<v1::SubmitAck, tonic::Status>| match ack.map_err(plain)? {
-            v1::SubmitAck { accepted: Some(answer), .. } => Ok(answer.into()),
+            v1::SubmitAck { accepted: Some(answer), .. } => Ok(answer),
             v1::SubmitAck { refused: Some(problem), .. } => Err(Box::new(Problem::from(problem))),
             _ => Err(refusal(Code::Internal, "the server neither took nor refused a batch")),
         };
@@ -73,28 +70,26 @@ impl JobClient {
     ///
     /// # Errors
     /// There is none that the caller may see.
-    pub async fn job(&self, job: JobId, index: Option<u32>, wait: Duration) -> Result<JobView, Refusal> {
+    pub async fn job(&self, job: JobId, index: Option<u32>, wait: Duration) -> Result<v1::Job, Refusal> {
         let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
         let message = v1::GetJobRequest { job_id: job.as_u64(), index, wait_ms };
-        read(self.inner.clone().get(self.request(message)).await.map_err(plain)?.into_inner())
+        Ok(self.inner.clone().get(self.request(message)).await.map_err(plain)?.into_inner())
     }
 
     /// A page of jobs.
     ///
     /// # Errors
     /// The cursor is none of the server.
-    pub async fn jobs(&self, query: JobQuery) -> Result<JobPage, Refusal> {
-        read(self.inner.clone().list(self.request(query.into())).await.map_err(plain)?.into_inner())
+    pub async fn jobs(&self, query: v1::ListJobsRequest) -> Result<v1::ListJobsResponse, Refusal> {
+        Ok(self.inner.clone().list(self.request(query)).await.map_err(plain)?.into_inner())
     }
 
     /// Cancels jobs.
     ///
     /// # Errors
     /// One of them is none that the caller may cancel.
-    pub async fn cancel(&self, what: Cancellation) -> Result<CancelAnswer, Refusal> {
-        let answer = self.inner.clone().cancel(self.request(what.into())).await.map_err(plain)?.into_inner();
-        let v1::CancelJobsResponse { cancelled, ended } = answer;
-        Ok(CancelAnswer { cancelled, ended })
+    pub async fn cancel(&self, what: v1::CancelJobsRequest) -> Result<v1::CancelJobsResponse, Refusal> {
+        Ok(self.inner.clone().cancel(self.request(what)).await.map_err(plain)?.into_inner())
     }
 
     /// Submits a job again that has ended.
@@ -111,30 +106,34 @@ impl JobClient {
     ///
     /// # Errors
     /// There is none that the caller may see.
-    pub async fn explain(&self, job: JobId, index: Option<u32>) -> Result<Explained, Refusal> {
+    pub async fn explain(&self, job: JobId, index: Option<u32>) -> Result<v1::ExplainJobResponse, Refusal> {
         let message = v1::ExplainJobRequest { job_id: job.as_u64(), index };
-        let answer = self.inner.clone().explain(self.request(message)).await.map_err(plain)?.into_inner();
-        let v1::ExplainJobResponse { summary, json } = answer;
-        Ok(Explained { summary, json })
+        Ok(self.inner.clone().explain(self.request(message)).await.map_err(plain)?.into_inner())
     }
 
     /// Events of jobs as they happen.
     ///
     /// # Errors
     /// One of them is none that the caller may see.
-    pub async fn watch(&self, watching: Watching) -> Result<BoxStream<'static, Result<JobEvent, Refusal>>, Refusal> {
-        let request = self.bearer.stream(watching.into());
+    pub async fn watch(
+        &self,
+        watching: v1::WatchJobsRequest,
+    ) -> Result<BoxStream<'static, Result<v1::JobEvent, Refusal>>, Refusal> {
+        let request = self.bearer.stream(watching);
         let events = self.inner.clone().watch(request).await.map_err(plain)?.into_inner();
-        Ok(events.map(|event| read(event.map_err(plain)?)).boxed())
+        Ok(events.map(|event| event.map_err(plain)).boxed())
     }
 
     /// A log, and what comes later if that is asked for.
     ///
     /// # Errors
     /// There is none that the caller may see.
-    pub async fn logs(&self, query: LogQuery) -> Result<BoxStream<'static, Result<LogPage, Refusal>>, Refusal> {
-        let request = self.bearer.stream(query.into());
+    pub async fn logs(
+        &self,
+        query: v1::LogsRequest,
+    ) -> Result<BoxStream<'static, Result<v1::LogsResponse, Refusal>>, Refusal> {
+        let request = self.bearer.stream(query);
         let pages = self.inner.clone().logs(request).await.map_err(plain)?.into_inner();
-        Ok(pages.map(|page| read(page.map_err(plain)?)).boxed())
+        Ok(pages.map(|page| page.map_err(plain)).boxed())
     }
 }

@@ -9,14 +9,12 @@ use futures::stream::BoxStream;
 use orlop_core::id::JobId;
 use tonic::{Code, Request, Response, Status, Streaming};
 
-use super::super::bound::{WireError, at_most};
-use super::super::job::{JobView, KEY_MAX, Submission, SubmitAnswer};
+use super::super::bound::{WireError, at_most, checked};
+use super::super::job::{KEY_MAX, Submission};
 use super::super::problem::Problem;
 use super::super::proto::v1;
 use super::super::proto::v1::job_service_server::JobService;
-use super::super::query::{
-    CancelAnswer, Cancellation, Explained, JobEvent, JobPage, JobQuery, LogPage, LogQuery, WAIT_MAX, Watching,
-};
+use super::super::query::{Cancellation, WAIT_MAX};
 use super::{CallInterceptor, Caller, Refusal};
 use crate::api::auth::Concern;
 
@@ -33,25 +31,25 @@ pub trait JobHost: Send + Sync + 'static {
     ///
     /// # Errors
     /// None was taken.
-    async fn submit(&self, caller: Caller, submission: Submission) -> Result<SubmitAnswer, Refusal>;
+    async fn submit(&self, caller: Caller, submission: Submission) -> Result<v1::SubmitResponse, Refusal>;
 
     /// A job or an element; with `wait` answers when it has ended, or after so long.
     ///
     /// # Errors
     /// There is none that the caller may see.
-    async fn job(&self, caller: Caller, job: JobId, index: Option<u32>, wait: Duration) -> Result<JobView, Refusal>;
+    async fn job(&self, caller: Caller, job: JobId, index: Option<u32>, wait: Duration) -> Result<v1::Job, Refusal>;
 
     /// A page of jobs.
     ///
     /// # Errors
     /// The cursor is none of this server.
-    async fn jobs(&self, caller: Caller, query: JobQuery) -> Result<JobPage, Refusal>;
+    async fn jobs(&self, caller: Caller, query: v1::ListJobsRequest) -> Result<v1::ListJobsResponse, Refusal>;
 
     /// Cancels jobs.
     ///
     /// # Errors
     /// One of them is none that the caller may cancel.
-    async fn cancel(&self, caller: Caller, what: Cancellation) -> Result<CancelAnswer, Refusal>;
+    async fn cancel(&self, caller: Caller, what: Cancellation) -> Result<v1::CancelJobsResponse, Refusal>;
 
     /// Submits a job again that has ended.
     ///
@@ -63,19 +61,19 @@ pub trait JobHost: Send + Sync + 'static {
     ///
     /// # Errors
     /// There is none that the caller may see.
-    async fn explain(&self, caller: Caller, job: JobId, index: Option<u32>) -> Result<Explained, Refusal>;
+    async fn explain(&self, caller: Caller, job: JobId, index: Option<u32>) -> Result<v1::ExplainJobResponse, Refusal>;
 
     /// Events of jobs as they happen.
     ///
     /// # Errors
     /// One of them is none that the caller may see.
-    async fn watch(&self, caller: Caller, watching: Watching) -> Result<Answers<JobEvent>, Refusal>;
+    async fn watch(&self, caller: Caller, watching: v1::WatchJobsRequest) -> Result<Answers<v1::JobEvent>, Refusal>;
 
     /// A log, and what comes later if that is asked for.
     ///
     /// # Errors
     /// There is none that the caller may see.
-    async fn logs(&self, caller: Caller, query: LogQuery) -> Result<Answers<LogPage>, Refusal>;
+    async fn logs(&self, caller: Caller, query: v1::LogsRequest) -> Result<Answers<v1::LogsResponse>, Refusal>;
 }
 
 /// The path of the method whose messages are reported one by one.
@@ -88,11 +86,8 @@ fn bad(error: WireError) -> Status {
     Problem::from(error).into()
 }
 
-fn plain<A, B: From<A> + 'static>(answers: Answers<A>) -> BoxStream<'static, Result<B, Status>>
-where
-    A: 'static,
-{
-    answers.map(|answer| answer.map(B::from).map_err(Status::from)).boxed()
+fn answers<A: 'static>(answers: Answers<A>) -> BoxStream<'static, Result<A, Status>> {
+    answers.map(|answer| answer.map_err(Status::from)).boxed()
 }
 
 /// Takes one batch of a stream and says what became of it.
@@ -113,7 +108,7 @@ async fn batch(
     }
     let ack = v1::SubmitAck { batch: number, ..v1::SubmitAck::default() };
     Ok(match answer {
-        Ok(answer) => v1::SubmitAck { accepted: Some(answer.into()), ..ack },
+        Ok(answer) => v1::SubmitAck { accepted: Some(answer), ..ack },
         Err(problem) => v1::SubmitAck { refused: Some((*problem).into()), ..ack },
     })
 }
@@ -123,7 +118,7 @@ impl JobService for JobApi {
     async fn submit(&self, request: Request<v1::SubmitRequest>) -> Result<Response<v1::SubmitResponse>, Status> {
         let caller = Caller::of(&request);
         let submission = Submission::try_from(request.into_inner())?;
-        Ok(Response::new(self.0.submit(caller, submission).await?.into()))
+        Ok(Response::new(self.0.submit(caller, submission).await?))
     }
 
     type SubmitStreamStream = BoxStream<'static, Result<v1::SubmitAck, Status>>;
@@ -146,13 +141,13 @@ impl JobService for JobApi {
         let caller = Caller::of(&request);
         let v1::GetJobRequest { job_id, index, wait_ms } = request.into_inner();
         let wait = Duration::from_millis(wait_ms).min(WAIT_MAX);
-        Ok(Response::new(self.0.job(caller, JobId::from_u64(job_id), index, wait).await?.into()))
+        Ok(Response::new(self.0.job(caller, JobId::from_u64(job_id), index, wait).await?))
     }
 
     async fn list(&self, request: Request<v1::ListJobsRequest>) -> Result<Response<v1::ListJobsResponse>, Status> {
         let caller = Caller::of(&request);
-        let query = request.into_inner().try_into().map_err(bad)?;
-        Ok(Response::new(self.0.jobs(caller, query).await?.into()))
+        let query = checked(request.into_inner()).map_err(bad)?;
+        Ok(Response::new(self.0.jobs(caller, query).await?))
     }
 
     async fn cancel(
@@ -161,8 +156,7 @@ impl JobService for JobApi {
     ) -> Result<Response<v1::CancelJobsResponse>, Status> {
         let caller = Caller::of(&request);
         let what = request.into_inner().try_into().map_err(bad)?;
-        let CancelAnswer { cancelled, ended } = self.0.cancel(caller, what).await?;
-        Ok(Response::new(v1::CancelJobsResponse { cancelled, ended }))
+        Ok(Response::new(self.0.cancel(caller, what).await?))
     }
 
     async fn retry(&self, request: Request<v1::RetryJobRequest>) -> Result<Response<v1::RetryJobResponse>, Status> {
@@ -180,23 +174,22 @@ impl JobService for JobApi {
     ) -> Result<Response<v1::ExplainJobResponse>, Status> {
         let caller = Caller::of(&request);
         let v1::ExplainJobRequest { job_id, index } = request.into_inner();
-        let Explained { summary, json } = self.0.explain(caller, JobId::from_u64(job_id), index).await?;
-        Ok(Response::new(v1::ExplainJobResponse { summary, json }))
+        Ok(Response::new(self.0.explain(caller, JobId::from_u64(job_id), index).await?))
     }
 
     type WatchStream = BoxStream<'static, Result<v1::JobEvent, Status>>;
 
     async fn watch(&self, request: Request<v1::WatchJobsRequest>) -> Result<Response<Self::WatchStream>, Status> {
         let caller = Caller::of(&request);
-        let watching = request.into_inner().try_into().map_err(bad)?;
-        Ok(Response::new(plain(self.0.watch(caller, watching).await?)))
+        let watching = checked(request.into_inner()).map_err(bad)?;
+        Ok(Response::new(answers(self.0.watch(caller, watching).await?)))
     }
 
     type LogsStream = BoxStream<'static, Result<v1::LogsResponse, Status>>;
 
     async fn logs(&self, request: Request<v1::LogsRequest>) -> Result<Response<Self::LogsStream>, Status> {
         let caller = Caller::of(&request);
-        let query = request.into_inner().try_into().map_err(bad)?;
-        Ok(Response::new(plain(self.0.logs(caller, query).await?)))
+        let query = request.into_inner();
+        Ok(Response::new(answers(self.0.logs(caller, query).await?)))
     }
 }

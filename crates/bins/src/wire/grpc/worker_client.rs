@@ -13,9 +13,9 @@ use super::super::frame::{ServerFrame, WorkerFrame};
 use super::super::problem::{Code, Problem};
 use super::super::proto::v1;
 use super::super::proto::v1::worker_service_client::WorkerServiceClient;
-use super::super::status::{Heartbeat, HeartbeatAnswer, WorkerStatus};
+use super::super::status::{Heartbeat, WorkerStatus};
 use super::super::worker::{Registered, Registration};
-use super::call::{Bearer, plain, read};
+use super::call::{Bearer, plain, read, verified};
 use super::{OPENING, Refusal, refusal};
 
 /// Frames that may wait for the connection.
@@ -96,9 +96,9 @@ impl WorkerClient {
     ///
     /// # Errors
     /// The session is gone, or the server cannot be reached.
-    pub async fn heartbeat(&self, heartbeat: Heartbeat) -> Result<HeartbeatAnswer, Refusal> {
+    pub async fn heartbeat(&self, heartbeat: Heartbeat) -> Result<v1::HeartbeatResponse, Refusal> {
         let request = self.request(heartbeat.into());
-        read(self.inner.clone().heartbeat(request).await.map_err(plain)?.into_inner())
+        verified(self.inner.clone().heartbeat(request).await.map_err(plain)?.into_inner())
     }
 
     /// What a worker last said of itself.

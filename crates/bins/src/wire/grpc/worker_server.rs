@@ -14,7 +14,7 @@ use super::super::frame::{ServerFrame, WorkerFrame};
 use super::super::problem::{Code, Problem};
 use super::super::proto::v1;
 use super::super::proto::v1::worker_service_server::WorkerService;
-use super::super::status::{Heartbeat, HeartbeatAnswer, WorkerStatus};
+use super::super::status::{Heartbeat, WorkerStatus};
 use super::super::worker::{Registered, Registration};
 use super::{Caller, OPENING, Refusal, refusal};
 
@@ -44,7 +44,7 @@ pub trait WorkerHost: Send + Sync + 'static {
     ///
     /// # Errors
     /// The session is not known.
-    async fn heartbeat(&self, caller: Caller, heartbeat: Heartbeat) -> Result<HeartbeatAnswer, Refusal>;
+    async fn heartbeat(&self, caller: Caller, heartbeat: Heartbeat) -> Result<v1::HeartbeatResponse, Refusal>;
 
     /// What a worker last said of itself.
     ///
@@ -110,7 +110,7 @@ impl WorkerService for WorkerApi {
         let caller = Caller::of(&request);
         let heartbeat = request.into_inner().try_into().map_err(bad)?;
         let answer = self.0.heartbeat(caller, heartbeat).await.map_err(Status::from)?;
-        Ok(Response::new(answer.into()))
+        Ok(Response::new(answer))
     }
 
     async fn get_worker_status(

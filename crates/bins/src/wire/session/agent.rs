@@ -204,7 +204,7 @@ impl AgentSession {
         if frame.epoch < self.epoch {
             return Err(SessionError::OldEpoch { given: frame.epoch.0, known: self.epoch.0 });
         }
-        let gone = frame.directive.as_ref().is_some_and(|directive| directive.kind == DirectiveKind::Reregister);
+        let gone = frame.directive.as_ref().is_some_and(|directive| directive.kind() == DirectiveKind::Reregister);
         if self.open == Open::Hello && frame.welcome.is_none() && gone {
             // The server does not know the session, nor anything of its frames.
             self.epoch = frame.epoch;

@@ -149,7 +149,7 @@ impl ServerSession {
     /// The answer to the hello of a session that is gone, by a server in `epoch`.
     #[must_use]
     pub fn reregister(epoch: Epoch, reason: impl Into<String>) -> ServerFrame {
-        let directive = Directive { kind: DirectiveKind::Reregister, reason: reason.into(), deadline_ms: 0 };
+        let directive = Directive { kind: DirectiveKind::Reregister.into(), reason: reason.into(), deadline_ms: 0 };
         ServerFrame { epoch, directive: Some(directive), ..ServerFrame::default() }
     }
 

@@ -15,7 +15,7 @@ use orlop::wire::frame::{Hello, LiveState, ServerFrame, Spec, Welcome, WorkerFra
 use orlop::wire::grpc::{Caller, FramesIn, FramesOut, Listening, Refusal, Services, WorkerHost};
 use orlop::wire::problem::{Code, Problem};
 use orlop::wire::result::JobResult;
-use orlop::wire::status::{Heartbeat, HeartbeatAnswer, WorkerStatus};
+use orlop::wire::status::{Heartbeat, HeartbeatResponse, WorkerStatus};
 use orlop::wire::worker::{Limits, Registered, Registration};
 use orlop_core::id::{Epoch, Incarnation, JobId, SessionId, WorkerId};
 use orlop_core::spec::job::JobSpec;
@@ -56,7 +56,7 @@ impl WorkerHost for Host {
             features: BTreeSet::new(),
             heartbeat_ms: 500,
             lease_ms: 20_000,
-            limits: Limits::default(),
+            limits: Limits::OURS,
             certificate: Vec::new(),
             ca: Vec::new(),
             status: None,
@@ -71,7 +71,7 @@ impl WorkerHost for Host {
         Ok(futures::stream::unfold(outgoing, next).boxed())
     }
 
-    async fn heartbeat(&self, _: Caller, _: Heartbeat) -> Result<HeartbeatAnswer, Refusal> {
+    async fn heartbeat(&self, _: Caller, _: Heartbeat) -> Result<HeartbeatResponse, Refusal> {
         Err(unknown())
     }
 

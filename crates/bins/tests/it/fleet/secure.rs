@@ -3,10 +3,10 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use orlop::wire::artifact::Download;
 use orlop::wire::grpc::{ArtifactClient, Connector, Endpoint, WorkerClient};
 use orlop::wire::identity::Authority;
 use orlop::wire::problem::Code;
+use orlop::wire::v1::DownloadRequest;
 use orlop::wire::worker::{ProtocolRange, Registration};
 use orlop_core::id::Epoch;
 use orlop_core::task::TaskRef;
@@ -357,13 +357,16 @@ async fn a_worker_fetches_artifacts_of_its_own_attempts_only() {
     let workers = WorkerClient::new(channel.clone(), Some(token.trim())).expect("a client");
     let session = workers.register(registration).await.expect("the same user may bring a worker").session;
     let without = ArtifactClient::new(channel.clone(), None).expect("a client").of_session(session);
-    let download = Download { sha256: sha256.clone(), offset: 0, attempt: None };
+    let download = DownloadRequest { sha256: sha256.clone(), offset: 0, r#ref: None };
     assert_eq!(without.download(download).await.err().map(|refused| refused.code), Some(Code::Unauthenticated));
     let files = ArtifactClient::new(channel, Some(token.trim())).expect("a client").of_session(session);
     let attempt =
         |job: &str| TaskRef { job: job.parse().expect("an id"), index: 0, member: 0, attempt: 1, epoch: Epoch(1) };
     for of in [None, Some(attempt(&running)), Some(attempt(&job))] {
-        let refused = files.download(Download { sha256: sha256.clone(), offset: 0, attempt: of }).await.err();
+        let refused = files
+            .download(DownloadRequest { sha256: sha256.clone(), offset: 0, r#ref: of.map(Into::into) })
+            .await
+            .err();
         let refused = refused.unwrap_or_else(|| panic!("{of:?}: it was given")).code;
         assert!(matches!(refused, Code::Forbidden | Code::NotFound), "{of:?}: {refused:?}");
     }

@@ -26,9 +26,9 @@ use self::content::Content;
 pub use self::retain::Swept;
 pub(super) use self::usage::StoredBytes;
 use super::{Error, Handle, Status, error};
-use crate::wire::artifact::{Beginning, Begun};
+use crate::wire::artifact::{Beginning, UPLOAD_CHUNK};
 use crate::wire::problem::{Code, FieldError, Problem};
-use crate::wire::result::Artifact;
+use crate::wire::v1::{Artifact, BeginUploadResponse};
 
 /// How long an upload may rest before it is given up.
 const UPLOADING: Duration = Duration::from_secs(24 * 3600);
@@ -96,7 +96,7 @@ impl Handle {
     ///
     /// # Errors
     /// NotFound for an upload that is not the tenant's; Precondition where no artifacts are kept; and as of the store.
-    pub async fn begin_upload(&self, tenant: &TenantName, asked: Beginning) -> Result<Begun, Error> {
+    pub async fn begin_upload(&self, tenant: &TenantName, asked: Beginning) -> Result<BeginUploadResponse, Error> {
         if let Some(id) = asked.upload {
             let known = self.upload(&id, |owner| owner == tenant).await?;
             self.goes_on(known).await?;
@@ -105,9 +105,9 @@ impl Handle {
                 Some(sha256) => self.held(sha256, tenant).await?.is_some(),
                 None => false,
             };
-            let upload = id.clone();
             let committed = self.received(&id).await?;
-            return Ok(Begun { upload, committed, stored: stored && committed == 0 });
+            let stored = stored && committed == 0;
+            return Ok(BeginUploadResponse { upload_id: id, committed, stored, chunk_bytes: UPLOAD_CHUNK as u32 });
         }
         // Content that this tenant has already need not be sent again; of others' it learns nothing.
         let known = match &asked.sha256 {
@@ -133,7 +133,8 @@ impl Handle {
         self.put(vec![Record::put(&upload).map_err(|wrong| error::port(&wrong))?]).await?;
         let begun = id.clone();
         self.on_backend(move |backend| backend.begin(&begun)).await?;
-        Ok(Begun { upload: id, committed: 0, stored: known.is_some() })
+        let (committed, stored) = (0, known.is_some());
+        Ok(BeginUploadResponse { upload_id: id, committed, stored, chunk_bytes: UPLOAD_CHUNK as u32 })
     }
 
     /// Adds a piece to an upload; gives how many bytes are stored then.

@@ -39,7 +39,7 @@ impl World {
 
     async fn begin(&self, name: &str, bytes: u64) -> Result<String, super::Error> {
         let asked = Beginning { name: name.to_owned(), bytes, ..Beginning::default() };
-        Ok(self.fixture.handle().begin_upload(&tenant(), asked).await?.upload)
+        Ok(self.fixture.handle().begin_upload(&tenant(), asked).await?.upload_id)
     }
 
     async fn upload(&self, name: &str) {
@@ -266,7 +266,7 @@ async fn a_name_under_which_several_jobs_left_different_files_is_refused_until_t
         let attempt = Some(TaskRef { job, index, member: 0, attempt: 1, epoch: Epoch(1) });
         let asked =
             Beginning { name: "out".to_owned(), bytes: 5, sha256: None, attempt, upload: None, executable: false };
-        let id = handle.begin_upload(&tenant(), asked).await.unwrap().upload;
+        let id = handle.begin_upload(&tenant(), asked).await.unwrap().upload_id;
         handle.add_to_upload(sees, &id, 0, content.into()).await.unwrap();
         handle.end_upload(sees, &id, sha256).await.unwrap();
     };

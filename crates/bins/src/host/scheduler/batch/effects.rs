@@ -91,7 +91,7 @@ impl Core {
             Effect::Shutdown { worker } => {
                 if let Some(out) = self.out(worker) {
                     let reason = "nothing is left on this worker".to_owned();
-                    out.directive = Some(Directive { kind: DirectiveKind::Shutdown, reason, deadline_ms: 0 });
+                    out.directive = Some(Directive { kind: DirectiveKind::Shutdown.into(), reason, deadline_ms: 0 });
                 }
             }
             // What a submit got is reported by who applied it; a verdict by who applied the message.

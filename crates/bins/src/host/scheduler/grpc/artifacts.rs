@@ -7,10 +7,10 @@ use orlop_core::ports::fleet_store::{AttemptFilter, AttemptRow, Page};
 use orlop_core::task::TaskRef;
 
 use super::super::{Error, Handle, error};
-use crate::wire::artifact::{Beginning, Begun, Download, DownloadChunk, Finalization, UPLOAD_CHUNK, UploadChunk};
+use crate::wire::artifact::{Beginning, Download, UPLOAD_CHUNK};
 use crate::wire::grpc::{Answers, ArtifactHost, Caller, Refusal};
 use crate::wire::problem::Code;
-use crate::wire::result::Artifact;
+use crate::wire::v1;
 
 /// The service.
 #[derive(Debug)]
@@ -88,7 +88,7 @@ fn unknown(attempt: TaskRef) -> Error {
 
 #[async_trait::async_trait]
 impl ArtifactHost for Artifacts {
-    async fn begin(&self, caller: Caller, beginning: Beginning) -> Result<Begun, Refusal> {
+    async fn begin(&self, caller: Caller, beginning: Beginning) -> Result<v1::BeginUploadResponse, Refusal> {
         let tenant = self.owner(&caller, beginning.attempt).await?;
         if beginning.attempt.is_none() {
             self.handle.require_tenant(&tenant, "", |name| sees(&caller, name)).await?;
@@ -96,17 +96,17 @@ impl ArtifactHost for Artifacts {
         self.handle.begin_upload(&tenant, beginning).await
     }
 
-    async fn upload(&self, caller: Caller, chunk: UploadChunk) -> Result<u64, Refusal> {
+    async fn upload(&self, caller: Caller, chunk: v1::UploadRequest) -> Result<u64, Refusal> {
         let sees = |tenant: &TenantName| sees(&caller, tenant);
-        self.handle.add_to_upload(sees, &chunk.upload, chunk.offset, chunk.data).await
+        self.handle.add_to_upload(sees, &chunk.upload_id, chunk.offset, chunk.data).await
     }
 
-    async fn finalize(&self, caller: Caller, end: Finalization) -> Result<Artifact, Refusal> {
+    async fn finalize(&self, caller: Caller, end: v1::FinalizeUploadRequest) -> Result<v1::Artifact, Refusal> {
         let sees = |tenant: &TenantName| sees(&caller, tenant);
-        self.handle.end_upload(sees, &end.upload, &end.sha256).await
+        self.handle.end_upload(sees, &end.upload_id, &end.sha256).await
     }
 
-    async fn download(&self, caller: Caller, download: Download) -> Result<Answers<DownloadChunk>, Refusal> {
+    async fn download(&self, caller: Caller, download: Download) -> Result<Answers<v1::DownloadResponse>, Refusal> {
         let Download { sha256, offset, attempt } = download;
         let whose = self.readable(&caller, attempt).await?;
         let may = |tenant: &TenantName| sees(&caller, tenant) && whose.as_ref().is_none_or(|whose| whose == tenant);
@@ -114,7 +114,7 @@ impl ArtifactHost for Artifacts {
         let total = content.bytes();
         let offset = offset.min(total);
         let chunk = move |piece: std::io::Result<_>| match piece {
-            Ok((offset, data)) => Ok(DownloadChunk { offset, total, data }),
+            Ok((offset, data)) => Ok(v1::DownloadResponse { offset, total, data }),
             Err(wrong) => Err(error::problem(Code::StoreUnavailable, wrong.to_string())),
         };
         let chunks = content.part(offset, total - offset, UPLOAD_CHUNK).stream().map(chunk);

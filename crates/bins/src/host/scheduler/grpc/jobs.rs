@@ -14,14 +14,10 @@ use super::{logs, view, watch};
 use crate::api::auth::{Access, Caller as Admitted, Scope, owner};
 use crate::telemetry::trace::Requested;
 use crate::wire::grpc::{Answers, Caller, JobHost, Refusal};
-use crate::wire::job::{JobView, Submission, SubmitAnswer};
+use crate::wire::job::Submission;
 use crate::wire::problem::{Code, FieldError, Problem};
-use crate::wire::query::{
-    CancelAnswer, Cancellation, Explained, JobEvent, JobPage, JobQuery, LogPage, LogQuery, Watching,
-};
-
-/// Jobs of a page while a filter is followed.
-const PAGE: u32 = 1000;
+use crate::wire::query::{Cancellation, PAGE, PAGE_MAX};
+use crate::wire::v1;
 
 /// The service.
 #[derive(Debug)]
@@ -95,7 +91,7 @@ impl Jobs {
     }
 
     /// A job as it is, with the outputs of its last attempt.
-    async fn whole(&self, id: JobId) -> Result<JobView, Error> {
+    async fn whole(&self, id: JobId) -> Result<v1::Job, Error> {
         let row = self.handle.job(id).await?;
         let mut view = view::job(&row);
         if row.job.kind == JobKind::Single && row.unit.attempt > 0 {
@@ -107,7 +103,7 @@ impl Jobs {
         Ok(view)
     }
 
-    async fn element(&self, id: JobId, index: u32) -> Result<JobView, Error> {
+    async fn element(&self, id: JobId, index: u32) -> Result<v1::Job, Error> {
         let row = self.handle.job(id).await?;
         let page = index.checked_sub(1).map_or(Page::first(1), |before| Page::after(before, 1));
         let found = self.handle.store().elements(id, &ElementFilter::default(), &page).await;
@@ -125,22 +121,23 @@ impl Jobs {
             let live = found.items.iter().filter(|row| !row.unit.state.is_terminal());
             ids.extend(live.map(|row| row.job.id));
             let Some(next) = found.next else { return Ok(ids) };
-            page = Page::after(next, PAGE);
+            page = Page::after(next, PAGE_MAX);
         }
     }
 }
 
 #[async_trait::async_trait]
 impl JobHost for Jobs {
-    async fn submit(&self, caller: Caller, submission: Submission) -> Result<SubmitAnswer, Refusal> {
+    async fn submit(&self, caller: Caller, submission: Submission) -> Result<v1::SubmitResponse, Refusal> {
         let request = self.handle.traced(caller.traceparent.as_deref());
         let batch = batch(&self.handle, &caller, &self.tenant, &request, submission).await?;
         let taken = self.handle.submit(batch).await?;
         self.handle.submitted(request, &taken, caller.request_id.as_deref().unwrap_or_default());
-        Ok(SubmitAnswer { jobs: taken.jobs, replay: taken.replay, warnings: taken.warnings })
+        let job_ids = taken.jobs.into_iter().map(JobId::as_u64).collect();
+        Ok(v1::SubmitResponse { job_ids, replay: taken.replay, warnings: taken.warnings })
     }
 
-    async fn job(&self, caller: Caller, job: JobId, index: Option<u32>, wait: Duration) -> Result<JobView, Refusal> {
+    async fn job(&self, caller: Caller, job: JobId, index: Option<u32>, wait: Duration) -> Result<v1::Job, Refusal> {
         let live = !self.seen(&caller, job).await?.unit.state.is_terminal();
         // Over the time the job is reported as it is.
         if live
@@ -155,8 +152,8 @@ impl JobHost for Jobs {
         }
     }
 
-    async fn jobs(&self, caller: Caller, query: JobQuery) -> Result<JobPage, Refusal> {
-        let limit = if query.limit == 0 { 100 } else { query.limit.min(PAGE) };
+    async fn jobs(&self, caller: Caller, query: v1::ListJobsRequest) -> Result<v1::ListJobsResponse, Refusal> {
+        let limit = if query.limit == 0 { PAGE } else { query.limit };
         let page = match query.cursor.as_str() {
             "" => Page::first(limit),
             text => {
@@ -164,13 +161,13 @@ impl JobHost for Jobs {
                 Page::after(text.parse().map_err(wrong)?, limit)
             }
         };
-        let filter = view::filter(query.filter, admitted(&caller)?)?;
+        let filter = view::filter(query.filter.unwrap_or_default(), admitted(&caller)?)?;
         let found = self.handle.store().jobs(&filter, &page).await.map_err(|wrong| error::port(&wrong))?;
         let next_cursor = found.next.map(|next| next.to_string()).unwrap_or_default();
-        Ok(JobPage { items: found.items.iter().map(view::job).collect(), next_cursor })
+        Ok(v1::ListJobsResponse { items: found.items.iter().map(view::job).collect(), next_cursor })
     }
 
-    async fn cancel(&self, caller: Caller, what: Cancellation) -> Result<CancelAnswer, Refusal> {
+    async fn cancel(&self, caller: Caller, what: Cancellation) -> Result<v1::CancelJobsResponse, Refusal> {
         let (ids, elements) = match what {
             Cancellation::Jobs(ids) => (ids, Vec::new()),
             Cancellation::Elements(job, indices) => (vec![job], indices.ranges().to_vec()),
@@ -181,7 +178,7 @@ impl JobHost for Jobs {
         for id in &ids {
             self.seen(&caller, *id).await?;
         }
-        let mut answer = CancelAnswer::default();
+        let mut answer = v1::CancelJobsResponse::default();
         for id in ids {
             match self.handle.cancel(id, elements.clone()).await? {
                 Cancelled::Taken => answer.cancelled += 1,
@@ -196,26 +193,26 @@ impl JobHost for Jobs {
         self.handle.retry(job, None, key).await
     }
 
-    async fn explain(&self, caller: Caller, job: JobId, _: Option<u32>) -> Result<Explained, Refusal> {
+    async fn explain(&self, caller: Caller, job: JobId, _: Option<u32>) -> Result<v1::ExplainJobResponse, Refusal> {
         self.seen(&caller, job).await?;
         let (who, snapshot) = (admitted(&caller)?, self.handle.leader_snapshot()?);
         let whose = |name: &str| Some(snapshot.workers.get(name)?.whose());
         let all = who.scope == Scope::All;
         let seen = |name: &str| all || whose(name).is_some_and(|whose| who.may(Access::See, &whose));
         let told = self.handle.explain(job).await?.only(seen);
-        Ok(Explained { summary: told.summary(), json: told.json().to_string() })
+        Ok(v1::ExplainJobResponse { summary: told.summary(), json: told.json().to_string() })
     }
 
-    async fn watch(&self, caller: Caller, watching: Watching) -> Result<Answers<JobEvent>, Refusal> {
-        for id in &watching.jobs {
-            self.seen(&caller, *id).await?;
+    async fn watch(&self, caller: Caller, watching: v1::WatchJobsRequest) -> Result<Answers<v1::JobEvent>, Refusal> {
+        for id in &watching.job_ids {
+            self.seen(&caller, JobId::from_u64(*id)).await?;
         }
-        let filter = view::filter(watching.filter.clone(), admitted(&caller)?)?;
+        let filter = view::filter(watching.filter.clone().unwrap_or_default(), admitted(&caller)?)?;
         Ok(watch::events(self.handle.clone(), self.stop.clone(), watching, filter)?.boxed())
     }
 
-    async fn logs(&self, caller: Caller, query: LogQuery) -> Result<Answers<LogPage>, Refusal> {
-        self.seen(&caller, query.job).await?;
+    async fn logs(&self, caller: Caller, query: v1::LogsRequest) -> Result<Answers<v1::LogsResponse>, Refusal> {
+        self.seen(&caller, JobId::from_u64(query.job_id)).await?;
         Ok(logs::pages(self.handle.clone(), self.stop.clone(), query).await?.boxed())
     }
 }

@@ -1,26 +1,41 @@
 //! Logs for clients of the protocol.
 
 use futures::Stream;
+use orlop_core::id::JobId;
+use orlop_core::task::LogStream;
 
 use super::super::{Error, Handle, LogNews, LogOrder, LogReader, Stop};
+use crate::wire::bound::{OnWire, time};
 use crate::wire::grpc::Refusal;
-use crate::wire::query::{LogPage, LogQuery};
+use crate::wire::problem::Problem;
+use crate::wire::v1::{LogsRequest, LogsResponse};
 
 /// The pages of a log.
 pub(super) async fn pages(
     handle: Handle,
     stop: Stop,
-    query: LogQuery,
-) -> Result<impl Stream<Item = Result<LogPage, Refusal>> + Send, Error> {
-    let LogQuery { job, index, attempt, stream, follow, since_seq, since } = query;
-    let (index, after) = (index.unwrap_or(0), since_seq.saturating_sub(1));
-    let order = LogOrder { job, index, attempt, from: None, after, stream, since, follow };
+    query: LogsRequest,
+) -> Result<impl Stream<Item = Result<LogsResponse, Refusal>> + Send, Error> {
+    let stream = Some(query.stream).filter(|number| *number != 0).map(LogStream::read).transpose();
+    let order = LogOrder {
+        job: JobId::from_u64(query.job_id),
+        index: query.index.unwrap_or(0),
+        attempt: Some(query.attempt).filter(|number| *number > 0),
+        from: None,
+        after: query.since_seq.saturating_sub(1),
+        stream: stream.map_err(|error| Box::new(Problem::from(error)))?,
+        since: time(query.since),
+        follow: query.follow,
+    };
     let reader = LogReader::open(handle, stop, order).await?;
     Ok(futures::stream::unfold(Some(reader), async |reader| {
         let mut reader = reader?;
         Some(match reader.next().await {
-            Ok(Some(LogNews::Chunks(chunks))) => (Ok(LogPage { chunks, end: false }), Some(reader)),
-            Ok(Some(LogNews::End(_))) => (Ok(LogPage { chunks: Vec::new(), end: true }), None),
+            Ok(Some(LogNews::Chunks(chunks))) => {
+                let chunks = chunks.into_iter().map(Into::into).collect();
+                (Ok(LogsResponse { chunks, end: false }), Some(reader))
+            }
+            Ok(Some(LogNews::End(_))) => (Ok(LogsResponse { chunks: Vec::new(), end: true }), None),
             Ok(None) => return None,
             Err(wrong) => (Err(wrong), None),
         })

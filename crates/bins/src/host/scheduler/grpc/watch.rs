@@ -12,7 +12,7 @@ use super::super::{Error, Handle, Stop, error};
 use super::view;
 use crate::wire::grpc::Refusal;
 use crate::wire::problem::Code;
-use crate::wire::query::{JobEvent, Watching as Asked};
+use crate::wire::v1::{JobEvent, WatchJobsRequest};
 
 /// Events that are heard together, and jobs that are looked at together, at most.
 const TOGETHER: usize = 256;
@@ -36,10 +36,10 @@ struct Watching {
 pub(super) fn events(
     handle: Handle,
     stop: Stop,
-    asked: Asked,
+    asked: WatchJobsRequest,
     filter: JobFilter,
 ) -> Result<impl Stream<Item = Result<JobEvent, Refusal>> + Send, Error> {
-    let jobs: BTreeSet<JobId> = asked.jobs.into_iter().collect();
+    let jobs: BTreeSet<JobId> = asked.job_ids.into_iter().map(JobId::from_u64).collect();
     let pattern = SubjectFilter::new("orlop.events.job.*");
     let pattern = pattern.map_err(|bad| error::problem(Code::Internal, bad.to_string()))?;
     // Listens first: what changes while the present state is read comes after it.
@@ -106,14 +106,14 @@ impl Watching {
     async fn look(&mut self) -> Result<(), Error> {
         let mut due: BTreeMap<JobId, u64> = std::iter::from_fn(|| self.due.pop_first()).take(TOGETHER).collect();
         let rows = self.handle.some_jobs(&due.keys().copied().collect()).await?;
-        let (time, mut found) = (Some(self.handle.clock().wall()), Vec::with_capacity(rows.len()));
+        let (time, mut found) = (self.handle.clock().wall().millis(), Vec::with_capacity(rows.len()));
         for row in rows {
             let id = due.remove(&row.job.id).unwrap_or_default();
             if row.unit.state.is_terminal() {
                 self.open.remove(&row.job.id);
             }
             if self.filter.passes(&row) {
-                found.push(JobEvent { id, time, job: view::job(&row), lagged: false });
+                found.push(JobEvent { id, time, job: Some(view::job(&row)), lagged: false });
             }
         }
         found.sort_by_key(|event| event.id);

@@ -19,7 +19,7 @@ use crate::wire::frame::{Directive, DirectiveKind, ServerFrame, WorkerFrame};
 use crate::wire::grpc::{Caller, FramesIn, FramesOut, Refusal, WorkerHost};
 use crate::wire::problem::{Code, Problem};
 use crate::wire::session::ServerSession;
-use crate::wire::status::{Allocated, Heartbeat, HeartbeatAnswer, Measured, OutboxStatus, WorkerStatus};
+use crate::wire::status::{Allocated, Heartbeat, HeartbeatResponse, Measured, OutboxStatus, WorkerStatus};
 use crate::wire::worker::{Limits, ProtocolRange, Registered, Registration as Asked};
 
 /// Frames between the session and the transport.
@@ -81,7 +81,7 @@ impl Workers {
             features: std::collections::BTreeSet::new(),
             heartbeat_ms: options.heartbeat_ms,
             lease_ms: options.lease_ms(),
-            limits: Limits::default(),
+            limits: Limits::OURS,
             certificate,
             ca,
             status: None,
@@ -151,7 +151,7 @@ fn farewell(session: &Session, closing: Closing) -> Option<ServerFrame> {
         Closing::Stalled => (DirectiveKind::Reregister, "too much was waiting for this agent"),
         Closing::Stopped => (DirectiveKind::Reregister, "the server starts a new term"),
     };
-    let directive = Directive { kind, reason: reason.to_owned(), deadline_ms: 0 };
+    let directive = Directive { kind: kind.into(), reason: reason.to_owned(), deadline_ms: 0 };
     Some(ServerFrame { epoch: session.facts().epoch, directive: Some(directive), ..ServerFrame::default() })
 }
 
@@ -202,21 +202,21 @@ impl WorkerHost for Workers {
         Ok(futures::stream::unfold(from, |mut from| async move { Some((from.recv().await?, from)) }).boxed())
     }
 
-    async fn heartbeat(&self, caller: Caller, beat: Heartbeat) -> Result<HeartbeatAnswer, Refusal> {
+    async fn heartbeat(&self, caller: Caller, beat: Heartbeat) -> Result<HeartbeatResponse, Refusal> {
         let healthy = beat.status.as_ref().map(WorkerStatus::is_healthy);
         let directive = match self.handle.alive(beat.session, healthy, caller.certificate).await {
             Ok(alive) if alive.given_up => {
                 let reason = "it was silent for long; register again".to_owned();
-                Some(Directive { kind: DirectiveKind::Reregister, reason, deadline_ms: 0 })
+                Some(Directive { kind: DirectiveKind::Reregister.into(), reason, deadline_ms: 0 })
             }
             Ok(_) => None,
             Err(gone) if gone.code == Code::Unauthenticated => {
-                Some(Directive { kind: DirectiveKind::Reregister, reason: gone.detail, deadline_ms: 0 })
+                Some(Directive { kind: DirectiveKind::Reregister.into(), reason: gone.detail, deadline_ms: 0 })
             }
             Err(other) => return Err(other),
         };
         let lease_ms = if directive.is_none() { self.handle.options().lease_ms() } else { 0 };
-        Ok(HeartbeatAnswer { epoch: self.epoch(), lease_ms, directive })
+        Ok(HeartbeatResponse { epoch: self.epoch().0, lease_ms, directive })
     }
 
     async fn worker_status(&self, caller: Caller, worker: WorkerId) -> Result<WorkerStatus, Refusal> {

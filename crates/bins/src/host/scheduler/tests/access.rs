@@ -30,8 +30,8 @@ use crate::api::auth::{Bearer, Role};
 use crate::wire::grpc::{Connector, Endpoint, JobClient, Listening, WorkerClient};
 use crate::wire::job::Submission;
 use crate::wire::problem::Code;
-use crate::wire::query::{Cancellation, JobFilter, JobQuery, LogQuery, Watching};
 use crate::wire::status::{AttemptUse, WorkerStatus};
+use crate::wire::v1::{CancelJobsRequest, Job, JobFilter, ListJobsRequest, LogsRequest, WatchJobsRequest};
 
 struct Guarded {
     fixture: Fixture,
@@ -119,6 +119,10 @@ fn every_method_of_the_protocol_is_in_the_table() {
     assert_eq!(table, written);
 }
 
+fn cancelling(jobs: &[JobId]) -> CancelJobsRequest {
+    CancelJobsRequest { job_ids: jobs.iter().map(|job| job.as_u64()).collect(), ..CancelJobsRequest::default() }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_token_and_with_one_of_too_low_a_role_nobody_is_let_in() {
     let guarded = Guarded::new().await;
@@ -167,31 +171,31 @@ async fn jobs_of_other_tenants_are_not_there() {
         let spec = JobSpec { tenant: tenant.map(|name| name.parse().unwrap()), ..spec(&json!({})) };
         Submission { jobs: vec![spec], key: None }
     };
-    let foreign: JobId = admin.submit(submit(None)).await.unwrap().jobs[0];
+    let foreign: JobId = admin.submit(submit(None)).await.unwrap().jobs()[0];
     let own = guarded.client(&guarded.token(Role::Submitter, &["physics"]).await);
-    let mine = own.submit(submit(None)).await.unwrap().jobs[0];
+    let mine = own.submit(submit(None)).await.unwrap().jobs()[0];
     assert_eq!(guarded.fixture.store.job(mine).await.unwrap().unwrap().job.tenant.as_str(), "physics");
     assert_eq!(own.submit(submit(Some("default"))).await.unwrap_err().code, Code::Forbidden);
     let not_found = |code: Code| assert_eq!(code, Code::NotFound);
     not_found(own.job(foreign, None, Duration::ZERO).await.unwrap_err().code);
-    not_found(own.cancel(Cancellation::Jobs(vec![mine, foreign])).await.unwrap_err().code);
+    not_found(own.cancel(cancelling(&[mine, foreign])).await.unwrap_err().code);
     not_found(own.retry(foreign, None).await.unwrap_err().code);
     not_found(own.explain(foreign, None).await.unwrap_err().code);
-    let logs =
-        LogQuery { job: foreign, index: None, attempt: None, stream: None, follow: false, since_seq: 0, since: None };
+    let logs = LogsRequest { job_id: foreign.as_u64(), ..LogsRequest::default() };
     not_found(own.logs(logs).await.map(|_| ()).unwrap_err().code);
-    let watching = Watching { jobs: vec![foreign], filter: JobFilter::default(), after: 0, until_ended: true };
+    let watching =
+        WatchJobsRequest { job_ids: vec![foreign.as_u64()], until_ended: true, ..WatchJobsRequest::default() };
     not_found(own.watch(watching).await.map(|_| ()).unwrap_err().code);
-    let listed = own.jobs(JobQuery::default()).await.unwrap();
-    assert_eq!(listed.items.iter().map(|job| job.job).collect::<Vec<_>>(), [mine]);
-    let asked = JobQuery {
-        filter: JobFilter { tenant: Some("default".to_owned()), ..JobFilter::default() },
-        ..JobQuery::default()
+    let listed = own.jobs(ListJobsRequest::default()).await.unwrap();
+    assert_eq!(listed.items.iter().map(Job::id).collect::<Vec<_>>(), [mine]);
+    let asked = ListJobsRequest {
+        filter: Some(JobFilter { tenant: "default".to_owned(), ..JobFilter::default() }),
+        ..ListJobsRequest::default()
     };
     assert!(own.jobs(asked).await.unwrap().items.is_empty());
-    let all = Cancellation::Filter(JobFilter::default());
+    let all = CancelJobsRequest { filter: Some(JobFilter::default()), ..CancelJobsRequest::default() };
     assert_eq!(own.cancel(all).await.unwrap().cancelled, 1);
-    assert_eq!(admin.jobs(JobQuery::default()).await.unwrap().items.len(), 2);
+    assert_eq!(admin.jobs(ListJobsRequest::default()).await.unwrap().items.len(), 2);
     let row = guarded.fixture.store.job(mine).await.unwrap().unwrap();
     assert!(row.job.correlation_id.is_some_and(|id| !id.is_empty()), "one is made where the client has none");
     guarded.stop.stop();
@@ -207,7 +211,7 @@ async fn workers_of_other_tenants_are_not_there() {
         let mut agent = agent.unwrap();
         let (job, epoch) = (JobId::from_u64(77), Epoch(1));
         let attempt = TaskRef { job, index: 0, member: 0, attempt: 1, epoch };
-        let in_use = vec![AttemptUse { attempt, cpu_m: 1, memory_bytes: 1 }];
+        let in_use = vec![AttemptUse::of(attempt, 1, 1)];
         let worker = id.parse().unwrap();
         agent.report(WorkerStatus { worker, attempts: vec![attempt], in_use, ..status(0.0) }).await;
         agent.beat().await;
@@ -216,7 +220,7 @@ async fn workers_of_other_tenants_are_not_there() {
     guarded.tenant("physics").await;
     let jobs = guarded.client(&token);
     let job = jobs.submit(Submission { jobs: vec![spec(&json!({ "resources": { "cpu_m": 1_000_000 } }))], key: None });
-    let job = job.await.unwrap().jobs[0];
+    let job = job.await.unwrap().jobs()[0];
     // A snapshot is made when some time has passed since the last one.
     guarded.fixture.pass(Duration::from_millis(200));
     until("a snapshot with the workers", async || (handle.snapshot().workers.len() == 3).then_some(())).await;
@@ -246,10 +250,10 @@ async fn the_audit_trail_names_the_tenant_a_call_was_about() {
     let admin = guarded.client(&guarded.token(Role::Admin, &["*"]).await);
     guarded.tenant("physics").await;
     let job = JobSpec { tenant: Some("physics".parse().unwrap()), ..spec(&json!({})) };
-    let job = admin.submit(Submission { jobs: vec![job], key: None }).await.unwrap().jobs[0];
-    admin.cancel(Cancellation::Jobs(vec![job])).await.unwrap();
+    let job = admin.submit(Submission { jobs: vec![job], key: None }).await.unwrap().jobs()[0];
+    admin.cancel(cancelling(&[job])).await.unwrap();
     let stranger = guarded.client(&guarded.token(Role::Submitter, &["chemistry"]).await);
-    assert!(stranger.cancel(Cancellation::Jobs(vec![job])).await.is_err());
+    assert!(stranger.cancel(cancelling(&[job])).await.is_err());
     for _ in 0..3 {
         assert_eq!(guarded.call("/orlop.v1.JobService/List", None).await, tonic::Code::Unauthenticated);
     }
@@ -278,7 +282,7 @@ async fn no_token_takes_all_streams_of_the_protocol_either() {
     let guarded = Guarded::new().await;
     let [greedy, other] = [guarded.token(Role::Viewer, &["a"]).await, guarded.token(Role::Viewer, &["a"]).await];
     let watch = async |token: &str| {
-        let watching = Watching { jobs: Vec::new(), filter: JobFilter::default(), after: 0, until_ended: false };
+        let watching = WatchJobsRequest::default();
         guarded.client(token).watch(watching).await
     };
     let mut open = Vec::new();

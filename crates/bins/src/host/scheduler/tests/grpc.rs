@@ -18,8 +18,8 @@ use crate::wire::frame::{DirectiveKind, Hello, ServerFrame, WorkerFrame};
 use crate::wire::grpc::{Connector, Endpoint, FrameSink, JobClient, Listening, Refusal, WorkerClient};
 use crate::wire::job::Submission;
 use crate::wire::problem::Code;
-use crate::wire::query::{JobQuery, LogQuery};
 use crate::wire::result::{JobResult, LogChunk};
+use crate::wire::v1::{ListJobsRequest, LogsRequest};
 use crate::wire::worker::{ProtocolRange, Registered, Registration};
 
 type Frames = BoxStream<'static, Result<ServerFrame, Refusal>>;
@@ -95,20 +95,23 @@ async fn a_job_runs_over_the_wire() {
     let request = Submission { jobs: vec![spec(&json!({"name": "hello", "timeout_ms": 5000}))], key: Some("k".into()) };
     let taken = wire.jobs.submit(request.clone()).await.unwrap();
     let again = wire.jobs.submit(request).await.unwrap();
-    assert_eq!((&taken.jobs, true), (&again.jobs, again.replay));
+    assert_eq!((&taken.job_ids, true), (&again.job_ids, again.replay));
     let frame = heard(&mut frames).await;
     let (assigned, sent) = (frame.assign[0].clone(), frame.specs[0].clone());
     assert_eq!((assigned.spec_id, assigned.timeout_ms), (sent.spec_id, 5000));
-    let job = taken.jobs[0];
+    let job = taken.jobs()[0];
     assert_eq!(assigned.attempt.job, job);
     to.send(logged(1, frame.seq, assigned.attempt)).await.unwrap();
     to.send(result(2, frame.seq, assigned.attempt)).await.unwrap();
     let ended = wire.jobs.job(job, None, Duration::from_secs(60)).await.unwrap();
-    assert_eq!((ended.state, ended.exit_code, ended.name.as_str()), (JobState::Completed, Some(0), "hello"));
+    assert_eq!(
+        (ended.known_state(), ended.exit_code, ended.name.as_str()),
+        (Ok(JobState::Completed), Some(0), "hello")
+    );
     assert_eq!(ended.outputs["answer"], "42");
     while heard(&mut frames).await.ack < 2 {}
-    assert_eq!(wire.jobs.jobs(JobQuery::default()).await.unwrap().items.len(), 1);
-    let query = LogQuery { job, index: None, attempt: None, stream: None, follow: true, since_seq: 0, since: None };
+    assert_eq!(wire.jobs.jobs(ListJobsRequest::default()).await.unwrap().items.len(), 1);
+    let query = LogsRequest { job_id: job.as_u64(), follow: true, ..LogsRequest::default() };
     let pages: Vec<_> = wire.jobs.logs(query).await.unwrap().collect().await;
     let text: Vec<u8> =
         pages.iter().flat_map(|page| &page.as_ref().unwrap().chunks).flat_map(|chunk| chunk.data.to_vec()).collect();
@@ -190,7 +193,7 @@ async fn a_session_of_another_term_is_told_to_register_again() {
     let mut registered = wire.register(ProtocolRange::OURS).await.unwrap();
     registered.session = orlop_core::id::SessionId::from_bytes([9; 16]);
     let (_to, mut frames) = wire.open(&registered).await;
-    assert_eq!(heard(&mut frames).await.directive.unwrap().kind, DirectiveKind::Reregister);
+    assert_eq!(heard(&mut frames).await.directive.unwrap().kind(), DirectiveKind::Reregister);
     assert!(frames.next().await.is_none(), "the stream ends with it");
     wire.fixture.stop().await;
 }

@@ -17,7 +17,7 @@ use serde_json::json;
 use super::super::{Closing, Status, WorkerOrder};
 use super::agent::{Agent, offer};
 use super::fixture::{Fixture, batch, until};
-use crate::wire::frame::DirectiveKind;
+use crate::wire::frame::{Directive, DirectiveKind};
 use crate::wire::problem::Code;
 
 const REASSIGN: Duration = Duration::from_millis(30_100);
@@ -284,13 +284,13 @@ async fn a_drained_worker_finishes_and_is_told_to_shut_down() {
     }
     assert_eq!(agent.closed, Some(Closing::Gone));
     let directive = agent.received.iter().find_map(|frame| frame.directive.as_ref()).unwrap();
-    assert_eq!(directive.kind, DirectiveKind::Drain);
+    assert_eq!(directive.kind(), DirectiveKind::Drain);
     assert!(
         agent
             .received
             .iter()
             .filter_map(|frame| frame.directive.as_ref())
-            .any(|told| told.kind == DirectiveKind::Shutdown)
+            .any(|told| told.kind() == DirectiveKind::Shutdown)
     );
     assert_eq!(fixture.state(jobs[0]).await, JobState::Completed);
     assert_eq!(fixture.state(jobs[1]).await, JobState::Queued);
@@ -307,7 +307,7 @@ async fn a_drained_worker_with_nothing_left_is_told_to_shut_down_at_once() {
         agent.listen().await;
     }
     let told: Vec<_> =
-        agent.received.iter().filter_map(|frame| frame.directive.as_ref()).map(|told| told.kind).collect();
+        agent.received.iter().filter_map(|frame| frame.directive.as_ref()).map(Directive::kind).collect();
     assert_eq!(told, [DirectiveKind::Shutdown], "one that is told to drain comes back");
     agent.stored(WorkerState::Terminated).await;
 }

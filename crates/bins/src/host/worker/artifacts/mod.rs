@@ -24,10 +24,11 @@ use self::tries::{PAUSE, TRIES, TransferError, Tries};
 use super::link::Link;
 use super::runtimes::directory;
 use crate::host::flow::fleet::COMMAND;
-use crate::wire::artifact::{Beginning, Download, Finalization, UPLOAD_CHUNK, UploadChunk};
+use crate::wire::artifact::UPLOAD_CHUNK;
 use crate::wire::bound::NAME_MAX;
 use crate::wire::grpc::ArtifactClient;
 use crate::wire::problem::Code;
+use crate::wire::v1::{BeginUploadRequest, DownloadRequest, FinalizeUploadRequest, UploadRequest};
 
 /// Bytes of the cache.
 const CACHE: u64 = 10 << 30;
@@ -256,8 +257,9 @@ impl Files {
         have: &mut u64,
     ) -> Result<(), TransferError> {
         use tokio::io::AsyncWriteExt as _;
-        let mut pieces =
-            client.download(Download { sha256: sha256.to_owned(), offset: *have, attempt: Some(id) }).await?;
+        let mut pieces = client
+            .download(DownloadRequest { sha256: sha256.to_owned(), offset: *have, r#ref: Some(id.into()) })
+            .await?;
         while let Some(piece) = pieces.next().await {
             let piece = piece?;
             if piece.offset != *have {
@@ -353,21 +355,22 @@ impl Files {
         let opened = fs::File::open(&file.path)?;
         let metadata = opened.metadata()?;
         let executable = metadata.mode() & 0o100 != 0;
-        let beginning = Beginning {
+        let beginning = BeginUploadRequest {
             name: name.to_owned(),
             bytes: metadata.len(),
-            attempt: Some(id),
+            r#ref: Some(id.into()),
             executable,
-            ..Beginning::default()
+            ..BeginUploadRequest::default()
         };
         if upload.is_none() && beginning.bytes > LARGE {
-            *upload = Some(client.begin(beginning.clone()).await?.upload);
+            *upload = Some(client.begin(beginning.clone()).await?.upload_id);
         }
         let wanted = CancelOnDrop::default();
         let mut reading = CancellableFile { file: opened, wanted: Arc::clone(&wanted.0) };
         let (sha256, bytes) = blocking(move || Ok(digest_of(&mut reading)?)).await?;
         drop(wanted);
-        let beginning = Beginning { bytes, sha256: Some(sha256.clone()), upload: upload.clone(), ..beginning };
+        let upload_id = upload.clone().unwrap_or_default();
+        let beginning = BeginUploadRequest { bytes, sha256: sha256.clone(), upload_id, ..beginning };
         let begun = match client.begin(beginning).await {
             // It rested too long, or its server has forgotten it: all of it is sent again.
             Err(refusal) if refusal.code == Code::NotFound && upload.take().is_some() => {
@@ -375,15 +378,15 @@ impl Files {
             }
             begun => begun?,
         };
-        *upload = Some(begun.upload.clone());
+        *upload = Some(begun.upload_id.clone());
         if !begun.stored && begun.committed < bytes {
-            let pieces = push(client.clone(), file.path.clone(), begun.upload.clone(), begun.committed);
+            let pieces = push(client.clone(), file.path.clone(), begun.upload_id.clone(), begun.committed);
             let committed = pieces.await?;
             if committed < bytes {
                 return Err(TransferError::Passing(format!("only {committed} of {bytes} bytes were taken")));
             }
         }
-        let end = Finalization { upload: begun.upload, sha256: sha256.clone() };
+        let end = FinalizeUploadRequest { upload_id: begun.upload_id, sha256: sha256.clone() };
         if let Err(refusal) = client.finalize(end).await {
             if refusal.code == Code::Checksum {
                 *upload = None;
@@ -471,9 +474,9 @@ fn push(
 }
 
 /// The rest of a file in pieces, which begins at `offset`.
-fn chunks(file: fs::File, upload: String, offset: u64) -> BoxStream<'static, UploadChunk> {
+fn chunks(file: fs::File, upload_id: String, offset: u64) -> BoxStream<'static, UploadRequest> {
     let pieces = futures::stream::unfold((file, offset), move |(file, offset)| {
-        let upload = upload.clone();
+        let upload_id = upload_id.clone();
         async move {
             let read = tokio::task::spawn_blocking(move || {
                 let mut data = Vec::with_capacity(UPLOAD_CHUNK);
@@ -483,7 +486,7 @@ fn chunks(file: fs::File, upload: String, offset: u64) -> BoxStream<'static, Upl
             // A file that cannot be read any more ends here; the server then misses bytes.
             let (file, data) = read.await.ok()?.ok()?;
             let len = data.len() as u64;
-            (len > 0).then(|| (UploadChunk { upload, offset, data: data.into() }, (file, offset + len)))
+            (len > 0).then(|| (UploadRequest { upload_id, offset, data: data.into() }, (file, offset + len)))
         }
     });
     pieces.boxed()

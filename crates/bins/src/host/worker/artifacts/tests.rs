@@ -21,7 +21,7 @@ use crate::host::worker::runtimes::directory;
 use crate::wire::frame::WorkerFrame;
 use crate::wire::grpc::ArtifactClient;
 use crate::wire::grpc::tests::workers::{Served, served_channel};
-use crate::wire::status::{Heartbeat, HeartbeatAnswer};
+use crate::wire::status::{Heartbeat, HeartbeatResponse};
 use crate::wire::worker::{Registered, Registration};
 
 /// A server that is away until some time.
@@ -46,7 +46,7 @@ impl Link for Away {
         Err(away())
     }
 
-    async fn heartbeat(&self, _: Heartbeat) -> Result<HeartbeatAnswer, LinkError> {
+    async fn heartbeat(&self, _: Heartbeat) -> Result<HeartbeatResponse, LinkError> {
         Err(away())
     }
 

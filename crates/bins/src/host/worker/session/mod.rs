@@ -189,7 +189,7 @@ impl Session {
         let mut frame = first.unwrap_or_else(|| Err(closed()))?;
         self.see(&frame)?;
         let Some(welcome) = frame.welcome.take() else {
-            let directive = frame.directive.filter(|directive| directive.kind == DirectiveKind::Reregister);
+            let directive = frame.directive.filter(|directive| directive.kind() == DirectiveKind::Reregister);
             return Err(match directive {
                 Some(directive) => LinkError::SessionOver(directive.reason),
                 None => LinkError::Unreachable("its first frame holds no welcome".to_owned()),

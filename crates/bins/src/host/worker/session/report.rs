@@ -93,14 +93,16 @@ impl Session {
 
     pub(super) fn obey(&mut self, asked: SessionRequest) -> Result<(), LinkError> {
         let Some(directive) = asked.directive else { return Ok(()) };
-        tracing::info!(kind = ?directive.kind, reason = directive.reason, "the server directs");
-        match directive.kind {
+        tracing::info!(kind = ?directive.kind(), reason = directive.reason, "the server directs");
+        match directive.kind() {
             // Whom it sends nothing any more has nothing to do but wait; the server says when to end.
             DirectiveKind::Drain => Ok(()),
             DirectiveKind::Shutdown => {
                 self.shut_down = true;
                 Ok(())
             }
+            // No message with this kind is taken.
+            DirectiveKind::Unspecified => Ok(()),
             // Registering again learns what the server wants by now and tells what this machine offers by now.
             DirectiveKind::Reregister | DirectiveKind::Reconfigure => Err(LinkError::SessionOver(directive.reason)),
         }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use orlop_core::id::Epoch;
 use tokio::time::{sleep, sleep_until, timeout};
 
 use super::super::link::LinkError;
@@ -52,10 +53,10 @@ impl Session {
             }
             Err(_) => return false,
         };
-        match self.state.see(answer.epoch) {
+        match self.state.see(Epoch(answer.epoch)) {
             Ok(true) => {}
             Ok(false) => {
-                tracing::warn!(epoch = %answer.epoch, seen = %self.state.epoch, "a server of an older term answers");
+                tracing::warn!(epoch = answer.epoch, seen = %self.state.epoch, "a server of an older term answers");
                 return false;
             }
             Err(error) => {
@@ -63,7 +64,7 @@ impl Session {
                 return false;
             }
         }
-        if let Some(directive) = answer.directive.filter(|directive| directive.kind == DirectiveKind::Reregister) {
+        if let Some(directive) = answer.directive.filter(|directive| directive.kind() == DirectiveKind::Reregister) {
             return self.forget_session(&directive.reason);
         }
         if answer.lease_ms > 0 {

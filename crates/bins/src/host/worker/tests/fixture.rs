@@ -19,7 +19,7 @@ use crate::host::worker::{Agent, AgentOptions};
 use crate::wire::attempt::{AssignJob, Mode};
 use crate::wire::frame::{Directive, Hello, ServerFrame, Spec, Welcome, WorkerFrame};
 use crate::wire::result::{JobResult, LogChunk};
-use crate::wire::status::{Heartbeat, HeartbeatAnswer};
+use crate::wire::status::{Heartbeat, HeartbeatResponse};
 use crate::wire::worker::{Limits, ProtocolRange, Registered, Registration};
 
 /// How long anything may take on a busy machine.
@@ -67,7 +67,7 @@ impl Link for Server {
             features: BTreeSet::new(),
             heartbeat_ms: 200,
             lease_ms: *self.lease_ms.lock().unwrap(),
-            limits: Limits::default(),
+            limits: Limits::OURS,
             certificate: Vec::new(),
             ca: Vec::new(),
             status: None,
@@ -85,10 +85,10 @@ impl Link for Server {
         Ok(Stream { out, back })
     }
 
-    async fn heartbeat(&self, beat: Heartbeat) -> Result<HeartbeatAnswer, LinkError> {
+    async fn heartbeat(&self, beat: Heartbeat) -> Result<HeartbeatResponse, LinkError> {
         self.beats.lock().unwrap().push(beat);
         let (epoch, lease_ms) = (*self.epoch.lock().unwrap(), *self.lease_ms.lock().unwrap());
-        Ok(HeartbeatAnswer { epoch, lease_ms, directive: self.directive.lock().unwrap().clone() })
+        Ok(HeartbeatResponse { epoch: epoch.0, lease_ms, directive: self.directive.lock().unwrap().clone() })
     }
 
     fn wants_renewal(&self) -> bool {

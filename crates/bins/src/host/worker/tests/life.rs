@@ -267,7 +267,7 @@ async fn a_second_signal_cancels_at_once() {
 async fn a_worker_that_is_shut_down_says_goodbye() {
     let dir = tempfile::tempdir().unwrap();
     let mut fixture = Fixture::new(dir.path()).await;
-    let directive = Directive { kind: DirectiveKind::Shutdown, reason: "gone".to_owned(), deadline_ms: 0 };
+    let directive = Directive { kind: DirectiveKind::Shutdown.into(), reason: "gone".to_owned(), deadline_ms: 0 };
     fixture.send(ServerFrame { directive: Some(directive), ..ServerFrame::default() }).await;
     fixture
         .until(|fixture| fixture.frames.last().is_some_and(|frame| frame.goodbye.as_deref() == Some("shutdown")))

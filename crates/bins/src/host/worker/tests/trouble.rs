@@ -89,7 +89,7 @@ async fn a_session_that_is_gone_is_replaced_and_nothing_is_lost() {
     fixture.results.clear();
     fixture.last = 0;
     *fixture.server.epoch.lock().unwrap() = Epoch(2);
-    let directive = Directive { kind: DirectiveKind::Reregister, reason: "restart".to_owned(), deadline_ms: 0 };
+    let directive = Directive { kind: DirectiveKind::Reregister.into(), reason: "restart".to_owned(), deadline_ms: 0 };
     fixture.send(ServerFrame { directive: Some(directive), ..ServerFrame::default() }).await;
     fixture.next_stream().await;
     assert_eq!(fixture.server.registrations.lock().unwrap().len(), 2);
@@ -166,7 +166,7 @@ async fn a_server_that_asks_to_wait_hears_that_the_worker_lives_and_renews_its_l
     }
     // One that knows the session no more is registered with at once.
     *fixture.server.busy.lock().unwrap() = None;
-    let directive = Directive { kind: DirectiveKind::Reregister, reason: "restart".to_owned(), deadline_ms: 0 };
+    let directive = Directive { kind: DirectiveKind::Reregister.into(), reason: "restart".to_owned(), deadline_ms: 0 };
     *fixture.server.directive.lock().unwrap() = Some(directive);
     fixture.next_stream().await;
     assert_eq!(fixture.server.registrations.lock().unwrap().len(), 2);
@@ -183,7 +183,7 @@ async fn what_is_held_does_not_start_before_the_server_says_that_it_still_counts
     }
     // The session is new, and with it there is a lease.
     *fixture.server.lease_ms.lock().unwrap() = 20_000;
-    let directive = Directive { kind: DirectiveKind::Reregister, reason: "silent".to_owned(), deadline_ms: 0 };
+    let directive = Directive { kind: DirectiveKind::Reregister.into(), reason: "silent".to_owned(), deadline_ms: 0 };
     fixture.send(ServerFrame { directive: Some(directive), ..ServerFrame::default() }).await;
     fixture.next_stream().await;
     fixture.last = 0;
@@ -200,7 +200,8 @@ async fn a_worker_that_is_to_configure_itself_anew_registers_again_while_work_go
     let mut fixture = Fixture::new(dir.path()).await;
     fixture.assign(script("echo up; sleep 600"), &[1], Mode::Now).await;
     fixture.started(1).await;
-    let directive = Directive { kind: DirectiveKind::Reconfigure, reason: "new limits".to_owned(), deadline_ms: 0 };
+    let directive =
+        Directive { kind: DirectiveKind::Reconfigure.into(), reason: "new limits".to_owned(), deadline_ms: 0 };
     fixture.send(ServerFrame { directive: Some(directive), ..ServerFrame::default() }).await;
     fixture.next_stream().await;
     assert_eq!(fixture.server.registrations.lock().unwrap().len(), 2);

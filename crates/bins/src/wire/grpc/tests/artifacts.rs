@@ -7,7 +7,10 @@ use bytes::Bytes;
 use futures::StreamExt;
 
 use super::super::super::artifact::*;
-use super::super::super::result::Artifact;
+use super::super::super::proto::v1::{
+    Artifact, BeginUploadRequest, BeginUploadResponse, DownloadRequest, DownloadResponse, FinalizeUploadRequest,
+    UploadRequest,
+};
 use super::super::super::tests::attempt;
 use super::workers::{Served, served_channel};
 use super::*;
@@ -18,12 +21,13 @@ pub(super) struct Shelf(Mutex<Vec<u8>>);
 
 #[async_trait]
 impl ArtifactHost for Shelf {
-    async fn begin(&self, _: Caller, beginning: Beginning) -> Result<Begun, Refusal> {
+    async fn begin(&self, _: Caller, beginning: Beginning) -> Result<BeginUploadResponse, Refusal> {
         let committed = self.0.lock().unwrap().len() as u64;
-        Ok(Begun { upload: format!("u-{}", beginning.name), committed, stored: beginning.attempt.is_some() })
+        let (upload_id, stored) = (format!("u-{}", beginning.name), beginning.attempt.is_some());
+        Ok(BeginUploadResponse { upload_id, committed, stored, chunk_bytes: 1 })
     }
 
-    async fn upload(&self, _: Caller, chunk: UploadChunk) -> Result<u64, Refusal> {
+    async fn upload(&self, _: Caller, chunk: UploadRequest) -> Result<u64, Refusal> {
         let mut bytes = self.0.lock().unwrap();
         if chunk.offset != bytes.len() as u64 {
             return Err(refusal(Code::Conflict, format!("{} bytes are stored", bytes.len())));
@@ -32,16 +36,16 @@ impl ArtifactHost for Shelf {
         Ok(bytes.len() as u64)
     }
 
-    async fn finalize(&self, _: Caller, end: Finalization) -> Result<Artifact, Refusal> {
+    async fn finalize(&self, _: Caller, end: FinalizeUploadRequest) -> Result<Artifact, Refusal> {
         let bytes = self.0.lock().unwrap().len() as u64;
-        Ok(Artifact { name: end.upload, sha256: end.sha256, bytes, ..Artifact::default() })
+        Ok(Artifact { name: end.upload_id, sha256: end.sha256, bytes, ..Artifact::default() })
     }
 
-    async fn download(&self, _: Caller, download: Download) -> Result<Answers<DownloadChunk>, Refusal> {
+    async fn download(&self, _: Caller, download: Download) -> Result<Answers<DownloadResponse>, Refusal> {
         let bytes = self.0.lock().unwrap().clone();
         let (offset, total) = (download.offset, bytes.len() as u64);
         let data = Bytes::from(bytes).slice(offset as usize..);
-        Ok(futures::stream::iter([Ok(DownloadChunk { offset, total, data })]).boxed())
+        Ok(futures::stream::iter([Ok(DownloadResponse { offset, total, data })]).boxed())
     }
 }
 
@@ -49,35 +53,35 @@ impl ArtifactHost for Shelf {
 async fn uploads_answer_with_the_stored_offset_and_downloads_begin_anywhere() {
     let served = Served::start(None).await;
     let client = ArtifactClient::new(served_channel(&served).await, None).unwrap();
-    let beginning = Beginning { name: "a".into(), bytes: 6, ..Beginning::default() };
+    let beginning = BeginUploadRequest { name: "a".into(), bytes: 6, ..BeginUploadRequest::default() };
     let begun = client.begin(beginning.clone()).await.unwrap();
-    assert_eq!(begun, Begun { upload: "u-a".into(), committed: 0, stored: false });
-    let of_a_worker = Beginning {
-        attempt: Some(attempt(1)),
-        sha256: Some("ab".repeat(32)),
-        upload: Some("u-a".into()),
+    assert_eq!(begun, BeginUploadResponse { upload_id: "u-a".into(), committed: 0, stored: false, chunk_bytes: 1 });
+    let of_a_worker = BeginUploadRequest {
+        r#ref: Some(attempt(1).into()),
+        sha256: "ab".repeat(32),
+        upload_id: "u-a".into(),
         ..beginning.clone()
     };
     assert!(client.begin(of_a_worker).await.unwrap().stored);
 
     let chunk =
-        |offset, data: &'static [u8]| UploadChunk { upload: "u-a".into(), offset, data: Bytes::from_static(data) };
+        |offset, data: &'static [u8]| UploadRequest { upload_id: "u-a".into(), offset, data: Bytes::from_static(data) };
     let chunks = [chunk(0, b"abc"), chunk(3, b"def"), chunk(5, b"x"), chunk(6, b"y")];
     let answers = client.upload(futures::stream::iter(chunks).boxed()).await.unwrap();
     let answers: Vec<_> = answers.map(|answer| answer.map_err(|problem| problem.detail)).collect().await;
     assert_eq!(answers, [Ok(3), Ok(6), Err("6 bytes are stored".to_owned())], "nothing is taken after an error");
 
-    let end = Finalization { upload: "u-a".into(), sha256: "cd".repeat(32) };
+    let end = FinalizeUploadRequest { upload_id: "u-a".into(), sha256: "cd".repeat(32) };
     assert_eq!(client.finalize(end).await.unwrap().bytes, 6);
-    let download = Download { sha256: "cd".repeat(32), offset: 4, attempt: Some(attempt(1)) };
+    let download = DownloadRequest { sha256: "cd".repeat(32), offset: 4, r#ref: Some(attempt(1).into()) };
     let chunks: Vec<_> = client.download(download).await.unwrap().map(Result::unwrap).collect().await;
-    assert_eq!(chunks, [DownloadChunk { offset: 4, total: 6, data: Bytes::from_static(b"ef") }]);
+    assert_eq!(chunks, [DownloadResponse { offset: 4, total: 6, data: Bytes::from_static(b"ef") }]);
 
-    let bad = client.download(Download { sha256: "x".into(), offset: 0, attempt: None }).await.err().unwrap();
+    let bad = client.download(DownloadRequest { sha256: "x".into(), offset: 0, r#ref: None }).await.err().unwrap();
     insta::assert_snapshot!(bad, @"sha256: is no SHA-256; use 64 hexadecimal digits in lower case (invalid-spec)");
-    let unnamed = client.begin(Beginning { name: String::new(), ..beginning }).await.unwrap_err();
+    let unnamed = client.begin(BeginUploadRequest { name: String::new(), ..beginning }).await.unwrap_err();
     insta::assert_snapshot!(unnamed, @"name: is missing (invalid-spec)");
-    let large = UploadChunk { data: vec![0; UPLOAD_CHUNK + 1].into(), ..chunk(6, b"") };
+    let large = UploadRequest { data: vec![0; UPLOAD_CHUNK + 1].into(), ..chunk(6, b"") };
     let mut answers = client.upload(futures::stream::iter([large]).boxed()).await.unwrap();
     insta::assert_snapshot!(answers.next().await.unwrap().unwrap_err(), @"data: is 1048577 long; use at most 1048576 (invalid-spec)");
 }

@@ -6,16 +6,18 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
 use orlop_core::id::{Epoch, JobId};
-use orlop_core::machine::job::JobState;
 use orlop_core::spec::job::JobSpec;
 use orlop_core::task::{LogStream, TaskRef};
 use orlop_core::time::Time;
 
-use super::super::super::job::{BATCH_MAX, JobView, Submission, SubmitAnswer};
+use super::super::super::job::{BATCH_MAX, Submission};
 use super::super::super::problem::QuotaUse;
-use super::super::super::proto::v1::ExplainJobRequest;
 use super::super::super::proto::v1::job_service_client::JobServiceClient;
-use super::super::super::query::*;
+use super::super::super::proto::v1::{
+    CancelJobsRequest, CancelJobsResponse, ExplainJobRequest, ExplainJobResponse, Job, JobEvent, JobFilter, JobState,
+    ListJobsRequest, ListJobsResponse, LogsRequest, LogsResponse, StateCount, SubmitResponse, WatchJobsRequest,
+};
+use super::super::super::query::Cancellation;
 use super::super::super::result::LogChunk;
 use super::workers::{Served, served_channel};
 use super::*;
@@ -23,43 +25,44 @@ use super::*;
 /// Answers every question with what it was asked.
 pub(super) struct Desk;
 
-fn view(job: u64, name: &str) -> JobView {
-    JobView {
-        job: JobId::from_u64(job),
+fn view(job: u64, name: &str) -> Job {
+    let count = |state: JobState, count| StateCount { state: state.into(), count };
+    Job {
+        job_id: job,
         index: Some(3),
         tenant: "t".into(),
         name: name.into(),
         labels: [("a".to_owned(), "b".to_owned())].into(),
-        state: JobState::TimedOut,
+        state: JobState::TimedOut.into(),
         reason: "timeout".into(),
         priority: 5,
         count: 9,
-        counts: vec![(JobState::Completed, 8), (JobState::Failed, 1)],
+        counts: vec![count(JobState::Completed, 8), count(JobState::Failed, 1)],
         attempt: 2,
         retries: 1,
-        worker: "w-1".into(),
+        worker_id: "w-1".into(),
         exit_code: Some(-1),
-        submitted_at: Some(Time::from_millis(1)),
-        queued_at: Some(Time::from_millis(2)),
-        started_at: Some(Time::from_millis(3)),
-        finished_at: None,
-        retry_of: Some(JobId::from_u64(1)),
+        submitted_at: 1,
+        queued_at: 2,
+        started_at: 3,
+        finished_at: 0,
+        retry_of: 1,
         correlation_id: "c".into(),
         outputs: [("k".to_owned(), "v".to_owned())].into(),
         revision: 7,
     }
 }
 
-fn chunk(query: &LogQuery) -> LogChunk {
-    let attempt = query.attempt.unwrap_or(1);
-    let attempt = TaskRef { job: query.job, index: query.index.unwrap_or(0), member: 0, attempt, epoch: Epoch(1) };
-    let stream = query.stream.unwrap_or(LogStream::Stdout);
-    LogChunk { attempt, stream, seq: query.since_seq, time: query.since, data: Bytes::from_static(b"x"), gap: None }
+fn chunk(query: &LogsRequest) -> LogChunk {
+    let (job, index) = (JobId::from_u64(query.job_id), query.index.unwrap_or(0));
+    let attempt = TaskRef { job, index, member: 0, attempt: query.attempt, epoch: Epoch(1) };
+    let (seq, time) = (query.since_seq, Some(Time::from_millis(query.since)));
+    LogChunk { attempt, stream: LogStream::System, seq, time, data: Bytes::from_static(b"x"), gap: None }
 }
 
 #[async_trait]
 impl JobHost for Desk {
-    async fn submit(&self, _: Caller, submission: Submission) -> Result<SubmitAnswer, Refusal> {
+    async fn submit(&self, _: Caller, submission: Submission) -> Result<SubmitResponse, Refusal> {
         if submission.jobs.iter().any(|job| job.name == "full") {
             let quota = Some(QuotaUse { name: "max_pending_jobs".into(), limit: 1, used: 2 });
             return Err(Box::new(Problem { quota, ..Problem::new(Code::QuotaExceeded, "too many wait").after(10) }));
@@ -70,24 +73,24 @@ impl JobHost for Desk {
                 tokio::task::yield_now().await;
             }
         }
-        let jobs = submission.jobs.iter().map(|job| JobId::from_u64(u64::from(job.priority))).collect();
-        Ok(SubmitAnswer { jobs, replay: submission.key.is_some(), warnings: vec!["w".into()] })
+        let job_ids = submission.jobs.iter().map(|job| u64::from(job.priority)).collect();
+        Ok(SubmitResponse { job_ids, replay: submission.key.is_some(), warnings: vec!["w".into()] })
     }
 
-    async fn job(&self, _: Caller, job: JobId, index: Option<u32>, wait: Duration) -> Result<JobView, Refusal> {
-        Ok(JobView { index, ..view(job.as_u64(), &format!("{wait:?}")) })
+    async fn job(&self, _: Caller, job: JobId, index: Option<u32>, wait: Duration) -> Result<Job, Refusal> {
+        Ok(Job { index, ..view(job.as_u64(), &format!("{wait:?}")) })
     }
 
-    async fn jobs(&self, _: Caller, query: JobQuery) -> Result<JobPage, Refusal> {
-        let item = view(u64::from(query.limit), &format!("{:?}", query.filter));
-        Ok(JobPage { items: vec![item], next_cursor: query.cursor })
+    async fn jobs(&self, _: Caller, query: ListJobsRequest) -> Result<ListJobsResponse, Refusal> {
+        let item = view(u64::from(query.limit), &format!("{:?}", query.filter.unwrap_or_default()));
+        Ok(ListJobsResponse { items: vec![item], next_cursor: query.cursor })
     }
 
-    async fn cancel(&self, _: Caller, what: Cancellation) -> Result<CancelAnswer, Refusal> {
+    async fn cancel(&self, _: Caller, what: Cancellation) -> Result<CancelJobsResponse, Refusal> {
         Ok(match what {
-            Cancellation::Jobs(jobs) => CancelAnswer { cancelled: jobs.len() as u64, ended: 0 },
-            Cancellation::Elements(_, indices) => CancelAnswer { cancelled: 0, ended: indices.count() },
-            Cancellation::Filter(filter) => CancelAnswer { cancelled: 99, ended: filter.states.len() as u64 },
+            Cancellation::Jobs(jobs) => CancelJobsResponse { cancelled: jobs.len() as u64, ended: 0 },
+            Cancellation::Elements(_, indices) => CancelJobsResponse { cancelled: 0, ended: indices.count() },
+            Cancellation::Filter(filter) => CancelJobsResponse { cancelled: 99, ended: filter.states.len() as u64 },
         })
     }
 
@@ -98,24 +101,23 @@ impl JobHost for Desk {
         }
     }
 
-    async fn explain(&self, caller: Caller, job: JobId, _: Option<u32>) -> Result<Explained, Refusal> {
+    async fn explain(&self, caller: Caller, job: JobId, _: Option<u32>) -> Result<ExplainJobResponse, Refusal> {
         if job.as_u64() == 0 {
             std::future::pending::<()>().await;
         }
-        Ok(Explained { summary: job.to_string(), json: caller.token.unwrap_or_default() })
+        Ok(ExplainJobResponse { summary: job.to_string(), json: caller.token.unwrap_or_default() })
     }
 
-    async fn watch(&self, _: Caller, watching: Watching) -> Result<Answers<JobEvent>, Refusal> {
+    async fn watch(&self, _: Caller, watching: WatchJobsRequest) -> Result<Answers<JobEvent>, Refusal> {
         let after = watching.after;
-        let event = move |job: JobId| {
-            Ok(JobEvent { id: after + 1, time: None, job: view(job.as_u64(), ""), lagged: watching.until_ended })
-        };
+        let event =
+            move |job| Ok(JobEvent { id: after + 1, time: 0, job: Some(view(job, "")), lagged: watching.until_ended });
         let ended = Err(refusal(Code::NotLeader, "another server leads"));
-        Ok(futures::stream::iter(watching.jobs).map(event).chain(futures::stream::iter([ended])).boxed())
+        Ok(futures::stream::iter(watching.job_ids).map(event).chain(futures::stream::iter([ended])).boxed())
     }
 
-    async fn logs(&self, _: Caller, query: LogQuery) -> Result<Answers<LogPage>, Refusal> {
-        let page = LogPage { chunks: vec![chunk(&query)], end: !query.follow };
+    async fn logs(&self, _: Caller, query: LogsRequest) -> Result<Answers<LogsResponse>, Refusal> {
+        let page = LogsResponse { chunks: vec![chunk(&query).into()], end: !query.follow };
         Ok(futures::stream::iter([Ok(page)]).boxed())
     }
 }
@@ -136,7 +138,7 @@ async fn submits_are_checked_in_full_before_the_server_hears_of_them() {
     let (_served, client) = client().await;
     let keyed = Submission { key: Some("k".into()), ..named("a", 4) };
     let answer = client.submit(keyed).await.unwrap();
-    assert_eq!((answer.jobs, answer.replay, answer.warnings), (vec![JobId::from_u64(4)], true, vec!["w".to_owned()]));
+    assert_eq!((answer.job_ids, answer.replay, answer.warnings), (vec![4], true, vec!["w".to_owned()]));
     let mut wrong = named("a", 77);
     wrong.jobs.push(JobSpec::default());
     wrong.jobs.push(JobSpec { name: "x".repeat(200), ..named("a", 1).jobs.remove(0) });
@@ -162,8 +164,7 @@ async fn batches_of_a_stream_are_acknowledged_in_their_order() {
     let (_served, client) = client().await;
     let batches = [named("slow", 1), named("a", 2), named("full", 3), named("a", 99), named("a", 4)];
     let acks = client.submit_stream(futures::stream::iter(batches).boxed()).await.unwrap();
-    let acks: Vec<_> =
-        acks.map(|ack| ack.map(|ack| ack.jobs[0].as_u64()).map_err(|problem| problem.code)).collect().await;
+    let acks: Vec<_> = acks.map(|ack| ack.map(|ack| ack.job_ids[0]).map_err(|problem| problem.code)).collect().await;
     assert_eq!(acks, [Ok(1), Ok(2), Err(Code::QuotaExceeded), Err(Code::InvalidSpec), Ok(4)]);
 }
 
@@ -174,22 +175,27 @@ async fn questions_and_answers_arrive_as_they_were_sent() {
     let seen = client.job(job, Some(3), Duration::from_secs(99)).await.unwrap();
     assert_eq!(seen, view(5, "25s"));
     let filter = JobFilter {
-        states: vec![JobState::Queued],
-        tenant: Some("t".into()),
+        states: vec![JobState::Queued.into()],
+        tenant: "t".into(),
         labels: [("a".to_owned(), "b".to_owned())].into(),
-        since: Some(Time::from_millis(9)),
+        since: 9,
     };
-    let query = JobQuery { filter: filter.clone(), limit: 7, cursor: "c".into() };
+    let query = ListJobsRequest { filter: Some(filter.clone()), limit: 7, cursor: "c".into() };
     let page = client.jobs(query.clone()).await.unwrap();
-    assert_eq!(page, JobPage { items: vec![view(7, &format!("{filter:?}"))], next_cursor: "c".into() });
-    assert_eq!(client.jobs(JobQuery::default()).await.unwrap().items[0].job, JobId::from_u64(100));
-    assert_eq!(client.jobs(JobQuery { limit: 1001, ..query }).await.unwrap_err().code, Code::InvalidSpec);
+    assert_eq!(page, ListJobsResponse { items: vec![view(7, &format!("{filter:?}"))], next_cursor: "c".into() });
+    assert_eq!(client.jobs(ListJobsRequest::default()).await.unwrap().items[0].job_id, 0);
+    assert_eq!(client.jobs(ListJobsRequest { limit: 1001, ..query }).await.unwrap_err().code, Code::InvalidSpec);
 
+    let asked = |jobs: &[u64], indices: &str, filter| CancelJobsRequest {
+        job_ids: jobs.to_vec(),
+        indices: indices.to_owned(),
+        filter,
+    };
     let cancel = async |what| client.cancel(what).await.map(|answer| (answer.cancelled, answer.ended));
-    assert_eq!(cancel(Cancellation::Jobs(vec![job, job])).await.unwrap(), (2, 0));
-    assert_eq!(cancel(Cancellation::Elements(job, "0-9".parse().unwrap())).await.unwrap(), (0, 10));
-    assert_eq!(cancel(Cancellation::Filter(filter)).await.unwrap(), (99, 1));
-    insta::assert_snapshot!(cancel(Cancellation::Jobs(Vec::new())).await.unwrap_err(), @"job_ids: needs jobs, one job with indices, or a filter in their place (invalid-spec)");
+    assert_eq!(cancel(asked(&[5, 5], "", None)).await.unwrap(), (2, 0));
+    assert_eq!(cancel(asked(&[5], "0-9", None)).await.unwrap(), (0, 10));
+    assert_eq!(cancel(asked(&[], "", Some(filter))).await.unwrap(), (99, 1));
+    insta::assert_snapshot!(cancel(asked(&[], "", None)).await.unwrap_err(), @"job_ids: needs jobs, one job with indices, or a filter in their place (invalid-spec)");
 
     assert_eq!(client.retry(job, Some("k".into())).await.unwrap(), JobId::from_u64(6));
     assert_eq!(client.retry(job, None).await.unwrap_err().code, Code::Conflict);
@@ -200,23 +206,14 @@ async fn questions_and_answers_arrive_as_they_were_sent() {
 #[tokio::test]
 async fn events_and_logs_come_until_they_end() {
     let (_served, client) = client().await;
-    let jobs = vec![JobId::from_u64(1), JobId::from_u64(2)];
-    let watching = Watching { jobs, after: 4, until_ended: true, ..Watching::default() };
+    let watching = WatchJobsRequest { job_ids: vec![1, 2], after: 4, until_ended: true, filter: None };
     let events: Vec<_> = client.watch(watching).await.unwrap().collect().await;
-    let event = |job| JobEvent { id: 5, time: None, job: view(job, ""), lagged: true };
+    let event = |job| JobEvent { id: 5, time: 0, job: Some(view(job, "")), lagged: true };
     assert_eq!((events.len(), events[1].as_ref().unwrap()), (3, &event(2)));
     assert_eq!(events[2].as_ref().unwrap_err().code, Code::NotLeader);
-    let query = LogQuery {
-        job: JobId::from_u64(1),
-        index: Some(2),
-        attempt: Some(3),
-        stream: Some(LogStream::System),
-        follow: false,
-        since_seq: 4,
-        since: Some(Time::from_millis(5)),
-    };
-    let pages: Vec<LogPage> = client.logs(query.clone()).await.unwrap().map(Result::unwrap).collect().await;
-    assert_eq!(pages, [LogPage { chunks: vec![chunk(&query)], end: true }]);
+    let query = LogsRequest { job_id: 1, index: Some(2), attempt: 3, stream: 3, follow: false, since_seq: 4, since: 5 };
+    let pages: Vec<LogsResponse> = client.logs(query).await.unwrap().map(Result::unwrap).collect().await;
+    assert_eq!(pages, [LogsResponse { chunks: vec![chunk(&query).into()], end: true }]);
 }
 
 #[tokio::test]
@@ -273,5 +270,5 @@ async fn a_call_that_says_no_deadline_has_30_seconds() {
     let mut acks = client.submit_stream(sent.boxed()).await.unwrap();
     tokio::time::sleep(Duration::from_millis(300)).await;
     batches.unbounded_send(named("late", 1)).unwrap();
-    assert_eq!(acks.next().await.unwrap().unwrap().jobs, [JobId::from_u64(1)]);
+    assert_eq!(acks.next().await.unwrap().unwrap().job_ids, [1]);
 }

@@ -12,7 +12,7 @@ use tokio::sync::{oneshot, watch};
 use super::super::super::frame::{Hello, ServerFrame, Welcome, WorkerFrame};
 use super::super::super::identity::{Csr, JoinToken};
 use super::super::super::session::tests::registered;
-use super::super::super::status::{Heartbeat, HeartbeatAnswer, WorkerStatus};
+use super::super::super::status::{Heartbeat, HeartbeatResponse, WorkerStatus};
 use super::super::super::tests::registration;
 use super::super::super::worker::{ProtocolRange, Registered, Registration};
 use super::*;
@@ -56,8 +56,8 @@ impl WorkerHost for Echo {
         Ok(futures::stream::iter([Ok(welcome)]).chain(echo).boxed())
     }
 
-    async fn heartbeat(&self, _: Caller, heartbeat: Heartbeat) -> Result<HeartbeatAnswer, Refusal> {
-        Ok(HeartbeatAnswer { epoch: heartbeat.epoch, lease_ms: 7, directive: None })
+    async fn heartbeat(&self, _: Caller, heartbeat: Heartbeat) -> Result<HeartbeatResponse, Refusal> {
+        Ok(HeartbeatResponse { epoch: heartbeat.epoch.0, lease_ms: 7, directive: None })
     }
 
     async fn worker_status(&self, _: Caller, _: WorkerId) -> Result<WorkerStatus, Refusal> {

@@ -199,7 +199,7 @@ fn a_server_without_the_session_says_so_and_spooled_frames_get_new_numbers() {
     agent.ended(result(2));
     drop(agent.hello(2, Vec::new()));
     let receipt = agent.receive(ServerSession::reregister(orlop_core::id::Epoch(2), "new epoch")).unwrap();
-    assert_eq!(receipt.frame.unwrap().directive.unwrap().kind, DirectiveKind::Reregister);
+    assert_eq!(receipt.frame.unwrap().directive.unwrap().kind(), DirectiveKind::Reregister);
     let registered = registered(2, 2);
     agent.renew(&registered, 5);
     let mut server = ServerSession::new(registered.session, registered.epoch, 20_000);

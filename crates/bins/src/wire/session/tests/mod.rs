@@ -23,7 +23,7 @@ pub(in super::super) fn registered(session: u8, epoch: u64) -> Registered {
         features: BTreeSet::new(),
         heartbeat_ms: 5000,
         lease_ms: 20_000,
-        limits: Limits::default(),
+        limits: Limits::OURS,
         certificate: Vec::new(),
         ca: Vec::new(),
         status: None,
