@@ -68,7 +68,7 @@ use super::saga::{Event, Failure, Saga};
 use super::site::look;
 use crate::analyze::Analysis;
 use crate::catalog::embedded;
-use crate::openstack::port::{Clock, Cloud, CloudError};
+use crate::openstack::port::{Cloud, CloudError, Timer};
 
 /// Why there is no machine, or it is not gone.
 #[derive(Debug, thiserror::Error)]
@@ -123,7 +123,7 @@ pub enum Gone {
 pub struct Provisioner {
     deployments: DeploymentStore,
     cloud: Cloud,
-    clock: Arc<dyn Clock>,
+    clock: Arc<dyn Timer>,
     around: Arc<dyn Surroundings>,
     site: String,
     project_id: String,
@@ -145,7 +145,7 @@ impl Provisioner {
     #[must_use]
     pub fn new(
         folder: impl Into<PathBuf>,
-        (cloud, clock, around): (Cloud, Arc<dyn Clock>, Arc<dyn Surroundings>),
+        (cloud, clock, around): (Cloud, Arc<dyn Timer>, Arc<dyn Surroundings>),
         (site, project_id): (&str, &str),
         fleet: Option<Arc<dyn Fleet>>,
     ) -> Self {
@@ -321,7 +321,7 @@ mod tests {
         let memory = MemoryCloud::new(clock.clone());
         let workers = Arc::new(Workers(Mutex::new(Ok(WorkerState::Running)), Mutex::default()));
         let machines = |fleet: Option<Arc<dyn Fleet>>| {
-            let ports = (memory.open().0, Arc::new(clock.clone()) as Arc<dyn Clock>, Arc::new(Around) as _);
+            let ports = (memory.open().0, Arc::new(clock.clone()) as Arc<dyn Timer>, Arc::new(Around) as _);
             Provisioner::new(folder.path(), ports, ("test", "project"), fleet)
         };
         let hands = machines(None);

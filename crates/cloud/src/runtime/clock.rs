@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::time::{ClockId, clock_gettime};
+use orlop_core::ports::clock::Clock;
 use orlop_core::time::{Time, millis_ceil};
 
 /// The clock that counts on while the machine sleeps.
@@ -70,6 +71,20 @@ pub(crate) fn begin(now: Time) {
 /// in between.
 pub fn no_earlier_than(time: Time) {
     timeline().no_earlier_than(time, uptime());
+}
+
+/// The time of this program as a [`Clock`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Time {
+        now()
+    }
+
+    fn no_earlier_than(&self, time: Time) {
+        no_earlier_than(time);
+    }
 }
 
 #[cfg(test)]

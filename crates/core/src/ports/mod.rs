@@ -4,6 +4,7 @@
 pub mod advisor;
 pub mod artifact;
 pub mod bus;
+pub mod clock;
 pub mod fleet_store;
 pub mod journal;
 pub mod secret;

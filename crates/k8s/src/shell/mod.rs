@@ -1,7 +1,6 @@
 //! What all controllers share around their passes. Owns when a pass is due, that an object has one at a time, that one
 //! process of several works, and how fast it asks; knows nothing of what a pass does.
 
-mod clock;
 mod event;
 #[cfg(test)]
 pub(crate) mod fake;
@@ -14,9 +13,9 @@ pub(crate) mod run;
 #[cfg(feature = "client")]
 pub(crate) mod watch;
 
-pub use clock::Clock;
 pub use event::LoopEvent;
 pub use key::{Key, Next};
+pub use orlop_core::ports::clock::Clock;
 pub use queue::Queue;
 #[cfg(feature = "client")]
 pub use run::RunOptions;

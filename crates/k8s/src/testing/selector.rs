@@ -38,6 +38,11 @@ impl Selector {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
+    /// Whether it is of one name: then one object is read, and not a list.
+    pub(crate) fn names_one(&self) -> bool {
+        self.fields.iter().any(|(path, equal, _)| *equal && path.iter().eq(["metadata", "name"]))
+    }
+
     /// Whether it selects this object.
     pub(crate) fn matches(&self, object: &Object) -> bool {
         self.labels.iter().all(|requirement| requirement.holds(object))

@@ -27,7 +27,6 @@
 
 mod admission;
 mod carry;
-mod clock;
 mod command;
 mod configs;
 mod definition;
@@ -55,10 +54,11 @@ use orlop_core::spec::status::FlowStatus;
 use orlop_dag::engine::{State, outstanding, view};
 use orlop_dag::plan::Plan;
 
+pub use orlop_cloud::runtime::clock::SystemClock;
+pub use orlop_core::ports::clock::Clock;
 pub use orlop_dag::attempt::{Subject, TemplateError, address, imported_name, key, resource_name};
 
 pub use admission::{Admission, AdmissionDecision};
-pub use clock::{Clock, SystemClock};
 pub use command::{FlowCommand, FlowCommandError, event, leave};
 pub use configs::{ConfigMaps, NoConfigMaps};
 pub use definition::{Definition, definitions, flow_name};

@@ -33,7 +33,6 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use orlop_core::rate::Rate;
-use orlop_core::time::Time;
 use orlop_k8s::api::Client;
 use orlop_k8s::executor::Executors;
 use orlop_k8s::performer::Performers;
@@ -247,15 +246,4 @@ const BACKGROUND: Rate = Rate { per_second: 10, burst: 100 };
 /// Names of controllers, for people.
 fn names(controllers: &[Which]) -> String {
     controllers.iter().map(|which| which.name()).collect::<Vec<_>>().join(", ")
-}
-
-/// The clock of this machine, as controllers read it.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct MachineClock;
-
-impl Clock for MachineClock {
-    fn now(&self) -> Time {
-        use crate::host::flow::Clock as _;
-        crate::host::flow::SystemClock.now()
-    }
 }

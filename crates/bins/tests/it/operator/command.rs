@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use orlop::host::operator::{MachineClock, Operator, Plan, Stop};
+use orlop::host::flow::SystemClock;
+use orlop::host::operator::{Operator, Plan, Stop};
 use orlop::k8s::testing::ApiServer;
 use serde_json::json;
 
@@ -46,7 +47,7 @@ impl Bench {
     pub(super) fn operated(self) -> Self {
         let mut plan = Plan::default();
         plan.flows.identities_verified = true;
-        let operator = Operator::new(plan, self.server.client_named("operator"), Arc::new(MachineClock));
+        let operator = Operator::new(plan, self.server.client_named("operator"), Arc::new(SystemClock));
         let (tell, stop) = Stop::new();
         tokio::spawn(async move { operator.run(&stop).await });
         Self { _stop: Some(tell), ..self }

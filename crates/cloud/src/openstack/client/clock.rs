@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use orlop_core::time::{Time, millis_ceil};
 
-use crate::openstack::port::Clock;
+use crate::openstack::port::{Clock, Timer};
 #[cfg(feature = "testing")]
 use crate::testing::time::{nap, shift};
 
@@ -25,13 +25,15 @@ const fn nap(left: Duration) -> Duration {
     left
 }
 
-#[async_trait]
 impl Clock for SystemClock {
     fn now(&self) -> Time {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         since.map_or(Time::EPOCH, |since| Time::from_millis(millis_ceil(since).saturating_add(shift())))
     }
+}
 
+#[async_trait]
+impl Timer for SystemClock {
     async fn sleep_until(&self, time: Time) {
         loop {
             let left = time.since(self.now());

@@ -21,12 +21,12 @@ pub use http::HttpTransport;
 pub use session::{Meter, Session};
 
 use super::credentials::Credentials;
-use super::port::{Clock, Cloud};
+use super::port::{Cloud, Timer};
 use super::wire::Transport;
 
 /// The services of a site, over its own session.
 #[must_use]
-pub fn open(credentials: Credentials, transport: Arc<dyn Transport>, clock: Arc<dyn Clock>) -> (Cloud, Arc<Session>) {
+pub fn open(credentials: Credentials, transport: Arc<dyn Transport>, clock: Arc<dyn Timer>) -> (Cloud, Arc<Session>) {
     let session = Arc::new(Session::new(credentials, transport, clock));
     let cloud = Cloud {
         identity: Arc::clone(&session) as _,

@@ -14,7 +14,7 @@ use tokio::sync::{Mutex, OnceCell};
 use super::identity;
 use crate::openstack::classify::{Answer, Meaning, Service, classify, message};
 use crate::openstack::credentials::{Credentials, Method};
-use crate::openstack::port::{Account, Answered, Clock, CloudError, Reached};
+use crate::openstack::port::{Account, Answered, CloudError, Reached, Timer};
 use crate::openstack::wire::{Lost, Request, Response, Sent, Token, Transport};
 use crate::scrub::scrubbed;
 
@@ -64,7 +64,7 @@ pub struct Meter {
 /// A session with a site.
 pub struct Session {
     transport: Arc<dyn Transport>,
-    pub(super) clock: Arc<dyn Clock>,
+    pub(super) clock: Arc<dyn Timer>,
     pub(super) credentials: Credentials,
     ticket: Mutex<Option<Arc<Ticket>>>,
     /// How far the clock of the services was ahead at the first answers, in seconds.
@@ -88,7 +88,7 @@ impl std::fmt::Debug for Session {
 impl Session {
     /// A session that signs in when it has to.
     #[must_use]
-    pub fn new(credentials: Credentials, transport: Arc<dyn Transport>, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(credentials: Credentials, transport: Arc<dyn Transport>, clock: Arc<dyn Timer>) -> Self {
         Self {
             transport,
             clock,

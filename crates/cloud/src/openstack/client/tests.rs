@@ -11,18 +11,21 @@ use orlop_core::time::Time;
 use super::*;
 use crate::openstack::classify::Meaning;
 use crate::openstack::credentials::{Settings, resolve};
+use crate::openstack::port::Clock;
 use crate::openstack::wire::{Lost, Response, Sent, Token};
 
 /// A clock that sleeping moves.
 #[derive(Default)]
 struct Watch(Mutex<(i64, Vec<Duration>)>);
 
-#[async_trait]
 impl Clock for Watch {
     fn now(&self) -> Time {
         Time::from_millis(1_767_621_607_000 + self.0.lock().unwrap().0)
     }
+}
 
+#[async_trait]
+impl Timer for Watch {
     async fn sleep_until(&self, time: Time) {
         let wait = time.since(self.now());
         let mut held = self.0.lock().unwrap();

@@ -15,6 +15,8 @@ use serde_json::Value;
 
 use crate::catalog::window::Allocation;
 
+pub use orlop_core::ports::clock::Clock;
+
 pub use error::{CloudError, Reached};
 pub use value::{
     Account, Address, FloatingIp, Keypair, Lease, Limits, NetPort, Network, NewFloatingIp, NewLease, NewServer,
@@ -24,12 +26,9 @@ pub use value::{
 /// What every port gives.
 pub type Answered<T> = Result<T, CloudError>;
 
-/// Time, which tests make up.
+/// Time that can be waited for, and that tests make up.
 #[async_trait]
-pub trait Clock: Send + Sync {
-    /// The time now.
-    fn now(&self) -> Time;
-
+pub trait Timer: Clock {
     /// Returns at this time or later.
     async fn sleep_until(&self, time: Time);
 }

@@ -18,7 +18,7 @@ use super::journal::{Entry, Journal, JournalError};
 use super::mark::DeploymentId;
 use super::order::DeploymentOrder;
 use super::saga::{Answer, Effect, Elsewhere, Event, FailedOffering, Login, Probe, Saga, Stop, replayed};
-use crate::openstack::port::{Clock, Cloud};
+use crate::openstack::port::{Cloud, Timer};
 
 pub use orphans::{Orphan, orphans};
 
@@ -80,7 +80,7 @@ pub struct Hands {
     /// Where it is written down.
     pub journal: Arc<dyn Journal>,
     /// The time.
-    pub clock: Arc<dyn Clock>,
+    pub clock: Arc<dyn Timer>,
     /// What stands around it.
     pub around: Arc<dyn Surroundings>,
 }

@@ -13,7 +13,6 @@
 //! followed by one that reads the records, asks the runtime under the same key, and goes on.
 
 mod attempt;
-mod clock;
 mod collect;
 mod deliver;
 mod driver;
@@ -32,7 +31,8 @@ mod substrate;
 #[cfg(test)]
 mod tests;
 
-pub use clock::{Clock, SystemClock};
+pub use crate::runtime::clock::SystemClock;
 pub use memory::remove_memory;
 pub use options::{LocalOptions, LocalPorts};
+pub use orlop_core::ports::clock::Clock;
 pub use substrate::LocalSubstrate;

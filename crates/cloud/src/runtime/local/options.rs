@@ -1,11 +1,11 @@
 //! What a substrate on one machine is made of: directories, limits and the ports behind it.
 
+use super::{Clock, SystemClock};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use orlop_core::ports::artifact::ArtifactStore;
 
-use super::clock::{Clock, SystemClock};
 use crate::download::Download;
 use crate::runtime::plan::TemplatePolicy;
 use crate::runtime::plan::request::Machine;

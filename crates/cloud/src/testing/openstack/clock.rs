@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use orlop_core::time::Time;
 
-use crate::openstack::port::Clock;
+use crate::openstack::port::{Clock, Timer};
 
 /// A clock that only sleeping moves: a sleeper wakes at once, later. Clones share it.
 #[derive(Debug, Clone)]
@@ -33,12 +33,14 @@ impl Default for VirtualClock {
     }
 }
 
-#[async_trait]
 impl Clock for VirtualClock {
     fn now(&self) -> Time {
         Time::from_millis(self.0.load(Ordering::Relaxed))
     }
+}
 
+#[async_trait]
+impl Timer for VirtualClock {
     async fn sleep_until(&self, time: Time) {
         self.0.fetch_max(time.millis(), Ordering::Relaxed);
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::MemoryCloud;
-use crate::openstack::port::Clock as _;
+use crate::openstack::port::{Clock as _, Timer as _};
 use crate::openstack::wire::{Lost, Request, Response, Sent};
 
 /// What goes wrong with a call.

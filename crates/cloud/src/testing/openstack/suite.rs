@@ -12,7 +12,7 @@ use orlop_core::time::Time;
 use crate::catalog::image::Image;
 use crate::catalog::read_hosts;
 use crate::openstack::classify::Meaning;
-use crate::openstack::port::{Clock, Cloud, CloudError, Lease, NewFloatingIp, NewLease, NewServer, Reserve, Server};
+use crate::openstack::port::{Cloud, CloudError, Lease, NewFloatingIp, NewLease, NewServer, Reserve, Server, Timer};
 use crate::provision::mark::Marks;
 
 /// A cloud under test, and what it has.
@@ -20,7 +20,7 @@ pub struct Subject<'a> {
     /// Its services.
     pub cloud: &'a Cloud,
     /// The time.
-    pub clock: &'a dyn Clock,
+    pub clock: &'a dyn Timer,
     /// A type of host of which one is free.
     pub node_type: &'a str,
     /// The name of an image.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use orlop_cloud::openstack::client::SystemClock;
-use orlop_cloud::openstack::port::{Clock, Cloud, Reserve};
+use orlop_cloud::openstack::port::{Clock, Cloud, Reserve, Timer};
 use orlop_cloud::provision::drive::{Hands, Surroundings};
 use orlop_cloud::provision::journal::Journal;
 use orlop_cloud::provision::mark::DeploymentId;
@@ -50,12 +50,14 @@ impl FastClock {
     }
 }
 
-#[async_trait]
 impl Clock for FastClock {
     fn now(&self) -> Time {
         self.began.plus(SystemClock.now().since(self.began) * self.factor)
     }
+}
 
+#[async_trait]
+impl Timer for FastClock {
     async fn sleep_until(&self, time: Time) {
         tokio::time::sleep(time.since(self.now()) / self.factor).await;
     }
@@ -71,7 +73,7 @@ impl Surroundings for Nothing {
 }
 
 /// Hands on the services.
-pub(super) fn hands(cloud: Cloud, journal: Arc<dyn Journal>, clock: Arc<dyn Clock>) -> Hands {
+pub(super) fn hands(cloud: Cloud, journal: Arc<dyn Journal>, clock: Arc<dyn Timer>) -> Hands {
     Hands { cloud, journal, clock, around: Arc::new(Nothing) }
 }
 

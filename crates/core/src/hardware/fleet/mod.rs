@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 
 use super::device::DeviceClass;
 use super::facts::HardwareFacts;
+use super::gpu::{Catalogue, MigProfile, ModelKey};
 use super::vocabulary::{FLEET, Substrate, Vocabulary, tee_label};
 use super::{HardwareError, Machine, MachineFit, Resolved, describe, place};
 use crate::hardware::Resources as Plain;
 use crate::hardware::placement::LabelExpr;
-use crate::spec::job::{GpuKind, Gpus, Prefer, Requires, Resources};
+use crate::spec::job::{GpuKind, Gpus, KINDS_MAX, Prefer, Requires, Resources};
 
 /// The counter of scratch disk that a worker advertises, in bytes.
 pub const DISK: &str = "disk";
@@ -60,7 +61,7 @@ pub struct FleetNeed {
 /// asked of labels that workers derive, or refused where no label tells it of the very devices.
 ///
 /// # Errors
-/// Form words, slices of no named model, shared or confidential devices and extended resources of devices, of which a job cannot
+/// Form words, slices of a profile that no model or too many have, shared or confidential devices and extended resources of devices, of which a job cannot
 /// speak.
 pub fn demand(resolved: &Resolved, resources: &Plain) -> Result<FleetNeed, HardwareError> {
     let default = Resources::default();
@@ -91,12 +92,12 @@ pub fn demand(resolved: &Resolved, resources: &Plain) -> Result<FleetNeed, Hardw
     if let Some(gpu) = &resolved.gpu {
         let refuse = |what: String| HardwareError::UnsupportedOnSubstrate { substrate: Substrate::Fleet, what };
         let named = gpu.kind.model.as_ref();
-        let model = match gpu.class {
-            DeviceClass::Unit | DeviceClass::Whole => named.cloned(),
-            DeviceClass::Slice(profile) => named.and_then(|model| profile.model_key(model.as_str())),
-            DeviceClass::Confidential => None,
+        let models: Vec<Option<ModelKey>> = match gpu.class {
+            DeviceClass::Unit | DeviceClass::Whole => vec![named.cloned()],
+            DeviceClass::Slice(profile) => slices(profile, named).into_iter().map(Some).collect(),
+            DeviceClass::Confidential => Vec::new(),
         };
-        if model.is_none() && !matches!(gpu.class, DeviceClass::Unit | DeviceClass::Whole) {
+        if !(1..=KINDS_MAX).contains(&models.len()) {
             return Err(refuse(format!("a job of {} devices", gpu.class)));
         }
         if !gpu.kind.form.is_empty() {
@@ -109,11 +110,20 @@ pub fn demand(resolved: &Resolved, resources: &Plain) -> Result<FleetNeed, Hardw
             // The label says that all devices of the worker are one group, so any of them are connected.
             labels.push(LabelExpr::equal(format!("{FLEET}gpu-nvlink"), "true".to_owned()));
         }
-        let kind =
-            GpuKind { vendor: gpu.vendor, model, memory_min: gpu.kind.memory_gib.map(|gib| u64::from(gib) << 30) };
-        need.resources.gpus = Gpus { count: gpu.count, any_of: vec![kind] };
+        let memory_min = gpu.kind.memory_gib.map(|gib| u64::from(gib) << 30);
+        let kind = |model| GpuKind { vendor: gpu.vendor, model, memory_min };
+        need.resources.gpus = Gpus { count: gpu.count, any_of: models.into_iter().map(kind).collect() };
     }
     Ok(need)
+}
+
+/// The keys of slices of a profile: of a model, or of all that can be cut so.
+fn slices(profile: MigProfile, named: Option<&ModelKey>) -> Vec<ModelKey> {
+    let all = Catalogue::built_in().models.iter();
+    let can =
+        all.filter(|model| model.products.iter().any(|product| product.has_profile(profile))).map(|model| &model.key);
+    let of: Vec<&ModelKey> = named.map_or_else(|| can.collect(), |model| vec![model]);
+    of.into_iter().filter_map(|model| profile.model_key(model.as_str())).collect()
 }
 
 /// Counters by name: scratch disk, and whole numbers of anything else but devices.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::SpecErrors;
 use super::part::{Array, Gang, Retry, Runtime, SecretAs};
-use super::place::{Resources, comparison, extra_variable};
+use super::place::{KINDS_MAX, Resources, comparison, extra_variable};
 use super::read::shown;
 use super::{JobSpec, placeholder};
 use crate::hardware::gpu::GpuNeed;
@@ -277,7 +277,7 @@ impl Checker {
         self.range("resources.cpu_m", resources.cpu_m, 1, u64::MAX);
         let gpus = &resources.gpus;
         self.range("resources.gpus.count", u64::from(gpus.count), 0, u64::from(GpuNeed::MAX_COUNT));
-        self.most("resources.gpus.any_of", gpus.any_of.len() as u64, 4, "kinds");
+        self.most("resources.gpus.any_of", gpus.any_of.len() as u64, KINDS_MAX as u64, "kinds");
         if gpus.count == 0 && !gpus.any_of.is_empty() {
             self.say("resources.gpus.count", "is 0 beside kinds of GPUs; use 1 or more");
         }

@@ -26,7 +26,7 @@ pub use part::{
     Array, ArtifactIn, ArtifactOut, Gang, LogPolicy, OnFull, Overlap, Pull, Retry, RetryOn, Runtime, SecretAs,
     SecretRef, SurviveAgent,
 };
-pub use place::{GpuKind, Gpus, Prefer, Requires, Resources, extra_variable};
+pub use place::{GpuKind, Gpus, KINDS_MAX, Prefer, Requires, Resources, extra_variable};
 use read::{Object, Read, deserialize_as_read};
 
 use crate::id::TenantName;

@@ -78,6 +78,9 @@ impl Read for GpuKind {
     }
 }
 
+/// Kinds of GPUs of which any would do, at most.
+pub const KINDS_MAX: usize = 4;
+
 /// Whole GPUs, all of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Gpus {

@@ -47,11 +47,18 @@ pub(crate) fn list(state: &mut State, table: usize, kind: &Kind, call: &Call) ->
         None => source.within(&prefix).filter_map(chosen).collect(),
         Some(past) => past.iter().filter(|(key, _)| key.starts_with(&prefix)).filter_map(chosen).collect(),
     };
-    let more = all.len() > limit;
     let remaining = all.len().saturating_sub(limit);
-    let token = more.then(|| all.get(limit - 1).map(|(key, _)| token(revision, key))).flatten();
+    // What is behind a page is not looked at: the token is given also where none of it is of the list.
+    let last = limit.checked_sub(1).and_then(|last| all.get(last)).map(|(key, _)| key);
+    let behind = |last: &&String| match &past {
+        None => source.within(&prefix).any(|(key, _)| key > *last),
+        Some(past) => past.keys().any(|key| key.starts_with(&prefix) && key > *last),
+    };
+    let one = !prefix.is_empty() && selector.names_one();
+    let more = last.filter(|last| !one && behind(last));
+    let token = more.map(|last| token(revision, last));
+    let remaining = (token.is_some() && selector.is_empty()).then_some(remaining);
     let items = all.into_iter().take(limit).map(|(_, stored)| stored).collect();
-    let remaining = (more && selector.is_empty()).then_some(remaining);
     let page = Page { kind, revision, items, token, remaining, metadata_only: call.metadata_only };
     Ok(Answer::bytes(200, page.render()))
 }

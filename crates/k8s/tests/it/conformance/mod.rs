@@ -177,10 +177,27 @@ pub(crate) fn announce(real: Option<&kube::Client>) {
     }
 }
 
+/// Whether nobody else works at the real server; says so where somebody does.
+async fn is_alone(real: Option<&kube::Client>) -> bool {
+    let alone = match real {
+        Some(client) => !has_controllers(client, "default").await,
+        None => true,
+    };
+    if !alone {
+        println!(
+            "skipped: the answers of the double and of a real server: controllers run there and change what was asked for"
+        );
+    }
+    alone
+}
+
 #[tokio::test]
 async fn known_requests_get_the_same_answers() {
     let real = real().await;
     announce(real.as_ref());
+    if !is_alone(real.as_ref()).await {
+        return;
+    }
     let mut found = Vec::new();
     for (name, steps) in cases::all() {
         found.extend(differences(name, &steps, real.as_ref()).await);
@@ -192,6 +209,9 @@ async fn known_requests_get_the_same_answers() {
 async fn generated_requests_get_the_same_answers() {
     let real = real().await;
     announce(real.as_ref());
+    if !is_alone(real.as_ref()).await {
+        return;
+    }
     let count = if real.is_some() { 40 } else { 12 };
     let mut found = Vec::new();
     for seed in 0..count {

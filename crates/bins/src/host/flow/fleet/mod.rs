@@ -37,7 +37,7 @@ pub use self::label::{FLOW, WORKER, claims as claims_of, key as key_of};
 pub use self::order::{COMMAND, END, GIVEN, LEFT, StepBackend, StepOrder, VARIABLE};
 pub use self::port::{FlowJob, JobEnd, JobPlace, StepFleet};
 use self::queue::{Origin, Queue};
-use super::clock::{Clock, SystemClock};
+use super::{Clock, SystemClock};
 
 /// Runs attempts as jobs of a fleet. Dropping it leaves its jobs running; the next one finds them.
 pub struct FleetSubstrate {

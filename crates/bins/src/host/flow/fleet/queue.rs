@@ -12,7 +12,7 @@ use orlop_dag::attempt::patience;
 use tokio::sync::mpsc;
 
 use super::port::{JobPlace, StepFleet};
-use crate::host::flow::clock::{Clock as _, SystemClock};
+use crate::host::flow::{Clock as _, SystemClock};
 
 /// Shorter waits are not reported: most jobs get a worker at once.
 const SHORT: Duration = Duration::from_millis(250);

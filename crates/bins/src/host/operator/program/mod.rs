@@ -23,8 +23,9 @@ use tracing_subscriber::filter::LevelFilter;
 
 use self::config::{Config, ConfigError, Invocation};
 use self::switch::LogFormat;
-use super::{MachineClock, Operator, OperatorError, Stop};
+use super::{Operator, OperatorError, Stop};
 use crate::host::cluster::{self, ConnectError};
+use crate::host::flow::SystemClock;
 
 /// How long the webhook is still served once the process is to end: so long may an API server take to hear of it.
 const LINGER: Duration = Duration::from_secs(5);
@@ -105,7 +106,7 @@ async fn run(config: &Config) -> Result<(), Failure> {
     let probes = listen::bind(config.health_addr.as_ref().filter(|_| !same), "--health-addr").await?;
     let admission = listen::bind(config.webhook.webhook_addr.as_ref(), "--webhook-addr").await?;
     let artifacts = listen::bind(config.artifacts.artifact_addr.as_ref(), "--artifact-addr").await?;
-    let operator = Operator::new(plan.clone(), client, Arc::new(MachineClock));
+    let operator = Operator::new(plan.clone(), client, Arc::new(SystemClock));
     let addresses = operator.serve(all, probes)?;
     let webhook = admission.map(|socket| operator.admit(socket)).transpose()?.flatten();
     let artifacts =

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use orlop::host::operator::MachineClock;
+use orlop::host::flow::SystemClock;
 use orlop::k8s::shell::Clock as _;
 use orlop::k8s::testing::ApiServer;
 use serde_json::{Value, json};
@@ -86,7 +86,7 @@ impl Fixture {
         let dir = tempfile::tempdir().unwrap();
         let server = ApiServer::new();
         let address = runtime.block_on(async {
-            let behind = MachineClock.now().since(orlop::core::time::Time::from_millis(server.clock().now()));
+            let behind = SystemClock.now().since(orlop::core::time::Time::from_millis(server.clock().now()));
             server.clock().advance(behind);
             server.clock().follow_tokio();
             http::serve(server.client_as(ACCOUNT)).await

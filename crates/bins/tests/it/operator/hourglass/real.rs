@@ -46,8 +46,13 @@ impl Plane {
         Some(Self { cluster, kubelet, dir, account, namespace })
     }
 
+    /// The pods with a label.
+    fn pods(&self, label: &str) -> Vec<String> {
+        self.kubectl(&["get", "pods", "-l", label, "-o", "name"]).lines().map(str::to_owned).collect()
+    }
+
     fn start(&self, name: &str) -> Program {
-        let arguments = ["--leader-elect=false", "--controllers=performer,executor"];
+        let arguments = ["--leader-elect=false", "--controllers=performer,executor", "--resync=10s"];
         let operator = Program::start(self.dir.path(), name, &self.account, &arguments);
         assert!(operator.leads());
         operator
@@ -118,6 +123,7 @@ fn performers_and_executors_live_on_a_real_control_plane() {
     nothing_is_written_while_nothing_happens(&plane, &operator);
     upgrades_leave_no_gap(&plane);
     executors_are_scaled_and_rolled(&plane, &operator);
+    restarts_and_changed_secrets_start_other_pods(&plane);
     operator = a_killed_operator_is_replaced(&plane, operator);
     another_pod_follows_a_lost_node(&plane);
     all_is_deleted_but_what_is_foreign(&plane);
@@ -269,6 +275,59 @@ fn executors_are_scaled_and_rolled(plane: &Plane, operator: &Program) {
     for (place, text) in [("an object", all), ("the status", status), ("the log", operator.log())] {
         assert!(!text.contains(PLANTED) && !text.contains(&encoded), "the key is in {place}: {text}");
     }
+}
+
+fn restarts_and_changed_secrets_start_other_pods(plane: &Plane) {
+    let secret = |name: &str, key: &str, value: &str| {
+        let object =
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": {key: value}});
+        plane.cluster.apply(&plane.namespace, &object);
+    };
+    secret("rolled-token", "token", "one");
+    secret("rolled-keys", "ecdsa", "one");
+    let mut performer = quick("rolled");
+    let token = json!({"secretKeyRef": {"name": "rolled-token", "key": "token"}});
+    performer["spec"]["config"] = json!({"environmentFrom": [{"name": "TOKEN", "valueFrom": token}]});
+    let mut executor = example("executor-basic");
+    executor["metadata"]["name"] = json!("rolled");
+    executor["spec"]["config"]["operatorKeysSecretRef"] = json!({"name": "rolled-keys"});
+    plane.submit(&performer);
+    plane.submit(&executor);
+    let mut settled = Vec::new();
+    for (kind, label, name, key) in [
+        (PERFORMER, "hourglass.eigenlayer.io/performer=rolled", "rolled-token", "token"),
+        (EXECUTOR, "app=hourglass-executor,hourglass.eigenlayer.io/name=rolled", "rolled-keys", "ecdsa"),
+    ] {
+        let others = |before: &[String]| {
+            until(&format!("other pods of {kind}"), || {
+                let now = plane.pods(label);
+                (now.len() == 1 && !before.contains(&now[0])).then_some(now)
+            })
+        };
+        plane.comes_to(kind, "rolled", "Running");
+        until("the version of its Secret", || {
+            let references = plane.get(kind, "rolled")["status"]["references"].clone();
+            (references[0]["name"] == name && references[0]["resourceVersion"].is_string()).then_some(())
+        });
+        let first = until("its pod", || Some(plane.pods(label)).filter(|pods| pods.len() == 1));
+        plane.kubectl(&["annotate", kind, "rolled", "hourglass.eigenlayer.io/restarted-at=2026-01-01T00:00:00Z"]);
+        let restarted = others(&first);
+        let annotation = "jsonpath={.metadata.annotations.hourglass\\.eigenlayer\\.io/restarted-at}";
+        assert_eq!(plane.kubectl(&["get", &restarted[0], "-o", annotation]), "2026-01-01T00:00:00Z");
+        plane.comes_to(kind, "rolled", "Running");
+        secret(name, key, "two");
+        let changed = others(&restarted);
+        plane.comes_to(kind, "rolled", "Running");
+        assert_eq!(plane.get(kind, "rolled")["status"]["referenceGeneration"], 1);
+        settled.push((label, changed));
+    }
+    // Nothing else changes: two lists of everything later they are the same.
+    std::thread::sleep(Duration::from_secs(25));
+    for (label, pods) in settled {
+        assert_eq!(plane.pods(label), pods);
+    }
+    // They belong to nobody who would take them along.
+    plane.kubectl(&["delete", "secret", "rolled-token", "rolled-keys"]);
 }
 
 fn a_killed_operator_is_replaced(plane: &Plane, mut operator: Program) -> Program {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use orlop::host::operator::MachineClock;
+use orlop::host::flow::SystemClock;
 use serde_json::json;
 
 use super::super::cluster::{Cluster, client};
@@ -20,7 +20,7 @@ fn every_case_conforms_on_a_real_control_plane() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
     let differences = runtime.block_on(async {
         let (user, operator) = (client(&cluster.kubeconfig).await, client(&account).await);
-        run_all(user, operator, Arc::new(MachineClock), &namespace).await
+        run_all(user, operator, Arc::new(SystemClock), &namespace).await
     });
     cluster.kubectl(&["delete", "namespace", &namespace, "--wait=false"]);
     assert!(differences.is_empty(), "{}", differences.join("\n"));

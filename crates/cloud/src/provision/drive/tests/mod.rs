@@ -17,7 +17,7 @@ use futures::FutureExt as _;
 use orlop_core::machine::saga::SagaState;
 
 use super::*;
-use crate::openstack::port::Reserve;
+use crate::openstack::port::{Clock as _, Reserve};
 use crate::provision::journal::MemoryJournal;
 use crate::provision::mark::DeploymentId;
 use crate::provision::order::{Choice, KeyOrder, OrderImage, Pace, Verify};

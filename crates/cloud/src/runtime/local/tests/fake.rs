@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use orlop_core::error::{Class, PortError};
+use orlop_core::ports::clock::Clock;
 use orlop_core::time::Time;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
-use super::super::clock::Clock;
 use crate::runtime::pod::{ContainerExit, PodExit, PodHandle, PodKey, PodPlan, PodResult, PodRuntime};
 use crate::runtime::volume::locate::mount_above;
 
