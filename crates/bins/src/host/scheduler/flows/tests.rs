@@ -34,7 +34,7 @@ fn manual(name: &str, steps: &[&str]) -> String {
 }
 
 fn new(text: &str) -> NewFlow {
-    let definition = read_definition(text, StepBackend::Process).unwrap();
+    let definition = read_definition(text, StepBackend::Process, None).unwrap();
     let driver = Driver { by: "ann".to_owned(), ..Driver::default() };
     NewFlow::of(&definition, "physics".parse().unwrap(), None, driver).unwrap()
 }
