@@ -3,9 +3,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
+#[cfg(any(feature = "fleet", feature = "kube"))]
+use orlop_dag::repeat::is_of;
 
 use super::failure::{Exit, Failure};
 use super::globals::GlobalArgs;
+#[cfg(any(feature = "fleet", feature = "kube"))]
+use super::manifest::{self, Loaded};
 use super::output::{self, Format};
 use super::progress::Progress;
 use super::setup::{flow_name, pair};
@@ -51,6 +55,22 @@ pub(super) struct RetryArgs {
     /// Form of the result
     #[arg(short, long, value_enum, ignore_case = true, default_value_t)]
     pub output: Format,
+}
+
+/// The changed file of a retry, its text and its flow; none where it is repeated as it ran. Warnings are reported.
+///
+/// # Errors
+/// When the file is refused or holds another flow, or there is no flow to repeat.
+#[cfg(any(feature = "fleet", feature = "kube"))]
+pub(super) async fn changed(target: &dyn FlowTarget, args: &RetryArgs) -> Result<Option<(String, Loaded)>, Failure> {
+    let Some(file) = &args.file else { return Ok(None) };
+    let old = target.get(&args.name).await?;
+    let name = &old.object.metadata.name;
+    let text = manifest::text(file)?;
+    let loaded = manifest::one_of(file, &text, args.globals.target.submit_limits(false), Some(name))?;
+    is_of(name, &loaded.plan, &old.replayed()?.0)
+        .map_err(|why| Failure::usage(format!("{}: {why}", file.display())))?;
+    Ok(Some((text, loaded)))
 }
 
 /// Prints the name of the new flow, or waits for it with `--wait`.

@@ -202,6 +202,8 @@ pub(super) enum Taken {
 pub(super) enum Reports {
     /// Steps as they change, and what the flow waits for.
     Steps,
+    /// The same on standard output: it is what was asked for.
+    Printed,
     /// Each status that is seen, as a line of JSON.
     Statuses,
     /// Only what the flow waits for.

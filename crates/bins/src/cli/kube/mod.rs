@@ -17,10 +17,9 @@ use tokio::sync::OnceCell;
 use super::artifacts::{Artifact, ArtifactsArgs};
 use super::delete::unended;
 use super::failure::{Exit, Failure};
-use super::globals::{GlobalArgs, Target};
+use super::globals::GlobalArgs;
 use super::logs::LogsArgs;
-use super::manifest;
-use super::retry::RetryArgs;
+use super::retry::{RetryArgs, changed};
 use super::target::{
     Created, FlowSnapshot, FlowTarget, ListFilter, ListedFlow, NewFlow, Reports, Retried, Taken, Wait,
 };
@@ -159,12 +158,7 @@ impl FlowTarget for Kube {
     }
 
     async fn retry(&self, args: &RetryArgs) -> Result<Retried, Failure> {
-        let spec = match &args.file {
-            Some(file) => {
-                Some(manifest::one(file, Target::Kube.submit_limits(false), Some(&args.name))?.manifest.flow.spec)
-            }
-            None => None,
-        };
+        let spec = changed(self, args).await?.map(|(_, loaded)| loaded.manifest.flow.spec);
         let cluster = self.cluster().await?;
         let repeat = RetryOptions {
             steps: args.step.clone(),

@@ -50,6 +50,11 @@ fn fan(bench: &Bench) -> String {
     write(bench, "fan", &[object("fan", &json!({ "steps": [list, text, read] }))])
 }
 
+/// A flow of one step, which writes the flow's name.
+fn only(name: &str) -> Value {
+    object(name, &json!({ "steps": [step("a", &format!("echo {name}"))] }))
+}
+
 fn on(bench: &Bench, target: &str, args: &[&str]) -> Gave {
     bench.orlop(&[args, &["--target", target]].concat())
 }
@@ -157,6 +162,8 @@ fn steps_that_are_not_there_and_flows_that_have_ended_are_told_alike() {
     alike(&bench, 4, &["flow", "retry", "fan", "--step", "read-i1"]);
     alike(&bench, 2, &["flow", "retry", "fan", "-p", "nope=1"]);
     alike(&bench, 2, &["flow", "retry", "fan", "--name", "Bad_Name"]);
+    let foreign = alike(&bench, 2, &["flow", "retry", "fan", &write(&bench, "other", &[only("other")])]);
+    assert!(foreign.err.contains("other.yaml: no step of it is a step of `fan`"), "{foreign:?}");
 }
 
 #[test]
@@ -201,8 +208,7 @@ fn a_run_is_shown_and_listed_alike_with_its_items() {
 #[test]
 fn progress_is_as_asked_for_and_one_of_several_flows_is_chosen_by_its_name() {
     let bench = Bench::up(&["--memory-store"]);
-    let one = |name: &str| object(name, &json!({ "steps": [step("a", &format!("echo {name}"))] }));
-    let file = write(&bench, "several", &[one("first"), one("second")]);
+    let file = write(&bench, "several", &[only("first"), only("second")]);
     let fleet = |args: &[&str]| on(&bench, "fleet", args);
     let tree = fleet(&["run", &file, "--name", "second", "--progress", "tree"]);
     assert!(tree.code == 2 && tree.err.contains("`--progress plain`"), "{tree:?}");
@@ -215,4 +221,8 @@ fn progress_is_as_asked_for_and_one_of_several_flows_is_chosen_by_its_name() {
     alike(&bench, 2, &["run", &file, "--name", "third"]);
     alike(&bench, 0, &["run", &file, "--name", "second", "--progress", "none"]);
     assert_eq!(fleet(&["flow", "logs", "second"]).out, "a/1 second\n");
+    let watched = fleet(&["flow", "watch", "second"]);
+    assert!(watched.out.starts_with("a Succeeded\n") && watched.err.is_empty(), "as on this machine: {watched:?}");
+    let file = write(&bench, "third", &[only("third")]);
+    assert_eq!(fleet(&["flow", "submit", &file, "--wait", "-o", "name"]).out, "third\n", "once");
 }

@@ -117,9 +117,6 @@ async fn a_flow_of_a_cluster_is_submitted_watched_approved_and_deleted() {
     let (code, told) = bench.orlop("get etl").await;
     let gone = "error: there is no flow `etl` in namespace `other`; see `orlop flow list -A --target kube`";
     assert_eq!((code, told.as_str()), (4, gone));
-    bench.write("open", &json!({"parameters": [{"name": "env"}], "steps": [step("a", &[], &json!({}))]}));
-    let (code, told) = bench.orlop("submit open.json").await;
-    assert_eq!((code, told.as_str()), (2, "error: parameter `env` needs a value; give it with -p env=VALUE"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -157,4 +154,23 @@ async fn a_cluster_that_is_not_there_is_told() {
     std::fs::write(bench.dir.path().join("kubeconfig"), "nonsense").expect("it is written");
     let (code, told) = bench.orlop("list").await;
     assert!(code == 2 && told.contains("--kubeconfig FILE"), "{code} {told}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_is_warned_about_once_and_its_parameters_are_checked_before_anything_is_created() {
+    let bench = Bench::new().await;
+    let mut doubtful = step("a", &[], &json!({}));
+    doubtful["template"]["spec"]["template"]["spec"]["containers"][0]["command"] =
+        json!(["sh", "-c", "echo ${parameters.env}"]);
+    bench.write("open", &json!({"parameters": [{"name": "env"}], "steps": [doubtful]}));
+    for (words, wrong) in [
+        ("submit open.json", "error: parameter `env` needs a value; give it with -p env=VALUE"),
+        ("submit open.json -p env=dev -p nope=1", "error: the flow has no parameter `nope`; it has env"),
+        ("run open.json -p env=dev --auto-approve a", "error: --auto-approve a: the flow has no Manual step `a`"),
+    ] {
+        let (code, told) = bench.orlop(words).await;
+        assert!(code == 2 && told.ends_with(wrong), "{words}: {code} {told}");
+        assert_eq!(told.matches("warning[shell]").count(), 1, "{words}: {told}");
+    }
+    assert_eq!(bench.good("list -o name").await, "");
 }

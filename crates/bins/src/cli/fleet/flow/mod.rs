@@ -20,8 +20,7 @@ use super::super::delete::unended;
 use super::super::failure::{Exit, Failure};
 use super::super::globals::{GlobalArgs, Target};
 use super::super::logs::LogsArgs;
-use super::super::manifest;
-use super::super::retry::RetryArgs;
+use super::super::retry::{RetryArgs, changed};
 use super::super::target::{
     Created, FlowSnapshot, FlowTarget, INTERRUPTED, ListFilter, ListedFlow, NewFlow, Reports, Retried, Taken, Wait,
 };
@@ -163,10 +162,7 @@ impl FlowTarget for Fleet {
     }
 
     async fn retry(&self, args: &RetryArgs) -> Result<Retried, Failure> {
-        let definition = args.file.as_deref().map(manifest::text).transpose()?;
-        if let (Some(file), Some(text)) = (&args.file, &definition) {
-            manifest::one_of(file, text, Target::Fleet.submit_limits(false), Some(&args.name))?;
-        }
+        let definition = changed(self, args).await?.map(|(text, _)| text);
         let body = json!({
             "steps": args.step, "force": args.force, "definition": definition, "parameters": parameters(&args.param),
             "name": args.new_name,
