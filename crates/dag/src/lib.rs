@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod approval;
 pub mod attempt;
 pub mod depends;
 pub mod engine;

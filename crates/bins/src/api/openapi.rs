@@ -111,9 +111,9 @@ fn values(name: &str, place: &ParameterIn) -> Schema {
     };
     let found = match (name, place) {
         ("limit", _) => number(1, Some(1000)),
-        ("attempt", ParameterIn::Query) => number(0, Some(u32::MAX)),
+        ("attempt" | "item", ParameterIn::Query) => number(0, Some(u32::MAX)),
         ("since_seq" | "offset", _) => number(0, None),
-        ("follow" | "failed" | "object" | "force", _) => ObjectBuilder::new().schema_type(Type::Boolean),
+        ("follow" | "failed" | "object" | "force" | "timestamps", _) => ObjectBuilder::new().schema_type(Type::Boolean),
         ("stream", _) => text().enum_values(Some(["stdout", "stderr", "system"])),
         ("order", _) => text().enum_values(Some(["newest", "oldest"])),
         ("since", _) => text().format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime))),

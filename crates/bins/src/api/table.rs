@@ -208,10 +208,12 @@ pub(super) const ROUTES: &[Route] = &[
         .named("flows.logs", "What the steps of a flow wrote, each line behind `<step>/<attempt>`")
         .query(&[
             param("step", "Only of this step or instance"),
+            param("item", "Only of this instance of each fan-out"),
             param("attempt", "Only of this attempt"),
             param("failed", "Only of steps that failed"),
             param("since", "Only what was written at this time or later, RFC 3339"),
             param("follow", "Goes on until the flow has ended, with steps that begin later"),
+            param("timestamps", "Every line begins with its time"),
         ])
         .gives_text("text/plain; charset=utf-8"),
     Route::new(Method::Post, "/flows/{id}/cancel", SUBMITTER, by!(flows::cancel))

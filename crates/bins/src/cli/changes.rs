@@ -24,15 +24,15 @@ pub(super) struct ReportedChanges {
 }
 
 impl ReportedChanges {
-    /// Tells what has changed since the last time: steps, and what the flow as a whole waits for. Steps that have not begun and
+    /// What has changed since the last time: steps, and what the flow as a whole waits for. Steps that have not begun and
     /// say nothing are no news at first.
-    fn tell(&mut self, name: &str, status: &FlowStatus) {
+    fn news(&mut self, name: &str, status: &FlowStatus) -> Vec<String> {
         let mut lines = self.steps(status);
         // What a step was just said to wait for is not said twice.
         let known = |step: &StepStatus| !step.message.is_empty() && status.message.contains(&step.message);
         let of_a_step = !lines.is_empty() && status.steps.iter().any(known);
         lines.extend(self.reason(name, status).filter(|_| !of_a_step));
-        lines.iter().for_each(|line| output::tell(line));
+        lines
     }
 
     /// Reports a status as it is asked for.
@@ -41,7 +41,8 @@ impl ReportedChanges {
     /// When standard output cannot be written.
     pub(super) fn report(&mut self, reports: Reports, name: &str, status: &FlowStatus) -> Result<(), Failure> {
         match reports {
-            Reports::Steps => self.tell(name, status),
+            Reports::Steps => self.news(name, status).iter().for_each(|line| output::tell(line)),
+            Reports::Printed => self.news(name, status).iter().try_for_each(|line| output::print(line))?,
             Reports::Reasons => self.reason(name, status).iter().for_each(|line| output::tell(line)),
             Reports::Statuses if !status.phase.is_terminal() => {
                 let line = serde_json::to_string(status).unwrap_or_default();

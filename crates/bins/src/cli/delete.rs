@@ -38,7 +38,7 @@ pub(super) async fn delete(target: &dyn FlowTarget, args: &DeleteArgs) -> Result
     }
     if args.completed || args.older_than.is_some() {
         let listed = target.list(&ListFilter { older_than: args.older_than, ..ListFilter::default() }).await?;
-        chosen.extend(listed.into_iter().filter(|flow| flow.ended).map(|flow| (flow.name, flow.id)));
+        chosen.extend(listed.into_iter().filter(|flow| flow.phase.is_terminal()).map(|flow| (flow.name, flow.id)));
     }
     for (name, id) in chosen {
         target.delete(&name, &id, args.force).await?;

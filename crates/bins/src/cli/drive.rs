@@ -107,12 +107,10 @@ impl Drive {
             }
             Ok(Ok(Left::Paused)) => {
                 self.result(&name, &object, &run).await?;
-                let first = status.steps.iter().find(|step| step.phase == StepPhase::PendingApproval);
-                let step = first.map_or("STEP", |step| step.name.as_str());
                 output::tell(&format!(
-                    "left `{name}` waiting for a decision: `orlop flow approve {call} {step}`, then \
-                     `orlop run --resume --name {call}`",
-                    call = name.call()
+                    "{}, then `orlop run --resume --name {}`",
+                    left_paused(&name, &status),
+                    name.call()
                 ));
                 Ok(Exit::Paused)
             }
@@ -127,12 +125,8 @@ impl Drive {
         match self.output {
             Format::Table => {
                 let Some(status) = &object.status else { return Ok(()) };
-                let now = SystemClock.now();
                 let items = Stored::read(run).await.map(|stored| stored.items()).unwrap_or_default();
-                let showing = table::Showing { now, colour: output::colour(), items: &items, width: output::width() };
-                let mut text = table::some_steps(name, status, ROWS, showing);
-                text.push('\n');
-                text.push_str(&table::summary(name, status, now, output::colour()));
+                let mut text = end_page(name, status, &items);
                 text.push_str(&local::tail_of_failure(run, status));
                 output::print(&text)
             }
@@ -140,6 +134,21 @@ impl Drive {
             format => output::print(&output::serialized(object, format)?),
         }
     }
+}
+
+/// What a person sees of a flow at its end: its steps, and how it ended.
+pub(super) fn end_page(name: &RunName, status: &FlowStatus, items: &Items) -> String {
+    let now = SystemClock.now();
+    let showing = table::Showing { now, colour: output::colour(), items, width: output::width() };
+    let steps = table::some_steps(name, status, ROWS, showing);
+    format!("{steps}\n{}", table::summary(name, status, now, output::colour()))
+}
+
+/// What to do about a flow that only a decision lets go on.
+pub(super) fn left_paused(name: &RunName, status: &FlowStatus) -> String {
+    let first = status.steps.iter().find(|step| step.phase == StepPhase::PendingApproval);
+    let step = first.map_or("STEP", |step| step.name.as_str());
+    format!("left `{name}` waiting for a decision: `orlop flow approve {} {step}`", name.call())
 }
 
 /// Has a run that was admitted before hold its key again.

@@ -54,6 +54,14 @@ impl Target {
         };
         if strict { limits.strict() } else { limits }
     }
+
+    /// What a flow must keep to be handed over there.
+    pub(super) fn submit_limits(self, strict: bool) -> Limits {
+        let mut limits = self.limits(strict);
+        // Whether secrets may be text is the operator's to say, and its webhook's.
+        limits.secrets_as_text |= self == Self::Kube;
+        limits
+    }
 }
 
 /// Options that are spelled `--target` now.

@@ -9,7 +9,7 @@ use super::failure::{Exit, Failure};
 use super::globals::GlobalArgs;
 use super::output::{self, Format};
 use super::setup::pair;
-use super::target::{FlowTarget, ListFilter, ListedFlow};
+use super::target::{FlowTarget, INTERRUPTED, ListFilter, ListedFlow};
 use crate::host::flow::{Clock as _, SystemClock};
 use crate::view::table::fitted;
 use crate::view::text::age;
@@ -36,13 +36,17 @@ pub(super) struct ListArgs {
     pub output: Format,
 }
 
-/// A phase as written, in any case.
+/// A phase as a list shows it, of one written in any case.
 ///
 /// # Errors
 /// When there is no such phase.
-pub(super) fn phase(text: &str) -> Result<FlowPhase, Failure> {
+fn shown_phase(text: &str) -> Result<String, Failure> {
     use orlop_core::machine::Named as _;
-    FlowPhase::from_typed(text).map_err(Failure::usage)
+    if text.eq_ignore_ascii_case(INTERRUPTED) {
+        return Ok(INTERRUPTED.to_owned());
+    }
+    let known = FlowPhase::from_typed(text);
+    Ok(known.map_err(|error| Failure::usage(format!("{error}; or {INTERRUPTED}")))?.to_string())
 }
 
 /// Lists flows.
@@ -52,7 +56,7 @@ pub(super) fn phase(text: &str) -> Result<FlowPhase, Failure> {
 pub(super) async fn list(target: &dyn FlowTarget, args: &ListArgs) -> Result<Exit, Failure> {
     let filter = ListFilter {
         all_namespaces: args.all_namespaces,
-        phase: args.phase.clone(),
+        phase: args.phase.as_deref().map(shown_phase).transpose()?,
         labels: args.label.clone(),
         older_than: args.older_than,
         whole: matches!(args.output, Format::Json | Format::Yaml),
@@ -63,12 +67,26 @@ pub(super) async fn list(target: &dyn FlowTarget, args: &ListArgs) -> Result<Exi
         Format::Name => flows.iter().map(|flow| format!("{}\n", flow.name)).collect(),
         Format::Table => table(&flows, args.all_namespaces),
         format => {
-            let items: Vec<&Value> = flows.iter().map(|flow| &flow.value).collect();
+            let items: Vec<Value> = flows.iter().map(item).collect();
             output::serialized(&json!({"items": items}), format)?
         }
     };
     output::print(&text)?;
     Ok(Exit::Done)
+}
+
+/// A flow in the JSON form, the same for every target.
+fn item(flow: &ListedFlow) -> Value {
+    let mut item = json!({
+        "namespace": flow.namespace, "name": flow.name, "uid": flow.uid, "created": flow.created.to_string(),
+        "phase": flow.phase, "progress": flow.progress, "message": flow.message,
+        "started": flow.started.map(|at| at.to_string()), "ended": flow.ended.map(|at| at.to_string()),
+        "interrupted": flow.interrupted, "labels": flow.labels,
+    });
+    for (member, value) in &flow.more {
+        item[member] = value.clone();
+    }
+    item
 }
 
 fn table(flows: &[ListedFlow], namespaces: bool) -> String {
@@ -80,10 +98,10 @@ fn table(flows: &[ListedFlow], namespaces: bool) -> String {
     let row = |flow: &ListedFlow| {
         let mut row = vec![
             flow.name.clone(),
-            flow.phase.clone(),
+            flow.shown_phase(),
             flow.progress.clone(),
             age(now.since(flow.created)),
-            flow.message.clone(),
+            flow.hint.clone().unwrap_or_else(|| flow.message.clone()),
         ];
         if namespaces {
             row.insert(0, flow.namespace.clone());

@@ -80,7 +80,7 @@ pub(super) fn chosen(file: &Path, limits: Limits, name: Option<&str>) -> Result<
 ///
 /// # Errors
 /// As of [`chosen`].
-pub(super) fn chosen_of(file: &Path, text: &str, limits: Limits, name: Option<&str>) -> Result<Vec<Loaded>, Failure> {
+fn chosen_of(file: &Path, text: &str, limits: Limits, name: Option<&str>) -> Result<Vec<Loaded>, Failure> {
     let (mut loaded, warnings) = load(&file.display().to_string(), text, limits)
         .map_err(|report| Failure::new(Exit::Refused, report.to_string()))?;
     if !warnings.violations.is_empty() {
@@ -102,7 +102,15 @@ pub(super) fn chosen_of(file: &Path, text: &str, limits: Limits, name: Option<&s
 /// # Errors
 /// When the file is refused, or holds several flows and none is named.
 pub(super) fn one(file: &Path, limits: Limits, name: Option<&str>) -> Result<Loaded, Failure> {
-    let mut loaded = chosen(file, limits, name)?;
+    one_of(file, &text(file)?, limits, name)
+}
+
+/// The same of the text of a file.
+///
+/// # Errors
+/// As of [`one`].
+pub(super) fn one_of(file: &Path, text: &str, limits: Limits, name: Option<&str>) -> Result<Loaded, Failure> {
+    let mut loaded = chosen_of(file, text, limits, name)?;
     let names = names(&loaded);
     loaded.pop().filter(|_| loaded.is_empty()).ok_or_else(|| {
         let message = format!("{} holds several flows: {names}; choose one with --name NAME", file.display());

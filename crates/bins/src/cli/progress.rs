@@ -8,6 +8,8 @@ use orlop_dag::engine::StatusView;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 
+use super::failure::Failure;
+use super::target::Reports;
 use super::{output, tree};
 use crate::host::flow::{HostHandle, Notice};
 use crate::view::items::Items;
@@ -25,6 +27,22 @@ pub(super) enum Progress {
     Plain,
     /// Nothing
     None,
+}
+
+impl Progress {
+    /// What is reported of a flow that somebody else drives.
+    ///
+    /// # Errors
+    /// When that cannot be drawn.
+    pub(super) fn reports(self) -> Result<Reports, Failure> {
+        match self {
+            Self::None => Ok(Reports::Nothing),
+            Self::Auto | Self::Plain => Ok(Reports::Steps),
+            Self::Tree => Err(Failure::usage(
+                "`--progress tree` is drawn for runs on this machine alone; use `--progress plain`, or run with --target local",
+            )),
+        }
+    }
 }
 
 /// Shows the progress of a flow until its host has gone.

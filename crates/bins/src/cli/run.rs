@@ -24,7 +24,7 @@ use super::local::HandOver;
 use super::manifest::{self, Loaded};
 use super::output::{self, Format};
 use super::progress::Progress;
-use super::setup::{SetupArgs, pair};
+use super::setup::{SetupArgs, flow_name, pair};
 use super::stored::Stored;
 use super::{local, resume, several};
 use crate::host::concurrency_key::KeyClaim;
@@ -53,7 +53,7 @@ pub(super) struct RunArgs {
     #[command(flatten)]
     pub setup: SetupArgs,
     /// Name of the run, in place of the one in the file; of several flows in a file, the one to run
-    #[arg(long)]
+    #[arg(long, value_parser = flow_name)]
     pub name: Option<String>,
     /// Value of a parameter (repeatable)
     #[arg(short, long = "param", value_name = "NAME=VALUE", value_parser = pair)]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::TypedValueParser as _;
 use orlop_cloud::runtime::pod::Pull;
+use orlop_core::id::dns1123_subdomain;
 
 use super::failure::Failure;
 use super::globals::Target;
@@ -116,4 +117,12 @@ pub(super) fn pair(text: &str) -> Result<(String, String), String> {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("write NAME=VALUE".to_owned()),
     }
+}
+
+/// A name of a flow.
+///
+/// # Errors
+/// A sentence when it can be none.
+pub(super) fn flow_name(text: &str) -> Result<String, String> {
+    dns1123_subdomain(text).map(|()| text.to_owned()).map_err(|error| error.to_string())
 }

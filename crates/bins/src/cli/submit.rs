@@ -7,18 +7,17 @@ use orlop_core::spec::flow::{JobFlow, StopMode};
 use orlop_core::spec::status::Decision;
 use orlop_core::time::HumanDuration;
 
-use super::drive::exit_of;
+use super::drive::{end_page, exit_of, left_paused};
 use super::failure::{Exit, Failure};
 use super::globals::GlobalArgs;
 use super::logs::LogsArgs;
 use super::output::{self, Format};
 use super::run::RunArgs;
-use super::setup::pair;
+use super::setup::{flow_name, pair};
 use super::signals::Signals;
 use super::target::{FlowSnapshot, FlowTarget, NewFlow, Reports, Wait, within};
 use crate::host::control::caller;
-use crate::host::flow::{Clock as _, FlowCommand, SystemClock};
-use crate::view::table;
+use crate::host::flow::FlowCommand;
 
 /// Options of `orlop flow submit`.
 #[derive(Args, Debug)]
@@ -36,7 +35,7 @@ pub(super) struct SubmitArgs {
     #[arg(short, long = "param", value_name = "NAME=VALUE", value_parser = pair)]
     pub param: Vec<(String, String)>,
     /// Name of the flow, in place of the one in the file
-    #[arg(long)]
+    #[arg(long, value_parser = flow_name)]
     pub name: Option<String>,
     /// Idempotency key: repeated within a day, the submit takes effect once
     #[arg(long)]
@@ -73,6 +72,7 @@ pub(super) async fn submit(target: &dyn FlowTarget, args: &SubmitArgs) -> Result
         key: args.key.as_deref(),
         suspend: args.suspend,
         strict: false,
+        approved: &[],
     };
     let waits = args.wait || args.watch || args.logs;
     if args.timeout.is_some() && !waits {
@@ -82,8 +82,8 @@ pub(super) async fn submit(target: &dyn FlowTarget, args: &SubmitArgs) -> Result
     let (name, target) = (&made.name, made.target.as_deref().unwrap_or(target));
     match args.output {
         Format::Table if waits => output::tell(&format!("{name} {}", made.message)),
-        Format::Table | Format::Name => output::print(name)?,
         _ if waits => {}
+        Format::Table | Format::Name => output::print(name)?,
         format => output::print(&output::serialized(&made.value, format)?)?,
     }
     if !waits {
@@ -114,7 +114,9 @@ pub(super) async fn run(target: &dyn FlowTarget, args: &RunArgs) -> Result<Exit,
         )));
     };
     let (name, parameters) = (args.name.as_deref(), args.param.as_slice());
-    let new = NewFlow { file, name, parameters, key: None, suspend: false, strict: args.strict };
+    let approved = args.auto_approve.as_slice();
+    let new = NewFlow { file, name, parameters, key: None, suspend: false, strict: args.strict, approved };
+    let reports = args.progress.reports()?;
     let mut signals = Signals::take()?;
     let made = target.create(&new).await?;
     let target = made.target.as_deref().unwrap_or(target);
@@ -123,7 +125,6 @@ pub(super) async fn run(target: &dyn FlowTarget, args: &RunArgs) -> Result<Exit,
         let order = FlowCommand::Decide { step, decision, by, reason: None, verified: false };
         target.order(&made.id, order).await?;
     }
-    let reports = if args.output == Format::Table { Reports::Steps } else { Reports::Reasons };
     let mut ended = target.ended(&made.id, Wait { reports, leaves_paused: args.no_wait_approval });
     let mut interrupts = 0;
     let flow = loop {
@@ -157,13 +158,15 @@ pub(super) async fn run(target: &dyn FlowTarget, args: &RunArgs) -> Result<Exit,
 /// # Errors
 /// When that cannot be written.
 pub(super) fn show_end(target: &dyn FlowTarget, flow: &JobFlow, format: Format) -> Result<Exit, Failure> {
-    let status = flow.status.clone().unwrap_or_default();
+    let (name, status) = (target.named(&flow.metadata.name), flow.status.clone().unwrap_or_default());
     output::print(&match format {
-        Format::Table => {
-            table::summary(&target.named(&flow.metadata.name), &status, SystemClock.now(), output::colour())
-        }
+        Format::Table => end_page(&name, &status, &FlowSnapshot::of(flow.clone(), Vec::new()).items),
         Format::Name => flow.metadata.name.clone(),
         format => output::serialized(flow, format)?,
     })?;
-    Ok(if status.phase.is_terminal() { exit_of(&status) } else { Exit::Paused })
+    if status.phase.is_terminal() {
+        return Ok(exit_of(&status));
+    }
+    output::tell(&left_paused(&name, &status));
+    Ok(Exit::Paused)
 }

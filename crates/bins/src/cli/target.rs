@@ -1,17 +1,18 @@
 //! Where flows run, as verbs ask it: this machine, a fleet or a cluster. A verb is written once, over [`FlowTarget`].
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-#[cfg(any(feature = "fleet", feature = "kube"))]
 use orlop_core::machine::flow::FlowPhase;
 use orlop_core::spec::flow::JobFlow;
 use orlop_core::spec::status::{ConditionStatus, FlowStatus};
 use orlop_core::time::{HumanDuration, Time};
 use orlop_dag::engine::{Explanation, FlowMeta, State, explain, init, reconstruct};
+use orlop_dag::params::check_given;
 use orlop_dag::plan::Plan;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::artifacts::{Artifact, ArtifactsArgs};
 #[cfg(any(feature = "fleet", feature = "kube"))]
@@ -20,8 +21,10 @@ use super::failure::{Exit, Failure};
 use super::globals::{GlobalArgs, Target};
 use super::local::Local;
 use super::logs::LogsArgs;
+use super::manifest::{self, Loaded};
 use super::output;
 use super::retry::RetryArgs;
+use super::run::approvals;
 use crate::host::flow::{Clock as _, FlowCommand, SystemClock};
 use crate::view::items::Items;
 use crate::view::name::RunName;
@@ -119,7 +122,7 @@ pub(super) fn of(globals: &GlobalArgs) -> Result<Box<dyn FlowTarget>, Failure> {
 pub(super) struct ListFilter {
     /// Of all namespaces.
     pub all_namespaces: bool,
-    /// In this phase, as a list shows it, in any case.
+    /// In this phase, as a list shows it.
     pub phase: Option<String>,
     /// With these labels.
     pub labels: Vec<(String, String)>,
@@ -131,8 +134,19 @@ pub(super) struct ListFilter {
     pub hosts: bool,
 }
 
+impl ListFilter {
+    /// Whether it takes a flow, whose labels and namespace are looked at elsewhere.
+    pub(super) fn takes(&self, flow: &ListedFlow, now: Time) -> bool {
+        self.phase.as_ref().is_none_or(|phase| *phase == flow.shown_phase())
+            && self.older_than.is_none_or(|limit| now.since(flow.created) >= limit.get())
+    }
+}
+
+/// What a list shows of a run that has not ended and that nobody drives.
+pub(super) const INTERRUPTED: &str = "Interrupted";
+
 /// A flow in a list.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct ListedFlow {
     /// Its namespace; empty where there are none.
     pub namespace: String,
@@ -140,18 +154,38 @@ pub(super) struct ListedFlow {
     pub name: String,
     /// How it is found among several of its name.
     pub id: String,
-    /// Its phase, as people see it.
-    pub phase: String,
-    /// Whether it has ended.
-    pub ended: bool,
+    /// Its unique id.
+    pub uid: String,
+    /// Its phase.
+    pub phase: FlowPhase,
+    /// Whether it has not ended and nobody drives it.
+    pub interrupted: bool,
     /// How far it is.
     pub progress: String,
     /// When it was accepted.
     pub created: Time,
-    /// Why it stands where it stands, or what to do about it.
+    /// When it began.
+    pub started: Option<Time>,
+    /// When it ended.
+    pub ended: Option<Time>,
+    /// Why it stands where it stands.
     pub message: String,
-    /// The item as `-o json` prints it.
-    pub value: Value,
+    /// What to do about it, which a table shows in place of the message.
+    pub hint: Option<String>,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// What only some targets know of it, as members of the JSON form.
+    pub more: Map<String, Value>,
+}
+
+impl ListedFlow {
+    /// Its phase, as people see it: one that goes on by itself is interrupted where nobody drives it.
+    pub(super) fn shown_phase(&self) -> String {
+        match self.phase {
+            FlowPhase::Pending | FlowPhase::Running if self.interrupted => INTERRUPTED.to_owned(),
+            phase => phase.to_string(),
+        }
+    }
 }
 
 /// Whether an order is in force.
@@ -168,6 +202,8 @@ pub(super) enum Taken {
 pub(super) enum Reports {
     /// Steps as they change, and what the flow waits for.
     Steps,
+    /// The same on standard output: it is what was asked for.
+    Printed,
     /// Each status that is seen, as a line of JSON.
     Statuses,
     /// Only what the flow waits for.
@@ -213,6 +249,23 @@ pub(super) struct NewFlow<'a> {
     pub suspend: bool,
     /// Whether what is otherwise only warned about is refused.
     pub strict: bool,
+    /// Manual steps that will be approved.
+    pub approved: &'a [String],
+}
+
+impl NewFlow<'_> {
+    /// The text of the file and its flow, checked for a target with the values that are given. Warnings are reported.
+    ///
+    /// # Errors
+    /// When the file is refused, holds several flows and none is named, or an option does not fit the flow.
+    pub(super) fn read(&self, target: Target) -> Result<(String, Loaded), Failure> {
+        let text = manifest::text(self.file)?;
+        let loaded = manifest::one_of(self.file, &text, target.submit_limits(self.strict), self.name)?;
+        check_given(&loaded.manifest.flow.spec.parameters, &self.parameters.iter().cloned().collect())
+            .map_err(|error| Failure::usage(error.to_string()))?;
+        approvals(&loaded.plan, self.approved)?;
+        Ok((text, loaded))
+    }
 }
 
 /// What became of a repeat.
@@ -257,7 +310,16 @@ impl FlowSnapshot {
     /// A flow of which the object is known and no more.
     pub(super) fn of(object: JobFlow, notes: Vec<String>) -> Self {
         let (items, now) = (Items::of_spec(&object.spec), SystemClock.now());
-        Self { object, items, now, replayed: None, interrupted: false, notes }
+        let mut known = Self { object, items, now, replayed: None, interrupted: false, notes };
+        // One that this version cannot plan has the names without items.
+        if known.object.spec.steps.iter().any(|step| step.with_param.is_some())
+            && let Ok(replayed) = known.replayed()
+        {
+            let steps = known.object.status.iter().flat_map(|status| &status.steps);
+            known.items = Items::of_run(&replayed.0, &replayed.1, steps.map(|step| step.name.as_str()));
+            known.replayed = Some(replayed);
+        }
+        known
     }
 
     /// Its status.

@@ -32,7 +32,7 @@ pub(super) struct WatchArgs {
 /// When there is none, or nobody drives it.
 pub(super) async fn watch(target: &dyn FlowTarget, args: &WatchArgs) -> Result<Exit, Failure> {
     let reports = match args.output {
-        Format::Table => Reports::Steps,
+        Format::Table => Reports::Printed,
         Format::Json => Reports::Statuses,
         Format::Name | Format::Yaml => Reports::Reasons,
     };

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use orlop_core::attempt::{Address, StepIndex};
 use orlop_core::spec::flow::FlowSpec;
+use orlop_dag::attempt::{bind, items};
 use orlop_dag::engine::State;
 use orlop_dag::plan::Plan;
 use serde_json::Value;
@@ -33,10 +35,15 @@ impl Items {
     /// Those of a run, of the steps that are given.
     #[must_use]
     pub fn of_run<'n>(plan: &Plan, state: &State, steps: impl IntoIterator<Item = &'n str>) -> Self {
+        let mut lists = BTreeMap::new();
         let named = |step: &str| {
             let at = plan.address_of(step)?;
-            at.item?;
-            Some((step.to_owned(), short(state.item(plan, at)?)))
+            let number = at.item?;
+            if let Some(item) = state.item(plan, at) {
+                return Some((step.to_owned(), short(item)));
+            }
+            let read = lists.entry(at.step.0).or_insert_with(|| read(plan, state, at.step));
+            Some((step.to_owned(), short(read.get(number as usize)?)))
         };
         Self(steps.into_iter().filter_map(named).collect())
     }
@@ -49,6 +56,13 @@ impl Items {
             None => step.to_owned(),
         }
     }
+}
+
+/// The items of a fan-out that a status does not tell, from what its list was made of; none where that is not known here.
+fn read(plan: &Plan, state: &State, step: StepIndex) -> Vec<Value> {
+    let at = Address { step, item: None };
+    let binding = bind(plan, state, at, None);
+    binding.ok().and_then(|binding| items(plan, state, at, &binding.scope).ok()).unwrap_or_default()
 }
 
 /// An item in few words: of an object its `name`, where that is a text.

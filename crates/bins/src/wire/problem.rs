@@ -206,6 +206,11 @@ fn edges(leader: &str) -> (&str, &str) {
     leader.split_once(' ').unwrap_or((leader, leader))
 }
 
+/// The path of an error that says that there is no such flow.
+pub const FLOW: &str = "flow";
+/// The path of errors about values that are given for the parameters of a flow.
+pub const PARAMETERS: &str = "parameters";
+
 impl Problem {
     /// The faults of a specification; `path` stands before each place, such as `jobs[3]`.
     #[must_use]

@@ -8,6 +8,7 @@ mod config_map;
 mod document;
 mod expansion;
 mod fan_out;
+mod given;
 mod job_status;
 mod name;
 mod path;
@@ -22,6 +23,7 @@ mod tree;
 pub use self::config_map::{ConfigMapFault, config_map_value};
 pub use self::document::Document;
 pub use self::fan_out::{Counters, ITEMS_MAX, ItemsError, ItemsSource, gather, items_of};
+pub use self::given::{ParameterError, check_choice, check_given};
 pub use self::job_status::{JobOutcome, JobStatus, MESSAGE_JSON_MAX, Termination};
 pub use self::name::{INDEX, ITEM, NAME_MAX, NameFault, check_name, is_reserved};
 pub use self::path::{

@@ -7,7 +7,7 @@ use orlop_core::error::Class;
 use orlop_core::id::dns1123_subdomain;
 use orlop_core::name::repeated;
 use orlop_core::spec::flow::{FlowSpec, JobFlow, RetryOf};
-use orlop_dag::params::{FlowSource, flow_source};
+use orlop_dag::params::check_given;
 use orlop_dag::repeat::{may_repeat, no_step};
 use serde_json::Value;
 
@@ -71,7 +71,7 @@ impl<A: Api> FlowClient<A> {
         }
         let namespace = &self.namespace;
         Err(ClientError::Conflict(format!(
-            "there is a flow `{name}` in namespace `{namespace}` already (uid {}); give another name, have each be given one of its own with `generateName`, or delete it",
+            "the name is taken: there is a flow `{name}` in namespace `{namespace}` (uid {}); choose another with --name, have every flow named anew with `metadata.generateName`, or delete it",
             text(&object, "/metadata/uid")
         )))
     }
@@ -154,31 +154,11 @@ pub struct RetryOptions {
 
 /// Writes values into the parameters of a spec: on Kubernetes a flow is all there is of a submission.
 fn set(spec: &mut FlowSpec, values: &BTreeMap<String, String>) -> Result<(), ClientError> {
-    let invalid = |text: String| Err(ClientError::Invalid(text));
-    if let Some(name) = values.keys().find(|name| !spec.parameters.iter().any(|known| known.name == **name)) {
-        let known: Vec<&str> = spec.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
-        let known = if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) };
-        return invalid(format!("the flow has no parameter `{name}`: {known}"));
-    }
+    check_given(&spec.parameters, values)?;
     for parameter in &mut spec.parameters {
-        let name = parameter.name.clone();
-        match (values.get(&name), flow_source(parameter)) {
-            (Some(_), Ok(FlowSource::Secret(_))) => {
-                let told = "is a secret and cannot be given as text; put it into the Secret it names";
-                return invalid(format!("parameter `{name}` {told}"));
-            }
-            (None, Ok(FlowSource::Submission)) => {
-                return invalid(format!("parameter `{name}` has no value; give one with `-p {name}=VALUE`"));
-            }
-            (Some(value), _) => {
-                parameter.value = Some(value.clone());
-                parameter.value_from = None;
-            }
-            (None, _) => {}
-        }
-        let choices = parameter.choices.as_ref().zip(parameter.value.as_ref());
-        if let Some((choices, value)) = choices.filter(|(choices, value)| !choices.contains(value)) {
-            return invalid(format!("parameter `{name}` cannot be `{value}`; give one of {}", choices.join(", ")));
+        if let Some(value) = values.get(&parameter.name) {
+            parameter.value = Some(value.clone());
+            parameter.value_from = None;
         }
     }
     Ok(())

@@ -1,6 +1,8 @@
 //! What can be wrong with a verb about a flow. Owns the sentences and their classes.
 
 use orlop_core::error::Class;
+use orlop_dag::approval::ApprovalError;
+use orlop_dag::params::ParameterError;
 
 use crate::api::ApiError;
 
@@ -15,22 +17,31 @@ pub enum ClientError {
         /// Where it was looked for.
         namespace: String,
     },
-    /// The flow has no such step, or none a person decides about.
-    #[error("flow `{flow}` has no {what} `{step}`")]
+    /// The flow has no such step.
+    #[error("flow `{flow}` has no step or instance `{step}`")]
     NoStep {
         /// Name of the flow.
         flow: String,
-        /// What was looked for.
-        what: &'static str,
         /// Name of the step.
         step: String,
     },
+    /// The flow has no such step that a person decides about.
+    #[error(transparent)]
+    Approval(#[from] ApprovalError),
+    /// A parameter has no value, or one it may not have.
+    #[error(transparent)]
+    Parameter(#[from] ParameterError),
     /// A step that is named to be repeated is none of the flow; the sentence says so.
     #[error("{0}")]
     NoRepeat(String),
     /// The flow has ended.
-    #[error("flow `{0}` has ended; nothing can change it")]
-    Ended(String),
+    #[error("flow `{flow}` has ended: it is {phase}; nothing can change it")]
+    Ended {
+        /// Name of the flow.
+        flow: String,
+        /// How it ended.
+        phase: String,
+    },
     /// Something else is in the way; the sentence says what.
     #[error("{0}")]
     Conflict(String),
@@ -63,9 +74,12 @@ impl ClientError {
     #[must_use]
     pub fn class(&self) -> Class {
         match self {
-            Self::NotFound { .. } | Self::NoStep { .. } | Self::NoRepeat(_) => Class::NotFound,
-            Self::Ended(_) | Self::Conflict(_) => Class::Conflict,
-            Self::Invalid(_) => Class::Invalid,
+            Self::NotFound { .. }
+            | Self::NoStep { .. }
+            | Self::NoRepeat(_)
+            | Self::Approval(ApprovalError::NoStep { .. }) => Class::NotFound,
+            Self::Ended { .. } | Self::Conflict(_) | Self::Approval(ApprovalError::NotManual(_)) => Class::Conflict,
+            Self::Invalid(_) | Self::Parameter(_) => Class::Invalid,
             Self::Unreadable { .. } => Class::Fatal,
             Self::Moving(_) => Class::Transient,
             // A controller waits for new credentials; a user gets the error now.

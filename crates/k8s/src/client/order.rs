@@ -6,6 +6,7 @@ use orlop_core::machine::step::StepPhase;
 use orlop_core::name::short63;
 use orlop_core::spec::flow::{GROUP, JobFlow, StopMode, SuspendMode};
 use orlop_core::spec::status::Decision;
+use orlop_dag::approval::manual_step;
 use orlop_dag::engine::left_of;
 use serde_json::{Map, Value, json};
 
@@ -70,7 +71,7 @@ impl<A: Api> FlowClient<A> {
         let flow = self.read(&object).await?;
         let steps = flow.status.as_ref().map(|status| status.steps.as_slice()).unwrap_or_default();
         let Some(record) = steps.iter().find(|known| known.name == step) else {
-            return Err(ClientError::NoStep { flow: name.to_owned(), what: "step or instance", step: step.to_owned() });
+            return Err(ClientError::NoStep { flow: name.to_owned(), step: step.to_owned() });
         };
         if left_of(record).is_none() {
             return Err(ClientError::Conflict(format!(
@@ -147,7 +148,9 @@ impl<A: Api> FlowClient<A> {
     async fn changeable(&self, name: &str) -> Result<Value, ClientError> {
         let object = self.object(name).await?;
         match text(&object, "/status/phase") {
-            "Succeeded" | "Failed" => Err(ClientError::Ended(name.to_owned())),
+            phase @ ("Succeeded" | "Failed") => {
+                Err(ClientError::Ended { flow: name.to_owned(), phase: phase.to_owned() })
+            }
             _ => Ok(object),
         }
     }
@@ -161,10 +164,7 @@ impl<A: Api> FlowClient<A> {
 /// The annotations of a decision; none where the same one was taken already.
 fn decision(flow: &JobFlow, decided: &ApprovalDecision<'_>) -> Result<Option<Map<String, Value>>, ClientError> {
     let (name, step) = (&flow.metadata.name, decided.step);
-    let manual = flow.spec.steps.iter().any(|known| known.name == step && known.is_manual());
-    if !manual {
-        return Err(ClientError::NoStep { flow: name.clone(), what: "Manual step", step: step.to_owned() });
-    }
+    manual_step(&flow.spec, name, step)?;
     let (short, word) = (short63(step), if decided.decision == Decision::Approved { "true" } else { "rejected" });
     let key = format!("approved.{GROUP}/{short}");
     match flow.metadata.annotations.get(&key).map(String::as_str) {
@@ -177,8 +177,8 @@ fn decision(flow: &JobFlow, decided: &ApprovalDecision<'_>) -> Result<Option<Map
         _ => {}
     }
     let status = flow.status.as_ref();
-    if status.is_some_and(|status| status.phase.is_terminal()) {
-        return Err(ClientError::Ended(name.clone()));
+    if let Some(ended) = status.filter(|status| status.phase.is_terminal()) {
+        return Err(ClientError::Ended { flow: name.clone(), phase: ended.phase.to_string() });
     }
     let phase = status.and_then(|status| status.steps.iter().find(|known| known.name == step)).map(|step| step.phase);
     if let Some(phase @ (StepPhase::Succeeded | StepPhase::Failed | StepPhase::Skipped)) = phase {

@@ -52,7 +52,7 @@ async fn a_submission_takes_effect_once_by_its_key() {
     assert_eq!(look(&server, "etl")["metadata"]["annotations"][KEY], "k1");
     let other = flows.create(new("etl", gates(), "k2")).await.unwrap_err();
     assert_eq!(other.class(), Class::Conflict);
-    assert!(other.to_string().starts_with("there is a flow `etl` in namespace `default` already (uid "), "{other}");
+    assert!(other.to_string().contains("there is a flow `etl` in namespace `default` (uid "), "{other}");
 }
 
 #[tokio::test]
@@ -81,10 +81,10 @@ async fn parameters_are_written_into_the_spec_and_checked() {
         told.push(error.to_string());
     }
     insta::assert_snapshot!(told.join("\n"), @"
-    parameter `env` has no value; give one with `-p env=VALUE`
+    parameter `env` needs a value; give it with -p env=VALUE
     parameter `env` cannot be `test`; give one of dev, prod
-    the flow has no parameter `sise`: it has env, size, token
-    parameter `token` is a secret and cannot be given as text; put it into the Secret it names
+    the flow has no parameter `sise`; it has env, size, token
+    parameter `token` is a secret and cannot be given as text; put it where Secrets are looked up
     ");
     flows.create(with(&[("env", "prod"), ("size", "7")])).await.unwrap();
     let parameters = &look(&server, "p")["spec"]["parameters"];
@@ -128,10 +128,10 @@ async fn a_decision_is_an_annotation_and_final() {
     told.push(flows.decide("f", &decided("other", Decision::Approved)).await.unwrap_err().to_string());
     insta::assert_snapshot!(told.join("\n"), @"
     somebody has decided about step `gate` of flow `f` already
-    flow `f` has no Manual step `none`
+    flow `f` has no step `none`; its Manual steps are gate, other
     there is no flow `g` in namespace `default`
     step `other` of flow `f` has ended: it is Skipped
-    flow `f` has ended; nothing can change it
+    flow `f` has ended: it is Failed; nothing can change it
     ");
 }
 
@@ -160,7 +160,7 @@ async fn orders_change_the_spec_until_the_flow_has_ended() {
     assert_eq!(look(&server, "f")["spec"]["stop"], "Terminate", "it never goes back");
     report(&server, "f", json!({"phase": "Failed"})).await;
     for ended in [flows.resume("f").await, flows.stop("f", StopMode::Terminate).await] {
-        assert_eq!(ended, Err(ClientError::Ended("f".to_owned())));
+        assert_eq!(ended, Err(ClientError::Ended { flow: "f".to_owned(), phase: "Failed".to_owned() }));
     }
     assert_eq!(flows.resume("g").await.unwrap_err().class(), Class::NotFound);
 }

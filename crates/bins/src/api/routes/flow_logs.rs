@@ -1,7 +1,7 @@
 //! What the steps of a flow wrote, each line behind the step and the attempt that wrote it: of what there is one after the
 //! other, and where a flow is followed as it comes, of steps that begin later too.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -32,10 +32,12 @@ const AT_ONCE: usize = 256;
 #[derive(Clone, Debug)]
 struct Wanted {
     step: Option<String>,
+    item: Option<u32>,
     attempt: Option<u32>,
     failed: bool,
     since: Option<Time>,
     follow: bool,
+    timestamps: bool,
 }
 
 /// An attempt whose log is shown.
@@ -58,10 +60,12 @@ type Pieces = mpsc::Sender<Result<Bytes, std::io::Error>>;
 pub(in super::super) async fn logs(api: Arc<Api>, call: Call) -> Answer {
     let wanted = Wanted {
         step: call.one("step")?.map(str::to_owned),
+        item: call.read("item")?,
         attempt: call.read("attempt")?,
         failed: call.switch("failed")?,
         since: call.read("since")?,
         follow: call.switch("follow")?,
+        timestamps: call.switch("timestamps")?,
     };
     let flow = api.flows().find(call.part("id"), call.visible().as_deref()).await?;
     let mut tail = Tail { api, flow, wanted, seen: BTreeSet::new() };
@@ -80,13 +84,13 @@ pub(in super::super) async fn logs(api: Arc<Api>, call: Call) -> Answer {
 }
 
 impl Tail {
-    /// Wanted logs that were not there before, in order of their jobs.
+    /// Wanted logs that were not there before, in the order of the flow's steps.
     async fn more(&mut self) -> Result<Vec<Log>, Error> {
         let read = self.api.flows().read(self.flow.clone()).await?;
-        let failed: Option<Vec<String>> = self.wanted.failed.then(|| {
-            let steps = read.status().steps;
-            steps.iter().filter(|step| step.phase == StepPhase::Failed).map(|step| step.name.clone()).collect()
-        });
+        let steps = read.status().steps;
+        let numbered = steps.iter().enumerate().map(|(number, step)| (step.name.as_str(), (number, step.phase)));
+        let known: BTreeMap<&str, (usize, StepPhase)> = numbered.collect();
+        let of = |instance: &str| known.get(instance).copied();
         let fleet = ServerFleet::new(self.api.handle().clone(), self.flow.tenant.clone());
         let mut jobs = fleet.of_flow(&self.flow.id).await.map_err(|error| store(&error))?;
         let step = self.wanted.step.as_deref().map(|step| read.internal(step).to_owned());
@@ -94,10 +98,12 @@ impl Tail {
             let instance = key.instance();
             !self.seen.contains(job)
                 && step.as_deref().is_none_or(|step| *key.step == *step || instance == step)
+                && self.wanted.item.is_none_or(|item| key.item == Some(item))
                 && self.wanted.attempt.is_none_or(|attempt| key.attempt == attempt)
-                && failed.as_ref().is_none_or(|failed| failed.contains(&instance))
+                && (!self.wanted.failed || of(&instance).is_some_and(|(_, phase)| phase == StepPhase::Failed))
         });
-        jobs.sort_by_key(|known| known.job);
+        // As the flow has its steps.
+        jobs.sort_by_key(|FlowJob { key, job, .. }| (of(&key.instance()).map(|(number, _)| number), key.attempt, *job));
         self.seen.extend(jobs.iter().map(|known| known.job));
         let prefix = |key: &AttemptKey| {
             let item = key.item.map(|item| format!("-i{item}")).unwrap_or_default();
@@ -163,8 +169,8 @@ async fn copy(api: &Api, wanted: &Wanted, log: Log, to: &Pieces) -> Result<bool,
         Err(error) if error.code == Code::NotFound => return Ok(true),
         Err(error) => return Err(error),
     };
-    let mut lines = Lines { reader, rest: Vec::new() };
-    while let Some(text) = lines.next(&log.prefix).await? {
+    let mut lines = Lines { reader, prefix: log.prefix, timestamps: wanted.timestamps, begun: Vec::new(), time: None };
+    while let Some(text) = lines.next().await? {
         if !text.is_empty() && to.send(Ok(Bytes::from(text))).await.is_err() {
             return Ok(false);
         }
@@ -175,33 +181,46 @@ async fn copy(api: &Api, wanted: &Wanted, log: Log, to: &Pieces) -> Result<bool,
 /// A log line by line.
 struct Lines {
     reader: LogReader,
-    rest: Vec<u8>,
+    prefix: String,
+    timestamps: bool,
+    /// The line that has not ended, and when it began.
+    begun: Vec<u8>,
+    time: Option<Time>,
 }
 
 impl Lines {
-    /// Lines with a prefix, as soon as there are any; none at the end.
-    async fn next(&mut self, prefix: &str) -> Result<Option<Vec<u8>>, Error> {
+    /// Lines with what stands before each, as soon as there are any; none at the end.
+    async fn next(&mut self) -> Result<Option<Vec<u8>>, Error> {
+        let mut text = Vec::new();
         match self.reader.next().await? {
             Some(LogNews::Chunks(chunks)) => {
-                chunks.iter().for_each(|chunk| self.rest.extend_from_slice(&chunk.data));
-                let end = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-                let whole: Vec<u8> = self.rest.drain(..end).collect();
-                Ok(Some(prefixed(prefix, &whole)))
+                for chunk in chunks {
+                    for part in chunk.data.split_inclusive(|byte| *byte == b'\n') {
+                        if self.begun.is_empty() {
+                            self.time = chunk.time;
+                        }
+                        self.begun.extend_from_slice(part);
+                        if part.ends_with(b"\n") {
+                            self.end(&mut text);
+                        }
+                    }
+                }
             }
-            Some(LogNews::End(_)) | None if self.rest.is_empty() => Ok(None),
+            Some(LogNews::End(_)) | None if self.begun.is_empty() => return Ok(None),
             Some(LogNews::End(_)) | None => {
-                let last = std::mem::take(&mut self.rest);
-                Ok(Some(prefixed(prefix, &last)))
+                self.begun.push(b'\n');
+                self.end(&mut text);
             }
         }
+        Ok(Some(text))
     }
-}
 
-fn prefixed(prefix: &str, lines: &[u8]) -> Vec<u8> {
-    let lines = lines.strip_suffix(b"\n").unwrap_or(lines);
-    if lines.is_empty() {
-        return Vec::new();
+    /// Writes the line that has ended.
+    fn end(&mut self, text: &mut Vec<u8>) {
+        text.extend_from_slice(self.prefix.as_bytes());
+        if let Some(time) = self.time.filter(|_| self.timestamps) {
+            text.extend_from_slice(format!("{time} ").as_bytes());
+        }
+        text.append(&mut self.begun);
     }
-    let each = lines.split(|byte| *byte == b'\n');
-    each.flat_map(|line| [prefix.as_bytes(), line, b"\n"].concat()).collect()
 }

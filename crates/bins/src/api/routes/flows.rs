@@ -81,7 +81,8 @@ pub(in super::super) async fn submit(api: Arc<Api>, call: Call) -> Answer {
     };
     let tenant = call.owner(order.tenant.as_deref(), &api.options.default_tenant)?;
     api.handle.require_tenant(&tenant, "", |name| call.sees(name)).await?;
-    let definition = api.flows.definition(&order.definition, backend(order.backend.as_deref())?).await?;
+    let backend = backend(order.backend.as_deref())?;
+    let definition = api.flows.definition(&order.definition, backend, order.name.as_deref()).await?;
     begin(&api, &call, &definition, (order, (tenant, None))).await
 }
 

@@ -71,7 +71,7 @@ pub(in super::super) async fn delete(api: Arc<Api>, call: Call) -> Answer {
 /// GET /pipelines/{id}/dag
 pub(in super::super) async fn dag(api: Arc<Api>, call: Call) -> Answer {
     let pipeline = api.flows.pipeline(call.part("id"), call.visible().as_deref()).await?;
-    let definition = api.flows.definition(&pipeline.definition, StepBackend::default()).await?;
+    let definition = api.flows.definition(&pipeline.definition, StepBackend::default(), None).await?;
     Reply::json(200, &graph(&definition))
 }
 
@@ -81,7 +81,7 @@ pub(in super::super) async fn run(api: Arc<Api>, call: Call) -> Answer {
     let pipeline = api.flows.pipeline(call.part("id"), call.visible().as_deref()).await?;
     call.concern.is(&pipeline.tenant);
     let backend = backend(order.backend.as_deref())?;
-    let definition = api.flows.definition(&pipeline.definition, backend).await?;
+    let definition = api.flows.definition(&pipeline.definition, backend, None).await?;
     let of = (pipeline.tenant, Some((pipeline.id, pipeline.version)));
     begin(&api, &call, &definition, (order.into(), of)).await
 }

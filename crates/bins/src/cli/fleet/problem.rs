@@ -3,11 +3,21 @@
 use std::time::Duration;
 
 use super::super::failure::Failure;
-use crate::wire::problem::{Code, Problem};
+use crate::wire::problem::{Code, FLOW, PARAMETERS, Problem};
 
 impl From<&Problem> for Failure {
     fn from(problem: &Problem) -> Self {
+        let path = problem.errors.first().map(|error| error.path.as_str()).unwrap_or_default();
+        // The values of a flow's parameters are options of a verb.
+        if let [wrong] = problem.errors.as_slice()
+            && wrong.path == PARAMETERS
+        {
+            return Self::usage(&wrong.message);
+        }
         let mut message = problem.detail.clone();
+        if problem.code == Code::NotFound && path == FLOW {
+            message.push_str("; see `orlop flow list --target fleet`");
+        }
         if problem.errors.len() > 1 {
             for error in &problem.errors {
                 message.push_str(&format!("\n  {}: {}", error.path, error.message));

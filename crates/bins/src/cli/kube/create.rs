@@ -2,29 +2,20 @@
 
 use orlop_core::name::sha256_hex;
 use orlop_core::spec::flow::JobFlow;
-use orlop_dag::manifest::Limits;
 use orlop_k8s::client;
 
 use super::super::failure::Failure;
-use super::super::globals::GlobalArgs;
-use super::super::manifest::{self, flow_name};
+use super::super::globals::{GlobalArgs, Target};
+use super::super::manifest::flow_name;
 use super::super::target::{Created, NewFlow};
 use super::{Kube, created};
-
-/// What a flow must keep to run in a cluster.
-pub(super) fn limits(strict: bool) -> Limits {
-    let mut limits = if strict { Limits::kubernetes().strict() } else { Limits::kubernetes() };
-    // Whether secrets may be text is the operator's to say, and its webhook's.
-    limits.secrets_as_text = true;
-    limits
-}
 
 /// Creates the flow of a file. Without a name it has one that follows from the key.
 ///
 /// # Errors
 /// When the file is refused, or the server refuses it.
 pub(super) async fn create(globals: &GlobalArgs, new: &NewFlow<'_>) -> Result<Created, Failure> {
-    let loaded = manifest::one(new.file, limits(new.strict), new.name)?;
+    let (_, loaded) = new.read(Target::Kube)?;
     let key = new.key.map_or_else(|| uuid::Uuid::new_v4().to_string(), str::to_owned);
     let mut flow: JobFlow = loaded.manifest.flow.clone();
     flow.metadata.name = flow_name(&loaded.manifest, new.name, &sha256_hex(key.as_bytes(), 8));

@@ -27,6 +27,7 @@ const WAITING: usize = 256;
 #[derive(Default)]
 struct Wanted {
     step: Option<String>,
+    item: Option<u32>,
     attempt: Option<u32>,
     failed: bool,
     options: LogOptions,
@@ -34,10 +35,10 @@ struct Wanted {
 
 impl Wanted {
     fn of(args: &LogsArgs) -> Self {
-        let item = args.item.map(|item| format!("-i{item}")).unwrap_or_default();
         let seconds = |since: HumanDuration| i64::try_from(since.get().as_secs().max(1)).unwrap_or(i64::MAX);
         Self {
-            step: args.step.as_ref().map(|step| format!("{step}{item}")),
+            step: args.step.clone(),
+            item: args.item,
             attempt: args.attempt,
             failed: args.failed,
             options: LogOptions {
@@ -59,6 +60,7 @@ impl Wanted {
             found.is_some_and(|step| step.phase == StepPhase::Failed)
         };
         self.step.as_ref().is_none_or(|step| *step == log.step || instance(step))
+            && self.item.is_none_or(|item| log.step.ends_with(&format!("-i{item}")))
             && self.attempt.is_none_or(|attempt| attempt == log.attempt)
             && (!self.failed || failed())
     }

@@ -11,17 +11,15 @@ use orlop_core::spec::flow::{JobFlow, StopMode};
 use orlop_core::time::Time;
 use orlop_k8s::api::Client;
 use orlop_k8s::client::{ApprovalDecision, ClientError, FlowClient, RetryOptions};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::OnceCell;
 
 use super::artifacts::{Artifact, ArtifactsArgs};
 use super::delete::unended;
 use super::failure::{Exit, Failure};
 use super::globals::GlobalArgs;
-use super::list::phase;
 use super::logs::LogsArgs;
-use super::manifest;
-use super::retry::RetryArgs;
+use super::retry::{RetryArgs, changed};
 use super::target::{
     Created, FlowSnapshot, FlowTarget, ListFilter, ListedFlow, NewFlow, Reports, Retried, Taken, Wait,
 };
@@ -42,7 +40,14 @@ struct Cluster {
 
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
-        Self::new(error.class().into(), error.to_string())
+        match error {
+            // Values are options of a verb.
+            ClientError::Parameter(wrong) => Self::usage(wrong.to_string()),
+            ClientError::NotFound { .. } => {
+                Self::new(Exit::NotFound, format!("{error}; see `orlop flow list -A --target kube`"))
+            }
+            error => Self::new(error.class().into(), error.to_string()),
+        }
     }
 }
 
@@ -104,15 +109,9 @@ impl FlowTarget for Kube {
     async fn list(&self, filter: &ListFilter) -> Result<Vec<ListedFlow>, Failure> {
         let cluster = self.cluster().await?;
         let all = FlowClient::new(Client::new(cluster.client.clone()), "");
-        let found = if filter.all_namespaces { &all } else { &cluster.flows }.list(&filter.labels).await;
-        let mut flows = found?;
-        if let Some(wanted) = filter.phase.as_deref().map(phase).transpose()? {
-            flows.retain(|flow| phase_of(flow) == wanted);
-        }
+        let found = if filter.all_namespaces { &all } else { &cluster.flows }.list(&filter.labels).await?;
         let now = SystemClock.now();
-        let mut flows: Vec<ListedFlow> = flows.into_iter().map(|flow| listed(flow, now, filter.whole)).collect();
-        flows.retain(|flow| filter.older_than.is_none_or(|limit| now.since(flow.created) >= limit.get()));
-        Ok(flows)
+        Ok(found.into_iter().map(|flow| listed(flow, now)).filter(|flow| filter.takes(flow, now)).collect())
     }
 
     async fn get(&self, name: &str) -> Result<FlowSnapshot, Failure> {
@@ -159,10 +158,7 @@ impl FlowTarget for Kube {
     }
 
     async fn retry(&self, args: &RetryArgs) -> Result<Retried, Failure> {
-        let spec = match &args.file {
-            Some(file) => Some(manifest::one(file, create::limits(false), Some(&args.name))?.manifest.flow.spec),
-            None => None,
-        };
+        let spec = changed(self, args).await?.map(|(_, loaded)| loaded.manifest.flow.spec);
         let cluster = self.cluster().await?;
         let repeat = RetryOptions {
             steps: args.step.clone(),
@@ -215,19 +211,23 @@ fn created(flow: JobFlow, namespace: &str) -> Created {
     Created { name, id, message, value: json!(flow), target: None }
 }
 
-fn listed(flow: JobFlow, now: Time, whole: bool) -> ListedFlow {
-    let value = if whole { json!(flow) } else { Value::Null };
+fn listed(flow: JobFlow, now: Time) -> ListedFlow {
     let (metadata, untaken) = (flow.metadata, flow.status.is_none());
     let status = flow.status.unwrap_or_default();
+    let uid = metadata.uid.unwrap_or_default();
     ListedFlow {
         namespace: metadata.namespace.unwrap_or_default(),
-        id: metadata.uid.unwrap_or_default(),
         name: metadata.name,
-        phase: status.phase.to_string(),
-        ended: status.phase.is_terminal(),
+        id: uid.clone(),
+        uid,
+        phase: status.phase,
         progress: status.progress.summary,
         created: metadata.creation_timestamp.unwrap_or(now),
-        message: if untaken { NOT_OBSERVED.to_owned() } else { status.message },
-        value,
+        started: status.start_time,
+        ended: status.completion_time,
+        message: status.message,
+        hint: untaken.then(|| NOT_OBSERVED.to_owned()),
+        labels: metadata.labels,
+        ..ListedFlow::default()
     }
 }

@@ -69,8 +69,7 @@ pub(super) async fn ended(cluster: &Cluster, name: &str, wait: Wait) -> Result<J
             return Ok(flow);
         }
     }
-    let message = format!("there is no flow `{}` in namespace `{}` (any more)", name, cluster.namespace);
-    Err(Failure::new(Exit::NotFound, message))
+    Err(ClientError::NotFound { name: name.to_owned(), namespace: cluster.namespace.clone() }.into())
 }
 
 /// A flow that has ended, with all its steps. It may be gone by now: then what was reported of it is all there is.

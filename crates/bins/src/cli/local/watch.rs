@@ -55,7 +55,7 @@ async fn tell(mut watch: Watch, name: &RunName, reports: Reports) -> Result<(), 
             }
         };
         match (answer, reports) {
-            (Some(Answer::Notice(notice)), Reports::Steps) => {
+            (Some(Answer::Notice(notice)), Reports::Printed) => {
                 if let Some(line) = line(&notice, name) {
                     output::print(&line)?;
                 }
@@ -65,7 +65,7 @@ async fn tell(mut watch: Watch, name: &RunName, reports: Reports) -> Result<(), 
                 if reports == Reports::Statuses && !known.phase.is_terminal() {
                     output::print(&serde_json::to_string(&known).unwrap_or_default())?;
                 }
-                for line in retries.news(&known).iter().filter(|_| reports == Reports::Steps) {
+                for line in retries.news(&known).iter().filter(|_| reports == Reports::Printed) {
                     output::print(line)?;
                 }
             }

@@ -7,6 +7,7 @@ use orlop_core::ports::journal::FlowJournal;
 use orlop_core::spec::flow::{StopMode, SuspendMode};
 use orlop_core::spec::status::Decision;
 use orlop_core::time::Time;
+use orlop_dag::approval::{ApprovalError, manual_step};
 use orlop_dag::engine::{State, apply, step_status};
 use orlop_dag::plan::Plan;
 use serde::{Deserialize, Serialize};
@@ -74,6 +75,15 @@ pub enum FlowCommandError {
     /// The host went away before it answered.
     #[error("the host of the flow has gone; try again")]
     Gone,
+}
+
+impl From<ApprovalError> for FlowCommandError {
+    fn from(error: ApprovalError) -> Self {
+        match error {
+            ApprovalError::NoStep { .. } => Self::NotFound(error.to_string()),
+            ApprovalError::NotManual(_) => Self::Conflict(error.to_string()),
+        }
+    }
 }
 
 /// The event an order becomes; none when it holds already.
@@ -164,22 +174,8 @@ pub async fn leave(
 
 /// Whether a decision is news; an error when it cannot be made.
 fn decide(plan: &Plan, state: &State, name: &str, decision: Decision) -> Result<bool, FlowCommandError> {
-    let missing = || {
-        let manual: Vec<&str> =
-            plan.spec().steps.iter().filter(|step| step.is_manual()).map(|s| s.name.as_str()).collect();
-        let known = if manual.is_empty() {
-            "it has no Manual step".to_owned()
-        } else {
-            format!("its Manual steps are {}", manual.join(", "))
-        };
-        FlowCommandError::NotFound(format!("flow `{}` has no step `{name}`; {known}", state.meta().name))
-    };
-    let step = plan.index_of(name).ok_or_else(missing)?;
-    let at = Address { step, item: None };
-    if !plan.step(step).is_some_and(orlop_core::spec::step::Step::is_manual) {
-        let message = format!("step `{name}` runs a Job; only Manual steps wait for a decision");
-        return Err(FlowCommandError::Conflict(message));
-    }
+    manual_step(plan.spec(), &state.meta().name, name)?;
+    let at = plan.address_of(name).unwrap_or_default();
     let status = step_status(plan, state, at);
     match status.approval {
         Some(approval) if approval.decision == decision => Ok(false),

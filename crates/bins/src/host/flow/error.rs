@@ -1,9 +1,8 @@
 //! What ends a host before its flow has ended.
 
 use orlop_core::error::PortError;
+use orlop_dag::params::ParameterError;
 use orlop_dag::plan::PlanError;
-
-use super::submit::ParameterError;
 
 /// Why a host cannot go on. What was written stays; another host can take over.
 #[derive(Debug, thiserror::Error)]

@@ -57,6 +57,7 @@ use orlop_dag::plan::Plan;
 pub use orlop_cloud::runtime::clock::SystemClock;
 pub use orlop_core::ports::clock::Clock;
 pub use orlop_dag::attempt::{Subject, TemplateError, address, imported_name, key, resource_name};
+pub use orlop_dag::params::ParameterError;
 
 pub use admission::{Admission, AdmissionDecision};
 pub use command::{FlowCommand, FlowCommandError, event, leave};
@@ -65,7 +66,7 @@ pub use definition::{Definition, definitions, flow_name};
 pub use error::HostError;
 pub use handle::{HostHandle, Notice};
 pub use ledger::{RecordOptions, entry, options, plan_of, replay, summary};
-pub use submit::{ParameterError, Submission, first_events, parameters, record, spec_hash};
+pub use submit::{Submission, first_events, parameters, record, spec_hash};
 
 use handle::Desk;
 use ledger::{Ledger, begin};

@@ -12,7 +12,7 @@ use orlop_core::spec::status::Decision;
 use orlop_core::time::Time;
 use orlop_dag::attempt::rewrite_config_map;
 use orlop_dag::engine::FlowMeta;
-use orlop_dag::params::{FlowSource, flow_source};
+use orlop_dag::params::{FlowSource, ParameterError, check_choice, check_given, flow_source};
 use orlop_dag::plan::Plan;
 
 use super::HostError;
@@ -43,51 +43,6 @@ impl Submission {
     }
 }
 
-/// Why the parameters of a flow cannot be fixed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ParameterError {
-    /// A value was given for a parameter the flow does not have.
-    #[error("the flow has no parameter `{name}`; {}", if .known.is_empty() { "it has none".to_owned() } else { format!("it has {}", .known.join(", ")) })]
-    Unknown {
-        /// The name.
-        name: String,
-        /// Names it has.
-        known: Vec<String>,
-    },
-    /// No value was given for a parameter that has none of its own.
-    #[error("parameter `{name}` needs a value{}; give it with -p {name}=VALUE", about(.description))]
-    Missing {
-        /// The name.
-        name: String,
-        /// What it is for.
-        description: Option<String>,
-    },
-    /// A value is not one of those allowed.
-    #[error("parameter `{name}` cannot be `{value}`; give one of {}", .choices.join(", "))]
-    NotAllowed {
-        /// The name.
-        name: String,
-        /// The value.
-        value: String,
-        /// Values it may have.
-        choices: Vec<String>,
-    },
-    /// A value was given for a secret.
-    #[error("parameter `{name}` is a secret and cannot be given as text; put it where Secrets are looked up")]
-    Secret {
-        /// The name.
-        name: String,
-    },
-    /// Its ConfigMap has no such value.
-    #[error("{0}")]
-    Unresolved(String),
-}
-
-fn about(description: &Option<String>) -> String {
-    description.as_ref().map(|text| format!(" ({text})")).unwrap_or_default()
-}
-
 /// The values of a flow's parameters that are not secret.
 ///
 /// # Errors
@@ -97,31 +52,21 @@ pub async fn parameters(
     given: &BTreeMap<String, String>,
     configs: &dyn ConfigMaps,
 ) -> Result<BTreeMap<String, String>, ParameterError> {
-    let declared = &flow.spec.parameters;
-    if let Some(name) = given.keys().find(|name| !declared.iter().any(|parameter| parameter.name == **name)) {
-        let known = declared.iter().map(|parameter| parameter.name.clone()).collect();
-        return Err(ParameterError::Unknown { name: name.clone(), known });
-    }
+    check_given(&flow.spec.parameters, given)?;
     let mut values = BTreeMap::new();
-    for parameter in declared {
-        let name = &parameter.name;
-        let value = match (given.get(name), flow_source(parameter)) {
-            (_, Err(fault)) => return Err(ParameterError::Unresolved(format!("parameter `{name}`: {fault}"))),
-            (Some(_), Ok(FlowSource::Secret(_))) => return Err(ParameterError::Secret { name: name.clone() }),
-            (None, Ok(FlowSource::Secret(_))) => continue,
-            (Some(value), Ok(_)) => value.clone(),
+    for parameter in &flow.spec.parameters {
+        let value = match (given.get(&parameter.name), flow_source(parameter)) {
+            (Some(value), _) => value.clone(),
             (None, Ok(FlowSource::Value(value))) => value.to_owned(),
-            (None, Ok(FlowSource::ConfigMap(key_ref))) => config_value(flow, parameter, key_ref, configs).await?,
-            (None, Ok(FlowSource::Submission)) => {
-                let (name, description) = (name.clone(), parameter.description.clone());
-                return Err(ParameterError::Missing { name, description });
+            (None, Ok(FlowSource::ConfigMap(key_ref))) => {
+                let value = config_value(flow, parameter, key_ref, configs).await?;
+                check_choice(parameter, &value)?;
+                value
             }
+            // Secrets stay references; what else has no value was refused.
+            (None, _) => continue,
         };
-        if let Some(choices) = parameter.choices.as_ref().filter(|choices| !choices.contains(&value)) {
-            let (name, choices) = (name.clone(), choices.clone());
-            return Err(ParameterError::NotAllowed { name, value, choices });
-        }
-        values.insert(name.clone(), value);
+        values.insert(parameter.name.clone(), value);
     }
     Ok(values)
 }

@@ -103,7 +103,7 @@ impl Bench {
             command.env_remove(name);
         }
         // The user who runs the tests may have a profile.
-        command.env("ORLOP_PROFILE", "");
+        command.env("ORLOP_PROFILE", "").env("ORLOP_HOME", self.place("home"));
         super::on_any_disk(&mut command);
         command.current_dir(self.dir.path()).stdin(Stdio::null());
         command

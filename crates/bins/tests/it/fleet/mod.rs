@@ -4,6 +4,8 @@
 #[cfg(all(feature = "run", target_os = "linux"))]
 mod agent;
 #[cfg(all(feature = "run", target_os = "linux"))]
+mod alike;
+#[cfg(all(feature = "run", target_os = "linux"))]
 mod arrays;
 mod artifacts;
 mod bench;

@@ -87,11 +87,18 @@ async fn a_flow_of_a_cluster_is_submitted_watched_approved_and_deleted() {
     assert_eq!(bench.orlop("confirm-gone etl nothing").await.0, 4);
     assert_eq!(bench.good("approve etl gate --reason fine").await, "etl: approved gate");
     assert_eq!(bench.orlop("reject etl gate").await.0, 5);
-    assert_eq!(bench.orlop("approve etl a").await.0, 4);
+    assert_eq!(bench.orlop("approve etl a").await.0, 5, "nobody decides about it");
+    let (code, told) = bench.orlop("approve etl nothing").await;
+    assert_eq!((code, told.as_str()), (4, "error: flow `etl` has no step `nothing`; its Manual steps are gate"));
     let watched = bench.good("watch etl").await;
     assert!(watched.contains("Succeeded"), "{watched}");
     assert_eq!(bench.good("list -o name").await, "etl");
     assert!(bench.good("list -A").await.contains("other"), "by namespace");
+    let list: serde_json::Value = serde_json::from_str(&bench.good("list -o json").await).expect("JSON");
+    let members: Vec<&String> = list["items"][0].as_object().expect("an item").keys().collect();
+    let known = ["namespace", "name", "uid", "created", "phase", "progress", "message", "started", "ended"];
+    assert_eq!(members, [&known[..], &["interrupted", "labels"]].concat(), "as on every target");
+    assert_eq!(bench.orlop("list --phase nothing").await.0, 2);
     assert_eq!(bench.good("list -n default -o name").await, "");
     let page = bench.good("get etl").await;
     assert!(page.contains("gate") && page.contains("Succeeded"), "{page}");
@@ -108,7 +115,9 @@ async fn a_flow_of_a_cluster_is_submitted_watched_approved_and_deleted() {
     assert_eq!(bench.orlop("artifacts etl nothing").await.0, 4);
     assert_eq!(bench.orlop("stop etl").await.0, 5, "it has ended");
     assert_eq!(bench.good("delete etl").await, "etl deleted");
-    assert_eq!(bench.orlop("get etl").await.0, 4);
+    let (code, told) = bench.orlop("get etl").await;
+    let gone = "error: there is no flow `etl` in namespace `other`; see `orlop flow list -A --target kube`";
+    assert_eq!((code, told.as_str()), (4, gone));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -146,4 +155,23 @@ async fn a_cluster_that_is_not_there_is_told() {
     std::fs::write(bench.dir.path().join("kubeconfig"), "nonsense").expect("it is written");
     let (code, told) = bench.orlop("list").await;
     assert!(code == 2 && told.contains("--kubeconfig FILE"), "{code} {told}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_is_warned_about_once_and_its_parameters_are_checked_before_anything_is_created() {
+    let bench = Bench::new().await;
+    let mut doubtful = step("a", &[], &json!({}));
+    doubtful["template"]["spec"]["template"]["spec"]["containers"][0]["command"] =
+        json!(["sh", "-c", "echo ${parameters.env}"]);
+    bench.write("open", &json!({"parameters": [{"name": "env"}], "steps": [doubtful]}));
+    for (words, wrong) in [
+        ("submit open.json", "error: parameter `env` needs a value; give it with -p env=VALUE"),
+        ("submit open.json -p env=dev -p nope=1", "error: the flow has no parameter `nope`; it has env"),
+        ("run open.json -p env=dev --auto-approve a", "error: --auto-approve a: the flow has no Manual step `a`"),
+    ] {
+        let (code, told) = bench.orlop(words).await;
+        assert!(code == 2 && told.ends_with(wrong), "{words}: {code} {told}");
+        assert_eq!(told.matches("warning[shell]").count(), 1, "{words}: {told}");
+    }
+    assert_eq!(bench.good("list -o name").await, "");
 }

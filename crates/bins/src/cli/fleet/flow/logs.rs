@@ -15,23 +15,15 @@ use crate::host::flow::{Clock as _, SystemClock};
 /// # Errors
 /// When the server refuses, or the log breaks off.
 pub(super) async fn show(remote: &Remote, args: &LogsArgs) -> Result<bool, Failure> {
-    if args.timestamps {
-        return Err(Failure::usage("`--timestamps` is for logs of jobs: `orlop logs JOB --timestamps`"));
-    }
-    if args.item.is_some() && args.step.is_none() {
-        return Err(Failure::usage("name the step whose instance is meant: `orlop flow logs NAME STEP --item K`"));
-    }
     let mut members = Vec::new();
-    if let Some(step) = &args.step {
-        let item = args.item.map(|item| format!("-i{item}")).unwrap_or_default();
-        members.push(("step", format!("{step}{item}")));
-    }
+    members.extend(args.step.clone().map(|step| ("step", step)));
+    members.extend(args.item.map(|item| ("item", item.to_string())));
     members.extend(args.attempt.map(|attempt| ("attempt", attempt.to_string())));
     if let Some(since) = args.since {
         let since = i64::try_from(since.get().as_millis()).unwrap_or(i64::MAX);
         members.push(("since", Time::from_millis(SystemClock.now().millis().saturating_sub(since)).to_string()));
     }
-    for (name, on) in [("follow", args.follow), ("failed", args.failed)] {
+    for (name, on) in [("follow", args.follow), ("failed", args.failed), ("timestamps", args.timestamps)] {
         members.extend(on.then(|| (name, "true".to_owned())));
     }
     let path = format!("/flows/{}/logs{}", escaped(&args.name), query(&members));

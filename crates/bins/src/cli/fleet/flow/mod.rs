@@ -6,9 +6,13 @@ mod order;
 mod waiting;
 mod watch;
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
+use orlop_core::machine::flow::FlowPhase;
 use orlop_core::spec::flow::{JobFlow, StopMode};
-use orlop_core::time::Time;
+use orlop_core::time::{Time, rfc3339};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::super::artifacts::{Artifact, ArtifactsArgs};
@@ -16,10 +20,9 @@ use super::super::delete::unended;
 use super::super::failure::{Exit, Failure};
 use super::super::globals::{GlobalArgs, Target};
 use super::super::logs::LogsArgs;
-use super::super::manifest;
-use super::super::retry::RetryArgs;
+use super::super::retry::{RetryArgs, changed};
 use super::super::target::{
-    Created, FlowSnapshot, FlowTarget, ListFilter, ListedFlow, NewFlow, Reports, Retried, Taken, Wait,
+    Created, FlowSnapshot, FlowTarget, INTERRUPTED, ListFilter, ListedFlow, NewFlow, Reports, Retried, Taken, Wait,
 };
 use super::client::{ApiRequest, Client, escaped, query};
 use super::read::text;
@@ -84,13 +87,12 @@ impl Remote {
         let mut members = vec![("object", "true".to_owned())];
         members.extend(wait.map(|wait| ("wait", wait.to_owned())));
         let mut flow = self.get(&format!("/flows/{}{}", escaped(name), query(&members))).await?;
-        serde_json::from_value(flow["object"].take()).map_err(|error| {
-            Failure::new(
-                Exit::Unreachable,
-                format!("the server's answer cannot be read: {error}; use its version of this program"),
-            )
-        })
+        serde_json::from_value(flow["object"].take()).map_err(|error| unreadable(&error))
     }
+}
+
+fn unreadable(error: &serde_json::Error) -> Failure {
+    Failure::unreachable(format!("the server's answer cannot be read: {error}; use its version of this program"))
 }
 
 /// A fleet.
@@ -120,11 +122,12 @@ impl FlowTarget for Fleet {
 
     async fn list(&self, filter: &ListFilter) -> Result<Vec<ListedFlow>, Failure> {
         let labels = filter.labels.iter().map(|(key, value)| ("label", format!("{key}={value}")));
-        let members = filter.phase.iter().map(|phase| ("state", phase.clone())).chain(labels).collect();
+        // A server drives all of its flows.
+        let states = filter.phase.iter().filter(|phase| *phase != INTERRUPTED).map(|phase| ("state", phase.clone()));
+        let found = self.remote.list("/flows", states.chain(labels).collect()).await?;
+        let mut flows = found.into_iter().map(listed).collect::<Result<Vec<ListedFlow>, Failure>>()?;
         let now = SystemClock.now();
-        let found = self.remote.list("/flows", members).await?;
-        let mut flows: Vec<ListedFlow> = found.into_iter().map(|flow| listed(flow, now)).collect();
-        flows.retain(|flow| filter.older_than.is_none_or(|limit| now.since(flow.created) >= limit.get()));
+        flows.retain(|flow| filter.takes(flow, now));
         flows.sort_by_key(|flow| flow.created);
         Ok(flows)
     }
@@ -150,10 +153,7 @@ impl FlowTarget for Fleet {
     }
 
     async fn create(&self, new: &NewFlow<'_>) -> Result<Created, Failure> {
-        let text = manifest::text(new.file)?;
-        if new.strict {
-            manifest::chosen_of(new.file, &text, Target::Fleet.limits(true), new.name)?;
-        }
+        let (text, _) = new.read(Target::Fleet)?;
         let body = json!({
             "definition": text, "parameters": parameters(new.parameters), "name": new.name,
             "tenant": self.remote.tenant, "suspend": new.suspend,
@@ -162,7 +162,7 @@ impl FlowTarget for Fleet {
     }
 
     async fn retry(&self, args: &RetryArgs) -> Result<Retried, Failure> {
-        let definition = args.file.as_deref().map(manifest::text).transpose()?;
+        let definition = changed(self, args).await?.map(|(text, _)| text);
         let body = json!({
             "steps": args.step, "force": args.force, "definition": definition, "parameters": parameters(&args.param),
             "name": args.new_name,
@@ -201,17 +201,44 @@ fn created(answer: Value) -> Created {
     Created { name: text(&answer, "name"), id, message, value: answer, target: None }
 }
 
-fn listed(flow: Value, now: Time) -> ListedFlow {
-    let created = flow["created_at"].as_str().and_then(|at| at.parse().ok());
-    ListedFlow {
-        namespace: text(&flow, "tenant"),
-        name: text(&flow, "name"),
-        id: text(&flow, "id"),
-        phase: text(&flow, "phase"),
-        ended: flow["ended_at"].is_string(),
-        progress: text(&flow, "progress"),
-        created: created.unwrap_or(now),
-        message: text(&flow, "message"),
-        value: flow,
-    }
+/// A flow in a list of a server.
+#[derive(Deserialize)]
+struct RemoteFlow {
+    id: String,
+    tenant: String,
+    name: String,
+    phase: FlowPhase,
+    #[serde(default)]
+    message: String,
+    progress: String,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+    #[serde(default, with = "rfc3339")]
+    created_at: Option<Time>,
+    #[serde(default, with = "rfc3339")]
+    started_at: Option<Time>,
+    #[serde(default, with = "rfc3339")]
+    ended_at: Option<Time>,
+    #[serde(flatten)]
+    more: Map<String, Value>,
+}
+
+fn listed(flow: Value) -> Result<ListedFlow, Failure> {
+    let mut flow: RemoteFlow = serde_json::from_value(flow).map_err(|error| unreadable(&error))?;
+    flow.more.retain(|member, _| matches!(member.as_str(), "pipeline" | "version"));
+    Ok(ListedFlow {
+        namespace: flow.tenant,
+        name: flow.name,
+        id: flow.id.clone(),
+        uid: flow.id,
+        phase: flow.phase,
+        progress: flow.progress,
+        created: flow.created_at.unwrap_or_default(),
+        started: flow.started_at,
+        ended: flow.ended_at,
+        message: flow.message,
+        labels: flow.labels,
+        more: flow.more,
+        ..ListedFlow::default()
+    })
 }

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::super::super::failure::{Exit, Failure};
 use super::super::client::escaped;
+use super::super::read::text;
 use super::Remote;
 use crate::host::flow::FlowCommand;
 
@@ -32,7 +33,10 @@ pub(super) async fn give(remote: &Remote, name: &str, order: FlowCommand) -> Res
     };
     let answer = remote.post(&path, &body, None).await?;
     if answer["taken"] == false {
-        return Err(Failure::new(Exit::Conflict, format!("flow `{name}` has ended; nothing can change it")));
+        let ended = remote.get(&flow).await?;
+        let (name, phase) = (text(&ended, "name"), text(&ended, "phase"));
+        let message = format!("flow `{name}` has ended: it is {phase}; nothing can change it");
+        return Err(Failure::new(Exit::Conflict, message));
     }
     Ok(())
 }

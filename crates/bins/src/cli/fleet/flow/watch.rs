@@ -19,7 +19,7 @@ const RETRY: Duration = Duration::from_millis(500);
 /// How long one request waits for the end: as long as nothing has to be reported meanwhile.
 const fn pace(wait: Wait) -> &'static str {
     match wait.reports {
-        Reports::Steps | Reports::Statuses => "1s",
+        Reports::Steps | Reports::Printed | Reports::Statuses => "1s",
         _ if wait.leaves_paused => "1s",
         Reports::Reasons => "5s",
         Reports::Nothing => "60s",
@@ -51,7 +51,7 @@ pub(super) async fn ended(remote: &Remote, flow: &str, wait: Wait) -> Result<Job
         if status.phase.is_terminal() || wait.leaves(&status) {
             return Ok(object);
         }
-        if wait.reports == Reports::Steps {
+        if matches!(wait.reports, Reports::Steps | Reports::Printed) {
             waiting.tell(remote, flow).await;
         }
     }

@@ -42,7 +42,7 @@ impl Flows {
     /// written here.
     pub async fn create_pipeline(&self, tenant: TenantName, definition: Value) -> Result<Pipeline, Error> {
         self.inner.may_act().await?;
-        let read = self.definition(&definition, StepBackend::default()).await?;
+        let read = self.definition(&definition, StepBackend::default(), None).await?;
         let pipeline = Pipeline {
             id: uuid::Uuid::new_v4().to_string(),
             tenant,
@@ -69,7 +69,7 @@ impl Flows {
         definition: Value,
     ) -> Result<Pipeline, Error> {
         self.inner.may_act().await?;
-        let read = self.definition(&definition, StepBackend::default()).await?;
+        let read = self.definition(&definition, StepBackend::default(), None).await?;
         let _one = self.inner.pipelines.lock().await;
         let before = self.pipeline(id, tenants).await?;
         check(&before, known)?;

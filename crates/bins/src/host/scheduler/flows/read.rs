@@ -12,8 +12,9 @@ use super::journal::listed;
 use super::submit::{host, port};
 use super::{Flows, Inner};
 use crate::host::flow::{plan_of, replay};
-use crate::host::scheduler::error::{not_found, not_leader, store_unavailable};
+use crate::host::scheduler::error::{not_leader, store_unavailable};
 use crate::host::scheduler::{Error, Status};
+use crate::wire::problem::{Code, FLOW, FieldError, Problem};
 
 /// How long a request waits for a server that has just taken the lead.
 const READY: std::time::Duration = std::time::Duration::from_secs(20);
@@ -113,7 +114,11 @@ impl Flows {
         let mut named = self.named(tenants, |known| known.name == flow).await?;
         named.sort_by_key(|known| (known.ended_at.is_none(), known.created_at));
         let shown: String = flow.chars().take(64).collect();
-        named.pop().ok_or_else(|| not_found(format_args!("flow `{shown}`")))
+        named.pop().ok_or_else(|| {
+            let message = format!("there is no flow `{shown}`");
+            let field = FieldError { path: FLOW.to_owned(), message: message.clone() };
+            Box::new(Problem { errors: vec![field], ..Problem::new(Code::NotFound, message) })
+        })
     }
 
     /// All flows of tenants that pass.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use orlop_core::id::dns1123_subdomain;
 use orlop_core::name::repeated;
 use orlop_core::ports::fleet_store::FleetFlow;
 use orlop_core::ports::journal::FlowJournal as _;
@@ -40,7 +41,7 @@ impl Flows {
     /// Submits a flow that has ended again; what succeeded is taken over.
     ///
     /// # Errors
-    /// Conflict when it has not ended; InvalidSpec when a step or parameter is unknown; and as of [`Flows::submit`].
+    /// Conflict when it has not ended; NotFound when it has no such step; and as of [`Flows::submit`].
     pub async fn retry(&self, flow: &FleetFlow, again: Again) -> Result<Accepted, Error> {
         let mut stored = self.inner.journal.load(&flow.id).await.map_err(|error| port(&error))?;
         let plan = plan_of(&mut stored).map_err(host)?;
@@ -53,7 +54,10 @@ impl Flows {
             .map_err(|error| Box::new(Problem::new(Code::Internal, error.to_string())))?;
         let tenant = tenant(&stored.record).map_err(|error| port(&error))?;
         let name = match again.name {
-            Some(name) => name,
+            Some(name) => {
+                dns1123_subdomain(&name).map_err(|error| wrong("name", error.to_string()))?;
+                name
+            }
             None => {
                 let known = self.named(Some(std::slice::from_ref(&tenant)), |_| true).await?;
                 let taken: BTreeSet<String> = known.into_iter().map(|known| known.name).collect();
@@ -62,7 +66,7 @@ impl Flows {
         };
         let parent = Parent { plan: &plan, state: &state };
         let changed = match &again.definition {
-            Some(definition) => Some(self.definition(definition, driver.backend).await?),
+            Some(definition) => Some(self.definition(definition, driver.backend, Some(&flow.name)).await?),
             None => None,
         };
         let mut new = match &changed {
@@ -82,8 +86,9 @@ impl Flows {
         let new_plan = changed.as_ref().map_or(&plan, |definition| &definition.plan);
         is_of(&flow.name, new_plan, &plan).map_err(|why| wrong("manifest", why))?;
         let steps: Vec<String> = again.steps.iter().map(|step| new.driver.internal(step).to_owned()).collect();
-        if let Some((at, step)) = steps.iter().enumerate().find(|(_, step)| new_plan.index_of(step).is_none()) {
-            return Err(wrong(&format!("steps[{at}]"), no_step(&flow.name, step, |step| new_plan.is_fan_out(step))));
+        if let Some(step) = steps.iter().find(|step| new_plan.index_of(step).is_none()) {
+            let message = no_step(&flow.name, step, |step| new_plan.is_fan_out(step));
+            return Err(Box::new(Problem::new(Code::NotFound, message)));
         }
         new.parameters.extend(again.parameters);
         new.first = imports(new_plan, parent, Wanted { steps: &steps, parameters: &new.parameters });

@@ -19,7 +19,7 @@ use super::{Flows, Inner};
 use crate::host::flow::fleet::StepBackend;
 use crate::host::flow::{Definition, FlowHost, HostError, NoConfigMaps, Submission, definitions, flow_name, record};
 use crate::host::scheduler::Error;
-use crate::wire::problem::{Code, FieldError, Problem};
+use crate::wire::problem::{Code, FieldError, PARAMETERS, Problem};
 
 /// A flow that is submitted.
 pub struct NewFlow {
@@ -79,27 +79,33 @@ impl NewFlow {
 }
 
 impl Flows {
-    /// The one flow of a definition, checked for the fleet. A few are read at once, beside what the server does meanwhile.
+    /// The one flow of a definition, or of several the one of a name, checked for the fleet. A few are read at once, beside what
+    /// the server does meanwhile.
     ///
     /// # Errors
     /// InvalidSpec with everything that is wrong.
-    pub(crate) async fn definition(&self, definition: &Value, backend: StepBackend) -> Result<Definition, Error> {
-        let text = definition_text(definition);
+    pub(crate) async fn definition(
+        &self,
+        definition: &Value,
+        backend: StepBackend,
+        name: Option<&str>,
+    ) -> Result<Definition, Error> {
+        let (text, name) = (definition_text(definition), name.map(str::to_owned));
         let turn = Arc::clone(&self.inner.readers).acquire_owned().await;
         let reading = tokio::task::spawn_blocking(move || {
             // Held until it is read, also where nobody waits for it any more.
             let _turn = turn;
-            read_definition(&text, backend)
+            read_definition(&text, backend, name.as_deref())
         });
         reading.await.unwrap_or_else(|error| Err(Box::new(Problem::new(Code::Internal, error.to_string()))))
     }
 }
 
-/// The one flow of a text, checked for the fleet.
+/// The one flow of a text, or of several the one of a name, checked for the fleet.
 ///
 /// # Errors
 /// InvalidSpec with everything that is wrong.
-pub fn read_definition(text: &str, backend: StepBackend) -> Result<Definition, Error> {
+pub fn read_definition(text: &str, backend: StepBackend, name: Option<&str>) -> Result<Definition, Error> {
     let runtime = match backend {
         StepBackend::Docker => Runtime::ByImage,
         StepBackend::Process => Runtime::Process,
@@ -108,8 +114,11 @@ pub fn read_definition(text: &str, backend: StepBackend) -> Result<Definition, E
     let read = definitions("definition", text, limits, TextLimits::default());
     let (mut found, _) = read.map_err(|report| refused(&report))?;
     let count = found.len();
-    let one = found.pop().filter(|_| count == 1);
-    one.ok_or_else(|| wrong("", format!("the definition holds {count} flows; give one")))
+    if count > 1 {
+        found.retain(|flow| name == Some(flow.manifest.flow.metadata.name.as_str()));
+    }
+    let one = found.pop().filter(|_| found.is_empty());
+    one.ok_or_else(|| wrong("", format!("the definition holds {count} flows; give one, or name it")))
 }
 
 fn refused(report: &Report) -> Error {
@@ -139,7 +148,7 @@ pub(super) fn port(error: &PortError) -> Error {
 
 pub(super) fn host(error: HostError) -> Error {
     match error {
-        HostError::Parameter(error) => wrong("parameters", error.to_string()),
+        HostError::Parameter(error) => wrong(PARAMETERS, error.to_string()),
         HostError::Plan(errors) => {
             let errors = errors.into_iter().map(|error| FieldError { path: error.path, message: error.message });
             Box::new(Problem::invalid(errors.collect()))

@@ -34,7 +34,7 @@ fn manual(name: &str, steps: &[&str]) -> String {
 }
 
 fn new(text: &str) -> NewFlow {
-    let definition = read_definition(text, StepBackend::Process).unwrap();
+    let definition = read_definition(text, StepBackend::Process, None).unwrap();
     let driver = Driver { by: "ann".to_owned(), ..Driver::default() };
     NewFlow::of(&definition, "physics".parse().unwrap(), None, driver).unwrap()
 }
@@ -162,7 +162,9 @@ async fn what_has_ended_is_repeated_under_another_name() {
     assert_eq!(flows.retry(&flow, Again::default()).await.unwrap_err().code, Code::Conflict);
     flows.decide(&flow, "gate", Decision::Rejected, by("ann", false)).await.unwrap();
     reaches(&flows, &taken.uid, FlowPhase::Failed).await;
-    let wrong = Again { steps: vec!["nothing".to_owned()], ..Again::default() };
+    let missing = Again { steps: vec!["nothing".to_owned()], ..Again::default() };
+    assert_eq!(flows.retry(&flow, missing).await.unwrap_err().code, Code::NotFound);
+    let wrong = Again { name: Some("Bad_Name".to_owned()), ..Again::default() };
     assert_eq!(flows.retry(&flow, wrong).await.unwrap_err().code, Code::InvalidSpec);
     let again = flows.retry(&flow, Again::default()).await.unwrap();
     assert_eq!(again.name, "release-r2");

@@ -218,12 +218,15 @@ impl FlowJournal for FleetJournal {
     async fn create(&self, flow: &FlowRecord) -> Result<(), PortError> {
         let _one = self.creating.lock().await;
         let (namespace, name) = (flow.namespace(), &flow.flow.metadata.name);
-        let exists = |what: String| Err(PortError::new(Class::Exists, format!("{what} is there already")));
+        let exists = |what: String| Err(PortError::new(Class::Exists, what));
         if self.holder(namespace, name).await?.is_some() {
-            return exists(format!("flow `{namespace}/{name}`"));
+            return exists(format!(
+                "the name is taken: there is a flow `{name}` of tenant `{namespace}` that has not ended; choose another with --name, \
+                 have every flow named anew with `metadata.generateName`, or end it"
+            ));
         }
         if self.store.entry(Kind::Flow, &orlop_core::ports::fleet_store::part(&flow.uid)).await?.is_some() {
-            return exists(format!("a flow with uid `{}`", flow.uid));
+            return exists(format!("there is a flow with uid `{}`", flow.uid));
         }
         let tenant =
             namespace.parse().map_err(|error| PortError::new(Class::Invalid, "whose flow it is").because(error))?;
