@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// A point in time: milliseconds since the Unix epoch, UTC.
 ///
 /// Engines take it as an argument and never read a clock. Serialized as an integer of milliseconds; API objects use
-/// [`rfc3339`] to write whole seconds.
+/// [`Rfc3339`] to write whole seconds.
 ///
 /// ```
 /// use orlop_core::time::Time;
@@ -101,9 +101,10 @@ impl FromStr for Time {
 }
 
 /// Serde form of API objects: RFC 3339, UTC, whole seconds.
-pub mod rfc3339 {
-    use super::{Deserialize, Deserializer, Serializer, Time};
+#[derive(Debug)]
+pub enum Rfc3339 {}
 
+impl Rfc3339 {
     /// Writes an optional time as RFC 3339 with whole seconds.
     ///
     /// # Errors
@@ -122,6 +123,21 @@ pub mod rfc3339 {
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Time>, D::Error> {
         let text = Option::<String>::deserialize(deserializer)?;
         text.map(|text| text.parse().map_err(serde::de::Error::custom)).transpose()
+    }
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Rfc3339 {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Rfc3339".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({"type": "string", "format": "date-time"})
     }
 }
 
