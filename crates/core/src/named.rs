@@ -120,15 +120,7 @@ macro_rules! named_impls {
         }
 
         #[cfg(feature = "schema")]
-        impl ::schemars::JsonSchema for $name {
-            fn schema_name() -> ::std::borrow::Cow<'static, str> {
-                stringify!($name).into()
-            }
-
-            fn json_schema(_: &mut ::schemars::SchemaGenerator) -> ::schemars::Schema {
-                ::schemars::json_schema!({"type": "string", "enum": <Self as $crate::named::Named>::ALL})
-            }
-        }
+        $crate::schema::written_out!($name, {"type": "string", "enum": <Self as $crate::named::Named>::ALL});
     };
 }
 pub(crate) use named_impls;

@@ -5,8 +5,8 @@ use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema};
 use serde_json::Value;
 
-/// The schema of a type in JSON Schema 2020-12. A member that may be absent is not said to be null, and a description has no
-/// line breaks but those between paragraphs.
+/// The schema of a type in JSON Schema 2020-12. A member that may be absent is not said to be null. A description has no line
+/// breaks but those between paragraphs, and no example in Rust.
 ///
 /// ```
 /// let schema = orlop_core::schema::of::<orlop_core::spec::meta::KeyRef>();
@@ -19,10 +19,31 @@ pub fn of<T: JsonSchema>() -> Value {
     settings.into_generator().into_root_schema_for::<T>().to_value()
 }
 
+/// Gives a type a schema that is written out wherever the type is named.
+macro_rules! written_out {
+    ($name:ident, $schema:tt) => {
+        impl ::schemars::JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> ::std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut ::schemars::SchemaGenerator) -> ::schemars::Schema {
+                ::schemars::json_schema!($schema)
+            }
+        }
+    };
+}
+pub(crate) use written_out;
+
 fn plain(schema: &mut Schema) {
     let Some(members) = schema.as_object_mut() else { return };
     if let Some(Value::String(text)) = members.get_mut("description") {
-        *text = text.split("\n\n").map(|paragraph| paragraph.replace('\n', " ")).collect::<Vec<_>>().join("\n\n");
+        let prose = text.split("```").next().unwrap_or_default().trim_end();
+        *text = prose.split("\n\n").map(|paragraph| paragraph.replace('\n', " ")).collect::<Vec<_>>().join("\n\n");
     }
     if members.get("default").is_some_and(Value::is_null) {
         members.shift_remove("default");
@@ -30,9 +51,13 @@ fn plain(schema: &mut Schema) {
     if let Some(Value::Array(values)) = members.get_mut("enum") {
         values.retain(|value| !value.is_null());
     }
-    let kinds = members.get("type").and_then(Value::as_array).into_iter().flatten();
-    if let [kind] = kinds.filter(|kind| *kind != "null").cloned().collect::<Vec<_>>().as_slice() {
-        members.insert("type".to_owned(), kind.clone());
+    if let Some(kind) = members.get_mut("type")
+        && let Some(kinds) = kind.as_array_mut()
+    {
+        kinds.retain(|kind| kind != "null");
+        if let [only] = kinds.as_slice() {
+            *kind = only.clone();
+        }
     }
     if let Some(Value::Array(mut choices)) = members.shift_remove("anyOf") {
         choices.retain(|choice| choice.get("type").is_none_or(|kind| kind != "null"));
@@ -47,5 +72,39 @@ fn plain(schema: &mut Schema) {
                 members.insert("anyOf".to_owned(), Value::Array(choices));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::{Deserialize, Serialize};
+
+    use super::*;
+
+    /// How it is done
+    /// in two lines.
+    ///
+    /// And why.
+    ///
+    /// ```
+    /// assert!(true);
+    /// ```
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct Sample {
+        kind: Option<Kind>,
+        count: Option<u8>,
+    }
+
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    enum Kind {
+        One,
+    }
+
+    #[test]
+    fn what_may_be_absent_is_not_said_to_be_null_and_lines_are_joined() {
+        let schema = of::<Sample>();
+        assert_eq!(schema["description"], "How it is done in two lines.\n\nAnd why.");
+        insta::assert_snapshot!(schema["properties"], @r##"{"kind":{"$ref":"#/$defs/Kind"},"count":{"type":"integer","format":"uint8","minimum":0,"maximum":255}}"##);
+        assert_eq!(schema["required"], Value::Null);
     }
 }

@@ -127,19 +127,7 @@ impl Rfc3339 {
 }
 
 #[cfg(feature = "schema")]
-impl schemars::JsonSchema for Rfc3339 {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Rfc3339".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({"type": "string", "format": "date-time"})
-    }
-}
+crate::schema::written_out!(Rfc3339, {"type": "string", "format": "date-time"});
 
 /// A duration in Go syntax: `300ms`, `90s`, `1h30m`; units ns, us (µs), ms, s, m, h.
 ///

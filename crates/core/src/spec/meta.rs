@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::time::{Rfc3339, Time};
 
-/// Metadata of an API object. Members this crate does not use are kept in `other`.
+/// Metadata of an API object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -39,7 +39,7 @@ pub struct ObjectMeta {
     /// Owners.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub owner_references: Vec<OwnerReference>,
-    /// Everything else, untouched.
+    /// Members this crate does not use, untouched.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
 }
