@@ -3,7 +3,7 @@
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// The schema of a type in JSON Schema 2020-12. A member that may be absent is not said to be null. A description has no line
 /// breaks but those between paragraphs, and no example in Rust.
@@ -15,8 +15,20 @@ use serde_json::Value;
 /// ```
 #[must_use]
 pub fn of<T: JsonSchema>() -> Value {
-    let settings = SchemaSettings::draft2020_12().with_transform(RecursiveTransform(plain));
-    settings.into_generator().into_root_schema_for::<T>().to_value()
+    settings().into_generator().into_root_schema_for::<T>().to_value()
+}
+
+/// The schemas of a type and of all that it names, by name, as components of an OpenAPI document.
+#[must_use]
+pub fn components<T: JsonSchema>() -> Map<String, Value> {
+    let settings = settings().with(|settings| settings.definitions_path = "/components/schemas".into());
+    let mut generator = settings.into_generator();
+    generator.subschema_for::<T>();
+    generator.take_definitions(true)
+}
+
+fn settings() -> SchemaSettings {
+    SchemaSettings::draft2020_12().with_transform(RecursiveTransform(plain))
 }
 
 /// Gives a type a schema that is written out wherever the type is named.
