@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | `hardware` | the modules `hardware` and `spec::job` | schedulers and what translates needs of machines |
 //! | `ports` | the modules `ports` and `helper`, and `hardware` | adapters and hosts |
+//! | `schema` | the module `schema`, and JSON schemas of the types in `spec` | definitions of custom resources, editors, documents |
 //! | `testing` | the module `testing`: doubles of the ports and the suites that adapters pass | tests of adapters |
 
 #![forbid(unsafe_code)]
@@ -30,6 +31,8 @@ pub mod ports;
 pub mod quantity;
 pub mod rate;
 pub mod resource;
+#[cfg(feature = "schema")]
+pub mod schema;
 pub mod spec;
 pub mod task;
 #[cfg(feature = "testing")]

@@ -118,6 +118,9 @@ macro_rules! named_impls {
                 $crate::named::deserialize(deserializer)
             }
         }
+
+        #[cfg(feature = "schema")]
+        $crate::schema::written_out!($name, {"type": "string", "enum": <Self as $crate::named::Named>::ALL});
     };
 }
 pub(crate) use named_impls;

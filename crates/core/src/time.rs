@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// A point in time: milliseconds since the Unix epoch, UTC.
 ///
 /// Engines take it as an argument and never read a clock. Serialized as an integer of milliseconds; API objects use
-/// [`rfc3339`] to write whole seconds.
+/// [`Rfc3339`] to write whole seconds.
 ///
 /// ```
 /// use orlop_core::time::Time;
@@ -101,9 +101,10 @@ impl FromStr for Time {
 }
 
 /// Serde form of API objects: RFC 3339, UTC, whole seconds.
-pub mod rfc3339 {
-    use super::{Deserialize, Deserializer, Serializer, Time};
+#[derive(Debug)]
+pub enum Rfc3339 {}
 
+impl Rfc3339 {
     /// Writes an optional time as RFC 3339 with whole seconds.
     ///
     /// # Errors
@@ -124,6 +125,9 @@ pub mod rfc3339 {
         text.map(|text| text.parse().map_err(serde::de::Error::custom)).transpose()
     }
 }
+
+#[cfg(feature = "schema")]
+crate::schema::written_out!(Rfc3339, {"type": "string", "format": "date-time"});
 
 /// A duration in Go syntax: `300ms`, `90s`, `1h30m`; units ns, us (µs), ms, s, m, h.
 ///

@@ -61,8 +61,8 @@ fn bare(object: &Value, unknown: &mut Vec<String>) -> Value {
         if let Some(metadata) = members.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.shift_remove("managedFields");
         }
-        if let (Some(spec), Ok(schema)) = (members.get_mut("spec"), crd::spec_schema()) {
-            prune(spec, schema, "spec", unknown);
+        if let Some(spec) = members.get_mut("spec") {
+            prune(spec, crd::spec_schema(), "spec", unknown);
         }
     }
     bare

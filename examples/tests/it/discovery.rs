@@ -148,7 +148,7 @@ fn control<R: Reconciler + 'static>(server: &ApiServer) {
 /// A cluster with a performer and two executors in it, and the controllers of both that work.
 fn cluster(pods: &Pods) -> ApiServer {
     let server = ApiServer::new();
-    for (_, definition) in orlop_k8s::crd::all().unwrap() {
+    for (_, definition) in orlop_k8s::crd::all() {
         server.install(&definition).unwrap();
     }
     let ready =

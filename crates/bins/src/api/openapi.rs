@@ -1,12 +1,14 @@
 //! The OpenAPI document: made of the table of routes and the shapes of their bodies.
 
+use orlop_core::spec::job::JobSpec;
+use serde_json::Value;
 use utoipa::openapi::content::Content;
 use utoipa::openapi::path::{OperationBuilder, ParameterBuilder, ParameterIn, PathItem, PathsBuilder};
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::response::ResponseBuilder;
 use utoipa::openapi::schema::{ComponentsBuilder, KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder, RefOr, Required};
+use utoipa::openapi::{InfoBuilder, OpenApiBuilder, RefOr, Required};
 
 use super::BASE;
 use super::route::{Method, Needs, Route, shape};
@@ -14,9 +16,9 @@ use super::table::ROUTES;
 use super::view::problem::ProblemView;
 use crate::wire::problem::PROBLEM_JSON;
 
-/// The whole document.
+/// The whole document. The specification of a job is described at its type.
 #[must_use]
-pub fn document() -> OpenApi {
+pub fn document() -> Value {
     let (mut components, problem) = shape::<ProblemView>(ComponentsBuilder::new());
     let mut paths = PathsBuilder::new();
     for route in ROUTES {
@@ -29,11 +31,15 @@ pub fn document() -> OpenApi {
         .title("Orlop")
         .version("1")
         .description(Some("Jobs on a fleet of workers: submit, watch, cancel; workers, tenants, quotas, tokens."));
-    OpenApiBuilder::new()
+    let routes = OpenApiBuilder::new()
         .info(info.build())
         .paths(paths.build())
-        .components(Some(components.security_scheme("token", bearer).build()))
-        .build()
+        .components(Some(components.security_scheme("token", bearer).build()));
+    let mut document = serde_json::to_value(routes.build()).unwrap_or_default();
+    if let Some(schemas) = document.pointer_mut("/components/schemas").and_then(Value::as_object_mut) {
+        schemas.extend(orlop_core::schema::components::<JobSpec>());
+    }
+    document
 }
 
 fn text() -> Schema {
@@ -132,7 +138,7 @@ fn parameter(name: &str, place: ParameterIn, help: &str) -> ParameterBuilder {
 }
 
 /// The document as text, with a line feed at its end.
-pub(super) fn text_of(document: &OpenApi) -> String {
+pub(super) fn text_of(document: &Value) -> String {
     let mut text = serde_json::to_string_pretty(document).unwrap_or_default();
     text.push('\n');
     text

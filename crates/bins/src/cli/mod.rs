@@ -30,6 +30,7 @@ mod progress;
 mod resume;
 mod retry;
 mod run;
+mod schema;
 mod setup;
 mod several;
 mod signals;
@@ -85,6 +86,8 @@ enum Command {
     /// Manage profiles: default values of connection options
     #[command(subcommand, arg_required_else_help = true)]
     Config(config::Config),
+    /// Print the JSON schema of flows, jobs or pipelines, for editors
+    Schema(schema::SchemaArgs),
     /// Print the completions of a shell
     Completions {
         /// The shell
@@ -256,6 +259,7 @@ async fn dispatch(command: Command) -> Result<Exit, Failure> {
         #[cfg(feature = "fleet")]
         Command::Fleet(verb) => fleet::run(verb).await,
         Command::Config(verb) => config::run(verb),
+        Command::Schema(args) => schema::run(&args),
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut commands(), "orlop", &mut text);

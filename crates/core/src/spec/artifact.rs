@@ -8,11 +8,12 @@ use super::meta::KeyRef;
 
 /// An artifact a step takes: exactly one of `from` and `http`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ArtifactInput {
     /// Name, a DNS subdomain.
     pub name: String,
-    /// `step/artifact`, or a step that has exactly one.
+    /// The output artifact of another step: step/artifact, or a step that has exactly one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     /// A download.
@@ -43,6 +44,7 @@ impl ArtifactInput {
 
 /// A download.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HttpSource {
     /// An http or https URL.
@@ -54,6 +56,7 @@ pub struct HttpSource {
 
 /// An artifact a step gives.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ArtifactOutput {
     /// Name, a DNS subdomain.
@@ -73,18 +76,20 @@ pub struct ArtifactOutput {
 
 /// How an artifact is packed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Archive {
-    /// Default tar.
+    /// Format; default tar.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<ArchiveFormat>,
-    /// Default none; ignored by zip.
+    /// Compression; default none; ignored by zip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compression: Option<Compression>,
 }
 
 /// Format of an archive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ArchiveFormat {
     /// tar.
@@ -96,6 +101,7 @@ pub enum ArchiveFormat {
 
 /// Compression of a tar archive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Compression {
     /// None.
@@ -107,6 +113,7 @@ pub enum Compression {
 
 /// An object in an S3 store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct S3Object {
     /// URL of the store.
@@ -125,6 +132,7 @@ pub struct S3Object {
 
 /// Where a flow's artifacts are stored: exactly one member.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ArtifactStore {
     /// A volume claim.
@@ -137,6 +145,7 @@ pub struct ArtifactStore {
 
 /// A volume claim as artifact store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClaimStore {
     /// Name of the claim.
@@ -148,6 +157,7 @@ pub struct ClaimStore {
 
 /// An S3 bucket as artifact store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct S3Store {
     /// URL of the store.

@@ -1,6 +1,9 @@
 //! The JobFlow object and its spec. Absent extension fields stay absent: a default is
 //! never written into an object.
 
+#[cfg(feature = "schema")]
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -19,19 +22,23 @@ pub const KIND: &str = "JobFlow";
 
 /// A flow: one object and its single run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct JobFlow {
-    /// Always [`API_VERSION`].
+    /// Always `workflow.kube-zen.io/v1alpha1`.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = [API_VERSION])))]
     pub api_version: String,
-    /// Always [`KIND`].
+    /// Always `JobFlow`.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = [KIND])))]
     pub kind: String,
     /// Name, namespace, labels, annotations.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What to run.
+    /// What to run, and how.
     pub spec: FlowSpec,
-    /// What has happened; written by the engine's host only.
+    /// What has happened; written by the controller only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("readOnly" = true)))]
     pub status: Option<FlowStatus>,
 }
 
@@ -51,32 +58,36 @@ impl JobFlow {
 
 /// What a flow runs and how.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FlowSpec {
-    /// The DAG.
+    /// The steps of the flow: a directed acyclic graph.
+    #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 10000), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])))]
     pub steps: Vec<Step>,
-    /// Flow-wide behaviour.
+    /// How the flow as a whole behaves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution_policy: Option<ExecutionPolicy>,
-    /// Objects created before the first step.
+    /// PersistentVolumeClaims and ConfigMaps that are created before the first step and owned by the flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_templates: Option<ResourceTemplates>,
-    /// Parameters visible in every step.
+    /// Parameters that every step can read; fixed when the flow is submitted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parameters: Vec<FlowParameter>,
-    /// Steps that run once after all others.
+    /// Steps that run once after all others, also after a failure.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(length(max = 10000), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])))]
     pub finally: Vec<Step>,
-    /// Whether nothing new may start.
+    /// Nothing new starts while this is true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
-    /// What suspension does to live attempts; default Drain.
+    /// What a suspension does to live attempts: Drain lets them finish (the default), Suspend suspends them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend_mode: Option<SuspendMode>,
-    /// An order to end.
+    /// An order to end the flow: Graceful lets live attempts finish, Terminate cancels them. It may rise from Graceful
+    /// to Terminate and is never taken back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<StopMode>,
-    /// Where artifacts are stored; default the driver's store.
+    /// Where artifacts are stored: exactly one member; absent means the store of the controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifact_store: Option<ArtifactStore>,
     /// The flow this one repeats from its failures.
@@ -86,13 +97,16 @@ pub struct FlowSpec {
 
 /// Objects a flow creates before its first step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ResourceTemplates {
-    /// PersistentVolumeClaims.
+    /// PersistentVolumeClaims; each is created as `<flow>-<name>`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<BTreeMap<String, Value>>"))]
     pub volume_claim_templates: Vec<Value>,
-    /// ConfigMaps.
+    /// ConfigMaps; each is created as `<flow>-<name>`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<BTreeMap<String, Value>>"))]
     pub config_map_templates: Vec<Value>,
 }
 
@@ -111,17 +125,18 @@ pub fn template_name(template: &Value) -> Option<&str> {
 
 /// A parameter of the flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FlowParameter {
-    /// Name.
+    /// Name: letters, digits, `-` and `.`, alphanumeric at both ends.
     pub name: String,
-    /// Its value; neither this nor `value_from` means that it is supplied at submission.
+    /// Its value; with neither this nor valueFrom it is supplied at submission.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
     /// Where its value comes from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value_from: Option<FlowValueFrom>,
-    /// Values it may have.
+    /// The values it may have.
     #[serde(default, rename = "enum", skip_serializing_if = "Option::is_none")]
     pub choices: Option<Vec<String>>,
     /// What it is for.
@@ -131,6 +146,7 @@ pub struct FlowParameter {
 
 /// Source of a flow parameter: exactly one member.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FlowValueFrom {
     /// A key of a ConfigMap.
@@ -143,6 +159,7 @@ pub struct FlowValueFrom {
 
 /// The flow this one repeats from its failures.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RetryOf {
     /// Name of the parent, in the same namespace.
@@ -159,6 +176,7 @@ pub struct RetryOf {
 
 /// What suspension does to live attempts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum SuspendMode {
     /// They finish.
     #[default]
@@ -169,6 +187,7 @@ pub enum SuspendMode {
 
 /// An order to end a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum StopMode {
     /// Nothing new starts, live attempts finish, `finally` runs.
     Graceful,

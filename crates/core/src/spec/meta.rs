@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::time::{Time, rfc3339};
+use crate::time::{Rfc3339, Time};
 
-/// Metadata of an API object. Members this crate does not use are kept in `other`.
+/// Metadata of an API object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectMeta {
     /// Name of the object.
@@ -27,7 +28,7 @@ pub struct ObjectMeta {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
     /// When the store accepted the object.
-    #[serde(default, with = "rfc3339", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "Rfc3339", skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Time>,
     /// Labels.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -38,13 +39,14 @@ pub struct ObjectMeta {
     /// Owners.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub owner_references: Vec<OwnerReference>,
-    /// Everything else, untouched.
+    /// Members this crate does not use, untouched.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
 }
 
 /// An owner of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct OwnerReference {
     /// API version of the owner.
@@ -65,6 +67,7 @@ pub struct OwnerReference {
 
 /// A reference to an object or execution.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectReference {
     /// API version of the object; empty outside Kubernetes.
@@ -84,6 +87,7 @@ pub struct ObjectReference {
 
 /// One key of a ConfigMap or Secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct KeyRef {
     /// Name of the ConfigMap or Secret.

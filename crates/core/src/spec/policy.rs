@@ -20,42 +20,53 @@ pub const DEFAULT_CONTAINER: &str = "main";
 
 /// Flow-wide behaviour.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExecutionPolicy {
-    /// What happens when another flow holds the same concurrency key; default Forbid.
+    /// What happens when another flow holds the same concurrency key: Allow starts anyway, Forbid waits (the
+    /// default), Replace terminates the holders.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "Forbid")))]
     pub concurrency_policy: Option<ConcurrencyPolicy>,
-    /// The concurrency key.
+    /// The concurrency key, unique in the namespace; without one the annotation or label
+    /// `workflow.kube-zen.io/concurrency-key` or the owning schedule counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 253)))]
     pub concurrency_key: Option<String>,
-    /// Seconds a finished flow is kept; default 86400.
+    /// Seconds for which a finished flow is kept; default 86400.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0), extend("default" = 86400)))]
     pub ttl_seconds_after_finished: Option<i32>,
-    /// Retries summed over the flow; default 6.
+    /// Retries and counted failures summed over the flow; default 6.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0), extend("default" = 6)))]
     pub backoff_limit: Option<i32>,
-    /// Wall clock limit from the start, in seconds; default none.
+    /// Limit of the whole flow from its start, in seconds of wall clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub active_deadline_seconds: Option<i64>,
-    /// What an exit code means.
+    /// What an exit code means for the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_failure_policy: Option<PodFailurePolicy>,
-    /// What an untolerated failure does; default FailFast.
+    /// What a failure that is not tolerated does: FailFast starts nothing new (the default), CancelRunning also cancels
+    /// live attempts, Continue runs what can still run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_policy: Option<FailurePolicy>,
-    /// Whether a false condition lets dependents run; default Lenient.
+    /// Whether a step skipped by its own condition satisfies its dependents: Lenient (it does, the default) or Strict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skip_policy: Option<SkipPolicy>,
-    /// Final phase when all failures are tolerated; default Succeeded.
+    /// Final phase of a flow whose failures are all tolerated; default Succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tolerated_outcome: Option<ToleratedOutcome>,
-    /// Live attempts of the flow; default the driver's limit.
+    /// Live attempts of the flow at once; default the limit of the controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub parallelism: Option<i32>,
-    /// Re-runs per step after losing its host; default 3.
+    /// How often a step runs again after losing its host; default 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub lost_limit: Option<i32>,
-    /// Which settled executions are kept until the flow goes; default All.
+    /// Which Jobs of settled steps are kept until the flow goes; default All.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_retention: Option<JobRetention>,
 }
@@ -64,6 +75,7 @@ macro_rules! choice {
     ($(#[$doc:meta])* $name:ident { $(#[$first_doc:meta])* $first:ident, $($(#[$other_doc:meta])* $other:ident),+ $(,)? }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         pub enum $name {
             $(#[$first_doc])*
             #[default]
@@ -127,66 +139,82 @@ choice! {
 
 /// What exit codes mean for the flow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "FlowPodFailurePolicy"))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PodFailurePolicy {
-    /// Rules, the first match decides.
+    /// Rules in order; the first that matches decides.
+    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
     pub rules: Vec<PodFailureRule>,
 }
 
 /// One rule of a pod failure policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "FlowPodFailureRule"))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PodFailureRule {
-    /// FailJob, Ignore or Count; anything else never matches.
+    /// FailJob fails the step without retry, Ignore lets it succeed, Count lets it succeed and counts against
+    /// backoffLimit.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["FailJob", "Ignore", "Count"])))]
     pub action: String,
-    /// Which exit codes it is about.
+    /// The exit codes the rule is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_exit_codes: Option<OnExitCodes>,
 }
 
 /// Exit codes a rule is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "FlowOnExitCodes"))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OnExitCodes {
-    /// Container to look at; default `main`.
+    /// Container to look at; default main.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container_name: Option<String>,
-    /// In or NotIn; anything else never matches.
+    /// Whether the exit code must or must not be one of the values.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["In", "NotIn"])))]
     pub operator: String,
     /// Exit codes, 0 to 255.
+    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
     pub values: Vec<i32>,
 }
 
 /// How often and when a step is tried again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RetryPolicy {
     /// Retries; default 3, 0 means none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub limit: Option<i32>,
-    /// Delay between attempts; default 1 s · 2ⁿ.
+    /// Delay between attempts; default 1 s, doubled each time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backoff: Option<BackoffSpec>,
 }
 
 /// Delay between attempts as users write it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct BackoffSpec {
-    /// Exponential, Linear or Fixed; default Exponential.
+    /// How the delay grows; default Exponential.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["Exponential", "Linear", "Fixed", ""])))]
     pub kind: Option<String>,
-    /// Base, in Go syntax; default 1s.
+    /// The first delay, such as 30s or 1h30m; default 1s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "go-duration")))]
     pub duration: Option<String>,
     /// Factor of exponential growth; default 2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub factor: Option<f64>,
-    /// Ceiling before jitter, in Go syntax; default none.
+    /// The longest delay before jitter, such as 10m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "go-duration")))]
     pub max_duration: Option<String>,
     /// Share of the delay that jitter may add; default 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 1)))]
     pub jitter: Option<f64>,
 }
 

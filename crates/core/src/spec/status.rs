@@ -8,43 +8,48 @@ use serde::{Deserialize, Serialize};
 use super::meta::ObjectReference;
 use crate::machine::flow::FlowPhase;
 use crate::machine::step::StepPhase;
-use crate::time::{Time, rfc3339};
+use crate::time::{Rfc3339, Time};
 
 /// The longest message of a status, in characters.
 pub const MESSAGE_MAX: usize = 1024;
 
 /// What has happened to a flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct FlowStatus {
     /// Where the flow stands.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["Pending", "Running", "Paused", "Suspended", "Succeeded", "Failed"])))]
     pub phase: FlowPhase,
     /// First failure, or what the flow waits for.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// One entry per type.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"])))]
     pub conditions: Vec<Condition>,
     /// When the flow was admitted.
-    #[serde(default, with = "rfc3339", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "Rfc3339", skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Time>,
     /// When the flow ended.
-    #[serde(default, with = "rfc3339", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "Rfc3339", skip_serializing_if = "Option::is_none")]
     pub completion_time: Option<Time>,
     /// When the flow is expected to end.
-    #[serde(default, with = "rfc3339", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "Rfc3339", skip_serializing_if = "Option::is_none")]
     pub estimated_completion_time: Option<Time>,
-    /// Steps in spec order, `finally` last.
+    /// Records of steps and fan-out instances in spec order, those of finally last; of a large flow those that need
+    /// attention.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])))]
     pub steps: Vec<StepStatus>,
-    /// Packed records of a large flow.
+    /// All records of a large flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps_packed: Option<StepsPacked>,
     /// Counts of settled steps.
     #[serde(default)]
     pub progress: Progress,
-    /// Objects created from resource templates.
+    /// PersistentVolumeClaims and ConfigMaps the flow has created.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resource_refs: Vec<ObjectReference>,
     /// Who started it.
@@ -70,6 +75,7 @@ fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
 
 /// One condition of a flow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
     /// Ready, Completed, Failed, FailuresTolerated, Blocked, CancelBlocked, SpecChanged or NotUnderstood.
@@ -77,8 +83,8 @@ pub struct Condition {
     pub kind: String,
     /// Whether it holds.
     pub status: ConditionStatus,
-    /// When `status` last flipped.
-    #[serde(default, with = "rfc3339", skip_serializing_if = "Option::is_none")]
+    /// When status last flipped.
+    #[serde(default, with = "Rfc3339", skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
     /// One word for programs.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -90,6 +96,7 @@ pub struct Condition {
 
 /// Whether a condition holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum ConditionStatus {
     /// It does.
     True,
@@ -101,12 +108,14 @@ pub enum ConditionStatus {
 
 /// Status of one step or fan-out instance.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct StepStatus {
     /// Name of the step, or `<step>-i<k>` of an instance.
     pub name: String,
     /// Where it stands.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["Pending", "Running", "Succeeded", "Failed", "Skipped", "PendingApproval"])))]
     pub phase: StepPhase,
     /// Why, one word.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -115,13 +124,13 @@ pub struct StepStatus {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// When the current attempt was accepted.
-    #[serde(default, with = "rfc3339", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "Rfc3339", skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Time>,
     /// When it ended.
-    #[serde(default, with = "rfc3339", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "Rfc3339", skip_serializing_if = "Option::is_none")]
     pub completion_time: Option<Time>,
     /// Present exactly while a retry is scheduled.
-    #[serde(default, with = "rfc3339", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "Rfc3339", skip_serializing_if = "Option::is_none")]
     pub next_retry_time: Option<Time>,
     /// What runs or ran the current attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -157,6 +166,7 @@ pub struct StepStatus {
 
 /// What an accepted attempt waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum WaitsOn {
     /// Somebody else, such as a queue, has suspended it.
     Suspended,
@@ -170,23 +180,26 @@ pub enum WaitsOn {
 
 /// What keeps an accepted attempt from running.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Waiting {
     /// What it waits for.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["Suspended", "FirstPod", "Runtime", "NextPod"])))]
     pub on: WaitsOn,
-    /// Why, one word of the substrate.
+    /// Why, one word of the cluster.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Why, a sentence of the substrate.
+    /// Why, a sentence of the cluster.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// Since when.
-    #[serde(default, with = "rfc3339", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "Rfc3339", skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
 }
 
 /// Recorded outputs of a step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct StepOutputs {
     /// Values by name.
@@ -222,6 +235,7 @@ impl StepOutputs {
 
 /// A recorded output value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct OutputValue {
     /// Name of the output.
@@ -233,6 +247,7 @@ pub struct OutputValue {
 
 /// A recorded artifact.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ArtifactRecord {
     /// Name of the artifact.
@@ -247,6 +262,7 @@ pub struct ArtifactRecord {
 
 /// Where an artifact is stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ArtifactLocation {
     /// Kind of store: cas, configmap, pvc, s3, volume.
@@ -264,6 +280,7 @@ pub struct ArtifactLocation {
 
 /// Decision of a Manual step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalRecord {
     /// What was decided.
@@ -275,7 +292,7 @@ pub struct ApprovalRecord {
     #[serde(default)]
     pub verified: bool,
     /// When it was decided.
-    #[serde(default, with = "rfc3339", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "Rfc3339", skip_serializing_if = "Option::is_none")]
     pub at: Option<Time>,
     /// Why, in the words of who decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -284,6 +301,7 @@ pub struct ApprovalRecord {
 
 /// A decision about a Manual step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Decision {
     /// Go on.
     Approved,
@@ -295,6 +313,7 @@ pub enum Decision {
 
 /// Counts of fan-out instances.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct InstanceCounts {
     /// All instances.
@@ -311,9 +330,10 @@ pub struct InstanceCounts {
 
 /// Packed step records of a large flow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct StepsPacked {
-    /// How the data is packed.
+    /// How the records are packed.
     pub encoding: String,
     /// Number of records.
     pub count: u32,
@@ -329,6 +349,7 @@ pub struct StepsPacked {
 
 /// Counts of settled steps; a fan-out counts as its instances, as one until they are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Progress {
     /// Successful, failed and skipped.
@@ -351,6 +372,7 @@ pub struct Progress {
 
 /// Who started a flow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Audit {
     /// Who.
@@ -363,6 +385,7 @@ pub struct Audit {
 
 /// Who started a flow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Initiator {
     /// Name of the user, service account or schedule.

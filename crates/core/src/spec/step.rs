@@ -11,15 +11,26 @@ use super::policy::RetryPolicy;
 
 /// A node of the DAG.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(
+    feature = "schema",
+    schemars(extend("x-kubernetes-validations" = [{
+        "rule": "self.type == 'Manual' || has(self.template)",
+        "message": "a step of type Job needs a template",
+    }]))
+)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Step {
-    /// Name, unique in the flow.
+    /// Name of the step, a DNS subdomain, unique in the flow.
+    #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 253)))]
     pub name: String,
-    /// Job or Manual; default Job.
+    /// Job runs a Job (the default), Manual waits for a person.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "Job")))]
     pub kind: Option<StepKind>,
     /// Shown while a Manual step waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(length(max = 1024)))]
     pub message: Option<String>,
     /// Labels and annotations of the Job itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -27,11 +38,11 @@ pub struct Step {
     /// Steps that must be satisfied first, all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dependencies: Vec<String>,
-    /// The same as a boolean expression over steps and what became of them. Naming `<step>.Failed`, `.Completed`
-    /// or `.AllFailed` keeps that failure from halting the flow; `<step>` stays unsatisfied by it.
+    /// The same as a boolean expression over steps and their outcomes; excludes `dependencies`. Naming `<step>.Failed`,
+    /// `.Completed` or `.AllFailed` keeps that failure from halting the flow; `<step>` stays unsatisfied by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depends: Option<String>,
-    /// Condition, evaluated once.
+    /// Condition, evaluated once when the step becomes ready; false skips the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
     /// Whether its failure satisfies dependents and is tolerated; default false.
@@ -40,18 +51,21 @@ pub struct Step {
     /// How often it is tried again; default never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_policy: Option<RetryPolicy>,
-    /// Limit of one attempt, or of the approval of a Manual step, in seconds.
+    /// Limit of one attempt in seconds; on a Manual step the limit of the approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 2592000)))]
     pub timeout_seconds: Option<i64>,
     /// Limit in seconds until a first pod of an attempt runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 2592000)))]
     pub pending_timeout_seconds: Option<i64>,
     /// Limit of one attempt in milliseconds, where a pipeline asked for less than whole seconds. Never part of an
     /// object.
     #[serde(skip)]
     pub timeout_millis: Option<u64>,
-    /// The `batch/v1` Job an attempt runs.
+    /// The `batch/v1` Job that an attempt runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "job"))]
     pub template: Option<Value>,
     /// Parameters and artifacts it takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,18 +73,39 @@ pub struct Step {
     /// Parameters and artifacts it gives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outputs: Option<Outputs>,
-    /// Fan-out over these items.
+    /// Runs one instance of the step for each of these items.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(length(max = 10000)))]
     pub with_items: Option<Vec<Value>>,
-    /// Fan-out over a JSON array known when the step becomes ready.
+    /// Runs one instance for each item of a JSON array that is known when the step becomes ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub with_param: Option<String>,
-    /// Live instances of a fan-out.
+    /// Live instances of a fan-out at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub parallelism: Option<i32>,
     /// Whether a retried flow runs it again though it succeeded; default IfNeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rerun: Option<Rerun>,
+}
+
+/// What a Job must have; the rest of it is kept as it is.
+#[cfg(feature = "schema")]
+fn job(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "object",
+        "properties": {
+            "apiVersion": {"description": "Always batch/v1.", "type": "string", "enum": ["batch/v1"]},
+            "kind": {"description": "Always Job.", "type": "string", "enum": ["Job"]},
+            "metadata": {
+                "description": "Labels and annotations of the Job; its name is that of the attempt.",
+                "type": "object",
+                "additionalProperties": true,
+            },
+            "spec": {"description": "The spec of the Job.", "type": "object", "additionalProperties": true},
+        },
+        "required": ["apiVersion", "kind", "spec"],
+    })
 }
 
 impl Step {
@@ -113,6 +148,7 @@ impl Step {
 
 /// Kind of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum StepKind {
     /// Runs a Job.
     #[default]
@@ -123,6 +159,7 @@ pub enum StepKind {
 
 /// Whether a retried flow runs a step again though it succeeded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Rerun {
     /// Only when something before it runs again.
     #[default]
@@ -133,44 +170,48 @@ pub enum Rerun {
 
 /// Labels and annotations merged into the Job's own metadata.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StepMetadata {
-    /// Labels.
+    /// Labels of the Job, not of its pods.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Annotations.
+    /// Annotations of the Job, not of its pods.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
 }
 
 /// What a step takes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Inputs {
-    /// Parameters.
+    /// Parameters the step takes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parameters: Vec<InputParameter>,
-    /// Artifacts.
+    /// Artifacts the step takes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<ArtifactInput>,
 }
 
 /// A parameter a step takes: exactly one of value and source.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct InputParameter {
-    /// Name.
+    /// Name: letters, digits, `-` and `.`, alphanumeric at both ends.
     pub name: String,
     /// Its value; an empty text is a value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// Where its value comes from.
+    /// Where its value comes from; exactly one of value and valueFrom.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value_from: Option<InputValueFrom>,
 }
 
 /// Source of an input parameter: exactly one member.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct InputValueFrom {
     /// `<step>:<path>` into the document of an earlier step.
@@ -182,13 +223,14 @@ pub struct InputValueFrom {
     /// A key of a Secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_key_ref: Option<KeyRef>,
-    /// A fact of the flow itself.
+    /// A fact of the flow itself; outcome, failures and duration in finally only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow: Option<FlowFact>,
 }
 
 /// A fact of the flow that a step may read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum FlowFact {
     /// How the steps came out: Succeeded or Failed; known in `finally`.
@@ -213,21 +255,23 @@ impl FlowFact {
 
 /// What a step gives.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Outputs {
-    /// Parameters.
+    /// Parameters the step gives.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parameters: Vec<OutputParameter>,
-    /// Artifacts.
+    /// Artifacts the step gives.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<ArtifactOutput>,
 }
 
 /// A parameter a step gives.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OutputParameter {
-    /// Name.
+    /// Name: letters, digits, `-` and `.`, alphanumeric at both ends.
     pub name: String,
     /// Where its value is read.
     pub value_from: OutputValueFrom,
@@ -238,6 +282,7 @@ pub struct OutputParameter {
 
 /// Source of an output parameter: exactly one member.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OutputValueFrom {
     /// Path into the own attempt's document.

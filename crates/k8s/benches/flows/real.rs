@@ -63,7 +63,7 @@ impl Real {
         let config = kube::Config::from_custom_kubeconfig(file, &kube::config::KubeConfigOptions::default()).await;
         let kube = kube::Client::try_from(config.expect("it is right")).expect("a client");
         let real = Self { kube, runs: 0 };
-        let definition = orlop_k8s::crd::job_flow().expect("a definition");
+        let definition = orlop_k8s::crd::job_flow();
         let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         // It may be there already.
         real.ask("POST", path, &definition).await.ok();

@@ -38,7 +38,7 @@ const TRIES: u32 = 8;
 /// use orlop_k8s::{api::Client, crd, testing::ApiServer};
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let server = ApiServer::new();
-/// server.install(&crd::job_flow().unwrap()).unwrap();
+/// server.install(&crd::job_flow()).unwrap();
 /// let flows = FlowClient::new(Client::new(server.client()), "default");
 /// assert!(flows.list(&[]).await.unwrap().is_empty());
 /// # });

@@ -15,7 +15,7 @@ const FLOWS: &str = "jobflows.workflow.kube-zen.io";
 
 fn world() -> (ApiServer, FlowClient<Client>) {
     let server = ApiServer::new();
-    server.install(&crate::crd::job_flow().unwrap()).unwrap();
+    server.install(&crate::crd::job_flow()).unwrap();
     let flows = FlowClient::new(Client::new(server.client()), "default");
     (server, flows)
 }

@@ -1,12 +1,11 @@
 //! The definitions of `Performer` and `HourglassExecutor`. Owns names, columns,
 //! subresources and rules; fields come from the types in `hourglass::spec`.
 
-use orlop_core::machine::Named;
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
-use super::structural::structural;
-use super::{Definition, STATUS, column};
+use super::structural::{bounded, structural};
+use super::{Definition, STATUS, column, described};
 use crate::hourglass::spec::{ExecutorSpec, ExecutorStatus, PerformerSpec, PerformerStatus};
 use crate::hourglass::{EXECUTORS, GROUP, PERFORMERS, VERSION};
 
@@ -38,12 +37,6 @@ pub(crate) fn one_key_source() -> Value {
         "has(self.operatorKeys) != has(self.operatorKeysSecretRef)",
         "config needs exactly one of operatorKeys and operatorKeysSecretRef",
     )])
-}
-
-/// The texts of a closed set.
-pub(crate) fn names<T: Named>(_: &mut SchemaGenerator) -> Schema {
-    let texts: Vec<&str> = T::ALL.iter().map(|value| value.as_str()).collect();
-    json_schema!({"type": "string", "enum": texts})
 }
 
 pub(crate) fn environment(_: &mut SchemaGenerator) -> Schema {
@@ -101,11 +94,6 @@ fn wide(mut column: Value) -> Value {
     column
 }
 
-fn described(mut schema: Value, text: &str) -> Value {
-    schema["description"] = json!(text);
-    schema
-}
-
 /// The CustomResourceDefinition of performers.
 ///
 /// ```
@@ -133,8 +121,8 @@ pub fn performer() -> Value {
             wide(column("Ready", "boolean", ".status.ready")),
             wide(column("Node", "string", ".status.nodeName")),
         ]),
-        spec: described(structural::<PerformerSpec>(), "What is wanted."),
-        status: described(structural::<PerformerStatus>(), STATUS),
+        spec: described(bounded(structural::<PerformerSpec>()), "What is wanted."),
+        status: described(bounded(structural::<PerformerStatus>()), STATUS),
     }
     .object()
 }
@@ -169,8 +157,8 @@ pub fn executor() -> Value {
             wide(column("State", "string", ".status.state")),
             wide(column("Updated", "integer", ".status.updatedReplicas")),
         ]),
-        spec: described(structural::<ExecutorSpec>(), "What is wanted."),
-        status: described(structural::<ExecutorStatus>(), STATUS),
+        spec: described(bounded(structural::<ExecutorSpec>()), "What is wanted."),
+        status: described(bounded(structural::<ExecutorStatus>()), STATUS),
     }
     .object()
 }

@@ -1,30 +1,24 @@
 //! Custom resource definitions, made from the Rust types that read the objects. Owns their names, schemas and columns;
 //! applies nothing.
 
-mod fields;
 #[cfg(feature = "client")]
 pub mod hourglass;
-mod schema;
-#[cfg(feature = "client")]
 mod structural;
 #[cfg(test)]
 mod tests;
-mod trace;
 
 use std::sync::LazyLock;
 
-use orlop_core::spec::flow::{GROUP, KIND};
+use orlop_core::spec::flow::{FlowSpec, GROUP, KIND};
+use orlop_core::spec::status::FlowStatus;
 use serde_json::{Value, json};
+
+use structural::{each, structural};
 
 /// Plural of flows: their name in paths of the API.
 pub const FLOWS: &str = "jobflows";
 /// The version of flows that is served and stored.
 pub const FLOW_VERSION: &str = "v1alpha1";
-
-/// Why a definition cannot be made: the table of fields does not fit the types.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the schema cannot be made from its types: {0}")]
-pub struct SchemaError(String);
 
 /// What the schema of every status says of it.
 const STATUS: &str = "What has happened; written by the controller only.";
@@ -95,19 +89,12 @@ impl Definition {
 /// The CustomResourceDefinition of flows.
 ///
 /// ```
-/// let definition = orlop_k8s::crd::job_flow().unwrap();
+/// let definition = orlop_k8s::crd::job_flow();
 /// assert_eq!(definition["metadata"]["name"], "jobflows.workflow.kube-zen.io");
 /// ```
-///
-/// # Errors
-/// When a field of the types is of a form the table of fields does not know. A test holds that there is none.
-pub fn job_flow() -> Result<Value, SchemaError> {
-    let made = |error: trace::TraceError| SchemaError(error.to_string());
-    let mut spec = schema::schema(&schema::spec_shape().map_err(made)?);
-    let mut status = schema::schema(&schema::status_shape().map_err(made)?);
-    describe(&mut spec, "What to run, and how.");
-    describe(&mut status, STATUS);
-    let definition = Definition {
+#[must_use]
+pub fn job_flow() -> Value {
+    Definition {
         group: GROUP,
         version: FLOW_VERSION,
         description: "A directed graph of jobs and its single run.",
@@ -122,34 +109,54 @@ pub fn job_flow() -> Result<Value, SchemaError> {
             column("Age", "date", ".metadata.creationTimestamp"),
             column("Message", "string", ".status.message"),
         ]),
-        spec,
-        status,
-    };
-    Ok(definition.object())
+        spec: described(spec_schema().clone(), "What to run, and how."),
+        status: described(flow_status(), STATUS),
+    }
+    .object()
 }
 
 /// The definitions of all kinds, by the name of their controller.
-///
-/// # Errors
-/// As of [`job_flow`].
 #[cfg(feature = "client")]
-pub fn all() -> Result<[(&'static str, Value); 3], SchemaError> {
-    Ok([("jobflow", job_flow()?), ("performer", hourglass::performer()), ("executor", hourglass::executor())])
+#[must_use]
+pub fn all() -> [(&'static str, Value); 3] {
+    [("jobflow", job_flow()), ("performer", hourglass::performer()), ("executor", hourglass::executor())]
 }
 
 /// The schema of the spec of flows, made once.
-///
-/// # Errors
-/// As of [`job_flow`].
-pub(crate) fn spec_schema() -> Result<&'static Value, &'static SchemaError> {
-    static SCHEMA: LazyLock<Result<Value, SchemaError>> = LazyLock::new(|| {
-        schema::spec_shape().map(|shape| schema::schema(&shape)).map_err(|error| SchemaError(error.to_string()))
-    });
-    SCHEMA.as_ref()
+pub(crate) fn spec_schema() -> &'static Value {
+    static SCHEMA: LazyLock<Value> = LazyLock::new(structural::<FlowSpec>);
+    &SCHEMA
 }
 
-fn describe(schema: &mut Value, text: &str) {
-    if let Some(members) = schema.as_object_mut() {
-        members.shift_insert(0, "description".to_owned(), json!(text));
+/// The schema of the status of flows: the server fills in nothing, and the outputs of a step admit all that its spec declares
+/// besides what is recorded.
+fn flow_status() -> Value {
+    let mut status = structural::<FlowStatus>();
+    each(&mut status, |members| drop(members.shift_remove("default")));
+    let outputs = "/properties/steps/items/properties/outputs";
+    if let (Some(recorded), Some(declared)) = (status.pointer_mut(outputs), spec_schema().pointer(outputs)) {
+        admit(recorded, declared);
     }
+    status
+}
+
+/// Adds the members of `more` that `schema` lacks, none of them required.
+fn admit(schema: &mut Value, more: &Value) {
+    if let (Some(items), Some(more)) = (schema.get_mut("items"), more.get("items")) {
+        return admit(items, more);
+    }
+    let own = schema.get_mut("properties").and_then(Value::as_object_mut);
+    if let (Some(own), Some(more)) = (own, more.get("properties").and_then(Value::as_object)) {
+        for (name, extra) in more {
+            match own.get_mut(name) {
+                Some(member) => admit(member, extra),
+                None => drop(own.insert(name.clone(), extra.clone())),
+            }
+        }
+    }
+}
+
+fn described(mut schema: Value, text: &str) -> Value {
+    schema["description"] = json!(text);
+    schema
 }

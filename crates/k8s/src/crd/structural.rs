@@ -1,10 +1,12 @@
 //! From the JSON schema of a Rust type to a structural schema of `apiextensions.k8s.io/v1`: references are put in place,
-//! absence is no null, and every list, map and text has a bound, so that rules in CEL stay within their budget.
+//! and where it is asked for, every list, map and text gets a bound, so that rules in CEL stay within their budget.
 
 use serde_json::{Map, Value, json};
 
 /// Types nested deeper than this are left open.
 const DEPTH: usize = 32;
+/// What says that any members are kept.
+const OPEN: &str = "x-kubernetes-preserve-unknown-fields";
 /// Most items or members where a type does not say it.
 const MANY: u64 = 256;
 /// Most characters where a type does not say it.
@@ -14,36 +16,67 @@ const QUANTITY: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[n
 
 /// The structural schema of a type.
 pub(super) fn structural<T: schemars::JsonSchema>() -> Value {
-    let root = schemars::SchemaGenerator::default().root_schema_for::<T>().to_value();
+    let root = orlop_core::schema::of::<T>();
     let definitions = root.get("$defs").cloned().unwrap_or_default();
     Value::Object(node(&root, &definitions, 0))
 }
 
+/// A structural schema with a bound for every list, map and text.
+pub(super) fn bounded(mut schema: Value) -> Value {
+    each(&mut schema, bound);
+    schema
+}
+
+/// Changes a structural schema and all that are within it.
+pub(super) fn each(schema: &mut Value, change: fn(&mut Map<String, Value>)) {
+    let Some(members) = schema.as_object_mut() else { return };
+    change(members);
+    for (name, value) in members {
+        match name.as_str() {
+            "properties" => value.as_object_mut().into_iter().flatten().for_each(|(_, member)| each(member, change)),
+            "items" | "additionalProperties" => each(value, change),
+            _ => {}
+        }
+    }
+}
+
 fn node(schema: &Value, definitions: &Value, depth: usize) -> Map<String, Value> {
     let Some(members) = schema.as_object().filter(|_| depth < DEPTH) else { return open() };
+    let mut own = Map::new();
     if let Some(name) = members.get("$ref").and_then(Value::as_str) {
         let name = name.trim_start_matches("#/$defs/");
-        let base = match name.rsplit('.').next() {
+        own = match name.rsplit('.').next() {
             Some("Quantity") => quantity(),
             _ => definitions.get(name).map_or_else(open, |found| node(found, definitions, depth + 1)),
         };
-        return over(base, members, definitions, depth);
-    }
-    // A field that may be absent is one of its type or null.
-    let some = |name: &str| {
-        let all = members.get(name)?.as_array()?;
-        let mut real = all.iter().filter(|one| one.get("type").and_then(Value::as_str) != Some("null"));
-        real.next().filter(|_| real.next().is_none())
-    };
-    if let Some(one) = some("anyOf").or_else(|| some("allOf")) {
-        return over(node(one, definitions, depth + 1), members, definitions, depth);
-    }
-    if let Some(all) = members.get("oneOf").and_then(Value::as_array) {
+    } else if let Some(all) = members.get("oneOf").and_then(Value::as_array) {
         let words: Vec<&Value> = all.iter().flat_map(words).collect();
-        let base = json!({"type": "string", "enum": words});
-        return over(base.as_object().cloned().unwrap_or_default(), members, definitions, depth);
+        own.extend([("type".to_owned(), json!("string")), ("enum".to_owned(), json!(words))]);
     }
-    over(Map::new(), members, definitions, depth)
+    for (name, value) in members {
+        let inner = |value| Value::Object(node(value, definitions, depth + 1));
+        let (name, value) = match (name.as_str(), value) {
+            ("$ref" | "$defs" | "$schema" | "title" | "anyOf" | "oneOf", _) => continue,
+            ("format", kind) => match kind.as_str() {
+                Some("int32" | "int64" | "date-time") => (name.as_str(), value.clone()),
+                Some("uint8" | "uint16" | "uint32") => ("format", json!("int32")),
+                Some("uint64") => ("format", json!("int64")),
+                _ => continue,
+            },
+            // Members fill themselves in.
+            ("default", Value::Object(_)) => ("default", json!({})),
+            ("default", Value::Array(all)) if all.is_empty() => continue,
+            ("properties", Value::Object(each)) => {
+                ("properties", each.iter().map(|(name, value)| (name.clone(), inner(value))).collect())
+            }
+            ("additionalProperties", Value::Bool(true)) => (OPEN, json!(true)),
+            ("additionalProperties", Value::Bool(false)) => continue,
+            ("items" | "additionalProperties", value) => (name.as_str(), inner(value)),
+            (name, value) => (name, value.clone()),
+        };
+        own.insert(name.to_owned(), value);
+    }
+    own
 }
 
 /// The texts that one of several alternatives stands for.
@@ -52,57 +85,20 @@ fn words(alternative: &Value) -> Vec<&Value> {
     alternative.get("const").into_iter().chain(listed).collect()
 }
 
-/// A schema with what is said beside it.
-fn over(
-    mut base: Map<String, Value>,
-    members: &Map<String, Value>,
-    definitions: &Value,
-    depth: usize,
-) -> Map<String, Value> {
-    for (name, value) in members {
-        let value = match name.as_str() {
-            "$ref" | "$defs" | "$schema" | "title" | "anyOf" | "allOf" | "oneOf" => continue,
-            "type" => single(value),
-            "format" if !matches!(value.as_str(), Some("int32" | "int64" | "date-time")) => continue,
-            "default" if value.is_null() || value.as_array().is_some_and(Vec::is_empty) => continue,
-            // Members fill themselves in.
-            "default" if value.is_object() => json!({}),
-            "properties" => {
-                let each = value.as_object().into_iter().flatten();
-                each.map(|(name, inner)| (name.clone(), Value::Object(node(inner, definitions, depth + 1)))).collect()
-            }
-            "items" | "additionalProperties" if value.is_object() => Value::Object(node(value, definitions, depth + 1)),
-            "enum" => value.as_array().into_iter().flatten().filter(|one| !one.is_null()).cloned().collect(),
-            _ => value.clone(),
-        };
-        base.insert(name.clone(), value);
-    }
-    bounded(base)
-}
-
-/// A type that may be null is one that may be absent.
-fn single(kind: &Value) -> Value {
-    let real = |one: &&Value| one.as_str() != Some("null");
-    kind.as_array().and_then(|all| all.iter().find(real)).unwrap_or(kind).clone()
-}
-
-fn bounded(mut schema: Map<String, Value>) -> Map<String, Value> {
-    let kind = schema.get("type").and_then(Value::as_str).unwrap_or_default();
-    let closed = schema.contains_key("enum") || schema.get("format").is_some();
-    let bound = match kind {
-        "array" => Some(("maxItems", MANY)),
-        "object" if schema.contains_key("additionalProperties") => Some(("maxProperties", MANY)),
-        "string" if !closed => Some(("maxLength", LONG)),
+fn bound(members: &mut Map<String, Value>) {
+    let most = match members.get("type").and_then(Value::as_str) {
+        Some("array") => Some(("maxItems", MANY)),
+        Some("object") if members.contains_key("additionalProperties") => Some(("maxProperties", MANY)),
+        Some("string") if !members.contains_key("enum") && !members.contains_key("format") => Some(("maxLength", LONG)),
         _ => None,
     };
-    if let Some((name, most)) = bound {
-        schema.entry(name).or_insert_with(|| json!(most));
+    if let Some((name, most)) = most {
+        members.entry(name).or_insert_with(|| json!(most));
     }
-    schema
 }
 
 fn open() -> Map<String, Value> {
-    Map::from_iter([("x-kubernetes-preserve-unknown-fields".to_owned(), json!(true))])
+    Map::from_iter([(OPEN.to_owned(), json!(true))])
 }
 
 fn quantity() -> Map<String, Value> {

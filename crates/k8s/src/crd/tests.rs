@@ -1,4 +1,4 @@
-//! The definition of flows against the contract, the types, the table of manifest fields and the API's own types.
+//! The definition of flows against the contract, the types and the API's own types.
 
 use std::collections::BTreeSet;
 
@@ -8,18 +8,14 @@ use orlop_core::machine::flow::FlowPhase;
 use orlop_core::machine::step::StepPhase;
 use orlop_core::spec::flow::FlowSpec;
 use orlop_core::spec::status::FlowStatus;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::fields::fields;
-use super::schema::{spec_shape, status_shape};
-use super::trace::Shape;
 use super::*;
 
-/// Fields of manifests as the reader of manifests knows them.
-const MANIFEST: &str = include_str!("../../../dag/src/manifest/schema/flow.txt");
-
 fn definition() -> Value {
-    job_flow().unwrap()
+    job_flow()
 }
 
 fn root() -> Value {
@@ -77,7 +73,7 @@ fn all_nodes() -> Vec<(String, Value)> {
 }
 
 #[test]
-fn names_columns_and_subresource_are_those_of_section_1_1() {
+fn names_columns_and_subresource_are_those_of_the_contract() {
     let spec = definition()["spec"].clone();
     assert_eq!(definition()["metadata"]["name"], "jobflows.workflow.kube-zen.io");
     assert_eq!((&spec["group"], &spec["scope"]), (&json!("workflow.kube-zen.io"), &json!("Namespaced")));
@@ -128,7 +124,7 @@ fn the_schema_is_structural() {
 }
 
 #[test]
-fn defaults_and_list_maps_stand_where_section_1_1_says_and_nowhere_else() {
+fn defaults_list_maps_and_rules_stand_at_these_fields_and_nowhere_else() {
     let with = |word: &str| -> Vec<String> {
         let found = all_nodes().into_iter().filter(|(_, node)| !node[word].is_null());
         found.map(|(path, node)| format!("{path} {}", node[word])).collect()
@@ -200,118 +196,107 @@ fn every_enum_lists_all_values() {
 
 #[test]
 fn a_template_declares_what_a_job_must_have() {
-    insta::assert_snapshot!(at("spec.steps.template"), @r#"{"description":"The batch/v1 Job that an attempt runs.","type":"object","properties":{"apiVersion":{"description":"Always batch/v1.","type":"string","enum":["batch/v1"]},"kind":{"description":"Always Job.","type":"string","enum":["Job"]},"metadata":{"description":"Labels and annotations of the Job; its name is that of the attempt.","type":"object","x-kubernetes-preserve-unknown-fields":true},"spec":{"description":"The spec of the Job.","type":"object","x-kubernetes-preserve-unknown-fields":true}},"required":["apiVersion","kind","spec"]}"#);
+    insta::assert_snapshot!(at("spec.steps.template"), @r#"{"type":"object","properties":{"apiVersion":{"description":"Always batch/v1.","type":"string","enum":["batch/v1"]},"kind":{"description":"Always Job.","type":"string","enum":["Job"]},"metadata":{"description":"Labels and annotations of the Job; its name is that of the attempt.","type":"object","x-kubernetes-preserve-unknown-fields":true},"spec":{"description":"The spec of the Job.","type":"object","x-kubernetes-preserve-unknown-fields":true}},"required":["apiVersion","kind","spec"],"description":"The `batch/v1` Job that an attempt runs."}"#);
 }
 
-/// Every field the types read is in the schema, and every line of the table of notes is a field of a type.
 #[test]
-fn every_field_of_every_type_is_declared_and_described() {
-    let mut walked = BTreeSet::new();
-    for (name, shape) in [("spec", spec_shape().unwrap()), ("status", status_shape().unwrap())] {
-        walk(&shape, &root()["properties"][name], &mut walked);
-    }
-    assert_eq!(walked, fields().keys().copied().collect::<BTreeSet<_>>());
-}
-
-fn walk(shape: &Shape, schema: &Value, walked: &mut BTreeSet<(&'static str, &'static str)>) {
-    match shape {
-        Shape::List(inner) => walk(inner, &schema["items"], walked),
-        Shape::Map(inner) => walk(inner, &schema["additionalProperties"], walked),
-        Shape::Object(object) => {
-            assert_eq!(schema["properties"].as_object().unwrap().len(), object.fields.len(), "{}", object.name);
-            for field in &object.fields {
-                let member = &schema["properties"][field.name];
-                let described = member["description"].as_str().is_some_and(|text| !text.is_empty());
-                assert!(described, "{}.{} has no description", field.owner, field.name);
-                let required = schema["required"].as_array().is_some_and(|list| list.contains(&json!(field.name)));
-                assert_eq!(required, field.required, "{}.{}", field.owner, field.name);
-                walked.insert((field.owner, field.name));
-                walk(&field.shape, member, walked);
-            }
-        }
-        _ => {}
-    }
-}
-
-/// The reader of manifests has a table of its own: both must know the same fields, and which must be there.
-#[test]
-fn the_reader_of_manifests_knows_the_same_fields() {
-    let table = |name: &str| -> Vec<(String, String)> {
-        let lines = MANIFEST.lines().skip_while(|line| *line != name).skip(1).take_while(|line| line.starts_with(' '));
-        let split = |line: &str| line.trim().split_once(' ').map(|(field, kind)| (field.to_owned(), kind.to_owned()));
-        lines.map(|line| split(line).unwrap()).collect()
-    };
-    let mut waiting = vec![("FlowSpec".to_owned(), root()["properties"]["spec"].clone())];
-    let mut compared = 0;
-    while let Some((name, schema)) = waiting.pop() {
-        let fields = table(&name);
-        let known: BTreeSet<&str> = fields.iter().map(|(field, _)| field.trim_end_matches('!')).collect();
-        let declared: BTreeSet<&str> = schema["properties"].as_object().unwrap().keys().map(String::as_str).collect();
-        assert_eq!(known, declared, "{name}");
-        for (field, kind) in &fields {
-            let (bare, required) = (field.trim_end_matches('!'), field.ends_with('!'));
-            let listed = schema["required"].as_array().is_some_and(|list| list.contains(&json!(bare)));
-            assert_eq!(listed, required, "{name}.{bare}");
-            let member = &schema["properties"][bare];
-            let inner = if member["type"] == "array" { &member["items"] } else { member };
-            let kind = kind.trim_start_matches("[]");
-            if bare != "template" && inner["properties"].is_object() {
-                waiting.push((kind.to_owned(), inner.clone()));
-            }
-            compared += 1;
-        }
-    }
-    assert!(compared > 90, "{compared} fields were compared");
-}
-
-/// An object with every field survives the schema: what a type writes is declared.
-#[test]
-fn nothing_that_the_types_write_is_pruned() {
-    fn full(shape: &Shape, field: Option<(&'static str, &'static str)>) -> Value {
-        let notes = field.and_then(|field| fields().get(&field));
-        match shape {
-            Shape::Any => json!({"any": [1, null]}),
-            Shape::Bool => json!(true),
-            Shape::Integer { .. } => json!(3),
-            Shape::Number => json!(1.5),
-            Shape::Text(texts) => match notes {
-                Some(notes) if notes.form == super::fields::Form::Time => json!("2026-01-01T00:00:00Z"),
-                Some(notes) if notes.choices.is_some() => json!(notes.choices.as_ref().unwrap()[0]),
-                _ => json!(texts.first().copied().unwrap_or("x")),
-            },
-            Shape::List(inner) => json!([full(inner, field)]),
-            Shape::Map(inner) => json!({"k": full(inner, field)}),
-            Shape::Object(object) => {
-                let members = object.fields.iter();
-                members.map(|f| (f.name.to_owned(), full(&f.shape, Some((f.owner, f.name))))).collect()
-            }
-        }
-    }
-    let spec: FlowSpec = serde_json::from_value(full(&spec_shape().unwrap(), None)).unwrap();
-    let status: FlowStatus = serde_json::from_value(full(&status_shape().unwrap(), None)).unwrap();
-    for (name, written) in
-        [("spec", serde_json::to_value(spec).unwrap()), ("status", serde_json::to_value(status).unwrap())]
+fn every_field_is_described_in_sentences() {
+    let mut count = 0;
+    for (path, node) in all_nodes().iter().filter(|(path, _)| path.starts_with(".spec") || path.starts_with(".status"))
     {
-        declared(&written, &root()["properties"][name], name);
+        for (name, member) in node["properties"].as_object().into_iter().flatten() {
+            let text = member["description"].as_str().unwrap_or_default();
+            let plain = !text.contains(['\n', '[']) && text.ends_with('.');
+            assert!(plain, "{path}.{name} is described as {text:?}");
+            count += 1;
+        }
+    }
+    assert!(count > 250, "{count} fields were looked at");
+}
+
+/// A value with every member that a schema declares.
+fn full(schema: &Value) -> Value {
+    let first = &schema["enum"][0];
+    match schema["type"].as_str() {
+        _ if first.is_string() => first.clone(),
+        Some("object") if schema["additionalProperties"].is_object() => {
+            json!({"k": full(&schema["additionalProperties"])})
+        }
+        Some("object") => {
+            let members = schema["properties"].as_object().into_iter().flatten();
+            members.map(|(name, member)| (name.clone(), full(member))).collect()
+        }
+        Some("array") => json!([full(&schema["items"])]),
+        Some("string") if schema["format"] == "date-time" => json!("2026-01-01T00:00:00Z"),
+        Some("string") => json!("x"),
+        Some("boolean") => json!(true),
+        Some("integer") => json!(3),
+        Some("number") => json!(1.5),
+        _ => json!({"any": [1, null]}),
     }
 }
 
-fn declared(value: &Value, schema: &Value, path: &str) {
-    if schema["x-kubernetes-preserve-unknown-fields"] == true {
-        return;
+/// Whether a type reads a value, and which of its members are lost when it is written again.
+fn lost<T: DeserializeOwned + Serialize>(value: &Value) -> Result<Vec<String>, serde_json::Error> {
+    fn compare(value: &Value, written: &Value, path: &str, lost: &mut Vec<String>) {
+        match value {
+            Value::Array(items) => {
+                items.iter().enumerate().for_each(|(at, item)| compare(item, &written[at], path, lost));
+            }
+            Value::Object(members) => {
+                members
+                    .iter()
+                    .for_each(|(name, value)| compare(value, &written[name], &format!("{path}.{name}"), lost));
+            }
+            _ if value != written => lost.push(path.to_owned()),
+            _ => {}
+        }
     }
+    let mut found = Vec::new();
+    compare(value, &serde_json::to_value(serde_json::from_value::<T>(value.clone())?)?, "", &mut found);
+    Ok(found)
+}
+
+/// The paths of all members of a value, those of the Job in a template left out.
+fn members(value: &Value, path: &str, found: &mut Vec<String>) {
     match value {
-        Value::Array(items) => items.iter().for_each(|item| declared(item, &schema["items"], path)),
-        Value::Object(members) => {
-            for (name, member) in members {
-                let path = format!("{path}.{name}");
-                let own = schema["properties"].get(name).or_else(|| schema.get("additionalProperties"));
-                // The sample template is no Job.
-                if !path.contains(".template.") {
-                    declared(member, own.unwrap_or_else(|| panic!("{path} would be pruned")), &path);
-                }
+        Value::Array(items) => members(&items[0], &format!("{path}/0"), found),
+        Value::Object(all) if !path.ends_with("/template") => {
+            for (name, member) in all {
+                found.push(format!("{path}/{name}"));
+                members(member, &format!("{path}/{name}"), found);
             }
         }
         _ => {}
     }
+}
+
+/// Each member is left out in turn: the type refuses the rest exactly where the schema requires the member.
+fn requires<T: DeserializeOwned + Serialize>(schema: &Value) {
+    let whole = full(schema);
+    let mut paths = Vec::new();
+    members(&whole, "", &mut paths);
+    for path in paths {
+        let mut value = whole.clone();
+        let (parent, name) = path.rsplit_once('/').unwrap();
+        let object = value.pointer_mut(parent).and_then(Value::as_object_mut).unwrap();
+        object.shift_remove(name);
+        let node = parent.split('/').skip(1).fold(schema, |schema, part| match part {
+            "0" => &schema["items"],
+            _ => schema["properties"].get(part).unwrap_or(schema),
+        });
+        let required = node["required"].as_array().is_some_and(|list| list.contains(&json!(name)));
+        assert_eq!(lost::<T>(&value).is_err(), required, "{path}");
+    }
+}
+
+#[test]
+fn the_types_read_what_the_schema_declares_and_require_what_it_requires() {
+    // What a record of outputs shows beyond its own members is not read.
+    let status = structural::<FlowStatus>();
+    assert_eq!(lost::<FlowSpec>(&full(spec_schema())).unwrap(), Vec::<String>::new());
+    assert_eq!(lost::<FlowStatus>(&full(&status)).unwrap(), Vec::<String>::new());
+    assert!(lost::<FlowStatus>(&full(&at("status"))).is_ok());
+    requires::<FlowSpec>(spec_schema());
+    requires::<FlowStatus>(&status);
 }

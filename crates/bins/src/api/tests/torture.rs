@@ -9,7 +9,7 @@ use crate::api::document;
 
 /// Every operation of the document: method, path, names of its query, names of the fields of its body.
 fn operations() -> Vec<(String, String, Vec<String>, Vec<String>)> {
-    let json = serde_json::to_value(document()).unwrap();
+    let json = document();
     let schema = |reference: &str| &json["components"]["schemas"][reference.rsplit('/').next().unwrap()];
     let mut all = Vec::new();
     for (path, item) in json["paths"].as_object().unwrap() {

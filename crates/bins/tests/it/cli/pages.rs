@@ -85,6 +85,8 @@ fn help_and_completions_are_there() {
     assert!(!bench.orlop(&["--help"]).out.contains("__shim"));
     let gave = bench.orlop(&["completions", "bash"]);
     assert!(gave.code == 0 && gave.out.contains("_orlop"), "{}", gave.code);
+    let gave = bench.orlop(&["schema", "Flow"]);
+    assert!(gave.code == 0 && gave.out.contains("\"title\": \"JobFlow\""), "{gave:?}");
 }
 
 #[test]

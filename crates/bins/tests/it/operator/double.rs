@@ -49,7 +49,7 @@ pub(super) fn plain_server(define: bool) -> ApiServer {
     server.namespace("orlop");
     server.namespace("other");
     if define {
-        for (_, definition) in orlop::k8s::crd::all().unwrap() {
+        for (_, definition) in orlop::k8s::crd::all() {
             server.install(&definition).unwrap();
         }
     }
@@ -184,7 +184,7 @@ async fn flows_run_as_soon_as_they_are_defined() {
     let test = async {
         until("a leader", || operator.health().leads()).await;
         sleep(Duration::from_secs(10)).await;
-        server.install(&orlop::k8s::crd::job_flow().unwrap()).unwrap();
+        server.install(&orlop::k8s::crd::job_flow()).unwrap();
         submit(&server, "default", "etl", &two());
         until("the end of the flow", || phase(&server, "default", "etl") == "Succeeded").await;
         stop.send(true).unwrap();

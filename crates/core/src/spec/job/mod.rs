@@ -53,18 +53,23 @@ pub const DEFAULT_GRACE_MS: u64 = 10_000;
 /// # Ok::<(), String>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(default, deny_unknown_fields))]
 pub struct JobSpec {
     /// For people; at most 128 bytes. Empty = none.
     #[serde(skip_serializing_if = "String::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(length(max = 128)))]
     pub name: String,
     /// For searching, at most 64; they never affect placement.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(with = "BTreeMap<String, place::Scalar>", extend("maxProperties" = 64)))]
     pub labels: BTreeMap<String, String>,
     /// Whose job it is; absent = the caller's only tenant.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub tenant: Option<TenantName>,
     /// Follows the job through logs and events; absent = made at submit.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 128)))]
     pub correlation_id: Option<String>,
     /// How it is run; where nothing is said `docker` if there is an image, else `process`.
     #[serde(skip_serializing_if = "is_default")]
@@ -86,6 +91,7 @@ pub struct JobSpec {
     pub shell: Option<String>,
     /// Variables of its environment, at most 512; `ORLOP_*` is reserved.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(with = "BTreeMap<String, place::Scalar>", extend("maxProperties" = 512)))]
     pub env: BTreeMap<String, String>,
     /// Where it starts, below the directory of the attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -105,8 +111,10 @@ pub struct JobSpec {
     pub requires: Requires,
     /// Where it would better run, at most 8.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(length(max = 8)))]
     pub prefers: Vec<Prefer>,
     /// 0 (most urgent) to 9.
+    #[cfg_attr(feature = "schema", schemars(range(max = 9)))]
     pub priority: u8,
     /// Wall limit of one attempt from the start of its process, in milliseconds; 0 = none.
     #[serde(skip_serializing_if = "is_default")]
@@ -118,15 +126,18 @@ pub struct JobSpec {
     pub grace_ms: u64,
     /// Repeats after its own failures, at most 100.
     #[serde(skip_serializing_if = "is_default")]
+    #[cfg_attr(feature = "schema", schemars(range(max = 100)))]
     pub retries: u32,
     /// Which failures, and when.
     #[serde(skip_serializing_if = "is_default")]
     pub retry: Retry,
     /// Exit codes that mean success; never empty.
     #[serde(skip_serializing_if = "only_zero")]
+    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
     pub success_codes: BTreeSet<i32>,
     /// Earliest start.
     #[serde(serialize_with = "rfc3339", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::time::Rfc3339>"))]
     pub not_before: Option<Time>,
     /// It fails if it has not started by then, in milliseconds from the submit.
     #[serde(skip_serializing_if = "Option::is_none")]

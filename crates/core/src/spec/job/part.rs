@@ -105,13 +105,16 @@ read_named!(Runtime, Pull, SecretAs, RetryOn, Overlap, OnFull);
 
 /// A secret the job needs; its value is never part of a specification.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct SecretRef {
     /// Its name in the tenant.
     pub name: String,
     /// How the job gets it.
     #[serde(rename = "as")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<SecretAs>", extend("default" = "file")))]
     pub given_as: SecretAs,
     /// File below the secrets directory, or variable.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub target: String,
 }
 
@@ -128,6 +131,7 @@ impl Read for SecretRef {
 
 /// Which ends are worth another attempt, and how long it waits.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(default, deny_unknown_fields))]
 pub struct Retry {
     /// Which ends.
     pub on: BTreeSet<RetryOn>,
@@ -137,14 +141,16 @@ pub struct Retry {
     /// Delay of the first retry in milliseconds.
     #[serde(rename = "backoff")]
     pub backoff_ms: u64,
-    /// Growth of the delay per retry in thousandths, at least 1000.
+    /// Growth of the delay per retry, a number of at least 1.
     #[serde(rename = "factor", serialize_with = "write_thousandths")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64", range(min = 1)))]
     pub factor_milli: u32,
     /// Greatest delay in milliseconds, before jitter.
     #[serde(rename = "max")]
     pub max_ms: u64,
-    /// Share of the delay that jitter may add, in thousandths, at most 1000.
+    /// Share of the delay that jitter may add, 0 to 1.
     #[serde(rename = "jitter", serialize_with = "write_thousandths")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64", range(min = 0, max = 1)))]
     pub jitter_milli: u32,
 }
 
@@ -190,6 +196,7 @@ deserialize_as_read!(Retry);
 
 /// Which elements an array has: a count or indices.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Array {
     /// Elements 0 to count − 1.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -233,8 +240,10 @@ impl Read for Array {
 
 /// Members that start together or not at all.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Gang {
     /// How many, 2 to 4096.
+    #[cfg_attr(feature = "schema", schemars(range(min = 2, max = 4096)))]
     pub size: u32,
     /// The most members on one worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -257,6 +266,7 @@ impl Read for Gang {
 
 /// A file or folder the job gets before it starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct ArtifactIn {
     /// Its name in the tenant.
     pub name: String,
@@ -267,9 +277,11 @@ pub struct ArtifactIn {
     pub sha256: Option<String>,
     /// Whether the file can be run; also where it was stored as one that can.
     #[serde(skip_serializing_if = "super::is_default")]
+    #[cfg_attr(feature = "schema", schemars(default))]
     pub executable: bool,
     /// Whether it is a tar archive of a folder, whose content is put at the path; `.` is the work directory itself.
     #[serde(skip_serializing_if = "super::is_default")]
+    #[cfg_attr(feature = "schema", schemars(default))]
     pub unpack: bool,
 }
 
@@ -286,12 +298,14 @@ impl Read for ArtifactIn {
 
 /// Files the job leaves.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct ArtifactOut {
     /// Their name.
     pub name: String,
     /// Where they are, below the work directory; may hold `*`, `?` and `**`.
     pub path: String,
     /// Whether the job fails without them.
+    #[cfg_attr(feature = "schema", schemars(default))]
     pub required: bool,
 }
 
@@ -307,8 +321,10 @@ impl Read for ArtifactOut {
 
 /// How much of a log is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(default, deny_unknown_fields))]
 pub struct LogPolicy {
-    /// Bytes.
+    /// Bytes; as text such as `1Gi`.
+    #[cfg_attr(feature = "schema", schemars(with = "super::place::Count"))]
     pub limit: u64,
     /// What happens there.
     pub on_full: OnFull,
@@ -342,6 +358,9 @@ pub enum SurviveAgent {
     /// Never.
     No,
 }
+
+#[cfg(feature = "schema")]
+crate::schema::written_out!(SurviveAgent, {"enum": ["auto", true, false]});
 
 impl Serialize for SurviveAgent {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -32,14 +32,17 @@ read_named!(Vendor);
 
 /// A kind of GPU that would do; what is absent does not matter.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct GpuKind {
     /// Who makes it.
     pub vendor: Vendor,
     /// Its model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub model: Option<ModelKey>,
     /// Memory of one device in bytes, at least this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Count>"))]
     pub memory_min: Option<u64>,
 }
 
@@ -83,11 +86,13 @@ pub const KINDS_MAX: usize = 4;
 
 /// Whole GPUs, all of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(default, deny_unknown_fields))]
 pub struct Gpus {
     /// How many.
     pub count: u32,
     /// Kinds that would do, at most 4; none = any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(length(max = 4)))]
     pub any_of: Vec<GpuKind>,
 }
 
@@ -106,16 +111,20 @@ fn no_gpus(gpus: &Gpus) -> bool {
 
 /// What one attempt (of a gang: one member) holds while it lives.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(default, deny_unknown_fields))]
 pub struct Resources {
     /// Millicores; as text cores, such as `500m` or `2`.
+    #[cfg_attr(feature = "schema", schemars(with = "Count"))]
     pub cpu_m: u64,
     /// Bytes; as text such as `1Gi`; 0 = unaccounted.
+    #[cfg_attr(feature = "schema", schemars(with = "Count"))]
     pub memory_bytes: u64,
     /// Whole GPUs.
     #[serde(default, skip_serializing_if = "no_gpus")]
     pub gpus: Gpus,
     /// Counters by name that a worker advertises, at most 8.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(with = "BTreeMap<String, Count>", extend("maxProperties" = 8)))]
     pub extras: BTreeMap<String, u64>,
 }
 
@@ -126,7 +135,11 @@ impl Default for Resources {
     }
 }
 
-struct Count(u64);
+/// A number, or a text with a unit.
+pub(super) struct Count(u64);
+
+#[cfg(feature = "schema")]
+crate::schema::written_out!(Count, {"type": ["integer", "string"], "minimum": 0});
 
 impl Read for Count {
     fn read(value: &Value, path: &str, errors: &mut SpecErrors) -> Option<Self> {
@@ -151,10 +164,16 @@ impl Read for Resources {
 
 /// A condition on one label of a worker as a job writes it.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "LabelCondition", deny_unknown_fields))]
 struct Written<'a> {
+    /// The label's key.
     key: &'a str,
+    /// How it is compared.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>", extend("enum" = COMPARISONS.map(|(word, _)| word), "default" = "in")))]
     op: &'static str,
+    /// With what; numbers and booleans need no quotes. Several for in and notin, one for gt and lt.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Vec<Scalar>>"))]
     values: Option<&'a BTreeSet<String>>,
 }
 
@@ -174,7 +193,10 @@ fn write_labels<S: Serializer>(labels: &[LabelExpr], serializer: S) -> Result<S:
 }
 
 /// The text of a scalar: labels such as `true` or `80` need no quotes.
-struct Scalar(String);
+pub(super) struct Scalar(String);
+
+#[cfg(feature = "schema")]
+crate::schema::written_out!(Scalar, {"type": ["string", "number", "boolean"]});
 
 impl Read for Scalar {
     fn read(value: &Value, path: &str, errors: &mut SpecErrors) -> Option<Self> {
@@ -218,9 +240,11 @@ impl Read for LabelExpr {
 
 /// What a worker must be like; all of it must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(default, deny_unknown_fields))]
 pub struct Requires {
     /// Conditions on its labels.
     #[serde(serialize_with = "write_labels", skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<Written<'static>>"))]
     pub labels: Vec<LabelExpr>,
     /// Features it must have, such as `cgroup2`.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
@@ -239,11 +263,14 @@ impl Read for Requires {
 
 /// A condition that ranks workers and never filters them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Prefer {
     /// The condition.
     #[serde(serialize_with = "write_label")]
+    #[cfg_attr(feature = "schema", schemars(with = "Written<'static>"))]
     pub label: LabelExpr,
     /// Its weight, 1 to 100.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u8>", range(min = 1, max = 100), extend("default" = 1)))]
     pub weight: u8,
 }
 

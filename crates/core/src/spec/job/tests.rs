@@ -275,3 +275,57 @@ fn inputs_have_places_of_their_own_and_outputs_have_names_that_lead_nowhere_else
     }
     assert_eq!(wrong(json!({ "command": ["true"], "artifacts_out": [{ "name": "d/..x", "path": "r" }] })), "");
 }
+
+/// The schema of a job, and of the object that a path of members leads to.
+fn described(path: &str) -> Value {
+    let schema = crate::schema::of::<JobSpec>();
+    path.split('.').filter(|name| !name.is_empty()).fold(schema.clone(), |own, name| {
+        let member = &own["properties"][name];
+        let reference = [&member["$ref"], &member["items"]["$ref"]].into_iter().find_map(Value::as_str).unwrap();
+        schema.pointer(reference.trim_start_matches('#')).unwrap().clone()
+    })
+}
+
+#[test]
+fn the_schema_has_the_fields_that_are_read_and_no_other() {
+    let at = |path: &str, inner: Value| match path.split_once('.') {
+        Some((first, second)) => json!({first: {second: inner}}),
+        None if path.is_empty() => inner,
+        None => json!({path: inner}),
+    };
+    let wrong = json!({"strange_name_of_nothing": 1});
+    let lists = ["secret_refs", "artifacts_in", "artifacts_out", "prefers", "requires.labels", "resources.gpus"];
+    for path in ["", "resources", "requires", "retry", "array", "gang", "log"].into_iter().chain(lists) {
+        let inner = match path {
+            "secret_refs" | "artifacts_in" | "artifacts_out" | "prefers" | "requires.labels" => json!([wrong]),
+            _ => wrong.clone(),
+        };
+        let errors = JobSpec::from_json(&at(path, inner)).unwrap_err();
+        let known = errors.list().iter().find_map(|error| error.message.split_once("known are ")).unwrap().1.to_owned();
+        let schema = described(path);
+        let mut names: Vec<&str> = schema["properties"].as_object().unwrap().keys().map(String::as_str).collect();
+        names.sort_unstable();
+        assert_eq!(known.split(", ").collect::<Vec<_>>(), names, "{path}");
+    }
+}
+
+#[test]
+fn the_schema_has_the_defaults_and_requires_what_has_none() {
+    let value = |path: &str, name: &str| described(path)["properties"][name]["default"].clone();
+    assert_eq!((value("", "priority"), value("", "grace_ms")), (json!(DEFAULT_PRIORITY), json!(DEFAULT_GRACE_MS)));
+    assert_eq!(value("resources", "memory_bytes"), json!(256 << 20));
+    assert_eq!((value("retry", "factor"), value("retry", "jitter")), (json!(2.0), json!(0.2)));
+    for (path, required) in [
+        ("", Value::Null),
+        ("secret_refs", json!(["name"])),
+        ("gang", json!(["size"])),
+        ("artifacts_in", json!(["name", "path"])),
+        ("artifacts_out", json!(["name", "path"])),
+        ("prefers", json!(["label"])),
+        ("prefers.label", json!(["key"])),
+        ("resources", Value::Null),
+        ("log", Value::Null),
+    ] {
+        assert_eq!(described(path)["required"], required, "{path}");
+    }
+}

@@ -43,43 +43,87 @@ const HINTS: &[(&str, &str)] = &[
     ("script", "write it as job_spec: {command: [sh, -c, '...']}"),
 ];
 
-/// A pipeline as it is written.
+/// Steps in an order, in a shorter form than a JobFlow.
 #[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(transform = extensible))]
 struct Pipeline {
+    /// Name of the pipeline; the name of its flow is made from it.
     name: String,
+    /// What it is for.
     description: Option<String>,
+    /// Parameters with their values, which every step can read.
     #[serde(default)]
     variables: BTreeMap<String, String>,
+    /// The steps of the pipeline.
     steps: Vec<Step>,
 }
 
+/// A step of a pipeline.
 #[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "PipelineStep", transform = extensible))]
 struct Step {
+    /// Name, unique in the pipeline; case and signs do not count.
     name: String,
+    /// Steps that must have succeeded first, all of them.
     #[serde(default)]
     depends_on: Vec<String>,
+    /// What the step runs.
     job_spec: Job,
 }
 
+/// What a step of a pipeline runs.
 #[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "PipelineJob", transform = extensible))]
 struct Job {
+    /// The image of its container; without one it runs as a process, which a cluster does not take.
     image: Option<String>,
+    /// The program and its arguments, never passed through a shell.
+    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
     command: Vec<String>,
+    /// What it needs of a machine.
     #[serde(default)]
     resources: Resources,
+    /// Limit of one attempt in milliseconds; default 300000.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     timeout_ms: Option<i64>,
+    /// How often it is tried again after a failure; default 0.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     retries: Option<i32>,
+    /// Variables of its environment.
     #[serde(default)]
     env: BTreeMap<String, String>,
+    /// Secrets it gets as variables: `secret` for all its keys, `secret/key`, or `ENV=secret/key`.
     #[serde(default)]
     secret_refs: Vec<String>,
 }
 
+/// What a step of a pipeline needs of a machine.
 #[derive(Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "PipelineResources", transform = extensible))]
 struct Resources {
+    /// CPU in thousandths of a core; 0 means that none is asked for.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     cpu_m: Option<i64>,
+    /// Memory in MiB; 0 means that none is asked for.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     memory_mb: Option<i64>,
+    /// GPUs; 0 means none.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     gpu: Option<i64>,
+}
+
+/// Members whose names begin with `x-` are for users, no others are taken.
+#[cfg(feature = "schema")]
+fn extensible(schema: &mut schemars::Schema) {
+    schema.insert("patternProperties".to_owned(), serde_json::json!({"^x-": true}));
+    schema.insert("additionalProperties".to_owned(), false.into());
+}
+
+/// The JSON schema of pipelines.
+#[cfg(feature = "schema")]
+#[must_use]
+pub fn schema() -> serde_json::Value {
+    orlop_core::schema::of::<Pipeline>()
 }
 
 /// The flow of a pipeline and the names its fields have there, with everything wrong with it.

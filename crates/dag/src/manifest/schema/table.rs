@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 /// Fields of Kubernetes objects; generated, and compared with `k8s-openapi` by a test of `orlop-k8s`.
 const KUBERNETES: &str = include_str!("kubernetes.txt");
-/// Fields of flows and pipelines.
+/// Fields of flows and pipelines; generated, and compared with their types by a test of `orlop-k8s`.
 const FLOW: &str = include_str!("flow.txt");
 
 /// What a single value must be.

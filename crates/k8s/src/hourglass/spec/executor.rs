@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use orlop_core::machine::executor::{ExecutorPhase, ExecutorState};
-use orlop_core::time::{Time, rfc3339};
+use orlop_core::time::{Rfc3339, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -214,11 +214,9 @@ pub struct DefaultScheduling {
 pub struct ExecutorStatus {
     /// Its phase.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "client", schemars(schema_with = "schema::names::<ExecutorPhase>"))]
     pub phase: Option<ExecutorPhase>,
     /// Its detailed state.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "client", schemars(schema_with = "schema::names::<ExecutorState>"))]
     pub state: Option<ExecutorState>,
     /// The generation this status is about.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -246,8 +244,7 @@ pub struct ExecutorStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config_hash: Option<String>,
     /// When that hash changed.
-    #[serde(with = "rfc3339", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "client", schemars(with = "Option<String>", extend("format" = "date-time")))]
+    #[serde(with = "Rfc3339", skip_serializing_if = "Option::is_none")]
     pub last_config_update: Option<Time>,
     /// The Secret with its keys, in the version its pods are for.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -1,6 +1,6 @@
 //! What both kinds have: pull policies, names of secrets, profiles, conditions, retries.
 
-use orlop_core::time::{Time, rfc3339};
+use orlop_core::time::{Rfc3339, Time};
 use serde::{Deserialize, Serialize};
 
 /// When an image is pulled.
@@ -83,8 +83,7 @@ pub struct Condition {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Since when the status is what it is.
-    #[serde(default, with = "rfc3339", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "client", schemars(with = "Option<String>", extend("format" = "date-time")))]
+    #[serde(default, with = "Rfc3339", skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
     /// Why, in one word.
     #[serde(default)]
@@ -106,7 +105,6 @@ pub struct Retry {
     #[serde(default)]
     pub reason: String,
     /// Not before this time.
-    #[serde(default, with = "rfc3339", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "client", schemars(with = "Option<String>", extend("format" = "date-time")))]
+    #[serde(default, with = "Rfc3339", skip_serializing_if = "Option::is_none")]
     pub next_retry_time: Option<Time>,
 }

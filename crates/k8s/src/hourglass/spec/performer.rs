@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use orlop_core::hardware::HardwareInput;
 use orlop_core::machine::performer::{PerformerPhase, PerformerState};
-use orlop_core::time::{Time, rfc3339};
+use orlop_core::time::{Rfc3339, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -328,11 +328,9 @@ pub enum Strategy {
 pub struct PerformerStatus {
     /// Its phase.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "client", schemars(schema_with = "schema::names::<PerformerPhase>"))]
     pub phase: Option<PerformerPhase>,
     /// Its detailed state.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "client", schemars(schema_with = "schema::names::<PerformerState>"))]
     pub state: Option<PerformerState>,
     /// The generation this status is about.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -348,8 +346,7 @@ pub struct PerformerStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
     /// Since when.
-    #[serde(with = "rfc3339", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "client", schemars(with = "Option<String>", extend("format" = "date-time")))]
+    #[serde(with = "Rfc3339", skip_serializing_if = "Option::is_none")]
     pub ready_time: Option<Time>,
     /// The pod.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -373,8 +370,7 @@ pub struct PerformerStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// When the last switch was completed.
-    #[serde(with = "rfc3339", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "client", schemars(with = "Option<String>", extend("format" = "date-time")))]
+    #[serde(with = "Rfc3339", skip_serializing_if = "Option::is_none")]
     pub last_upgrade: Option<Time>,
     /// Hash of the spec that serves.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -412,8 +408,7 @@ pub struct PerformerStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
     /// Until when pods are kept for their connections while the performer is deleted.
-    #[serde(with = "rfc3339", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "client", schemars(with = "Option<String>", extend("format" = "date-time")))]
+    #[serde(with = "Rfc3339", skip_serializing_if = "Option::is_none")]
     pub drain_until: Option<Time>,
 }
 
@@ -452,16 +447,13 @@ pub struct Candidate {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_uid: Option<String>,
     /// When the first pod of this spec was reserved.
-    #[serde(with = "rfc3339", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "client", schemars(with = "Option<String>", extend("format" = "date-time")))]
+    #[serde(with = "Rfc3339", skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Time>,
     /// When a step was first reached.
-    #[serde(with = "rfc3339", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "client", schemars(with = "Option<String>", extend("format" = "date-time")))]
+    #[serde(with = "Rfc3339", skip_serializing_if = "Option::is_none")]
     pub progressed_at: Option<Time>,
     /// The furthest step that any pod of this spec has reached.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "client", schemars(schema_with = "schema::names::<PerformerState>"))]
     pub reached: Option<PerformerState>,
     /// Whether it takes the place of the pods before it: it is made once they are gone.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

@@ -196,7 +196,7 @@ async fn on_double<A: Api>(
     ways: impl FnOnce(Client) -> (A, Option<A>),
 ) -> Figures {
     let server = ApiServer::new();
-    server.install(&orlop_k8s::crd::job_flow().expect("a definition")).expect("the server takes it");
+    server.install(&orlop_k8s::crd::job_flow()).expect("the server takes it");
     server.clock().follow_tokio();
     let cluster = server.jobs();
     let cluster = tokio::spawn(async move { cluster.run().await });

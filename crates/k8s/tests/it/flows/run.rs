@@ -49,7 +49,7 @@ async fn until(server: &ApiServer, wanted: &[&str]) {
 #[tokio::test(start_paused = true)]
 async fn flows_run_side_by_side_and_an_idle_controller_is_silent() {
     let server = ApiServer::new();
-    server.install(&orlop_k8s::crd::job_flow().expect("a definition")).expect("the server takes it");
+    server.install(&orlop_k8s::crd::job_flow()).expect("the server takes it");
     ask_about_flows(&server);
     server.clock().follow_tokio();
     let cluster = server.jobs();
@@ -112,7 +112,7 @@ impl Api for SlowPods {
 #[tokio::test(start_paused = true)]
 async fn what_is_read_about_pods_that_do_not_run_holds_no_flow_back() {
     let server = ApiServer::new();
-    server.install(&orlop_k8s::crd::job_flow().expect("a definition")).expect("the server takes it");
+    server.install(&orlop_k8s::crd::job_flow()).expect("the server takes it");
     server.clock().follow_tokio();
     let cluster = server.jobs();
     let cluster = tokio::spawn(async move { cluster.run().await });
@@ -144,7 +144,7 @@ async fn what_is_read_about_pods_that_do_not_run_holds_no_flow_back() {
 
 /// A whole loop over a client, from the first list until a flow has ended.
 pub(super) async fn watches(server: &ApiServer, client: kube::Client) {
-    server.install(&orlop_k8s::crd::job_flow().expect("a definition")).expect("the server takes it");
+    server.install(&orlop_k8s::crd::job_flow()).expect("the server takes it");
     server.clock().follow_tokio();
     let cluster = server.jobs();
     let cluster = tokio::spawn(async move { cluster.run().await });

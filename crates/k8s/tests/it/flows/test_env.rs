@@ -294,7 +294,7 @@ pub(super) fn submit(server: &ApiServer, name: &str, spec: Value) {
 }
 
 fn install(server: &ApiServer) {
-    server.install(&orlop_k8s::crd::job_flow().expect("a definition")).expect("the server takes the definition");
+    server.install(&orlop_k8s::crd::job_flow()).expect("the server takes the definition");
 }
 
 fn by_name(objects: Vec<Value>) -> BTreeMap<String, Value> {

@@ -48,7 +48,7 @@ fn cluster() -> ApiServer {
     let server = ApiServer::new();
     server.record_all_managers();
     server.clock().follow_tokio();
-    for (_, definition) in orlop_k8s::crd::all().expect("the definitions") {
+    for (_, definition) in orlop_k8s::crd::all() {
         server.install(&definition).expect("the server takes the definition");
     }
     server.create("", "nodes", "", &node("old")).expect("a node");

@@ -15,7 +15,7 @@ const OTHERS: &str = "example.org/kept";
 
 fn server() -> ApiServer {
     let server = ApiServer::new();
-    for (_, definition) in orlop_k8s::crd::all().expect("the definitions") {
+    for (_, definition) in orlop_k8s::crd::all() {
         server.install(&definition).expect("the server takes the definition");
     }
     server.namespace("other");

@@ -39,7 +39,7 @@ fn cluster(rules: &[Value]) -> ApiServer {
     server.clock().follow_tokio();
     grant(&server, rules);
     server.guard_owners();
-    for (_, definition) in orlop_k8s::crd::all().expect("the definitions") {
+    for (_, definition) in orlop_k8s::crd::all() {
         server.install(&definition).expect("the server takes the definition");
     }
     server.create("", "nodes", "", &node("node-0")).expect("a node");

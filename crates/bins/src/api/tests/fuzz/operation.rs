@@ -34,7 +34,7 @@ pub(super) struct Document {
 
 impl Document {
     pub(super) fn new() -> Self {
-        let json = serde_json::to_value(document()).unwrap();
+        let json = document();
         let mut operations = Vec::new();
         for (path, item) in json["paths"].as_object().unwrap() {
             for (method, operation) in item.as_object().unwrap() {

@@ -235,11 +235,11 @@ pub(super) fn read(args: impl IntoIterator<Item = OsString>) -> Result<Invocatio
 
 /// The definitions of the kinds, as documents of YAML.
 fn definitions() -> Result<String, ConfigError> {
-    let wrong = |error: &dyn std::fmt::Display| ConfigError::Value("crds", error.to_string());
     let mut text = String::new();
-    for (_, definition) in orlop_k8s::crd::all().map_err(|error| wrong(&error))? {
+    for (_, definition) in orlop_k8s::crd::all() {
         text.push_str("---\n");
-        text.push_str(&serde_saphyr::to_string(&definition).map_err(|error| wrong(&error))?);
+        let written = serde_saphyr::to_string(&definition);
+        text.push_str(&written.map_err(|error| ConfigError::Value("crds", error.to_string()))?);
     }
     Ok(text)
 }

@@ -22,7 +22,7 @@ pub(super) const ACCOUNT: &str = "system:serviceaccount:orlop-system:orlop-opera
 const EVERYWHERE: &[&str] = &["kustomize/base/cluster-role.yaml", "kustomize/base/role.yaml"];
 
 fn definitions() -> Vec<Value> {
-    orlop::k8s::crd::all().unwrap().into_iter().map(|(_, definition)| definition).collect()
+    orlop::k8s::crd::all().into_iter().map(|(_, definition)| definition).collect()
 }
 
 fn plural_of(definition: &Value) -> &str {

@@ -29,7 +29,7 @@ fn numbers_of_the_policy_have_their_least_values() {
 fn words_of_the_policy_are_those_of_the_table() {
     let policy = json!({"concurrencyPolicy": "forbid", "failurePolicy": "FailSlow", "skipPolicy": "No", "toleratedOutcome": "Skipped", "jobRetention": "Always"});
     insta::assert_snapshot!(says([("spec.executionPolicy", policy)]), @"
-    error[1.2] spec.executionPolicy.concurrencyPolicy: expected one of Allow, Forbid, Replace, found the text `forbid` (did you mean `Forbid`?)
+    error[1.2] spec.executionPolicy.concurrencyPolicy: expected one of Forbid, Allow, Replace, found the text `forbid` (did you mean `Forbid`?)
     error[1.2] spec.executionPolicy.failurePolicy: expected one of FailFast, CancelRunning, Continue, found the text `FailSlow`
     error[1.2] spec.executionPolicy.skipPolicy: expected one of Lenient, Strict, found the text `No`
     error[1.2] spec.executionPolicy.toleratedOutcome: expected one of Succeeded, Failed, found the text `Skipped`
