@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use orlop_core::machine::flow::FlowPhase;
 use orlop_core::spec::flow::{JobFlow, StopMode};
-use orlop_core::time::{Time, rfc3339};
+use orlop_core::time::{Rfc3339, Time};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -213,11 +213,11 @@ struct RemoteFlow {
     progress: String,
     #[serde(default)]
     labels: BTreeMap<String, String>,
-    #[serde(default, with = "rfc3339")]
+    #[serde(default, with = "Rfc3339")]
     created_at: Option<Time>,
-    #[serde(default, with = "rfc3339")]
+    #[serde(default, with = "Rfc3339")]
     started_at: Option<Time>,
-    #[serde(default, with = "rfc3339")]
+    #[serde(default, with = "Rfc3339")]
     ended_at: Option<Time>,
     #[serde(flatten)]
     more: Map<String, Value>,
