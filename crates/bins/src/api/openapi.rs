@@ -1,5 +1,7 @@
 //! The OpenAPI document: made of the table of routes and the shapes of their bodies.
 
+use orlop_core::schema;
+use orlop_core::spec::flow::JobFlow;
 use orlop_core::spec::job::JobSpec;
 use serde_json::Value;
 use utoipa::openapi::content::Content;
@@ -16,7 +18,7 @@ use super::table::ROUTES;
 use super::view::problem::ProblemView;
 use crate::wire::problem::PROBLEM_JSON;
 
-/// The whole document. The specification of a job is described at its type.
+/// The whole document. Jobs and flows are described at their types.
 #[must_use]
 pub fn document() -> Value {
     let (mut components, problem) = shape::<ProblemView>(ComponentsBuilder::new());
@@ -37,7 +39,9 @@ pub fn document() -> Value {
         .components(Some(components.security_scheme("token", bearer).build()));
     let mut document = serde_json::to_value(routes.build()).unwrap_or_default();
     if let Some(schemas) = document.pointer_mut("/components/schemas").and_then(Value::as_object_mut) {
-        schemas.extend(orlop_core::schema::components::<JobSpec>());
+        for (name, schema) in schema::components::<JobSpec>().into_iter().chain(schema::components::<JobFlow>()) {
+            schemas.entry(name).or_insert(schema);
+        }
     }
     document
 }

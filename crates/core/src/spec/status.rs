@@ -301,7 +301,7 @@ pub struct ApprovalRecord {
 
 /// A decision about a Manual step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ApprovalDecision"))]
 pub enum Decision {
     /// Go on.
     Approved,

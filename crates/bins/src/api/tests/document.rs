@@ -1,5 +1,8 @@
 //! The OpenAPI document: the committed one is the one that is made.
 
+use orlop_core::schema::components;
+use orlop_core::spec::flow::JobFlow;
+use orlop_core::spec::job::JobSpec;
 use serde_json::Value;
 
 use crate::api::document;
@@ -24,5 +27,8 @@ fn the_document_has_every_route_and_refers_to_nothing_that_is_missing() {
     }
     let spec = &json["components"]["schemas"]["JobSpec"];
     assert_eq!(spec["properties"]["retry"]["$ref"], "#/components/schemas/Retry");
+    for (name, schema) in components::<JobSpec>().into_iter().chain(components::<JobFlow>()) {
+        assert_eq!(json["components"]["schemas"][&name], schema, "{name} is also the name of another schema");
+    }
     assert!(!text.contains("$defs"), "a schema refers to where it is not");
 }

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use orlop_core::machine::flow::FlowPhase;
 use orlop_core::machine::step::StepPhase;
 use orlop_core::ports::fleet_store::Pipeline;
+use orlop_core::spec::flow::KIND;
 use orlop_core::spec::status::{FlowStatus, StepStatus};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
+use utoipa::openapi::{Ref, RefOr, Schema};
 
 use super::list::Listed;
 use super::{time, times};
@@ -71,8 +73,12 @@ pub(crate) struct FlowView {
     pub(crate) steps: Vec<StepView>,
     /// The object with its status; only where it is asked for
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(schema_with = job_flow, required = false)]
     pub(crate) object: Option<Value>,
+}
+
+fn job_flow() -> RefOr<Schema> {
+    RefOr::Ref(Ref::from_schema_name(KIND))
 }
 
 /// A step, or an instance of one.

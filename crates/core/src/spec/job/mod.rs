@@ -154,7 +154,7 @@ pub struct JobSpec {
     /// It may be ended for more urgent work.
     #[serde(skip_serializing_if = "is_default")]
     pub preemptible: bool,
-    /// It may enter a draining worker.
+    /// It may enter a draining worker; needs the role `operator`.
     #[serde(skip_serializing_if = "is_default")]
     pub urgent: bool,
     /// Whether two attempts may run at once.
