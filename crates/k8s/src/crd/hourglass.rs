@@ -2,13 +2,17 @@
 //! subresources and rules; fields come from the types in `hourglass::spec`.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::structural::{bounded, structural};
+use super::structural::{each, structural};
 use super::{Definition, STATUS, column, described};
 use crate::hourglass::spec::{ExecutorSpec, ExecutorStatus, PerformerSpec, PerformerStatus};
 use crate::hourglass::{EXECUTORS, GROUP, PERFORMERS, VERSION};
 
+/// Most items or members where a type does not say it.
+const MANY: u64 = 256;
+/// Most characters where a type does not say it.
+const LONG: u64 = 4096;
 /// `[scheme://][user@]host[:port][/path]` as an address may be written: without white space, with a host and a port in digits.
 pub(crate) const ENDPOINT: &str =
     r"^([A-Za-z][A-Za-z0-9+.-]*://)?([^\s/@]+@)?(\[[0-9A-Fa-f:.]+\]|[^\s/:@?#\[\]]+)(:[0-9]{1,5})?([/?#]\S*)?$";
@@ -87,6 +91,24 @@ pub(crate) fn hardware(_: &mut SchemaGenerator) -> Schema {
             ),
         ],
     })
+}
+
+/// A structural schema with a bound for every list, map and text, so that rules in CEL stay within their budget.
+fn bounded(mut schema: Value) -> Value {
+    each(&mut schema, bound);
+    schema
+}
+
+fn bound(members: &mut Map<String, Value>) {
+    let most = match members.get("type").and_then(Value::as_str) {
+        Some("array") => Some(("maxItems", MANY)),
+        Some("object") if members.contains_key("additionalProperties") => Some(("maxProperties", MANY)),
+        Some("string") if !members.contains_key("enum") && !members.contains_key("format") => Some(("maxLength", LONG)),
+        _ => None,
+    };
+    if let Some((name, most)) = most {
+        members.entry(name).or_insert_with(|| json!(most));
+    }
 }
 
 fn wide(mut column: Value) -> Value {

@@ -1,5 +1,4 @@
-//! From the JSON schema of a Rust type to a structural schema of `apiextensions.k8s.io/v1`: references are put in place,
-//! and where it is asked for, every list, map and text gets a bound, so that rules in CEL stay within their budget.
+//! From the JSON schema of a Rust type to a structural schema of `apiextensions.k8s.io/v1`: references are put in place.
 
 use serde_json::{Map, Value, json};
 
@@ -7,10 +6,6 @@ use serde_json::{Map, Value, json};
 const DEPTH: usize = 32;
 /// What says that any members are kept.
 const OPEN: &str = "x-kubernetes-preserve-unknown-fields";
-/// Most items or members where a type does not say it.
-const MANY: u64 = 256;
-/// Most characters where a type does not say it.
-const LONG: u64 = 4096;
 /// Amounts as Kubernetes reads them.
 const QUANTITY: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
 
@@ -19,12 +14,6 @@ pub(super) fn structural<T: schemars::JsonSchema>() -> Value {
     let root = orlop_core::schema::of::<T>();
     let definitions = root.get("$defs").cloned().unwrap_or_default();
     Value::Object(node(&root, &definitions, 0))
-}
-
-/// A structural schema with a bound for every list, map and text.
-pub(super) fn bounded(mut schema: Value) -> Value {
-    each(&mut schema, bound);
-    schema
 }
 
 /// Changes a structural schema and all that are within it.
@@ -83,18 +72,6 @@ fn node(schema: &Value, definitions: &Value, depth: usize) -> Map<String, Value>
 fn words(alternative: &Value) -> Vec<&Value> {
     let listed = alternative.get("enum").and_then(Value::as_array).into_iter().flatten();
     alternative.get("const").into_iter().chain(listed).collect()
-}
-
-fn bound(members: &mut Map<String, Value>) {
-    let most = match members.get("type").and_then(Value::as_str) {
-        Some("array") => Some(("maxItems", MANY)),
-        Some("object") if members.contains_key("additionalProperties") => Some(("maxProperties", MANY)),
-        Some("string") if !members.contains_key("enum") && !members.contains_key("format") => Some(("maxLength", LONG)),
-        _ => None,
-    };
-    if let Some((name, most)) = most {
-        members.entry(name).or_insert_with(|| json!(most));
-    }
 }
 
 fn open() -> Map<String, Value> {
