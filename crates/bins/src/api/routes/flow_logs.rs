@@ -25,6 +25,8 @@ use crate::wire::problem::Code;
 
 /// Pieces that wait for a reader.
 const WAITING: usize = 16;
+/// Bytes after which a line is broken: a program may write without end and never end a line.
+const LINE_MAX: usize = 1 << 20;
 /// Logs of one flow that are followed at once.
 const AT_ONCE: usize = 256;
 
@@ -200,7 +202,11 @@ impl Lines {
                             self.time = chunk.time;
                         }
                         self.begun.extend_from_slice(part);
-                        if part.ends_with(b"\n") {
+                        let ended = part.ends_with(b"\n");
+                        if !ended && self.begun.len() >= LINE_MAX {
+                            self.begun.push(b'\n');
+                        }
+                        if ended || self.begun.len() > LINE_MAX {
                             self.end(&mut text);
                         }
                     }

@@ -273,6 +273,31 @@ fn a_job_that_a_queue_suspends_leaves_its_step_running_with_a_message() {
 }
 
 #[test]
+fn a_graceful_stop_deletes_the_job_that_a_queue_suspends_and_lets_the_other_finish() {
+    let mut env = TestEnv::new();
+    env.endless = vec!["held", "slow"];
+    env.submit("etl", json!({"steps": [job("held"), job("slow")]}));
+    env.settle();
+    let jobs = |env: &TestEnv| -> Vec<String> {
+        let names =
+            env.server.list(Kind::Job).into_iter().map(|job| job["metadata"]["name"].as_str().unwrap().to_owned());
+        names.collect()
+    };
+    let held = jobs(&env).into_iter().find(|name| name.contains("held")).unwrap();
+    env.server.edit(Kind::Job, &held, |job| job["spec"]["suspend"] = json!(true));
+    env.settle();
+    env.sleep(1);
+    env.server.edit(Kind::JobFlow, "etl", |flow| flow["spec"]["stop"] = json!("Graceful"));
+    env.settle();
+    assert!(jobs(&env).iter().all(|name| name.contains("slow")), "{:?}", jobs(&env));
+    env.endless.clear();
+    env.run();
+    let status = env.status("etl");
+    let of = |step: usize| (status["steps"][step]["phase"].clone(), status["steps"][step]["reason"].clone());
+    assert_eq!((of(0), of(1).0), ((json!("Failed"), json!("Stopped")), json!("Succeeded")), "{status}");
+}
+
+#[test]
 fn exit_codes_of_pods_decide_what_a_failure_means() {
     let mut env = TestEnv::new();
     let rules = json!([{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [42]}}]);
