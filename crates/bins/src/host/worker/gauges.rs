@@ -151,8 +151,8 @@ mod tests {
         let gauges = Gauges::default();
         let (id, sample) = found(Instant::now(), 500, Some(1_000), 2_000).read(None);
         gauges.0.lock().unwrap().attempts.insert(id, sample);
-        let told = gauges.attempts([id, TaskRef { attempt: 2, ..id }].into_iter());
-        assert_eq!(told, [AttemptUse::of(id, 500, 7)]);
+        let reported = gauges.attempts([id, TaskRef { attempt: 2, ..id }].into_iter());
+        assert_eq!(reported, [AttemptUse::of(id, 500, 7)]);
         assert!(gauges.attempts(std::iter::empty()).is_empty() && gauges.gpu_percent().is_empty());
     }
 }

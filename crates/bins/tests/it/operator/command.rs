@@ -88,8 +88,8 @@ async fn a_flow_of_a_cluster_is_submitted_watched_approved_and_deleted() {
     assert_eq!(bench.good("approve etl gate --reason fine").await, "etl: approved gate");
     assert_eq!(bench.orlop("reject etl gate").await.0, 5);
     assert_eq!(bench.orlop("approve etl a").await.0, 5, "nobody decides about it");
-    let (code, told) = bench.orlop("approve etl nothing").await;
-    assert_eq!((code, told.as_str()), (4, "error: flow `etl` has no step `nothing`; its Manual steps are gate"));
+    let (code, shown) = bench.orlop("approve etl nothing").await;
+    assert_eq!((code, shown.as_str()), (4, "error: flow `etl` has no step `nothing`; its Manual steps are gate"));
     let watched = bench.good("watch etl").await;
     assert!(watched.contains("Succeeded"), "{watched}");
     assert_eq!(bench.good("list -o name").await, "etl");
@@ -105,8 +105,8 @@ async fn a_flow_of_a_cluster_is_submitted_watched_approved_and_deleted() {
     let object: serde_json::Value = serde_json::from_str(&bench.good("get etl -o json").await).expect("JSON");
     assert_eq!(object["status"]["phase"], "Succeeded");
     let approval = &object["status"]["steps"][1]["approval"];
-    let told = [&approval["by"], &approval["verified"], &approval["reason"]];
-    assert_eq!(told, [&json!("command"), &json!(true), &json!("fine")], "as the API server knows who asked");
+    let shown = [&approval["by"], &approval["verified"], &approval["reason"]];
+    assert_eq!(shown, [&json!("command"), &json!(true), &json!("fine")], "as the API server knows who asked");
     assert_eq!(bench.good("logs etl").await, "a/1 one\na/1 two of a\nb/1 one\nb/1 two of another");
     assert_eq!(bench.good("logs etl b --follow").await, "b/1 one\nb/1 two of another");
     assert_eq!(bench.orlop("logs etl nothing").await.0, 4);
@@ -115,9 +115,9 @@ async fn a_flow_of_a_cluster_is_submitted_watched_approved_and_deleted() {
     assert_eq!(bench.orlop("artifacts etl nothing").await.0, 4);
     assert_eq!(bench.orlop("stop etl").await.0, 5, "it has ended");
     assert_eq!(bench.good("delete etl").await, "etl deleted");
-    let (code, told) = bench.orlop("get etl").await;
+    let (code, shown) = bench.orlop("get etl").await;
     let gone = "error: there is no flow `etl` in namespace `other`; see `orlop flow list -A --target kube`";
-    assert_eq!((code, told.as_str()), (4, gone));
+    assert_eq!((code, shown.as_str()), (4, gone));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -125,8 +125,8 @@ async fn runs_end_with_the_codes_of_the_contract_and_are_repeated() {
     let bench = Bench::new().await;
     let fails = step("a", &[], &json!({"fake/exit-code": "3"}));
     bench.write("bad", &json!({"steps": [fails.clone(), step("b", &["a"], &json!({}))]}));
-    let (code, told) = bench.orlop("run bad.json").await;
-    assert!(code == 1 && told.contains("a Failed"), "{code} {told}");
+    let (code, shown) = bench.orlop("run bad.json").await;
+    assert!(code == 1 && shown.contains("a Failed"), "{code} {shown}");
     assert_eq!(bench.good("retry bad").await, "bad-r2");
     assert_eq!(bench.orlop("watch bad-r2").await.0, 1);
     let stored = bench.server.look("jobflows.workflow.kube-zen.io", "other", "bad-r2").expect("it is there");
@@ -149,12 +149,12 @@ async fn runs_end_with_the_codes_of_the_contract_and_are_repeated() {
 async fn a_cluster_that_is_not_there_is_told() {
     let bench = Bench::new().await;
     kubeconfig(bench.dir.path(), "http://127.0.0.1:1");
-    let (code, told) = bench.orlop("list").await;
-    assert_eq!(code, 7, "{told}");
-    assert!(told.starts_with("error: listing flows: the API server does not answer: "), "{told}");
+    let (code, shown) = bench.orlop("list").await;
+    assert_eq!(code, 7, "{shown}");
+    assert!(shown.starts_with("error: listing flows: the API server does not answer: "), "{shown}");
     std::fs::write(bench.dir.path().join("kubeconfig"), "nonsense").expect("it is written");
-    let (code, told) = bench.orlop("list").await;
-    assert!(code == 2 && told.contains("--kubeconfig FILE"), "{code} {told}");
+    let (code, shown) = bench.orlop("list").await;
+    assert!(code == 2 && shown.contains("--kubeconfig FILE"), "{code} {shown}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -169,9 +169,9 @@ async fn a_file_is_warned_about_once_and_its_parameters_are_checked_before_anyth
         ("submit open.json -p env=dev -p nope=1", "error: the flow has no parameter `nope`; it has env"),
         ("run open.json -p env=dev --auto-approve a", "error: --auto-approve a: the flow has no Manual step `a`"),
     ] {
-        let (code, told) = bench.orlop(words).await;
-        assert!(code == 2 && told.ends_with(wrong), "{words}: {code} {told}");
-        assert_eq!(told.matches("warning[shell]").count(), 1, "{words}: {told}");
+        let (code, shown) = bench.orlop(words).await;
+        assert!(code == 2 && shown.ends_with(wrong), "{words}: {code} {shown}");
+        assert_eq!(shown.matches("warning[shell]").count(), 1, "{words}: {shown}");
     }
     assert_eq!(bench.good("list -o name").await, "");
 }

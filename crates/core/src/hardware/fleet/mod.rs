@@ -61,8 +61,8 @@ pub struct FleetNeed {
 /// asked of labels that workers derive, or refused where no label tells it of the very devices.
 ///
 /// # Errors
-/// Form words, slices of a profile that no model or too many have, shared or confidential devices and extended resources of devices, of which a job cannot
-/// speak.
+/// Form words, slices of a profile that no model or too many have, shared or confidential devices and extended resources of
+/// devices, of which a job cannot speak.
 pub fn demand(resolved: &Resolved, resources: &Plain) -> Result<FleetNeed, HardwareError> {
     let default = Resources::default();
     let mut need = FleetNeed {

@@ -103,7 +103,7 @@ impl Core {
             let left = order.deadline.map_or(0, |at| at.saturating_sub(self.now).max(1));
             // One with nothing to do has ended with the order: it is asked to shut down, not to drain, or it would come back.
             if let Some(out) = self.out(key)
-                && out.directive.as_ref().is_none_or(|told| told.kind() != DirectiveKind::Shutdown)
+                && out.directive.as_ref().is_none_or(|directive| directive.kind() != DirectiveKind::Shutdown)
             {
                 let given = |reason: String| format!("an operator drains this worker: {reason}");
                 let reason = Some(reason).filter(|reason| !reason.is_empty());

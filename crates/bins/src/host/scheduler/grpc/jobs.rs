@@ -199,8 +199,8 @@ impl JobHost for Jobs {
         let whose = |name: &str| Some(snapshot.workers.get(name)?.whose());
         let all = who.scope == Scope::All;
         let seen = |name: &str| all || whose(name).is_some_and(|whose| who.may(Access::See, &whose));
-        let told = self.handle.explain(job).await?.only(seen);
-        Ok(v1::ExplainJobResponse { summary: told.summary(), json: told.json().to_string() })
+        let explanation = self.handle.explain(job).await?.only(seen);
+        Ok(v1::ExplainJobResponse { summary: explanation.summary(), json: explanation.json().to_string() })
     }
 
     async fn watch(&self, caller: Caller, watching: v1::WatchJobsRequest) -> Result<Answers<v1::JobEvent>, Refusal> {

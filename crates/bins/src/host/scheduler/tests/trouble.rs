@@ -290,7 +290,7 @@ async fn a_drained_worker_finishes_and_is_told_to_shut_down() {
             .received
             .iter()
             .filter_map(|frame| frame.directive.as_ref())
-            .any(|told| told.kind() == DirectiveKind::Shutdown)
+            .any(|directive| directive.kind() == DirectiveKind::Shutdown)
     );
     assert_eq!(fixture.state(jobs[0]).await, JobState::Completed);
     assert_eq!(fixture.state(jobs[1]).await, JobState::Queued);
@@ -306,9 +306,9 @@ async fn a_drained_worker_with_nothing_left_is_told_to_shut_down_at_once() {
     while agent.closed.is_none() {
         agent.listen().await;
     }
-    let told: Vec<_> =
+    let directives: Vec<_> =
         agent.received.iter().filter_map(|frame| frame.directive.as_ref()).map(Directive::kind).collect();
-    assert_eq!(told, [DirectiveKind::Shutdown], "one that is told to drain comes back");
+    assert_eq!(directives, [DirectiveKind::Shutdown], "one that is told to drain comes back");
     agent.stored(WorkerState::Terminated).await;
 }
 
